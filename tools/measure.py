@@ -83,7 +83,7 @@ def tuple_parameters(text):
         head = text[found.start() : found.start() + 800]
         head = head[: re.search(r"[{;]", head).start()] if re.search(r"[{;]", head) else head
         head = head.split("->")[0]
-        count += bool(re.search(r"\w: &?(?:mut )?\((?!\))[^()]*,", head))
+        count += bool(re.search(r"[\w)]: &?(?:mut )?\((?!\))[^()]*,", head))
     return count
 
 

@@ -164,6 +164,7 @@ pub fn start_warm(desk: &Desk, means: &Means) -> Warm {
 }
 
 /// Starts what the leader runs, within the tenure, and lets the watchers speak to it.
+#[allow(clippy::too_many_lines)] // a table: who is linked to whom, an actor after the other
 pub fn start_leading(desk: &Desk, means: &Means, warm: &Warm, tenure: &Tenure) -> Leading {
     let desk = &desk.in_term(tenure.term());
     let cloud = |actor| MeteredCloud::within(tenure, &means.cloud, desk, actor);

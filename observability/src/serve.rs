@@ -61,9 +61,15 @@ pub type Pages = Arc<dyn Fn(&str) -> Option<(&'static str, Vec<u8>)> + Send + Sy
 ///
 /// # Errors
 /// A thread or its runtime cannot be made.
-pub fn start(health: (TcpListener, Health), metrics: (TcpListener, Metrics), node: Option<IpAddr>) -> io::Result<()> {
-    serve("probes", health.0, Page::Health(health.1), node)?;
-    serve("metrics", metrics.0, Page::Metrics(metrics.1, Kept::default()), node)
+pub fn start(
+    probes: TcpListener,
+    health: Health,
+    scrapes: TcpListener,
+    metrics: Metrics,
+    node: Option<IpAddr>,
+) -> io::Result<()> {
+    serve("probes", probes, Page::Health(health), node)?;
+    serve("metrics", scrapes, Page::Metrics(metrics, Kept::default()), node)
 }
 
 /// Serves pages to whom the door lets in, until the process ends.

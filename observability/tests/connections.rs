@@ -59,7 +59,7 @@ fn served() -> (SocketAddr, SocketAddr) {
         }
     }));
     let ((probes, health_at), (scrapes, metrics_at)) = (listen(), listen());
-    start((probes, health), (scrapes, metrics), Some(elsewhere(200))).unwrap();
+    start(probes, health, scrapes, metrics, Some(elsewhere(200))).unwrap();
     (health_at, metrics_at)
 }
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use dovetail_observability::traces::{Protocol, Span, TraceSettings, Traces, Value};
+use dovetail_observability::traces::{OtlpProtocol, Span, TraceSettings, Traces, Value};
 use http::{HeaderMap, Request, Response};
 use http_body::Frame;
 use http_body_util::{BodyExt as _, StreamBody};
@@ -102,7 +102,7 @@ fn span(number: u64) -> Span {
     }
 }
 
-fn settings(protocol: Protocol, endpoint: String) -> TraceSettings {
+fn settings(protocol: OtlpProtocol, endpoint: String) -> TraceSettings {
     TraceSettings { protocol, endpoint: Some(endpoint), ..TraceSettings::default() }
 }
 
@@ -110,7 +110,7 @@ fn wait<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
-fn all_arrive(protocol: Protocol, path: &str) {
+fn all_arrive(protocol: OtlpProtocol, path: &str) {
     let (address, received) = collector();
     let resource = vec![("service.name", "dovetail".to_owned()), ("service.instance.id", "dovetail-0".to_owned())];
     let traces = Traces::start(&settings(protocol, format!("http://{address}{path}")), resource).unwrap();
@@ -139,19 +139,19 @@ fn all_arrive(protocol: Protocol, path: &str) {
 
 #[test]
 fn all_spans_arrive_by_grpc_with_their_parents_links_and_errors() {
-    all_arrive(Protocol::Grpc, "");
+    all_arrive(OtlpProtocol::Grpc, "");
 }
 
 #[test]
 fn all_spans_arrive_by_http_with_their_parents_links_and_errors() {
-    all_arrive(Protocol::Http, "/v1/traces");
+    all_arrive(OtlpProtocol::Http, "/v1/traces");
 }
 
 /// More than the queue holds.
 const MANY: u64 = 100_000;
 
 fn nothing_piles_up(address: SocketAddr, answers: bool) {
-    for protocol in [Protocol::Grpc, Protocol::Http] {
+    for protocol in [OtlpProtocol::Grpc, OtlpProtocol::Http] {
         let settings = TraceSettings {
             queue: 1000,
             timeout: Duration::from_millis(100),

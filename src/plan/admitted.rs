@@ -12,7 +12,7 @@ use super::unplanned::called;
 
 /// What admission among manifests goes by.
 #[derive(Default)]
-pub struct Admission {
+pub struct PlanAdmission {
     policies: Policies,
     quotas: BTreeMap<String, Vec<Quota>>,
     /// Classes that pods name and that are not among the manifests, by kind and name.
@@ -31,7 +31,7 @@ pub struct Admitted {
     pub refused: Option<String>,
 }
 
-impl Admission {
+impl PlanAdmission {
     /// Reads the policies among manifests. A class that a pod names and that is not among them is assumed: the cluster
     /// that the manifests are meant for has it, or else nothing of them would run.
     pub fn of(manifests: &[Manifest]) -> Self {

@@ -23,7 +23,7 @@ use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
 
-use super::admitted::{self, Admission, Admitted};
+use super::admitted::{self, Admitted, PlanAdmission};
 use super::{Loaded, node_groups, storage, unplanned};
 use crate::cli::{PackingPolicy, PlanArgs};
 
@@ -73,7 +73,7 @@ pub fn load(args: &PlanArgs) -> Result<Loaded, Vec<Mistake>> {
         let class = pool.spec.template.spec.node_class_ref.ec2_name().and_then(|class| unready.get(class));
         state.apply_pool(ready(pool.clone(), class.map(String::as_str)));
     }
-    let admission = Admission::of(&manifests);
+    let admission = PlanAdmission::of(&manifests);
     let pods = admission.pods(&manifests, &mut warnings);
     storage::apply(&mut state, &manifests, &pods, &mut warnings);
     let refused = admission.refused_daemon_sets(&manifests, &mut warnings);

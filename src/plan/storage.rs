@@ -45,10 +45,9 @@ pub fn apply(state: &mut ClusterState, manifests: &[Manifest], pods: &[Admitted]
     let mut assumed = BTreeSet::new();
     for mut claim in claims(manifests, pods) {
         let meta = &mut claim.metadata;
-        let own = (meta.namespace.clone(), meta.name.clone());
         let spec = claim.spec.get_or_insert_default();
         if spec.volume_name.is_none() {
-            spec.volume_name = reserved_for(&volumes, &own);
+            spec.volume_name = reserved_for(&volumes, meta.namespace.as_ref(), meta.name.as_ref());
         }
         if spec.volume_name.is_some() {
             meta.annotations.get_or_insert_default().insert(BOUND.to_owned(), "yes".to_owned());
@@ -125,10 +124,10 @@ fn claims(manifests: &[Manifest], pods: &[Admitted]) -> Vec<PersistentVolumeClai
 }
 
 /// The volume that was made for a claim.
-fn reserved_for(volumes: &[PersistentVolume], claim: &(Option<String>, Option<String>)) -> Option<String> {
+fn reserved_for(volumes: &[PersistentVolume], namespace: Option<&String>, name: Option<&String>) -> Option<String> {
     let names = |volume: &&PersistentVolume| {
         let reference = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref());
-        reference.is_some_and(|reference| (&reference.namespace, &reference.name) == (&claim.0, &claim.1))
+        reference.is_some_and(|reference| reference.namespace.as_ref() == namespace && reference.name.as_ref() == name)
     };
     volumes.iter().find(names).and_then(|volume| volume.metadata.name.clone())
 }

@@ -9,7 +9,7 @@ use dovetail_core::clock::Clock;
 use dovetail_input::{Failure, Mistake};
 
 use super::ask::{Asker, Attempt};
-use super::preflight::Facts;
+use super::preflight::PreflightFacts;
 
 /// Codes by which AWS says that it does not know whose request it is.
 const NOT_TAKEN: [&str; 8] = [
@@ -27,7 +27,7 @@ const NOT_TAKEN: [&str; 8] = [
 pub async fn reach(
     settings: &Settings,
     clock: Arc<dyn Clock>,
-    facts: &Facts,
+    facts: &PreflightFacts,
     authority: String,
     seed: u64,
 ) -> Result<(Ec2Cloud, String), Failure> {

@@ -26,7 +26,7 @@ const IN_CLUSTER: &str = "KUBERNETES_SERVICE_HOST";
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /// A cluster that can be spoken to.
-pub struct Target {
+pub struct ApiTarget {
     /// How.
     pub config: Config,
     /// Whether we run in it.
@@ -34,7 +34,7 @@ pub struct Target {
 }
 
 /// Finds the cluster. `place` is how the user named the kubeconfig: a flag or a variable.
-pub async fn find(settings: &Settings, place: &str) -> Result<Target, Failure> {
+pub async fn find(settings: &Settings, place: &str) -> Result<ApiTarget, Failure> {
     let home = std::env::home_dir().map(|home| home.join(".kube/config")).filter(|path| path.exists());
     let (mut config, in_cluster) = if !settings.kubeconfig.is_empty() {
         (of_kubeconfig(&settings.kubeconfig, place, settings).await?, false)
@@ -56,10 +56,10 @@ pub async fn find(settings: &Settings, place: &str) -> Result<Target, Failure> {
     config.reset_reader_on_write = true;
     // What is tried again, and when, is decided in one place: by who asks.
     config.default_retry = false;
-    Ok(Target { config, in_cluster })
+    Ok(ApiTarget { config, in_cluster })
 }
 
-impl Target {
+impl ApiTarget {
     /// The API server's address.
     pub fn server(&self) -> String {
         self.config.cluster_url.to_string().trim_end_matches('/').to_owned()

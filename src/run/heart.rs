@@ -24,7 +24,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(15);
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Beats while the replica runs.
-pub async fn beat(replica: &ReplicaHandle, (identity, latest): (&str, &Latest), health: Health, metrics: Metrics) {
+pub async fn beat(replica: &ReplicaHandle, identity: &str, latest: &Latest, health: Health, metrics: Metrics) {
     for beats in 0_u64.. {
         // Whoever looks at the console sees the cluster move.
         if (beats % VIEW_EVERY == 1 || latest.is_watched())
@@ -220,7 +220,7 @@ mod tests {
         let health = Health::new(Arc::new(move || shown.monotonic()), PATIENCE);
         let (set, latest) = (LocalSet::new(), Latest::default());
         let (_world, replica) = set.run_until(async { replica(&clock, &metrics) }).await;
-        let beating = |time| timeout(time, beat(&replica, ("dovetail-0", &latest), health.clone(), metrics.clone()));
+        let beating = |time| timeout(time, beat(&replica, "dovetail-0", &latest, health.clone(), metrics.clone()));
         let _ = set.run_until(beating(Duration::from_secs(60))).await;
         assert_eq!((health.live(), health.ready()), (Ok(()), Ok(())));
         assert!(metrics.text().contains("\ndovetail_leader 1\n"), "{}", metrics.text());

@@ -34,7 +34,7 @@ pub use options::RunArgs;
 
 use ask::Asker;
 use clock::SystemClock;
-use connect::Target;
+use connect::ApiTarget;
 use heart::{CountedJournal, Heard};
 use pool::PoolSolver;
 use process::{Signals, VERSION};
@@ -62,7 +62,7 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
     ended
 }
 
-async fn live(settings: Settings, given: BTreeSet<String>, target: Target) -> Result<(), Failure> {
+async fn live(settings: Settings, given: BTreeSet<String>, target: ApiTarget) -> Result<(), Failure> {
     let mut signals = Signals::listen()?;
     let rng_seed = fastrand::u64(..);
     let identity = process::identity(rng_seed);
@@ -79,7 +79,7 @@ async fn live(settings: Settings, given: BTreeSet<String>, target: Target) -> Re
     let starting = async {
         tokio::select! {
             biased;
-            parts = parts((settings, given), &target, (identity.clone(), rng_seed), heard) => parts,
+            parts = parts((settings, given), &target, identity.clone(), rng_seed, heard) => parts,
             () = heart::beat_before(health.clone()) => Err(Failure::System("the heart stopped".into())),
         }
     };
@@ -97,7 +97,7 @@ async fn live(settings: Settings, given: BTreeSet<String>, target: Target) -> Re
         biased;
         signal = signals.next() => Ok(signal),
         why = exit.wait() => Err(why),
-        () = heart::beat(&replica, (&identity, &latest), health, metrics) => Err("the heart stopped".into()),
+        () = heart::beat(&replica, &identity, &latest, health, metrics) => Err("the heart stopped".into()),
     };
     if let Ok(signal) = &ended {
         tracing::info!(logger = "run", "{signal}: giving the lease back, a second signal ends at once");
@@ -122,8 +122,9 @@ async fn live(settings: Settings, given: BTreeSet<String>, target: Target) -> Re
 /// Looks at everything that has to be so, and puts a replica together.
 async fn parts(
     (settings, given): (Settings, BTreeSet<String>),
-    target: &Target,
-    (identity, rng_seed): (String, u64),
+    target: &ApiTarget,
+    identity: String,
+    rng_seed: u64,
     heard: Heard,
 ) -> Result<ReplicaParts, Failure> {
     let counted = heard.metrics.clone();

@@ -35,7 +35,7 @@ const PAGE: u32 = 500;
 
 /// The cluster as its API server tells it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Facts {
+pub struct PreflightFacts {
     /// `1.33`.
     pub version: String,
     /// UID of the namespace kube-system: by it the cluster is told from another of its name.
@@ -47,7 +47,7 @@ pub struct Facts {
 }
 
 /// Asks the API server who it is. It is waited for.
-pub async fn facts(asker: &Asker, client: &Client) -> Result<Facts, Failure> {
+pub async fn facts(asker: &Asker, client: &Client) -> Result<PreflightFacts, Failure> {
     let version = asker.api("GET /version", || client.apiserver_version()).await?;
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let system = asker.api("namespace kube-system", || namespaces.get("kube-system")).await?;
@@ -57,7 +57,7 @@ pub async fn facts(asker: &Asker, client: &Client) -> Result<Facts, Failure> {
     let cidrs: Api<ServiceCIDR> = Api::all(client.clone());
     let cidr = asker.api("servicecidr kubernetes", || cidrs.get_opt("kubernetes")).await.ok().flatten();
     let digits = |text: &str| text.chars().take_while(char::is_ascii_digit).collect::<String>();
-    Ok(Facts {
+    Ok(PreflightFacts {
         version: format!("{}.{}", digits(&version.major), digits(&version.minor)),
         uid: system.metadata.uid.unwrap_or_default(),
         dns: dns.and_then(|service| service.spec?.cluster_ip).filter(|address| address != "None"),

@@ -56,7 +56,7 @@ pub fn serve(settings: &Settings, in_cluster: bool, health: &Health, metrics: &M
     tracing::info!(logger = "run", health = health_address, metrics = metrics_address, "serving health and metrics");
     // The node's address, from which its kubelet probes: the chart gives it.
     let node = std::env::var("HOST_IP").ok().and_then(|text| text.parse().ok());
-    pages::start((probes, health.clone()), (scrapes, metrics.clone()), node)
+    pages::start(probes, health.clone(), scrapes, metrics.clone(), node)
         .map_err(|why| Failure::System(format!("health and metrics cannot be served: {why}")))
 }
 

@@ -93,7 +93,7 @@ where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
 {
     // An actor polls all that it has spawned whenever it is sent anything: a watch is deep, and mostly has nothing to say.
-    when_woken(for_ever(api, Config::default(), (desk, kind), after, on)).await;
+    when_woken(for_ever(api, Config::default(), desk, kind, after, on)).await;
 }
 
 /// Hands what is heard of those that `config` chooses to `on`.
@@ -101,13 +101,14 @@ pub async fn watch_some<K>(api: Api<K>, config: Config, desk: Desk, kind: &'stat
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    when_woken(for_ever(api, config, (desk, kind), After::GoOn, on)).await;
+    when_woken(for_ever(api, config, desk, kind, After::GoOn, on)).await;
 }
 
 async fn for_ever<K>(
     api: Api<K>,
     config: Config,
-    (desk, kind): (Desk, &'static str),
+    desk: Desk,
+    kind: &'static str,
     after: After,
     mut on: impl FnMut(Heard<K>),
 ) where

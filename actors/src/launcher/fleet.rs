@@ -14,7 +14,8 @@ const MOST_REFUSALS: usize = 64;
 /// zones are called.
 pub fn called(
     desk: &Desk,
-    (span, class): (Open, &EC2NodeClass),
+    span: Open,
+    class: &EC2NodeClass,
     refusals: &[Refusal],
     outcome: Result<&LaunchedInstance, &LaunchError>,
 ) {

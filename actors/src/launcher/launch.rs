@@ -161,7 +161,7 @@ impl<'a> Work<'a> {
             Step::Read => self.read().await?,
             Step::WriteToken(token) => launching.write_token(self.claim.clone(), &token).await?,
             Step::Prepare(token) => return self.prepare(&token).await.map(Input::Prepared),
-            Step::Call { number, .. } => return self.call(number).await.map(Input::Called),
+            Step::Call { number: (attempt, call), .. } => return self.call(attempt, call).await.map(Input::Called),
             Step::Look(token) => {
                 let asked = launching.desk.now();
                 let found = launching.links.cloud.instances_with_token(&token).await;
@@ -220,14 +220,14 @@ impl<'a> Work<'a> {
     }
 
     /// Calls the cloud.
-    async fn call(&mut self, (attempt, call): (u32, u32)) -> Result<Called, Failure> {
+    async fn call(&mut self, attempt: u32, call: u32) -> Result<Called, Failure> {
         let launching = self.launching;
         let Some(request) = self.request.clone() else { return Ok(Called::Never) };
         let (request_token, class) = (request.token.clone(), request.node_class.clone());
         let span = launching.desk.span(launching.trace, "CreateFleet", &format!("{attempt}/{call}")).remote();
         let error = match tokio::time::timeout(PATIENCE, launching.links.cloud.launch(request)).await {
             Ok(Ok(instance)) => {
-                fleet::called(&launching.desk, (span, &class), &instance.refusals, Ok(&instance));
+                fleet::called(&launching.desk, span, &class, &instance.refusals, Ok(&instance));
                 launching.refused(instance.refusals.clone());
                 // Before the claim is written, which until then holds its place in the reservation.
                 if let Some(id) = instance.reservation_id.clone() {
@@ -245,7 +245,7 @@ impl<'a> Work<'a> {
                 return Ok(Called::Unknown);
             }
         };
-        fleet::called(&launching.desk, (span, &class), &error.refusals, Err(&error));
+        fleet::called(&launching.desk, span, &class, &error.refusals, Err(&error));
         let at_once = error.refusals.iter().any(|refusal| refusal.is_capacity());
         launching.refused(error.refusals.clone());
         Ok(self.called_in_vain(error, at_once))

@@ -236,6 +236,7 @@ impl Handler<ClaimChanged> for Launcher {
     /// A claim without an instance that nobody here launches is adopted.
     fn handle(&mut self, ClaimChanged(claim): ClaimChanged, ctx: &mut Self::Context) {
         let name = claim.name_any();
+        // First, as such a claim belongs to no plan any more.
         if !lifecycle::is_leaving(&claim) && self.creations.is_late(&claim, self.desk.term.0) {
             return self.take_back(&name, claim, ctx);
         }
@@ -328,7 +329,9 @@ impl Launcher {
         }
     }
 
-    fn ended(&mut self, name: &str, (end, outcome): (End, &Outcome), trace: TraceContext, ctx: &mut Context<Self>) {
+    /// A launch has ended. What it says of its pool is learnt before the claim is freed: a claim that came late and is taken back
+    /// then, and the next order, are judged by it.
+    fn ended(&mut self, name: &str, end: End, outcome: &Outcome, trace: TraceContext, ctx: &mut Context<Self>) {
         self.running -= 1;
         // Where it is not the world that has changed, but the pool that is refused, others are not concerned.
         let known = matches!(outcome, Outcome::Refused(..));

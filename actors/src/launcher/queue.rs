@@ -1,6 +1,14 @@
-//! Launches that wait: which of them are still needed, which may begin, and which go on after a pause.
-//! Order matters: what nobody needs any more goes first, then the cheapest of what is left is asked for, as long as limits and
-//! refusals allow.
+//! Orders on their way to a launch.
+//!
+//! ```text
+//! enqueue ─► run ─► next (`refused`: whose turn) ─► price ─► admit ─► start ─► `launch::run` ─► ended, run
+//!             │ sift: no pod needs it                          │ limits: not yet
+//!             ▼                                                ▼
+//!          NotMade: its pods may be planned anew             hold ─► let_go: NotMade, PackNow
+//! ```
+//!
+//! Orders that waited for long are sifted before the next has its turn: pods that were bound elsewhere meanwhile need no
+//! node. A price is asked for where a ceiling counts dollars alone. Limits come last, as they count what they allow.
 
 use std::collections::VecDeque;
 use std::collections::btree_map::Entry;
@@ -24,6 +32,7 @@ use crate::messages::{LaunchOrder, PackNow, TakeSnapshot, TraceContext, Wrote};
 use crate::telemetry::story::Story;
 
 impl Launcher {
+    /// A claim without an instance that nobody here launches: its launch goes on where it stopped.
     pub(super) fn adopt(&mut self, name: &str, claim: &NodeClaim, ctx: &mut Context<Self>) {
         let trace = traces::of_packing(claim).unwrap_or_else(|| TraceContext::root(&mut self.rng));
         if let Some(term) = claim.annotations().get(TERM).filter(|term| **term != self.desk.term.0.to_string()) {
@@ -33,6 +42,7 @@ impl Launcher {
         self.run(ctx);
     }
 
+    /// A claim is queued or launched at most once: its entry in `busy` stands from here until it is freed.
     pub(super) fn enqueue(&mut self, order: LaunchOrder, trace: TraceContext) {
         if let Entry::Vacant(free) = self.busy.entry(order.claim.name_any()) {
             free.insert(Arc::default());
@@ -40,11 +50,13 @@ impl Launcher {
         }
     }
 
+    /// What was launched before the term is known, or waited for no longer: launches may begin.
     pub(super) fn begin(&mut self, ctx: &mut Context<Self>) {
         self.begun = true;
         self.run(ctx);
     }
 
+    /// Begins launches until [`AT_ONCE`] run or none may begin.
     pub(super) fn run(&mut self, ctx: &mut Context<Self>) {
         // Those that have waited longest are not overtaken for longer than it takes to look.
         if self.running < AT_ONCE {
@@ -59,7 +71,7 @@ impl Launcher {
             } else if self.limits.asks_for_cost() {
                 self.price(order, trace, since, ctx);
             } else {
-                self.admit(order, (trace, since), 0.0, ctx);
+                self.admit(order, trace, since, 0.0, ctx);
             }
         }
     }
@@ -83,6 +95,7 @@ impl Launcher {
         }));
     }
 
+    /// Gives up the stale orders that no pod is expected on. An order whose claim is there already is never stale.
     pub(super) fn keep_needed(&mut self, known: &Snapshot) {
         let (awaited, now) = (known.awaited(self.desk.moment()), self.desk.now());
         self.queue.retain_mut(|one| {
@@ -110,15 +123,17 @@ impl Launcher {
             let meanwhile = launcher.committed.iter().filter(|(name, _)| !before.contains_key(*name));
             let meanwhile: f64 = meanwhile.map(|(_, price)| price).sum();
             launcher.committed.insert(order.claim.name_any(), own);
-            launcher.admit(order, (trace, since), all + meanwhile + own, ctx);
+            launcher.admit(order, trace, since, all + meanwhile + own, ctx);
             launcher.run(ctx);
         }));
     }
 
+    /// Asks the limits with the cost of all in $/h; a launch that has to wait is held, its pods with it.
     pub(super) fn admit(
         &mut self,
         order: LaunchOrder,
-        (trace, since): (TraceContext, Timestamp),
+        trace: TraceContext,
+        since: Timestamp,
         cost: f64,
         ctx: &mut Context<Self>,
     ) {
@@ -137,6 +152,7 @@ impl Launcher {
         }
     }
 
+    /// Launches; the answer comes to `ended`, and the next order has its turn.
     pub(super) fn start(&mut self, order: LaunchOrder, trace: TraceContext, since: Timestamp, ctx: &mut Context<Self>) {
         let name = order.claim.name_any();
         if order.claim.metadata.uid.is_none() {
@@ -157,7 +173,7 @@ impl Launcher {
         };
         let run = launch::run(launching, order).into_actor(self);
         ctx.spawn(run.map(move |(end, outcome), launcher, ctx| {
-            launcher.ended(&name, (end, &outcome), trace, ctx);
+            launcher.ended(&name, end, &outcome, trace, ctx);
             launcher.run(ctx);
         }));
     }

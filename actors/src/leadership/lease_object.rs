@@ -75,7 +75,7 @@ fn bytes(body: &Value) -> kube::Result<Vec<u8>> {
 }
 
 /// What an order says, as an object or a merge patch.
-pub fn body(order: &LeaseWrite, (name, identity): (&str, &str), settings: &LeaseSettings, now: Timestamp) -> Value {
+pub fn body(order: &LeaseWrite, name: &str, identity: &str, settings: &LeaseSettings, now: Timestamp) -> Value {
     let mark = if order.origin() == Origin::Vacant { annotations::LEASE_VACANT } else { annotations::LEASE_LED };
     let now = format!("{now:.6}");
     let mut metadata = json!({"name": name, "annotations": {annotations::LEASE: mark}});

@@ -4,17 +4,12 @@
 use crate::world;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use dovetail_actors::Settings;
 use dovetail_core::lifecycle::hash::VERSION;
 use dovetail_sandbox::apiserver::{NODE_CLAIMS, NODE_POOLS, NODES};
 use serde_json::{Value, json};
-use world::{World, minutes, on_demand_m5, run};
-
-fn seconds(count: u64) -> Duration {
-    Duration::from_secs(count)
-}
+use world::{World, minutes, on_demand_m5, run, seconds};
 
 /// A pool whose nodes nothing but drift takes away, with a node of four pods.
 async fn one_node(world: &World, settings: Settings) -> (dovetail_actors::ReplicaHandle, String) {

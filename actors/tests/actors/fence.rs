@@ -4,22 +4,16 @@
 
 use crate::world;
 
-use std::time::Duration;
-
 use dovetail_actors::Settings;
 use dovetail_sandbox::apiserver::{DeleteOptions, Gvr};
 use serde_json::{Value, json};
-use world::{World, run};
+use world::{World, run, seconds};
 
 /// The chart's.
 const POLICY: &str = include_str!("../../../deploy/helm/dovetail/files/fence.yaml");
 const POLICIES: Gvr = Gvr::of("admissionregistration.k8s.io", "v1", "validatingadmissionpolicies");
 const BINDINGS: Gvr = Gvr::of("admissionregistration.k8s.io", "v1", "validatingadmissionpolicybindings");
 const NAME: &str = "dovetail-fence";
-
-fn seconds(count: u64) -> Duration {
-    Duration::from_secs(count)
-}
 
 /// The fence as the chart makes it, by this Lease in kube-system.
 fn fence(world: &World, lease: &str, actions: &[&str]) {

@@ -11,11 +11,7 @@ use dovetail_core::clock::Clock as _;
 use dovetail_core::interruption::Kind;
 use dovetail_core::interruption::status::Trouble;
 use serde_json::json;
-use world::{Spoil, World, run};
-
-fn seconds(count: u64) -> Duration {
-    Duration::from_secs(count)
-}
+use world::{Spoil, World, run, seconds};
 
 fn listening() -> Settings {
     Settings { interruption_queue: "demo".into(), ..Settings::default() }

@@ -3,18 +3,12 @@
 
 use crate::world;
 
-use std::time::Duration;
-
 use dovetail_core::clock::Clock as _;
 use dovetail_sandbox::apiserver::LEASES;
 use serde_json::{Value, json};
-use world::{World, run};
+use world::{World, run, seconds};
 
 const NAME: &str = "karpenter-leader-election";
-
-fn seconds(count: u64) -> Duration {
-    Duration::from_secs(count)
-}
 
 fn spec(world: &World) -> Value {
     world.api.get(&LEASES, "kube-system", NAME).map(|lease| lease["spec"].clone()).unwrap_or_default()

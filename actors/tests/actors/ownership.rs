@@ -80,14 +80,6 @@ fn claim(world: &World, name: &str) -> Option<Value> {
     world.api.get(&NODE_CLAIMS, "", name).map(|claim| Value::clone(&claim))
 }
 
-/// Messages of the events about a claim with a reason.
-fn events(world: &World, name: &str, reason: &str) -> Vec<String> {
-    let about = |event: &Value| event["involvedObject"]["name"] == name && event["reason"] == reason;
-    let events = world.api.list(&Gvr::new("", "v1", "events"));
-    let about = events.iter().filter(|event| about(event));
-    about.map(|event| event["message"].as_str().unwrap().to_owned()).collect()
-}
-
 /// Tags of instances that are not the claim `by-hand`'s, and the tag that a refusal names.
 fn strangers() -> Vec<(&'static str, Vec<(&'static str, String)>)> {
     let ours = |more: Vec<(&'static str, String)>| [vec![(tags::CLUSTER_UID, UID.to_owned())], more].concat();
@@ -135,7 +127,7 @@ fn a_provider_id_written_by_hand_ends_drains_and_registers_nothing_and_the_claim
                     assert!(lives(&world, &instance.id), "{at} {stages:?} {when}: {}", told(&world));
                 };
                 unchanged("while it is there");
-                let said = events(&world, "by-hand", "InstanceNotOwned");
+                let said = world.messages("InstanceNotOwned", "by-hand");
                 assert!(said.iter().any(|one| one.contains(&instance.id) && one.contains(tag)), "{at}: {said:?}");
                 delete(&world, &NODE_CLAIMS, "by-hand");
                 tokio::time::sleep(minutes(3)).await;
@@ -158,7 +150,7 @@ fn what_is_no_instance_is_refused_without_asking_ec2() {
             by_hand(&world, name, &json!({}));
             write_instance(&world, name, provider_id, "", &["Launched"]);
             tokio::time::sleep(minutes(1)).await;
-            assert_eq!(events(&world, name, "InstanceNotOwned").len(), 1, "{}", told(&world));
+            assert_eq!(world.messages("InstanceNotOwned", name).len(), 1, "{}", told(&world));
             delete(&world, &NODE_CLAIMS, name);
             tokio::time::sleep(minutes(1)).await;
             assert_eq!(claim(&world, name), None, "{}", told(&world));
@@ -231,7 +223,7 @@ fn a_launch_token_copied_from_another_claim_adopts_and_ends_nothing_of_it() {
         let thief = claim(&world, "thief").unwrap();
         let got = thief["status"]["providerID"].as_str().unwrap();
         assert!(!got.ends_with(&own), "{got}: {}", told(&world));
-        assert!(!events(&world, "thief", "LaunchTokenNotOwned").is_empty(), "{}", told(&world));
+        assert!(!world.messages("LaunchTokenNotOwned", "thief").is_empty(), "{}", told(&world));
         // One that is deleted at once looks for nothing of the other's either.
         by_hand(&world, "short", &json!({"dovetail.dev/launch-token": token}));
         for name in ["thief", "short"] {
@@ -383,7 +375,7 @@ fn claims_made_by_hand_wait_at_the_ceiling_say_so_and_are_launched_when_it_allow
         // A claim that has no time to launch is given up after five minutes, one that waits is not.
         tokio::time::sleep(minutes(20)).await;
         assert_eq!(world.cloud.calls().len(), 2, "{}", told(&world));
-        let held: Vec<_> = names.into_iter().filter(|name| !events(&world, name, "LaunchHeld").is_empty()).collect();
+        let held: Vec<_> = names.into_iter().filter(|name| !world.messages("LaunchHeld", name).is_empty()).collect();
         assert_eq!(held.len(), 3, "{held:?} {}", told(&world));
         for name in &held {
             let there = claim(&world, name).unwrap_or_else(|| panic!("{name} is gone: {}", told(&world)));

@@ -6,18 +6,17 @@ use crate::world;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use dovetail_actors::{Entry, InlineSolver, Journal, Measure, Settings, Solution, Solver, Story};
 use dovetail_core::Problem;
 use dovetail_core::clock::Clock as _;
 use dovetail_core::pack::{Options, PackingError};
 use dovetail_core::problem::Policy;
-use dovetail_sandbox::apiserver::{EVENTS, PODS};
+use dovetail_sandbox::apiserver::PODS;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
-use world::{World, run};
+use world::{World, run, seconds};
 
 /// How it fails.
 #[derive(Clone, Copy, PartialEq)]
@@ -78,21 +77,9 @@ fn on_demand(world: &World) {
     world.pool("default", json!([{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}]));
 }
 
-fn seconds(count: u64) -> Duration {
-    Duration::from_secs(count)
-}
-
 fn bound_by_name(world: &World, begins: &str) -> usize {
     let named = |pod: &&Arc<Value>| pod["metadata"]["name"].as_str().unwrap().starts_with(begins);
     world.api.list(&PODS).iter().filter(named).filter(|pod| pod["spec"]["nodeName"].is_string()).count()
-}
-
-/// The messages of events with a reason.
-fn events(world: &World, reason: &str) -> Vec<(String, String)> {
-    let all = world.api.list(&EVENTS);
-    let meant = all.iter().filter(|event| event["reason"] == reason);
-    let text = |value: &Value| value.as_str().unwrap().to_owned();
-    meant.map(|event| (text(&event["involvedObject"]["name"]), text(&event["message"]))).collect()
 }
 
 /// The failures told, each with the pods that it names.
@@ -119,7 +106,7 @@ fn ordinary_pods_get_their_nodes_beside(how: How) {
         assert_eq!(replica.state().await["control_plane"]["restarts"], 0);
         let names = ["default/bad-0000", "default/bad-0001", "default/bad-0002"].map(str::to_owned).to_vec();
         assert_eq!(told(&world)[0], (3, names), "{}", world.story().join("\n"));
-        let said = events(&world, "FailedScheduling");
+        let said = world.events("FailedScheduling");
         for pod in ["bad-0000", "bad-0001", "bad-0002"] {
             assert!(said.iter().any(|(name, message)| name == pod && message.contains("left out")), "{said:?}");
         }
@@ -195,7 +182,7 @@ fn pods_that_come_later_and_are_alike_are_not_tried_before_their_class_is_due() 
         world.pods_of("bad-two", 1, "700m");
         tokio::time::sleep(seconds(10)).await;
         assert_eq!(solver.failures(), failures, "{}", world.story().join("\n"));
-        let said = events(&world, "FailedScheduling");
+        let said = world.events("FailedScheduling");
         assert!(said.iter().any(|(name, _)| name.starts_with("bad-two")), "{said:?}");
     });
 }
@@ -257,7 +244,7 @@ fn a_pod_with_more_soft_terms_than_count_is_told_so_once() {
             {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0 nodes"}]}});
         world.api.patch_status(&PODS, "default", "heavy", &status).unwrap();
         tokio::time::sleep(seconds(120)).await;
-        let said = events(&world, "SoftTermsIgnored");
+        let said = world.events("SoftTermsIgnored");
         let expected = "Only the 32 heaviest of its 40 soft scheduling terms count";
         assert_eq!(said, [("heavy".to_owned(), expected.to_owned())], "{}", world.story().join("\n"));
         assert_eq!(world.journal.count("soft_terms_ignored"), 1);

@@ -6,7 +6,7 @@ use crate::world;
 
 use std::time::Duration;
 
-use dovetail_sandbox::apiserver::{DeleteOptions, EVENTS, NODE_CLAIMS, NODE_POOLS, NODES, PODS};
+use dovetail_sandbox::apiserver::{DeleteOptions, NODE_CLAIMS, NODE_POOLS, NODES, PODS};
 use serde_json::{Value, json};
 use world::{World, on_demand_m5, run};
 
@@ -29,12 +29,6 @@ fn condition(world: &World, pool: &str, type_: &str) -> Option<(String, String)>
     let all = pool["status"]["conditions"].as_array()?;
     let one = all.iter().find(|one| one["type"] == type_)?;
     Some((one["status"].as_str()?.to_owned(), one["message"].as_str()?.to_owned()))
-}
-
-fn events(world: &World, reason: &str, name: &str) -> Vec<String> {
-    let all = world.api.list(&EVENTS);
-    let of = all.iter().filter(|event| event["reason"] == reason && event["involvedObject"]["name"] == name);
-    of.map(|event| event["message"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
 /// Pools that cannot serve, and the field that each names.
@@ -95,7 +89,7 @@ fn nothing_is_created_for_a_pool_that_is_not_valid_it_says_why_and_takes_no_pods
             let (status, message) = condition(&world, name, "ValidationSucceeded").unwrap();
             assert!(status == "False" && message.contains(field), "{name}: {status} {message}");
             assert_eq!(condition(&world, name, "Ready").unwrap().0, "False", "{name}");
-            let said = events(&world, "NodePoolValidationFailed", name);
+            let said = world.messages("NodePoolValidationFailed", name);
             assert!(said.len() == 1 && said[0].contains(field), "{name}: {said:?}");
         }
     });
@@ -111,7 +105,7 @@ fn a_pod_that_only_a_pool_that_is_not_valid_might_have_taken_is_told_so() {
         world.pods(1, "1");
         tokio::time::sleep(Duration::from_secs(60)).await;
         assert_eq!(world.claims().len(), 0);
-        let said = events(&world, "FailedScheduling", "pod-0000");
+        let said = world.messages("FailedScheduling", "pod-0000");
         assert!(
             said.iter().any(|said| said.contains("pool badlabel: it is not valid: spec.template.metadata.labels[a b]")),
             "{said:?}"
@@ -181,7 +175,7 @@ fn a_budget_that_cannot_be_read_is_named_on_the_pool_and_its_nodes_are_made_and_
             "{message}"
         );
         assert_eq!(condition(&world, "default", "Ready").unwrap().0, "True");
-        assert_eq!(events(&world, "InvalidBudget", "default").len(), 1);
+        assert_eq!(world.messages("InvalidBudget", "default").len(), 1);
         let now = DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::default() };
         world.api.delete(&PODS, "default", "pod-0000", &now).unwrap();
         tokio::time::sleep(Duration::from_secs(120)).await;
@@ -208,7 +202,7 @@ fn a_wish_that_is_misspelt_or_not_implemented_is_named_on_the_pool_which_is_used
         let (status, message) = condition(&world, "default", "dovetail.dev/AnnotationsKnown").unwrap();
         assert!(status == "False" && message.contains("\"cheapest\" is not known"), "{message}");
         assert_eq!(condition(&world, "default", "Ready").unwrap().0, "True");
-        assert_eq!(events(&world, "InvalidAnnotation", "default").len(), 1);
+        assert_eq!(world.messages("InvalidAnnotation", "default").len(), 1);
         let mended = json!({"metadata": {"annotations": {"dovetail.dev/packing-policy": "cost"}}, "spec": {
             "limits": {"cpus": null}}});
         world.api.patch(&NODE_POOLS, "", "default", &mended).unwrap();

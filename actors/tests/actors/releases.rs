@@ -19,7 +19,7 @@ use dovetail_sandbox::apiserver::{DeleteOptions, EC2_NODE_CLASSES, Gvr, LEASES, 
 use serde_json::{Value, json};
 use tokio::task::LocalSet;
 use world::cloud::{Launched, subnet_in};
-use world::{Spoil, World, run};
+use world::{Spoil, World, run, seconds};
 
 /// What is kept of a release, in the order in which it is made again.
 static KEPT: [Gvr; 6] = [NODE_POOLS, EC2_NODE_CLASSES, LEASES, NODE_CLAIMS, NODES, PODS];
@@ -29,10 +29,6 @@ const LAUNCH_TOKEN: &str = "dovetail.dev/launch-token";
 
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/releases")
-}
-
-fn seconds(count: u64) -> Duration {
-    Duration::from_secs(count)
 }
 
 /// A node with its pods, a launch that was never answered, and a leader that is killed.

@@ -8,11 +8,7 @@ use std::time::Duration;
 use dovetail_core::clock::Clock as _;
 use dovetail_sandbox::apiserver::LEASES;
 use serde_json::json;
-use world::{Spoil, World, run, run_drawn};
-
-fn seconds(count: u64) -> Duration {
-    Duration::from_secs(count)
-}
+use world::{Spoil, World, run, run_drawn, seconds};
 
 #[test]
 fn the_next_leads_within_one_look_and_need_not_wait_for_the_lease_to_run_out() {

@@ -13,7 +13,7 @@ use dovetail_core::clock::Clock as _;
 use dovetail_sandbox::Caller;
 use dovetail_sandbox::faults::{Direction, Service};
 use serde_json::{Value, json};
-use world::{Spoil, World, run};
+use world::{Spoil, World, run, seconds};
 
 /// Panics so many times when the packer tells that it has batched pods, and with it the packer.
 struct Panics(AtomicUsize, Arc<MemoryJournal>);
@@ -35,10 +35,6 @@ impl Journal for Panics {
 
 fn on_demand(world: &World) {
     world.pool("default", json!([{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}]));
-}
-
-fn seconds(count: u64) -> Duration {
-    Duration::from_secs(count)
 }
 
 /// Every claim has an instance of its own, and nobody else has one.

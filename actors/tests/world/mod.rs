@@ -15,7 +15,7 @@ use dovetail_actors::{InlineSolver, Journal, MemoryJournal, ReplicaHandle, Repli
 use dovetail_core::clock::Clock;
 use dovetail_sandbox::Caller;
 use dovetail_sandbox::apiserver::{
-    self, ApiServer, CUSTOM_RESOURCE_DEFINITIONS, EC2_NODE_CLASSES, NODE_CLAIMS, NODE_POOLS, NODES, PODS,
+    self, ApiServer, CUSTOM_RESOURCE_DEFINITIONS, EC2_NODE_CLASSES, EVENTS, NODE_CLAIMS, NODE_POOLS, NODES, PODS,
 };
 use dovetail_sandbox::clock::{DEFAULT_START, VirtualClock};
 use dovetail_sandbox::faults::Faults;
@@ -35,6 +35,11 @@ pub fn on_demand_m5() -> Value {
 /// So many minutes.
 pub fn minutes(count: u64) -> Duration {
     Duration::from_secs(60 * count)
+}
+
+/// So many seconds.
+pub fn seconds(count: u64) -> Duration {
+    Duration::from_secs(count)
 }
 
 /// How long an instance takes to join, and then to become ready.
@@ -133,6 +138,19 @@ impl World {
             solver,
             journal,
         })
+    }
+
+    /// Kubernetes' Events of this reason: the name of whom each is about, and its message.
+    pub fn events(&self, reason: &str) -> Vec<(String, String)> {
+        let all = self.api.list(&EVENTS);
+        let meant = all.iter().filter(|event| event["reason"] == reason);
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        meant.map(|event| (text(&event["involvedObject"]["name"]), text(&event["message"]))).collect()
+    }
+
+    /// Messages of the Events of this reason about whatever has this name.
+    pub fn messages(&self, reason: &str, name: &str) -> Vec<String> {
+        self.events(reason).into_iter().filter(|(about, _)| about == name).map(|(_, message)| message).collect()
     }
 
     /// A pool of on-demand m5 nodes, and its class.

@@ -14,7 +14,7 @@ use dovetail_actors::telemetry::span::Value;
 use dovetail_actors::{Settings, Span, Story};
 use dovetail_input::{Failure, Mistake};
 use dovetail_observability::Metrics;
-use dovetail_observability::traces::{self, Refused, Resource, TraceSettings, Traces};
+use dovetail_observability::traces::{self, RefusedVariable, Resource, TraceSettings, Traces};
 
 use state::Latest;
 
@@ -89,7 +89,7 @@ pub fn particulars(story: &Story) -> serde_json::Map<String, serde_json::Value> 
     }
 }
 
-fn refused(why: Refused) -> Failure {
+fn refused(why: RefusedVariable) -> Failure {
     let mistake = Mistake::of_file(why.name, format!("{:?} is not understood", why.value));
     mistake.allowing(why.allowed).into()
 }

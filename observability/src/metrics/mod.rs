@@ -16,7 +16,7 @@ use prometheus_client::registry::Registry;
 
 pub use page::Page;
 use summary::Summary;
-pub use table::{Id, Kind, Known, TABLE};
+pub use table::{Id, Kind, KnownMetric, TABLE};
 
 type Labels = Vec<(&'static str, String)>;
 type Traced = HistogramWithExemplars<Labels>;
@@ -177,7 +177,7 @@ impl Metrics {
 const END: &str = "# EOF\n";
 
 /// Makes the family of a metric. A counter without labels stands at zero from the start, so that a rate can be told of its first rise.
-fn register(registry: &mut Registry, known: &Known) -> Series {
+fn register(registry: &mut Registry, known: &KnownMetric) -> Series {
     let alone = known.labels.is_empty();
     match known.kind {
         Kind::Counter => {
@@ -209,7 +209,7 @@ fn labels(id: Id, values: &[&str]) -> Option<Labels> {
     (known.labels.len() == values.len()).then(|| pairs.map(|(key, value)| (*key, (*value).to_owned())).collect())
 }
 
-fn write_summaries(page: &mut Page, known: &Known, all: &BTreeMap<Labels, Summary>) {
+fn write_summaries(page: &mut Page, known: &KnownMetric, all: &BTreeMap<Labels, Summary>) {
     if all.is_empty() {
         return;
     }

@@ -16,7 +16,7 @@ pub enum Kind {
 
 /// A metric.
 #[derive(Clone, Copy, Debug)]
-pub struct Known {
+pub struct KnownMetric {
     /// Its name, without what its type adds.
     pub name: &'static str,
     /// Counter, gauge, histogram or summary.
@@ -64,7 +64,7 @@ macro_rules! metrics {
         pub enum Id { $($id,)* }
 
         /// All of them, in the order of [`Id`].
-        pub const TABLE: &[Known] = &[$(Known { name: $name, kind: $kind, labels: &[$($label),*], help: $help },)*];
+        pub const TABLE: &[KnownMetric] = &[$(KnownMetric { name: $name, kind: $kind, labels: &[$($label),*], help: $help },)*];
     };
 }
 

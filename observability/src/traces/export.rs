@@ -13,7 +13,7 @@ use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanExporter as _, SpanLink
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::{Counters, Item, Protocol, Resource, Sampler, Span, TraceSettings, Value};
+use super::{Counters, Item, OtlpProtocol, Resource, Sampler, Span, TraceSettings, Value};
 
 /// Sets the exporter up and starts the thread.
 pub fn start(
@@ -39,10 +39,10 @@ pub fn start(
 fn exporter(settings: &TraceSettings) -> io::Result<SpanExporter> {
     let builder = SpanExporter::builder();
     let built = match (settings.protocol, settings.endpoint.clone()) {
-        (Protocol::Grpc, None) => builder.with_tonic().build(),
-        (Protocol::Grpc, Some(endpoint)) => builder.with_tonic().with_endpoint(endpoint).build(),
-        (Protocol::Http, None) => builder.with_http().build(),
-        (Protocol::Http, Some(endpoint)) => builder.with_http().with_endpoint(endpoint).build(),
+        (OtlpProtocol::Grpc, None) => builder.with_tonic().build(),
+        (OtlpProtocol::Grpc, Some(endpoint)) => builder.with_tonic().with_endpoint(endpoint).build(),
+        (OtlpProtocol::Http, None) => builder.with_http().build(),
+        (OtlpProtocol::Http, Some(endpoint)) => builder.with_http().with_endpoint(endpoint).build(),
     };
     built.map_err(io::Error::other)
 }

@@ -18,7 +18,7 @@ use tokio::sync::{mpsc, oneshot};
 
 pub use json::document;
 pub use sampling::{SLOW, Sampler};
-pub use settings::{Protocol, Refused, TraceSettings};
+pub use settings::{OtlpProtocol, RefusedVariable, TraceSettings};
 
 /// The value of an attribute.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// How spans are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Protocol {
+pub enum OtlpProtocol {
     /// `grpc`.
     Grpc,
     /// `http/protobuf`.
@@ -17,7 +17,7 @@ pub enum Protocol {
 #[derive(Clone, Debug, PartialEq)]
 pub struct TraceSettings {
     /// `OTEL_EXPORTER_OTLP_TRACES_PROTOCOL`, else `OTEL_EXPORTER_OTLP_PROTOCOL`; gRPC unless given.
-    pub protocol: Protocol,
+    pub protocol: OtlpProtocol,
     /// Share of traces that are kept whatever happens in them, from `OTEL_TRACES_SAMPLER` and `OTEL_TRACES_SAMPLER_ARG`.
     pub ratio: f64,
     /// `OTEL_BSP_MAX_QUEUE_SIZE`: spans that may wait; 8192 unless given.
@@ -35,7 +35,7 @@ pub struct TraceSettings {
 impl Default for TraceSettings {
     fn default() -> Self {
         Self {
-            protocol: Protocol::Grpc,
+            protocol: OtlpProtocol::Grpc,
             ratio: 1.0,
             queue: 8192,
             batch: 512,
@@ -48,7 +48,7 @@ impl Default for TraceSettings {
 
 /// A variable that makes no sense.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
+pub struct RefusedVariable {
     /// Name of the environment variable.
     pub name: &'static str,
     /// What it says.
@@ -57,7 +57,7 @@ pub struct Refused {
     pub allowed: &'static str,
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for RefusedVariable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {:?} is not understood (allowed: {})", self.name, self.value, self.allowed)
     }
@@ -76,7 +76,7 @@ impl TraceSettings {
     ///
     /// # Errors
     /// The first variable that is not understood.
-    pub fn of_environment(get: impl Fn(&str) -> Option<String>) -> Result<Option<Self>, Refused> {
+    pub fn of_environment(get: impl Fn(&str) -> Option<String>) -> Result<Option<Self>, RefusedVariable> {
         let given = |name: &'static str| get(name).filter(|text| !text.trim().is_empty());
         if given("OTEL_SDK_DISABLED").is_some_and(|text| text.eq_ignore_ascii_case("true")) {
             return Ok(None);
@@ -86,7 +86,7 @@ impl TraceSettings {
             Some("none") => return Ok(None),
             Some("otlp") => {}
             Some(other) => {
-                return Err(Refused { name: "OTEL_TRACES_EXPORTER", value: other.into(), allowed: EXPORTERS });
+                return Err(RefusedVariable { name: "OTEL_TRACES_EXPORTER", value: other.into(), allowed: EXPORTERS });
             }
             None if named.into_iter().any(|name| given(name).is_some()) => {}
             None => return Ok(None),
@@ -94,9 +94,9 @@ impl TraceSettings {
         let mut own = Self::default();
         for name in ["OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"] {
             match given(name).as_deref() {
-                Some("grpc") => own.protocol = Protocol::Grpc,
-                Some("http/protobuf") => own.protocol = Protocol::Http,
-                Some(other) => return Err(Refused { name, value: other.into(), allowed: PROTOCOLS }),
+                Some("grpc") => own.protocol = OtlpProtocol::Grpc,
+                Some("http/protobuf") => own.protocol = OtlpProtocol::Http,
+                Some(other) => return Err(RefusedVariable { name, value: other.into(), allowed: PROTOCOLS }),
                 None => {}
             }
         }
@@ -114,17 +114,17 @@ impl TraceSettings {
     }
 }
 
-fn ratio(given: &impl Fn(&'static str) -> Option<String>) -> Result<f64, Refused> {
+fn ratio(given: &impl Fn(&'static str) -> Option<String>) -> Result<f64, RefusedVariable> {
     match given("OTEL_TRACES_SAMPLER").as_deref() {
         None | Some("always_on" | "parentbased_always_on") => Ok(1.0),
         Some("always_off" | "parentbased_always_off") => Ok(0.0),
         Some("traceidratio" | "parentbased_traceidratio") => {
             let Some(text) = given("OTEL_TRACES_SAMPLER_ARG") else { return Ok(1.0) };
-            let refused = || Refused { name: "OTEL_TRACES_SAMPLER_ARG", value: text.clone(), allowed: RATIO };
+            let refused = || RefusedVariable { name: "OTEL_TRACES_SAMPLER_ARG", value: text.clone(), allowed: RATIO };
             let ratio: f64 = text.trim().parse().map_err(|_| refused())?;
             if (0.0..=1.0).contains(&ratio) { Ok(ratio) } else { Err(refused()) }
         }
-        Some(other) => Err(Refused { name: "OTEL_TRACES_SAMPLER", value: other.into(), allowed: SAMPLERS }),
+        Some(other) => Err(RefusedVariable { name: "OTEL_TRACES_SAMPLER", value: other.into(), allowed: SAMPLERS }),
     }
 }
 
@@ -133,10 +133,10 @@ fn number(
     name: &'static str,
     usual: usize,
     allowed: &'static str,
-) -> Result<usize, Refused> {
+) -> Result<usize, RefusedVariable> {
     let Some(text) = given(name) else { return Ok(usual) };
     let number = text.trim().parse().ok().filter(|number| *number > 0);
-    number.ok_or(Refused { name, value: text, allowed })
+    number.ok_or(RefusedVariable { name, value: text, allowed })
 }
 
 #[cfg(test)]
@@ -144,7 +144,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn read(variables: &[(&str, &str)]) -> Result<Option<TraceSettings>, Refused> {
+    fn read(variables: &[(&str, &str)]) -> Result<Option<TraceSettings>, RefusedVariable> {
         TraceSettings::of_environment(|name| {
             variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
         })
@@ -166,7 +166,7 @@ mod tests {
         let all = ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc");
         let own = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/protobuf");
         let read = read(&[("OTEL_TRACES_EXPORTER", "otlp"), all, own]).unwrap().unwrap();
-        assert_eq!(read.protocol, Protocol::Http);
+        assert_eq!(read.protocol, OtlpProtocol::Http);
     }
 
     #[test]

@@ -60,7 +60,7 @@ pub(super) async fn write(
     settings: LeaseSettings,
     order: LeaseWrite,
 ) -> Result<LeaseView, String> {
-    let body = lease_object::body(&order, (&desk.settings.lease_name, &desk.identity), &settings, desk.wall());
+    let body = lease_object::body(&order, &desk.settings.lease_name, &desk.identity, &settings, desk.wall());
     match tokio::time::timeout(settings.patience(), lease.write(&order, &body)).await {
         Ok(Ok(lease)) => Ok(lease_object::view(&lease, &settings, desk.wall())),
         Ok(Err(error)) => Err(error.to_string()),

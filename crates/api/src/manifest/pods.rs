@@ -76,7 +76,7 @@ pub fn workload_pods(manifest: &Manifest) -> Vec<Pod> {
     unique(&mut names);
     let claims = claims(manifest);
     let pods = names.iter().map(|pod| {
-        let mut made = from_template(&template, manifest, owner.clone(), &hash);
+        let mut made = from_template(&template, manifest, owner.0, owner.1.clone(), &hash);
         claims.iter().for_each(|claim| mount(&mut made, claim, pod));
         finish(made, pod, &namespace)
     });
@@ -87,7 +87,7 @@ fn template(manifest: &Manifest) -> Option<PodTemplateSpec> {
     serde_json::from_value(manifest.object.get("spec")?.get("template")?.clone()).ok()
 }
 
-fn from_template(template: &PodTemplateSpec, manifest: &Manifest, (kind, name): (&str, String), hash: &str) -> Pod {
+fn from_template(template: &PodTemplateSpec, manifest: &Manifest, kind: &str, name: String, hash: &str) -> Pod {
     let metadata = template.metadata.clone().unwrap_or_default();
     let mut labels = metadata.labels.unwrap_or_default();
     if manifest.kind == "Deployment" {

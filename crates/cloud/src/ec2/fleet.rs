@@ -12,13 +12,13 @@ use kube::ResourceExt;
 
 use super::Ec2Cloud;
 use super::classify::{Effect, classify};
-use super::network::Taken;
-use super::planned::{self, Config, Planned};
+use super::network::TakenAddresses;
+use super::planned::{self, Config, PlannedCall};
 use super::template_data::{TemplateInputs, template_data};
 use crate::error::CloudError;
 use crate::hash::fnv;
-use crate::launch::filters::{Selection, select};
-use crate::launch::plan::{Group, fewest_pods_by_zone, groups};
+use crate::launch::filters::{LaunchSelection, select};
+use crate::launch::plan::{LaunchGroup, fewest_pods_by_zone, groups};
 use crate::launch::readiness::ready_status;
 use crate::launch::{LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance};
 use crate::resolve::family_of;
@@ -36,7 +36,7 @@ impl Ec2Cloud {
     /// A call that may have been carried out is repeated as it was, whatever would be asked for now.
     pub(super) async fn launch_one(&self, request: &LaunchRequest) -> Result<LaunchedInstance, LaunchError> {
         if let Some(before) = self.memory.unsettled.get(self.now(), &request.token) {
-            let taken = Taken::take(self, before.addresses.clone());
+            let taken = TakenAddresses::take(self, before.addresses.clone());
             return taken.settle(self.send(&request.token, &before, true).await);
         }
         let status = ready_status(&request.node_class)?;
@@ -45,7 +45,7 @@ impl Ec2Cloud {
             tracing::warn!(token = request.token, types = selection.candidates.len(), "on-demand with few types");
         }
         let subnets = self.choose_subnets(status, &selection).await.map_err(|e| LaunchError::from_call(&e))?;
-        let taken = Taken::take(self, predicted(&selection, &subnets));
+        let taken = TakenAddresses::take(self, predicted(&selection, &subnets));
         taken.settle(self.launch_into(request, status, &selection, &subnets).await)
     }
 
@@ -53,7 +53,7 @@ impl Ec2Cloud {
     async fn choose_subnets(
         &self,
         status: &EC2NodeClassStatus,
-        selection: &Selection,
+        selection: &LaunchSelection,
     ) -> Result<BTreeMap<String, String>, CloudError> {
         self.learn_addresses(&status.subnets).await?;
         let zones = fewest_pods_by_zone(selection);
@@ -70,7 +70,7 @@ impl Ec2Cloud {
         &self,
         request: &LaunchRequest,
         status: &EC2NodeClassStatus,
-        selection: &Selection,
+        selection: &LaunchSelection,
         subnets: &BTreeMap<String, String>,
     ) -> Result<LaunchedInstance, LaunchError> {
         let planned = self.plan(request, status, selection, subnets, &request.token).await?;
@@ -91,17 +91,17 @@ impl Ec2Cloud {
         &self,
         request: &LaunchRequest,
         status: &EC2NodeClassStatus,
-        selection: &Selection,
+        selection: &LaunchSelection,
         subnets: &BTreeMap<String, String>,
         token: &str,
-    ) -> Result<Arc<Planned>, LaunchError> {
+    ) -> Result<Arc<PlannedCall>, LaunchError> {
         let (configs, capacity_type) =
             (self.configs(request, status, selection, subnets).await?, selection.capacity_type);
         let mut tags = self.shared_tags(request);
         tags.insert(tags::LAUNCH_TOKEN.into(), request.token.clone());
         let context = request.node_class.spec.context.clone().filter(|_| !request.min_values_relaxed);
         let call = planned::call(token, capacity_type, &configs, &tags, context);
-        Ok(Arc::new(Planned { call, capacity_type, configs, addresses: predicted(selection, subnets) }))
+        Ok(Arc::new(PlannedCall { call, capacity_type, configs, addresses: predicted(selection, subnets) }))
     }
 
     /// Makes sure of the launch templates, all at once.
@@ -109,7 +109,7 @@ impl Ec2Cloud {
         &self,
         request: &LaunchRequest,
         status: &EC2NodeClassStatus,
-        selection: &Selection,
+        selection: &LaunchSelection,
         subnets: &BTreeMap<String, String>,
     ) -> Result<Vec<Config>, LaunchError> {
         let groups = groups(selection, &status.amis, &request.requests);
@@ -135,8 +135,8 @@ impl Ec2Cloud {
         &self,
         request: &LaunchRequest,
         status: &EC2NodeClassStatus,
-        selection: &Selection,
-        group: &Group,
+        selection: &LaunchSelection,
+        group: &LaunchGroup,
         subnets: &BTreeMap<String, String>,
     ) -> Result<Config, LaunchError> {
         let class = &request.node_class;
@@ -190,7 +190,12 @@ impl Ec2Cloud {
     }
 
     /// Sends a call; `again`: it was sent before, and what came of that is not known.
-    async fn send(&self, token: &str, planned: &Arc<Planned>, again: bool) -> Result<LaunchedInstance, LaunchError> {
+    async fn send(
+        &self,
+        token: &str,
+        planned: &Arc<PlannedCall>,
+        again: bool,
+    ) -> Result<LaunchedInstance, LaunchError> {
         // Kept before it goes out: whoever waits for the answer may give up at any time.
         let (memory, token) = (&self.memory.unsettled, token.to_owned());
         memory.put(self.now(), token.clone(), Arc::clone(planned));
@@ -227,7 +232,7 @@ impl Ec2Cloud {
 }
 
 /// What a launch takes of each subnet that it may use, at least.
-fn predicted(selection: &Selection, subnets: &BTreeMap<String, String>) -> Vec<(String, i64)> {
+fn predicted(selection: &LaunchSelection, subnets: &BTreeMap<String, String>) -> Vec<(String, i64)> {
     let fewest = fewest_pods_by_zone(selection);
     subnets.iter().map(|(zone, subnet)| (subnet.clone(), fewest.get(zone).copied().unwrap_or(0))).collect()
 }

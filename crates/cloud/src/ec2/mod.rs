@@ -22,6 +22,7 @@ mod sdk;
 mod status;
 mod template;
 mod template_data;
+mod template_text;
 mod validation;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,7 +44,7 @@ use crate::node_class::NodeClassResolution;
 use crate::user_data::ClusterFacts;
 use cache::Cache;
 use network::FreeAddresses;
-use planned::Planned;
+use planned::PlannedCall;
 use sdk::Clients;
 
 pub use sdk::{NoAws, SdkParts};
@@ -101,7 +102,7 @@ struct Memory {
     /// Free addresses by subnet, less what is being launched.
     addresses: Mutex<FreeAddresses>,
     /// Launches of which nobody knows what came, by token.
-    unsettled: Cache<String, Arc<Planned>>,
+    unsettled: Cache<String, Arc<PlannedCall>>,
 }
 
 impl Ec2Cloud {

@@ -54,12 +54,12 @@ impl FreeAddresses {
 
 /// Addresses that a launch is about to take. Those that it did not take, or is not known to have taken, are given back,
 /// also when nobody waits for it any more.
-pub(super) struct Taken<'a> {
+pub(super) struct TakenAddresses<'a> {
     cloud: &'a Ec2Cloud,
     counts: Vec<(String, i64)>,
 }
 
-impl<'a> Taken<'a> {
+impl<'a> TakenAddresses<'a> {
     pub fn take(cloud: &'a Ec2Cloud, counts: Vec<(String, i64)>) -> Self {
         cloud.with_addresses(|all| counts.iter().for_each(|(subnet, count)| all.take(subnet, *count)));
         Self { cloud, counts }
@@ -77,7 +77,7 @@ impl<'a> Taken<'a> {
     }
 }
 
-impl Drop for Taken<'_> {
+impl Drop for TakenAddresses<'_> {
     fn drop(&mut self) {
         self.cloud.with_addresses(|all| self.counts.iter().for_each(|(subnet, count)| all.give_back(subnet, *count)));
     }

@@ -21,7 +21,7 @@ pub(super) struct Config {
 }
 
 /// What is asked for, all of it.
-pub(super) struct Planned {
+pub(super) struct PlannedCall {
     pub call: CreateFleetInputBuilder,
     pub capacity_type: &'static str,
     pub configs: Vec<Config>,
@@ -85,7 +85,7 @@ fn fleet_config(config: &Config) -> sdk::FleetLaunchTemplateConfigRequest {
         .build()
 }
 
-impl Planned {
+impl PlannedCall {
     /// An instance, or everything that EC2 refused.
     pub(super) fn outcome(&self, answer: &CreateFleetOutput) -> Result<LaunchedInstance, LaunchError> {
         let refusals: Vec<Refusal> = answer.errors().iter().map(|e| refusal(e, self.capacity_type)).collect();

@@ -11,16 +11,16 @@ use super::Ec2Cloud;
 use super::classify::{Effect, classify};
 use super::describe::filter;
 use super::template_data::tag_specification;
+use super::template_text::template_text;
 use crate::error::CloudError;
 use crate::hash::fnv_parts;
 
 const PREFIX: &str = "karpenter.k8s.aws/";
 const PAGE: i32 = 200;
 
-/// A template's name says what it holds. The SDK does not show user data, so it is hashed beside the rest.
+/// A template's name says what it holds: the hash of its text, which no version of the SDK changes.
 pub(super) fn template_name(cluster: &str, class: &str, data: &RequestLaunchTemplateData) -> String {
-    let rest = format!("{data:?}");
-    format!("{PREFIX}{}", fnv_parts(&[cluster, class, data.user_data().unwrap_or_default(), &rest]))
+    format!("{PREFIX}{}", fnv_parts(&[cluster, class, &template_text(data)]))
 }
 
 impl Ec2Cloud {

@@ -20,14 +20,14 @@ const DEVICES: [&str; 5] =
 
 /// A type and those of its offerings that are asked for.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Candidate {
+pub struct LaunchCandidate {
     /// As packing sees it, with capacity and requirements.
     pub instance_type: Arc<InstanceType>,
     /// Its offerings, all of the selection's capacity type.
     pub offerings: Vec<Offering>,
 }
 
-impl Candidate {
+impl LaunchCandidate {
     fn price(&self) -> f64 {
         self.offerings.iter().map(|o| o.price).fold(f64::INFINITY, f64::min)
     }
@@ -40,11 +40,11 @@ impl Candidate {
 
 /// What CreateFleet is asked for.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Selection {
+pub struct LaunchSelection {
     /// `reserved`, `spot` or `on-demand`.
     pub capacity_type: &'static str,
     /// Cheapest first.
-    pub candidates: Vec<Candidate>,
+    pub candidates: Vec<LaunchCandidate>,
     /// On-demand although spot was allowed, with hardly any types to choose from.
     pub inflexible: bool,
 }
@@ -53,7 +53,7 @@ pub struct Selection {
 ///
 /// # Errors
 /// [`super::LaunchErrorKind::InsufficientCapacity`] when a step leaves nothing; Final for requirements that make no sense.
-pub fn select(request: &LaunchRequest) -> Result<Selection, LaunchError> {
+pub fn select(request: &LaunchRequest) -> Result<LaunchSelection, LaunchError> {
     let wanted = Requirements::from_written(&request.requirements)
         .map_err(|e| LaunchError::invalid("LaunchFailed", e.to_string()))?;
     let has_min_values = request.requirements.iter().any(|r| r.min_values.is_some());
@@ -79,7 +79,7 @@ pub fn select(request: &LaunchRequest) -> Result<Selection, LaunchError> {
     candidates.truncate(MAX_TYPES);
     keeps_min_values(&request.requirements, &candidates)?;
     let inflexible = capacity_type == ON_DEMAND && spot_allowed && candidates.len() < FLEXIBLE;
-    Ok(Selection { capacity_type, candidates, inflexible })
+    Ok(LaunchSelection { capacity_type, candidates, inflexible })
 }
 
 fn nothing(why: &str) -> LaunchError {
@@ -87,7 +87,7 @@ fn nothing(why: &str) -> LaunchError {
 }
 
 /// Types that agree with the claim and hold its requests, with their available offerings that agree too.
-fn compatible_available(request: &LaunchRequest, wanted: &Requirements) -> Vec<Candidate> {
+fn compatible_available(request: &LaunchRequest, wanted: &Requirements) -> Vec<LaunchCandidate> {
     let fits = |t: &&Arc<InstanceType>| request.requests.fits_in(&t.allocatable()) && agrees(&t.requirements, wanted);
     request
         .candidates
@@ -96,7 +96,7 @@ fn compatible_available(request: &LaunchRequest, wanted: &Requirements) -> Vec<C
         .filter_map(|t| {
             let agreeing = t.offerings.iter().filter(|o| o.available && agrees(&o.requirements, wanted));
             let offerings: Vec<Offering> = agreeing.cloned().collect();
-            (!offerings.is_empty()).then(|| Candidate { instance_type: Arc::clone(t), offerings })
+            (!offerings.is_empty()).then(|| LaunchCandidate { instance_type: Arc::clone(t), offerings })
         })
         .collect()
 }
@@ -106,14 +106,14 @@ fn agrees(offered: &[NodeSelectorRequirement], wanted: &Requirements) -> bool {
 }
 
 /// Of each zone the reservation with the most instances left.
-fn fullest_reservations(candidate: &mut Candidate) {
+fn fullest_reservations(candidate: &mut LaunchCandidate) {
     let left = |one: &Offering| one.reservation_capacity.unwrap_or(u32::MAX);
     candidate.offerings.sort_by(|a, b| a.zone.cmp(&b.zone).then_with(|| left(b).cmp(&left(a))));
     candidate.offerings.dedup_by(|next, first| next.zone == first.zone);
 }
 
 /// Without devices and bare metal, unless nothing else is left.
-fn without_exotic(candidates: Vec<Candidate>) -> Vec<Candidate> {
+fn without_exotic(candidates: Vec<LaunchCandidate>) -> Vec<LaunchCandidate> {
     if candidates.iter().all(|c| is_exotic(&c.instance_type)) {
         return candidates;
     }
@@ -126,7 +126,7 @@ fn is_exotic(t: &InstanceType) -> bool {
 }
 
 /// Without spot that costs more than the cheapest on-demand offering, where there is such a one.
-fn without_dear_spot(mut candidates: Vec<Candidate>) -> Vec<Candidate> {
+fn without_dear_spot(mut candidates: Vec<LaunchCandidate>) -> Vec<LaunchCandidate> {
     let all = || candidates.iter().flat_map(|c| &c.offerings);
     let cheapest = all().filter(|o| o.capacity_type == ON_DEMAND).map(|o| o.price).fold(f64::INFINITY, f64::min);
     if cheapest.is_finite() && all().any(|o| o.capacity_type == SPOT) {
@@ -136,10 +136,13 @@ fn without_dear_spot(mut candidates: Vec<Candidate>) -> Vec<Candidate> {
 }
 
 /// Truncation may not leave fewer values than `minValues` asks for.
-fn keeps_min_values(requirements: &[NodeSelectorRequirement], candidates: &[Candidate]) -> Result<(), LaunchError> {
+fn keeps_min_values(
+    requirements: &[NodeSelectorRequirement],
+    candidates: &[LaunchCandidate],
+) -> Result<(), LaunchError> {
     for wanted in requirements {
         let Some(least) = wanted.min_values else { continue };
-        let of_key = |c: &Candidate| {
+        let of_key = |c: &LaunchCandidate| {
             let own = c.instance_type.requirements.iter().filter(|r| r.key == wanted.key);
             own.flat_map(|r| r.values.clone()).collect::<Vec<_>>()
         };
@@ -184,7 +187,7 @@ mod tests {
     fn sixty_types_at_most_are_taken_cheapest_first() {
         let selection = select(&asking(vec![one_of(CAPACITY_TYPE, &[SPOT])], &[("cpu", "1")])).unwrap();
         assert_eq!((selection.capacity_type, selection.candidates.len()), (SPOT, MAX_TYPES));
-        let prices: Vec<f64> = selection.candidates.iter().map(Candidate::price).collect();
+        let prices: Vec<f64> = selection.candidates.iter().map(LaunchCandidate::price).collect();
         assert!(prices.is_sorted());
     }
 

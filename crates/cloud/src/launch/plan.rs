@@ -6,7 +6,7 @@ use dovetail_api::v1::Ami;
 use dovetail_core::resources::PODS;
 use dovetail_core::{Offering, Resources};
 
-use super::filters::{Candidate, Selection};
+use super::filters::{LaunchCandidate, LaunchSelection};
 use super::images::Images;
 
 /// Elastic Fabric Adapters, as a resource.
@@ -29,11 +29,11 @@ pub struct GroupKey {
 
 /// Types under one launch template, cheapest first.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Group {
+pub struct LaunchGroup {
     /// What they share.
     pub key: GroupKey,
     /// Cheapest first.
-    pub members: Vec<Candidate>,
+    pub members: Vec<LaunchCandidate>,
 }
 
 /// A type in a zone, by the subnet that it would be launched in.
@@ -50,9 +50,9 @@ pub struct Override {
 }
 
 /// The selection by launch template; a type without an image is left out.
-pub fn groups(selection: &Selection, amis: &[Ami], requests: &Resources) -> Vec<Group> {
+pub fn groups(selection: &LaunchSelection, amis: &[Ami], requests: &Resources) -> Vec<LaunchGroup> {
     let (wants_efa, images) = (requests.get(EFA) > 0, Images::of(amis));
-    let mut groups: BTreeMap<GroupKey, Vec<Candidate>> = BTreeMap::new();
+    let mut groups: BTreeMap<GroupKey, Vec<LaunchCandidate>> = BTreeMap::new();
     for candidate in &selection.candidates {
         let capacity = &candidate.instance_type.capacity;
         let Some(ami) = images.fitting(&candidate.instance_type) else { continue };
@@ -68,14 +68,14 @@ pub fn groups(selection: &Selection, amis: &[Ami], requests: &Resources) -> Vec<
                 reservation: reservation.map(str::to_owned),
             };
             let offerings = offerings.into_iter().cloned().collect();
-            let member = Candidate { instance_type: candidate.instance_type.clone(), offerings };
+            let member = LaunchCandidate { instance_type: candidate.instance_type.clone(), offerings };
             groups.entry(key).or_default().push(member);
         }
     }
-    groups.into_iter().map(|(key, members)| Group { key, members }).collect()
+    groups.into_iter().map(|(key, members)| LaunchGroup { key, members }).collect()
 }
 
-impl Group {
+impl LaunchGroup {
     /// One override for each type and zone that has a subnet.
     pub fn overrides(&self, subnet_of: &BTreeMap<String, String>) -> Vec<Override> {
         let mut seen = BTreeSet::new();
@@ -97,7 +97,7 @@ impl Group {
 }
 
 /// By zone the fewest pods that any candidate there holds: as many addresses a launch takes at least.
-pub fn fewest_pods_by_zone(selection: &Selection) -> BTreeMap<String, i64> {
+pub fn fewest_pods_by_zone(selection: &LaunchSelection) -> BTreeMap<String, i64> {
     let mut fewest: BTreeMap<String, i64> = BTreeMap::new();
     for candidate in &selection.candidates {
         let pods = candidate.instance_type.capacity.get(PODS);

@@ -29,6 +29,9 @@ impl ClusterState {
         Ok(self.put_pod(entry))
     }
 
+    /// Keeps a pod as it is now. An older version changes nothing, but after a list began, when versions are doubted. Its room is
+    /// given back where it was before it is taken where it is, so that a pod counts on one node at most; what was planned for it
+    /// is looked at last, when it is known where it is.
     pub(super) fn put_pod(&mut self, entry: Arc<PodEntry>) -> Arc<PodEntry> {
         let uid = entry.pod.uid.clone();
         let known = self.now.pods.get(&uid).cloned();
@@ -74,6 +77,7 @@ impl ClusterState {
         }
     }
 
+    /// Takes the pod's room on its node, if it takes any.
     pub(super) fn load(&mut self, entry: &Arc<PodEntry>) {
         if !entry.takes_room() {
             return;
@@ -82,6 +86,7 @@ impl ClusterState {
         Arc::make_mut(load).put(entry);
     }
 
+    /// Gives the pod's room on its node back.
     pub(super) fn unload(&mut self, entry: &PodEntry) {
         if !entry.takes_room() {
             return;
@@ -262,10 +267,12 @@ impl ClusterState {
     }
 }
 
+/// Namespace and name as one key.
 pub(super) fn namespaced(meta: &ObjectMeta) -> String {
     format!("{}/{}", meta.namespace.as_deref().unwrap_or("default"), meta.name.as_deref().unwrap_or_default())
 }
 
+/// Changes every object of a table.
 pub(super) fn each<V: Clone>(table: &mut Table<V>, change: impl Fn(&mut V)) {
     Arc::make_mut(table).values_mut().for_each(|value| change(Arc::make_mut(value)));
 }

@@ -35,6 +35,7 @@ impl ClusterState {
         self.buried.remove(&kind);
     }
 
+    /// An object is gone: an answer to a write of ours that arrives late does not bring it back.
     pub(super) fn bury(&mut self, kind: Kind, uid: Option<&str>) {
         self.buried.entry(kind).or_default().bury(uid);
     }
@@ -46,6 +47,7 @@ impl ClusterState {
         }
     }
 
+    /// Whether the object, by its uid, is known to be gone.
     pub(super) fn is_buried(&self, kind: Kind, meta: &ObjectMeta) -> bool {
         self.buried.get(&kind).is_some_and(|graves| graves.hold(meta))
     }
@@ -102,10 +104,12 @@ pub(super) fn is_doubted(doubted: &mut BTreeMap<Kind, BTreeSet<String>>, kind: K
     doubted.get_mut(&kind).is_some_and(|keys| keys.remove(key))
 }
 
+/// Keys of a table that a list did not have.
 pub(super) fn missing<V>(table: &Table<V>, seen: &BTreeSet<String>) -> Vec<String> {
     table.keys().filter(|key| !seen.contains(*key)).cloned().collect()
 }
 
+/// Keeps those of a table; a table that stays as it is is not copied.
 pub(super) fn retain<V>(table: &mut Table<V>, keep: impl Fn(&str, &V) -> bool) {
     if table.iter().any(|(key, value)| !keep(key, value)) {
         Arc::make_mut(table).retain(|key, value| keep(key, value));

@@ -60,13 +60,7 @@ pub struct Observed(BTreeMap<String, OfClass>);
 
 impl Observed {
     /// A node that is ready for pods has less of these than was foreseen.
-    fn learn(
-        &mut self,
-        class: &str,
-        (hash, image, instance_type): (&str, &str, &str),
-        has: &Resources,
-        now: Timestamp,
-    ) {
+    fn learn(&mut self, class: &str, hash: &str, image: &str, instance_type: &str, has: &Resources, now: Timestamp) {
         let known = self.0.entry(class.to_owned()).or_default();
         let at = known.types.iter().position(|one| one.is_of(hash, image, instance_type));
         let before = at.map(|at| known.types.remove(at));
@@ -180,7 +174,7 @@ impl ClusterState {
             let image = claim.status.as_ref().map_or("", |status| status.image_id.as_str());
             let Some((hash, kind)) = hash_of(&claim).zip(node.labels.get(labels::INSTANCE_TYPE)) else { continue };
             let class = &claim.spec.node_class_ref.name;
-            Arc::make_mut(&mut self.now.observed).learn(class, (hash, image, kind), &less, now);
+            Arc::make_mut(&mut self.now.observed).learn(class, hash, image, kind, &less, now);
         }
     }
 }

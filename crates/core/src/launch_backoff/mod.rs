@@ -197,7 +197,7 @@ impl LaunchBackoff {
     /// A launch under way is refused for a reason that concerns its pool, and goes on trying by itself. `jitter` is 0 to 1.
     pub fn fails(&mut self, claim: &str, cause: Cause, words: &str, now: Duration, jitter: f64) {
         if let Some(running) = self.running.get(claim).cloned() {
-            self.refused(claim, &running, (cause, words), now, jitter);
+            self.refused(claim, &running, cause, words, now, jitter);
         }
     }
 
@@ -219,7 +219,7 @@ impl LaunchBackoff {
         match outcome {
             Outcome::Launched => self.launched(&running.demand, now),
             Outcome::SoldOut => self.sold_out.refused(&running.demand, now),
-            Outcome::Refused(cause, words) => self.refused(claim, &running, (*cause, words.as_str()), now, jitter),
+            Outcome::Refused(cause, words) => self.refused(claim, &running, *cause, words, now, jitter),
             Outcome::Other => {}
         }
         self.release(claim);
@@ -246,7 +246,7 @@ impl LaunchBackoff {
         self.sold_out.launched(demand);
     }
 
-    fn refused(&mut self, claim: &str, running: &Running, (cause, words): (Cause, &str), now: Duration, jitter: f64) {
+    fn refused(&mut self, claim: &str, running: &Running, cause: Cause, words: &str, now: Duration, jitter: f64) {
         let demand = &running.demand;
         let pool = self.pools.entry(demand.pool.clone()).or_default();
         if cause == Cause::ClaimRefused {

@@ -14,14 +14,14 @@ use crate::resources::parse_amount;
 #[must_use]
 pub fn initialize(claim: &NodeClaim, nodes: &[&Node], now: Timestamp) -> Decision {
     let [node] = nodes else {
-        return waiting(claim, Waiting::Node, ("NodeNotFound", "node not registered with cluster"), now);
+        return waiting(claim, Waiting::Node, "NodeNotFound", "node not registered with cluster", now);
     };
     if let Some((what, reason, message)) = missing(claim, node) {
-        return waiting(claim, what, (reason, &message), now);
+        return waiting(claim, what, reason, &message, now);
     }
     let mut node = (*node).clone();
     node.metadata.labels.get_or_insert_default().insert(labels::INITIALIZED.into(), "true".into());
-    let claim = with_condition(claim, (TRUE, "", ""), now).0;
+    let claim = with_condition(claim, TRUE, "", "", now).0;
     let writes = Writes { passes: Some(Stage::Initialized), node: Some(node), claim, guard_missing: false };
     Decision::Write(Box::new(writes))
 }
@@ -67,18 +67,14 @@ pub fn is_ready(node: &Node) -> bool {
     conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
-fn waiting(claim: &NodeClaim, what: Waiting, (reason, message): (&str, &str), now: Timestamp) -> Decision {
-    match with_condition(claim, (UNKNOWN, reason, message), now) {
+fn waiting(claim: &NodeClaim, what: Waiting, reason: &str, message: &str, now: Timestamp) -> Decision {
+    match with_condition(claim, UNKNOWN, reason, message, now) {
         (claim, true) => Decision::Write(Box::new(Writes { passes: None, node: None, claim, guard_missing: false })),
         (_, false) => Decision::Wait(what),
     }
 }
 
-fn with_condition(
-    claim: &NodeClaim,
-    (status, reason, message): (&str, &str, &str),
-    now: Timestamp,
-) -> (NodeClaim, bool) {
+fn with_condition(claim: &NodeClaim, status: &str, reason: &str, message: &str, now: Timestamp) -> (NodeClaim, bool) {
     let mut claim = claim.clone();
     let generation = claim.metadata.generation;
     let conditions = &mut claim.status.get_or_insert_default().conditions;

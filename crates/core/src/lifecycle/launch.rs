@@ -61,13 +61,13 @@ pub fn launched(claim: &NodeClaim, instance: &LaunchedInstance, now: Timestamp) 
 /// The claim while a ceiling does not allow its launch: it waits, and its time to launch has not begun.
 #[must_use]
 pub fn launch_held(claim: &NodeClaim, message: &str, now: Timestamp) -> NodeClaim {
-    with_launched(claim, (FALSE, HELD, message), now)
+    with_launched(claim, FALSE, HELD, message, now)
 }
 
 /// The claim once its launch may begin after all.
 #[must_use]
 pub fn launch_allowed(claim: &NodeClaim, now: Timestamp) -> NodeClaim {
-    if is_held(claim) { with_launched(claim, (UNKNOWN, AWAITING_RECONCILIATION, ""), now) } else { claim.clone() }
+    if is_held(claim) { with_launched(claim, UNKNOWN, AWAITING_RECONCILIATION, "", now) } else { claim.clone() }
 }
 
 /// Whether a claim waits for a ceiling.
@@ -77,7 +77,7 @@ pub fn is_held(claim: &NodeClaim) -> bool {
     condition(conditions, LAUNCHED).is_some_and(|launched| launched.status == FALSE && launched.reason == HELD)
 }
 
-fn with_launched(claim: &NodeClaim, (status, reason, message): (&str, &str, &str), now: Timestamp) -> NodeClaim {
+fn with_launched(claim: &NodeClaim, status: &str, reason: &str, message: &str, now: Timestamp) -> NodeClaim {
     let mut claim = claim.clone();
     let generation = claim.metadata.generation;
     let conditions = &mut claim.status.get_or_insert_default().conditions;

@@ -15,11 +15,11 @@ use super::{Decision, Stage, Waiting, Writes};
 #[must_use]
 pub fn register(claim: &NodeClaim, nodes: &[&Node], now: Timestamp) -> Decision {
     match nodes {
-        [] => unregistered(claim, Waiting::Node, (UNKNOWN, "NodeNotFound", "node not registered with cluster"), now),
+        [] => unregistered(claim, Waiting::Node, UNKNOWN, "NodeNotFound", "node not registered with cluster", now),
         [node] => {
             let registered = is_registered(node);
             let guard_missing = !registered && !taints_of(node).iter().any(is_guard);
-            let mut written = with_condition(claim, (TRUE, "", ""), now).0;
+            let mut written = with_condition(claim, TRUE, "", "", now).0;
             written.status.get_or_insert_default().node_name = node.metadata.name.clone().unwrap_or_default();
             let node = Some(synced(node, claim));
             let writes = Writes { passes: Some(Stage::Registered), node, claim: written, guard_missing };
@@ -27,7 +27,7 @@ pub fn register(claim: &NodeClaim, nodes: &[&Node], now: Timestamp) -> Decision 
         }
         _ => {
             let message = format!("{} nodes carry the provider id", nodes.len());
-            unregistered(claim, Waiting::OneNode, (FALSE, "MultipleNodesFound", &message), now)
+            unregistered(claim, Waiting::OneNode, FALSE, "MultipleNodesFound", &message, now)
         }
     }
 }
@@ -112,8 +112,15 @@ fn owner_of(claim: &NodeClaim) -> OwnerReference {
     }
 }
 
-fn unregistered(claim: &NodeClaim, waiting: Waiting, why: (&str, &str, &str), now: Timestamp) -> Decision {
-    match with_condition(claim, why, now) {
+fn unregistered(
+    claim: &NodeClaim,
+    waiting: Waiting,
+    status: &str,
+    reason: &str,
+    message: &str,
+    now: Timestamp,
+) -> Decision {
+    match with_condition(claim, status, reason, message, now) {
         // A claim that waits for its Node is the rule, and its condition is Unknown already: not worth a write.
         (_, true) if waiting == Waiting::Node => Decision::Wait(waiting),
         (claim, true) => Decision::Write(Box::new(Writes { passes: None, node: None, claim, guard_missing: false })),
@@ -121,11 +128,7 @@ fn unregistered(claim: &NodeClaim, waiting: Waiting, why: (&str, &str, &str), no
     }
 }
 
-fn with_condition(
-    claim: &NodeClaim,
-    (status, reason, message): (&str, &str, &str),
-    now: Timestamp,
-) -> (NodeClaim, bool) {
+fn with_condition(claim: &NodeClaim, status: &str, reason: &str, message: &str, now: Timestamp) -> (NodeClaim, bool) {
     let mut claim = claim.clone();
     let generation = claim.metadata.generation;
     let conditions = &mut claim.status.get_or_insert_default().conditions;

@@ -1,22 +1,22 @@
 //! Checks of what containers ask for and nodes have: names of resources, amounts, requests against limits.
-use super::error::Cause;
+use super::error::StatusCause;
 use dovetail_api::quantity::billionths;
 use dovetail_core::admission::valid;
 use serde_json::Value;
 
 /// What is wrong with the resources and ports of a pod's containers, and with those of the pod as a whole.
-pub fn of_pod(spec: &Value, at: &str) -> Vec<Cause> {
+pub fn of_pod(spec: &Value, at: &str) -> Vec<StatusCause> {
     let wrong = valid::pod(spec, at).into_iter();
-    wrong.map(|one| Cause::new(one.reason, &one.field, one.message)).collect()
+    wrong.map(|one| StatusCause::new(one.reason, &one.field, one.message)).collect()
 }
 
 /// What is wrong with what a node has.
-pub fn of_node(status: &Value) -> Vec<Cause> {
+pub fn of_node(status: &Value) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     for list in ["capacity", "allocatable"] {
         for (name, amount) in members(status, list) {
             let wrong = valid::amount_of(name, amount).map(|why| format!("Invalid value: {why}"));
-            causes.extend(wrong.map(|why| Cause::invalid(&format!("status.{list}.{name}"), why)));
+            causes.extend(wrong.map(|why| StatusCause::invalid(&format!("status.{list}.{name}"), why)));
         }
     }
     causes

@@ -1,12 +1,12 @@
 //! Server-side apply: a client says what it wants to own, the server merges it and tells of conflicts.
-use super::error::{ApiError, Cause, Result};
+use super::error::{ApiError, Result, StatusCause};
 use super::fields::{Fields, compare};
 use super::gvr::Key;
 use super::handler::Call;
 use super::managed::{self, Entry};
 use super::meta;
 use super::shape::{ListType, Shape, item_key};
-use super::store::State;
+use super::store::StoreState;
 use super::write::Written;
 use serde_json::{Value, json};
 
@@ -14,9 +14,10 @@ use serde_json::{Value, json};
 ///
 /// # Errors
 /// 422 without field manager; 400 for a configuration that names another object; 409 for fields of others, without `force`.
-pub(super) fn apply(state: &mut State, call: &mut Call<'_>, key: &Key) -> Result<Written> {
+pub(super) fn apply(state: &mut StoreState, call: &mut Call<'_>, key: &Key) -> Result<Written> {
     if call.query.manager.is_none() {
-        let cause = Cause::new("FieldValueRequired", "fieldManager", "Required value: is required for apply patch");
+        let cause =
+            StatusCause::new("FieldValueRequired", "fieldManager", "Required value: is required for apply patch");
         return Err(ApiError::bad_options("PatchOptions", cause));
     }
     let config = configuration(call, key)?;
@@ -126,7 +127,7 @@ fn refuse_conflicts(others: &[&Entry], changed: &Fields) -> Result<()> {
         }
     };
     let causes = conflicts.iter().flat_map(|(manager, paths)| {
-        paths.iter().map(move |path| Cause::new("FieldManagerConflict", path, format!("conflict with {manager}")))
+        paths.iter().map(move |path| StatusCause::new("FieldManagerConflict", path, format!("conflict with {manager}")))
     });
     Err(ApiError::new(409, "Conflict", message).with_causes(causes.collect()))
 }

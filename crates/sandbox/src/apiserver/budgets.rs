@@ -1,22 +1,22 @@
 //! Checks of PodDisruptionBudgets, and of the selectors of labels in them.
-use super::error::Cause;
+use super::error::StatusCause;
 use super::validate::label_key_is_good;
 use serde_json::Value;
 
 /// All that is wrong with a budget's `spec`.
-pub fn causes(spec: &Value) -> Vec<Cause> {
+pub fn causes(spec: &Value) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     if !spec["minAvailable"].is_null() && !spec["maxUnavailable"].is_null() {
-        causes.push(Cause::invalid("spec", "Invalid value: minAvailable and maxUnavailable cannot be both set"));
+        causes.push(StatusCause::invalid("spec", "Invalid value: minAvailable and maxUnavailable cannot be both set"));
     }
     for member in ["minAvailable", "maxUnavailable"] {
-        causes.extend(share(&spec[member]).map(|why| Cause::invalid(&format!("spec.{member}"), why)));
+        causes.extend(share(&spec[member]).map(|why| StatusCause::invalid(&format!("spec.{member}"), why)));
     }
     causes.extend(selector(&spec["selector"], "spec.selector"));
     let policy = &spec["unhealthyPodEvictionPolicy"];
     if !policy.is_null() && policy != "IfHealthyBudget" && policy != "AlwaysAllow" {
         let why = format!("Unsupported value: {policy}: supported values: \"AlwaysAllow\", \"IfHealthyBudget\"");
-        causes.push(Cause::new("FieldValueNotSupported", "spec.unhealthyPodEvictionPolicy", why));
+        causes.push(StatusCause::new("FieldValueNotSupported", "spec.unhealthyPodEvictionPolicy", why));
     }
     causes
 }
@@ -40,26 +40,26 @@ fn share(value: &Value) -> Option<String> {
 }
 
 /// What is wrong with a selector's expressions.
-fn selector(selector: &Value, at: &str) -> Vec<Cause> {
+fn selector(selector: &Value, at: &str) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     for (index, one) in selector["matchExpressions"].as_array().into_iter().flatten().enumerate() {
         let field = format!("{at}.matchExpressions[{index}]");
         let values = one["values"].as_array().map_or(0, Vec::len);
         match one["operator"].as_str().unwrap_or_default() {
-            "In" | "NotIn" if values == 0 => causes.push(Cause::required(&format!("{field}.values"))),
+            "In" | "NotIn" if values == 0 => causes.push(StatusCause::required(&format!("{field}.values"))),
             "Exists" | "DoesNotExist" if values > 0 => {
                 let why = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
-                causes.push(Cause::forbidden(&format!("{field}.values"), why));
+                causes.push(StatusCause::forbidden(&format!("{field}.values"), why));
             }
             "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
             other => {
                 let why = format!("Invalid value: {other:?}: not a valid selector operator");
-                causes.push(Cause::invalid(&format!("{field}.operator"), why));
+                causes.push(StatusCause::invalid(&format!("{field}.operator"), why));
             }
         }
         if !label_key_is_good(one["key"].as_str().unwrap_or_default()) {
             let why = format!("Invalid value: {}: name part must consist of alphanumeric characters", one["key"]);
-            causes.push(Cause::invalid(&format!("{field}.key"), why));
+            causes.push(StatusCause::invalid(&format!("{field}.key"), why));
         }
     }
     causes

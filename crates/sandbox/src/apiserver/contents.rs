@@ -2,7 +2,7 @@
 use super::gvr::Key;
 use super::meta;
 use super::registry::{ResourceDef, Rid};
-use super::store::State;
+use super::store::StoreState;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ const EVENT_TTL: SignedDuration = SignedDuration::from_hours(1);
 /// How often old events are looked for.
 const EVENT_SWEEP: SignedDuration = SignedDuration::from_mins(1);
 
-impl State {
+impl StoreState {
     /// Whether objects of a resource hold others: namespaces and definitions of kinds do, and go when they are empty.
     pub(super) fn has_contents(&self, rid: Rid) -> bool {
         self.is_namespace(rid) || self.registry.def(rid).is_some_and(|def| def.kind == "CustomResourceDefinition")

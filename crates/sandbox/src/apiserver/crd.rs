@@ -1,5 +1,5 @@
 //! From a CustomResourceDefinition to a served resource.
-use super::error::{ApiError, Cause, Result};
+use super::error::{ApiError, Result, StatusCause};
 use super::meta;
 use super::registry::{ResourceDef, ScalePaths, Version};
 use super::schema;
@@ -47,7 +47,7 @@ pub fn resource(definition: &Value) -> Result<ResourceDef> {
     })
 }
 
-fn version(at: usize, written: &Value) -> std::result::Result<Version, Cause> {
+fn version(at: usize, written: &Value) -> std::result::Result<Version, StatusCause> {
     let subresources = &written["subresources"];
     let scale = subresources["scale"].is_object().then(|| ScalePaths {
         spec: pointer(&subresources["scale"]["specReplicasPath"]),
@@ -59,7 +59,7 @@ fn version(at: usize, written: &Value) -> std::result::Result<Version, Cause> {
     let schema = &written["schema"]["openAPIV3Schema"];
     let compiled = if schema.is_object() {
         let field = format!("spec.versions[{at}].schema.openAPIV3Schema");
-        Some(schema::compile(schema).map_err(|e| Cause::invalid(&field, e))?)
+        Some(schema::compile(schema).map_err(|e| StatusCause::invalid(&field, e))?)
     } else {
         None
     };
@@ -79,12 +79,12 @@ fn pointer(path: &Value) -> String {
     path.as_str().unwrap_or_default().replace('.', "/")
 }
 
-fn mistakes(definition: &Value) -> Vec<Cause> {
+fn mistakes(definition: &Value) -> Vec<StatusCause> {
     let spec = &definition["spec"];
     let mut causes = Vec::new();
     for field in ["/group", "/names/plural", "/names/kind", "/scope"] {
         if spec.pointer(field).and_then(Value::as_str).is_none_or(str::is_empty) {
-            causes.push(Cause::required(&format!("spec{}", field.replace('/', "."))));
+            causes.push(StatusCause::required(&format!("spec{}", field.replace('/', "."))));
         }
     }
     let expected = format!(
@@ -93,14 +93,14 @@ fn mistakes(definition: &Value) -> Vec<Cause> {
         spec["group"].as_str().unwrap_or_default()
     );
     if causes.is_empty() && meta::text(definition, "name") != expected {
-        causes.push(Cause::invalid("metadata.name", "must be spec.names.plural+\".\"+spec.group"));
+        causes.push(StatusCause::invalid("metadata.name", "must be spec.names.plural+\".\"+spec.group"));
     }
     let versions = spec["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
     if versions.is_empty() {
-        causes.push(Cause::required("spec.versions"));
+        causes.push(StatusCause::required("spec.versions"));
     }
     if versions.iter().filter(|v| v["storage"] == true).count() != 1 {
-        causes.push(Cause::invalid("spec.versions", "must have exactly one version marked as storage version"));
+        causes.push(StatusCause::invalid("spec.versions", "must have exactly one version marked as storage version"));
     }
     causes
 }

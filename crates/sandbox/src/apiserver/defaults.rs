@@ -1,7 +1,7 @@
 //! Defaults of the built-in kinds, and of custom kinds by their schema.
 use super::error::Result;
-use super::registry::{Found, ResourceDef};
-use super::store::State;
+use super::registry::{FoundResource, ResourceDef};
+use super::store::StoreState;
 use super::{forms, meta, pod_defaults};
 use serde_json::{Map, Value, json};
 
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 ///
 /// # Errors
 /// 403 for a pod whose priority class does not exist.
-pub fn apply(state: &State, found: &Found, object: &mut Value, old: Option<&Value>) -> Result<()> {
+pub fn apply(state: &StoreState, found: &FoundResource, object: &mut Value, old: Option<&Value>) -> Result<()> {
     if let Some(schema) = &found.version.schema {
         schema.default(object);
     }
@@ -176,7 +176,7 @@ fn namespace(object: &mut Value) {
     object["metadata"]["labels"]["kubernetes.io/metadata.name"] = json!(name);
 }
 
-fn claim(state: &State, object: &mut Value) {
+fn claim(state: &StoreState, object: &mut Value) {
     let class = default_storage_class(state);
     let spec = meta::member(object, "spec");
     or(spec, "volumeMode", json!("Filesystem"));
@@ -187,7 +187,7 @@ fn claim(state: &State, object: &mut Value) {
 }
 
 /// The newest storage class that is marked as the default.
-fn default_storage_class(state: &State) -> Option<String> {
+fn default_storage_class(state: &StoreState) -> Option<String> {
     let rid = state.registry.rid("storage.k8s.io", "storageclasses")?;
     let is_default = |v: &Value| v["metadata"]["annotations"]["storageclass.kubernetes.io/is-default-class"] == "true";
     let classes = state.table(rid).objects.values().filter(|o| is_default(&o.value));

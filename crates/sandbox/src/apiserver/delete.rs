@@ -1,10 +1,10 @@
 //! Deleting: grace, finalizers, preconditions.
-use super::error::{ApiError, Cause, Result};
+use super::error::{ApiError, Result, StatusCause};
 use super::gc::{FOREGROUND, Garbage, ORPHAN};
 use super::gvr::Key;
 use super::meta;
-use super::registry::{Found, ResourceDef, Rid};
-use super::store::{Object, State};
+use super::registry::{FoundResource, ResourceDef, Rid};
+use super::store::{Object, StoreState};
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -51,7 +51,7 @@ impl DeleteOptions {
                 let message = format!(
                     "Unsupported value: {other:?}: supported values: \"Background\", \"Foreground\", \"Orphan\""
                 );
-                let cause = Cause::new("FieldValueNotSupported", "propagationPolicy", message);
+                let cause = StatusCause::new("FieldValueNotSupported", "propagationPolicy", message);
                 return Err(ApiError::invalid("meta.k8s.io", "DeleteOptions", "", vec![cause]));
             }
         };
@@ -75,12 +75,12 @@ pub struct Deleted {
     pub gone: bool,
 }
 
-impl State {
+impl StoreState {
     /// Deletes an object, or marks it when it has finalizers or time to end.
     ///
     /// # Errors
     /// 404, and 409 when a precondition does not hold.
-    pub fn delete(&mut self, found: &Found, key: &Key, options: &DeleteOptions) -> Result<Deleted> {
+    pub fn delete(&mut self, found: &FoundResource, key: &Key, options: &DeleteOptions) -> Result<Deleted> {
         let def = found.def.clone();
         let object =
             self.get(found.rid, key).cloned().ok_or_else(|| ApiError::not_found(&def.group, &def.plural, &key.name))?;

@@ -5,9 +5,9 @@
 use super::delete::{DeleteOptions, Deleted};
 use super::error::{ApiError, Result};
 use super::gvr::{Gvr, Key, PODS};
-use super::registry::Found;
-use super::select::Selector;
-use super::store::{Happened, State};
+use super::registry::FoundResource;
+use super::select::ListSelector;
+use super::store::{Happened, StoreState};
 use super::write::{WriteOptions, Written};
 use super::{ApiServer, meta, subresource};
 use serde_json::Value;
@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
-fn find(state: &State, gvr: &Gvr) -> Result<Found> {
+fn find(state: &StoreState, gvr: &Gvr) -> Result<FoundResource> {
     state.registry.find(&gvr.group, &gvr.version, &gvr.resource)
 }
 
@@ -33,11 +33,11 @@ impl ApiServer {
 
     /// All objects of a resource, in order of namespace and name; empty for a resource that is not served.
     pub fn list(&self, gvr: &Gvr) -> Vec<Arc<Value>> {
-        self.list_selected(gvr, None, &Selector::default())
+        self.list_selected(gvr, None, &ListSelector::default())
     }
 
     /// The objects of a namespace (none: of all) that a selector selects.
-    pub fn list_selected(&self, gvr: &Gvr, namespace: Option<&str>, selector: &Selector) -> Vec<Arc<Value>> {
+    pub fn list_selected(&self, gvr: &Gvr, namespace: Option<&str>, selector: &ListSelector) -> Vec<Arc<Value>> {
         let state = self.lock();
         let Ok(found) = find(&state, gvr) else { return Vec::new() };
         let within = state.table(found.rid).within(namespace);

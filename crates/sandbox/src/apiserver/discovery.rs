@@ -4,7 +4,7 @@ use super::error::{ApiError, Result};
 use super::handler::Reply;
 use super::registry::{ResourceDef, Version, api_version};
 use super::request::Path;
-use super::store::State;
+use super::store::StoreState;
 use bytes::Bytes;
 use http::Method;
 use http::request::Parts;
@@ -49,7 +49,7 @@ pub fn answer(server: &ApiServer, parts: &Parts) -> Result<Reply> {
 }
 
 /// The paths that there are (`kubectl get --raw /`).
-fn paths(state: &State) -> Value {
+fn paths(state: &StoreState) -> Value {
     let mut paths = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned()];
     for (group, versions) in groups(state) {
         paths.push(format!("/apis/{group}"));
@@ -66,7 +66,7 @@ fn version() -> Value {
 }
 
 /// Versions of each group but core, the one to be preferred first.
-fn groups(state: &State) -> BTreeMap<String, Vec<String>> {
+fn groups(state: &StoreState) -> BTreeMap<String, Vec<String>> {
     let mut groups: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (group, def) in state.registry.all().filter(|(group, _)| !group.is_empty()) {
         let versions = groups.entry(group.to_owned()).or_default();
@@ -107,7 +107,7 @@ fn group(name: &str, versions: &[String]) -> Value {
     json!({"name": name, "versions": list, "preferredVersion": list.first()})
 }
 
-fn below(state: &State, path: &str) -> Result<Value> {
+fn below(state: &StoreState, path: &str) -> Result<Value> {
     if let Some(name) = path.strip_prefix("/apis/").filter(|rest| !rest.contains('/')) {
         let groups = groups(state);
         let mut found = group(name, groups.get(name).ok_or_else(ApiError::no_such_path)?);
@@ -129,7 +129,7 @@ fn below(state: &State, path: &str) -> Result<Value> {
     )
 }
 
-fn served(state: &State) -> impl Iterator<Item = (&str, &ResourceDef, &Version)> {
+fn served(state: &StoreState) -> impl Iterator<Item = (&str, &ResourceDef, &Version)> {
     state.registry.all().flat_map(|(group, def)| {
         def.versions.iter().filter(|v| v.served).map(move |v| (group, def.as_ref(), v.as_ref()))
     })
@@ -191,13 +191,13 @@ fn sub_resource(def: &ResourceDef, sub: &Sub) -> Value {
 }
 
 /// Aggregated discovery: everything in one answer.
-fn all_in_one(state: &State, core: bool) -> Value {
+fn all_in_one(state: &StoreState, core: bool) -> Value {
     let groups = if core { BTreeMap::from([(String::new(), vec!["v1".to_owned()])]) } else { groups(state) };
     let items: Vec<Value> = groups.iter().map(|(group, versions)| aggregated_group(state, group, versions)).collect();
     json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items})
 }
 
-fn aggregated_group(state: &State, group: &str, versions: &[String]) -> Value {
+fn aggregated_group(state: &StoreState, group: &str, versions: &[String]) -> Value {
     let versions: Vec<Value> = versions
         .iter()
         .map(|wanted| {

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 /// One field that is wrong, as in `details.causes` of a `Status`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cause {
+pub struct StatusCause {
     /// `FieldValueInvalid`, `FieldValueRequired`, `DisruptionBudget`, …
     pub reason: String,
     /// What is wrong, without the field's path.
@@ -12,25 +12,25 @@ pub struct Cause {
     pub field: String,
 }
 
-impl Cause {
+impl StatusCause {
     /// A cause about the field at `field`.
     pub fn new(reason: &str, field: &str, message: impl Into<String>) -> Self {
-        Cause { reason: reason.to_owned(), message: message.into(), field: field.to_owned() }
+        StatusCause { reason: reason.to_owned(), message: message.into(), field: field.to_owned() }
     }
 
     /// A value that the field may not have.
     pub fn invalid(field: &str, message: impl Into<String>) -> Self {
-        Cause::new("FieldValueInvalid", field, message)
+        StatusCause::new("FieldValueInvalid", field, message)
     }
 
     /// A value that is missing.
     pub fn required(field: &str) -> Self {
-        Cause::new("FieldValueRequired", field, "Required value")
+        StatusCause::new("FieldValueRequired", field, "Required value")
     }
 
     /// A value that may not be there, or may not change.
     pub fn forbidden(field: &str, message: &str) -> Self {
-        Cause::new("FieldValueForbidden", field, format!("Forbidden: {message}"))
+        StatusCause::new("FieldValueForbidden", field, format!("Forbidden: {message}"))
     }
 
     fn line(&self) -> String {
@@ -41,11 +41,11 @@ impl Cause {
 /// A refused request. Boxed: it travels in every `Result` of the server.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{}", .0.message)]
-pub struct ApiError(Box<Refusal>);
+pub struct ApiError(Box<ApiRefusal>);
 
 /// What a refusal says.
 #[derive(Clone, Debug)]
-pub struct Refusal {
+pub struct ApiRefusal {
     /// HTTP status.
     pub code: u16,
     /// Machine-readable reason (`NotFound`, `Conflict`, …); empty where kube-apiserver gives none.
@@ -55,7 +55,7 @@ pub struct Refusal {
     /// Group, kind (or resource) and name of the object it is about.
     pub about: Option<(String, String, String)>,
     /// Fields at fault.
-    pub causes: Vec<Cause>,
+    pub causes: Vec<StatusCause>,
     /// Seconds after which a repetition may succeed.
     pub retry_after: Option<u32>,
 }
@@ -63,7 +63,7 @@ pub struct Refusal {
 impl ApiError {
     /// A refusal with a code, a reason and a message.
     pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
-        ApiError(Box::new(Refusal {
+        ApiError(Box::new(ApiRefusal {
             code,
             reason,
             message: message.into(),
@@ -108,8 +108,8 @@ impl ApiError {
     }
 
     /// 422 with every field at fault.
-    pub fn invalid(group: &str, kind: &str, name: &str, causes: Vec<Cause>) -> Self {
-        let lines: Vec<String> = causes.iter().map(Cause::line).collect();
+    pub fn invalid(group: &str, kind: &str, name: &str, causes: Vec<StatusCause>) -> Self {
+        let lines: Vec<String> = causes.iter().map(StatusCause::line).collect();
         let list = if lines.len() == 1 { lines.concat() } else { format!("[{}]", lines.join(", ")) };
         let message = format!("{} \"{name}\" is invalid: {list}", qualified(kind, group));
         ApiError::new(422, "Invalid", message).about(group, kind, name).with_causes(causes)
@@ -117,7 +117,7 @@ impl ApiError {
 
     /// The same refusal of a patch: what was sent could be read, its outcome cannot.
     pub fn of_a_patch(self) -> Self {
-        let cause = Cause::invalid("patch", format!("Invalid value: {}", self.0.message));
+        let cause = StatusCause::invalid("patch", format!("Invalid value: {}", self.0.message));
         ApiError::invalid("", "", "", vec![cause])
     }
 
@@ -150,21 +150,21 @@ impl ApiError {
     }
 
     /// 422 for options that a request may not have.
-    pub fn bad_options(kind: &str, cause: Cause) -> Self {
+    pub fn bad_options(kind: &str, cause: StatusCause) -> Self {
         ApiError::invalid("meta.k8s.io", kind, "", vec![cause])
     }
 
     /// 504: a version that is not there yet.
     pub fn too_large_version(wanted: u64, current: u64) -> Self {
         let message = format!("Timeout: Too large resource version: {wanted}, current: {current}");
-        let cause = Cause::new("ResourceVersionTooLarge", "", "Too large resource version");
+        let cause = StatusCause::new("ResourceVersionTooLarge", "", "Too large resource version");
         let mut error = ApiError::new(504, "Timeout", message).with_causes(vec![cause]);
         error.0.retry_after = Some(1);
         error
     }
 
     /// Adds causes.
-    pub fn with_causes(mut self, causes: Vec<Cause>) -> Self {
+    pub fn with_causes(mut self, causes: Vec<StatusCause>) -> Self {
         self.0.causes = causes;
         self
     }
@@ -180,7 +180,7 @@ impl ApiError {
     }
 
     /// Everything that it says.
-    pub fn refusal(&self) -> &Refusal {
+    pub fn refusal(&self) -> &ApiRefusal {
         &self.0
     }
 
@@ -216,7 +216,7 @@ impl ApiError {
     }
 }
 
-fn cause_value(cause: &Cause) -> Value {
+fn cause_value(cause: &StatusCause) -> Value {
     let mut value = json!({"reason": cause.reason, "message": cause.message});
     if !cause.field.is_empty() {
         value["field"] = json!(cause.field);

@@ -1,12 +1,12 @@
 //! Eviction: a deletion that a PodDisruptionBudget may refuse.
 use super::delete::DeleteOptions;
-use super::error::{ApiError, Cause, Result};
+use super::error::{ApiError, Result, StatusCause};
 use super::gvr::Key;
 use super::handler::{Call, Reply};
 use super::meta;
-use super::registry::Found;
-use super::select::Selector;
-use super::store::{Object, State};
+use super::registry::FoundResource;
+use super::select::ListSelector;
+use super::store::{Object, StoreState};
 use super::subresource::{success, there};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 ///
 /// # Errors
 /// 400 for another name; 404; 409 for another uid; 429 when the budget has no disruption left; 500 for a pod with more than one budget.
-pub(super) fn handle(state: &mut State, call: &mut Call<'_>) -> Result<Reply> {
+pub(super) fn handle(state: &mut StoreState, call: &mut Call<'_>) -> Result<Reply> {
     let key = call.key()?;
     let named = meta::text(&call.body, "name");
     if !named.is_empty() && named != key.name {
@@ -27,7 +27,7 @@ pub(super) fn handle(state: &mut State, call: &mut Call<'_>) -> Result<Reply> {
     Ok(success(201))
 }
 
-fn evict(state: &mut State, found: &Found, key: &Key, options: &DeleteOptions) -> Result<()> {
+fn evict(state: &mut StoreState, found: &FoundResource, key: &Key, options: &DeleteOptions) -> Result<()> {
     let pod = there(state, found, key)?.clone();
     if needs_budget(&pod.value)
         && let Some(budget) = budget(state, &pod)?
@@ -40,7 +40,7 @@ fn evict(state: &mut State, found: &Found, key: &Key, options: &DeleteOptions) -
 
 /// The pod says why it goes, before it does: the condition DisruptionTarget, as kube-apiserver writes it. Answers the
 /// options for the deletion, which no longer rests on the version before.
-fn mark(state: &mut State, found: &Found, pod: &Object, options: &DeleteOptions) -> DeleteOptions {
+fn mark(state: &mut StoreState, found: &FoundResource, pod: &Object, options: &DeleteOptions) -> DeleteOptions {
     let same =
         |wanted: &Option<String>, field| wanted.as_deref().is_none_or(|one| one == meta::text(&pod.value, field));
     let holds = same(&options.uid, "uid") && same(&options.resource_version, "resourceVersion");
@@ -68,11 +68,11 @@ fn needs_budget(pod: &Value) -> bool {
     !matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed" | "Pending")) && !meta::deleting(pod)
 }
 
-fn budget(state: &State, pod: &Object) -> Result<Option<Arc<Object>>> {
+fn budget(state: &StoreState, pod: &Object) -> Result<Option<Arc<Object>>> {
     let Some(rid) = state.registry.rid("policy", "poddisruptionbudgets") else { return Ok(None) };
     let covers = |budget: &&Arc<Object>| {
         let selector = &budget.value["spec"]["selector"];
-        selector.is_object() && Selector::of_labels(selector).matches(&pod.value)
+        selector.is_object() && ListSelector::of_labels(selector).matches(&pod.value)
     };
     let mut budgets = state.table(rid).within(Some(&pod.key.namespace)).filter(covers);
     let first = budgets.next().cloned();
@@ -87,7 +87,7 @@ fn budget(state: &State, pod: &Object) -> Result<Option<Arc<Object>>> {
 }
 
 /// Takes one disruption from the budget, or refuses.
-fn spend(state: &mut State, pod: &Object, budget: &Object, dry_run: bool) -> Result<()> {
+fn spend(state: &mut StoreState, pod: &Object, budget: &Object, dry_run: bool) -> Result<()> {
     let (spec, status) = (&budget.value["spec"], &budget.value["status"]);
     let ready = pod.value["status"]["conditions"]
         .as_array()
@@ -102,7 +102,7 @@ fn spend(state: &mut State, pod: &Object, budget: &Object, dry_run: bool) -> Res
         let error =
             ApiError::too_many_requests("Cannot evict pod as it would violate the pod's disruption budget.", Some(10));
         let why = format!("The disruption budget {} is still being processed by the server.", budget.key.name);
-        return Err(error.with_causes(vec![Cause::new("DisruptionBudget", "", why)]));
+        return Err(error.with_causes(vec![StatusCause::new("DisruptionBudget", "", why)]));
     }
     let allowed = healthy("disruptionsAllowed");
     if allowed <= 0 {
@@ -114,7 +114,7 @@ fn spend(state: &mut State, pod: &Object, budget: &Object, dry_run: bool) -> Res
             healthy("desiredHealthy"),
             healthy("currentHealthy")
         );
-        return Err(error.with_causes(vec![Cause::new("DisruptionBudget", "", why)]));
+        return Err(error.with_causes(vec![StatusCause::new("DisruptionBudget", "", why)]));
     }
     if !dry_run && let Some(rid) = state.registry.rid("policy", "poddisruptionbudgets") {
         let mut spent = Value::clone(&budget.value);

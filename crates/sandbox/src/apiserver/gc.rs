@@ -2,8 +2,8 @@
 use super::delete::DeleteOptions;
 use super::gvr::Key;
 use super::meta;
-use super::registry::{Found, Rid};
-use super::store::{Object, State};
+use super::registry::{FoundResource, Rid};
+use super::store::{Object, StoreState};
 use serde_json::{Value, json};
 
 /// The finalizer of an owner that waits for its dependents.
@@ -24,7 +24,7 @@ pub enum Garbage {
     Content(Rid, String),
 }
 
-impl State {
+impl StoreState {
     /// Notes an object that the collector has to look at.
     pub(super) fn watch_garbage(&mut self, rid: Rid, object: &Object) {
         if !meta::owner_uids(&object.value).is_empty() {
@@ -94,7 +94,7 @@ impl State {
 
     pub(super) fn delete_dependent(&mut self, rid: Rid, key: &Key) {
         let already = self.get(rid, key).is_none_or(|object| meta::deleting(&object.value));
-        let found = self.registry.def(rid).map(|def| Found {
+        let found = self.registry.def(rid).map(|def| FoundResource {
             rid,
             def: def.clone(),
             version: def.versions[def.storage].clone(),

@@ -5,9 +5,9 @@ use super::gvr::Key;
 use super::list;
 use super::patch;
 use super::podlog::Reading;
-use super::registry::Found;
+use super::registry::FoundResource;
 use super::request::{Path, Query};
-use super::store::{Object, State};
+use super::store::{Object, StoreState};
 use super::subresource;
 use super::view::{Form, View};
 use super::watch::Watch;
@@ -36,7 +36,7 @@ pub enum Reply {
 
 /// A request, and what its path stands for.
 pub(super) struct Call<'a> {
-    pub(super) found: &'a Found,
+    pub(super) found: &'a FoundResource,
     pub(super) path: &'a Path,
     pub(super) query: &'a Query,
     pub(super) view: View,
@@ -111,14 +111,14 @@ fn answer(server: &ApiServer, user: &str, parts: &Parts, body: &Bytes) -> Result
     one(&mut state, &mut call, &parts.method)
 }
 
-fn read_many(server: &ApiServer, state: &mut State, call: &Call<'_>) -> Result<Reply> {
+fn read_many(server: &ApiServer, state: &mut StoreState, call: &Call<'_>) -> Result<Reply> {
     let namespace = call.path.namespace.as_deref();
     let named;
     let query = match &call.path.name {
         // A watch of one object by its path is a watch with a selector.
         Some(name) => {
             let mut query = call.query.clone();
-            query.selector = super::select::Selector::parse(None, Some(&format!("metadata.name={name}")))?;
+            query.selector = super::select::ListSelector::parse(None, Some(&format!("metadata.name={name}")))?;
             named = query;
             &named
         }
@@ -137,7 +137,7 @@ fn read_many(server: &ApiServer, state: &mut State, call: &Call<'_>) -> Result<R
     Ok(Reply::Json(200, list::list(state, call.found, namespace, query, &call.view)?, Vec::new()))
 }
 
-fn one(state: &mut State, call: &mut Call<'_>, method: &Method) -> Result<Reply> {
+fn one(state: &mut StoreState, call: &mut Call<'_>, method: &Method) -> Result<Reply> {
     match *method {
         Method::GET => {
             let key = call.key()?;
@@ -212,13 +212,13 @@ fn namespace_for_create(call: &Call<'_>) -> Result<String> {
 }
 
 /// Replaces an object by the one sent.
-pub(super) fn put(state: &mut State, call: &Call<'_>, key: &Key, object: Value) -> Result<Written> {
+pub(super) fn put(state: &mut StoreState, call: &Call<'_>, key: &Key, object: Value) -> Result<Written> {
     let def = &call.found.def;
     if def.needs_version
         && meta::text(&object, "resourceVersion").is_empty()
         && state.get(call.found.rid, key).is_some()
     {
-        let cause = super::error::Cause::invalid(
+        let cause = super::error::StatusCause::invalid(
             "metadata.resourceVersion",
             "Invalid value: 0: must be specified for an update",
         );
@@ -244,7 +244,7 @@ fn delete_options(call: &Call<'_>) -> Result<DeleteOptions> {
     Ok(options)
 }
 
-fn delete_many(state: &mut State, call: &Call<'_>) -> Result<Reply> {
+fn delete_many(state: &mut StoreState, call: &Call<'_>) -> Result<Reply> {
     let options = delete_options(call)?;
     let objects = list::current(state, call.found, call.path.namespace.as_deref(), call.query);
     for object in &objects {

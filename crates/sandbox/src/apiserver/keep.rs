@@ -1,7 +1,7 @@
 //! What an update may not change, whatever the client sends.
 use super::error::{ApiError, Result};
 use super::gvr::Key;
-use super::registry::{Found, ResourceDef};
+use super::registry::{FoundResource, ResourceDef};
 use super::write::WriteOptions;
 use super::{managed, meta};
 use serde_json::{Value, json};
@@ -82,7 +82,7 @@ pub fn drop_empty(object: &mut Value) {
 }
 
 /// A write of the status changes nothing else; any other write does not change the status.
-pub fn isolate(found: &Found, options: &WriteOptions, old: &Value, new: &mut Value) {
+pub fn isolate(found: &FoundResource, options: &WriteOptions, old: &Value, new: &mut Value) {
     let put = |new: &mut Value, field: &str| match old.get(field) {
         Some(value) => new[field] = value.clone(),
         None => {

@@ -1,9 +1,9 @@
 //! Lists: pages, consistent at one version, and selectors.
-use super::error::{ApiError, Cause, Result};
+use super::error::{ApiError, Result, StatusCause};
 use super::gvr::Key;
-use super::registry::Found;
+use super::registry::FoundResource;
 use super::request::{Query, VersionMatch};
-use super::store::{Object, State};
+use super::store::{Object, StoreState};
 use super::view::View;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -37,9 +37,15 @@ impl Token {
 ///
 /// # Errors
 /// 400 for a bad token, 422 for options that contradict each other, 410 when the version asked for is no longer known, 504 when it is in the future.
-pub fn list(state: &State, found: &Found, namespace: Option<&str>, query: &Query, view: &View) -> Result<Bytes> {
+pub fn list(
+    state: &StoreState,
+    found: &FoundResource,
+    namespace: Option<&str>,
+    query: &Query,
+    view: &View,
+) -> Result<Bytes> {
     let token = query.token.as_deref().map(Token::read).transpose()?;
-    let unfit = |why| ApiError::bad_options("ListOptions", Cause::forbidden("resourceVersionMatch", why));
+    let unfit = |why| ApiError::bad_options("ListOptions", StatusCause::forbidden("resourceVersionMatch", why));
     if query.version_match.is_some() && query.version.is_none() {
         return Err(unfit("resourceVersionMatch is forbidden unless resourceVersion is provided"));
     }
@@ -80,8 +86,8 @@ pub fn list(state: &State, found: &Found, namespace: Option<&str>, query: &Query
 
 /// The objects selected, in order of their keys, at a version or now.
 fn objects(
-    state: &State,
-    found: &Found,
+    state: &StoreState,
+    found: &FoundResource,
     namespace: Option<&str>,
     exact: Option<u64>,
     query: &Query,
@@ -101,7 +107,7 @@ fn objects(
 }
 
 /// The objects selected as they are now.
-pub fn current(state: &State, found: &Found, namespace: Option<&str>, query: &Query) -> Vec<Arc<Object>> {
+pub fn current(state: &StoreState, found: &FoundResource, namespace: Option<&str>, query: &Query) -> Vec<Arc<Object>> {
     let selected = |o: &&Arc<Object>| query.selector.is_empty() || query.selector.matches(&o.value);
     let node = query.selector.wanted("/spec/nodeName").filter(|node| !node.is_empty() && found.def.kind == "Pod");
     match node {

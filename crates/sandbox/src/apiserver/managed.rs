@@ -4,7 +4,7 @@
 //! owners, and gives them to nobody.
 use super::fields::{Fields, compare};
 use super::meta;
-use super::registry::{Found, api_version};
+use super::registry::{FoundResource, api_version};
 use super::shape::Shape;
 use super::write::WriteOptions;
 use jiff::Timestamp;
@@ -29,7 +29,7 @@ pub struct Entry {
 
 impl Entry {
     /// A new entry of a write.
-    pub fn new(found: &Found, operation: &str, options: &WriteOptions, now: Timestamp) -> Self {
+    pub fn new(found: &FoundResource, operation: &str, options: &WriteOptions, now: Timestamp) -> Self {
         Entry {
             manager: options.manager.clone().unwrap_or_default(),
             operation: operation.to_owned(),
@@ -144,7 +144,7 @@ fn is_reset(object: &Value) -> bool {
 }
 
 /// Notes who changed what by a create or an update.
-pub fn track(found: &Found, old: Option<&Value>, new: &mut Value, options: &WriteOptions, now: Timestamp) {
+pub fn track(found: &FoundResource, old: Option<&Value>, new: &mut Value, options: &WriteOptions, now: Timestamp) {
     if old.is_some() && options.subresource.is_empty() && options.manager.is_some() && is_reset(new) {
         return set_entries(new, &[]);
     }

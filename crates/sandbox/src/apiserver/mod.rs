@@ -57,11 +57,11 @@ mod write;
 
 pub use audit::told_of_claim;
 pub use delete::{DeleteOptions, Deleted, Propagation};
-pub use error::{ApiError, Cause, Result};
+pub use error::{ApiError, Result, StatusCause};
 pub use gvr::*;
 pub use podlog::LogBook;
 pub use restore::{Restored, Snapshot};
-pub use select::Selector;
+pub use select::ListSelector;
 pub use serve::{Identity, Listener, Page, Pages, TlsError};
 pub use service::{Body, KubeService};
 pub use store::{ChangeKind, Happened};
@@ -73,7 +73,7 @@ use crate::faults::Faults;
 use crate::log::EventLog;
 use dovetail_core::clock::Clock;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use store::State;
+use store::StoreState;
 
 /// How a server is made.
 #[derive(Clone, Debug)]
@@ -105,7 +105,7 @@ pub struct ApiServer {
 struct Shared {
     clock: Arc<dyn Clock>,
     settings: Settings,
-    state: Mutex<State>,
+    state: Mutex<StoreState>,
     /// Draws for faults, apart from uids so that faults do not change names.
     chance: Mutex<fastrand::Rng>,
 }
@@ -124,7 +124,10 @@ impl ApiServer {
 
     /// An empty cluster.
     pub fn with(clock: Arc<dyn Clock>, settings: Settings) -> Self {
-        let state = Mutex::new(State::new(settings.seed, table::Limits { kept: settings.history, lag: settings.lag }));
+        let state = Mutex::new(StoreState::new(
+            settings.seed,
+            table::TableLimits { kept: settings.history, lag: settings.lag },
+        ));
         let chance = Mutex::new(fastrand::Rng::with_seed(settings.seed ^ 0x6661_756c_7473));
         let server = ApiServer { shared: Arc::new(Shared { clock, settings, state, chance }) };
         server.furnish();
@@ -153,7 +156,7 @@ impl ApiServer {
         &self.shared.settings
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, StoreState> {
         let mut state = self.shared.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.now = self.shared.clock.wall();
         state

@@ -1,20 +1,20 @@
 //! The patch kinds, by content type.
-use super::error::{ApiError, Cause, Result};
+use super::error::{ApiError, Result, StatusCause};
 use super::gvr::Key;
 use super::handler::Call;
 use super::shape::Shape;
-use super::store::State;
 use super::write::{FieldValidation, Written};
 use super::{apply, meta, schema, strategic};
+use super::store::StoreState;
 use serde_json::Value;
 
-type Change = Box<dyn FnOnce(Value) -> Result<Value>>;
+type TableChange = Box<dyn FnOnce(Value) -> Result<Value>>;
 
 /// Applies the patch in a request's body to an object.
 ///
 /// # Errors
 /// 415 for a content type that is no patch, 400 for one that cannot be read, 422 for one that does not fit.
-pub(super) fn patch(state: &mut State, call: &mut Call<'_>, key: &Key) -> Result<Written> {
+pub(super) fn patch(state: &mut StoreState, call: &mut Call<'_>, key: &Key) -> Result<Written> {
     if matches!(call.content_type.as_str(), "application/apply-patch+yaml" | "application/apply-patch+json") {
         return apply::apply(state, call, key);
     }
@@ -29,7 +29,7 @@ pub(super) fn patch(state: &mut State, call: &mut Call<'_>, key: &Key) -> Result
         }
         let uid = meta::text(&new, "uid");
         if !uid.is_empty() && uid != meta::text(old, "uid") {
-            let cause = Cause::invalid("metadata.uid", format!("Invalid value: {uid:?}: field is immutable"));
+            let cause = StatusCause::invalid("metadata.uid", format!("Invalid value: {uid:?}: field is immutable"));
             return Err(ApiError::invalid(&def.group, &def.kind, meta::text(old, "name"), vec![cause]));
         }
         Ok(new)
@@ -44,7 +44,7 @@ pub(super) fn plain(call: &mut Call<'_>, old: &Value) -> Result<Value> {
     change(call)?(old.clone())
 }
 
-fn change(call: &mut Call<'_>) -> Result<Change> {
+fn change(call: &mut Call<'_>) -> Result<TableChange> {
     let body = std::mem::take(&mut call.body);
     let unreadable = |e: String| ApiError::bad_request(format!("the patch cannot be read: {e}"));
     match call.content_type.as_str() {

@@ -4,7 +4,7 @@ use super::defaults::or;
 use super::error::{ApiError, Result};
 use super::gvr::Key;
 use super::meta;
-use super::store::State;
+use super::store::StoreState;
 use dovetail_core::admission::quota::{Charge, add, charge_of};
 use dovetail_core::admission::{LimitRange, Policies, PriorityClass, Quota, Refusal, RuntimeClass};
 use serde_json::{Map, Value, json};
@@ -49,7 +49,7 @@ fn container(container: &mut Map<String, Value>) {
 ///
 /// # Errors
 /// 403 for what admission refuses: a class that does not exist, a LimitRange, a ResourceQuota.
-pub fn admit(state: &State, pod: &mut Value) -> Result<()> {
+pub fn admit(state: &StoreState, pod: &mut Value) -> Result<()> {
     let space = meta::text(pod, "namespace").to_owned();
     let account = pod["spec"]["serviceAccountName"].as_str().filter(|s| !s.is_empty()).unwrap_or("default").to_owned();
     pod["spec"]["serviceAccountName"] = json!(account);
@@ -82,8 +82,9 @@ impl ApiServer {
 
 /// What is there of a kind in a namespace; of a kind that has none, in the empty one.
 fn objects<'a>(
-    state: &'a State,
-    (group, resource): (&str, &str),
+    state: &'a StoreState,
+    group: &str,
+    resource: &str,
     space: &'a str,
 ) -> impl Iterator<Item = (String, &'a Value)> {
     let table = state.registry.rid(group, resource).map(|rid| state.table(rid));
@@ -92,10 +93,10 @@ fn objects<'a>(
     all.take_while(move |(key, _)| key.namespace == space).map(|(key, object)| (key.name.clone(), &*object.value))
 }
 
-fn policies(state: &State, space: &str) -> Policies {
-    let priorities = objects(state, ("scheduling.k8s.io", "priorityclasses"), "");
-    let runtimes = objects(state, ("node.k8s.io", "runtimeclasses"), "");
-    let ranges = objects(state, ("", "limitranges"), space);
+fn policies(state: &StoreState, space: &str) -> Policies {
+    let priorities = objects(state, "scheduling.k8s.io", "priorityclasses", "");
+    let runtimes = objects(state, "node.k8s.io", "runtimeclasses", "");
+    let ranges = objects(state, "", "limitranges", space);
     let ranges: BTreeMap<_, _> = ranges.map(|(name, range)| (name, LimitRange::from_json(range))).collect();
     Policies {
         priority_classes: priorities.map(|(name, class)| (name, PriorityClass::from_json(class))).collect(),
@@ -105,8 +106,8 @@ fn policies(state: &State, space: &str) -> Policies {
 }
 
 /// Holds a new pod against the namespace's ResourceQuotas, by the pods that are there.
-fn quotas(state: &State, space: &str, pod: &Value) -> std::result::Result<(), String> {
-    let counting = objects(state, ("", "resourcequotas"), space).map(|(_, quota)| Quota::from_json(quota));
+fn quotas(state: &StoreState, space: &str, pod: &Value) -> std::result::Result<(), String> {
+    let counting = objects(state, "", "resourcequotas", space).map(|(_, quota)| Quota::from_json(quota));
     let counting: Vec<Quota> = counting.filter(|quota| quota.counts(pod)).collect();
     if counting.is_empty() {
         return Ok(());
@@ -119,9 +120,9 @@ fn quotas(state: &State, space: &str, pod: &Value) -> std::result::Result<(), St
 }
 
 /// What the pods of a namespace use of a quota.
-pub fn used(state: &State, space: &str, quota: &Quota) -> Charge {
+pub fn used(state: &StoreState, space: &str, quota: &Quota) -> Charge {
     let mut used = Charge::new();
-    let counted = objects(state, ("", "pods"), space).filter(|(_, pod)| quota.counts(pod));
+    let counted = objects(state, "", "pods", space).filter(|(_, pod)| quota.counts(pod));
     counted.for_each(|(_, pod)| add(&mut used, &charge_of(pod)));
     used
 }

@@ -3,8 +3,8 @@
 use super::error::{ApiError, Result};
 use super::gvr::Key;
 use super::meta;
-use super::registry::Found;
-use super::store::State;
+use super::registry::FoundResource;
+use super::store::StoreState;
 use super::write::WriteOptions;
 use kube_cel::KubeCelExt;
 use kube_cel::cel::{Context, Program, Value as CelValue, to_value};
@@ -46,20 +46,20 @@ impl std::fmt::Debug for Compiled {
 
 /// A write that policies look at.
 struct Write<'a> {
-    found: &'a Found,
+    found: &'a FoundResource,
     object: &'a Value,
     old: Option<&'a Value>,
     options: &'a WriteOptions,
 }
 
-impl State {
+impl StoreState {
     /// Asks every binding that fits.
     ///
     /// # Errors
     /// The refusal of the first policy that does not allow the write.
     pub(super) fn ask_policies(
         &self,
-        found: &Found,
+        found: &FoundResource,
         object: &Value,
         old: Option<&Value>,
         options: &WriteOptions,

@@ -94,7 +94,7 @@ pub fn api_version(group: &str, version: &str) -> String {
 
 /// What a request's path means.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct FoundResource {
     /// In which table its objects are stored.
     pub rid: Rid,
     /// Its kind, scope and subresources.
@@ -179,11 +179,11 @@ impl Registry {
     }
 
     /// What a path's group, version and plural name stand for.
-    pub fn find(&self, group: &str, version: &str, plural: &str) -> Result<Found> {
+    pub fn find(&self, group: &str, version: &str, plural: &str) -> Result<FoundResource> {
         let rid = self.rid(group, plural).ok_or_else(ApiError::no_such_path)?;
         let def = self.def(rid).ok_or_else(ApiError::no_such_path)?;
         let version = def.versions.iter().find(|v| v.served && v.name == version).ok_or_else(ApiError::no_such_path)?;
-        Ok(Found { rid, def: def.clone(), version: version.clone(), group: group.to_owned() })
+        Ok(FoundResource { rid, def: def.clone(), version: version.clone(), group: group.to_owned() })
     }
 
     /// Every resource with the group it is shown under, in order of group and name.

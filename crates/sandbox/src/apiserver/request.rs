@@ -1,7 +1,7 @@
 //! What a request asks for: its path and its query.
-use super::error::{ApiError, Cause, Result};
+use super::error::{ApiError, Result, StatusCause};
 use super::podlog::LogQuery;
-use super::select::Selector;
+use super::select::ListSelector;
 use super::view::Include;
 use super::write::FieldValidation;
 
@@ -71,7 +71,7 @@ pub enum VersionMatch {
 #[derive(Clone, Debug, Default)]
 pub struct Query {
     /// Label and field selectors.
-    pub selector: Selector,
+    pub selector: ListSelector,
     /// `limit`.
     pub limit: Option<usize>,
     /// `continue`.
@@ -125,7 +125,7 @@ impl Query {
                 _ => read.set(&key, value)?,
             }
         }
-        read.selector = Selector::parse(labels.as_deref(), fields.as_deref())?;
+        read.selector = ListSelector::parse(labels.as_deref(), fields.as_deref())?;
         Ok(read)
     }
 
@@ -145,7 +145,7 @@ impl Query {
                 let message = format!("Unsupported value: {value:?}: supported values: \"All\"");
                 return Err(ApiError::bad_options(
                     "CreateOptions",
-                    Cause::new("FieldValueNotSupported", "dryRun", message),
+                    StatusCause::new("FieldValueNotSupported", "dryRun", message),
                 ));
             }
             "fieldManager" => self.manager = (!value.is_empty()).then_some(value),
@@ -194,7 +194,7 @@ fn version_match(value: &str) -> Result<Option<VersionMatch>> {
             let message = format!("Unsupported value: {value:?}: supported values: \"Exact\", \"NotOlderThan\"");
             Err(ApiError::bad_options(
                 "ListOptions",
-                Cause::new("FieldValueNotSupported", "resourceVersionMatch", message),
+                StatusCause::new("FieldValueNotSupported", "resourceVersionMatch", message),
             ))
         }
     }
@@ -218,7 +218,7 @@ fn validation(value: &str) -> Result<FieldValidation> {
         "Ignore" => Ok(FieldValidation::Ignore),
         _ => {
             let message = format!("Unsupported value: {value:?}: supported values: \"Ignore\", \"Strict\", \"Warn\"");
-            let cause = Cause::new("FieldValueNotSupported", "fieldValidation", message);
+            let cause = StatusCause::new("FieldValueNotSupported", "fieldValidation", message);
             Err(ApiError::bad_options("CreateOptions", cause))
         }
     }
@@ -275,7 +275,7 @@ mod tests {
         let query =
             Query::parse("&limit=5&labelSelector=a%3Db%2Cc+in+%28d%29&pretty=1&resourceVersion=7&watch=true").unwrap();
         assert_eq!((query.limit, query.version, query.watch), (Some(5), Some(7), true));
-        assert_eq!(query.selector, Selector::parse(Some("a=b,c in (d)"), None).unwrap());
+        assert_eq!(query.selector, ListSelector::parse(Some("a=b,c in (d)"), None).unwrap());
         assert_eq!(Query::parse("limit=many").unwrap_err().code(), 400);
     }
 }

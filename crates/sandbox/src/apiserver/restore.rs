@@ -3,7 +3,7 @@
 //! all that anybody has seen, and whoever watches has to list anew.
 use super::gvr::{Gvr, Key};
 use super::registry::{ResourceDef, Rid};
-use super::store::{ChangeKind, Object, State};
+use super::store::{ChangeKind, Object, StoreState};
 use super::{ApiServer, meta};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -71,7 +71,7 @@ impl ApiServer {
 
 type Pair = (Option<Arc<Value>>, Option<Arc<Value>>);
 
-impl State {
+impl StoreState {
     fn restart(&mut self) {
         self.life += 1;
         let version = self.rv;

@@ -1,10 +1,10 @@
 //! The scale subresource: the replicas of any scalable kind, as `autoscaling/v1` Scale.
-use super::error::{ApiError, Cause, Result};
+use super::error::{ApiError, Result, StatusCause};
 use super::gvr::Key;
 use super::handler::{Call, Reply};
 use super::registry::ScalePaths;
-use super::select::Selector;
-use super::store::State;
+use super::select::ListSelector;
+use super::store::StoreState;
 use super::subresource::there;
 use super::{meta, patch};
 use bytes::Bytes;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 ///
 /// # Errors
 /// 404, 409 when a resourceVersion is sent that is not the stored one, 422 for a number below 0.
-pub(super) fn handle(state: &mut State, call: &mut Call<'_>, method: &Method) -> Result<Reply> {
+pub(super) fn handle(state: &mut StoreState, call: &mut Call<'_>, method: &Method) -> Result<Reply> {
     let paths = call.found.version.scale.clone().ok_or_else(ApiError::no_such_path)?;
     let key = call.key()?;
     let now = scale(&there(state, call.found, &key)?.value, &paths);
@@ -28,12 +28,12 @@ pub(super) fn handle(state: &mut State, call: &mut Call<'_>, method: &Method) ->
     set(state, call, &key, &paths, &wanted)
 }
 
-fn set(state: &mut State, call: &Call<'_>, key: &Key, paths: &ScalePaths, wanted: &Value) -> Result<Reply> {
+fn set(state: &mut StoreState, call: &Call<'_>, key: &Key, paths: &ScalePaths, wanted: &Value) -> Result<Reply> {
     let replicas = match &wanted["spec"]["replicas"] {
         Value::Null => 0,
         number => number.as_i64().filter(|n| *n >= 0).ok_or_else(|| {
             let message = format!("Invalid value: {number}: must be greater than or equal to 0");
-            ApiError::invalid("autoscaling", "Scale", &key.name, vec![Cause::invalid("spec.replicas", message)])
+            ApiError::invalid("autoscaling", "Scale", &key.name, vec![StatusCause::invalid("spec.replicas", message)])
         })?,
     };
     let version = meta::text(wanted, "resourceVersion").to_owned();
@@ -66,7 +66,9 @@ fn scale(object: &Value, paths: &ScalePaths) -> Value {
     let mut status = json!({"replicas": number(&paths.status)});
     match paths.selector.as_deref().and_then(|path| object.pointer(path)) {
         Some(Value::String(text)) => status["selector"] = json!(text),
-        Some(selector) if selector.is_object() => status["selector"] = json!(Selector::of_labels(selector).to_string()),
+        Some(selector) if selector.is_object() => {
+            status["selector"] = json!(ListSelector::of_labels(selector).to_string())
+        }
         _ => {}
     }
     // Nothing wanted is not written: `omitempty`.

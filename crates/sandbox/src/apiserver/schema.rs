@@ -1,6 +1,6 @@
 //! What a kind's schema does to an object that is written: pruning, defaults, checks, CEL rules.
-use super::error::{ApiError, Cause, Result};
-use super::registry::{Found, ResourceDef};
+use super::error::{ApiError, Result, StatusCause};
+use super::registry::{FoundResource, ResourceDef};
 use super::typed;
 use dovetail_api::schema::{ErrorKind, Path, Schema, SchemaError, UnknownFields, schema_for};
 use serde_json::Value;
@@ -41,7 +41,7 @@ pub fn compile(schema: &Value) -> std::result::Result<Compiled, String> {
 ///
 /// # Errors
 /// 400 when a field of a built-in kind has the wrong type (a custom kind's are checked later, and all are named).
-pub fn prune(found: &Found, object: &mut Value) -> Result<Vec<String>> {
+pub fn prune(found: &FoundResource, object: &mut Value) -> Result<Vec<String>> {
     let paths = |paths: Vec<Path>| paths.iter().map(Path::to_string).collect();
     if let Some(schema) = &found.version.schema {
         return Ok(paths(schema.prune(object)));
@@ -58,7 +58,7 @@ pub fn prune(found: &Found, object: &mut Value) -> Result<Vec<String>> {
 ///
 /// # Errors
 /// 400 when a value of a built-in kind is none of its field.
-pub fn decode(found: &Found, object: &mut Value) -> Result<()> {
+pub fn decode(found: &FoundResource, object: &mut Value) -> Result<()> {
     if found.def.custom {
         typed::integers(object);
         return Ok(());
@@ -73,7 +73,7 @@ pub fn undecodable(def: &ResourceDef, why: &str) -> ApiError {
 }
 
 /// What a custom kind's schema and rules say about an object; `old` is what it replaces.
-pub fn check(found: &Found, object: &Value, old: Option<&Value>) -> Vec<Cause> {
+pub fn check(found: &FoundResource, object: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let Some(schema) = &found.version.schema else { return Vec::new() };
     let mut errors = schema.validate_change(object, old, UnknownFields::Ignore);
     // Rules may assume that the types are right, and that what is required is there.
@@ -83,7 +83,7 @@ pub fn check(found: &Found, object: &Value, old: Option<&Value>) -> Vec<Cause> {
     errors.iter().map(cause).collect()
 }
 
-fn cause(error: &SchemaError) -> Cause {
+fn cause(error: &SchemaError) -> StatusCause {
     let hint = if error.allowed.is_empty() { String::new() } else { format!(" (allowed: {})", error.allowed) };
     let head = match error.kind {
         ErrorKind::Required => "Required value",
@@ -92,7 +92,7 @@ fn cause(error: &SchemaError) -> Cause {
         _ => "Invalid value",
     };
     let field = error.path.to_string();
-    Cause::new(
+    StatusCause::new(
         error.kind.reason(),
         if field.is_empty() { "<nil>" } else { &field },
         format!("{head}: {}{hint}", error.what),

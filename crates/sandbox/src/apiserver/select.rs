@@ -53,12 +53,12 @@ impl Field {
 
 /// What a list or a watch is restricted to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Selector {
+pub struct ListSelector {
     labels: Vec<Labels>,
     fields: Vec<Field>,
 }
 
-impl Selector {
+impl ListSelector {
     /// Parses both selectors as they stand in a query.
     ///
     /// # Errors
@@ -66,7 +66,7 @@ impl Selector {
     pub fn parse(labels: Option<&str>, fields: Option<&str>) -> Result<Self> {
         let labels = split(labels.unwrap_or_default()).into_iter().map(label).collect::<Result<_>>()?;
         let fields = split(fields.unwrap_or_default()).into_iter().map(field).collect::<Result<_>>()?;
-        Ok(Selector { labels, fields })
+        Ok(ListSelector { labels, fields })
     }
 
     /// A LabelSelector object as a selector. An empty one selects everything.
@@ -86,7 +86,7 @@ impl Selector {
                 _ => {}
             }
         }
-        Selector { labels, fields: Vec::new() }
+        ListSelector { labels, fields: Vec::new() }
     }
 
     /// Whether an object is selected.
@@ -142,7 +142,7 @@ impl Selector {
     }
 }
 
-impl std::fmt::Display for Selector {
+impl std::fmt::Display for ListSelector {
     /// As in a query string, with the keys in order (the form of the scale subresource).
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut parts: Vec<String> = self.labels.iter().map(written).collect();
@@ -238,7 +238,7 @@ mod tests {
     fn holds(labels: &str, fields: &str) -> bool {
         let node = json!({"metadata": {"name": "n1", "labels": {"zone": "a", "arch": "arm64", "cpu": "8"}},
             "spec": {}, "status": {"phase": "Running"}});
-        Selector::parse(Some(labels), Some(fields)).unwrap().matches(&node)
+        ListSelector::parse(Some(labels), Some(fields)).unwrap().matches(&node)
     }
 
     #[test]
@@ -273,14 +273,14 @@ mod tests {
     #[test]
     fn a_selector_that_cannot_be_read_is_a_bad_request() {
         for bad in ["zone in a", "zone in (a", "a b", "=x", "cpu>many"] {
-            assert_eq!(Selector::parse(Some(bad), None).unwrap_err().code(), 400, "{bad}");
+            assert_eq!(ListSelector::parse(Some(bad), None).unwrap_err().code(), 400, "{bad}");
         }
-        assert_eq!(Selector::parse(None, Some("spec.nodeName")).unwrap_err().code(), 400);
+        assert_eq!(ListSelector::parse(None, Some("spec.nodeName")).unwrap_err().code(), 400);
     }
 
     #[test]
     fn a_label_selector_object_prints_as_the_scale_subresource_wants_it() {
         let selector = json!({"matchLabels": {"b": "2", "a": "1"}, "matchExpressions": [{"key": "c", "operator": "In", "values": ["x", "y"]}]});
-        assert_eq!(Selector::of_labels(&selector).to_string(), "a=1,b=2,c in (x,y)");
+        assert_eq!(ListSelector::of_labels(&selector).to_string(), "a=1,b=2,c in (x,y)");
     }
 }

@@ -1,5 +1,5 @@
 //! Which lists are maps or sets, and which maps are atomic: what strategic merge and server-side apply have to know.
-use super::registry::Found;
+use super::registry::FoundResource;
 use serde_json::{Value, json};
 
 /// How a list merges.
@@ -24,7 +24,7 @@ pub enum Shape<'a> {
 
 impl<'a> Shape<'a> {
     /// The root of a kind.
-    pub fn of(found: &'a Found) -> Self {
+    pub fn of(found: &'a FoundResource) -> Self {
         if found.def.custom {
             Shape::Schema(found.version.openapi.as_deref(), true)
         } else {

@@ -2,8 +2,8 @@
 use super::gvr::{Gvr, Key};
 use super::meta;
 use super::registry::{Registry, ResourceDef, Rid};
-pub use super::table::{Change, ChangeKind, Happened, Object, written};
-use super::table::{Limits, Table};
+pub use super::table::{ChangeKind, Happened, Object, TableChange, written};
+use super::table::{Table, TableLimits};
 use jiff::Timestamp;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -19,7 +19,7 @@ struct Subscriber {
 
 /// Everything the server knows. Methods are synchronous and called under one lock.
 #[derive(Debug)]
-pub struct State {
+pub struct StoreState {
     /// What is served.
     pub registry: Registry,
     /// The latest resourceVersion given.
@@ -47,17 +47,17 @@ pub struct State {
     /// The logs that somebody writes, by pod.
     pub(super) logs: BTreeMap<Key, Arc<super::podlog::LogBook>>,
     subscribers: Vec<Subscriber>,
-    limits: Limits,
+    limits: TableLimits,
     pods: Option<Rid>,
 }
 
-impl State {
+impl StoreState {
     /// An empty store with the built-in resources.
-    pub fn new(seed: u64, limits: Limits) -> Self {
+    pub fn new(seed: u64, limits: TableLimits) -> Self {
         let registry = Registry::builtin();
         let pods = registry.rid("", "pods");
         let tables = (0..registry.tables()).map(|_| Table::default()).collect();
-        State {
+        StoreState {
             registry,
             rv: 1,
             rng: fastrand::Rng::with_seed(seed),
@@ -129,7 +129,7 @@ impl State {
         }
         self.index(rid, &object);
         let kind = if old.is_some() { ChangeKind::Modified } else { ChangeKind::Added };
-        self.publish(rid, Change { kind, object: object.clone(), old, at: Instant::now() });
+        self.publish(rid, TableChange { kind, object: object.clone(), old, at: Instant::now() });
         object
     }
 
@@ -140,7 +140,7 @@ impl State {
         self.rv += 1;
         let last = Arc::new(Object::new(key.clone(), self.rv, Value::clone(&old.value)));
         let (kind, at) = (ChangeKind::Deleted, Instant::now());
-        self.publish(rid, Change { kind, object: last.clone(), old: Some(old), at });
+        self.publish(rid, TableChange { kind, object: last.clone(), old: Some(old), at });
         Some(last)
     }
 
@@ -160,7 +160,7 @@ impl State {
         lost
     }
 
-    fn publish(&mut self, rid: Rid, change: Change) {
+    fn publish(&mut self, rid: Rid, change: TableChange) {
         if let Some(def) = self.registry.def(rid).cloned() {
             self.tell(rid, &def, change.kind, &change.object, change.old.as_ref());
         }

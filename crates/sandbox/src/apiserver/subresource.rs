@@ -1,9 +1,9 @@
 //! Subresources: status, scale, binding, eviction.
-use super::error::{ApiError, Cause, Result};
+use super::error::{ApiError, Result, StatusCause};
 use super::gvr::Key;
 use super::handler::{Call, Reply, put, stored, written};
-use super::registry::Found;
-use super::store::{Object, State};
+use super::registry::FoundResource;
+use super::store::{Object, StoreState};
 use super::write::{WriteOptions, Written};
 use super::{evict, meta, patch, podlog, scale};
 use bytes::Bytes;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 ///
 /// # Errors
 /// 404 for a subresource that the resource does not have, and what the write refuses.
-pub(super) fn handle(state: &mut State, call: &mut Call<'_>, method: &Method) -> Result<Reply> {
+pub(super) fn handle(state: &mut StoreState, call: &mut Call<'_>, method: &Method) -> Result<Reply> {
     let pod = call.found.def.kind == "Pod" && call.found.def.group.is_empty();
     match (call.path.subresource.as_str(), method) {
         ("status", _) if call.found.version.status => status(state, call, method),
@@ -33,7 +33,7 @@ pub(super) fn handle(state: &mut State, call: &mut Call<'_>, method: &Method) ->
     }
 }
 
-fn status(state: &mut State, call: &mut Call<'_>, method: &Method) -> Result<Reply> {
+fn status(state: &mut StoreState, call: &mut Call<'_>, method: &Method) -> Result<Reply> {
     let key = call.key()?;
     match *method {
         Method::GET => Ok(Reply::Json(200, call.view.json(there(state, call.found, &key)?), Vec::new())),
@@ -51,16 +51,16 @@ fn status(state: &mut State, call: &mut Call<'_>, method: &Method) -> Result<Rep
 }
 
 /// The object, or 404.
-pub(super) fn there<'a>(state: &'a State, found: &Found, key: &Key) -> Result<&'a Arc<Object>> {
+pub(super) fn there<'a>(state: &'a StoreState, found: &FoundResource, key: &Key) -> Result<&'a Arc<Object>> {
     state.get(found.rid, key).ok_or_else(|| ApiError::not_found(&found.def.group, &found.def.plural, &key.name))
 }
 
-fn binding(state: &mut State, call: &mut Call<'_>) -> Result<Reply> {
+fn binding(state: &mut StoreState, call: &mut Call<'_>) -> Result<Reply> {
     let key = call.key()?;
     let node = call.body["target"]["name"].as_str().unwrap_or_default().to_owned();
     let uid = call.body["metadata"]["uid"].as_str().map(str::to_owned);
     if node.is_empty() {
-        return Err(ApiError::invalid("", "Binding", &key.name, vec![Cause::required("target.name")]));
+        return Err(ApiError::invalid("", "Binding", &key.name, vec![StatusCause::required("target.name")]));
     }
     bind(state, call.found, &key, &node, uid.as_deref(), &call.options)?;
     Ok(success(201))
@@ -77,8 +77,8 @@ pub(super) fn success(code: u16) -> Reply {
 /// # Errors
 /// 404 for the pod, 409 when it is bound, being deleted, gated, or another one than `uid`.
 pub(super) fn bind(
-    state: &mut State,
-    found: &Found,
+    state: &mut StoreState,
+    found: &FoundResource,
     key: &Key,
     node: &str,
     uid: Option<&str>,

@@ -70,7 +70,7 @@ impl ChangeKind {
 
 /// An entry of the history.
 #[derive(Clone, Debug)]
-pub struct Change {
+pub struct TableChange {
     /// Added, modified or deleted.
     pub kind: ChangeKind,
     /// The new state; for a deletion the last state, with the version of the deletion.
@@ -102,7 +102,7 @@ pub struct Table {
     /// The objects as they are now.
     pub objects: BTreeMap<Key, Arc<Object>>,
     /// The latest changes, oldest first.
-    pub history: VecDeque<Change>,
+    pub history: VecDeque<TableChange>,
     /// Version of the newest change that is no longer in the history.
     pub floor: u64,
     /// Wakes watches.
@@ -113,7 +113,7 @@ pub struct Table {
 
 /// How much history a table keeps.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct TableLimits {
     /// Changes that are kept in any case, for watches that resume.
     pub kept: usize,
     /// Changes that are kept for the sake of open watches that have not read them yet.
@@ -159,7 +159,7 @@ impl Table {
     }
 
     /// Adds a change to the history, forgets what is beyond the limits, and wakes the watches.
-    pub fn record(&mut self, change: Change, limits: Limits) {
+    pub fn record(&mut self, change: TableChange, limits: TableLimits) {
         self.history.push_back(change);
         if self.history.len() > limits.kept {
             self.forget(limits);
@@ -174,7 +174,7 @@ impl Table {
         self.wake.notify_waiters();
     }
 
-    fn forget(&mut self, limits: Limits) {
+    fn forget(&mut self, limits: TableLimits) {
         self.cursors.retain(|cursor| cursor.strong_count() > 0);
         let read = self.cursors.iter().filter_map(Weak::upgrade).map(|cursor| cursor.load(Relaxed)).min();
         while let Some(oldest) = self.history.front().map(|change| change.object.rv) {

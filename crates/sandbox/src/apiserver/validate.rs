@@ -1,13 +1,13 @@
 //! Checks of the built-in kinds: fields that have to be there, and fields that may not change.
-use super::error::Cause;
+use super::error::StatusCause;
 use super::registry::ResourceDef;
-use super::select::Selector;
+use super::select::ListSelector;
 use super::{amounts, budgets, meta};
 use dovetail_core::admission::PriorityClass;
 use serde_json::{Value, json};
 
 /// All that is wrong with an object that is about to be stored.
-pub fn object(def: &ResourceDef, new: &Value, old: Option<&Value>) -> Vec<Cause> {
+pub fn object(def: &ResourceDef, new: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let mut causes = metadata(def, new, old);
     if def.custom {
         return causes;
@@ -20,7 +20,7 @@ pub fn object(def: &ResourceDef, new: &Value, old: Option<&Value>) -> Vec<Cause>
         "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" => causes.extend(workload(new, old)),
         "Job" => causes.extend(pod_spec(&new["spec"]["template"]["spec"], "spec.template.spec")),
         "Lease" if new["spec"]["leaseDurationSeconds"].as_i64().is_some_and(|seconds| seconds <= 0) => {
-            causes.push(Cause::invalid("spec.leaseDurationSeconds", "Invalid value: must be greater than 0"))
+            causes.push(StatusCause::invalid("spec.leaseDurationSeconds", "Invalid value: must be greater than 0"))
         }
         "PodDisruptionBudget" => causes.extend(budgets::causes(&new["spec"])),
         "Event"
@@ -29,17 +29,18 @@ pub fn object(def: &ResourceDef, new: &Value, old: Option<&Value>) -> Vec<Cause>
                 && !(new["involvedObject"]["namespace"].as_str().unwrap_or_default().is_empty()
                     && meta::text(new, "namespace") == "default") =>
         {
-            causes.push(Cause::invalid("involvedObject.namespace", "Invalid value: does not match event.namespace"))
+            causes
+                .push(StatusCause::invalid("involvedObject.namespace", "Invalid value: does not match event.namespace"))
         }
         "Node" => {
             causes.extend(old.and_then(|old| provider_id(old, new)));
             causes.extend(taints(&new["spec"]["taints"]));
             causes.extend(amounts::of_node(&new["status"]));
         }
-        "PriorityClass" if !new["value"].is_i64() => causes.push(Cause::required("value")),
+        "PriorityClass" if !new["value"].is_i64() => causes.push(StatusCause::required("value")),
         "PriorityClass" if old.is_none() => causes.extend(priority_class(new)),
         "StorageClass" if new["provisioner"].as_str().is_none_or(str::is_empty) => {
-            causes.push(Cause::required("provisioner"))
+            causes.push(StatusCause::required("provisioner"))
         }
         _ => {}
     }
@@ -47,44 +48,44 @@ pub fn object(def: &ResourceDef, new: &Value, old: Option<&Value>) -> Vec<Cause>
 }
 
 /// A new class has a name and a value that users may give.
-fn priority_class(new: &Value) -> Option<Cause> {
+fn priority_class(new: &Value) -> Option<StatusCause> {
     let name = meta::text(new, "name");
     let why = PriorityClass::from_json(new).refusal(name, None)?;
-    Some(Cause::forbidden(if name.starts_with("system-") { "metadata.name" } else { "value" }, &why))
+    Some(StatusCause::forbidden(if name.starts_with("system-") { "metadata.name" } else { "value" }, &why))
 }
 
 /// The most that all annotations of an object may have together.
 const MOST_ANNOTATIONS: usize = 256 * 1024;
 
-fn metadata(def: &ResourceDef, new: &Value, old: Option<&Value>) -> Vec<Cause> {
+fn metadata(def: &ResourceDef, new: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     let name = meta::text(new, "name");
     if old.is_none() && !name_is_good(def, name) {
         let message = format!(
             "Invalid value: {name:?}: a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character"
         );
-        causes.push(Cause::invalid("metadata.name", message));
+        causes.push(StatusCause::invalid("metadata.name", message));
     }
     for (key, value) in new["metadata"]["labels"].as_object().into_iter().flatten() {
         let text = value.as_str();
         if !label_key_is_good(key) {
-            causes.push(Cause::invalid("metadata.labels", format!("Invalid value: {key:?}: name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character")));
+            causes.push(StatusCause::invalid("metadata.labels", format!("Invalid value: {key:?}: name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character")));
         } else if !text.is_some_and(label_value_is_good) {
-            causes.push(Cause::invalid("metadata.labels", format!("Invalid value: {value}: a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character")));
+            causes.push(StatusCause::invalid("metadata.labels", format!("Invalid value: {value}: a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character")));
         }
     }
     let annotations = new["metadata"]["annotations"].as_object().into_iter().flatten();
     if annotations.map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum::<usize>() > MOST_ANNOTATIONS
     {
         let message = format!("Too long: may not be more than {MOST_ANNOTATIONS} bytes");
-        causes.push(Cause::new("FieldValueTooLong", "metadata.annotations", message));
+        causes.push(StatusCause::new("FieldValueTooLong", "metadata.annotations", message));
     }
     let standard = ["kubernetes", "orphan", "foregroundDeletion"];
     for odd in meta::finalizers(new).into_iter().filter(|name| !name.contains('/') && !standard.contains(name)) {
         if !def.custom {
             let message =
                 format!("Invalid value: {odd:?}: name is neither a standard finalizer name nor is it fully qualified");
-            causes.push(Cause::invalid("metadata.finalizers", message));
+            causes.push(StatusCause::invalid("metadata.finalizers", message));
         }
     }
     if let Some(old) = old.filter(|old| meta::deleting(old)) {
@@ -94,7 +95,7 @@ fn metadata(def: &ResourceDef, new: &Value, old: Option<&Value>) -> Vec<Cause> {
             let why = format!(
                 "no new finalizers can be added if the object is being deleted, found new finalizers {added:?}"
             );
-            causes.push(Cause::forbidden("metadata.finalizers", &why));
+            causes.push(StatusCause::forbidden("metadata.finalizers", &why));
         }
     }
     causes
@@ -126,10 +127,10 @@ pub(super) fn label_value_is_good(text: &str) -> bool {
     text.is_empty() || (text.len() <= 63 && text.starts_with(edge) && text.ends_with(edge) && text.chars().all(inner))
 }
 
-fn pod_spec(spec: &Value, at: &str) -> Vec<Cause> {
+fn pod_spec(spec: &Value, at: &str) -> Vec<StatusCause> {
     let containers = spec["containers"].as_array().map(Vec::as_slice).unwrap_or_default();
     if containers.is_empty() {
-        return vec![Cause::required(&format!("{at}.containers"))];
+        return vec![StatusCause::required(&format!("{at}.containers"))];
     }
     let mut causes = Vec::new();
     let mut names = Vec::new();
@@ -138,9 +139,9 @@ fn pod_spec(spec: &Value, at: &str) -> Vec<Cause> {
     }) {
         let name = container["name"].as_str().unwrap_or_default();
         if name.is_empty() {
-            causes.push(Cause::required(&format!("{at}.{list}[{index}].name")));
+            causes.push(StatusCause::required(&format!("{at}.{list}[{index}].name")));
         } else if names.contains(&name) {
-            causes.push(Cause::new(
+            causes.push(StatusCause::new(
                 "FieldValueDuplicate",
                 &format!("{at}.{list}[{index}].name"),
                 format!("Duplicate value: {name:?}"),
@@ -148,7 +149,7 @@ fn pod_spec(spec: &Value, at: &str) -> Vec<Cause> {
         }
         names.push(name);
         if container["image"].as_str().is_none_or(str::is_empty) {
-            causes.push(Cause::required(&format!("{at}.{list}[{index}].image")));
+            causes.push(StatusCause::required(&format!("{at}.{list}[{index}].image")));
         }
     }
     causes.extend(amounts::of_pod(spec, at));
@@ -156,7 +157,7 @@ fn pod_spec(spec: &Value, at: &str) -> Vec<Cause> {
 }
 
 /// A pod's spec may change in few places only.
-fn pod_change(old: &Value, new: &Value) -> Option<Cause> {
+fn pod_change(old: &Value, new: &Value) -> Option<StatusCause> {
     let gated = |spec: &Value| spec["schedulingGates"].as_array().is_some_and(|g| !g.is_empty());
     let blank = |spec: &Value| {
         let mut spec = spec.clone();
@@ -181,45 +182,45 @@ fn pod_change(old: &Value, new: &Value) -> Option<Cause> {
     let only_fewer_gates = gates(new).iter().all(|g| gates(old).contains(g));
     let same = old == new || (blank(old) == blank(new) && kept && only_fewer_gates);
     (!same).then(|| {
-        Cause::forbidden(
+        StatusCause::forbidden(
             "spec",
             "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)",
         )
     })
 }
 
-fn workload(new: &Value, old: Option<&Value>) -> Vec<Cause> {
+fn workload(new: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let selector = &new["spec"]["selector"];
     let mut causes = pod_spec(&new["spec"]["template"]["spec"], "spec.template.spec");
     if !selector.is_object() {
-        causes.push(Cause::required("spec.selector"));
-    } else if !Selector::of_labels(selector).matches(&new["spec"]["template"]) {
+        causes.push(StatusCause::required("spec.selector"));
+    } else if !ListSelector::of_labels(selector).matches(&new["spec"]["template"]) {
         let labels = &new["spec"]["template"]["metadata"]["labels"];
         let message = format!("Invalid value: {labels}: `selector` does not match template `labels`");
-        causes.push(Cause::invalid("spec.template.metadata.labels", message));
+        causes.push(StatusCause::invalid("spec.template.metadata.labels", message));
     }
     if new["spec"]["replicas"].as_i64().is_some_and(|n| n < 0) {
-        causes.push(Cause::invalid(
+        causes.push(StatusCause::invalid(
             "spec.replicas",
             format!("Invalid value: {}: must be greater than or equal to 0", new["spec"]["replicas"]),
         ));
     }
     if old.is_some_and(|old| old["spec"]["selector"] != *selector) {
-        causes.push(Cause::invalid("spec.selector", format!("Invalid value: {selector}: field is immutable")));
+        causes.push(StatusCause::invalid("spec.selector", format!("Invalid value: {selector}: field is immutable")));
     }
     causes
 }
 
-fn provider_id(old: &Value, new: &Value) -> Option<Cause> {
+fn provider_id(old: &Value, new: &Value) -> Option<StatusCause> {
     let before = old["spec"]["providerID"].as_str().unwrap_or_default();
     let changed = !before.is_empty() && new["spec"]["providerID"] != json!(before);
     changed.then(|| {
-        Cause::forbidden("spec.providerID", "node updates may not change providerID except from \"\" to valid")
+        StatusCause::forbidden("spec.providerID", "node updates may not change providerID except from \"\" to valid")
     })
 }
 
 /// Named as kube-apiserver names them, where nodes had their taints once.
-fn taints(taints: &Value) -> Vec<Cause> {
+fn taints(taints: &Value) -> Vec<StatusCause> {
     let effects = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
     let odd = |taint: &Value| taint["effect"].as_str().is_none_or(|effect| !effects.contains(&effect));
     let all = taints.as_array().map(Vec::as_slice).unwrap_or_default().iter().enumerate();
@@ -229,7 +230,7 @@ fn taints(taints: &Value) -> Vec<Cause> {
                 "Unsupported value: {}: supported values: \"NoExecute\", \"NoSchedule\", \"PreferNoSchedule\"",
                 taint["effect"]
             );
-            Cause::new("FieldValueNotSupported", &format!("metadata.taints[{index}].effect"), message)
+            StatusCause::new("FieldValueNotSupported", &format!("metadata.taints[{index}].effect"), message)
         })
         .collect()
 }

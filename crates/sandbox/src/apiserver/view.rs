@@ -1,7 +1,7 @@
 //! The form in which a client sees an object: its version, and whether it wants it whole, its metadata only, or a table.
 use super::columns;
 use super::error::Result;
-use super::registry::{Found, api_version};
+use super::registry::{FoundResource, api_version};
 use super::store::{Object, written};
 use super::versions;
 use bytes::Bytes;
@@ -54,7 +54,7 @@ impl Form {
 /// How a client sees a resource.
 #[derive(Clone, Debug)]
 pub struct View {
-    found: Found,
+    found: FoundResource,
     form: Form,
     plain: bool,
     now: Timestamp,
@@ -62,7 +62,7 @@ pub struct View {
 
 impl View {
     /// The view of a request.
-    pub fn new(found: &Found, form: Form, now: Timestamp) -> Self {
+    pub fn new(found: &FoundResource, form: Form, now: Timestamp) -> Self {
         let plain =
             form == Form::Whole && found.group == found.def.group && found.version.name == found.def.stored().name;
         View { found: found.clone(), form, plain, now }

@@ -2,12 +2,12 @@
 //!
 //! Nothing is queued a watcher. One that reads too slowly finds its cursor older than the history and is told 410,
 //! as from a real API server.
-use super::error::{ApiError, Cause, Result};
+use super::error::{ApiError, Result, StatusCause};
 use super::list;
-use super::registry::{Found, Rid};
+use super::registry::{FoundResource, Rid};
 use super::request::{Query, VersionMatch};
-use super::select::Selector;
-use super::store::{Change, ChangeKind, Object, State};
+use super::select::ListSelector;
+use super::store::{ChangeKind, Object, StoreState, TableChange};
 use super::view::View;
 use super::{ApiServer, meta};
 use crate::faults::Faults;
@@ -36,7 +36,7 @@ pub struct Watch {
     server: ApiServer,
     rid: Rid,
     namespace: Option<String>,
-    selector: Selector,
+    selector: ListSelector,
     view: View,
     wake: Arc<Notify>,
     cursor: u64,
@@ -60,14 +60,14 @@ impl Watch {
     /// 422 when the parameters contradict each other.
     pub fn open(
         server: &ApiServer,
-        state: &mut State,
-        found: &Found,
+        state: &mut StoreState,
+        found: &FoundResource,
         namespace: Option<&str>,
         query: &Query,
         view: View,
     ) -> Result<Self> {
         let mut unfit = Vec::new();
-        let mut forbid = |why| unfit.push(Cause::forbidden("resourceVersionMatch", why));
+        let mut forbid = |why| unfit.push(StatusCause::forbidden("resourceVersionMatch", why));
         match (query.initial_events, query.version_match) {
             (true, None | Some(VersionMatch::Exact)) => {
                 forbid("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
@@ -79,7 +79,7 @@ impl Watch {
         }
         if query.version_match == Some(VersionMatch::Exact) {
             let message = "Unsupported value: \"Exact\": supported values: \"NotOlderThan\"";
-            unfit.push(Cause::new("FieldValueNotSupported", "resourceVersionMatch", message));
+            unfit.push(StatusCause::new("FieldValueNotSupported", "resourceVersionMatch", message));
         }
         if !unfit.is_empty() {
             return Err(ApiError::invalid("meta.k8s.io", "ListOptions", "", unfit));
@@ -198,7 +198,7 @@ impl Watch {
         self.read.store(self.cursor, Relaxed);
     }
 
-    fn take_up(&mut self, change: &Change) {
+    fn take_up(&mut self, change: &TableChange) {
         if self.namespace.as_ref().is_some_and(|ns| *ns != change.object.key.namespace) {
             return;
         }

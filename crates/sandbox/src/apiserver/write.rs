@@ -1,11 +1,11 @@
 //! Creating and updating: what every write goes through before it is stored.
 use super::admission::Review;
 use super::body::{MOST_STORED, too_large};
-use super::error::{ApiError, Cause, Result};
+use super::error::{ApiError, Result, StatusCause};
 use super::gvr::Key;
 use super::keep::{count_generation, drop_empty, isolate, keep_metadata, preconditions, same};
-use super::registry::{Found, ResourceDef};
-use super::store::{Object, State};
+use super::registry::{FoundResource, ResourceDef};
+use super::store::{Object, StoreState};
 use super::{amounts, crd, defaults, managed, meta, schema, typed, validate};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -58,14 +58,14 @@ pub struct Written {
     pub created: bool,
 }
 
-impl State {
+impl StoreState {
     /// Creates an object in `namespace` (empty for cluster-wide kinds).
     ///
     /// # Errors
     /// 400, 403 (namespace going), 404 (no such namespace), 409 (exists) and 422 as the Kubernetes API does.
     pub fn create(
         &mut self,
-        found: &Found,
+        found: &FoundResource,
         namespace: &str,
         mut object: Value,
         options: &WriteOptions,
@@ -112,7 +112,7 @@ impl State {
     /// 404, 409 (resourceVersion or uid differ), 422, and whatever `change` refuses.
     pub fn modify(
         &mut self,
-        found: &Found,
+        found: &FoundResource,
         key: &Key,
         options: &WriteOptions,
         change: impl FnOnce(&Value) -> Result<Value>,
@@ -154,7 +154,7 @@ impl State {
 
     fn name_new(
         &mut self,
-        found: &Found,
+        found: &FoundResource,
         namespace: &str,
         object: &mut Value,
         options: &WriteOptions,
@@ -180,7 +180,7 @@ impl State {
         let prefix = meta::text(object, "generateName").to_owned();
         if meta::text(object, "name").is_empty() {
             if prefix.is_empty() {
-                let cause = Cause::new(
+                let cause = StatusCause::new(
                     "FieldValueRequired",
                     "metadata.name",
                     "Required value: name or generateName is required",
@@ -194,7 +194,7 @@ impl State {
         Ok(warnings)
     }
 
-    fn free_name(&mut self, found: &Found, namespace: &str, prefix: &str) -> String {
+    fn free_name(&mut self, found: &FoundResource, namespace: &str, prefix: &str) -> String {
         let prefix: String = prefix.chars().take(58).collect();
         loop {
             let name = format!("{prefix}{}", meta::suffix(&mut self.rng));
@@ -215,13 +215,13 @@ impl State {
             let why =
                 format!("unable to create new content in namespace {} because it is being terminated", key.namespace);
             let error = ApiError::forbidden(&def.group, &def.plural, &key.name, &why);
-            return Err(error.with_causes(vec![Cause::new("NamespaceTerminating", "metadata.namespace", why)]));
+            return Err(error.with_causes(vec![StatusCause::new("NamespaceTerminating", "metadata.namespace", why)]));
         }
         Ok(())
     }
 
     /// What the server itself writes into a new object.
-    fn stamp(&mut self, found: &Found, object: &mut Value) {
+    fn stamp(&mut self, found: &FoundResource, object: &mut Value) {
         let def = &found.def;
         object["apiVersion"] = json!(def.api_version());
         object["kind"] = json!(def.kind);
@@ -241,7 +241,13 @@ impl State {
         }
     }
 
-    fn admit(&self, found: &Found, object: &mut Value, old: Option<&Value>, options: &WriteOptions) -> Result<()> {
+    fn admit(
+        &self,
+        found: &FoundResource,
+        object: &mut Value,
+        old: Option<&Value>,
+        options: &WriteOptions,
+    ) -> Result<()> {
         let review = Review { def: &found.def, subresource: &options.subresource, old, user: &options.user };
         self.admission.iter().try_for_each(|hook| hook.admit(&review, object))?;
         self.ask_policies(found, object, old, options)
@@ -258,14 +264,14 @@ impl State {
 }
 
 /// Drops what the schema does not know; warnings or a refusal by `fieldValidation`.
-fn unknown_fields(found: &Found, object: &mut Value, options: &WriteOptions) -> Result<Vec<String>> {
+fn unknown_fields(found: &FoundResource, object: &mut Value, options: &WriteOptions) -> Result<Vec<String>> {
     if options.manager.is_none() {
         return Ok(Vec::new());
     }
     decoded(found, object, options).map_err(|refused| if options.patched { refused.of_a_patch() } else { refused })
 }
 
-fn decoded(found: &Found, object: &mut Value, options: &WriteOptions) -> Result<Vec<String>> {
+fn decoded(found: &FoundResource, object: &mut Value, options: &WriteOptions) -> Result<Vec<String>> {
     managed::read_sent(object);
     typed::zeros(object);
     let unknown = schema::prune(found, object)?;
@@ -289,7 +295,7 @@ fn decoded(found: &Found, object: &mut Value, options: &WriteOptions) -> Result<
 /// Objects below this are not measured: they cannot be too large, unless grown piece by piece.
 const SMALL: usize = 128 * 1024;
 
-fn check(found: &Found, new: &Value, old: Option<&Value>, options: &WriteOptions) -> Result<()> {
+fn check(found: &FoundResource, new: &Value, old: Option<&Value>, options: &WriteOptions) -> Result<()> {
     if options.sent > SMALL && new.to_string().len() > MOST_STORED {
         return Err(too_large(MOST_STORED));
     }

@@ -10,8 +10,8 @@ pub(crate) use crate::apiserver::Key;
 
 use super::kind::Kind;
 use super::pod::PodView;
-use super::scheduler::node::{Node, NodeObject};
-use super::scheduler::resources::ResourceNames;
+use super::scheduler::node::{NodeInfo, NodeObject};
+use super::scheduler::resources::ResourceColumns;
 
 /// A revision of an object; never changes.
 pub(crate) type Object = Arc<Value>;
@@ -24,7 +24,7 @@ pub(crate) struct Cache {
     /// By the uid of the controlling owner: what it owns.
     owned: BTreeMap<String, BTreeSet<(Kind, Key)>>,
     by_node: BTreeMap<String, BTreeSet<Key>>,
-    nodes: BTreeMap<String, Rc<Node>>,
+    nodes: BTreeMap<String, Rc<NodeInfo>>,
     node_versions: u64,
 }
 
@@ -81,12 +81,12 @@ impl Cache {
     }
 
     /// A node's labels and taints, read.
-    pub(crate) fn node(&self, name: &str) -> Option<&Rc<Node>> {
+    pub(crate) fn node(&self, name: &str) -> Option<&Rc<NodeInfo>> {
         self.nodes.get(name)
     }
 
     /// All nodes, read, by name.
-    pub(crate) fn nodes(&self) -> impl Iterator<Item = &Rc<Node>> {
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = &Rc<NodeInfo>> {
         self.nodes.values()
     }
 
@@ -142,8 +142,8 @@ impl Cache {
             return;
         };
         self.node_versions += 1;
-        let mut node = Node::new(&key.name);
-        node.update(NodeObject::read(object), self.node_versions, &mut ResourceNames::new());
+        let mut node = NodeInfo::new(&key.name);
+        node.update(NodeObject::read(object), self.node_versions, &mut ResourceColumns::new());
         self.nodes.insert(key.name.clone(), Rc::new(node));
     }
 }

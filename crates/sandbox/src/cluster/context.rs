@@ -12,11 +12,11 @@ use super::kind::Kind;
 use super::kube::Kube;
 use super::settings::ClusterSettings;
 use super::story::Story;
-use super::work::Queue;
+use super::work::WorkQueue;
 
 /// A change of an object. `old` is absent for a new one, `new` for one that is gone.
 #[derive(Debug)]
-pub(crate) struct Change {
+pub(crate) struct ClusterChange {
     pub kind: Kind,
     pub key: Key,
     pub old: Option<Object>,
@@ -24,17 +24,17 @@ pub(crate) struct Change {
 }
 
 /// The common ground of controllers, scheduler and kubelets.
-pub(crate) struct Context {
+pub(crate) struct ClusterContext {
     pub kube: Kube,
     pub cache: Cache,
-    pub queue: Queue,
+    pub queue: WorkQueue,
     pub story: Story,
     pub settings: ClusterSettings,
     pub clock: Arc<dyn Clock>,
     pub rng: fastrand::Rng,
 }
 
-impl Context {
+impl ClusterContext {
     /// The wall time.
     pub(crate) fn wall(&self) -> Timestamp {
         self.clock.wall()

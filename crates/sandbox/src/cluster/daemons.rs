@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::context::Context;
+use super::context::ClusterContext;
 use super::kind::Kind;
 
 /// Creates what is not there yet.
-pub(crate) fn furnish(ctx: &mut Context) {
+pub(crate) fn furnish(ctx: &mut ClusterContext) {
     let port = |name: &str, protocol: &str, port: u16| json!({"name": name, "protocol": protocol, "port": port, "targetPort": port});
     let services = [
         json!({

@@ -38,13 +38,13 @@ pub use self::settings::ClusterSettings;
 pub use self::story::needs;
 
 use self::cache::{Cache, Key};
-use self::context::{Change, Context};
+use self::context::{ClusterChange, ClusterContext};
 use self::kind::Kind;
 use self::kube::Kube;
 use self::kubelet::Kubelets;
 use self::scheduler::Scheduler;
 use self::story::Story;
-use self::work::{Queue, Work};
+use self::work::{Work, WorkQueue};
 use crate::apiserver::{ApiServer, ChangeKind, Happened};
 use crate::log::EventLog;
 use crate::region::{InstanceEvent, Region};
@@ -57,7 +57,7 @@ const HEARTBEAT: Duration = Duration::from_secs(10);
 /// The cluster's own parts. Made with [`Cluster::new`], furnished with [`Cluster::place`], and run with
 /// [`Cluster::run`] or [`Cluster::start`].
 pub struct Cluster {
-    ctx: Context,
+    ctx: ClusterContext,
     scheduler: Scheduler,
     kubelets: Kubelets,
     changes: UnboundedReceiver<Happened>,
@@ -86,10 +86,10 @@ impl Cluster {
         let instances = region.subscribe();
         let mut rng = fastrand::Rng::with_seed(seed ^ 0x636c_7573_7465_7231);
         let scheduler = Scheduler::new(rng.fork(), region.faults().clone());
-        let ctx = Context {
+        let ctx = ClusterContext {
             kube,
             cache: Cache::default(),
-            queue: Queue::default(),
+            queue: WorkQueue::default(),
             story: Story::new(log),
             settings,
             clock,
@@ -147,7 +147,7 @@ impl Cluster {
             for object in self.ctx.kube.list(*kind) {
                 let meta = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
                 let key = Key::new(&meta("namespace"), &meta("name"));
-                self.apply(Change { kind: *kind, key, old: None, new: Some(object) });
+                self.apply(ClusterChange { kind: *kind, key, old: None, new: Some(object) });
             }
         }
     }
@@ -165,10 +165,10 @@ impl Cluster {
     fn follow(&mut self, happened: Happened) {
         let Some(kind) = Kind::of(&happened.gvr) else { return };
         let new = (happened.kind != ChangeKind::Deleted).then_some(happened.new);
-        self.apply(Change { kind, key: happened.key, old: happened.old, new });
+        self.apply(ClusterChange { kind, key: happened.key, old: happened.old, new });
     }
 
-    fn apply(&mut self, change: Change) {
+    fn apply(&mut self, change: ClusterChange) {
         let ctx = &mut self.ctx;
         ctx.cache.put(change.kind, &change.key, change.new.as_ref());
         ctx.story.tell(&change);

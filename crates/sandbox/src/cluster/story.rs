@@ -6,7 +6,7 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::cache::{Key, controller};
-use super::context::Change;
+use super::context::ClusterChange;
 use super::kind::Kind;
 use super::pod::{Phase, condition, phase};
 use crate::log::{Caller, EventLog};
@@ -24,7 +24,7 @@ impl Story {
     }
 
     /// Tells what the change means, if it means anything to a reader.
-    pub(crate) fn tell(&self, change: &Change) {
+    pub(crate) fn tell(&self, change: &ClusterChange) {
         match change.kind {
             Kind::Pod => self.tell_pod(change),
             Kind::Node => self.tell_node(change),
@@ -52,7 +52,7 @@ impl Story {
         );
     }
 
-    fn tell_pod(&self, change: &Change) {
+    fn tell_pod(&self, change: &ClusterChange) {
         let (key, old) = (&change.key, change.old.as_deref());
         let Some(pod) = change.new.as_deref() else {
             return self.pod("deleted", key, change.old.as_deref().unwrap_or(&Value::Null), &[]);
@@ -88,7 +88,7 @@ impl Story {
         }
     }
 
-    fn tell_node(&self, change: &Change) {
+    fn tell_node(&self, change: &ClusterChange) {
         let old = change.old.as_deref();
         let Some(node) = change.new.as_deref() else {
             return self.node("deleted", change.old.as_deref().unwrap_or(&Value::Null), &change.key);
@@ -115,7 +115,7 @@ impl Story {
         }
     }
 
-    fn tell_volume(&self, change: &Change) {
+    fn tell_volume(&self, change: &ClusterChange) {
         let attached = |one: &Value| one["status"]["attached"] == true;
         let (old, new) = (change.old.as_deref(), change.new.as_deref());
         let event = match (old, new) {

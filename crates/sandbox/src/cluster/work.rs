@@ -51,7 +51,7 @@ pub(crate) enum Work {
 
 /// Work that is due now, in its order, and work that is due later.
 #[derive(Debug, Default)]
-pub(crate) struct Queue {
+pub(crate) struct WorkQueue {
     now: VecDeque<Work>,
     waiting_now: BTreeSet<Work>,
     later: BTreeSet<(Instant, u64, Work)>,
@@ -59,7 +59,7 @@ pub(crate) struct Queue {
     sequence: u64,
 }
 
-impl Queue {
+impl WorkQueue {
     /// To be done as soon as what is queued before it is done.
     pub(crate) fn push(&mut self, work: Work) {
         self.forget(&work);
@@ -119,7 +119,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn work_asked_for_twice_is_done_once_at_the_earlier_time() {
-        let mut queue = Queue::default();
+        let mut queue = WorkQueue::default();
         queue.push_after(Duration::from_secs(5), Work::Schedule);
         queue.push_after(Duration::from_secs(2), Work::Schedule);
         queue.push_after(Duration::from_secs(9), Work::Schedule);
@@ -131,7 +131,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_is_put_off_for_ever_is_late_and_nothing_breaks() {
-        let mut queue = Queue::default();
+        let mut queue = WorkQueue::default();
         queue.push_after(Duration::MAX, Work::Schedule);
         queue.push_after(Duration::from_secs(u64::MAX), Work::Heartbeat);
         assert!(queue.next().is_some() && queue.pop(Instant::now()).is_none());

@@ -5,7 +5,7 @@ use http::{HeaderValue, Response, header};
 use serde_json::Value;
 
 use super::call::{Api, Call};
-use super::error::{AwsError, Protocol};
+use super::error::{AwsError, AwsProtocol};
 use super::xml::Xml;
 
 /// Marks a response, by its extensions, that never arrives: who carries it breaks the connection instead.
@@ -14,7 +14,7 @@ pub struct ConnectionLost;
 
 /// What an action answers.
 #[derive(Clone, Debug)]
-pub(crate) enum Answer {
+pub(crate) enum AwsAnswer {
     Xml(Xml),
     Json(Value),
 }
@@ -30,22 +30,22 @@ pub(crate) fn lost() -> Response<Bytes> {
 /// A request that no service knows.
 pub(crate) fn not_understood() -> Response<Bytes> {
     let error = AwsError::new("UnknownOperationException", "nothing in the request tells which service it is for");
-    response(404, "application/x-amz-json-1.1", error.body(Protocol::Json("1.1"), ""), "")
+    response(404, "application/x-amz-json-1.1", error.body(AwsProtocol::Json("1.1"), ""), "")
 }
 
 /// The response to a call.
-pub(crate) fn render(call: &Call, result: &Result<Answer, AwsError>, request_id: &str) -> Response<Bytes> {
+pub(crate) fn render(call: &Call, result: &Result<AwsAnswer, AwsError>, request_id: &str) -> Response<Bytes> {
     let protocol = call.api.protocol();
     let media_type = match protocol {
-        Protocol::Ec2 => "text/xml;charset=UTF-8",
-        Protocol::Query => "text/xml",
-        Protocol::Json("1.0") => "application/x-amz-json-1.0",
-        Protocol::Json(_) => "application/x-amz-json-1.1",
-        Protocol::RestJson => "application/json",
+        AwsProtocol::Ec2 => "text/xml;charset=UTF-8",
+        AwsProtocol::Query => "text/xml",
+        AwsProtocol::Json("1.0") => "application/x-amz-json-1.0",
+        AwsProtocol::Json(_) => "application/x-amz-json-1.1",
+        AwsProtocol::RestJson => "application/json",
     };
     match result {
-        Ok(Answer::Json(value)) => response(200, media_type, value.to_string(), request_id),
-        Ok(Answer::Xml(xml)) => response(200, media_type, envelope(call, xml, request_id), request_id),
+        Ok(AwsAnswer::Json(value)) => response(200, media_type, value.to_string(), request_id),
+        Ok(AwsAnswer::Xml(xml)) => response(200, media_type, envelope(call, xml, request_id), request_id),
         Err(error) => {
             let mut refused = response(error.status, media_type, error.body(protocol, request_id), request_id);
             name_error(&mut refused, call.api, error);
@@ -61,7 +61,7 @@ fn name_error(response: &mut Response<Bytes>, api: Api, error: &AwsError) {
             response.headers_mut().insert(name, value);
         }
     };
-    if matches!(api.protocol(), Protocol::Json(_) | Protocol::RestJson) {
+    if matches!(api.protocol(), AwsProtocol::Json(_) | AwsProtocol::RestJson) {
         set("x-amzn-errortype", &error.code);
     }
     if api == Api::Sqs {

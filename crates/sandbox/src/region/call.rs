@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
-use super::error::Protocol;
-use super::form::{Form, Step};
+use super::error::AwsProtocol;
+use super::form::{Form, FormStep};
 
 /// The services that answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,13 +39,13 @@ impl Api {
     }
 
     /// How it speaks.
-    pub fn protocol(self) -> Protocol {
+    pub fn protocol(self) -> AwsProtocol {
         match self {
-            Self::Ec2 => Protocol::Ec2,
-            Self::Iam | Self::Sts => Protocol::Query,
-            Self::Sqs => Protocol::Json("1.0"),
-            Self::Ssm | Self::Pricing => Protocol::Json("1.1"),
-            Self::Eks => Protocol::RestJson,
+            Self::Ec2 => AwsProtocol::Ec2,
+            Self::Iam | Self::Sts => AwsProtocol::Query,
+            Self::Sqs => AwsProtocol::Json("1.0"),
+            Self::Ssm | Self::Pricing => AwsProtocol::Json("1.1"),
+            Self::Eks => AwsProtocol::RestJson,
         }
     }
 }
@@ -164,8 +164,8 @@ fn fleet_brief(form: &Form) -> Value {
 fn brief_of(form: &Form, path: &str, into: &mut Map<String, Value>) {
     for (step, child) in form.children() {
         let step = match step {
-            Step::Name(name) => name.clone(),
-            Step::Index(number) => number.to_string(),
+            FormStep::Name(name) => name.clone(),
+            FormStep::Index(number) => number.to_string(),
         };
         if matches!(step.as_str(), "Action" | "Version" | "UserData" | "LaunchTemplateConfigs" | "LaunchTemplateData") {
             continue;

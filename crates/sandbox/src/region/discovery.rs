@@ -9,7 +9,7 @@ use super::filters::{Filterable, Filters, Tags, one};
 use super::form::Form;
 use super::images::Image;
 use super::network::{SecurityGroup, Subnet};
-use super::paging::Page;
+use super::paging::ResultPage;
 use super::xml::Xml;
 
 struct ZoneView<'a> {
@@ -90,7 +90,7 @@ pub(super) fn choose<'a, T: Filterable + 'a>(
 pub(crate) fn subnets(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
     let (state, ids) = (&*cx.state, form.strings("SubnetId"));
     let chosen = choose(state.network.subnets.iter(), form, &ids, "InvalidSubnetID.NotFound", &state.tags)?;
-    let (page, next) = Page::read(form, 1000)?.cut(chosen);
+    let (page, next) = ResultPage::read(form, 1000)?.cut(chosen);
     let mut xml = Xml::new();
     xml.list("subnetSet", page, |xml, subnet| subnet_xml(cx, subnet, xml));
     xml.opt("nextToken", next);
@@ -119,7 +119,7 @@ pub(crate) fn security_groups(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsEr
     let (state, ids, names) = (&*cx.state, form.strings("GroupId"), form.strings("GroupName"));
     let chosen = choose(state.network.groups.iter(), form, &ids, "InvalidGroup.NotFound", &state.tags)?;
     let chosen = chosen.into_iter().filter(|(_, group)| names.is_empty() || names.contains(&group.name));
-    let (page, next) = Page::read(form, 1000)?.cut(chosen);
+    let (page, next) = ResultPage::read(form, 1000)?.cut(chosen);
     let mut xml = Xml::new();
     xml.list("securityGroupInfo", page, |xml, group| group_xml(cx, group, xml));
     xml.opt("nextToken", next);
@@ -192,7 +192,7 @@ pub(crate) fn images(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
             chosen.push((image.id.clone(), image));
         }
     }
-    let (page, next) = Page::read(form, 1000)?.cut(chosen);
+    let (page, next) = ResultPage::read(form, 1000)?.cut(chosen);
     let mut xml = Xml::new();
     xml.list("imagesSet", page, |xml, image| {
         image_xml(image, xml);

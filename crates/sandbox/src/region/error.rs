@@ -20,7 +20,7 @@ pub(crate) struct AwsError {
 
 /// How a service writes answers and errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Protocol {
+pub(crate) enum AwsProtocol {
     /// EC2's own query protocol.
     Ec2,
     /// The query protocol of IAM and STS.
@@ -64,35 +64,35 @@ impl AwsError {
     }
 
     /// A failure inside the service.
-    pub fn internal(protocol: Protocol) -> Self {
+    pub fn internal(protocol: AwsProtocol) -> Self {
         let code = match protocol {
-            Protocol::Ec2 => "InternalError",
-            Protocol::Query => "ServiceFailure",
-            Protocol::Json(_) | Protocol::RestJson => "InternalFailure",
+            AwsProtocol::Ec2 => "InternalError",
+            AwsProtocol::Query => "ServiceFailure",
+            AwsProtocol::Json(_) | AwsProtocol::RestJson => "InternalFailure",
         };
         Self::new(code, "An internal error has occurred").with_status(500)
     }
 
     /// A refusal for the rate of requests.
-    pub fn throttled(protocol: Protocol) -> Self {
+    pub fn throttled(protocol: AwsProtocol) -> Self {
         match protocol {
-            Protocol::Ec2 => Self::new("RequestLimitExceeded", "Request limit exceeded.").with_status(503),
-            Protocol::Query => Self::new("Throttling", "Rate exceeded"),
-            Protocol::Json(_) | Protocol::RestJson => Self::new("ThrottlingException", "Rate exceeded"),
+            AwsProtocol::Ec2 => Self::new("RequestLimitExceeded", "Request limit exceeded.").with_status(503),
+            AwsProtocol::Query => Self::new("Throttling", "Rate exceeded"),
+            AwsProtocol::Json(_) | AwsProtocol::RestJson => Self::new("ThrottlingException", "Rate exceeded"),
         }
     }
 
     /// The body, by protocol.
-    pub fn body(&self, protocol: Protocol, request_id: &str) -> String {
+    pub fn body(&self, protocol: AwsProtocol, request_id: &str) -> String {
         match protocol {
-            Protocol::Ec2 => self.ec2_body(request_id),
-            Protocol::Query => self.query_body(request_id),
-            Protocol::Json("1.0") => {
+            AwsProtocol::Ec2 => self.ec2_body(request_id),
+            AwsProtocol::Query => self.query_body(request_id),
+            AwsProtocol::Json("1.0") => {
                 let kind = format!("com.amazonaws.sqs#{}", self.code);
                 json!({"__type": kind, "message": self.message}).to_string()
             }
-            Protocol::Json(_) => json!({"__type": self.code, "message": self.message}).to_string(),
-            Protocol::RestJson => json!({"message": self.message}).to_string(),
+            AwsProtocol::Json(_) => json!({"__type": self.code, "message": self.message}).to_string(),
+            AwsProtocol::RestJson => json!({"message": self.message}).to_string(),
         }
     }
 

@@ -6,7 +6,7 @@ use super::error::AwsError;
 use super::form::Form;
 use super::instance::CapacityType;
 use super::launch::{Ready, Spec};
-use super::state::State;
+use super::state::RegionState;
 use super::xml::Xml;
 use super::{Cx, ids, prices, tags};
 
@@ -148,7 +148,7 @@ fn pools(cx: &Cx<'_>, form: &Form, capacity: CapacityType) -> Result<Vec<Pool>, 
     Ok(pools)
 }
 
-fn zone_of(state: &State, spec: &Spec) -> Option<String> {
+fn zone_of(state: &RegionState, spec: &Spec) -> Option<String> {
     let of_subnet = |id: &String| state.network.subnets.get(id).map(|subnet| subnet.zone.clone());
     spec.subnet_id.as_ref().and_then(of_subnet).or_else(|| spec.zone.clone())
 }

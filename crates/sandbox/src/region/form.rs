@@ -6,7 +6,7 @@ use super::error::AwsError;
 
 /// One step of a name: list members are counted from 1 and stand in the order of their numbers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Step {
+pub(crate) enum FormStep {
     Index(u32),
     Name(String),
 }
@@ -15,7 +15,7 @@ pub(crate) enum Step {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Form {
     value: Option<String>,
-    children: BTreeMap<Step, Form>,
+    children: BTreeMap<FormStep, Form>,
 }
 
 static NOTHING: Form = Form { value: None, children: BTreeMap::new() };
@@ -35,7 +35,7 @@ impl Form {
     pub fn insert(&mut self, path: &str, value: String) {
         let mut node = self;
         for step in path.split('.') {
-            let step = step.parse().map_or_else(|_| Step::Name(step.to_owned()), Step::Index);
+            let step = step.parse().map_or_else(|_| FormStep::Name(step.to_owned()), FormStep::Index);
             node = node.children.entry(step).or_default();
         }
         node.value = Some(value);
@@ -43,13 +43,13 @@ impl Form {
 
     /// The member of that name; an empty node if there is none.
     pub fn get(&self, name: &str) -> &Self {
-        self.children.get(&Step::Name(name.to_owned())).unwrap_or(&NOTHING)
+        self.children.get(&FormStep::Name(name.to_owned())).unwrap_or(&NOTHING)
     }
 
     /// The node without one of its members.
     pub fn without(&self, name: &str) -> Self {
         let mut copy = self.clone();
-        copy.children.remove(&Step::Name(name.to_owned()));
+        copy.children.remove(&FormStep::Name(name.to_owned()));
         copy
     }
 
@@ -90,7 +90,7 @@ impl Form {
     pub fn list(&self, name: &str) -> impl Iterator<Item = &Self> {
         let list = self.get(name);
         let list = if list.get("member").is_absent() { list } else { list.get("member") };
-        list.children.iter().filter(|(step, _)| matches!(step, Step::Index(_))).map(|(_, item)| item)
+        list.children.iter().filter(|(step, _)| matches!(step, FormStep::Index(_))).map(|(_, item)| item)
     }
 
     /// The texts of a list member, in order.
@@ -99,7 +99,7 @@ impl Form {
     }
 
     /// Members and items with their names.
-    pub fn children(&self) -> impl Iterator<Item = (&Step, &Self)> {
+    pub fn children(&self) -> impl Iterator<Item = (&FormStep, &Self)> {
         self.children.iter()
     }
 
@@ -116,8 +116,8 @@ impl Form {
         }
         for (step, child) in &self.children {
             let step = match step {
-                Step::Index(number) => number.to_string(),
-                Step::Name(name) => name.clone(),
+                FormStep::Index(number) => number.to_string(),
+                FormStep::Name(name) => name.clone(),
             };
             let path = if path.is_empty() { step } else { format!("{path}.{step}") };
             child.write_leaves(&path, text);

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use serde_json::{Value, json};
 
-use super::answer::{self, Answer};
+use super::answer::{self, AwsAnswer};
 use super::call::{Api, Call, Parameters};
 use super::error::AwsError;
 use super::form::Form;
@@ -55,7 +55,7 @@ impl Region {
         self.hand_over(&sent.who, &sent.call, &result, sent.outcome).await
     }
 
-    async fn carry_out(&self, mut sent: Sent, inside: Duration) -> (Sent, Result<Answer, AwsError>) {
+    async fn carry_out(&self, mut sent: Sent, inside: Duration) -> (Sent, Result<AwsAnswer, AwsError>) {
         tokio::time::sleep(inside).await;
         let Sent { who, call, outcome, started } = &mut sent;
         let (result, mut notes) = match outcome {
@@ -74,7 +74,7 @@ impl Region {
         &self,
         who: &Caller,
         call: &Call,
-        result: &Result<Answer, AwsError>,
+        result: &Result<AwsAnswer, AwsError>,
         outcome: Outcome,
     ) -> Response<Bytes> {
         let cut = self.faults().partitioned(who.replica, service_of(call.api));
@@ -94,19 +94,19 @@ impl Region {
         answer::render(call, result, &request_id)
     }
 
-    async fn act(&self, call: &Call) -> (Result<Answer, AwsError>, Vec<(&'static str, Value)>) {
+    async fn act(&self, call: &Call) -> (Result<AwsAnswer, AwsError>, Vec<(&'static str, Value)>) {
         match &call.parameters {
             Parameters::Json(body) if call.api == Api::Sqs && call.action == "ReceiveMessage" => {
                 match sqs::receive(self, body).await {
-                    Ok((answer, notes)) => (Ok(Answer::Json(answer)), notes),
+                    Ok((answer, notes)) => (Ok(AwsAnswer::Json(answer)), notes),
                     Err(error) => (Err(error), Vec::new()),
                 }
             }
             Parameters::Json(body) => {
-                self.with(|cx| (cx.act_json(call, body).map(Answer::Json), std::mem::take(&mut cx.notes)))
+                self.with(|cx| (cx.act_json(call, body).map(AwsAnswer::Json), std::mem::take(&mut cx.notes)))
             }
             Parameters::Form(form) => {
-                self.with(|cx| (cx.act_form(call, form).map(Answer::Xml), std::mem::take(&mut cx.notes)))
+                self.with(|cx| (cx.act_form(call, form).map(AwsAnswer::Xml), std::mem::take(&mut cx.notes)))
             }
         }
     }

@@ -9,7 +9,7 @@ use super::error::AwsError;
 use super::filters::Tags;
 use super::form::Form;
 use super::ids;
-use super::paging::Page;
+use super::paging::ResultPage;
 use super::xml::Xml;
 use super::{Cx, stamp};
 
@@ -174,7 +174,7 @@ fn tag(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
 
 fn list(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
     let prefix = form.text("PathPrefix").unwrap_or("/");
-    let page = Page::new(form.number("MaxItems")?, form.text("Marker"), 100)?;
+    let page = ResultPage::new(form.number("MaxItems")?, form.text("Marker"), 100)?;
     let iam = &cx.state.iam;
     let all = iam.profiles.values().filter(|profile| profile.path.starts_with(prefix));
     let (profiles, marker) = page.cut(all.map(|profile| (profile.name.clone(), profile)));

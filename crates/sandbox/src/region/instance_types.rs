@@ -6,7 +6,7 @@ use super::Cx;
 use super::error::AwsError;
 use super::filters::{Filterable, Filters, maybe, one};
 use super::form::Form;
-use super::paging::Page;
+use super::paging::ResultPage;
 use super::type_xml;
 use super::xml::Xml;
 
@@ -67,7 +67,7 @@ pub(crate) fn types(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
             chosen.push((info.name.clone(), info));
         }
     }
-    let (page, next) = Page::read(form, 100)?.cut(chosen);
+    let (page, next) = ResultPage::read(form, 100)?.cut(chosen);
     let mut xml = Xml::new();
     xml.list("instanceTypeSet", page, |xml, info| type_xml::write(info, xml));
     xml.opt("nextToken", next);
@@ -112,7 +112,7 @@ pub(crate) fn offerings(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
     }
     // `a.large/…` sorts before `a.large-flex` as a type, after it as a key: pages need the order of the keys.
     chosen.sort_by(|a, b| a.0.cmp(&b.0));
-    let (page, next) = Page::read(form, 1000)?.cut(chosen);
+    let (page, next) = ResultPage::read(form, 1000)?.cut(chosen);
     let mut xml = Xml::new();
     xml.list("instanceTypeOfferingSet", page, |xml, view| {
         xml.text("instanceType", view.instance_type).text("locationType", kind).text("location", view.location);

@@ -6,7 +6,7 @@ use super::filters::{Filterable, Filters, maybe, one};
 use super::form::Form;
 use super::instance::{CapacityType, Instance, InstanceState};
 use super::lifecycle::BY_USER;
-use super::paging::Page;
+use super::paging::ResultPage;
 use super::xml::Xml;
 use super::{Cx, stamp};
 
@@ -86,7 +86,7 @@ pub(crate) fn describe(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
         return Err(AwsError::new("InvalidParameterCombination", message));
     }
     let chosen = cx.chosen(form)?.into_iter().map(|instance| (instance.id.clone(), instance));
-    let (page, next) = Page::read(form, 1000)?.cut(chosen);
+    let (page, next) = ResultPage::read(form, 1000)?.cut(chosen);
     let count = page.len();
     let mut reservations: Vec<(&str, Vec<&Instance>)> = Vec::new();
     for instance in page {
@@ -282,7 +282,7 @@ pub(crate) fn status(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
             chosen.push((instance.id.clone(), view));
         }
     }
-    let (page, next) = Page::read(form, 1000)?.cut(chosen);
+    let (page, next) = ResultPage::read(form, 1000)?.cut(chosen);
     let mut xml = Xml::new();
     xml.list("instanceStatusSet", page, |xml, view| status_xml(cx, &view, xml));
     xml.opt("nextToken", next);

@@ -63,7 +63,7 @@ pub use serve::serve;
 
 use crate::faults::Faults;
 use crate::log::{Caller, EventLog};
-use state::State;
+use state::RegionState;
 
 /// What can go wrong when the sandbox itself acts on the region.
 #[derive(Debug, thiserror::Error)]
@@ -98,7 +98,7 @@ struct Shared {
     clock: Arc<dyn Clock>,
     log: EventLog,
     faults: Faults,
-    state: Mutex<State>,
+    state: Mutex<RegionState>,
     /// The agenda's first entry has changed.
     replanned: Notify,
     /// A message may have become visible in a queue.
@@ -111,7 +111,7 @@ pub(crate) struct Cx<'a> {
     pub catalogue: &'a Catalogue,
     pub log: &'a EventLog,
     pub faults: &'a Faults,
-    pub state: &'a mut State,
+    pub state: &'a mut RegionState,
     pub now: Duration,
     pub wall: Timestamp,
     /// What the log says of the request's result.
@@ -129,7 +129,7 @@ impl Region {
     pub fn new(config: RegionConfig, clock: Arc<dyn Clock>, log: EventLog, faults: Faults) -> Self {
         let catalogue = config.catalogue();
         let zones = cluster_zones(&config, &catalogue);
-        let state = Mutex::new(State::new(&config, &zones));
+        let state = Mutex::new(RegionState::new(&config, &zones));
         let (replanned, arrived) = (Notify::new(), Notify::new());
         Self { shared: Arc::new(Shared { config, catalogue, clock, log, faults, state, replanned, arrived }) }
     }
@@ -237,7 +237,7 @@ impl Region {
         result
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, RegionState> {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

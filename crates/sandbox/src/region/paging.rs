@@ -10,12 +10,12 @@ use super::error::AwsError;
 
 /// What of a list a request wants.
 #[derive(Debug)]
-pub(crate) struct Page {
+pub(crate) struct ResultPage {
     after: Option<String>,
     size: usize,
 }
 
-impl Page {
+impl ResultPage {
     /// A page of `asked` items, at most `most` and as many as that unless asked for.
     pub fn new(asked: Option<i64>, token: Option<&str>, most: usize) -> Result<Self, AwsError> {
         let after = token.map(read_token).transpose()?;
@@ -63,14 +63,14 @@ mod tests {
     #[test]
     fn pages_cover_a_list_once_even_when_it_changes_in_between() {
         let keyed = |keys: &[&str]| keys.iter().map(|k| ((*k).to_owned(), (*k).to_owned())).collect::<Vec<_>>();
-        let (first, token) = Page::new(Some(2), None, 100).unwrap().cut(keyed(&["a", "b", "d"]));
+        let (first, token) = ResultPage::new(Some(2), None, 100).unwrap().cut(keyed(&["a", "b", "d"]));
         assert_eq!(first, ["a", "b"]);
-        let (second, token) = Page::new(Some(2), token.as_deref(), 100).unwrap().cut(keyed(&["b", "c", "d"]));
+        let (second, token) = ResultPage::new(Some(2), token.as_deref(), 100).unwrap().cut(keyed(&["b", "c", "d"]));
         assert_eq!((second, token), (vec!["c".to_owned(), "d".to_owned()], None));
     }
 
     #[test]
     fn a_broken_token_is_refused() {
-        assert_eq!(Page::new(None, Some("%%"), 5).unwrap_err().code, "InvalidNextToken");
+        assert_eq!(ResultPage::new(None, Some("%%"), 5).unwrap_err().code, "InvalidNextToken");
     }
 }

@@ -7,7 +7,7 @@ use super::error::AwsError;
 use super::filters::{Filterable, Filters, one};
 use super::form::Form;
 use super::instance::CapacityType;
-use super::paging::Page;
+use super::paging::ResultPage;
 use super::xml::Xml;
 use super::{Cx, stamp};
 
@@ -68,7 +68,7 @@ pub(crate) fn spot_history(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError
         }
     }
     chosen.sort_by(|a, b| a.0.cmp(&b.0));
-    let (page, next) = Page::read(form, 1000)?.cut(chosen);
+    let (page, next) = ResultPage::read(form, 1000)?.cut(chosen);
     let mut xml = Xml::new();
     xml.list("spotPriceHistorySet", page, |xml, view| {
         xml.text("instanceType", view.instance_type)

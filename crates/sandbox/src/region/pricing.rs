@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::Cx;
 use super::error::AwsError;
 use super::ids;
-use super::paging::Page;
+use super::paging::ResultPage;
 
 /// The offer term code of on-demand and the rate code of an hour, the same in every entry of AWS's list.
 const ON_DEMAND: &str = "JRTCKXETXF";
@@ -30,7 +30,7 @@ fn get_products(cx: &mut Cx<'_>, body: &Value) -> Result<Value, AwsError> {
     }
     let filters = read_filters(body)?;
     let token = body.get("NextToken").and_then(Value::as_str);
-    let page = Page::new(body.get("MaxResults").and_then(Value::as_i64), token, 100)
+    let page = ResultPage::new(body.get("MaxResults").and_then(Value::as_i64), token, 100)
         .map_err(|error| AwsError::new("InvalidNextTokenException", error.message))?;
     let region = cx.config.region.as_str();
     let mut chosen = Vec::new();

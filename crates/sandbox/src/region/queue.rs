@@ -30,7 +30,7 @@ pub(crate) struct Message {
 
 /// A queue.
 #[derive(Clone, Debug)]
-pub(crate) struct Queue {
+pub(crate) struct SqsQueue {
     pub name: String,
     pub visibility: Duration,
     retention: Duration,
@@ -42,7 +42,7 @@ pub(crate) struct Queue {
     arrived: bool,
 }
 
-impl Queue {
+impl SqsQueue {
     fn new(name: &str, retention: Duration, rng: Rng) -> Self {
         Self {
             name: name.to_owned(),
@@ -132,7 +132,7 @@ impl Queue {
 pub(crate) struct Queues {
     /// For ids of events and queues.
     pub ids: Rng,
-    by_name: BTreeMap<String, Queue>,
+    by_name: BTreeMap<String, SqsQueue>,
 }
 
 impl Queues {
@@ -145,7 +145,7 @@ impl Queues {
 
     fn insert(&mut self, name: &str, retention: Duration) {
         let rng = self.ids.fork();
-        self.by_name.insert(name.to_owned(), Queue::new(name, retention, rng));
+        self.by_name.insert(name.to_owned(), SqsQueue::new(name, retention, rng));
     }
 
     /// Creates a queue unless it is there.
@@ -156,7 +156,7 @@ impl Queues {
     }
 
     /// The queue of that name.
-    pub fn get_mut(&mut self, name: &str) -> Option<&mut Queue> {
+    pub fn get_mut(&mut self, name: &str) -> Option<&mut SqsQueue> {
         self.by_name.get_mut(name)
     }
 
@@ -174,8 +174,8 @@ mod tests {
     use super::*;
     use crate::clock::DEFAULT_START as WALL;
 
-    fn queue() -> Queue {
-        Queue::new("q", INTERRUPTION_RETENTION, Rng::with_seed(1))
+    fn queue() -> SqsQueue {
+        SqsQueue::new("q", INTERRUPTION_RETENTION, Rng::with_seed(1))
     }
 
     const fn s(seconds: u64) -> Duration {

@@ -7,7 +7,7 @@ use super::discovery::choose;
 use super::error::AwsError;
 use super::filters::{Filterable, one};
 use super::form::Form;
-use super::paging::Page;
+use super::paging::ResultPage;
 use super::xml::Xml;
 use super::{CapacityReservation, Cx};
 
@@ -32,7 +32,7 @@ pub(crate) fn describe(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
     let tags = all.iter().map(|(id, one)| (id.clone(), one.tags.clone())).collect();
     let ids = form.strings("CapacityReservationId");
     let chosen = choose(all.iter(), form, &ids, "InvalidCapacityReservationId.NotFound", &tags)?;
-    let (page, next) = Page::read(form, 1000)?.cut(chosen);
+    let (page, next) = ResultPage::read(form, 1000)?.cut(chosen);
     let mut xml = Xml::new();
     xml.list("capacityReservationSet", page, |xml, one| {
         xml.text("capacityReservationId", &one.id)

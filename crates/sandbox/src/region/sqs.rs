@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::config::ACCOUNT;
 use super::error::AwsError;
-use super::queue::{Message, Queue};
+use super::queue::{Message, SqsQueue};
 use super::{Cx, Region};
 
 type Notes = Vec<(&'static str, Value)>;
@@ -178,12 +178,12 @@ fn url(cx: &Cx<'_>, name: &str) -> String {
     format!("https://sqs.{}.amazonaws.com{suffix}/{ACCOUNT}/{name}", cx.config.region)
 }
 
-fn addressed<'a>(cx: &'a mut Cx<'_>, body: &Value) -> Result<&'a mut Queue, AwsError> {
+fn addressed<'a>(cx: &'a mut Cx<'_>, body: &Value) -> Result<&'a mut SqsQueue, AwsError> {
     let url = required(body, "QueueUrl")?;
     named(cx, url.rsplit('/').next().unwrap_or(url))
 }
 
-fn named<'a>(cx: &'a mut Cx<'_>, name: &str) -> Result<&'a mut Queue, AwsError> {
+fn named<'a>(cx: &'a mut Cx<'_>, name: &str) -> Result<&'a mut SqsQueue, AwsError> {
     let missing = || AwsError::new("QueueDoesNotExist", "The specified queue does not exist.");
     cx.state.queues.get_mut(name).ok_or_else(missing)
 }

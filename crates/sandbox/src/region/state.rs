@@ -38,7 +38,7 @@ pub(crate) struct Answered {
 }
 
 /// All that changes, behind one mutex.
-pub(crate) struct State {
+pub(crate) struct RegionState {
     /// What is launched now was there beforehand.
     pub placing: bool,
     /// Instances that describes no longer know.
@@ -68,7 +68,7 @@ pub(crate) struct State {
     planned: u64,
 }
 
-impl State {
+impl RegionState {
     pub fn new(config: &RegionConfig, zones: &[dovetail_cloud::catalogue::Zone]) -> Self {
         let mut seeds = Rng::with_seed(config.seed ^ 0x7265_6769_6f6e); // "region"
         let mut generator = || Rng::with_seed(seeds.u64(..));

@@ -7,9 +7,9 @@ use jiff::Timestamp;
 use super::config::ACCOUNT;
 use super::error::AwsError;
 use super::filters::{Filterable, Filters, one};
-use super::form::{Form, Step};
-use super::paging::Page;
-use super::state::{Answered, State};
+use super::form::{Form, FormStep};
+use super::paging::ResultPage;
+use super::state::{Answered, RegionState};
 use super::xml::Xml;
 use super::{Cx, ids, stamp, tags};
 
@@ -37,7 +37,7 @@ impl Filterable for Template {
     }
 }
 
-impl State {
+impl RegionState {
     /// The template that a specification names, by id or name.
     pub fn template(&self, specification: &Form) -> Result<&Template, AwsError> {
         let version = specification.text("Version").unwrap_or("$Default");
@@ -166,7 +166,7 @@ pub(crate) fn describe(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
             chosen.push((id.clone(), template));
         }
     }
-    let (page, next) = Page::read(form, 200)?.cut(chosen);
+    let (page, next) = ResultPage::read(form, 200)?.cut(chosen);
     let mut xml = Xml::new();
     xml.list("launchTemplates", page, |xml, template| template_xml(cx, template, xml));
     xml.opt("nextToken", next);
@@ -210,8 +210,9 @@ pub(crate) fn delete(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
 /// Request data as an answer: names start small, lists get `Set` behind their name and an `item` a member.
 fn data_xml(data: &Form, xml: &mut Xml) {
     for (step, child) in data.children() {
-        let Step::Name(name) = step else { continue };
-        let items: Vec<&Form> = child.children().filter(|(s, _)| matches!(s, Step::Index(_))).map(|(_, f)| f).collect();
+        let FormStep::Name(name) = step else { continue };
+        let items: Vec<&Form> =
+            child.children().filter(|(s, _)| matches!(s, FormStep::Index(_))).map(|(_, f)| f).collect();
         let small: String = name.chars().take(1).map(|c| c.to_ascii_lowercase()).chain(name.chars().skip(1)).collect();
         match (child.value(), name.as_str(), items.is_empty()) {
             (Some(value), ..) => drop(xml.text(&small, value)),

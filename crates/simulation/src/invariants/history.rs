@@ -128,6 +128,7 @@ impl State {
         }
     }
 
+    #[allow(clippy::too_many_lines)] // one arm a change of a claim
     fn claim(&mut self, entry: &Entry) {
         if !accepted(entry) {
             let refused = entry.text("verb") == "delete" && entry.replica.is_some();

@@ -10,7 +10,7 @@ mod workloads;
 pub use age::since;
 pub use custom::{CustomColumn, of_definition};
 
-use super::registry::Found;
+use super::registry::FoundResource;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ const PLAIN: Printer = Printer {
     cells: |object, now| vec![words::name(object), words::age(object, now)],
 };
 
-fn printer(found: &Found) -> Printer {
+fn printer(found: &FoundResource) -> Printer {
     let (group, kind) = (found.def.group.as_str(), found.def.kind.as_str());
     let of = pods::printer(group, kind)
         .or_else(|| workloads::printer(group, kind))
@@ -39,7 +39,7 @@ fn printer(found: &Found) -> Printer {
 }
 
 /// `columnDefinitions` of a table.
-pub fn definitions(found: &Found) -> Value {
+pub fn definitions(found: &FoundResource) -> Value {
     if found.def.custom {
         return custom::definitions(&found.version.columns);
     }
@@ -51,7 +51,7 @@ pub fn definitions(found: &Found) -> Value {
 }
 
 /// The cells of one object.
-pub fn cells(found: &Found, object: &Value, now: Timestamp) -> Vec<Value> {
+pub fn cells(found: &FoundResource, object: &Value, now: Timestamp) -> Vec<Value> {
     if found.def.custom {
         return custom::cells(&found.version.columns, object, now);
     }

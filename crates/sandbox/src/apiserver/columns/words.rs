@@ -56,7 +56,8 @@ pub fn containers(spec: &Value) -> Vec<Value> {
 /// A label selector, or the plain map of a Service or a ReplicationController.
 pub fn selector(selector: &Value) -> String {
     let structured = selector["matchLabels"].is_object() || selector["matchExpressions"].is_array();
-    let text = if structured { crate::apiserver::Selector::of_labels(selector).to_string() } else { labels(selector) };
+    let text =
+        if structured { crate::apiserver::ListSelector::of_labels(selector).to_string() } else { labels(selector) };
     if text.is_empty() { "<none>".to_owned() } else { text }
 }
 

@@ -10,7 +10,7 @@ mod v2;
 use super::error::{ApiError, Result};
 use super::handler::Reply;
 use super::registry::{ResourceDef, Version, api_version};
-use super::store::State;
+use super::store::StoreState;
 use bytes::Bytes;
 use md5::{Digest, Md5};
 use serde_json::{Map, Value, json};
@@ -25,7 +25,7 @@ struct Served {
 }
 
 /// What is served, by the path of its document: `api/v1`, `apis/GROUP/VERSION`.
-fn served(state: &State) -> BTreeMap<String, Vec<Served>> {
+fn served(state: &StoreState) -> BTreeMap<String, Vec<Served>> {
     let mut documents: BTreeMap<String, Vec<Served>> = BTreeMap::new();
     for (group, def) in state.registry.all() {
         for version in def.versions.iter().filter(|version| version.served) {
@@ -42,7 +42,7 @@ fn served(state: &State) -> BTreeMap<String, Vec<Served>> {
 ///
 /// # Errors
 /// 404 for a group and version that is not served.
-pub fn v3(state: &State, path: &str) -> Result<Reply> {
+pub fn v3(state: &StoreState, path: &str) -> Result<Reply> {
     let documents = served(state);
     let Some(asked) = path.strip_prefix("/openapi/v3/") else {
         let index: Map<String, Value> = documents
@@ -65,7 +65,7 @@ const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protob
 ///
 /// # Errors
 /// 406 for a client that reads neither JSON nor protobuf.
-pub fn v2(state: &State, accept: &str) -> Result<Reply> {
+pub fn v2(state: &StoreState, accept: &str) -> Result<Reply> {
     let form = accept.split(',').map(str::trim).find_map(|form| match form.split(';').next().unwrap_or_default() {
         "" | "*/*" | "application/*" | "application/json" => Some(false),
         // Written with an `@` by clients of old.

@@ -94,7 +94,7 @@ async fn run(acts: &[Act], config: watcher::Config, selected: &str) {
         }
     }
     read(&mut events, &mut cache, 1000).await;
-    let selector = crate::apiserver::Selector::parse(Some(selected), None).unwrap();
+    let selector = crate::apiserver::ListSelector::parse(Some(selected), None).unwrap();
     let text = |v: &Value, field: &str| v["metadata"][field].as_str().unwrap().to_owned();
     let there: Seen = server
         .list_selected(&PODS, Some("default"), &selector)

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::volumes::EBS;
 use crate::cluster::cache::{Key, Object};
-use crate::cluster::context::{Change, Context};
+use crate::cluster::context::{ClusterChange, ClusterContext};
 use crate::cluster::kind::Kind;
 use crate::cluster::pod::{PodView, condition};
 use crate::cluster::scheduler::spec::PodSpec;
@@ -13,7 +13,7 @@ use crate::cluster::scheduler::volumes::bound_volume;
 use crate::cluster::work::Work;
 
 /// Attaches what a pod that was bound needs, detaches what a pod that ended no longer needs.
-pub(crate) fn pod_changed(ctx: &mut Context, old: Option<&PodView>, new: Option<&PodView>) {
+pub(crate) fn pod_changed(ctx: &mut ClusterContext, old: Option<&PodView>, new: Option<&PodView>) {
     let on_node = |pod: Option<&PodView>| pod.filter(|p| !p.finished()).and_then(|p| p.node.clone());
     let (before, after) = (on_node(old), on_node(new));
     if before == after {
@@ -30,7 +30,7 @@ pub(crate) fn pod_changed(ctx: &mut Context, old: Option<&PodView>, new: Option<
 }
 
 /// The volumes that a pod's claims are bound to.
-pub(crate) fn volumes_of(ctx: &Context, pod: &Key) -> Vec<String> {
+pub(crate) fn volumes_of(ctx: &ClusterContext, pod: &Key) -> Vec<String> {
     let Some(object) = ctx.cache.get(Kind::Pod, pod) else { return Vec::new() };
     // Few pods have volumes; most are told by this.
     if object["spec"]["volumes"].as_array().is_none_or(Vec::is_empty) {
@@ -42,7 +42,7 @@ pub(crate) fn volumes_of(ctx: &Context, pod: &Key) -> Vec<String> {
 }
 
 /// Whether all volumes of a pod are attached to its node.
-pub(crate) fn all_attached(ctx: &Context, pod: &PodView) -> bool {
+pub(crate) fn all_attached(ctx: &ClusterContext, pod: &PodView) -> bool {
     let Some(node) = &pod.node else { return false };
     volumes_of(ctx, &pod.key).iter().all(|volume| {
         let attachment = ctx.cache.named(Kind::VolumeAttachment, &name(volume, node));
@@ -59,7 +59,7 @@ fn name(volume: &str, node: &str) -> String {
 }
 
 /// Asks for a volume at a node. While it is at another it waits: EBS volumes are at one node at a time.
-fn attach(ctx: &mut Context, volume: &str, node: &str) {
+fn attach(ctx: &mut ClusterContext, volume: &str, node: &str) {
     let name = name(volume, node);
     ctx.queue.forget(&Work::Detach(name.clone()));
     if ctx.cache.named(Kind::VolumeAttachment, &name).is_some() {
@@ -79,14 +79,14 @@ fn attach(ctx: &mut Context, volume: &str, node: &str) {
     }
 }
 
-fn elsewhere(ctx: &Context, volume: &str, node: &str) -> Option<Key> {
+fn elsewhere(ctx: &ClusterContext, volume: &str, node: &str) -> Option<Key> {
     let mut all = ctx.cache.all(Kind::VolumeAttachment);
     let other = |a: &Object| a["spec"]["source"]["persistentVolumeName"] == volume && a["spec"]["nodeName"] != node;
     all.find(|(_, a)| other(a)).map(|(key, _)| key.clone())
 }
 
 /// EC2 has attached the volume.
-pub(crate) fn attached(ctx: &mut Context, name: &str) {
+pub(crate) fn attached(ctx: &mut ClusterContext, name: &str) {
     ctx.kube.modify_status(Kind::VolumeAttachment, &Key::new("", name), |attachment| {
         attachment["status"]["attached"] = json!(true);
         true
@@ -94,7 +94,7 @@ pub(crate) fn attached(ctx: &mut Context, name: &str) {
 }
 
 /// Plans the detachment of volumes on a node that no pod there uses any more.
-fn detach_unused(ctx: &mut Context, node: &str) {
+fn detach_unused(ctx: &mut ClusterContext, node: &str) {
     if !ctx.cache.all(Kind::VolumeAttachment).any(|(_, a)| a["spec"]["nodeName"] == node) {
         return;
     }
@@ -118,12 +118,12 @@ fn detach_unused(ctx: &mut Context, node: &str) {
 }
 
 /// The volume is detached.
-pub(crate) fn detached(ctx: &mut Context, name: &str) {
+pub(crate) fn detached(ctx: &mut ClusterContext, name: &str) {
     ctx.kube.delete(Kind::VolumeAttachment, &Key::new("", name), None);
 }
 
 /// Once a volume is free, the pod that waits for it gets it.
-pub(crate) fn attachment_changed(ctx: &mut Context, change: &Change) {
+pub(crate) fn attachment_changed(ctx: &mut ClusterContext, change: &ClusterChange) {
     if change.new.is_some() {
         return;
     }

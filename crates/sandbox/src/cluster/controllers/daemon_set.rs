@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 use super::template::{count, deleting, hash, pod, to_i64, write_status};
 use crate::cluster::cache::{Key, Object};
-use crate::cluster::context::{Change, Context};
+use crate::cluster::context::{ClusterChange, ClusterContext};
 use crate::cluster::kind::Kind;
 use crate::cluster::pod::PodView;
-use crate::cluster::scheduler::node::Node;
-use crate::cluster::scheduler::selector::Term;
+use crate::cluster::scheduler::node::NodeInfo;
+use crate::cluster::scheduler::selector::SelectorTerm;
 use crate::cluster::scheduler::spec::PodSpec;
 use crate::cluster::work::Work;
 
@@ -21,7 +21,7 @@ const REVISION: &str = "controller-revision-hash";
 /// Where the pods of a template can go.
 pub(crate) struct Placement {
     spec: PodSpec,
-    terms: Option<Vec<Term>>,
+    terms: Option<Vec<SelectorTerm>>,
 }
 
 /// What a node means to a DaemonSet.
@@ -36,7 +36,7 @@ pub(crate) enum Verdict {
 }
 
 /// Has every DaemonSet look at its nodes again when a node's labels or taints change.
-pub(crate) fn node_changed(ctx: &mut Context, change: &Change) {
+pub(crate) fn node_changed(ctx: &mut ClusterContext, change: &ClusterChange) {
     let face = |node: &Object| (node["metadata"]["labels"].clone(), node["spec"]["taints"].clone());
     if change.old.as_ref().map(face) != change.new.as_ref().map(face) {
         let sets: Vec<Key> = ctx.cache.all(Kind::DaemonSet).map(|(key, _)| key.clone()).collect();
@@ -47,7 +47,7 @@ pub(crate) fn node_changed(ctx: &mut Context, change: &Change) {
 }
 
 /// Makes and deletes pods, then writes the status.
-pub(crate) fn sync(ctx: &mut Context, key: &Key) {
+pub(crate) fn sync(ctx: &mut ClusterContext, key: &Key) {
     let Some(set) = ctx.cache.get(Kind::DaemonSet, key).cloned() else { return };
     if deleting(&set) {
         return;
@@ -75,7 +75,15 @@ pub(crate) fn sync(ctx: &mut Context, key: &Key) {
     report(ctx, key, &set, &pods, &verdicts, &revision);
 }
 
-fn tend(ctx: &mut Context, key: &Key, set: &Value, node: &str, verdict: Verdict, here: &[Rc<PodView>], revision: &str) {
+fn tend(
+    ctx: &mut ClusterContext,
+    key: &Key,
+    set: &Value,
+    node: &str,
+    verdict: Verdict,
+    here: &[Rc<PodView>],
+    revision: &str,
+) {
     for ended in here.iter().filter(|p| p.finished() && !p.terminating) {
         ctx.kube.delete(Kind::Pod, &ended.key, None);
     }
@@ -92,7 +100,7 @@ fn tend(ctx: &mut Context, key: &Key, set: &Value, node: &str, verdict: Verdict,
     }
 }
 
-fn create(ctx: &mut Context, key: &Key, set: &Value, node: &str, revision: &str) {
+fn create(ctx: &mut ClusterContext, key: &Key, set: &Value, node: &str, revision: &str) {
     let mut pod = pod(Kind::DaemonSet, set);
     pod["metadata"]["generateName"] = json!(format!("{}-", key.name));
     pod["metadata"]["labels"][REVISION] = json!(revision);
@@ -118,7 +126,7 @@ fn pin(pod: &mut Value, node: &str) {
 }
 
 /// The node that a pod is on or pinned to.
-fn target(ctx: &Context, pod: &PodView) -> Option<String> {
+fn target(ctx: &ClusterContext, pod: &PodView) -> Option<String> {
     if let Some(node) = &pod.node {
         return Some(node.clone());
     }
@@ -152,12 +160,12 @@ impl Placement {
         }
         let affinity = spec.affinity.as_ref().and_then(|a| a.node_affinity.as_ref());
         let required = affinity.and_then(|n| n.required_during_scheduling_ignored_during_execution.as_ref());
-        let terms = required.map(|r| r.node_selector_terms.iter().map(Term::new).collect());
+        let terms = required.map(|r| r.node_selector_terms.iter().map(SelectorTerm::new).collect());
         Self { spec, terms }
     }
 
     /// What the node means to the pods.
-    pub(crate) fn judge(&self, node: &Node) -> Verdict {
+    pub(crate) fn judge(&self, node: &NodeInfo) -> Verdict {
         let selected = self.spec.node_selector.iter().flatten().all(|(k, v)| node.labels.get(k) == Some(v))
             && self.terms.as_ref().is_none_or(|terms| terms.iter().any(|t| t.matches(&node.name, &node.labels)));
         if !selected || node.untolerated(&self.spec.tolerations, &["NoExecute"]).is_some() {
@@ -171,7 +179,7 @@ impl Placement {
 }
 
 /// RollingUpdate with one pod unavailable at a time: deletes an outdated pod when all others are ready.
-fn replace_one(ctx: &mut Context, set: &Value, pods: &[Rc<PodView>], revision: &str) {
+fn replace_one(ctx: &mut ClusterContext, set: &Value, pods: &[Rc<PodView>], revision: &str) {
     if set["spec"]["updateStrategy"]["type"] == "OnDelete" || pods.iter().any(|p| p.terminating) {
         return;
     }
@@ -191,7 +199,7 @@ fn replace_one(ctx: &mut Context, set: &Value, pods: &[Rc<PodView>], revision: &
 }
 
 fn report(
-    ctx: &mut Context,
+    ctx: &mut ClusterContext,
     key: &Key,
     set: &Value,
     pods: &[Rc<PodView>],

@@ -11,17 +11,17 @@ use serde_json::{Value, json};
 
 use super::template::{replicas, scaled, to_i64};
 use crate::cluster::cache::{Key, controller};
-use crate::cluster::context::{Change, Context};
+use crate::cluster::context::{ClusterChange, ClusterContext};
 use crate::cluster::kind::Kind;
 use crate::cluster::pod::{PodView, set_condition};
-use crate::cluster::scheduler::selector::{Labels, Selector};
+use crate::cluster::scheduler::selector::{Labels, PodSelector};
 use crate::cluster::work::Work;
 
 /// After which an eviction that did not happen is forgotten (`DeletionTimeout`).
 const FORGET_AFTER: Duration = Duration::from_secs(120);
 
 /// Has the budgets of the pod's namespace worked out again, with what else changes meanwhile.
-pub(crate) fn pod_changed(ctx: &mut Context, change: &Change) {
+pub(crate) fn pod_changed(ctx: &mut ClusterContext, change: &ClusterChange) {
     let budgets: Vec<Key> =
         ctx.cache.within(Kind::PodDisruptionBudget, &change.key.namespace).map(|(key, _)| key.clone()).collect();
     for key in budgets {
@@ -44,10 +44,10 @@ impl Figures {
 }
 
 /// Writes the status.
-pub(crate) fn sync(ctx: &mut Context, key: &Key) {
+pub(crate) fn sync(ctx: &mut ClusterContext, key: &Key) {
     let Some(budget) = ctx.kube.get(Kind::PodDisruptionBudget, key) else { return };
     let written = LabelSelector::deserialize(&budget["spec"]["selector"]).ok();
-    let selector = Selector::new(written.as_ref());
+    let selector = PodSelector::new(written.as_ref());
     let pods: Vec<Rc<PodView>> = ctx
         .cache
         .pods_within(&key.namespace)
@@ -62,12 +62,12 @@ pub(crate) fn sync(ctx: &mut Context, key: &Key) {
     ctx.kube.modify_status(Kind::PodDisruptionBudget, key, |budget| write(budget, figures, &disrupted, &now));
 }
 
-fn selects(selector: &Selector, pod: &Value) -> bool {
+fn selects(selector: &PodSelector, pod: &Value) -> bool {
     selector.matches(&Labels::deserialize(&pod["metadata"]["labels"]).unwrap_or_default())
 }
 
 /// Evictions that were granted and whose pods are still there; the API server notes them, we forget them in time.
-fn disrupted(ctx: &mut Context, key: &Key, budget: &Value, pods: &[Rc<PodView>]) -> BTreeMap<String, String> {
+fn disrupted(ctx: &mut ClusterContext, key: &Key, budget: &Value, pods: &[Rc<PodView>]) -> BTreeMap<String, String> {
     let now = ctx.wall();
     let mut kept = BTreeMap::new();
     for (name, time) in budget["status"]["disruptedPods"].as_object().into_iter().flatten() {
@@ -86,7 +86,7 @@ fn disrupted(ctx: &mut Context, key: &Key, budget: &Value, pods: &[Rc<PodView>])
 }
 
 /// How many pods are expected, and how many of them must be healthy.
-fn demand(ctx: &Context, budget: &Value, pods: &[Rc<PodView>]) -> (i64, i64) {
+fn demand(ctx: &ClusterContext, budget: &Value, pods: &[Rc<PodView>]) -> (i64, i64) {
     let spec = &budget["spec"];
     if !spec["maxUnavailable"].is_null() {
         let expected = expected(ctx, pods);
@@ -101,7 +101,7 @@ fn demand(ctx: &Context, budget: &Value, pods: &[Rc<PodView>]) -> (i64, i64) {
 }
 
 /// The sum of what the pods' controllers are to have.
-fn expected(ctx: &Context, pods: &[Rc<PodView>]) -> i64 {
+fn expected(ctx: &ClusterContext, pods: &[Rc<PodView>]) -> i64 {
     let mut scales: BTreeMap<String, i64> = BTreeMap::new();
     for pod in pods {
         let Some(owner) = &pod.owner else { continue };
@@ -122,7 +122,7 @@ fn expected(ctx: &Context, pods: &[Rc<PodView>]) -> i64 {
 }
 
 /// The Deployment behind a ReplicaSet, or the set itself.
-fn behind(ctx: &Context, pod: &Key, set: &Value) -> (String, Option<i64>) {
+fn behind(ctx: &ClusterContext, pod: &Key, set: &Value) -> (String, Option<i64>) {
     let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
     match controller(set).filter(|o| o["kind"] == "Deployment") {
         Some(owner) => {

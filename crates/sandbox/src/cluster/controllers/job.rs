@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::template::{deleting, pod, to_i64, write_status};
 use crate::cluster::cache::Key;
-use crate::cluster::context::Context;
+use crate::cluster::context::ClusterContext;
 use crate::cluster::kind::Kind;
 use crate::cluster::pod::{Phase, PodView, condition, set_condition};
 
@@ -15,7 +15,7 @@ const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 const LABELS: [&str; 2] = ["batch.kubernetes.io/job-name", "job-name"];
 
 /// Makes pods, deletes what is too much, writes the status.
-pub(crate) fn sync(ctx: &mut Context, key: &Key) {
+pub(crate) fn sync(ctx: &mut ClusterContext, key: &Key) {
     let Some(job) = ctx.cache.get(Kind::Job, key).cloned() else { return };
     if deleting(&job) || ended(&job) {
         return;
@@ -74,7 +74,7 @@ fn ended(job: &Value) -> bool {
 }
 
 /// The first completion indexes that no pod has or has had success with, so many; none unless the Job is Indexed.
-fn free_indexes(ctx: &Context, job: &Value, pods: &[Rc<PodView>], most: usize) -> Option<Vec<usize>> {
+fn free_indexes(ctx: &ClusterContext, job: &Value, pods: &[Rc<PodView>], most: usize) -> Option<Vec<usize>> {
     if job["spec"]["completionMode"] != "Indexed" {
         return None;
     }
@@ -88,7 +88,7 @@ fn free_indexes(ctx: &Context, job: &Value, pods: &[Rc<PodView>], most: usize) -
 }
 
 /// Answers whether it was not refused.
-fn create(ctx: &mut Context, key: &Key, job: &Value, index: Option<usize>) -> bool {
+fn create(ctx: &mut ClusterContext, key: &Key, job: &Value, index: Option<usize>) -> bool {
     let mut pod = pod(Kind::Job, job);
     for label in LABELS {
         pod["metadata"]["labels"][label] = json!(key.name);
@@ -108,7 +108,7 @@ fn create(ctx: &mut Context, key: &Key, job: &Value, index: Option<usize>) -> bo
     made
 }
 
-fn report(ctx: &mut Context, key: &Key, job: &Value, counts: &[(&str, i64)]) {
+fn report(ctx: &mut ClusterContext, key: &Key, job: &Value, counts: &[(&str, i64)]) {
     let mut fields: Vec<(&str, Value)> = counts.iter().map(|(field, n)| (*field, json!(n))).collect();
     if job["status"]["startTime"].is_null() && job["spec"]["suspend"] != true {
         fields.push(("startTime", json!(ctx.now())));
@@ -116,7 +116,7 @@ fn report(ctx: &mut Context, key: &Key, job: &Value, counts: &[(&str, i64)]) {
     write_status(ctx, Kind::Job, key, &fields);
 }
 
-fn finish(ctx: &mut Context, key: &Key, succeeded: usize, failed: usize, done: bool) {
+fn finish(ctx: &mut ClusterContext, key: &Key, succeeded: usize, failed: usize, done: bool) {
     let now = ctx.now();
     ctx.kube.modify_status(Kind::Job, key, |job| {
         job["status"]["active"] = json!(0);

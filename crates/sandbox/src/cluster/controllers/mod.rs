@@ -13,13 +13,13 @@ pub(crate) mod template;
 pub(crate) mod volumes;
 
 use super::cache::controller;
-use super::context::{Change, Context};
+use super::context::{ClusterChange, ClusterContext};
 use super::kind::Kind;
 use super::pod::PodView;
 use super::work::Work;
 
 /// Reconciles an object.
-pub(crate) fn sync(ctx: &mut Context, kind: Kind, key: &super::cache::Key) {
+pub(crate) fn sync(ctx: &mut ClusterContext, kind: Kind, key: &super::cache::Key) {
     match kind {
         Kind::Deployment => deployment::sync(ctx, key),
         Kind::ReplicaSet => replica_set::sync(ctx, key),
@@ -34,7 +34,7 @@ pub(crate) fn sync(ctx: &mut Context, kind: Kind, key: &super::cache::Key) {
 }
 
 /// Queues what a change gives the controllers to do.
-pub(crate) fn observe(ctx: &mut Context, change: &Change) {
+pub(crate) fn observe(ctx: &mut ClusterContext, change: &ClusterChange) {
     match change.kind {
         Kind::Deployment | Kind::StatefulSet | Kind::DaemonSet | Kind::Job | Kind::PodDisruptionBudget
             if change.new.is_some() && spec_changed(change) =>
@@ -54,7 +54,7 @@ pub(crate) fn observe(ctx: &mut Context, change: &Change) {
 }
 
 /// Whether more than the status (and the bookkeeping of versions) differs.
-fn spec_changed(change: &Change) -> bool {
+fn spec_changed(change: &ClusterChange) -> bool {
     let (Some(old), Some(new)) = (&change.old, &change.new) else { return true };
     ["generation", "deletionTimestamp", "labels", "annotations"]
         .iter()
@@ -62,7 +62,7 @@ fn spec_changed(change: &Change) -> bool {
         || old["spec"] != new["spec"]
 }
 
-fn replica_set_changed(ctx: &mut Context, change: &Change) {
+fn replica_set_changed(ctx: &mut ClusterContext, change: &ClusterChange) {
     if change.new.is_some() && spec_changed(change) {
         ctx.queue.push(Work::Sync(Kind::ReplicaSet, change.key.clone()));
     }
@@ -74,7 +74,7 @@ fn replica_set_changed(ctx: &mut Context, change: &Change) {
 }
 
 /// A pod's coming and going is answered at once, other changes of it after a while with others of its kind.
-fn pod_changed(ctx: &mut Context, change: &Change) {
+fn pod_changed(ctx: &mut ClusterContext, change: &ClusterChange) {
     let read = |o: &super::cache::Object| PodView::read(&change.key, o);
     let (old, new) = (change.old.as_ref().map(read), change.new.as_ref().map(read));
     attachments::pod_changed(ctx, old.as_ref(), new.as_ref());

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::cluster::cache::Key;
-use crate::cluster::context::{Change, Context};
+use crate::cluster::context::{ClusterChange, ClusterContext};
 use crate::cluster::kind::Kind;
 use crate::cluster::pod::{PodView, condition, set_condition};
 use crate::cluster::scheduler::node::covers;
@@ -18,7 +18,7 @@ pub(crate) const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 pub(crate) const NOT_READY: &str = "node.kubernetes.io/not-ready";
 
 /// Follows a change of a Node: evicts by taints, and has the pods of a Node that is gone collected.
-pub(crate) fn node_changed(ctx: &mut Context, change: &Change) {
+pub(crate) fn node_changed(ctx: &mut ClusterContext, change: &ClusterChange) {
     let Some(node) = &change.new else {
         ctx.queue.push_after(ctx.settings.pod_collection, Work::CollectPods(change.key.name.clone()));
         return;
@@ -32,7 +32,7 @@ pub(crate) fn node_changed(ctx: &mut Context, change: &Change) {
 }
 
 /// Evicts a pod that does not tolerate its Node's `NoExecute` taints, at once or when its patience ends.
-pub(crate) fn judge(ctx: &mut Context, pod: &PodView) {
+pub(crate) fn judge(ctx: &mut ClusterContext, pod: &PodView) {
     if let Some(patience) = patience(ctx, pod).filter(|_| pod.active()) {
         let work = Work::Evict(pod.key.clone(), pod.uid.clone());
         match patience {
@@ -43,7 +43,7 @@ pub(crate) fn judge(ctx: &mut Context, pod: &PodView) {
 }
 
 /// How long a pod tolerates its Node's `NoExecute` taints; none when it does for ever.
-fn patience(ctx: &Context, pod: &PodView) -> Option<Duration> {
+fn patience(ctx: &ClusterContext, pod: &PodView) -> Option<Duration> {
     let node = ctx.cache.node(pod.node.as_ref()?)?;
     let taints: Vec<&Taint> = node.taints.iter().filter(|t| t.effect == "NoExecute").collect();
     if taints.is_empty() {
@@ -68,7 +68,7 @@ fn patience(ctx: &Context, pod: &PodView) -> Option<Duration> {
 }
 
 /// Deletes a pod whose patience has ended, if its Node is still tainted.
-pub(crate) fn evict(ctx: &mut Context, key: &Key, uid: &str) {
+pub(crate) fn evict(ctx: &mut ClusterContext, key: &Key, uid: &str) {
     let Some(pod) = ctx.cache.pod(key).filter(|p| p.uid == uid && p.active()).cloned() else { return };
     if patience(ctx, &pod).is_some() {
         ctx.kube.delete(Kind::Pod, key, None);
@@ -76,7 +76,7 @@ pub(crate) fn evict(ctx: &mut Context, key: &Key, uid: &str) {
 }
 
 /// The kubelet has been silent for too long: the Node is not ready, unreachable, and its pods are not ready.
-pub(crate) fn silent(ctx: &mut Context, name: &str) {
+pub(crate) fn silent(ctx: &mut ClusterContext, name: &str) {
     let key = Key::new("", name);
     let now = ctx.now();
     ctx.kube.modify_status(Kind::Node, &key, |node| {
@@ -95,7 +95,7 @@ pub(crate) fn silent(ctx: &mut Context, name: &str) {
 }
 
 /// Gives a Node exactly these of the taints that the node lifecycle controller gives.
-pub(crate) fn taint(ctx: &mut Context, name: &str, taints: &[(&str, &str)]) {
+pub(crate) fn taint(ctx: &mut ClusterContext, name: &str, taints: &[(&str, &str)]) {
     let now = ctx.now();
     ctx.kube.modify(Kind::Node, &Key::new("", name), |node| {
         let old = node["spec"]["taints"].as_array().cloned().unwrap_or_default();
@@ -121,7 +121,7 @@ pub(crate) fn taint(ctx: &mut Context, name: &str, taints: &[(&str, &str)]) {
 }
 
 /// The cloud controller deletes a Node that is not ready and whose instance is gone, and else looks again later.
-pub(crate) fn check_instance(ctx: &mut Context, name: &str, gone: bool) {
+pub(crate) fn check_instance(ctx: &mut ClusterContext, name: &str, gone: bool) {
     let Some(node) = ctx.cache.named(Kind::Node, name) else { return };
     if condition(node, "Ready").is_some_and(|c| c["status"] == "True") {
         return;
@@ -134,7 +134,7 @@ pub(crate) fn check_instance(ctx: &mut Context, name: &str, gone: bool) {
 }
 
 /// Ends the pods of a Node that is gone (PodGC): their controllers make new ones.
-pub(crate) fn collect_pods(ctx: &mut Context, name: &str) {
+pub(crate) fn collect_pods(ctx: &mut ClusterContext, name: &str) {
     if ctx.cache.named(Kind::Node, name).is_none() {
         for pod in ctx.cache.pods_on(name) {
             ctx.kube.delete_pod(&pod.key, &pod.uid, 0);

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::template::{count, deleting, pod, replicas, to_i64, write_status};
 use crate::cluster::cache::{Key, controller_uid};
-use crate::cluster::context::Context;
+use crate::cluster::context::ClusterContext;
 use crate::cluster::kind::Kind;
 use crate::cluster::pod::PodView;
 use crate::cluster::work::Work;
@@ -18,7 +18,7 @@ use crate::cluster::work::Work;
 const BURST: usize = 500;
 
 /// Makes or deletes pods; when there is nothing to make or delete, writes the status.
-pub(crate) fn sync(ctx: &mut Context, key: &Key) {
+pub(crate) fn sync(ctx: &mut ClusterContext, key: &Key) {
     let Some(set) = ctx.cache.get(Kind::ReplicaSet, key).cloned() else { return };
     if deleting(&set) {
         return;
@@ -41,7 +41,7 @@ pub(crate) fn sync(ctx: &mut Context, key: &Key) {
 }
 
 /// Answers whether none was refused. Who is refused is tried again after a while: where that is a quota's doing, for ever.
-fn create(ctx: &mut Context, key: &Key, set: &Value, missing: usize) -> bool {
+fn create(ctx: &mut ClusterContext, key: &Key, set: &Value, missing: usize) -> bool {
     let mut pod = pod(Kind::ReplicaSet, set);
     pod["metadata"]["generateName"] = json!(format!("{}-", key.name));
     for _ in 0..missing.min(BURST) {
@@ -54,7 +54,7 @@ fn create(ctx: &mut Context, key: &Key, set: &Value, missing: usize) -> bool {
     true
 }
 
-fn delete(ctx: &mut Context, set: &Value, mut pods: Vec<Rc<PodView>>, surplus: usize) {
+fn delete(ctx: &mut ClusterContext, set: &Value, mut pods: Vec<Rc<PodView>>, surplus: usize) {
     let neighbours = neighbours(ctx, set);
     let now = ctx.wall();
     let crowd = |pod: &PodView| pod.node.as_ref().and_then(|n| neighbours.get(n)).copied().unwrap_or(0);
@@ -65,7 +65,7 @@ fn delete(ctx: &mut Context, set: &Value, mut pods: Vec<Rc<PodView>>, surplus: u
 }
 
 /// How many pods of the same controller's ReplicaSets each node has: co-located ones go first.
-fn neighbours(ctx: &Context, set: &Value) -> BTreeMap<String, usize> {
+fn neighbours(ctx: &ClusterContext, set: &Value) -> BTreeMap<String, usize> {
     let own = set["metadata"]["uid"].as_str().unwrap_or_default();
     let sets: Vec<String> = match controller_uid(set) {
         Some(owner) => {
@@ -96,7 +96,7 @@ fn precedence(pod: &PodView, crowd: usize, now: Timestamp) -> impl Ord + use<> {
     (pod.node.is_some(), pod.phase, pod.ready, pod.deletion_cost, Reverse(crowd), ready_for, lived, pod.uid.clone())
 }
 
-fn report(ctx: &mut Context, key: &Key, set: &Value, pods: &[Rc<PodView>]) {
+fn report(ctx: &mut ClusterContext, key: &Key, set: &Value, pods: &[Rc<PodView>]) {
     let counts = count(ctx, Kind::ReplicaSet, key, set, pods);
     let fields = [
         ("replicas", json!(counts.all)),

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::template::{count, deleting, hash, pod, replicas, to_i64, write_status};
 use crate::cluster::cache::Key;
-use crate::cluster::context::Context;
+use crate::cluster::context::ClusterContext;
 use crate::cluster::kind::Kind;
 use crate::cluster::pod::PodView;
 use crate::cluster::work::Work;
@@ -31,7 +31,7 @@ struct Members {
 }
 
 /// Makes and deletes pods by the set's policy, then writes the status.
-pub(crate) fn sync(ctx: &mut Context, key: &Key) {
+pub(crate) fn sync(ctx: &mut ClusterContext, key: &Key) {
     let Some(set) = ctx.cache.get(Kind::StatefulSet, key).cloned() else { return };
     if deleting(&set) {
         return;
@@ -45,7 +45,7 @@ pub(crate) fn sync(ctx: &mut Context, key: &Key) {
     report(ctx, key, &set, &revision);
 }
 
-fn members(ctx: &Context, key: &Key, set: &Value) -> Members {
+fn members(ctx: &ClusterContext, key: &Key, set: &Value) -> Members {
     let start = set["spec"]["ordinals"]["start"].as_i64().unwrap_or(0);
     let wanted = start..start.saturating_add(replicas(set));
     let uid = set["metadata"]["uid"].as_str().unwrap_or_default();
@@ -59,7 +59,7 @@ fn ordinal(set: &Key, pod: &str) -> Option<i64> {
 }
 
 /// Creates what is missing and deletes what is too much. Says whether the set is still on its way.
-fn keep_up(ctx: &mut Context, key: &Key, set: &Value, members: &Members, revision: &str) -> bool {
+fn keep_up(ctx: &mut ClusterContext, key: &Key, set: &Value, members: &Members, revision: &str) -> bool {
     let parallel = set["spec"]["podManagementPolicy"] == "Parallel";
     let (mut busy, mut made) = (false, 0);
     for ordinal in members.wanted.clone() {
@@ -93,14 +93,14 @@ fn keep_up(ctx: &mut Context, key: &Key, set: &Value, members: &Members, revisio
 }
 
 /// A pod that waits may wait for a claim that somebody has deleted.
-fn claims(ctx: &mut Context, key: &Key, set: &Value, ordinal: i64, pod: &PodView) {
+fn claims(ctx: &mut ClusterContext, key: &Key, set: &Value, ordinal: i64, pod: &PodView) {
     if pod.node.is_none() && !pod.terminating {
         create_claims(ctx, key, set, ordinal);
     }
 }
 
 /// Answers whether it was not refused.
-fn create(ctx: &mut Context, key: &Key, set: &Value, ordinal: i64, revision: &str) -> bool {
+fn create(ctx: &mut ClusterContext, key: &Key, set: &Value, ordinal: i64, revision: &str) -> bool {
     create_claims(ctx, key, set, ordinal);
     let name = format!("{}-{ordinal}", key.name);
     let mut pod = pod(Kind::StatefulSet, set);
@@ -141,7 +141,7 @@ fn claim_name(key: &Key, template: &Value, ordinal: i64) -> String {
 }
 
 /// Claims outlive their pods: a successor finds its volume again.
-fn create_claims(ctx: &mut Context, key: &Key, set: &Value, ordinal: i64) {
+fn create_claims(ctx: &mut ClusterContext, key: &Key, set: &Value, ordinal: i64) {
     for template in claim_templates(set) {
         let name = claim_name(key, template, ordinal);
         if ctx.cache.get(Kind::PersistentVolumeClaim, &Key::new(&key.namespace, &name)).is_some() {
@@ -159,7 +159,7 @@ fn create_claims(ctx: &mut Context, key: &Key, set: &Value, ordinal: i64) {
 }
 
 /// Replaces the pod with the highest ordinal that is of an older template.
-fn update(ctx: &mut Context, set: &Value, members: &Members, revision: &str) {
+fn update(ctx: &mut ClusterContext, set: &Value, members: &Members, revision: &str) {
     if set["spec"]["updateStrategy"]["type"] == "OnDelete" {
         return;
     }
@@ -175,12 +175,12 @@ fn update(ctx: &mut Context, set: &Value, members: &Members, revision: &str) {
     }
 }
 
-fn label(ctx: &Context, pod: &PodView, label: &str) -> Option<String> {
+fn label(ctx: &ClusterContext, pod: &PodView, label: &str) -> Option<String> {
     let object = ctx.cache.get(Kind::Pod, &pod.key)?;
     object["metadata"]["labels"][label].as_str().map(str::to_owned)
 }
 
-fn report(ctx: &mut Context, key: &Key, set: &Value, revision: &str) {
+fn report(ctx: &mut ClusterContext, key: &Key, set: &Value, revision: &str) {
     let uid = set["metadata"]["uid"].as_str().unwrap_or_default();
     let pods: Vec<Rc<PodView>> = ctx.cache.pods_of(uid).into_iter().filter(|p| !p.finished()).collect();
     let live: Vec<Rc<PodView>> = pods.iter().filter(|p| !p.terminating).cloned().collect();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use crate::cluster::cache::Key;
-use crate::cluster::context::Context;
+use crate::cluster::context::ClusterContext;
 use crate::cluster::kind::Kind;
 use crate::cluster::pod::PodView;
 use crate::cluster::work::Work;
@@ -65,7 +65,7 @@ pub(crate) struct Counts {
 }
 
 /// Counts pods; has the owner looked at again when the next becomes available (`minReadySeconds`).
-pub(crate) fn count(ctx: &mut Context, kind: Kind, key: &Key, owner: &Value, pods: &[Rc<PodView>]) -> Counts {
+pub(crate) fn count(ctx: &mut ClusterContext, kind: Kind, key: &Key, owner: &Value, pods: &[Rc<PodView>]) -> Counts {
     let least = owner["spec"]["minReadySeconds"].as_i64().unwrap_or(0);
     let now = ctx.wall().as_second();
     let mut counts = Counts { all: to_i64(pods.len()), ..Counts::default() };
@@ -96,7 +96,7 @@ pub(crate) fn deleting(object: &Value) -> bool {
 }
 
 /// Writes the fields into the object's status; zeros that were never there are left out, as Go's `omitempty` does.
-pub(crate) fn write_status(ctx: &mut Context, kind: Kind, key: &Key, fields: &[(&str, Value)]) {
+pub(crate) fn write_status(ctx: &mut ClusterContext, kind: Kind, key: &Key, fields: &[(&str, Value)]) {
     ctx.kube.modify_status(kind, key, |object| {
         if !object["status"].is_object() {
             object["status"] = json!({});

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::template::deleting;
 use crate::cluster::cache::{Key, Object};
-use crate::cluster::context::{Change, Context};
+use crate::cluster::context::{ClusterChange, ClusterContext};
 use crate::cluster::kind::Kind;
 use crate::cluster::work::Work;
 
@@ -19,7 +19,7 @@ const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
 
 /// Queues the claims that a change of a claim, a volume or a storage class concerns.
-pub(crate) fn changed(ctx: &mut Context, change: &Change) {
+pub(crate) fn changed(ctx: &mut ClusterContext, change: &ClusterChange) {
     match change.kind {
         Kind::PersistentVolumeClaim if change.new.is_some() => {
             ctx.queue.push(Work::Sync(Kind::PersistentVolumeClaim, change.key.clone()));
@@ -39,7 +39,7 @@ pub(crate) fn changed(ctx: &mut Context, change: &Change) {
 }
 
 /// Queues a new pod whose volumes come with it.
-pub(crate) fn pod_came(ctx: &mut Context, change: &Change) {
+pub(crate) fn pod_came(ctx: &mut ClusterContext, change: &ClusterChange) {
     let volumes = change.new.as_ref().and_then(|pod| pod["spec"]["volumes"].as_array());
     if volumes.is_some_and(|volumes| volumes.iter().any(|volume| volume["ephemeral"].is_object())) {
         ctx.queue.push(Work::Sync(Kind::Pod, change.key.clone()));
@@ -47,7 +47,7 @@ pub(crate) fn pod_came(ctx: &mut Context, change: &Change) {
 }
 
 /// Makes the claims of a pod's generic ephemeral volumes; the pod owns them, so that they go with it.
-pub(crate) fn make_ephemeral(ctx: &mut Context, key: &Key) {
+pub(crate) fn make_ephemeral(ctx: &mut ClusterContext, key: &Key) {
     let Some(pod) = ctx.cache.get(Kind::Pod, key).cloned() else { return };
     if deleting(&pod) {
         return;
@@ -70,7 +70,7 @@ pub(crate) fn make_ephemeral(ctx: &mut Context, key: &Key) {
 }
 
 /// Takes a claim one step further: its class, its volume.
-pub(crate) fn sync(ctx: &mut Context, key: &Key) {
+pub(crate) fn sync(ctx: &mut ClusterContext, key: &Key) {
     let Some(claim) = ctx.cache.get(Kind::PersistentVolumeClaim, key).cloned() else { return };
     if claim["status"]["phase"] == "Bound" || deleting(&claim) {
         return;
@@ -94,7 +94,7 @@ pub(crate) fn sync(ctx: &mut Context, key: &Key) {
 }
 
 /// A claim without a class gets the cluster's default one, also later when there is one.
-fn take_default_class(ctx: &mut Context, key: &Key) {
+fn take_default_class(ctx: &mut ClusterContext, key: &Key) {
     let is_default = |c: &Object| c["metadata"]["annotations"][DEFAULT_CLASS] == "true";
     // Of several defaults the newest counts.
     let classes = ctx.cache.all(Kind::StorageClass).filter(|(_, c)| is_default(c));
@@ -105,7 +105,7 @@ fn take_default_class(ctx: &mut Context, key: &Key) {
 }
 
 /// The volume that names the claim, is named by it, or (Immediate) is free and fits.
-fn volume_for(ctx: &Context, key: &Key, claim: &Value) -> Option<String> {
+fn volume_for(ctx: &ClusterContext, key: &Key, claim: &Value) -> Option<String> {
     if let Some(name) = claim["spec"]["volumeName"].as_str().filter(|n| !n.is_empty()) {
         return ctx.cache.named(Kind::PersistentVolume, name).map(|_| name.to_owned());
     }
@@ -119,7 +119,7 @@ fn claim_of(volume: &Value) -> Option<Key> {
 }
 
 /// Binds claim and volume to one another.
-fn bind(ctx: &mut Context, key: &Key, volume: &str) {
+fn bind(ctx: &mut ClusterContext, key: &Key, volume: &str) {
     let Some(claim) = ctx.kube.get(Kind::PersistentVolumeClaim, key) else { return };
     let uid = claim["metadata"]["uid"].clone();
     let at = Key::new("", volume);
@@ -148,7 +148,7 @@ fn bind(ctx: &mut Context, key: &Key, volume: &str) {
 }
 
 /// The driver has made a volume for the claim, in the zone of the selected node.
-pub(crate) fn provision(ctx: &mut Context, key: &Key) {
+pub(crate) fn provision(ctx: &mut ClusterContext, key: &Key) {
     let Some(claim) = ctx.cache.get(Kind::PersistentVolumeClaim, key).cloned() else { return };
     if deleting(&claim) || claim["spec"]["volumeName"].as_str().is_some_and(|v| !v.is_empty()) {
         return;
@@ -170,7 +170,7 @@ pub(crate) fn provision(ctx: &mut Context, key: &Key) {
 }
 
 /// Zone and region of the volume: the selected node's, or for Immediate that of some node that the class allows.
-fn place(ctx: &mut Context, selected: Option<&str>, class: &Value) -> Option<(String, String)> {
+fn place(ctx: &mut ClusterContext, selected: Option<&str>, class: &Value) -> Option<(String, String)> {
     let of = |labels: &std::collections::BTreeMap<String, String>| {
         Some((labels.get(ZONE)?.clone(), labels.get(REGION).cloned().unwrap_or_default()))
     };
@@ -230,7 +230,7 @@ fn volume(claim: &Value, class: &Value, zone: &str, region: &str, id: u64) -> Va
 }
 
 /// The volume of a claim that was deleted is deleted too, or kept for an administrator.
-fn release(ctx: &mut Context, claim: Option<&Object>) {
+fn release(ctx: &mut ClusterContext, claim: Option<&Object>) {
     let Some(name) = claim.and_then(|c| c["spec"]["volumeName"].as_str().map(str::to_owned)) else { return };
     let Some(volume) = ctx.cache.named(Kind::PersistentVolume, &name) else { return };
     let key = Key::new("", &name);

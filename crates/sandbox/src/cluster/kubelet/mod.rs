@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use self::user_data::NodeConfig;
 use super::cache::Key;
-use super::context::{Change, Context};
+use super::context::{ClusterChange, ClusterContext};
 use super::controllers::nodes;
 use super::kind::Kind;
 use super::pod::{condition, set_condition};
@@ -53,7 +53,7 @@ impl Kubelets {
     }
 
     /// Follows an instance.
-    pub(crate) fn instance_changed(&mut self, ctx: &mut Context, event: &InstanceEvent) {
+    pub(crate) fn instance_changed(&mut self, ctx: &mut ClusterContext, event: &InstanceEvent) {
         match event.state {
             InstanceState::Pending => {}
             InstanceState::Running if self.kubelets.contains_key(&event.id) => {}
@@ -69,7 +69,7 @@ impl Kubelets {
     }
 
     /// The instance's kubelet starts: its Node appears, and is ready a little later.
-    pub(crate) fn join(&mut self, ctx: &mut Context, id: &str) {
+    pub(crate) fn join(&mut self, ctx: &mut ClusterContext, id: &str) {
         let Some(instance) = self.region.instance(id).filter(|i| i.state.is_alive()) else { return };
         if self.region.faults().zone_is_down(&instance.zone) {
             return ctx.queue.push_after(Duration::from_secs(5), Work::Join(id.to_owned()));
@@ -85,11 +85,17 @@ impl Kubelets {
     }
 
     /// Creates the Node, ready after `delay` (at once when it is zero).
-    pub(crate) fn register(&mut self, ctx: &mut Context, instance: &Instance, config: &NodeConfig, delay: Duration) {
+    pub(crate) fn register(
+        &mut self,
+        ctx: &mut ClusterContext,
+        instance: &Instance,
+        config: &NodeConfig,
+        delay: Duration,
+    ) {
         let Some((capacity, mut allocatable)) = machine::resources(&self.region, instance, config) else { return };
         let name = instance.hostname.clone();
         self.has_less(instance, &mut allocatable);
-        let mut node = node::object(ctx, &self.region, instance, config, (&capacity, &allocatable));
+        let mut node = node::object(ctx, &self.region, instance, config, &capacity, &allocatable);
         self.joins_otherwise(instance, &mut node);
         let created = ctx.kube.create(Kind::Node, node);
         if let Err(error) = created {
@@ -113,7 +119,7 @@ impl Kubelets {
     }
 
     /// The kubelet says that its Node is ready.
-    pub(crate) fn ready(&mut self, ctx: &mut Context, name: &str) {
+    pub(crate) fn ready(&mut self, ctx: &mut ClusterContext, name: &str) {
         if !self.kubelet_of(name).is_some_and(|k| k.alive) {
             return;
         }
@@ -133,7 +139,7 @@ impl Kubelets {
     }
 
     /// The instance goes: its kubelet falls silent and its pods end.
-    fn instance_ended(&mut self, ctx: &mut Context, id: &str) {
+    fn instance_ended(&mut self, ctx: &mut ClusterContext, id: &str) {
         let Some(kubelet) = self.kubelets.get_mut(id).filter(|k| k.alive) else { return };
         kubelet.alive = false;
         let name = kubelet.node.clone();
@@ -151,7 +157,7 @@ impl Kubelets {
     }
 
     /// Silences the kubelets of zones that have gone down, and has those of zones that are back speak again.
-    pub(crate) fn look_at_zones(&mut self, ctx: &mut Context) {
+    pub(crate) fn look_at_zones(&mut self, ctx: &mut ClusterContext) {
         let mut back = Vec::new();
         for (id, kubelet) in &mut self.kubelets {
             let down = self.region.faults().zone_is_down(&kubelet.zone);
@@ -181,7 +187,7 @@ impl Kubelets {
     }
 
     /// Whether the instance of a Node no longer exists.
-    pub(crate) fn instance_gone(&self, ctx: &Context, node: &str) -> bool {
+    pub(crate) fn instance_gone(&self, ctx: &ClusterContext, node: &str) -> bool {
         let provider =
             ctx.cache.named(Kind::Node, node).and_then(|n| n["spec"]["providerID"].as_str().map(str::to_owned));
         let id = provider.as_deref().and_then(|p| p.rsplit('/').next()).unwrap_or_default();
@@ -189,7 +195,7 @@ impl Kubelets {
     }
 
     /// Follows pods, and volumes that pods wait for.
-    pub(crate) fn observe(&mut self, ctx: &mut Context, change: &Change) {
+    pub(crate) fn observe(&mut self, ctx: &mut ClusterContext, change: &ClusterChange) {
         match change.kind {
             Kind::Pod => self.pod_changed(ctx, change),
             Kind::VolumeAttachment => {
@@ -218,7 +224,7 @@ impl Kubelets {
 
     /// A Node that a restored API server has again, or has as it was earlier: its kubelet says how it is. Where there is
     /// none, it falls silent.
-    fn node_came(&mut self, ctx: &mut Context, change: &Change) {
+    fn node_came(&mut self, ctx: &mut ClusterContext, change: &ClusterChange) {
         let (name, Some(node)) = (&change.key.name, change.new.as_deref()) else { return };
         let id = node["spec"]["providerID"].as_str().unwrap_or_default().rsplit('/').next().unwrap_or_default();
         if change.old.is_none()

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::machine::quantities;
 use super::user_data::NodeConfig;
 use crate::cluster::cache::Key;
-use crate::cluster::context::Context;
+use crate::cluster::context::ClusterContext;
 use crate::cluster::controllers::nodes::NOT_READY;
 use crate::cluster::controllers::volumes::EBS;
 use crate::cluster::kind::Kind;
@@ -33,11 +33,12 @@ const ALLOWED: [&str; 13] = [
 
 /// The Node as it registers: not ready, with the taints of its user data.
 pub(super) fn object(
-    ctx: &mut Context,
+    ctx: &mut ClusterContext,
     region: &Region,
     instance: &Instance,
     config: &NodeConfig,
-    (capacity, allocatable): (&Resources, &Resources),
+    capacity: &Resources,
+    allocatable: &Resources,
 ) -> Value {
     let mut taints: Vec<Value> = config.taints.iter().filter_map(|t| serde_json::to_value(t).ok()).collect();
     taints.push(json!({"key": NOT_READY, "effect": "NoSchedule"}));
@@ -67,7 +68,7 @@ pub(super) fn object(
     })
 }
 
-fn labels(ctx: &Context, region: &Region, instance: &Instance, config: &NodeConfig) -> BTreeMap<String, String> {
+fn labels(ctx: &ClusterContext, region: &Region, instance: &Instance, config: &NodeConfig) -> BTreeMap<String, String> {
     let arch = if instance.architecture == "arm64" { "arm64" } else { "amd64" };
     let os = if config.family.is_windows() { "windows" } else { "linux" };
     let name = &region.config().region;
@@ -128,7 +129,7 @@ fn conditions(now: &str) -> Value {
     ])
 }
 
-fn info(ctx: &mut Context, instance: &Instance, config: &NodeConfig) -> Value {
+fn info(ctx: &mut ClusterContext, instance: &Instance, config: &NodeConfig) -> Value {
     use dovetail_cloud::family::AmiFamily;
     let (image, kernel) = match config.family {
         AmiFamily::Al2 => ("Amazon Linux 2", "5.10.240-238.966.amzn2"),
@@ -149,7 +150,7 @@ fn info(ctx: &mut Context, instance: &Instance, config: &NodeConfig) -> Value {
 }
 
 /// What the EBS CSI node plugin registers.
-pub(super) fn add_csi(ctx: &mut Context, node: &str, instance: &str, limit: u64) {
+pub(super) fn add_csi(ctx: &mut ClusterContext, node: &str, instance: &str, limit: u64) {
     let Some(object) = ctx.kube.get(Kind::Node, &Key::new("", node)) else { return };
     let csi = json!({
         "apiVersion": "storage.k8s.io/v1", "kind": "CSINode",
@@ -166,7 +167,7 @@ pub(super) fn add_csi(ctx: &mut Context, node: &str, instance: &str, limit: u64)
 }
 
 /// Its end, should the garbage collector not have seen to it.
-pub(super) fn remove_csi(ctx: &mut Context, node: &str) {
+pub(super) fn remove_csi(ctx: &mut ClusterContext, node: &str) {
     let key = Key::new("", node);
     if ctx.kube.get(Kind::CSINode, &key).is_some() {
         ctx.kube.delete(Kind::CSINode, &key, None);

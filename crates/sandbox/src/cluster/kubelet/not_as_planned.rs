@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::Kubelets;
 use crate::cluster::cache::Key;
-use crate::cluster::context::{Change, Context};
+use crate::cluster::context::{ClusterChange, ClusterContext};
 use crate::cluster::kind::Kind;
 use crate::region::Instance;
 
@@ -52,7 +52,7 @@ impl Kubelets {
     }
 
     /// Takes a label off a Node that has registered, as often as somebody puts it on.
-    pub(super) fn take_label_off(&self, ctx: &Context, change: &Change) {
+    pub(super) fn take_label_off(&self, ctx: &ClusterContext, change: &ClusterChange) {
         let Some(fault) = self.region.faults().nodes().label_taken_off else { return };
         let Some(node) = change.new.as_deref() else { return };
         let labels = &node["metadata"]["labels"];
@@ -67,7 +67,7 @@ impl Kubelets {
     }
 
     /// Whether kubelet does not let a pod run, which then has failed.
-    pub(super) fn refuses(&self, ctx: &Context, node: &str, key: &Key) -> bool {
+    pub(super) fn refuses(&self, ctx: &ClusterContext, node: &str, key: &Key) -> bool {
         let Some(fault) = self.region.faults().nodes().kubelet_refuses else { return false };
         let kind = ctx.cache.named(Kind::Node, node).map(|node| node["metadata"]["labels"].clone()).unwrap_or_default();
         let kind = kind["node.kubernetes.io/instance-type"].as_str().unwrap_or_default().to_owned();

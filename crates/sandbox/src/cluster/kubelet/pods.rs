@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::Kubelets;
 use crate::cluster::cache::Key;
-use crate::cluster::context::{Change, Context};
+use crate::cluster::context::{ClusterChange, ClusterContext};
 use crate::cluster::controllers::attachments::all_attached;
 use crate::cluster::controllers::nodes;
 use crate::cluster::kind::Kind;
@@ -18,7 +18,7 @@ use crate::cluster::work::Work;
 const RUNS_FOR: &str = "sandbox.dovetail.dev/runs-for";
 
 impl Kubelets {
-    pub(super) fn pod_changed(&mut self, ctx: &mut Context, change: &Change) {
+    pub(super) fn pod_changed(&mut self, ctx: &mut ClusterContext, change: &ClusterChange) {
         let Some(object) = change.new.as_deref() else { return };
         let Some(node) = object["spec"]["nodeName"].as_str().filter(|n| !n.is_empty()) else { return };
         let was_bound = change.old.as_deref().is_some_and(|old| old["spec"]["nodeName"] == node);
@@ -40,7 +40,7 @@ impl Kubelets {
     }
 
     /// What a kubelet that comes back does about a pod.
-    pub(super) fn resume(&mut self, ctx: &mut Context, pod: &PodView) {
+    pub(super) fn resume(&mut self, ctx: &mut ClusterContext, pod: &PodView) {
         let Some(object) = ctx.cache.get(Kind::Pod, &pod.key).cloned() else { return };
         if pod.terminating {
             plan_end(ctx, pod, &object);
@@ -53,7 +53,7 @@ impl Kubelets {
     }
 
     /// The pod's containers run, if its volumes are there; else it waits for them.
-    pub(crate) fn start_pod(&mut self, ctx: &mut Context, key: &Key, uid: &str) {
+    pub(crate) fn start_pod(&mut self, ctx: &mut ClusterContext, key: &Key, uid: &str) {
         let Some(pod) = ctx.cache.pod(key).filter(|p| p.uid == uid && p.active()).cloned() else { return };
         let Some(node) = pod.node.clone() else { return };
         let Some(address) = self.kubelet_of(&node).filter(|k| k.alive).map(|k| k.address) else { return };
@@ -77,7 +77,7 @@ impl Kubelets {
     }
 
     /// An address of the VPC that nobody else has; none for a pod in its node's network.
-    fn pod_address(&mut self, ctx: &Context, key: &Key, network: u8) -> Option<String> {
+    fn pod_address(&mut self, ctx: &ClusterContext, key: &Key, network: u8) -> Option<String> {
         let object = ctx.cache.get(Kind::Pod, key)?;
         if object["spec"]["hostNetwork"] == true {
             return None;
@@ -88,7 +88,7 @@ impl Kubelets {
     }
 
     /// The pod's containers have done their work.
-    pub(crate) fn finish_pod(&mut self, ctx: &mut Context, key: &Key, uid: &str) {
+    pub(crate) fn finish_pod(&mut self, ctx: &mut ClusterContext, key: &Key, uid: &str) {
         let Some(pod) = ctx.cache.pod(key).filter(|p| p.uid == uid && p.active()).cloned() else { return };
         if pod.node.as_deref().is_none_or(|node| self.is_silent(node)) {
             return;
@@ -98,7 +98,7 @@ impl Kubelets {
     }
 
     /// A pod that is being deleted has ended; its object goes.
-    pub(crate) fn end_pod(&mut self, ctx: &mut Context, key: &Key, uid: &str) {
+    pub(crate) fn end_pod(&mut self, ctx: &mut ClusterContext, key: &Key, uid: &str) {
         let Some(node) = ctx.cache.pod(key).filter(|p| p.uid == uid).and_then(|p| p.node.clone()) else { return };
         if !self.is_silent(&node) {
             ctx.kube.delete_pod(key, uid, 0);
@@ -106,14 +106,14 @@ impl Kubelets {
     }
 }
 
-fn plan_start(ctx: &mut Context, pod: &PodView, ready_at: Option<Instant>) {
+fn plan_start(ctx: &mut ClusterContext, pod: &PodView, ready_at: Option<Instant>) {
     let range = ctx.settings.pod_ready.clone();
     let delay = ctx.draw(&range);
     let at = ready_at.map_or_else(Instant::now, |ready| ready.max(Instant::now())) + delay;
     ctx.queue.push_at(at, Work::StartPod(pod.key.clone(), pod.uid.clone()));
 }
 
-fn plan_end(ctx: &mut Context, pod: &PodView, object: &Value) {
+fn plan_end(ctx: &mut ClusterContext, pod: &PodView, object: &Value) {
     let grace = object["metadata"]["deletionGracePeriodSeconds"].as_u64().unwrap_or(30);
     let range = ctx.settings.pod_end.clone();
     let delay = ctx.draw(&range).min(Duration::from_secs(grace));
@@ -121,7 +121,7 @@ fn plan_end(ctx: &mut Context, pod: &PodView, object: &Value) {
 }
 
 /// How long a pod runs that ends by itself.
-fn run_time(ctx: &Context, key: &Key) -> Option<Duration> {
+fn run_time(ctx: &ClusterContext, key: &Key) -> Option<Duration> {
     let object = ctx.cache.get(Kind::Pod, key)?;
     if object["spec"]["restartPolicy"].as_str().is_none_or(|p| p == "Always") {
         return None;

@@ -1,9 +1,9 @@
 //! InterPodAffinity: required terms of the pod, anti-affinity of the pods that are there, and the preferred score.
 
 use super::class::{Class, PodTerm};
-use super::filter::Reason;
-use super::node::Node;
-use super::state::{Counted, Slot, State};
+use super::filter::FilterReason;
+use super::node::NodeInfo;
+use super::state::{Counted, SchedulerState, Slot};
 
 /// kube-scheduler's `hardPodAffinityWeight`: a required affinity of a pod that is there draws newcomers a little.
 const HARD_WEIGHT: i64 = 1;
@@ -22,7 +22,7 @@ pub(crate) struct AffinityPlan {
 }
 
 impl AffinityPlan {
-    pub(crate) fn new(state: &mut State, class: &Class) -> Self {
+    pub(crate) fn new(state: &mut SchedulerState, class: &Class) -> Self {
         let (mut with, mut first) = (Vec::new(), false);
         if !class.affinity.is_empty() {
             let counter = state.counter(Counted::terms(&class.affinity));
@@ -41,21 +41,21 @@ impl AffinityPlan {
     }
 
     /// Why the node does not do, if it does not.
-    pub(crate) fn judge(&self, node: &Node) -> Option<Reason> {
+    pub(crate) fn judge(&self, node: &NodeInfo) -> Option<FilterReason> {
         let lies_in = |(key, domains): &(usize, Vec<bool>)| node.domains[*key].is_some_and(|d| domains[d]);
         let labelled = || self.with.iter().all(|(key, _)| node.domains[*key].is_some());
         if !(self.with.iter().all(lies_in) || self.first && labelled()) {
-            return Some(Reason::Affinity);
+            return Some(FilterReason::Affinity);
         }
         if self.against.iter().any(lies_in) {
-            return Some(Reason::AntiAffinity);
+            return Some(FilterReason::AntiAffinity);
         }
-        self.kept_off.iter().any(lies_in).then_some(Reason::ExistingAntiAffinity)
+        self.kept_off.iter().any(lies_in).then_some(FilterReason::ExistingAntiAffinity)
     }
 }
 
 /// Which domains of the term's key have a pod that the counter counts.
-fn occupied(state: &mut State, term: &PodTerm, counter: usize) -> (usize, Vec<bool>) {
+fn occupied(state: &mut SchedulerState, term: &PodTerm, counter: usize) -> (usize, Vec<bool>) {
     let key = state.topology_key(&term.key);
     let mut domains = vec![false; state.topology.size(key)];
     for (slot, node) in state.nodes() {
@@ -67,7 +67,7 @@ fn occupied(state: &mut State, term: &PodTerm, counter: usize) -> (usize, Vec<bo
 }
 
 /// The domains that anti-affinity of pods there forbids to this one.
-fn kept_off(state: &mut State, class: &Class) -> Vec<(usize, Vec<bool>)> {
+fn kept_off(state: &mut SchedulerState, class: &Class) -> Vec<(usize, Vec<bool>)> {
     let mut forbidden = Vec::new();
     for at in 0..state.opinionated.len() {
         let id = state.opinionated[at];
@@ -86,15 +86,15 @@ fn kept_off(state: &mut State, class: &Class) -> Vec<(usize, Vec<bool>)> {
     forbidden
 }
 
-fn domain_of(state: &State, slot: Slot, key: usize) -> Option<usize> {
+fn domain_of(state: &SchedulerState, slot: Slot, key: usize) -> Option<usize> {
     state.nodes[slot].as_ref()?.domains[key]
 }
 
 /// The scores (0 to 100) of the feasible nodes by preferred terms; `None` when no term has a say.
-pub(crate) fn score(state: &mut State, class: &Class, feasible: &[Slot]) -> Option<Vec<i64>> {
+pub(crate) fn score(state: &mut SchedulerState, class: &Class, feasible: &[Slot]) -> Option<Vec<i64>> {
     let mut raw = vec![0i64; feasible.len()];
     let mut any = false;
-    let mut give = |state: &State, key: usize, domains: &[i64]| {
+    let mut give = |state: &SchedulerState, key: usize, domains: &[i64]| {
         for (score, slot) in raw.iter_mut().zip(feasible) {
             *score += domain_of(state, *slot, key).map_or(0, |d| domains[d]);
         }

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{PodAffinityTerm, Toleration, TopologySpreadConstraint};
 
-use super::resources::{Amounts, ResourceNames};
-use super::selector::{Expression, Labels, Selector, Term};
+use super::resources::{ResourceAmounts, ResourceColumns};
+use super::selector::{Expression, Labels, PodSelector, SelectorTerm};
 use super::spec::{HostPort, PodSpec};
 
 /// What scheduling can see of a pod.
@@ -14,11 +14,11 @@ use super::spec::{HostPort, PodSpec};
 pub(crate) struct Class {
     pub namespace: String,
     pub labels: Labels,
-    pub requests: Amounts,
+    pub requests: ResourceAmounts,
     pub nonzero: [i64; 2],
     pub node_selector: BTreeMap<String, String>,
-    pub required_nodes: Option<Vec<Term>>,
-    pub preferred_nodes: Vec<(i64, Term)>,
+    pub required_nodes: Option<Vec<SelectorTerm>>,
+    pub preferred_nodes: Vec<(i64, SelectorTerm)>,
     pub tolerations: Vec<Toleration>,
     pub host_ports: Vec<HostPort>,
     pub hard_spread: Vec<Spread>,
@@ -40,7 +40,7 @@ pub(crate) struct Spread {
     pub max_skew: i64,
     pub min_domains: usize,
     pub key: String,
-    pub selector: Selector,
+    pub selector: PodSelector,
     /// `nodeAffinityPolicy: Honor`: nodes that the pod does not select are not counted.
     pub honor_affinity: bool,
     /// `nodeTaintsPolicy: Honor`: nodes whose taints the pod does not tolerate are not counted.
@@ -51,7 +51,7 @@ pub(crate) struct Spread {
 #[derive(Clone, Debug)]
 pub(crate) struct PodTerm {
     pub key: String,
-    pub selector: Selector,
+    pub selector: PodSelector,
     pub namespaces: Namespaces,
 }
 
@@ -77,14 +77,14 @@ pub(crate) struct Surroundings<'a> {
     pub labels: &'a Labels,
     pub pod_name: &'a str,
     /// The selector of the pod's Services and controller, for the default constraints.
-    pub default_selector: Option<Selector>,
+    pub default_selector: Option<PodSelector>,
     /// Globs of the nodes that are refused by a fault.
     pub nodes_refused: Vec<String>,
     pub namespace_labels: &'a BTreeMap<String, Labels>,
 }
 
 impl Class {
-    pub(crate) fn compile(spec: &PodSpec, around: Surroundings<'_>, names: &mut ResourceNames) -> Self {
+    pub(crate) fn compile(spec: &PodSpec, around: Surroundings<'_>, names: &mut ResourceColumns) -> Self {
         let affinity = spec.affinity.clone().unwrap_or_default();
         let nodes = affinity.node_affinity.unwrap_or_default();
         let (with, against) =
@@ -108,12 +108,12 @@ impl Class {
             node_selector: spec.node_selector.clone().unwrap_or_default(),
             required_nodes: nodes
                 .required_during_scheduling_ignored_during_execution
-                .map(|s| s.node_selector_terms.iter().map(Term::new).collect()),
+                .map(|s| s.node_selector_terms.iter().map(SelectorTerm::new).collect()),
             preferred_nodes: nodes
                 .preferred_during_scheduling_ignored_during_execution
                 .iter()
                 .flatten()
-                .map(|p| (i64::from(p.weight), Term::new(&p.preference)))
+                .map(|p| (i64::from(p.weight), SelectorTerm::new(&p.preference)))
                 .collect(),
             tolerations: spec.tolerations.clone(),
             host_ports: spec.host_ports(),
@@ -142,7 +142,7 @@ impl Class {
 
 impl PodTerm {
     fn new(written: &PodAffinityTerm, around: &Surroundings<'_>) -> Self {
-        let mut selector = Selector::new(written.label_selector.as_ref());
+        let mut selector = PodSelector::new(written.label_selector.as_ref());
         for (keys, operator) in [(&written.match_label_keys, "In"), (&written.mismatch_label_keys, "NotIn")] {
             for key in keys.iter().flatten() {
                 if let Some(value) = around.labels.get(key) {
@@ -163,7 +163,7 @@ impl PodTerm {
             }
             return Namespaces::These(names);
         };
-        let selector = Selector::new(Some(selector));
+        let selector = PodSelector::new(Some(selector));
         if selector.is_everything() {
             return Namespaces::All;
         }
@@ -198,7 +198,7 @@ fn spreads(spec: &PodSpec, around: &Surroundings<'_>) -> (Vec<Spread>, Vec<Sprea
 
 impl Spread {
     fn new(written: &TopologySpreadConstraint, labels: &Labels) -> Self {
-        let mut selector = Selector::new(written.label_selector.as_ref());
+        let mut selector = PodSelector::new(written.label_selector.as_ref());
         for key in written.match_label_keys.iter().flatten() {
             if let Some(value) = labels.get(key) {
                 selector.narrow(Expression::is(key, value));

@@ -6,17 +6,26 @@ use std::rc::Rc;
 
 use super::affinity::AffinityPlan;
 use super::class::Class;
-use super::node::Node;
+use super::node::NodeInfo;
 use super::resources::PODS;
 use super::spread::SpreadPlan;
-use super::state::{ClassId, Slot, State};
+use super::state::{ClassId, SchedulerState, Slot};
 use super::volumes::VolumePlan;
 use crate::cluster::cache::Key;
 use crate::globs::glob_matches;
 
+/// The pod that a node is looked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asking<'a> {
+    /// Its namespace and name.
+    pub key: &'a Key,
+    /// Its priority: room that is kept for pods of less counts as free.
+    pub priority: i32,
+}
+
 /// Why a node does not do. Its text is kube-scheduler's.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Reason {
+pub(crate) enum FilterReason {
     Unschedulable,
     Plugin,
     Taint(Rc<str>),
@@ -35,7 +44,7 @@ pub(crate) enum Reason {
     ExistingAntiAffinity,
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for FilterReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Taint(taint) => return write!(f, "node(s) had untolerated taint {taint}"),
@@ -64,7 +73,7 @@ impl fmt::Display for Reason {
 #[derive(Clone, Debug)]
 pub(crate) struct Static {
     /// The first of the static filters that refuses the node.
-    pub refused: Option<Reason>,
+    pub refused: Option<FilterReason>,
     /// nodeSelector and required node affinity hold.
     pub selected: bool,
     /// No `NoSchedule` or `NoExecute` taint is left untolerated.
@@ -79,7 +88,7 @@ pub(crate) struct Static {
 #[derive(Debug, Default)]
 pub(crate) struct Diagnosis {
     nodes: usize,
-    reasons: BTreeMap<Reason, usize>,
+    reasons: BTreeMap<FilterReason, usize>,
 }
 
 impl Diagnosis {
@@ -93,23 +102,23 @@ impl Diagnosis {
         format!("0/{} nodes are available: {}.", self.nodes, reasons.join(", "))
     }
 
-    fn note(&mut self, reason: Reason) {
+    fn note(&mut self, reason: FilterReason) {
         *self.reasons.entry(reason).or_insert(0) += 1;
     }
 }
 
 /// The static part for a class and a node.
-pub(crate) fn judge(class: &Class, node: &Node) -> Static {
+pub(crate) fn judge(class: &Class, node: &NodeInfo) -> Static {
     let taint = node.untolerated(&class.tolerations, &["NoSchedule", "NoExecute"]);
     let selected = class.selects(&node.name, &node.labels);
     let refused = if node.unschedulable && !tolerates_unschedulable(class) {
-        Some(Reason::Unschedulable)
+        Some(FilterReason::Unschedulable)
     } else if let Some(taint) = taint {
-        Some(Reason::Taint(format!("{{{}: {}}}", taint.key, taint.value.as_deref().unwrap_or("")).into()))
+        Some(FilterReason::Taint(format!("{{{}: {}}}", taint.key, taint.value.as_deref().unwrap_or("")).into()))
     } else if !selected {
-        Some(Reason::NodeAffinity)
+        Some(FilterReason::NodeAffinity)
     } else {
-        class.nodes_refused.iter().any(|glob| glob_matches(glob, &node.name)).then_some(Reason::Plugin)
+        class.nodes_refused.iter().any(|glob| glob_matches(glob, &node.name)).then_some(FilterReason::Plugin)
     };
     let preferred =
         class.preferred_nodes.iter().filter(|(_, t)| t.matches(&node.name, &node.labels)).map(|(w, _)| w).sum();
@@ -129,15 +138,15 @@ fn tolerates_unschedulable(class: &Class) -> bool {
 
 /// What is worked out once for a pod before the nodes are looked at.
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub(crate) struct FilterPlan {
     pub class: Rc<Class>,
     pub volumes: VolumePlan,
     spread: SpreadPlan,
     affinity: AffinityPlan,
 }
 
-impl Plan {
-    pub(crate) fn new(state: &mut State, id: ClassId, volumes: VolumePlan) -> Self {
+impl FilterPlan {
+    pub(crate) fn new(state: &mut SchedulerState, id: ClassId, volumes: VolumePlan) -> Self {
         state.judge_all(id);
         let class = state.classes[id].class.clone();
         let spread = SpreadPlan::new(state, id, &class);
@@ -146,11 +155,16 @@ impl Plan {
     }
 
     /// The nodes that pass every filter for a pod of this priority; when there is none, why.
-    pub(crate) fn feasible(&self, state: &State, id: ClassId, pod: (&Key, i32)) -> Result<Vec<Slot>, Diagnosis> {
+    pub(crate) fn feasible(
+        &self,
+        state: &SchedulerState,
+        id: ClassId,
+        pod: Asking<'_>,
+    ) -> Result<Vec<Slot>, Diagnosis> {
         let (mut found, mut diagnosis) = (Vec::new(), Diagnosis::default());
         for (slot, node) in state.nodes() {
             diagnosis.nodes += 1;
-            if self.passes(state, id, (slot, node), pod, &mut diagnosis) {
+            if self.passes(state, id, slot, node, pod, &mut diagnosis) {
                 found.push(slot);
             }
         }
@@ -158,27 +172,28 @@ impl Plan {
     }
 
     /// Whether one node passes every filter.
-    pub(crate) fn is_feasible(&self, state: &State, id: ClassId, slot: Slot, pod: (&Key, i32)) -> bool {
+    pub(crate) fn is_feasible(&self, state: &SchedulerState, id: ClassId, slot: Slot, pod: Asking<'_>) -> bool {
         let node = state.nodes[slot].as_ref();
-        node.is_some_and(|node| self.passes(state, id, (slot, node), pod, &mut Diagnosis::default()))
+        node.is_some_and(|node| self.passes(state, id, slot, node, pod, &mut Diagnosis::default()))
     }
 
     fn passes(
         &self,
-        state: &State,
+        state: &SchedulerState,
         id: ClassId,
-        (slot, node): (Slot, &Node),
-        (pod, priority): (&Key, i32),
+        slot: Slot,
+        node: &NodeInfo,
+        pod: Asking<'_>,
         diagnosis: &mut Diagnosis,
     ) -> bool {
         if let Some(reason) = state.verdict(id, slot).and_then(|v| v.refused.as_ref()) {
             diagnosis.note(reason.clone());
             return false;
         }
-        let kept = state.kept_room(node, pod, priority);
+        let kept = state.kept_room(node, pod.key, pod.priority);
         let ports = kept.as_ref().map_or(&node.ports, |kept| &kept.ports);
         if ports.iter().any(|taken| self.class.host_ports.iter().any(|p| p.conflicts(taken))) {
-            diagnosis.note(Reason::Ports);
+            diagnosis.note(FilterReason::Ports);
             return false;
         }
         let mut fits = true;
@@ -186,8 +201,8 @@ impl Plan {
         for column in self.class.requests.lacking(used, &node.allocatable) {
             fits = false;
             diagnosis.note(match column {
-                PODS => Reason::TooManyPods,
-                _ => Reason::Insufficient(state.names.name(column).into()),
+                PODS => FilterReason::TooManyPods,
+                _ => FilterReason::Insufficient(state.names.name(column).into()),
             });
         }
         let refusal =
@@ -203,7 +218,7 @@ impl Plan {
     }
 }
 
-impl State {
+impl SchedulerState {
     /// Brings the class's static verdicts up to date.
     pub(crate) fn judge_all(&mut self, id: ClassId) {
         let entry = &mut self.classes[id];

@@ -29,15 +29,15 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use self::class::{Class, Surroundings};
-use self::filter::Plan;
-use self::node::Node;
+use self::filter::{Asking, FilterPlan};
+use self::node::NodeInfo;
 use self::queue::SchedulingQueue;
-use self::selector::{Labels, Selector};
+use self::selector::{Labels, PodSelector};
 use self::spec::PodSpec;
-use self::state::{ClassId, Placed, Slot, State};
+use self::state::{ClassId, Placed, SchedulerState, Slot};
 use self::volumes::{VolumePlan, bound_volume};
 use super::cache::{Cache, Key, controller};
-use super::context::Context;
+use super::context::ClusterContext;
 use super::kind::Kind;
 use super::pod::set_condition;
 use super::work::Work;
@@ -51,7 +51,7 @@ const TICK: Duration = Duration::from_millis(1);
 /// Binds pending pods to nodes, as kube-scheduler's default profile does.
 #[derive(Debug)]
 pub(crate) struct Scheduler {
-    state: State,
+    state: SchedulerState,
     queue: SchedulingQueue,
     rng: fastrand::Rng,
     /// Until when it is busy with the last pod.
@@ -71,7 +71,7 @@ struct Waiting {
 impl Scheduler {
     pub(crate) fn new(rng: fastrand::Rng, faults: Faults) -> Self {
         Self {
-            state: State::default(),
+            state: SchedulerState::default(),
             queue: SchedulingQueue::default(),
             rng,
             busy_until: Instant::now(),
@@ -81,7 +81,7 @@ impl Scheduler {
     }
 
     /// Schedules the pods for which there has been time, and asks to be called again.
-    pub(crate) fn run(&mut self, ctx: &mut Context) {
+    pub(crate) fn run(&mut self, ctx: &mut ClusterContext) {
         let now = Instant::now();
         // tokio's timers tick in milliseconds: what a tick is late by is caught up, what was idle is not.
         if self.busy_until + TICK * 2 < now {
@@ -95,7 +95,7 @@ impl Scheduler {
         self.ask_to_run(ctx);
     }
 
-    fn ask_to_run(&self, ctx: &mut Context) {
+    fn ask_to_run(&self, ctx: &mut ClusterContext) {
         let now = Instant::now();
         if let Some(next) = self.queue.next(now) {
             ctx.queue.push_at(next.max(self.busy_until), Work::Schedule);
@@ -103,16 +103,16 @@ impl Scheduler {
     }
 
     /// Tries pods again that have waited for five minutes.
-    pub(crate) fn flush(&mut self, ctx: &mut Context) {
+    pub(crate) fn flush(&mut self, ctx: &mut ClusterContext) {
         if let Some(next) = self.queue.flush(Instant::now()) {
             ctx.queue.push_at(next, Work::FlushUnschedulable);
         }
         self.ask_to_run(ctx);
     }
 
-    fn schedule(&mut self, ctx: &mut Context, key: &Key, now: Instant) {
+    fn schedule(&mut self, ctx: &mut ClusterContext, key: &Key, now: Instant) {
         let Some((id, priority)) = self.queue.get(key).map(|p| (p.class, p.priority)) else { return };
-        match self.find(&ctx.cache, id, (key, priority)) {
+        match self.find(&ctx.cache, id, Asking { key, priority }) {
             Ok((slot, plan)) => self.assume(ctx, key, id, slot, &plan),
             Err(message) => {
                 self.queue.park(key, now);
@@ -125,8 +125,8 @@ impl Scheduler {
 
     /// The node for a pod of the class, or why there is none. What is found for a pod that is nominated to a node counts for
     /// that one alone.
-    fn find(&mut self, cache: &Cache, id: ClassId, pod: (&Key, i32)) -> Result<(Slot, Plan), Rc<str>> {
-        if self.state.nominated.node_of(pod.0).is_some() {
+    fn find(&mut self, cache: &Cache, id: ClassId, pod: Asking<'_>) -> Result<(Slot, FilterPlan), Rc<str>> {
+        if self.state.nominated.node_of(pod.key).is_some() {
             return self.try_find(cache, id, pod).map_err(Into::into);
         }
         if let Some((version, message)) = &self.state.classes[id].failed
@@ -142,14 +142,14 @@ impl Scheduler {
         })
     }
 
-    fn try_find(&mut self, cache: &Cache, id: ClassId, pod: (&Key, i32)) -> Result<(Slot, Plan), String> {
+    fn try_find(&mut self, cache: &Cache, id: ClassId, pod: Asking<'_>) -> Result<(Slot, FilterPlan), String> {
         let class = self.state.classes[id].class.clone();
         let volumes = VolumePlan::new(cache, &self.state, &class);
         let nodes = self.state.by_name.len();
         let volumes = volumes.map_err(|why| format!("0/{nodes} nodes are available: {why}."))?;
-        let plan = Plan::new(&mut self.state, id, volumes);
+        let plan = FilterPlan::new(&mut self.state, id, volumes);
         if let Some(slot) =
-            self.state.nominated_slot(pod.0).filter(|slot| plan.is_feasible(&self.state, id, *slot, pod))
+            self.state.nominated_slot(pod.key).filter(|slot| plan.is_feasible(&self.state, id, *slot, pod))
         {
             return Ok((slot, plan));
         }
@@ -161,7 +161,7 @@ impl Scheduler {
     }
 
     /// Reserves the node; binds at once, or when the volumes that it waits for are there.
-    fn assume(&mut self, ctx: &mut Context, key: &Key, class: ClassId, slot: Slot, plan: &Plan) {
+    fn assume(&mut self, ctx: &mut ClusterContext, key: &Key, class: ClassId, slot: Slot, plan: &FilterPlan) {
         let Some(uid) = self.queue.get(key).map(|p| p.uid.clone()) else { return };
         let Some(node) = self.state.nodes[slot].as_ref() else { return };
         let name = node.name.clone();
@@ -179,7 +179,7 @@ impl Scheduler {
         }
     }
 
-    fn bind(&mut self, ctx: &mut Context, key: &Key, uid: &str, node: &str) {
+    fn bind(&mut self, ctx: &mut ClusterContext, key: &Key, uid: &str, node: &str) {
         if ctx.kube.bind(key, uid, node).is_err() {
             self.state.remove(key);
             self.requeue(ctx, key);
@@ -187,7 +187,7 @@ impl Scheduler {
     }
 
     /// Puts a pod back into the queue as the API server has it now.
-    fn requeue(&mut self, ctx: &mut Context, key: &Key) {
+    fn requeue(&mut self, ctx: &mut ClusterContext, key: &Key) {
         let pod = ctx.kube.get(Kind::Pod, key);
         if let Some(pod) = pod.filter(|p| p["spec"]["nodeName"].as_str().is_none_or(str::is_empty)) {
             self.enqueue(&ctx.cache, key, &pod);
@@ -198,7 +198,7 @@ impl Scheduler {
     }
 
     /// Binds pods whose volumes are all there.
-    fn volumes_came(&mut self, ctx: &mut Context) {
+    fn volumes_came(&mut self, ctx: &mut ClusterContext) {
         let there = |c: &Key| ctx.cache.get(Kind::PersistentVolumeClaim, c).is_some_and(|c| bound_volume(c).is_some());
         let ready: Vec<Key> =
             self.waiting.iter().filter(|(_, w)| w.claims.iter().all(there)).map(|(key, _)| key.clone()).collect();
@@ -221,7 +221,7 @@ impl Scheduler {
         let nodes_refused = self.faults.nodes_refused(&key.namespace, &key.name);
         let id = format!("{id}{default_selector:?}{nodes_refused:?}");
         let priority = spec.priority.unwrap_or(0);
-        let State { namespace_labels, .. } = &self.state;
+        let SchedulerState { namespace_labels, .. } = &self.state;
         let namespace_labels = namespace_labels.clone();
         let class = self.state.class(id, |names| {
             let around = Surroundings {
@@ -239,7 +239,7 @@ impl Scheduler {
 }
 
 /// Writes down on the claim which node its volume has to reach, or takes the volume that would do.
-fn select_node(ctx: &mut Context, claim: &Key, node: &Node, candidate: Option<&str>) {
+fn select_node(ctx: &mut ClusterContext, claim: &Key, node: &NodeInfo, candidate: Option<&str>) {
     let name = node.name.clone();
     if let Some(volume) = candidate {
         let claim_ref = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": claim.namespace, "name": claim.name});
@@ -250,7 +250,7 @@ fn select_node(ctx: &mut Context, claim: &Key, node: &Node, candidate: Option<&s
     });
 }
 
-fn tell_unschedulable(ctx: &mut Context, key: &Key, message: &str) {
+fn tell_unschedulable(ctx: &mut ClusterContext, key: &Key, message: &str) {
     let now = ctx.now();
     ctx.kube.modify_status(Kind::Pod, key, |pod| {
         set_condition(pod, "PodScheduled", "False", "Unschedulable", message, &now)
@@ -258,7 +258,7 @@ fn tell_unschedulable(ctx: &mut Context, key: &Key, message: &str) {
 }
 
 /// The selector by which pods without constraints of their own are spread: that of their Services and controller.
-fn default_selector(cache: &Cache, namespace: &str, labels: &Labels, pod: &Value) -> Option<Selector> {
+fn default_selector(cache: &Cache, namespace: &str, labels: &Labels, pod: &Value) -> Option<PodSelector> {
     let mut wanted = Labels::new();
     for (_, service) in cache.within(Kind::Service, namespace) {
         let selector: Labels = serde::Deserialize::deserialize(&service["spec"]["selector"]).unwrap_or_default();
@@ -266,7 +266,7 @@ fn default_selector(cache: &Cache, namespace: &str, labels: &Labels, pod: &Value
             wanted.extend(selector);
         }
     }
-    let mut selector = Selector::of_labels(&wanted);
+    let mut selector = PodSelector::of_labels(&wanted);
     if let Some(owner) = controller(pod) {
         let kind = match owner["kind"].as_str() {
             Some("ReplicaSet") => Some(Kind::ReplicaSet),
@@ -276,7 +276,7 @@ fn default_selector(cache: &Cache, namespace: &str, labels: &Labels, pod: &Value
         let key = Key::new(namespace, owner["name"].as_str().unwrap_or_default());
         let owner = kind.and_then(|kind| cache.get(kind, &key));
         if let Some(written) = owner.and_then(|o| serde::Deserialize::deserialize(&o["spec"]["selector"]).ok()) {
-            selector.narrow_by(Selector::new(Some(&written)));
+            selector.narrow_by(PodSelector::new(Some(&written)));
         }
     }
     (!selector.is_everything()).then_some(selector)

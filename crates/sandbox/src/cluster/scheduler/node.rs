@@ -6,19 +6,19 @@ use k8s_openapi::api::core::v1::{Taint, Toleration};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::resources::{Amounts, ResourceNames, Written};
+use super::resources::{ResourceAmounts, ResourceColumns, Written};
 use super::selector::Labels;
 use super::spec::HostPort;
 
 /// The node and what its pods take of it.
 #[derive(Debug)]
-pub(crate) struct Node {
+pub(crate) struct NodeInfo {
     pub name: String,
     pub labels: Labels,
     pub taints: Vec<Taint>,
     pub unschedulable: bool,
-    pub allocatable: Amounts,
-    pub used: Amounts,
+    pub allocatable: ResourceAmounts,
+    pub used: ResourceAmounts,
     /// CPU and memory as scores count them.
     pub used_nonzero: [i64; 2],
     pub ports: Vec<HostPort>,
@@ -67,15 +67,15 @@ impl NodeObject {
     }
 }
 
-impl Node {
+impl NodeInfo {
     pub(crate) fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
             labels: Labels::new(),
             taints: Vec::new(),
             unschedulable: false,
-            allocatable: Amounts::default(),
-            used: Amounts::default(),
+            allocatable: ResourceAmounts::default(),
+            used: ResourceAmounts::default(),
             used_nonzero: [0; 2],
             ports: Vec::new(),
             claims: BTreeMap::new(),
@@ -86,7 +86,7 @@ impl Node {
     }
 
     /// Takes over the object's present form and says whether anything that scheduling sees has changed.
-    pub(crate) fn update(&mut self, object: NodeObject, version: u64, names: &mut ResourceNames) -> bool {
+    pub(crate) fn update(&mut self, object: NodeObject, version: u64, names: &mut ResourceColumns) -> bool {
         let written =
             if object.status.allocatable.is_empty() { &object.status.capacity } else { &object.status.allocatable };
         let allocatable = names.read(written);

@@ -9,12 +9,12 @@ use serde_json::Value;
 
 use super::Scheduler;
 use super::class::Class;
-use super::node::Node;
-use super::resources::Amounts;
+use super::node::NodeInfo;
+use super::resources::ResourceAmounts;
 use super::spec::HostPort;
-use super::state::{ClassId, Slot, State};
+use super::state::{ClassId, SchedulerState, Slot};
 use crate::cluster::cache::Key;
-use crate::cluster::context::Context;
+use crate::cluster::context::ClusterContext;
 use crate::cluster::kind::Kind;
 
 /// A nominated pod.
@@ -35,7 +35,7 @@ pub(crate) struct Nominated {
 /// What a node has no room for beside the pods on it: what pods nominated to it take.
 #[derive(Debug, Default)]
 pub(crate) struct KeptRoom {
-    pub used: Amounts,
+    pub used: ResourceAmounts,
     pub ports: Vec<HostPort>,
 }
 
@@ -75,9 +75,9 @@ impl Nominated {
     }
 }
 
-impl State {
+impl SchedulerState {
     /// What of a node is taken for a pod of this priority, if pods are nominated to the node that it has to leave room for.
-    pub(crate) fn kept_room(&self, node: &Node, pod: &Key, priority: i32) -> Option<KeptRoom> {
+    pub(crate) fn kept_room(&self, node: &NodeInfo, pod: &Key, priority: i32) -> Option<KeptRoom> {
         let mut kept: Option<KeptRoom> = None;
         for id in self.nominated.beside(&node.name, pod, priority) {
             let class: &Class = &self.classes[id].class;
@@ -111,7 +111,7 @@ impl Scheduler {
 
     /// A nominated pod has found no room: preemption finds no room for it either and takes the nomination back, unless the pod
     /// never preempts (as kube-scheduler 1.36 does it; preemption itself is not done here).
-    pub(super) fn nominated_in_vain(&mut self, ctx: &mut Context, key: &Key) {
+    pub(super) fn nominated_in_vain(&mut self, ctx: &mut ClusterContext, key: &Key) {
         if self.state.nominated.node_of(key).is_none() {
             return;
         }

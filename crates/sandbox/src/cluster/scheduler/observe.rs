@@ -7,13 +7,13 @@ use super::node::NodeObject;
 use super::state::{ClassId, Placed, Slot};
 use super::{Scheduler, is_ours};
 use crate::cluster::cache::{Cache, Key};
-use crate::cluster::context::{Change, Context};
+use crate::cluster::context::{ClusterChange, ClusterContext};
 use crate::cluster::kind::Kind;
 use crate::cluster::pod::{Phase, phase};
 
 impl Scheduler {
     /// Follows a change; the cache has it already.
-    pub(crate) fn observe(&mut self, ctx: &mut Context, change: &Change) {
+    pub(crate) fn observe(&mut self, ctx: &mut ClusterContext, change: &ClusterChange) {
         match change.kind {
             Kind::Pod => self.pod_changed(ctx, change),
             Kind::Node => self.node_changed(ctx, change),
@@ -38,7 +38,7 @@ impl Scheduler {
         self.ask_to_run(ctx);
     }
 
-    fn pod_changed(&mut self, ctx: &mut Context, change: &Change) {
+    fn pod_changed(&mut self, ctx: &mut ClusterContext, change: &ClusterChange) {
         let key = &change.key;
         let Some(pod) = change.new.as_deref().filter(|pod| !matches!(phase(pod), Phase::Succeeded | Phase::Failed))
         else {
@@ -96,7 +96,7 @@ impl Scheduler {
         }
     }
 
-    fn node_changed(&mut self, ctx: &mut Context, change: &Change) {
+    fn node_changed(&mut self, ctx: &mut ClusterContext, change: &ClusterChange) {
         let name = &change.key.name;
         let Some(object) = change.new.as_deref() else {
             self.state.drop_node(name);

@@ -15,16 +15,16 @@ pub(crate) const PODS: usize = 3;
 
 /// The names of the resources seen so far; a name's index is its column.
 #[derive(Debug)]
-pub(crate) struct ResourceNames(IndexSet<String>);
+pub(crate) struct ResourceColumns(IndexSet<String>);
 
 /// Quantities as written in an object.
 pub(crate) type Written = BTreeMap<String, String>;
 
 /// Amounts by column. A column beyond the end is zero.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Amounts(Vec<i64>);
+pub(crate) struct ResourceAmounts(Vec<i64>);
 
-impl ResourceNames {
+impl ResourceColumns {
     pub(crate) fn new() -> Self {
         Self(["cpu", "memory", "ephemeral-storage", "pods"].map(str::to_owned).into_iter().collect())
     }
@@ -38,8 +38,8 @@ impl ResourceNames {
     }
 
     /// Reads quantities; what cannot be read counts as zero (the API server has refused it before).
-    pub(crate) fn read(&mut self, written: &Written) -> Amounts {
-        let mut amounts = Amounts::default();
+    pub(crate) fn read(&mut self, written: &Written) -> ResourceAmounts {
+        let mut amounts = ResourceAmounts::default();
         for (name, text) in written {
             let column = self.column(name);
             amounts.set(column, quantity::parse(name, text).unwrap_or(0));
@@ -48,7 +48,7 @@ impl ResourceNames {
     }
 }
 
-impl Amounts {
+impl ResourceAmounts {
     pub(crate) fn get(&self, column: usize) -> i64 {
         self.0.get(column).copied().unwrap_or(0)
     }
@@ -100,11 +100,11 @@ mod tests {
 
     #[test]
     fn a_resource_that_the_node_lacks_does_not_fit_and_zero_of_it_does() {
-        let mut names = ResourceNames::new();
+        let mut names = ResourceColumns::new();
         let node = names.read(&Written::from([("cpu".into(), "2".into())]));
         let gpu = names.read(&Written::from([("nvidia.com/gpu".into(), "1".into())]));
         let none = names.read(&Written::from([("nvidia.com/gpu".into(), "0".into())]));
-        assert!(!gpu.fits(&Amounts::default(), &node));
-        assert!(none.fits(&Amounts::default(), &node));
+        assert!(!gpu.fits(&ResourceAmounts::default(), &node));
+        assert!(none.fits(&ResourceAmounts::default(), &node));
     }
 }

@@ -4,9 +4,9 @@
 //! best ones the seed chooses.
 
 use super::class::Class;
-use super::node::Node;
+use super::node::NodeInfo;
 use super::resources::{CPU, MEMORY};
-use super::state::{ClassId, Slot, State};
+use super::state::{ClassId, SchedulerState, Slot};
 use super::{affinity, spread};
 
 const FIT: i64 = 1;
@@ -17,7 +17,12 @@ const SPREAD: i64 = 2;
 const POD_AFFINITY: i64 = 2;
 
 /// The best of the feasible nodes.
-pub(crate) fn best(state: &mut State, id: ClassId, feasible: &[Slot], rng: &mut fastrand::Rng) -> Option<Slot> {
+pub(crate) fn best(
+    state: &mut SchedulerState,
+    id: ClassId,
+    feasible: &[Slot],
+    rng: &mut fastrand::Rng,
+) -> Option<Slot> {
     if let [only] = feasible {
         return Some(*only);
     }
@@ -29,7 +34,7 @@ pub(crate) fn best(state: &mut State, id: ClassId, feasible: &[Slot], rng: &mut 
 }
 
 /// The weighted sum of all scores, node by node.
-fn totals(state: &mut State, id: ClassId, class: &Class, feasible: &[Slot]) -> Vec<i64> {
+fn totals(state: &mut SchedulerState, id: ClassId, class: &Class, feasible: &[Slot]) -> Vec<i64> {
     let by_spread = spread::score(state, id, class, feasible);
     let by_affinity = affinity::score(state, class, feasible);
     let verdicts = || feasible.iter().map(|slot| state.verdict(id, *slot));
@@ -55,7 +60,7 @@ fn totals(state: &mut State, id: ClassId, class: &Class, feasible: &[Slot]) -> V
 }
 
 /// The mean share of CPU and memory that is left free.
-fn least_allocated(class: &Class, node: &Node) -> i64 {
+fn least_allocated(class: &Class, node: &NodeInfo) -> i64 {
     let free = |i: usize, column: usize| {
         let (allocatable, used) = (node.allocatable.get(column), node.used_nonzero[i] + class.nonzero[i]);
         (allocatable > 0).then(|| ((allocatable - used).max(0) as i128 * 100 / i128::from(allocatable)) as i64)
@@ -65,7 +70,7 @@ fn least_allocated(class: &Class, node: &Node) -> i64 {
 }
 
 /// How alike the used shares of CPU and memory are: their standard deviation taken from 1.
-fn balanced(class: &Class, node: &Node) -> i64 {
+fn balanced(class: &Class, node: &NodeInfo) -> i64 {
     let share = |column| {
         let allocatable = node.allocatable.get(column) as f64;
         ((node.used.get(column) + class.requests.get(column)) as f64 / allocatable.max(1.0)).min(1.0)

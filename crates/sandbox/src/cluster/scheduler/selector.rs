@@ -64,12 +64,12 @@ impl Expression {
 
 /// A label selector. An absent one (`None` in the API) matches nothing, an empty one everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Selector {
+pub(crate) struct PodSelector {
     expressions: Vec<Expression>,
     nothing: bool,
 }
 
-impl Selector {
+impl PodSelector {
     pub(crate) fn new(written: Option<&LabelSelector>) -> Self {
         let Some(written) = written else { return Self { nothing: true, ..Self::default() } };
         let mut expressions = Vec::new();
@@ -110,12 +110,12 @@ impl Selector {
 
 /// One of the alternatives of a required node affinity; all its expressions must hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Term {
+pub(crate) struct SelectorTerm {
     labels: Vec<Expression>,
     fields: Vec<Expression>,
 }
 
-impl Term {
+impl SelectorTerm {
     pub(crate) fn new(written: &NodeSelectorTerm) -> Self {
         let compile = |list: &Option<Vec<NodeSelectorRequirement>>| {
             list.iter()
@@ -145,8 +145,8 @@ mod tests {
 
     #[test]
     fn absent_selector_matches_nothing_and_empty_one_everything() {
-        assert!(!Selector::new(None).matches(&labels(&[("a", "b")])));
-        assert!(Selector::new(Some(&LabelSelector::default())).matches(&Labels::new()));
+        assert!(!PodSelector::new(None).matches(&labels(&[("a", "b")])));
+        assert!(PodSelector::new(Some(&LabelSelector::default())).matches(&Labels::new()));
     }
 
     #[test]
@@ -158,6 +158,6 @@ mod tests {
 
     #[test]
     fn an_empty_term_matches_no_node() {
-        assert!(!Term::new(&NodeSelectorTerm::default()).matches("n", &labels(&[("a", "b")])));
+        assert!(!SelectorTerm::new(&NodeSelectorTerm::default()).matches("n", &labels(&[("a", "b")])));
     }
 }

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Affinity, Toleration, TopologySpreadConstraint}
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::resources::{Amounts, CPU, MEMORY, PODS, ResourceNames, Written};
+use super::resources::{CPU, MEMORY, PODS, ResourceAmounts, ResourceColumns, Written};
 
 /// The slim spec. Serialised, it is also the key by which equal pods find their class.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -100,7 +100,7 @@ impl PodSpec {
 
     /// What the pod takes of a node: the larger of its containers with their sidecars and of each init container
     /// with the sidecars before it, plus overhead; pod-level requests replace the sum (KEP-753, KEP-2837).
-    pub(crate) fn requests(&self, names: &mut ResourceNames) -> Amounts {
+    pub(crate) fn requests(&self, names: &mut ResourceColumns) -> ResourceAmounts {
         let mut total = self.sum(|c| names.read(&c.resources.requests()));
         if let Some(level) = &self.resources {
             for (name, text) in level.requests() {
@@ -115,7 +115,7 @@ impl PodSpec {
 
     /// CPU and memory as scores count them: a container that asks for nothing counts as 100m and 200 MB
     /// (kube-scheduler's `GetNonzeroRequests`).
-    pub(crate) fn nonzero_requests(&self, names: &mut ResourceNames) -> [i64; 2] {
+    pub(crate) fn nonzero_requests(&self, names: &mut ResourceColumns) -> [i64; 2] {
         let total = self.sum(|c| {
             let mut amounts = names.read(&c.resources.requests());
             for (column, least) in [(CPU, 100), (MEMORY, 200 * 1024 * 1024)] {
@@ -128,10 +128,10 @@ impl PodSpec {
         [total.get(CPU), total.get(MEMORY)]
     }
 
-    fn sum(&self, mut of: impl FnMut(&Container) -> Amounts) -> Amounts {
-        let mut total = Amounts::default();
+    fn sum(&self, mut of: impl FnMut(&Container) -> ResourceAmounts) -> ResourceAmounts {
+        let mut total = ResourceAmounts::default();
         self.containers.iter().for_each(|c| total.add(&of(c)));
-        let (mut sidecars, mut peak) = (Amounts::default(), Amounts::default());
+        let (mut sidecars, mut peak) = (ResourceAmounts::default(), ResourceAmounts::default());
         for container in &self.init_containers {
             let mut now = of(container);
             if container.restart_policy.as_deref() == Some("Always") {
@@ -190,7 +190,7 @@ mod tests {
         let mut sidecar = cpu(200);
         sidecar["restartPolicy"] = json!("Always");
         let pod = spec(json!({"containers": [cpu(100)], "initContainers": [sidecar, cpu(1000)]}));
-        assert_eq!(pod.requests(&mut ResourceNames::new()).get(CPU), 1200);
+        assert_eq!(pod.requests(&mut ResourceColumns::new()).get(CPU), 1200);
     }
 
     #[test]
@@ -198,13 +198,13 @@ mod tests {
         let mut sidecar = cpu(200);
         sidecar["restartPolicy"] = json!("Always");
         let pod = spec(json!({"containers": [cpu(100)], "initContainers": [sidecar], "overhead": {"cpu": "50m"}}));
-        assert_eq!(pod.requests(&mut ResourceNames::new()).get(CPU), 350);
+        assert_eq!(pod.requests(&mut ResourceColumns::new()).get(CPU), 350);
     }
 
     #[test]
     fn a_limit_alone_is_the_request() {
         let pod = spec(json!({"containers": [{"resources": {"limits": {"cpu": "2"}}}]}));
-        assert_eq!(pod.requests(&mut ResourceNames::new()).get(CPU), 2000);
+        assert_eq!(pod.requests(&mut ResourceColumns::new()).get(CPU), 2000);
     }
 
     #[test]

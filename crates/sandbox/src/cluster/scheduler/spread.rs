@@ -1,9 +1,9 @@
 //! PodTopologySpread: the filter for `DoNotSchedule` and the score for `ScheduleAnyway`.
 
 use super::class::{Class, Spread};
-use super::filter::Reason;
-use super::node::Node;
-use super::state::{ClassId, Counted, Slot, State};
+use super::filter::FilterReason;
+use super::node::NodeInfo;
+use super::state::{ClassId, Counted, SchedulerState, Slot};
 
 const HOSTNAME: &str = "kubernetes.io/hostname";
 
@@ -22,7 +22,7 @@ struct Rule {
 }
 
 impl SpreadPlan {
-    pub(crate) fn new(state: &mut State, id: ClassId, class: &Class) -> Self {
+    pub(crate) fn new(state: &mut SchedulerState, id: ClassId, class: &Class) -> Self {
         let counted = count(state, id, class, &class.hard_spread, true);
         let rules = class.hard_spread.iter().zip(counted).map(|(spread, (key, counts))| {
             let domains = counts.iter().flatten().count();
@@ -35,18 +35,18 @@ impl SpreadPlan {
     }
 
     /// Why the node does not do, if it does not.
-    pub(crate) fn judge(&self, node: &Node) -> Option<Reason> {
+    pub(crate) fn judge(&self, node: &NodeInfo) -> Option<FilterReason> {
         self.0.iter().find_map(|rule| {
-            let Some(domain) = node.domains[rule.key] else { return Some(Reason::SpreadLabel) };
+            let Some(domain) = node.domains[rule.key] else { return Some(FilterReason::SpreadLabel) };
             let here = rule.counts.get(domain).copied().flatten().unwrap_or(0);
-            (here + rule.own - rule.least > rule.max_skew).then_some(Reason::Spread)
+            (here + rule.own - rule.least > rule.max_skew).then_some(FilterReason::Spread)
         })
     }
 }
 
 /// For each constraint its key's index and the pods counted by domain; a domain without a node that counts is `None`.
 fn count(
-    state: &mut State,
+    state: &mut SchedulerState,
     id: ClassId,
     class: &Class,
     spreads: &[Spread],
@@ -72,13 +72,14 @@ fn count(
 }
 
 /// The scores (0 to 100) of the feasible nodes by the soft constraints; `None` when there are none.
-pub(crate) fn score(state: &mut State, id: ClassId, class: &Class, feasible: &[Slot]) -> Option<Vec<i64>> {
+pub(crate) fn score(state: &mut SchedulerState, id: ClassId, class: &Class, feasible: &[Slot]) -> Option<Vec<i64>> {
     if class.soft_spread.is_empty() {
         return None;
     }
     let counted = count(state, id, class, &class.soft_spread, !class.default_spread);
     let nodes = || feasible.iter().map(|slot| state.nodes[*slot].as_ref());
-    let has_keys = |node: &Node| class.default_spread || counted.iter().all(|(key, _)| node.domains[*key].is_some());
+    let has_keys =
+        |node: &NodeInfo| class.default_spread || counted.iter().all(|(key, _)| node.domains[*key].is_some());
     let valid: Vec<bool> = nodes().map(|n| n.is_some_and(has_keys)).collect();
     let mut raw = vec![0.0; feasible.len()];
     for (spread, (key, counts)) in class.soft_spread.iter().zip(&counted) {

@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use indexmap::{IndexMap, IndexSet};
 
 use super::class::{Class, Namespaces, PodTerm, Spread};
-use super::node::{Node, NodeObject};
+use super::node::{NodeInfo, NodeObject};
 use super::nominated::Nominated;
-use super::resources::ResourceNames;
-use super::selector::{Labels, Selector};
+use super::resources::ResourceColumns;
+use super::selector::{Labels, PodSelector};
 use crate::cluster::cache::Key;
 
 pub(crate) type ClassId = usize;
@@ -33,7 +33,7 @@ struct Counter {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Counted {
     /// All of these must mean the pod.
-    pub terms: Vec<(Selector, Namespaces)>,
+    pub terms: Vec<(PodSelector, Namespaces)>,
     /// Pods that are going are no longer counted (topology spread), or still are (pod affinity).
     pub skip_terminating: bool,
 }
@@ -62,9 +62,9 @@ pub(crate) struct Placed {
 
 /// All of it.
 #[derive(Debug)]
-pub(crate) struct State {
-    pub names: ResourceNames,
-    pub nodes: Vec<Option<Node>>,
+pub(crate) struct SchedulerState {
+    pub names: ResourceColumns,
+    pub nodes: Vec<Option<NodeInfo>>,
     pub by_name: BTreeMap<String, Slot>,
     pub topology: Topology,
     pub classes: Vec<ClassEntry>,
@@ -105,10 +105,10 @@ impl Topology {
     }
 }
 
-impl Default for State {
+impl Default for SchedulerState {
     fn default() -> Self {
         Self {
-            names: ResourceNames::new(),
+            names: ResourceColumns::new(),
             nodes: Vec::new(),
             by_name: BTreeMap::new(),
             topology: Topology::default(),
@@ -126,9 +126,9 @@ impl Default for State {
     }
 }
 
-impl State {
+impl SchedulerState {
     /// The class for a key, compiled by `compile` when it is new.
-    pub(crate) fn class(&mut self, key: String, compile: impl FnOnce(&mut ResourceNames) -> Class) -> ClassId {
+    pub(crate) fn class(&mut self, key: String, compile: impl FnOnce(&mut ResourceColumns) -> Class) -> ClassId {
         if let Some(id) = self.class_ids.get(&key) {
             return *id;
         }
@@ -173,7 +173,7 @@ impl State {
             self.counters.iter_mut().for_each(|c| c.by_slot.push(0));
         }
         let volume_limit = self.volume_limits.get(name).copied();
-        self.nodes[slot] = Some(Node { volume_limit, ..Node::new(name) });
+        self.nodes[slot] = Some(NodeInfo { volume_limit, ..NodeInfo::new(name) });
         self.by_name.insert(name.to_owned(), slot);
         slot
     }
@@ -290,12 +290,12 @@ impl State {
     }
 
     /// The nodes with their slots.
-    pub(crate) fn nodes(&self) -> impl Iterator<Item = (Slot, &Node)> {
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = (Slot, &NodeInfo)> {
         self.nodes.iter().enumerate().filter_map(|(slot, node)| node.as_ref().map(|n| (slot, n)))
     }
 }
 
-impl Node {
+impl NodeInfo {
     /// Adds (or takes off, with -1) what a pod of the class takes.
     fn take(&mut self, class: &Class, by: i32) {
         let sign = i64::from(by);

@@ -10,10 +10,10 @@ use super::class::{Class, Surroundings};
 use super::node::NodeObject;
 use super::selector::Labels;
 use super::spec::PodSpec;
-use super::state::{ClassId, Counted, Placed, State};
+use super::state::{ClassId, Counted, Placed, SchedulerState};
 use crate::cluster::cache::Key;
 
-fn class(state: &mut State, app: usize) -> ClassId {
+fn class(state: &mut SchedulerState, app: usize) -> ClassId {
     let labels = Labels::from([("app".to_owned(), format!("app{app}"))]);
     let spec = PodSpec::read(&json!({"spec": {
         "containers": [{"resources": {"requests": {"cpu": format!("{}m", 100 * (app + 1))}}, "ports": [{"hostPort": 80 + app}]}],
@@ -60,7 +60,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn take(state: &mut State, step: &Step) {
+fn take(state: &mut SchedulerState, step: &Step) {
     let pod = |n: &usize| Key::new("default", &format!("p{n}"));
     match step {
         Step::Node(n) => {
@@ -82,7 +82,7 @@ fn take(state: &mut State, step: &Step) {
     }
 }
 
-fn ask(state: &mut State, class: ClassId) -> (usize, usize) {
+fn ask(state: &mut SchedulerState, class: ClassId) -> (usize, usize) {
     let class = state.classes[class].class.clone();
     let spread = state.counter(Counted::spread(&class.hard_spread[0], "default"));
     (spread, state.counter(Counted::terms(&class.anti_affinity)))
@@ -91,7 +91,7 @@ fn ask(state: &mut State, class: ClassId) -> (usize, usize) {
 proptest! {
     #[test]
     fn kept_counts_agree_with_a_count_from_scratch(steps in prop::collection::vec(step(), 0..60)) {
-        let mut state = State::default();
+        let mut state = SchedulerState::default();
         for step in &steps {
             take(&mut state, step);
         }

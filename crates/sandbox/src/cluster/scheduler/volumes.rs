@@ -5,10 +5,10 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::class::Class;
-use super::filter::Reason;
-use super::node::Node;
-use super::selector::Term;
-use super::state::State;
+use super::filter::FilterReason;
+use super::node::NodeInfo;
+use super::selector::SelectorTerm;
+use super::state::SchedulerState;
 use crate::cluster::cache::{Cache, Key, Object};
 use crate::cluster::kind::Kind;
 use crate::cluster::quantity;
@@ -17,7 +17,7 @@ use crate::cluster::quantity;
 #[derive(Debug, Default)]
 pub(crate) struct VolumePlan {
     /// For each volume that is there and bound to some place: where.
-    bound: Vec<Vec<Term>>,
+    bound: Vec<Vec<SelectorTerm>>,
     /// Claims whose volumes wait for the pod's node.
     pub delayed: Vec<Delayed>,
     /// All claims (namespace, name): each takes one of the node's attachments.
@@ -31,22 +31,23 @@ pub(crate) struct VolumePlan {
 pub(crate) struct Delayed {
     pub claim: Key,
     /// Volumes that are there and would do, with where they can be used (anywhere when empty).
-    candidates: Vec<(String, Vec<Term>)>,
+    candidates: Vec<(String, Vec<SelectorTerm>)>,
     /// A volume can be made, in these places (anywhere when empty).
-    made_in: Option<Vec<Term>>,
+    made_in: Option<Vec<SelectorTerm>>,
 }
 
 impl Delayed {
     /// The volume that would be taken for a pod on this node; none when one has to be made.
-    pub(crate) fn candidate(&self, node: &Node) -> Option<&str> {
-        let suits = |terms: &[Term]| terms.is_empty() || terms.iter().any(|t| t.matches(&node.name, &node.labels));
+    pub(crate) fn candidate(&self, node: &NodeInfo) -> Option<&str> {
+        let suits =
+            |terms: &[SelectorTerm]| terms.is_empty() || terms.iter().any(|t| t.matches(&node.name, &node.labels));
         self.candidates.iter().find(|(_, terms)| suits(terms)).map(|(name, _)| name.as_str())
     }
 }
 
 impl VolumePlan {
     /// What the class's claims ask, or why no node would do.
-    pub(crate) fn new(cache: &Cache, state: &State, class: &Class) -> Result<Self, String> {
+    pub(crate) fn new(cache: &Cache, state: &SchedulerState, class: &Class) -> Result<Self, String> {
         let mut plan = Self::default();
         for name in &class.claims {
             let key = Key::new(&class.namespace, name);
@@ -89,22 +90,22 @@ impl VolumePlan {
     }
 
     /// Why the node does not do, if it does not.
-    pub(crate) fn judge(&self, node: &Node) -> Option<Reason> {
+    pub(crate) fn judge(&self, node: &NodeInfo) -> Option<FilterReason> {
         if self.in_use {
-            return Some(Reason::ClaimInUse);
+            return Some(FilterReason::ClaimInUse);
         }
         let fresh = self.claims.iter().filter(|c| !node.claims.contains_key(*c)).count();
         if fresh > 0 && node.volume_limit.is_some_and(|limit| node.claims.len() + fresh > limit) {
-            return Some(Reason::VolumeCount);
+            return Some(FilterReason::VolumeCount);
         }
-        let holds = |terms: &[Term]| terms.iter().any(|t| t.matches(&node.name, &node.labels));
+        let holds = |terms: &[SelectorTerm]| terms.iter().any(|t| t.matches(&node.name, &node.labels));
         if !self.bound.iter().all(|terms| holds(terms)) {
-            return Some(Reason::VolumeConflict);
+            return Some(FilterReason::VolumeConflict);
         }
         let can_be_had = |d: &Delayed| {
             d.candidate(node).is_some() || d.made_in.as_ref().is_some_and(|terms| terms.is_empty() || holds(terms))
         };
-        (!self.delayed.iter().all(can_be_had)).then_some(Reason::NoVolume)
+        (!self.delayed.iter().all(can_be_had)).then_some(FilterReason::NoVolume)
     }
 }
 
@@ -119,14 +120,19 @@ fn only_one_pod(claim: &Value) -> bool {
 }
 
 /// The required node affinity of a volume.
-fn node_terms(volume: &Object) -> Vec<Term> {
+fn node_terms(volume: &Object) -> Vec<SelectorTerm> {
     let terms = volume["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"].as_array();
-    terms.into_iter().flatten().filter_map(|t| NodeSelectorTerm::deserialize(t).ok()).map(|t| Term::new(&t)).collect()
+    terms
+        .into_iter()
+        .flatten()
+        .filter_map(|t| NodeSelectorTerm::deserialize(t).ok())
+        .map(|t| SelectorTerm::new(&t))
+        .collect()
 }
 
 /// Where the labels of a volume put it, beside its node affinity (kube-scheduler's `VolumeZone`): several values are parted
 /// by `__`, and the keys of old mean those that followed them.
-fn zones(volume: &Object) -> Vec<Term> {
+fn zones(volume: &Object) -> Vec<SelectorTerm> {
     let stable = |key: &str| match key {
         "topology.kubernetes.io/zone" | "failure-domain.beta.kubernetes.io/zone" => Some("topology.kubernetes.io/zone"),
         "topology.kubernetes.io/region" | "failure-domain.beta.kubernetes.io/region" => {
@@ -146,11 +152,11 @@ fn zones(volume: &Object) -> Vec<Term> {
     let all: Vec<NodeSelectorRequirement> =
         volume["metadata"]["labels"].as_object().into_iter().flatten().filter_map(requirement).collect();
     let term = NodeSelectorTerm { match_expressions: Some(all), match_fields: None };
-    if term.match_expressions.as_ref().is_some_and(Vec::is_empty) { vec![] } else { vec![Term::new(&term)] }
+    if term.match_expressions.as_ref().is_some_and(Vec::is_empty) { vec![] } else { vec![SelectorTerm::new(&term)] }
 }
 
 /// `allowedTopologies` of a storage class.
-fn allowed(class: &Object) -> Vec<Term> {
+fn allowed(class: &Object) -> Vec<SelectorTerm> {
     let term = |written: &Value| {
         let expressions = written["matchLabelExpressions"].as_array().into_iter().flatten();
         let requirement = |e: &Value| NodeSelectorRequirement {
@@ -158,7 +164,7 @@ fn allowed(class: &Object) -> Vec<Term> {
             operator: "In".to_owned(),
             values: Vec::<String>::deserialize(&e["values"]).ok(),
         };
-        Term::new(&NodeSelectorTerm {
+        SelectorTerm::new(&NodeSelectorTerm {
             match_expressions: Some(expressions.map(requirement).collect()),
             match_fields: None,
         })
