@@ -3,9 +3,9 @@ use super::error::{ApiError, Result, StatusCause};
 use super::gvr::Key;
 use super::handler::Call;
 use super::shape::Shape;
+use super::store::StoreState;
 use super::write::{FieldValidation, Written};
 use super::{apply, meta, schema, strategic};
-use super::store::StoreState;
 use serde_json::Value;
 
 type TableChange = Box<dyn FnOnce(Value) -> Result<Value>>;

@@ -105,7 +105,7 @@ pub struct FoundResource {
     pub group: String,
 }
 
-impl Found {
+impl FoundResource {
     /// The same in the version that is stored, where an older one of a custom kind was asked for.
     #[must_use]
     pub fn in_storage(&self) -> Self {

@@ -1,13 +1,13 @@
 //! Older versions of custom kinds: what is written in one is held against its schema and stored in the newer, and told in the
 //! older again. The conversion is that of the webhook (`dovetail_api::convert::webhook`), called in process.
 use super::error::{ApiError, Result};
-use super::registry::{Found, api_version};
+use super::registry::{FoundResource, api_version};
 use super::{meta, schema};
 use dovetail_api::convert::webhook::{Version, converted};
 use serde_json::{Value, json};
 
 /// Whether requests are in another version than that which is stored.
-pub fn is_older(found: &Found) -> bool {
+pub fn is_older(found: &FoundResource) -> bool {
     found.def.custom && found.version.name != found.def.stored().name
 }
 
@@ -16,7 +16,7 @@ pub fn is_older(found: &Found) -> bool {
 ///
 /// # Errors
 /// 422 with what the older version's schema and rules refuse.
-pub fn up(found: &Found, mut written: Value, whole: bool) -> Result<(Value, Vec<String>)> {
+pub fn up(found: &FoundResource, mut written: Value, whole: bool) -> Result<(Value, Vec<String>)> {
     let def = &found.def;
     written["apiVersion"] = json!(api_version(&def.group, &found.version.name));
     written["kind"] = json!(def.kind);
@@ -38,7 +38,7 @@ pub fn up(found: &Found, mut written: Value, whole: bool) -> Result<(Value, Vec<
 }
 
 /// A stored object in the older version.
-pub fn down(found: &Found, stored: &Value) -> Value {
+pub fn down(found: &FoundResource, stored: &Value) -> Value {
     let mut seen = converted(stored, Version::V1Beta1).unwrap_or_else(|_| stored.clone());
     seen["apiVersion"] = json!(api_version(&found.group, &found.version.name));
     // Of the status, too, the older version has what it knows.
