@@ -23,7 +23,7 @@ use kube::ResourceExt;
 use super::endings::{Ask, End};
 use super::known::of_node;
 use super::owned::{MayDrain, MayEnd};
-use super::steps::{Done, For, Hand};
+use super::steps::{Done, For, StepEnv};
 use super::{AT_ONCE, Key, SETTLE, Terminator};
 use crate::context::{measures, traces};
 use crate::kube::evict::{self, Outcome};
@@ -39,34 +39,34 @@ const DELETIONS: usize = 16;
 pub(super) const NAMED: usize = 5;
 
 /// Deletes claims, given with their Nodes, by our own decision.
-pub async fn remove(hand: Hand, claims: Vec<(Arc<NodeClaim>, Vec<Arc<Node>>)>, reason: Reason) {
+pub async fn remove(step_env: StepEnv, claims: Vec<(Arc<NodeClaim>, Vec<Arc<Node>>)>, reason: Reason) {
     let why = match reason {
         Reason::Interrupted | Reason::GarbageCollected => For::Fact,
         _ => For::Decision,
     };
     let deletions = claims.into_iter().map(|(claim, nodes)| {
-        let hand = hand.clone();
+        let step_env = step_env.clone();
         async move {
-            if let Ok(true) = hand.delete_claim(&claim, why, Some(reason.label())).await {
+            if let Ok(true) = step_env.delete_claim(&claim, why, Some(reason.label())).await {
                 // Of an interruption metrics name the kind (aws spec 5).
                 let announced = Notice::on(&claim).filter(|_| reason == Reason::Interrupted);
                 let label = announced.map_or(reason.label(), |notice| notice.kind.label());
-                measures::claim_disrupted(&hand.desk, &claim, label);
-                tell_removing(&hand, &claim, &nodes, reason);
+                measures::claim_disrupted(&step_env.desk, &claim, label);
+                tell_removing(&step_env, &claim, &nodes, reason);
             }
         }
     });
     futures::stream::iter(deletions).buffered(DELETIONS).for_each(futures::future::ready).await;
 }
 
-fn tell_removing(hand: &Hand, claim: &NodeClaim, nodes: &[Arc<Node>], reason: Reason) {
+fn tell_removing(step_env: &StepEnv, claim: &NodeClaim, nodes: &[Arc<Node>], reason: Reason) {
     let node = claim.status.as_ref().map(|status| status.node_name.clone()).unwrap_or_default();
     let message = format!("Disrupting: {}", reason.label());
     for object in nodes.iter().map(|node| object::node(node)).chain([object::claim(claim)]) {
-        hand.record(Record::normal(object, "DisruptionTerminating", &*message));
+        step_env.record(Record::normal(object, "DisruptionTerminating", &*message));
     }
     let (node_claim, reason) = (claim.name_any(), reason.label().to_owned());
-    hand.tell(Story::Removing { node_claim, node, reason });
+    step_env.tell(Story::Removing { node_claim, node, reason });
 }
 
 impl Terminator {
@@ -129,20 +129,20 @@ impl Terminator {
         let handle = handle(&claim);
         let (seen, asked) = self.endings.seen(handle.as_ref());
         let step = claim::next(&claim, &refs, seen, asked);
-        let (key, hand) = (Key::Claim(name.to_owned()), self.hand(self.trace_of(&claim)));
+        let (key, step_env) = (Key::Claim(name.to_owned()), self.step_env(self.trace_of(&claim)));
         match step {
             ClaimStep::NotOurs => drop(self.leaving.remove(&key)),
-            ClaimStep::SetDeadline(deadline) => self.begin(key, hand.set_deadline(claim, nodes, deadline), ctx),
+            ClaimStep::SetDeadline(deadline) => self.begin(key, step_env.set_deadline(claim, nodes, deadline), ctx),
             ClaimStep::DeleteNodes(names) => {
                 let nodes = nodes.into_iter().filter(|node| names.contains(&node.name_any())).collect();
-                self.begin(key, hand.delete_nodes(claim, nodes), ctx);
+                self.begin(key, step_env.delete_nodes(claim, nodes), ctx);
             }
             ClaimStep::AwaitNodes => {}
             ClaimStep::Terminate => self.want(handle, Some(End::without_node(&claim))),
-            ClaimStep::Say(said) => self.begin(key, hand.say(claim, said, String::new()), ctx),
+            ClaimStep::Say(said) => self.begin(key, step_env.say(claim, said, String::new()), ctx),
             ClaimStep::Release => {
                 let reason = self.reason_of(&claim);
-                self.begin(key, hand.release_claim(claim, reason), ctx);
+                self.begin(key, step_env.release_claim(claim, reason), ctx);
             }
         }
     }
@@ -172,10 +172,10 @@ impl Terminator {
         let (seen, asked) = self.endings.seen(handle.as_ref());
         let known = Leaving { claims: &refs, pods, volumes: held, seen, asked };
         let step = node::next(&node, &known, self.desk.wall());
-        let hand = self.hand(only.as_ref().and_then(|claim| self.trace_of(claim)));
+        let step_env = self.step_env(only.as_ref().and_then(|claim| self.trace_of(claim)));
         let node_claim = only.as_ref().map(|claim| claim.name_any()).unwrap_or_default();
         let key = Key::Node(name.to_owned());
-        self.note_begin(&hand, &node, only.as_deref(), &step, snapshot);
+        self.note_begin(&step_env, &node, only.as_deref(), &step, snapshot);
         if !is_ready(&node) && !matches!(step, NodeStep::NotOurs | NodeStep::Release) {
             // As soon as its instance is known to be gone, nothing more is waited for.
             self.want(handle.clone(), None);
@@ -183,21 +183,21 @@ impl Terminator {
         match (step, only) {
             (NodeStep::NotOurs, _) => drop(self.leaving.remove(&key)),
             (NodeStep::Settle, _) => {}
-            (NodeStep::DeleteClaim, Some(claim)) => self.begin(key, hand.delete_claim_of(node, claim), ctx),
+            (NodeStep::DeleteClaim, Some(claim)) => self.begin(key, step_env.delete_claim_of(node, claim), ctx),
             (NodeStep::Ask, _) => {}
             (NodeStep::Cordon(_), _) => {
                 let reason = self.reason_of_node(name);
-                self.begin(key, hand.cordon(node, node_claim, reason), ctx);
+                self.begin(key, step_env.cordon(node, node_claim, reason), ctx);
             }
             (NodeStep::Say(said), Some(claim)) if node::is_drained(&said) => {
-                self.begin(key, hand.say_drained(claim, said, node), ctx);
+                self.begin(key, step_env.say_drained(claim, said, node), ctx);
             }
-            (NodeStep::Say(said), Some(claim)) => self.begin(key, hand.say(claim, said, name.to_owned()), ctx),
-            (NodeStep::Drain(drain), claim) => self.drain(&hand, &node, claim.as_deref(), drain, snapshot, ctx),
-            (NodeStep::AwaitVolumes(volumes), _) => self.await_volumes(&hand, &node, volumes),
+            (NodeStep::Say(said), Some(claim)) => self.begin(key, step_env.say(claim, said, name.to_owned()), ctx),
+            (NodeStep::Drain(drain), claim) => self.drain(&step_env, &node, claim.as_deref(), drain, snapshot, ctx),
+            (NodeStep::AwaitVolumes(volumes), _) => self.await_volumes(&step_env, &node, volumes),
             (NodeStep::Terminate, Some(claim)) => self.want(handle, Some(End::drained(&claim, name))),
-            (NodeStep::Release, None) if is_ready(&node) => self.begin(key, hand.release_drained(node), ctx),
-            (NodeStep::Release, _) => self.begin(key, hand.release_node(node, node_claim), ctx),
+            (NodeStep::Release, None) if is_ready(&node) => self.begin(key, step_env.release_drained(node), ctx),
+            (NodeStep::Release, _) => self.begin(key, step_env.release_node(node, node_claim), ctx),
             (NodeStep::DeleteClaim | NodeStep::Say(_) | NodeStep::Terminate, None) => {}
         }
         self.tell_gone(name);
@@ -212,7 +212,7 @@ impl Terminator {
     /// Evicts a pod, or deletes it with these seconds to end, unless that is under way.
     pub(super) fn send_away(
         &mut self,
-        hand: &Hand,
+        step_env: &StepEnv,
         node: &Arc<Node>,
         pod: Arc<PodEntry>,
         grace: Option<u32>,
@@ -226,7 +226,7 @@ impl Terminator {
         let begun = self.desk.wall();
         let (calls, target) = (self.links.calls.clone(), pod.clone());
         // What no budget is asked about has to rest on what stands.
-        let (claim, going) = (self.own_claims(node).first().cloned(), hand.clone());
+        let (claim, going) = (self.own_claims(node).first().cloned(), step_env.clone());
         let attempt = async move {
             let Some(seconds) = grace else { return evict::evict(&calls, &target.pod).await };
             let stands = match &claim {
@@ -238,15 +238,15 @@ impl Terminator {
                 Err(error) => Outcome::Failed(error.to_string()),
             }
         };
-        let (hand, node) = (hand.clone(), node.clone());
+        let (step_env, node) = (step_env.clone(), node.clone());
         ctx.spawn(attempt.into_actor(self).map(move |outcome, terminator, ctx| {
-            terminator.sent_away(&hand, &node, (&pod, begun), grace.is_some(), &outcome, ctx);
+            terminator.sent_away(&step_env, &node, (&pod, begun), grace.is_some(), &outcome, ctx);
         }));
     }
 
     fn sent_away(
         &mut self,
-        hand: &Hand,
+        step_env: &StepEnv,
         node: &Arc<Node>,
         (pod, begun): (&Arc<PodEntry>, Timestamp),
         forced: bool,
@@ -256,7 +256,7 @@ impl Terminator {
         let (name, full) = (node.name_any(), format!("{}/{}", pod.pod.namespace, pod.pod.name));
         let goes = matches!(outcome, Outcome::Going | Outcome::Gone);
         let (pause, first_refusal) = self.evictions.ended(&pod.pod.uid, outcome, self.desk.now());
-        self.tell_sent_away(hand, node, (&pod.pod, begun), (outcome, forced), first_refusal);
+        self.tell_sent_away(step_env, node, (&pod.pod, begun), (outcome, forced), first_refusal);
         match outcome {
             Outcome::Going => {
                 self.count(if forced { "deleted" } else { "evicted" });
@@ -269,14 +269,14 @@ impl Terminator {
                     ),
                     false => ("Evicted", format!("Evicted pod: node {name} is being terminated")),
                 };
-                hand.record(Record::normal(object::pod(&pod.pod), reason, message));
+                step_env.record(Record::normal(object::pod(&pod.pod), reason, message));
             }
             Outcome::Refused(error) => {
                 let message = format!("evicting pod {full}: {error}");
-                hand.record(Record::warning(object::node(node), "FailedDraining", message));
+                step_env.record(Record::warning(object::node(node), "FailedDraining", message));
                 if first_refusal {
                     let (pod, error) = (full, error.clone());
-                    hand.tell(Story::EvictionRefused { pod, node: name.clone(), error });
+                    step_env.tell(Story::EvictionRefused { pod, node: name.clone(), error });
                 }
             }
             Outcome::Gone | Outcome::Failed(_) => {}
@@ -288,7 +288,7 @@ impl Terminator {
     /// Tells an attempt as a span: one that was accepted, or the first that was refused.
     fn tell_sent_away(
         &self,
-        hand: &Hand,
+        step_env: &StepEnv,
         node: &Arc<Node>,
         (pod, begun): (&Pod, Timestamp),
         (outcome, forced): (&Outcome, bool),
@@ -310,7 +310,7 @@ impl Terminator {
             let reason = decided.map_or("deletion_asked", |(reason, _)| reason.label());
             self.desk.measure(&Measure::PodDrained { reason: if forced { "Forceful Termination" } else { reason } });
         }
-        let (Some(cause), Some(claim)) = (hand.trace, claim) else { return };
+        let (Some(cause), Some(claim)) = (step_env.trace, claim) else { return };
         let inside = traces::of_removal(cause, &claim.name_any());
         let span = |key: &str| self.desk.span(inside, if forced { "delete pod" } else { "evict" }, key).since(begun);
         let span = match outcome {
@@ -322,13 +322,13 @@ impl Terminator {
         span.with(names::NODE, node.name_any()).with(names::CLAIM, claim.name_any()).end();
     }
 
-    fn await_volumes(&mut self, hand: &Hand, node: &Arc<Node>, volumes: BTreeSet<String>) {
+    fn await_volumes(&mut self, step_env: &StepEnv, node: &Arc<Node>, volumes: BTreeSet<String>) {
         let volumes = Names::first(NAMED, volumes);
         let message = format!("Awaiting detachment of volumes: {volumes}");
-        hand.record(Record::normal(object::node(node), "AwaitingVolumeDetachment", message));
+        step_env.record(Record::normal(object::node(node), "AwaitingVolumeDetachment", message));
         let progress = self.progress.entry(node.name_any()).or_default();
         if !std::mem::replace(&mut progress.awaiting_volumes, true) {
-            hand.tell(Story::AwaitingVolumes { node: node.name_any(), volumes });
+            step_env.tell(Story::AwaitingVolumes { node: node.name_any(), volumes });
         }
     }
 

@@ -50,7 +50,7 @@ use kept::Kept;
 use known::{Known, is_leaving};
 use places::Progress;
 use rollouts::Rollouts;
-use steps::Hand;
+use steps::StepEnv;
 
 /// Everything that goes is looked at this often.
 const TICK: Duration = Duration::from_secs(1);
@@ -195,8 +195,8 @@ impl Handler<Remove> for Terminator {
                 claims.push((claim.clone(), self.own_nodes(claim)));
             }
         }
-        let hand = self.hand(Some(remove.trace));
-        ctx.spawn(look::remove(hand, claims, remove.reason).into_actor(self));
+        let step_env = self.step_env(Some(remove.trace));
+        ctx.spawn(look::remove(step_env, claims, remove.reason).into_actor(self));
     }
 }
 
@@ -296,8 +296,8 @@ impl Handler<Observe> for Terminator {
 }
 
 impl Terminator {
-    fn hand(&self, trace: Option<TraceContext>) -> Hand {
-        Hand { desk: self.desk.clone(), links: self.links.clone(), trace }
+    fn step_env(&self, trace: Option<TraceContext>) -> StepEnv {
+        StepEnv { desk: self.desk.clone(), links: self.links.clone(), trace }
     }
 
     /// Something has changed about what may be going.

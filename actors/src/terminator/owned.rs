@@ -142,12 +142,12 @@ impl Terminator {
         }
         let instance = instance_of(claim).unwrap_or_default().to_owned();
         let message = format!("Instance {instance} is not this NodeClaim's and is left alone: {why}");
-        let hand = self.hand(self.trace_of(claim));
-        hand.record(Record::warning(object::claim(claim), "InstanceNotOwned", message));
+        let step_env = self.step_env(self.trace_of(claim));
+        step_env.record(Record::warning(object::claim(claim), "InstanceNotOwned", message));
         let (reason, error) = (why.reason().to_owned(), why.to_string());
-        hand.tell(Story::InstanceNotOwned { node_claim: name.clone(), instance, reason, error });
+        step_env.tell(Story::InstanceNotOwned { node_claim: name.clone(), instance, reason, error });
         self.count("not_owned");
-        self.begin(Key::Claim(name), hand.release_claim(claim.clone(), "instance_not_owned".to_owned()), ctx);
+        self.begin(Key::Claim(name), step_env.release_claim(claim.clone(), "instance_not_owned".to_owned()), ctx);
     }
 
     /// Lets a Node go that is being deleted and is not ours: our finalizer holds nothing there.
@@ -157,8 +157,8 @@ impl Terminator {
             self.leaving.remove(&key);
             return;
         }
-        let hand = self.hand(None);
-        self.begin(key, hand.release_node(node.clone(), String::new()), ctx);
+        let step_env = self.step_env(None);
+        self.begin(key, step_env.release_node(node.clone(), String::new()), ctx);
     }
 }
 

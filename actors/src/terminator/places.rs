@@ -18,7 +18,7 @@ use kube::ResourceExt;
 use super::Terminator;
 use super::look::NAMED;
 use super::rollouts::overlay;
-use super::steps::Hand;
+use super::steps::StepEnv;
 use crate::messages::Record;
 use crate::recorder::object;
 use crate::settings::Interruptions;
@@ -55,7 +55,7 @@ pub struct Progress {
 
 /// A Node that is drained, and its claim.
 struct Drained<'a> {
-    hand: &'a Hand,
+    step_env: &'a StepEnv,
     node: &'a Arc<Node>,
     claim: Option<&'a NodeClaim>,
 }
@@ -70,7 +70,7 @@ impl Progress {
 impl Drained<'_> {
     fn record(&self, event: impl Fn(k8s_openapi::api::core::v1::ObjectReference) -> Record) {
         let claim = self.claim.map(object::claim);
-        [Some(object::node(self.node)), claim].into_iter().flatten().for_each(|one| self.hand.record(event(one)));
+        [Some(object::node(self.node)), claim].into_iter().flatten().for_each(|one| self.step_env.record(event(one)));
     }
 
     fn claim_name(&self) -> String {
@@ -81,7 +81,7 @@ impl Drained<'_> {
 impl Terminator {
     pub(super) fn drain(
         &mut self,
-        hand: &Hand,
+        step_env: &StepEnv,
         node: &Arc<Node>,
         claim: Option<&NodeClaim>,
         mut drain: Drain,
@@ -96,10 +96,10 @@ impl Terminator {
         } else if is_ready(node) && !self.goes_at_once(claim) {
             waited = self.patience.wait(&mut drain, snapshot, ends, now);
         }
-        let rules = self.by_rollout((hand, node, claim), &mut drain, snapshot, now, ctx);
+        let rules = self.by_rollout((step_env, node, claim), &mut drain, snapshot, now, ctx);
         let mut held = held(&drain, &waited.awaiting, snapshot, ends, now.wall);
         overlay(&mut held, &rules);
-        let drained = Drained { hand, node, claim };
+        let drained = Drained { step_env, node, claim };
         self.tell_draining(&drained, drain.waiting.len(), &held);
         self.tell_waited(&drained, &waited);
         self.tell_held(&drained, &held);
@@ -107,10 +107,10 @@ impl Terminator {
             drain.slow_first();
         }
         for pod in drain.evict {
-            self.send_away(hand, node, pod, None, ctx);
+            self.send_away(step_env, node, pod, None, ctx);
         }
         for (pod, grace) in drain.delete {
-            self.send_away(hand, node, pod, Some(grace), ctx);
+            self.send_away(step_env, node, pod, Some(grace), ctx);
         }
     }
 
@@ -130,7 +130,7 @@ impl Terminator {
         match progress.draining_since {
             None => {
                 progress.draining_since = Some(now);
-                drained.hand.tell(Story::Draining { node, node_claim: drained.claim_name(), pods, reason });
+                drained.step_env.tell(Story::Draining { node, node_claim: drained.claim_name(), pods, reason });
             }
             Some(since) if now.saturating_sub(since) >= LONG => {
                 let (first, others): (Vec<_>, Vec<_>) = held.iter().partition(|one| one.rule.holds());
@@ -138,7 +138,7 @@ impl Terminator {
                 let remedy = remedy.map(|remedy| format!("; to end that, {remedy}")).unwrap_or_default();
                 let why = Names::first(NAMED, first.into_iter().chain(others).map(ToString::to_string));
                 let message = format!("Failed to drain node, {pods} pods are waiting to be evicted: {why}{remedy}");
-                drained.hand.record(Record::warning(object::node(drained.node), "FailedDraining", message));
+                drained.step_env.record(Record::warning(object::node(drained.node), "FailedDraining", message));
             }
             Some(_) => {}
         }
@@ -152,7 +152,7 @@ impl Terminator {
             let message = format!("Places are waited for no longer, these pods are evicted without: {names}");
             drained.record(|one| Record::warning(one, "ReplacementGivenUp", &*message));
             let pods = waited.given_up.len();
-            drained.hand.tell(Story::PlacesGivenUp { node: node.clone(), pods, names });
+            drained.step_env.tell(Story::PlacesGivenUp { node: node.clone(), pods, names });
         }
         // Until packing has answered, which takes a moment, nobody knows until when.
         let known = waited.awaiting.iter().any(|one| one.place != Place::None);
@@ -166,7 +166,7 @@ impl Terminator {
         let message = format!("The places of {pods} pod(s) are waited for until {until} at the latest: {names}");
         drained.record(|one| Record::normal(one, "AwaitingReplacement", &*message));
         let node_claim = drained.claim_name();
-        drained.hand.tell(Story::AwaitingPlaces { node, node_claim, pods, names, until });
+        drained.step_env.tell(Story::AwaitingPlaces { node, node_claim, pods, names, until });
     }
 
     fn tell_held(&mut self, drained: &Drained<'_>, held: &[Held]) {
@@ -182,7 +182,7 @@ impl Terminator {
             let (pods, why) = (lines.len(), Names::first(NAMED, lines.iter().cloned()));
             let (node, remedy) = (node.clone(), remedies.into_iter().collect::<Vec<_>>().join("; "));
             progress.blocked = Some(lines.clone());
-            drained.hand.tell(Story::DrainBlocked { node, node_claim: drained.claim_name(), pods, why, remedy });
+            drained.step_env.tell(Story::DrainBlocked { node, node_claim: drained.claim_name(), pods, why, remedy });
         }
         let said = |(when, said): &(Duration, BTreeSet<String>)| *said == lines || now.saturating_sub(*when) < SAID;
         if progress.held.as_ref().is_some_and(said) {
@@ -190,6 +190,6 @@ impl Terminator {
         }
         let (pods, why) = (lines.len(), Names::first(NAMED, lines.iter().cloned()));
         progress.held = Some((now, lines));
-        drained.hand.tell(Story::DrainHeld { node, node_claim: drained.claim_name(), pods, why });
+        drained.step_env.tell(Story::DrainHeld { node, node_claim: drained.claim_name(), pods, why });
     }
 }

@@ -16,7 +16,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
 use super::Terminator;
-use super::steps::Hand;
+use super::steps::StepEnv;
 use crate::kube::calls::{CallError, Calls};
 use crate::messages::{Record, Roll};
 use crate::reading::Api;
@@ -73,7 +73,7 @@ impl Terminator {
     /// Takes out of a drain's evictions the pods that go by a restart of their Deployment, and begins what is due.
     pub(super) fn by_rollout(
         &mut self,
-        (hand, node, claim): (&Hand, &Arc<Node>, Option<&NodeClaim>),
+        (step_env, node, claim): (&StepEnv, &Arc<Node>, Option<&NodeClaim>),
         drain: &mut Drain,
         snapshot: &Snapshot,
         now: Moment,
@@ -112,7 +112,7 @@ impl Terminator {
                 let known = Known { state: State::Asking, since, again: now.monotonic, pods: known_pods };
                 self.rollouts.known.insert(key.clone(), known);
                 self.roll(&key, &pod);
-                self.ask_rollout(hand, node, claim, (pod, key), ctx);
+                self.ask_rollout(step_env, node, claim, (pod, key), ctx);
             } else {
                 self.roll(&key, &pod);
             }
@@ -131,7 +131,7 @@ impl Terminator {
 
     fn ask_rollout(
         &mut self,
-        hand: &Hand,
+        step_env: &StepEnv,
         node: &Arc<Node>,
         claim: Option<&NodeClaim>,
         (pod, key): (Arc<PodEntry>, (String, String)),
@@ -141,9 +141,9 @@ impl Terminator {
         let began = deleted(&node.metadata).or_else(|| claim.and_then(|claim| deleted(&claim.metadata)));
         let since = began.unwrap_or_else(|| self.desk.wall());
         let asking = ask(self.links.calls.clone(), pod.clone(), since, self.desk.wall()).into_actor(self);
-        let (hand, node) = (hand.clone(), node.clone());
+        let (step_env, node) = (step_env.clone(), node.clone());
         ctx.spawn(asking.map(move |answer, terminator, ctx| {
-            terminator.rollout_answered(&hand, &node, (&pod, &key), answer);
+            terminator.rollout_answered(&step_env, &node, (&pod, &key), answer);
             ctx.run_later(super::SETTLE, move |terminator, ctx| {
                 terminator.touch(super::Key::Node(key.0), ctx);
             });
@@ -152,7 +152,7 @@ impl Terminator {
 
     fn rollout_answered(
         &mut self,
-        hand: &Hand,
+        step_env: &StepEnv,
         node: &Node,
         (pod, key): (&PodEntry, &(String, String)),
         (deployment, answer): (String, Answer),
@@ -165,7 +165,7 @@ impl Terminator {
         let (state, reason, message) = match answer {
             Answer::Restarted => {
                 let message = format!("Restarted deployment {deployment}: node {node} is being terminated");
-                hand.tell(Story::DeploymentRestarted { deployment, node, pod: full });
+                step_env.tell(Story::DeploymentRestarted { deployment, node, pod: full });
                 (State::Restarted, "MovedByRollout", message)
             }
             Answer::Known => {
@@ -178,7 +178,7 @@ impl Terminator {
             }
             Answer::Waits(why) | Answer::Never(why) => {
                 let message = format!("Deployment {deployment} is not restarted for node {node}: {why}");
-                hand.tell(Story::NotRestarted { deployment, node, pod: full, why });
+                step_env.tell(Story::NotRestarted { deployment, node, pod: full, why });
                 (State::Never, "NotMovedByRollout", message)
             }
         };
@@ -188,7 +188,7 @@ impl Terminator {
             let pods = std::mem::take(&mut known.pods).into_iter().collect();
             self.desk.post(&self.links.cluster, Roll { pods, rolls: false });
         }
-        hand.record(Record { warning, ..Record::normal(object::pod(&pod.pod), reason, message) });
+        step_env.record(Record { warning, ..Record::normal(object::pod(&pod.pod), reason, message) });
     }
 }
 

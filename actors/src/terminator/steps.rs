@@ -29,7 +29,7 @@ use crate::telemetry::story::Story;
 
 /// What a step has at hand.
 #[derive(Clone)]
-pub struct Hand {
+pub struct StepEnv {
     /// The terminator's.
     pub desk: Desk,
     /// The terminator's.
@@ -51,7 +51,7 @@ pub enum For {
 /// What a step came to. One that finds its object gone has come to what it is for.
 pub type Done = Result<(), CallError>;
 
-impl Hand {
+impl StepEnv {
     fn claims(&self) -> Claims {
         Claims::new(self.links.calls.clone())
     }
@@ -113,7 +113,7 @@ impl Hand {
     /// Deletes the claim of a Node that is being deleted yet: both go as that was asked for.
     ///
     /// # Errors
-    /// As [`Hand::still_goes`], of the Node.
+    /// As [`StepEnv::still_goes`], of the Node.
     pub async fn delete_claim_of(self, node: Arc<Node>, claim: Arc<NodeClaim>) -> Done {
         match self.nodes().same(&node).await {
             Ok(there) if goes(&there) => self.delete_claim(&claim, For::Decision, None).await.map(drop),
@@ -179,7 +179,7 @@ impl Hand {
     /// Deletes the Nodes of a claim that is being deleted yet.
     ///
     /// # Errors
-    /// As [`Hand::still_goes`].
+    /// As [`StepEnv::still_goes`].
     pub async fn delete_nodes(self, claim: Arc<NodeClaim>, nodes: Vec<Arc<Node>>) -> Done {
         self.still_goes(&claim).await?;
         for node in nodes {
@@ -236,7 +236,7 @@ impl Hand {
     /// Writes conditions on a claim, of which one is that its node is drained.
     ///
     /// # Errors
-    /// As [`Hand::nobody_left`].
+    /// As [`StepEnv::nobody_left`].
     pub async fn say_drained(self, claim: Arc<NodeClaim>, said: Vec<Said>, node: Arc<Node>) -> Done {
         self.nobody_left(&node).await?;
         self.say(claim, said, node.name_any()).await
@@ -245,7 +245,7 @@ impl Hand {
     /// Lets a Node go that no claim speaks for, once it is drained.
     ///
     /// # Errors
-    /// As [`Hand::nobody_left`].
+    /// As [`StepEnv::nobody_left`].
     pub async fn release_drained(self, node: Arc<Node>) -> Done {
         self.nobody_left(&node).await?;
         self.release_node(node, String::new()).await

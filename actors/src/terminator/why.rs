@@ -13,7 +13,7 @@ use kube::ResourceExt;
 
 use super::Terminator;
 use super::places::Progress;
-use super::steps::Hand;
+use super::steps::StepEnv;
 use crate::launcher::facts::pool_of;
 use crate::messages::Record;
 use crate::recorder::object;
@@ -26,7 +26,7 @@ impl Terminator {
     /// A Node that goes is looked at: at the first time, why is found out, and said where somebody else deletes it.
     pub(super) fn note_begin(
         &mut self,
-        hand: &Hand,
+        step_env: &StepEnv,
         node: &Node,
         claim: Option<&NodeClaim>,
         step: &NodeStep,
@@ -51,10 +51,10 @@ impl Terminator {
         }
         let message = format!("Terminating: {reason}");
         for one in [Some(object::node(node)), claim.map(object::claim)].into_iter().flatten() {
-            hand.record(Record::normal(one, "TerminatingOnDeletion", &*message));
+            step_env.record(Record::normal(one, "TerminatingOnDeletion", &*message));
         }
         let node_claim = claim.map(ResourceExt::name_any).unwrap_or_default();
-        hand.tell(Story::DeletionAsked { node: name, node_claim, reason });
+        step_env.tell(Story::DeletionAsked { node: name, node_claim, reason });
     }
 
     /// Why a Node goes.
