@@ -12,7 +12,7 @@ use kube::ResourceExt as _;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use crate::context::desk::Desk;
+use crate::context::env::Env;
 use crate::context::identities::Identities;
 use crate::context::solver::Solver;
 use crate::context::tenure::Office;
@@ -54,24 +54,24 @@ pub struct ReplicaHandle {
     control_plane: Addr<ControlPlane>,
     leader: Addr<Leader>,
     warm: Warm,
-    desk: Desk,
+    env: Env,
     exit: watch::Receiver<Option<String>>,
 }
 
 /// Starts every actor of a replica. To be called inside a LocalSet.
 pub fn start(parts: ReplicaParts) -> ReplicaHandle {
-    let desk = Desk::new(&parts.identity, parts.settings, parts.clock, parts.journal, parts.rng_seed);
-    let cluster = desk.settings.cluster_name.clone();
-    desk.tell(Story::Starting { identity: parts.identity, cluster });
+    let env = Env::new(&parts.identity, parts.settings, parts.clock, parts.journal, parts.rng_seed);
+    let cluster = env.settings.cluster_name.clone();
+    env.tell(Story::Starting { identity: parts.identity, cluster });
     let (identities, office) = (parts.identities, Office::default());
     let means = Means { kube: parts.kube, cloud: parts.cloud, solver: parts.solver, identities, office };
     let (exits, exit) = watch::channel(None);
-    let warm = wiring::start_warm(&desk, &means);
-    let control_plane = ControlPlane::new(&desk, means, warm.clone(), exits).start();
+    let warm = wiring::start_warm(&env, &means);
+    let control_plane = ControlPlane::new(&env, means, warm.clone(), exits).start();
     let leader =
-        Leader::new(&desk, parts.lease_kube, warm.cluster_watcher.clone().into(), control_plane.clone()).start();
+        Leader::new(&env, parts.lease_kube, warm.cluster_watcher.clone().into(), control_plane.clone()).start();
     control_plane.do_send(Watched { leader: leader.clone().recipient() });
-    ReplicaHandle { control_plane, leader, warm, desk, exit }
+    ReplicaHandle { control_plane, leader, warm, env, exit }
 }
 
 impl ReplicaHandle {
@@ -91,7 +91,7 @@ impl ReplicaHandle {
         let in_use = snapshot.classes_in_use();
         let classes = snapshot.classes.values().filter(|class| in_use.contains(&class.name_any())).cloned().collect();
         let types = self.warm.catalogue.send(InstanceTypesFor { classes }).await.ok()?.unwrap_or_default();
-        Some(View { snapshot, types, now: self.desk.moment() })
+        Some(View { snapshot, types, now: self.env.moment() })
     }
 
     /// Stops leading, gives the Lease back, so that another replica need not wait for it to run out, and lets what is

@@ -61,7 +61,7 @@ use crate::batcher::Batcher;
 use crate::catalogue::Catalogue;
 use crate::cloud::metered::MeteredCloud;
 use crate::cluster_watcher::ClusterWatcher;
-use crate::context::desk::Desk;
+use crate::context::env::Env;
 use crate::context::identities::Identities;
 use crate::context::mailbox;
 use crate::context::solver::Solver;
@@ -82,7 +82,7 @@ use crate::terminator::{Terminator, TerminatorLinks};
 use crate::translator::Translator;
 use crate::webhook::Webhook;
 
-/// What actors are made of, beside their desk.
+/// What actors are made of, beside their environment.
 #[derive(Clone)]
 pub struct Means {
     /// The API server.
@@ -147,28 +147,28 @@ fn begin<A: Actor<Context = Context<A>>>(make: impl FnOnce(&mut Context<A>) -> A
 }
 
 /// Starts what every replica runs.
-pub fn start_warm(desk: &Desk, means: &Means) -> Warm {
-    let watched = desk.outage.for_watches(means.kube.clone());
-    let recorder = begin(|_| Recorder::new(desk, means.kube.clone()));
-    let cluster_watcher = begin(|_| ClusterWatcher::new(desk, watched.clone()).with_recorder(recorder.clone().into()));
+pub fn start_warm(env: &Env, means: &Means) -> Warm {
+    let watched = env.outage.for_watches(means.kube.clone());
+    let recorder = begin(|_| Recorder::new(env, means.kube.clone()));
+    let cluster_watcher = begin(|_| ClusterWatcher::new(env, watched.clone()).with_recorder(recorder.clone().into()));
     Warm {
-        pod_watcher: begin(|_| PodWatcher::new(desk, watched, cluster_watcher.clone().into())),
-        catalogue: begin(|_| Catalogue::new(desk, MeteredCloud::shared(&means.cloud, desk, "catalogue"))),
+        pod_watcher: begin(|_| PodWatcher::new(env, watched, cluster_watcher.clone().into())),
+        catalogue: begin(|_| Catalogue::new(env, MeteredCloud::shared(&means.cloud, env, "catalogue"))),
         recorder,
         cluster_watcher,
         webhook: means
             .identities
             .clone()
-            .map(|identities| begin(|_| Webhook::new(desk, means.kube.clone(), identities, means.office.clone()))),
+            .map(|identities| begin(|_| Webhook::new(env, means.kube.clone(), identities, means.office.clone()))),
     }
 }
 
 /// Starts what the leader runs, within the tenure, and lets the watchers speak to it.
 #[allow(clippy::too_many_lines)] // a table: who is linked to whom, an actor after the other
-pub fn start_leading(desk: &Desk, means: &Means, warm: &Warm, tenure: &Tenure) -> Leading {
-    let desk = &desk.in_term(tenure.term());
-    let cloud = |actor| MeteredCloud::within(tenure, &means.cloud, desk, actor);
-    let calls = |actor| Calls::new(means.kube.clone(), desk.of(actor), Some(tenure.clone()));
+pub fn start_leading(env: &Env, means: &Means, warm: &Warm, tenure: &Tenure) -> Leading {
+    let env = &env.in_term(tenure.term());
+    let cloud = |actor| MeteredCloud::within(tenure, &means.cloud, env, actor);
+    let calls = |actor| Calls::new(means.kube.clone(), env.of(actor), Some(tenure.clone()));
     let (launcher_ctx, registrar_ctx) = (Context::<Launcher>::new(), Context::<Registrar>::new());
     let owner_ctx = Context::<Owner>::new();
     let packer = begin(|_| {
@@ -179,7 +179,7 @@ pub fn start_leading(desk: &Desk, means: &Means, warm: &Warm, tenure: &Tenure) -
             registrar: registrar_ctx.address().into(),
             recorder: warm.recorder.clone().into(),
         };
-        Packer::new(desk, links, means.solver.clone())
+        Packer::new(env, links, means.solver.clone())
     });
     let launcher = LauncherLinks {
         cluster: warm.cluster_watcher.clone().into(),
@@ -206,7 +206,7 @@ pub fn start_leading(desk: &Desk, means: &Means, warm: &Warm, tenure: &Tenure) -
             cloud: cloud("terminator"),
             calls: calls("terminator"),
         };
-        Terminator::new(desk, links)
+        Terminator::new(env, links)
     });
     let interruption = InterruptionLinks {
         cluster: warm.cluster_watcher.clone().into(),
@@ -225,7 +225,7 @@ pub fn start_leading(desk: &Desk, means: &Means, warm: &Warm, tenure: &Tenure) -
         launcher: launcher_ctx.address().into(),
         calls: calls("disruptor"),
     };
-    let disruptor = begin(|_| Disruptor::new(desk, disruptor, means.solver.clone()));
+    let disruptor = begin(|_| Disruptor::new(env, disruptor, means.solver.clone()));
     let janitor = JanitorLinks {
         disruptor: disruptor.clone().into(),
         cluster: warm.cluster_watcher.clone().into(),
@@ -241,21 +241,21 @@ pub fn start_leading(desk: &Desk, means: &Means, warm: &Warm, tenure: &Tenure) -
         listeners: vec![registrar_ctx.address().recipient(), terminator.clone().recipient()],
     };
     let leading = Leading {
-        owner: owner_ctx.run(Owner::new(desk, owner)),
-        interruption: begin(|_| Interruption::new(desk, interruption)),
+        owner: owner_ctx.run(Owner::new(env, owner)),
+        interruption: begin(|_| Interruption::new(env, interruption)),
         disruptor,
-        janitor: begin(|_| Janitor::new(desk, janitor)),
+        janitor: begin(|_| Janitor::new(env, janitor)),
         terminator,
-        batcher: begin(|_| Batcher::new(desk, packer.clone().recipient())),
-        launcher: launcher_ctx.run(Launcher::new(desk, launcher)),
-        registrar: registrar_ctx.run(Registrar::new(desk, registrar)),
+        batcher: begin(|_| Batcher::new(env, packer.clone().recipient())),
+        launcher: launcher_ctx.run(Launcher::new(env, launcher)),
+        registrar: registrar_ctx.run(Registrar::new(env, registrar)),
         node_class: begin(|_| {
             let (cluster, recorder) = (warm.cluster_watcher.clone().into(), warm.recorder.clone().into());
-            NodeClassActor::new(desk, cloud("node_class"), calls("node_class"), cluster, recorder)
+            NodeClassActor::new(env, cloud("node_class"), calls("node_class"), cluster, recorder)
         }),
         translator: begin(|_| {
             let (cluster, recorder) = (warm.cluster_watcher.clone().into(), warm.recorder.clone().into());
-            Translator::new(desk, cloud("translator"), calls("translator"), cluster, recorder)
+            Translator::new(env, cloud("translator"), calls("translator"), cluster, recorder)
         }),
         packer,
     };

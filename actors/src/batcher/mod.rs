@@ -10,13 +10,13 @@ use dovetail_core::window::{WindowInput, WindowSettings};
 use dovetail_core::windows::{Batched, Step, Windows};
 use jiff::Timestamp;
 
-use crate::context::desk::Desk;
+use crate::context::env::Env;
 use crate::messages::{Batch, BatcherState, Observe, PodBound, PodGone, PodPending, TraceContext};
 use crate::telemetry::span::names;
 
 /// Holds pending pods for the batch window of their namespace, then hands them to `packer` as one batch.
 pub struct Batcher {
-    desk: Desk,
+    env: Env,
     packer: Recipient<Batch>,
     windows: Windows,
     /// By namespace, when its window was opened, and the trace of the pod that opened it.
@@ -27,12 +27,12 @@ pub struct Batcher {
 
 impl Batcher {
     /// No window is open before the packer.
-    pub fn new(desk: &Desk, packer: Recipient<Batch>) -> Self {
-        let own = &desk.settings;
+    pub fn new(env: &Env, packer: Recipient<Batch>) -> Self {
+        let own = &env.settings;
         let settings =
             WindowSettings { idle: own.batch_idle, max: own.batch_max, pace: own.batch_by_pace, most: own.batch_most };
-        let desk = desk.of("batcher");
-        Self { desk, packer, windows: Windows::new(settings), traces: BTreeMap::new(), alarm: None, batches: 0 }
+        let env = env.of("batcher");
+        Self { env, packer, windows: Windows::new(settings), traces: BTreeMap::new(), alarm: None, batches: 0 }
     }
 }
 
@@ -45,13 +45,13 @@ impl Handler<PodPending> for Batcher {
 
     fn handle(&mut self, pod: PodPending, ctx: &mut Self::Context) {
         if self.windows.is_shut(&pod.namespace) {
-            self.traces.insert(pod.namespace.clone(), (self.desk.wall(), pod.trace));
+            self.traces.insert(pod.namespace.clone(), (self.env.wall(), pod.trace));
         }
         let input = match pod.waited {
             Some(waited) => WindowInput::Waited(&pod.uid, waited),
             None => WindowInput::Pending(&pod.uid),
         };
-        let step = self.windows.join(&pod.namespace, input, self.desk.now());
+        let step = self.windows.join(&pod.namespace, input, self.env.now());
         self.act(step, ctx);
     }
 }
@@ -82,7 +82,7 @@ impl Handler<Observe> for Batcher {
 
 impl Batcher {
     fn leave(&mut self, uid: &str) {
-        self.windows.leave(uid, self.desk.now());
+        self.windows.leave(uid, self.env.now());
         self.traces.retain(|namespace, _| !self.windows.is_shut(namespace));
     }
 
@@ -91,7 +91,7 @@ impl Batcher {
             self.hand_over(batched);
         }
         if let Some(due) = step.wake {
-            self.wake_in(due.saturating_sub(self.desk.now()), ctx);
+            self.wake_in(due.saturating_sub(self.env.now()), ctx);
         }
     }
 
@@ -100,12 +100,12 @@ impl Batcher {
         let opened: Vec<_> = namespaces.iter().filter_map(|namespace| self.traces.remove(namespace)).collect();
         let Some((opened, trace)) = opened.into_iter().min_by_key(|(opened, _)| *opened) else { return };
         self.batches += 1;
-        let span = self.desk.span(trace, "batch", &opened.to_string()).since(opened);
+        let span = self.env.span(trace, "batch", &opened.to_string()).since(opened);
         let trace = span.context();
         span.with(names::PODS, batch.pods.len()).end();
         let waited = batch.closed.saturating_sub(batch.opened);
         let pods = batch.pods.into_iter().collect();
-        self.desk.post(&self.packer, Batch { term: self.desk.term, pods, waited, trace });
+        self.env.post(&self.packer, Batch { term: self.env.term, pods, waited, trace });
     }
 
     fn wake_in(&mut self, pause: Duration, ctx: &mut Context<Self>) {
@@ -116,7 +116,7 @@ impl Batcher {
         let pause = pause.max(Duration::from_millis(1));
         self.alarm = Some(ctx.run_later(pause, |batcher, ctx| {
             batcher.alarm = None;
-            let step = batcher.windows.tick(batcher.desk.now());
+            let step = batcher.windows.tick(batcher.env.now());
             batcher.act(step, ctx);
         }));
     }

@@ -28,7 +28,7 @@ use tokio::sync::Notify;
 
 use crate::catalogue::reserved::Reserved;
 use crate::context::backoff::Backoff;
-use crate::context::desk::Desk;
+use crate::context::env::Env;
 use crate::messages::{
     CatalogueAttach, CatalogueState, Detach, InstanceTypesFor, Observe, Refused, ReservationTakenBack, TookReserved,
     WorldChanged,
@@ -50,7 +50,7 @@ type Types = Arc<Vec<Arc<InstanceType>>>;
 
 /// Keeps the instance types of each class with prices and availability, read anew from the cloud now and then.
 pub struct Catalogue {
-    desk: Desk,
+    env: Env,
     cloud: Arc<dyn Cloud>,
     offers: Option<Arc<Offers>>,
     reads: u64,
@@ -67,9 +67,9 @@ pub struct Catalogue {
 
 impl Catalogue {
     /// A catalogue that has not been read.
-    pub fn new(desk: &Desk, cloud: Arc<dyn Cloud>) -> Self {
+    pub fn new(env: &Env, cloud: Arc<dyn Cloud>) -> Self {
         Self {
-            desk: desk.of("catalogue"),
+            env: env.of("catalogue"),
             cloud,
             offers: None,
             reads: 0,
@@ -91,7 +91,7 @@ impl Actor for Catalogue {
         ctx.run_interval(REFRESH, |catalogue, ctx| catalogue.read(ctx));
         ctx.run_interval(RESERVED_REFRESH, |catalogue, ctx| catalogue.ask_for_reserved(ctx));
         ctx.run_interval(SWEEP, |catalogue, _| {
-            if catalogue.unavailable.sweep(catalogue.desk.now()) {
+            if catalogue.unavailable.sweep(catalogue.env.now()) {
                 catalogue.world_changed();
             }
         });
@@ -108,7 +108,7 @@ impl Handler<Read> for Catalogue {
 
     fn handle(&mut self, Read(offers): Read, _: &mut Self::Context) {
         let offerings = offers.offered.values().map(BTreeSet::len).sum();
-        self.desk.tell(Story::CatalogueRead { instance_types: offers.types.len(), offerings });
+        self.env.tell(Story::CatalogueRead { instance_types: offers.types.len(), offerings });
         self.reads += 1;
         self.offers = Some(Arc::new(offers));
         self.world_changed();
@@ -132,7 +132,7 @@ impl Handler<Refused> for Catalogue {
     type Result = ();
 
     fn handle(&mut self, refused: Refused, _: &mut Self::Context) {
-        let now = self.desk.now();
+        let now = self.env.now();
         let known = self.unavailable.at(now);
         let mut news: BTreeMap<_, BTreeSet<String>> = BTreeMap::new();
         for refusal in refused.refusals.iter().filter(|refusal| refusal.is_capacity()) {
@@ -146,7 +146,7 @@ impl Handler<Refused> for Catalogue {
         for ((zone, capacity_type, code), all) in news {
             let (types, instance_types) = (all.len(), Names::first(NAMED, all));
             let story = Story::OfferingRefused { zone, capacity_type, code, types, instance_types };
-            self.desk.tell_in(story, refused.trace);
+            self.env.tell_in(story, refused.trace);
         }
     }
 }
@@ -198,13 +198,13 @@ impl Handler<Observe> for Catalogue {
 impl Catalogue {
     fn world_changed(&self) {
         if let Some(leader) = &self.leader {
-            self.desk.post(leader, WorldChanged::Room);
+            self.env.post(leader, WorldChanged::Room);
         }
     }
 
     fn read(&mut self, ctx: &mut Context<Self>) {
         let this = ctx.address();
-        ctx.spawn(read(self.cloud.clone(), self.desk.clone(), this).into_actor(self));
+        ctx.spawn(read(self.cloud.clone(), self.env.clone(), this).into_actor(self));
     }
 
     /// Asks EC2 what is left of the reservations that classes have; a call that fails leaves what was known.
@@ -232,7 +232,7 @@ impl Catalogue {
     /// not known what is left of its reservations.
     fn types(&mut self, offers: &Offers, class: &EC2NodeClass) -> Option<Types> {
         let Some(status) = &class.status else { return Some(Types::default()) };
-        self.unavailable.sweep(self.desk.now());
+        self.unavailable.sweep(self.env.now());
         let Some(reservations) = self.reserved.of(status) else {
             return self.resolved.get(&class.name_any()).map(|(_, types)| types.clone());
         };
@@ -261,7 +261,7 @@ impl Catalogue {
         let said = self.without_image.entry(node_class.clone()).or_default();
         if *said != types {
             said.clone_from(&types);
-            self.desk.tell(Story::WithoutImage { node_class, instance_types: Names::first(NAMED, types) });
+            self.env.tell(Story::WithoutImage { node_class, instance_types: Names::first(NAMED, types) });
         }
     }
 
@@ -273,11 +273,11 @@ impl Catalogue {
         reservations: Vec<ReservationView>,
     ) -> Types {
         let settings = resolve::Settings {
-            vm_memory_overhead_percent: self.desk.settings.vm_memory_overhead,
-            reserved_enis: self.desk.settings.reserved_enis,
+            vm_memory_overhead_percent: self.env.settings.vm_memory_overhead,
+            reserved_enis: self.env.settings.reserved_enis,
             ..resolve::Settings::default()
         };
-        let unavailable = self.unavailable.at(self.desk.now());
+        let unavailable = self.unavailable.at(self.env.now());
         match NodeClassView::of(&class.spec, subnet_views(status)) {
             Ok(view) => {
                 let view = NodeClassView { reservations, ..view };
@@ -288,7 +288,7 @@ impl Catalogue {
             }
             Err(error) => {
                 let why = error.to_string();
-                self.desk.tell(Story::NodeClass { node_class: class.name_any(), ready: false, why });
+                self.env.tell(Story::NodeClass { node_class: class.name_any(), ready: false, why });
                 Types::default()
             }
         }
@@ -298,12 +298,12 @@ impl Catalogue {
 /// Reads everything, however long it takes. Prices that do not come soon are taken from those shipped until they do; those
 /// on demand, which change once in months, as soon as they are refused: a cluster without a way to the Pricing API does
 /// not wait for it.
-async fn read(cloud: Arc<dyn Cloud>, desk: Desk, to: Addr<Catalogue>) {
-    let types = patiently(&desk, || cloud.instance_types(), || {});
-    let offered = patiently(&desk, || cloud.offerings(), || {});
+async fn read(cloud: Arc<dyn Cloud>, env: Env, to: Addr<Catalogue>) {
+    let types = patiently(&env, || cloud.instance_types(), || {});
+    let offered = patiently(&env, || cloud.offerings(), || {});
     let refused = Notify::new();
-    let mut on_demand = Box::pin(patiently(&desk, || cloud.on_demand_prices(), || refused.notify_one()));
-    let mut spot = Box::pin(patiently(&desk, || cloud.spot_prices(), || {}));
+    let mut on_demand = Box::pin(patiently(&env, || cloud.on_demand_prices(), || refused.notify_one()));
+    let mut spot = Box::pin(patiently(&env, || cloud.spot_prices(), || {}));
     let soon = join(soon(&mut on_demand, refused.notified()), soon(&mut spot, pending()));
     let (types, offered, (on_demand_soon, spot_soon)) = join3(types, offered, soon).await;
     let zones: BTreeSet<_> = offered.values().flatten().cloned().collect();
@@ -318,7 +318,7 @@ async fn read(cloud: Arc<dyn Cloud>, desk: Desk, to: Addr<Catalogue>) {
     let shipped = LazyCell::new(|| shipped::catalogue(cloud.region()));
     offers.on_demand = on_demand_soon.unwrap_or_else(|| shipped.on_demand.clone());
     offers.spot = spot_soon.unwrap_or_else(|| shipped.spot.clone());
-    desk.post(&to, Read(offers.clone()));
+    env.post(&to, Read(offers.clone()));
     let mut late = FuturesUnordered::new();
     if on_demand_is_late {
         late.push(on_demand.map(Late::OnDemand).boxed_local());
@@ -331,7 +331,7 @@ async fn read(cloud: Arc<dyn Cloud>, desk: Desk, to: Addr<Catalogue>) {
             Late::OnDemand(prices) => offers.on_demand = prices,
             Late::Spot(prices) => offers.spot = prices,
         }
-        desk.post(&to, Read(offers.clone()));
+        env.post(&to, Read(offers.clone()));
     }
 }
 
@@ -354,18 +354,18 @@ async fn soon<T>(call: &mut (impl Future<Output = T> + Unpin), given_up: impl Fu
 }
 
 /// Repeats a read until it succeeds; said once. `refused` hears of the first failure.
-async fn patiently<T, F>(desk: &Desk, mut call: impl FnMut() -> F, refused: impl Fn()) -> T
+async fn patiently<T, F>(env: &Env, mut call: impl FnMut() -> F, refused: impl Fn()) -> T
 where
     F: Future<Output = Result<T, CloudError>>,
 {
-    let mut backoff = Backoff::cloud(desk.rng("read"));
+    let mut backoff = Backoff::cloud(env.rng("read"));
     loop {
         match call().await {
             Ok(answer) => return answer,
             Err(error) => {
                 let pause = backoff.pause();
                 if backoff.failures() == 1 {
-                    desk.tell(Story::Retrying { what: error.call().to_owned(), error: error.to_string() });
+                    env.tell(Story::Retrying { what: error.call().to_owned(), error: error.to_string() });
                     refused();
                 }
                 tokio::time::sleep(pause).await;

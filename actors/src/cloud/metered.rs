@@ -15,27 +15,27 @@ use dovetail_cloud::{
 use dovetail_core::interruption::status::Trouble;
 use futures::future::BoxFuture;
 
-use crate::context::desk::Desk;
+use crate::context::env::Env;
 use crate::context::tenure::Tenure;
 use crate::telemetry::measure::Measure;
 
 /// The cloud of one actor: `cloud` behind it, each answer counted and timed under the actor's name.
 pub struct MeteredCloud {
     cloud: Arc<dyn Cloud>,
-    desk: Desk,
+    env: Env,
     /// Who does not lead changes nothing.
     tenure: Option<Tenure>,
 }
 
 impl MeteredCloud {
     /// The cloud for an actor that only looks.
-    pub fn shared(cloud: &Arc<dyn Cloud>, desk: &Desk, actor: &'static str) -> Arc<dyn Cloud> {
-        Arc::new(Self { cloud: cloud.clone(), desk: desk.of(actor), tenure: None })
+    pub fn shared(cloud: &Arc<dyn Cloud>, env: &Env, actor: &'static str) -> Arc<dyn Cloud> {
+        Arc::new(Self { cloud: cloud.clone(), env: env.of(actor), tenure: None })
     }
 
     /// The cloud for an actor of the leader.
-    pub fn within(tenure: &Tenure, cloud: &Arc<dyn Cloud>, desk: &Desk, actor: &'static str) -> Arc<dyn Cloud> {
-        Arc::new(Self { cloud: cloud.clone(), desk: desk.of(actor), tenure: Some(tenure.clone()) })
+    pub fn within(tenure: &Tenure, cloud: &Arc<dyn Cloud>, env: &Env, actor: &'static str) -> Arc<dyn Cloud> {
+        Arc::new(Self { cloud: cloud.clone(), env: env.of(actor), tenure: Some(tenure.clone()) })
     }
 
     /// Goes on with a call while the term lasts.
@@ -51,8 +51,8 @@ impl MeteredCloud {
         if error.is_some() && self.tenure.as_ref().is_some_and(|tenure| !tenure.holds()) {
             return;
         }
-        let seconds = self.desk.now().saturating_sub(begun).as_secs_f64();
-        self.desk.measure(&Measure::CloudAnswered { controller: self.desk.actor, method, seconds, error });
+        let seconds = self.env.now().saturating_sub(begun).as_secs_f64();
+        self.env.measure(&Measure::CloudAnswered { controller: self.env.actor, method, seconds, error });
     }
 }
 
@@ -81,7 +81,7 @@ macro_rules! looking {
     ($($name:ident $method:literal ($($arg:ident: $type:ty),*) -> $answer:ty;)*) => {$(
         fn $name<'a>(&'a self, $($arg: $type),*) -> CloudFuture<'a, $answer> {
             Box::pin(async move {
-                let begun = self.desk.now();
+                let begun = self.env.now();
                 let answer = self.cloud.$name($($arg),*).await;
                 self.answered($method, begun, answer.as_ref().err().map(of_cloud));
                 answer
@@ -94,7 +94,7 @@ macro_rules! changing {
     ($($name:ident $method:literal ($($arg:ident: $type:ty),*) -> $answer:ty;)*) => {$(
         fn $name<'a>(&'a self, $($arg: $type),*) -> CloudFuture<'a, $answer> {
             Box::pin(async move {
-                let begun = self.desk.now();
+                let begun = self.env.now();
                 let answer = self.in_term($method, self.cloud.$name($($arg),*)).await;
                 self.answered($method, begun, answer.as_ref().err().map(of_cloud));
                 answer
@@ -114,7 +114,7 @@ impl Cloud for MeteredCloud {
 
     fn launch(&self, request: LaunchRequest) -> BoxFuture<'_, Result<LaunchedInstance, LaunchError>> {
         Box::pin(async move {
-            let begun = self.desk.now();
+            let begun = self.env.now();
             let answer = match &self.tenure {
                 Some(tenure) => tenure.while_holds(self.cloud.launch(request)).await,
                 None => None,
@@ -131,11 +131,11 @@ impl Cloud for MeteredCloud {
         receipts: &'a [String],
     ) -> CloudFuture<'a, BTreeMap<String, CloudError>> {
         Box::pin(async move {
-            let begun = self.desk.now();
+            let begun = self.env.now();
             let answer = self.in_term("DeleteMessageBatch", self.cloud.delete_messages(queue_url, receipts)).await;
             self.answered("DeleteMessageBatch", begun, answer.as_ref().err().map(of_cloud));
             if let Ok(failed) = &answer {
-                self.desk.measure(&Measure::MessagesDeleted { count: receipts.len().saturating_sub(failed.len()) });
+                self.env.measure(&Measure::MessagesDeleted { count: receipts.len().saturating_sub(failed.len()) });
             }
             answer
         })
@@ -281,11 +281,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn nothing_is_changed_in_the_cloud_after_the_deadline_not_even_by_a_call_that_has_begun() {
         let clock = Arc::new(TokioClock(Instant::now()));
-        let desk = Desk::new("r", Settings::default(), clock.clone(), Arc::new(MemoryJournal::default()), 1);
+        let env = Env::new("r", Settings::default(), clock.clone(), Arc::new(MemoryJournal::default()), 1);
         let tenure = Tenure::new(Term(1), Duration::from_millis(1500), clock);
         let slow = Arc::new(Slow::default());
         let shared: Arc<dyn Cloud> = slow.clone();
-        let cloud = MeteredCloud::within(&tenure, &shared, &desk, "test");
+        let cloud = MeteredCloud::within(&tenure, &shared, &env, "test");
         assert_eq!(change_everything(&*cloud).await, 8);
         // These begin half a second before the deadline.
         assert_eq!(change_everything(&*cloud).await, 0);
@@ -293,7 +293,7 @@ mod tests {
         assert_eq!(change_everything(&*cloud).await, 0);
         assert_eq!(slow.begun.lock().unwrap().len(), 16, "these do not even begin");
         assert!(cloud.instances().await.is_ok(), "one may still look");
-        let onlooker = MeteredCloud::shared(&shared, &desk, "test");
+        let onlooker = MeteredCloud::shared(&shared, &env, "test");
         assert_eq!(change_everything(&*onlooker).await, 0);
     }
 }

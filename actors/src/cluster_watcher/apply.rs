@@ -19,7 +19,7 @@ impl ClusterWatcher {
             self.synced = true;
             let now = self.state.snapshot();
             let (pods, nodes, node_claims) = (now.pods.len(), now.nodes.len(), now.claims.len());
-            self.desk.tell(Story::Synced { pods, nodes, node_claims });
+            self.env.tell(Story::Synced { pods, nodes, node_claims });
         }
         self.world_changed();
     }
@@ -36,7 +36,7 @@ impl ClusterWatcher {
     /// Tells that pods have lost the place where they were expected, if any have since.
     pub(super) fn tell_displaced(&self, before: u64) {
         if self.state.displacements() != before {
-            self.tell(|leader| self.desk.post(&leader.world, WorldChanged::Displaced));
+            self.tell(|leader| self.env.post(&leader.world, WorldChanged::Displaced));
         }
     }
 
@@ -50,7 +50,7 @@ impl ClusterWatcher {
             return;
         }
         self.nodes.insert(node.name_any(), node.clone());
-        self.tell(|leader| leader.nodes.iter().for_each(|to| self.desk.post(to, NodeChanged(node.clone()))));
+        self.tell(|leader| leader.nodes.iter().for_each(|to| self.env.post(to, NodeChanged(node.clone()))));
         self.tell_departures();
         self.cluster_changed();
     }
@@ -59,7 +59,7 @@ impl ClusterWatcher {
         self.state.delete_node(name, uid);
         if !self.state.snapshot().nodes.contains_key(name) && self.nodes.remove(name).is_some() {
             self.tell(|leader| {
-                leader.nodes_gone.iter().for_each(|to| self.desk.post(to, NodeGone { name: name.to_owned() }));
+                leader.nodes_gone.iter().for_each(|to| self.env.post(to, NodeGone { name: name.to_owned() }));
             });
             self.world_changed();
             self.cluster_changed();
@@ -83,11 +83,11 @@ impl ClusterWatcher {
         }
         if before != Some(Stage::Initialized) && stage_of(&self.state) == Some(Stage::Initialized) {
             let displacements = self.state.displacements();
-            self.state.note_ready(&name, self.desk.now());
+            self.state.note_ready(&name, self.env.now());
             self.state.expect_until(&name, self.patience());
             self.tell_displaced(displacements);
         }
-        self.tell(|leader| leader.claims.iter().for_each(|to| self.desk.post(to, ClaimChanged(claim.clone()))));
+        self.tell(|leader| leader.claims.iter().for_each(|to| self.env.post(to, ClaimChanged(claim.clone()))));
         if lifecycle::is_leaving(&claim) {
             self.world_changed();
         }
@@ -102,7 +102,7 @@ impl ClusterWatcher {
             return;
         }
         self.tell(|leader| {
-            leader.claims_gone.iter().for_each(|to| self.desk.post(to, ClaimGone { name: name.to_owned() }));
+            leader.claims_gone.iter().for_each(|to| self.env.post(to, ClaimGone { name: name.to_owned() }));
         });
         self.world_changed();
         self.cluster_changed();
@@ -117,16 +117,16 @@ impl ClusterWatcher {
             Applied::Alike => {}
             Applied::News => self.world_changed(),
         }
-        self.tell(|leader| self.desk.post(&leader.pools, PoolChanged { name: name.clone(), pool: Some(told.clone()) }));
+        self.tell(|leader| self.env.post(&leader.pools, PoolChanged { name: name.clone(), pool: Some(told.clone()) }));
         self.cluster_changed();
     }
 
     pub(super) fn pool_gone(&mut self, name: String) {
-        self.tell(|leader| self.desk.post(&leader.pools, PoolChanged { name: name.clone(), pool: None }));
+        self.tell(|leader| self.env.post(&leader.pools, PoolChanged { name: name.clone(), pool: None }));
     }
 
     pub(super) fn class_gone(&mut self, name: String) {
-        self.tell(|leader| self.desk.post(&leader.classes, ClassChanged { name: name.clone(), class: None }));
+        self.tell(|leader| self.env.post(&leader.classes, ClassChanged { name: name.clone(), class: None }));
     }
 
     pub(super) fn apply_class(&mut self, mut class: EC2NodeClass) {
@@ -139,7 +139,7 @@ impl ClusterWatcher {
             Applied::News => self.world_changed(),
         }
         self.tell(|leader| {
-            self.desk.post(&leader.classes, ClassChanged { name: name.clone(), class: Some(told.clone()) })
+            self.env.post(&leader.classes, ClassChanged { name: name.clone(), class: Some(told.clone()) })
         });
     }
 }

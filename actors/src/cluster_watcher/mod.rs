@@ -15,7 +15,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::{Client, ResourceExt};
 
 use crate::cluster_watcher::unshown::Unshown;
-use crate::context::desk::Desk;
+use crate::context::env::Env;
 use crate::links::ToRecorder;
 use crate::messages::{
     Attach, ClaimChanged, ClaimRefused, ClassChanged, ClosedPools, ClusterChanged, Detach, Forget, Hold, MarkLeaving,
@@ -40,7 +40,7 @@ const LONGEST_LATE: Duration = Duration::from_secs(60);
 
 /// Keeps the cluster state by the watches, and hands out its snapshots.
 pub struct ClusterWatcher {
-    desk: Desk,
+    env: Env,
     client: Client,
     state: ClusterState,
     /// Nodes whole, for the registrar.
@@ -61,13 +61,13 @@ pub struct ClusterWatcher {
 
 impl ClusterWatcher {
     /// A watcher that knows nothing yet.
-    pub fn new(desk: &Desk, client: Client) -> Self {
-        let desk = desk.of("cluster_watcher");
-        let desk_now = desk.now();
+    pub fn new(env: &Env, client: Client) -> Self {
+        let env = env.of("cluster_watcher");
+        let desk_now = env.now();
         let mut state = ClusterState::new();
-        state.allow_rollouts(desk.settings.moves_rollout);
+        state.allow_rollouts(env.settings.moves_rollout);
         Self {
-            desk,
+            env,
             client,
             state,
             nodes: BTreeMap::new(),
@@ -136,7 +136,7 @@ impl Handler<Wrote> for ClusterWatcher {
     fn handle(&mut self, wrote: Wrote, _: &mut Self::Context) {
         match wrote {
             Wrote::Claim(claim) => {
-                self.lag.wrote(&claim.metadata, self.desk.now());
+                self.lag.wrote(&claim.metadata, self.env.now());
                 self.apply_claim(claim);
             }
             Wrote::Listed(claim) => {
@@ -161,7 +161,7 @@ impl Handler<SoldOut> for ClusterWatcher {
     type Result = ();
 
     fn handle(&mut self, sold_out: SoldOut, _: &mut Self::Context) {
-        self.state.sold_out(&sold_out.claim, self.desk.now());
+        self.state.sold_out(&sold_out.claim, self.env.now());
     }
 }
 
@@ -210,15 +210,15 @@ impl Handler<TakeShown> for ClusterWatcher {
     type Result = Option<Snapshot>;
 
     fn handle(&mut self, _: TakeShown, _: &mut Self::Context) -> Self::Result {
-        let now = self.desk.now();
-        let shown = self.unshown.is_empty(now) && !self.desk.outage.hides(now);
+        let now = self.env.now();
+        let shown = self.unshown.is_empty(now) && !self.env.outage.hides(now);
         if !shown || !self.synced {
             self.hidden = now;
             return None;
         }
         // Who is not shown to be bound may be all the same where the watches are late.
         if self.lag.most(now) < LATE {
-            self.state.look_at_refused_places(self.desk.moment());
+            self.state.look_at_refused_places(self.env.moment());
         }
         self.judge_launches();
         Some(self.state.snapshot())
@@ -232,19 +232,19 @@ impl Handler<Attach> for ClusterWatcher {
         let now = self.state.snapshot();
         for class in now.classes.values() {
             let (name, class) = (class.name_any(), Some(class.clone()));
-            self.desk.post(&leader.classes, ClassChanged { name, class });
+            self.env.post(&leader.classes, ClassChanged { name, class });
         }
         for pool in now.pools.values() {
-            self.desk.post(&leader.pools, PoolChanged { name: pool.name_any(), pool: Some(pool.clone()) });
+            self.env.post(&leader.pools, PoolChanged { name: pool.name_any(), pool: Some(pool.clone()) });
         }
         for node in self.nodes.values() {
-            leader.nodes.iter().for_each(|to| self.desk.post(to, NodeChanged(node.clone())));
+            leader.nodes.iter().for_each(|to| self.env.post(to, NodeChanged(node.clone())));
         }
         for entry in now.claims.values().filter(|entry| !entry.is_planned()) {
-            leader.claims.iter().for_each(|to| self.desk.post(to, ClaimChanged(entry.claim.clone())));
+            leader.claims.iter().for_each(|to| self.env.post(to, ClaimChanged(entry.claim.clone())));
         }
         if !now.leaving.is_empty() {
-            self.desk.post(&leader.world, WorldChanged::Leaving);
+            self.env.post(&leader.world, WorldChanged::Leaving);
         }
         self.told = self.state.departures();
         self.leader = Some(leader);
@@ -279,24 +279,24 @@ impl ClusterWatcher {
     ///
     /// Where the watches are late, as much longer: a pod that is not shown to be bound is judged before it is planned anew.
     fn patience(&self) -> Duration {
-        let now = self.desk.now();
+        let now = self.env.now();
         let late = Some(self.lag.most(now)).filter(|late| *late >= NOTABLE).unwrap_or_default();
         now + self.turn() + late.min(LONGEST_LATE)
     }
 
     /// How long kube-scheduler has, see `patience`.
     fn turn(&self) -> Duration {
-        (self.desk.settings.batch_max * 2).max(Duration::from_secs(10))
+        (self.env.settings.batch_max * 2).max(Duration::from_secs(10))
     }
 
     /// Whoever asks for the cluster to decide by it leads: what launches have come to is judged before.
     fn judge_launches(&mut self) {
-        let now = self.desk.moment();
+        let now = self.env.moment();
         let turn = self.turn() + self.lag.most(now.monotonic);
         let seen = now.monotonic.saturating_sub(self.hidden) >= turn;
         let before = self.state.held_back();
         for not_used in self.state.judge_launches(turn, seen, now) {
-            self.tell(|leader| self.desk.post(&leader.unused, NodeUnused(not_used.clone())));
+            self.tell(|leader| self.env.post(&leader.unused, NodeUnused(not_used.clone())));
         }
         // Who is trusted again may be launched for at once.
         if self.state.held_back() < before {
@@ -305,18 +305,18 @@ impl ClusterWatcher {
     }
 
     fn world_changed(&self) {
-        self.tell(|leader| self.desk.post(&leader.world, WorldChanged::Room));
+        self.tell(|leader| self.env.post(&leader.world, WorldChanged::Room));
     }
 
     /// Nodes that have begun to leave are told of, whatever has made them.
     fn tell_departures(&mut self) {
         if self.told != self.state.departures() {
             self.told = self.state.departures();
-            self.tell(|leader| self.desk.post(&leader.world, WorldChanged::Leaving));
+            self.tell(|leader| self.env.post(&leader.world, WorldChanged::Leaving));
         }
     }
 
     fn cluster_changed(&self) {
-        self.tell(|leader| self.desk.post(&leader.disruption, ClusterChanged));
+        self.tell(|leader| self.env.post(&leader.disruption, ClusterChanged));
     }
 }

@@ -62,7 +62,7 @@ impl Handler<NotRead> for ClusterWatcher {
             Came::Gone => self.unread_gone(kind, &object.metadata),
             Came::Listed | Came::Changed => self.cannot_read(kind, *object),
         }
-        if kind == Kind::Pod && self.state.date_moves(self.desk.wall()) {
+        if kind == Kind::Pod && self.state.date_moves(self.env.wall()) {
             self.cluster_changed();
         }
     }
@@ -89,7 +89,7 @@ impl Handler<TellNotSynced> for ClusterWatcher {
         let kinds: Vec<_> = self.state.not_listed().map(Kind::resource).collect();
         let errors = self.failures.all.iter().map(|(kind, one)| format!("{kind}: {}", one.error));
         let error = errors.collect::<Vec<_>>().join("; ");
-        self.desk.tell(Story::NotSynced { kinds: kinds.join(", "), error });
+        self.env.tell(Story::NotSynced { kinds: kinds.join(", "), error });
         self.tell_pods(kinds.first().copied().unwrap_or_default());
     }
 }
@@ -118,7 +118,7 @@ impl ClusterWatcher {
             return;
         }
         let unread = Arc::new(unread);
-        if self.reports.note(&self.desk, &unread) {
+        if self.reports.note(&self.env, &unread) {
             self.record(report::event(&unread));
         }
         match kind {
@@ -128,7 +128,7 @@ impl ClusterWatcher {
         }
         if matches!(kind, Kind::NodePool | Kind::NodeClass) {
             let told = CannotUse { kind, object: unread };
-            self.tell(|leader| self.desk.post(&leader.unusable, told.clone()));
+            self.tell(|leader| self.env.post(&leader.unusable, told.clone()));
         }
         self.tell_displaced(displacements);
         self.tell_departures();
@@ -146,7 +146,7 @@ impl ClusterWatcher {
             return;
         };
         self.tell(|leader| {
-            leader.claims.iter().for_each(|to| self.desk.post(to, ClaimChanged(known.claim.clone())));
+            leader.claims.iter().for_each(|to| self.env.post(to, ClaimChanged(known.claim.clone())));
         });
     }
 
@@ -154,7 +154,7 @@ impl ClusterWatcher {
         let Some(known) = self.nodes.get_mut(name).filter(|known| known.metadata.uid == meta.uid) else { return };
         Arc::make_mut(known).metadata = meta.clone();
         let node = known.clone();
-        self.tell(|leader| leader.nodes.iter().for_each(|to| self.desk.post(to, NodeChanged(node.clone()))));
+        self.tell(|leader| leader.nodes.iter().for_each(|to| self.env.post(to, NodeChanged(node.clone()))));
     }
 
     /// The pools, or the classes, that are there, also those that cannot be read, by name.
@@ -185,7 +185,7 @@ impl ClusterWatcher {
     /// Writes an event where this replica leads.
     fn record(&self, record: Record) {
         if let (Some(recorder), true) = (&self.recorder, self.leader.is_some()) {
-            self.desk.post(recorder, record);
+            self.env.post(recorder, record);
         }
     }
 
@@ -195,13 +195,13 @@ impl ClusterWatcher {
             self.record(report::event(unread));
             if matches!(kind, Kind::NodePool | Kind::NodeClass) {
                 let told = CannotUse { kind: *kind, object: unread.clone() };
-                self.tell(|leader| self.desk.post(&leader.unusable, told.clone()));
+                self.tell(|leader| self.env.post(&leader.unusable, told.clone()));
             }
         }
     }
 
     pub(super) fn watch_failed(&mut self, failed: WatchFailed) {
-        let now = self.desk.now();
+        let now = self.env.now();
         let one = self.failures.all.entry(failed.kind);
         let one = one.or_insert_with(|| Failing { since: now, error: String::new(), told: false });
         one.error = failed.error;
@@ -209,7 +209,7 @@ impl ClusterWatcher {
         let seconds = now.saturating_sub(one.since);
         if seconds >= LONG {
             if !std::mem::replace(&mut one.told, true) {
-                self.desk.tell(Story::WatchFailing { resource: kind, seconds: seconds.as_secs(), error });
+                self.env.tell(Story::WatchFailing { resource: kind, seconds: seconds.as_secs(), error });
             }
             if self.leader.is_some() {
                 self.tell_pods(failed.kind);
@@ -228,14 +228,14 @@ impl ClusterWatcher {
             self.failures.pods.insert(pod.pod.uid.clone());
             let message = format!("Nothing is planned for this pod at the moment: {watch} cannot be watched");
             let record = Record::warning(object::pod(&pod.pod), "FailedScheduling", message);
-            self.desk.post(recorder, record.quiet_for(QUIET));
+            self.env.post(recorder, record.quiet_for(QUIET));
         }
     }
 
     /// What is told of the cluster and of how it is seen.
     pub(super) fn observed(&self) -> ClusterWatcherState {
         let now = self.state.snapshot();
-        let failing = self.failures.long(self.desk.now());
+        let failing = self.failures.long(self.env.now());
         let failing = failing.map(|(kind, seconds, error)| (kind, WatchFailing { seconds, error: error.to_owned() }));
         let object = |one: &Arc<Unreadable>| UnreadableObject {
             kind: one.kind.clone(),

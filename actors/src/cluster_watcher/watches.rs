@@ -33,14 +33,14 @@ const POOLS: &str = "nodepools";
 
 macro_rules! watches {
     ($self:ident, $ctx:ident, $after:expr, $($kind:ty: $of:ident => $name:expr),* $(,)?) => {$(
-        let (this, desk, api) = ($ctx.address(), $self.desk.clone(), Api::<$kind>::all($self.client.clone()));
+        let (this, env, api) = ($ctx.address(), $self.env.clone(), Api::<$kind>::all($self.client.clone()));
         let on = move |heard| match heard {
-            Heard::Event(event) => desk.post(&this, Seen(event)),
-            Heard::NotRead(object, came) => desk.post(&this, NotRead { kind: Kind::$of, watch: $name, object, came }),
-            Heard::Failed(pause, error) => desk.post(&this, WatchFailed { kind: $name, pause, error }),
-            Heard::Runs => desk.post(&this, WatchRuns { kind: $name }),
+            Heard::Event(event) => env.post(&this, Seen(event)),
+            Heard::NotRead(object, came) => env.post(&this, NotRead { kind: Kind::$of, watch: $name, object, came }),
+            Heard::Failed(pause, error) => env.post(&this, WatchFailed { kind: $name, pause, error }),
+            Heard::Runs => env.post(&this, WatchRuns { kind: $name }),
         };
-        $ctx.spawn(watch(api, $self.desk.clone(), $name, $after, on).into_actor($self));
+        $ctx.spawn(watch(api, $self.env.clone(), $name, $after, on).into_actor($self));
     )*};
 }
 
@@ -57,7 +57,7 @@ impl Actor for ClusterWatcher {
             StorageClass: StorageClass => "storageclasses", CSINode: CsiNode => "csinodes",
             StatefulSet: StatefulSet => "statefulsets", LimitRange: LimitRange => "limitranges",
             RuntimeClass: RuntimeClass => "runtimeclasses");
-        if self.desk.settings.default_spread.is_empty() {
+        if self.env.settings.default_spread.is_empty() {
             // Nothing is asked of them, and there may be very many.
             for kind in Kind::OF_DEFAULT_SPREAD {
                 self.state.list_begins(kind);
@@ -76,7 +76,7 @@ impl Handler<WatchFailed> for ClusterWatcher {
     fn handle(&mut self, failed: WatchFailed, _: &mut Self::Context) {
         match failed.kind {
             NODES | CLAIMS | POOLS => self.unshown.lists_anew(failed.kind),
-            PODS => self.unshown.goes_on(PODS, failed.pause, self.desk.now()),
+            PODS => self.unshown.goes_on(PODS, failed.pause, self.env.now()),
             _ => {}
         }
         self.watch_failed(failed);
@@ -94,7 +94,7 @@ impl Handler<PodSeen> for ClusterWatcher {
             Event::Delete(pod) => self.state.delete_pod(pod.metadata.uid.as_deref().unwrap_or_default()),
             Event::InitDone => self.listed(Kind::Pod),
         }
-        if self.state.date_moves(self.desk.wall()) {
+        if self.state.date_moves(self.env.wall()) {
             self.cluster_changed();
         }
     }
@@ -127,11 +127,11 @@ impl Handler<Seen<NodeClaim>> for ClusterWatcher {
         match event {
             Event::Init => self.state.list_begins(Kind::NodeClaim),
             Event::InitApply(claim) | Event::Apply(claim) => {
-                self.lag.shows(&claim.metadata, self.desk.now());
+                self.lag.shows(&claim.metadata, self.env.now());
                 self.apply_claim(Arc::new(claim));
             }
             Event::Delete(claim) => {
-                self.lag.shows(&claim.metadata, self.desk.now());
+                self.lag.shows(&claim.metadata, self.env.now());
                 self.claim_gone(&claim.name_any(), claim.metadata.uid.as_deref());
             }
             Event::InitDone => {

@@ -6,7 +6,7 @@
 use actix::dev::{RecipientRequest, ToEnvelope};
 use actix::prelude::*;
 
-use crate::context::desk::Desk;
+use crate::context::env::Env;
 use crate::telemetry::measure::Measure;
 
 /// Messages that a mailbox takes before it counts as full.
@@ -64,7 +64,7 @@ where
     }
 }
 
-impl Desk {
+impl Env {
     /// Sends a message. Beyond the mailbox's bound it is delivered all the same, and counted; an actor that has ended hears nothing.
     pub fn post<M>(&self, to: &impl Mailbox<M>, message: M)
     where

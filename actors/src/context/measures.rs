@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
-use crate::context::desk::Desk;
+use crate::context::env::Env;
 use crate::telemetry::measure::Measure;
 
 /// A label's value for a metric: one that nobody has written is `none`, as an empty one cannot be told from a missing one.
@@ -15,11 +15,11 @@ fn label<'a>(labels: &'a std::collections::BTreeMap<String, String>, key: &str) 
 }
 
 /// A claim has been told to go.
-pub fn claim_disrupted(desk: &Desk, claim: &NodeClaim, reason: &str) {
+pub fn claim_disrupted(env: &Env, claim: &NodeClaim, reason: &str) {
     let own = claim.labels();
     let (pool, capacity_type) = (label(own, labels::NODE_POOL), label(own, labels::CAPACITY_TYPE));
     let grace = claim.spec.termination_grace_period.as_ref().map(|grace| grace.get().as_secs());
-    desk.measure(&Measure::ClaimDisrupted { pool, capacity_type, reason, grace });
+    env.measure(&Measure::ClaimDisrupted { pool, capacity_type, reason, grace });
 }
 
 /// When the cloud began to end a claim's instance.
@@ -29,34 +29,34 @@ pub fn instance_ends(claim: &NodeClaim) -> Option<Timestamp> {
 }
 
 /// A claim is gone.
-pub fn claim_gone(desk: &Desk, claim: &NodeClaim) {
-    let (own, now) = (claim.labels(), desk.wall());
+pub fn claim_gone(env: &Env, claim: &NodeClaim) {
+    let (own, now) = (claim.labels(), env.wall());
     let pool = label(own, labels::NODE_POOL);
     let (capacity_type, zone) = (label(own, labels::CAPACITY_TYPE), label(own, labels::ZONE));
-    desk.measure(&Measure::ClaimTerminated { pool, capacity_type, zone });
+    env.measure(&Measure::ClaimTerminated { pool, capacity_type, zone });
     let since = |then: Timestamp| now.duration_since(then).as_secs_f64();
     if let Some(deleted) = &claim.metadata.deletion_timestamp {
-        desk.measure(&Measure::ClaimEnded { pool, seconds: since(deleted.0) });
+        env.measure(&Measure::ClaimEnded { pool, seconds: since(deleted.0) });
     }
     if let Some(begun) = instance_ends(claim) {
-        desk.measure(&Measure::InstanceTerminated { pool, seconds: since(begun) });
+        env.measure(&Measure::InstanceTerminated { pool, seconds: since(begun) });
     }
 }
 
 /// A Node is gone.
-pub fn node_gone(desk: &Desk, node: &Node) {
-    let (own, now) = (node.labels(), desk.wall());
+pub fn node_gone(env: &Env, node: &Node) {
+    let (own, now) = (node.labels(), env.wall());
     let (pool, zone) = (label(own, labels::NODE_POOL), label(own, labels::ZONE));
     let since = |then: Timestamp| now.duration_since(then).as_secs_f64();
     let seconds = node.metadata.deletion_timestamp.as_ref().map(|time| since(time.0));
     let lifetime = node.metadata.creation_timestamp.as_ref().map(|time| since(time.0));
-    desk.measure(&Measure::NodeTerminated { pool, zone, seconds, lifetime });
+    env.measure(&Measure::NodeTerminated { pool, zone, seconds, lifetime });
 }
 
 /// A claim goes as its Node has had that condition for too long.
-pub fn claim_unhealthy(desk: &Desk, claim: &NodeClaim, condition: &'static str) {
+pub fn claim_unhealthy(env: &Env, claim: &NodeClaim, condition: &'static str) {
     let own = claim.labels();
     let (pool, capacity_type) = (label(own, labels::NODE_POOL), label(own, labels::CAPACITY_TYPE));
     let image = claim.status.as_ref().map_or("", |status| status.image_id.as_str());
-    desk.measure(&Measure::ClaimUnhealthy { condition, pool, capacity_type, image });
+    env.measure(&Measure::ClaimUnhealthy { condition, pool, capacity_type, image });
 }

@@ -1,7 +1,7 @@
 //! What every actor has: its clock, settings, term, journal, mailbox and back-off.
 
 pub(crate) mod backoff;
-pub(crate) mod desk;
+pub(crate) mod env;
 pub mod identities;
 pub(crate) mod mailbox;
 pub(crate) mod measures;

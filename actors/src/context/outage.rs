@@ -116,7 +116,7 @@ mod tests {
 
     use super::*;
     use crate::cluster_watcher::ClusterWatcher;
-    use crate::context::desk::Desk;
+    use crate::context::env::Env;
     use crate::messages::{TakeShown, TakeSnapshot};
     use crate::pod_watcher::PodWatcher;
     use crate::settings::Settings;
@@ -148,16 +148,16 @@ mod tests {
             for crd in dovetail_api::crds::crds() {
                 api.create(&CUSTOM_RESOURCE_DEFINITIONS, "", serde_json::to_value(crd).unwrap()).unwrap();
             }
-            let desk = Desk::new("r", Settings::default(), clock, Arc::new(MemoryJournal::default()), 1);
+            let env = Env::new("r", Settings::default(), clock, Arc::new(MemoryJournal::default()), 1);
             let client = api.client(Caller::replica(0, "test"));
-            let cluster = ClusterWatcher::new(&desk, client.clone()).start();
-            let _pods = PodWatcher::new(&desk, client, cluster.clone().into()).start();
+            let cluster = ClusterWatcher::new(&env, client.clone()).start();
+            let _pods = PodWatcher::new(&env, client, cluster.clone().into()).start();
             tokio::time::sleep(at(5000)).await;
             let shown = async || cluster.send(TakeShown).await.unwrap().is_some();
             assert!(shown().await);
-            desk.outage.unanswered();
+            env.outage.unanswered();
             assert!(!shown().await && cluster.send(TakeSnapshot).await.unwrap().is_some());
-            desk.outage.answered(desk.now());
+            env.outage.answered(env.now());
             tokio::time::sleep(at(900)).await;
             assert!(!shown().await);
             tokio::time::sleep(at(200)).await;

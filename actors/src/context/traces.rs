@@ -13,7 +13,7 @@ use dovetail_core::pack::Packing;
 use jiff::Timestamp;
 use kube::ResourceExt;
 
-use crate::context::desk::Desk;
+use crate::context::env::Env;
 use crate::messages::{TraceContext, Waited};
 use crate::telemetry::measure::Measure;
 use crate::telemetry::span::{Open, Value, names};
@@ -65,10 +65,10 @@ pub fn attributes(claim: &NodeClaim) -> Vec<(&'static str, Value)> {
 }
 
 /// Tells a claim's span: it is ready for pods, or why it never will be.
-pub fn claim_ended(desk: &Desk, claim: &NodeClaim, error: Option<(&str, &str)>) {
+pub fn claim_ended(env: &Env, claim: &NodeClaim, error: Option<(&str, &str)>) {
     let Some(packing) = of_packing(claim) else { return };
     let created = claim.metadata.creation_timestamp.as_ref().map(|time| time.0);
-    let span = desk.open(of_claim(packing, &claim.name_any()), Some(packing), "nodeclaim").since_some(created);
+    let span = env.open(of_claim(packing, &claim.name_any()), Some(packing), "nodeclaim").since_some(created);
     let span = span.with_all(|| attributes(claim));
     match error {
         Some((kind, why)) => span.failed(kind, why).end(),
@@ -77,11 +77,11 @@ pub fn claim_ended(desk: &Desk, claim: &NodeClaim, error: Option<(&str, &str)>) 
 }
 
 /// Tells a pod's span: it waited and is bound to a node, or is gone. `plan` is where it was expected, or the packing.
-pub fn pod_ended(desk: &Desk, pod: &Waited, uid: &str, plan: TraceContext, node: &str) {
+pub fn pod_ended(env: &Env, pod: &Waited, uid: &str, plan: TraceContext, node: &str) {
     // The pod with which the trace began is what everything lies in.
     let span = match pod.trace.trace() == plan.trace() {
-        true => desk.open(pod.trace, None, "pod"),
-        false => desk.span(plan, "pod", uid),
+        true => env.open(pod.trace, None, "pod"),
+        false => env.span(plan, "pod", uid),
     };
     let span = span.since(pod.since).with(names::POD, &*pod.name).with(names::NAMESPACE, &*pod.namespace);
     span.with(names::POD_UID, uid).with(names::NODE, node).end();
@@ -89,7 +89,7 @@ pub fn pod_ended(desk: &Desk, pod: &Waited, uid: &str, plan: TraceContext, node:
 
 /// Tells the spans of a packing: `span` is its own; `also` led to it, too.
 pub fn packed(
-    desk: &Desk,
+    env: &Env,
     span: Open,
     (planning, packing): (&Planning, &Packing),
     (asked, answered): (Timestamp, Timestamp),
@@ -97,11 +97,11 @@ pub fn packed(
 ) {
     let (trace, pods) = (span.context(), planning.problem.pods.len());
     let seconds = answered.duration_since(asked).as_secs_f64();
-    desk.measure(&Measure::Scheduled { controller: "provisioner", seconds, trace: trace.trace() });
+    env.measure(&Measure::Scheduled { controller: "provisioner", seconds, trace: trace.trace() });
     if !span.is_wanted() {
         return;
     }
-    let solve = desk.span(trace, "solve", "").since(asked).with(names::PODS, pods);
+    let solve = env.span(trace, "solve", "").since(asked).with(names::PODS, pods);
     solve.with("dovetail.instance_types", planning.problem.instance_types.len()).end_at(answered);
     let on_existing: usize = packing.on_existing.iter().map(|(_, pods)| pods.len()).sum();
     let mut span = span
@@ -124,46 +124,46 @@ pub fn packed(
 }
 
 /// Tells of a pod that gets no node.
-pub fn unplaced(desk: &Desk, packing: TraceContext, pod: &Pod, error: &str) {
-    let span = desk.span(packing, "unplaced", &pod.uid);
+pub fn unplaced(env: &Env, packing: TraceContext, pod: &Pod, error: &str) {
+    let span = env.span(packing, "unplaced", &pod.uid);
     let span =
         span.with(names::POD, &*pod.name).with(names::NAMESPACE, &*pod.namespace).with(names::POD_UID, &*pod.uid);
     span.failed("Unschedulable", error).end();
 }
 
 /// Tells a decision to remove nodes, in which all lies that follows from it.
-pub fn disruption(desk: &Desk, trace: TraceContext, removal: &Removal) {
+pub fn disruption(env: &Env, trace: TraceContext, removal: &Removal) {
     let reason = removal.cause.reason().label();
     let consolidation_type = if removal.cause.reason() == Reason::Empty { "empty" } else { "none" };
-    decided(desk, &removal.claims, "delete", reason, consolidation_type);
+    decided(env, &removal.claims, "delete", reason, consolidation_type);
     let pods: usize = removal.claims.iter().map(|doomed| doomed.pods).sum();
-    let span = desk.open(trace, None, "disruption").with(names::REASON, reason).with(names::PODS, pods);
+    let span = env.open(trace, None, "disruption").with(names::REASON, reason).with(names::PODS, pods);
     let span = span.with(names::CLAIMS, removal.claims.len());
     span.end();
     for doomed in removal.claims.iter().take(MOST_LINKS) {
-        let span = desk.span(trace, "candidate", &doomed.claim).with(names::CLAIM, &*doomed.claim);
+        let span = env.span(trace, "candidate", &doomed.claim).with(names::CLAIM, &*doomed.claim);
         span.with(names::NODE, &*doomed.node).with(names::POOL, &*doomed.pool).with(names::PODS, doomed.pods).end();
     }
 }
 
 /// Counts a decision, and once for each pool whose nodes go.
-fn decided(desk: &Desk, claims: &[Doomed], decision: &'static str, reason: &str, consolidation_type: &str) {
-    desk.measure(&Measure::DisruptionDecided { decision, reason, consolidation_type });
+fn decided(env: &Env, claims: &[Doomed], decision: &'static str, reason: &str, consolidation_type: &str) {
+    env.measure(&Measure::DisruptionDecided { decision, reason, consolidation_type });
     let pools: BTreeSet<&str> = claims.iter().map(|doomed| doomed.pool.as_str()).collect();
     for pool in pools {
-        desk.measure(&Measure::DisruptionDecidedInPool { pool, decision, reason, consolidation_type });
+        env.measure(&Measure::DisruptionDecidedInPool { pool, decision, reason, consolidation_type });
     }
 }
 
 /// Tells a command, in which all lies that follows from it.
-pub fn command(desk: &Desk, trace: TraceContext, command: &Command) {
+pub fn command(env: &Env, trace: TraceContext, command: &Command) {
     let Wanted { reason, method, claims } = &command.wanted;
     let (decision, reason) = (command.decision(), reason.label());
-    decided(desk, claims, decision, reason, method);
-    let span = desk.open(trace, None, "disruption").with(names::REASON, reason).with(names::PODS, command.pods.len());
+    decided(env, claims, decision, reason, method);
+    let span = env.open(trace, None, "disruption").with(names::REASON, reason).with(names::PODS, command.pods.len());
     span.with(names::CLAIMS, claims.len()).with("dovetail.replacements", command.replacements.len()).end();
     for doomed in claims.iter().take(MOST_LINKS) {
-        let span = desk.span(trace, "candidate", &doomed.claim).with(names::CLAIM, &*doomed.claim);
+        let span = env.span(trace, "candidate", &doomed.claim).with(names::CLAIM, &*doomed.claim);
         span.with(names::NODE, &*doomed.node).with(names::POOL, &*doomed.pool).with(names::PODS, doomed.pods).end();
     }
 }

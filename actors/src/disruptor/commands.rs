@@ -40,7 +40,7 @@ impl Disruptor {
         // It was computed for a while: what goes by now goes without this, and may have used the budget up.
         let going = self.about_to_go();
         let goes = command.wanted.claims.iter().any(|claim| going.contains(&claim.uid));
-        if goes || !command.wanted.within_budgets(&answer.snapshot, &going, self.desk.wall()) {
+        if goes || !command.wanted.within_budgets(&answer.snapshot, &going, self.env.wall()) {
             return;
         }
         let trace = TraceContext::root(&mut self.rng);
@@ -52,17 +52,17 @@ impl Disruptor {
         let coming = command.on_existing.iter().map(|(node, _)| &answer.planning.existing[*node]);
         let coming = coming.filter(|node| !node.initialized).filter_map(|node| node.claim_name().map(str::to_owned));
         let names: Vec<String> = replacements.orders.iter().map(|order| order.claim.name_any()).chain(coming).collect();
-        let now = self.desk.wall();
+        let now = self.env.wall();
         let id = self.consolidation.queue.begin(command, names.clone(), &answer.snapshot, now);
         self.consolidation.traces.insert(id, trace);
         self.tell_command(command, trace);
         let on_existing = command.on_existing.iter();
         let expected = on_existing.map(|(node, pods)| (pods.clone(), plan::target(&answer.planning.existing[*node])));
-        let (term, cluster) = (self.desk.term, &self.links.cluster);
-        self.desk.post(cluster, Hold { term, claims: names_of(&command.wanted.claims), held: true });
+        let (term, cluster) = (self.env.term, &self.links.cluster);
+        self.env.post(cluster, Hold { term, claims: names_of(&command.wanted.claims), held: true });
         // Before anything else is planned: nothing is planned twice, and pools' limits know of it.
         let Replacements { orders, planned, expected: on_new } = replacements;
-        self.desk.post(cluster, Plan { term, claims: planned, expected: expected.chain(on_new).collect() });
+        self.env.post(cluster, Plan { term, claims: planned, expected: expected.chain(on_new).collect() });
         if names.is_empty() {
             return self.remove_claims(&command.wanted, true, trace);
         }
@@ -80,14 +80,14 @@ impl Disruptor {
             Ok(()) => disruptor.launch(id, orders, trace),
             Err(error) => {
                 disruptor.not_made(orders);
-                let step = disruptor.consolidation.queue.give_up(id, error.to_string(), disruptor.desk.wall());
+                let step = disruptor.consolidation.queue.give_up(id, error.to_string(), disruptor.env.wall());
                 step.into_iter().for_each(|step| disruptor.step(step));
             }
         }));
     }
 
     fn replacements(&mut self, answer: &Found, command: &Command, trace: TraceContext) -> Replacements {
-        let plans = Plans::new(&answer.snapshot, &answer.planning, self.desk.term);
+        let plans = Plans::new(&answer.snapshot, &answer.planning, self.env.term);
         let mut all = Replacements::default();
         for planned in &command.replacements {
             let Some(order) = plans.order(planned, &trace.to_string(), &mut self.rng) else { continue };
@@ -101,7 +101,7 @@ impl Disruptor {
     /// Nothing is launched of what was planned.
     fn not_made(&self, orders: Vec<LaunchOrder>) {
         for order in orders {
-            self.desk.post(&self.links.cluster, Wrote::NotMade(order.claim.name_any()));
+            self.env.post(&self.links.cluster, Wrote::NotMade(order.claim.name_any()));
         }
     }
 
@@ -110,16 +110,16 @@ impl Disruptor {
         let Some(command) = self.consolidation.queue.marked(id) else {
             return self.not_made(orders);
         };
-        let term = self.desk.term;
+        let term = self.env.term;
         let message = format!("Launched in the stead of {}: {}", in_short(&command), command.wanted.reason.label());
         for order in &orders {
             let object = claim_object(&order.claim.name_any(), "");
-            self.desk.post(&self.links.recorder, Record::normal(object, "DisruptionLaunching", &*message));
+            self.env.post(&self.links.recorder, Record::normal(object, "DisruptionLaunching", &*message));
         }
         let message = format!("Waiting for {}, launched in its stead", command.replacements.join(", "));
         command.wanted.claims.iter().for_each(|claim| self.record(claim, "DisruptionWaitingReadiness", &message));
         if !orders.is_empty() {
-            self.desk.post(&self.links.launcher, Launch { term, orders, trace });
+            self.env.post(&self.links.launcher, Launch { term, orders, trace });
         }
     }
 
@@ -134,7 +134,7 @@ impl Disruptor {
     pub(super) fn carry_on(&mut self, snapshot: &Snapshot) {
         self.restore(snapshot);
         let going = self.about_to_go();
-        for step in self.consolidation.queue.next(snapshot, &going, self.desk.wall()) {
+        for step in self.consolidation.queue.next(snapshot, &going, self.env.wall()) {
             self.step(step);
         }
     }
@@ -156,28 +156,28 @@ impl Disruptor {
     }
 
     fn remove_claims(&mut self, wanted: &Wanted, first: bool, trace: TraceContext) {
-        let (term, reason, claims) = (self.desk.term, wanted.reason, refs(&wanted.claims));
+        let (term, reason, claims) = (self.env.term, wanted.reason, refs(&wanted.claims));
         if first {
             *self.removed.entry(reason.label()).or_default() += claims.len();
         }
-        self.desk.post(&self.links.terminator, Remove { term, claims, reason, trace });
+        self.env.post(&self.links.terminator, Remove { term, claims, reason, trace });
     }
 
     /// A command is over and its claims stay: what is written on them goes with the next look.
     fn undo(&mut self, command: &Running, why: String, pause_seconds: i64) {
-        let (term, claims) = (self.desk.term, names_of(&command.wanted.claims));
-        self.desk.post(&self.links.cluster, Hold { term, claims, held: false });
+        let (term, claims) = (self.env.term, names_of(&command.wanted.claims));
+        self.env.post(&self.links.cluster, Hold { term, claims, held: false });
         let reason = command.wanted.reason.label();
         let decision = if command.replacements.is_empty() { "delete" } else { "replace" };
         let consolidation_type = command.wanted.method;
-        self.desk.measure(&Measure::CommandFailed { decision, reason, consolidation_type });
+        self.env.measure(&Measure::CommandFailed { decision, reason, consolidation_type });
         let message = format!("Stays after all: {why}");
         command.wanted.claims.iter().for_each(|claim| self.record(claim, "DisruptionUndone", &message));
         let trace = self.consolidation.traces.remove(&command.id);
         let node_claims = Names::first(NAMED, names_of(&command.wanted.claims));
         let id = trace.map(|trace| trace.trace_id()).unwrap_or_default();
         let story = Story::DisruptionUndone { command: id, reason: reason.to_owned(), why, pause_seconds, node_claims };
-        self.desk.tell_in(story, trace);
+        self.env.tell_in(story, trace);
     }
 
     fn tell_command(&self, command: &Command, trace: TraceContext) {
@@ -191,8 +191,8 @@ impl Disruptor {
             pod_count: command.pods.len(),
             disrupted_nodes: Names::first(NAMED, claims.iter().map(|claim| claim.node.clone())),
         };
-        self.desk.tell_in(story, trace);
-        traces::command(&self.desk, trace, command);
+        self.env.tell_in(story, trace);
+        traces::command(&self.env, trace, command);
     }
 }
 

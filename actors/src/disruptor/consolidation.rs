@@ -96,7 +96,7 @@ impl Disruptor {
         let claims: Vec<String> =
             commands.iter().flat_map(|one| &one.wanted.claims).map(|claim| claim.claim.clone()).collect();
         if !claims.is_empty() {
-            self.desk.post(&self.links.cluster, Hold { term: self.desk.term, claims, held: true });
+            self.env.post(&self.links.cluster, Hold { term: self.env.term, claims, held: true });
         }
         self.consolidation.queue.restore(commands);
     }
@@ -107,11 +107,11 @@ impl Disruptor {
         if self.consolidation.asking || !known {
             return POLL;
         }
-        let now = self.desk.now();
+        let now = self.env.now();
         if !any_consolidates(snapshot) {
             if self.consolidation.next <= now {
                 self.consolidation.next = now + IDLE;
-                self.say_what_stays(&kept_by_policy(snapshot, &self.rules(), self.desk.moment()));
+                self.say_what_stays(&kept_by_policy(snapshot, &self.rules(), self.env.moment()));
             }
             return POLL;
         }
@@ -134,20 +134,20 @@ impl Disruptor {
     }
 
     fn ask(&mut self, snapshot: &Snapshot, only: Option<(Vec<Doomed>, &'static str)>, ctx: &mut Context<Self>) {
-        let begun = self.desk.now();
+        let begun = self.env.now();
         let uids = only.as_ref().map(|(claims, _)| claims.iter().map(|claim| claim.uid.clone()).collect());
         let question = self.question(snapshot, uids);
         self.consolidation.asking = true;
         let computing = consolidate(self.consolidation.solver.clone(), question).into_actor(self);
         ctx.spawn(computing.map(move |answer, disruptor, ctx| {
-            let now = disruptor.desk.now();
+            let now = disruptor.env.now();
             let rest = (now.saturating_sub(begun) * REST).clamp(PAUSE, LONGEST_REST);
             disruptor.consolidation.asking = false;
             disruptor.consolidation.next = now + rest;
             match answer {
                 Err(error) => {
                     disruptor.consolidation.next = now + LONGEST_REST;
-                    disruptor.desk.tell(Story::ConsolidationFailed { error: error.to_string() });
+                    disruptor.env.tell(Story::ConsolidationFailed { error: error.to_string() });
                 }
                 Ok(answer) if disruptor.links.calls.may_act() => disruptor.answered(answer, only, ctx),
                 Ok(_) => {}
@@ -157,7 +157,7 @@ impl Disruptor {
 
     /// What packing is asked with.
     pub(super) fn planning_input(&self) -> PlanningInput {
-        let (settings, now) = (&self.desk.settings, self.desk.moment());
+        let (settings, now) = (&self.env.settings, self.env.moment());
         PlanningInput {
             instance_types: self.offers.clone(),
             preferences: settings.preferences,
@@ -171,19 +171,19 @@ impl Disruptor {
 
     /// The rules that the settings give consolidation.
     fn rules(&self) -> Settings {
-        let settings = &self.desk.settings;
+        let settings = &self.env.settings;
         let many_to_many = settings.many_to_many();
         Settings { many_to_many, ..settings.churn.rules(settings.price_per_node, settings.spot_to_spot()) }
     }
 
     fn question(&self, snapshot: &Snapshot, only: Option<BTreeSet<String>>) -> Question {
-        let now = self.desk.moment();
+        let now = self.env.moment();
         let queue = &self.consolidation.queue;
         Question {
             snapshot: snapshot.clone(),
             input: self.planning_input(),
             settings: Settings {
-                price_moves: Settings::price_moves_within(snapshot.claims.len(), self.desk.settings.churn.price_moves)
+                price_moves: Settings::price_moves_within(snapshot.claims.len(), self.env.settings.churn.price_moves)
                     .saturating_sub(queue.price_moves()),
                 ..self.rules()
             },
@@ -200,7 +200,7 @@ impl Disruptor {
             self.say_what_stays(&answer.stays);
             let Some(command) = answer.command else { return };
             let Command { wanted, .. } = command;
-            let due = self.desk.now() + VALIDATION;
+            let due = self.env.now() + VALIDATION;
             self.consolidation.found = Some((wanted.claims, wanted.method, due));
             return self.look_in(VALIDATION, ctx);
         };
@@ -210,17 +210,17 @@ impl Disruptor {
         if let Some(command) = command {
             return self.begin(Found { snapshot, planning, command }, ctx);
         }
-        self.desk.measure(&Measure::ValidationFailed { consolidation_type: method });
+        self.env.measure(&Measure::ValidationFailed { consolidation_type: method });
         for claim in &wanted {
             self.record(claim, "ConsolidationRejected", "Not consolidated: what was found is no longer so");
         }
         let node_claims = Names::first(NAMED, wanted.iter().map(|claim| claim.claim.clone()));
-        self.desk.tell(Story::ConsolidationRejected { nodes: wanted.len(), node_claims });
+        self.env.tell(Story::ConsolidationRejected { nodes: wanted.len(), node_claims });
     }
 
     /// Says of nodes that stay what stands in the way: when it is another thing than before, and now and then at most.
     pub(super) fn say_what_stays(&mut self, stays: &[Stays]) {
-        let now = self.desk.wall();
+        let now = self.env.wall();
         let said = &mut self.consolidation.said;
         if said.len() > MOST_KNOWN {
             said.retain(|_, (when, _)| now.duration_since(*when) < SAID);
@@ -241,10 +241,10 @@ impl Disruptor {
                 false => ("Unconsolidatable", format!("Not consolidated: {why}")),
             };
             for object in [node_object(&node.node, &node.node_uid), claim_object(&node.claim, &node.uid)] {
-                self.desk.post(&self.links.recorder, Record::normal(object, reason, &*message));
+                self.env.post(&self.links.recorder, Record::normal(object, reason, &*message));
             }
             let (node, node_claim, why) = (node.node.clone(), node.claim.clone(), why.clone());
-            self.desk.tell(match blocked {
+            self.env.tell(match blocked {
                 true => Story::DisruptionBlocked { node, node_claim, why },
                 false => Story::Unconsolidatable { node, node_claim, why },
             });

@@ -93,7 +93,7 @@ impl Disruptor {
         for removal in &decision.removals {
             let Cause::Unhealthy(condition) = removal.cause else { continue };
             let claims = removal.claims.iter().filter_map(|doomed| snapshot.claims.get(&doomed.claim));
-            claims.for_each(|entry| measures::claim_unhealthy(&self.desk, &entry.claim, condition));
+            claims.for_each(|entry| measures::claim_unhealthy(&self.env, &entry.claim, condition));
         }
         let orders = &decision.drift;
         orders.marks.iter().for_each(|mark| self.tell_drift(mark));
@@ -112,18 +112,18 @@ impl Disruptor {
     }
 
     fn mark(&self, claims: Vec<String>, leaving: bool) {
-        self.desk.post(&self.links.cluster, MarkLeaving { term: self.desk.term, claims, leaving });
+        self.env.post(&self.links.cluster, MarkLeaving { term: self.env.term, claims, leaving });
     }
 
     fn tell_drift(&self, mark: &DriftMark) {
         let (node_claim, node) = (mark.claim.clone(), mark.node.clone());
         let Some((reason, what)) = &mark.drifted else {
-            return self.desk.tell(Story::DriftCleared { node_claim, node });
+            return self.env.tell(Story::DriftCleared { node_claim, node });
         };
         let (reason, why) = (reason.name().to_owned(), what.clone());
         let record = Record::normal(claim_object(&mark.claim, &mark.uid), "Drifted", format!("{reason}: {why}"));
-        self.desk.post(&self.links.recorder, record);
-        self.desk.tell(Story::Drifted { node_claim, node, reason, why });
+        self.env.post(&self.links.recorder, record);
+        self.env.tell(Story::Drifted { node_claim, node, reason, why });
     }
 
     fn tell_begin(&self, orders: &Orders) {
@@ -133,14 +133,14 @@ impl Disruptor {
         }
         for (pool, nodes) in by_pool {
             let names = Names::first(NAMED, nodes.iter().map(|node| (*node).to_owned()));
-            self.desk.tell(Story::Replacing { node_pool: pool.to_owned(), nodes: names });
+            self.env.tell(Story::Replacing { node_pool: pool.to_owned(), nodes: names });
         }
     }
 
     fn tell_stays(&self, one: &Stays) {
         let (node, node_claim) = (one.doomed.node.clone(), one.doomed.claim.clone());
         let (why, pause_seconds) = (one.why.clone(), one.pause);
-        self.desk.tell(Story::ReplacementOff { node, node_claim, why, pause_seconds });
+        self.env.tell(Story::ReplacementOff { node, node_claim, why, pause_seconds });
     }
 
     fn warn_unpinned(&self, class: &Unpinned) {
@@ -150,9 +150,9 @@ impl Disruptor {
         );
         let object = reference("karpenter.k8s.aws/v1", "EC2NodeClass", "", class, uid);
         let record = Record::warning(object, "UnpinnedImage", message).quiet_for(UNPINNED_QUIET);
-        self.desk.post(&self.links.recorder, record);
+        self.env.post(&self.links.recorder, record);
         let (node_class, selector, image) = (class.clone(), selector.clone(), image.clone());
-        self.desk.tell(Story::UnpinnedImage { node_class, selector, image });
+        self.env.tell(Story::UnpinnedImage { node_class, selector, image });
     }
 
     fn tell_not_repaired(&self, one: &NotRepaired) {
@@ -160,9 +160,9 @@ impl Disruptor {
         let message = format!("{unwell} of {all} nodes of nodepool {} are unhealthy: none is repaired", one.pool);
         let object = node_object(&one.node, &one.node_uid);
         let record = Record::warning(object, "NodeRepairBlocked", message.clone()).quiet_for(REPAIR_QUIET);
-        self.desk.post(&self.links.recorder, record);
+        self.env.post(&self.links.recorder, record);
         if one.news {
-            self.desk.tell(Story::NodeRepairBlocked { node: one.node.clone(), why: message });
+            self.env.tell(Story::NodeRepairBlocked { node: one.node.clone(), why: message });
         }
     }
 }

@@ -24,7 +24,7 @@ use kube::ResourceExt;
 
 use self::consolidation::Consolidation;
 use self::writes::Write;
-use crate::context::desk::Desk;
+use crate::context::env::Env;
 use crate::context::solver::Solver;
 use crate::kube::calls::Calls;
 use crate::links::ToLauncher;
@@ -60,7 +60,7 @@ pub struct DisruptorLinks {
 
 /// See the module.
 pub struct Disruptor {
-    desk: Desk,
+    env: Env,
     links: DisruptorLinks,
     rng: fastrand::Rng,
     memory: Memory,
@@ -83,14 +83,14 @@ pub struct Disruptor {
 
 impl Disruptor {
     /// At the start of a term.
-    pub fn new(desk: &Desk, links: DisruptorLinks, solver: Arc<dyn Solver>) -> Self {
-        let desk = desk.of("disruptor");
-        let rest = desk.settings.churn.rules(0.0, false).rest;
-        let rng = desk.rng("trace");
+    pub fn new(env: &Env, links: DisruptorLinks, solver: Arc<dyn Solver>) -> Self {
+        let env = env.of("disruptor");
+        let rest = env.settings.churn.rules(0.0, false).rest;
+        let rng = env.rng("trace");
         let mut memory = Memory::new();
-        memory.set_gates(drift::gates(&desk.settings));
+        memory.set_gates(drift::gates(&env.settings));
         Self {
-            desk,
+            env,
             links,
             rng,
             memory,
@@ -158,7 +158,7 @@ struct View {
 impl Disruptor {
     /// Looks after that time, or sooner if that is planned already.
     fn look_in(&mut self, after: Duration, ctx: &mut Context<Self>) {
-        let due = self.desk.now() + after;
+        let due = self.env.now() + after;
         if let Some((planned, handle)) = self.wake {
             if planned <= due {
                 return;
@@ -177,7 +177,7 @@ impl Disruptor {
             return;
         }
         (self.looking, self.changed) = (true, false);
-        let old = self.asked.is_none_or(|asked| self.desk.now().saturating_sub(asked) >= POLL);
+        let old = self.asked.is_none_or(|asked| self.env.now().saturating_sub(asked) >= POLL);
         let viewing = view(self.links.clone(), old).into_actor(self);
         ctx.spawn(viewing.map(|view, disruptor, ctx| {
             disruptor.looking = false;
@@ -192,15 +192,15 @@ impl Disruptor {
     /// Decides and acts; answers when to look again. The snapshot is let go of before anything else changes it.
     fn decide(&mut self, view: &View, ctx: &mut Context<Self>) -> Duration {
         if let Some(offers) = &view.offers {
-            (self.offers, self.asked) = (offers.clone(), Some(self.desk.now()));
+            (self.offers, self.asked) = (offers.clone(), Some(self.env.now()));
         }
         self.looks += 1;
         self.carry_on(&view.snapshot);
         self.memory.hold(self.consolidation.queue.held());
-        let now = Moment { monotonic: self.desk.now(), wall: self.desk.wall() };
+        let now = Moment { monotonic: self.env.now(), wall: self.env.wall() };
         let decision = disruption::look(&view.snapshot, &self.offers, &mut self.memory, now);
-        let seconds = self.desk.now().saturating_sub(now.monotonic).as_secs_f64();
-        self.desk.measure(&Measure::DisruptionLooked { seconds });
+        let seconds = self.env.now().saturating_sub(now.monotonic).as_secs_f64();
+        self.env.measure(&Measure::DisruptionLooked { seconds });
         let due = decision.again.map_or(POLL, |at| until(now.wall, at).min(POLL));
         let count = self.count(&view.snapshot);
         self.act(decision, &view.snapshot, ctx);
@@ -234,12 +234,12 @@ impl Disruptor {
         let trace = TraceContext::root(&mut self.rng);
         self.tell_removal(removal, trace);
         let claims = commands::refs(&removal.claims);
-        self.desk.post(&self.links.terminator, Remove { term: self.desk.term, claims, reason, trace });
+        self.env.post(&self.links.terminator, Remove { term: self.env.term, claims, reason, trace });
     }
 
     /// Counts what pools' nodes have together, now and then; answers when it is due again.
     fn count(&mut self, snapshot: &Snapshot) -> Duration {
-        let now = self.desk.now();
+        let now = self.env.now();
         if let Some(left) =
             self.counted.and_then(|counted| (counted + COUNT).checked_sub(now)).filter(|left| !left.is_zero())
         {
@@ -265,7 +265,7 @@ impl Disruptor {
                 later.extend(drift::is_decided_once(&write).then_some(write));
                 continue;
             }
-            let writing = writes::write(self.links.clone(), write, self.desk.wall()).into_actor(self);
+            let writing = writes::write(self.links.clone(), write, self.env.wall()).into_actor(self);
             ctx.spawn(writing.map(move |(), disruptor, ctx| {
                 disruptor.busy.remove(&object);
                 disruptor.write(ctx);

@@ -22,7 +22,7 @@ impl Disruptor {
     /// Tells all of a decision but its removals.
     pub(super) fn tell(&self, decision: &Decision, snapshot: &Snapshot) {
         for (node_pool, error) in &decision.mistakes {
-            self.desk.tell(Story::PoolMistaken { node_pool: node_pool.clone(), error: error.clone() });
+            self.env.tell(Story::PoolMistaken { node_pool: node_pool.clone(), error: error.clone() });
         }
         decision.ttl.iter().filter(|mark| mark.news).for_each(|mark| self.tell_ttl(mark));
         decision.blocked.iter().for_each(|blocked| self.tell_blocked(blocked));
@@ -33,7 +33,7 @@ impl Disruptor {
 
     fn tell_ttl(&self, mark: &TtlMark) {
         let (node, seconds) = (mark.node.clone(), mark.seconds);
-        self.desk.tell(match mark.since {
+        self.env.tell(match mark.since {
             Some(_) => Story::TtlAdded { node, seconds },
             None => Story::TtlRemoved { node },
         });
@@ -43,10 +43,10 @@ impl Disruptor {
         let Blocked { claim, uid, node, node_uid, why, news } = blocked;
         if *news {
             let (node, node_claim) = (node.clone(), claim.clone());
-            self.desk.tell(Story::DisruptionBlocked { node, node_claim, why: why.clone() });
+            self.env.tell(Story::DisruptionBlocked { node, node_claim, why: why.clone() });
         }
         for object in [node_object(node, node_uid), claim_object(claim, uid)] {
-            self.desk.post(
+            self.env.post(
                 &self.links.recorder,
                 Record::normal(object, "DisruptionBlocked", format!("Cannot disrupt: {why}")),
             );
@@ -58,14 +58,13 @@ impl Disruptor {
         let reason = reason.budget_key().unwrap_or_default();
         if *news {
             let (node_pool, reason) = (pool.clone(), reason.to_owned());
-            self.desk.tell(Story::BudgetBlocked { node_pool, reason, nodes: *nodes });
+            self.env.tell(Story::BudgetBlocked { node_pool, reason, nodes: *nodes });
         }
         let object = reference("karpenter.sh/v1", "NodePool", "", pool, uid);
         let unread = snapshot.pools.get(pool).map(|pool| validity::budgets(pool)).unwrap_or_default();
         let why = if unread.is_empty() { "a budget says so".to_owned() } else { validity::sentence(&unread) };
         let message = format!("No disruptions are allowed for reason {reason}: {why}");
-        self.desk
-            .post(&self.links.recorder, Record::normal(object, "DisruptionBlocked", message).quiet_for(POOL_QUIET));
+        self.env.post(&self.links.recorder, Record::normal(object, "DisruptionBlocked", message).quiet_for(POOL_QUIET));
     }
 
     fn tell_nonsense(&self, pod: &Nonsense) {
@@ -74,7 +73,7 @@ impl Disruptor {
             "karpenter.sh/do-not-disrupt is {:?} and counts as nothing: \"true\" or a positive duration is allowed",
             pod.says
         );
-        self.desk.post(&self.links.recorder, Record::warning(object, "InvalidDoNotDisruptAnnotation", message));
+        self.env.post(&self.links.recorder, Record::warning(object, "InvalidDoNotDisruptAnnotation", message));
     }
 
     /// What would have been done in pools that are only observed.
@@ -90,11 +89,11 @@ impl Disruptor {
             let names = Names::first(NAMED, claims.iter().map(|doomed| doomed.claim.clone()));
             let (node_pool, reason) = (pool.to_owned(), reason.to_owned());
             let nodes = claims.len();
-            self.desk.tell(Story::WouldDisrupt { node_pool, reason: reason.clone(), nodes, node_claims: names });
+            self.env.tell(Story::WouldDisrupt { node_pool, reason: reason.clone(), nodes, node_claims: names });
             let uid = snapshot.pools.get(pool).and_then(|pool| pool.metadata.uid.clone()).unwrap_or_default();
             let object = reference("karpenter.sh/v1", "NodePool", "", pool, &uid);
             let message = format!("Only observed; {nodes} node(s) would have been removed: {reason}");
-            self.desk
+            self.env
                 .post(&self.links.recorder, Record::normal(object, "DisruptionBlocked", message).quiet_for(POOL_QUIET));
         }
     }
@@ -103,7 +102,7 @@ impl Disruptor {
     pub(super) fn tell_removal(&self, removal: &Removal, trace: TraceContext) {
         if let Cause::Ttl(seconds) = removal.cause {
             for doomed in &removal.claims {
-                self.desk.tell_in(Story::TtlReached { node: doomed.node.clone(), seconds }, trace);
+                self.env.tell_in(Story::TtlReached { node: doomed.node.clone(), seconds }, trace);
             }
         }
         let reason = removal.cause.reason();
@@ -117,8 +116,8 @@ impl Disruptor {
             pod_count: removal.claims.iter().map(|doomed| doomed.pods).sum(),
             disrupted_nodes: Names::first(NAMED, removal.claims.iter().map(name)),
         };
-        self.desk.tell_in(story, trace);
-        traces::disruption(&self.desk, trace, removal);
+        self.env.tell_in(story, trace);
+        traces::disruption(&self.env, trace, removal);
         for doomed in &removal.claims {
             self.record(doomed, "DisruptionTerminating", &format!("Disrupting: {}", reason.label()));
         }
@@ -128,10 +127,10 @@ impl Disruptor {
     pub(super) fn record(&self, doomed: &Doomed, reason: &'static str, message: &str) {
         if !doomed.node.is_empty() {
             let object = node_object(&doomed.node, &doomed.node_uid);
-            self.desk.post(&self.links.recorder, Record::normal(object, reason, message));
+            self.env.post(&self.links.recorder, Record::normal(object, reason, message));
         }
         let object = claim_object(&doomed.claim, &doomed.uid);
-        self.desk.post(&self.links.recorder, Record::normal(object, reason, message));
+        self.env.post(&self.links.recorder, Record::normal(object, reason, message));
     }
 }
 

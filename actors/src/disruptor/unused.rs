@@ -23,7 +23,7 @@ impl Handler<NodeUnused> for Disruptor {
 
     fn handle(&mut self, NodeUnused(not_used): NodeUnused, _: &mut Self::Context) {
         let facts = &not_used.claim.facts;
-        self.desk.measure(&Measure::NodeUnused { pool: &facts.pool, reason: not_used.reason.label() });
+        self.env.measure(&Measure::NodeUnused { pool: &facts.pool, reason: not_used.reason.label() });
         let message = message(&not_used);
         let story = Story::NodeNotUsed {
             node_claim: facts.name.clone(),
@@ -35,13 +35,13 @@ impl Handler<NodeUnused> for Disruptor {
             pods: Names::first(NAMED, not_used.pods.iter().map(|pod| format!("{}/{}", pod.namespace, pod.name))),
             message: message.clone(),
         };
-        self.desk.tell_in(story, traces::of_packing(&not_used.claim.claim));
+        self.env.tell_in(story, traces::of_packing(&not_used.claim.claim));
         let owners = not_used.claim.claim.metadata.owner_references.iter().flatten();
         let pool = owners.into_iter().find(|owner| owner.kind == "NodePool").map_or("", |owner| owner.uid.as_str());
         let pool = reference("karpenter.sh/v1", "NodePool", "", &facts.pool, pool);
         let objects = [claim_object(&facts.name, &facts.uid), pool].into_iter();
         for object in objects.chain(not_used.pods.iter().map(|pod| object::pod(pod))) {
-            self.desk.post(&self.links.recorder, Record::warning(object, NOT_USED, message.clone()));
+            self.env.post(&self.links.recorder, Record::warning(object, NOT_USED, message.clone()));
         }
     }
 }

@@ -140,7 +140,7 @@ pub(super) async fn write(links: DisruptorLinks, write: Write, now: Timestamp) {
         }
     };
     if let Ok(wrote) = wrote {
-        links.calls.desk.post(&links.cluster, wrote);
+        links.calls.env.post(&links.cluster, wrote);
     }
 }
 
@@ -162,10 +162,10 @@ pub(super) async fn hold(
                 return Err(CallError::NotFound(node));
             }
             let node = nodes.change(there, tainted).await?;
-            links.calls.desk.post(&links.cluster, Wrote::Node(Arc::new(node)));
+            links.calls.env.post(&links.cluster, Wrote::Node(Arc::new(node)));
             let claims = Claims::new(links.calls.clone());
             let written = claims.change_status(NodeClaim::clone(&claim), |claim| held.on(claim, now)).await?;
-            links.calls.desk.post(&links.cluster, Wrote::Claim(Arc::new(written)));
+            links.calls.env.post(&links.cluster, Wrote::Claim(Arc::new(written)));
             Ok(())
         }
     });

@@ -37,8 +37,8 @@ impl Interruption {
     ) -> Option<Notice> {
         let (node_claim, instance) = (claim.claim.name_any(), instance.to_owned());
         self.record(claim, Kind::RebalanceRecommendation, format!("EC2 recommends to rebalance instance {instance}"));
-        self.desk.tell_in(Story::RebalanceRecommended { node_claim, instance }, trace);
-        if self.desk.settings.rebalance != Rebalance::Replace || Notice::on(&claim.claim).is_some() {
+        self.env.tell_in(Story::RebalanceRecommended { node_claim, instance }, trace);
+        if self.env.settings.rebalance != Rebalance::Replace || Notice::on(&claim.claim).is_some() {
             return None;
         }
         let follows = |entry: &&Arc<ClaimEntry>| {
@@ -53,33 +53,33 @@ impl Interruption {
             return None;
         }
         self.following.insert(claim.facts.uid.clone());
-        Some(Notice::of_recommendation(self.desk.wall()))
+        Some(Notice::of_recommendation(self.env.wall()))
     }
 
     /// `due`: what is to be done, by message; `last`: no more messages wait in the queue.
     pub(super) fn act(&mut self, due: Vec<(String, Vec<Due>)>, last: bool, queue_url: &str, ctx: &mut Context<Self>) {
         let all = || due.iter().flat_map(|(_, found)| found);
         let Some(trace) = all().next().map(|one| one.trace) else { return };
-        let term = self.desk.term;
-        let replace = self.desk.settings.interruption == Interruptions::Replace;
+        let term = self.env.term;
+        let replace = self.env.settings.interruption == Interruptions::Replace;
         if replace {
             let claims = all().map(|one| one.claim.claim.name_any()).collect();
-            self.desk.post(&self.links.cluster, MarkLeaving { term, claims, leaving: true });
+            self.env.post(&self.links.cluster, MarkLeaving { term, claims, leaving: true });
         }
         let also: Vec<TraceContext> = all().skip(1).map(|one| one.trace).take(traces::MOST_LINKS).collect();
         let refusals: Vec<_> = all().filter_map(taken_back).collect();
         if !refusals.is_empty() {
-            self.desk.post(&self.links.catalogue, Refused { refusals, trace });
+            self.env.post(&self.links.catalogue, Refused { refusals, trace });
         }
         for id in all().filter_map(reservation_taken_back) {
-            self.desk.post(&self.links.catalogue, ReservationTakenBack { id });
+            self.env.post(&self.links.catalogue, ReservationTakenBack { id });
         }
         for (receipt, found) in due {
             self.pass_on(receipt, found, queue_url.to_owned(), ctx);
         }
         // While more is to come, the mark has the packer wait for a moment, and pack for all of them.
         if replace && last {
-            self.desk.post(&self.links.packer, PackNow { term, trace, also });
+            self.env.post(&self.links.packer, PackNow { term, trace, also });
         }
     }
 
@@ -108,7 +108,7 @@ impl Interruption {
 
     /// What everything lies in that follows from an announcement.
     fn span(&self, due: &Due) -> Open {
-        let span = self.desk.open(due.trace, None, "interruption").with(names::REASON, due.notice.kind.label());
+        let span = self.env.open(due.trace, None, "interruption").with(names::REASON, due.notice.kind.label());
         let span = span.with_all(|| traces::attributes(&due.claim.claim));
         span.with("dovetail.deadline", due.notice.deadline.to_string())
     }
@@ -122,7 +122,7 @@ impl Interruption {
         // A recommendation has been told, and ends nothing.
         if kind == Kind::RebalanceRecommendation {
             let claim = ClaimRef { name: node_claim, uid: claim.claim.uid().unwrap_or_default() };
-            let order = Interrupted { term: self.desk.term, claim, notice: *notice, trace: *trace };
+            let order = Interrupted { term: self.env.term, claim, notice: *notice, trace: *trace };
             return self.links.terminator.send(order);
         }
         self.record(claim, kind, format!("Instance {instance}: {kind}, runs until {deadline}"));
@@ -133,9 +133,9 @@ impl Interruption {
             reason: kind.label().to_owned(),
             deadline,
         };
-        self.desk.tell_in(story, *trace);
+        self.env.tell_in(story, *trace);
         let claim = ClaimRef { name: node_claim, uid: claim.claim.uid().unwrap_or_default() };
-        self.links.terminator.send(Interrupted { term: self.desk.term, claim, notice: *notice, trace: *trace })
+        self.links.terminator.send(Interrupted { term: self.env.term, claim, notice: *notice, trace: *trace })
     }
 }
 

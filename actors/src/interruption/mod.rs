@@ -23,7 +23,7 @@ use dovetail_core::cluster_state::{ClaimEntry, Snapshot};
 use dovetail_core::interruption::{Announcement, Kind, Notice};
 use jiff::Timestamp;
 
-use crate::context::desk::Desk;
+use crate::context::env::Env;
 use crate::context::tenure::Tenure;
 use crate::links::{ToCatalogue, ToClusterWatcher, ToPacker, ToRecorder, ToTerminator};
 use crate::messages::{InterruptionState, Observe, Record, TakeSnapshot, TraceContext};
@@ -58,7 +58,7 @@ pub struct InterruptionLinks {
 
 /// See the module.
 pub struct Interruption {
-    desk: Desk,
+    env: Env,
     links: InterruptionLinks,
     rng: fastrand::Rng,
     /// Messages by what came of them.
@@ -110,11 +110,11 @@ struct Due {
 
 impl Interruption {
     /// At the start of a term.
-    pub fn new(desk: &Desk, links: InterruptionLinks) -> Self {
-        let desk = desk.of("interruption");
-        let rng = desk.rng("trace");
+    pub fn new(env: &Env, links: InterruptionLinks) -> Self {
+        let env = env.of("interruption");
+        let rng = env.rng("trace");
         Self {
-            desk,
+            env,
             links,
             rng,
             counts: BTreeMap::new(),
@@ -137,13 +137,13 @@ impl Actor for Interruption {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        if self.desk.settings.interruption_queue.is_empty() {
+        if self.env.settings.interruption_queue.is_empty() {
             self.look_unheard(ctx);
         } else {
-            let listening = queue::listen(self.links.clone(), self.desk.clone(), ctx.address());
+            let listening = queue::listen(self.links.clone(), self.env.clone(), ctx.address());
             ctx.spawn(listening.into_actor(self));
         }
-        let polling = status::poll(self.links.clone(), self.desk.clone(), ctx.address());
+        let polling = status::poll(self.links.clone(), self.env.clone(), ctx.address());
         ctx.spawn(polling.into_actor(self));
     }
 }
@@ -205,7 +205,7 @@ impl Handler<Observe> for Interruption {
 
     fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
         let state = InterruptionState {
-            queue: self.desk.settings.interruption_queue.clone(),
+            queue: self.env.settings.interruption_queue.clone(),
             messages: self.counts.clone(),
             failures: self.failures,
             unwritten: self.unwritten,
@@ -256,18 +256,18 @@ impl Interruption {
 
     /// What a message announces, if anything. One that is new is counted.
     fn parse(&mut self, message: &QueueMessage, new: bool) -> Option<Announcement> {
-        let waited = message.sent.map(|sent| self.desk.wall().duration_since(sent).as_secs_f64());
+        let waited = message.sent.map(|sent| self.env.wall().duration_since(sent).as_secs_f64());
         match Announcement::parse(&message.body) {
             Ok(announced) => {
                 if new {
                     self.count(announced.kind.label());
-                    self.desk.measure(&Measure::MessageReceived { kind: announced.kind.label(), waited });
+                    self.env.measure(&Measure::MessageReceived { kind: announced.kind.label(), waited });
                 }
                 Some(announced)
             }
             Err(ignored) => {
                 self.count(ignored.label());
-                self.desk.measure(&Measure::MessageReceived { kind: ignored.label(), waited });
+                self.env.measure(&Measure::MessageReceived { kind: ignored.label(), waited });
                 if ignored.is_odd() {
                     self.pass_over(ignored.label(), &ignored.to_string());
                 }
@@ -286,7 +286,7 @@ impl Interruption {
             self.count("duplicate");
             return Some(Vec::new());
         }
-        let notice = match Notice::of(&announced, sent, self.desk.wall()) {
+        let notice = match Notice::of(&announced, sent, self.env.wall()) {
             Ok(notice) => notice,
             Err(late) => {
                 self.count("late");
@@ -324,7 +324,7 @@ impl Interruption {
 
     /// Tells of a message that is passed over, unless one like it was told of lately.
     fn pass_over(&mut self, reason: &'static str, example: &str) {
-        let now = self.desk.now();
+        let now = self.env.now();
         let (last, since) = self.told.entry(reason).or_default();
         *since += 1;
         if last.is_some_and(|last| now.saturating_sub(last) < QUIET) {
@@ -332,14 +332,14 @@ impl Interruption {
         }
         let (messages, example) = (*since, example.to_owned());
         (*last, *since) = (Some(now), 0);
-        self.desk.tell(Story::MessagesIgnored { reason: reason.to_owned(), messages, example });
+        self.env.tell(Story::MessagesIgnored { reason: reason.to_owned(), messages, example });
     }
 
     fn record(&self, claim: &ClaimEntry, kind: Kind, message: String) {
         let node = claim.claim.status.as_ref().map(|status| status.node_name.as_str()).filter(|name| !name.is_empty());
         for one in [Some(object::claim(&claim.claim)), node.map(object::node_named)].into_iter().flatten() {
             let warning = kind != Kind::RebalanceRecommendation;
-            self.desk
+            self.env
                 .post(&self.links.recorder, Record { warning, ..Record::normal(one, kind.event(), message.clone()) });
         }
     }

@@ -10,7 +10,7 @@ use futures::stream::FuturesUnordered;
 
 use super::{Failed, Interruption, InterruptionLinks, Received};
 use crate::context::backoff::Backoff;
-use crate::context::desk::Desk;
+use crate::context::env::Env;
 use crate::telemetry::story::Story;
 
 /// A call gives no more messages than this; one that gives fewer has emptied the queue, as far as it knows.
@@ -24,17 +24,17 @@ const MOST_RECEIVERS: usize = 16;
 
 /// Reads the queue of the settings until the term ends; a call that waits for messages then is given up, or it would
 /// take those that are the next leader's.
-pub(super) async fn listen(links: InterruptionLinks, desk: Desk, to: Addr<Interruption>) {
+pub(super) async fn listen(links: InterruptionLinks, env: Env, to: Addr<Interruption>) {
     tokio::select! {
         biased;
         () = links.tenure.over() => {}
-        () = read(&*links.cloud, desk, to) => {}
+        () = read(&*links.cloud, env, to) => {}
     }
 }
 
-async fn read(cloud: &dyn Cloud, desk: Desk, to: Addr<Interruption>) {
-    let name = desk.settings.interruption_queue.clone();
-    let mut trouble = Trouble::new(&desk, &name, to.clone());
+async fn read(cloud: &dyn Cloud, env: Env, to: Addr<Interruption>) {
+    let name = env.settings.interruption_queue.clone();
+    let mut trouble = Trouble::new(&env, &name, to.clone());
     loop {
         let queue_url = match cloud.queue_url(&name).await {
             Ok(url) => url,
@@ -81,24 +81,24 @@ async fn drain(cloud: &dyn Cloud, queue_url: &str, trouble: &mut Trouble, to: &A
 
 /// A queue that does not answer: counted, told of once until it does, asked more and more rarely.
 struct Trouble {
-    desk: Desk,
+    env: Env,
     what: String,
     backoff: Backoff,
     to: Addr<Interruption>,
 }
 
 impl Trouble {
-    fn new(desk: &Desk, name: &str, to: Addr<Interruption>) -> Self {
-        let backoff = Backoff::new(Duration::from_secs(1), LONGEST_PAUSE, desk.rng("queue"));
-        Self { desk: desk.clone(), what: format!("reading the interruption queue {name}"), backoff, to }
+    fn new(env: &Env, name: &str, to: Addr<Interruption>) -> Self {
+        let backoff = Backoff::new(Duration::from_secs(1), LONGEST_PAUSE, env.rng("queue"));
+        Self { env: env.clone(), what: format!("reading the interruption queue {name}"), backoff, to }
     }
 
     async fn wait(&mut self, error: &CloudError) {
-        self.desk.post(&self.to, Failed);
+        self.env.post(&self.to, Failed);
         let pause = self.backoff.pause();
         // A passing fault is repeated by the SDK already; what gets here is worth telling.
         if self.backoff.failures() == 1 {
-            self.desk.tell(Story::Retrying { what: self.what.clone(), error: error.to_string() });
+            self.env.tell(Story::Retrying { what: self.what.clone(), error: error.to_string() });
         }
         tokio::time::sleep(pause).await;
     }
@@ -106,7 +106,7 @@ impl Trouble {
     fn over(&mut self) {
         if self.backoff.failures() > 0 {
             let attempts = self.backoff.failures() + 1;
-            self.desk.tell(Story::Recovered { what: self.what.clone(), attempts });
+            self.env.tell(Story::Recovered { what: self.what.clone(), attempts });
             self.backoff.reset();
         }
     }

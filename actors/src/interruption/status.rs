@@ -14,7 +14,7 @@ use kube::ResourceExt;
 
 use super::{Due, Interruption, InterruptionLinks, claim_of};
 use crate::context::backoff::Backoff;
-use crate::context::desk::Desk;
+use crate::context::env::Env;
 use crate::messages::{ClaimRef, Record, Remove, TakeSnapshot, TraceContext};
 use crate::recorder::object;
 use crate::telemetry::measure::Measure;
@@ -33,24 +33,24 @@ const FORBIDDEN: [&str; 3] = ["UnauthorizedOperation", "AccessDenied", "AccessDe
 pub(super) struct Troubled(Vec<Trouble>);
 
 /// Asks EC2 until the term ends.
-pub(super) async fn poll(links: InterruptionLinks, desk: Desk, to: Addr<Interruption>) {
+pub(super) async fn poll(links: InterruptionLinks, env: Env, to: Addr<Interruption>) {
     tokio::select! {
         biased;
         () = links.tenure.over() => {}
-        () = ask(&*links.cloud, desk, to) => {}
+        () = ask(&*links.cloud, env, to) => {}
     }
 }
 
-async fn ask(cloud: &dyn Cloud, desk: Desk, to: Addr<Interruption>) {
+async fn ask(cloud: &dyn Cloud, env: Env, to: Addr<Interruption>) {
     const WHAT: &str = "asking for the status of instances";
-    let mut backoff = Backoff::new(PAUSE, LONGEST_PAUSE, desk.rng("status"));
+    let mut backoff = Backoff::new(PAUSE, LONGEST_PAUSE, env.rng("status"));
     let mut pause = PAUSE;
     loop {
         tokio::time::sleep(pause).await;
         match cloud.instance_troubles().await {
             Ok(troubles) => {
                 if backoff.failures() > 0 {
-                    desk.tell(Story::Recovered { what: WHAT.to_owned(), attempts: backoff.failures() + 1 });
+                    env.tell(Story::Recovered { what: WHAT.to_owned(), attempts: backoff.failures() + 1 });
                 }
                 backoff.reset();
                 pause = PAUSE;
@@ -59,12 +59,12 @@ async fn ask(cloud: &dyn Cloud, desk: Desk, to: Addr<Interruption>) {
                 }
             }
             Err(error) if is_forbidden(&error) => {
-                return desk.tell(Story::StatusForbidden { error: error.to_string() });
+                return env.tell(Story::StatusForbidden { error: error.to_string() });
             }
             Err(error) => {
                 pause = backoff.pause();
                 if backoff.failures() == 1 {
-                    desk.tell(Story::Retrying { what: WHAT.to_owned(), error: error.to_string() });
+                    env.tell(Story::Retrying { what: WHAT.to_owned(), error: error.to_string() });
                 }
             }
         }
@@ -100,7 +100,7 @@ impl Interruption {
         };
         let own: Vec<Trouble> =
             troubles.into_iter().filter(|one| claim_of(snapshot, &one.instance).filter(stays).is_some()).collect();
-        let Judged { go, braked } = judge(&own, snapshot.claims.len(), self.removed.len(), self.desk.wall());
+        let Judged { go, braked } = judge(&own, snapshot.claims.len(), self.removed.len(), self.env.wall());
         for trouble in &braked {
             if let Some(claim) = claim_of(snapshot, &trouble.instance) {
                 self.tell_braked(claim, braked.len(), snapshot.claims.len());
@@ -112,7 +112,7 @@ impl Interruption {
         let mut due = Vec::new();
         for trouble in go {
             let Some(claim) = claim_of(snapshot, &trouble.instance).cloned() else { continue };
-            self.desk.measure(&Measure::InstanceUnhealthy { category: trouble.kind.label() });
+            self.env.measure(&Measure::InstanceUnhealthy { category: trouble.kind.label() });
             self.count(trouble.kind.label());
             match trouble.kind {
                 Kind::EventStatus => due.extend(self.scheduled(trouble, claim)),
@@ -126,7 +126,7 @@ impl Interruption {
 
     /// An event of the status checks is as one of AWS Health.
     fn scheduled(&mut self, trouble: Trouble, claim: Arc<ClaimEntry>) -> Option<Due> {
-        let (begins, now) = (trouble.time, self.desk.wall());
+        let (begins, now) = (trouble.time, self.env.wall());
         let Trouble { instance, kind, what, .. } = trouble;
         let event = format!("{what} of {instance}");
         let instances = vec![instance.clone()];
@@ -142,10 +142,10 @@ impl Interruption {
         self.record(claim, *kind, format!("Instance {instance}: its check {what} ({kind}) has failed for two minutes"));
         let trace = TraceContext::root(&mut self.rng);
         let (node_claim, instance, check) = (claim.claim.name_any(), instance.clone(), what.clone());
-        self.desk.tell_in(Story::StatusFailed { node_claim, instance, kind: kind.label().to_owned(), check }, trace);
+        self.env.tell_in(Story::StatusFailed { node_claim, instance, kind: kind.label().to_owned(), check }, trace);
         let claims = vec![ClaimRef { name: claim.claim.name_any(), uid: claim.facts.uid.clone() }];
-        let order = Remove { term: self.desk.term, claims, reason: Reason::Unhealthy, trace };
-        self.desk.post(&self.links.terminator, order);
+        let order = Remove { term: self.env.term, claims, reason: Reason::Unhealthy, trace };
+        self.env.post(&self.links.terminator, order);
     }
 
     fn tell_braked(&self, claim: &ClaimEntry, failing: usize, nodes: usize) {
@@ -153,7 +153,7 @@ impl Interruption {
             format!("More than 20% of the nodes fail their status checks ({failing} of {nodes}): none is taken away");
         let node = claim.claim.status.as_ref().map(|status| status.node_name.as_str()).filter(|name| !name.is_empty());
         for one in [Some(object::claim(&claim.claim)), node.map(object::node_named)].into_iter().flatten() {
-            self.desk.post(&self.links.recorder, Record::warning(one, "NodeRepairBlocked", &*message));
+            self.env.post(&self.links.recorder, Record::warning(one, "NodeRepairBlocked", &*message));
         }
     }
 }

@@ -38,11 +38,11 @@ impl Interruption {
             let news: BTreeSet<String> = found.pools.difference(&actor.told_unheard).cloned().collect();
             for pool in news.iter().filter_map(|name| snapshot.pools.get(name)) {
                 let one = object::pool(pool);
-                actor.desk.post(&actor.links.recorder, Record::warning(one, "InterruptionsNotHeard", REMEDY));
+                actor.env.post(&actor.links.recorder, Record::warning(one, "InterruptionsNotHeard", REMEDY));
             }
             if actor.told_unheard.is_empty() && !news.is_empty() {
                 let pools = Names::first(NAMED, news.iter().cloned());
-                actor.desk.tell(Story::SpotUnheard { nodes: found.nodes, pools });
+                actor.env.tell(Story::SpotUnheard { nodes: found.nodes, pools });
             }
             actor.told_unheard.extend(news);
             ctx.run_later(LOOK, Self::look_unheard);

@@ -56,7 +56,7 @@ impl Interruption {
         }
         let (message, queue_url) = (message.clone(), queue_url.to_owned());
         let unknown = Unknown { message, queue_url, instances: announced.instances.clone() };
-        let kept = self.unknown.kept.keep(&announced.id, unknown, self.desk.wall()).is_none();
+        let kept = self.unknown.kept.keep(&announced.id, unknown, self.env.wall()).is_none();
         if kept && !std::mem::replace(&mut self.unknown.looking, true) {
             ctx.run_later(LOOK, Self::look_for_unknown);
         }
@@ -83,7 +83,7 @@ impl Interruption {
         let known: Vec<String> =
             self.unknown.kept.iter().filter(|(_, one)| is_known(one)).map(|(id, _)| id.to_owned()).collect();
         let mut found: Vec<Unknown> = known.iter().filter_map(|id| self.unknown.kept.take(id)).collect();
-        found.extend(self.unknown.kept.over(self.desk.wall()));
+        found.extend(self.unknown.kept.over(self.env.wall()));
         for Unknown { message, queue_url, .. } in found {
             self.take(Received { queue_url, messages: vec![message] }, snapshot, false, ctx);
         }

@@ -16,7 +16,7 @@ use dovetail_core::collection::{Collector, Leftovers, Notice, Verdict};
 use dovetail_core::disruption::Reason;
 use dovetail_core::lifecycle;
 
-use crate::context::desk::Desk;
+use crate::context::env::Env;
 use crate::janitor::sweep::{Found, Sweep};
 use crate::kube::calls::Calls;
 use crate::links::{ToClusterWatcher, ToDisruptor, ToRecorder, ToTerminator};
@@ -55,7 +55,7 @@ pub struct JanitorLinks {
 
 /// Ends instances that no claim owns, and claims whose instances are gone, within a bound.
 pub struct Janitor {
-    desk: Desk,
+    env: Env,
     links: JanitorLinks,
     rng: fastrand::Rng,
     collector: Collector,
@@ -67,11 +67,11 @@ pub struct Janitor {
 
 impl Janitor {
     /// At the start of a term.
-    pub fn new(desk: &Desk, links: JanitorLinks) -> Self {
-        let desk = desk.of("janitor");
-        let rng = desk.rng("ticks");
+    pub fn new(env: &Env, links: JanitorLinks) -> Self {
+        let env = env.of("janitor");
+        let rng = env.rng("ticks");
         Self {
-            desk,
+            env,
             links,
             rng,
             collector: Collector::new(),
@@ -108,13 +108,13 @@ impl Handler<Observe> for Janitor {
 
     fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
         let (braked, recent) = (self.collector.braked(), self.collector.recent());
-        MessageResult(JanitorState { term: self.desk.term, braked, recent, counts: self.counts.clone() }.into())
+        MessageResult(JanitorState { term: self.env.term, braked, recent, counts: self.counts.clone() }.into())
     }
 }
 
 impl Janitor {
     fn sweep(&self) -> Sweep {
-        Sweep { desk: self.desk.clone(), links: self.links.clone() }
+        Sweep { env: self.env.clone(), links: self.links.clone() }
     }
 
     fn count(&mut self, what: &'static str, by: usize) {
@@ -138,7 +138,7 @@ impl Janitor {
 
     fn judge(&mut self, found: &Found, ctx: &mut Context<Self>) {
         self.count("passes", 1);
-        self.desk.post(&self.links.disruptor, InstancesSeen(found.networks.clone()));
+        self.env.post(&self.links.disruptor, InstancesSeen(found.networks.clone()));
         if let Err(why) = &found.release {
             self.say("release_invalid", 0, format!("the release of the collection's brakes is not understood: {why}"));
         }
@@ -156,8 +156,8 @@ impl Janitor {
         self.count("claims_removed", verdict.remove.len());
         if !verdict.remove.is_empty() {
             let claims = verdict.remove.into_iter().map(|(name, uid)| ClaimRef { name, uid }).collect();
-            let (term, trace) = (self.desk.term, TraceContext::root(&mut self.rng));
-            self.desk.post(&self.links.terminator, Remove { term, claims, reason: Reason::GarbageCollected, trace });
+            let (term, trace) = (self.env.term, TraceContext::root(&mut self.rng));
+            self.env.post(&self.links.terminator, Remove { term, claims, reason: Reason::GarbageCollected, trace });
         }
         if !verdict.terminate.is_empty() {
             let sweep = self.sweep();
@@ -168,7 +168,7 @@ impl Janitor {
                     && janitor.is_news(REFUSED, ending.refused.len())
                 {
                     let what = format!("ending {} instances that no nodeclaim has", ending.refused.len());
-                    janitor.desk.tell(Story::Retrying { what, error: error.to_string() });
+                    janitor.env.tell(Story::Retrying { what, error: error.to_string() });
                 }
             }));
         }
@@ -177,7 +177,7 @@ impl Janitor {
     fn notice(&mut self, notice: &Notice, found: &Found) {
         const BY: &str =
             "annotate namespace kube-system with dovetail.dev/allow-collection=TIME to allow it until then";
-        let name = &self.desk.settings.cluster_name;
+        let name = &self.env.settings.cluster_name;
         let (count, message) = match notice {
             Notice::Braked { due, bound } => (
                 *due,
@@ -212,11 +212,11 @@ impl Janitor {
                 let until = found.until.clone();
                 if self.is_news("released", 0) {
                     let message = format!("everything may be collected until {until}");
-                    self.desk.post(
+                    self.env.post(
                         &self.links.recorder,
                         Record::normal(object::kube_system(), "CollectionReleased", message),
                     );
-                    self.desk.tell(Story::CollectionReleased { until });
+                    self.env.tell(Story::CollectionReleased { until });
                 }
                 return;
             }
@@ -231,12 +231,12 @@ impl Janitor {
             return;
         }
         let record = Record::warning(object::kube_system(), "CollectionBraked", &*message).quiet_for(QUIET);
-        self.desk.post(&self.links.recorder, record);
-        self.desk.tell(Story::CollectionBraked { reason: reason.to_owned(), count, message });
+        self.env.post(&self.links.recorder, record);
+        self.env.tell(Story::CollectionBraked { reason: reason.to_owned(), count, message });
     }
 
     fn is_news(&mut self, reason: &'static str, count: usize) -> bool {
-        let now = self.desk.now();
+        let now = self.env.now();
         let before = self.told.get(reason).filter(|(when, _)| now.saturating_sub(*when) < QUIET);
         if before.is_some_and(|(_, said)| *said == count) {
             return false;

@@ -18,7 +18,7 @@ use kube::api::{DeleteParams, Preconditions};
 
 use crate::cloud::end_once::{TOGETHER, end_once};
 use crate::context::backoff::Backoff;
-use crate::context::desk::Desk;
+use crate::context::env::Env;
 use crate::janitor::JanitorLinks;
 use crate::kube::calls::CallError;
 use crate::kube::claims::Claims;
@@ -37,7 +37,7 @@ const MOST_ASKED: usize = 200;
 /// What a pass has at hand.
 pub struct Sweep {
     /// The janitor's.
-    pub desk: Desk,
+    pub env: Env,
     /// The janitor's.
     pub links: JanitorLinks,
 }
@@ -79,12 +79,12 @@ impl Sweep {
     /// Lists the cloud, then claims and Nodes; nothing where a part of it cannot be had. One that looks back shows
     /// what has ended of late too.
     pub async fn list(&self, looks_back: bool) -> Listed<Found> {
-        let at = self.desk.now();
+        let at = self.env.now();
         let instances = self.links.cloud.instances_by_name(looks_back).await.ok()?;
         let claims = Claims::new(self.links.calls.clone()).list().await.ok()?;
         let nodes = self.links.cluster.send(TakeSnapshot).await.ok()??;
         let annotation = self.annotation().await.ok()?;
-        let (released, release) = match is_released(&annotation, self.desk.wall()) {
+        let (released, release) = match is_released(&annotation, self.env.wall()) {
             _ if annotation.is_empty() => (false, Ok(())),
             Ok(released) => (released, Ok(())),
             Err(why) => (false, Err(why)),
@@ -116,7 +116,7 @@ impl Sweep {
     }
 
     fn instance(&self, one: &Instance) -> SeenInstance {
-        let owner = match ownership::maker(&self.desk.cluster(&*self.links.cloud), &one.tags) {
+        let owner = match ownership::maker(&self.env.cluster(&*self.links.cloud), &one.tags) {
             Ok(Maker::Dovetail) => Owner::Ours,
             Err(NotOwned::OtherCluster { .. }) => Owner::Foreign,
             // What Karpenter launched is ended for its NodeClaim, and never for want of one.
@@ -136,7 +136,7 @@ impl Sweep {
     }
 
     fn age(&self, since: jiff::Timestamp) -> Duration {
-        Duration::try_from(self.desk.wall().duration_since(since)).unwrap_or(Duration::ZERO)
+        Duration::try_from(self.env.wall().duration_since(since)).unwrap_or(Duration::ZERO)
     }
 
     /// The release as an operator has written it, empty without one.
@@ -150,7 +150,7 @@ impl Sweep {
     /// Ends instances that nobody owns, and takes their Nodes away.
     pub async fn end_all(&self, ids: Vec<String>) -> Ending {
         let (mut due, mut ending) = (ids, Ending::default());
-        let mut backoff = Backoff::cloud(self.desk.rng("collection"));
+        let mut backoff = Backoff::cloud(self.env.rng("collection"));
         for attempt in 1..=ATTEMPTS {
             let mut again = Vec::new();
             for some in due.chunks(TOGETHER) {
@@ -176,7 +176,7 @@ impl Sweep {
         let (due, others): (Vec<Instance>, Vec<Instance>) = found.instances.into_iter().partition(is_due);
         let mut again: Vec<String> = found.failed.into_keys().collect();
         let Some(mut failed) = end_once(&*self.links.cloud, &self.links.calls, &due).await else { return again };
-        let now = self.desk.now();
+        let now = self.env.now();
         // An earlier attempt has ended these, though nobody said so.
         for one in others.iter().filter(|one| one.is_terminating() && ending.asked.contains_key(&one.id)) {
             self.has_ended(&one.id).await;
@@ -199,7 +199,7 @@ impl Sweep {
     }
 
     async fn has_ended(&self, id: &str) {
-        self.desk.tell(Story::Collected { instance: id.to_owned() });
+        self.env.tell(Story::Collected { instance: id.to_owned() });
         self.remove_node(id).await;
     }
 
@@ -257,7 +257,7 @@ impl Sweep {
                 return;
             }
             if self.links.cloud.remove_made(&one).await.is_ok() {
-                self.desk.tell(Story::LeftoverRemoved { name: one.name, node_class: one.class });
+                self.env.tell(Story::LeftoverRemoved { name: one.name, node_class: one.class });
             }
             tokio::time::sleep(REMOVALS_APART).await;
         }

@@ -12,7 +12,7 @@ use serde_json::Value;
 use thiserror::Error;
 
 use crate::context::backoff::Backoff;
-use crate::context::desk::Desk;
+use crate::context::env::Env;
 use crate::context::tenure::Tenure;
 use crate::kube::failure::{Failure, FailureKind};
 use crate::reading::Api;
@@ -65,15 +65,15 @@ enum Attempt {
 pub struct Calls {
     /// Kubernetes' API, for what is not written by way of these calls.
     pub client: Client,
-    /// The desk of the actor that calls.
-    pub desk: Desk,
+    /// The environment of the actor that calls.
+    pub env: Env,
     tenure: Option<Tenure>,
 }
 
 impl Calls {
     /// For an actor; `tenure` where it acts for the leader.
-    pub fn new(client: Client, desk: Desk, tenure: Option<Tenure>) -> Self {
-        Self { client, desk, tenure }
+    pub fn new(client: Client, env: Env, tenure: Option<Tenure>) -> Self {
+        Self { client, env, tenure }
     }
 
     /// Whether it may write.
@@ -108,15 +108,15 @@ impl Calls {
     where
         F: Future<Output = kube::Result<T>>,
     {
-        let begun = self.desk.now();
-        let mut backoff = Backoff::api(self.desk.rng(what));
+        let begun = self.env.now();
+        let mut backoff = Backoff::api(self.env.rng(what));
         loop {
             let error = match tokio::time::timeout(PATIENCE, self.while_acting(call())).await {
                 Ok(None) => return Err(CallError::Deposed),
                 Ok(Some(Ok(answer))) => {
                     if backoff.failures() >= WORTH_TELLING {
                         let attempts = backoff.failures() + 1;
-                        self.desk.tell(Story::Recovered { what: what.to_owned(), attempts });
+                        self.env.tell(Story::Recovered { what: what.to_owned(), attempts });
                     }
                     return Ok(answer);
                 }
@@ -133,11 +133,11 @@ impl Calls {
                 Err(_) => format!("no answer within {PATIENCE:?}"),
             };
             let pause = backoff.pause();
-            if self.desk.now().saturating_sub(begun).saturating_add(pause) > time {
+            if self.env.now().saturating_sub(begun).saturating_add(pause) > time {
                 return Err(CallError::Unanswered(error));
             }
             if backoff.failures() == WORTH_TELLING {
-                self.desk.tell(Story::Retrying { what: what.to_owned(), error });
+                self.env.tell(Story::Retrying { what: what.to_owned(), error });
             }
             tokio::time::sleep(pause).await;
         }
@@ -221,8 +221,8 @@ mod tests {
         let clock = Arc::new(VirtualClock::new(DEFAULT_START));
         let api = ApiServer::new(clock.clone());
         let until = clock.monotonic() + Duration::from_secs(10);
-        let desk = Desk::new("r", Settings::default(), clock.clone(), Arc::new(MemoryJournal::default()), 1);
-        Calls::new(api.client(Caller::replica(0, "test")), desk, Some(Tenure::new(Term(1), until, clock)))
+        let env = Env::new("r", Settings::default(), clock.clone(), Arc::new(MemoryJournal::default()), 1);
+        Calls::new(api.client(Caller::replica(0, "test")), env, Some(Tenure::new(Term(1), until, clock)))
     }
 
     fn on_paused_time(test: impl Future<Output = ()>) {

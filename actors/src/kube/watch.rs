@@ -10,7 +10,7 @@ use kube_runtime::watcher::{Config, Event, watcher};
 use serde::de::DeserializeOwned;
 
 use crate::context::backoff::Backoff;
-use crate::context::desk::Desk;
+use crate::context::env::Env;
 use crate::kube::woken::when_woken;
 use crate::messages::Came;
 use crate::reading::{Api, Read};
@@ -30,16 +30,16 @@ const RAN: Duration = Duration::from_secs(90);
 const WORTH_TELLING: u32 = 3;
 
 /// Tells that something has failed so often in a row, where that is worth telling.
-pub fn tell_failed(desk: &Desk, what: &str, failures: u32, error: &str) {
+pub fn tell_failed(env: &Env, what: &str, failures: u32, error: &str) {
     if failures == WORTH_TELLING {
-        desk.tell(Story::Retrying { what: what.to_owned(), error: error.to_owned() });
+        env.tell(Story::Retrying { what: what.to_owned(), error: error.to_owned() });
     }
 }
 
 /// Tells that it goes on after so many failures, where those were told of.
-pub fn tell_recovered(desk: &Desk, what: &str, failures: u32) {
+pub fn tell_recovered(env: &Env, what: &str, failures: u32) {
     if failures >= WORTH_TELLING {
-        desk.tell(Story::Recovered { what: what.to_owned(), attempts: failures + 1 });
+        env.tell(Story::Recovered { what: what.to_owned(), attempts: failures + 1 });
     }
 }
 
@@ -88,51 +88,51 @@ impl After {
 }
 
 /// Hands everything to `on`. Ends never; the actor that spawned it ends it.
-pub async fn watch<K>(api: Api<K>, desk: Desk, kind: &'static str, after: After, on: impl FnMut(Heard<K>))
+pub async fn watch<K>(api: Api<K>, env: Env, kind: &'static str, after: After, on: impl FnMut(Heard<K>))
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
 {
     // An actor polls all that it has spawned whenever it is sent anything: a watch is deep, and mostly has nothing to say.
-    when_woken(for_ever(api, Config::default(), desk, kind, after, on)).await;
+    when_woken(for_ever(api, Config::default(), env, kind, after, on)).await;
 }
 
 /// Hands what is heard of those that `config` chooses to `on`.
-pub async fn watch_some<K>(api: Api<K>, config: Config, desk: Desk, kind: &'static str, on: impl FnMut(Heard<K>))
+pub async fn watch_some<K>(api: Api<K>, config: Config, env: Env, kind: &'static str, on: impl FnMut(Heard<K>))
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    when_woken(for_ever(api, config, desk, kind, After::GoOn, on)).await;
+    when_woken(for_ever(api, config, env, kind, After::GoOn, on)).await;
 }
 
 async fn for_ever<K>(
     api: Api<K>,
     config: Config,
-    desk: Desk,
+    env: Env,
     kind: &'static str,
     after: After,
     mut on: impl FnMut(Heard<K>),
 ) where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    let mut backoff = Backoff::new(Duration::from_millis(200), LONGEST_PAUSE, desk.rng(kind));
+    let mut backoff = Backoff::new(Duration::from_millis(200), LONGEST_PAUSE, env.rng(kind));
     let what = format!("watching {kind}");
     let config = config.timeout(WATCHED_FOR);
     let mut listing = false;
     // Since when nothing has failed.
-    let mut since = desk.now();
+    let mut since = env.now();
     loop {
         let mut events = std::pin::pin!(watcher(api.clone().into_inner(), config.clone()));
         loop {
-            let quiet = desk.now().saturating_sub(since);
+            let quiet = env.now().saturating_sub(since);
             let said = tokio::time::timeout(waits(listing, backoff.failures(), quiet), events.next()).await;
-            let quiet = desk.now().saturating_sub(since);
+            let quiet = env.now().saturating_sub(since);
             let runs = match &said {
                 Ok(Some(Ok(event))) => after.runs(event, quiet),
                 Ok(_) => false,
                 Err(_) => !listing,
             };
             if runs {
-                tell_recovered(&desk, &what, backoff.failures());
+                tell_recovered(&env, &what, backoff.failures());
                 if backoff.failures() > 0 {
                     on(Heard::Runs);
                 }
@@ -142,7 +142,7 @@ async fn for_ever<K>(
                 Ok(Some(Ok(event))) => {
                     listing = matches!(event, Event::Init | Event::InitApply(_));
                     if matches!(event, Event::InitDone) {
-                        since = desk.now();
+                        since = env.now();
                     }
                     on(event.into());
                     continue;
@@ -155,9 +155,9 @@ async fn for_ever<K>(
             let pause = backoff.pause();
             listing = false;
             on(Heard::Failed(pause, error.clone()));
-            tell_failed(&desk, &what, backoff.failures(), &error);
+            tell_failed(&env, &what, backoff.failures(), &error);
             tokio::time::sleep(pause).await;
-            since = desk.now();
+            since = env.now();
             if anew {
                 break;
             }

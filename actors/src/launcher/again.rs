@@ -84,7 +84,7 @@ impl Launcher {
     /// Whether a claim that is shown without an instance has to wait; it is looked at again afterwards.
     pub(super) fn waits_again(&mut self, claim: &Arc<NodeClaim>, ctx: &mut Context<Self>) -> bool {
         let name = claim.name_any();
-        match self.again.wait(&name, claim, self.desk.now()) {
+        match self.again.wait(&name, claim, self.env.now()) {
             None => return false,
             Some(Wait::Longer) => {}
             Some(Wait::For(pause)) => {

@@ -3,7 +3,7 @@
 use dovetail_api::v1::EC2NodeClass;
 use dovetail_cloud::launch::{LaunchError, LaunchedInstance, Refusal};
 
-use crate::context::desk::Desk;
+use crate::context::env::Env;
 use crate::telemetry::measure::Measure;
 use crate::telemetry::span::{Open, names};
 
@@ -13,7 +13,7 @@ const MOST_REFUSALS: usize = 64;
 /// Tells the call and its refusals, each of which is an error, whatever came of the call. The class's status says what
 /// zones are called.
 pub fn called(
-    desk: &Desk,
+    env: &Env,
     span: Open,
     class: &EC2NodeClass,
     refusals: &[Refusal],
@@ -21,13 +21,13 @@ pub fn called(
 ) {
     for refusal in refusals {
         let Refusal { zone, capacity_type, code, .. } = refusal;
-        desk.measure(&Measure::LaunchRefused { zone, zone_id: zone_id(class, zone), capacity_type, reason: code });
+        env.measure(&Measure::LaunchRefused { zone, zone_id: zone_id(class, zone), capacity_type, reason: code });
     }
     if !span.is_wanted() {
         return;
     }
     for (number, refusal) in refusals.iter().take(MOST_REFUSALS).enumerate() {
-        let refused = desk.span(span.context(), "refused", &number.to_string());
+        let refused = env.span(span.context(), "refused", &number.to_string());
         let refused = refused
             .with(names::INSTANCE_TYPE, &*refusal.instance_type)
             .with(names::ZONE, &*refusal.zone)

@@ -18,10 +18,10 @@ impl Launcher {
     pub(super) fn say_held(&self, claim: &Arc<NodeClaim>, wait: &Wait, ctx: &mut Context<Self>) {
         let message = format!("The launch of this NodeClaim waits: {wait}");
         let record = Record::warning(object::claim(claim), "LaunchHeld", &*message).quiet_for(QUIET);
-        self.desk.post(&self.links.recorder, record);
+        self.env.post(&self.links.recorder, record);
         // What it would cost changes with every other launch: the condition is written when it begins to wait.
         if !is_held(claim) {
-            let now = self.desk.wall();
+            let now = self.env.wall();
             self.write_status(claim, move |claim| launch_held(claim, &message, now), ctx);
         }
     }
@@ -29,7 +29,7 @@ impl Launcher {
     /// A claim may be launched: from now on it has its time for that.
     pub(super) fn allow(&self, claim: &NodeClaim, ctx: &mut Context<Self>) {
         if is_held(claim) {
-            let now = self.desk.wall();
+            let now = self.env.wall();
             self.write_status(claim, move |claim| launch_allowed(claim, now), ctx);
         }
     }
@@ -58,7 +58,7 @@ impl Launcher {
         ctx: &mut Context<Self>,
     ) {
         let (claims, claim) = (Claims::new(self.links.calls.clone()), claim.clone());
-        let (desk, cluster) = (self.desk.clone(), self.links.cluster.clone());
+        let (env, cluster) = (self.env.clone(), self.links.cluster.clone());
         let writing = async move {
             let change = |claim: &NodeClaim| match takes_token(&Claimed::of(claim)) {
                 true => change(claim),
@@ -66,7 +66,7 @@ impl Launcher {
             };
             // Where that fails the next occasion is when it is asked for again.
             if let Ok(written) = claims.change_status(claim, change).await {
-                desk.post(&cluster, Wrote::Claim(Arc::new(written)));
+                env.post(&cluster, Wrote::Claim(Arc::new(written)));
             }
         };
         ctx.spawn(writing.into_actor(self));

@@ -50,8 +50,8 @@ impl Launcher {
     fn taking_back(&mut self, name: &str, claim: &NodeClaim, gone: Arc<Notify>) -> Launching {
         let trace = traces::of_packing(claim).unwrap_or_else(|| TraceContext::root(&mut self.rng));
         let inside = traces::of_claim(trace, name);
-        let (desk, links, since) = (self.desk.clone(), self.links.clone(), self.desk.wall());
-        Launching { desk, links, own: None, trace: inside, inside, since, gone }
+        let (env, links, since) = (self.env.clone(), self.links.clone(), self.env.wall());
+        Launching { env, links, own: None, trace: inside, inside, since, gone }
     }
 
     /// Launches for a claim as soon as somebody is expected on it, and takes it back when nobody is for long.
@@ -80,14 +80,14 @@ impl Launcher {
 async fn verdict(launching: &Launching, claim: &NodeClaim) -> Verdict {
     let own = Target::Claim(claim.name_any());
     let mut looks = Duration::ZERO;
-    while looks < launching.desk.settings.batch_max + PLANNED {
+    while looks < launching.env.settings.batch_max + PLANNED {
         tokio::select! {
             biased;
             () = launching.gone.notified() => return Verdict::Gone,
             () = tokio::time::sleep(LOOK) => {}
         }
         match launching.links.cluster.send(TakeShown).await {
-            Ok(Some(known)) if known.is_awaited(&own, launching.desk.moment()) => return Verdict::Needed,
+            Ok(Some(known)) if known.is_awaited(&own, launching.env.moment()) => return Verdict::Needed,
             Ok(Some(_)) => looks += LOOK,
             // Nothing is planned meanwhile.
             Ok(None) => {}

@@ -19,7 +19,7 @@ use kube::ResourceExt;
 use tokio::sync::Notify;
 
 use crate::context::backoff::Backoff;
-use crate::context::desk::Desk;
+use crate::context::env::Env;
 use crate::context::traces;
 use crate::kube::calls::CallError;
 use crate::launcher::LauncherLinks;
@@ -42,7 +42,7 @@ const NAMED: usize = 5;
 #[derive(Clone)]
 pub struct Launching {
     /// The launcher's.
-    pub desk: Desk,
+    pub env: Env,
     /// The launcher's.
     pub links: LauncherLinks,
     /// Who hears that the launch fails and goes on trying.
@@ -92,7 +92,7 @@ pub async fn run(launching: Launching, order: LaunchOrder) -> (End, Outcome) {
     let mut protocol = Protocol::new(ordered.metadata.uid.is_none());
     let mut work = Work::new(&launching, order);
     let end = loop {
-        match protocol.step(input, launching.desk.now(), launching.links.calls.may_act()) {
+        match protocol.step(input, launching.env.now(), launching.links.calls.may_act()) {
             Step::End(end) => break end,
             step => input = work.act(step).await.unwrap_or_else(|failure| work.failed(failure)),
         }
@@ -100,7 +100,7 @@ pub async fn run(launching: Launching, order: LaunchOrder) -> (End, Outcome) {
     if matches!(end, End::Lost { .. } | End::Refused) {
         let span = launching.span().with_all(|| traces::attributes(&ordered));
         span.failed(end.label(), "the claim is given up").end();
-        traces::claim_ended(&launching.desk, &ordered, Some((end.label(), "no instance was launched for it")));
+        traces::claim_ended(&launching.env, &ordered, Some((end.label(), "no instance was launched for it")));
     }
     let outcome = if matches!(end, End::Launched { .. }) { Outcome::Launched } else { work.outcome };
     (end, outcome)
@@ -130,7 +130,7 @@ struct Work<'a> {
 
 impl<'a> Work<'a> {
     fn new(launching: &'a Launching, order: LaunchOrder) -> Self {
-        let rng = launching.desk.rng(&order.claim.name_any());
+        let rng = launching.env.rng(&order.claim.name_any());
         let attempts = Backoff::new(Duration::from_millis(500), LONGEST_PAUSE, rng.clone());
         Self {
             launching,
@@ -163,7 +163,7 @@ impl<'a> Work<'a> {
             Step::Prepare(token) => return self.prepare(&token).await.map(Input::Prepared),
             Step::Call { number: (attempt, call), .. } => return self.call(attempt, call).await.map(Input::Called),
             Step::Look(token) => {
-                let asked = launching.desk.now();
+                let asked = launching.env.now();
                 let found = launching.links.cloud.instances_with_token(&token).await;
                 return Ok(Input::Looked(asked, found.ok().map(|found| self.keep(found))));
             }
@@ -206,7 +206,7 @@ impl<'a> Work<'a> {
 
     /// Makes what the cloud is asked for; answers why there is nothing to ask for, as it is counted.
     async fn prepare(&mut self, token: &str) -> Result<Result<(), &'static str>, Failure> {
-        self.calls = Backoff::cloud(self.launching.desk.rng(token));
+        self.calls = Backoff::cloud(self.launching.env.rng(token));
         let prepared = self.launching.request(&self.claim, token, self.adopted).await?;
         if let Err(no) = &prepared {
             self.launching.tell_failure(&self.claim, no.reason, no.why, false);
@@ -224,14 +224,14 @@ impl<'a> Work<'a> {
         let launching = self.launching;
         let Some(request) = self.request.clone() else { return Ok(Called::Never) };
         let (request_token, class) = (request.token.clone(), request.node_class.clone());
-        let span = launching.desk.span(launching.trace, "CreateFleet", &format!("{attempt}/{call}")).remote();
+        let span = launching.env.span(launching.trace, "CreateFleet", &format!("{attempt}/{call}")).remote();
         let error = match tokio::time::timeout(PATIENCE, launching.links.cloud.launch(request)).await {
             Ok(Ok(instance)) => {
-                fleet::called(&launching.desk, span, &class, &instance.refusals, Ok(&instance));
+                fleet::called(&launching.env, span, &class, &instance.refusals, Ok(&instance));
                 launching.refused(instance.refusals.clone());
                 // Before the claim is written, which until then holds its place in the reservation.
                 if let Some(id) = instance.reservation_id.clone() {
-                    launching.desk.post(&launching.links.catalogue, TookReserved { id });
+                    launching.env.post(&launching.links.catalogue, TookReserved { id });
                 }
                 let id = instance.id.clone();
                 launching.known_to_be(&id, Marks::launched_with(&request_token, ""));
@@ -245,7 +245,7 @@ impl<'a> Work<'a> {
                 return Ok(Called::Unknown);
             }
         };
-        fleet::called(&launching.desk, span, &class, &error.refusals, Err(&error));
+        fleet::called(&launching.env, span, &class, &error.refusals, Err(&error));
         let at_once = error.refusals.iter().any(|refusal| refusal.is_capacity());
         launching.refused(error.refusals.clone());
         Ok(self.called_in_vain(error, at_once))
@@ -257,10 +257,10 @@ impl<'a> Work<'a> {
         match error.kind {
             LaunchErrorKind::InsufficientCapacity => {
                 let event = Record::warning(object::claim(claim), "InsufficientCapacityError", &*error.message);
-                launching.desk.post(&launching.links.recorder, event);
+                launching.env.post(&launching.links.recorder, event);
                 launching.tell_failure(claim, error.reason, &error.message, false);
                 // Before the claim goes, and with it who was expected on it.
-                launching.desk.post(&launching.links.cluster, SoldOut { claim: claim.name_any() });
+                launching.env.post(&launching.links.cluster, SoldOut { claim: claim.name_any() });
                 self.outcome = Outcome::SoldOut;
                 Called::NothingToBeHad { reason: "insufficient_capacity", at_once }
             }
@@ -272,7 +272,7 @@ impl<'a> Work<'a> {
             LaunchErrorKind::Retryable => {
                 if self.calls.failures() == 0 {
                     let what = format!("launching {}", claim.name_any());
-                    launching.desk.tell_in(Story::Retrying { what, error: error.to_string() }, launching.trace);
+                    launching.env.tell_in(Story::Retrying { what, error: error.to_string() }, launching.trace);
                 }
                 Called::Later
             }
@@ -313,7 +313,7 @@ impl<'a> Work<'a> {
         let launching = self.launching;
         if let Some(found) = self.found.iter().find(|instance| adopted && instance.id == id) {
             let (node_claim, instance) = (self.claim.name_any(), found.id.clone());
-            launching.desk.tell_in(Story::Adopted { node_claim, instance }, launching.trace);
+            launching.env.tell_in(Story::Adopted { node_claim, instance }, launching.trace);
             self.instance = Some((as_launched(found), found.private_dns_name.clone()));
         }
         let Some((instance, hostname)) = self.instance.take() else { return Err(Failure::Gone) };

@@ -35,7 +35,7 @@ use kube::ResourceExt;
 use tokio::sync::Notify;
 
 use crate::context::backoff::Backoff;
-use crate::context::desk::Desk;
+use crate::context::env::Env;
 use crate::kube::calls::Calls;
 use crate::launcher::facts::origin;
 use crate::launcher::launch::End;
@@ -78,7 +78,7 @@ pub struct LauncherLinks {
 
 /// Creates claims and calls the cloud for them, within limits, and goes on where an earlier leader stopped.
 pub struct Launcher {
-    desk: Desk,
+    env: Env,
     links: LauncherLinks,
     /// What is to be launched.
     queue: VecDeque<Queued>,
@@ -162,12 +162,12 @@ struct Held {
 
 impl Launcher {
     /// A launcher with nothing to do.
-    pub fn new(desk: &Desk, links: LauncherLinks) -> Self {
-        let desk = desk.of("launcher");
-        let (rng, jitter) = (desk.rng("trace"), desk.rng("refusals"));
-        let losses = Backoff::new(Duration::from_secs(1), Duration::from_secs(60), desk.rng("losses"));
+    pub fn new(env: &Env, links: LauncherLinks) -> Self {
+        let env = env.of("launcher");
+        let (rng, jitter) = (env.rng("trace"), env.rng("refusals"));
+        let losses = Backoff::new(Duration::from_secs(1), Duration::from_secs(60), env.rng("losses"));
         Self {
-            limits: Limits::new(desk.settings.ceilings),
+            limits: Limits::new(env.settings.ceilings),
             begun: false,
             committed: BTreeMap::new(),
             told: BTreeMap::new(),
@@ -175,7 +175,7 @@ impl Launcher {
             waiting: BTreeMap::new(),
             over: BTreeMap::new(),
             unregistered: BTreeSet::new(),
-            desk,
+            env,
             links,
             queue: VecDeque::new(),
             sifting: false,
@@ -203,10 +203,10 @@ impl Actor for Launcher {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         self.own = Some(ctx.address().recipient());
-        let looking = past::look(self.links.clone(), self.desk.clone()).into_actor(self);
+        let looking = past::look(self.links.clone(), self.env.clone()).into_actor(self);
         ctx.spawn(looking.map(|found, launcher, ctx| {
             if let Some((past, present)) = found {
-                launcher.limits.take_over(&past, &present, launcher.desk.now());
+                launcher.limits.take_over(&past, &present, launcher.env.now());
                 launcher.begin(ctx);
             }
         }));
@@ -220,7 +220,7 @@ impl Handler<Launch> for Launcher {
     type Result = ();
 
     fn handle(&mut self, launch: Launch, ctx: &mut Self::Context) {
-        if launch.term < self.desk.term {
+        if launch.term < self.env.term {
             return;
         }
         for order in launch.orders {
@@ -237,7 +237,7 @@ impl Handler<ClaimChanged> for Launcher {
     fn handle(&mut self, ClaimChanged(claim): ClaimChanged, ctx: &mut Self::Context) {
         let name = claim.name_any();
         // First, as such a claim belongs to no plan any more.
-        if !lifecycle::is_leaving(&claim) && self.creations.is_late(&claim, self.desk.term.0) {
+        if !lifecycle::is_leaving(&claim) && self.creations.is_late(&claim, self.env.term.0) {
             return self.take_back(&name, claim, ctx);
         }
         self.notice(&name, &claim, ctx);
@@ -253,7 +253,7 @@ impl Handler<ClaimChanged> for Launcher {
         if self.waits_again(&claim, ctx) {
             return;
         }
-        if self.creations.is_left_over(&claim, self.desk.term.0) {
+        if self.creations.is_left_over(&claim, self.env.term.0) {
             return self.look_whether_needed(&name, claim, ctx);
         }
         self.adopt(&name, &claim, ctx);
@@ -264,7 +264,7 @@ impl Handler<ClaimGone> for Launcher {
     type Result = ();
 
     fn handle(&mut self, gone: ClaimGone, ctx: &mut Self::Context) {
-        self.creations.gone(&gone.name, self.desk.now());
+        self.creations.gone(&gone.name, self.env.now());
         self.forget_held(&gone.name, ctx);
         self.late.remove(&gone.name);
         self.again.gone(&gone.name);
@@ -289,7 +289,7 @@ impl Handler<NotRegistered> for Launcher {
     type Result = ();
 
     fn handle(&mut self, NotRegistered { claim }: NotRegistered, _: &mut Self::Context) {
-        self.limits.not_registered(&claim.name_any(), &origin(&claim), self.desk.now());
+        self.limits.not_registered(&claim.name_any(), &origin(&claim), self.env.now());
     }
 }
 
@@ -319,8 +319,8 @@ impl Launcher {
         if (lifecycle::stage(claim).is_some() || (token_on(claim).is_some() && !has_foreign_token(claim)))
             && let Some(created) = &claim.metadata.creation_timestamp
         {
-            let age = Duration::try_from(self.desk.wall().duration_since(created.0)).unwrap_or(Duration::ZERO);
-            self.limits.made(name, self.desk.now(), age);
+            let age = Duration::try_from(self.env.wall().duration_since(created.0)).unwrap_or(Duration::ZERO);
+            self.limits.made(name, self.env.now(), age);
         }
         if lifecycle::stage(claim) < Some(Stage::Registered) {
             self.unregistered.insert(name.to_owned());
@@ -349,27 +349,27 @@ impl Launcher {
             End::Launched { uid } => {
                 self.losses.reset();
                 self.creations.seen(name, uid);
-                self.again.ended(name, uid, self.desk.now(), self.desk.rng(&format!("again/{name}")));
+                self.again.ended(name, uid, self.env.now(), self.env.rng(&format!("again/{name}")));
                 if let Some(trial) = trial {
                     self.go_on(&trial, ctx);
                 }
             }
             End::Lost { .. } | End::Refused | End::Leaving => {
                 let at_once = end == (End::Lost { at_once: true });
-                self.creations.gone(name, self.desk.now());
+                self.creations.gone(name, self.env.now());
                 if end != End::Leaving {
                     trial = self.limits.gone(name).or(trial);
-                    self.desk.post(&self.links.cluster, Wrote::NotMade(name.to_owned()));
+                    self.env.post(&self.links.cluster, Wrote::NotMade(name.to_owned()));
                 }
                 if let Some(trial) = trial.filter(|_| at_once || end == End::Leaving) {
                     self.go_on(&trial, ctx);
                 }
-                let again = PackNow::after(self.desk.term, trace);
+                let again = PackNow::after(self.env.term, trace);
                 if at_once || known {
-                    self.desk.post(&self.links.packer, again);
+                    self.env.post(&self.links.packer, again);
                 } else {
                     let pause = self.losses.pause();
-                    ctx.run_later(pause, move |launcher, _| launcher.desk.post(&launcher.links.packer, again));
+                    ctx.run_later(pause, move |launcher, _| launcher.env.post(&launcher.links.packer, again));
                 }
             }
             End::Deposed => {}

@@ -16,7 +16,7 @@ use crate::telemetry::story::Story;
 impl Launching {
     /// Whether an instance that was found is the claim's, by its tags; if so it need not be looked up again.
     pub fn is_own(&self, claim: &NodeClaim, found: &Instance) -> bool {
-        let cluster = self.desk.cluster(&*self.links.cloud);
+        let cluster = self.env.cluster(&*self.links.cloud);
         let marks = Marks::new(&cluster, &found.tags, &found.private_dns_name);
         match marks.is_of(claim) {
             Ok(_) => {
@@ -26,7 +26,7 @@ impl Launching {
             Err(why) => {
                 let (node_claim, instance) = (claim.name_any(), found.id.clone());
                 let (reason, error) = (why.reason().to_owned(), why.to_string());
-                self.desk.tell_in(Story::InstanceNotOwned { node_claim, instance, reason, error }, self.trace);
+                self.env.tell_in(Story::InstanceNotOwned { node_claim, instance, reason, error }, self.trace);
                 false
             }
         }
@@ -40,13 +40,13 @@ impl Launching {
         };
         let message = format!("Launch token {token} is not made of this NodeClaim's uid, and is not believed");
         let record = Record::warning(object::claim(claim), "LaunchTokenNotOwned", message);
-        self.desk.post(&self.links.recorder, record);
+        self.env.post(&self.links.recorder, record);
         let (node_claim, token) = (claim.name_any(), token.clone());
-        self.desk.tell_in(Story::TokenNotOwned { node_claim, token }, self.trace);
+        self.env.tell_in(Story::TokenNotOwned { node_claim, token }, self.trace);
     }
 
     /// Says whose an instance is, so that it need not be looked up.
     pub fn known_to_be(&self, id: &str, marks: Marks) {
-        self.desk.post(&self.links.owner, InstanceKnown { id: id.to_owned(), marks: Some(Arc::new(marks)) });
+        self.env.post(&self.links.owner, InstanceKnown { id: id.to_owned(), marks: Some(Arc::new(marks)) });
     }
 }

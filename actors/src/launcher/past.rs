@@ -15,15 +15,15 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 
 use crate::context::backoff::Backoff;
-use crate::context::desk::Desk;
+use crate::context::env::Env;
 use crate::launcher::LauncherLinks;
 use crate::launcher::facts::origin;
 use crate::messages::TakeSnapshot;
 use crate::telemetry::story::Story;
 
 /// Lists the cloud, ended instances too, and then the claims; as often as it takes. Nothing when the term is over.
-pub async fn look(links: LauncherLinks, desk: Desk) -> Option<(Vec<Past>, Vec<Present>)> {
-    let mut backoff = Backoff::cloud(desk.rng("past"));
+pub async fn look(links: LauncherLinks, env: Env) -> Option<(Vec<Past>, Vec<Present>)> {
+    let mut backoff = Backoff::cloud(env.rng("past"));
     let instances = loop {
         match links.cloud.instances_by_name(true).await {
             Ok(instances) => break instances,
@@ -31,7 +31,7 @@ pub async fn look(links: LauncherLinks, desk: Desk) -> Option<(Vec<Past>, Vec<Pr
                 let pause = backoff.pause();
                 if backoff.failures() == 1 {
                     let what = "listing what was launched before".to_owned();
-                    desk.tell(Story::Retrying { what, error: error.to_string() });
+                    env.tell(Story::Retrying { what, error: error.to_string() });
                 }
                 tokio::time::sleep(pause).await;
             }
@@ -46,7 +46,7 @@ pub async fn look(links: LauncherLinks, desk: Desk) -> Option<(Vec<Past>, Vec<Pr
     };
     let claims = snapshot.claims.values().map(|entry| &*entry.claim);
     let claims: Vec<&NodeClaim> = claims.filter(|claim| claim.metadata.uid.is_some()).collect();
-    let (own, now) = (desk.cluster(&*links.cloud), desk.wall());
+    let (own, now) = (env.cluster(&*links.cloud), env.wall());
     let past = without_claim(&instances, &claims).filter(|one| is_ours(one, &own)).filter_map(|one| past(one, now));
     let past = past.chain(claims.iter().filter_map(|claim| leaving(claim, now)));
     Some((past.collect(), claims.iter().filter_map(|claim| present(claim, now)).collect()))

@@ -35,8 +35,8 @@ impl Launcher {
     /// A claim without an instance that nobody here launches: its launch goes on where it stopped.
     pub(super) fn adopt(&mut self, name: &str, claim: &NodeClaim, ctx: &mut Context<Self>) {
         let trace = traces::of_packing(claim).unwrap_or_else(|| TraceContext::root(&mut self.rng));
-        if let Some(term) = claim.annotations().get(TERM).filter(|term| **term != self.desk.term.0.to_string()) {
-            self.desk.tell_in(Story::TakenOver { node_claim: name.to_owned(), of_term: term.clone() }, trace);
+        if let Some(term) = claim.annotations().get(TERM).filter(|term| **term != self.env.term.0.to_string()) {
+            self.env.tell_in(Story::TakenOver { node_claim: name.to_owned(), of_term: term.clone() }, trace);
         }
         self.enqueue(LaunchOrder { claim: claim.clone(), pods: 0, demand: None }, trace);
         self.run(ctx);
@@ -46,7 +46,7 @@ impl Launcher {
     pub(super) fn enqueue(&mut self, order: LaunchOrder, trace: TraceContext) {
         if let Entry::Vacant(free) = self.busy.entry(order.claim.name_any()) {
             free.insert(Arc::default());
-            self.queue.push_back(Queued { order, trace, since: self.desk.wall(), needed: self.desk.now() });
+            self.queue.push_back(Queued { order, trace, since: self.env.wall(), needed: self.env.now() });
         }
     }
 
@@ -78,7 +78,7 @@ impl Launcher {
 
     /// Looks which orders that have waited for long are still needed, if any have, and gives up the others.
     pub(super) fn sift(&mut self, ctx: &mut Context<Self>) {
-        let now = self.desk.now();
+        let now = self.env.now();
         if self.sifting || !self.begun || !self.queue.iter().any(|one| one.is_stale(now)) {
             return;
         }
@@ -97,7 +97,7 @@ impl Launcher {
 
     /// Gives up the stale orders that no pod is expected on. An order whose claim is there already is never stale.
     pub(super) fn keep_needed(&mut self, known: &Snapshot) {
-        let (awaited, now) = (known.awaited(self.desk.moment()), self.desk.now());
+        let (awaited, now) = (known.awaited(self.env.moment()), self.env.now());
         self.queue.retain_mut(|one| {
             if !one.is_stale(now) {
                 return true;
@@ -107,7 +107,7 @@ impl Launcher {
             let needed = awaited.contains(&Target::Claim(name.clone()));
             if !needed {
                 self.busy.remove(&name);
-                self.desk.post(&self.links.cluster, Wrote::NotMade(name));
+                self.env.post(&self.links.cluster, Wrote::NotMade(name));
             }
             needed
         });
@@ -140,8 +140,8 @@ impl Launcher {
         let ask = Ask { claim: order.claim.name_any(), origin: origin(&order.claim), cost };
         let is_there = order.claim.metadata.uid.is_some();
         let asked = match is_there {
-            true => self.limits.ask_for_present(&ask, self.desk.now()),
-            false => self.limits.ask(&ask, self.desk.now()),
+            true => self.limits.ask_for_present(&ask, self.env.now()),
+            false => self.limits.ask(&ask, self.env.now()),
         };
         match asked {
             Ok(()) => {
@@ -156,14 +156,14 @@ impl Launcher {
     pub(super) fn start(&mut self, order: LaunchOrder, trace: TraceContext, since: Timestamp, ctx: &mut Context<Self>) {
         let name = order.claim.name_any();
         if order.claim.metadata.uid.is_none() {
-            self.creations.begin(&name, self.desk.now());
+            self.creations.begin(&name, self.env.now());
         }
         let inside = traces::of_claim(trace, &name);
         // A successor's attempt is another span beside the one that was cut off.
-        let own = inside.inner("launch", &self.desk.term.0.to_string());
+        let own = inside.inner("launch", &self.env.term.0.to_string());
         let gone = self.busy.get(&name).cloned().unwrap_or_default();
         let launching = Launching {
-            desk: self.desk.clone(),
+            env: self.env.clone(),
             links: self.links.clone(),
             own: self.own.clone(),
             trace: own,
@@ -180,7 +180,7 @@ impl Launcher {
 
     /// The order waits, its pods with it.
     pub(super) fn hold(&mut self, order: &LaunchOrder, wait: &Wait, trace: TraceContext, ctx: &mut Context<Self>) {
-        let (name, node_pool, now) = (order.claim.name_any(), pool_of(&order.claim), self.desk.now());
+        let (name, node_pool, now) = (order.claim.name_any(), pool_of(&order.claim), self.env.now());
         self.running -= 1;
         self.held += 1;
         self.committed.remove(&name);
@@ -189,7 +189,7 @@ impl Launcher {
         if self.told.get(&key).is_none_or(|when| now.saturating_sub(*when) >= QUIET) {
             self.told.insert(key, now);
             let (reason, message) = (wait.reason().to_owned(), wait.to_string());
-            self.desk.tell_in(Story::LaunchHeld { node_pool, reason, message }, trace);
+            self.env.tell_in(Story::LaunchHeld { node_pool, reason, message }, trace);
         }
         let (own, trial) = (name.clone(), matches!(wait, Wait::Unregistered { .. }).then(|| origin(&order.claim)));
         let alarm = ctx.run_later(HOLD, move |launcher, ctx| launcher.let_go(&own, ctx));
@@ -207,8 +207,8 @@ impl Launcher {
         if let Some(claim) = held.claim {
             return self.ask_again(name, claim, ctx);
         }
-        self.desk.post(&self.links.cluster, Wrote::NotMade(name.to_owned()));
-        self.desk.post(&self.links.packer, PackNow::after(self.desk.term, held.trace));
+        self.env.post(&self.links.cluster, Wrote::NotMade(name.to_owned()));
+        self.env.post(&self.links.packer, PackNow::after(self.env.term, held.trace));
     }
 
     /// Another trial of this pool and class may begin, or none is needed: what waits for that need not wait any longer.
@@ -247,7 +247,7 @@ impl Launcher {
         for one in planned {
             let name = one.order.claim.name_any();
             self.busy.remove(&name);
-            self.desk.post(&self.links.cluster, Wrote::NotMade(name));
+            self.env.post(&self.links.cluster, Wrote::NotMade(name));
         }
     }
 

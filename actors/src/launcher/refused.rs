@@ -19,12 +19,12 @@ impl Handler<LaunchFails> for Launcher {
     type Result = ();
 
     fn handle(&mut self, fails: LaunchFails, ctx: &mut Self::Context) {
-        let (now, jitter) = (self.desk.now(), self.jitter.f64());
+        let (now, jitter) = (self.env.now(), self.jitter.f64());
         let demand = self.refusals.demand(&fails.claim);
         self.refusals.fails(&fails.claim, Cause::Call(fails.reason), &fails.words, now, jitter);
         if let Some(demand) = demand {
             self.give_back(|other| other.pool == demand.pool, false);
-            self.desk.post(&self.links.packer, PackNow::after(self.desk.term, fails.trace));
+            self.env.post(&self.links.packer, PackNow::after(self.env.term, fails.trace));
         }
         self.close_pools(ctx);
     }
@@ -34,7 +34,7 @@ impl Launcher {
     /// The next order: without ceilings one for a claim that is there while it is not known what was launched before, and one that
     /// was known to be needed of late and whose launch is not likely to be refused.
     pub(super) fn next(&mut self, ctx: &mut Context<Self>) -> Option<Queued> {
-        let now = self.desk.now();
+        let now = self.env.now();
         let (mut chosen, mut waits, mut after_others) = (None, Vec::new(), false);
         for (at, one) in self.queue.iter().enumerate() {
             let may_begin = match one.is_there() {
@@ -83,7 +83,7 @@ impl Launcher {
 
     /// The order waits, its pods with it.
     fn hold_back(&mut self, one: Queued, until: Duration, cause: Cause, ctx: &mut Context<Self>) {
-        let (name, now) = (one.order.claim.name_any(), self.desk.now());
+        let (name, now) = (one.order.claim.name_any(), self.env.now());
         self.held += 1;
         self.tell_held(&pool_of(&one.order.claim), cause, one.trace);
         let pause = until.saturating_sub(now);
@@ -93,19 +93,19 @@ impl Launcher {
     }
 
     fn tell_held(&mut self, node_pool: &str, cause: Cause, trace: TraceContext) {
-        let (key, now) = ((node_pool.to_owned(), cause.name()), self.desk.now());
+        let (key, now) = ((node_pool.to_owned(), cause.name()), self.env.now());
         if self.told.get(&key).is_some_and(|when| now.saturating_sub(*when) < QUIET) {
             return;
         }
         self.told.insert(key, now);
         let (node_pool, reason) = (node_pool.to_owned(), cause.name().to_owned());
         let message = format!("{cause}; one at a time is tried, after growing pauses");
-        self.desk.tell_in(Story::LaunchHeld { node_pool, reason, message }, trace);
+        self.env.tell_in(Story::LaunchHeld { node_pool, reason, message }, trace);
     }
 
     /// What a launch came to holds for others.
     pub(super) fn learn(&mut self, name: &str, outcome: &Outcome, ctx: &mut Context<Self>) {
-        let (now, jitter) = (self.desk.now(), self.jitter.f64());
+        let (now, jitter) = (self.env.now(), self.jitter.f64());
         let Some(demand) = self.refusals.ended(name, outcome, now, jitter) else { return };
         match outcome {
             Outcome::SoldOut => self.give_back(|other| demand.covers(other), true),
@@ -128,7 +128,7 @@ impl Launcher {
 
     /// A claim has been created: others of its pool may be.
     pub(super) fn was_created(&mut self, name: &str, ctx: &mut Context<Self>) {
-        if self.refusals.created(name, self.desk.now()) {
+        if self.refusals.created(name, self.env.now()) {
             self.close_pools(ctx);
             self.run(ctx);
         }
@@ -142,16 +142,16 @@ impl Launcher {
         self.queue = others;
         for name in meant.iter().map(|one| one.order.claim.name_any()) {
             if sold_out {
-                self.desk.post(&self.links.cluster, SoldOut { claim: name.clone() });
+                self.env.post(&self.links.cluster, SoldOut { claim: name.clone() });
             }
             self.busy.remove(&name);
-            self.desk.post(&self.links.cluster, Wrote::NotMade(name));
+            self.env.post(&self.links.cluster, Wrote::NotMade(name));
         }
     }
 
     /// Packing is told which pools it leaves out, and is asked again when that changes.
     fn close_pools(&mut self, ctx: &mut Context<Self>) {
-        let now = self.desk.now();
+        let now = self.env.now();
         let closed = self.refusals.closed(now);
         if closed == self.closed {
             return;
@@ -159,7 +159,7 @@ impl Launcher {
         let opened = self.closed.keys().any(|pool| !closed.contains_key(pool));
         let next = closed.values().map(|one| one.until).min();
         self.closed.clone_from(&closed);
-        self.desk.post(&self.links.cluster, ClosedPools { closed });
+        self.env.post(&self.links.cluster, ClosedPools { closed });
         if let Some(alarm) = self.opening.take() {
             ctx.cancel_future(alarm);
         }
@@ -172,7 +172,7 @@ impl Launcher {
         }
         if opened {
             let trace = TraceContext::root(&mut self.rng);
-            self.desk.post(&self.links.packer, PackNow::after(self.desk.term, trace));
+            self.env.post(&self.links.packer, PackNow::after(self.env.term, trace));
         }
     }
 }

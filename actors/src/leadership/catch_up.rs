@@ -11,7 +11,7 @@ use dovetail_core::cluster_state::{Kind, Snapshot, Unreadable, is_older};
 use kube::{Client, ResourceExt};
 
 use crate::context::backoff::Backoff;
-use crate::context::desk::Desk;
+use crate::context::env::Env;
 use crate::kube::calls::Calls;
 use crate::kube::claims::Claims;
 use crate::links::ToClusterWatcher;
@@ -26,17 +26,17 @@ const LOOKS: u32 = 10;
 const WORTH_TELLING: u32 = 3;
 
 /// Comes back when the cluster state has every claim of a list made now, in that version or a later one.
-pub async fn catch_up(client: Client, cluster: ToClusterWatcher, desk: Desk) {
-    let claims = Claims::new(Calls::new(client, desk.clone(), None));
+pub async fn catch_up(client: Client, cluster: ToClusterWatcher, env: Env) {
+    let claims = Claims::new(Calls::new(client, env.clone(), None));
     // What the watches have not shown of the list before, by uid.
     let mut missing: BTreeSet<String> = BTreeSet::new();
-    let mut backoff = Backoff::api(desk.rng("catching up"));
+    let mut backoff = Backoff::api(env.rng("catching up"));
     let mut refused = None;
     for attempt in 0_u32.. {
         let error = refused.take().unwrap_or_else(|| "the watches have not shown every nodeclaim yet".to_owned());
         if attempt == WORTH_TELLING {
-            desk.post(&cluster, TellNotSynced);
-            desk.tell(Story::Retrying { what: "catching up with the last leader".to_owned(), error });
+            env.post(&cluster, TellNotSynced);
+            env.tell(Story::Retrying { what: "catching up with the last leader".to_owned(), error });
         }
         // No resourceVersion: the list is of what is stored now.
         let listed = match claims.list().await {
@@ -49,11 +49,11 @@ pub async fn catch_up(client: Client, cluster: ToClusterWatcher, desk: Desk) {
         };
         // Nobody is to wait for ever for what the watch does not tell; what is still there is told here.
         for claim in listed.items.iter().filter(|claim| claim.uid().is_some_and(|uid| missing.contains(&uid))) {
-            desk.post(&cluster, Wrote::Listed(Arc::new(claim.clone())));
+            env.post(&cluster, Wrote::Listed(Arc::new(claim.clone())));
         }
         for claim in &listed.unreadable {
             let (object, came) = (Box::new(claim.clone()), Came::Listed);
-            desk.post(&cluster, NotRead { kind: Kind::NodeClaim, watch: "nodeclaims", object, came });
+            env.post(&cluster, NotRead { kind: Kind::NodeClaim, watch: "nodeclaims", object, came });
         }
         for _ in 0..LOOKS {
             let Ok(known) = cluster.send(TakeSnapshot).await else { return };
@@ -109,9 +109,9 @@ mod tests {
             let client = Client::new(service, "default");
             let journal = Arc::new(MemoryJournal::default());
             let clock = Arc::new(VirtualClock::new(DEFAULT_START));
-            let desk = Desk::new("r", Settings::default(), clock, journal.clone(), 1).of("control_plane");
-            let cluster = ClusterWatcher::new(&desk, client.clone()).start();
-            let waited = tokio::time::timeout(Duration::from_secs(60), catch_up(client, cluster.into(), desk)).await;
+            let env = Env::new("r", Settings::default(), clock, journal.clone(), 1).of("control_plane");
+            let cluster = ClusterWatcher::new(&env, client.clone()).start();
+            let waited = tokio::time::timeout(Duration::from_secs(60), catch_up(client, cluster.into(), env)).await;
             assert!(waited.is_err(), "nothing begins by a list that nobody could read");
             let told: Vec<_> = journal.entries().iter().map(|entry| entry.story.to_string()).collect();
             let told: Vec<_> = told.iter().filter(|line| line.contains("catching up with the last leader")).collect();

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, LocalSet};
 
 use crate::context::backoff::Backoff;
-use crate::context::desk::Desk;
+use crate::context::env::Env;
 use crate::context::tenure::Tenure;
 use crate::leadership::catch_up;
 use crate::leadership::fence;
@@ -38,7 +38,7 @@ const BUDGET_TIME: Duration = Duration::from_secs(600);
 
 /// Starts the leader's actors when elected, ends them when deposed, and asks all of them how they are.
 pub struct ControlPlane {
-    desk: Desk,
+    env: Env,
     means: Means,
     warm: Warm,
     leader: Option<Recipient<Observe>>,
@@ -64,10 +64,10 @@ impl Drop for Running {
 
 impl ControlPlane {
     /// A control plane that does not lead; `exit` is told why when the replica has to end.
-    pub fn new(desk: &Desk, means: Means, warm: Warm, exit: watch::Sender<Option<String>>) -> Self {
-        let desk = desk.of("control_plane");
-        let backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30), desk.rng("restart"));
-        Self { desk, means, warm, leader: None, running: None, tenure: None, backoff, restarts: VecDeque::new(), exit }
+    pub fn new(env: &Env, means: Means, warm: Warm, exit: watch::Sender<Option<String>>) -> Self {
+        let env = env.of("control_plane");
+        let backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30), env.rng("restart"));
+        Self { env, means, warm, leader: None, running: None, tenure: None, backoff, restarts: VecDeque::new(), exit }
     }
 }
 
@@ -118,9 +118,9 @@ impl Handler<ObserveReplica> for ControlPlane {
         let mut asked = self.always();
         asked.extend(self.running.iter().flat_map(|running| running.leading.observed()));
         let (leads, restarts) = (self.running.is_some(), self.restarts.len());
-        let desk = self.desk.clone();
+        let env = self.env.clone();
         Box::pin(async move {
-            let (states, silent) = states(asked, &desk).await;
+            let (states, silent) = states(asked, &env).await;
             let control_plane = ControlPlaneState { leads, restarts, silent };
             let mut all = ReplicaState { control_plane, ..ReplicaState::default() };
             states.into_iter().for_each(|(_, state)| all.insert(state));
@@ -132,13 +132,13 @@ impl Handler<ObserveReplica> for ControlPlane {
 /// The actors' states by name, and who has not said within [`ANSWER_WITHIN`].
 async fn states(
     asked: Vec<(&'static str, Recipient<Observe>)>,
-    desk: &Desk,
+    env: &Env,
 ) -> (Vec<(&'static str, ActorState)>, Vec<&'static str>) {
     let answers = asked.into_iter().map(|(name, actor)| async move {
-        let begun = desk.now();
+        let begun = env.now();
         let answer = tokio::time::timeout(ANSWER_WITHIN, actor.send(Observe)).await;
-        let seconds = desk.now().saturating_sub(begun).as_secs_f64();
-        desk.measure(&Measure::ActorAnswered { actor: name, seconds });
+        let seconds = env.now().saturating_sub(begun).as_secs_f64();
+        env.measure(&Measure::ActorAnswered { actor: name, seconds });
         (name, answer)
     });
     let (mut all, mut silent) = (Vec::new(), Vec::new());
@@ -181,16 +181,16 @@ impl ControlPlane {
     /// they have left is read, as is what this term's own actors have left when they died. Nothing comes after that.
     fn begin(&mut self, tenure: Tenure, nothing_left: bool, ctx: &mut Context<Self>) {
         let (kube, cluster) = (self.means.kube.clone(), self.warm.cluster_watcher.clone());
-        let (desk, ours) = (self.desk.clone(), tenure.clone());
+        let (env, ours) = (self.env.clone(), tenure.clone());
         let caught_up = async move {
-            if !desk.settings.disable_leader_election {
-                fence::look_at_binding(&kube, &ours, &desk).await?;
-                if !fence::stand_behind(&kube, &ours, &desk).await {
+            if !env.settings.disable_leader_election {
+                fence::look_at_binding(&kube, &ours, &env).await?;
+                if !fence::stand_behind(&kube, &ours, &env).await {
                     return Ok(false);
                 }
             }
             if !nothing_left {
-                return Ok(ours.while_holds(catch_up::catch_up(kube, cluster.into(), desk)).await.is_some());
+                return Ok(ours.while_holds(catch_up::catch_up(kube, cluster.into(), env)).await.is_some());
             }
             Ok(true)
         };
@@ -209,7 +209,7 @@ impl ControlPlane {
         let set = LocalSet::new();
         let leading = {
             let _inside = set.enter();
-            wiring::start_leading(&self.desk, &self.means, &self.warm, &tenure)
+            wiring::start_leading(&self.env, &self.means, &self.warm, &tenure)
         };
         let driver = tokio::task::spawn_local(async move {
             set.await;
@@ -232,7 +232,7 @@ impl ControlPlane {
             return;
         };
         self.stop();
-        let now = self.desk.now();
+        let now = self.env.now();
         self.restarts.retain(|when| now.saturating_sub(*when) < BUDGET_TIME);
         if self.restarts.len() >= BUDGET {
             return self.give_up(format!("{name} has died, after {BUDGET} restarts in {BUDGET_TIME:?}"));
@@ -242,7 +242,7 @@ impl ControlPlane {
         }
         self.restarts.push_back(now);
         let pause = self.backoff.pause();
-        self.desk.tell(Story::Restarting { why: format!("{name} has died"), seconds: pause.as_secs_f64() });
+        self.env.tell(Story::Restarting { why: format!("{name} has died"), seconds: pause.as_secs_f64() });
         // Of another term that has begun meanwhile it is for its own election to start them.
         ctx.run_later(pause, move |plane, ctx| {
             if plane.running.is_none() && plane.is_in(tenure.term()) {
@@ -264,7 +264,7 @@ impl ControlPlane {
         }
         self.stop();
         if self.exit.borrow().is_none() {
-            self.desk.tell(Story::Exiting { why: why.clone() });
+            self.env.tell(Story::Exiting { why: why.clone() });
             self.exit.send_replace(Some(why));
         }
     }
@@ -358,17 +358,17 @@ mod tests {
         }
     }
 
-    /// A desk, what is counted, an actor that moves no further, and what lets it go on.
-    fn stuck() -> (Desk, Arc<Full>, Addr<Counts>, Arc<tokio::sync::Notify>) {
+    /// A environment, what is counted, an actor that moves no further, and what lets it go on.
+    fn stuck() -> (Env, Arc<Full>, Addr<Counts>, Arc<tokio::sync::Notify>) {
         let (journal, goes_on) = (Arc::new(Full::default()), Arc::new(tokio::sync::Notify::new()));
-        let desk = Desk::new("r", Settings::default(), Arc::new(Stopped), journal.clone(), 1).of("test");
+        let env = Env::new("r", Settings::default(), Arc::new(Stopped), journal.clone(), 1).of("test");
         let actor = Counts { goes_on: goes_on.clone(), ..Counts::default() };
         let to = Counts::create(|ctx| {
             ctx.set_mailbox_capacity(mailbox::BOUND);
             actor
         });
-        desk.post(&to, Number(0));
-        (desk, journal, to, goes_on)
+        env.post(&to, Number(0));
+        (env, journal, to, goes_on)
     }
 
     fn on_paused_time(test: impl Future<Output = ()>) {
@@ -379,14 +379,14 @@ mod tests {
     #[test]
     fn an_actor_whose_mailbox_does_not_move_is_named_as_silent_and_the_others_answer() {
         on_paused_time(async {
-            let (desk, _, stuck, goes_on) = stuck();
+            let (env, _, stuck, goes_on) = stuck();
             let moves = Counts::default().start();
             let asked = || vec![("stuck", stuck.clone().recipient()), ("moves", moves.clone().recipient())];
             tokio::time::sleep(Duration::from_secs(1)).await;
-            let (said, silent) = states(asked(), &desk).await;
+            let (said, silent) = states(asked(), &env).await;
             assert_eq!((silent, said[0].0, said.len()), (vec!["stuck"], "moves", 1));
             goes_on.notify_one();
-            let (said, silent) = states(asked(), &desk).await;
+            let (said, silent) = states(asked(), &env).await;
             let stuck = RecorderState { waiting: 1, ..RecorderState::default() };
             assert_eq!((silent.len(), &said[0]), (0, &("stuck", stuck.into())));
         });
@@ -395,9 +395,9 @@ mod tests {
     #[test]
     fn what_comes_beyond_a_mailbox_s_bound_is_counted_and_arrives_in_order() {
         on_paused_time(async {
-            let (desk, full, stuck, goes_on) = stuck();
+            let (env, full, stuck, goes_on) = stuck();
             let beyond = 500;
-            (1..=mailbox::BOUND + beyond).for_each(|number| desk.post(&stuck, Number(number)));
+            (1..=mailbox::BOUND + beyond).for_each(|number| env.post(&stuck, Number(number)));
             let counted = full.0.load(Ordering::Relaxed);
             // A sender notices with its second message beyond the bound.
             assert!(counted.abs_diff(beyond) <= 2, "{counted}");
@@ -406,7 +406,7 @@ mod tests {
             let taken = stuck.send(Taken).await.unwrap();
             assert_eq!(taken, (0..=mailbox::BOUND + beyond).collect::<Vec<_>>());
             let now = full.0.load(Ordering::Relaxed);
-            desk.post(&stuck, Number(1));
+            env.post(&stuck, Number(1));
             assert_eq!(full.0.load(Ordering::Relaxed), now, "it is full no longer");
         });
     }

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use crate::context::backoff::Backoff;
-use crate::context::desk::Desk;
+use crate::context::env::Env;
 use crate::context::tenure::Tenure;
 use crate::kube::failure::{Failure, FailureKind};
 use crate::kube::watch::{tell_failed, tell_recovered};
@@ -48,21 +48,21 @@ enum Seen {
 ///
 /// # Errors
 /// Why not to lead: the fence goes by another Lease than the election, so that it refuses the wrong ones or nobody.
-pub async fn look_at_binding(client: &Client, tenure: &Tenure, desk: &Desk) -> Result<(), String> {
-    let (desk, what) = (desk.in_term(tenure.term()), "looking at the fence");
-    let mut backoff = Backoff::new(PAUSES.0, PAUSES.1, desk.rng("binding"));
+pub async fn look_at_binding(client: &Client, tenure: &Tenure, env: &Env) -> Result<(), String> {
+    let (env, what) = (env.in_term(tenure.term()), "looking at the fence");
+    let mut backoff = Backoff::new(PAUSES.0, PAUSES.1, env.rng("binding"));
     loop {
         let doubts = backoff.failures() < BELIEVED;
-        let looking = tenure.while_holds(look(client, &desk.settings, doubts));
+        let looking = tenure.while_holds(look(client, &env.settings, doubts));
         let error = match tokio::time::timeout(PATIENCE, looking).await {
             // That the term is over is found out by who stands behind the fence.
             Ok(None) => return Ok(()),
             Ok(Some(Seen::Away(error))) => error,
             Ok(Some(seen)) => {
-                tell_recovered(&desk, what, backoff.failures());
+                tell_recovered(&env, what, backoff.failures());
                 match seen {
-                    Seen::Missing(why) => desk.tell(Story::NoFence { why }),
-                    Seen::Unknown(why) => desk.tell(Story::FenceUnknown { why }),
+                    Seen::Missing(why) => env.tell(Story::NoFence { why }),
+                    Seen::Unknown(why) => env.tell(Story::FenceUnknown { why }),
                     Seen::Astray(why) => return Err(why),
                     Seen::Stands | Seen::Away(_) => {}
                 }
@@ -71,7 +71,7 @@ pub async fn look_at_binding(client: &Client, tenure: &Tenure, desk: &Desk) -> R
             Err(_) => format!("no answer within {} s", PATIENCE.as_secs()),
         };
         let pause = backoff.pause();
-        tell_failed(&desk, what, backoff.failures(), &error);
+        tell_failed(&env, what, backoff.failures(), &error);
         tokio::time::sleep(pause).await;
     }
 }
@@ -134,8 +134,8 @@ fn bound_by(binding: &ValidatingAdmissionPolicyBinding, settings: &Settings) -> 
 /// Comes back with `true` when the API server lets this term create a NodeClaim: from then on it lets no earlier one. A dry
 /// run, repeated while the tenure holds; where it cannot be tried, which is told, the answer is `true` as well. With `false`
 /// the term is over.
-pub async fn stand_behind(client: &Client, tenure: &Tenure, desk: &Desk) -> bool {
-    let (term, desk, what) = (tenure.term(), desk.in_term(tenure.term()), "standing behind the fence");
+pub async fn stand_behind(client: &Client, tenure: &Tenure, env: &Env) -> bool {
+    let (term, env, what) = (tenure.term(), env.in_term(tenure.term()), "standing behind the fence");
     let kind = GroupVersionKind::gvk("karpenter.sh", "v1", "NodeClaim");
     let resource = ApiResource::from_gvk(&kind);
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
@@ -148,13 +148,13 @@ pub async fn stand_behind(client: &Client, tenure: &Tenure, desk: &Desk) -> bool
     }));
     probe.metadata.annotations = Some([(annotations::TERM.to_owned(), term.0.to_string())].into());
     let params = PostParams { dry_run: true, ..PostParams::default() };
-    let mut backoff = Backoff::new(PAUSES.0, PAUSES.1, desk.rng("fence"));
+    let mut backoff = Backoff::new(PAUSES.0, PAUSES.1, env.rng("fence"));
     loop {
         let trying = tenure.while_holds(api.create(&params, &probe));
         let error = match tokio::time::timeout(PATIENCE, trying).await {
             Ok(None) => return false,
             Ok(Some(Ok(_))) => {
-                tell_recovered(&desk, what, backoff.failures());
+                tell_recovered(&env, what, backoff.failures());
                 return true;
             }
             Ok(Some(Err(error))) => match tried(&error.into(), backoff.failures() < BELIEVED) {
@@ -165,14 +165,14 @@ pub async fn stand_behind(client: &Client, tenure: &Tenure, desk: &Desk) -> bool
                 }
                 Tried::Cannot(why) => {
                     let why = format!("a NodeClaim's dry run was refused: {why}");
-                    desk.tell(Story::FenceUnknown { why });
+                    env.tell(Story::FenceUnknown { why });
                     return true;
                 }
             },
             Err(_) => format!("no answer within {} s", PATIENCE.as_secs()),
         };
         let pause = backoff.pause();
-        tell_failed(&desk, what, backoff.failures(), &error);
+        tell_failed(&env, what, backoff.failures(), &error);
         tokio::time::sleep(pause).await;
     }
 }

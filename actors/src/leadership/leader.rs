@@ -20,7 +20,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::Client;
 use kube_runtime::watcher::{Config, Event};
 
-use crate::context::desk::Desk;
+use crate::context::env::Env;
 use crate::context::tenure::Tenure;
 use crate::kube::watch::{Heard, tell_failed, tell_recovered, watch_some};
 use crate::leadership::control_plane::ControlPlane;
@@ -44,7 +44,7 @@ const SHUT_OUT: &str =
 
 /// Takes part in the election, and keeps the deadline by which the leader's actors may write.
 pub struct Leader {
-    desk: Desk,
+    env: Env,
     client: Client,
     lease: LeaseObject,
     cluster: ToClusterWatcher,
@@ -76,13 +76,13 @@ struct Changed;
 
 impl Leader {
     /// A standby.
-    pub fn new(desk: &Desk, client: Client, cluster: ToClusterWatcher, control_plane: Addr<ControlPlane>) -> Self {
-        let desk = desk.of("leader");
-        let settings = desk.settings.lease;
+    pub fn new(env: &Env, client: Client, cluster: ToClusterWatcher, control_plane: Addr<ControlPlane>) -> Self {
+        let env = env.of("leader");
+        let settings = env.settings.lease;
         Self {
-            lease: LeaseObject::new(client.clone(), &desk.settings.lease_namespace, &desk.settings.lease_name),
+            lease: LeaseObject::new(client.clone(), &env.settings.lease_namespace, &env.settings.lease_name),
             client,
-            election: Election::new(&*desk.identity, settings),
+            election: Election::new(&*env.identity, settings),
             settings,
             cluster,
             control_plane,
@@ -90,14 +90,14 @@ impl Leader {
             told_holder: None,
             distrusted: None,
             released: false,
-            rng: desk.rng("pauses"),
+            rng: env.rng("pauses"),
             busy: Rc::default(),
             heard: false,
             next: None,
             tried: false,
             failures: 0,
             failed: String::new(),
-            desk,
+            env,
         }
     }
 }
@@ -106,21 +106,21 @@ impl Actor for Leader {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        if self.desk.settings.disable_leader_election {
-            self.lead(Tenure::new(Term(1), Duration::MAX, self.desk.clock()));
+        if self.env.settings.disable_leader_election {
+            self.lead(Tenure::new(Term(1), Duration::MAX, self.env.clock()));
         } else {
             self.look(ctx);
-            let (this, desk, own) = (ctx.address(), self.desk.clone(), self.desk.identity.clone());
-            let only = Config::default().fields(&format!("metadata.name={}", self.desk.settings.lease_name));
+            let (this, env, own) = (ctx.address(), self.env.clone(), self.env.identity.clone());
+            let only = Config::default().fields(&format!("metadata.name={}", self.env.settings.lease_name));
             let on = move |heard: Heard<Lease>| match heard {
                 Heard::Event(Event::Init | Event::InitDone) | Heard::Failed(..) | Heard::Runs => {}
                 Heard::Event(Event::Apply(lease) | Event::InitApply(lease)) if held_by(&lease) == Some(&*own) => {}
                 Heard::Event(Event::Apply(_) | Event::InitApply(_) | Event::Delete(_)) | Heard::NotRead(..) => {
-                    desk.post(&this, Changed);
+                    env.post(&this, Changed);
                 }
             };
-            let api = Api::namespaced(self.client.clone(), &self.desk.settings.lease_namespace);
-            ctx.spawn(watch_some(api, only, self.desk.clone(), "the lease", on).into_actor(self));
+            let api = Api::namespaced(self.client.clone(), &self.env.settings.lease_namespace);
+            ctx.spawn(watch_some(api, only, self.env.clone(), "the lease", on).into_actor(self));
         }
     }
 }
@@ -145,16 +145,16 @@ impl Handler<Release> for Leader {
         self.released = true;
         if let Some(tenure) = self.tenure.take() {
             tenure.end();
-            self.desk.in_term(tenure.term()).tell(Story::Deposed { why: "shutting down".into() });
+            self.env.in_term(tenure.term()).tell(Story::Deposed { why: "shutting down".into() });
         }
         // A write that is under way, or was not answered, may name this replica.
         if self.election.leads().is_none() && !self.busy.get() && !self.tried {
             return Box::pin(async {});
         }
-        let (lease, desk, busy) = (self.lease.clone(), self.desk.clone(), self.busy.clone());
+        let (lease, env, busy) = (self.lease.clone(), self.env.clone(), self.busy.clone());
         let patience = self.settings.patience();
         Box::pin(async move {
-            let _ = tokio::time::timeout(patience, give_back(&lease, &desk, &busy)).await;
+            let _ = tokio::time::timeout(patience, give_back(&lease, &env, &busy)).await;
         })
     }
 }
@@ -181,13 +181,13 @@ impl Leader {
         }
         self.busy.set(true);
         self.heard = false;
-        let reading = read(self.lease.clone(), self.desk.clone(), self.settings, self.cluster.clone());
+        let reading = read(self.lease.clone(), self.env.clone(), self.settings, self.cluster.clone());
         ctx.spawn(reading.into_actor(self).map(|read, leader, ctx| {
             let read = read.map(|(read, terms)| {
                 leader.election.saw_term(terms.highest);
                 if let Some(claim) = terms.absurd {
                     let what = format!("reading the term of NodeClaim {claim}");
-                    leader.desk.tell(Story::Retrying { what, error: "no leader can have had it: not heeded".into() });
+                    leader.env.tell(Story::Retrying { what, error: "no leader can have had it: not heeded".into() });
                 }
                 read
             });
@@ -203,7 +203,7 @@ impl Leader {
         }
         let failed = matches!(input, LeaseInput::Failed);
         let pause = if failed { AFTER_FAILURE.min(self.settings.retry) } else { self.settings.retry };
-        match self.election.step(input, self.desk.now()) {
+        match self.election.step(input, self.env.now()) {
             LeaseOutput::Write(write) => self.write(write, ctx),
             LeaseOutput::Wait => {
                 self.extend(ctx);
@@ -211,7 +211,7 @@ impl Leader {
             }
             LeaseOutput::Elected { term } => {
                 let until = self.election.leads().map_or(Duration::ZERO, |(_, until)| until);
-                self.lead(Tenure::new(Term(term), until, self.desk.clock()));
+                self.lead(Tenure::new(Term(term), until, self.env.clock()));
                 self.watch_deadline(ctx);
                 self.look_in(pause, ctx);
             }
@@ -227,11 +227,11 @@ impl Leader {
     }
 
     fn lead(&mut self, tenure: Tenure) {
-        let desk = self.desk.in_term(tenure.term());
-        desk.tell(Story::Elected { lease: self.desk.settings.lease_name.clone() });
+        let env = self.env.in_term(tenure.term());
+        env.tell(Story::Elected { lease: self.env.settings.lease_name.clone() });
         self.tenure = Some(tenure.clone());
         self.told_holder = None;
-        self.desk.post(&self.control_plane, Elected { tenure });
+        self.env.post(&self.control_plane, Elected { tenure });
     }
 
     fn reason(&self, why: Deposition) -> String {
@@ -247,8 +247,8 @@ impl Leader {
         if let Some(tenure) = self.tenure.take() {
             tenure.end();
         }
-        self.desk.in_term(Term(term)).tell(Story::Deposed { why: why.clone() });
-        self.desk.post(&self.control_plane, Deposed { why });
+        self.env.in_term(Term(term)).tell(Story::Deposed { why: why.clone() });
+        self.env.post(&self.control_plane, Deposed { why });
     }
 
     fn extend(&mut self, ctx: &mut Context<Self>) {
@@ -268,9 +268,9 @@ impl Leader {
     /// Sets an alarm at the deadline, whatever the calls under way come to.
     fn watch_deadline(&mut self, ctx: &mut Context<Self>) {
         let Some((_, until)) = self.election.leads() else { return };
-        let left = until.saturating_sub(self.desk.now()).max(Duration::from_millis(1));
+        let left = until.saturating_sub(self.env.now()).max(Duration::from_millis(1));
         ctx.run_later(left, |leader, _| {
-            if let LeaseOutput::Deposed { term, why } = leader.election.step(LeaseInput::Time, leader.desk.now()) {
+            if let LeaseOutput::Deposed { term, why } = leader.election.step(LeaseInput::Time, leader.env.now()) {
                 leader.depose(term, leader.reason(why));
             }
         });
@@ -284,14 +284,14 @@ impl Leader {
             return;
         }
         let jitter = if self.tenure.is_some() { 1.0 } else { 1.0 + JITTER * self.rng.f64() };
-        let pause = self.election.pause(pause.mul_f64(jitter), self.desk.now());
+        let pause = self.election.pause(pause.mul_f64(jitter), self.env.now());
         self.next = Some(ctx.run_later(pause, |leader, ctx| leader.look(ctx)));
     }
 
     fn write(&mut self, order: LeaseWrite, ctx: &mut Context<Self>) {
-        let asked = self.desk.now();
+        let asked = self.env.now();
         self.tried |= order.acquires;
-        let writing = write(self.lease.clone(), self.desk.clone(), self.settings, order).into_actor(self);
+        let writing = write(self.lease.clone(), self.env.clone(), self.settings, order).into_actor(self);
         ctx.spawn(writing.map(move |written, leader, ctx| {
             let input = leader.heard_of_lease(written.map(|lease| LeaseInput::Wrote { lease, asked }));
             leader.step(input, ctx);
@@ -300,20 +300,20 @@ impl Leader {
 
     /// What a call came to; why it failed is kept, and told once when it goes on.
     fn heard_of_lease(&mut self, answer: Result<LeaseInput, String>) -> LeaseInput {
-        let what = format!("asking for lease {}", self.desk.settings.lease_name);
+        let what = format!("asking for lease {}", self.env.settings.lease_name);
         match answer {
             Ok(input) => {
-                self.desk.outage.answered(self.desk.now());
-                tell_recovered(&self.desk, &what, self.failures);
+                self.env.outage.answered(self.env.now());
+                tell_recovered(&self.env, &what, self.failures);
                 (self.failures, self.failed) = (0, String::new());
                 input
             }
             Err(error) => {
                 if error == NO_ANSWER {
-                    self.desk.outage.unanswered();
+                    self.env.outage.unanswered();
                 }
                 self.failures = self.failures.saturating_add(1);
-                tell_failed(&self.desk, &what, self.failures, &error);
+                tell_failed(&self.env, &what, self.failures, &error);
                 self.failed = error;
                 LeaseInput::Failed
             }
@@ -324,7 +324,7 @@ impl Leader {
     fn tell_holder(&mut self) {
         let holder = self.election.holder().to_owned();
         if self.tenure.is_none() && !holder.is_empty() && self.told_holder.as_ref() != Some(&holder) {
-            self.desk.tell(Story::Standby { holder: holder.clone() });
+            self.env.tell(Story::Standby { holder: holder.clone() });
             self.told_holder = Some(holder);
         }
     }
@@ -335,8 +335,8 @@ impl Leader {
     fn tell_distrust(&mut self) {
         let distrust = self.election.distrust();
         if let Some(new) = distrust.filter(|new| self.distrusted.as_ref() != Some(*new)) {
-            let (lease, why) = (self.desk.settings.lease_name.clone(), self.distrust_in_words(new));
-            self.desk.tell(Story::LeaseRefused { lease, why });
+            let (lease, why) = (self.env.settings.lease_name.clone(), self.distrust_in_words(new));
+            self.env.tell(Story::LeaseRefused { lease, why });
         }
         if self.distrusted.as_ref() != distrust {
             self.distrusted = distrust.cloned();
@@ -350,14 +350,14 @@ impl Leader {
                  counted, and another leads once the Lease has stood for its duration; if that number comes back, find who \
                  writes it and take away the right to update Leases in {}",
                 self.election.highest_term(),
-                self.desk.settings.lease_namespace,
+                self.env.settings.lease_namespace,
             ),
             Distrust::Duration { holder, duration, until } => format!(
                 "{holder:?} does not renew it, and its leaseDurationSeconds is {}: it is waited for until it has stood \
                  unchanged for {} s, which is {:.0} s from now; delete the Lease if {holder:?} has ended",
                 duration.as_secs(),
                 LONGEST_WAIT.max(self.settings.duration).as_secs(),
-                until.saturating_sub(self.desk.now()).as_secs_f64(),
+                until.saturating_sub(self.env.now()).as_secs_f64(),
             ),
             Distrust::TermsUsedUp { term } => format!(
                 "the next leaseTransitions would be {term}, and there is no room for those after it: scale to 0, take the \

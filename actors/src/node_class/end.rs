@@ -11,7 +11,7 @@ use kube::ResourceExt;
 use serde_json::json;
 
 use crate::context::backoff::Backoff;
-use crate::context::desk::Desk;
+use crate::context::env::Env;
 use crate::kube::calls::{CallError, Calls};
 use crate::kube::claims::Claims;
 use crate::links::ToClusterWatcher;
@@ -32,7 +32,7 @@ pub struct Means {
     /// For claims planned and there.
     pub cluster: ToClusterWatcher,
     /// For the story.
-    pub desk: Desk,
+    pub env: Env,
 }
 
 /// Whether our finalizer is on it.
@@ -50,12 +50,12 @@ pub async fn end(means: Means, class: Arc<EC2NodeClass>) -> Result<Vec<String>, 
     if !waits_for.is_empty() {
         return Ok(waits_for);
     }
-    let mut backoff = Backoff::cloud(means.desk.rng(&name));
+    let mut backoff = Backoff::cloud(means.env.rng(&name));
     while let Err(error) = means.cloud.remove_node_class(&class).await {
         let pause = backoff.pause();
         if backoff.failures() == 1 && means.calls.may_act() {
             let what = format!("removing what was made for node class {name}");
-            means.desk.tell(Story::Retrying { what, error: error.to_string() });
+            means.env.tell(Story::Retrying { what, error: error.to_string() });
         }
         if !means.calls.may_act() {
             return Err(CallError::Deposed);
@@ -63,7 +63,7 @@ pub async fn end(means: Means, class: Arc<EC2NodeClass>) -> Result<Vec<String>, 
         tokio::time::sleep(pause).await;
     }
     match release(&means.calls, &class).await {
-        Ok(()) => means.desk.tell(Story::NodeClassDeleted { node_class: name }),
+        Ok(()) => means.env.tell(Story::NodeClassDeleted { node_class: name }),
         Err(CallError::NotFound(_)) => {}
         Err(error) => return Err(error),
     }

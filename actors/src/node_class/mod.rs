@@ -19,7 +19,7 @@ use dovetail_cloud::Cloud;
 use dovetail_core::cluster_state::{Kind, is_older};
 use kube::ResourceExt;
 
-use crate::context::desk::Desk;
+use crate::context::env::Env;
 use crate::kube::calls::{CallError, Calls};
 use crate::links::{ToClusterWatcher, ToRecorder};
 use crate::messages::{CannotUse, ClassChanged, NodeClassState, Observe, PoolChanged, Record, Wrote};
@@ -35,7 +35,7 @@ const DOUBTS: u32 = 6;
 
 /// Resolves classes against the cloud, judges pools, writes the status of both, and ends classes.
 pub struct NodeClassActor {
-    desk: Desk,
+    env: Env,
     cloud: Arc<dyn Cloud>,
     calls: Calls,
     cluster: ToClusterWatcher,
@@ -53,14 +53,14 @@ pub struct NodeClassActor {
 impl NodeClassActor {
     /// An actor that knows no class.
     pub fn new(
-        desk: &Desk,
+        env: &Env,
         cloud: Arc<dyn Cloud>,
         calls: Calls,
         cluster: ToClusterWatcher,
         recorder: ToRecorder,
     ) -> Self {
         Self {
-            desk: desk.of("node_class"),
+            env: env.of("node_class"),
             cloud,
             calls,
             cluster,
@@ -140,7 +140,7 @@ impl Handler<CannotUse> for NodeClassActor {
             }
             _ => self.forget_pool(&name),
         }
-        let writing = pools::write_unreadable(self.calls.clone(), kind, object, self.desk.wall());
+        let writing = pools::write_unreadable(self.calls.clone(), kind, object, self.env.wall());
         ctx.spawn(writing.into_actor(self));
     }
 }
@@ -185,7 +185,7 @@ impl NodeClassActor {
             cloud: self.cloud.clone(),
             calls: self.calls.clone(),
             cluster: self.cluster.clone(),
-            desk: self.desk.clone(),
+            env: self.env.clone(),
         };
         ctx.spawn(end::end(means, class.clone()).into_actor(self).map(move |ended, actor, ctx| {
             actor.busy.remove(&key);
@@ -201,20 +201,19 @@ impl NodeClassActor {
     fn tell_waiting(&mut self, class: &EC2NodeClass, claims: Vec<String>) {
         let (node_class, node_claims) = (class.name_any(), Names::first(5, claims));
         let message = format!("Waiting on NodeClaim termination for {node_claims}");
-        self.desk
-            .post(&self.recorder, Record::normal(object::class(class), "WaitingOnNodeClaimTermination", &*message));
+        self.env.post(&self.recorder, Record::normal(object::class(class), "WaitingOnNodeClaimTermination", &*message));
         let news = (false, "being deleted".to_owned());
         if self.told.insert(format!("class/{node_class}"), news.clone()) != Some(news) {
-            self.desk.tell(Story::NodeClassWaits { node_class, node_claims });
+            self.env.tell(Story::NodeClassWaits { node_class, node_claims });
         }
     }
 
     fn look_at_class(&mut self, name: &str, ctx: &mut Context<Self>) {
         let Some(class) = self.classes.get(name).cloned() else { return };
         let key = format!("class/{name}");
-        let now = self.desk.now();
+        let now = self.env.now();
         let fresh = self.resolved.get(name).is_some_and(|(generation, when)| {
-            *generation == class.metadata.generation && now.saturating_sub(*when) < self.desk.settings.class_refresh()
+            *generation == class.metadata.generation && now.saturating_sub(*when) < self.env.settings.class_refresh()
         });
         if class.metadata.deletion_timestamp.is_some() {
             return self.end_class(class, ctx);
@@ -222,16 +221,16 @@ impl NodeClassActor {
         if fresh || !self.busy.insert(key.clone()) {
             return;
         }
-        let resolving = resolve(self.cloud.clone(), self.calls.clone(), self.desk.clone(), class.clone());
+        let resolving = resolve(self.cloud.clone(), self.calls.clone(), self.env.clone(), class.clone());
         let name = name.to_owned();
         ctx.spawn(resolving.into_actor(self).map(move |written, actor, ctx| {
             actor.busy.remove(&key);
             match written {
                 Ok(written) => {
-                    actor.resolved.insert(name.clone(), (written.metadata.generation, actor.desk.now()));
+                    actor.resolved.insert(name.clone(), (written.metadata.generation, actor.env.now()));
                     actor.tell_class(&written);
                     keep(&mut actor.classes, &name, &written);
-                    actor.desk.post(&actor.cluster, Wrote::Class(Box::new(written)));
+                    actor.env.post(&actor.cluster, Wrote::Class(Box::new(written)));
                     actor.look_at_class(&name, ctx);
                     actor.look_at_pools_of(&name, ctx);
                 }
@@ -254,11 +253,11 @@ impl NodeClassActor {
     fn look_at_pool(&mut self, name: &str, ctx: &mut Context<Self>) {
         let Some(pool) = self.pools.get(name).cloned() else { return };
         let class = pool.spec.template.spec.node_class_ref.ec2_name().and_then(|name| self.classes.get(name));
-        let mut wanted = pools::judged(&pool, class.map(AsRef::as_ref), self.desk.wall());
+        let mut wanted = pools::judged(&pool, class.map(AsRef::as_ref), self.env.wall());
         let its_class =
             pool.spec.template.spec.node_class_ref.ec2_name().map(|name| (Kind::NodeClass, name.to_owned()));
         if let Some((_, why)) = its_class.and_then(|key| self.unread.get(&key)) {
-            wanted = pools::of_unreadable_class(wanted, why, self.desk.wall());
+            wanted = pools::of_unreadable_class(wanted, why, self.env.wall());
         }
         self.tell_pool(&wanted);
         let key = format!("pool/{name}");
@@ -272,7 +271,7 @@ impl NodeClassActor {
             match written {
                 Ok(written) => {
                     keep(&mut actor.pools, &name, &written);
-                    actor.desk.post(&actor.cluster, Wrote::Pool(Box::new(written)));
+                    actor.env.post(&actor.cluster, Wrote::Pool(Box::new(written)));
                     actor.look_at_pool(&name, ctx);
                 }
                 Err(CallError::Deposed | CallError::NotFound(_)) => {}
@@ -293,7 +292,7 @@ impl NodeClassActor {
         let why = each.join(", ");
         let news = (ready, why.clone());
         if self.told.insert(format!("class/{node_class}"), news.clone()) != Some(news) {
-            self.desk.tell(Story::NodeClass { node_class, ready, why });
+            self.env.tell(Story::NodeClass { node_class, ready, why });
         }
     }
 
@@ -303,7 +302,7 @@ impl NodeClassActor {
         let why = condition(conditions, READY).map(|ready| ready.message.clone()).unwrap_or_default();
         let news = (ready, why.clone());
         if self.told.insert(format!("pool/{node_pool}"), news.clone()) != Some(news) {
-            self.desk.tell(Story::NodePool { node_pool, ready, why });
+            self.env.tell(Story::NodePool { node_pool, ready, why });
         }
         self.report_complaints(pool);
     }
@@ -316,7 +315,7 @@ impl NodeClassActor {
             return;
         }
         for (reason, message) in complaints {
-            self.desk.post(&self.recorder, Record::warning(object::pool(pool), reason, message));
+            self.env.post(&self.recorder, Record::warning(object::pool(pool), reason, message));
         }
     }
 }

@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::{DOUBTS, said};
 use crate::context::backoff::Backoff;
-use crate::context::desk::Desk;
+use crate::context::env::Env;
 use crate::kube::calls::{CallError, Calls};
 use crate::reading::Api;
 use crate::telemetry::story::Story;
@@ -24,10 +24,10 @@ use crate::telemetry::story::Story;
 pub(super) async fn resolve(
     cloud: Arc<dyn Cloud>,
     calls: Calls,
-    desk: Desk,
+    env: Env,
     class: Arc<EC2NodeClass>,
 ) -> Result<EC2NodeClass, CallError> {
-    let mut backoff = Backoff::cloud(desk.rng(&class.name_any()));
+    let mut backoff = Backoff::cloud(env.rng(&class.name_any()));
     let found = loop {
         let error = match cloud.resolve_node_class(&class).await {
             Ok(found) if !is_doubtful(&found) => break found,
@@ -44,11 +44,11 @@ pub(super) async fn resolve(
         }
         let pause = backoff.pause();
         if let (Some(error), 1) = (error, backoff.failures()) {
-            desk.tell(Story::Retrying { what: error.call().to_owned(), error: error.to_string() });
+            env.tell(Story::Retrying { what: error.call().to_owned(), error: error.to_string() });
         }
         tokio::time::sleep(pause).await;
     };
-    write_class(&calls, &class, judged(&class, &found, desk.wall())).await
+    write_class(&calls, &class, judged(&class, &found, env.wall())).await
 }
 
 /// Whether a call failed rather than that something is wrong with the class.

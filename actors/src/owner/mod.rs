@@ -20,7 +20,7 @@ use dovetail_core::ownership::{Marks, NotOwned};
 use kube::ResourceExt;
 
 use crate::context::backoff::Backoff;
-use crate::context::desk::Desk;
+use crate::context::env::Env;
 use crate::links::{ToClusterWatcher, ToRecorder};
 use crate::messages::{ClaimChanged, ClaimGone, ClaimRefused, InstanceKnown, LookUp, Observe, OwnerState, Record};
 use crate::owner::owned::{Instances, Verdict, instance_of};
@@ -53,7 +53,7 @@ pub struct OwnerLinks {
 
 /// Finds out whose instances are by their tags, and says it to those who act on them.
 pub struct Owner {
-    desk: Desk,
+    env: Env,
     links: OwnerLinks,
     claims: BTreeMap<String, Arc<NodeClaim>>,
     instances: Instances,
@@ -70,11 +70,11 @@ pub struct Owner {
 
 impl Owner {
     /// At the start of a term.
-    pub fn new(desk: &Desk, links: OwnerLinks) -> Self {
-        let desk = desk.of("owner");
-        let backoff = Backoff::cloud(desk.rng("asking"));
+    pub fn new(env: &Env, links: OwnerLinks) -> Self {
+        let env = env.of("owner");
+        let backoff = Backoff::cloud(env.rng("asking"));
         Self {
-            desk,
+            env,
             links,
             claims: BTreeMap::new(),
             instances: Instances::default(),
@@ -106,7 +106,7 @@ impl Handler<ClaimChanged> for Owner {
                 // Who has forgotten it with an earlier claim is told again.
                 Some(marks) if named_anew => {
                     let known = InstanceKnown { id: id.to_owned(), marks: marks.cloned().map(Arc::new) };
-                    self.links.listeners.iter().for_each(|to| self.desk.post(to, known.clone()));
+                    self.links.listeners.iter().for_each(|to| self.env.post(to, known.clone()));
                 }
                 Some(_) => {}
             }
@@ -161,7 +161,7 @@ impl Owner {
         if !is_instance(id) {
             return self.say(InstanceKnown { id: id.to_owned(), marks: Some(Arc::new(Marks::of_no_instance())) });
         }
-        let now = self.desk.now();
+        let now = self.env.now();
         self.wanted.entry(id.to_owned()).or_insert((now, Duration::ZERO));
         self.schedule(GATHER, ctx);
     }
@@ -180,7 +180,7 @@ impl Owner {
         if self.asking || self.wanted.is_empty() {
             return;
         }
-        let now = self.desk.now();
+        let now = self.env.now();
         if now < self.next_call {
             return self.schedule(self.next_call - now, ctx);
         }
@@ -209,7 +209,7 @@ impl Owner {
                     pause
                 }
             };
-            owner.next_call = owner.desk.now() + pause;
+            owner.next_call = owner.env.now() + pause;
             if !owner.wanted.is_empty() {
                 owner.schedule(pause, ctx);
             }
@@ -220,19 +220,19 @@ impl Owner {
         let pause = self.backoff.pause();
         if self.backoff.failures() == 1 {
             let what = "asking whose the instances of nodeclaims are".to_owned();
-            self.desk.tell(Story::Retrying { what, error: error.to_string() });
+            self.env.tell(Story::Retrying { what, error: error.to_string() });
         }
         pause.max(BETWEEN_CALLS)
     }
 
     fn heard(&mut self, asked: &[String], found: &Found) {
-        let cluster = self.desk.cluster(&*self.links.cloud);
+        let cluster = self.env.cluster(&*self.links.cloud);
         for one in &found.instances {
             self.wanted.remove(&one.id);
             let marks = Marks::new(&cluster, &one.tags, &one.private_dns_name);
             self.say(InstanceKnown { id: one.id.clone(), marks: Some(Arc::new(marks)) });
         }
-        let now = self.desk.now();
+        let now = self.env.now();
         for id in asked {
             let Some((when, pause)) = self.wanted.get_mut(id) else { continue };
             *pause = (*pause * 2).clamp(MISSING_AGAIN.0, MISSING_AGAIN.1);
@@ -250,7 +250,7 @@ impl Owner {
     /// Says what is known of an instance, and judges the claims that name it.
     fn say(&mut self, known: InstanceKnown) {
         self.instances.learn(&known);
-        self.links.listeners.iter().for_each(|to| self.desk.post(to, known.clone()));
+        self.links.listeners.iter().for_each(|to| self.env.post(to, known.clone()));
         self.instances.naming(&known.id).iter().for_each(|name| self.judge(name));
         if !self.instances.is_named(&known.id) && known.marks.as_ref().is_none_or(|marks| marks.maker.is_err()) {
             self.instances.forget_instance(&known.id);
@@ -263,7 +263,7 @@ impl Owner {
         let Verdict::NotOurs(why) = verdict else {
             if self.refused.remove(name).is_some() {
                 let claim = name.to_owned();
-                self.desk.post(&self.links.cluster, ClaimRefused { claim, refused: false });
+                self.env.post(&self.links.cluster, ClaimRefused { claim, refused: false });
             }
             return;
         };
@@ -271,12 +271,12 @@ impl Owner {
         if self.refused.insert(name.to_owned(), said.clone()) == Some(said) {
             return;
         }
-        self.desk.post(&self.links.cluster, ClaimRefused { claim: name.to_owned(), refused: true });
+        self.env.post(&self.links.cluster, ClaimRefused { claim: name.to_owned(), refused: true });
         let message = format!("Instance {id} is not this NodeClaim's: {why}; it is neither drained nor ended");
         let record = Record::warning(object::claim(&claim), "InstanceNotOwned", message).quiet_for(SAID_AGAIN);
-        self.desk.post(&self.links.recorder, record);
+        self.env.post(&self.links.recorder, record);
         let (reason, error) = (why.reason().to_owned(), why.to_string());
-        self.desk.tell(Story::InstanceNotOwned { node_claim: name.to_owned(), instance: id, reason, error });
+        self.env.tell(Story::InstanceNotOwned { node_claim: name.to_owned(), instance: id, reason, error });
     }
 }
 

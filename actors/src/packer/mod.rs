@@ -19,7 +19,7 @@ use dovetail_core::pack::{Isolated, Options, Packing};
 use jiff::Timestamp;
 use kube::ResourceExt;
 
-use crate::context::desk::Desk;
+use crate::context::env::Env;
 use crate::context::plan::{self, Plans};
 use crate::context::solver::Solver;
 use crate::context::traces;
@@ -61,7 +61,7 @@ pub struct PackerLinks {
 
 /// Packs batches and pods that have to move, orders launches, and reports what stays pending.
 pub struct Packer {
-    desk: Desk,
+    env: Env,
     links: PackerLinks,
     solver: Arc<dyn Solver>,
     rng: fastrand::Rng,
@@ -146,12 +146,12 @@ struct Solved {
 
 impl Packer {
     /// A packer that has packed nothing.
-    pub fn new(desk: &Desk, links: PackerLinks, solver: Arc<dyn Solver>) -> Self {
-        let desk = desk.of("packer");
-        let rng = desk.rng("names");
-        let failures = Failures::new(&desk, links.recorder.clone());
+    pub fn new(env: &Env, links: PackerLinks, solver: Arc<dyn Solver>) -> Self {
+        let env = env.of("packer");
+        let rng = env.rng("names");
+        let failures = Failures::new(&env, links.recorder.clone());
         Self {
-            desk,
+            env,
             links,
             solver,
             rng,
@@ -176,7 +176,7 @@ impl Actor for Packer {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        self.desk.tell(Story::Waiting {});
+        self.env.tell(Story::Waiting {});
         ctx.run_interval(LOOK, |packer, ctx| {
             if !packer.handled.is_empty() || packer.leaving {
                 packer.look_again(ctx);
@@ -189,7 +189,7 @@ impl Handler<Batch> for Packer {
     type Result = ();
 
     fn handle(&mut self, batch: Batch, ctx: &mut Self::Context) {
-        if batch.term < self.desk.term {
+        if batch.term < self.env.term {
             return;
         }
         self.handled.extend(batch.pods.iter().cloned());
@@ -203,7 +203,7 @@ impl Handler<PackNow> for Packer {
     type Result = ();
 
     fn handle(&mut self, now: PackNow, ctx: &mut Self::Context) {
-        if now.term >= self.desk.term {
+        if now.term >= self.env.term {
             self.ask(Request { also: now.also, ..Request::of(now.trace, None) }, ctx);
         }
     }
@@ -217,7 +217,7 @@ impl Handler<WorldChanged> for Packer {
             return;
         }
         let pause = if what == WorldChanged::Displaced { DISPLACED } else { SETTLE };
-        let due = self.desk.now() + pause;
+        let due = self.env.now() + pause;
         match self.settling {
             Some((earlier, _)) if earlier <= due => return,
             Some((_, later)) => drop(ctx.cancel_future(later)),
@@ -263,17 +263,17 @@ impl Packer {
         }
         self.solving = true;
         self.since.clear();
-        let asked = self.desk.wall();
+        let asked = self.env.wall();
         let (links, solver) = (self.links.clone(), self.solver.clone());
         let input = PlanningInput {
-            preferences: self.desk.settings.preferences,
-            min_values: self.desk.settings.min_values,
-            policy: self.desk.settings.policy,
-            default_spread: self.desk.settings.default_spread.clone(),
+            preferences: self.env.settings.preferences,
+            min_values: self.env.settings.min_values,
+            policy: self.env.settings.policy,
+            default_spread: self.env.settings.default_spread.clone(),
             only: Some(self.handled.clone()),
             ..PlanningInput::default()
         };
-        let computing = compute(links, solver, input, self.failures.held(), self.desk.clone()).into_actor(self);
+        let computing = compute(links, solver, input, self.failures.held(), self.env.clone()).into_actor(self);
         ctx.spawn(computing.map(move |solved, packer, ctx| {
             packer.solving = false;
             if let Some(solved) = solved {
@@ -308,12 +308,12 @@ impl Packer {
         self.tell_refused_places(&planning, &request);
         self.failures.took(&planning.problem, &held, &failed, request.trace);
         self.packings += 1;
-        let span = self.desk.span(request.trace, "pack", &format!("{asked}/{}", self.packings)).since(asked);
+        let span = self.env.span(request.trace, "pack", &format!("{asked}/{}", self.packings)).since(asked);
         // From here on everything lies in this packing.
         request.trace = span.context();
-        traces::packed(&self.desk, span, (&planning, &packing), solving, &also);
+        traces::packed(&self.env, span, (&planning, &packing), solving, &also);
         let traceparent = request.trace.to_string();
-        let plans = Plans::new(&snapshot, &planning, self.desk.term);
+        let plans = Plans::new(&snapshot, &planning, self.env.term);
         let mut orders = Vec::new();
         let (mut planned, mut expected) = (Vec::new(), Vec::new());
         for claim in &packing.claims {
@@ -333,12 +333,12 @@ impl Packer {
             // Of those that move, the successors are bound one day, and they are others.
             let pods: Vec<_> = pods.iter().filter(|uid| !snapshot.is_bound(uid)).cloned().collect();
             if !pods.is_empty() {
-                self.desk.post(&self.links.registrar, Planned { target: target.clone(), pods, trace: request.trace });
+                self.env.post(&self.links.registrar, Planned { target: target.clone(), pods, trace: request.trace });
             }
         }
-        self.desk.post(&self.links.cluster, Plan { term: self.desk.term, claims: planned, expected });
+        self.env.post(&self.links.cluster, Plan { term: self.env.term, claims: planned, expected });
         if !orders.is_empty() {
-            self.desk.post(&self.links.launcher, Launch { term: self.desk.term, orders, trace: request.trace });
+            self.env.post(&self.links.launcher, Launch { term: self.env.term, orders, trace: request.trace });
         }
         self.tell_left_over(&plans, &packing, &request);
     }
@@ -350,7 +350,7 @@ async fn compute(
     solver: Arc<dyn Solver>,
     mut input: PlanningInput,
     held: Held,
-    desk: Desk,
+    env: Env,
 ) -> Option<Solved> {
     let mut unsettled = 0;
     loop {
@@ -360,7 +360,7 @@ async fn compute(
         };
         let in_use = snapshot.classes_in_use();
         let classes = snapshot.classes.values().filter(|class| in_use.contains(&class.name_any())).cloned().collect();
-        input.now = desk.moment();
+        input.now = env.moment();
         if snapshot.to_pack(&input).is_empty() {
             let (planning, packing, now) = (Planning::default(), Packing::default(), input.now.wall);
             let failed = Isolated::default();
@@ -371,7 +371,7 @@ async fn compute(
             continue;
         };
         input.instance_types = types;
-        input.now = desk.moment();
+        input.now = env.moment();
         let mut planning = snapshot.planning(&input);
         if planning.unsettled && unsettled < LONGEST_UNSETTLED && !planning.problem.pods.is_empty() {
             unsettled += 1;
@@ -379,15 +379,15 @@ async fn compute(
             continue;
         }
         let problem = std::mem::take(&mut planning.problem);
-        let asked = desk.wall();
+        let asked = env.wall();
         let mut failed = if problem.pods.is_empty() {
             Isolated::default()
         } else {
-            let options = Options { price_per_node: desk.settings.price_per_node, ..Options::default() };
+            let options = Options { price_per_node: env.settings.price_per_node, ..Options::default() };
             packing::pack(solver, problem.clone(), options, &held).await
         };
         planning.problem = problem;
         let packing = std::mem::take(&mut failed.packing);
-        return Some(Solved { snapshot, planning, packing, failed, held, solving: (asked, desk.wall()) });
+        return Some(Solved { snapshot, planning, packing, failed, held, solving: (asked, env.wall()) });
     }
 }

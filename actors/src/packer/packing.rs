@@ -11,7 +11,7 @@ use dovetail_core::pack::{
 use dovetail_core::{Pod, PreferencePolicy, Problem};
 
 use crate::context::backoff::Backoff;
-use crate::context::desk::Desk;
+use crate::context::env::Env;
 use crate::context::solver::{Solver, attempt};
 use crate::links::ToRecorder;
 use crate::messages::{Record, TraceContext};
@@ -65,7 +65,7 @@ struct Broken {
 
 /// What is known of failures, told and counted.
 pub struct Failures {
-    desk: Desk,
+    env: Env,
     recorder: ToRecorder,
     broken: Vec<Broken>,
     /// Pods, by uid, some of whose preferences do not count, in the last packing.
@@ -74,13 +74,13 @@ pub struct Failures {
 
 impl Failures {
     /// None yet.
-    pub fn new(desk: &Desk, recorder: ToRecorder) -> Self {
-        Self { desk: desk.clone(), recorder, broken: vec![], heavy: BTreeSet::new() }
+    pub fn new(env: &Env, recorder: ToRecorder) -> Self {
+        Self { env: env.clone(), recorder, broken: vec![], heavy: BTreeSet::new() }
     }
 
     /// The classes that are left out of a packing that begins now.
     pub fn held(&mut self) -> Held {
-        let now = self.desk.now();
+        let now = self.env.now();
         self.broken.retain(|one| now < one.due + FORGOTTEN);
         let held = self.broken.iter().filter(|one| now < one.due);
         Held(held.map(|one| (one.example.clone(), one.error.clone())).collect())
@@ -105,32 +105,32 @@ impl Failures {
             self.leave_out(problem, one, trace);
         }
         let Some(error) = isolated.error.as_ref().filter(|_| isolated.left_out.is_empty()) else { return };
-        self.desk.measure(&Measure::PackingFailed { cause: error.cause(), outcome: "fewest_nodes" });
+        self.env.measure(&Measure::PackingFailed { cause: error.cause(), outcome: "fewest_nodes" });
         let pods = problem.pods.iter().filter(|pod| !pod.to_come).count();
-        self.desk.tell_in(Story::PackedByFewestNodes { pods, error: error.to_string() }, trace);
+        self.env.tell_in(Story::PackedByFewestNodes { pods, error: error.to_string() }, trace);
     }
 
     fn leave_out(&mut self, problem: &Problem, one: &LeftOut, trace: TraceContext) {
-        self.desk.measure(&Measure::PackingFailed { cause: one.error.cause(), outcome: "left_out" });
+        self.env.measure(&Measure::PackingFailed { cause: one.error.cause(), outcome: "left_out" });
         let pods = one.pods.iter().map(|at| &problem.pods[*at]);
         // What was not told apart takes part in the next packing again, without what was.
         let pause = if one.alone { self.hold(pods.clone().next(), &one.error) } else { Duration::ZERO };
         let names: Vec<String> = pods.map(|pod| format!("{}/{}", pod.namespace, pod.name)).collect();
         let (pods, seconds, error) = (names.len(), pause.as_secs_f64(), one.error.to_string());
         let story = Story::PackingFailed { pods, names: Names::first(NAMED, names), error, seconds };
-        self.desk.tell_in(story, trace);
+        self.env.tell_in(story, trace);
     }
 
     /// Holds a class, and says how long.
     fn hold(&mut self, example: Option<&Pod>, error: &PackingError) -> Duration {
         let Some(example) = example else { return Duration::ZERO };
-        let now = self.desk.now();
+        let now = self.env.now();
         let at = self.broken.iter().position(|one| alike(&one.example, example)).unwrap_or_else(|| {
             if self.broken.len() >= MOST_CLASSES {
                 self.broken.remove(0);
             }
             let key = format!("{}/{}", example.namespace, example.name);
-            let backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE, self.desk.rng(&key));
+            let backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE, self.env.rng(&key));
             self.broken.push(Broken { example: Arc::new(example.clone()), error: error.clone(), backoff, due: now });
             self.broken.len() - 1
         });
@@ -150,9 +150,9 @@ impl Failures {
                 let all = MOST_SOFT_TERMS + ignored_soft_terms(pod);
                 let message = format!("Only the {MOST_SOFT_TERMS} heaviest of its {all} soft scheduling terms count");
                 let event = Record::normal(object::pod(pod), "SoftTermsIgnored", message).quiet_for(SAID_ONCE);
-                self.desk.post(&self.recorder, event);
+                self.env.post(&self.recorder, event);
                 let name = format!("{}/{}", pod.namespace, pod.name);
-                self.desk.tell_in(Story::SoftTermsIgnored { pod: name, terms: all, counted: MOST_SOFT_TERMS }, trace);
+                self.env.tell_in(Story::SoftTermsIgnored { pod: name, terms: all, counted: MOST_SOFT_TERMS }, trace);
             }
             now.insert(pod.uid.clone());
         }

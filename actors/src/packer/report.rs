@@ -22,8 +22,8 @@ impl Packer {
     /// Now and then holds a packing against what Karpenter's way would cost, off the mailbox, for the metrics alone.
     pub(super) fn compare(&mut self, solved: &Solved, ctx: &mut Context<Self>) {
         const OTHER: Policy = Policy::FewestNodes;
-        let Some(pause) = self.desk.settings.packing_comparison else { return };
-        let (now, problem) = (self.desk.now(), &solved.planning.problem);
+        let Some(pause) = self.env.settings.packing_comparison else { return };
+        let (now, problem) = (self.env.now(), &solved.planning.problem);
         let by_cost = solved.packing.claims.iter().all(|claim| problem.node_pools[claim.pool].policy == Policy::Cost);
         let early = self.compared.is_some_and(|last| now.saturating_sub(last) < pause);
         if early || solved.packing.claims.is_empty() || !by_cost {
@@ -32,13 +32,13 @@ impl Packer {
         self.compared = Some(now);
         let own = solved.packing.total_price;
         let options =
-            Options { policy: Some(OTHER), price_per_node: self.desk.settings.price_per_node, ..Options::default() };
-        let desk = self.desk.clone();
+            Options { policy: Some(OTHER), price_per_node: self.env.settings.price_per_node, ..Options::default() };
+        let env = self.env.clone();
         // Nobody's nodes hang on it: what goes wrong in there is told by the panic and ends nothing.
         let computing = attempt(self.solver.clone(), problem.clone(), options).into_actor(self);
         ctx.spawn(computing.map(move |other, _, _| {
             let (Ok(other), policy, dollars) = (other, Policy::Cost.name(), own) else { return };
-            desk.measure(&Measure::Compared { policy, dollars, other: OTHER.name(), other_dollars: other.total_price });
+            env.measure(&Measure::Compared { policy, dollars, other: OTHER.name(), other_dollars: other.total_price });
         }));
     }
 
@@ -48,7 +48,7 @@ impl Packer {
         let names: Vec<_> = pods.map(|pod| format!("{}/{}", pod.namespace, pod.name)).collect();
         if !names.is_empty() {
             let (pods, seconds) = (names.len(), waited.as_secs_f64());
-            self.desk.tell_in(Story::Batched { pods, names: Names::first(5, names), seconds }, request.trace);
+            self.env.tell_in(Story::Batched { pods, names: Names::first(5, names), seconds }, request.trace);
         }
     }
 
@@ -58,7 +58,7 @@ impl Packer {
         for (pool, why) in &skipped {
             if self.skipped.get(pool) != Some(why) {
                 let story = Story::PoolSkipped { node_pool: pool.clone(), why: why.clone() };
-                self.desk.tell_in(story, request.trace);
+                self.env.tell_in(story, request.trace);
             }
         }
         self.skipped = skipped;
@@ -70,7 +70,7 @@ impl Packer {
         let news: Vec<_> = relaxed.iter().filter(|pod| !self.relaxed.contains(&pod.uid)).collect();
         let names: Vec<_> = news.iter().map(|pod| format!("{}/{}", pod.namespace, pod.name)).collect();
         if !names.is_empty() {
-            self.desk.tell_in(Story::Relaxed { pods: names.len(), names: Names::first(NAMED, names) }, request.trace);
+            self.env.tell_in(Story::Relaxed { pods: names.len(), names: Names::first(NAMED, names) }, request.trace);
         }
         self.relaxed = relaxed.into_iter().map(|pod| pod.uid.clone()).collect();
     }
@@ -84,12 +84,11 @@ impl Packer {
             let Some(pod) = pods.get(place.pod.as_str()) else { continue };
             nodes.entry((&place.node, &place.why)).or_default().push(format!("{}/{}", pod.namespace, pod.name));
             let event = Record::warning(object::pod(pod), "PlaceRefused", place.why.clone()).quiet_for(FAILED_QUIET);
-            self.desk.post(&self.links.recorder, event);
+            self.env.post(&self.links.recorder, event);
         }
         for ((node, why), names) in nodes {
             let (node, why, pods) = (node.to_owned(), why.to_owned(), names.len());
-            self.desk
-                .tell_in(Story::PlaceRefused { node, pods, names: Names::first(NAMED, names), why }, request.trace);
+            self.env.tell_in(Story::PlaceRefused { node, pods, names: Names::first(NAMED, names), why }, request.trace);
         }
         self.refused_places = places;
     }
@@ -106,13 +105,13 @@ impl Packer {
             let types = options.iter().map(|index| planning.problem.instance_types[*index].name.clone());
             let instance_types = Names::first(NAMED, types);
             let node_pool = planning.pools[pool].name_any();
-            self.desk.tell_in(Story::PackingComputed { nodes, pods, node_pool, price, instance_types }, request.trace);
+            self.env.tell_in(Story::PackingComputed { nodes, pods, node_pool, price, instance_types }, request.trace);
         }
         let fitting: usize = packing.on_existing.iter().map(|(_, pods)| pods.len()).sum();
         if fitting > 0 {
             let nodes = packing.on_existing.iter().map(|(node, _)| planning.existing[*node].name.clone());
             let story = Story::FitsExisting { pods: fitting, nodes: Names::first(NAMED, nodes) };
-            self.desk.tell_in(story, request.trace);
+            self.env.tell_in(story, request.trace);
         }
     }
 
@@ -127,7 +126,7 @@ impl Packer {
             for pod in pods.iter().map(|pod| &planning.problem.pods[*pod]) {
                 let who = if plans.snapshot.is_bound(&pod.uid) { "Its successor" } else { "Pod" };
                 let message = format!("{who} should schedule on: {on}");
-                self.desk.post(&self.links.recorder, Record::normal(object::pod(pod), "Nominated", message));
+                self.env.post(&self.links.recorder, Record::normal(object::pod(pod), "Nominated", message));
             }
         };
         for (claim, order) in packing.claims.iter().zip(orders) {
@@ -149,7 +148,7 @@ impl Packer {
             let error = held.unwrap_or_else(|| plan::why_not(pod, reason, planning));
             if self.left_over.get(&pod.uid) != Some(&error) {
                 if left_over.len() < traces::MOST_UNPLACED {
-                    traces::unplaced(&self.desk, request.trace, pod, &error);
+                    traces::unplaced(&self.env, request.trace, pod, &error);
                 }
                 self.tell_unplaced(pod, &error, plans.snapshot.is_bound(&pod.uid), request.trace);
             }
@@ -161,11 +160,11 @@ impl Packer {
     pub(super) fn tell_unplaced(&self, pod: &Pod, error: &str, bound: bool, trace: TraceContext) {
         let (name, error) = (format!("{}/{}", pod.namespace, pod.name), error.to_owned());
         if bound {
-            return self.desk.tell_in(Story::NoPlace { pod: name, error }, trace);
+            return self.env.tell_in(Story::NoPlace { pod: name, error }, trace);
         }
         let message = format!("Failed to schedule pod, {error}");
         let event = Record::warning(object::pod(pod), "FailedScheduling", message).quiet_for(FAILED_QUIET);
-        self.desk.tell_in(Story::Unschedulable { pod: name, error }, trace);
-        self.desk.post(&self.links.recorder, event);
+        self.env.tell_in(Story::Unschedulable { pod: name, error }, trace);
+        self.env.post(&self.links.recorder, event);
     }
 }

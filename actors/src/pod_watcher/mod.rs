@@ -15,7 +15,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use kube_runtime::watcher::Event;
 
-use crate::context::desk::Desk;
+use crate::context::env::Env;
 use crate::kube::watch::{After, Heard, watch};
 use crate::links::ToClusterWatcher;
 use crate::messages::{
@@ -30,7 +30,7 @@ const BURST: usize = 20;
 
 /// Watches Pods and says which wait for a node, are bound, or are gone.
 pub struct PodWatcher {
-    desk: Desk,
+    env: Env,
     client: Client,
     cluster: ToClusterWatcher,
     rng: fastrand::Rng,
@@ -49,11 +49,11 @@ pub struct PodWatcher {
 
 impl PodWatcher {
     /// A watcher that passes pods on to `cluster`.
-    pub fn new(desk: &Desk, client: Client, cluster: ToClusterWatcher) -> Self {
-        let desk = desk.of("pod_watcher");
-        let rng = desk.rng("trace");
+    pub fn new(env: &Env, client: Client, cluster: ToClusterWatcher) -> Self {
+        let env = env.of("pod_watcher");
+        let rng = env.rng("trace");
         Self {
-            desk,
+            env,
             client,
             cluster,
             rng,
@@ -71,17 +71,17 @@ impl Actor for PodWatcher {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        let (this, desk) = (ctx.address(), self.desk.clone());
+        let (this, env) = (ctx.address(), self.env.clone());
         let pods = Api::<Pod>::all(self.client.clone());
         let on = move |heard| match heard {
-            Heard::Event(event) => desk.post(&this, Seen(event)),
+            Heard::Event(event) => env.post(&this, Seen(event)),
             Heard::NotRead(object, came) => {
-                desk.post(&this, NotRead { kind: Kind::Pod, watch: PODS, object, came });
+                env.post(&this, NotRead { kind: Kind::Pod, watch: PODS, object, came });
             }
-            Heard::Failed(pause, error) => desk.post(&this, WatchFailed { kind: PODS, pause, error }),
-            Heard::Runs => desk.post(&this, WatchRuns { kind: PODS }),
+            Heard::Failed(pause, error) => env.post(&this, WatchFailed { kind: PODS, pause, error }),
+            Heard::Runs => env.post(&this, WatchRuns { kind: PODS }),
         };
-        ctx.spawn(watch(pods, self.desk.clone(), PODS, After::GoOn, on).into_actor(self));
+        ctx.spawn(watch(pods, self.env.clone(), PODS, After::GoOn, on).into_actor(self));
     }
 }
 
@@ -96,7 +96,7 @@ impl Handler<Seen> for PodWatcher {
     fn handle(&mut self, Seen(event): Seen, ctx: &mut Self::Context) {
         let event = Arc::new(event);
         // First the state, then the news: who packs because of the news finds the pod in the state.
-        self.desk.post(&self.cluster, PodSeen(event.clone()));
+        self.env.post(&self.cluster, PodSeen(event.clone()));
         match &*event {
             Event::Init => self.listing = Some(BTreeSet::new()),
             Event::InitApply(pod) | Event::Apply(pod) => self.seen(pod, ctx),
@@ -121,7 +121,7 @@ impl Handler<WatchFailed> for PodWatcher {
 
     fn handle(&mut self, failed: WatchFailed, _: &mut Self::Context) {
         // Behind what the watch has said before.
-        self.desk.post(&self.cluster, failed);
+        self.env.post(&self.cluster, failed);
     }
 }
 
@@ -129,7 +129,7 @@ impl Handler<WatchRuns> for PodWatcher {
     type Result = ();
 
     fn handle(&mut self, runs: WatchRuns, _: &mut Self::Context) {
-        self.desk.post(&self.cluster, runs);
+        self.env.post(&self.cluster, runs);
     }
 }
 
@@ -139,7 +139,7 @@ impl Handler<NotRead> for PodWatcher {
     /// A pod that cannot be read waits for nothing here.
     fn handle(&mut self, unread: NotRead, _: &mut Self::Context) {
         let uid = unread.object.metadata.uid.clone().unwrap_or_default();
-        self.desk.post(&self.cluster, unread);
+        self.env.post(&self.cluster, unread);
         if let Some(listing) = &mut self.listing {
             listing.insert(uid.clone());
         }
@@ -152,11 +152,11 @@ impl Handler<AttachPods> for PodWatcher {
     type Result = ();
 
     fn handle(&mut self, leader: AttachPods, _: &mut Self::Context) {
-        let now = self.desk.wall();
+        let now = self.env.wall();
         for (uid, pod) in &self.waiting {
             let waited = Some(Duration::try_from(now.duration_since(pod.since)).unwrap_or_default());
             let (uid, namespace) = (uid.clone(), pod.namespace.clone());
-            self.desk.post(&leader.pending, PodPending { uid, namespace, trace: pod.trace, waited });
+            self.env.post(&leader.pending, PodPending { uid, namespace, trace: pod.trace, waited });
         }
         self.leader = Some(leader);
     }
@@ -192,7 +192,7 @@ impl PodWatcher {
                 let waited = self.undecided.remove(&uid).unwrap_or_else(|| self.meet(&uid, pod));
                 self.waits(uid, waited);
             }
-        } else if let Some(delay) = self.desk.settings.unscheduled_pod_delay.filter(|_| is_unmarked(pod)) {
+        } else if let Some(delay) = self.env.settings.unscheduled_pod_delay.filter(|_| is_unmarked(pod)) {
             self.may_wait(uid, pod, delay, ctx);
         } else if node.is_empty() {
             self.gone(&uid);
@@ -200,10 +200,10 @@ impl PodWatcher {
             && let Some(leader) = &self.leader
         {
             let bound = || PodBound { uid: uid.clone(), node: node.clone(), waited: waited.clone() };
-            leader.bound.iter().for_each(|to| self.desk.post(to, bound()));
+            leader.bound.iter().for_each(|to| self.env.post(to, bound()));
             if let Some(created) = waited.created {
-                let seconds = self.desk.wall().duration_since(created).as_secs_f64();
-                self.desk.measure(&Measure::PodBound { seconds, trace: waited.trace.trace() });
+                let seconds = self.env.wall().duration_since(created).as_secs_f64();
+                self.env.measure(&Measure::PodBound { seconds, trace: waited.trace.trace() });
             }
         }
     }
@@ -219,8 +219,8 @@ impl PodWatcher {
             (false, _) => drop(self.starting.remove(uid)),
             (true, _) => {
                 let Some(created) = self.starting.remove(uid).filter(|_| self.leader.is_some()) else { return };
-                let seconds = self.desk.wall().duration_since(created).as_secs_f64();
-                self.desk.measure(&Measure::PodStarted { seconds });
+                let seconds = self.env.wall().duration_since(created).as_secs_f64();
+                self.env.measure(&Measure::PodStarted { seconds });
             }
         }
     }
@@ -229,7 +229,7 @@ impl PodWatcher {
         Arc::new(Waited {
             name: pod.metadata.name.clone().unwrap_or_default(),
             namespace: pod.metadata.namespace.clone().unwrap_or_default(),
-            since: self.desk.wall(),
+            since: self.env.wall(),
             created: pod.metadata.creation_timestamp.as_ref().map(|time| time.0),
             // Every replica that sees the pod means the same trace by it.
             trace: TraceContext::of_event(uid, &mut self.rng),
@@ -249,7 +249,7 @@ impl PodWatcher {
             }
             return;
         }
-        self.due.push_back((self.desk.now() + delay, uid));
+        self.due.push_back((self.env.now() + delay, uid));
         if self.due.len() == 1 {
             self.wake(ctx);
         }
@@ -259,9 +259,9 @@ impl PodWatcher {
     fn wake(&self, ctx: &mut Context<Self>) {
         let Some((due, _)) = self.due.front() else { return };
         // A clock that drifts against tokio's may wake a little early: never spin.
-        let pause = due.saturating_sub(self.desk.now()).max(Duration::from_millis(1));
+        let pause = due.saturating_sub(self.env.now()).max(Duration::from_millis(1));
         ctx.run_later(pause, |watcher, ctx| {
-            let now = watcher.desk.now();
+            let now = watcher.env.now();
             while watcher.due.front().is_some_and(|(due, _)| *due <= now) {
                 let Some((_, uid)) = watcher.due.pop_front() else { break };
                 if let Some(waited) = watcher.undecided.remove(&uid) {
@@ -276,7 +276,7 @@ impl PodWatcher {
         let (namespace, trace) = (waited.namespace.clone(), waited.trace);
         self.waiting.insert(uid.clone(), waited);
         if let Some(leader) = &self.leader {
-            self.desk.post(&leader.pending, PodPending { uid, namespace, trace, waited: None });
+            self.env.post(&leader.pending, PodPending { uid, namespace, trace, waited: None });
         }
     }
 
@@ -285,7 +285,7 @@ impl PodWatcher {
         if self.waiting.remove(uid).is_some()
             && let Some(leader) = &self.leader
         {
-            leader.gone.iter().for_each(|to| self.desk.post(to, PodGone { uid: uid.to_owned() }));
+            leader.gone.iter().for_each(|to| self.env.post(to, PodGone { uid: uid.to_owned() }));
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use dovetail_core::cluster_state::Unreadable;
 use k8s_openapi::api::core::v1::ObjectReference;
 
-use crate::context::desk::Desk;
+use crate::context::env::Env;
 use crate::messages::Record;
 use crate::telemetry::story::Story;
 
@@ -31,7 +31,7 @@ pub struct Reports {
 
 impl Reports {
     /// Names an object in the log, unless that has been done. Answers whether it is news.
-    pub fn note(&mut self, desk: &Desk, object: &Unreadable) -> bool {
+    pub fn note(&mut self, env: &Env, object: &Unreadable) -> bool {
         let uid = object.metadata.uid.clone().unwrap_or_else(|| object.full_name());
         if self.named.get(&uid) == Some(&object.why) {
             return false;
@@ -40,21 +40,21 @@ impl Reports {
             self.named.clear();
         }
         self.named.insert(uid, object.why.clone());
-        let now = desk.now();
+        let now = env.now();
         if now.saturating_sub(self.window.0) >= WINDOW {
             self.window = (now, 0);
         }
         self.window.1 += 1;
         if self.window.1 <= MOST_NAMED {
-            log(desk, object);
+            log(env, object);
         }
         self.window.1 <= MOST_NAMED
     }
 }
 
 /// Names an object in the log.
-fn log(desk: &Desk, object: &Unreadable) {
-    desk.tell(Story::Unreadable {
+fn log(env: &Env, object: &Unreadable) {
+    env.tell(Story::Unreadable {
         resource: object.kind.clone(),
         object: object.full_name(),
         uid: object.metadata.uid.clone().unwrap_or_default(),

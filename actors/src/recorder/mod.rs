@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::Client;
 use kube::api::PostParams;
 
-use crate::context::desk::Desk;
+use crate::context::env::Env;
 use crate::messages::{Observe, Record, RecorderState};
 use crate::reading::Api;
 use crate::telemetry::measure::Measure;
@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Writes Kubernetes' Events: the same one seldom, and no more of them than its rates allow.
 pub struct Recorder {
-    desk: Desk,
+    env: Env,
     client: Client,
     rng: fastrand::Rng,
     waiting: VecDeque<(&'static str, Event)>,
@@ -43,11 +43,11 @@ pub struct Recorder {
 
 impl Recorder {
     /// A recorder that has said nothing.
-    pub fn new(desk: &Desk, client: Client) -> Self {
-        let desk = desk.of("recorder");
-        let (rng, now) = (desk.rng("names"), desk.now());
+    pub fn new(env: &Env, client: Client) -> Self {
+        let env = env.of("recorder");
+        let (rng, now) = (env.rng("names"), env.now());
         Self {
-            desk,
+            env,
             client,
             rng,
             waiting: VecDeque::new(),
@@ -73,7 +73,7 @@ impl Handler<Record> for Recorder {
         }
         if self.waiting.len() >= MOST_WAITING {
             self.dropped += 1;
-            self.desk.measure(&Measure::EventWritten { reason: record.reason, written: false });
+            self.env.measure(&Measure::EventWritten { reason: record.reason, written: false });
             return;
         }
         let reason = record.reason;
@@ -94,7 +94,7 @@ impl Handler<Observe> for Recorder {
 
 impl Recorder {
     fn is_quiet(&mut self, record: &Record) -> bool {
-        let now = self.desk.now();
+        let now = self.env.now();
         if self.quiet.len() >= MOST_QUIET {
             self.quiet.retain(|_, until| *until > now);
         }
@@ -110,7 +110,7 @@ impl Recorder {
         if reason != "Nominated" {
             return true;
         }
-        let now = self.desk.now();
+        let now = self.env.now();
         let (tokens, filled) = self.nominated;
         let refilled = now.saturating_sub(filled).as_secs_f64() * NOMINATED_RATE;
         let tokens = (tokens + refilled).min(2.0 * NOMINATED_RATE);
@@ -122,7 +122,7 @@ impl Recorder {
     fn event(&mut self, record: Record) -> Event {
         let namespace = record.object.namespace.clone().unwrap_or_else(|| "default".into());
         let name = event_name(record.object.name.as_deref().unwrap_or_default(), self.rng.u64(..));
-        let now = Some(Time(self.desk.wall()));
+        let now = Some(Time(self.env.wall()));
         Event {
             metadata: ObjectMeta { name: Some(name), namespace: Some(namespace), ..ObjectMeta::default() },
             involved_object: record.object,
@@ -131,7 +131,7 @@ impl Recorder {
             message: Some(record.message),
             source: Some(EventSource { component: Some("karpenter".into()), host: None }),
             reporting_component: Some("karpenter".into()),
-            reporting_instance: Some(self.desk.identity.to_string()),
+            reporting_instance: Some(self.env.identity.to_string()),
             first_timestamp: now.clone(),
             last_timestamp: now,
             count: Some(1),
@@ -154,7 +154,7 @@ impl Recorder {
         let writing = async move { tokio::time::timeout(PATIENCE, writing).await.unwrap_or(false) };
         ctx.spawn(writing.into_actor(self).map(move |written, recorder, ctx| {
             recorder.writing = false;
-            recorder.desk.measure(&Measure::EventWritten { reason, written });
+            recorder.env.measure(&Measure::EventWritten { reason, written });
             *(if written { &mut recorder.written } else { &mut recorder.dropped }) += 1;
             recorder.write(ctx);
         }));

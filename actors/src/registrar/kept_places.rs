@@ -64,7 +64,7 @@ pub(super) struct Outcome {
 /// Nominates the pods expected at a claim to its node.
 pub(super) async fn keep(links: RegistrarLinks, claim: String) -> Outcome {
     let Ok(Some(known)) = links.cluster.send(TakeSnapshot).await else { return Outcome::default() };
-    write(&links.calls, known.places_to_keep(&[claim].into(), links.calls.desk.moment())).await
+    write(&links.calls, known.places_to_keep(&[claim].into(), links.calls.env.moment())).await
 }
 
 /// Writes nominations, as many as there is time for.
@@ -98,7 +98,7 @@ async fn write_one(calls: &Calls, place: KeptPlace) -> (KeptPlace, Result<(), Ca
 impl Registrar {
     /// Whether nominations may be written now.
     pub(super) fn keeps_places(&self) -> bool {
-        self.kept.forbidden_until <= self.desk.now()
+        self.kept.forbidden_until <= self.env.now()
     }
 
     /// Takes note of what was written.
@@ -122,8 +122,8 @@ impl Registrar {
         self.kept.forbidden += 1;
         if self.kept.forbidden >= BELIEVED {
             self.kept.forbidden = 0;
-            self.kept.forbidden_until = self.desk.now() + FORBIDDEN_FOR;
-            self.desk.tell(Story::PlacesNotKept { why });
+            self.kept.forbidden_until = self.env.now() + FORBIDDEN_FOR;
+            self.env.tell(Story::PlacesNotKept { why });
         }
     }
 
@@ -131,7 +131,7 @@ impl Registrar {
         let own = claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
         let since = condition(own, conditions::REGISTERED).map(|one| one.last_transition_time.0);
         lifecycle::stage(claim) == Some(Stage::Registered)
-            && since.is_some_and(|since| self.desk.wall().duration_since(since) < READY_WITHIN)
+            && since.is_some_and(|since| self.env.wall().duration_since(since) < READY_WITHIN)
     }
 
     /// Nominates pods, once more where kube-scheduler has taken it back, until their nodes are ready; takes back what is over.
@@ -143,11 +143,11 @@ impl Registrar {
             return;
         }
         self.kept.looking = true;
-        let (links, desk, written) = (self.links.clone(), self.desk.clone(), self.kept.written.clone());
+        let (links, env, written) = (self.links.clone(), self.env.clone(), self.kept.written.clone());
         let looking = async move {
             let Ok(Some(known)) = links.cluster.send(TakeSnapshot).await else { return Outcome::default() };
-            let (mut places, over) = known.places_over(&written, desk.moment());
-            let keep = known.places_to_keep(&coming, desk.moment());
+            let (mut places, over) = known.places_over(&written, env.moment());
+            let keep = known.places_to_keep(&coming, env.moment());
             // Two writes of one pod would race: its new node is all that is left to be said.
             places.retain(|place| keep.iter().all(|one| one.uid != place.uid));
             places.extend(keep);

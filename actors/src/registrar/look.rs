@@ -36,7 +36,7 @@ impl Registrar {
             }
             return;
         }
-        match lifecycle::next(&claim, &refs, nodeless, self.desk.wall()) {
+        match lifecycle::next(&claim, &refs, nodeless, self.env.wall()) {
             Decision::Write(writes) => self.write(name, *writes, ctx),
             Decision::GiveUp(Timeout::NodeGone) => self.look_for_node(&claim, ctx),
             Decision::GiveUp(timeout) => self.give_up_unless_unread(&claim, timeout, ctx),
@@ -47,7 +47,7 @@ impl Registrar {
     /// The time that a claim has had, if it is not being deleted.
     pub(super) fn expired(&self, claim: &NodeClaim, nodeless: Duration) -> Option<Timeout> {
         let stays = claim.metadata.deletion_timestamp.is_none();
-        stays.then(|| lifecycle::liveness::expired(claim, nodeless, self.desk.wall())).flatten()
+        stays.then(|| lifecycle::liveness::expired(claim, nodeless, self.env.wall())).flatten()
     }
 
     /// For how long a claim that has registered, and is not being deleted, has had no Node.
@@ -58,17 +58,17 @@ impl Registrar {
             self.nodeless.ends(&name);
             return Duration::ZERO;
         }
-        self.nodeless.lasts(&name, self.desk.now())
+        self.nodeless.lasts(&name, self.env.now())
     }
 
     /// Gives a claim up whose Node is gone, once the API server says so itself.
     pub(super) fn look_for_node(&mut self, claim: &Arc<NodeClaim>, ctx: &mut Context<Self>) {
         let name = claim.name_any();
-        match self.nodeless.judge(&name, self.claims.len(), self.desk.now()) {
+        match self.nodeless.judge(&name, self.claims.len(), self.env.now()) {
             Verdict::GiveUp => {}
             Verdict::Wait => return,
             Verdict::TooMany { claims, bound } => {
-                return self.desk.tell(Story::NodesGone { node_claims: claims, bound });
+                return self.env.tell(Story::NodesGone { node_claims: claims, bound });
             }
         }
         self.busy.insert(name.clone());
@@ -82,7 +82,7 @@ impl Registrar {
                 // Without one it may be this machine's yet.
                 Ok(node) if !matches!(provider_id(&node), id if id.is_empty() || id == status.provider_id) => true,
                 Ok(node) => {
-                    registrar.desk.post(&registrar.links.cluster, Wrote::Node(Arc::new(node)));
+                    registrar.env.post(&registrar.links.cluster, Wrote::Node(Arc::new(node)));
                     false
                 }
                 Err(_) => false,

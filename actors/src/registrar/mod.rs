@@ -21,7 +21,7 @@ use dovetail_core::lifecycle::{self, Stage};
 use k8s_openapi::api::core::v1::Node;
 use kube::{Resource, ResourceExt};
 
-use crate::context::desk::Desk;
+use crate::context::env::Env;
 use crate::kube::calls::Calls;
 use crate::links::{ToClusterWatcher, ToLauncher, ToPacker, ToRecorder};
 use crate::messages::{
@@ -51,7 +51,7 @@ pub struct RegistrarLinks {
 
 /// Follows claims from launched to initialized, and gives up those whose Nodes do not come.
 pub struct Registrar {
-    desk: Desk,
+    env: Env,
     links: RegistrarLinks,
     claims: BTreeMap<String, Arc<NodeClaim>>,
     nodes: BTreeMap<String, Arc<Node>>,
@@ -75,9 +75,9 @@ pub struct Registrar {
 
 impl Registrar {
     /// A registrar that knows no claim.
-    pub fn new(desk: &Desk, links: RegistrarLinks) -> Self {
+    pub fn new(env: &Env, links: RegistrarLinks) -> Self {
         Self {
-            desk: desk.of("registrar"),
+            env: env.of("registrar"),
             links,
             claims: BTreeMap::new(),
             nodes: BTreeMap::new(),

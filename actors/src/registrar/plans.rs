@@ -73,7 +73,7 @@ impl Registrar {
         for (node, pods) in plan.bound {
             let planned = || if let Target::Claim(name) = target { name.clone() } else { String::new() };
             let node_claim = self.claim_on(&node).unwrap_or_else(planned);
-            self.desk.tell_in(Story::Bound { pods, node, node_claim }, plan.trace);
+            self.env.tell_in(Story::Bound { pods, node, node_claim }, plan.trace);
         }
     }
 
@@ -106,7 +106,7 @@ impl Registrar {
         let of_claim = claim.and_then(|claim| Some(traces::of_claim(traces::of_packing(claim)?, &claim.name_any())));
         let plan = || Some(self.plans.get(target?)?.trace);
         let inside = of_claim.or_else(plan).unwrap_or(pod.waited.trace);
-        traces::pod_ended(&self.desk, &pod.waited, &pod.uid, inside, &pod.node);
+        traces::pod_ended(&self.env, &pod.waited, &pod.uid, inside, &pod.node);
     }
 
     /// The plan for a node, or else the pod's own.

@@ -19,12 +19,12 @@ pub async fn write(links: RegistrarLinks, writes: Writes) -> Result<(Option<Arc<
         Some(wanted) => match Nodes::new(links.calls.clone()).write(wanted).await {
             Ok(node) => {
                 let node = Arc::new(node);
-                links.calls.desk.post(&links.cluster, Wrote::Node(node.clone()));
+                links.calls.env.post(&links.cluster, Wrote::Node(node.clone()));
                 Some(node)
             }
             Err(CallError::Conflict(message)) => {
                 if let Ok(there) = Nodes::new(links.calls.clone()).get(&wanted.name_any()).await {
-                    links.calls.desk.post(&links.cluster, Wrote::Node(Arc::new(there)));
+                    links.calls.env.post(&links.cluster, Wrote::Node(Arc::new(there)));
                 }
                 return Err(CallError::Conflict(message));
             }
@@ -37,12 +37,12 @@ pub async fn write(links: RegistrarLinks, writes: Writes) -> Result<(Option<Arc<
     match claims.write_status(wanted).await {
         Ok(claim) => {
             let claim = Arc::new(claim);
-            links.calls.desk.post(&links.cluster, Wrote::Claim(claim.clone()));
+            links.calls.env.post(&links.cluster, Wrote::Claim(claim.clone()));
             Ok((node, claim))
         }
         Err(CallError::Conflict(message)) => {
             if let Ok(there) = claims.get(&wanted.name_any()).await {
-                links.calls.desk.post(&links.cluster, Wrote::Claim(Arc::new(there)));
+                links.calls.env.post(&links.cluster, Wrote::Claim(Arc::new(there)));
             }
             Err(CallError::Conflict(message))
         }

@@ -78,25 +78,25 @@ impl Registrar {
         let node = status.node_name.clone();
         if writes.guard_missing {
             let message = format!("Node {node} joined without the taint karpenter.sh/unregistered:NoExecute");
-            self.desk
+            self.env
                 .post(&self.links.recorder, Record::warning(object::claim(claim), "UnregisteredTaintMissing", message));
-            self.desk.tell_in(Story::GuardMissing { node_claim: node_claim.clone(), node: node.clone() }, trace);
+            self.env.tell_in(Story::GuardMissing { node_claim: node_claim.clone(), node: node.clone() }, trace);
         }
         match writes.passes {
             Some(Stage::Registered) => {
                 *self.passed.entry("registered").or_default() += 1;
                 self.tell_stage(claim, "register", conditions::LAUNCHED);
                 let (pool, zone) = (pool_of(claim), claim.labels().get(labels::ZONE).cloned().unwrap_or_default());
-                self.desk.measure(&Measure::NodeCreated { pool: &pool, zone: &zone });
+                self.env.measure(&Measure::NodeCreated { pool: &pool, zone: &zone });
                 let provider_id = status.provider_id;
-                self.desk.tell_in(Story::Registered { node_claim, node, provider_id }, trace);
+                self.env.tell_in(Story::Registered { node_claim, node, provider_id }, trace);
             }
             Some(Stage::Initialized) => {
                 *self.passed.entry("initialized").or_default() += 1;
                 self.tell_stage(claim, "initialize", conditions::REGISTERED);
-                traces::claim_ended(&self.desk, claim, None);
+                traces::claim_ended(&self.env, claim, None);
                 let allocatable = from_quantities(&status.allocatable).to_string();
-                self.desk.tell_in(Story::Initialized { node_claim, node, allocatable }, trace);
+                self.env.tell_in(Story::Initialized { node_claim, node, allocatable }, trace);
             }
             Some(Stage::Launched) | None => {}
         }
@@ -107,7 +107,7 @@ impl Registrar {
         let Some(packing) = traces::of_packing(claim) else { return };
         let own = claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
         let begun = condition(own, before).map(|one| one.last_transition_time.0);
-        let span = self.desk.span(traces::of_claim(packing, &claim.name_any()), name, "").since_some(begun);
+        let span = self.env.span(traces::of_claim(packing, &claim.name_any()), name, "").since_some(begun);
         span.with_all(|| traces::attributes(claim)).end();
     }
 
@@ -120,13 +120,13 @@ impl Registrar {
             Timeout::NodeGone => "its Node is gone",
             Timeout::LaunchTimeout | Timeout::RegistrationTimeout => "its node did not come up in time",
         };
-        traces::claim_ended(&self.desk, claim, Some((timeout.reason(), why)));
-        self.desk.tell_in(Story::GaveUp { node_claim, reason }, traces::of_packing(claim));
+        traces::claim_ended(&self.env, claim, Some((timeout.reason(), why)));
+        self.env.tell_in(Story::GaveUp { node_claim, reason }, traces::of_packing(claim));
         // A claim that names an instance of somebody else says nothing of its pool's nodes.
         if timeout == Timeout::RegistrationTimeout
             && !matches!(self.instances.verdict(claim), owned::Verdict::NotOurs(_))
         {
-            self.desk.post(&self.links.launcher, NotRegistered { claim: claim.clone() });
+            self.env.post(&self.links.launcher, NotRegistered { claim: claim.clone() });
         }
         let packing = traces::of_packing(claim);
         let (claims, claim, uid) = (Claims::new(self.links.calls.clone()), NodeClaim::clone(claim), claim.uid());
@@ -134,14 +134,14 @@ impl Registrar {
         ctx.spawn(ending.map(move |ended, registrar, _| {
             registrar.busy.remove(&name);
             match ended {
-                Ok(claim) => registrar.desk.post(&registrar.links.cluster, Wrote::Claim(Arc::new(claim))),
+                Ok(claim) => registrar.env.post(&registrar.links.cluster, Wrote::Claim(Arc::new(claim))),
                 Err(CallError::NotFound(_)) => {
-                    registrar.desk.post(&registrar.links.cluster, Wrote::ClaimGone(name, uid));
+                    registrar.env.post(&registrar.links.cluster, Wrote::ClaimGone(name, uid));
                 }
                 Err(_) => return,
             }
-            let trace = packing.unwrap_or_else(|| TraceContext::root(&mut registrar.desk.rng("give up")));
-            registrar.desk.post(&registrar.links.packer, PackNow::after(registrar.desk.term, trace));
+            let trace = packing.unwrap_or_else(|| TraceContext::root(&mut registrar.env.rng("give up")));
+            registrar.env.post(&registrar.links.packer, PackNow::after(registrar.env.term, trace));
         }));
     }
 }

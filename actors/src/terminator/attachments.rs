@@ -8,7 +8,7 @@ use k8s_openapi::api::storage::v1::{VolumeAttachment, VolumeAttachmentSource, Vo
 use kube::ResourceExt;
 use kube_runtime::watcher::Event;
 
-use crate::context::desk::Desk;
+use crate::context::env::Env;
 use crate::messages::{Came, Record};
 use crate::reading::report::{self, Reports};
 
@@ -68,7 +68,7 @@ impl Attachments {
 /// What follows from an attachment that cannot be read: it is there, at the Node that it names, with a volume that nobody knows,
 /// which goes by the attachment's own name. Its Node waits for it. What is to be told of it is answered once.
 pub fn not_read(
-    desk: &Desk,
+    env: &Env,
     reports: &mut Reports,
     object: &Unreadable,
     came: Came,
@@ -81,7 +81,7 @@ pub fn not_read(
     match came {
         Came::Gone => (Event::Delete(attachment), None),
         Came::Listed | Came::Changed => {
-            let told = reports.note(desk, object).then(|| report::event(object));
+            let told = reports.note(env, object).then(|| report::event(object));
             (Event::Apply(attachment), told)
         }
     }

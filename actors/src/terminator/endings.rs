@@ -290,7 +290,7 @@ pub async fn ask(links: TerminatorLinks, asks: Vec<Ask>) -> Answered {
 async fn by_token(links: &TerminatorLinks, ask: &Ask, token: &str) -> Result<Answer, CloudError> {
     let mut there = links.cloud.instances_with_token(token).await?;
     if let Some(end) = &ask.end {
-        let cluster = links.calls.desk.cluster(&*links.cloud);
+        let cluster = links.calls.env.cluster(&*links.cloud);
         there.retain(|one| Marks::new(&cluster, &one.tags, &one.private_dns_name).is_of(&end.claim).is_ok());
     }
     let mut alive: Vec<_> = there.iter().filter(|one| is_alive(one)).cloned().collect();
@@ -357,7 +357,7 @@ async fn may_end(links: &TerminatorLinks, of: &Handle, End { claim, node }: &End
     };
     let looks = async { futures::join!(claims.now(claim), undrained) };
     let Ok((there, alone)) = tokio::time::timeout(SURE_WITHIN, looks).await else { return false };
-    let cluster = links.calls.desk.cluster(&*links.cloud);
+    let cluster = links.calls.env.cluster(&*links.cloud);
     let own = |there: &NodeClaim| {
         machines.iter().all(|one| {
             let marks = Marks::new(&cluster, &one.tags, &one.private_dns_name);
@@ -365,7 +365,7 @@ async fn may_end(links: &TerminatorLinks, of: &Handle, End { claim, node }: &End
             if !is_own {
                 // Its tags have changed since somebody looked.
                 let (id, marks) = (one.id.clone(), Some(Arc::new(marks)));
-                links.calls.desk.post(&links.owner, InstanceKnown { id, marks });
+                links.calls.env.post(&links.owner, InstanceKnown { id, marks });
             }
             is_own
         })
@@ -383,7 +383,7 @@ async fn have_no_node(links: &TerminatorLinks, claim: &NodeClaim, machines: &[In
     for name in names {
         match nodes.now(name).await {
             Ok(node) if is_drained_first(claim, &node) && machines.iter().any(|one| is_of(&node, one)) => {
-                links.calls.desk.post(&links.cluster, Wrote::Node(Arc::new(node)));
+                links.calls.env.post(&links.cluster, Wrote::Node(Arc::new(node)));
                 return false;
             }
             Ok(_) | Err(CallError::NotFound(_)) => {}

@@ -71,14 +71,13 @@ impl Handler<Interrupted> for Terminator {
     type Result = ResponseFuture<bool>;
 
     fn handle(&mut self, interrupted: Interrupted, ctx: &mut Self::Context) -> Self::Result {
-        if interrupted.term < self.desk.term {
+        if interrupted.term < self.env.term {
             return Box::pin(async { false });
         }
         let Interrupted { claim, notice, trace, .. } = interrupted;
         let links = self.links.clone();
-        if self.desk.settings.interruption == Interruptions::Evict {
-            let order =
-                Remove { term: self.desk.term, claims: vec![claim.clone()], reason: Reason::Interrupted, trace };
+        if self.env.settings.interruption == Interruptions::Evict {
+            let order = Remove { term: self.env.term, claims: vec![claim.clone()], reason: Reason::Interrupted, trace };
             ctx.notify(order);
             return Box::pin(async move { deleted(&links, &claim).await });
         }
@@ -124,8 +123,8 @@ impl Terminator {
             return;
         }
         let written = traces::of_end(claim).or_else(|| traces::of_packing(claim));
-        let trace = written.unwrap_or_else(|| TraceContext::root(&mut self.desk.rng("interruption")));
-        let since = self.desk.wall();
+        let trace = written.unwrap_or_else(|| TraceContext::root(&mut self.env.rng("interruption")));
+        let since = self.env.wall();
         self.waiting.claims.insert(name, Doomed { uid, notice, trace, since, ordered: false, goes: false });
         ctx.spawn(taint(self.links.clone(), claim.clone()).into_actor(self));
         if !std::mem::replace(&mut self.waiting.looking, true) {
@@ -148,7 +147,7 @@ impl Terminator {
     }
 
     fn retreat(&mut self, snapshot: &Snapshot, ctx: &mut Context<Self>) {
-        let now = self.desk.moment();
+        let now = self.env.moment();
         let mut orders = Vec::new();
         for (name, doomed) in self.waiting.claims.iter_mut().filter(|(_, doomed)| !doomed.ordered) {
             // Until the state has what is written on the claim, it does not count its pods.
@@ -168,9 +167,9 @@ impl Terminator {
         }
         for (claim, cause, pods, (trace, since)) in orders {
             self.tell_retreat(snapshot, &claim, cause, pods, trace);
-            let span = self.desk.span(trace, "await places", &claim.name).since(since).with(names::CLAIM, &*claim.name);
+            let span = self.env.span(trace, "await places", &claim.name).since(since).with(names::CLAIM, &*claim.name);
             span.with(names::PODS, pods).with(names::REASON, cause_in_words(cause)).end();
-            ctx.notify(Remove { term: self.desk.term, claims: vec![claim], reason: Reason::Interrupted, trace });
+            ctx.notify(Remove { term: self.env.term, claims: vec![claim], reason: Reason::Interrupted, trace });
         }
     }
 
@@ -181,10 +180,10 @@ impl Terminator {
         let message = format!("Interruption triggered termination: {cause}");
         for one in [Some(object::claim(&entry.claim)), (!node.is_empty()).then(|| object::node_named(&node))] {
             let Some(one) = one else { continue };
-            self.desk.post(&self.links.recorder, Record::warning(one, "TerminatingOnInterruption", message.clone()));
+            self.env.post(&self.links.recorder, Record::warning(one, "TerminatingOnInterruption", message.clone()));
         }
         let node_claim = claim.name.clone();
-        self.desk.tell_in(Story::Retreating { node_claim, node, cause: cause.to_owned(), pods }, trace);
+        self.env.tell_in(Story::Retreating { node_claim, node, cause: cause.to_owned(), pods }, trace);
     }
 }
 
@@ -228,7 +227,7 @@ async fn write_down(
             claim.annotations_mut().entry(annotations::END_TRACEPARENT.into()).or_insert_with(|| trace.to_string());
         })
         .await?;
-    links.calls.desk.post(&links.cluster, Wrote::Claim(Arc::new(written)));
+    links.calls.env.post(&links.cluster, Wrote::Claim(Arc::new(written)));
     Ok(())
 }
 
@@ -262,7 +261,7 @@ async fn taint(links: TerminatorLinks, claim: Arc<NodeClaim>) {
         }
         let Some(cordoned) = cordoned(&node) else { return };
         match nodes.write(&cordoned).await {
-            Ok(node) => return links.calls.desk.post(&links.cluster, Wrote::Node(Arc::new(node))),
+            Ok(node) => return links.calls.env.post(&links.cluster, Wrote::Node(Arc::new(node))),
             Err(CallError::Conflict(_)) => {}
             Err(_) => return,
         }

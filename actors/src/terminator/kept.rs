@@ -39,7 +39,7 @@ impl Terminator {
         pods: &[Arc<PodEntry>],
         ctx: &mut Context<Self>,
     ) -> Option<BTreeSet<String>> {
-        let now = self.desk.wall();
+        let now = self.env.wall();
         let staying = pods.iter().filter(|pod| !pod.terminal && !drain::is_waited_for(pod, now));
         let claims: BTreeSet<ClaimName> = staying
             .flat_map(|pod| pod.drain.volume_claims.iter().map(|claim| (pod.pod.namespace.clone(), claim.clone())))

@@ -22,5 +22,5 @@ pub async fn left_on(calls: &Calls, node: &str) -> Result<usize, CallError> {
     // What cannot be read is there all the same.
     let unread = there.unreadable.iter().map(|pod| PodEntry::unreadable(&pod.pod()));
     let pods = there.items.iter().map(PodEntry::as_it_is).chain(unread).map(Arc::new);
-    Ok(drain(pods, None, calls.desk.wall()).waiting.len())
+    Ok(drain(pods, None, calls.env.wall()).waiting.len())
 }

@@ -51,7 +51,7 @@ pub async fn remove(step_env: StepEnv, claims: Vec<(Arc<NodeClaim>, Vec<Arc<Node
                 // Of an interruption metrics name the kind (aws spec 5).
                 let announced = Notice::on(&claim).filter(|_| reason == Reason::Interrupted);
                 let label = announced.map_or(reason.label(), |notice| notice.kind.label());
-                measures::claim_disrupted(&step_env.desk, &claim, label);
+                measures::claim_disrupted(&step_env.env, &claim, label);
                 tell_removing(&step_env, &claim, &nodes, reason);
             }
         }
@@ -171,7 +171,7 @@ impl Terminator {
         };
         let (seen, asked) = self.endings.seen(handle.as_ref());
         let known = Leaving { claims: &refs, pods, volumes: held, seen, asked };
-        let step = node::next(&node, &known, self.desk.wall());
+        let step = node::next(&node, &known, self.env.wall());
         let step_env = self.step_env(only.as_ref().and_then(|claim| self.trace_of(claim)));
         let node_claim = only.as_ref().map(|claim| claim.name_any()).unwrap_or_default();
         let key = Key::Node(name.to_owned());
@@ -218,12 +218,12 @@ impl Terminator {
         grace: Option<u32>,
         ctx: &mut Context<Self>,
     ) {
-        let (uid, now) = (pod.pod.uid.clone(), self.desk.now());
-        let desk = self.desk.clone();
-        if !self.evictions.begins(&uid, grace.is_some(), now, || desk.rng(&uid)) {
+        let (uid, now) = (pod.pod.uid.clone(), self.env.now());
+        let env = self.env.clone();
+        if !self.evictions.begins(&uid, grace.is_some(), now, || env.rng(&uid)) {
             return;
         }
-        let begun = self.desk.wall();
+        let begun = self.env.wall();
         let (calls, target) = (self.links.calls.clone(), pod.clone());
         // What no budget is asked about has to rest on what stands.
         let (claim, going) = (self.own_claims(node).first().cloned(), step_env.clone());
@@ -255,7 +255,7 @@ impl Terminator {
     ) {
         let (name, full) = (node.name_any(), format!("{}/{}", pod.pod.namespace, pod.pod.name));
         let goes = matches!(outcome, Outcome::Going | Outcome::Gone);
-        let (pause, first_refusal) = self.evictions.ended(&pod.pod.uid, outcome, self.desk.now());
+        let (pause, first_refusal) = self.evictions.ended(&pod.pod.uid, outcome, self.env.now());
         self.tell_sent_away(step_env, node, (&pod.pod, begun), (outcome, forced), first_refusal);
         match outcome {
             Outcome::Going => {
@@ -301,18 +301,18 @@ impl Terminator {
             Outcome::Failed(_) => 500,
         };
         if !forced {
-            self.desk.measure(&Measure::EvictionAnswered { code });
+            self.env.measure(&Measure::EvictionAnswered { code });
         }
         let claim = self.own_claims(node).first().cloned();
         if matches!(outcome, Outcome::Going) {
             let decided = claim.as_ref().and_then(|claim| self.reasons.get(&claim.name_any()));
             // Nobody of us has decided it: its deletion was asked for.
             let reason = decided.map_or("deletion_asked", |(reason, _)| reason.label());
-            self.desk.measure(&Measure::PodDrained { reason: if forced { "Forceful Termination" } else { reason } });
+            self.env.measure(&Measure::PodDrained { reason: if forced { "Forceful Termination" } else { reason } });
         }
         let (Some(cause), Some(claim)) = (step_env.trace, claim) else { return };
         let inside = traces::of_removal(cause, &claim.name_any());
-        let span = |key: &str| self.desk.span(inside, if forced { "delete pod" } else { "evict" }, key).since(begun);
+        let span = |key: &str| self.env.span(inside, if forced { "delete pod" } else { "evict" }, key).since(begun);
         let span = match outcome {
             Outcome::Going => span(&pod.uid),
             Outcome::Refused(why) if first_refusal => span(&format!("{} refused", pod.uid)).failed("429", why.as_str()),
@@ -341,11 +341,11 @@ impl Terminator {
         let node = node.to_owned();
         if !evicted.is_empty() {
             let (node, pods, names) = (node.clone(), evicted.len(), Names::first(NAMED, evicted));
-            self.desk.tell_in(Story::Evicted { node, pods, names }, trace);
+            self.env.tell_in(Story::Evicted { node, pods, names }, trace);
         }
         if !deleted.is_empty() {
             let (pods, names) = (deleted.len(), Names::first(NAMED, deleted));
-            self.desk.tell_in(Story::PodsDeleted { node, pods, names }, trace);
+            self.env.tell_in(Story::PodsDeleted { node, pods, names }, trace);
         }
     }
 

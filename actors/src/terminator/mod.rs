@@ -33,7 +33,7 @@ use kube::ResourceExt;
 use kube_runtime::watcher::Event;
 
 use crate::context::backoff::Backoff;
-use crate::context::desk::Desk;
+use crate::context::env::Env;
 use crate::kube::calls::Calls;
 use crate::kube::watch::{After, Heard, watch};
 use crate::links::{ToClusterWatcher, ToOwner, ToPacker, ToRecorder};
@@ -87,7 +87,7 @@ enum Key {
 
 /// See the module.
 pub struct Terminator {
-    desk: Desk,
+    env: Env,
     links: TerminatorLinks,
     known: Known,
     attachments: Attachments,
@@ -117,11 +117,11 @@ pub struct Terminator {
 
 impl Terminator {
     /// A terminator with nothing to do.
-    pub fn new(desk: &Desk, links: TerminatorLinks) -> Self {
-        let desk = desk.of("terminator");
-        let endings = Endings::new(Backoff::cloud(desk.rng("endings")));
+    pub fn new(env: &Env, links: TerminatorLinks) -> Self {
+        let env = env.of("terminator");
+        let endings = Endings::new(Backoff::cloud(env.rng("endings")));
         Self {
-            desk,
+            env,
             links,
             known: Known::default(),
             attachments: Attachments::default(),
@@ -153,22 +153,22 @@ impl Actor for Terminator {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        let (this, desk) = (ctx.address(), self.desk.clone());
+        let (this, env) = (ctx.address(), self.env.clone());
         let api = Api::<VolumeAttachment>::all(self.links.calls.client.clone());
         let (recorder, mut reports) = (self.links.recorder.clone(), Reports::default());
         let on = move |heard| {
             let event = match heard {
                 Heard::Event(event) => event,
                 Heard::NotRead(object, came) => {
-                    let (event, told) = attachments::not_read(&desk, &mut reports, &object, came);
-                    told.into_iter().for_each(|record| desk.post(&recorder, record));
+                    let (event, told) = attachments::not_read(&env, &mut reports, &object, came);
+                    told.into_iter().for_each(|record| env.post(&recorder, record));
                     event
                 }
                 Heard::Failed(..) | Heard::Runs => return,
             };
-            desk.post(&this, Seen(event));
+            env.post(&this, Seen(event));
         };
-        ctx.spawn(watch(api, self.desk.clone(), "volumeattachments", After::GoOn, on).into_actor(self));
+        ctx.spawn(watch(api, self.env.clone(), "volumeattachments", After::GoOn, on).into_actor(self));
         ctx.run_interval(TICK, |terminator, ctx| {
             if terminator.leaving.is_empty() {
                 return terminator.kept.clear();
@@ -184,7 +184,7 @@ impl Handler<Remove> for Terminator {
     type Result = ();
 
     fn handle(&mut self, remove: Remove, ctx: &mut Self::Context) {
-        if remove.term < self.desk.term {
+        if remove.term < self.env.term {
             return;
         }
         let mut claims = Vec::new();
@@ -297,7 +297,7 @@ impl Handler<Observe> for Terminator {
 
 impl Terminator {
     fn step_env(&self, trace: Option<TraceContext>) -> StepEnv {
-        StepEnv { desk: self.desk.clone(), links: self.links.clone(), trace }
+        StepEnv { env: self.env.clone(), links: self.links.clone(), trace }
     }
 
     /// Something has changed about what may be going.
@@ -329,16 +329,16 @@ impl Terminator {
 
     /// Asks the cloud of all instances that are due.
     fn ask_cloud(&mut self, ctx: &mut Context<Self>) {
-        let asks = self.endings.begin(self.desk.now(), self.desk.wall());
+        let asks = self.endings.begin(self.env.now(), self.env.wall());
         if asks.is_empty() {
             return;
         }
         let asking = endings::ask(self.links.clone(), asks).into_actor(self);
         ctx.spawn(asking.map(|mut answered, terminator, ctx| {
-            let failed = terminator.endings.end(&mut answered, terminator.desk.now());
+            let failed = terminator.endings.end(&mut answered, terminator.env.now());
             for error in failed.iter().filter(|_| terminator.links.calls.may_act()) {
                 let what = error.call().to_owned();
-                terminator.desk.tell(Story::Retrying { what, error: error.to_string() });
+                terminator.env.tell(Story::Retrying { what, error: error.to_string() });
             }
             answered.answers.iter().filter(|one| !one.ended.is_empty()).for_each(|one| terminator.tell_ended(one));
             terminator.dirty.extend(terminator.leaving.iter().cloned());
@@ -353,7 +353,7 @@ impl Terminator {
         for instance in &answer.ended {
             self.count("terminated");
             let (node_claim, node, instance) = (claim.name_any(), node.clone(), instance.clone());
-            self.desk.tell_in(Story::Terminated { node_claim, node, instance }, self.trace_of(&claim));
+            self.env.tell_in(Story::Terminated { node_claim, node, instance }, self.trace_of(&claim));
         }
     }
 }

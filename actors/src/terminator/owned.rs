@@ -100,7 +100,7 @@ impl Terminator {
     /// Asks whose the instance of a claim is: an answer to an earlier question may have been forgotten with an earlier claim.
     fn ask_whose(&self, claim: &NodeClaim) {
         if let Some(id) = instance_of(claim) {
-            self.desk.post(&self.links.owner, LookUp { id: id.to_owned() });
+            self.env.post(&self.links.owner, LookUp { id: id.to_owned() });
         }
     }
 
@@ -127,7 +127,7 @@ impl Terminator {
             // It is silent, and EC2 does not know it: it goes as soon as that is certain.
             Some(None) if !is_ready(node) => MayDrain::For(claims),
             Some(None) | None => {
-                self.desk.post(&self.links.owner, LookUp { id: id.to_owned() });
+                self.env.post(&self.links.owner, LookUp { id: id.to_owned() });
                 MayDrain::NotYet
             }
         }

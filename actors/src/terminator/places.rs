@@ -88,7 +88,7 @@ impl Terminator {
         snapshot: &Snapshot,
         ctx: &mut Context<Self>,
     ) {
-        let (ends, now) = (claim.and_then(deadline::of_machine), self.desk.moment());
+        let (ends, now) = (claim.and_then(deadline::of_machine), self.env.moment());
         let mut waited = Waited::default();
         if !snapshot.leaving.nodes.contains(&node.name_any()) {
             // The state does not count its pods among those that need a place before it knows that it goes.
@@ -118,13 +118,13 @@ impl Terminator {
     fn goes_at_once(&self, claim: Option<&NodeClaim>) -> bool {
         let Some(claim) = claim else { return false };
         let decided = self.reasons.get(&claim.name_any()).map(|(reason, _)| *reason);
-        let evicts = self.desk.settings.interruption == Interruptions::Evict;
+        let evicts = self.env.settings.interruption == Interruptions::Evict;
         (evicts && decided == Some(Reason::Interrupted))
             || Notice::on(claim).is_some_and(|notice| notice.kind.is_over())
     }
 
     fn tell_draining(&mut self, drained: &Drained<'_>, pods: usize, held: &[Held]) {
-        let (node, now) = (drained.node.name_any(), self.desk.now());
+        let (node, now) = (drained.node.name_any(), self.env.now());
         let reason = self.reason_of_node(&node);
         let progress = self.progress.entry(node.clone()).or_default();
         match progress.draining_since {
@@ -174,7 +174,7 @@ impl Terminator {
         if lines.is_empty() {
             return;
         }
-        let (node, now) = (drained.node.name_any(), self.desk.now());
+        let (node, now) = (drained.node.name_any(), self.env.now());
         let progress = self.progress.entry(node.clone()).or_default();
         let long = progress.draining_since.is_some_and(|since| now.saturating_sub(since) >= BLOCKED);
         let remedies: BTreeSet<&str> = held.iter().filter_map(|one| one.rule.remedy()).collect();

@@ -125,7 +125,7 @@ impl Terminator {
         let Some(known) = self.rollouts.known.get_mut(key) else { return };
         if known.pods.insert(pod.pod.uid.clone()) {
             let pods = vec![pod.pod.uid.clone()];
-            self.desk.post(&self.links.cluster, Roll { pods, rolls: true });
+            self.env.post(&self.links.cluster, Roll { pods, rolls: true });
         }
     }
 
@@ -139,8 +139,8 @@ impl Terminator {
     ) {
         let deleted = |meta: &kube::api::ObjectMeta| meta.deletion_timestamp.as_ref().map(|time| time.0);
         let began = deleted(&node.metadata).or_else(|| claim.and_then(|claim| deleted(&claim.metadata)));
-        let since = began.unwrap_or_else(|| self.desk.wall());
-        let asking = ask(self.links.calls.clone(), pod.clone(), since, self.desk.wall()).into_actor(self);
+        let since = began.unwrap_or_else(|| self.env.wall());
+        let asking = ask(self.links.calls.clone(), pod.clone(), since, self.env.wall()).into_actor(self);
         let (step_env, node) = (step_env.clone(), node.clone());
         ctx.spawn(asking.map(move |answer, terminator, ctx| {
             terminator.rollout_answered(&step_env, &node, (&pod, &key), answer);
@@ -157,7 +157,7 @@ impl Terminator {
         (pod, key): (&PodEntry, &(String, String)),
         (deployment, answer): (String, Answer),
     ) {
-        let now = self.desk.now();
+        let now = self.env.now();
         let Some(known) = self.rollouts.known.get_mut(key) else { return };
         let node = node.name_any();
         let full = format!("{}/{}", pod.pod.namespace, pod.pod.name);
@@ -186,7 +186,7 @@ impl Terminator {
         let warning = known.state == State::Never;
         if warning {
             let pods = std::mem::take(&mut known.pods).into_iter().collect();
-            self.desk.post(&self.links.cluster, Roll { pods, rolls: false });
+            self.env.post(&self.links.cluster, Roll { pods, rolls: false });
         }
         step_env.record(Record { warning, ..Record::normal(object::pod(&pod.pod), reason, message) });
     }

@@ -15,7 +15,7 @@ use kube::ResourceExt;
 use super::TerminatorLinks;
 use super::left::left_on;
 use super::why::end_reason;
-use crate::context::desk::Desk;
+use crate::context::env::Env;
 use crate::context::{measures, traces};
 use crate::kube::calls::CallError;
 use crate::kube::claims::Claims;
@@ -31,7 +31,7 @@ use crate::telemetry::story::Story;
 #[derive(Clone)]
 pub struct StepEnv {
     /// The terminator's.
-    pub desk: Desk,
+    pub env: Env,
     /// The terminator's.
     pub links: TerminatorLinks,
     /// Of what led to the end.
@@ -61,17 +61,17 @@ impl StepEnv {
     }
 
     fn wrote(&self, claim: NodeClaim) {
-        self.desk.post(&self.links.cluster, Wrote::Claim(Arc::new(claim)));
+        self.env.post(&self.links.cluster, Wrote::Claim(Arc::new(claim)));
     }
 
     /// What is gone is told of at once: before the watch tells it the step would be taken again.
     fn gone(&self, what: Wrote) {
-        self.desk.post(&self.links.cluster, what);
+        self.env.post(&self.links.cluster, what);
     }
 
     /// Nothing is to be done about what is not being deleted any more; it may be a while until the watch says so.
     fn stays(&self, there: Wrote) -> Done {
-        self.desk.post(&self.links.cluster, there);
+        self.env.post(&self.links.cluster, there);
         Err(CallError::Conflict("it is not being deleted any more".into()))
     }
 
@@ -85,12 +85,12 @@ impl StepEnv {
 
     /// Tells a happening in the trace.
     pub fn tell(&self, story: Story) {
-        self.desk.tell_in(story, self.trace);
+        self.env.tell_in(story, self.trace);
     }
 
     /// Writes an event.
     pub fn record(&self, event: Record) {
-        self.desk.post(&self.links.recorder, event);
+        self.env.post(&self.links.recorder, event);
     }
 
     /// Makes sure that a claim is being deleted yet. A restored API server may have it as it was before, and the watch of one
@@ -155,7 +155,7 @@ impl StepEnv {
     /// Writes on a claim what leads to its end, so that a successor goes on in the same trace and says the same.
     fn left_on(&self, claim: &NodeClaim, reason: Option<&'static str>) -> impl Fn(&mut NodeClaim) + use<> {
         let known = traces::of_end(claim).or_else(|| traces::of_packing(claim));
-        let now = self.desk.wall();
+        let now = self.env.wall();
         let trace = self.trace.filter(|trace| known.is_none_or(|known| known.trace() != trace.trace()));
         move |claim: &mut NodeClaim| {
             if let Some(trace) = &trace {
@@ -185,7 +185,7 @@ impl StepEnv {
         for node in nodes {
             match self.nodes().delete_as_seen(&node).await {
                 // Before the watch tells it the Node would be deleted once more.
-                Ok(there) => self.desk.post(&self.links.cluster, Wrote::Node(Arc::new(there))),
+                Ok(there) => self.env.post(&self.links.cluster, Wrote::Node(Arc::new(there))),
                 Err(error) => self.or_gone(error, Wrote::NodeGone(node.name_any(), node.uid()))?,
             }
         }
@@ -229,7 +229,7 @@ impl StepEnv {
             return self.stays(Wrote::Node(Arc::new(written)));
         }
         self.tell(Story::Cordoned { node: written.name_any(), node_claim, reason });
-        self.desk.post(&self.links.cluster, Wrote::Node(Arc::new(written)));
+        self.env.post(&self.links.cluster, Wrote::Node(Arc::new(written)));
         Ok(())
     }
 
@@ -269,7 +269,7 @@ impl StepEnv {
 
     /// Writes conditions on a claim.
     pub async fn say(self, claim: Arc<NodeClaim>, said: Vec<Said>, node: String) -> Done {
-        let now = self.desk.wall();
+        let now = self.env.wall();
         let say = |claim: &NodeClaim| if goes(claim) { with(claim, &said, now) } else { claim.clone() };
         let written = self.claims().change_status(NodeClaim::clone(&claim), say).await;
         let written = match written {
@@ -281,10 +281,10 @@ impl StepEnv {
         }
         if node::is_drained(&said) {
             if let Some(removal) = self.removal(&claim) {
-                let span = self.desk.span(removal, "drain", "").since_some(deleted_at(&claim));
+                let span = self.env.span(removal, "drain", "").since_some(deleted_at(&claim));
                 span.with_all(|| traces::attributes(&claim)).end();
             }
-            self.desk.measure(&Measure::NodeDrained { pool: &pool_of(&claim) });
+            self.env.measure(&Measure::NodeDrained { pool: &pool_of(&claim) });
             self.tell(Story::Drained { node, node_claim: claim.name_any() });
         }
         self.wrote(written);
@@ -302,8 +302,8 @@ impl StepEnv {
             Err(error) => return Err(error),
         };
         // Before the watch tells it the Node would be released, and told of, once more.
-        self.desk.post(&self.links.cluster, wrote);
-        measures::node_gone(&self.desk, &there);
+        self.env.post(&self.links.cluster, wrote);
+        measures::node_gone(&self.env, &there);
         self.tell(Story::NodeDeleted { node: there.name_any(), node_claim });
         Ok(())
     }
@@ -327,16 +327,16 @@ impl StepEnv {
             Ok(claim) => {
                 if let (Some(removal), Some(cause)) = (self.removal(&claim), self.trace) {
                     let begun = measures::instance_ends(&claim);
-                    let span = self.desk.span(removal, "terminate", "").since_some(begun);
+                    let span = self.env.span(removal, "terminate", "").since_some(begun);
                     span.with_all(|| traces::attributes(&claim)).end();
-                    let span = self.desk.open(removal, Some(cause), "removal").since_some(deleted_at(&claim));
+                    let span = self.env.open(removal, Some(cause), "removal").since_some(deleted_at(&claim));
                     span.with_all(|| traces::attributes(&claim)).with(names::REASON, &*reason).end();
                 }
-                measures::claim_gone(&self.desk, &claim);
+                measures::claim_gone(&self.env, &claim);
                 self.tell(Story::ClaimDeleted { node_claim: claim.name_any(), reason });
                 // Others may hold it yet.
                 let wrote = if claim.finalizers().is_empty() { gone } else { Wrote::Claim(Arc::new(claim)) };
-                self.desk.post(&self.links.cluster, wrote);
+                self.env.post(&self.links.cluster, wrote);
                 Ok(())
             }
             Err(error) => self.or_gone(error, gone),

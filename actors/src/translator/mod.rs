@@ -31,7 +31,7 @@ use dovetail_core::cluster_state::{Snapshot, Unreadable};
 use kube_runtime::watcher::Event;
 
 use crate::context::backoff::Backoff;
-use crate::context::desk::Desk;
+use crate::context::env::Env;
 use crate::kube::calls::{CallError, Calls};
 use crate::kube::watch::{After, Heard, watch};
 use crate::links::{ToClusterWatcher, ToRecorder};
@@ -77,7 +77,7 @@ struct Brake {
 
 /// See the module.
 pub struct Translator {
-    desk: Desk,
+    env: Env,
     cloud: Arc<dyn Cloud>,
     calls: Calls,
     cluster: ToClusterWatcher,
@@ -105,14 +105,14 @@ pub struct Translator {
 impl Translator {
     /// An actor that knows no alpha object.
     pub fn new(
-        desk: &Desk,
+        env: &Env,
         cloud: Arc<dyn Cloud>,
         calls: Calls,
         cluster: ToClusterWatcher,
         recorder: ToRecorder,
     ) -> Self {
         Self {
-            desk: desk.of("translator"),
+            env: env.of("translator"),
             cloud,
             calls,
             cluster,
@@ -170,14 +170,14 @@ impl Translator {
             + 'static,
         Self: Handler<Seen<K>> + Handler<SeenUnreadable>,
     {
-        let (this, desk) = (ctx.address(), self.desk.clone());
-        let api = Api::<K>::all(self.desk.outage.for_watches(self.calls.client.clone()));
+        let (this, env) = (ctx.address(), self.env.clone());
+        let api = Api::<K>::all(self.env.outage.for_watches(self.calls.client.clone()));
         let on = move |heard| match heard {
-            Heard::Event(event) => desk.post(&this, Seen(event)),
-            Heard::NotRead(object, came) => desk.post(&this, SeenUnreadable(object, came)),
+            Heard::Event(event) => env.post(&this, Seen(event)),
+            Heard::NotRead(object, came) => env.post(&this, SeenUnreadable(object, came)),
             Heard::Failed(..) | Heard::Runs => {}
         };
-        ctx.spawn(watch(api, self.desk.clone(), name, After::GoOn, on).into_actor(self));
+        ctx.spawn(watch(api, self.env.clone(), name, After::GoOn, on).into_actor(self));
     }
 
     /// Looks soon, once for all that changes until then.
@@ -201,12 +201,12 @@ impl Translator {
             self.looking = false;
             return;
         }
-        let (calls, cloud, desk) = (self.calls.clone(), self.cloud.clone(), self.desk.clone());
+        let (calls, cloud, env) = (self.calls.clone(), self.cloud.clone(), self.env.clone());
         let (known, cluster) = (self.meaning.clone(), self.cluster.clone());
         let asked = async move {
             let meaning = match known {
                 Some(meaning) => meaning,
-                None => meaning_of(&calls, cloud.as_ref(), &desk).await?,
+                None => meaning_of(&calls, cloud.as_ref(), &env).await?,
             };
             let snapshot = cluster.send(TakeSnapshot).await.ok().flatten()?;
             Some((meaning, snapshot))
@@ -231,7 +231,7 @@ impl Translator {
         let waits: Vec<Duration> =
             all.into_iter().filter_map(|(source, meant)| self.work_on(source, meant, snapshot, ctx)).collect();
         if let Some(until) = waits.into_iter().min() {
-            ctx.run_later(until.saturating_sub(self.desk.now()), |actor, ctx| actor.touch(ctx));
+            ctx.run_later(until.saturating_sub(self.env.now()), |actor, ctx| actor.touch(ctx));
         }
         self.say_of_machines(ctx);
         self.say_of_unreadable(ctx);
@@ -250,14 +250,14 @@ impl Translator {
             return None;
         }
         let braked = self.braked(&source, object.generation);
-        let task = Task::of(object, meant, there, self.desk.wall())?;
+        let task = Task::of(object, meant, there, self.env.wall())?;
         if braked.is_some() {
             return braked;
         }
         self.busy.insert(source.clone());
         let generation = task.object.generation;
-        let (calls, desk) = (self.calls.clone(), self.desk.clone());
-        ctx.spawn(carry_out(calls, task, desk).into_actor(self).map(move |done, actor, ctx| {
+        let (calls, env) = (self.calls.clone(), self.env.clone());
+        ctx.spawn(carry_out(calls, task, env).into_actor(self).map(move |done, actor, ctx| {
             actor.busy.remove(&source);
             actor.brake(&source, generation);
             match done {
@@ -279,13 +279,13 @@ impl Translator {
 
     fn braked(&self, source: &Source, generation: Option<i64>) -> Option<Duration> {
         let brake = self.brakes.get(source)?;
-        (brake.generation == generation && self.desk.now() < brake.until).then_some(brake.until)
+        (brake.generation == generation && self.env.now() < brake.until).then_some(brake.until)
     }
 
     /// A write, or a failure: the next one waits.
     fn brake(&mut self, source: &Source, generation: Option<i64>) {
-        let now = self.desk.now();
-        let rng = self.desk.rng(&source.shown());
+        let now = self.env.now();
+        let rng = self.env.rng(&source.shown());
         let new =
             || Brake { backoff: Backoff::new(Duration::from_secs(1), LONGEST_PAUSE, rng), generation, until: now };
         let brake = self.brakes.entry(source.clone()).or_insert_with(new);
@@ -307,13 +307,13 @@ impl Translator {
         match outcome {
             Outcome::InStep { made, defaults, left_out } => {
                 let (defaults, left_out) = (defaults.len(), Names::first(5, left_out.clone()));
-                self.desk.post(&self.recorder, Record::normal(reference, "Translated", text));
-                self.desk.tell(Story::Translated { object, made: made.clone(), defaults, left_out });
+                self.env.post(&self.recorder, Record::normal(reference, "Translated", text));
+                self.env.tell(Story::Translated { object, made: made.clone(), defaults, left_out });
             }
             Outcome::Not(problem) => {
-                self.desk.post(&self.recorder, Record::warning(reference, "NotTranslated", &*problem.message));
+                self.env.post(&self.recorder, Record::warning(reference, "NotTranslated", &*problem.message));
                 let (reason, why) = (problem.reason.to_owned(), problem.message.clone());
-                self.desk.tell(Story::NotTranslated { object, reason, why });
+                self.env.tell(Story::NotTranslated { object, reason, why });
             }
         }
     }
@@ -322,7 +322,7 @@ impl Translator {
     fn say_of_machines(&mut self, ctx: &mut Context<Self>) {
         let silent: Vec<Arc<Machine>> = self.machines.take_untold(outcome::is_told);
         for machine in silent {
-            let (calls, now) = (self.calls.clone(), self.desk.wall());
+            let (calls, now) = (self.calls.clone(), self.env.wall());
             ctx.spawn(outcome::refuse_machine(calls, machine, now).into_actor(self));
         }
     }
@@ -330,9 +330,9 @@ impl Translator {
     /// The same of what cannot be read, as far as the API server lets it be written.
     fn say_of_unreadable(&mut self, ctx: &mut Context<Self>) {
         for object in self.unread.values() {
-            if self.reports.note(&self.desk, object) {
-                self.desk.post(&self.recorder, report::event(object));
-                let (calls, object, now) = (self.calls.clone(), object.clone(), self.desk.wall());
+            if self.reports.note(&self.env, object) {
+                self.env.post(&self.recorder, report::event(object));
+                let (calls, object, now) = (self.calls.clone(), object.clone(), self.env.wall());
                 ctx.spawn(outcome::refuse_unreadable(calls, object, now).into_actor(self));
             }
         }
@@ -356,12 +356,12 @@ async fn served(calls: Calls) -> Option<BTreeSet<String>> {
 
 /// What the cluster is like: its version, and by which tag its subnets are known. `None` when the term is over, or one of the
 /// two cannot be asked: it is asked again at the next look.
-async fn meaning_of(calls: &Calls, cloud: &dyn Cloud, desk: &Desk) -> Option<Meaning> {
+async fn meaning_of(calls: &Calls, cloud: &dyn Cloud, env: &Env) -> Option<Meaning> {
     let version = calls.run("GET /version", || calls.client.apiserver_version()).await.ok()?;
     let digits: String = version.minor.chars().take_while(char::is_ascii_digit).collect();
-    let cluster_name = desk.settings.cluster_name.clone();
+    let cluster_name = env.settings.cluster_name.clone();
     let cluster_tagged = cloud.subnet_has_tag(&tags::owned_by(&cluster_name)).await.ok()?;
-    let profile = desk.settings.default_instance_profile.clone();
+    let profile = env.settings.default_instance_profile.clone();
     Some(Meaning {
         cluster_name,
         kubernetes_minor: digits.parse().ok(),

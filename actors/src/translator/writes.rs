@@ -10,7 +10,7 @@ use kube::ResourceExt;
 use kube::api::{DeleteParams, PostParams, Preconditions};
 
 use super::outcome::{Alpha, Kind, Outcome};
-use crate::context::desk::Desk;
+use crate::context::env::Env;
 use crate::kube::calls::{CallError, Calls};
 use crate::reading::Api;
 
@@ -122,7 +122,7 @@ fn readiness(object: &Alpha, made: &Made, there: &Snapshot) -> Option<Condition>
 ///
 /// # Errors
 /// The term is over, or something has changed meanwhile: it is looked at again.
-pub async fn carry_out(calls: Calls, task: Task, desk: Desk) -> Result<Outcome, CallError> {
+pub async fn carry_out(calls: Calls, task: Task, env: Env) -> Result<Outcome, CallError> {
     let Task { object, classes, pool, leftover, outcome, ready } = task;
     let written = write_all(&calls, &classes, pool.as_ref(), &leftover).await;
     let outcome = match written {
@@ -133,7 +133,7 @@ pub async fn carry_out(calls: Calls, task: Task, desk: Desk) -> Result<Outcome, 
         }
         Err(error) => return Err(error),
     };
-    let conditions = object.conditions_after(&outcome, ready.as_ref(), desk.wall());
+    let conditions = object.conditions_after(&outcome, ready.as_ref(), env.wall());
     if conditions != object.conditions {
         object.write(&calls, &conditions).await?;
     }

@@ -72,8 +72,8 @@ impl Pass {
         }
         if standing.len() < NAMES.len() {
             self.definitions.trusted = None;
-        } else if self.definitions.trusted_for(bundle, self.desk.now()).is_none() {
-            self.definitions.trusted = Some((bundle.to_owned(), self.desk.now()));
+        } else if self.definitions.trusted_for(bundle, self.env.now()).is_none() {
+            self.definitions.trusted = Some((bundle.to_owned(), self.env.now()));
         }
         failed.map_or(Ok(standing), Err)
     }
@@ -96,7 +96,7 @@ impl Pass {
             }
             Verdict::Patch(patch) => patch,
         };
-        if self.definitions.brake(name, self.desk.now()).is_err() {
+        if self.definitions.brake(name, self.env.now()).is_err() {
             let why = "somebody else undoes what is written into it: it is left alone for ten minutes at a time";
             self.tell_once(name, why.into());
             return Ok(None);
@@ -104,13 +104,13 @@ impl Pass {
         let patch = serde_json::from_value(patch).map_err(|why| CallError::Refused(why.to_string()))?;
         let (params, patch) = (PatchParams::default(), Patch::Json::<()>(patch));
         let now = self.calls.once(api.patch(name, &params, &patch)).await?;
-        self.desk.tell(Story::WebhookDefined { definition: name.into() });
+        self.env.tell(Story::WebhookDefined { definition: name.into() });
         Ok((definition::judge(&now, &self.place, bundle) == Verdict::AsWanted).then_some(now))
     }
 
     fn tell_once(&mut self, name: &'static str, why: String) {
         if self.definitions.wrong.get(name) != Some(&why) {
-            self.desk.tell(Story::WebhookNotDefined { definition: name.into(), why: why.clone() });
+            self.env.tell(Story::WebhookNotDefined { definition: name.into(), why: why.clone() });
             self.definitions.wrong.insert(name, why);
         }
     }

@@ -34,7 +34,7 @@ impl Pass {
         if due.is_empty() {
             return Ok(true);
         }
-        if !self.definitions.stand_since(AFTER, self.desk.now()) {
+        if !self.definitions.stand_since(AFTER, self.env.now()) {
             return Ok(false);
         }
         for crd in due {
@@ -70,7 +70,7 @@ impl Pass {
         let (params, patch) = (PatchParams::default(), Patch::Merge(trimmed));
         self.calls.once(self.crds().patch_status(&name, &params, &patch)).await?;
         self.definitions.migrated += count;
-        self.desk.tell(Story::StoredAnew { definition: name, objects: count });
+        self.env.tell(Story::StoredAnew { definition: name, objects: count });
         Ok(())
     }
 }

@@ -21,7 +21,7 @@ use dovetail_core::webhook::kept::{Identity, Kept};
 use kube::Client;
 
 use crate::context::backoff::Backoff;
-use crate::context::desk::Desk;
+use crate::context::env::Env;
 use crate::context::identities::Identities;
 use crate::context::tenure::Office;
 use crate::kube::calls::{CallError, Calls};
@@ -39,7 +39,7 @@ const WORTH_TELLING: u32 = 3;
 
 /// See the module.
 pub struct Webhook {
-    desk: Desk,
+    env: Env,
     client: Client,
     identities: Arc<dyn Identities>,
     office: Office,
@@ -53,7 +53,7 @@ pub struct Webhook {
 
 /// What a pass works with.
 struct Pass {
-    desk: Desk,
+    env: Env,
     calls: Calls,
     place: Place,
     identities: Arc<dyn Identities>,
@@ -72,11 +72,11 @@ struct Outcome {
 
 impl Webhook {
     /// At the start of a replica.
-    pub fn new(desk: &Desk, client: Client, identities: Arc<dyn Identities>, office: Office) -> Self {
-        let desk = desk.of("webhook");
-        let (backoff, rng) = (Backoff::new(SOON, TICK, desk.rng("passes")), desk.rng("ticks"));
+    pub fn new(env: &Env, client: Client, identities: Arc<dyn Identities>, office: Office) -> Self {
+        let env = env.of("webhook");
+        let (backoff, rng) = (Backoff::new(SOON, TICK, env.rng("passes")), env.rng("ticks"));
         Self {
-            desk,
+            env,
             client,
             identities,
             office,
@@ -116,15 +116,15 @@ pub fn place(settings: &Settings) -> Place {
 impl Webhook {
     fn look(&mut self, ctx: &mut Context<Self>) {
         let tenure = self.office.held();
-        let desk = tenure.as_ref().map_or_else(|| self.desk.clone(), |tenure| self.desk.in_term(tenure.term()));
+        let env = tenure.as_ref().map_or_else(|| self.env.clone(), |tenure| self.env.in_term(tenure.term()));
         let pass = Pass {
-            place: place(&desk.settings),
+            place: place(&env.settings),
             leads: tenure.is_some(),
-            calls: Calls::new(self.client.clone(), desk.clone(), tenure),
+            calls: Calls::new(self.client.clone(), env.clone(), tenure),
             identities: self.identities.clone(),
             served: self.served.take(),
             definitions: self.definitions.take().unwrap_or_default(),
-            desk,
+            env,
         };
         ctx.spawn(pass.run().into_actor(self).map(|outcome, webhook, ctx| webhook.ended(outcome, ctx)));
     }
@@ -140,7 +140,7 @@ impl Webhook {
             Ok(rests) => {
                 if self.backoff.failures() >= WORTH_TELLING {
                     let (what, attempts) = ("keeping the conversion webhook".to_owned(), self.backoff.failures() + 1);
-                    self.desk.tell(Story::Recovered { what, attempts });
+                    self.env.tell(Story::Recovered { what, attempts });
                 }
                 self.backoff.reset();
                 let waits = outcome.served.is_none() || (leads && !rests);
@@ -149,7 +149,7 @@ impl Webhook {
             Err(error) => {
                 let pause = self.backoff.pause();
                 if self.backoff.failures() == WORTH_TELLING {
-                    self.desk.tell(Story::Retrying { what: "keeping the conversion webhook".into(), error });
+                    self.env.tell(Story::Retrying { what: "keeping the conversion webhook".into(), error });
                 }
                 pause
             }
@@ -186,7 +186,7 @@ impl Pass {
 
     /// Has what the Secret says served from now on.
     fn serve(&mut self, kept: &Kept) -> Result<(), CallError> {
-        let now = self.desk.wall();
+        let now = self.env.wall();
         let names = self.place.names();
         let Some(new) = kept.serving.as_ref().filter(|one| Some(*one) != self.served.as_ref()) else { return Ok(()) };
         if !self.identities.is_sound(new, &names, now) {
@@ -194,7 +194,7 @@ impl Pass {
         }
         self.identities.serve(new).map_err(CallError::Refused)?;
         self.served = Some(new.clone());
-        self.desk.tell(Story::WebhookServes { until: new.until.to_string(), names: names.join(", ") });
+        self.env.tell(Story::WebhookServes { until: new.until.to_string(), names: names.join(", ") });
         Ok(())
     }
 }

@@ -18,12 +18,12 @@ const MOST_STEPS: usize = 4;
 
 impl Pass {
     fn secrets(&self) -> Api<Secret> {
-        Api::namespaced(self.calls.client.clone(), &self.desk.settings.system_namespace)
+        Api::namespaced(self.calls.client.clone(), &self.env.settings.system_namespace)
     }
 
     /// What the Secret holds, after what is due has been done where this is the leader. `None` while there is none.
     pub(super) async fn certificates(&mut self) -> Result<Option<Kept>, CallError> {
-        let name = self.desk.settings.webhook_secret.clone();
+        let name = self.env.settings.webhook_secret.clone();
         let api = self.secrets();
         let mut found = self.calls.once(api.get_opt(&name)).await?;
         for _ in 0..MOST_STEPS {
@@ -48,20 +48,20 @@ impl Pass {
                     self.calls.once(api.create(&params, &body)).await?
                 }
             });
-            self.desk.tell(Story::WebhookRotated { step: told(step).into() });
+            self.env.tell(Story::WebhookRotated { step: told(step).into() });
         }
         Err(CallError::Refused(format!("secret {name} does not keep what is written into it")))
     }
 
     fn step(&self, kept: &Kept) -> Step {
-        let (now, names) = (self.desk.wall(), self.place.names());
+        let (now, names) = (self.env.wall(), self.place.names());
         let sound = |one: &Identity| self.identities.is_sound(one, &names, now);
-        let trusted = self.definitions.trusted_for(&kept.bundle(), self.desk.now());
+        let trusted = self.definitions.trusted_for(&kept.bundle(), self.env.now());
         rotation::step(&kept.held(sound), trusted, now)
     }
 
     fn after(&self, kept: Kept, step: Step) -> Result<Kept, CallError> {
-        let now = self.desk.wall();
+        let now = self.env.wall();
         let made = if matches!(step, Step::Replace | Step::Prepare) {
             let (begins, until) = rotation::validity(now);
             let made = self.identities.make(&self.place.names(), begins, until);

@@ -35,7 +35,7 @@ impl From<CallError> for Failure {
 impl Launching {
     /// The launch as a span.
     pub(super) fn span(&self) -> Open {
-        self.desk.open(self.trace, Some(self.inside), "launch").since(self.since)
+        self.env.open(self.trace, Some(self.inside), "launch").since(self.since)
     }
 
     pub(super) fn claims(&self) -> Claims {
@@ -44,8 +44,8 @@ impl Launching {
 
     pub(super) async fn create(&self, claim: &NodeClaim, pods: usize) -> Result<NodeClaim, CallError> {
         let mut wanted = claim.clone();
-        wanted.annotations_mut().insert(annotations::TERM.into(), self.desk.term.0.to_string());
-        let span = self.desk.span(self.trace, "create NodeClaim", "").remote();
+        wanted.annotations_mut().insert(annotations::TERM.into(), self.env.term.0.to_string());
+        let span = self.env.span(self.trace, "create NodeClaim", "").remote();
         let claims = self.claims();
         let made = tokio::select! {
             biased;
@@ -60,14 +60,14 @@ impl Launching {
                 span.failed("CreateFailed", error.to_string()).end();
                 let (node_claim, why) = (wanted.name_any(), error.to_string());
                 let story = Story::LaunchFailed { node_claim, error: why, reason: "CreateFailed".into(), retry: false };
-                self.desk.tell_in(story, self.trace);
+                self.env.tell_in(story, self.trace);
                 return Err(error);
             }
         };
         self.wrote(&claim);
         span.with_all(|| traces::attributes(&claim)).with(names::PODS, pods).end();
         let min_values_relaxed = has_relaxed_min_values(&claim);
-        self.desk.measure(&Measure::ClaimCreated { pool: &pool_of(&claim), reason: "provisioned", min_values_relaxed });
+        self.env.measure(&Measure::ClaimCreated { pool: &pool_of(&claim), reason: "provisioned", min_values_relaxed });
         let story = Story::ClaimCreated {
             node_claim: claim.name_any(),
             node_pool: pool_of(&claim),
@@ -75,13 +75,13 @@ impl Launching {
             requests: from_quantities(&claim.spec.resources.requests).to_string(),
             instance_types: Names::first(NAMED, named_types(&claim)),
         };
-        self.desk.tell_in(story, self.trace);
+        self.env.tell_in(story, self.trace);
         Ok(claim)
     }
 
     /// Writes the attempt's token, and the leader's term, on the claim before the cloud is called.
     pub(super) async fn write_token(&self, claim: NodeClaim, token: &str) -> Result<NodeClaim, CallError> {
-        let term = self.desk.term.0;
+        let term = self.env.term.0;
         let put = |claim: &mut NodeClaim| {
             if takes_token(&Claimed::of(claim)) {
                 put_token(claim, token, term);
@@ -98,7 +98,7 @@ impl Launching {
         reason: &str,
         message: &str,
     ) -> Result<NodeClaim, CallError> {
-        let now = self.desk.wall();
+        let now = self.env.wall();
         let failed = |claim: &NodeClaim| lifecycle::launch::launch_failed(claim, reason, message, now);
         let claim = self.claims().change_status(claim, failed).await?;
         self.wrote(&claim);
@@ -117,7 +117,7 @@ impl Launching {
     }
 
     pub(super) async fn write_instance(&self, claim: NodeClaim, facts: &Facts) -> Result<NodeClaim, CallError> {
-        let now = self.desk.wall();
+        let now = self.env.wall();
         let id = instance_id(&facts.provider_id).unwrap_or_default();
         let done = |claim: &NodeClaim| match takes_instance(&Claimed::of(claim), id) {
             true => lifecycle::launch::launched(claim, facts, now),
@@ -132,10 +132,10 @@ impl Launching {
     /// Deletes a claim that has no instance.
     pub async fn discard(&self, claim: &NodeClaim, reason: &'static str) -> Result<(), CallError> {
         if self.claims().delete_without_instance(claim).await? {
-            self.desk.post(&self.links.cluster, Wrote::ClaimGone(claim.name_any(), claim.uid()));
+            self.env.post(&self.links.cluster, Wrote::ClaimGone(claim.name_any(), claim.uid()));
         }
         let (node_claim, reason) = (claim.name_any(), reason.to_owned());
-        self.desk.tell_in(Story::ClaimDeleted { node_claim, reason }, self.trace);
+        self.env.tell_in(Story::ClaimDeleted { node_claim, reason }, self.trace);
         Ok(())
     }
 
@@ -156,7 +156,7 @@ impl Launching {
     pub(super) fn removed(&self, claim: &NodeClaim, reason: &'static str) {
         self.wrote(claim);
         let (node_claim, reason) = (claim.name_any(), reason.to_owned());
-        self.desk.tell_in(Story::ClaimDeleted { node_claim, reason }, self.trace);
+        self.env.tell_in(Story::ClaimDeleted { node_claim, reason }, self.trace);
     }
 
     pub(super) async fn class_and_types(
@@ -198,23 +198,23 @@ impl Launching {
     pub(super) fn fails(&self, claim: &NodeClaim, reason: &'static str, error: &str) {
         if let Some(own) = &self.own {
             let (claim, words, trace) = (claim.name_any(), short(error), self.trace);
-            self.desk.post(own, LaunchFails { claim, reason, words, trace });
+            self.env.post(own, LaunchFails { claim, reason, words, trace });
         }
     }
 
     pub(super) fn refused(&self, refusals: Vec<dovetail_cloud::launch::Refusal>) {
         if !refusals.is_empty() {
-            self.desk.post(&self.links.catalogue, Refused { refusals, trace: self.trace });
+            self.env.post(&self.links.catalogue, Refused { refusals, trace: self.trace });
         }
     }
 
     pub(super) fn wrote(&self, claim: &NodeClaim) {
-        self.desk.post(&self.links.cluster, Wrote::Claim(Arc::new(claim.clone())));
+        self.env.post(&self.links.cluster, Wrote::Claim(Arc::new(claim.clone())));
     }
 
     pub(super) fn tell_failure(&self, claim: &NodeClaim, reason: &str, error: &str, retry: bool) {
         let (node_claim, error, reason) = (claim.name_any(), error.to_owned(), reason.to_owned());
-        self.desk.tell_in(Story::LaunchFailed { node_claim, error, reason, retry }, self.trace);
+        self.env.tell_in(Story::LaunchFailed { node_claim, error, reason, retry }, self.trace);
     }
 
     pub(super) fn tell_launched(
@@ -234,7 +234,7 @@ impl Launching {
             hostname,
             allocatable: from_quantities(&facts.allocatable).to_string(),
         };
-        self.desk.tell_in(story, self.trace);
+        self.env.tell_in(story, self.trace);
         self.span().with_all(|| traces::attributes(claim)).end();
     }
 }

@@ -9,7 +9,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 
 use super::{AFTER_FAILURE, NO_ANSWER, SOON};
 use crate::context::backoff::Backoff;
-use crate::context::desk::Desk;
+use crate::context::env::Env;
 use crate::leadership::lease_object::{self, LeaseObject, holder};
 use crate::links::ToClusterWatcher;
 use crate::messages::TakeSnapshot;
@@ -26,16 +26,16 @@ pub(super) struct Terms {
 /// any claim: a new one starts above it. Or why nobody knows.
 pub(super) async fn read(
     lease: LeaseObject,
-    desk: Desk,
+    env: Env,
     settings: LeaseSettings,
     cluster: ToClusterWatcher,
 ) -> Result<(LeaseInput, Terms), String> {
-    let (patience, asked) = (settings.patience(), desk.now());
+    let (patience, asked) = (settings.patience(), env.now());
     match tokio::time::timeout(patience, lease.get()).await {
         // What was read before a sleep says nothing of what stands now.
-        Ok(Ok(_)) if desk.now().saturating_sub(asked) > patience => Err(NO_ANSWER.into()),
+        Ok(Ok(_)) if env.now().saturating_sub(asked) > patience => Err(NO_ANSWER.into()),
         Ok(Ok(Some(lease))) => {
-            let view = lease_object::view(&lease, &settings, desk.wall());
+            let view = lease_object::view(&lease, &settings, env.wall());
             let terms = if is_ahead(&view) { known_terms(&cluster).await } else { Terms::default() };
             Ok((LeaseInput::Read(Some(view)), terms))
         }
@@ -56,13 +56,13 @@ pub(super) fn is_ahead(lease: &LeaseView) -> bool {
 
 pub(super) async fn write(
     lease: LeaseObject,
-    desk: Desk,
+    env: Env,
     settings: LeaseSettings,
     order: LeaseWrite,
 ) -> Result<LeaseView, String> {
-    let body = lease_object::body(&order, &desk.settings.lease_name, &desk.identity, &settings, desk.wall());
+    let body = lease_object::body(&order, &env.settings.lease_name, &env.identity, &settings, env.wall());
     match tokio::time::timeout(settings.patience(), lease.write(&order, &body)).await {
-        Ok(Ok(lease)) => Ok(lease_object::view(&lease, &settings, desk.wall())),
+        Ok(Ok(lease)) => Ok(lease_object::view(&lease, &settings, env.wall())),
         Ok(Err(error)) => Err(error.to_string()),
         Err(_) => Err(NO_ANSWER.into()),
     }
@@ -70,13 +70,13 @@ pub(super) async fn write(
 
 /// Takes this replica's name off the Lease, however often that is refused, and until no write is under way that could put
 /// it there again.
-pub(super) async fn give_back(lease: &LeaseObject, desk: &Desk, busy: &Cell<bool>) {
-    let mut backoff = Backoff::new(SOON, AFTER_FAILURE, desk.rng("give back"));
+pub(super) async fn give_back(lease: &LeaseObject, env: &Env, busy: &Cell<bool>) {
+    let mut backoff = Backoff::new(SOON, AFTER_FAILURE, env.rng("give back"));
     loop {
         // Before it is read: what is written after that is seen at the next look.
         let last = !busy.get();
         match lease.get().await {
-            Ok(Some(found)) if *holder(&found) == *desk.identity => {
+            Ok(Some(found)) if *holder(&found) == *env.identity => {
                 if lease.release(found).await.is_ok() && last {
                     return;
                 }

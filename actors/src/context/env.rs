@@ -18,7 +18,7 @@ use crate::telemetry::story::Story;
 
 /// An actor's equipment.
 #[derive(Clone)]
-pub struct Desk {
+pub struct Env {
     /// Name of the actor, as the log and metrics have it.
     pub actor: &'static str,
     /// This replica.
@@ -34,7 +34,7 @@ pub struct Desk {
     seed: u64,
 }
 
-impl Desk {
+impl Env {
     /// The replica's own.
     pub fn new(
         identity: &str,
