@@ -8,7 +8,7 @@ mod plan;
 mod run;
 mod sandbox;
 mod simulate;
-mod story;
+mod terminal;
 
 use std::process::ExitCode;
 

@@ -9,7 +9,7 @@ use dovetail_simulation::random::{self, Seeds};
 use dovetail_simulation::{Line, Options, play_file, shrink};
 
 use crate::cli::SimulateArgs;
-use crate::story;
+use crate::terminal;
 
 /// Runs the command. [`Failure::Outcome`] when pods stay pending or an invariant is violated.
 pub fn run(args: &SimulateArgs) -> Result<(), Failure> {
@@ -23,7 +23,7 @@ pub fn run(args: &SimulateArgs) -> Result<(), Failure> {
     }
     let mut options = options(args);
     if !args.json {
-        options.watcher = Some(Arc::new(|line: &Line| story::print_plain(line)));
+        options.watcher = Some(Arc::new(|line: &Line| terminal::print_plain(line)));
     }
     let played = play_file(path, &options)?;
     if args.json {

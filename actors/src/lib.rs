@@ -41,6 +41,6 @@ pub use context::solver::{InlineSolver, Solution, Solver};
 pub use replica::{Exit, ReplicaHandle, ReplicaParts, start};
 pub use settings::{SettingError, Settings};
 pub use telemetry::journal::{Entry, Journal, LogJournal, MemoryJournal};
+pub use telemetry::log_event::LogEvent;
 pub use telemetry::measure::Measure;
 pub use telemetry::span::Span;
-pub use telemetry::story::Story;

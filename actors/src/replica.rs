@@ -22,7 +22,7 @@ use crate::leadership::messages::{ObserveReplica, Release, Watched};
 use crate::messages::{InstanceTypesFor, ReplicaState, TakeSnapshot};
 use crate::settings::Settings;
 use crate::telemetry::journal::Journal;
-use crate::telemetry::story::Story;
+use crate::telemetry::log_event::LogEvent;
 use crate::wiring::{self, Means, Warm};
 
 /// What a replica is made of.
@@ -62,7 +62,7 @@ pub struct ReplicaHandle {
 pub fn start(parts: ReplicaParts) -> ReplicaHandle {
     let env = Env::new(&parts.identity, parts.settings, parts.clock, parts.journal, parts.rng_seed);
     let cluster = env.settings.cluster_name.clone();
-    env.tell(Story::Starting { identity: parts.identity, cluster });
+    env.emit(LogEvent::Starting { identity: parts.identity, cluster });
     let (identities, office) = (parts.identities, Office::default());
     let means = Means { kube: parts.kube, cloud: parts.cloud, solver: parts.solver, identities, office };
     let (exits, exit) = watch::channel(None);

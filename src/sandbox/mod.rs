@@ -27,7 +27,7 @@ use tokio::net::TcpListener;
 use tokio::task::LocalSet;
 
 use crate::cli::SandboxArgs;
-use crate::story::Screen;
+use crate::terminal::Screen;
 use address::Address;
 use page::Shown;
 use pods::ControlPlanePods;
@@ -162,7 +162,7 @@ fn config(args: &SandboxArgs) -> WorldConfig {
 fn watcher(screen: Arc<Screen>, control_plane: &ControlPlanePods, clock: Arc<dyn Clock>) -> Watcher {
     let books = control_plane.books();
     Arc::new(move |line: &Line| {
-        screen.tell(line);
+        screen.emit(line);
         if let Some(book) = line.replica.and_then(|replica| books.get(replica as usize)) {
             book.write(clock.wall(), &screen.logged(line, clock.wall()));
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use dovetail_sandbox::apiserver::{Page, Pages};
 use dovetail_simulation::World;
-use dovetail_telemetry::console::{self, StoryLine};
+use dovetail_telemetry::console::{self, LogLine};
 use dovetail_telemetry::state::Latest;
 use futures::FutureExt as _;
 use tokio::sync::{mpsc, oneshot};
@@ -78,7 +78,7 @@ fn console(world: &World, args: &SandboxArgs, shown: &Shown) -> String {
         args.replicas,
         world.now().as_secs_f64(),
     );
-    let lines = world.timeline.lines().into_iter().map(|line| StoryLine {
+    let lines = world.timeline.lines().into_iter().map(|line| LogLine {
         when: format!("{:.1}s {}", line.seconds, line.replica.unwrap_or_default()),
         seconds: line.seconds,
         actor: line.actor.to_owned(),

@@ -23,7 +23,7 @@ impl Serving {
     where
         M: AsyncFnOnce() -> io::Result<Listener> + Send + 'static,
     {
-        let (tell, told) = oneshot::channel();
+        let (emit, told) = oneshot::channel();
         let (life, alive) = oneshot::channel();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let serve = move || {
@@ -31,9 +31,9 @@ impl Serving {
             let _life: oneshot::Sender<()> = life;
             LocalSet::new().block_on(&runtime, async move {
                 match make().await.and_then(|listener| Ok((listener.address()?, listener))) {
-                    Err(why) => drop(tell.send(Err(why))),
+                    Err(why) => drop(emit.send(Err(why))),
                     Ok((address, listener)) => {
-                        let _ = tell.send(Ok(address));
+                        let _ = emit.send(Ok(address));
                         listener.serve().await;
                     }
                 }

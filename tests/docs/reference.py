@@ -11,7 +11,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 NAMES = ROOT / "crates/api/src/names"
 PAGE = ROOT / "docs/guide/names.md"
-STORY = ROOT / "actors/src/telemetry/story.rs"
+STORY = ROOT / "actors/src/telemetry/log_event.rs"
 #: Where the pages are that it points to, seen from its own folder.
 UP = ".."
 HEAD = f"""# Annotations, labels, taints, tags and conditions

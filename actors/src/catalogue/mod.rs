@@ -33,7 +33,7 @@ use crate::messages::{
     CatalogueAttach, CatalogueState, Detach, InstanceTypesFor, Observe, Refused, ReservationTakenBack, TookReserved,
     WorldChanged,
 };
-use crate::telemetry::story::{Names, Story};
+use crate::telemetry::log_event::{LogEvent, Names};
 
 /// Types and prices are read again this often (aws spec 6).
 const REFRESH: Duration = Duration::from_secs(12 * 3600);
@@ -108,7 +108,7 @@ impl Handler<Read> for Catalogue {
 
     fn handle(&mut self, Read(offers): Read, _: &mut Self::Context) {
         let offerings = offers.offered.values().map(BTreeSet::len).sum();
-        self.env.tell(Story::CatalogueRead { instance_types: offers.types.len(), offerings });
+        self.env.emit(LogEvent::CatalogueRead { instance_types: offers.types.len(), offerings });
         self.reads += 1;
         self.offers = Some(Arc::new(offers));
         self.world_changed();
@@ -145,8 +145,8 @@ impl Handler<Refused> for Catalogue {
         }
         for ((zone, capacity_type, code), all) in news {
             let (types, instance_types) = (all.len(), Names::first(NAMED, all));
-            let story = Story::OfferingRefused { zone, capacity_type, code, types, instance_types };
-            self.env.tell_in(story, refused.trace);
+            let story = LogEvent::OfferingRefused { zone, capacity_type, code, types, instance_types };
+            self.env.emit_in(story, refused.trace);
         }
     }
 }
@@ -261,7 +261,7 @@ impl Catalogue {
         let said = self.without_image.entry(node_class.clone()).or_default();
         if *said != types {
             said.clone_from(&types);
-            self.env.tell(Story::WithoutImage { node_class, instance_types: Names::first(NAMED, types) });
+            self.env.emit(LogEvent::WithoutImage { node_class, instance_types: Names::first(NAMED, types) });
         }
     }
 
@@ -288,7 +288,7 @@ impl Catalogue {
             }
             Err(error) => {
                 let why = error.to_string();
-                self.env.tell(Story::NodeClass { node_class: class.name_any(), ready: false, why });
+                self.env.emit(LogEvent::NodeClass { node_class: class.name_any(), ready: false, why });
                 Types::default()
             }
         }
@@ -365,7 +365,7 @@ where
             Err(error) => {
                 let pause = backoff.pause();
                 if backoff.failures() == 1 {
-                    env.tell(Story::Retrying { what: error.call().to_owned(), error: error.to_string() });
+                    env.emit(LogEvent::Retrying { what: error.call().to_owned(), error: error.to_string() });
                     refused();
                 }
                 tokio::time::sleep(pause).await;

@@ -17,7 +17,7 @@ use crate::messages::{
 };
 use crate::reading::report::{self, QUIET};
 use crate::recorder::object;
-use crate::telemetry::story::Story;
+use crate::telemetry::log_event::LogEvent;
 
 /// A watch that has failed for so long is told of, and the cluster counts as not synced.
 const LONG: Duration = Duration::from_secs(60);
@@ -89,7 +89,7 @@ impl Handler<TellNotSynced> for ClusterWatcher {
         let kinds: Vec<_> = self.state.not_listed().map(Kind::resource).collect();
         let errors = self.failures.all.iter().map(|(kind, one)| format!("{kind}: {}", one.error));
         let error = errors.collect::<Vec<_>>().join("; ");
-        self.env.tell(Story::NotSynced { kinds: kinds.join(", "), error });
+        self.env.emit(LogEvent::NotSynced { kinds: kinds.join(", "), error });
         self.tell_pods(kinds.first().copied().unwrap_or_default());
     }
 }
@@ -128,7 +128,7 @@ impl ClusterWatcher {
         }
         if matches!(kind, Kind::NodePool | Kind::NodeClass) {
             let told = CannotUse { kind, object: unread };
-            self.tell(|leader| self.env.post(&leader.unusable, told.clone()));
+            self.emit(|leader| self.env.post(&leader.unusable, told.clone()));
         }
         self.tell_displaced(displacements);
         self.tell_departures();
@@ -145,7 +145,7 @@ impl ClusterWatcher {
         let Some(known) = snapshot.claims.get(name).filter(|known| known.claim.metadata.uid == meta.uid) else {
             return;
         };
-        self.tell(|leader| {
+        self.emit(|leader| {
             leader.claims.iter().for_each(|to| self.env.post(to, ClaimChanged(known.claim.clone())));
         });
     }
@@ -154,7 +154,7 @@ impl ClusterWatcher {
         let Some(known) = self.nodes.get_mut(name).filter(|known| known.metadata.uid == meta.uid) else { return };
         Arc::make_mut(known).metadata = meta.clone();
         let node = known.clone();
-        self.tell(|leader| leader.nodes.iter().for_each(|to| self.env.post(to, NodeChanged(node.clone()))));
+        self.emit(|leader| leader.nodes.iter().for_each(|to| self.env.post(to, NodeChanged(node.clone()))));
     }
 
     /// The pools, or the classes, that are there, also those that cannot be read, by name.
@@ -195,7 +195,7 @@ impl ClusterWatcher {
             self.record(report::event(unread));
             if matches!(kind, Kind::NodePool | Kind::NodeClass) {
                 let told = CannotUse { kind: *kind, object: unread.clone() };
-                self.tell(|leader| self.env.post(&leader.unusable, told.clone()));
+                self.emit(|leader| self.env.post(&leader.unusable, told.clone()));
             }
         }
     }
@@ -209,7 +209,7 @@ impl ClusterWatcher {
         let seconds = now.saturating_sub(one.since);
         if seconds >= LONG {
             if !std::mem::replace(&mut one.told, true) {
-                self.env.tell(Story::WatchFailing { resource: kind, seconds: seconds.as_secs(), error });
+                self.env.emit(LogEvent::WatchFailing { resource: kind, seconds: seconds.as_secs(), error });
             }
             if self.leader.is_some() {
                 self.tell_pods(failed.kind);

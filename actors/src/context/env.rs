@@ -12,9 +12,9 @@ use crate::context::outage::Outage;
 use crate::messages::{Term, TraceContext};
 use crate::settings::Settings;
 use crate::telemetry::journal::{Entry, Journal};
+use crate::telemetry::log_event::LogEvent;
 use crate::telemetry::measure::Measure;
 use crate::telemetry::span::{Open, Span};
-use crate::telemetry::story::Story;
 
 /// An actor's equipment.
 #[derive(Clone)]
@@ -99,12 +99,12 @@ impl Env {
     }
 
     /// Tells a happening.
-    pub fn tell(&self, story: Story) {
-        self.tell_in(story, None);
+    pub fn emit(&self, story: LogEvent) {
+        self.emit_in(story, None);
     }
 
     /// Tells a happening of a trace.
-    pub fn tell_in(&self, story: Story, trace: impl Into<Option<TraceContext>>) {
+    pub fn emit_in(&self, story: LogEvent, trace: impl Into<Option<TraceContext>>) {
         let trace_id = trace.into().map(|trace| trace.trace_id()).unwrap_or_default();
         self.journal.record(&Entry { actor: self.actor, story, trace_id, term: self.term.0 });
     }

@@ -10,13 +10,13 @@ use dovetail_core::cluster_state::{Planning, Snapshot, Target};
 use dovetail_core::disruption::commands::{Command, Ended, Held, Running, Step, Wanted};
 use kube::ResourceExt;
 
-use super::tell::{NAMED, claim_object};
+use super::report::{NAMED, claim_object};
 use super::{Disruptor, writes};
 use crate::context::plan::{self, Plans};
 use crate::context::traces;
 use crate::messages::{ClaimRef, Hold, Launch, LaunchOrder, Plan, Record, Remove, TraceContext, Wrote};
+use crate::telemetry::log_event::{LogEvent, Names};
 use crate::telemetry::measure::Measure;
-use crate::telemetry::story::{Names, Story};
 
 /// What is launched in the stead of nodes: what the launcher is told, what the cluster state is, and who is expected there.
 #[derive(Default)]
@@ -176,13 +176,14 @@ impl Disruptor {
         let trace = self.consolidation.traces.remove(&command.id);
         let node_claims = Names::first(NAMED, names_of(&command.wanted.claims));
         let id = trace.map(|trace| trace.trace_id()).unwrap_or_default();
-        let story = Story::DisruptionUndone { command: id, reason: reason.to_owned(), why, pause_seconds, node_claims };
-        self.env.tell_in(story, trace);
+        let story =
+            LogEvent::DisruptionUndone { command: id, reason: reason.to_owned(), why, pause_seconds, node_claims };
+        self.env.emit_in(story, trace);
     }
 
     fn tell_command(&self, command: &Command, trace: TraceContext) {
         let claims = &command.wanted.claims;
-        let story = Story::Disrupting {
+        let story = LogEvent::Disrupting {
             command: trace.trace_id(),
             decision: command.decision().into(),
             reason: command.wanted.reason.label().into(),
@@ -191,7 +192,7 @@ impl Disruptor {
             pod_count: command.pods.len(),
             disrupted_nodes: Names::first(NAMED, claims.iter().map(|claim| claim.node.clone())),
         };
-        self.env.tell_in(story, trace);
+        self.env.emit_in(story, trace);
         traces::command(&self.env, trace, command);
     }
 }

@@ -16,12 +16,12 @@ use dovetail_core::disruption::methods::Settings;
 use jiff::{SignedDuration, Timestamp};
 
 use super::commands::Found;
-use super::tell::{NAMED, claim_object, node_object};
+use super::report::{NAMED, claim_object, node_object};
 use super::{Disruptor, POLL};
 use crate::context::solver::{Solver, consolidate};
 use crate::messages::{Hold, Record, TraceContext};
+use crate::telemetry::log_event::{LogEvent, Names};
 use crate::telemetry::measure::Measure;
-use crate::telemetry::story::{Names, Story};
 
 /// Consolidation is asked this often at most (core spec 5.1).
 const PAUSE: Duration = Duration::from_secs(10);
@@ -147,7 +147,7 @@ impl Disruptor {
             match answer {
                 Err(error) => {
                     disruptor.consolidation.next = now + LONGEST_REST;
-                    disruptor.env.tell(Story::ConsolidationFailed { error: error.to_string() });
+                    disruptor.env.emit(LogEvent::ConsolidationFailed { error: error.to_string() });
                 }
                 Ok(answer) if disruptor.links.calls.may_act() => disruptor.answered(answer, only, ctx),
                 Ok(_) => {}
@@ -215,7 +215,7 @@ impl Disruptor {
             self.record(claim, "ConsolidationRejected", "Not consolidated: what was found is no longer so");
         }
         let node_claims = Names::first(NAMED, wanted.iter().map(|claim| claim.claim.clone()));
-        self.env.tell(Story::ConsolidationRejected { nodes: wanted.len(), node_claims });
+        self.env.emit(LogEvent::ConsolidationRejected { nodes: wanted.len(), node_claims });
     }
 
     /// Says of nodes that stay what stands in the way: when it is another thing than before, and now and then at most.
@@ -244,9 +244,9 @@ impl Disruptor {
                 self.env.post(&self.links.recorder, Record::normal(object, reason, &*message));
             }
             let (node, node_claim, why) = (node.node.clone(), node.claim.clone(), why.clone());
-            self.env.tell(match blocked {
-                true => Story::DisruptionBlocked { node, node_claim, why },
-                false => Story::Unconsolidatable { node, node_claim, why },
+            self.env.emit(match blocked {
+                true => LogEvent::DisruptionBlocked { node, node_claim, why },
+                false => LogEvent::Unconsolidatable { node, node_claim, why },
             });
         }
     }

@@ -13,13 +13,13 @@ use dovetail_core::disruption::drift::{DriftMark, Gates, Orders, Stays, Unpinned
 use dovetail_core::disruption::repair::NotRepaired;
 use dovetail_core::disruption::{Cause, Decision};
 
-use super::tell::{NAMED, claim_object, node_object, reference};
+use super::report::{NAMED, claim_object, node_object, reference};
 use super::writes::Write;
 use super::{Disruptor, SETTLE};
 use crate::context::measures;
 use crate::messages::{InstancesSeen, MarkLeaving, Record};
 use crate::settings::Settings;
-use crate::telemetry::story::{Names, Story};
+use crate::telemetry::log_event::{LogEvent, Names};
 
 /// That nodes are not repaired is said this often at a Node (core spec 7.2).
 const REPAIR_QUIET: Duration = Duration::from_secs(900);
@@ -118,12 +118,12 @@ impl Disruptor {
     fn tell_drift(&self, mark: &DriftMark) {
         let (node_claim, node) = (mark.claim.clone(), mark.node.clone());
         let Some((reason, what)) = &mark.drifted else {
-            return self.env.tell(Story::DriftCleared { node_claim, node });
+            return self.env.emit(LogEvent::DriftCleared { node_claim, node });
         };
         let (reason, why) = (reason.name().to_owned(), what.clone());
         let record = Record::normal(claim_object(&mark.claim, &mark.uid), "Drifted", format!("{reason}: {why}"));
         self.env.post(&self.links.recorder, record);
-        self.env.tell(Story::Drifted { node_claim, node, reason, why });
+        self.env.emit(LogEvent::Drifted { node_claim, node, reason, why });
     }
 
     fn tell_begin(&self, orders: &Orders) {
@@ -133,14 +133,14 @@ impl Disruptor {
         }
         for (pool, nodes) in by_pool {
             let names = Names::first(NAMED, nodes.iter().map(|node| (*node).to_owned()));
-            self.env.tell(Story::Replacing { node_pool: pool.to_owned(), nodes: names });
+            self.env.emit(LogEvent::Replacing { node_pool: pool.to_owned(), nodes: names });
         }
     }
 
     fn tell_stays(&self, one: &Stays) {
         let (node, node_claim) = (one.doomed.node.clone(), one.doomed.claim.clone());
         let (why, pause_seconds) = (one.why.clone(), one.pause);
-        self.env.tell(Story::ReplacementOff { node, node_claim, why, pause_seconds });
+        self.env.emit(LogEvent::ReplacementOff { node, node_claim, why, pause_seconds });
     }
 
     fn warn_unpinned(&self, class: &Unpinned) {
@@ -152,7 +152,7 @@ impl Disruptor {
         let record = Record::warning(object, "UnpinnedImage", message).quiet_for(UNPINNED_QUIET);
         self.env.post(&self.links.recorder, record);
         let (node_class, selector, image) = (class.clone(), selector.clone(), image.clone());
-        self.env.tell(Story::UnpinnedImage { node_class, selector, image });
+        self.env.emit(LogEvent::UnpinnedImage { node_class, selector, image });
     }
 
     fn tell_not_repaired(&self, one: &NotRepaired) {
@@ -162,7 +162,7 @@ impl Disruptor {
         let record = Record::warning(object, "NodeRepairBlocked", message.clone()).quiet_for(REPAIR_QUIET);
         self.env.post(&self.links.recorder, record);
         if one.news {
-            self.env.tell(Story::NodeRepairBlocked { node: one.node.clone(), why: message });
+            self.env.emit(LogEvent::NodeRepairBlocked { node: one.node.clone(), why: message });
         }
     }
 }

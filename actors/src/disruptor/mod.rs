@@ -8,7 +8,7 @@
 mod commands;
 mod consolidation;
 mod drift;
-mod tell;
+mod report;
 mod unused;
 mod writes;
 
@@ -210,7 +210,7 @@ impl Disruptor {
 
     /// Does what is decided.
     fn act(&mut self, decision: Decision, snapshot: &Snapshot, ctx: &mut Context<Self>) {
-        self.tell(&decision, snapshot);
+        self.emit(&decision, snapshot);
         self.order(&decision, snapshot);
         for removal in &decision.removals {
             self.remove(removal);

@@ -5,13 +5,13 @@ use actix::prelude::*;
 use dovetail_core::cluster_state::{NotUsed, Snapshot};
 
 use super::Disruptor;
-use super::tell::{claim_object, reference};
+use super::report::{claim_object, reference};
 use super::writes::Write;
 use crate::context::traces;
 use crate::messages::{NodeUnused, Record};
 use crate::recorder::object;
+use crate::telemetry::log_event::{LogEvent, Names};
 use crate::telemetry::measure::Measure;
-use crate::telemetry::story::{Names, Story};
 
 /// Reason of the event.
 const NOT_USED: &str = "NodeNotUsed";
@@ -25,7 +25,7 @@ impl Handler<NodeUnused> for Disruptor {
         let facts = &not_used.claim.facts;
         self.env.measure(&Measure::NodeUnused { pool: &facts.pool, reason: not_used.reason.label() });
         let message = message(&not_used);
-        let story = Story::NodeNotUsed {
+        let story = LogEvent::NodeNotUsed {
             node_claim: facts.name.clone(),
             node: not_used.node.clone(),
             node_pool: facts.pool.clone(),
@@ -35,7 +35,7 @@ impl Handler<NodeUnused> for Disruptor {
             pods: Names::first(NAMED, not_used.pods.iter().map(|pod| format!("{}/{}", pod.namespace, pod.name))),
             message: message.clone(),
         };
-        self.env.tell_in(story, traces::of_packing(&not_used.claim.claim));
+        self.env.emit_in(story, traces::of_packing(&not_used.claim.claim));
         let owners = not_used.claim.claim.metadata.owner_references.iter().flatten();
         let pool = owners.into_iter().find(|owner| owner.kind == "NodePool").map_or("", |owner| owner.uid.as_str());
         let pool = reference("karpenter.sh/v1", "NodePool", "", &facts.pool, pool);

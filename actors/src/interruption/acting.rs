@@ -16,8 +16,8 @@ use super::{Due, Interruption};
 use crate::context::traces;
 use crate::messages::{ClaimRef, Interrupted, MarkLeaving, PackNow, Refused, ReservationTakenBack, TraceContext};
 use crate::settings::{Interruptions, Rebalance};
+use crate::telemetry::log_event::LogEvent;
 use crate::telemetry::span::{Open, names};
-use crate::telemetry::story::Story;
 
 /// Of so many nodes one may follow a recommendation to rebalance at a time, and so many in any case: they come in waves.
 const REBALANCED_ONE_OF: usize = 10;
@@ -37,7 +37,7 @@ impl Interruption {
     ) -> Option<Notice> {
         let (node_claim, instance) = (claim.claim.name_any(), instance.to_owned());
         self.record(claim, Kind::RebalanceRecommendation, format!("EC2 recommends to rebalance instance {instance}"));
-        self.env.tell_in(Story::RebalanceRecommended { node_claim, instance }, trace);
+        self.env.emit_in(LogEvent::RebalanceRecommended { node_claim, instance }, trace);
         if self.env.settings.rebalance != Rebalance::Replace || Notice::on(&claim.claim).is_some() {
             return None;
         }
@@ -126,14 +126,14 @@ impl Interruption {
             return self.links.terminator.send(order);
         }
         self.record(claim, kind, format!("Instance {instance}: {kind}, runs until {deadline}"));
-        let story = Story::Interrupted {
+        let story = LogEvent::Interrupted {
             node_claim: node_claim.clone(),
             node: status.node_name,
             instance: instance.clone(),
             reason: kind.label().to_owned(),
             deadline,
         };
-        self.env.tell_in(story, *trace);
+        self.env.emit_in(story, *trace);
         let claim = ClaimRef { name: node_claim, uid: claim.claim.uid().unwrap_or_default() };
         self.links.terminator.send(Interrupted { term: self.env.term, claim, notice: *notice, trace: *trace })
     }

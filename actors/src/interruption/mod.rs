@@ -28,8 +28,8 @@ use crate::context::tenure::Tenure;
 use crate::links::{ToCatalogue, ToClusterWatcher, ToPacker, ToRecorder, ToTerminator};
 use crate::messages::{InterruptionState, Observe, Record, TakeSnapshot, TraceContext};
 use crate::recorder::object;
+use crate::telemetry::log_event::LogEvent;
 use crate::telemetry::measure::Measure;
-use crate::telemetry::story::Story;
 
 /// Messages that wait to be written down before more are read.
 const MOST_UNWRITTEN: usize = 1000;
@@ -332,7 +332,7 @@ impl Interruption {
         }
         let (messages, example) = (*since, example.to_owned());
         (*last, *since) = (Some(now), 0);
-        self.env.tell(Story::MessagesIgnored { reason: reason.to_owned(), messages, example });
+        self.env.emit(LogEvent::MessagesIgnored { reason: reason.to_owned(), messages, example });
     }
 
     fn record(&self, claim: &ClaimEntry, kind: Kind, message: String) {

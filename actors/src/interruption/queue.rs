@@ -11,7 +11,7 @@ use futures::stream::FuturesUnordered;
 use super::{Failed, Interruption, InterruptionLinks, Received};
 use crate::context::backoff::Backoff;
 use crate::context::env::Env;
-use crate::telemetry::story::Story;
+use crate::telemetry::log_event::LogEvent;
 
 /// A call gives no more messages than this; one that gives fewer has emptied the queue, as far as it knows.
 pub(super) const FULL: usize = 10;
@@ -98,7 +98,7 @@ impl Trouble {
         let pause = self.backoff.pause();
         // A passing fault is repeated by the SDK already; what gets here is worth telling.
         if self.backoff.failures() == 1 {
-            self.env.tell(Story::Retrying { what: self.what.clone(), error: error.to_string() });
+            self.env.emit(LogEvent::Retrying { what: self.what.clone(), error: error.to_string() });
         }
         tokio::time::sleep(pause).await;
     }
@@ -106,7 +106,7 @@ impl Trouble {
     fn over(&mut self) {
         if self.backoff.failures() > 0 {
             let attempts = self.backoff.failures() + 1;
-            self.env.tell(Story::Recovered { what: self.what.clone(), attempts });
+            self.env.emit(LogEvent::Recovered { what: self.what.clone(), attempts });
             self.backoff.reset();
         }
     }

@@ -17,8 +17,8 @@ use crate::context::backoff::Backoff;
 use crate::context::env::Env;
 use crate::messages::{ClaimRef, Record, Remove, TakeSnapshot, TraceContext};
 use crate::recorder::object;
+use crate::telemetry::log_event::LogEvent;
 use crate::telemetry::measure::Measure;
-use crate::telemetry::story::Story;
 
 /// How often EC2 is asked (aws spec 5.1).
 const PAUSE: Duration = Duration::from_secs(60);
@@ -50,7 +50,7 @@ async fn ask(cloud: &dyn Cloud, env: Env, to: Addr<Interruption>) {
         match cloud.instance_troubles().await {
             Ok(troubles) => {
                 if backoff.failures() > 0 {
-                    env.tell(Story::Recovered { what: WHAT.to_owned(), attempts: backoff.failures() + 1 });
+                    env.emit(LogEvent::Recovered { what: WHAT.to_owned(), attempts: backoff.failures() + 1 });
                 }
                 backoff.reset();
                 pause = PAUSE;
@@ -59,12 +59,12 @@ async fn ask(cloud: &dyn Cloud, env: Env, to: Addr<Interruption>) {
                 }
             }
             Err(error) if is_forbidden(&error) => {
-                return env.tell(Story::StatusForbidden { error: error.to_string() });
+                return env.emit(LogEvent::StatusForbidden { error: error.to_string() });
             }
             Err(error) => {
                 pause = backoff.pause();
                 if backoff.failures() == 1 {
-                    env.tell(Story::Retrying { what: WHAT.to_owned(), error: error.to_string() });
+                    env.emit(LogEvent::Retrying { what: WHAT.to_owned(), error: error.to_string() });
                 }
             }
         }
@@ -142,7 +142,7 @@ impl Interruption {
         self.record(claim, *kind, format!("Instance {instance}: its check {what} ({kind}) has failed for two minutes"));
         let trace = TraceContext::root(&mut self.rng);
         let (node_claim, instance, check) = (claim.claim.name_any(), instance.clone(), what.clone());
-        self.env.tell_in(Story::StatusFailed { node_claim, instance, kind: kind.label().to_owned(), check }, trace);
+        self.env.emit_in(LogEvent::StatusFailed { node_claim, instance, kind: kind.label().to_owned(), check }, trace);
         let claims = vec![ClaimRef { name: claim.claim.name_any(), uid: claim.facts.uid.clone() }];
         let order = Remove { term: self.env.term, claims, reason: Reason::Unhealthy, trace };
         self.env.post(&self.links.terminator, order);

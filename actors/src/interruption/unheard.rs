@@ -10,7 +10,7 @@ use dovetail_core::interruption::unheard;
 use super::Interruption;
 use crate::messages::{Record, TakeSnapshot};
 use crate::recorder::object;
-use crate::telemetry::story::{Names, Story};
+use crate::telemetry::log_event::{LogEvent, Names};
 
 /// How often the nodes are counted.
 const LOOK: Duration = Duration::from_secs(60);
@@ -42,7 +42,7 @@ impl Interruption {
             }
             if actor.told_unheard.is_empty() && !news.is_empty() {
                 let pools = Names::first(NAMED, news.iter().cloned());
-                actor.env.tell(Story::SpotUnheard { nodes: found.nodes, pools });
+                actor.env.emit(LogEvent::SpotUnheard { nodes: found.nodes, pools });
             }
             actor.told_unheard.extend(news);
             ctx.run_later(LOOK, Self::look_unheard);

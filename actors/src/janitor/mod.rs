@@ -22,7 +22,7 @@ use crate::kube::calls::Calls;
 use crate::links::{ToClusterWatcher, ToDisruptor, ToRecorder, ToTerminator};
 use crate::messages::{ClaimChanged, ClaimRef, InstancesSeen, JanitorState, Observe, Record, Remove, TraceContext};
 use crate::recorder::object;
-use crate::telemetry::story::Story;
+use crate::telemetry::log_event::LogEvent;
 
 /// Pause between two passes; a tenth is added by chance, so that two passes are never less apart.
 const TICK: Duration = Duration::from_secs(120);
@@ -168,7 +168,7 @@ impl Janitor {
                     && janitor.is_news(REFUSED, ending.refused.len())
                 {
                     let what = format!("ending {} instances that no nodeclaim has", ending.refused.len());
-                    janitor.env.tell(Story::Retrying { what, error: error.to_string() });
+                    janitor.env.emit(LogEvent::Retrying { what, error: error.to_string() });
                 }
             }));
         }
@@ -216,7 +216,7 @@ impl Janitor {
                         &self.links.recorder,
                         Record::normal(object::kube_system(), "CollectionReleased", message),
                     );
-                    self.env.tell(Story::CollectionReleased { until });
+                    self.env.emit(LogEvent::CollectionReleased { until });
                 }
                 return;
             }
@@ -232,7 +232,7 @@ impl Janitor {
         }
         let record = Record::warning(object::kube_system(), "CollectionBraked", &*message).quiet_for(QUIET);
         self.env.post(&self.links.recorder, record);
-        self.env.tell(Story::CollectionBraked { reason: reason.to_owned(), count, message });
+        self.env.emit(LogEvent::CollectionBraked { reason: reason.to_owned(), count, message });
     }
 
     fn is_news(&mut self, reason: &'static str, count: usize) -> bool {

@@ -25,7 +25,7 @@ use crate::kube::claims::Claims;
 use crate::kube::nodes::Nodes;
 use crate::messages::TakeSnapshot;
 use crate::reading::{Api, Page};
-use crate::telemetry::story::Story;
+use crate::telemetry::log_event::LogEvent;
 
 /// Pause between two removals of what was made for node classes: EC2 counts them together with launches, at five a second.
 const REMOVALS_APART: Duration = Duration::from_secs(1);
@@ -199,7 +199,7 @@ impl Sweep {
     }
 
     async fn has_ended(&self, id: &str) {
-        self.env.tell(Story::Collected { instance: id.to_owned() });
+        self.env.emit(LogEvent::Collected { instance: id.to_owned() });
         self.remove_node(id).await;
     }
 
@@ -257,7 +257,7 @@ impl Sweep {
                 return;
             }
             if self.links.cloud.remove_made(&one).await.is_ok() {
-                self.env.tell(Story::LeftoverRemoved { name: one.name, node_class: one.class });
+                self.env.emit(LogEvent::LeftoverRemoved { name: one.name, node_class: one.class });
             }
             tokio::time::sleep(REMOVALS_APART).await;
         }

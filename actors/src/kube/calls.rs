@@ -16,7 +16,7 @@ use crate::context::env::Env;
 use crate::context::tenure::Tenure;
 use crate::kube::failure::{Failure, FailureKind};
 use crate::reading::Api;
-use crate::telemetry::story::Story;
+use crate::telemetry::log_event::LogEvent;
 
 /// Longest wait for one answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -116,7 +116,7 @@ impl Calls {
                 Ok(Some(Ok(answer))) => {
                     if backoff.failures() >= WORTH_TELLING {
                         let attempts = backoff.failures() + 1;
-                        self.env.tell(Story::Recovered { what: what.to_owned(), attempts });
+                        self.env.emit(LogEvent::Recovered { what: what.to_owned(), attempts });
                     }
                     return Ok(answer);
                 }
@@ -137,7 +137,7 @@ impl Calls {
                 return Err(CallError::Unanswered(error));
             }
             if backoff.failures() == WORTH_TELLING {
-                self.env.tell(Story::Retrying { what: what.to_owned(), error });
+                self.env.emit(LogEvent::Retrying { what: what.to_owned(), error });
             }
             tokio::time::sleep(pause).await;
         }

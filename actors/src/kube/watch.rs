@@ -14,7 +14,7 @@ use crate::context::env::Env;
 use crate::kube::woken::when_woken;
 use crate::messages::Came;
 use crate::reading::{Api, Read};
-use crate::telemetry::story::Story;
+use crate::telemetry::log_event::LogEvent;
 
 /// Longest pause between two attempts: a cluster that is back should not wait long for us.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
@@ -32,14 +32,14 @@ const WORTH_TELLING: u32 = 3;
 /// Tells that something has failed so often in a row, where that is worth telling.
 pub fn tell_failed(env: &Env, what: &str, failures: u32, error: &str) {
     if failures == WORTH_TELLING {
-        env.tell(Story::Retrying { what: what.to_owned(), error: error.to_owned() });
+        env.emit(LogEvent::Retrying { what: what.to_owned(), error: error.to_owned() });
     }
 }
 
 /// Tells that it goes on after so many failures, where those were told of.
 pub fn tell_recovered(env: &Env, what: &str, failures: u32) {
     if failures >= WORTH_TELLING {
-        env.tell(Story::Recovered { what: what.to_owned(), attempts: failures + 1 });
+        env.emit(LogEvent::Recovered { what: what.to_owned(), attempts: failures + 1 });
     }
 }
 

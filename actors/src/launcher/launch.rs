@@ -27,7 +27,7 @@ use crate::launcher::facts::{self, as_launched};
 use crate::launcher::fleet;
 use crate::messages::{LaunchFails, LaunchOrder, Record, SoldOut, TookReserved, TraceContext};
 use crate::recorder::object;
-use crate::telemetry::story::Story;
+use crate::telemetry::log_event::LogEvent;
 
 /// Pause between two looks.
 const LOOK: Duration = Duration::from_secs(2);
@@ -272,7 +272,7 @@ impl<'a> Work<'a> {
             LaunchErrorKind::Retryable => {
                 if self.calls.failures() == 0 {
                     let what = format!("launching {}", claim.name_any());
-                    launching.env.tell_in(Story::Retrying { what, error: error.to_string() }, launching.trace);
+                    launching.env.emit_in(LogEvent::Retrying { what, error: error.to_string() }, launching.trace);
                 }
                 Called::Later
             }
@@ -313,7 +313,7 @@ impl<'a> Work<'a> {
         let launching = self.launching;
         if let Some(found) = self.found.iter().find(|instance| adopted && instance.id == id) {
             let (node_claim, instance) = (self.claim.name_any(), found.id.clone());
-            launching.env.tell_in(Story::Adopted { node_claim, instance }, launching.trace);
+            launching.env.emit_in(LogEvent::Adopted { node_claim, instance }, launching.trace);
             self.instance = Some((as_launched(found), found.private_dns_name.clone()));
         }
         let Some((instance, hostname)) = self.instance.take() else { return Err(Failure::Gone) };

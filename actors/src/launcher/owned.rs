@@ -11,7 +11,7 @@ use kube::ResourceExt;
 use crate::launcher::launch::Launching;
 use crate::messages::{InstanceKnown, Record};
 use crate::recorder::object;
-use crate::telemetry::story::Story;
+use crate::telemetry::log_event::LogEvent;
 
 impl Launching {
     /// Whether an instance that was found is the claim's, by its tags; if so it need not be looked up again.
@@ -26,7 +26,7 @@ impl Launching {
             Err(why) => {
                 let (node_claim, instance) = (claim.name_any(), found.id.clone());
                 let (reason, error) = (why.reason().to_owned(), why.to_string());
-                self.env.tell_in(Story::InstanceNotOwned { node_claim, instance, reason, error }, self.trace);
+                self.env.emit_in(LogEvent::InstanceNotOwned { node_claim, instance, reason, error }, self.trace);
                 false
             }
         }
@@ -42,7 +42,7 @@ impl Launching {
         let record = Record::warning(object::claim(claim), "LaunchTokenNotOwned", message);
         self.env.post(&self.links.recorder, record);
         let (node_claim, token) = (claim.name_any(), token.clone());
-        self.env.tell_in(Story::TokenNotOwned { node_claim, token }, self.trace);
+        self.env.emit_in(LogEvent::TokenNotOwned { node_claim, token }, self.trace);
     }
 
     /// Says whose an instance is, so that it need not be looked up.

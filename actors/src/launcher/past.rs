@@ -19,7 +19,7 @@ use crate::context::env::Env;
 use crate::launcher::LauncherLinks;
 use crate::launcher::facts::origin;
 use crate::messages::TakeSnapshot;
-use crate::telemetry::story::Story;
+use crate::telemetry::log_event::LogEvent;
 
 /// Lists the cloud, ended instances too, and then the claims; as often as it takes. Nothing when the term is over.
 pub async fn look(links: LauncherLinks, env: Env) -> Option<(Vec<Past>, Vec<Present>)> {
@@ -31,7 +31,7 @@ pub async fn look(links: LauncherLinks, env: Env) -> Option<(Vec<Past>, Vec<Pres
                 let pause = backoff.pause();
                 if backoff.failures() == 1 {
                     let what = "listing what was launched before".to_owned();
-                    env.tell(Story::Retrying { what, error: error.to_string() });
+                    env.emit(LogEvent::Retrying { what, error: error.to_string() });
                 }
                 tokio::time::sleep(pause).await;
             }

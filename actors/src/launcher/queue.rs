@@ -29,14 +29,14 @@ use crate::launcher::cost::cost_with;
 use crate::launcher::facts::{origin, pool_of};
 use crate::launcher::launch::Launching;
 use crate::messages::{LaunchOrder, PackNow, TakeSnapshot, TraceContext, Wrote};
-use crate::telemetry::story::Story;
+use crate::telemetry::log_event::LogEvent;
 
 impl Launcher {
     /// A claim without an instance that nobody here launches: its launch goes on where it stopped.
     pub(super) fn adopt(&mut self, name: &str, claim: &NodeClaim, ctx: &mut Context<Self>) {
         let trace = traces::of_packing(claim).unwrap_or_else(|| TraceContext::root(&mut self.rng));
         if let Some(term) = claim.annotations().get(TERM).filter(|term| **term != self.env.term.0.to_string()) {
-            self.env.tell_in(Story::TakenOver { node_claim: name.to_owned(), of_term: term.clone() }, trace);
+            self.env.emit_in(LogEvent::TakenOver { node_claim: name.to_owned(), of_term: term.clone() }, trace);
         }
         self.enqueue(LaunchOrder { claim: claim.clone(), pods: 0, demand: None }, trace);
         self.run(ctx);
@@ -189,7 +189,7 @@ impl Launcher {
         if self.told.get(&key).is_none_or(|when| now.saturating_sub(*when) >= QUIET) {
             self.told.insert(key, now);
             let (reason, message) = (wait.reason().to_owned(), wait.to_string());
-            self.env.tell_in(Story::LaunchHeld { node_pool, reason, message }, trace);
+            self.env.emit_in(LogEvent::LaunchHeld { node_pool, reason, message }, trace);
         }
         let (own, trial) = (name.clone(), matches!(wait, Wait::Unregistered { .. }).then(|| origin(&order.claim)));
         let alarm = ctx.run_later(HOLD, move |launcher, ctx| launcher.let_go(&own, ctx));

@@ -11,7 +11,7 @@ use kube::ResourceExt;
 use super::{Held, Launcher, QUIET, Queued};
 use crate::launcher::facts::pool_of;
 use crate::messages::{ClosedPools, LaunchFails, PackNow, SoldOut, TraceContext, Wrote};
-use crate::telemetry::story::Story;
+use crate::telemetry::log_event::LogEvent;
 
 /// Orders that wait for others are looked at again after this long at the latest.
 const LOOK: Duration = Duration::from_secs(1);
@@ -100,7 +100,7 @@ impl Launcher {
         self.told.insert(key, now);
         let (node_pool, reason) = (node_pool.to_owned(), cause.name().to_owned());
         let message = format!("{cause}; one at a time is tried, after growing pauses");
-        self.env.tell_in(Story::LaunchHeld { node_pool, reason, message }, trace);
+        self.env.emit_in(LogEvent::LaunchHeld { node_pool, reason, message }, trace);
     }
 
     /// What a launch came to holds for others.

@@ -16,7 +16,7 @@ use crate::kube::calls::Calls;
 use crate::kube::claims::Claims;
 use crate::links::ToClusterWatcher;
 use crate::messages::{Came, NotRead, TakeSnapshot, TellNotSynced, Wrote};
-use crate::telemetry::story::Story;
+use crate::telemetry::log_event::LogEvent;
 
 /// Pause between two looks.
 const LOOK: Duration = Duration::from_millis(200);
@@ -36,7 +36,7 @@ pub async fn catch_up(client: Client, cluster: ToClusterWatcher, env: Env) {
         let error = refused.take().unwrap_or_else(|| "the watches have not shown every nodeclaim yet".to_owned());
         if attempt == WORTH_TELLING {
             env.post(&cluster, TellNotSynced);
-            env.tell(Story::Retrying { what: "catching up with the last leader".to_owned(), error });
+            env.emit(LogEvent::Retrying { what: "catching up with the last leader".to_owned(), error });
         }
         // No resourceVersion: the list is of what is stored now.
         let listed = match claims.list().await {

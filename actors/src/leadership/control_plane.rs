@@ -17,8 +17,8 @@ use crate::leadership::catch_up;
 use crate::leadership::fence;
 use crate::leadership::messages::{Deposed, Elected, ObserveReplica, Release, Watched};
 use crate::messages::{ActorState, ControlPlaneState, Observe, ReplicaState, Term};
+use crate::telemetry::log_event::LogEvent;
 use crate::telemetry::measure::Measure;
-use crate::telemetry::story::Story;
 use crate::wiring::{self, Leading, Means, Warm};
 
 /// Nobody has led before, so nobody has left anything.
@@ -242,7 +242,7 @@ impl ControlPlane {
         }
         self.restarts.push_back(now);
         let pause = self.backoff.pause();
-        self.env.tell(Story::Restarting { why: format!("{name} has died"), seconds: pause.as_secs_f64() });
+        self.env.emit(LogEvent::Restarting { why: format!("{name} has died"), seconds: pause.as_secs_f64() });
         // Of another term that has begun meanwhile it is for its own election to start them.
         ctx.run_later(pause, move |plane, ctx| {
             if plane.running.is_none() && plane.is_in(tenure.term()) {
@@ -264,7 +264,7 @@ impl ControlPlane {
         }
         self.stop();
         if self.exit.borrow().is_none() {
-            self.env.tell(Story::Exiting { why: why.clone() });
+            self.env.emit(LogEvent::Exiting { why: why.clone() });
             self.exit.send_replace(Some(why));
         }
     }

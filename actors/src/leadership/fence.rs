@@ -19,7 +19,7 @@ use crate::kube::failure::{Failure, FailureKind};
 use crate::kube::watch::{tell_failed, tell_recovered};
 use crate::reading;
 use crate::settings::Settings;
-use crate::telemetry::story::Story;
+use crate::telemetry::log_event::LogEvent;
 
 /// Longest wait for one answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -61,8 +61,8 @@ pub async fn look_at_binding(client: &Client, tenure: &Tenure, env: &Env) -> Res
             Ok(Some(seen)) => {
                 tell_recovered(&env, what, backoff.failures());
                 match seen {
-                    Seen::Missing(why) => env.tell(Story::NoFence { why }),
-                    Seen::Unknown(why) => env.tell(Story::FenceUnknown { why }),
+                    Seen::Missing(why) => env.emit(LogEvent::NoFence { why }),
+                    Seen::Unknown(why) => env.emit(LogEvent::FenceUnknown { why }),
                     Seen::Astray(why) => return Err(why),
                     Seen::Stands | Seen::Away(_) => {}
                 }
@@ -165,7 +165,7 @@ pub async fn stand_behind(client: &Client, tenure: &Tenure, env: &Env) -> bool {
                 }
                 Tried::Cannot(why) => {
                     let why = format!("a NodeClaim's dry run was refused: {why}");
-                    env.tell(Story::FenceUnknown { why });
+                    env.emit(LogEvent::FenceUnknown { why });
                     return true;
                 }
             },

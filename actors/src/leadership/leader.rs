@@ -29,7 +29,7 @@ use crate::leadership::messages::{Deposed, Elected, Release};
 use crate::links::ToClusterWatcher;
 use crate::messages::{LeaderState, Observe, Term};
 use crate::reading::Api;
-use crate::telemetry::story::Story;
+use crate::telemetry::log_event::LogEvent;
 use calls::{give_back, held_by, read, write};
 
 /// Pause after a call that failed: a renewal is not to wait for its turn while the deadline comes nearer.
@@ -145,7 +145,7 @@ impl Handler<Release> for Leader {
         self.released = true;
         if let Some(tenure) = self.tenure.take() {
             tenure.end();
-            self.env.in_term(tenure.term()).tell(Story::Deposed { why: "shutting down".into() });
+            self.env.in_term(tenure.term()).emit(LogEvent::Deposed { why: "shutting down".into() });
         }
         // A write that is under way, or was not answered, may name this replica.
         if self.election.leads().is_none() && !self.busy.get() && !self.tried {
@@ -187,7 +187,7 @@ impl Leader {
                 leader.election.saw_term(terms.highest);
                 if let Some(claim) = terms.absurd {
                     let what = format!("reading the term of NodeClaim {claim}");
-                    leader.env.tell(Story::Retrying { what, error: "no leader can have had it: not heeded".into() });
+                    leader.env.emit(LogEvent::Retrying { what, error: "no leader can have had it: not heeded".into() });
                 }
                 read
             });
@@ -228,7 +228,7 @@ impl Leader {
 
     fn lead(&mut self, tenure: Tenure) {
         let env = self.env.in_term(tenure.term());
-        env.tell(Story::Elected { lease: self.env.settings.lease_name.clone() });
+        env.emit(LogEvent::Elected { lease: self.env.settings.lease_name.clone() });
         self.tenure = Some(tenure.clone());
         self.told_holder = None;
         self.env.post(&self.control_plane, Elected { tenure });
@@ -247,7 +247,7 @@ impl Leader {
         if let Some(tenure) = self.tenure.take() {
             tenure.end();
         }
-        self.env.in_term(Term(term)).tell(Story::Deposed { why: why.clone() });
+        self.env.in_term(Term(term)).emit(LogEvent::Deposed { why: why.clone() });
         self.env.post(&self.control_plane, Deposed { why });
     }
 
@@ -324,7 +324,7 @@ impl Leader {
     fn tell_holder(&mut self) {
         let holder = self.election.holder().to_owned();
         if self.tenure.is_none() && !holder.is_empty() && self.told_holder.as_ref() != Some(&holder) {
-            self.env.tell(Story::Standby { holder: holder.clone() });
+            self.env.emit(LogEvent::Standby { holder: holder.clone() });
             self.told_holder = Some(holder);
         }
     }
@@ -336,7 +336,7 @@ impl Leader {
         let distrust = self.election.distrust();
         if let Some(new) = distrust.filter(|new| self.distrusted.as_ref() != Some(*new)) {
             let (lease, why) = (self.env.settings.lease_name.clone(), self.distrust_in_words(new));
-            self.env.tell(Story::LeaseRefused { lease, why });
+            self.env.emit(LogEvent::LeaseRefused { lease, why });
         }
         if self.distrusted.as_ref() != distrust {
             self.distrusted = distrust.cloned();

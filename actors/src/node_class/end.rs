@@ -17,7 +17,7 @@ use crate::kube::claims::Claims;
 use crate::links::ToClusterWatcher;
 use crate::messages::TakeSnapshot;
 use crate::reading::Api;
-use crate::telemetry::story::Story;
+use crate::telemetry::log_event::LogEvent;
 use dovetail_core::cluster_state::Unreadable;
 
 /// A class that waits for claims is looked at this often.
@@ -55,7 +55,7 @@ pub async fn end(means: Means, class: Arc<EC2NodeClass>) -> Result<Vec<String>, 
         let pause = backoff.pause();
         if backoff.failures() == 1 && means.calls.may_act() {
             let what = format!("removing what was made for node class {name}");
-            means.env.tell(Story::Retrying { what, error: error.to_string() });
+            means.env.emit(LogEvent::Retrying { what, error: error.to_string() });
         }
         if !means.calls.may_act() {
             return Err(CallError::Deposed);
@@ -63,7 +63,7 @@ pub async fn end(means: Means, class: Arc<EC2NodeClass>) -> Result<Vec<String>, 
         tokio::time::sleep(pause).await;
     }
     match release(&means.calls, &class).await {
-        Ok(()) => means.env.tell(Story::NodeClassDeleted { node_class: name }),
+        Ok(()) => means.env.emit(LogEvent::NodeClassDeleted { node_class: name }),
         Err(CallError::NotFound(_)) => {}
         Err(error) => return Err(error),
     }

@@ -24,7 +24,7 @@ use crate::kube::calls::{CallError, Calls};
 use crate::links::{ToClusterWatcher, ToRecorder};
 use crate::messages::{CannotUse, ClassChanged, NodeClassState, Observe, PoolChanged, Record, Wrote};
 use crate::recorder::object;
-use crate::telemetry::story::{Names, Story};
+use crate::telemetry::log_event::{LogEvent, Names};
 use write::resolve;
 
 /// Classes are looked at this often, whether it is time to resolve them again (aws spec 6, `AMI_REFRESH_INTERVAL`).
@@ -204,7 +204,7 @@ impl NodeClassActor {
         self.env.post(&self.recorder, Record::normal(object::class(class), "WaitingOnNodeClaimTermination", &*message));
         let news = (false, "being deleted".to_owned());
         if self.told.insert(format!("class/{node_class}"), news.clone()) != Some(news) {
-            self.env.tell(Story::NodeClassWaits { node_class, node_claims });
+            self.env.emit(LogEvent::NodeClassWaits { node_class, node_claims });
         }
     }
 
@@ -292,7 +292,7 @@ impl NodeClassActor {
         let why = each.join(", ");
         let news = (ready, why.clone());
         if self.told.insert(format!("class/{node_class}"), news.clone()) != Some(news) {
-            self.env.tell(Story::NodeClass { node_class, ready, why });
+            self.env.emit(LogEvent::NodeClass { node_class, ready, why });
         }
     }
 
@@ -302,7 +302,7 @@ impl NodeClassActor {
         let why = condition(conditions, READY).map(|ready| ready.message.clone()).unwrap_or_default();
         let news = (ready, why.clone());
         if self.told.insert(format!("pool/{node_pool}"), news.clone()) != Some(news) {
-            self.env.tell(Story::NodePool { node_pool, ready, why });
+            self.env.emit(LogEvent::NodePool { node_pool, ready, why });
         }
         self.report_complaints(pool);
     }

@@ -18,7 +18,7 @@ use crate::context::backoff::Backoff;
 use crate::context::env::Env;
 use crate::kube::calls::{CallError, Calls};
 use crate::reading::Api;
-use crate::telemetry::story::Story;
+use crate::telemetry::log_event::LogEvent;
 
 /// Resolves a class, as often as it takes, and writes what is found.
 pub(super) async fn resolve(
@@ -44,7 +44,7 @@ pub(super) async fn resolve(
         }
         let pause = backoff.pause();
         if let (Some(error), 1) = (error, backoff.failures()) {
-            env.tell(Story::Retrying { what: error.call().to_owned(), error: error.to_string() });
+            env.emit(LogEvent::Retrying { what: error.call().to_owned(), error: error.to_string() });
         }
         tokio::time::sleep(pause).await;
     };

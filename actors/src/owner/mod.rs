@@ -25,7 +25,7 @@ use crate::links::{ToClusterWatcher, ToRecorder};
 use crate::messages::{ClaimChanged, ClaimGone, ClaimRefused, InstanceKnown, LookUp, Observe, OwnerState, Record};
 use crate::owner::owned::{Instances, Verdict, instance_of};
 use crate::recorder::object;
-use crate::telemetry::story::Story;
+use crate::telemetry::log_event::LogEvent;
 
 /// What is to be asked is gathered for so long.
 const GATHER: Duration = Duration::from_millis(100);
@@ -220,7 +220,7 @@ impl Owner {
         let pause = self.backoff.pause();
         if self.backoff.failures() == 1 {
             let what = "asking whose the instances of nodeclaims are".to_owned();
-            self.env.tell(Story::Retrying { what, error: error.to_string() });
+            self.env.emit(LogEvent::Retrying { what, error: error.to_string() });
         }
         pause.max(BETWEEN_CALLS)
     }
@@ -276,7 +276,7 @@ impl Owner {
         let record = Record::warning(object::claim(&claim), "InstanceNotOwned", message).quiet_for(SAID_AGAIN);
         self.env.post(&self.links.recorder, record);
         let (reason, error) = (why.reason().to_owned(), why.to_string());
-        self.env.tell(Story::InstanceNotOwned { node_claim: name.to_owned(), instance: id, reason, error });
+        self.env.emit(LogEvent::InstanceNotOwned { node_claim: name.to_owned(), instance: id, reason, error });
     }
 }
 

@@ -29,7 +29,7 @@ use crate::messages::{
     WorldChanged,
 };
 use crate::packer::packing::{Failures, Held};
-use crate::telemetry::story::Story;
+use crate::telemetry::log_event::LogEvent;
 
 /// What waits for kube-scheduler longer than it should is looked at this often (core spec 0.2).
 const LOOK: Duration = Duration::from_secs(10);
@@ -176,7 +176,7 @@ impl Actor for Packer {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        self.env.tell(Story::Waiting {});
+        self.env.emit(LogEvent::Waiting {});
         ctx.run_interval(LOOK, |packer, ctx| {
             if !packer.handled.is_empty() || packer.leaving {
                 packer.look_again(ctx);

@@ -16,8 +16,8 @@ use crate::context::solver::{Solver, attempt};
 use crate::links::ToRecorder;
 use crate::messages::{Record, TraceContext};
 use crate::recorder::object;
+use crate::telemetry::log_event::{LogEvent, Names};
 use crate::telemetry::measure::Measure;
-use crate::telemetry::story::{Names, Story};
 
 /// A class of pods that packing fails with is tried again after this long, then after twice as long, and so on.
 const FIRST_PAUSE: Duration = Duration::from_secs(30);
@@ -107,7 +107,7 @@ impl Failures {
         let Some(error) = isolated.error.as_ref().filter(|_| isolated.left_out.is_empty()) else { return };
         self.env.measure(&Measure::PackingFailed { cause: error.cause(), outcome: "fewest_nodes" });
         let pods = problem.pods.iter().filter(|pod| !pod.to_come).count();
-        self.env.tell_in(Story::PackedByFewestNodes { pods, error: error.to_string() }, trace);
+        self.env.emit_in(LogEvent::PackedByFewestNodes { pods, error: error.to_string() }, trace);
     }
 
     fn leave_out(&mut self, problem: &Problem, one: &LeftOut, trace: TraceContext) {
@@ -117,8 +117,8 @@ impl Failures {
         let pause = if one.alone { self.hold(pods.clone().next(), &one.error) } else { Duration::ZERO };
         let names: Vec<String> = pods.map(|pod| format!("{}/{}", pod.namespace, pod.name)).collect();
         let (pods, seconds, error) = (names.len(), pause.as_secs_f64(), one.error.to_string());
-        let story = Story::PackingFailed { pods, names: Names::first(NAMED, names), error, seconds };
-        self.env.tell_in(story, trace);
+        let story = LogEvent::PackingFailed { pods, names: Names::first(NAMED, names), error, seconds };
+        self.env.emit_in(story, trace);
     }
 
     /// Holds a class, and says how long.
@@ -152,7 +152,7 @@ impl Failures {
                 let event = Record::normal(object::pod(pod), "SoftTermsIgnored", message).quiet_for(SAID_ONCE);
                 self.env.post(&self.recorder, event);
                 let name = format!("{}/{}", pod.namespace, pod.name);
-                self.env.tell_in(Story::SoftTermsIgnored { pod: name, terms: all, counted: MOST_SOFT_TERMS }, trace);
+                self.env.emit_in(LogEvent::SoftTermsIgnored { pod: name, terms: all, counted: MOST_SOFT_TERMS }, trace);
             }
             now.insert(pod.uid.clone());
         }

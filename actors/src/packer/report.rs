@@ -15,8 +15,8 @@ use crate::context::solver::attempt;
 use crate::context::traces;
 use crate::messages::{Record, TraceContext};
 use crate::recorder::object;
+use crate::telemetry::log_event::{LogEvent, Names};
 use crate::telemetry::measure::Measure;
-use crate::telemetry::story::{Names, Story};
 
 impl Packer {
     /// Now and then holds a packing against what Karpenter's way would cost, off the mailbox, for the metrics alone.
@@ -48,7 +48,7 @@ impl Packer {
         let names: Vec<_> = pods.map(|pod| format!("{}/{}", pod.namespace, pod.name)).collect();
         if !names.is_empty() {
             let (pods, seconds) = (names.len(), waited.as_secs_f64());
-            self.env.tell_in(Story::Batched { pods, names: Names::first(5, names), seconds }, request.trace);
+            self.env.emit_in(LogEvent::Batched { pods, names: Names::first(5, names), seconds }, request.trace);
         }
     }
 
@@ -57,8 +57,8 @@ impl Packer {
             planning.skipped.iter().map(|skipped| (skipped.pool.clone(), skipped.why.clone())).collect();
         for (pool, why) in &skipped {
             if self.skipped.get(pool) != Some(why) {
-                let story = Story::PoolSkipped { node_pool: pool.clone(), why: why.clone() };
-                self.env.tell_in(story, request.trace);
+                let story = LogEvent::PoolSkipped { node_pool: pool.clone(), why: why.clone() };
+                self.env.emit_in(story, request.trace);
             }
         }
         self.skipped = skipped;
@@ -70,7 +70,7 @@ impl Packer {
         let news: Vec<_> = relaxed.iter().filter(|pod| !self.relaxed.contains(&pod.uid)).collect();
         let names: Vec<_> = news.iter().map(|pod| format!("{}/{}", pod.namespace, pod.name)).collect();
         if !names.is_empty() {
-            self.env.tell_in(Story::Relaxed { pods: names.len(), names: Names::first(NAMED, names) }, request.trace);
+            self.env.emit_in(LogEvent::Relaxed { pods: names.len(), names: Names::first(NAMED, names) }, request.trace);
         }
         self.relaxed = relaxed.into_iter().map(|pod| pod.uid.clone()).collect();
     }
@@ -88,7 +88,8 @@ impl Packer {
         }
         for ((node, why), names) in nodes {
             let (node, why, pods) = (node.to_owned(), why.to_owned(), names.len());
-            self.env.tell_in(Story::PlaceRefused { node, pods, names: Names::first(NAMED, names), why }, request.trace);
+            self.env
+                .emit_in(LogEvent::PlaceRefused { node, pods, names: Names::first(NAMED, names), why }, request.trace);
         }
         self.refused_places = places;
     }
@@ -105,13 +106,14 @@ impl Packer {
             let types = options.iter().map(|index| planning.problem.instance_types[*index].name.clone());
             let instance_types = Names::first(NAMED, types);
             let node_pool = planning.pools[pool].name_any();
-            self.env.tell_in(Story::PackingComputed { nodes, pods, node_pool, price, instance_types }, request.trace);
+            self.env
+                .emit_in(LogEvent::PackingComputed { nodes, pods, node_pool, price, instance_types }, request.trace);
         }
         let fitting: usize = packing.on_existing.iter().map(|(_, pods)| pods.len()).sum();
         if fitting > 0 {
             let nodes = packing.on_existing.iter().map(|(node, _)| planning.existing[*node].name.clone());
-            let story = Story::FitsExisting { pods: fitting, nodes: Names::first(NAMED, nodes) };
-            self.env.tell_in(story, request.trace);
+            let story = LogEvent::FitsExisting { pods: fitting, nodes: Names::first(NAMED, nodes) };
+            self.env.emit_in(story, request.trace);
         }
     }
 
@@ -160,11 +162,11 @@ impl Packer {
     pub(super) fn tell_unplaced(&self, pod: &Pod, error: &str, bound: bool, trace: TraceContext) {
         let (name, error) = (format!("{}/{}", pod.namespace, pod.name), error.to_owned());
         if bound {
-            return self.env.tell_in(Story::NoPlace { pod: name, error }, trace);
+            return self.env.emit_in(LogEvent::NoPlace { pod: name, error }, trace);
         }
         let message = format!("Failed to schedule pod, {error}");
         let event = Record::warning(object::pod(pod), "FailedScheduling", message).quiet_for(FAILED_QUIET);
-        self.env.tell_in(Story::Unschedulable { pod: name, error }, trace);
+        self.env.emit_in(LogEvent::Unschedulable { pod: name, error }, trace);
         self.env.post(&self.links.recorder, event);
     }
 }

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 
 use crate::context::env::Env;
 use crate::messages::Record;
-use crate::telemetry::story::Story;
+use crate::telemetry::log_event::LogEvent;
 
 /// The event's reason.
 pub const REASON: &str = "Unreadable";
@@ -54,7 +54,7 @@ impl Reports {
 
 /// Names an object in the log.
 fn log(env: &Env, object: &Unreadable) {
-    env.tell(Story::Unreadable {
+    env.emit(LogEvent::Unreadable {
         resource: object.kind.clone(),
         object: object.full_name(),
         uid: object.metadata.uid.clone().unwrap_or_default(),

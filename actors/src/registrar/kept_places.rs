@@ -22,7 +22,7 @@ use super::{Registrar, RegistrarLinks};
 use crate::kube::calls::{BELIEVED, CallError, Calls};
 use crate::messages::TakeSnapshot;
 use crate::reading::Api;
-use crate::telemetry::story::Story;
+use crate::telemetry::log_event::LogEvent;
 
 /// So many pods are written at once.
 const AT_ONCE: usize = 16;
@@ -123,7 +123,7 @@ impl Registrar {
         if self.kept.forbidden >= BELIEVED {
             self.kept.forbidden = 0;
             self.kept.forbidden_until = self.env.now() + FORBIDDEN_FOR;
-            self.env.tell(Story::PlacesNotKept { why });
+            self.env.emit(LogEvent::PlacesNotKept { why });
         }
     }
 

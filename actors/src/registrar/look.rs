@@ -16,7 +16,7 @@ use crate::kube::calls::CallError;
 use crate::kube::nodes::Nodes;
 use crate::messages::{TakeSnapshot, Wrote};
 use crate::owner::owned::{self};
-use crate::telemetry::story::Story;
+use crate::telemetry::log_event::LogEvent;
 
 impl Registrar {
     /// Decides a claim's next step and does it.
@@ -68,7 +68,7 @@ impl Registrar {
             Verdict::GiveUp => {}
             Verdict::Wait => return,
             Verdict::TooMany { claims, bound } => {
-                return self.env.tell(Story::NodesGone { node_claims: claims, bound });
+                return self.env.emit(LogEvent::NodesGone { node_claims: claims, bound });
             }
         }
         self.busy.insert(name.clone());

@@ -11,7 +11,7 @@ use kube::ResourceExt;
 use super::Registrar;
 use crate::context::traces;
 use crate::messages::{Planned, PodBound, TraceContext};
-use crate::telemetry::story::Story;
+use crate::telemetry::log_event::LogEvent;
 
 /// A plan whose pods are not all bound.
 pub(super) struct PlanState {
@@ -73,7 +73,7 @@ impl Registrar {
         for (node, pods) in plan.bound {
             let planned = || if let Target::Claim(name) = target { name.clone() } else { String::new() };
             let node_claim = self.claim_on(&node).unwrap_or_else(planned);
-            self.env.tell_in(Story::Bound { pods, node, node_claim }, plan.trace);
+            self.env.emit_in(LogEvent::Bound { pods, node, node_claim }, plan.trace);
         }
     }
 

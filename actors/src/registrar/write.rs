@@ -20,8 +20,8 @@ use crate::launcher::facts::pool_of;
 use crate::messages::{NotRegistered, PackNow, Record, TraceContext, Wrote};
 use crate::owner::owned::{self};
 use crate::recorder::object;
+use crate::telemetry::log_event::LogEvent;
 use crate::telemetry::measure::Measure;
-use crate::telemetry::story::Story;
 
 impl Registrar {
     pub(super) fn write(&mut self, name: &str, writes: Writes, ctx: &mut Context<Self>) {
@@ -69,10 +69,10 @@ impl Registrar {
         if is_news(claim.as_ref(), self.claims.get(&claim.name_any())) {
             self.claims.insert(claim.name_any(), claim.clone());
         }
-        self.tell(&claim, writes);
+        self.emit(&claim, writes);
     }
 
-    pub(super) fn tell(&mut self, claim: &NodeClaim, writes: &Writes) {
+    pub(super) fn emit(&mut self, claim: &NodeClaim, writes: &Writes) {
         let trace = traces::of_packing(claim);
         let (node_claim, status) = (claim.name_any(), claim.status.clone().unwrap_or_default());
         let node = status.node_name.clone();
@@ -80,7 +80,7 @@ impl Registrar {
             let message = format!("Node {node} joined without the taint karpenter.sh/unregistered:NoExecute");
             self.env
                 .post(&self.links.recorder, Record::warning(object::claim(claim), "UnregisteredTaintMissing", message));
-            self.env.tell_in(Story::GuardMissing { node_claim: node_claim.clone(), node: node.clone() }, trace);
+            self.env.emit_in(LogEvent::GuardMissing { node_claim: node_claim.clone(), node: node.clone() }, trace);
         }
         match writes.passes {
             Some(Stage::Registered) => {
@@ -89,14 +89,14 @@ impl Registrar {
                 let (pool, zone) = (pool_of(claim), claim.labels().get(labels::ZONE).cloned().unwrap_or_default());
                 self.env.measure(&Measure::NodeCreated { pool: &pool, zone: &zone });
                 let provider_id = status.provider_id;
-                self.env.tell_in(Story::Registered { node_claim, node, provider_id }, trace);
+                self.env.emit_in(LogEvent::Registered { node_claim, node, provider_id }, trace);
             }
             Some(Stage::Initialized) => {
                 *self.passed.entry("initialized").or_default() += 1;
                 self.tell_stage(claim, "initialize", conditions::REGISTERED);
                 traces::claim_ended(&self.env, claim, None);
                 let allocatable = from_quantities(&status.allocatable).to_string();
-                self.env.tell_in(Story::Initialized { node_claim, node, allocatable }, trace);
+                self.env.emit_in(LogEvent::Initialized { node_claim, node, allocatable }, trace);
             }
             Some(Stage::Launched) | None => {}
         }
@@ -121,7 +121,7 @@ impl Registrar {
             Timeout::LaunchTimeout | Timeout::RegistrationTimeout => "its node did not come up in time",
         };
         traces::claim_ended(&self.env, claim, Some((timeout.reason(), why)));
-        self.env.tell_in(Story::GaveUp { node_claim, reason }, traces::of_packing(claim));
+        self.env.emit_in(LogEvent::GaveUp { node_claim, reason }, traces::of_packing(claim));
         // A claim that names an instance of somebody else says nothing of its pool's nodes.
         if timeout == Timeout::RegistrationTimeout
             && !matches!(self.instances.verdict(claim), owned::Verdict::NotOurs(_))

@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
+use crate::telemetry::log_event::{Level, LogEvent};
 use crate::telemetry::measure::Measure;
 use crate::telemetry::span::Span;
-use crate::telemetry::story::{Level, Story};
 
 /// One happening.
 #[derive(Clone, Debug, Serialize)]
@@ -13,7 +13,7 @@ pub struct Entry {
     pub actor: &'static str,
     /// What happened.
     #[serde(flatten)]
-    pub story: Story,
+    pub story: LogEvent,
     /// Trace that it belongs to, 32 hex digits; empty when to none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub trace_id: String,

@@ -26,8 +26,8 @@ use crate::messages::{ClaimRef, Interrupted, Record, Remove, TakeSnapshot, Trace
 use crate::owner::owned::Verdict;
 use crate::recorder::object;
 use crate::settings::Interruptions;
+use crate::telemetry::log_event::LogEvent;
 use crate::telemetry::span::names;
-use crate::telemetry::story::Story;
 
 /// How often it is looked whether places are ready. The pods run meanwhile.
 const LOOK: Duration = Duration::from_secs(1);
@@ -183,7 +183,7 @@ impl Terminator {
             self.env.post(&self.links.recorder, Record::warning(one, "TerminatingOnInterruption", message.clone()));
         }
         let node_claim = claim.name.clone();
-        self.env.tell_in(Story::Retreating { node_claim, node, cause: cause.to_owned(), pods }, trace);
+        self.env.emit_in(LogEvent::Retreating { node_claim, node, cause: cause.to_owned(), pods }, trace);
     }
 }
 

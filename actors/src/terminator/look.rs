@@ -29,9 +29,9 @@ use crate::context::{measures, traces};
 use crate::kube::evict::{self, Outcome};
 use crate::messages::{Record, TakeSnapshot, TraceContext};
 use crate::recorder::object;
+use crate::telemetry::log_event::{LogEvent, Names};
 use crate::telemetry::measure::Measure;
 use crate::telemetry::span::names;
-use crate::telemetry::story::{Names, Story};
 
 /// Claims deleted at the same time.
 const DELETIONS: usize = 16;
@@ -66,7 +66,7 @@ fn tell_removing(step_env: &StepEnv, claim: &NodeClaim, nodes: &[Arc<Node>], rea
         step_env.record(Record::normal(object, "DisruptionTerminating", &*message));
     }
     let (node_claim, reason) = (claim.name_any(), reason.label().to_owned());
-    step_env.tell(Story::Removing { node_claim, node, reason });
+    step_env.emit(LogEvent::Removing { node_claim, node, reason });
 }
 
 impl Terminator {
@@ -276,7 +276,7 @@ impl Terminator {
                 step_env.record(Record::warning(object::node(node), "FailedDraining", message));
                 if first_refusal {
                     let (pod, error) = (full, error.clone());
-                    step_env.tell(Story::EvictionRefused { pod, node: name.clone(), error });
+                    step_env.emit(LogEvent::EvictionRefused { pod, node: name.clone(), error });
                 }
             }
             Outcome::Gone | Outcome::Failed(_) => {}
@@ -328,7 +328,7 @@ impl Terminator {
         step_env.record(Record::normal(object::node(node), "AwaitingVolumeDetachment", message));
         let progress = self.progress.entry(node.name_any()).or_default();
         if !std::mem::replace(&mut progress.awaiting_volumes, true) {
-            step_env.tell(Story::AwaitingVolumes { node: node.name_any(), volumes });
+            step_env.emit(LogEvent::AwaitingVolumes { node: node.name_any(), volumes });
         }
     }
 
@@ -341,11 +341,11 @@ impl Terminator {
         let node = node.to_owned();
         if !evicted.is_empty() {
             let (node, pods, names) = (node.clone(), evicted.len(), Names::first(NAMED, evicted));
-            self.env.tell_in(Story::Evicted { node, pods, names }, trace);
+            self.env.emit_in(LogEvent::Evicted { node, pods, names }, trace);
         }
         if !deleted.is_empty() {
             let (pods, names) = (deleted.len(), Names::first(NAMED, deleted));
-            self.env.tell_in(Story::PodsDeleted { node, pods, names }, trace);
+            self.env.emit_in(LogEvent::PodsDeleted { node, pods, names }, trace);
         }
     }
 

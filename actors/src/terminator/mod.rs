@@ -41,7 +41,7 @@ use crate::messages::{ClaimChanged, ClaimGone, NodeChanged, NodeGone, Observe, R
 use crate::owner::owned::Instances;
 use crate::reading::Api;
 use crate::reading::report::Reports;
-use crate::telemetry::story::Story;
+use crate::telemetry::log_event::LogEvent;
 use attachments::Attachments;
 use endings::Endings;
 use evictions::Evictions;
@@ -338,7 +338,7 @@ impl Terminator {
             let failed = terminator.endings.end(&mut answered, terminator.env.now());
             for error in failed.iter().filter(|_| terminator.links.calls.may_act()) {
                 let what = error.call().to_owned();
-                terminator.env.tell(Story::Retrying { what, error: error.to_string() });
+                terminator.env.emit(LogEvent::Retrying { what, error: error.to_string() });
             }
             answered.answers.iter().filter(|one| !one.ended.is_empty()).for_each(|one| terminator.tell_ended(one));
             terminator.dirty.extend(terminator.leaving.iter().cloned());
@@ -353,7 +353,7 @@ impl Terminator {
         for instance in &answer.ended {
             self.count("terminated");
             let (node_claim, node, instance) = (claim.name_any(), node.clone(), instance.clone());
-            self.env.tell_in(Story::Terminated { node_claim, node, instance }, self.trace_of(&claim));
+            self.env.emit_in(LogEvent::Terminated { node_claim, node, instance }, self.trace_of(&claim));
         }
     }
 }

@@ -16,7 +16,7 @@ use super::{Key, Terminator};
 use crate::messages::{InstanceKnown, LookUp, Record};
 use crate::owner::owned::{Verdict, instance_of};
 use crate::recorder::object;
-use crate::telemetry::story::Story;
+use crate::telemetry::log_event::LogEvent;
 
 /// Whether a claim that is being deleted may take anything with it.
 pub(super) enum MayEnd {
@@ -145,7 +145,7 @@ impl Terminator {
         let step_env = self.step_env(self.trace_of(claim));
         step_env.record(Record::warning(object::claim(claim), "InstanceNotOwned", message));
         let (reason, error) = (why.reason().to_owned(), why.to_string());
-        step_env.tell(Story::InstanceNotOwned { node_claim: name.clone(), instance, reason, error });
+        step_env.emit(LogEvent::InstanceNotOwned { node_claim: name.clone(), instance, reason, error });
         self.count("not_owned");
         self.begin(Key::Claim(name), step_env.release_claim(claim.clone(), "instance_not_owned".to_owned()), ctx);
     }

@@ -22,7 +22,7 @@ use super::steps::StepEnv;
 use crate::messages::Record;
 use crate::recorder::object;
 use crate::settings::Interruptions;
-use crate::telemetry::story::{Names, Story};
+use crate::telemetry::log_event::{LogEvent, Names};
 
 /// Pods that are waited for so long are told of in an event.
 const LONG: Duration = Duration::from_secs(30);
@@ -130,7 +130,7 @@ impl Terminator {
         match progress.draining_since {
             None => {
                 progress.draining_since = Some(now);
-                drained.step_env.tell(Story::Draining { node, node_claim: drained.claim_name(), pods, reason });
+                drained.step_env.emit(LogEvent::Draining { node, node_claim: drained.claim_name(), pods, reason });
             }
             Some(since) if now.saturating_sub(since) >= LONG => {
                 let (first, others): (Vec<_>, Vec<_>) = held.iter().partition(|one| one.rule.holds());
@@ -152,7 +152,7 @@ impl Terminator {
             let message = format!("Places are waited for no longer, these pods are evicted without: {names}");
             drained.record(|one| Record::warning(one, "ReplacementGivenUp", &*message));
             let pods = waited.given_up.len();
-            drained.step_env.tell(Story::PlacesGivenUp { node: node.clone(), pods, names });
+            drained.step_env.emit(LogEvent::PlacesGivenUp { node: node.clone(), pods, names });
         }
         // Until packing has answered, which takes a moment, nobody knows until when.
         let known = waited.awaiting.iter().any(|one| one.place != Place::None);
@@ -166,7 +166,7 @@ impl Terminator {
         let message = format!("The places of {pods} pod(s) are waited for until {until} at the latest: {names}");
         drained.record(|one| Record::normal(one, "AwaitingReplacement", &*message));
         let node_claim = drained.claim_name();
-        drained.step_env.tell(Story::AwaitingPlaces { node, node_claim, pods, names, until });
+        drained.step_env.emit(LogEvent::AwaitingPlaces { node, node_claim, pods, names, until });
     }
 
     fn tell_held(&mut self, drained: &Drained<'_>, held: &[Held]) {
@@ -182,7 +182,7 @@ impl Terminator {
             let (pods, why) = (lines.len(), Names::first(NAMED, lines.iter().cloned()));
             let (node, remedy) = (node.clone(), remedies.into_iter().collect::<Vec<_>>().join("; "));
             progress.blocked = Some(lines.clone());
-            drained.step_env.tell(Story::DrainBlocked { node, node_claim: drained.claim_name(), pods, why, remedy });
+            drained.step_env.emit(LogEvent::DrainBlocked { node, node_claim: drained.claim_name(), pods, why, remedy });
         }
         let said = |(when, said): &(Duration, BTreeSet<String>)| *said == lines || now.saturating_sub(*when) < SAID;
         if progress.held.as_ref().is_some_and(said) {
@@ -190,6 +190,6 @@ impl Terminator {
         }
         let (pods, why) = (lines.len(), Names::first(NAMED, lines.iter().cloned()));
         progress.held = Some((now, lines));
-        drained.step_env.tell(Story::DrainHeld { node, node_claim: drained.claim_name(), pods, why });
+        drained.step_env.emit(LogEvent::DrainHeld { node, node_claim: drained.claim_name(), pods, why });
     }
 }

@@ -21,7 +21,7 @@ use crate::kube::calls::{CallError, Calls};
 use crate::messages::{Record, Roll};
 use crate::reading::Api;
 use crate::recorder::object;
-use crate::telemetry::story::Story;
+use crate::telemetry::log_event::LogEvent;
 
 /// A Deployment that is rolling out already is looked at again after this.
 const AGAIN: Duration = Duration::from_secs(10);
@@ -165,7 +165,7 @@ impl Terminator {
         let (state, reason, message) = match answer {
             Answer::Restarted => {
                 let message = format!("Restarted deployment {deployment}: node {node} is being terminated");
-                step_env.tell(Story::DeploymentRestarted { deployment, node, pod: full });
+                step_env.emit(LogEvent::DeploymentRestarted { deployment, node, pod: full });
                 (State::Restarted, "MovedByRollout", message)
             }
             Answer::Known => {
@@ -178,7 +178,7 @@ impl Terminator {
             }
             Answer::Waits(why) | Answer::Never(why) => {
                 let message = format!("Deployment {deployment} is not restarted for node {node}: {why}");
-                step_env.tell(Story::NotRestarted { deployment, node, pod: full, why });
+                step_env.emit(LogEvent::NotRestarted { deployment, node, pod: full, why });
                 (State::Never, "NotMovedByRollout", message)
             }
         };

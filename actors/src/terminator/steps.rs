@@ -23,9 +23,9 @@ use crate::kube::nodes::Nodes;
 use crate::launcher::facts::pool_of;
 use crate::messages::{Record, TraceContext, Wrote};
 use crate::recorder::object;
+use crate::telemetry::log_event::LogEvent;
 use crate::telemetry::measure::Measure;
 use crate::telemetry::span::names;
-use crate::telemetry::story::Story;
 
 /// What a step has at hand.
 #[derive(Clone)]
@@ -84,8 +84,8 @@ impl StepEnv {
     }
 
     /// Tells a happening in the trace.
-    pub fn tell(&self, story: Story) {
-        self.env.tell_in(story, self.trace);
+    pub fn emit(&self, story: LogEvent) {
+        self.env.emit_in(story, self.trace);
     }
 
     /// Writes an event.
@@ -213,7 +213,7 @@ impl StepEnv {
         for object in nodes.chain([object::claim(&claim)]) {
             self.record(Record::warning(object, "TerminationGracePeriodExpiring", &*message));
         }
-        self.tell(Story::Deadline { node_claim, at });
+        self.emit(LogEvent::Deadline { node_claim, at });
         self.wrote(claim);
         Ok(())
     }
@@ -228,7 +228,7 @@ impl StepEnv {
         if !goes(&written) {
             return self.stays(Wrote::Node(Arc::new(written)));
         }
-        self.tell(Story::Cordoned { node: written.name_any(), node_claim, reason });
+        self.emit(LogEvent::Cordoned { node: written.name_any(), node_claim, reason });
         self.env.post(&self.links.cluster, Wrote::Node(Arc::new(written)));
         Ok(())
     }
@@ -285,7 +285,7 @@ impl StepEnv {
                 span.with_all(|| traces::attributes(&claim)).end();
             }
             self.env.measure(&Measure::NodeDrained { pool: &pool_of(&claim) });
-            self.tell(Story::Drained { node, node_claim: claim.name_any() });
+            self.emit(LogEvent::Drained { node, node_claim: claim.name_any() });
         }
         self.wrote(written);
         Ok(())
@@ -304,7 +304,7 @@ impl StepEnv {
         // Before the watch tells it the Node would be released, and told of, once more.
         self.env.post(&self.links.cluster, wrote);
         measures::node_gone(&self.env, &there);
-        self.tell(Story::NodeDeleted { node: there.name_any(), node_claim });
+        self.emit(LogEvent::NodeDeleted { node: there.name_any(), node_claim });
         Ok(())
     }
 
@@ -333,7 +333,7 @@ impl StepEnv {
                     span.with_all(|| traces::attributes(&claim)).with(names::REASON, &*reason).end();
                 }
                 measures::claim_gone(&self.env, &claim);
-                self.tell(Story::ClaimDeleted { node_claim: claim.name_any(), reason });
+                self.emit(LogEvent::ClaimDeleted { node_claim: claim.name_any(), reason });
                 // Others may hold it yet.
                 let wrote = if claim.finalizers().is_empty() { gone } else { Wrote::Claim(Arc::new(claim)) };
                 self.env.post(&self.links.cluster, wrote);

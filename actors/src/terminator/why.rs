@@ -17,7 +17,7 @@ use super::steps::StepEnv;
 use crate::launcher::facts::pool_of;
 use crate::messages::Record;
 use crate::recorder::object;
-use crate::telemetry::story::Story;
+use crate::telemetry::log_event::LogEvent;
 
 /// Of a claim that goes for no reason of ours, while no Node of it has said more.
 const ASKED: &str = "its deletion was asked for";
@@ -54,7 +54,7 @@ impl Terminator {
             step_env.record(Record::normal(one, "TerminatingOnDeletion", &*message));
         }
         let node_claim = claim.map(ResourceExt::name_any).unwrap_or_default();
-        step_env.tell(Story::DeletionAsked { node: name, node_claim, reason });
+        step_env.emit(LogEvent::DeletionAsked { node: name, node_claim, reason });
     }
 
     /// Why a Node goes.

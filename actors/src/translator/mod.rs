@@ -38,7 +38,7 @@ use crate::links::{ToClusterWatcher, ToRecorder};
 use crate::messages::{Came, Record, TakeSnapshot};
 use crate::reading::Api;
 use crate::reading::report::{self, Reports};
-use crate::telemetry::story::{Names, Story};
+use crate::telemetry::log_event::{LogEvent, Names};
 use known::{Known, Unread};
 use outcome::Outcome;
 use writes::{Task, carry_out};
@@ -261,7 +261,7 @@ impl Translator {
             actor.busy.remove(&source);
             actor.brake(&source, generation);
             match done {
-                Ok(outcome) => actor.tell(&source, &outcome),
+                Ok(outcome) => actor.emit(&source, &outcome),
                 Err(CallError::Deposed) => return,
                 Err(_) => {}
             }
@@ -298,7 +298,7 @@ impl Translator {
     }
 
     /// Tells what became of an object, once for each outcome.
-    fn tell(&mut self, source: &Source, outcome: &Outcome) {
+    fn emit(&mut self, source: &Source, outcome: &Outcome) {
         let (object, text) = (source.shown(), outcome.shown());
         if self.told.insert(source.clone(), text.clone()).as_ref() == Some(&text) {
             return;
@@ -308,12 +308,12 @@ impl Translator {
             Outcome::InStep { made, defaults, left_out } => {
                 let (defaults, left_out) = (defaults.len(), Names::first(5, left_out.clone()));
                 self.env.post(&self.recorder, Record::normal(reference, "Translated", text));
-                self.env.tell(Story::Translated { object, made: made.clone(), defaults, left_out });
+                self.env.emit(LogEvent::Translated { object, made: made.clone(), defaults, left_out });
             }
             Outcome::Not(problem) => {
                 self.env.post(&self.recorder, Record::warning(reference, "NotTranslated", &*problem.message));
                 let (reason, why) = (problem.reason.to_owned(), problem.message.clone());
-                self.env.tell(Story::NotTranslated { object, reason, why });
+                self.env.emit(LogEvent::NotTranslated { object, reason, why });
             }
         }
     }

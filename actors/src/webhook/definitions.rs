@@ -12,7 +12,7 @@ use kube::api::{Patch, PatchParams};
 use super::Pass;
 use crate::kube::calls::CallError;
 use crate::reading::Api;
-use crate::telemetry::story::Story;
+use crate::telemetry::log_event::LogEvent;
 
 /// The definitions by name.
 pub(super) const NAMES: [&str; 3] =
@@ -104,13 +104,13 @@ impl Pass {
         let patch = serde_json::from_value(patch).map_err(|why| CallError::Refused(why.to_string()))?;
         let (params, patch) = (PatchParams::default(), Patch::Json::<()>(patch));
         let now = self.calls.once(api.patch(name, &params, &patch)).await?;
-        self.env.tell(Story::WebhookDefined { definition: name.into() });
+        self.env.emit(LogEvent::WebhookDefined { definition: name.into() });
         Ok((definition::judge(&now, &self.place, bundle) == Verdict::AsWanted).then_some(now))
     }
 
     fn tell_once(&mut self, name: &'static str, why: String) {
         if self.definitions.wrong.get(name) != Some(&why) {
-            self.env.tell(Story::WebhookNotDefined { definition: name.into(), why: why.clone() });
+            self.env.emit(LogEvent::WebhookNotDefined { definition: name.into(), why: why.clone() });
             self.definitions.wrong.insert(name, why);
         }
     }

@@ -15,7 +15,7 @@ use serde_json::json;
 use super::Pass;
 use super::definitions::NAMES;
 use crate::kube::calls::CallError;
-use crate::telemetry::story::Story;
+use crate::telemetry::log_event::LogEvent;
 
 /// How long after the definitions were seen to be right: every API server knows them by then.
 const AFTER: Duration = Duration::from_secs(30);
@@ -70,7 +70,7 @@ impl Pass {
         let (params, patch) = (PatchParams::default(), Patch::Merge(trimmed));
         self.calls.once(self.crds().patch_status(&name, &params, &patch)).await?;
         self.definitions.migrated += count;
-        self.env.tell(Story::StoredAnew { definition: name, objects: count });
+        self.env.emit(LogEvent::StoredAnew { definition: name, objects: count });
         Ok(())
     }
 }

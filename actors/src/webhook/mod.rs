@@ -27,7 +27,7 @@ use crate::context::tenure::Office;
 use crate::kube::calls::{CallError, Calls};
 use crate::messages::{Observe, WebhookState};
 use crate::settings::Settings;
-use crate::telemetry::story::Story;
+use crate::telemetry::log_event::LogEvent;
 use crate::webhook::definitions::Definitions;
 
 /// Pause between two passes; a tenth is added by chance.
@@ -140,7 +140,7 @@ impl Webhook {
             Ok(rests) => {
                 if self.backoff.failures() >= WORTH_TELLING {
                     let (what, attempts) = ("keeping the conversion webhook".to_owned(), self.backoff.failures() + 1);
-                    self.env.tell(Story::Recovered { what, attempts });
+                    self.env.emit(LogEvent::Recovered { what, attempts });
                 }
                 self.backoff.reset();
                 let waits = outcome.served.is_none() || (leads && !rests);
@@ -149,7 +149,7 @@ impl Webhook {
             Err(error) => {
                 let pause = self.backoff.pause();
                 if self.backoff.failures() == WORTH_TELLING {
-                    self.env.tell(Story::Retrying { what: "keeping the conversion webhook".into(), error });
+                    self.env.emit(LogEvent::Retrying { what: "keeping the conversion webhook".into(), error });
                 }
                 pause
             }
@@ -194,7 +194,7 @@ impl Pass {
         }
         self.identities.serve(new).map_err(CallError::Refused)?;
         self.served = Some(new.clone());
-        self.env.tell(Story::WebhookServes { until: new.until.to_string(), names: names.join(", ") });
+        self.env.emit(LogEvent::WebhookServes { until: new.until.to_string(), names: names.join(", ") });
         Ok(())
     }
 }

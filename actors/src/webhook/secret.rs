@@ -11,7 +11,7 @@ use kube::api::{ObjectMeta, PostParams};
 use super::Pass;
 use crate::kube::calls::CallError;
 use crate::reading::Api;
-use crate::telemetry::story::Story;
+use crate::telemetry::log_event::LogEvent;
 
 /// More steps than this follow from nothing.
 const MOST_STEPS: usize = 4;
@@ -48,7 +48,7 @@ impl Pass {
                     self.calls.once(api.create(&params, &body)).await?
                 }
             });
-            self.env.tell(Story::WebhookRotated { step: told(step).into() });
+            self.env.emit(LogEvent::WebhookRotated { step: told(step).into() });
         }
         Err(CallError::Refused(format!("secret {name} does not keep what is written into it")))
     }

@@ -7,7 +7,7 @@ use crate::world;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use dovetail_actors::{Entry, InlineSolver, Journal, Measure, Settings, Solution, Solver, Story};
+use dovetail_actors::{Entry, InlineSolver, Journal, LogEvent, Measure, Settings, Solution, Solver};
 use dovetail_core::Problem;
 use dovetail_core::clock::Clock as _;
 use dovetail_core::pack::{Options, PackingError};
@@ -86,7 +86,7 @@ fn bound_by_name(world: &World, begins: &str) -> usize {
 fn told(world: &World) -> Vec<(usize, Vec<String>)> {
     let entries = world.journal.entries();
     let failed = entries.into_iter().filter_map(|entry| match entry.story {
-        Story::PackingFailed { pods, names, .. } => Some((pods, names.named)),
+        LogEvent::PackingFailed { pods, names, .. } => Some((pods, names.named)),
         _ => None,
     });
     failed.collect()

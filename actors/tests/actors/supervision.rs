@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use dovetail_actors::{Entry, InlineSolver, Journal, MemoryJournal, ReplicaParts, Settings, Story};
+use dovetail_actors::{Entry, InlineSolver, Journal, LogEvent, MemoryJournal, ReplicaParts, Settings};
 use dovetail_core::clock::Clock as _;
 use dovetail_sandbox::Caller;
 use dovetail_sandbox::faults::{Direction, Service};
@@ -26,7 +26,7 @@ impl Panics {
 
 impl Journal for Panics {
     fn record(&self, entry: &Entry) {
-        let batched = matches!(entry.story, Story::Batched { .. });
+        let batched = matches!(entry.story, LogEvent::Batched { .. });
         let next = |left: usize| if batched { left.checked_sub(1) } else { None };
         assert!(self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_err(), "the telling has a bug");
         self.1.record(entry);
@@ -88,7 +88,7 @@ struct Trap;
 
 impl Journal for Trap {
     fn record(&self, entry: &Entry) {
-        assert!(!matches!(entry.story, Story::Elected { .. }), "the telling has a bug");
+        assert!(!matches!(entry.story, LogEvent::Elected { .. }), "the telling has a bug");
     }
 }
 

@@ -27,7 +27,7 @@ pub fn trace_pages() -> String {
 }
 
 /// A line of the story.
-pub struct StoryLine {
+pub struct LogLine {
     /// When, for a person.
     pub when: String,
     /// When, in seconds.
@@ -53,7 +53,7 @@ pub fn state(
     cluster: &str,
     about: &str,
     traces: &str,
-    story: impl Iterator<Item = StoryLine>,
+    story: impl Iterator<Item = LogLine>,
 ) -> String {
     let (view, leader, actors) = latest.known();
     let story: Vec<Value> = story

@@ -11,7 +11,7 @@ pub mod told;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use dovetail_actors::telemetry::span::Value;
-use dovetail_actors::{Settings, Span, Story};
+use dovetail_actors::{LogEvent, Settings, Span};
 use dovetail_input::{Failure, Mistake};
 use dovetail_observability::Metrics;
 use dovetail_observability::traces::{self, RefusedVariable, Resource, TraceSettings, Traces};
@@ -78,7 +78,7 @@ impl Spans {
 }
 
 /// The particulars of a happening, by name.
-pub fn particulars(story: &Story) -> serde_json::Map<String, serde_json::Value> {
+pub fn particulars(story: &LogEvent) -> serde_json::Map<String, serde_json::Value> {
     match serde_json::to_value(story) {
         Ok(serde_json::Value::Object(mut fields)) => {
             // Said apart from the particulars.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use dovetail_actors::Entry;
 use jiff::Timestamp;
 
-use super::console::StoryLine;
+use super::console::LogLine;
 
 /// Lines that are kept.
 const MOST: usize = 200;
@@ -26,9 +26,9 @@ impl Told {
     }
 
     /// All that is kept, oldest first.
-    pub fn lines(&self) -> Vec<StoryLine> {
+    pub fn lines(&self) -> Vec<LogLine> {
         let kept: Vec<_> = self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect();
-        let line = |(when, entry): (Timestamp, Entry)| StoryLine {
+        let line = |(when, entry): (Timestamp, Entry)| LogLine {
             when: when.strftime("%H:%M:%SZ").to_string(),
             seconds: when.as_microsecond() as f64 / 1e6,
             actor: entry.actor.to_owned(),
@@ -46,14 +46,14 @@ impl Told {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use dovetail_actors::Story;
+    use dovetail_actors::LogEvent;
 
     #[test]
     fn the_latest_are_kept_with_their_particulars() {
         let told = Told::default();
         let when: Timestamp = "2026-03-01T12:00:00Z".parse().unwrap();
         for number in 0..MOST + 5 {
-            let story = Story::Elected { lease: format!("lease-{number}") };
+            let story = LogEvent::Elected { lease: format!("lease-{number}") };
             told.add(when, &Entry { actor: "leader", story, trace_id: String::new(), term: 1 });
         }
         let lines = told.lines();

@@ -18,9 +18,9 @@ use crate::kube::calls::CallError;
 use crate::kube::claims::Claims;
 use crate::launcher::facts::{self, Types, has_relaxed_min_values, named_types, pool_of};
 use crate::messages::{InstanceTypesFor, LaunchFails, Refused, TakeSnapshot, Wrote};
+use crate::telemetry::log_event::{LogEvent, Names};
 use crate::telemetry::measure::Measure;
 use crate::telemetry::span::{Open, names};
-use crate::telemetry::story::{Names, Story};
 
 impl From<CallError> for Failure {
     fn from(error: CallError) -> Self {
@@ -59,8 +59,9 @@ impl Launching {
             Err(error) => {
                 span.failed("CreateFailed", error.to_string()).end();
                 let (node_claim, why) = (wanted.name_any(), error.to_string());
-                let story = Story::LaunchFailed { node_claim, error: why, reason: "CreateFailed".into(), retry: false };
-                self.env.tell_in(story, self.trace);
+                let story =
+                    LogEvent::LaunchFailed { node_claim, error: why, reason: "CreateFailed".into(), retry: false };
+                self.env.emit_in(story, self.trace);
                 return Err(error);
             }
         };
@@ -68,14 +69,14 @@ impl Launching {
         span.with_all(|| traces::attributes(&claim)).with(names::PODS, pods).end();
         let min_values_relaxed = has_relaxed_min_values(&claim);
         self.env.measure(&Measure::ClaimCreated { pool: &pool_of(&claim), reason: "provisioned", min_values_relaxed });
-        let story = Story::ClaimCreated {
+        let story = LogEvent::ClaimCreated {
             node_claim: claim.name_any(),
             node_pool: pool_of(&claim),
             pods,
             requests: from_quantities(&claim.spec.resources.requests).to_string(),
             instance_types: Names::first(NAMED, named_types(&claim)),
         };
-        self.env.tell_in(story, self.trace);
+        self.env.emit_in(story, self.trace);
         Ok(claim)
     }
 
@@ -135,7 +136,7 @@ impl Launching {
             self.env.post(&self.links.cluster, Wrote::ClaimGone(claim.name_any(), claim.uid()));
         }
         let (node_claim, reason) = (claim.name_any(), reason.to_owned());
-        self.env.tell_in(Story::ClaimDeleted { node_claim, reason }, self.trace);
+        self.env.emit_in(LogEvent::ClaimDeleted { node_claim, reason }, self.trace);
         Ok(())
     }
 
@@ -156,7 +157,7 @@ impl Launching {
     pub(super) fn removed(&self, claim: &NodeClaim, reason: &'static str) {
         self.wrote(claim);
         let (node_claim, reason) = (claim.name_any(), reason.to_owned());
-        self.env.tell_in(Story::ClaimDeleted { node_claim, reason }, self.trace);
+        self.env.emit_in(LogEvent::ClaimDeleted { node_claim, reason }, self.trace);
     }
 
     pub(super) async fn class_and_types(
@@ -214,7 +215,7 @@ impl Launching {
 
     pub(super) fn tell_failure(&self, claim: &NodeClaim, reason: &str, error: &str, retry: bool) {
         let (node_claim, error, reason) = (claim.name_any(), error.to_owned(), reason.to_owned());
-        self.env.tell_in(Story::LaunchFailed { node_claim, error, reason, retry }, self.trace);
+        self.env.emit_in(LogEvent::LaunchFailed { node_claim, error, reason, retry }, self.trace);
     }
 
     pub(super) fn tell_launched(
@@ -224,7 +225,7 @@ impl Launching {
         hostname: String,
         facts: &Facts,
     ) {
-        let story = Story::Launched {
+        let story = LogEvent::Launched {
             node_claim: claim.name_any(),
             instance: instance.id.clone(),
             provider_id: facts.provider_id.clone(),
@@ -234,7 +235,7 @@ impl Launching {
             hostname,
             allocatable: from_quantities(&facts.allocatable).to_string(),
         };
-        self.env.tell_in(story, self.trace);
+        self.env.emit_in(story, self.trace);
         self.span().with_all(|| traces::attributes(claim)).end();
     }
 }

@@ -214,16 +214,16 @@ fn provider(id: &str) -> String {
 }
 
 #[track_caller]
-fn assert_only(id: &str, tell: impl FnOnce(&mut Run)) {
+fn assert_only(id: &str, emit: impl FnOnce(&mut Run)) {
     let mut run = Run::new();
-    tell(&mut run);
+    emit(&mut run);
     assert_eq!(run.violated(), BTreeSet::from([id]));
 }
 
 #[track_caller]
-fn assert_none(tell: impl FnOnce(&mut Run)) {
+fn assert_none(emit: impl FnOnce(&mut Run)) {
     let mut run = Run::new();
-    tell(&mut run);
+    emit(&mut run);
     assert_eq!(run.violated(), BTreeSet::new());
 }
 

@@ -53,11 +53,11 @@ macro_rules! stories {
         #[derive(Clone, Debug, PartialEq, Serialize)]
         #[serde(tag = "event")]
         #[allow(missing_docs)] // a field's name and its place in the line say what it is
-        pub enum Story {
+        pub enum LogEvent {
             $($(#[$doc])* #[serde(rename = $event)] $name { $($field: $type),* },)*
         }
 
-        impl Story {
+        impl LogEvent {
             /// The happening's stable name.
             pub fn event(&self) -> &'static str {
                 match self { $(Self::$name { .. } => $event,)* }
@@ -72,7 +72,7 @@ macro_rules! stories {
             pub const EVENTS: &'static [&'static str] = &[$($event),*];
         }
 
-        impl fmt::Display for Story {
+        impl fmt::Display for LogEvent {
             #[allow(unused_variables)]
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 match self { $(Self::$name { $($field),* } => f.write_str(&$line),)* }
@@ -345,7 +345,7 @@ mod tests {
 
     #[test]
     fn a_story_is_told_in_words_and_in_fields() {
-        let story = Story::Batched { pods: 218, names: Names::first(1, ["a", "b"]), seconds: 10.02 };
+        let story = LogEvent::Batched { pods: 218, names: Names::first(1, ["a", "b"]), seconds: 10.02 };
         assert_eq!(story.to_string(), "batched 218 pods in 10.0s");
         let fields = serde_json::to_value(&story).unwrap();
         assert_eq!((fields["event"].as_str(), fields["pods"].as_u64()), (Some("batched"), Some(218)));
@@ -353,9 +353,9 @@ mod tests {
 
     #[test]
     fn event_names_are_unique() {
-        let mut names = Story::EVENTS.to_vec();
+        let mut names = LogEvent::EVENTS.to_vec();
         names.sort_unstable();
         names.dedup();
-        assert_eq!(names.len(), Story::EVENTS.len());
+        assert_eq!(names.len(), LogEvent::EVENTS.len());
     }
 }

@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use super::Disruptor;
 use crate::context::traces;
 use crate::messages::{Record, TraceContext};
-use crate::telemetry::story::{Names, Story};
+use crate::telemetry::log_event::{LogEvent, Names};
 
 /// How many names a story gives.
 pub(super) const NAMED: usize = 20;
@@ -20,9 +20,9 @@ const POOL_QUIET: Duration = Duration::from_secs(60);
 
 impl Disruptor {
     /// Tells all of a decision but its removals.
-    pub(super) fn tell(&self, decision: &Decision, snapshot: &Snapshot) {
+    pub(super) fn emit(&self, decision: &Decision, snapshot: &Snapshot) {
         for (node_pool, error) in &decision.mistakes {
-            self.env.tell(Story::PoolMistaken { node_pool: node_pool.clone(), error: error.clone() });
+            self.env.emit(LogEvent::PoolMistaken { node_pool: node_pool.clone(), error: error.clone() });
         }
         decision.ttl.iter().filter(|mark| mark.news).for_each(|mark| self.tell_ttl(mark));
         decision.blocked.iter().for_each(|blocked| self.tell_blocked(blocked));
@@ -33,9 +33,9 @@ impl Disruptor {
 
     fn tell_ttl(&self, mark: &TtlMark) {
         let (node, seconds) = (mark.node.clone(), mark.seconds);
-        self.env.tell(match mark.since {
-            Some(_) => Story::TtlAdded { node, seconds },
-            None => Story::TtlRemoved { node },
+        self.env.emit(match mark.since {
+            Some(_) => LogEvent::TtlAdded { node, seconds },
+            None => LogEvent::TtlRemoved { node },
         });
     }
 
@@ -43,7 +43,7 @@ impl Disruptor {
         let Blocked { claim, uid, node, node_uid, why, news } = blocked;
         if *news {
             let (node, node_claim) = (node.clone(), claim.clone());
-            self.env.tell(Story::DisruptionBlocked { node, node_claim, why: why.clone() });
+            self.env.emit(LogEvent::DisruptionBlocked { node, node_claim, why: why.clone() });
         }
         for object in [node_object(node, node_uid), claim_object(claim, uid)] {
             self.env.post(
@@ -58,7 +58,7 @@ impl Disruptor {
         let reason = reason.budget_key().unwrap_or_default();
         if *news {
             let (node_pool, reason) = (pool.clone(), reason.to_owned());
-            self.env.tell(Story::BudgetBlocked { node_pool, reason, nodes: *nodes });
+            self.env.emit(LogEvent::BudgetBlocked { node_pool, reason, nodes: *nodes });
         }
         let object = reference("karpenter.sh/v1", "NodePool", "", pool, uid);
         let unread = snapshot.pools.get(pool).map(|pool| validity::budgets(pool)).unwrap_or_default();
@@ -89,7 +89,7 @@ impl Disruptor {
             let names = Names::first(NAMED, claims.iter().map(|doomed| doomed.claim.clone()));
             let (node_pool, reason) = (pool.to_owned(), reason.to_owned());
             let nodes = claims.len();
-            self.env.tell(Story::WouldDisrupt { node_pool, reason: reason.clone(), nodes, node_claims: names });
+            self.env.emit(LogEvent::WouldDisrupt { node_pool, reason: reason.clone(), nodes, node_claims: names });
             let uid = snapshot.pools.get(pool).and_then(|pool| pool.metadata.uid.clone()).unwrap_or_default();
             let object = reference("karpenter.sh/v1", "NodePool", "", pool, &uid);
             let message = format!("Only observed; {nodes} node(s) would have been removed: {reason}");
@@ -102,12 +102,12 @@ impl Disruptor {
     pub(super) fn tell_removal(&self, removal: &Removal, trace: TraceContext) {
         if let Cause::Ttl(seconds) = removal.cause {
             for doomed in &removal.claims {
-                self.env.tell_in(Story::TtlReached { node: doomed.node.clone(), seconds }, trace);
+                self.env.emit_in(LogEvent::TtlReached { node: doomed.node.clone(), seconds }, trace);
             }
         }
         let reason = removal.cause.reason();
         let name = |doomed: &Doomed| if doomed.node.is_empty() { doomed.claim.clone() } else { doomed.node.clone() };
-        let story = Story::Disrupting {
+        let story = LogEvent::Disrupting {
             command: trace.trace_id(),
             decision: "delete".into(),
             reason: reason.label().into(),
@@ -116,7 +116,7 @@ impl Disruptor {
             pod_count: removal.claims.iter().map(|doomed| doomed.pods).sum(),
             disrupted_nodes: Names::first(NAMED, removal.claims.iter().map(name)),
         };
-        self.env.tell_in(story, trace);
+        self.env.emit_in(story, trace);
         traces::disruption(&self.env, trace, removal);
         for doomed in &removal.claims {
             self.record(doomed, "DisruptionTerminating", &format!("Disrupting: {}", reason.label()));

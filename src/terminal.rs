@@ -3,7 +3,7 @@
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::{Mutex, PoisonError};
 
-use dovetail_actors::telemetry::story::Level;
+use dovetail_actors::telemetry::log_event::Level;
 use dovetail_simulation::Line;
 use jiff::Timestamp;
 
@@ -109,7 +109,7 @@ impl Screen {
     }
 
     /// A line of the story.
-    pub fn tell(&self, line: &Line) {
+    pub fn emit(&self, line: &Line) {
         match self.format {
             LogFormat::Json => self.print(&json(line)),
             LogFormat::Text if self.colours => self.print(&coloured(line)),
