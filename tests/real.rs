@@ -175,29 +175,29 @@ fn jaeger_finds_by_a_pod_s_name_the_whole_story_that_two_leaders_told() {
     std::thread::sleep(Duration::from_secs(2));
     let found = real.traces("k8s.pod.name", &pod);
     let bound = found.named("pod").into_iter().find(|span| span.has("k8s.pod.name") == pod).expect("the pod's span");
-    let story = found.whole(bound);
-    the_way_up(&story);
-    story.lies_in("batch", "pod");
-    story.lies_in("pack", "batch");
-    story.lies_in("refused", "CreateFleet");
-    assert_eq!(story.parents("pod"), BTreeSet::from(["", "nodeclaim"]));
-    assert_eq!(story.named("pod").len(), 400);
+    let log_events = found.whole(bound);
+    the_way_up(&log_events);
+    log_events.lies_in("batch", "pod");
+    log_events.lies_in("pack", "batch");
+    log_events.lies_in("refused", "CreateFleet");
+    assert_eq!(log_events.parents("pod"), BTreeSet::from(["", "nodeclaim"]));
+    assert_eq!(log_events.named("pod").len(), 400);
     assert!(
-        story.named("refused").iter().all(|span| span.error.contains("InsufficientInstanceCapacity")),
-        "{story:#?}"
+        log_events.named("refused").iter().all(|span| span.error.contains("InsufficientInstanceCapacity")),
+        "{log_events:#?}"
     );
     assert!(
-        story.named("refused").iter().all(|span| span.has("dovetail.instance.type").starts_with("c6a.")),
-        "{story:#?}"
+        log_events.named("refused").iter().all(|span| span.has("dovetail.instance.type").starts_with("c6a.")),
+        "{log_events:#?}"
     );
-    let packing = story.named("pack")[0];
+    let packing = log_events.named("pack")[0];
     // The first told until EC2 had answered, its successor from the node on: in one trace.
     for (names, replica, term) in [
         (["batch", "solve", "pack", "launch", "CreateFleet"].as_slice(), &first, packing.term()),
         (&["register", "initialize", "nodeclaim", "pod"], &second, bound.term()),
     ] {
         for name in names {
-            let (by, terms) = (story.told_by(name), story.named(name).into_iter().map(|span| span.term()));
+            let (by, terms) = (log_events.told_by(name), log_events.named(name).into_iter().map(|span| span.term()));
             assert!(by.iter().all(|by| by.starts_with(replica.as_str())), "{name} by {by:?}");
             assert_eq!(terms.collect::<BTreeSet<_>>(), BTreeSet::from([term]), "{name}");
         }

@@ -107,7 +107,7 @@ impl CountedJournal {
 
 impl Journal for CountedJournal {
     fn record(&self, entry: &Entry) {
-        self.heard.metrics.happened(entry.actor, entry.story.event());
+        self.heard.metrics.happened(entry.actor, entry.log_event.event());
         self.heard.told.add(SystemClock.wall(), entry);
         LogJournal.record(entry);
     }

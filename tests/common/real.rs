@@ -194,7 +194,7 @@ impl Real {
     pub fn until(&self, what: &str, mut holds: impl FnMut(&Self) -> bool) {
         let begun = Instant::now();
         while !holds(self) {
-            assert!(begun.elapsed() < PATIENCE, "never came to pass: {what}\n{}", self.story());
+            assert!(begun.elapsed() < PATIENCE, "never came to pass: {what}\n{}", self.log_events());
             sleep(Duration::from_secs(1));
         }
         println!("after {:5.1} s: {what}", begun.elapsed().as_secs_f64());
@@ -244,7 +244,7 @@ impl Real {
     }
 
     /// The end of the replicas' logs, for a test that failed.
-    fn story(&self) -> String {
+    fn log_events(&self) -> String {
         let tail = |part: &str| {
             let log = self.log(part);
             let lines: Vec<&str> = log.lines().collect();

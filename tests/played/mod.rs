@@ -110,13 +110,13 @@ pub fn at(line: &Value) -> f64 {
 
 impl Played {
     /// The lines of the timeline of that event.
-    pub fn story(&self, event: &str) -> Vec<&Value> {
+    pub fn log_events(&self, event: &str) -> Vec<&Value> {
         self.report["timeline"].as_array().unwrap().iter().filter(|line| line["event"] == event).collect()
     }
 
     /// Their times.
     pub fn times(&self, event: &str) -> Vec<f64> {
-        self.story(event).into_iter().map(at).collect()
+        self.log_events(event).into_iter().map(at).collect()
     }
 
     /// Events of a kind with these fields.
@@ -143,7 +143,7 @@ impl Played {
 
     /// When it was said that the collection stands still for that reason.
     pub fn braked(&self, reason: &str) -> Vec<f64> {
-        let lines = self.story("collection_braked").into_iter().filter(|line| line["reason"] == reason);
+        let lines = self.log_events("collection_braked").into_iter().filter(|line| line["reason"] == reason);
         lines.map(at).collect()
     }
 

@@ -43,7 +43,7 @@ fn the_posts_provisioners_applied_to_a_running_cluster_bring_the_nodes_that_they
         let ((nodes, price), (before, cost)) = (came(&stored), came(&converted));
         assert!(nodes > 0 && nodes <= before + 1, "{name}: {nodes} nodes, {before} where it is converted beforehand");
         assert!(price <= cost * 1.1, "{name}: {price} $/h, {cost} where it is converted beforehand");
-        assert_eq!(stored.story("translated").len(), converted.story("node_pool").len().min(1), "{name}");
+        assert_eq!(stored.log_events("translated").len(), converted.log_events("node_pool").len().min(1), "{name}");
         for node in stored.report["nodes"].as_array().unwrap().iter().filter(|node| node["beforehand"] == false) {
             assert_eq!(node["labels"]["karpenter.sh/provisioner-name"], "default", "{name}");
         }
@@ -55,6 +55,6 @@ fn an_empty_node_of_a_provisioner_goes_after_exactly_its_time() {
     let played = applied_later("ttl-deployment-deleted");
     played.came_out_well();
     played.violates_nothing();
-    assert!(!played.story("ttl_reached").is_empty());
+    assert!(!played.log_events("ttl_reached").is_empty());
     assert_eq!(came(&played).0, 0, "the nodes made for the Deployment are gone");
 }

@@ -16,7 +16,7 @@ fn braked(name: &str, steps: &str) -> Played {
 #[test]
 fn an_orphan_is_collected_after_two_sightings_and_its_pod_gets_another_node() {
     let played = braked("orphans", "  - {at: 10m, lose: {kind: NodeClaim, count: 2}}\n");
-    let ended = played.story("collected");
+    let ended = played.log_events("collected");
     assert_eq!(ended.len(), 2, "{ended:?}");
     for line in ended {
         let after = line["t"].as_f64().unwrap() - 600.0;
@@ -37,7 +37,7 @@ fn lost_claims_bring_the_collection_to_a_halt_until_an_operator_releases_it() {
     let ended: Vec<f64> = played.times("collected");
     assert!(ended.iter().all(|t| *t > 1800.0), "ended before the release: {ended:?}");
     assert_eq!(ended.len(), usize::try_from(PODS).unwrap(), "everything after it");
-    assert!(!played.story("collection_released").is_empty());
+    assert!(!played.log_events("collection_released").is_empty());
     assert!(played.events_of("CollectionBraked") >= 2, "an operator finds it in the events");
     assert_eq!(played.report["pods"]["bound"], PODS, "the pods have got other nodes");
     played.came_out_well();
@@ -115,7 +115,7 @@ fn no_more_is_launched_in_an_hour_than_the_ceiling_allows_whoever_leads() {
         |until: &str| format!("replicas: 2\nsettings: {{MAX_LAUNCHES_PER_HOUR: '4'}}\nsteps:\n{steps}until: {until}\n");
     let within = play("ceiling-within-the-hour", PODS, &scenario("55m"));
     assert_eq!((&within.report["launched"], &within.report["pods"]["bound"]), (&4.into(), &4.into()));
-    let held = within.story("launch_held");
+    let held = within.log_events("launch_held");
     assert!(held.iter().all(|line| line["reason"] == "max_launches_per_hour") && !held.is_empty());
     let after = play("ceiling-after-the-hour", PODS, &scenario("75m"));
     assert_eq!(after.report["launched"], 8);
@@ -135,7 +135,7 @@ fn what_was_launched_and_is_gone_counts_for_the_ceiling_whoever_leads() {
         &format!("replicas: 2\nsettings: {{MAX_LAUNCHES_PER_HOUR: '4'}}\nsteps:\n{steps}until: 55m\n"),
     );
     assert_eq!((&played.report["launched"], &played.report["nodes"]), (&4.into(), &serde_json::json!([])));
-    assert!(played.story("elected").len() > 1, "another leads");
+    assert!(played.log_events("elected").len() > 1, "another leads");
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn what_would_cost_more_an_hour_than_the_ceiling_allows_is_not_launched() {
     let played = play("ceiling-cost", PODS, "settings: {MAX_COST_PER_HOUR: '0.5'}\nuntil: 20m\n");
     let cost = played.report["costPerHour"].as_f64().unwrap();
     assert!((0.4..=0.5).contains(&cost), "{cost}");
-    assert!(!played.story("launch_held").is_empty());
+    assert!(!played.log_events("launch_held").is_empty());
 }
 
 /// User data of one's own that makes no node of the instance.
@@ -159,7 +159,7 @@ fn nodes_that_do_not_register_are_tried_one_at_a_time_by_a_new_leader_too() {
     // The first are given up after a quarter of an hour; the first trial is under way when the leader changes.
     let scenario = "replicas: 2\nsteps:\n  - {at: 20m, kill: {replica: leader, for: 1m}}\nuntil: 30m\n";
     let played = play_over("never-registers-new-leader", &never_registers(), scenario);
-    assert!(played.story("elected").len() > 1, "another leads");
+    assert!(played.log_events("elected").len() > 1, "another leads");
     let trials = played.times("launched").into_iter().filter(|t| *t > 600.0).count();
     assert_eq!(trials, 1, "{:?}", played.times("launched"));
     let later = play_over("never-registers-new-leader-later", &never_registers(), &scenario.replace("30m", "60m"));
@@ -177,7 +177,7 @@ fn nodes_that_do_not_register_are_tried_one_at_a_time() {
     assert_eq!(at_first.len(), PODS as usize, "{launched:?}");
     assert!((2..=4).contains(&trials.len()), "{trials:?}");
     assert!(trials.windows(2).all(|pair| pair[1] - pair[0] > 900.0), "one after the other: {trials:?}");
-    assert!(played.story("launch_held").iter().any(|line| line["reason"] == "nodes_do_not_register"));
+    assert!(played.log_events("launch_held").iter().any(|line| line["reason"] == "nodes_do_not_register"));
 }
 
 /// A trial that EC2 has nothing for is no trial: its pod has to be in a zone without capacity.
@@ -207,7 +207,7 @@ fn a_trial_that_finds_nothing_makes_way_for_the_next_at_once() {
     let faults = "faults: {ec2: {insufficientCapacity: ['*/ca-west-1a/*']}}\n";
     let played =
         play_over("trial-of-nothing", &format!("{web}---\n{big}"), &format!("{faults}steps:\n{steps}until: 25m\n"));
-    assert!(played.story("launch_held").iter().any(|line| line["reason"] == "nodes_do_not_register"));
+    assert!(played.log_events("launch_held").iter().any(|line| line["reason"] == "nodes_do_not_register"));
     let refused: Vec<f64> = played.times("launch_failed").into_iter().filter(|t| *t > 1200.0).collect();
     let launched: Vec<f64> = played.times("launched").into_iter().filter(|t| *t > 1200.0).collect();
     assert!(refused.len() > 1 && launched.len() == 1, "{refused:?} {launched:?}");

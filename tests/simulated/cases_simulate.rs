@@ -318,7 +318,7 @@ fn a_schedule_that_cannot_be_read_keeps_the_nodes_and_names_the_budget() {
     );
     let steps = "steps:\n  - {at: 3m, scale: {kind: Deployment, name: web, replicas: 0}}\nuntil: 10m\n";
     let played = play("schedule", &[pool, workload("Deployment", "web", 1, &cpu("1"))], steps);
-    let told = played.story("pool_mistaken");
+    let told = played.log_events("pool_mistaken");
     assert!(told.iter().any(|line| line["error"].as_str().unwrap().contains("budgets[1]")), "{told:?}");
     assert!(removed(&played).is_empty());
 }
@@ -336,9 +336,9 @@ fn a_beta_pool_keeps_its_times_and_its_kubelet() {
     let (gone, last) = (removed(&played), pods(&played, "Deployment/web", "deleted").into_iter().fold(0.0, f64::max));
     assert!(gone.len() == 1 && (180.0..=240.0).contains(&(gone[0] - last)), "gone {gone:?}, empty since {last}");
     assert!(
-        played.story("launched").iter().all(|line| line["allocatable"].as_str().unwrap().contains("pods: 12,")),
+        played.log_events("launched").iter().all(|line| line["allocatable"].as_str().unwrap().contains("pods: 12,")),
         "{:?}",
-        played.story("launched")
+        played.log_events("launched")
     );
 }
 
@@ -442,7 +442,7 @@ fn large_pods_find_the_room_that_was_made_for_them_on_nodes_that_come_one_after_
         "until: 5m\n",
     );
     played.came_out_well();
-    let planned: u64 = played.story("packing_computed").iter().map(|line| line["nodes"].as_u64().unwrap()).sum();
+    let planned: u64 = played.log_events("packing_computed").iter().map(|line| line["nodes"].as_u64().unwrap()).sum();
     assert_eq!((planned, launched(&played), bound(&played)), (5, 5, 29));
     let last = pods(&played, "Deployment/db", "bound").into_iter().fold(0.0, f64::max);
     assert!(last < 70.0, "no pod waits for a second node: {last} s");

@@ -117,10 +117,10 @@ fn a_workload_that_packing_panics_for_is_named_and_left_out_while_all_others_get
     assert_eq!(played.report["pods"]["bound"], 4, "{}", played.report["pods"]);
     let pending = played.report["pods"]["pending"].as_object().unwrap();
     assert!(pending.len() == 3 && pending.keys().all(|name| name.starts_with("default/broken-")), "{pending:?}");
-    let failed = played.story("packing_failed");
+    let failed = played.log_events("packing_failed");
     assert!((3..=10).contains(&failed.len()), "tried again, and less and less often: {failed:?}");
     assert!(failed.iter().all(|line| line["pods"] == 3), "{failed:?}");
-    assert!(played.story("restarting").is_empty() && played.story("exiting").is_empty());
+    assert!(played.log_events("restarting").is_empty() && played.log_events("exiting").is_empty());
     assert_eq!(played.report["launched"], 4);
     assert!(played.events_of("FailedScheduling") >= 3);
 }

@@ -74,7 +74,7 @@ fn pools_that_are_not_valid_get_no_nodes_and_take_no_pods_from_others() {
     assert!(pools.len() == 3 && pools.iter().all(|pool| **pool == "default"), "{pools:?}");
     assert_eq!(played.calls("CreateFleet").len(), 3);
     for (name, _, field) in HOPELESS {
-        let said = played.story("pool_skipped");
+        let said = played.log_events("pool_skipped");
         let said =
             said.iter().find(|line| line["node_pool"] == name).unwrap_or_else(|| panic!("{name} is not told of"));
         assert!(said["why"].as_str().unwrap().contains(field), "{said}");

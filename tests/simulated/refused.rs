@@ -68,7 +68,7 @@ fn keep_their_bound(times: &[f64]) {
 /// The failed writes to the API server are not in the event log: they are counted by what the launcher says of each.
 fn refused(played: &Played) -> Vec<f64> {
     let of = |line: &&serde_json::Value| line["reason"] == "CreateFailed";
-    let lines = played.story("launch_failed").into_iter().filter(of);
+    let lines = played.log_events("launch_failed").into_iter().filter(of);
     lines.map(|line| line["t"].as_f64().unwrap()).collect()
 }
 
@@ -80,7 +80,8 @@ fn a_pool_whose_claims_are_refused_leaves_the_pods_to_the_others_whatever_its_we
     assert!(sent(&played, "bad").len() <= 5);
     assert!(played.times("launched").iter().all(|t| *t < 10.0), "{:?}", played.times("launched"));
     assert_eq!(played.report["pods"]["bound"], 10);
-    let skipped = played.story("pool_skipped").into_iter().find(|line| line["node_pool"] == "bad").unwrap().clone();
+    let skipped =
+        played.log_events("pool_skipped").into_iter().find(|line| line["node_pool"] == "bad").unwrap().clone();
     assert!(skipped["why"].as_str().unwrap().contains("the quota of bad is used up"), "{skipped}");
     played.came_out_well();
 }
@@ -93,11 +94,11 @@ fn a_pool_whose_claims_are_refused_is_tried_five_times_in_the_first_minute_and_o
     assert!(refused.len() >= 15, "it is tried on and on: {refused:?}");
     let pending = played.report["pods"]["pending"].as_object().unwrap();
     assert_eq!(pending.len(), 10);
-    for line in played.story("unschedulable") {
+    for line in played.log_events("unschedulable") {
         let error = line["error"].as_str().unwrap();
         assert!(error.contains("pool bad") && error.contains("the quota of bad is used up"), "{error}");
     }
-    assert!(!played.story("unschedulable").is_empty());
+    assert!(!played.log_events("unschedulable").is_empty());
 }
 
 /// The successor begins anew: the bound holds for each of them.
@@ -147,7 +148,7 @@ fn a_thousand_hopeless_pods_take_sixty_claims_at_most_and_hold_up_nobody() {
     assert_eq!(played.report["pods"]["bound"], 20);
     let launched: Vec<f64> = played.times("launched");
     assert!(launched.iter().all(|t| (600.0..612.0).contains(t)), "{launched:?}");
-    let lines = played.story("offering_refused");
+    let lines = played.log_events("offering_refused");
     assert!(lines.len() <= 60, "{} lines", lines.len());
 }
 
@@ -232,7 +233,7 @@ fn a_node_that_kube_scheduler_refuses_is_left_for_another_after_two_nominations(
     let launched = played.times("launched");
     assert_eq!(launched.len(), 1, "{launched:?}");
     assert!(launched[0] < 300.0, "{launched:?}");
-    let told = played.story("place_refused");
+    let told = played.log_events("place_refused");
     assert_eq!(told.len(), 1);
     let why = told[0]["why"].as_str().unwrap();
     assert!(why.contains(&beforehand) && why.contains("refused by a scheduler plugin"), "{why}");

@@ -30,7 +30,7 @@ fn spread(name: &str, when_unsatisfiable: &str, sold_out: &str) -> Played {
 /// The zones of what was launched.
 fn zones(played: &Played) -> BTreeMap<&str, usize> {
     let mut counts = BTreeMap::new();
-    for line in played.story("launched") {
+    for line in played.log_events("launched") {
         *counts.entry(line["zone"].as_str().unwrap()).or_default() += 1;
     }
     counts
@@ -59,7 +59,7 @@ fn pods_do_without_a_preferred_zone_that_is_refused_for_fifteen_seconds() {
 #[test]
 fn pods_that_have_to_be_in_a_zone_without_capacity_wait_for_it() {
     let played = spread("strictly-spread", "DoNotSchedule", "*/ca-west-1a/*");
-    assert!(played.story("relaxed").is_empty());
+    assert!(played.log_events("relaxed").is_empty());
     assert_eq!(zones(&played).into_keys().collect::<Vec<_>>(), ["ca-west-1b", "ca-west-1c"]);
     let pending = played.report["pods"]["pending"].as_object().unwrap().len();
     assert!((1..6).contains(&pending), "{pending} pods wait");
@@ -71,8 +71,8 @@ fn pods_stay_spread_where_spot_is_gone_from_every_zone() {
     let played = spread("without-spot", "ScheduleAnyway", "*/*/spot");
     let found = zones(&played);
     assert!(found.len() == 3 && found.values().max() == found.values().min(), "{found:?}");
-    assert!(played.story("relaxed").is_empty());
-    assert!(played.story("launched").iter().all(|line| line["capacity_type"] == "on-demand"));
+    assert!(played.log_events("relaxed").is_empty());
+    assert!(played.log_events("launched").iter().all(|line| line["capacity_type"] == "on-demand"));
     played.came_out_well();
 }
 
@@ -96,6 +96,6 @@ fn types_that_no_image_of_the_class_is_for_are_not_planned() {
     let arm: Vec<_> = asked.iter().filter(|name| name.split('.').next().unwrap().contains('g')).collect();
     assert!(arm.is_empty(), "{arm:?}");
     // All are refused within some ten launches, and asked for once more three minutes later.
-    let launches = played.story("nodeclaim_created").len();
+    let launches = played.log_events("nodeclaim_created").len();
     assert!((2..60).contains(&launches), "{launches} launches");
 }

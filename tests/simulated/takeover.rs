@@ -10,7 +10,7 @@ const PODS: u32 = 30;
 
 fn nothing_lost_nothing_twice(played: &Played) {
     assert_eq!(played.report["pods"]["bound"], PODS, "{}", played.name);
-    let twice: Vec<_> = played.story("launched").iter().map(|line| line["node_claim"].clone()).collect();
+    let twice: Vec<_> = played.log_events("launched").iter().map(|line| line["node_claim"].clone()).collect();
     assert_eq!(played.report["launched"], PODS, "{}: {} launched stories", played.name, twice.len());
     assert_eq!(played.report["nodes"].as_array().unwrap().len(), PODS as usize, "{}", played.name);
     played.came_out_well();

@@ -18,7 +18,7 @@ fn attacked(name: &str, hostile: &str) -> Played {
         "  - {at: 20m, kill: {replica: leader}}\n  - {at: 25m, scale: {kind: Deployment, name: web, replicas: 9}}\n";
     let played = play_over(name, &manifests(PODS), &format!("replicas: 2\nsteps:\n{steps}{kill}until: 35m\n"));
     let retried: Vec<_> =
-        played.story("retrying").iter().filter(|line| line.to_string().contains("watching")).cloned().collect();
+        played.log_events("retrying").iter().filter(|line| line.to_string().contains("watching")).cloned().collect();
     assert!(retried.is_empty(), "a watch has failed: {retried:?}");
     assert!(played.report["pods"]["bound"].as_u64().unwrap() >= 9, "{}", played.report["pods"]);
     assert!(
@@ -63,9 +63,9 @@ fn what_replicas_cannot_read_for_a_while_stops_nobody_and_is_read_again() {
     let scenario = format!("replicas: 2\nsteps:\n{}until: 20m\n", steps.concat());
     let played = play_over("unreadable-for-a-while", &manifests(PODS), &scenario);
     let named: std::collections::BTreeSet<&str> =
-        played.story("unreadable").iter().map(|line| line["resource"].as_str().unwrap()).collect();
+        played.log_events("unreadable").iter().map(|line| line["resource"].as_str().unwrap()).collect();
     assert_eq!(named, ["Node", "NodeClaim", "NodePool", "Pod"].into());
-    assert!(played.story("elected").len() >= 2, "the Lease is read");
+    assert!(played.log_events("elected").len() >= 2, "the Lease is read");
     assert_eq!(played.report["pods"]["bound"], 8);
     played.came_out_well();
 }
@@ -74,7 +74,7 @@ fn what_replicas_cannot_read_for_a_while_stops_nobody_and_is_read_again() {
 fn a_pod_that_replicas_can_never_read_has_no_node_planned_and_stops_no_other() {
     let steps = "steps:\n  - {at: 900ms, spoil: {kind: Pod, names: 'web-*', count: 1}}\n";
     let played = play_over("unreadable-for-ever", &manifests(PODS), &format!("{steps}until: 15m\n"));
-    let batched = played.story("batched");
+    let batched = played.log_events("batched");
     assert_eq!(batched[0]["pods"], PODS - 1, "{batched:?}");
     // kube-scheduler, which can read it, gives it one of the others' nodes; that one gets another.
     assert_eq!(played.report["pods"]["bound"], PODS);

@@ -145,8 +145,8 @@ impl Handler<Refused> for Catalogue {
         }
         for ((zone, capacity_type, code), all) in news {
             let (types, instance_types) = (all.len(), Names::first(NAMED, all));
-            let story = LogEvent::OfferingRefused { zone, capacity_type, code, types, instance_types };
-            self.env.emit_in(story, refused.trace);
+            let log_event = LogEvent::OfferingRefused { zone, capacity_type, code, types, instance_types };
+            self.env.emit_in(log_event, refused.trace);
         }
     }
 }

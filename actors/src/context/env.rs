@@ -99,14 +99,14 @@ impl Env {
     }
 
     /// Tells a happening.
-    pub fn emit(&self, story: LogEvent) {
-        self.emit_in(story, None);
+    pub fn emit(&self, log_event: LogEvent) {
+        self.emit_in(log_event, None);
     }
 
     /// Tells a happening of a trace.
-    pub fn emit_in(&self, story: LogEvent, trace: impl Into<Option<TraceContext>>) {
+    pub fn emit_in(&self, log_event: LogEvent, trace: impl Into<Option<TraceContext>>) {
         let trace_id = trace.into().map(|trace| trace.trace_id()).unwrap_or_default();
-        self.journal.record(&Entry { actor: self.actor, story, trace_id, term: self.term.0 });
+        self.journal.record(&Entry { actor: self.actor, log_event, trace_id, term: self.term.0 });
     }
 
     /// Begins a span inside another. The key tells it apart from others of its name there.

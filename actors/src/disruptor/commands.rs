@@ -176,14 +176,14 @@ impl Disruptor {
         let trace = self.consolidation.traces.remove(&command.id);
         let node_claims = Names::first(NAMED, names_of(&command.wanted.claims));
         let id = trace.map(|trace| trace.trace_id()).unwrap_or_default();
-        let story =
+        let log_event =
             LogEvent::DisruptionUndone { command: id, reason: reason.to_owned(), why, pause_seconds, node_claims };
-        self.env.emit_in(story, trace);
+        self.env.emit_in(log_event, trace);
     }
 
     fn tell_command(&self, command: &Command, trace: TraceContext) {
         let claims = &command.wanted.claims;
-        let story = LogEvent::Disrupting {
+        let log_event = LogEvent::Disrupting {
             command: trace.trace_id(),
             decision: command.decision().into(),
             reason: command.wanted.reason.label().into(),
@@ -192,7 +192,7 @@ impl Disruptor {
             pod_count: command.pods.len(),
             disrupted_nodes: Names::first(NAMED, claims.iter().map(|claim| claim.node.clone())),
         };
-        self.env.emit_in(story, trace);
+        self.env.emit_in(log_event, trace);
         traces::command(&self.env, trace, command);
     }
 }

@@ -107,7 +107,7 @@ impl Disruptor {
         }
         let reason = removal.cause.reason();
         let name = |doomed: &Doomed| if doomed.node.is_empty() { doomed.claim.clone() } else { doomed.node.clone() };
-        let story = LogEvent::Disrupting {
+        let log_event = LogEvent::Disrupting {
             command: trace.trace_id(),
             decision: "delete".into(),
             reason: reason.label().into(),
@@ -116,7 +116,7 @@ impl Disruptor {
             pod_count: removal.claims.iter().map(|doomed| doomed.pods).sum(),
             disrupted_nodes: Names::first(NAMED, removal.claims.iter().map(name)),
         };
-        self.env.emit_in(story, trace);
+        self.env.emit_in(log_event, trace);
         traces::disruption(&self.env, trace, removal);
         for doomed in &removal.claims {
             self.record(doomed, "DisruptionTerminating", &format!("Disrupting: {}", reason.label()));

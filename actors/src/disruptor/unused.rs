@@ -25,7 +25,7 @@ impl Handler<NodeUnused> for Disruptor {
         let facts = &not_used.claim.facts;
         self.env.measure(&Measure::NodeUnused { pool: &facts.pool, reason: not_used.reason.label() });
         let message = message(&not_used);
-        let story = LogEvent::NodeNotUsed {
+        let log_event = LogEvent::NodeNotUsed {
             node_claim: facts.name.clone(),
             node: not_used.node.clone(),
             node_pool: facts.pool.clone(),
@@ -35,7 +35,7 @@ impl Handler<NodeUnused> for Disruptor {
             pods: Names::first(NAMED, not_used.pods.iter().map(|pod| format!("{}/{}", pod.namespace, pod.name))),
             message: message.clone(),
         };
-        self.env.emit_in(story, traces::of_packing(&not_used.claim.claim));
+        self.env.emit_in(log_event, traces::of_packing(&not_used.claim.claim));
         let owners = not_used.claim.claim.metadata.owner_references.iter().flatten();
         let pool = owners.into_iter().find(|owner| owner.kind == "NodePool").map_or("", |owner| owner.uid.as_str());
         let pool = reference("karpenter.sh/v1", "NodePool", "", &facts.pool, pool);

@@ -126,14 +126,14 @@ impl Interruption {
             return self.links.terminator.send(order);
         }
         self.record(claim, kind, format!("Instance {instance}: {kind}, runs until {deadline}"));
-        let story = LogEvent::Interrupted {
+        let log_event = LogEvent::Interrupted {
             node_claim: node_claim.clone(),
             node: status.node_name,
             instance: instance.clone(),
             reason: kind.label().to_owned(),
             deadline,
         };
-        self.env.emit_in(story, *trace);
+        self.env.emit_in(log_event, *trace);
         let claim = ClaimRef { name: node_claim, uid: claim.claim.uid().unwrap_or_default() };
         self.links.terminator.send(Interrupted { term: self.env.term, claim, notice: *notice, trace: *trace })
     }

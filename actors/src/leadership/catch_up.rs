@@ -113,7 +113,7 @@ mod tests {
             let cluster = ClusterWatcher::new(&env, client.clone()).start();
             let waited = tokio::time::timeout(Duration::from_secs(60), catch_up(client, cluster.into(), env)).await;
             assert!(waited.is_err(), "nothing begins by a list that nobody could read");
-            let told: Vec<_> = journal.entries().iter().map(|entry| entry.story.to_string()).collect();
+            let told: Vec<_> = journal.entries().iter().map(|entry| entry.log_event.to_string()).collect();
             let told: Vec<_> = told.iter().filter(|line| line.contains("catching up with the last leader")).collect();
             assert!(told.len() == 1 && told[0].contains("invalid type"), "{told:?}");
         }));

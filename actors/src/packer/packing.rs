@@ -117,8 +117,8 @@ impl Failures {
         let pause = if one.alone { self.hold(pods.clone().next(), &one.error) } else { Duration::ZERO };
         let names: Vec<String> = pods.map(|pod| format!("{}/{}", pod.namespace, pod.name)).collect();
         let (pods, seconds, error) = (names.len(), pause.as_secs_f64(), one.error.to_string());
-        let story = LogEvent::PackingFailed { pods, names: Names::first(NAMED, names), error, seconds };
-        self.env.emit_in(story, trace);
+        let log_event = LogEvent::PackingFailed { pods, names: Names::first(NAMED, names), error, seconds };
+        self.env.emit_in(log_event, trace);
     }
 
     /// Holds a class, and says how long.

@@ -57,8 +57,8 @@ impl Packer {
             planning.skipped.iter().map(|skipped| (skipped.pool.clone(), skipped.why.clone())).collect();
         for (pool, why) in &skipped {
             if self.skipped.get(pool) != Some(why) {
-                let story = LogEvent::PoolSkipped { node_pool: pool.clone(), why: why.clone() };
-                self.env.emit_in(story, request.trace);
+                let log_event = LogEvent::PoolSkipped { node_pool: pool.clone(), why: why.clone() };
+                self.env.emit_in(log_event, request.trace);
             }
         }
         self.skipped = skipped;
@@ -112,8 +112,8 @@ impl Packer {
         let fitting: usize = packing.on_existing.iter().map(|(_, pods)| pods.len()).sum();
         if fitting > 0 {
             let nodes = packing.on_existing.iter().map(|(node, _)| planning.existing[*node].name.clone());
-            let story = LogEvent::FitsExisting { pods: fitting, nodes: Names::first(NAMED, nodes) };
-            self.env.emit_in(story, request.trace);
+            let log_event = LogEvent::FitsExisting { pods: fitting, nodes: Names::first(NAMED, nodes) };
+            self.env.emit_in(log_event, request.trace);
         }
     }
 

@@ -13,7 +13,7 @@ pub struct Entry {
     pub actor: &'static str,
     /// What happened.
     #[serde(flatten)]
-    pub story: LogEvent,
+    pub log_event: LogEvent,
     /// Trace that it belongs to, 32 hex digits; empty when to none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub trace_id: String,
@@ -49,10 +49,10 @@ pub struct LogJournal;
 
 impl Journal for LogJournal {
     fn record(&self, entry: &Entry) {
-        let fields = serde_json::to_string(&entry.story).unwrap_or_default();
-        let (logger, message) = (entry.actor, entry.story.to_string());
-        let (event, trace_id, term) = (entry.story.event(), &entry.trace_id, entry.term);
-        match entry.story.level() {
+        let fields = serde_json::to_string(&entry.log_event).unwrap_or_default();
+        let (logger, message) = (entry.actor, entry.log_event.to_string());
+        let (event, trace_id, term) = (entry.log_event.event(), &entry.trace_id, entry.term);
+        match entry.log_event.level() {
             Level::Debug => tracing::debug!(logger, event, term, %trace_id, %fields, "{message}"),
             Level::Info => tracing::info!(logger, event, term, %trace_id, %fields, "{message}"),
             Level::Warn => tracing::warn!(logger, event, term, %trace_id, %fields, "{message}"),
@@ -78,7 +78,7 @@ impl MemoryJournal {
 
     /// How often an event has been told.
     pub fn count(&self, event: &str) -> usize {
-        self.entries().iter().filter(|entry| entry.story.event() == event).count()
+        self.entries().iter().filter(|entry| entry.log_event.event() == event).count()
     }
 }
 

@@ -345,9 +345,9 @@ mod tests {
 
     #[test]
     fn a_story_is_told_in_words_and_in_fields() {
-        let story = LogEvent::Batched { pods: 218, names: Names::first(1, ["a", "b"]), seconds: 10.02 };
-        assert_eq!(story.to_string(), "batched 218 pods in 10.0s");
-        let fields = serde_json::to_value(&story).unwrap();
+        let log_event = LogEvent::Batched { pods: 218, names: Names::first(1, ["a", "b"]), seconds: 10.02 };
+        assert_eq!(log_event.to_string(), "batched 218 pods in 10.0s");
+        let fields = serde_json::to_value(&log_event).unwrap();
         assert_eq!((fields["event"].as_str(), fields["pods"].as_u64()), (Some("batched"), Some(218)));
     }
 

@@ -84,8 +84,8 @@ impl StepEnv {
     }
 
     /// Tells a happening in the trace.
-    pub fn emit(&self, story: LogEvent) {
-        self.env.emit_in(story, self.trace);
+    pub fn emit(&self, log_event: LogEvent) {
+        self.env.emit_in(log_event, self.trace);
     }
 
     /// Writes an event.

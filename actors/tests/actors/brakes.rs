@@ -16,7 +16,7 @@ fn pods_that_come_together_are_one_batch_and_those_that_come_later_another() {
         world.pods_of("first", 4, "500m");
         world.until_bound(4, minutes(3)).await;
         let batches = |state: &Value| state["batcher"]["batches"].clone();
-        assert_eq!(batches(&replica.state().await), 1, "{}", world.story().join("\n"));
+        assert_eq!(batches(&replica.state().await), 1, "{}", world.log_events().join("\n"));
         world.pods_of("later", 3, "1800m");
         world.until_bound(7, minutes(3)).await;
         let state = replica.state().await;
@@ -36,7 +36,7 @@ fn a_pod_that_is_gone_before_its_window_closes_is_in_no_batch() {
         world.api.delete(&PODS, "default", "pod-0000", &at_once).unwrap();
         tokio::time::sleep(minutes(1)).await;
         let state = replica.state().await;
-        assert_eq!(state["batcher"]["batches"], 0, "{state}\n{}", world.story().join("\n"));
+        assert_eq!(state["batcher"]["batches"], 0, "{state}\n{}", world.log_events().join("\n"));
         assert!(world.claims().is_empty() && world.cloud.calls().is_empty());
     });
 }

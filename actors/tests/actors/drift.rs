@@ -21,7 +21,7 @@ async fn one_node(world: &World, settings: Settings) -> (dovetail_actors::Replic
     world.until_bound(4, seconds(180)).await;
     tokio::time::sleep(seconds(60)).await;
     let claims = world.claims();
-    assert_eq!(claims.len(), 1, "{}", world.story().join("\n"));
+    assert_eq!(claims.len(), 1, "{}", world.log_events().join("\n"));
     (replica, name(&claims[0]))
 }
 
@@ -49,7 +49,7 @@ fn label(world: &World, release: &str) {
 }
 
 fn told(world: &World, event: &str) -> usize {
-    world.journal.entries().iter().filter(|entry| entry.story.event() == event).count()
+    world.journal.entries().iter().filter(|entry| entry.log_event.event() == event).count()
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn a_claim_of_another_hash_version_is_stamped_and_does_not_drift() {
         let version = there["metadata"]["resourceVersion"].clone();
         tokio::time::sleep(minutes(10)).await;
         let later = claim(&world, &old).unwrap();
-        assert!(condition(&later, "Drifted").is_none(), "{}", world.story().join("\n"));
+        assert!(condition(&later, "Drifted").is_none(), "{}", world.log_events().join("\n"));
         assert_eq!(later["metadata"]["resourceVersion"], version, "nothing more is written");
     });
 }
@@ -92,7 +92,7 @@ fn a_drifted_node_goes_when_its_replacement_is_initialized_and_no_sooner() {
             })
             .await;
         let others: Vec<_> = world.claims().into_iter().filter(|one| name(one) != old).collect();
-        assert_eq!(others.len(), 1, "{}", world.story().join("\n"));
+        assert_eq!(others.len(), 1, "{}", world.log_events().join("\n"));
         assert_eq!(condition(&others[0], "Initialized").unwrap()["status"], "True", "its place was ready");
         assert_eq!(others[0]["metadata"]["labels"]["release"], "two");
         world.until(minutes(5), || claim(&world, &old).is_none()).await;

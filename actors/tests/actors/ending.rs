@@ -32,8 +32,8 @@ fn is_gone(world: &World, uid: &str) -> bool {
 fn nothing_left_over(world: &World) {
     let claimed: Vec<_> = world.claims().iter().map(|claim| claim["status"]["providerID"].clone()).collect();
     for instance in world.cloud.living() {
-        let story = world.story().join("\n");
-        assert!(claimed.contains(&json!(instance.provider_id())), "{} is left over:\n{story}", instance.id);
+        let log_events = world.log_events().join("\n");
+        assert!(claimed.contains(&json!(instance.provider_id())), "{} is left over:\n{log_events}", instance.id);
     }
 }
 
@@ -46,7 +46,7 @@ fn a_launched_claim_that_is_deleted_by_hand_goes_with_its_instance() {
         world.until(minutes(5), || world.journal.count("launched") > 0).await;
         let uid = delete_claim(&world);
         tokio::time::sleep(Duration::from_secs(30)).await;
-        assert!(is_gone(&world, &uid), "{}", world.story().join("\n"));
+        assert!(is_gone(&world, &uid), "{}", world.log_events().join("\n"));
         world.until_bound(1, minutes(3)).await;
         nothing_left_over(&world);
     });
@@ -67,7 +67,7 @@ fn a_claim_that_somebody_made_without_a_finalizer_gets_it_before_it_is_launched_
         world.api.create(&NODE_CLAIMS, "", claim).unwrap();
         let begun = world.clock.monotonic();
         while world.journal.count("launched") == 0 {
-            assert!(world.clock.monotonic() - begun < minutes(10), "{}", world.story().join("\n"));
+            assert!(world.clock.monotonic() - begun < minutes(10), "{}", world.log_events().join("\n"));
             let held = world.claims()[0]["metadata"]["finalizers"] == json!(["karpenter.sh/termination"]);
             assert!(held || world.cloud.calls().is_empty(), "launched before anything held the claim");
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -75,7 +75,7 @@ fn a_claim_that_somebody_made_without_a_finalizer_gets_it_before_it_is_launched_
         assert_eq!(world.claims()[0]["metadata"]["finalizers"], json!(["karpenter.sh/termination"]));
         let uid = delete_claim(&world);
         tokio::time::sleep(Duration::from_secs(30)).await;
-        assert!(is_gone(&world, &uid), "{}", world.story().join("\n"));
+        assert!(is_gone(&world, &uid), "{}", world.log_events().join("\n"));
         nothing_left_over(&world);
     });
 }
@@ -91,7 +91,7 @@ fn a_claim_that_is_deleted_while_a_call_hangs_leaves_no_instance() {
         let uid = delete_claim(&world);
         world.until_bound(1, minutes(5)).await;
         tokio::time::sleep(minutes(2)).await;
-        assert!(is_gone(&world, &uid), "{}", world.story().join("\n"));
+        assert!(is_gone(&world, &uid), "{}", world.log_events().join("\n"));
         nothing_left_over(&world);
         assert_eq!(world.cloud.living().len(), 1);
     });
@@ -109,7 +109,7 @@ fn a_claim_whose_call_made_nothing_goes_when_that_is_certain() {
         tokio::time::sleep(Duration::from_secs(50)).await;
         assert!(!is_gone(&world, &uid), "an instance may still show");
         tokio::time::sleep(Duration::from_secs(30)).await;
-        assert!(is_gone(&world, &uid), "{}", world.story().join("\n"));
+        assert!(is_gone(&world, &uid), "{}", world.log_events().join("\n"));
         nothing_left_over(&world);
     });
 }
@@ -127,7 +127,7 @@ fn an_instance_that_never_joins_is_ended_with_its_claim_after_a_quarter_of_an_ho
         assert_eq!(world.cloud.living().len(), 1);
         world.nobody_joins(false);
         world.until_bound(1, minutes(5)).await;
-        assert!(is_gone(&world, uid.as_str().unwrap()), "{}", world.story().join("\n"));
+        assert!(is_gone(&world, uid.as_str().unwrap()), "{}", world.log_events().join("\n"));
         assert!(world.cloud.living().iter().all(|one| one.id != first));
         nothing_left_over(&world);
         assert_eq!(world.journal.count("gave_up"), 1);
@@ -144,8 +144,8 @@ fn an_end_whose_answer_was_lost_is_told_of_once_when_it_is_seen() {
         world.cloud.spoil_end(&world.cloud.living()[0].id, Some(SpoilEnd::LostAfter));
         let uid = delete_claim(&world);
         tokio::time::sleep(minutes(1)).await;
-        assert!(is_gone(&world, &uid), "{}", world.story().join("\n"));
-        assert_eq!(world.journal.count("terminated"), 1, "{}", world.story().join("\n"));
+        assert!(is_gone(&world, &uid), "{}", world.log_events().join("\n"));
+        assert_eq!(world.journal.count("terminated"), 1, "{}", world.log_events().join("\n"));
         nothing_left_over(&world);
     });
 }
@@ -162,15 +162,15 @@ fn an_instance_that_ec2_will_not_end_keeps_its_claim_is_told_of_once_and_holds_n
             delete(&world, claim);
         }
         tokio::time::sleep(minutes(5)).await;
-        let refusals = || world.story().iter().filter(|line| line.contains("OperationNotPermitted")).count();
-        let story = world.story().join("\n");
-        let ended = || world.story().iter().any(|line| line.contains(&format!("terminated instance {kept}")));
-        assert!(refusals() == 1 && !ended(), "{story}");
-        assert!(world.cloud.living().iter().all(|one| one.id != other), "{story}");
-        assert!(world.claims().iter().any(|claim| of(claim) == kept), "its claim is gone:\n{story}");
+        let refusals = || world.log_events().iter().filter(|line| line.contains("OperationNotPermitted")).count();
+        let log_events = world.log_events().join("\n");
+        let ended = || world.log_events().iter().any(|line| line.contains(&format!("terminated instance {kept}")));
+        assert!(refusals() == 1 && !ended(), "{log_events}");
+        assert!(world.cloud.living().iter().all(|one| one.id != other), "{log_events}");
+        assert!(world.claims().iter().any(|claim| of(claim) == kept), "its claim is gone:\n{log_events}");
         world.cloud.spoil_end(&kept, None);
         tokio::time::sleep(minutes(5)).await;
-        assert!(ended() && refusals() == 1, "{}", world.story().join("\n"));
+        assert!(ended() && refusals() == 1, "{}", world.log_events().join("\n"));
         assert!(world.claims().iter().all(|claim| of(claim) != kept));
         nothing_left_over(&world);
     });
@@ -202,9 +202,9 @@ fn claims_whose_nodes_are_gone_by_force_go_with_their_instances_after_five_minut
         let _replica = world.replica(0);
         nodes_gone(&world, 5).await;
         tokio::time::sleep(minutes(4)).await;
-        assert_eq!(world.cloud.living().len(), 8, "{}", world.story().join("\n"));
+        assert_eq!(world.cloud.living().len(), 8, "{}", world.log_events().join("\n"));
         tokio::time::sleep(minutes(3)).await;
-        assert_eq!(world.journal.count("gave_up"), 5, "{}", world.story().join("\n"));
+        assert_eq!(world.journal.count("gave_up"), 5, "{}", world.log_events().join("\n"));
         assert_eq!((world.cloud.living().len(), world.claims().len()), (3, 3));
         nothing_left_over(&world);
     });
@@ -216,9 +216,9 @@ fn where_many_nodes_are_gone_nothing_is_ended_and_an_operator_is_told() {
         let _replica = world.replica(0);
         nodes_gone(&world, 7).await;
         tokio::time::sleep(minutes(24)).await;
-        let story = world.story().join("\n");
-        assert_eq!((world.journal.count("gave_up"), world.cloud.living().len()), (0, 8), "{story}");
-        assert_eq!(world.journal.count("nodes_gone"), 2, "every ten minutes: {story}");
+        let log_events = world.log_events().join("\n");
+        assert_eq!((world.journal.count("gave_up"), world.cloud.living().len()), (0, 8), "{log_events}");
+        assert_eq!(world.journal.count("nodes_gone"), 2, "every ten minutes: {log_events}");
         // Who deletes some of the claims says what is right.
         let there: BTreeSet<_> =
             world.api.list(&NODES).iter().map(|node| node["spec"]["providerID"].to_string()).collect();
@@ -227,7 +227,7 @@ fn where_many_nodes_are_gone_nothing_is_ended_and_an_operator_is_told() {
             delete(&world, claim);
         }
         tokio::time::sleep(minutes(3)).await;
-        assert_eq!((world.journal.count("gave_up"), world.claims().len()), (4, 1), "{}", world.story().join("\n"));
+        assert_eq!((world.journal.count("gave_up"), world.claims().len()), (4, 1), "{}", world.log_events().join("\n"));
         nothing_left_over(&world);
     });
 }
@@ -243,6 +243,6 @@ fn a_node_class_that_is_deleted_while_it_is_looked_at_again_goes() {
         world.api.delete(&EC2_NODE_CLASSES, "", "default", &DeleteOptions::default()).unwrap();
         tokio::time::sleep(minutes(3)).await;
         let left = world.api.list(&EC2_NODE_CLASSES);
-        assert!(left.is_empty(), "{left:?}\n{}", world.story().join("\n"));
+        assert!(left.is_empty(), "{left:?}\n{}", world.log_events().join("\n"));
     });
 }

@@ -50,12 +50,12 @@ fn wanted(world: &World) {
 /// The lines of a happening.
 fn told(world: &World, event: &str) -> Vec<String> {
     let entries = world.journal.entries();
-    entries.iter().filter(|one| one.story.event() == event).map(|one| one.story.to_string()).collect()
+    entries.iter().filter(|one| one.log_event.event() == event).map(|one| one.log_event.to_string()).collect()
 }
 
 fn one_that_says(world: &World, event: &str, words: &str) {
     let lines = told(world, event);
-    assert!(lines.len() == 1 && lines[0].contains(words), "{lines:#?}\n{}", world.story().join("\n"));
+    assert!(lines.len() == 1 && lines[0].contains(words), "{lines:#?}\n{}", world.log_events().join("\n"));
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn who_is_elected_by_another_lease_than_the_fence_goes_by_does_not_lead_and_name
         assert!(why.contains("names kube-system/karpenter-leader-election"), "{why}");
         assert!(why.contains("come to kube-system/own"), "{why}");
         tokio::time::sleep(seconds(60)).await;
-        assert!(world.claims().is_empty(), "{}", world.story().join("\n"));
+        assert!(world.claims().is_empty(), "{}", world.log_events().join("\n"));
     });
 }
 
@@ -133,7 +133,7 @@ fn a_leader_does_not_begin_however_long_the_api_server_does_not_know_its_term_an
         wanted(&world);
         let _replica = world.replica(0);
         tokio::time::sleep(seconds(300)).await;
-        assert!(world.claims().is_empty(), "{}", world.story().join("\n"));
+        assert!(world.claims().is_empty(), "{}", world.log_events().join("\n"));
         one_that_says(&world, "retrying", "standing behind the fence");
         take_away(&world, &BINDINGS, "no-dry-runs");
         world.until_bound(1, seconds(120)).await;
@@ -150,7 +150,7 @@ fn a_leader_that_is_refused_for_a_newer_term_begins_nothing() {
         wanted(&world);
         let _replica = world.replica(0);
         tokio::time::sleep(seconds(120)).await;
-        assert!(world.claims().is_empty(), "{}", world.story().join("\n"));
+        assert!(world.claims().is_empty(), "{}", world.log_events().join("\n"));
         assert_eq!((told(&world, "fence_unknown"), told(&world, "waiting")), (vec![], vec![]));
     });
 }

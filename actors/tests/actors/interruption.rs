@@ -66,10 +66,10 @@ fn a_warning_that_comes_again_while_it_is_written_down_is_deleted_when_it_is_wri
         assert!(world.cloud.unread() == 0 && !written());
         assert_eq!(world.cloud.deleted(), Vec::<String>::new());
         world.until(seconds(30), || world.cloud.deleted() == ["first"]).await;
-        assert!(written(), "{}", world.story().join("\n"));
+        assert!(written(), "{}", world.log_events().join("\n"));
         world.cloud.announce_by(&warning.to_string(), "third");
         world.until(seconds(30), || world.cloud.deleted() == ["first", "third"]).await;
-        assert_eq!(world.journal.count("interrupted"), 1, "{}", world.story().join("\n"));
+        assert_eq!(world.journal.count("interrupted"), 1, "{}", world.log_events().join("\n"));
     });
 }
 
@@ -102,7 +102,7 @@ fn a_warning_about_an_instance_that_no_claim_has_yet_is_kept_for_a_minute_and_ac
         };
         world.until(seconds(40), known).await;
         world.until(seconds(5), || world.cloud.deleted() == ["early"]).await;
-        assert_eq!(world.journal.count("messages_ignored"), 0, "{}", world.story().join("\n"));
+        assert_eq!(world.journal.count("messages_ignored"), 0, "{}", world.log_events().join("\n"));
         world.until(seconds(70), || world.cloud.deleted() == ["early", "never"]).await;
         assert_eq!(world.journal.count("messages_ignored"), 1, "passed over, and said");
     });
@@ -146,7 +146,7 @@ fn a_recommendation_to_rebalance_is_followed_only_where_the_settings_say_so() {
             assert_eq!(world.journal.count("rebalance_recommended"), 1);
             tokio::time::sleep(seconds(240)).await;
             let stays = world.cloud.living().iter().any(|one| one.id == instance);
-            assert_eq!(stays, rebalance == Rebalance::Event, "{}", world.story().join("\n"));
+            assert_eq!(stays, rebalance == Rebalance::Event, "{}", world.log_events().join("\n"));
         });
     }
 }
@@ -166,7 +166,7 @@ fn an_instance_whose_checks_fail_goes_without_a_queue_and_an_event_has_its_node_
             world.until(seconds(400), || world.cloud.living().iter().all(|one| one.id != instance)).await;
             let (failed, interrupted) = (world.journal.count("status_failed"), world.journal.count("interrupted"));
             let expected = if kind == Kind::EventStatus { (0, 1) } else { (1, 0) };
-            assert_eq!((failed, interrupted), expected, "{}", world.story().join("\n"));
+            assert_eq!((failed, interrupted), expected, "{}", world.log_events().join("\n"));
         });
     }
 }

@@ -69,7 +69,7 @@ fn delete(world: &World, kind: &Gvr, name: &str) {
 }
 
 fn told(world: &World) -> String {
-    world.story().join("\n")
+    world.log_events().join("\n")
 }
 
 fn lives(world: &World, id: &str) -> bool {

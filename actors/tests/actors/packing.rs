@@ -85,7 +85,7 @@ fn bound_by_name(world: &World, begins: &str) -> usize {
 /// The failures told, each with the pods that it names.
 fn told(world: &World) -> Vec<(usize, Vec<String>)> {
     let entries = world.journal.entries();
-    let failed = entries.into_iter().filter_map(|entry| match entry.story {
+    let failed = entries.into_iter().filter_map(|entry| match entry.log_event {
         LogEvent::PackingFailed { pods, names, .. } => Some((pods, names.named)),
         _ => None,
     });
@@ -105,7 +105,7 @@ fn ordinary_pods_get_their_nodes_beside(how: How) {
         assert_eq!((world.journal.count("restarting"), world.journal.count("exiting")), (0, 0));
         assert_eq!(replica.state().await["control_plane"]["restarts"], 0);
         let names = ["default/bad-0000", "default/bad-0001", "default/bad-0002"].map(str::to_owned).to_vec();
-        assert_eq!(told(&world)[0], (3, names), "{}", world.story().join("\n"));
+        assert_eq!(told(&world)[0], (3, names), "{}", world.log_events().join("\n"));
         let said = world.events("FailedScheduling");
         for pod in ["bad-0000", "bad-0001", "bad-0002"] {
             assert!(said.iter().any(|(name, message)| name == pod && message.contains("left out")), "{said:?}");
@@ -137,7 +137,7 @@ fn what_only_the_search_for_the_lowest_price_breaks_is_packed_by_fewest_nodes_an
         world.pods_of("bad", 3, "700m");
         world.pods_of("web", 3, "500m");
         world.until_bound(6, seconds(180)).await;
-        assert!(world.journal.count("packed_by_fewest_nodes") > 0, "{}", world.story().join("\n"));
+        assert!(world.journal.count("packed_by_fewest_nodes") > 0, "{}", world.log_events().join("\n"));
         assert_eq!((world.journal.count("packing_failed"), world.journal.count("restarting")), (0, 0));
     });
 }
@@ -181,7 +181,7 @@ fn pods_that_come_later_and_are_alike_are_not_tried_before_their_class_is_due() 
         let failures = solver.failures();
         world.pods_of("bad-two", 1, "700m");
         tokio::time::sleep(seconds(10)).await;
-        assert_eq!(solver.failures(), failures, "{}", world.story().join("\n"));
+        assert_eq!(solver.failures(), failures, "{}", world.log_events().join("\n"));
         let said = world.events("FailedScheduling");
         assert!(said.iter().any(|(name, _)| name.starts_with("bad-two")), "{said:?}");
     });
@@ -246,7 +246,7 @@ fn a_pod_with_more_soft_terms_than_count_is_told_so_once() {
         tokio::time::sleep(seconds(120)).await;
         let said = world.events("SoftTermsIgnored");
         let expected = "Only the 32 heaviest of its 40 soft scheduling terms count";
-        assert_eq!(said, [("heavy".to_owned(), expected.to_owned())], "{}", world.story().join("\n"));
+        assert_eq!(said, [("heavy".to_owned(), expected.to_owned())], "{}", world.log_events().join("\n"));
         assert_eq!(world.journal.count("soft_terms_ignored"), 1);
     });
 }

@@ -53,7 +53,7 @@ fn four_hundred_pods_get_their_nodes() {
             assert_eq!(node["metadata"]["finalizers"], json!(["karpenter.sh/termination"]));
         }
         for event in ["elected", "batched", "packing_computed", "launched", "registered", "initialized", "bound"] {
-            assert!(world.journal.count(event) > 0, "{event} is not told:\n{}", world.story().join("\n"));
+            assert!(world.journal.count(event) > 0, "{event} is not told:\n{}", world.log_events().join("\n"));
         }
     });
 }
@@ -167,8 +167,12 @@ fn a_claim_that_is_made_by_a_request_long_after_it_had_come_and_gone_is_taken_ba
         world.pods(4, "500m");
         world.until_bound(4, minutes(2)).await;
         tokio::time::sleep(minutes(1)).await;
-        assert!(world.story().iter().any(|line| line.contains("created_late")), "{}", world.story().join("\n"));
-        assert_eq!(world.claims().len(), world.cloud.living().len(), "{}", world.story().join("\n"));
+        assert!(
+            world.log_events().iter().any(|line| line.contains("created_late")),
+            "{}",
+            world.log_events().join("\n")
+        );
+        assert_eq!(world.claims().len(), world.cloud.living().len(), "{}", world.log_events().join("\n"));
         nothing_twice(&world);
     });
 }
@@ -248,11 +252,11 @@ fn a_new_leader_whose_watches_tell_nothing_takes_the_claims_from_its_own_list() 
         leave(&world, &known, "left", json!({}));
         first.shutdown().await;
         tokio::time::sleep(minutes(1)).await;
-        let story = world.story().join("\n");
-        assert_eq!(second.state().await["control_plane"]["leads"], true, "{story}");
+        let log_events = world.log_events().join("\n");
+        assert_eq!(second.state().await["control_plane"]["leads"], true, "{log_events}");
         tokio::time::sleep(minutes(3)).await;
-        let story = world.story().join("\n");
-        assert_eq!((world.claims().len(), world.cloud.calls().len()), (3, 3), "{story}");
+        let log_events = world.log_events().join("\n");
+        assert_eq!((world.claims().len(), world.cloud.calls().len()), (3, 3), "{log_events}");
     });
 }
 
@@ -274,9 +278,9 @@ fn a_leader_that_was_cut_off_launches_for_no_pod_that_was_placed_or_deleted_mean
         tokio::time::sleep(Duration::from_secs(5)).await;
         world.faults.heal(0, &[Service::ApiServer]);
         tokio::time::sleep(minutes(2)).await;
-        let story = world.story().join("\n");
-        assert_eq!(replica.state().await["control_plane"]["leads"], true, "{story}");
-        assert_eq!((world.claims().len(), world.cloud.calls().len()), (2, 2), "for the one that waits: {story}");
+        let log_events = world.log_events().join("\n");
+        assert_eq!(replica.state().await["control_plane"]["leads"], true, "{log_events}");
+        assert_eq!((world.claims().len(), world.cloud.calls().len()), (2, 2), "for the one that waits: {log_events}");
     });
 }
 
@@ -300,11 +304,11 @@ fn a_claim_that_an_earlier_leader_has_made_is_given_up_where_its_pool_has_no_roo
         left("left-2");
         let _second = world.replica(1);
         tokio::time::sleep(minutes(2)).await;
-        let story = world.story().join("\n");
-        assert_eq!(world.cloud.calls().len(), 2, "one of the two that were left is within the limits: {story}");
+        let log_events = world.log_events().join("\n");
+        assert_eq!(world.cloud.calls().len(), 2, "one of the two that were left is within the limits: {log_events}");
         let names: Vec<_> = world.claims().iter().map(|claim| claim["metadata"]["name"].clone()).collect();
-        assert!(names.contains(&json!("left-1")) && !names.contains(&json!("left-2")), "{names:?} {story}");
-        assert!(story.contains("deleted nodeclaim left-2: limits"), "{story}");
+        assert!(names.contains(&json!("left-1")) && !names.contains(&json!("left-2")), "{names:?} {log_events}");
+        assert!(log_events.contains("deleted nodeclaim left-2: limits"), "{log_events}");
         nothing_twice(&world);
     });
 }
@@ -325,9 +329,9 @@ fn a_claim_that_an_earlier_leader_has_not_begun_to_launch_for_is_launched_where_
         world.pods_of("late", 1, "500m");
         let _second = world.replica(1);
         world.until_bound(4, minutes(4)).await;
-        let story = world.story().join("\n");
-        assert_eq!((world.claims().len(), world.cloud.calls().len()), (2, 2), "{story}");
-        assert_eq!(story.matches(": unneeded").count(), 1, "{story}");
+        let log_events = world.log_events().join("\n");
+        assert_eq!((world.claims().len(), world.cloud.calls().len()), (2, 2), "{log_events}");
+        assert_eq!(log_events.matches(": unneeded").count(), 1, "{log_events}");
         nothing_twice(&world);
     });
 }
@@ -356,6 +360,6 @@ fn pods_whose_claim_is_deleted_by_hand_get_another() {
         tokio::time::sleep(Duration::from_secs(20)).await;
         let planned: Vec<_> =
             world.claims().iter().filter(|one| one["metadata"]["deletionTimestamp"].is_null()).cloned().collect();
-        assert_eq!(planned.len(), 1, "{}", world.story().join("\n"));
+        assert_eq!(planned.len(), 1, "{}", world.log_events().join("\n"));
     });
 }

@@ -83,7 +83,7 @@ fn nothing_is_created_for_a_pool_that_is_not_valid_it_says_why_and_takes_no_pods
         let pools: Vec<_> =
             world.claims().iter().map(|claim| claim["metadata"]["labels"]["karpenter.sh/nodepool"].clone()).collect();
         assert!(!pools.is_empty() && pools.iter().all(|pool| pool == "default"), "{pools:?}");
-        let refused = world.story().into_iter().filter(|line| line.contains("422")).collect::<Vec<_>>();
+        let refused = world.log_events().into_iter().filter(|line| line.contains("422")).collect::<Vec<_>>();
         assert!(refused.is_empty(), "{refused:#?}");
         for (name, _, field) in hopeless() {
             let (status, message) = condition(&world, name, "ValidationSucceeded").unwrap();
@@ -134,7 +134,7 @@ fn a_label_that_no_instance_type_has_makes_no_claims_and_leaves_the_pods_to_othe
         let pools: Vec<_> =
             world.claims().iter().map(|claim| claim["metadata"]["labels"]["karpenter.sh/nodepool"].clone()).collect();
         assert!(pools.iter().all(|pool| pool == "default"), "{pools:?}");
-        let made = world.story().into_iter().filter(|line| line.contains("created nodeclaim")).count();
+        let made = world.log_events().into_iter().filter(|line| line.contains("created nodeclaim")).count();
         assert_eq!(made, pools.len(), "each that was made is there");
     });
 }
@@ -265,7 +265,7 @@ fn a_value_that_no_label_can_have_makes_no_claims_whoever_asks_for_it() {
         world.api.create(&PODS, "default", pod.clone()).unwrap();
         world.api.patch_status(&PODS, "default", "odd", &json!({"status": pod["status"]})).unwrap();
         tokio::time::sleep(Duration::from_secs(60)).await;
-        let made = world.story().into_iter().filter(|line| line.contains("422")).collect::<Vec<_>>();
+        let made = world.log_events().into_iter().filter(|line| line.contains("422")).collect::<Vec<_>>();
         assert!(world.claims().is_empty() && made.is_empty(), "{made:#?}");
     });
 }

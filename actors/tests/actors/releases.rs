@@ -310,7 +310,7 @@ async fn renewed_by_0_1_0(world: &World, holder: &str, term: i64, time: Duration
     while world.clock.monotonic() < until {
         written_by_0_1_0(world, holder, term);
         tokio::time::sleep(seconds(2)).await;
-        assert_eq!(read_by_0_1_0(world), (holder.to_owned(), term), "{}", world.story().join("\n"));
+        assert_eq!(read_by_0_1_0(world), (holder.to_owned(), term), "{}", world.log_events().join("\n"));
     }
 }
 
@@ -323,15 +323,19 @@ fn replicas_of_0_1_0_and_of_this_release_lead_one_after_another_by_one_lease_and
         written_by_0_1_0(&world, "earlier-0", before);
         let replica = world.replica(7);
         renewed_by_0_1_0(&world, "earlier-0", before, seconds(60)).await;
-        assert!(!world.story().iter().any(|line| line.contains("elected by")), "{}", world.story().join("\n"));
+        assert!(
+            !world.log_events().iter().any(|line| line.contains("elected by")),
+            "{}",
+            world.log_events().join("\n")
+        );
 
         // It gives the Lease back, as on SIGTERM; without a mark that is only known to be so after its duration.
         written_by_0_1_0(&world, "", before);
         tokio::time::sleep(seconds(20)).await;
         let (holder, ours) = read_by_0_1_0(&world);
-        assert!(holder.starts_with("replica-7") && ours > before, "{holder} {ours}\n{}", world.story().join("\n"));
+        assert!(holder.starts_with("replica-7") && ours > before, "{holder} {ours}\n{}", world.log_events().join("\n"));
         world.until_bound(5, seconds(300)).await;
-        assert_eq!(world.cloud.calls().len(), 0, "{}", world.story().join("\n"));
+        assert_eq!(world.cloud.calls().len(), 0, "{}", world.log_events().join("\n"));
 
         // And the other way about: what it takes after us is a term above ours, and we wait for it.
         replica.shutdown().await;
@@ -343,7 +347,11 @@ fn replicas_of_0_1_0_and_of_this_release_lead_one_after_another_by_one_lease_and
         // Killed: nobody gives anything back.
         tokio::time::sleep(seconds(30)).await;
         let (holder, last) = read_by_0_1_0(&world);
-        assert!(holder.starts_with("replica-8") && last > ours + 1, "{holder} {last}\n{}", world.story().join("\n"));
+        assert!(
+            holder.starts_with("replica-8") && last > ours + 1,
+            "{holder} {last}\n{}",
+            world.log_events().join("\n")
+        );
     });
 }
 
@@ -357,21 +365,21 @@ fn what_every_release_has_left_half_done_is_gone_on_with_and_nothing_is_launched
             restore(&world, &left).await;
             let _replica = world.replica(7);
             world.until_bound(5, seconds(300)).await;
-            let story = || format!("{version}:\n{}", world.story().join("\n"));
+            let log_events = || format!("{version}:\n{}", world.log_events().join("\n"));
             // The launch is known by its token: the instance that it had got is its claim's.
             for claim in left["objects"].as_array().unwrap().iter().filter(under_way) {
                 let (name, token) = (&claim["metadata"]["name"], &claim["metadata"]["annotations"][LAUNCH_TOKEN]);
                 let got = left["instances"].as_array().unwrap().iter().find(|one| &one["token"] == token).unwrap();
                 let now = world.claims().into_iter().find(|one| &one["metadata"]["name"] == name).unwrap();
                 let provider = now["status"]["providerID"].as_str().unwrap();
-                assert!(provider.ends_with(got["id"].as_str().unwrap()), "{provider}: {}", story());
+                assert!(provider.ends_with(got["id"].as_str().unwrap()), "{provider}: {}", log_events());
             }
             let names = || world.claims().iter().map(|one| one["metadata"]["name"].clone()).collect::<Vec<_>>();
             let before = names();
             tokio::time::sleep(seconds(900)).await;
-            assert_eq!((names(), world.cloud.calls().len()), (before.clone(), 0), "{}", story());
+            assert_eq!((names(), world.cloud.calls().len()), (before.clone(), 0), "{}", log_events());
             let of = |list: &[Value], key: &str| list.iter().filter(|one| one["kind"] == key).count();
-            assert_eq!(before.len(), of(left["objects"].as_array().unwrap(), "NodeClaim"), "{}", story());
+            assert_eq!(before.len(), of(left["objects"].as_array().unwrap(), "NodeClaim"), "{}", log_events());
             for claim in world.claims() {
                 let conditions = claim["status"]["conditions"].as_array().unwrap();
                 let drifted = conditions.iter().any(|one| one["type"] == "Drifted" && one["status"] == "True");
@@ -392,7 +400,7 @@ fn what_every_release_has_left_half_done_is_gone_on_with_and_nothing_is_launched
             }
             let begun = world.clock.monotonic();
             while !(world.claims().is_empty() && world.api.list(&NODES).is_empty()) {
-                assert!(world.clock.monotonic() - begun < seconds(900), "{}", story());
+                assert!(world.clock.monotonic() - begun < seconds(900), "{}", log_events());
                 tokio::time::sleep(seconds(1)).await;
             }
             assert!(world.cloud.living().is_empty());

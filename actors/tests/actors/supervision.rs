@@ -26,7 +26,7 @@ impl Panics {
 
 impl Journal for Panics {
     fn record(&self, entry: &Entry) {
-        let batched = matches!(entry.story, LogEvent::Batched { .. });
+        let batched = matches!(entry.log_event, LogEvent::Batched { .. });
         let next = |left: usize| if batched { left.checked_sub(1) } else { None };
         assert!(self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_err(), "the telling has a bug");
         self.1.record(entry);
@@ -43,7 +43,7 @@ fn one_to_one(world: &World) {
     let mut living: Vec<String> = world.cloud.living().into_iter().map(|one| one.id).collect();
     of_claims.sort();
     living.sort();
-    assert_eq!(of_claims, living, "{}", world.story().join("\n"));
+    assert_eq!(of_claims, living, "{}", world.log_events().join("\n"));
 }
 
 fn id_of(claim: &Value) -> String {
@@ -58,7 +58,7 @@ fn an_actor_that_panics_is_started_again_in_the_same_term_and_the_pods_get_their
         let replica = world.replica_told(0, Settings::default(), Panics::times(2, &world));
         world.until_bound(4, seconds(180)).await;
         assert_eq!((world.journal.count("restarting"), world.journal.count("elected")), (2, 1));
-        assert!(world.story().iter().any(|line| line.contains("packer has died; starting again in")));
+        assert!(world.log_events().iter().any(|line| line.contains("packer has died; starting again in")));
         assert_eq!(replica.state().await["control_plane"]["restarts"], 2);
         one_to_one(&world);
     });
@@ -75,10 +75,10 @@ fn the_leader_s_actors_are_started_again_only_when_the_api_server_shows_what_the
         }
         world.faults.partition(0, &[Service::ApiServer], Direction::Both);
         tokio::time::sleep(seconds(3)).await;
-        assert_eq!(replica.state().await["control_plane"]["leads"], false, "{}", world.story().join("\n"));
+        assert_eq!(replica.state().await["control_plane"]["leads"], false, "{}", world.log_events().join("\n"));
         world.faults.heal(0, &[Service::ApiServer]);
         world.until_bound(4, seconds(180)).await;
-        assert_eq!(world.journal.count("elected"), 1, "{}", world.story().join("\n"));
+        assert_eq!(world.journal.count("elected"), 1, "{}", world.log_events().join("\n"));
         one_to_one(&world);
     });
 }
@@ -88,7 +88,7 @@ struct Trap;
 
 impl Journal for Trap {
     fn record(&self, entry: &Entry) {
-        assert!(!matches!(entry.story, LogEvent::Elected { .. }), "the telling has a bug");
+        assert!(!matches!(entry.log_event, LogEvent::Elected { .. }), "the telling has a bug");
     }
 }
 
@@ -130,7 +130,7 @@ fn a_launch_under_way_when_another_actor_panics_is_neither_lost_nor_repeated() {
         // Pods of another batch: the packer panics.
         world.pods_of("more", 3, "500m");
         world.until_bound(7, seconds(400)).await;
-        assert_eq!(world.journal.count("restarting"), 1, "{}", world.story().join("\n"));
+        assert_eq!(world.journal.count("restarting"), 1, "{}", world.log_events().join("\n"));
         one_to_one(&world);
     });
 }

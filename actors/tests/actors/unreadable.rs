@@ -63,7 +63,7 @@ fn managed_fields_that_any_user_may_write_stop_nobody() {
         }
         world.pods_of("late", 3, "500m");
         world.until_bound(27, minutes(2)).await;
-        assert_eq!(told(&world, "retrying"), 0, "{}", world.story().join("\n"));
+        assert_eq!(told(&world, "retrying"), 0, "{}", world.log_events().join("\n"));
         assert_eq!(cluster(&replica).await["unreadable"], json!({}));
     });
 }
@@ -85,7 +85,7 @@ fn a_watch_event_that_cannot_be_read_costs_no_back_off_and_the_object_is_named_o
         }
         world.pods_of("late", 1, "500m");
         world.until_bound(2, Duration::from_secs(20)).await;
-        assert_eq!((told(&world, "retrying"), told(&world, "unreadable")), (0, 1), "{}", world.story().join("\n"));
+        assert_eq!((told(&world, "retrying"), told(&world, "unreadable")), (0, 1), "{}", world.log_events().join("\n"));
         assert_eq!(cluster(&replica).await["unreadable"], json!({"Pod": 1}));
         tokio::time::sleep(Duration::from_secs(5)).await;
         let said = events(&world, "Unreadable");
@@ -118,7 +118,7 @@ fn a_running_pod_that_cannot_be_read_keeps_its_node_until_it_goes() {
         world.api.create(&PODS, "default", odd).unwrap();
         world.api.delete(&PODS, "default", "pod-0000", &DeleteOptions::default()).unwrap();
         tokio::time::sleep(minutes(10)).await;
-        assert_eq!(world.claims().len(), 1, "the node is not empty:\n{}", world.story().join("\n"));
+        assert_eq!(world.claims().len(), 1, "the node is not empty:\n{}", world.log_events().join("\n"));
         assert!(world.claims()[0]["metadata"]["deletionTimestamp"].is_null());
         assert_eq!(cluster(&replica).await["unreadable"], json!({"Pod": 1}));
         world.api.delete(&PODS, "default", "odd", &DeleteOptions::default()).unwrap();
@@ -144,7 +144,7 @@ fn a_running_pod_that_asks_for_more_than_there_is_keeps_its_node() {
         world.api.create(&PODS, "default", huge).unwrap();
         world.api.delete(&PODS, "default", "pod-0000", &DeleteOptions::default()).unwrap();
         tokio::time::sleep(minutes(5)).await;
-        assert_eq!(world.claims().len(), 1, "{}", world.story().join("\n"));
+        assert_eq!(world.claims().len(), 1, "{}", world.log_events().join("\n"));
         assert!(world.claims()[0]["metadata"]["deletionTimestamp"].is_null());
     });
 }
@@ -165,8 +165,8 @@ fn a_pool_that_cannot_be_read_is_not_ready_and_the_others_serve() {
             odd["status"]["conditions"].as_array().unwrap().iter().find(|one| one["type"] == "Ready").unwrap().clone();
         assert_eq!((&ready["status"], &ready["reason"]), (&json!("False"), &json!("Unreadable")));
         let skipped =
-            world.story().into_iter().filter(|line| line.contains("nodepool odd is left out: it cannot be read"));
-        assert_eq!(skipped.count(), 1, "{}", world.story().join("\n"));
+            world.log_events().into_iter().filter(|line| line.contains("nodepool odd is left out: it cannot be read"));
+        assert_eq!(skipped.count(), 1, "{}", world.log_events().join("\n"));
         world.api.patch(&NODE_POOLS, "", "odd", &json!({"metadata": {"annotations": {"test/odd": null}}})).unwrap();
         tokio::time::sleep(Duration::from_secs(10)).await;
         assert_eq!(cluster(&replica).await["unreadable"], json!({}), "what can be read again counts no more");
@@ -190,7 +190,7 @@ fn a_claim_that_cannot_be_read_is_known_to_a_new_leader_and_never_collected() {
         world.until_bound(41, minutes(4)).await;
         let living = world.cloud.living().len();
         tokio::time::sleep(minutes(15)).await;
-        assert_eq!(world.cloud.living().len(), living, "its instance is no orphan:\n{}", world.story().join("\n"));
+        assert_eq!(world.cloud.living().len(), living, "its instance is no orphan:\n{}", world.log_events().join("\n"));
         assert!(world.claims().iter().any(|claim| claim["metadata"]["name"] == name.as_str()));
         assert_eq!(cluster(&second).await["unreadable"], json!({"NodeClaim": 1}));
         assert_eq!(told(&world, "collected") + told(&world, "collection_braked"), 0);
@@ -215,11 +215,11 @@ fn a_node_that_cannot_be_read_is_not_removed_not_even_when_it_is_empty() {
         let taints = there["spec"]["taints"].as_array().into_iter().flatten();
         assert_eq!(taints.filter(|taint| taint["key"] == "karpenter.sh/disrupted").count(), 0, "{there}");
         assert_eq!((world.claims().len(), world.cloud.living().len()), (1, 1));
-        assert_eq!(told(&world, "gave_up") + told(&world, "removing"), 0, "{}", world.story().join("\n"));
+        assert_eq!(told(&world, "gave_up") + told(&world, "removing"), 0, "{}", world.log_events().join("\n"));
         // It stays for that reason alone.
         world.api.patch(&NODES, "", &node, &json!({"metadata": {"annotations": {"test/odd": null}}})).unwrap();
         tokio::time::sleep(minutes(5)).await;
-        assert!(world.api.get(&NODES, "", &node).is_none(), "{}", world.story().join("\n"));
+        assert!(world.api.get(&NODES, "", &node).is_none(), "{}", world.log_events().join("\n"));
         assert_eq!(world.cloud.living().len(), 0);
     });
 }
@@ -264,8 +264,9 @@ fn a_kind_that_cannot_be_listed_is_named_everywhere_and_a_pod_is_told_once() {
             state["watchesFailing"]["nodepools"]["error"].as_str().unwrap().contains("the test forbids it"),
             "{state}"
         );
-        assert_eq!(told(&world, "watch_failing"), 1, "{}", world.story().join("\n"));
-        let line = world.story().into_iter().find(|line| line.contains("watching nodepools has failed for")).unwrap();
+        assert_eq!(told(&world, "watch_failing"), 1, "{}", world.log_events().join("\n"));
+        let line =
+            world.log_events().into_iter().find(|line| line.contains("watching nodepools has failed for")).unwrap();
         assert!(line.contains("the test forbids it"), "{line}");
         let said = events(&world, "FailedScheduling");
         let said: Vec<_> = said.iter().filter(|one| one.to_string().contains("nodepools cannot be watched")).collect();
@@ -288,7 +289,7 @@ fn a_new_leader_whose_watches_fail_says_so_as_an_error_with_what_the_api_server_
         drop(first);
         let _second = forbidden(&world, "/persistentvolumes", &Arc::new(AtomicBool::new(true)));
         world.until(Duration::from_secs(40), || told(&world, "not_synced") > 0).await;
-        let line = world.story().into_iter().find(|line| line.contains("leads and does nothing yet")).unwrap();
+        let line = world.log_events().into_iter().find(|line| line.contains("leads and does nothing yet")).unwrap();
         assert!(line.contains("persistentvolumes") && line.contains("the test forbids it"), "{line}");
     });
 }
@@ -434,7 +435,7 @@ fn an_attachment_that_cannot_be_read_is_named_once_however_often_it_changes() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         tokio::time::sleep(Duration::from_secs(5)).await;
-        assert_eq!(told(&world, "unreadable"), 1, "{}", world.story().join("\n"));
+        assert_eq!(told(&world, "unreadable"), 1, "{}", world.log_events().join("\n"));
         assert_eq!(events(&world, "Unreadable").len(), 1);
     });
 }

@@ -230,7 +230,7 @@ impl World {
         let begin = self.clock.monotonic();
         while self.bound() < count {
             if self.clock.monotonic() - begin > within {
-                let lines: Vec<_> = self.story();
+                let lines: Vec<_> = self.log_events();
                 panic!("{} of {count} pods bound after {within:?}:\n{}", self.bound(), lines.join("\n"));
             }
             tokio::time::sleep(Duration::from_millis(500)).await;
@@ -242,15 +242,15 @@ impl World {
         let begun = self.clock.monotonic();
         while !holds() {
             let passed = self.clock.monotonic() - begun;
-            assert!(passed < within, "it never came to that:\n{}", self.story().join("\n"));
+            assert!(passed < within, "it never came to that:\n{}", self.log_events().join("\n"));
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         self.clock.monotonic() - begun
     }
 
     /// The story so far, a line a happening.
-    pub fn story(&self) -> Vec<String> {
-        let line = |entry: &dovetail_actors::Entry| format!("{} {} {}", entry.term, entry.actor, entry.story);
+    pub fn log_events(&self) -> Vec<String> {
+        let line = |entry: &dovetail_actors::Entry| format!("{} {} {}", entry.term, entry.actor, entry.log_event);
         self.journal.entries().iter().map(line).collect()
     }
 }

@@ -53,10 +53,10 @@ pub fn state(
     cluster: &str,
     about: &str,
     traces: &str,
-    story: impl Iterator<Item = LogLine>,
+    log_event: impl Iterator<Item = LogLine>,
 ) -> String {
     let (view, leader, actors) = latest.known();
-    let story: Vec<Value> = story
+    let log_event: Vec<Value> = log_event
         .map(|line| {
             json!({"when": line.when, "t": line.seconds, "actor": line.actor, "event": line.event, "text": line.text,
                 "level": line.level, "trace": line.trace, "fields": line.fields})
@@ -66,7 +66,7 @@ pub fn state(
     let mut all = json!({
         "cluster": cluster, "about": about, "traces": traces, "leader": leader,
         "term": actors["leader"]["term"], "unreadable": actors["cluster_watcher"]["unreadableObjects"],
-        "notListed": actors["cluster_watcher"]["notListed"], "watchesFailing": actors["cluster_watcher"]["watchesFailing"], "actors": pipeline(&actors), "story": story, "waiting": [],
+        "notListed": actors["cluster_watcher"]["notListed"], "watchesFailing": actors["cluster_watcher"]["watchesFailing"], "actors": pipeline(&actors), "story": log_event, "waiting": [],
         "waitingTotal": 0, "pods": {"bound": 0, "total": 0}, "price": null, "saved": null, "cost": latest.cost(), "now": null,
     });
     if let Some(view) = &view {

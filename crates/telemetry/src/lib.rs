@@ -78,8 +78,8 @@ impl Spans {
 }
 
 /// The particulars of a happening, by name.
-pub fn particulars(story: &LogEvent) -> serde_json::Map<String, serde_json::Value> {
-    match serde_json::to_value(story) {
+pub fn particulars(log_event: &LogEvent) -> serde_json::Map<String, serde_json::Value> {
+    match serde_json::to_value(log_event) {
         Ok(serde_json::Value::Object(mut fields)) => {
             // Said apart from the particulars.
             fields.remove("event");

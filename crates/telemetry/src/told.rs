@@ -32,11 +32,11 @@ impl Told {
             when: when.strftime("%H:%M:%SZ").to_string(),
             seconds: when.as_microsecond() as f64 / 1e6,
             actor: entry.actor.to_owned(),
-            event: entry.story.event().to_owned(),
-            text: entry.story.to_string(),
-            level: format!("{:?}", entry.story.level()),
+            event: entry.log_event.event().to_owned(),
+            text: entry.log_event.to_string(),
+            level: format!("{:?}", entry.log_event.level()),
             trace: entry.trace_id,
-            fields: super::particulars(&entry.story).into(),
+            fields: super::particulars(&entry.log_event).into(),
         };
         kept.into_iter().map(line).collect()
     }
@@ -53,8 +53,8 @@ mod tests {
         let told = Told::default();
         let when: Timestamp = "2026-03-01T12:00:00Z".parse().unwrap();
         for number in 0..MOST + 5 {
-            let story = LogEvent::Elected { lease: format!("lease-{number}") };
-            told.add(when, &Entry { actor: "leader", story, trace_id: String::new(), term: 1 });
+            let log_event = LogEvent::Elected { lease: format!("lease-{number}") };
+            told.add(when, &Entry { actor: "leader", log_event, trace_id: String::new(), term: 1 });
         }
         let lines = told.lines();
         assert_eq!((lines.len(), lines[0].fields["lease"].as_str()), (MOST, Some("lease-5")));

@@ -38,7 +38,7 @@ fn planned(pool: &str, workload: &str, replicas: (&str, &str)) -> f64 {
 
 /// How many NodeClaims each command has launched.
 fn launched(run: &Played) -> Vec<u64> {
-    run.story("disrupting").iter().map(|line| line["replacement_node_count"].as_u64().unwrap()).collect()
+    run.log_events("disrupting").iter().map(|line| line["replacement_node_count"].as_u64().unwrap()).collect()
 }
 
 #[test]
@@ -48,14 +48,15 @@ fn half_of_the_pods_go_and_the_large_node_becomes_several_within_five_percent_of
         planned("003-provisioner-consolidating.yaml", "003-inflate-400.yaml", ("replicas: 400", "replicas: 200"));
     assert!(run.cost() <= 1.05 * fresh, "{} $/h, afresh {fresh} $/h", run.cost());
     assert!(launched(&run).iter().any(|count| *count > 1), "{:?}", launched(&run));
-    assert!(run.story("disruption_undone").is_empty());
+    assert!(run.log_events("disruption_undone").is_empty());
     // All of what the command launches stands before anything that it replaces goes.
     let t = |line: &Value| line["t"].as_f64().unwrap();
-    let commands = run.story("disrupting");
+    let commands = run.log_events("disrupting");
     let begun =
         commands.iter().find(|line| line["replacement_node_count"].as_u64() > Some(1)).map(|line| t(line)).unwrap();
-    let after =
-        |event: &str| -> Vec<f64> { run.story(event).iter().map(|line| t(line)).filter(|t| *t >= begun).collect() };
+    let after = |event: &str| -> Vec<f64> {
+        run.log_events(event).iter().map(|line| t(line)).filter(|t| *t >= begun).collect()
+    };
     let goes = after("removing").into_iter().fold(f64::MAX, f64::min);
     let created = after("nodeclaim_created").into_iter().filter(|t| *t < goes).count();
     let stand = after("initialized").into_iter().filter(|t| *t <= goes).count();
@@ -67,7 +68,7 @@ fn half_of_the_pods_go_and_one_large_node_is_left_where_only_one_may_replace_it(
     let run = play_kept("consolidation-halved-one", &[]);
     assert_eq!(run.report["nodes"].as_array().map(Vec::len), Some(1), "{}", run.report);
     assert!(launched(&run).iter().all(|count| *count <= 1), "as Karpenter does: {:?}", launched(&run));
-    let said = run.story("unconsolidatable");
+    let said = run.log_events("unconsolidatable");
     assert!(said.iter().any(|line| line["why"].as_str().unwrap().contains("ManyToManyConsolidation")), "{said:?}");
 }
 
@@ -75,23 +76,23 @@ fn half_of_the_pods_go_and_one_large_node_is_left_where_only_one_may_replace_it(
 fn spot_nodes_are_never_replaced_without_the_gate_and_the_reason_says_what_to_set() {
     let run = play_kept("consolidation-no-gate", &[]);
     let replaced = |line: &&&Value| line["replacement_node_count"] != 0;
-    assert_eq!(run.story("disrupting").iter().filter(replaced).count(), 0);
-    let said = run.story("unconsolidatable");
+    assert_eq!(run.log_events("disrupting").iter().filter(replaced).count(), 0);
+    let said = run.log_events("unconsolidatable");
     assert!(said.iter().any(|line| line["why"].as_str().unwrap().contains("SpotToSpotConsolidation")), "{said:?}");
 }
 
 #[test]
 fn nodes_with_pods_stay_where_a_ttl_removes_empty_ones_and_the_reason_says_what_to_set() {
     let run = play_kept("consolidation-ttl", &[]);
-    assert!(run.story("disrupting").iter().all(|line| line["reason"] == "empty"));
-    let said = run.story("unconsolidatable");
+    assert!(run.log_events("disrupting").iter().all(|line| line["reason"] == "empty"));
+    let said = run.log_events("unconsolidatable");
     assert!(said.iter().any(|line| line["why"].as_str().unwrap().contains("consolidation.enabled")), "{said:?}");
 }
 
 #[test]
 fn five_pods_become_one_and_their_node_becomes_a_small_one_of_fifteen_types() {
     let run = play_kept("consolidation-spot-to-spot", &[]);
-    let created = run.story("nodeclaim_created");
+    let created = run.log_events("nodeclaim_created");
     let types = &created.last().unwrap()["instance_types"];
     let count = types["named"].as_array().unwrap().len() as u64 + types["others"].as_u64().unwrap_or(0);
     assert!(created.len() == 2 && count >= 15, "{created:?}");
@@ -101,14 +102,14 @@ fn five_pods_become_one_and_their_node_becomes_a_small_one_of_fifteen_types() {
 
 /// When the timeline tells an event of a NodeClaim first.
 fn when(run: &Played, event: &str, node_claim: &str) -> f64 {
-    let told = run.story(event);
+    let told = run.log_events(event);
     let line = told.iter().find(|line| line["node_claim"] == node_claim);
     line.unwrap_or_else(|| panic!("{event} of {node_claim}: {told:?}"))["t"].as_f64().unwrap()
 }
 
 /// The names of the NodeClaims, in the order in which they were created.
 fn claims(run: &Played) -> Vec<String> {
-    run.story("nodeclaim_created").iter().map(|line| line["node_claim"].as_str().unwrap().to_owned()).collect()
+    run.log_events("nodeclaim_created").iter().map(|line| line["node_claim"].as_str().unwrap().to_owned()).collect()
 }
 
 #[test]
@@ -118,8 +119,8 @@ fn no_node_is_removed_before_its_replacement_is_initialized_also_by_a_successor(
         let all = claims(&run);
         assert_eq!(all.len(), 2, "{scenario}: {all:?}");
         assert!(when(&run, "initialized", &all[1]) <= when(&run, "removing", &all[0]), "{scenario}");
-        assert!(run.story("disruption_undone").is_empty(), "{scenario}");
-        let by = |event: &str| run.story(event)[0]["replica"].clone();
+        assert!(run.log_events("disruption_undone").is_empty(), "{scenario}");
+        let by = |event: &str| run.log_events(event)[0]["replica"].clone();
         assert_eq!(by("disrupting") != by("removing"), scenario == "consolidation-leader-killed", "{scenario}");
     }
 }
@@ -129,5 +130,5 @@ fn a_cluster_in_which_nothing_changes_comes_to_rest_within_an_hour_and_stays_so_
     let run = play_kept("consolidation-at-rest", &[]);
     let late: Vec<f64> = run.moves().into_iter().filter(|t| *t > 600.0 + 3600.0).collect();
     assert!(late.is_empty(), "moves at {late:?}");
-    assert!(run.story("disrupting").iter().any(|line| line["reason"] == "underutilized"));
+    assert!(run.log_events("disrupting").iter().any(|line| line["reason"] == "underutilized"));
 }

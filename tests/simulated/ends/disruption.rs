@@ -35,7 +35,7 @@ impl Played {
     /// The claim of each Node by the Node's name.
     fn claims(&self) -> BTreeMap<String, String> {
         let text = |line: &Value, field: &str| line[field].as_str().unwrap().to_owned();
-        self.story("registered").into_iter().map(|line| (text(line, "node"), text(line, "node_claim"))).collect()
+        self.log_events("registered").into_iter().map(|line| (text(line, "node"), text(line, "node_claim"))).collect()
     }
 
     /// Everything launched is terminated, and nothing but what was there beforehand is left.
@@ -54,12 +54,12 @@ impl Played {
         for (node, emptied) in nodes {
             let time = |event: &str| {
                 let lines: Vec<_> =
-                    self.story(event).into_iter().filter(|line| line["node"] == node.as_str()).collect();
+                    self.log_events(event).into_iter().filter(|line| line["node"] == node.as_str()).collect();
                 assert!(!lines.is_empty(), "{event} is not told of {node}");
                 at(lines.last().unwrap())
             };
-            let story = ["ttl_added", "ttl_reached", "cordoned", "node_deleted"].map(time);
-            assert!(story.windows(2).all(|pair| pair[0] <= pair[1]), "{node}: {story:?}");
+            let log_events = ["ttl_added", "ttl_reached", "cordoned", "node_deleted"].map(time);
+            assert!(log_events.windows(2).all(|pair| pair[0] <= pair[1]), "{node}: {log_events:?}");
             let waited = removed[&claims[node]] - emptied;
             assert!((30.0..=31.0).contains(&waited), "{node} went {waited} s after its last pod");
         }
@@ -78,7 +78,8 @@ fn four_hundred_pods_become_two_hundred_and_then_none_and_the_nodes_go_by_their_
     assert!(before.len() < busy.len(), "nodes with pods have gone");
     assert!(!at_200.is_empty());
     run.each_went_by_its_ttl(&in_the_end);
-    let waited = run.story("disrupting").iter().map(|line| line["disrupted_node_count"].as_u64().unwrap()).sum::<u64>();
+    let waited =
+        run.log_events("disrupting").iter().map(|line| line["disrupted_node_count"].as_u64().unwrap()).sum::<u64>();
     assert_eq!(waited, run.number("launched"));
     assert_eq!(run.report["pods"]["total"], 0);
 }
@@ -97,19 +98,19 @@ fn a_deployment_is_deleted_and_only_what_was_there_beforehand_stays() {
 fn a_leader_killed_in_the_middle_of_the_ttl_does_not_make_it_longer() {
     let run = play_kept("ttl-leader-killed", &[]);
     run.all_gone();
-    assert_eq!(run.story("elected").len(), 2);
+    assert_eq!(run.log_events("elected").len(), 2);
     let emptied = run.emptied(600.0);
     run.each_went_by_its_ttl(&emptied);
-    let added = run.story("ttl_added");
+    let added = run.log_events("ttl_added");
     assert_eq!(added.len(), emptied.len(), "the successor does not begin anew");
-    assert!(run.story("ttl_reached").iter().all(|line| line["replica"] != added[0]["replica"]));
+    assert!(run.log_events("ttl_reached").iter().all(|line| line["replica"] != added[0]["replica"]));
 }
 
 #[test]
 fn pods_that_come_back_take_the_ttl_away() {
     let run = play_kept("ttl-taken-away", &[]);
     run.all_gone();
-    assert!(!run.story("ttl_removed").is_empty());
+    assert!(!run.log_events("ttl_removed").is_empty());
     assert_eq!(run.removed().values().filter(|t| **t < 480.0).count(), 0);
     run.each_went_by_its_ttl(&run.emptied(720.0));
 }
@@ -123,7 +124,7 @@ fn empty_nodes_go_a_tenth_at_a_time() {
     let first = removed.values().copied().fold(f64::MAX, f64::min);
     assert!((310.0..325.0).contains(&first), "the first went at {first}");
     // A tenth of twelve is two, of what is left then one; each step has its own validation.
-    let steps = run.story("disrupting");
+    let steps = run.log_events("disrupting");
     let counts: Vec<_> = steps.iter().map(|line| line["disrupted_node_count"].as_u64().unwrap()).collect();
     assert_eq!(counts, [2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]);
     assert!(steps.windows(2).all(|pair| at(pair[1]) - at(pair[0]) >= 5.0));
@@ -141,7 +142,7 @@ fn empty_nodes_go_a_tenth_at_a_time() {
 fn a_budget_of_none_keeps_every_node_and_says_so() {
     let run = play_kept("budget-none", &[]);
     assert_eq!((run.report["nodes"].as_array().unwrap().len(), run.number("terminated")), (12, 0));
-    let told = run.story("budget_blocked");
+    let told = run.log_events("budget_blocked");
     assert_eq!(told.len(), 1, "{told:?}");
     assert_eq!((&told[0]["node_pool"], &told[0]["reason"]), (&"large".into(), &"Empty".into()));
 }
@@ -182,11 +183,11 @@ fn a_node_goes_when_its_time_is_over_and_its_pods_get_another() {
     }
     let at_once = removed.iter().filter(|(claim, t)| *t - created[claim.as_str()] < 302.0).count();
     assert!(at_once >= 10, "only {at_once} went in time");
-    assert!(run.story("disrupting").iter().all(|line| line["reason"] == "expired"));
+    assert!(run.log_events("disrupting").iter().all(|line| line["reason"] == "expired"));
     let (missed, evicted) =
         (run.report["downtime"]["podSeconds"].as_f64().unwrap(), run.report["downtime"]["evicted"].as_f64().unwrap());
     assert!(evicted >= 12.0 && missed <= 4.0 * evicted, "{evicted} pods were missed for {missed} s together");
-    assert!(!run.story("awaiting_places").is_empty() && run.story("places_given_up").is_empty());
+    assert!(!run.log_events("awaiting_places").is_empty() && run.log_events("places_given_up").is_empty());
 }
 
 #[test]
@@ -195,7 +196,7 @@ fn a_pool_that_is_only_observed_keeps_every_node_and_says_what_would_have_been_d
     assert_eq!((run.report["nodes"].as_array().unwrap().len(), run.number("terminated")), (12, 0));
     assert_eq!(run.removed().len(), 0);
     let nodes = |reason: &str| -> u64 {
-        let told = run.story("would_disrupt").into_iter().filter(|line| line["reason"] == reason);
+        let told = run.log_events("would_disrupt").into_iter().filter(|line| line["reason"] == reason);
         told.map(|line| line["nodes"].as_u64().unwrap()).sum()
     };
     assert_eq!((nodes("empty"), nodes("expired")), (12, 12));

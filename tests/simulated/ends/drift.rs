@@ -32,11 +32,11 @@ impl Played {
         let number = |field: &str| self.report["downtime"][field].as_f64().unwrap();
         let (missed, evicted) = (number("podSeconds"), number("evicted"));
         assert!(evicted >= 12.0 && missed <= 4.0 * evicted, "{evicted} pods were missed for {missed} s together");
-        assert!(self.story("places_given_up").is_empty());
+        assert!(self.log_events("places_given_up").is_empty());
     }
 
     fn reasons(&self) -> BTreeSet<&str> {
-        self.story("drifted").into_iter().map(|line| line["reason"].as_str().unwrap()).collect()
+        self.log_events("drifted").into_iter().map(|line| line["reason"].as_str().unwrap()).collect()
     }
 }
 
@@ -51,7 +51,7 @@ fn a_changed_template_replaces_every_node_within_the_budget_and_pods_are_missed_
     assert!(run.most_at_once() <= 4, "{}", run.most_at_once());
     run.nobody_is_missed_for_long();
     assert_eq!(run.reasons(), BTreeSet::from(["NodePoolDrifted"]));
-    assert!(run.story("disrupting").iter().all(|line| line["reason"] == "drifted"));
+    assert!(run.log_events("disrupting").iter().all(|line| line["reason"] == "drifted"));
     for node in run.report["nodes"].as_array().unwrap() {
         assert_eq!(node["labels"]["release"], "two", "{node}");
     }
@@ -61,7 +61,7 @@ fn a_changed_template_replaces_every_node_within_the_budget_and_pods_are_missed_
 fn narrower_requirements_that_nodes_satisfy_and_selectors_that_find_the_same_replace_nothing() {
     let run = play_kept("drift-none", &[]);
     run.all_twelve_bound();
-    assert_eq!((run.removed().len(), run.story("drifted").len()), (0, 0));
+    assert_eq!((run.removed().len(), run.log_events("drifted").len()), (0, 0));
     assert_eq!(run.report["launched"], 12);
 }
 
@@ -73,10 +73,11 @@ fn an_image_that_moves_on_replaces_every_node_and_warns_and_a_successor_goes_on(
     assert!(run.most_at_once() <= 4, "{}", run.most_at_once());
     run.nobody_is_missed_for_long();
     assert_eq!(run.reasons(), BTreeSet::from(["AMIDrift"]));
-    let warned = run.story("unpinned_image");
+    let warned = run.log_events("unpinned_image");
     assert!((1..=2).contains(&warned.len()), "once a leader: {warned:?}");
     assert_eq!(warned[0]["node_class"], "large");
-    let leaders: BTreeSet<i64> = run.story("disrupting").iter().map(|line| line["replica"].as_i64().unwrap()).collect();
+    let leaders: BTreeSet<i64> =
+        run.log_events("disrupting").iter().map(|line| line["replica"].as_i64().unwrap()).collect();
     assert_eq!(leaders.len(), 2, "both have replaced some");
 }
 
@@ -85,9 +86,9 @@ fn where_no_replacement_is_to_be_had_no_node_goes_and_tries_become_fewer() {
     let run = play_kept("drift-sold-out", &[]);
     run.all_twelve_bound();
     // Claims of replacements that EC2 had nothing for are deleted; no node is.
-    assert!(run.story("removing").is_empty(), "{:?}", run.story("removing"));
+    assert!(run.log_events("removing").is_empty(), "{:?}", run.log_events("removing"));
     assert_eq!(run.report["downtime"]["evicted"], 0);
-    let off = run.story("replacement_off");
+    let off = run.log_events("replacement_off");
     let pauses: Vec<i64> = off.iter().map(|line| line["pause_seconds"].as_i64().unwrap()).collect();
     assert!(pauses.first() == Some(&120) && pauses.is_sorted() && pauses.last() > pauses.first(), "{pauses:?}");
 }

@@ -88,9 +88,9 @@ fn a_quarter_of_the_spot_nodes_is_taken_back_and_every_pod_is_back_before() {
         assert!(taken >= 5, "{}: {taken} nodes", run.name);
         run.is_back_in_time();
         run.nodes_went_before_they_were_taken();
-        assert_eq!(run.story("interrupted").len(), taken);
-        assert_eq!(run.story("retreating").len(), taken);
-        let packed = run.story("packing_computed").into_iter().map(|line| line["t"].as_f64().unwrap());
+        assert_eq!(run.log_events("interrupted").len(), taken);
+        assert_eq!(run.log_events("retreating").len(), taken);
+        let packed = run.log_events("packing_computed").into_iter().map(|line| line["t"].as_f64().unwrap());
         assert!(packed.into_iter().any(|t| (300.0..301.0).contains(&t)), "{}: packed at once", run.name);
         let moved = run.report["downtime"]["evicted"].as_u64().unwrap();
         let after = run.launched_after(300.0);
@@ -130,7 +130,7 @@ fn replacing_first_costs_less_downtime_than_evicting_first() {
         let ours = play_kept("interruption", &["--seed", seed]);
         let theirs = play_kept("interruption", &["--seed", seed, "--interruption=evict"]);
         assert_eq!(ours.ends(), theirs.ends(), "the same instances are taken");
-        assert!(theirs.story("retreating").is_empty() && !theirs.story("interrupted").is_empty());
+        assert!(theirs.log_events("retreating").is_empty() && !theirs.log_events("interrupted").is_empty());
         let (ours, theirs) = (ours.pod_seconds(), theirs.pod_seconds());
         assert!(ours > 0.0 && ours * 2.0 < theirs, "seed {seed}: {ours} pod-seconds against {theirs}");
         println!("seed {seed}: {ours:.1} pod-seconds replacing, {theirs:.1} evicting");
@@ -146,7 +146,7 @@ fn types(line: &Value) -> Vec<(String, String)> {
 #[test]
 fn an_offering_that_was_taken_back_is_not_asked_for_again_at_once() {
     let run = play_kept("interruption", &[]);
-    let refused: BTreeSet<(String, String)> = run.story("offering_refused").into_iter().flat_map(types).collect();
+    let refused: BTreeSet<(String, String)> = run.log_events("offering_refused").into_iter().flat_map(types).collect();
     assert!(!refused.is_empty());
     for one in run
         .happened("instance", "pending")
@@ -163,7 +163,7 @@ fn the_next_leader_goes_on_where_a_killed_one_stopped() {
         [("leader-killed", "2"), ("leader-killed", "3"), ("leader-killed-later", "2"), ("leader-killed-later", "3")]
     {
         let run = play_kept(&format!("interruption-{scenario}"), &["--seed", seed]);
-        assert!(run.story("elected").len() >= 2, "{}", run.name);
+        assert!(run.log_events("elected").len() >= 2, "{}", run.name);
         run.is_back_in_time();
         run.nodes_went_before_they_were_taken();
     }
@@ -175,18 +175,23 @@ fn a_queue_that_fails_and_says_everything_twice_changes_nothing() {
         let run = play_kept("interruption-faults", &["--seed", seed]);
         run.is_back_in_time();
         run.nodes_went_before_they_were_taken();
-        assert_eq!(run.story("retreating").len(), run.ends().len(), "{}: each node is drained once", run.name);
+        assert_eq!(run.log_events("retreating").len(), run.ends().len(), "{}: each node is drained once", run.name);
     }
 }
 
 #[test]
 fn messages_that_make_no_sense_are_passed_over_counted_and_deleted() {
     let run = play_kept("interruption-bad-messages", &[]);
-    let reasons: BTreeSet<String> = run.story("messages_ignored").iter().map(|line| text(line, "reason")).collect();
+    let reasons: BTreeSet<String> =
+        run.log_events("messages_ignored").iter().map(|line| text(line, "reason")).collect();
     let expected = ["empty", "late", "malformed", "not_json", "unknown_instance", "unknown_kind"];
     assert_eq!(reasons, expected.map(str::to_owned).into());
-    assert_eq!(run.story("rebalance_recommended").len(), 1);
-    assert_eq!((run.story("interrupted").len(), run.story("retreating").len()), (0, 0), "nothing is done to any node");
+    assert_eq!(run.log_events("rebalance_recommended").len(), 1);
+    assert_eq!(
+        (run.log_events("interrupted").len(), run.log_events("retreating").len()),
+        (0, 0),
+        "nothing is done to any node"
+    );
     assert_eq!(run.report["terminated"], 0);
     assert_eq!(run.ready_at(480.0), PODS);
     let received = |event: &&Value| event["action"] == "ReceiveMessage" && event["t"].as_f64().unwrap() > 365.0;
@@ -199,7 +204,7 @@ fn messages_that_make_no_sense_are_passed_over_counted_and_deleted() {
 fn a_queue_that_is_not_there_is_told_of_once_and_nothing_else_suffers() {
     let run = play_kept("interruption-no-queue", &[]);
     let about = |line: &&&Value| text(line, "what").contains("interruption queue absent");
-    assert_eq!(run.story("retrying").iter().filter(about).count(), 1);
+    assert_eq!(run.log_events("retrying").iter().filter(about).count(), 1);
     let asked: Vec<f64> = run
         .events
         .iter()
@@ -208,7 +213,7 @@ fn a_queue_that_is_not_there_is_told_of_once_and_nothing_else_suffers() {
         .collect();
     assert!(asked.len() > 20, "asked {} times", asked.len());
     assert!(asked.windows(2).all(|pair| pair[1] - pair[0] > 0.4), "with pauses: {asked:?}");
-    assert!(run.story("interrupted").is_empty());
+    assert!(run.log_events("interrupted").is_empty());
     assert!(!run.happened("pod", "lost").is_empty(), "the warning is not heard");
     assert_eq!(run.ready_at(900.0), PODS, "and the pods come back when their nodes are gone");
 }
@@ -216,9 +221,9 @@ fn a_queue_that_is_not_there_is_told_of_once_and_nothing_else_suffers() {
 #[test]
 fn a_scheduled_change_and_a_stop_have_their_nodes_drained_and_nothing_else() {
     let run = play_kept("interruption-scheduled", &[]);
-    let kinds: Vec<String> = run.story("interrupted").iter().map(|line| text(line, "reason")).collect();
+    let kinds: Vec<String> = run.log_events("interrupted").iter().map(|line| text(line, "reason")).collect();
     assert_eq!(kinds, ["scheduled_change", "instance_stopped"]);
-    assert_eq!(run.story("retreating").len(), 2);
+    assert_eq!(run.log_events("retreating").len(), 2);
     assert_eq!(run.report["terminated"], 2);
     assert_eq!(run.ready_at(840.0), PODS);
 }

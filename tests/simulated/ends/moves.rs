@@ -54,7 +54,7 @@ fn a_single_pod_under_a_budget_of_one_moves_without_a_second_in_which_there_is_n
     let run = play_over("moves-rollout", &one_pod(ROLLOUT), DELETED);
     run.came_out_well();
     assert_eq!((run.number("terminated"), run.number("launched")), (1, 2), "one node for another");
-    assert_eq!((run.restarts(), run.story("deployment_restarted").len()), (1, 1));
+    assert_eq!((run.restarts(), run.log_events("deployment_restarted").len()), (1, 1));
     assert!(run.without_a_pod(299.0) < 0.001, "{} s without a pod", run.without_a_pod(299.0));
     assert_eq!(run.report["downtime"]["evicted"], 0, "nothing is evicted");
     let restarted = run.times("deployment_restarted")[0];
@@ -83,7 +83,7 @@ fn what_does_not_ask_for_it_is_not_restarted_and_what_holds_its_node_is_named_wi
     ] {
         let run = play_over(name, &one_pod(annotations), settings);
         assert_eq!((run.restarts(), run.number("terminated")), (0, 0), "{name}");
-        let blocked = run.story("drain_blocked");
+        let blocked = run.log_events("drain_blocked");
         assert_eq!(blocked.len(), 1, "{name}: said once");
         assert!((360.0..375.0).contains(&at(blocked[0])), "{name}: {}", blocked[0]);
         let (why, remedy) = (blocked[0]["why"].to_string(), blocked[0]["remedy"].to_string());
@@ -101,6 +101,6 @@ fn a_deployment_that_does_not_surge_is_left_alone_and_its_pod_is_held_as_before(
     );
     let run = play_over("moves-no-surge", &stays, DELETED);
     assert_eq!((run.restarts(), run.number("terminated")), (0, 0));
-    assert_eq!(run.story("not_restarted").len(), 1);
-    assert_eq!(run.story("drain_blocked").len(), 1);
+    assert_eq!(run.log_events("not_restarted").len(), 1);
+    assert_eq!(run.log_events("drain_blocked").len(), 1);
 }

@@ -68,7 +68,7 @@ impl Played {
 fn names() -> (String, String) {
     let run = play_steps("web", &[], 0);
     let name = run.nodes()[0]["name"].as_str().unwrap().to_owned();
-    let registered = run.story("registered").into_iter().find(|line| line["node"] == name.as_str()).unwrap();
+    let registered = run.log_events("registered").into_iter().find(|line| line["node"] == name.as_str()).unwrap();
     (name, registered["node_claim"].as_str().unwrap().to_owned())
 }
 
@@ -90,18 +90,18 @@ fn one_node_went(run: &Played, node: &str, claim: &str, asked: &str) {
     let times: Vec<f64> = order
         .iter()
         .map(|event| {
-            let told = run.story(event);
+            let told = run.log_events(event);
             assert!(!told.is_empty() && told.iter().all(|line| line["node"] == node), "{event}: {told:?}");
             at(told[0])
         })
         .collect();
     assert!(times.windows(2).all(|pair| pair[0] <= pair[1]), "{order:?} at {times:?}");
     for event in ["deletion_asked", "cordoned", "draining"] {
-        let reason = run.story(event)[0]["reason"].as_str().unwrap().to_owned();
+        let reason = run.log_events(event)[0]["reason"].as_str().unwrap().to_owned();
         assert!(reason == format!("the deletion of {asked} was asked for"), "{event}: {reason}");
     }
     assert!(!run.recorded("TerminatingOnDeletion").is_empty() && !run.recorded("AwaitingReplacement").is_empty());
-    let deleted = run.story("nodeclaim_deleted");
+    let deleted = run.log_events("nodeclaim_deleted");
     assert!(deleted.len() == 1 && deleted[0]["node_claim"] == claim, "{deleted:?}");
     // Nothing of the instance is left when the finalizers go.
     let ended = run.seen("instance", &[("change", "terminated")]);
@@ -136,13 +136,13 @@ fn a_deleted_nodeclaim_takes_its_node_and_instance_along() {
 fn a_deleted_nodepool_takes_all_that_it_owns_and_the_pods_move_to_another() {
     let run = play_steps("delete-pool", &[], 0);
     run.all_bound(12, "b");
-    let of_a = run.story("nodeclaim_created").iter().filter(|line| line["node_pool"] == "a").count();
+    let of_a = run.log_events("nodeclaim_created").iter().filter(|line| line["node_pool"] == "a").count();
     assert!(of_a > 0);
     assert_eq!(run.number("terminated"), of_a as u64);
-    assert_eq!(run.story("node_deleted").len(), of_a);
-    assert_eq!(run.story("nodeclaim_deleted").len(), of_a);
+    assert_eq!(run.log_events("node_deleted").len(), of_a);
+    assert_eq!(run.log_events("nodeclaim_deleted").len(), of_a);
     run.places_came_first(12);
-    assert!(run.story("draining").iter().all(|line| line["reason"] == "its nodepool a is deleted"));
+    assert!(run.log_events("draining").iter().all(|line| line["reason"] == "its nodepool a is deleted"));
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn pods_that_fit_nowhere_else_are_waited_for_half_a_minute() {
     let evicted = run.seen("pod", &[("change", "evicted")]);
     assert_eq!(evicted.len(), 12);
     assert!(evicted.iter().all(|pod| (270.0..273.0).contains(&at(pod))), "{evicted:?}");
-    assert!(!run.story("places_given_up").is_empty() && !run.recorded("ReplacementGivenUp").is_empty());
+    assert!(!run.log_events("places_given_up").is_empty() && !run.recorded("ReplacementGivenUp").is_empty());
 }
 
 /// Pods that had to go, though they were protected.
@@ -169,10 +169,10 @@ fn protected_went(run: &Played, forced: u64) {
     run.all_bound(run.report["pods"]["total"].as_u64().unwrap(), "going");
     assert!(run.seen("pod", &[("change", "lost")]).is_empty());
     assert!(run.seen("pod", &[("change", "evicted")]).is_empty(), "budgets and annotations are kept");
-    let deleted: u64 = run.story("pods_deleted").iter().map(|line| line["pods"].as_u64().unwrap()).sum();
+    let deleted: u64 = run.log_events("pods_deleted").iter().map(|line| line["pods"].as_u64().unwrap()).sum();
     assert_eq!(deleted, forced);
     run.places_came_first(forced);
-    let held: Vec<String> = run.story("drain_held").iter().map(|line| line["why"].to_string()).collect();
+    let held: Vec<String> = run.log_events("drain_held").iter().map(|line| line["why"].to_string()).collect();
     assert_eq!(held.len(), 6, "each once: {held:?}");
     let says = |rule: &str| held.iter().filter(|why| why.contains(rule)).count();
     assert_eq!((says("karpenter.sh/do-not-disrupt"), says("pdb default/kept")), (3, 3), "{held:?}");
@@ -183,7 +183,7 @@ fn the_places_of_protected_pods_are_there_before_their_nodes_time_is_up() {
     let run = play_steps("protected-expiry", &[], 0);
     protected_went(&run, 6);
     assert_eq!(run.number("launched"), 12, "no place is given up as empty and made again");
-    assert!(run.story("cordoned").iter().all(|line| line["reason"] == "expired"));
+    assert!(run.log_events("cordoned").iter().all(|line| line["reason"] == "expired"));
 }
 
 #[test]
@@ -205,11 +205,11 @@ fn protected_pods_on_spot_capacity_that_is_taken_back_end_in_time_and_their_succ
 fn sixty_nodes_end_together_in_few_calls() {
     let run = play_steps("delete-wide-pool", &[], 0);
     assert_eq!((run.number("launched"), run.number("terminated")), (60, 60));
-    assert!(run.nodes().is_empty() && run.story("nodeclaim_deleted").len() == 60);
+    assert!(run.nodes().is_empty() && run.log_events("nodeclaim_deleted").len() == 60);
     let after = |action: &str| run.seen("aws", &[("action", action)]).iter().filter(|call| at(call) > 300.0).count();
     assert!(after("TerminateInstances") <= 3, "{}", after("TerminateInstances"));
     assert!(after("DescribeInstances") <= 30, "{}", after("DescribeInstances"));
-    let last = run.story("terminated").iter().map(|line| at(line)).fold(0.0, f64::max);
+    let last = run.log_events("terminated").iter().map(|line| at(line)).fold(0.0, f64::max);
     assert!(last <= 310.0, "the last instance is ended at {last} s");
 }
 
@@ -217,13 +217,13 @@ fn sixty_nodes_end_together_in_few_calls() {
 fn a_successor_goes_on_where_a_killed_leader_stopped() {
     let run = play_steps("delete-pool-takeover", &[], 0);
     run.all_bound(12, "b");
-    assert!(run.story("elected").len() >= 3, "{:?}", run.story("elected"));
-    let of_a = run.story("nodeclaim_created").iter().filter(|line| line["node_pool"] == "a").count();
+    assert!(run.log_events("elected").len() >= 3, "{:?}", run.log_events("elected"));
+    let of_a = run.log_events("nodeclaim_created").iter().filter(|line| line["node_pool"] == "a").count();
     assert_eq!(run.number("terminated"), of_a as u64);
     let evicted = run.seen("pod", &[("change", "evicted")]);
     assert_eq!(evicted.len(), 12, "nobody is evicted twice");
     let deleted: std::collections::BTreeSet<&str> =
-        run.story("node_deleted").iter().map(|line| line["node"].as_str().unwrap()).collect();
+        run.log_events("node_deleted").iter().map(|line| line["node"].as_str().unwrap()).collect();
     assert_eq!(deleted.len(), of_a);
 }
 
@@ -234,7 +234,7 @@ fn errors_and_throttling_delay_the_end_and_change_nothing_about_it() {
         let run = play_steps_with("delete-pool-faults", &[], 0, &["--seed", seed]);
         run.all_bound(12, "b");
         assert_eq!(run.number("launched") - run.number("terminated"), run.nodes().len() as u64, "seed {seed}");
-        assert!(run.story("nodeclaim_created").iter().any(|line| line["node_pool"] == "a"), "seed {seed}");
+        assert!(run.log_events("nodeclaim_created").iter().any(|line| line["node_pool"] == "a"), "seed {seed}");
     }
 }
 
@@ -242,9 +242,9 @@ fn errors_and_throttling_delay_the_end_and_change_nothing_about_it() {
 fn a_deleted_node_class_waits_for_its_claims_and_leaves_nothing_in_the_cloud() {
     let run = play_steps("delete-node-class", &[], 0);
     run.all_bound(12, "b");
-    let (waits, gone) = (run.story("node_class_waits"), run.story("node_class_deleted"));
+    let (waits, gone) = (run.log_events("node_class_waits"), run.log_events("node_class_deleted"));
     assert!(waits.len() == 1 && gone.len() == 1, "{waits:?} {gone:?}");
-    let last = run.story("nodeclaim_deleted").iter().map(|line| at(line)).fold(0.0, f64::max);
+    let last = run.log_events("nodeclaim_deleted").iter().map(|line| at(line)).fold(0.0, f64::max);
     assert!(at(waits[0]) < 240.0 && at(gone[0]) >= last, "{waits:?} {gone:?}");
     assert!(!run.recorded("WaitingOnNodeClaimTermination").is_empty());
     let done = |action: &str| run.seen("aws", &[("action", action), ("code", "OK")]).len();
@@ -263,7 +263,7 @@ fn a_budget_holds_a_node_until_it_allows() {
     assert_eq!(evicted.len(), 12);
     assert!(at(evicted[0]) >= 480.0, "before the budget allowed it: {}", evicted[0]);
     assert!(!run.recorded("FailedDraining").is_empty());
-    assert!(!run.story("eviction_refused").is_empty());
+    assert!(!run.log_events("eviction_refused").is_empty());
     // Two at a time: of any three in a row the first is back before the third goes.
     let ready = run.seen("pod", &[("change", "ready")]);
     for three in evicted.windows(3) {
@@ -305,7 +305,7 @@ fn pods_that_ask_to_be_left_alone_are_waited_for() {
     assert!(run.seen("instance", &[("change", "shutting-down")]).iter().all(|event| at(event) > 480.0));
     assert_eq!(run.number("launched"), run.number("terminated"), "everything is gone");
     assert!(run.nodes().is_empty());
-    let held = run.story("drain_held");
+    let held = run.log_events("drain_held");
     let nodes: std::collections::BTreeSet<&str> = held.iter().map(|line| line["node"].as_str().unwrap()).collect();
     assert_eq!((held.len(), nodes.len() as u64), (nodes.len(), run.number("terminated")), "once for each node");
     assert!(held.iter().all(|line| line["why"].to_string().contains("do-not-disrupt, and nothing ends that")));
@@ -328,7 +328,7 @@ fn a_grace_period_ends_what_budgets_and_pods_ask_for() {
     assert_eq!(run.recorded("Disrupted").len(), 12);
     assert!(!run.recorded("TerminationGracePeriodExpiring").is_empty());
     run.places_came_first(12);
-    assert_eq!(run.story("node_deleted").len() as u64, run.number("terminated"));
+    assert_eq!(run.log_events("node_deleted").len() as u64, run.number("terminated"));
 }
 
 #[test]
@@ -368,5 +368,5 @@ fn volumes_are_detached_before_their_node_ends_and_attached_again_elsewhere() {
         }
     }
     assert!(ends > 0 && attachments >= 40, "{ends} {attachments}");
-    assert!(!run.story("awaiting_volumes").is_empty());
+    assert!(!run.log_events("awaiting_volumes").is_empty());
 }

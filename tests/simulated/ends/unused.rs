@@ -105,13 +105,13 @@ fn is_braked(played: &Played) {
 
 fn reasons(played: &Played) -> Vec<&str> {
     let mut all: Vec<&str> =
-        played.story("node_not_used").iter().map(|line| line["reason"].as_str().unwrap()).collect();
+        played.log_events("node_not_used").iter().map(|line| line["reason"].as_str().unwrap()).collect();
     all.dedup();
     all
 }
 
 fn messages(played: &Played) -> String {
-    let lines = played.story("node_not_used");
+    let lines = played.log_events("node_not_used");
     lines.iter().map(|line| line["message"].as_str().unwrap_or_default()).collect::<Vec<_>>().join("\n")
 }
 
@@ -223,11 +223,11 @@ fn a_new_leader_goes_on_with_the_pauses() {
     let (before, after) = kills.split_at(2);
     let steps = format!("{}{GROWS}{}", before.concat(), after.concat());
     let played = play_over("unused-new-leaders", &odd, &format!("replicas: 2\n{faults}steps:\n{steps}until: 60m\n"));
-    assert!(played.story("elected").len() >= 4, "others lead");
+    assert!(played.log_events("elected").len() >= 4, "others lead");
     // Each may launch once more as it has not heard of the node that stood when its predecessor went.
     assert!(unused(&played).len() <= MOST + 4, "{:?}", unused(&played));
     let failures: Vec<u64> =
-        played.story("node_not_used").iter().map(|line| line["failures"].as_u64().unwrap()).collect();
+        played.log_events("node_not_used").iter().map(|line| line["failures"].as_u64().unwrap()).collect();
     assert!(failures.iter().max().unwrap() >= &4, "{failures:?}");
 }
 
@@ -242,7 +242,7 @@ fn scaling_up_and_down_in_storms_holds_nobody_back() {
     };
     let steps: String = (0..30).map(|n| scale(120 + 45 * n, if n % 2 == 0 { 0 } else { 5 })).collect();
     let played = play_over("unused-storms", &workload, &format!("steps:\n{steps}until: 40m\n"));
-    assert!(played.story("node_not_used").is_empty(), "{:?}", played.story("node_not_used"));
+    assert!(played.log_events("node_not_used").is_empty(), "{:?}", played.log_events("node_not_used"));
     played.came_out_well();
 }
 

@@ -59,9 +59,9 @@ impl Launching {
             Err(error) => {
                 span.failed("CreateFailed", error.to_string()).end();
                 let (node_claim, why) = (wanted.name_any(), error.to_string());
-                let story =
+                let log_event =
                     LogEvent::LaunchFailed { node_claim, error: why, reason: "CreateFailed".into(), retry: false };
-                self.env.emit_in(story, self.trace);
+                self.env.emit_in(log_event, self.trace);
                 return Err(error);
             }
         };
@@ -69,14 +69,14 @@ impl Launching {
         span.with_all(|| traces::attributes(&claim)).with(names::PODS, pods).end();
         let min_values_relaxed = has_relaxed_min_values(&claim);
         self.env.measure(&Measure::ClaimCreated { pool: &pool_of(&claim), reason: "provisioned", min_values_relaxed });
-        let story = LogEvent::ClaimCreated {
+        let log_event = LogEvent::ClaimCreated {
             node_claim: claim.name_any(),
             node_pool: pool_of(&claim),
             pods,
             requests: from_quantities(&claim.spec.resources.requests).to_string(),
             instance_types: Names::first(NAMED, named_types(&claim)),
         };
-        self.env.emit_in(story, self.trace);
+        self.env.emit_in(log_event, self.trace);
         Ok(claim)
     }
 
@@ -225,7 +225,7 @@ impl Launching {
         hostname: String,
         facts: &Facts,
     ) {
-        let story = LogEvent::Launched {
+        let log_event = LogEvent::Launched {
             node_claim: claim.name_any(),
             instance: instance.id.clone(),
             provider_id: facts.provider_id.clone(),
@@ -235,7 +235,7 @@ impl Launching {
             hostname,
             allocatable: from_quantities(&facts.allocatable).to_string(),
         };
-        self.env.emit_in(story, self.trace);
+        self.env.emit_in(log_event, self.trace);
         self.span().with_all(|| traces::attributes(claim)).end();
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use dovetail_actors::messages::ReplicaState;
 use dovetail_actors::telemetry::journal::{Entry, Journal};
-use dovetail_actors::telemetry::story::Level;
+use dovetail_actors::telemetry::log_event::Level;
 use dovetail_actors::{Measure, Span};
 use dovetail_observability::Metrics;
 use dovetail_sandbox::log::{Caller, EventLog};
@@ -156,16 +156,16 @@ impl Journal for OfReplica {
 
     fn record(&self, entry: &Entry) {
         if let Some(metrics) = self.timeline.metrics.get() {
-            metrics.happened(entry.actor, entry.story.event());
+            metrics.happened(entry.actor, entry.log_event.event());
         }
         self.timeline.add(Line {
             seconds: self.timeline.seconds(),
             replica: Some(self.replica),
             actor: entry.actor,
-            level: entry.story.level(),
-            event: entry.story.event(),
-            text: entry.story.to_string(),
-            fields: particulars(&entry.story),
+            level: entry.log_event.level(),
+            event: entry.log_event.event(),
+            text: entry.log_event.to_string(),
+            fields: particulars(&entry.log_event),
             trace_id: entry.trace_id.clone(),
         });
     }
