@@ -14,8 +14,8 @@ use tokio::sync::watch;
 
 use crate::context::env::Env;
 use crate::context::identities::Identities;
+use crate::context::leader_term::Office;
 use crate::context::solver::Solver;
-use crate::context::tenure::Office;
 use crate::leadership::control_plane::ControlPlane;
 use crate::leadership::leader::Leader;
 use crate::leadership::messages::{ObserveReplica, Release, Watched};

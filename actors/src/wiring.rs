@@ -63,9 +63,9 @@ use crate::cloud::metered::MeteredCloud;
 use crate::cluster_watcher::ClusterWatcher;
 use crate::context::env::Env;
 use crate::context::identities::Identities;
+use crate::context::leader_term::{LeaderTerm, Office};
 use crate::context::mailbox;
 use crate::context::solver::Solver;
-use crate::context::tenure::{Office, Tenure};
 use crate::disruptor::{Disruptor, DisruptorLinks};
 use crate::interruption::{Interruption, InterruptionLinks};
 use crate::janitor::{Janitor, JanitorLinks};
@@ -163,12 +163,12 @@ pub fn start_warm(env: &Env, means: &Means) -> Warm {
     }
 }
 
-/// Starts what the leader runs, within the tenure, and lets the watchers speak to it.
+/// Starts what the leader runs, within the leadership, and lets the watchers speak to it.
 #[allow(clippy::too_many_lines)] // a table: who is linked to whom, an actor after the other
-pub fn start_leading(env: &Env, means: &Means, warm: &Warm, tenure: &Tenure) -> Leading {
-    let env = &env.in_term(tenure.term());
-    let cloud = |actor| MeteredCloud::within(tenure, &means.cloud, env, actor);
-    let calls = |actor| Calls::new(means.kube.clone(), env.of(actor), Some(tenure.clone()));
+pub fn start_leading(env: &Env, means: &Means, warm: &Warm, leader_term: &LeaderTerm) -> Leading {
+    let env = &env.in_term(leader_term.term());
+    let cloud = |actor| MeteredCloud::within(leader_term, &means.cloud, env, actor);
+    let calls = |actor| Calls::new(means.kube.clone(), env.of(actor), Some(leader_term.clone()));
     let (launcher_ctx, registrar_ctx) = (Context::<Launcher>::new(), Context::<Registrar>::new());
     let owner_ctx = Context::<Owner>::new();
     let packer = begin(|_| {
@@ -215,7 +215,7 @@ pub fn start_leading(env: &Env, means: &Means, warm: &Warm, tenure: &Tenure) -> 
         terminator: terminator.clone().into(),
         recorder: warm.recorder.clone().into(),
         cloud: cloud("interruption"),
-        tenure: tenure.clone(),
+        leader_term: leader_term.clone(),
     };
     let disruptor = DisruptorLinks {
         cluster: warm.cluster_watcher.clone().into(),

@@ -1,5 +1,5 @@
 //! The cloud as an actor has it: each of its answers is measured (core spec 7.1, `cloudprovider_*`), and what changes
-//! something there continues only while the tenure holds, whatever it waits for on its way.
+//! something there continues only while the leadership holds, whatever it waits for on its way.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use dovetail_core::interruption::status::Trouble;
 use futures::future::BoxFuture;
 
 use crate::context::env::Env;
-use crate::context::tenure::Tenure;
+use crate::context::leader_term::LeaderTerm;
 use crate::telemetry::measure::Measure;
 
 /// The cloud of one actor: `cloud` behind it, each answer counted and timed under the actor's name.
@@ -24,31 +24,31 @@ pub struct MeteredCloud {
     cloud: Arc<dyn Cloud>,
     env: Env,
     /// Who does not lead changes nothing.
-    tenure: Option<Tenure>,
+    leader_term: Option<LeaderTerm>,
 }
 
 impl MeteredCloud {
     /// The cloud for an actor that only looks.
     pub fn shared(cloud: &Arc<dyn Cloud>, env: &Env, actor: &'static str) -> Arc<dyn Cloud> {
-        Arc::new(Self { cloud: cloud.clone(), env: env.of(actor), tenure: None })
+        Arc::new(Self { cloud: cloud.clone(), env: env.of(actor), leader_term: None })
     }
 
     /// The cloud for an actor of the leader.
-    pub fn within(tenure: &Tenure, cloud: &Arc<dyn Cloud>, env: &Env, actor: &'static str) -> Arc<dyn Cloud> {
-        Arc::new(Self { cloud: cloud.clone(), env: env.of(actor), tenure: Some(tenure.clone()) })
+    pub fn within(leader_term: &LeaderTerm, cloud: &Arc<dyn Cloud>, env: &Env, actor: &'static str) -> Arc<dyn Cloud> {
+        Arc::new(Self { cloud: cloud.clone(), env: env.of(actor), leader_term: Some(leader_term.clone()) })
     }
 
     /// Goes on with a call while the term lasts.
     async fn in_term<T>(&self, call: &'static str, effect: CloudFuture<'_, T>) -> Result<T, CloudError> {
-        match &self.tenure {
-            Some(tenure) => tenure.while_holds(effect).await.unwrap_or_else(|| Err(term_is_over(call))),
+        match &self.leader_term {
+            Some(leader_term) => leader_term.while_holds(effect).await.unwrap_or_else(|| Err(term_is_over(call))),
             None => Err(term_is_over(call)),
         }
     }
 
     fn answered(&self, method: &'static str, begun: Duration, error: Option<&'static str>) {
         // That a call is given up with the term is no failure of the cloud's.
-        if error.is_some() && self.tenure.as_ref().is_some_and(|tenure| !tenure.holds()) {
+        if error.is_some() && self.leader_term.as_ref().is_some_and(|leader_term| !leader_term.holds()) {
             return;
         }
         let seconds = self.env.now().saturating_sub(begun).as_secs_f64();
@@ -115,8 +115,8 @@ impl Cloud for MeteredCloud {
     fn launch(&self, request: LaunchRequest) -> BoxFuture<'_, Result<LaunchedInstance, LaunchError>> {
         Box::pin(async move {
             let begun = self.env.now();
-            let answer = match &self.tenure {
-                Some(tenure) => tenure.while_holds(self.cloud.launch(request)).await,
+            let answer = match &self.leader_term {
+                Some(leader_term) => leader_term.while_holds(self.cloud.launch(request)).await,
                 None => None,
             };
             let answer = answer.unwrap_or_else(|| Err(LaunchError::from_call(&term_is_over("CreateFleet"))));
@@ -282,10 +282,10 @@ mod tests {
     async fn nothing_is_changed_in_the_cloud_after_the_deadline_not_even_by_a_call_that_has_begun() {
         let clock = Arc::new(TokioClock(Instant::now()));
         let env = Env::new("r", Settings::default(), clock.clone(), Arc::new(MemoryJournal::default()), 1);
-        let tenure = Tenure::new(Term(1), Duration::from_millis(1500), clock);
+        let leader_term = LeaderTerm::new(Term(1), Duration::from_millis(1500), clock);
         let slow = Arc::new(Slow::default());
         let shared: Arc<dyn Cloud> = slow.clone();
-        let cloud = MeteredCloud::within(&tenure, &shared, &env, "test");
+        let cloud = MeteredCloud::within(&leader_term, &shared, &env, "test");
         assert_eq!(change_everything(&*cloud).await, 8);
         // These begin half a second before the deadline.
         assert_eq!(change_everything(&*cloud).await, 0);

@@ -96,7 +96,7 @@ impl Interruption {
             let Some(retryable) = failed(&one) else { continue };
             failures += 1;
             one.attempts += 1;
-            if retryable && one.attempts < ATTEMPTS && self.links.tenure.holds() {
+            if retryable && one.attempts < ATTEMPTS && self.links.leader_term.holds() {
                 again.push(one);
             }
         }

@@ -24,7 +24,7 @@ use dovetail_core::interruption::{Announcement, Kind, Notice};
 use jiff::Timestamp;
 
 use crate::context::env::Env;
-use crate::context::tenure::Tenure;
+use crate::context::leader_term::LeaderTerm;
 use crate::links::{ToCatalogue, ToClusterWatcher, ToPacker, ToRecorder, ToTerminator};
 use crate::messages::{InterruptionState, Observe, Record, TakeSnapshot, TraceContext};
 use crate::recorder::object;
@@ -53,7 +53,7 @@ pub struct InterruptionLinks {
     /// The cloud.
     pub cloud: Arc<dyn Cloud>,
     /// What is heard after it is left to the next leader.
-    pub tenure: Tenure,
+    pub leader_term: LeaderTerm,
 }
 
 /// See the module.
@@ -171,7 +171,7 @@ impl Handler<Received> for Interruption {
             }
         };
         Box::pin(snapshot.into_actor(self).then(move |snapshot, actor, ctx| {
-            if let Some(snapshot) = snapshot.filter(|_| actor.links.tenure.holds()) {
+            if let Some(snapshot) = snapshot.filter(|_| actor.links.leader_term.holds()) {
                 actor.take(received, &snapshot, true, ctx);
             }
             let this = ctx.address();

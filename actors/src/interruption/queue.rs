@@ -27,7 +27,7 @@ const MOST_RECEIVERS: usize = 16;
 pub(super) async fn listen(links: InterruptionLinks, env: Env, to: Addr<Interruption>) {
     tokio::select! {
         biased;
-        () = links.tenure.over() => {}
+        () = links.leader_term.over() => {}
         () = read(&*links.cloud, env, to) => {}
     }
 }

@@ -36,7 +36,7 @@ pub(super) struct Troubled(Vec<Trouble>);
 pub(super) async fn poll(links: InterruptionLinks, env: Env, to: Addr<Interruption>) {
     tokio::select! {
         biased;
-        () = links.tenure.over() => {}
+        () = links.leader_term.over() => {}
         () = ask(&*links.cloud, env, to) => {}
     }
 }
@@ -85,7 +85,7 @@ impl Handler<Troubled> for Interruption {
         }
         let snapshot = self.links.cluster.send(TakeSnapshot).into_actor(self);
         Box::pin(snapshot.map(move |snapshot, actor, ctx| {
-            if let (Ok(Some(snapshot)), true) = (snapshot, actor.links.tenure.holds()) {
+            if let (Ok(Some(snapshot)), true) = (snapshot, actor.links.leader_term.holds()) {
                 actor.judge_troubles(troubles, &snapshot, ctx);
             }
         }))

@@ -66,7 +66,7 @@ impl Interruption {
     fn look_for_unknown(&mut self, ctx: &mut Context<Self>) {
         let snapshot = self.links.cluster.send(TakeSnapshot).into_actor(self);
         ctx.spawn(snapshot.map(|snapshot, actor, ctx| {
-            if let (Ok(Some(snapshot)), true) = (snapshot, actor.links.tenure.holds()) {
+            if let (Ok(Some(snapshot)), true) = (snapshot, actor.links.leader_term.holds()) {
                 actor.act_on_known(&snapshot, ctx);
             }
             actor.unknown.looking = !actor.unknown.kept.is_empty();

@@ -1,4 +1,4 @@
-//! Calls to the API server: repeated with back-off while it is away or asks for patience, and only while the tenure
+//! Calls to the API server: repeated with back-off while it is away or asks for patience, and only while the leadership
 //! holds. What failed for good is told apart by what the caller can do about it.
 
 use std::fmt::Debug;
@@ -13,7 +13,7 @@ use thiserror::Error;
 
 use crate::context::backoff::Backoff;
 use crate::context::env::Env;
-use crate::context::tenure::Tenure;
+use crate::context::leader_term::LeaderTerm;
 use crate::kube::failure::{Failure, FailureKind};
 use crate::reading::Api;
 use crate::telemetry::log_event::LogEvent;
@@ -67,24 +67,24 @@ pub struct Calls {
     pub client: Client,
     /// The environment of the actor that calls.
     pub env: Env,
-    tenure: Option<Tenure>,
+    leader_term: Option<LeaderTerm>,
 }
 
 impl Calls {
-    /// For an actor; `tenure` where it acts for the leader.
-    pub fn new(client: Client, env: Env, tenure: Option<Tenure>) -> Self {
-        Self { client, env, tenure }
+    /// For an actor; `leader_term` where it acts for the leader.
+    pub fn new(client: Client, env: Env, leader_term: Option<LeaderTerm>) -> Self {
+        Self { client, env, leader_term }
     }
 
     /// Whether it may write.
     pub fn may_act(&self) -> bool {
-        self.tenure.as_ref().is_none_or(Tenure::holds)
+        self.leader_term.as_ref().is_none_or(LeaderTerm::holds)
     }
 
     /// Goes on with an effect as long as it may act: nothing of it is sent afterwards. `None` when the term is over.
     pub async fn while_acting<T>(&self, effect: impl Future<Output = T>) -> Option<T> {
-        match &self.tenure {
-            Some(tenure) => tenure.while_holds(effect).await,
+        match &self.leader_term {
+            Some(leader_term) => leader_term.while_holds(effect).await,
             None => Some(effect.await),
         }
     }
@@ -123,7 +123,7 @@ impl Calls {
                 Ok(Some(Err(error))) => match classify(error.into()) {
                     // A newer term has begun: the API server knows it before we do.
                     Attempt::Failed(CallError::Deposed) => {
-                        self.tenure.iter().for_each(Tenure::end);
+                        self.leader_term.iter().for_each(LeaderTerm::end);
                         return Err(CallError::Deposed);
                     }
                     Attempt::Failed(error) => return Err(error),
@@ -222,7 +222,7 @@ mod tests {
         let api = ApiServer::new(clock.clone());
         let until = clock.monotonic() + Duration::from_secs(10);
         let env = Env::new("r", Settings::default(), clock.clone(), Arc::new(MemoryJournal::default()), 1);
-        Calls::new(api.client(Caller::replica(0, "test")), env, Some(Tenure::new(Term(1), until, clock)))
+        Calls::new(api.client(Caller::replica(0, "test")), env, Some(LeaderTerm::new(Term(1), until, clock)))
     }
 
     fn on_paused_time(test: impl Future<Output = ()>) {

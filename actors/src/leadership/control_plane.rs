@@ -12,7 +12,7 @@ use tokio::task::{JoinHandle, LocalSet};
 
 use crate::context::backoff::Backoff;
 use crate::context::env::Env;
-use crate::context::tenure::Tenure;
+use crate::context::leader_term::LeaderTerm;
 use crate::leadership::catch_up;
 use crate::leadership::fence;
 use crate::leadership::messages::{Deposed, Elected, ObserveReplica, Release, Watched};
@@ -43,7 +43,7 @@ pub struct ControlPlane {
     warm: Warm,
     leader: Option<Recipient<Observe>>,
     running: Option<Running>,
-    tenure: Option<Tenure>,
+    leader_term: Option<LeaderTerm>,
     backoff: Backoff,
     /// When the leader's actors were started again, of late.
     restarts: VecDeque<Duration>,
@@ -67,7 +67,17 @@ impl ControlPlane {
     pub fn new(env: &Env, means: Means, warm: Warm, exit: watch::Sender<Option<String>>) -> Self {
         let env = env.of("control_plane");
         let backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30), env.rng("restart"));
-        Self { env, means, warm, leader: None, running: None, tenure: None, backoff, restarts: VecDeque::new(), exit }
+        Self {
+            env,
+            means,
+            warm,
+            leader: None,
+            running: None,
+            leader_term: None,
+            backoff,
+            restarts: VecDeque::new(),
+            exit,
+        }
     }
 }
 
@@ -84,11 +94,11 @@ impl Handler<Elected> for ControlPlane {
 
     fn handle(&mut self, elected: Elected, ctx: &mut Self::Context) {
         self.stop();
-        let tenure = elected.tenure;
-        self.means.office.set(Some(tenure.clone()));
-        self.tenure = Some(tenure.clone());
-        let nothing_left = tenure.term() == FIRST_TERM;
-        self.begin(tenure, nothing_left, ctx);
+        let leader_term = elected.leader_term;
+        self.means.office.set(Some(leader_term.clone()));
+        self.leader_term = Some(leader_term.clone());
+        let nothing_left = leader_term.term() == FIRST_TERM;
+        self.begin(leader_term, nothing_left, ctx);
     }
 }
 
@@ -105,7 +115,7 @@ impl Handler<Deposed> for ControlPlane {
 
     fn handle(&mut self, _: Deposed, _: &mut Self::Context) {
         self.means.office.set(None);
-        self.tenure = None;
+        self.leader_term = None;
         self.stop();
     }
 }
@@ -157,7 +167,7 @@ impl Handler<Release> for ControlPlane {
 
     /// The term has ended already, so nothing new begins.
     fn handle(&mut self, _: Release, _: &mut Self::Context) -> Self::Result {
-        self.tenure = None;
+        self.leader_term = None;
         let Some(running) = self.running.take() else { return Box::pin(async {}) };
         wiring::detach(&self.warm);
         Box::pin(async move {
@@ -179,9 +189,9 @@ async fn idle(leading: &Leading) {
 impl ControlPlane {
     /// Starts the leader's actors in a term as soon as they may: first the API server shuts out earlier terms, then what
     /// they have left is read, as is what this term's own actors have left when they died. Nothing comes after that.
-    fn begin(&mut self, tenure: Tenure, nothing_left: bool, ctx: &mut Context<Self>) {
+    fn begin(&mut self, leader_term: LeaderTerm, nothing_left: bool, ctx: &mut Context<Self>) {
         let (kube, cluster) = (self.means.kube.clone(), self.warm.cluster_watcher.clone());
-        let (env, ours) = (self.env.clone(), tenure.clone());
+        let (env, ours) = (self.env.clone(), leader_term.clone());
         let caught_up = async move {
             if !env.settings.disable_leader_election {
                 fence::look_at_binding(&kube, &ours, &env).await?;
@@ -195,21 +205,21 @@ impl ControlPlane {
             Ok(true)
         };
         ctx.spawn(caught_up.into_actor(self).map(move |begins: Result<bool, String>, plane, _| match begins {
-            Ok(true) if plane.is_in(tenure.term()) && plane.running.is_none() => plane.start(tenure),
+            Ok(true) if plane.is_in(leader_term.term()) && plane.running.is_none() => plane.start(leader_term),
             Ok(_) => {}
             Err(why) => plane.give_up(why),
         }));
     }
 
     fn is_in(&self, term: Term) -> bool {
-        self.tenure.as_ref().is_some_and(|tenure| tenure.term() == term)
+        self.leader_term.as_ref().is_some_and(|leader_term| leader_term.term() == term)
     }
 
-    fn start(&mut self, tenure: Tenure) {
+    fn start(&mut self, leader_term: LeaderTerm) {
         let set = LocalSet::new();
         let leading = {
             let _inside = set.enter();
-            wiring::start_leading(&self.env, &self.means, &self.warm, &tenure)
+            wiring::start_leading(&self.env, &self.means, &self.warm, &leader_term)
         };
         let driver = tokio::task::spawn_local(async move {
             set.await;
@@ -227,7 +237,7 @@ impl ControlPlane {
         if let Some((name, _)) = self.always().into_iter().find(|(_, actor)| !actor.connected()) {
             return self.give_up(format!("{name} has died"));
         }
-        let (Some(running), Some(tenure)) = (&self.running, self.tenure.clone()) else { return };
+        let (Some(running), Some(leader_term)) = (&self.running, self.leader_term.clone()) else { return };
         let Some((name, _)) = running.leading.observed().into_iter().find(|(_, actor)| !actor.connected()) else {
             return;
         };
@@ -245,8 +255,8 @@ impl ControlPlane {
         self.env.emit(LogEvent::Restarting { why: format!("{name} has died"), seconds: pause.as_secs_f64() });
         // Of another term that has begun meanwhile it is for its own election to start them.
         ctx.run_later(pause, move |plane, ctx| {
-            if plane.running.is_none() && plane.is_in(tenure.term()) {
-                plane.begin(tenure, false, ctx);
+            if plane.running.is_none() && plane.is_in(leader_term.term()) {
+                plane.begin(leader_term, false, ctx);
             }
         });
     }
@@ -259,8 +269,8 @@ impl ControlPlane {
 
     /// Ends the term, as far as it is this replica's to end, and the replica.
     fn give_up(&mut self, why: String) {
-        if let Some(tenure) = self.tenure.take() {
-            tenure.end();
+        if let Some(leader_term) = self.leader_term.take() {
+            leader_term.end();
         }
         self.stop();
         if self.exit.borrow().is_none() {

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::context::backoff::Backoff;
 use crate::context::env::Env;
-use crate::context::tenure::Tenure;
+use crate::context::leader_term::LeaderTerm;
 use crate::kube::failure::{Failure, FailureKind};
 use crate::kube::watch::{tell_failed, tell_recovered};
 use crate::reading;
@@ -44,16 +44,16 @@ enum Seen {
 }
 
 /// Looks whether the API server guards against earlier leaders, for who has been elected: tells where it does not, and where
-/// that cannot be seen. An API server that is away is waited for while the tenure holds.
+/// that cannot be seen. An API server that is away is waited for while the leadership holds.
 ///
 /// # Errors
 /// Why not to lead: the fence goes by another Lease than the election, so that it refuses the wrong ones or nobody.
-pub async fn look_at_binding(client: &Client, tenure: &Tenure, env: &Env) -> Result<(), String> {
-    let (env, what) = (env.in_term(tenure.term()), "looking at the fence");
+pub async fn look_at_binding(client: &Client, leader_term: &LeaderTerm, env: &Env) -> Result<(), String> {
+    let (env, what) = (env.in_term(leader_term.term()), "looking at the fence");
     let mut backoff = Backoff::new(PAUSES.0, PAUSES.1, env.rng("binding"));
     loop {
         let doubts = backoff.failures() < BELIEVED;
-        let looking = tenure.while_holds(look(client, &env.settings, doubts));
+        let looking = leader_term.while_holds(look(client, &env.settings, doubts));
         let error = match tokio::time::timeout(PATIENCE, looking).await {
             // That the term is over is found out by who stands behind the fence.
             Ok(None) => return Ok(()),
@@ -132,10 +132,10 @@ fn bound_by(binding: &ValidatingAdmissionPolicyBinding, settings: &Settings) -> 
 }
 
 /// Comes back with `true` when the API server lets this term create a NodeClaim: from then on it lets no earlier one. A dry
-/// run, repeated while the tenure holds; where it cannot be tried, which is told, the answer is `true` as well. With `false`
+/// run, repeated while the leadership holds; where it cannot be tried, which is told, the answer is `true` as well. With `false`
 /// the term is over.
-pub async fn stand_behind(client: &Client, tenure: &Tenure, env: &Env) -> bool {
-    let (term, env, what) = (tenure.term(), env.in_term(tenure.term()), "standing behind the fence");
+pub async fn stand_behind(client: &Client, leader_term: &LeaderTerm, env: &Env) -> bool {
+    let (term, env, what) = (leader_term.term(), env.in_term(leader_term.term()), "standing behind the fence");
     let kind = GroupVersionKind::gvk("karpenter.sh", "v1", "NodeClaim");
     let resource = ApiResource::from_gvk(&kind);
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
@@ -150,7 +150,7 @@ pub async fn stand_behind(client: &Client, tenure: &Tenure, env: &Env) -> bool {
     let params = PostParams { dry_run: true, ..PostParams::default() };
     let mut backoff = Backoff::new(PAUSES.0, PAUSES.1, env.rng("fence"));
     loop {
-        let trying = tenure.while_holds(api.create(&params, &probe));
+        let trying = leader_term.while_holds(api.create(&params, &probe));
         let error = match tokio::time::timeout(PATIENCE, trying).await {
             Ok(None) => return false,
             Ok(Some(Ok(_))) => {
@@ -160,7 +160,7 @@ pub async fn stand_behind(client: &Client, tenure: &Tenure, env: &Env) -> bool {
             Ok(Some(Err(error))) => match tried(&error.into(), backoff.failures() < BELIEVED) {
                 Tried::Again(error) => error,
                 Tried::Succeeded => {
-                    tenure.end();
+                    leader_term.end();
                     return false;
                 }
                 Tried::Cannot(why) => {

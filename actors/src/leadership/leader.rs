@@ -21,7 +21,7 @@ use kube::Client;
 use kube_runtime::watcher::{Config, Event};
 
 use crate::context::env::Env;
-use crate::context::tenure::Tenure;
+use crate::context::leader_term::LeaderTerm;
 use crate::kube::watch::{Heard, tell_failed, tell_recovered, watch_some};
 use crate::leadership::control_plane::ControlPlane;
 use crate::leadership::lease_object::LeaseObject;
@@ -51,7 +51,7 @@ pub struct Leader {
     control_plane: Addr<ControlPlane>,
     settings: LeaseSettings,
     election: Election,
-    tenure: Option<Tenure>,
+    leader_term: Option<LeaderTerm>,
     told_holder: Option<String>,
     /// Why the Lease was not gone by when that was last said.
     distrusted: Option<Distrust>,
@@ -86,7 +86,7 @@ impl Leader {
             settings,
             cluster,
             control_plane,
-            tenure: None,
+            leader_term: None,
             told_holder: None,
             distrusted: None,
             released: false,
@@ -107,7 +107,7 @@ impl Actor for Leader {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         if self.env.settings.disable_leader_election {
-            self.lead(Tenure::new(Term(1), Duration::MAX, self.env.clock()));
+            self.lead(LeaderTerm::new(Term(1), Duration::MAX, self.env.clock()));
         } else {
             self.look(ctx);
             let (this, env, own) = (ctx.address(), self.env.clone(), self.env.identity.clone());
@@ -143,9 +143,9 @@ impl Handler<Release> for Leader {
 
     fn handle(&mut self, _: Release, _: &mut Self::Context) -> Self::Result {
         self.released = true;
-        if let Some(tenure) = self.tenure.take() {
-            tenure.end();
-            self.env.in_term(tenure.term()).emit(LogEvent::Deposed { why: "shutting down".into() });
+        if let Some(leader_term) = self.leader_term.take() {
+            leader_term.end();
+            self.env.in_term(leader_term.term()).emit(LogEvent::Deposed { why: "shutting down".into() });
         }
         // A write that is under way, or was not answered, may name this replica.
         if self.election.leads().is_none() && !self.busy.get() && !self.tried {
@@ -163,7 +163,7 @@ impl Handler<Observe> for Leader {
     type Result = MessageResult<Observe>;
 
     fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
-        let term = self.tenure.as_ref().map(|tenure| tenure.term().0);
+        let term = self.leader_term.as_ref().map(|leader_term| leader_term.term().0);
         let refuses = self.election.distrust().map(|distrust| self.distrust_in_words(distrust));
         let holder = self.election.holder().to_owned();
         MessageResult(LeaderState { leads: term.is_some(), term, holder, refuses }.into())
@@ -211,7 +211,7 @@ impl Leader {
             }
             LeaseOutput::Elected { term } => {
                 let until = self.election.leads().map_or(Duration::ZERO, |(_, until)| until);
-                self.lead(Tenure::new(Term(term), until, self.env.clock()));
+                self.lead(LeaderTerm::new(Term(term), until, self.env.clock()));
                 self.watch_deadline(ctx);
                 self.look_in(pause, ctx);
             }
@@ -226,12 +226,12 @@ impl Leader {
         self.tell_distrust();
     }
 
-    fn lead(&mut self, tenure: Tenure) {
-        let env = self.env.in_term(tenure.term());
+    fn lead(&mut self, leader_term: LeaderTerm) {
+        let env = self.env.in_term(leader_term.term());
         env.emit(LogEvent::Elected { lease: self.env.settings.lease_name.clone() });
-        self.tenure = Some(tenure.clone());
+        self.leader_term = Some(leader_term.clone());
         self.told_holder = None;
-        self.env.post(&self.control_plane, Elected { tenure });
+        self.env.post(&self.control_plane, Elected { leader_term });
     }
 
     fn reason(&self, why: Deposition) -> String {
@@ -244,8 +244,8 @@ impl Leader {
     }
 
     fn depose(&mut self, term: u64, why: String) {
-        if let Some(tenure) = self.tenure.take() {
-            tenure.end();
+        if let Some(leader_term) = self.leader_term.take() {
+            leader_term.end();
         }
         self.env.in_term(Term(term)).emit(LogEvent::Deposed { why: why.clone() });
         self.env.post(&self.control_plane, Deposed { why });
@@ -253,14 +253,14 @@ impl Leader {
 
     fn extend(&mut self, ctx: &mut Context<Self>) {
         // To go on renewing would keep others from leading while nothing is done here.
-        if self.tenure.as_ref().is_some_and(Tenure::has_ended) {
+        if self.leader_term.as_ref().is_some_and(LeaderTerm::has_ended) {
             if let Some(term) = self.election.resign() {
                 self.depose(term, SHUT_OUT.to_owned());
             }
             return;
         }
-        if let (Some(tenure), Some((_, until))) = (&self.tenure, self.election.leads()) {
-            tenure.extend(until);
+        if let (Some(leader_term), Some((_, until))) = (&self.leader_term, self.election.leads()) {
+            leader_term.extend(until);
             self.watch_deadline(ctx);
         }
     }
@@ -283,7 +283,7 @@ impl Leader {
             self.look(ctx);
             return;
         }
-        let jitter = if self.tenure.is_some() { 1.0 } else { 1.0 + JITTER * self.rng.f64() };
+        let jitter = if self.leader_term.is_some() { 1.0 } else { 1.0 + JITTER * self.rng.f64() };
         let pause = self.election.pause(pause.mul_f64(jitter), self.env.now());
         self.next = Some(ctx.run_later(pause, |leader, ctx| leader.look(ctx)));
     }
@@ -323,7 +323,7 @@ impl Leader {
     /// Standbys say once who leads.
     fn tell_holder(&mut self) {
         let holder = self.election.holder().to_owned();
-        if self.tenure.is_none() && !holder.is_empty() && self.told_holder.as_ref() != Some(&holder) {
+        if self.leader_term.is_none() && !holder.is_empty() && self.told_holder.as_ref() != Some(&holder) {
             self.env.emit(LogEvent::Standby { holder: holder.clone() });
             self.told_holder = Some(holder);
         }

@@ -2,7 +2,7 @@
 
 use actix::{Message, Recipient};
 
-use crate::context::tenure::Tenure;
+use crate::context::leader_term::LeaderTerm;
 use crate::messages::{Observe, ReplicaState};
 
 /// This replica leads. Fact.
@@ -10,7 +10,7 @@ use crate::messages::{Observe, ReplicaState};
 #[rtype(result = "()")]
 pub struct Elected {
     /// The term and its moving deadline.
-    pub tenure: Tenure,
+    pub leader_term: LeaderTerm,
 }
 
 /// It no longer does. Fact.

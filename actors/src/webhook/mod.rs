@@ -23,7 +23,7 @@ use kube::Client;
 use crate::context::backoff::Backoff;
 use crate::context::env::Env;
 use crate::context::identities::Identities;
-use crate::context::tenure::Office;
+use crate::context::leader_term::Office;
 use crate::kube::calls::{CallError, Calls};
 use crate::messages::{Observe, WebhookState};
 use crate::settings::Settings;
@@ -115,12 +115,13 @@ pub fn place(settings: &Settings) -> Place {
 
 impl Webhook {
     fn look(&mut self, ctx: &mut Context<Self>) {
-        let tenure = self.office.held();
-        let env = tenure.as_ref().map_or_else(|| self.env.clone(), |tenure| self.env.in_term(tenure.term()));
+        let leader_term = self.office.held();
+        let env =
+            leader_term.as_ref().map_or_else(|| self.env.clone(), |leader_term| self.env.in_term(leader_term.term()));
         let pass = Pass {
             place: place(&env.settings),
-            leads: tenure.is_some(),
-            calls: Calls::new(self.client.clone(), env.clone(), tenure),
+            leads: leader_term.is_some(),
+            calls: Calls::new(self.client.clone(), env.clone(), leader_term),
             identities: self.identities.clone(),
             served: self.served.take(),
             definitions: self.definitions.take().unwrap_or_default(),

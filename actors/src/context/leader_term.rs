@@ -24,14 +24,14 @@ const SOON: Duration = Duration::from_millis(10);
 
 /// A term and its deadline. Clones share the deadline.
 #[derive(Clone)]
-pub struct Tenure {
+pub struct LeaderTerm {
     term: Term,
     until: Arc<AtomicU64>,
     ended: Arc<Notify>,
     clock: Arc<dyn Clock>,
 }
 
-impl Tenure {
+impl LeaderTerm {
     /// A term that lasts until a moment of the monotonic clock.
     pub fn new(term: Term, until: Duration, clock: Arc<dyn Clock>) -> Self {
         Self { term, until: Arc::new(AtomicU64::new(nanos(until))), ended: Arc::default(), clock }
@@ -87,17 +87,17 @@ impl Tenure {
 
 /// The term in which this replica leads, for who acts in it and is there also without one. Clones share it.
 #[derive(Clone, Default)]
-pub struct Office(Rc<RefCell<Option<Tenure>>>);
+pub struct Office(Rc<RefCell<Option<LeaderTerm>>>);
 
 impl Office {
     /// A term has begun, or none is left.
-    pub fn set(&self, tenure: Option<Tenure>) {
-        *self.0.borrow_mut() = tenure;
+    pub fn set(&self, leader_term: Option<LeaderTerm>) {
+        *self.0.borrow_mut() = leader_term;
     }
 
     /// The term, while it holds.
-    pub fn held(&self) -> Option<Tenure> {
-        self.0.borrow().clone().filter(Tenure::holds)
+    pub fn held(&self) -> Option<LeaderTerm> {
+        self.0.borrow().clone().filter(LeaderTerm::holds)
     }
 }
 
@@ -128,31 +128,31 @@ mod tests {
 
     #[test]
     fn a_term_that_was_ended_is_not_revived_by_a_renewal_that_is_answered_later() {
-        let tenure = Tenure::new(Term(3), Duration::from_secs(10), Arc::new(Set::default()));
-        tenure.extend(Duration::from_secs(12));
-        assert!(tenure.holds() && !tenure.has_ended());
-        tenure.end();
-        tenure.extend(Duration::from_secs(20));
-        assert!(!tenure.holds() && tenure.has_ended());
+        let leader_term = LeaderTerm::new(Term(3), Duration::from_secs(10), Arc::new(Set::default()));
+        leader_term.extend(Duration::from_secs(12));
+        assert!(leader_term.holds() && !leader_term.has_ended());
+        leader_term.end();
+        leader_term.extend(Duration::from_secs(20));
+        assert!(!leader_term.holds() && leader_term.has_ended());
     }
 
     #[tokio::test(start_paused = true)]
     async fn who_waits_for_the_end_of_a_term_is_told_at_once() {
-        let tenure = Tenure::new(Term(3), Duration::from_secs(10), Arc::new(Set::default()));
+        let leader_term = LeaderTerm::new(Term(3), Duration::from_secs(10), Arc::new(Set::default()));
         let begun = tokio::time::Instant::now();
         let ends = async {
             tokio::time::sleep(Duration::from_secs(7)).await;
-            tenure.end();
+            leader_term.end();
         };
-        tokio::join!(tenure.over(), ends);
+        tokio::join!(leader_term.over(), ends);
         assert_eq!(begun.elapsed(), Duration::from_secs(7));
     }
 
     #[tokio::test]
     async fn an_effect_that_waits_past_the_deadline_is_not_gone_on_with() {
         let clock = Arc::new(Set::default());
-        let tenure = Tenure::new(Term(3), Duration::from_secs(10), clock.clone());
-        assert_eq!(tenure.while_holds(async { 1 }).await, Some(1));
+        let leader_term = LeaderTerm::new(Term(3), Duration::from_secs(10), clock.clone());
+        assert_eq!(leader_term.while_holds(async { 1 }).await, Some(1));
         let (mut sent, waited) = (false, tokio::sync::Notify::new());
         let effect = async {
             waited.notified().await;
@@ -162,7 +162,7 @@ mod tests {
             clock.0.store(10, Ordering::Relaxed);
             waited.notify_one();
         };
-        let (outcome, ()) = tokio::join!(tenure.while_holds(effect), late);
+        let (outcome, ()) = tokio::join!(leader_term.while_holds(effect), late);
         assert_eq!((outcome, sent), (None, false));
     }
 }
