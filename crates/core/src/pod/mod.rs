@@ -95,12 +95,14 @@ impl Pod {
         let affinity = self.affinity.as_ref();
         let nodes = affinity.and_then(|one| one.node_affinity.as_ref());
         let nodes = nodes.and_then(|one| one.preferred_during_scheduling_ignored_during_execution.as_ref());
-        let company = affinity.and_then(|one| one.pod_affinity.as_ref());
-        let company = company.and_then(|one| one.preferred_during_scheduling_ignored_during_execution.as_ref());
-        let distance = affinity.and_then(|one| one.pod_anti_affinity.as_ref());
-        let distance = distance.and_then(|one| one.preferred_during_scheduling_ignored_during_execution.as_ref());
+        let pod_affinity = affinity.and_then(|one| one.pod_affinity.as_ref());
+        let pod_affinity =
+            pod_affinity.and_then(|one| one.preferred_during_scheduling_ignored_during_execution.as_ref());
+        let pod_anti_affinity = affinity.and_then(|one| one.pod_anti_affinity.as_ref());
+        let pod_anti_affinity =
+            pod_anti_affinity.and_then(|one| one.preferred_during_scheduling_ignored_during_execution.as_ref());
         nodes.is_some_and(|all| !all.is_empty())
-            || company.into_iter().chain(distance).any(|all| !all.is_empty())
+            || pod_affinity.into_iter().chain(pod_anti_affinity).any(|all| !all.is_empty())
             || self.topology_spread_constraints.iter().any(is_soft)
     }
 

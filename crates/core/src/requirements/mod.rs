@@ -188,8 +188,8 @@ pub fn likely_typo<'a>(key: &str, known: impl IntoIterator<Item = &'a str>) -> O
         .into_iter()
         .filter(|other| *other != key)
         .filter_map(|other| {
-            let distance = edits(key, other).min(if name(other) == own { 1 } else { usize::MAX });
-            (distance <= (key.len() / 6).clamp(1, 3)).then_some((distance, other))
+            let pod_anti_affinity = edits(key, other).min(if name(other) == own { 1 } else { usize::MAX });
+            (pod_anti_affinity <= (key.len() / 6).clamp(1, 3)).then_some((pod_anti_affinity, other))
         })
         .min()
         .map(|(_, other)| other.to_owned())

@@ -270,8 +270,8 @@ fn too_large(context: &Context<'_>, class: &Class, pool: usize, types: &Bits) ->
 
 /// That a DaemonSet keeps the pod off, or is not there to be joined, if this resource stands for its nodes.
 fn kept_off(context: &Context<'_>, class: &Class, resource: usize) -> Option<String> {
-    if let Some((_, company)) = context.names.companies().find(|(at, _)| *at == resource) {
-        let name = &company.name;
+    if let Some((_, pod_affinity)) = context.names.companies().find(|(at, _)| *at == resource) {
+        let name = &pod_affinity.name;
         return Some(format!(
             "required pod affinity to the pods of DaemonSet {name}, which does not run on such a node"
         ));

@@ -26,9 +26,9 @@ pub(crate) struct Alternative {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(crate) struct GivenUp {
     /// Preferred pod affinity.
-    pub company: usize,
+    pub pod_affinity: usize,
     /// Preferred pod anti-affinity.
-    pub distance: usize,
+    pub pod_anti_affinity: usize,
     /// Topology spread that may be broken.
     pub spread: usize,
 }
@@ -69,12 +69,12 @@ pub(crate) fn alternatives(
     if heaviest.is_some() || soft != given_up {
         terms.iter().for_each(|term| push([*term, heaviest], false, given_up));
     }
-    for company in 1..=soft.company {
-        given_up.company = company;
+    for pod_affinity in 1..=soft.pod_affinity {
+        given_up.pod_affinity = pod_affinity;
         push([last, heaviest], false, given_up);
     }
-    for distance in 1..=soft.distance {
-        given_up.distance = distance;
+    for pod_anti_affinity in 1..=soft.pod_anti_affinity {
+        given_up.pod_anti_affinity = pod_anti_affinity;
         push([last, heaviest], false, given_up);
     }
     for lighter in preferred.iter().skip(1) {
@@ -228,13 +228,13 @@ mod tests {
     fn soft_rules_are_given_up_one_at_a_time_in_the_order_of_the_specification() {
         let pod = pod(serde_json::json!({"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
             {"weight": 1, "preference": in_("p", "x")}]}}));
-        let soft = GivenUp { company: 1, distance: 2, spread: 1 };
+        let soft = GivenUp { pod_affinity: 1, pod_anti_affinity: 2, spread: 1 };
         let all = alternatives(&pod, PreferencePolicy::Respect, false, soft).unwrap();
         let told: Vec<_> = all
             .iter()
             .map(|one| {
-                let GivenUp { company, distance, spread } = one.given_up;
-                (company, distance, one.requirements.is_empty(), spread)
+                let GivenUp { pod_affinity, pod_anti_affinity, spread } = one.given_up;
+                (pod_affinity, pod_anti_affinity, one.requirements.is_empty(), spread)
             })
             .collect();
         assert_eq!(

@@ -9,7 +9,7 @@ use rustc_hash::{FxBuildHasher, FxHashMap, FxHasher};
 use smallvec::SmallVec;
 
 use super::columns::Columns;
-use super::daemons::{DaemonCompany, DaemonConflict};
+use super::daemons::{DaemonAffinity, DaemonConflict};
 use super::offers::Offers;
 use super::pools::PoolView;
 use crate::pack::filter::alternatives::{self, Alternative, GivenUp, alternatives, where_volumes_can_be};
@@ -33,7 +33,7 @@ pub(crate) const UNBOUNDED: i64 = i64::MAX / 4;
 /// some pod off its nodes, which a node has no more where such a daemon runs, and one for each rule by which pods have to be
 /// with a DaemonSet's, which a node has only where such a daemon runs.
 #[derive(Debug)]
-pub(crate) struct ResourceNames(pub Vec<String>, Vec<DaemonConflict>, Vec<DaemonCompany>);
+pub(crate) struct ResourceNames(pub Vec<String>, Vec<DaemonConflict>, Vec<DaemonAffinity>);
 
 impl ResourceNames {
     /// Collects them.
@@ -58,8 +58,8 @@ impl ResourceNames {
         names.extend(others);
         let conflicts = DaemonConflict::all(problem);
         names.extend(conflicts.iter().map(|conflict| format!("nodes without DaemonSet {}", conflict.name)));
-        let companies = DaemonCompany::all(problem, pools, columns, offers);
-        names.extend(companies.iter().map(|company| format!("nodes with DaemonSet {}", company.name)));
+        let companies = DaemonAffinity::all(problem, pools, columns, offers);
+        names.extend(companies.iter().map(|pod_affinity| format!("nodes with DaemonSet {}", pod_affinity.name)));
         Self(names, conflicts, companies)
     }
 
@@ -74,8 +74,8 @@ impl ResourceNames {
     }
 
     /// The rules by which pods have to be with a DaemonSet's, each with its place among the resources.
-    pub fn companies(&self) -> impl Iterator<Item = (usize, &DaemonCompany)> {
-        self.2.iter().enumerate().map(|(nth, company)| (self.named().len() + self.1.len() + nth, company))
+    pub fn companies(&self) -> impl Iterator<Item = (usize, &DaemonAffinity)> {
+        self.2.iter().enumerate().map(|(nth, pod_affinity)| (self.named().len() + self.1.len() + nth, pod_affinity))
     }
 
     pub fn amounts(&self, resources: &Resources) -> Amounts {
@@ -99,8 +99,8 @@ impl ResourceNames {
         for (at, conflict) in self.conflicts() {
             amounts[at] = i64::from(conflict.clash(problem, pod).is_some());
         }
-        for (slot, company) in self.companies() {
-            amounts[slot] = i64::from(company.is_for(at));
+        for (slot, pod_affinity) in self.companies() {
+            amounts[slot] = i64::from(pod_affinity.is_for(at));
         }
         amounts
     }
@@ -206,8 +206,8 @@ pub(crate) fn compile(
                 vec![]
             }
         };
-        let with_daemons = names.companies().filter(|(_, company)| company.is_for(class.pods[0]));
-        let with_daemons: Vec<&Group> = with_daemons.map(|(_, company)| &company.group).collect();
+        let with_daemons = names.companies().filter(|(_, pod_affinity)| pod_affinity.is_for(class.pods[0]));
+        let with_daemons: Vec<&Group> = with_daemons.map(|(_, pod_affinity)| &pod_affinity.group).collect();
         let unkept = topology.add(example, &stated, &found, &with_daemons);
         class.refused = class.refused.take().or(wrong).or(unkept).or_else(|| example.blocked.clone());
         if found.iter().any(|one| !one.hard) {

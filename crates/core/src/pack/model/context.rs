@@ -207,8 +207,9 @@ impl<'a> Context<'a> {
 
     /// Whether a class's pods have to be on a node with others, and are such themselves.
     pub fn is_own_company(&self, class: usize) -> bool {
-        let company = &self.topology.of_class[class].company;
-        !company.is_empty() && company.iter().all(|group| self.node_rules(class as u32).member.contains(group))
+        let pod_affinity = &self.topology.of_class[class].pod_affinity;
+        !pod_affinity.is_empty()
+            && pod_affinity.iter().all(|group| self.node_rules(class as u32).member.contains(group))
     }
 
     /// What a class means for the existing nodes it is on: soft rules bind nobody else.

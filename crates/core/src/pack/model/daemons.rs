@@ -12,7 +12,7 @@ use super::pools::PoolView;
 use crate::labels;
 use crate::pack::filter::alternatives::{Alternative, GivenUp, alternatives};
 use crate::pack::filter::taints;
-use crate::pack::filter::topology::groups::{Group, Reader, keeps_distance};
+use crate::pack::filter::topology::groups::{Group, Reader, has_anti_affinity};
 use crate::pack::place::existing::satisfies;
 use crate::pod::{HostPort, Pod};
 use crate::problem::{Pool, PreferencePolicy, Problem};
@@ -43,11 +43,11 @@ pub(crate) fn overhead(
             all[at].iter_mut().zip(&requests).for_each(|(sum, amount)| *sum = sum.saturating_add(*amount));
         }
     }
-    for (slot, company) in names.companies() {
+    for (slot, pod_affinity) in names.companies() {
         if all.is_empty() {
             all = vec![Amounts::from_elem(0, names.0.len()); count];
         }
-        let with = company.types(problem, pool, view, columns, offers);
+        let with = pod_affinity.types(problem, pool, view, columns, offers);
         for at in view.types.iter().filter(|at| !with.has(*at)) {
             all[at][slot] = UNBOUNDED;
         }
@@ -116,7 +116,7 @@ impl DaemonConflict {
             return vec![];
         }
         let reader = Reader::new(problem);
-        let wary = examples(problem, keeps_distance);
+        let wary = examples(problem, has_anti_affinity);
         let theirs: Vec<Group> = wary.iter().flat_map(|pod| reader.kept_by_bound(&problem.pods[*pod])).collect();
         let mut all = Vec::new();
         for (daemon, pod) in problem.daemon_pods.iter().enumerate() {
@@ -158,7 +158,7 @@ impl DaemonConflict {
     fn is_avoided_by(&self, problem: &Problem, pod: &Pod) -> bool {
         let daemon = &problem.daemon_pods[self.daemon];
         let meant = |group: &Group| group.key == self.key && group.means(daemon);
-        keeps_distance(pod) && Reader::new(problem).kept_by_bound(pod).iter().any(meant)
+        has_anti_affinity(pod) && Reader::new(problem).kept_by_bound(pod).iter().any(meant)
     }
 
     /// Whether it keeps pods off a node that is there.
@@ -167,9 +167,9 @@ impl DaemonConflict {
     }
 }
 
-/// Required pod affinity to pods of DaemonSets: a new node on which one of these runs is in company from its first moment on.
+/// Required pod affinity to pods of DaemonSets: a new node on which one of these runs is in pod affinity from its first moment on.
 #[derive(Debug)]
-pub(crate) struct DaemonCompany {
+pub(crate) struct DaemonAffinity {
     /// The rule, with its label.
     pub group: Group,
     /// Name of the first of the DaemonSets.
@@ -179,7 +179,7 @@ pub(crate) struct DaemonCompany {
     pods: BTreeSet<u32>,
 }
 
-impl DaemonCompany {
+impl DaemonAffinity {
     /// Those of the rules of pods that wait, for pods that can be on a new node with such a DaemonSet.
     pub fn all(problem: &Problem, pools: &[PoolView], columns: &Columns<'_>, offers: &Offers) -> Vec<Self> {
         let mut all: Vec<Self> = Vec::new();
@@ -196,11 +196,11 @@ impl DaemonCompany {
                 continue;
             }
             let mut found = Vec::new();
-            for group in reader.company(pod) {
-                let Some(company) = Self::find(problem, &group, &mut all) else { continue };
-                if all[company].can_be_with(problem, pod, pools, (columns, offers)) {
-                    all[company].pods.insert(at as u32);
-                    found.push(company);
+            for group in reader.pod_affinity(pod) {
+                let Some(pod_affinity) = Self::find(problem, &group, &mut all) else { continue };
+                if all[pod_affinity].can_be_with(problem, pod, pools, (columns, offers)) {
+                    all[pod_affinity].pods.insert(at as u32);
+                    found.push(pod_affinity);
                 }
             }
             known = Some((at, found));
@@ -209,13 +209,13 @@ impl DaemonCompany {
         all
     }
 
-    /// Finds a rule among those known, or notes it; none if no DaemonSet's pod is meant. One that waits for company itself is
+    /// Finds a rule among those known, or notes it; none if no DaemonSet's pod is meant. One that waits for pod affinity itself is
     /// not counted on.
     fn find(problem: &Problem, group: &Group, all: &mut Vec<Self>) -> Option<usize> {
         if let Some(known) = all.iter().position(|one| one.group == *group) {
             return Some(known);
         }
-        let free = |pod: &Pod| Reader::new(problem).company(pod).is_empty();
+        let free = |pod: &Pod| Reader::new(problem).pod_affinity(pod).is_empty();
         let daemons = problem.daemon_pods.iter().enumerate().filter(|(_, pod)| group.means(pod) && free(pod));
         let daemons: Vec<usize> = daemons.map(|(at, _)| at).collect();
         let name = problem.daemon_pods[*daemons.first()?].name.clone();

@@ -58,9 +58,10 @@ impl<'a> Free<'a> {
         for pod in node.pods.iter().take_while(|_| context.work(1)) {
             tally.add(&context.topology.of_bound(reader, pod), 1);
         }
-        for (_, company) in context.names.companies().filter(|_| !node.initialized) {
-            let rule = context.topology.groups.get_index_of(&company.group).filter(|_| company.group.by_node());
-            if let Some(at) = rule.filter(|_| company.comes_to(problem, &node.taints, &labels)) {
+        for (_, pod_affinity) in context.names.companies().filter(|_| !node.initialized) {
+            let rule =
+                context.topology.groups.get_index_of(&pod_affinity.group).filter(|_| pod_affinity.group.by_node());
+            if let Some(at) = rule.filter(|_| pod_affinity.comes_to(problem, &node.taints, &labels)) {
                 tally.add(&NodeRules { member: [GroupId::from(at)].into_iter().collect(), ..NodeRules::default() }, 1);
             }
         }

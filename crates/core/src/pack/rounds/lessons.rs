@@ -54,7 +54,7 @@ impl Plan<'_, '_> {
 
     /// The pods on planned nodes that have to be beside others and that may not be bound there, as class and count.
     pub(in crate::pack) fn unfounded(&self) -> Vec<(u32, u32)> {
-        if self.context.topology.of_class.iter().all(|part| part.company.is_empty()) {
+        if self.context.topology.of_class.iter().all(|part| part.pod_affinity.is_empty()) {
             return vec![];
         }
         if !self.context.work(self.drafts.len()) {

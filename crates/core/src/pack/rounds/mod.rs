@@ -133,7 +133,7 @@ fn founded<'c, 'a>(context: &'c Context<'a>, mut lessons: Lessons) -> Plan<'c, '
         misled.into_iter().for_each(|(class, count)| held_back[class as usize] += count);
         if leaned_on && round >= ROUNDS {
             let needs_others = |class: &usize| {
-                context.topology.follows(*class) || !context.topology.of_class[*class].company.is_empty()
+                context.topology.follows(*class) || !context.topology.of_class[*class].pod_affinity.is_empty()
             };
             let followers = (0..held_back.len()).filter(needs_others);
             followers.for_each(|class| held_back[class] = context.classes[class].pods.len() as u32);

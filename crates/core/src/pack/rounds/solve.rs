@@ -81,19 +81,19 @@ impl<'c, 'a> Plan<'c, 'a> {
         let chosen = self.open(chosen);
         let (mut wide, narrow): (Vec<usize>, Vec<usize>) =
             chosen.iter().partition(|at| context.topology.of_class[**at].is_wide());
-        // One that is its own company on a node can only come first of all, so it says where others of its kind begin.
+        // One that is its own pod affinity on a node can only come first of all, so it says where others of its kind begin.
         // Those that are counted by a spread which binds others go before those: where they go nobody would ask later.
         wide.sort_by_key(|at| (!context.is_own_company(*at), context.topology.is_spread(*at)));
         narrow.iter().for_each(|at| {
             self.fill_existing(*at, Stage::Initialized);
         });
         self.fill_coming(&chosen, &wide);
-        let company: Vec<usize> =
-            narrow.into_iter().filter(|at| !context.topology.of_class[*at].company.is_empty()).collect();
+        let pod_affinity: Vec<usize> =
+            narrow.into_iter().filter(|at| !context.topology.of_class[*at].pod_affinity.is_empty()).collect();
         // A pod may wait for another one to be placed: go round until nothing moves.
         loop {
             let moved = wide.iter().filter(|at| self.place_wide(**at)).count() > 0;
-            if !company.iter().fold(moved, |moved, at| self.fill_existing(*at, Stage::Any) || moved) {
+            if !pod_affinity.iter().fold(moved, |moved, at| self.fill_existing(*at, Stage::Any) || moved) {
                 break;
             }
         }
@@ -240,7 +240,7 @@ impl<'c, 'a> Plan<'c, 'a> {
         let mut unscheduled = Vec::new();
         for (class, count) in self.left.iter().enumerate().filter(|(_, count)| **count > 0) {
             let part = &self.context.topology.of_class[class];
-            let told = (part.is_wide() || !part.company.is_empty()).then(|| self.domains.describe(class));
+            let told = (part.is_wide() || !part.pod_affinity.is_empty()).then(|| self.domains.describe(class));
             let left = (self.limits.as_slice(), &self.reservations);
             let reason = explain::reason(self.context, &self.context.classes[class], left, told.as_deref());
             let reason = Arc::new(reason);
@@ -259,7 +259,9 @@ impl<'c, 'a> Plan<'c, 'a> {
     pub(in crate::pack) fn new_nodes(&mut self, chosen: &[usize]) -> bool {
         let context = self.context;
         let mut by_pool: Vec<Vec<Item<'c>>> = context.pools.iter().map(|_| vec![]).collect();
-        for at in chosen.iter().filter(|at| self.left[**at] > 0 && context.topology.of_class[**at].company.is_empty()) {
+        for at in
+            chosen.iter().filter(|at| self.left[**at] > 0 && context.topology.of_class[**at].pod_affinity.is_empty())
+        {
             for (spot, left) in self.waiting(*at) {
                 if let Some((pool, item)) = assign(context, *at as u32, left, self.room(), spot, None) {
                     by_pool[pool].push(item);

@@ -2,7 +2,7 @@
 //!
 //! Say b has to be on a node with a, and a states nothing. A node for a alone may have no room for b, so the node is opened
 //! with one of each, and then filled: with as many of b as it holds, and with other classes that have to be with somebody.
-//! Only then are nodes planned for those that state no company (`new_nodes`): they would take the places otherwise.
+//! Only then are nodes planned for those that state no pod affinity (`new_nodes`): they would take the places otherwise.
 
 use super::solve::Plan;
 use crate::pack::model::ids::GroupId;
@@ -14,8 +14,8 @@ impl Plan<'_, '_> {
     /// Plans nodes for pods that have to be on a node with others; says whether there was any.
     pub(in crate::pack) fn plan_together(&mut self, chosen: &[usize]) -> bool {
         let context = self.context;
-        let company = |at: &usize| !context.topology.of_class[*at].company.is_empty();
-        let followers: Vec<usize> = chosen.iter().copied().filter(company).collect();
+        let pod_affinity = |at: &usize| !context.topology.of_class[*at].pod_affinity.is_empty();
+        let followers: Vec<usize> = chosen.iter().copied().filter(pod_affinity).collect();
         let mut progress = false;
         for at in &followers {
             while let Some(draft) = self.gather(*at, &followers, chosen) {
@@ -50,17 +50,17 @@ impl Plan<'_, '_> {
         if !context.work(chosen.len()) {
             return None;
         }
-        let company = &context.topology.of_class[at].company;
+        let pod_affinity = &context.topology.of_class[at].pod_affinity;
         let together = Together::new(context, room);
         let waiting = |at: usize| self.waiting(at).into_iter().map(move |(spot, left)| (at, spot, left));
         for own in waiting(at) {
             let others = chosen.iter().filter(|other| **other != at);
             let suits = |other: &&usize| {
                 let part = &context.topology.of_class[**other];
-                part.company.is_empty()
-                    && company.iter().all(|group| context.node_rules(**other as u32).member.contains(group))
+                part.pod_affinity.is_empty()
+                    && pod_affinity.iter().all(|group| context.node_rules(**other as u32).member.contains(group))
             };
-            // Those that wait for company themselves may wait for these.
+            // Those that wait for pod affinity themselves may wait for these.
             let mut first: Vec<&usize> = others.filter(suits).collect();
             first.sort_by_key(|other| context.topology.follows(**other));
             let first = first.into_iter().flat_map(|other| waiting(*other));
@@ -79,11 +79,11 @@ impl Plan<'_, '_> {
         None
     }
 
-    /// The first of its kind may be alone, if it is its own company and there is no other anywhere.
+    /// The first of its kind may be alone, if it is its own pod affinity and there is no other anywhere.
     pub(in crate::pack) fn may_be_first(&self, at: usize) -> bool {
         let own = &self.context.node_rules(at as u32).member;
         let there = |group: &GroupId| self.existing.holds(*group) || self.is_placed(*group);
-        self.context.topology.of_class[at].company.iter().all(|group| own.contains(group) && !there(group))
+        self.context.topology.of_class[at].pod_affinity.iter().all(|group| own.contains(group) && !there(group))
     }
 
     /// Whether a pod of a group has been placed in this round.

@@ -136,12 +136,12 @@ fn a_hard_spread_opens_its_nodes_whatever_room_there_is() {
 #[test]
 fn a_pod_that_another_requires_stays_where_that_one_finds_it() {
     // `web` has to be in the zone of `db`, which would rather be in zone b.
-    let company = json!({"nodeSelector": {ZONE: "zone-b"}, "affinity": {"podAffinity": {
+    let pod_affinity = json!({"nodeSelector": {ZONE: "zone-b"}, "affinity": {"podAffinity": {
         "requiredDuringSchedulingIgnoredDuringExecution": [
             {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "db"}}}]}}});
     let mut pods = vec![app("other", "1", &in_zone_a()); 7];
     pods.push(app("db", "1", &would_rather("zone-b")));
-    pods.push(app("web", "1500m", &company));
+    pods.push(app("web", "1500m", &pod_affinity));
     let packing = packed(&problem(pods));
     let with_web = packing.claims.iter().find(|claim| claim.pods.contains(&8)).unwrap();
     assert_eq!(with_web.cheapest_zone, "zone-b");

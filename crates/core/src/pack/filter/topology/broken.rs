@@ -71,10 +71,10 @@ impl Domains<'_, '_> {
         self.above(group, counts, domain) == 0
     }
 
-    /// How many pods too many are in a domain where one states a group: all, where it has not the company that it needs.
+    /// How many pods too many are in a domain where one states a group: all, where it has not the pod affinity that it needs.
     fn above(&self, group: GroupId, counts: &[Held], domain: DomainId) -> u32 {
         match &self.context.topology.groups[group].kind {
-            Kind::Company if counts[domain].most == 0 => u32::MAX,
+            Kind::PodAffinity if counts[domain].most == 0 => u32::MAX,
             Kind::Spread { skew, .. } => {
                 let most = self.least(group, counts, domain).saturating_add(*skew);
                 counts[domain].most.saturating_sub(most)

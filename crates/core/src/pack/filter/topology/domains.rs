@@ -111,10 +111,12 @@ impl<'c, 'a> Domains<'c, 'a> {
     /// Counts pods of DaemonSets that a node on its way will have, as far as any pod has to be with them.
     fn count_to_come(&mut self, at: usize) {
         let (context, node) = (self.context, &self.context.problem.existing_nodes[at]);
-        for (_, company) in context.names.companies().filter(|_| !node.initialized) {
-            let rule = context.topology.groups.get_index_of(&company.group).filter(|_| !company.group.by_node());
-            let Some(rule) =
-                rule.map(GroupId::from).filter(|_| company.comes_to(context.problem, &node.taints, &labels_of(node)))
+        for (_, pod_affinity) in context.names.companies().filter(|_| !node.initialized) {
+            let rule =
+                context.topology.groups.get_index_of(&pod_affinity.group).filter(|_| !pod_affinity.group.by_node());
+            let Some(rule) = rule
+                .map(GroupId::from)
+                .filter(|_| pod_affinity.comes_to(context.problem, &node.taints, &labels_of(node)))
             else {
                 continue;
             };
@@ -152,22 +154,22 @@ impl<'c, 'a> Domains<'c, 'a> {
         let stated = part.level(level).states.iter().all(|at| {
             let group = &topology.groups[*at];
             let counts = &self.counts[*at];
-            let Some(domain) = domain[topology.key_of(*at)] else { return group.kind == Kind::Distance };
+            let Some(domain) = domain[topology.key_of(*at)] else { return group.kind == Kind::PodAntiAffinity };
             let held = counts[domain].most;
             match &group.kind {
                 Kind::Spread { skew, .. } => {
                     let most = self.least(*at, counts, domain).saturating_add(*skew);
                     held + u32::from(part.meant.contains(at)) <= most
                 }
-                Kind::Company if new && part.is_with_daemon(*at) => true,
-                Kind::Company => held > 0 || (part.meant.contains(at) && counts.iter().all(|held| held.most == 0)),
-                Kind::Distance => held == 0,
+                Kind::PodAffinity if new && part.is_with_daemon(*at) => true,
+                Kind::PodAffinity => held > 0 || (part.meant.contains(at) && counts.iter().all(|held| held.most == 0)),
+                Kind::PodAntiAffinity => held == 0,
                 Kind::Port(_) => true,
             }
         });
         stated
             && part.meant.iter().all(|at| {
-                topology.groups[*at].kind != Kind::Distance
+                topology.groups[*at].kind != Kind::PodAntiAffinity
                     || domain[topology.key_of(*at)].is_none_or(|domain| self.stating[*at][domain] == 0)
             })
     }
@@ -318,12 +320,12 @@ impl<'c, 'a> Domains<'c, 'a> {
     pub fn describe(&self, class: usize) -> String {
         let topology = &self.context.topology;
         let part = &topology.of_class[class];
-        let stated = part.level(usize::MAX).states.iter().chain(&part.company);
+        let stated = part.level(usize::MAX).states.iter().chain(&part.pod_affinity);
         let told = stated.map(|at| {
             let Group { kind, key, .. } = &topology.groups[*at];
             match kind {
                 Kind::Spread { skew, .. } => format!("topology spread over {key} with maxSkew {skew}"),
-                Kind::Company => format!("required pod affinity by {key}, which finds no pod to join"),
+                Kind::PodAffinity => format!("required pod affinity by {key}, which finds no pod to join"),
                 _ => format!("required pod anti-affinity by {key}"),
             }
         });

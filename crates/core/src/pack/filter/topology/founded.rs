@@ -1,4 +1,4 @@
-//! Whether pods that need company come one after the other: kube-scheduler binds none of several that wait for each other.
+//! Whether pods that need pod affinity come one after the other: kube-scheduler binds none of several that wait for each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,11 +9,11 @@ use crate::pack::place::draft::Share;
 
 impl Domains<'_, '_> {
     /// Of the pods on planned nodes, given node by node, those that have to be in a domain with others and cannot be bound in
-    /// any order, as class and count: the company that they need comes with pods that need them.
+    /// any order, as class and count: the pod affinity that they need comes with pods that need them.
     pub fn unfounded(&self, without_node: &[Placed], nodes: &[&[Share]]) -> Vec<(u32, u32)> {
         let topology = &self.context.topology;
-        // Rules over one kind of domain alone choose company that is placed already.
-        if !topology.of_class.iter().any(|part| part.is_wide() && !part.company.is_empty()) {
+        // Rules over one kind of domain alone choose pod affinity that is placed already.
+        if !topology.of_class.iter().any(|part| part.is_wide() && !part.pod_affinity.is_empty()) {
             return vec![];
         }
         let (mut counts, mut stating) = self.with_nodes(without_node);
@@ -47,7 +47,7 @@ impl Domains<'_, '_> {
         waiting.map(|(_, share)| (share.class, share.count)).collect()
     }
 
-    /// Of the pods on planned nodes those that are the only company that they have there, while others of the kind have
+    /// Of the pods on planned nodes those that are the only pod affinity that they have there, while others of the kind have
     /// other nodes: kube-scheduler lets the first of its kind begin, and these may be bound before.
     pub fn outrun(&self, nodes: &[&[Share]]) -> Vec<(u32, u32)> {
         let of_class = &self.context.topology.of_class;
@@ -63,8 +63,9 @@ impl Domains<'_, '_> {
         for shares in nodes {
             for share in shares.iter().filter(|share| share.count == 1) {
                 let own = &self.context.node_rules(share.class).member;
-                let mut company = of_class[share.class as usize].company.iter().filter(|group| own.contains(group));
-                if company.any(|group| on(shares, *group) == 1 && total(*group) > 1) {
+                let mut pod_affinity =
+                    of_class[share.class as usize].pod_affinity.iter().filter(|group| own.contains(group));
+                if pod_affinity.any(|group| on(shares, *group) == 1 && total(*group) > 1) {
                     found.push((share.class, 1));
                 }
             }
@@ -72,14 +73,14 @@ impl Domains<'_, '_> {
         found
     }
 
-    /// Whether pods find the company that they need, or are it themselves.
+    /// Whether pods find the pod affinity that they need, or are it themselves.
     fn has_company(&self, share: &Share, counts: &[Vec<Held>], on_node: &BTreeSet<GroupId>) -> bool {
         let topology = &self.context.topology;
         let part = &topology.of_class[share.class as usize];
         let own = &self.context.node_rules(share.class).member;
         let place = self.context.places.of(part.keys).get(share.spot.place as usize);
         let mut wide = part.level(usize::MAX).states.iter().filter(|at| topology.is_company(**at));
-        part.company.iter().all(|group| own.contains(group) || on_node.contains(group))
+        part.pod_affinity.iter().all(|group| own.contains(group) || on_node.contains(group))
             && wide.all(|at| {
                 let domain = place.and_then(|place| place.domain[topology.key_of(*at)]);
                 part.meant.contains(at)

@@ -34,9 +34,9 @@ pub(crate) enum Kind {
         labels: Vec<String>,
     },
     /// One of them is in the same domain.
-    Company,
+    PodAffinity,
     /// None of them is in the same domain, in either direction.
-    Distance,
+    PodAntiAffinity,
     /// Only one of them is on a node: they take the same port, so that they cannot both have it.
     Port(HostPort),
 }
@@ -55,7 +55,7 @@ pub(crate) struct Group {
     pub kind: Kind,
     /// The label whose values are the domains.
     pub key: String,
-    /// A pod is meant when it is by each of these: the company of several terms is one pod that suits them all.
+    /// A pod is meant when it is by each of these: the pod affinity of several terms is one pod that suits them all.
     targets: SmallVec<[Target; 1]>,
 }
 
@@ -91,21 +91,27 @@ pub(crate) type Groups = IndexSet<Group, FxBuildHasher>;
 pub(crate) struct Stated {
     pub hard: Vec<Group>,
     /// Soft ones in the order in which they are given up.
-    pub company: Vec<Group>,
-    pub distance: Vec<Group>,
+    pub pod_affinity: Vec<Group>,
+    pub pod_anti_affinity: Vec<Group>,
     pub spread: Vec<Group>,
 }
 
 impl Stated {
     /// How many soft rules there are.
     pub fn soft(&self) -> GivenUp {
-        GivenUp { company: self.company.len(), distance: self.distance.len(), spread: self.spread.len() }
+        GivenUp {
+            pod_affinity: self.pod_affinity.len(),
+            pod_anti_affinity: self.pod_anti_affinity.len(),
+            spread: self.spread.len(),
+        }
     }
 
     /// The soft rules still kept.
     pub fn kept(&self, given_up: GivenUp) -> impl Iterator<Item = &Group> {
-        let company = self.company.iter().skip(given_up.company);
-        company.chain(self.distance.iter().skip(given_up.distance)).chain(self.spread.iter().skip(given_up.spread))
+        let pod_affinity = self.pod_affinity.iter().skip(given_up.pod_affinity);
+        pod_affinity
+            .chain(self.pod_anti_affinity.iter().skip(given_up.pod_anti_affinity))
+            .chain(self.spread.iter().skip(given_up.spread))
     }
 }
 
@@ -137,12 +143,14 @@ impl<'a> Reader<'a> {
         }
         self.hard_terms(pod, &mut found.hard)?;
         if soft && let Some(affinity) = &pod.affinity {
-            let company = affinity.pod_affinity.as_ref();
-            let company = company.and_then(|all| all.preferred_during_scheduling_ignored_during_execution.as_ref());
-            let distance = affinity.pod_anti_affinity.as_ref();
-            let distance = distance.and_then(|all| all.preferred_during_scheduling_ignored_during_execution.as_ref());
-            found.company = self.preferred(pod, company, Kind::Company);
-            found.distance = self.preferred(pod, distance, Kind::Distance);
+            let pod_affinity = affinity.pod_affinity.as_ref();
+            let pod_affinity =
+                pod_affinity.and_then(|all| all.preferred_during_scheduling_ignored_during_execution.as_ref());
+            let pod_anti_affinity = affinity.pod_anti_affinity.as_ref();
+            let pod_anti_affinity =
+                pod_anti_affinity.and_then(|all| all.preferred_during_scheduling_ignored_during_execution.as_ref());
+            found.pod_affinity = self.preferred(pod, pod_affinity, Kind::PodAffinity);
+            found.pod_anti_affinity = self.preferred(pod, pod_anti_affinity, Kind::PodAntiAffinity);
         }
         for port in &pod.host_ports {
             let kind = Kind::Port(port.clone());
@@ -152,25 +160,26 @@ impl<'a> Reader<'a> {
     }
 
     fn hard_terms(self, pod: &Pod, found: &mut Vec<Group>) -> Result<(), String> {
-        let company = pod.affinity.as_ref().and_then(|all| all.pod_affinity.as_ref());
-        let company = company.and_then(|all| all.required_during_scheduling_ignored_during_execution.as_ref());
+        let pod_affinity = pod.affinity.as_ref().and_then(|all| all.pod_affinity.as_ref());
+        let pod_affinity =
+            pod_affinity.and_then(|all| all.required_during_scheduling_ignored_during_execution.as_ref());
         let mut targets: SmallVec<[Target; 1]> = SmallVec::new();
-        for term in company.into_iter().flatten() {
-            targets.push(self.target(pod, term, &Kind::Company)?);
+        for term in pod_affinity.into_iter().flatten() {
+            targets.push(self.target(pod, term, &Kind::PodAffinity)?);
         }
         targets.sort_unstable();
         targets.dedup();
         // One rule a key, which has all terms.
         let keys: IndexSet<&str, FxBuildHasher> =
-            company.into_iter().flatten().map(|term| labels::stable(&term.topology_key)).collect();
+            pod_affinity.into_iter().flatten().map(|term| labels::stable(&term.topology_key)).collect();
         if keys.len() > MOST_KEYS + 1 {
             return Err(too_many_keys());
         }
         for key in keys {
-            found.push(Group { kind: Kind::Company, key: key.to_owned(), targets: targets.clone() });
+            found.push(Group { kind: Kind::PodAffinity, key: key.to_owned(), targets: targets.clone() });
         }
         for term in required_distance(pod) {
-            found.push(self.of_term(pod, term, Kind::Distance)?);
+            found.push(self.of_term(pod, term, Kind::PodAntiAffinity)?);
         }
         Ok(())
     }
@@ -199,8 +208,8 @@ impl<'a> Reader<'a> {
                     listed.extend(chosen);
                     Some(listed)
                 }
-                // Distance from too many is safe; company has to be exact.
-                None if *kind == Kind::Distance => None,
+                // Distance from too many is safe; pod affinity has to be exact.
+                None if *kind == Kind::PodAntiAffinity => None,
                 None => {
                     return Err("pod affinity by namespaceSelector needs the namespaces' labels, which are not known"
                         .to_owned());
@@ -234,18 +243,18 @@ impl<'a> Reader<'a> {
         Ok(Some(all.into_iter().filter(named).cloned().collect()))
     }
 
-    /// The company that a pod requires: rules that it cannot be read by are left out.
-    pub fn company(self, pod: &Pod) -> Vec<Group> {
+    /// The pod affinity that a pod requires: rules that it cannot be read by are left out.
+    pub fn pod_affinity(self, pod: &Pod) -> Vec<Group> {
         let mut found = Vec::new();
         match self.hard_terms(pod, &mut found) {
-            Ok(()) => found.into_iter().filter(|group| group.kind == Kind::Company).collect(),
+            Ok(()) => found.into_iter().filter(|group| group.kind == Kind::PodAffinity).collect(),
             Err(_) => vec![],
         }
     }
 
-    /// The distance that a pod already on a node keeps: it binds others too.
+    /// The anti-affinity that a pod already on a node keeps: it binds others too.
     pub fn kept_by_bound(self, pod: &Pod) -> Vec<Group> {
-        required_distance(pod).filter_map(|term| self.of_term(pod, term, Kind::Distance).ok()).collect()
+        required_distance(pod).filter_map(|term| self.of_term(pod, term, Kind::PodAntiAffinity).ok()).collect()
     }
 }
 
@@ -261,7 +270,7 @@ fn required_distance(pod: &Pod) -> impl Iterator<Item = &PodAffinityTerm> {
 }
 
 /// Whether a pod may not be with others.
-pub(crate) fn keeps_distance(pod: &Pod) -> bool {
+pub(crate) fn has_anti_affinity(pod: &Pod) -> bool {
     required_distance(pod).next().is_some()
 }
 

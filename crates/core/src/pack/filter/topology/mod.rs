@@ -67,8 +67,8 @@ pub(crate) struct Part {
     /// Index of the node rules that new nodes are held to: the hard ones, and soft spread that lets a node hold many.
     pub new_node_rules: u32,
     /// Groups of which its node must hold a pod, but for those that a DaemonSet's pod is of.
-    pub company: SmallVec<[GroupId; 1]>,
-    /// Groups of company that its pods find on any new node that they can be on: a DaemonSet's pods.
+    pub pod_affinity: SmallVec<[GroupId; 1]>,
+    /// Groups of pod affinity that its pods find on any new node that they can be on: a DaemonSet's pods.
     with_daemons: SmallVec<[GroupId; 1]>,
     /// For each of its alternatives, or for all where these do not differ in rules.
     levels: Vec<Level>,
@@ -112,7 +112,7 @@ impl Part {
 pub(crate) fn labels_matter(problem: &Problem) -> bool {
     problem.pods.iter().any(states_any)
         || problem.existing_nodes.iter().any(|node| node.pods.iter().any(states_any))
-        || problem.daemon_pods.iter().any(groups::keeps_distance)
+        || problem.daemon_pods.iter().any(groups::has_anti_affinity)
 }
 
 /// Whether any soft spread may bound what a new node holds.
@@ -267,9 +267,9 @@ impl Topology {
     fn part(&mut self, draft: &Draft, meant: &[GroupId], softly_capped: bool) -> Part {
         let by_node = |group: &GroupId| self.key_of[*group].is_none();
         let lonely = |group: &GroupId| !draft.with_daemons.contains(group);
-        let company = draft.hard.iter().copied().filter(by_node).filter(lonely);
+        let pod_affinity = draft.hard.iter().copied().filter(by_node).filter(lonely);
         let mut part = Part {
-            company: company.filter(|group| self.is_company(*group)).collect(),
+            pod_affinity: pod_affinity.filter(|group| self.is_company(*group)).collect(),
             with_daemons: draft.with_daemons.clone(),
             meant: meant.iter().copied().filter(|group| !by_node(group)).collect(),
             ..Part::default()
@@ -325,11 +325,11 @@ impl Topology {
 
     /// Whether a rule parts pods rather than gathers them.
     pub fn parts(&self, group: GroupId) -> bool {
-        matches!(self.groups[group].kind, Kind::Spread { .. } | Kind::Distance)
+        matches!(self.groups[group].kind, Kind::Spread { .. } | Kind::PodAntiAffinity)
     }
 
     fn is_company(&self, group: GroupId) -> bool {
-        self.groups[group].kind == Kind::Company
+        self.groups[group].kind == Kind::PodAffinity
     }
 
     /// Whether a rule is a spread over hosts that lets a node hold many.
@@ -365,7 +365,7 @@ impl Topology {
         self.index.meaning(&self.groups, pod)
     }
 
-    /// The node rules of a pod that is on a node already: it counts, and keeps its distance.
+    /// The node rules of a pod that is on a node already: it counts, and keeps its anti-affinity.
     pub fn of_bound(&self, reader: Reader<'_>, pod: &Pod) -> NodeRules {
         let mut rules = NodeRules::default();
         if self.groups.is_empty() {
