@@ -120,14 +120,14 @@ fn pod(random: &mut Random, mix: Mix, sizes: Sizes, app: usize) -> Value {
     let selector = json!({"matchLabels": {"app": label}});
     let spread = json!([{"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone",
         "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}]);
-    let apart = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+    let most_on_a_node = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
         {"topologyKey": "kubernetes.io/hostname", "labelSelector": selector}]}});
     match mix {
         Mix::Batch => {}
         Mix::Services => {
             match random.below(100) {
                 0..63 => pod["topologySpreadConstraints"] = spread,
-                63..71 => pod["affinity"] = apart,
+                63..71 => pod["affinity"] = most_on_a_node,
                 _ => {}
             }
             let mut selector = serde_json::Map::new();
@@ -145,7 +145,7 @@ fn pod(random: &mut Random, mix: Mix, sizes: Sizes, app: usize) -> Value {
         }
         Mix::Stateful => {
             pod["topologySpreadConstraints"] = spread;
-            pod["affinity"] = apart;
+            pod["affinity"] = most_on_a_node;
         }
     }
     pod

@@ -100,7 +100,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
     /// Puts a pod on the new node; says whether it has room and the rules allow it.
     pub fn load(&mut self, launch: &mut Launch, pod: u32) -> bool {
         let class = self.class_of(pod);
-        let done = match self.context.topology.of_class[class].is_wide() {
+        let done = match self.context.topology.of_class[class].is_zonal() {
             false => {
                 let item = self.item(class, Spot::ANYWHERE, launch.draft.pool);
                 item.is_some_and(|item| launch.draft.add(self.context, &item, 1))
@@ -173,7 +173,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
         }
         let context: &'c Context<'a> = self.context;
         let room = Room { limits: &self.items.unlimited, open: self.open() };
-        let found = match context.topology.of_class[class].is_wide() {
+        let found = match context.topology.of_class[class].is_zonal() {
             false => assign::assign(context, class as u32, 1, room, spot, Some(pool)).map(|(_, item)| item),
             true => {
                 let alternative = context.classes[class].alternatives[spot.level as usize];

@@ -145,7 +145,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
 
     fn leave(&mut self, pod: u32, node: u32) {
         let class = self.class_of(pod);
-        if self.context.topology.of_class[class].is_wide() {
+        if self.context.topology.of_class[class].is_zonal() {
             let member = &self.nodes[node as usize];
             self.domains.leave(class, &member.free.node, &member.domain);
         }
@@ -153,7 +153,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
 
     fn join(&mut self, pod: u32, node: u32) {
         let class = self.class_of(pod);
-        if self.context.topology.of_class[class].is_wide() {
+        if self.context.topology.of_class[class].is_zonal() {
             let member = &self.nodes[node as usize];
             self.domains.join(class, &member.free.node, &member.domain);
         }
@@ -188,12 +188,12 @@ impl<'c, 'a> Fleet<'c, 'a> {
     fn takes(&self, class: usize, node: u32) -> bool {
         let context = self.context;
         let (of, member) = (&context.classes[class], &self.nodes[node as usize]);
-        let wide = context.topology.of_class[class].is_wide();
+        let zonal = context.topology.of_class[class].is_zonal();
         member.free.holds(of) > 0
             && (0..of.alternatives.len()).any(|level| {
                 member.free.tally.allows(context.node_rules_there(class, level), 1) > 0
                     && member.free.suits(context, of, level)
-                    && (!wide || self.domains.may_join(class, level, &member.domain))
+                    && (!zonal || self.domains.may_join(class, level, &member.domain))
             })
     }
 

@@ -75,7 +75,7 @@ impl<'c> Plan<'c, '_> {
     /// Lets pods whose place was chosen and that got no node there choose again, as limits are now.
     fn choose_anew(&mut self, chosen: &[usize]) {
         let context = self.context;
-        for at in chosen.iter().copied().filter(|at| context.topology.of_class[*at].is_wide()) {
+        for at in chosen.iter().copied().filter(|at| context.topology.of_class[*at].is_zonal()) {
             for (spot, left) in self.waiting(at) {
                 (0..left).for_each(|_| self.domains.forget(at, spot.place));
                 self.forgotten.push((at as u32, spot.place, left));
@@ -192,7 +192,7 @@ impl<'c> Plan<'c, '_> {
         let context = self.context;
         let part = &context.topology.of_class[at];
         let held_back = if self.lessons.strictly { self.lessons.held_back[at] } else { 0 };
-        if !part.is_wide() || self.without_place(at) <= held_back {
+        if !part.is_zonal() || self.without_place(at) <= held_back {
             return false;
         }
         for level in 0..context.classes[at].alternatives.len() {

@@ -150,8 +150,8 @@ impl DaemonConflict {
     /// What the DaemonSet has or says itself that keeps the pod off.
     fn keeps_off(&self, pod: &Pod) -> Option<Clash> {
         let taken = pod.host_ports.iter().find(|port| self.ports.iter().any(|own| own.conflicts(port)));
-        let apart = || self.keeps_off.iter().any(|group| group.means(pod)).then_some(Clash::AntiAffinity);
-        taken.map(|port| Clash::Port(port.port)).or_else(apart)
+        let most_on_a_node = || self.keeps_off.iter().any(|group| group.means(pod)).then_some(Clash::AntiAffinity);
+        taken.map(|port| Clash::Port(port.port)).or_else(most_on_a_node)
     }
 
     /// Whether the pod keeps off by what it says itself.

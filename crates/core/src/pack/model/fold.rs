@@ -146,8 +146,10 @@ impl<'c> Plan<'c, '_> {
             .map(|(at, hole)| (at, hole.price))
             .collect();
         // Those of the same kind of capacity first, then the dearest: the largest has room for longest.
-        let apart = |at: usize| self.drafts[at].cells & own.cells == 0;
-        takers.sort_by(|a, b| apart(a.0).cmp(&apart(b.0)).then(b.1.total_cmp(&a.1)).then(a.0.cmp(&b.0)));
+        let most_on_a_node = |at: usize| self.drafts[at].cells & own.cells == 0;
+        takers.sort_by(|a, b| {
+            most_on_a_node(a.0).cmp(&most_on_a_node(b.0)).then(b.1.total_cmp(&a.1)).then(a.0.cmp(&b.0))
+        });
         let mut moves = Moves::default();
         for share in &own.shares {
             let mut left = share.count;

@@ -77,8 +77,8 @@ impl Plan<'_, '_> {
         }
         let mut got: BTreeMap<(u32, Spot), i32> = BTreeMap::new();
         for draft in self.drafts.iter().filter(light) {
-            let wide = draft.shares.iter().filter(|share| share.spot != Spot::ANYWHERE);
-            for share in wide {
+            let zonal = draft.shares.iter().filter(|share| share.spot != Spot::ANYWHERE);
+            for share in zonal {
                 let least = got.entry((share.class, share.spot)).or_insert(i32::MAX);
                 *least = context.weight(draft.pool).min(*least);
             }

@@ -79,20 +79,20 @@ impl<'c, 'a> Plan<'c, 'a> {
     pub(in crate::pack) fn place(&mut self, chosen: &dyn Fn(&Class) -> bool) {
         let context = self.context;
         let chosen = self.open(chosen);
-        let (mut wide, narrow): (Vec<usize>, Vec<usize>) =
-            chosen.iter().partition(|at| context.topology.of_class[**at].is_wide());
+        let (mut zonal, narrow): (Vec<usize>, Vec<usize>) =
+            chosen.iter().partition(|at| context.topology.of_class[**at].is_zonal());
         // One that is its own pod affinity on a node can only come first of all, so it says where others of its kind begin.
         // Those that are counted by a spread which binds others go before those: where they go nobody would ask later.
-        wide.sort_by_key(|at| (!context.is_own_company(*at), context.topology.is_spread(*at)));
+        zonal.sort_by_key(|at| (!context.is_own_company(*at), context.topology.is_spread(*at)));
         narrow.iter().for_each(|at| {
             self.fill_existing(*at, Stage::Initialized);
         });
-        self.fill_coming(&chosen, &wide);
+        self.fill_coming(&chosen, &zonal);
         let pod_affinity: Vec<usize> =
             narrow.into_iter().filter(|at| !context.topology.of_class[*at].pod_affinity.is_empty()).collect();
         // A pod may wait for another one to be placed: go round until nothing moves.
         loop {
-            let moved = wide.iter().filter(|at| self.place_wide(**at)).count() > 0;
+            let moved = zonal.iter().filter(|at| self.place_wide(**at)).count() > 0;
             if !pod_affinity.iter().fold(moved, |moved, at| self.fill_existing(*at, Stage::Any) || moved) {
                 break;
             }
@@ -104,15 +104,15 @@ impl<'c, 'a> Plan<'c, 'a> {
     /// Places pods on nodes that are on their way: those were planned for pods largest first, whatever rules they have, and in
     /// that order the pods find their places again, as far as the order of the wide among themselves allows. Otherwise small
     /// pods without rules take what large ones with rules were to have, and a new leader launches for these once more.
-    fn fill_coming(&mut self, chosen: &[usize], wide: &[usize]) {
+    fn fill_coming(&mut self, chosen: &[usize], zonal: &[usize]) {
         if !self.existing.any_coming() {
             return;
         }
-        let mut wide = wide.iter().copied();
+        let mut zonal = zonal.iter().copied();
         for at in chosen {
-            if !self.context.topology.of_class[*at].is_wide() {
+            if !self.context.topology.of_class[*at].is_zonal() {
                 self.fill_existing(*at, Stage::Coming);
-            } else if let Some(at) = wide.next() {
+            } else if let Some(at) = zonal.next() {
                 let mut waiting = self.without_place(at).saturating_sub(self.lessons.held_back[at]);
                 while waiting > 0 && self.take_existing(at) {
                     waiting -= 1;
@@ -228,7 +228,7 @@ impl<'c, 'a> Plan<'c, 'a> {
 
     /// The pods of a class without a node, by spot.
     pub(in crate::pack) fn waiting(&self, at: usize) -> Vec<(Spot, u32)> {
-        let mut all: Vec<(Spot, u32)> = match self.context.topology.of_class[at].is_wide() {
+        let mut all: Vec<(Spot, u32)> = match self.context.topology.of_class[at].is_zonal() {
             false => vec![(Spot::ANYWHERE, self.left[at].saturating_sub(self.lessons.held_back[at]))],
             true => self.pinned.range(of_class(at as u32)).map(|((_, spot), left)| (*spot, *left)).collect(),
         };
@@ -240,7 +240,7 @@ impl<'c, 'a> Plan<'c, 'a> {
         let mut unscheduled = Vec::new();
         for (class, count) in self.left.iter().enumerate().filter(|(_, count)| **count > 0) {
             let part = &self.context.topology.of_class[class];
-            let told = (part.is_wide() || !part.pod_affinity.is_empty()).then(|| self.domains.describe(class));
+            let told = (part.is_zonal() || !part.pod_affinity.is_empty()).then(|| self.domains.describe(class));
             let left = (self.limits.as_slice(), &self.reservations);
             let reason = explain::reason(self.context, &self.context.classes[class], left, told.as_deref());
             let reason = Arc::new(reason);

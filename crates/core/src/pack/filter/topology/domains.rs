@@ -51,8 +51,8 @@ impl<'c, 'a> Domains<'c, 'a> {
     /// Where pods are before any is placed. Beside what its pods could have a spread counts the domains given, by group.
     pub fn new(context: &'c Context<'a>, counted: &BTreeSet<(GroupId, DomainId)>) -> Self {
         let topology = &context.topology;
-        let wide = |at: GroupId| !topology.groups[at].by_node();
-        let size = |at: GroupId| if wide(at) { context.places.values[topology.key_of(at)].len() } else { 0 };
+        let zonal = |at: GroupId| !topology.groups[at].by_node();
+        let size = |at: GroupId| if zonal(at) { context.places.values[topology.key_of(at)].len() } else { 0 };
         let counts = GroupId::all(topology.groups.len()).map(|at| vec![Held::default(); size(at)]).collect();
         let stating = GroupId::all(topology.groups.len()).map(|at| vec![0; size(at)]).collect();
         let nodes = match topology.keys.is_empty() {

@@ -13,7 +13,7 @@ impl Domains<'_, '_> {
     pub fn unfounded(&self, without_node: &[Placed], nodes: &[&[Share]]) -> Vec<(u32, u32)> {
         let topology = &self.context.topology;
         // Rules over one kind of domain alone choose pod affinity that is placed already.
-        if !topology.of_class.iter().any(|part| part.is_wide() && !part.pod_affinity.is_empty()) {
+        if !topology.of_class.iter().any(|part| part.is_zonal() && !part.pod_affinity.is_empty()) {
             return vec![];
         }
         let (mut counts, mut stating) = self.with_nodes(without_node);
@@ -79,9 +79,9 @@ impl Domains<'_, '_> {
         let part = &topology.of_class[share.class as usize];
         let own = &self.context.node_rules(share.class).member;
         let place = self.context.places.of(part.keys).get(share.spot.place as usize);
-        let mut wide = part.level(usize::MAX).states.iter().filter(|at| topology.is_company(**at));
+        let mut zonal = part.level(usize::MAX).states.iter().filter(|at| topology.is_company(**at));
         part.pod_affinity.iter().all(|group| own.contains(group) || on_node.contains(group))
-            && wide.all(|at| {
+            && zonal.all(|at| {
                 let domain = place.and_then(|place| place.domain[topology.key_of(*at)]);
                 part.meant.contains(at)
                     || part.is_with_daemon(*at)

@@ -77,7 +77,7 @@ pub(crate) struct Part {
     /// Which of the wide keys its rules ask for, as bits.
     pub keys: u32,
     /// How many of its pods a node may hold, where its hard node rules speak of itself alone.
-    pub apart: Option<u32>,
+    pub most_on_a_node: Option<u32>,
 }
 
 /// The rules of one alternative of a class, soft ones among them.
@@ -93,7 +93,7 @@ static NO_RULES: Level = Level { node_rules: 0, states: Vec::new() };
 
 impl Part {
     /// Whether its domain has to be decided before planning.
-    pub fn is_wide(&self) -> bool {
+    pub fn is_zonal(&self) -> bool {
         self.keys != 0
     }
 
@@ -301,14 +301,14 @@ impl Topology {
             let stated = own.caps.iter().map(|(group, _)| *group).filter(|group| !own.member.contains(group));
             own.member.iter().copied().chain(stated).for_each(|group| users[group] += 1);
         }
-        let apart = |part: &Part| {
+        let most_on_a_node = |part: &Part| {
             let own = rules(part);
             let alone = own.caps.iter().map(|(group, _)| group).chain(&own.member).all(|group| users[*group] == 1);
             let caps = own.caps.iter().filter(|(group, _)| own.member.contains(group)).map(|(_, cap)| *cap);
             (part.new_node_rules != 0 && alone && own.needs.is_empty()).then(|| caps.min().unwrap_or(u32::MAX))
         };
-        let found: Vec<Option<u32>> = self.of_class.iter().map(apart).collect();
-        self.of_class.iter_mut().zip(found).for_each(|(part, apart)| part.apart = apart);
+        let found: Vec<Option<u32>> = self.of_class.iter().map(most_on_a_node).collect();
+        self.of_class.iter_mut().zip(found).for_each(|(part, most_on_a_node)| part.most_on_a_node = most_on_a_node);
     }
 
     /// Whether a class's pods have to be in a domain with others.

@@ -64,7 +64,7 @@ impl Places {
             let lacking = pools.iter().enumerate().filter(|(_, pool)| may_lack(pool, columns, key));
             places.lacking.push(lacking.map(|(at, _)| at).collect());
         }
-        for (part, class) in topology.of_class.iter().zip(classes).filter(|(part, _)| part.is_wide()) {
+        for (part, class) in topology.of_class.iter().zip(classes).filter(|(part, _)| part.is_zonal()) {
             if !places.by_keys.contains_key(&part.keys) {
                 let all = places.of_keys(part.keys, topology, offers);
                 places.by_keys.insert(part.keys, all);

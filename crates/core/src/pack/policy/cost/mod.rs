@@ -119,7 +119,7 @@ pub(crate) fn pack(
 /// Whether rules for nodes bind an item's pods to others than their like: patterns are better at those.
 fn is_ruled(context: &Context<'_>, item: &Item<'_>) -> bool {
     let part = &context.topology.of_class[item.class as usize];
-    part.apart.is_none() && !context.node_rules(item.class).is_empty()
+    part.most_on_a_node.is_none() && !context.node_rules(item.class).is_empty()
 }
 
 /// Plans nodes for shapes by patterns of them.
@@ -177,9 +177,9 @@ fn unrelated(items: &[Item<'_>]) -> Vec<Vec<usize>> {
             continue;
         }
         masks.retain(|mask| {
-            let apart = mask & item.cells == 0;
-            joined |= if apart { 0 } else { *mask };
-            apart
+            let most_on_a_node = mask & item.cells == 0;
+            joined |= if most_on_a_node { 0 } else { *mask };
+            most_on_a_node
         });
         masks.push(joined);
     }

@@ -101,7 +101,7 @@ impl<'c> Shapes<'c> {
             let (id, rules) = (part.node_rules, context.node_rules(item.class));
             // Classes apart from themselves alone are alike: a node takes some of each. Where too many are told apart:
             // no rule, one that caps, or one that only counts.
-            let told = match part.apart {
+            let told = match part.most_on_a_node {
                 Some(cap) => Told::Apart(cap),
                 None if exact || id == 0 || common.contains(&id) => Told::Rules(id),
                 None => Told::Roughly(rules.caps.is_empty()),
