@@ -16,14 +16,14 @@ use crate::pack::model::offers::Mask;
 use crate::pack::model::plan::PlannedClaim;
 use crate::pack::model::reserved::Room;
 use crate::pack::place::assign;
-use crate::pack::place::draft::{Draft, Spot};
+use crate::pack::place::draft::{Candidate, Draft};
 use crate::pack::place::finish::Finisher;
 use crate::pack::policy::policies::policy_of;
 use crate::requirements::Operator;
 
 /// What classes ask of pools, each looked at once; limits apart, which a planned node's types are held to.
 pub(super) struct Items<'c> {
-    known: RefCell<FxHashMap<(u32, Spot, usize), Option<Item<'c>>>>,
+    known: RefCell<FxHashMap<(u32, Candidate, usize), Option<Item<'c>>>>,
     unlimited: Vec<Limits>,
 }
 
@@ -102,7 +102,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
         let class = self.class_of(pod);
         let done = match self.context.topology.of_class[class].is_zonal() {
             false => {
-                let item = self.item(class, Spot::ANYWHERE, launch.draft.pool);
+                let item = self.item(class, Candidate::ANYWHERE, launch.draft.pool);
                 item.is_some_and(|item| launch.draft.add(self.context, &item, 1))
             }
             true => self.load_wide(launch, class),
@@ -116,12 +116,12 @@ impl<'c, 'a> Fleet<'c, 'a> {
     fn load_wide(&mut self, launch: &mut Launch, class: usize) -> bool {
         let context = self.context;
         let places = context.places.of(context.topology.of_class[class].keys);
-        for level in 0..context.classes[class].alternatives.len() {
+        for tier in 0..context.classes[class].alternatives.len() {
             for (at, place) in places.iter().enumerate() {
-                if place.mask & launch.draft.cells == 0 || !self.domains.may_join(class, level, &place.domain) {
+                if place.mask & launch.draft.cells == 0 || !self.domains.may_join(class, tier, &place.domain) {
                     continue;
                 }
-                let spot = Spot { level: level as u32, place: at as u32 };
+                let spot = Candidate { tier: tier as u32, place: at as u32 };
                 let Some(item) = self.item(class, spot, launch.draft.pool) else { continue };
                 if launch.draft.add(context, &item, 1) {
                     self.domains.put(class, at as u32);
@@ -166,7 +166,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
         self.unload(launch, draft, (0, 0));
     }
 
-    fn item(&self, class: usize, spot: Spot, pool: usize) -> Option<Item<'c>> {
+    fn item(&self, class: usize, spot: Candidate, pool: usize) -> Option<Item<'c>> {
         let key = (class as u32, spot, pool);
         if let Some(known) = self.items.known.borrow().get(&key) {
             return known.clone();
@@ -176,7 +176,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
         let found = match context.topology.of_class[class].is_zonal() {
             false => assign::assign(context, class as u32, 1, room, spot, Some(pool)).map(|(_, item)| item),
             true => {
-                let alternative = context.classes[class].alternatives[spot.level as usize];
+                let alternative = context.classes[class].alternatives[spot.tier as usize];
                 assign::item(context, (class as u32, 1, spot), alternative, pool, room).map(|(item, _)| item)
             }
         };

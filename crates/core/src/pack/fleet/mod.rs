@@ -190,10 +190,10 @@ impl<'c, 'a> Fleet<'c, 'a> {
         let (of, member) = (&context.classes[class], &self.nodes[node as usize]);
         let zonal = context.topology.of_class[class].is_zonal();
         member.free.holds(of) > 0
-            && (0..of.alternatives.len()).any(|level| {
-                member.free.tally.allows(context.node_rules_there(class, level), 1) > 0
-                    && member.free.suits(context, of, level)
-                    && (!zonal || self.domains.may_join(class, level, &member.domain))
+            && (0..of.alternatives.len()).any(|tier| {
+                member.free.tally.allows(context.node_rules_there(class, tier), 1) > 0
+                    && member.free.suits(context, of, tier)
+                    && (!zonal || self.domains.may_join(class, tier, &member.domain))
             })
     }
 

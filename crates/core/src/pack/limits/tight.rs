@@ -20,7 +20,7 @@ use crate::pack::model::options::varied_enough;
 use crate::pack::model::plan::PlannedClaim;
 use crate::pack::model::reserved::Room;
 use crate::pack::place::assign::{assign, item};
-use crate::pack::place::draft::{Draft, Spot};
+use crate::pack::place::draft::{Candidate, Draft};
 use crate::pack::rounds::solve::Plan;
 use crate::problem::Policy;
 
@@ -111,7 +111,7 @@ impl<'c> Plan<'c, '_> {
     fn any_hindered(&self, chosen: &[usize]) -> bool {
         let unlimited = vec![Limits::none(); self.limits.len()];
         chosen.iter().filter(|at| self.left[**at] > 0).any(|at| {
-            let spots = self.waiting(*at).into_iter().map(|(spot, _)| spot).chain([Spot::ANYWHERE]);
+            let spots = self.waiting(*at).into_iter().map(|(spot, _)| spot).chain([Candidate::ANYWHERE]);
             let room = Room { limits: &unlimited, ..self.room() };
             spots.into_iter().any(|spot| assign(self.context, *at as u32, 1, room, spot, None).is_some())
         })
@@ -195,10 +195,10 @@ impl<'c> Plan<'c, '_> {
         if !part.is_zonal() || self.without_place(at) <= held_back {
             return false;
         }
-        for level in 0..context.classes[at].alternatives.len() {
+        for tier in 0..context.classes[at].alternatives.len() {
             let mut feasible = Vec::new();
             for place in 0..context.places.of(part.keys).len() as u32 {
-                let asked = self.asked(at, Spot { level: level as u32, place });
+                let asked = self.asked(at, Candidate { tier: tier as u32, place });
                 let nodes = (0..self.claims.len()).take(*looks);
                 *looks = looks.saturating_sub(nodes.len());
                 let node = nodes.into_iter().find(|node| self.grown(*node, &asked, 1).is_some());
@@ -207,9 +207,9 @@ impl<'c> Plan<'c, '_> {
                     Chance { place, weight, price: self.claims[node].price }
                 }));
             }
-            let Some(Chance { place, .. }) = self.domains.best(at, level, &feasible, |_| false) else { continue };
+            let Some(Chance { place, .. }) = self.domains.best(at, tier, &feasible, |_| false) else { continue };
             self.domains.put(at, place);
-            let spot = Spot { level: level as u32, place };
+            let spot = Candidate { tier: tier as u32, place };
             *self.pinned.entry((at as u32, spot)).or_insert(0) += 1;
             let asked = self.asked(at, spot);
             return (0..self.claims.len()).any(|node| self.put(node, &asked, 1) > 0);
@@ -218,12 +218,12 @@ impl<'c> Plan<'c, '_> {
     }
 
     /// For each pool what a class asks of it, by each of its alternatives.
-    fn asked(&self, at: usize, spot: Spot) -> Vec<Vec<Item<'c>>> {
+    fn asked(&self, at: usize, spot: Candidate) -> Vec<Vec<Item<'c>>> {
         let context = self.context;
         let all = &context.classes[at].alternatives;
         let alternatives = match spot {
-            Spot::ANYWHERE => all.as_slice(),
-            Spot { level, .. } => all.get(level as usize..=level as usize).unwrap_or_default(),
+            Candidate::ANYWHERE => all.as_slice(),
+            Candidate { tier, .. } => all.get(tier as usize..=tier as usize).unwrap_or_default(),
         };
         let unlimited = vec![Limits::none(); self.limits.len()];
         // A planned node has its instance already, whether reserved or bought.
@@ -241,7 +241,7 @@ impl<'c> Plan<'c, '_> {
         let Some((draft, count, item)) = self.grown(node, asked, wanted) else { return 0 };
         let key = (item.class, item.spot);
         let Some(mut claim) = self.claim(&draft, self.policy(draft.pool)) else { return 0 };
-        self.deal(key, count, &mut claim);
+        self.assign_class(key, count, &mut claim);
         self.replace(node, claim);
         self.drafts[node] = Rc::new(draft);
         count

@@ -219,8 +219,8 @@ impl<'a> Context<'a> {
 
     /// What a class by one of its alternatives means for the existing nodes it is on, soft rules kept.
     pub fn node_rules_there(&self, class: usize, alternative: usize) -> &NodeRules {
-        let level = self.topology.of_class[class].level(alternative);
-        &self.topology.node_rules[level.node_rules as usize]
+        let tier = self.topology.of_class[class].tier(alternative);
+        &self.topology.node_rules[tier.node_rules as usize]
     }
 
     /// Nothing requested of any resource.

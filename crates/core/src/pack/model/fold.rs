@@ -17,7 +17,7 @@ use super::reserved::Room;
 use crate::pack::limits::Limits;
 use crate::pack::limits::tight::types_of;
 use crate::pack::place::assign::item;
-use crate::pack::place::draft::{Draft, Share, Spot};
+use crate::pack::place::draft::{Candidate, Draft, Share};
 use crate::pack::policy::cost::cheapest;
 use crate::pack::rounds::solve::Plan;
 use crate::problem::Policy;
@@ -106,9 +106,9 @@ impl<'c> Plan<'c, '_> {
 
     fn is_placed_softly(&self, share: &Share) -> bool {
         let class = &self.context.classes[share.class as usize];
-        let hard = |level: &u32| match share.spot {
-            Spot::ANYWHERE => class.alternatives[*level as usize].0 == share.set,
-            spot => spot.level == *level,
+        let hard = |tier: &u32| match share.spot {
+            Candidate::ANYWHERE => class.alternatives[*tier as usize].0 == share.set,
+            spot => spot.tier == *tier,
         };
         !class.hard.is_empty() && !class.hard.iter().any(hard)
     }
@@ -118,7 +118,7 @@ impl<'c> Plan<'c, '_> {
         let part = &self.context.topology.of_class[class];
         !self.context.classes[class].hard.is_empty()
             && part.pod_affinity.is_empty()
-            && part.level(usize::MAX).states.is_empty()
+            && part.tier(usize::MAX).states.is_empty()
             && part.meant.iter().all(|group| !self.domains.is_stated(*group))
     }
 
@@ -126,8 +126,8 @@ impl<'c> Plan<'c, '_> {
     fn keeps_a_domain(&self, node: usize) -> bool {
         let topology = &self.context.topology;
         let shares = &self.drafts[node].shares;
-        shares.iter().filter(|share| share.spot != Spot::ANYWHERE).any(|share| {
-            let states = &topology.of_class[share.class as usize].level(share.spot.level as usize).states;
+        shares.iter().filter(|share| share.spot != Candidate::ANYWHERE).any(|share| {
+            let states = &topology.of_class[share.class as usize].tier(share.spot.tier as usize).states;
             states.iter().filter(|group| topology.parts(**group)).any(|group| {
                 let meant = |one: &&Share| topology.of_class[one.class as usize].meant.contains(group);
                 let here: u32 = shares.iter().filter(meant).map(|one| one.count).sum();
@@ -184,15 +184,15 @@ impl<'c> Plan<'c, '_> {
         let unlimited = vec![Limits::none(); self.limits.len()];
         let room = Room { limits: &unlimited, open: !context.offers.reserved };
         let places = context.places.of(context.topology.of_class[share.class as usize].keys);
-        for level in &class.hard {
-            let (set, forgiving) = class.alternatives[*level as usize];
+        for tier in &class.hard {
+            let (set, forgiving) = class.alternatives[*tier as usize];
             if forgiving {
                 continue;
             }
             let there = (0..places.len() as u32).filter(|at| places[*at as usize].mask & draft.cells != 0);
-            let mut spots: Vec<Spot> = there.map(|place| Spot { level: *level, place }).collect();
+            let mut spots: Vec<Candidate> = there.map(|place| Candidate { tier: *tier, place }).collect();
             if places.is_empty() {
-                spots.push(Spot::ANYWHERE);
+                spots.push(Candidate::ANYWHERE);
             }
             for spot in spots {
                 let Some((item, _)) = item(context, (share.class, most, spot), (set, forgiving), draft.pool, room)
@@ -238,7 +238,7 @@ impl<'c> Plan<'c, '_> {
             let own = pods.entry(old.class).or_default();
             let rest = own.split_off(own.len().min(new.count as usize));
             self.claims[taker].pods.extend(std::mem::replace(own, rest));
-            if old.spot != Spot::ANYWHERE {
+            if old.spot != Candidate::ANYWHERE {
                 for _ in 0..new.count {
                     self.domains.forget(old.class as usize, old.spot.place);
                     self.domains.put(old.class as usize, new.spot.place);

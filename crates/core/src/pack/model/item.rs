@@ -2,7 +2,7 @@
 
 use super::context::Selection;
 use super::offers::Mask;
-use crate::pack::place::draft::Spot;
+use crate::pack::place::draft::Candidate;
 
 /// Pods that have no place yet: a count that only falls, and never by more than there are. A plan that places more than it was
 /// asked to would hand out pods that do not exist; it panics here, where it goes wrong.
@@ -44,7 +44,7 @@ pub(crate) struct Item<'c> {
     /// What the set leaves of the pool.
     pub selection: &'c Selection,
     /// What rules between pods chose for them.
-    pub spot: Spot,
+    pub spot: Candidate,
     /// The ways of buying that the set and the place leave.
     pub cells: Mask,
     /// Pods not placed yet.

@@ -1,6 +1,6 @@
 //! Which pool a class's pods go to, and nodes for pods that have to be together.
 
-use super::draft::{Draft, Spot};
+use super::draft::{Candidate, Draft};
 use crate::pack::filter::taints;
 use crate::pack::model::bits::Bits;
 use crate::pack::model::context::Context;
@@ -18,7 +18,7 @@ pub(crate) fn assign<'c>(
     at: u32,
     left: u32,
     room: Room<'_>,
-    spot: Spot,
+    spot: Candidate,
     only: Option<usize>,
 ) -> Option<(usize, Item<'c>)> {
     first(context, at, left, room, spot, only).map(|(pool, item, _)| (pool, item))
@@ -30,22 +30,22 @@ pub(crate) fn first<'c>(
     at: u32,
     left: u32,
     room: Room<'_>,
-    spot: Spot,
+    spot: Candidate,
     only: Option<usize>,
 ) -> Option<(usize, Item<'c>, Bits)> {
     let class = &context.classes[at as usize];
     let alternatives = match spot {
-        Spot::ANYWHERE => class.alternatives.as_slice(),
-        Spot { level, .. } => class.alternatives.get(level as usize..=level as usize).unwrap_or_default(),
+        Candidate::ANYWHERE => class.alternatives.as_slice(),
+        Candidate { tier, .. } => class.alternatives.get(tier as usize..=tier as usize).unwrap_or_default(),
     };
     let ways = context.volume_ways(at as usize);
     let pools = || (0..context.pools.len()).filter(|pool| only.is_none_or(|only| only == *pool));
     // What has no place without its soft rules has none with them: they are not given up one after the other for that.
-    let fits = |level: &u32| {
-        let one = class.alternatives[*level as usize];
+    let fits = |tier: &u32| {
+        let one = class.alternatives[*tier as usize];
         pools().any(|pool| item(context, (at, left, spot), one, pool, room).is_some())
     };
-    if spot == Spot::ANYWHERE && !class.hard.is_empty() && !class.hard.iter().any(fits) {
+    if spot == Candidate::ANYWHERE && !class.hard.is_empty() && !class.hard.iter().any(fits) {
         return None;
     }
     alternatives.chunks(ways).find_map(|ways| {
@@ -59,7 +59,7 @@ pub(crate) fn first<'c>(
 /// What a class asks of a pool by one of its alternatives, if it could get a node there, and the types that hold one of its pods.
 pub(crate) fn item<'c>(
     context: &'c Context<'_>,
-    (at, left, spot): (u32, u32, Spot),
+    (at, left, spot): (u32, u32, Candidate),
     (set, forgiving): (u32, bool),
     pool: usize,
     room: Room<'_>,
@@ -97,7 +97,7 @@ pub(crate) fn item<'c>(
 }
 
 /// Pods of a class, where they are to be and how many of them there are.
-pub(crate) type Waiting = (usize, Spot, u32);
+pub(crate) type Waiting = (usize, Candidate, u32);
 
 /// Plans nodes for pods that have to be on a node with others.
 pub(crate) struct Together<'c, 'a> {

@@ -20,14 +20,14 @@ const RESOURCES_A_STEP: usize = 8;
 
 /// What rules between pods chose for a pod: one of its class's alternatives, and a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Spot {
-    pub level: u32,
+pub(crate) struct Candidate {
+    pub tier: u32,
     pub place: u32,
 }
 
-impl Spot {
+impl Candidate {
     /// Any alternative, no particular place.
-    pub const ANYWHERE: Self = Self { level: u32::MAX, place: u32::MAX };
+    pub const ANYWHERE: Self = Self { tier: u32::MAX, place: u32::MAX };
 }
 
 /// So many pods of a class, placed by one of its requirement sets.
@@ -35,8 +35,8 @@ impl Spot {
 pub(crate) struct Share {
     pub class: u32,
     pub set: u32,
-    /// What rules between pods chose, or [`Spot::ANYWHERE`].
-    pub spot: Spot,
+    /// What rules between pods chose, or [`Candidate::ANYWHERE`].
+    pub spot: Candidate,
     pub count: u32,
 }
 

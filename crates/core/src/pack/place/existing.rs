@@ -85,8 +85,8 @@ impl<'a> Free<'a> {
     }
 
     /// Whether its taints and labels are what an alternative of a class asks for.
-    pub(in crate::pack) fn suits(&self, context: &Context<'_>, class: &Class, level: usize) -> bool {
-        let (set, forgiving) = class.alternatives[level];
+    pub(in crate::pack) fn suits(&self, context: &Context<'_>, class: &Class, tier: usize) -> bool {
+        let (set, forgiving) = class.alternatives[tier];
         let example = class.example(context.problem);
         if example.refused_nodes.contains(&self.node.name) {
             return false;
@@ -152,15 +152,15 @@ impl<'a> Existing<'a> {
         if !self.worth_relaxing(context, class, stage) {
             return placed;
         }
-        for level in 0..class.alternatives.len() {
-            let rules = context.node_rules_there(at, level);
+        for tier in 0..class.alternatives.len() {
+            let rules = context.node_rules_there(at, tier);
             for free in self.0.iter_mut().filter(|free| stage.has(&free.node)) {
                 if *left == 0 || !context.work(free.tally.work(rules)) {
                     return placed;
                 }
                 let count = free.holds(class).min(i64::from(*left)) as u32;
                 let count = free.tally.allows(rules, count);
-                if count == 0 || !free.suits(context, class, level) {
+                if count == 0 || !free.suits(context, class, tier) {
                     continue;
                 }
                 // Soft rules bind nobody else.
@@ -178,16 +178,16 @@ impl<'a> Existing<'a> {
         if !self.worth_relaxing(context, class, Stage::Any) {
             return None;
         }
-        for level in 0..class.alternatives.len() {
-            let rules = context.node_rules_there(at, level);
+        for tier in 0..class.alternatives.len() {
+            let rules = context.node_rules_there(at, tier);
             for free in &mut self.0 {
                 if !context.work(free.tally.work(rules)) {
                     return None;
                 }
                 if free.holds(class) > 0
                     && free.tally.allows(rules, 1) > 0
-                    && free.suits(context, class, level)
-                    && domains.take(at, level, free.index)
+                    && free.suits(context, class, tier)
+                    && domains.take(at, tier, free.index)
                 {
                     free.take(class, context.hard_node_rules(at), 1);
                     return Some(free.index);
@@ -205,7 +205,7 @@ impl<'a> Existing<'a> {
         }
         let mut open = self.0.iter().filter(|free| stage.has(&free.node));
         open.any(|free| {
-            let suits = |level: &u32| free.suits(context, class, *level as usize);
+            let suits = |tier: &u32| free.suits(context, class, *tier as usize);
             context.work(1) && free.holds(class) > 0 && class.hard.iter().any(suits)
         })
     }
@@ -214,7 +214,7 @@ impl<'a> Existing<'a> {
     pub fn may_hold(&self, context: &Context<'_>, at: usize, chosen: impl Fn(usize) -> bool) -> bool {
         let class = &context.classes[at];
         let mut open = self.0.iter().filter(|free| context.work(1) && chosen(free.index) && free.holds(class) > 0);
-        open.any(|free| (0..class.alternatives.len()).any(|level| free.suits(context, class, level)))
+        open.any(|free| (0..class.alternatives.len()).any(|tier| free.suits(context, class, tier)))
     }
 
     /// Whether any node holds a pod of a group.

@@ -9,7 +9,7 @@ use crate::pack::filter::topology::domains::Placed;
 use crate::pack::limits::Limits;
 use crate::pack::model::classes::Class;
 use crate::pack::model::ids::{DomainId, GroupId};
-use crate::pack::place::draft::{Draft, Share, Spot};
+use crate::pack::place::draft::{Candidate, Draft, Share};
 use crate::pack::place::existing::Existing;
 
 /// What earlier rounds have shown.
@@ -75,9 +75,9 @@ impl Plan<'_, '_> {
         if self.limits.iter().all(Limits::are_far) || !self.drafts.iter().any(|draft| light(&draft)) {
             return vec![];
         }
-        let mut got: BTreeMap<(u32, Spot), i32> = BTreeMap::new();
+        let mut got: BTreeMap<(u32, Candidate), i32> = BTreeMap::new();
         for draft in self.drafts.iter().filter(light) {
-            let zonal = draft.shares.iter().filter(|share| share.spot != Spot::ANYWHERE);
+            let zonal = draft.shares.iter().filter(|share| share.spot != Candidate::ANYWHERE);
             for share in zonal {
                 let least = got.entry((share.class, share.spot)).or_insert(i32::MAX);
                 *least = context.weight(draft.pool).min(*least);
@@ -86,7 +86,7 @@ impl Plan<'_, '_> {
         let before = Plan::new(context, &self.lessons);
         let mut found = Vec::new();
         for ((class, spot), weight) in got {
-            let chances = before.feasible_places(class as usize, spot.level as usize);
+            let chances = before.feasible_places(class as usize, spot.tier as usize);
             let heavier = |own: bool| chances.iter().any(|one| (one.place == spot.place) == own && one.weight > weight);
             if heavier(true) && heavier(false) {
                 found.push(((class, spot.place), weight));

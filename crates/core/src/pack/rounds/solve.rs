@@ -14,7 +14,7 @@ use crate::pack::model::item::Item;
 use crate::pack::model::plan::{Packing, PlannedClaim};
 use crate::pack::model::reserved::{Reservations, Room};
 use crate::pack::place::assign::{self, assign};
-use crate::pack::place::draft::{Draft, Spot};
+use crate::pack::place::draft::{Candidate, Draft};
 use crate::pack::place::existing::{Existing, Stage};
 use crate::pack::place::finish::Finisher;
 use crate::pack::policy::policies::{nodes, policy_of};
@@ -31,7 +31,7 @@ pub(in crate::pack) struct Plan<'c, 'a> {
     /// Where the pods are that rules between pods speak of.
     pub(in crate::pack) domains: Domains<'c, 'a>,
     /// Pods whose place such rules chose and that have no node yet, by class and spot.
-    pub(in crate::pack) pinned: BTreeMap<(u32, Spot), u32>,
+    pub(in crate::pack) pinned: BTreeMap<(u32, Candidate), u32>,
     /// Pods, as class, place and count, that had such a place and chose again.
     pub(in crate::pack) forgotten: Vec<Placed>,
     pub(in crate::pack) finisher: Finisher<'c, 'a>,
@@ -125,7 +125,7 @@ impl<'c, 'a> Plan<'c, 'a> {
     fn take_existing(&mut self, at: usize) -> bool {
         let Some(node) = self.existing.take_one(self.context, at, &mut self.domains) else { return false };
         self.left[at] -= 1;
-        self.on_existing.entry(node).or_default().extend(self.hand.deal(at as u32, 1));
+        self.on_existing.entry(node).or_default().extend(self.hand.assign_class(at as u32, 1));
         true
     }
 
@@ -133,7 +133,7 @@ impl<'c, 'a> Plan<'c, 'a> {
     fn fill_existing(&mut self, at: usize, stage: Stage) -> bool {
         let before = self.left[at];
         for (node, count) in self.existing.fill(self.context, at, stage, &mut self.left[at]) {
-            self.on_existing.entry(node).or_default().extend(self.hand.deal(at as u32, count));
+            self.on_existing.entry(node).or_default().extend(self.hand.assign_class(at as u32, count));
         }
         self.left[at] < before
     }
@@ -144,10 +144,10 @@ impl<'c, 'a> Plan<'c, 'a> {
         let context = self.context;
         let mut waiting = self.without_place(at).saturating_sub(self.lessons.held_back[at]);
         let before = waiting;
-        let levels = context.classes[at].alternatives.len();
+        let tiers = context.classes[at].alternatives.len();
         let ways = context.volume_ways(at);
         let own_company = context.is_own_company(at);
-        let mut feasible: Vec<Option<Vec<Chance>>> = vec![None; levels];
+        let mut feasible: Vec<Option<Vec<Chance>>> = vec![None; tiers];
         let mut worth_relaxing = context.classes[at].hard.is_empty();
         while waiting > 0 {
             if !self.take_existing(at) {
@@ -157,29 +157,29 @@ impl<'c, 'a> Plan<'c, 'a> {
                 }
                 worth_relaxing = true;
                 let mut found: Option<(usize, Chance)> = None;
-                for (level, feasible) in feasible.iter_mut().enumerate() {
+                for (tier, feasible) in feasible.iter_mut().enumerate() {
                     // Where volumes can be had in several ways, the pool comes first.
-                    if level % ways == 0 && found.is_some() {
+                    if tier % ways == 0 && found.is_some() {
                         break;
                     }
-                    let feasible = feasible.get_or_insert_with(|| self.feasible_places(at, level));
+                    let feasible = feasible.get_or_insert_with(|| self.feasible_places(at, tier));
                     // Only one node can be where the first of those is that have to be together.
                     if own_company && let Some(first) = self.pinned.range(of_class(at as u32)).next() {
                         let first = first.0.1.place;
                         feasible.retain(|one| one.place == first);
                     }
                     // Only a pod that gives up what it prefers goes where its like are.
-                    let spots = |place| (0..levels as u32).map(move |level| Spot { level, place });
+                    let spots = |place| (0..tiers as u32).map(move |tier| Candidate { tier, place });
                     let pinned = &self.pinned;
-                    let chosen = |place| level > 0 && spots(place).any(|spot| pinned.contains_key(&(at as u32, spot)));
-                    let best = self.domains.best(at, level, feasible, chosen);
+                    let chosen = |place| tier > 0 && spots(place).any(|spot| pinned.contains_key(&(at as u32, spot)));
+                    let best = self.domains.best(at, tier, feasible, chosen);
                     if best.is_some_and(|best| found.is_none_or(|(_, found)| best.weight > found.weight)) {
-                        found = best.map(|best| (level, best));
+                        found = best.map(|best| (tier, best));
                     }
                 }
-                let Some((level, Chance { place, .. })) = found else { break };
+                let Some((tier, Chance { place, .. })) = found else { break };
                 self.domains.put(at, place);
-                *self.pinned.entry((at as u32, Spot { level: level as u32, place })).or_insert(0) += 1;
+                *self.pinned.entry((at as u32, Candidate { tier: tier as u32, place })).or_insert(0) += 1;
             }
             waiting -= 1;
         }
@@ -188,10 +188,10 @@ impl<'c, 'a> Plan<'c, 'a> {
 
     /// Whether a pod of a class could have a place by what it requires; notes in which places it could have a node.
     fn has_place_without_soft_rules(&self, at: usize, feasible: &mut [Option<Vec<Chance>>]) -> bool {
-        self.context.classes[at].hard.iter().any(|level| {
-            let level = *level as usize;
-            let feasible = feasible[level].get_or_insert_with(|| self.feasible_places(at, level));
-            self.domains.best(at, level, feasible, |_| false).is_some()
+        self.context.classes[at].hard.iter().any(|tier| {
+            let tier = *tier as usize;
+            let feasible = feasible[tier].get_or_insert_with(|| self.feasible_places(at, tier));
+            self.domains.best(at, tier, feasible, |_| false).is_some()
         })
     }
 
@@ -202,11 +202,11 @@ impl<'c, 'a> Plan<'c, 'a> {
     }
 
     /// The places in which a class by one of its alternatives could get a new node, with the cheapest that holds its pod.
-    pub(in crate::pack) fn feasible_places(&self, at: usize, level: usize) -> Vec<Chance> {
+    pub(in crate::pack) fn feasible_places(&self, at: usize, tier: usize) -> Vec<Chance> {
         let context = self.context;
         let places = context.places.of(context.topology.of_class[at].keys);
         let chance = |place: u32| {
-            let spot = Spot { level: level as u32, place };
+            let spot = Candidate { tier: tier as u32, place };
             let (pool, item, types) = assign::first(context, at as u32, 1, self.room(), spot, None)?;
             let bought = context.bought(item.cells);
             let first = bought.order.iter().find(|at| types.has(**at as usize))?;
@@ -227,9 +227,9 @@ impl<'c, 'a> Plan<'c, 'a> {
     }
 
     /// The pods of a class without a node, by spot.
-    pub(in crate::pack) fn waiting(&self, at: usize) -> Vec<(Spot, u32)> {
-        let mut all: Vec<(Spot, u32)> = match self.context.topology.of_class[at].is_zonal() {
-            false => vec![(Spot::ANYWHERE, self.left[at].saturating_sub(self.lessons.held_back[at]))],
+    pub(in crate::pack) fn waiting(&self, at: usize) -> Vec<(Candidate, u32)> {
+        let mut all: Vec<(Candidate, u32)> = match self.context.topology.of_class[at].is_zonal() {
+            false => vec![(Candidate::ANYWHERE, self.left[at].saturating_sub(self.lessons.held_back[at]))],
             true => self.pinned.range(of_class(at as u32)).map(|((_, spot), left)| (*spot, *left)).collect(),
         };
         all.retain(|(_, left)| *left > 0);
@@ -244,7 +244,7 @@ impl<'c, 'a> Plan<'c, 'a> {
             let left = (self.limits.as_slice(), &self.reservations);
             let reason = explain::reason(self.context, &self.context.classes[class], left, told.as_deref());
             let reason = Arc::new(reason);
-            unscheduled.extend(self.hand.deal(class as u32, *count).map(|pod| (pod, Arc::clone(&reason))));
+            unscheduled.extend(self.hand.assign_class(class as u32, *count).map(|pod| (pod, Arc::clone(&reason))));
         }
         Packing {
             total_price: self.claims.iter().map(|claim| claim.price).sum(),
@@ -326,7 +326,7 @@ impl<'c, 'a> Plan<'c, 'a> {
             let mut claim = claim.clone();
             self.drafts.push(Rc::clone(shared));
             for share in &draft.shares {
-                self.deal((share.class, share.spot), share.count, &mut claim);
+                self.assign_class((share.class, share.spot), share.count, &mut claim);
             }
             self.claims.push(claim);
         }
@@ -334,17 +334,22 @@ impl<'c, 'a> Plan<'c, 'a> {
     }
 
     /// Puts so many pods of a class on a claim.
-    pub(in crate::pack) fn deal(&mut self, (class, spot): (u32, Spot), count: u32, claim: &mut PlannedClaim) {
+    pub(in crate::pack) fn assign_class(
+        &mut self,
+        (class, spot): (u32, Candidate),
+        count: u32,
+        claim: &mut PlannedClaim,
+    ) {
         self.left[class as usize] -= count;
         if let Some(pinned) = self.pinned.get_mut(&(class, spot)) {
             *pinned -= count;
         }
-        claim.pods.extend(self.hand.deal(class, count));
+        claim.pods.extend(self.hand.assign_class(class, count));
     }
 }
 
-fn of_class(class: u32) -> std::ops::RangeInclusive<(u32, Spot)> {
-    (class, Spot { level: 0, place: 0 })..=(class, Spot::ANYWHERE)
+fn of_class(class: u32) -> std::ops::RangeInclusive<(u32, Candidate)> {
+    (class, Candidate { tier: 0, place: 0 })..=(class, Candidate::ANYWHERE)
 }
 
 /// Hands out the pods of the classes, each once, in order.
@@ -354,7 +359,7 @@ struct Hand<'c> {
 }
 
 impl Hand<'_> {
-    fn deal(&mut self, class: u32, count: u32) -> impl Iterator<Item = usize> {
+    fn assign_class(&mut self, class: u32, count: u32) -> impl Iterator<Item = usize> {
         let first = self.next[class as usize];
         let end = first + count as usize;
         self.next[class as usize] = end;

@@ -47,7 +47,7 @@ impl Domains<'_, '_> {
                     let part = &topology.of_class[*class as usize];
                     let place = self.context.places.of(part.keys).get(*place as usize);
                     let there = place.and_then(|place| place.domain[topology.key_of(at)]) == Some(domain);
-                    if above > 0 && there && part.level(usize::MAX).states.contains(&at) {
+                    if above > 0 && there && part.tier(usize::MAX).states.contains(&at) {
                         found.push((*class, above.min(*count)));
                         above -= above.min(*count);
                     }

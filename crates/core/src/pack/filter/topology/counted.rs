@@ -75,7 +75,7 @@ impl<'c, 'a> Counting<'c, 'a> {
         let topology = &self.context.topology;
         let of = &topology.groups[group];
         // Where its own pods can be, its own rule counts.
-        if !is_particular(of) || topology.of_class[class].level(usize::MAX).states.contains(&group) {
+        if !is_particular(of) || topology.of_class[class].tier(usize::MAX).states.contains(&group) {
             return Counted::Surely;
         }
         let key = (class as u32, place, group);

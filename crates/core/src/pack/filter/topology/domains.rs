@@ -148,10 +148,10 @@ impl<'c, 'a> Domains<'c, 'a> {
     }
 
     /// Whether a pod of a class may be in these domains, on a new node or one that is there, by an alternative's rules.
-    pub(super) fn allows(&self, class: usize, level: usize, domain: &Domain, new: bool) -> bool {
+    pub(super) fn allows(&self, class: usize, tier: usize, domain: &Domain, new: bool) -> bool {
         let topology = &self.context.topology;
         let part = &topology.of_class[class];
-        let stated = part.level(level).states.iter().all(|at| {
+        let stated = part.tier(tier).states.iter().all(|at| {
             let group = &topology.groups[*at];
             let counts = &self.counts[*at];
             let Some(domain) = domain[topology.key_of(*at)] else { return group.kind == Kind::PodAntiAffinity };
@@ -193,7 +193,7 @@ impl<'c, 'a> Domains<'c, 'a> {
     fn record(&mut self, class: usize, domain: &Domain, counted: impl Fn(&Counting<'c, 'a>, GroupId) -> Counted) {
         let topology = &self.context.topology;
         let part = &topology.of_class[class];
-        let hard = &part.level(usize::MAX).states;
+        let hard = &part.tier(usize::MAX).states;
         for at in &part.meant {
             if let Some(domain) = domain[topology.key_of(*at)] {
                 self.counts[*at][domain].add(counted(&self.counting, *at), 1);
@@ -241,7 +241,7 @@ impl<'c, 'a> Domains<'c, 'a> {
                 counts[*at][domain].take(self.counting.of(class, place, *at), count);
             }
         }
-        for at in &part.level(usize::MAX).states {
+        for at in &part.tier(usize::MAX).states {
             if let Some(domain) = domain[topology.key_of(*at)] {
                 let stating = &mut stating[*at][domain];
                 *stating = stating.saturating_sub(count);
@@ -250,8 +250,8 @@ impl<'c, 'a> Domains<'c, 'a> {
     }
 
     /// Puts one pod of a class into an existing node's domains, if it may be there.
-    pub fn take(&mut self, class: usize, level: usize, node: usize) -> bool {
-        let good = self.context.work(1) && self.allows(class, level, &self.nodes[node], false);
+    pub fn take(&mut self, class: usize, tier: usize, node: usize) -> bool {
+        let good = self.context.work(1) && self.allows(class, tier, &self.nodes[node], false);
         if good {
             let (domain, there) = (self.nodes[node].clone(), &self.context.problem.existing_nodes[node]);
             let groups = &self.context.topology.groups;
@@ -264,22 +264,16 @@ impl<'c, 'a> Domains<'c, 'a> {
     /// Where one pod would best be of the places in which it could get a node: in that of the heaviest pool (spec core 3.4),
     /// then where the fewest are that a spread counts with it, then where its like were put before, as a node there may hold
     /// both, then the cheapest.
-    pub fn best(
-        &self,
-        class: usize,
-        level: usize,
-        feasible: &[Chance],
-        chosen: impl Fn(u32) -> bool,
-    ) -> Option<Chance> {
+    pub fn best(&self, class: usize, tier: usize, feasible: &[Chance], chosen: impl Fn(u32) -> bool) -> Option<Chance> {
         let context = self.context;
         let (part, groups) = (&context.topology.of_class[class], &context.topology.groups);
-        let rules = part.level(level).states.len() + part.meant.len();
+        let rules = part.tier(tier).states.len() + part.meant.len();
         if !context.work(1 + feasible.len() * (1 + rules) / RULES_A_STEP) {
             return None;
         }
         let places = context.places.of(part.keys);
         // A spread that does not count the pod itself is no more even for where it goes.
-        let own = part.level(level).states.iter().filter(|at| part.meant.contains(at)).chain(&part.meant);
+        let own = part.tier(tier).states.iter().filter(|at| part.meant.contains(at)).chain(&part.meant);
         let own: SmallVec<[GroupId; 4]> =
             own.copied().filter(|at| matches!(groups[*at].kind, Kind::Spread { .. })).collect();
         let crowd = |place: u32| -> u32 {
@@ -288,7 +282,7 @@ impl<'c, 'a> Domains<'c, 'a> {
                 |at: &GroupId| domain[context.topology.key_of(*at)].map_or(0, |domain| self.counts[*at][domain].most);
             own.iter().map(held).sum()
         };
-        let open = feasible.iter().filter(|one| self.allows(class, level, &places[one.place as usize].domain, true));
+        let open = feasible.iter().filter(|one| self.allows(class, tier, &places[one.place as usize].domain, true));
         let open = open.map(|one| ((Reverse(one.weight), crowd(one.place), !chosen(one.place)), one));
         let best = open.min_by(|(a, one), (b, other)| {
             a.cmp(b).then(one.price.total_cmp(&other.price)).then(one.place.cmp(&other.place))
@@ -320,7 +314,7 @@ impl<'c, 'a> Domains<'c, 'a> {
     pub fn describe(&self, class: usize) -> String {
         let topology = &self.context.topology;
         let part = &topology.of_class[class];
-        let stated = part.level(usize::MAX).states.iter().chain(&part.pod_affinity);
+        let stated = part.tier(usize::MAX).states.iter().chain(&part.pod_affinity);
         let told = stated.map(|at| {
             let Group { kind, key, .. } = &topology.groups[*at];
             match kind {

@@ -79,7 +79,7 @@ impl Domains<'_, '_> {
         let part = &topology.of_class[share.class as usize];
         let own = &self.context.node_rules(share.class).member;
         let place = self.context.places.of(part.keys).get(share.spot.place as usize);
-        let mut zonal = part.level(usize::MAX).states.iter().filter(|at| topology.is_company(**at));
+        let mut zonal = part.tier(usize::MAX).states.iter().filter(|at| topology.is_company(**at));
         part.pod_affinity.iter().all(|group| own.contains(group) || on_node.contains(group))
             && zonal.all(|at| {
                 let domain = place.and_then(|place| place.domain[topology.key_of(*at)]);

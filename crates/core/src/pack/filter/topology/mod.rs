@@ -71,7 +71,7 @@ pub(crate) struct Part {
     /// Groups of pod affinity that its pods find on any new node that they can be on: a DaemonSet's pods.
     with_daemons: SmallVec<[GroupId; 1]>,
     /// For each of its alternatives, or for all where these do not differ in rules.
-    levels: Vec<Level>,
+    tiers: Vec<Tier>,
     /// Rules over wider domains that mean it.
     pub meant: Vec<GroupId>,
     /// Which of the wide keys its rules ask for, as bits.
@@ -82,14 +82,14 @@ pub(crate) struct Part {
 
 /// The rules of one alternative of a class, soft ones among them.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Level {
+pub(crate) struct Tier {
     /// Index of its node rules, which nodes that are there are held to.
     pub node_rules: u32,
     /// Rules over wider domains that it states.
     pub states: Vec<GroupId>,
 }
 
-static NO_RULES: Level = Level { node_rules: 0, states: Vec::new() };
+static NO_RULES: Tier = Tier { node_rules: 0, states: Vec::new() };
 
 impl Part {
     /// Whether its domain has to be decided before planning.
@@ -103,8 +103,8 @@ impl Part {
     }
 
     /// The rules of an alternative.
-    pub fn level(&self, alternative: usize) -> &Level {
-        self.levels.get(alternative).or(self.levels.last()).unwrap_or(&NO_RULES)
+    pub fn tier(&self, alternative: usize) -> &Tier {
+        self.tiers.get(alternative).or(self.tiers.last()).unwrap_or(&NO_RULES)
     }
 }
 
@@ -287,7 +287,7 @@ impl Topology {
             let states: Vec<GroupId> = all().copied().filter(|group| self.key_of[*group].is_some()).collect();
             part.keys |= self.bits(&states);
             let node_rules = self.rules(all(), meant);
-            part.levels.push(Level { node_rules, states });
+            part.tiers.push(Tier { node_rules, states });
         }
         part
     }
@@ -314,13 +314,13 @@ impl Topology {
     /// Whether a class's pods have to be in a domain with others.
     pub fn follows(&self, class: usize) -> bool {
         let part = &self.of_class[class];
-        part.level(usize::MAX).states.iter().any(|group| self.is_company(*group) && !part.is_with_daemon(*group))
+        part.tier(usize::MAX).states.iter().any(|group| self.is_company(*group) && !part.is_with_daemon(*group))
     }
 
     /// Whether a class's pods have to be spread over domains wider than a node.
     pub fn is_spread(&self, class: usize) -> bool {
         let spread = |at: &GroupId| matches!(self.groups[*at].kind, Kind::Spread { .. });
-        self.of_class[class].level(usize::MAX).states.iter().any(spread)
+        self.of_class[class].tier(usize::MAX).states.iter().any(spread)
     }
 
     /// Whether a rule parts pods rather than gathers them.

@@ -12,8 +12,8 @@ impl Domains<'_, '_> {
     }
 
     /// Whether a pod of a class may be in these domains by an alternative's rules.
-    pub fn may_join(&self, class: usize, level: usize, domain: &Domain) -> bool {
-        self.context.work(1) && self.allows(class, level, domain, false)
+    pub fn may_join(&self, class: usize, tier: usize, domain: &Domain) -> bool {
+        self.context.work(1) && self.allows(class, tier, domain, false)
     }
 
     /// Counts a pod of a class on a node. Only hard rules bind others, and the last alternative has given up all soft ones.
@@ -25,7 +25,7 @@ impl Domains<'_, '_> {
                 self.counts[*at][domain].add(Counted::Surely, 1);
             }
         }
-        for at in &part.level(usize::MAX).states {
+        for at in &part.tier(usize::MAX).states {
             if let Some(domain) = domain[topology.key_of(*at)] {
                 self.stating[*at][domain] += 1;
             }
@@ -41,7 +41,7 @@ impl Domains<'_, '_> {
                 self.counts[*at][domain].take(Counted::Surely, 1);
             }
         }
-        for at in &part.level(usize::MAX).states {
+        for at in &part.tier(usize::MAX).states {
             if let Some(domain) = domain[topology.key_of(*at)] {
                 let stating = &mut self.stating[*at][domain];
                 *stating = stating.saturating_sub(1);

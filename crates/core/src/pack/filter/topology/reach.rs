@@ -26,7 +26,7 @@ pub(super) fn stating(context: &Context<'_>) -> Vec<Vec<u32>> {
     let topology = &context.topology;
     let mut all: Vec<Vec<u32>> = vec![vec![]; topology.groups.len()];
     for (class, part) in (0..).zip(&topology.of_class) {
-        let stated: BTreeSet<GroupId> = part.levels.iter().flat_map(|level| &level.states).copied().collect();
+        let stated: BTreeSet<GroupId> = part.tiers.iter().flat_map(|tier| &tier.states).copied().collect();
         stated.into_iter().for_each(|group| all[group].push(class));
     }
     all

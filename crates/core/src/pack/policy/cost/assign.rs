@@ -10,7 +10,7 @@ use crate::pack::place::draft::Draft;
 
 /// Deals a pattern's pods out to the items of its shapes, which may make several drafts of one pattern. What rules
 /// for nodes do not let together stays with its item.
-pub(super) fn deal(
+pub(super) fn assign_class(
     context: &Context<'_>,
     empty: &Draft,
     shapes: &Shapes<'_>,
