@@ -76,10 +76,10 @@ impl<'c> Plan<'c, '_> {
     fn choose_anew(&mut self, chosen: &[usize]) {
         let context = self.context;
         for at in chosen.iter().copied().filter(|at| context.topology.of_class[*at].is_zonal()) {
-            for (spot, left) in self.waiting(at) {
-                (0..left).for_each(|_| self.domains.forget(at, spot.place));
-                self.forgotten.push((at as u32, spot.place, left));
-                self.pinned.remove(&(at as u32, spot));
+            for (candidate, left) in self.waiting(at) {
+                (0..left).for_each(|_| self.domains.forget(at, candidate.place));
+                self.forgotten.push((at as u32, candidate.place, left));
+                self.pinned.remove(&(at as u32, candidate));
             }
             self.place_wide(at);
         }
@@ -111,9 +111,9 @@ impl<'c> Plan<'c, '_> {
     fn any_hindered(&self, chosen: &[usize]) -> bool {
         let unlimited = vec![Limits::none(); self.limits.len()];
         chosen.iter().filter(|at| self.left[**at] > 0).any(|at| {
-            let spots = self.waiting(*at).into_iter().map(|(spot, _)| spot).chain([Candidate::ANYWHERE]);
+            let candidates = self.waiting(*at).into_iter().map(|(candidate, _)| candidate).chain([Candidate::ANYWHERE]);
             let room = Room { limits: &unlimited, ..self.room() };
-            spots.into_iter().any(|spot| assign(self.context, *at as u32, 1, room, spot, None).is_some())
+            candidates.into_iter().any(|candidate| assign(self.context, *at as u32, 1, room, candidate, None).is_some())
         })
     }
 
@@ -168,8 +168,8 @@ impl<'c> Plan<'c, '_> {
         let mut looks = MOST_LOOKS;
         let mut moved = false;
         for at in chosen.iter().copied() {
-            for (spot, mut left) in self.waiting(at) {
-                let asked = self.asked(at, spot);
+            for (candidate, mut left) in self.waiting(at) {
+                let asked = self.asked(at, candidate);
                 for node in 0..self.claims.len() {
                     if left == 0 || looks == 0 {
                         break;
@@ -209,19 +209,19 @@ impl<'c> Plan<'c, '_> {
             }
             let Some(Chance { place, .. }) = self.domains.best(at, tier, &feasible, |_| false) else { continue };
             self.domains.put(at, place);
-            let spot = Candidate { tier: tier as u32, place };
-            *self.pinned.entry((at as u32, spot)).or_insert(0) += 1;
-            let asked = self.asked(at, spot);
+            let candidate = Candidate { tier: tier as u32, place };
+            *self.pinned.entry((at as u32, candidate)).or_insert(0) += 1;
+            let asked = self.asked(at, candidate);
             return (0..self.claims.len()).any(|node| self.put(node, &asked, 1) > 0);
         }
         false
     }
 
     /// For each pool what a class asks of it, by each of its alternatives.
-    fn asked(&self, at: usize, spot: Candidate) -> Vec<Vec<Item<'c>>> {
+    fn asked(&self, at: usize, candidate: Candidate) -> Vec<Vec<Item<'c>>> {
         let context = self.context;
         let all = &context.classes[at].alternatives;
-        let alternatives = match spot {
+        let alternatives = match candidate {
             Candidate::ANYWHERE => all.as_slice(),
             Candidate { tier, .. } => all.get(tier as usize..=tier as usize).unwrap_or_default(),
         };
@@ -231,7 +231,7 @@ impl<'c> Plan<'c, '_> {
         let rooms = [!reserved, reserved].map(|open| Room { limits: &unlimited, open });
         let of_pool = |pool: usize| {
             let asked = alternatives.iter().flat_map(|one| rooms.map(|room| (*one, room)));
-            asked.filter_map(|(one, room)| Some(item(context, (at as u32, 1, spot), one, pool, room)?.0)).collect()
+            asked.filter_map(|(one, room)| Some(item(context, (at as u32, 1, candidate), one, pool, room)?.0)).collect()
         };
         (0..context.pools.len()).map(of_pool).collect()
     }
@@ -239,7 +239,7 @@ impl<'c> Plan<'c, '_> {
     /// Puts as many pods on a planned node as it takes within the limits, and says how many.
     fn put(&mut self, node: usize, asked: &[Vec<Item<'_>>], wanted: u32) -> u32 {
         let Some((draft, count, item)) = self.grown(node, asked, wanted) else { return 0 };
-        let key = (item.class, item.spot);
+        let key = (item.class, item.candidate);
         let Some(mut claim) = self.claim(&draft, self.policy(draft.pool)) else { return 0 };
         self.assign_class(key, count, &mut claim);
         self.replace(node, claim);

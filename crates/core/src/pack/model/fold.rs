@@ -106,9 +106,9 @@ impl<'c> Plan<'c, '_> {
 
     fn is_placed_softly(&self, share: &Share) -> bool {
         let class = &self.context.classes[share.class as usize];
-        let hard = |tier: &u32| match share.spot {
+        let hard = |tier: &u32| match share.candidate {
             Candidate::ANYWHERE => class.alternatives[*tier as usize].0 == share.set,
-            spot => spot.tier == *tier,
+            candidate => candidate.tier == *tier,
         };
         !class.hard.is_empty() && !class.hard.iter().any(hard)
     }
@@ -126,12 +126,12 @@ impl<'c> Plan<'c, '_> {
     fn keeps_a_domain(&self, node: usize) -> bool {
         let topology = &self.context.topology;
         let shares = &self.drafts[node].shares;
-        shares.iter().filter(|share| share.spot != Candidate::ANYWHERE).any(|share| {
-            let states = &topology.of_class[share.class as usize].tier(share.spot.tier as usize).states;
+        shares.iter().filter(|share| share.candidate != Candidate::ANYWHERE).any(|share| {
+            let states = &topology.of_class[share.class as usize].tier(share.candidate.tier as usize).states;
             states.iter().filter(|group| topology.parts(**group)).any(|group| {
                 let meant = |one: &&Share| topology.of_class[one.class as usize].meant.contains(group);
                 let here: u32 = shares.iter().filter(meant).map(|one| one.count).sum();
-                self.domains.held_in(*group, share.class as usize, share.spot.place) <= here
+                self.domains.held_in(*group, share.class as usize, share.candidate.place) <= here
             })
         })
     }
@@ -190,12 +190,12 @@ impl<'c> Plan<'c, '_> {
                 continue;
             }
             let there = (0..places.len() as u32).filter(|at| places[*at as usize].mask & draft.cells != 0);
-            let mut spots: Vec<Candidate> = there.map(|place| Candidate { tier: *tier, place }).collect();
+            let mut candidates: Vec<Candidate> = there.map(|place| Candidate { tier: *tier, place }).collect();
             if places.is_empty() {
-                spots.push(Candidate::ANYWHERE);
+                candidates.push(Candidate::ANYWHERE);
             }
-            for spot in spots {
-                let Some((item, _)) = item(context, (share.class, most, spot), (set, forgiving), draft.pool, room)
+            for candidate in candidates {
+                let Some((item, _)) = item(context, (share.class, most, candidate), (set, forgiving), draft.pool, room)
                 else {
                     continue;
                 };
@@ -207,7 +207,7 @@ impl<'c> Plan<'c, '_> {
                         && (varied_enough(context, &grown.types, grown.cells)
                             || !varied_enough(context, &draft.types, draft.cells));
                     if good {
-                        let new = Share { set: item.set, spot, count, ..*share };
+                        let new = Share { set: item.set, candidate, count, ..*share };
                         moves.moved.push((*share, taker, new));
                         moves.grown.insert(taker, grown);
                         return count;
@@ -238,10 +238,10 @@ impl<'c> Plan<'c, '_> {
             let own = pods.entry(old.class).or_default();
             let rest = own.split_off(own.len().min(new.count as usize));
             self.claims[taker].pods.extend(std::mem::replace(own, rest));
-            if old.spot != Candidate::ANYWHERE {
+            if old.candidate != Candidate::ANYWHERE {
                 for _ in 0..new.count {
-                    self.domains.forget(old.class as usize, old.spot.place);
-                    self.domains.put(old.class as usize, new.spot.place);
+                    self.domains.forget(old.class as usize, old.candidate.place);
+                    self.domains.put(old.class as usize, new.candidate.place);
                 }
             }
         }

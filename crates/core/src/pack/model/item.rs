@@ -44,7 +44,7 @@ pub(crate) struct Item<'c> {
     /// What the set leaves of the pool.
     pub selection: &'c Selection,
     /// What rules between pods chose for them.
-    pub spot: Candidate,
+    pub candidate: Candidate,
     /// The ways of buying that the set and the place leave.
     pub cells: Mask,
     /// Pods not placed yet.

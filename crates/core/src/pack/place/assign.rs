@@ -18,10 +18,10 @@ pub(crate) fn assign<'c>(
     at: u32,
     left: u32,
     room: Room<'_>,
-    spot: Candidate,
+    candidate: Candidate,
     only: Option<usize>,
 ) -> Option<(usize, Item<'c>)> {
-    first(context, at, left, room, spot, only).map(|(pool, item, _)| (pool, item))
+    first(context, at, left, room, candidate, only).map(|(pool, item, _)| (pool, item))
 }
 
 /// The same, with the instance types that hold one of the pods.
@@ -30,11 +30,11 @@ pub(crate) fn first<'c>(
     at: u32,
     left: u32,
     room: Room<'_>,
-    spot: Candidate,
+    candidate: Candidate,
     only: Option<usize>,
 ) -> Option<(usize, Item<'c>, Bits)> {
     let class = &context.classes[at as usize];
-    let alternatives = match spot {
+    let alternatives = match candidate {
         Candidate::ANYWHERE => class.alternatives.as_slice(),
         Candidate { tier, .. } => class.alternatives.get(tier as usize..=tier as usize).unwrap_or_default(),
     };
@@ -43,14 +43,14 @@ pub(crate) fn first<'c>(
     // What has no place without its soft rules has none with them: they are not given up one after the other for that.
     let fits = |tier: &u32| {
         let one = class.alternatives[*tier as usize];
-        pools().any(|pool| item(context, (at, left, spot), one, pool, room).is_some())
+        pools().any(|pool| item(context, (at, left, candidate), one, pool, room).is_some())
     };
-    if spot == Candidate::ANYWHERE && !class.hard.is_empty() && !class.hard.iter().any(fits) {
+    if candidate == Candidate::ANYWHERE && !class.hard.is_empty() && !class.hard.iter().any(fits) {
         return None;
     }
     alternatives.chunks(ways).find_map(|ways| {
         pools().find_map(|pool| {
-            let item = |one: &(u32, bool)| item(context, (at, left, spot), *one, pool, room);
+            let item = |one: &(u32, bool)| item(context, (at, left, candidate), *one, pool, room);
             ways.iter().find_map(item).map(|(item, types)| (pool, item, types))
         })
     })
@@ -59,7 +59,7 @@ pub(crate) fn first<'c>(
 /// What a class asks of a pool by one of its alternatives, if it could get a node there, and the types that hold one of its pods.
 pub(crate) fn item<'c>(
     context: &'c Context<'_>,
-    (at, left, spot): (u32, u32, Candidate),
+    (at, left, candidate): (u32, u32, Candidate),
     (set, forgiving): (u32, bool),
     pool: usize,
     room: Room<'_>,
@@ -70,9 +70,9 @@ pub(crate) fn item<'c>(
     let class = &context.classes[at as usize];
     let keys = context.topology.of_class[at as usize].keys;
     let tolerations = &class.example(context.problem).tolerations;
-    let place = context.places.of(keys).get(spot.place as usize);
+    let place = context.places.of(keys).get(candidate.place as usize);
     let mask = place.map_or(!0, |place| place.mask);
-    let set = context.places.narrowed(set, keys, spot.place);
+    let set = context.places.narrowed(set, keys, candidate.place);
     let view = &context.pools[pool];
     let of = &context.problem.node_pools[view.index];
     if taints::untolerated(&of.taints, tolerations, forgiving).is_some() {
@@ -92,7 +92,7 @@ pub(crate) fn item<'c>(
         room.limits[pool].keep(context.problem, &mut types);
         let good = !types.is_empty() && crate::pack::model::options::enough_values(context, pool, &types, cells);
         let left = PodsLeft::new(left);
-        good.then_some((Item { class: at, set, selection, spot, cells, left }, types))
+        good.then_some((Item { class: at, set, selection, candidate, cells, left }, types))
     })
 }
 
@@ -128,7 +128,8 @@ impl<'c, 'a> Together<'c, 'a> {
 
     /// Adds as many of a class as the node takes, those apart that are on it.
     pub fn add(&self, draft: &mut Draft, waiting: Waiting) {
-        let there = draft.shares.iter().filter(|share| (share.class as usize, share.spot) == (waiting.0, waiting.1));
+        let there =
+            draft.shares.iter().filter(|share| (share.class as usize, share.candidate) == (waiting.0, waiting.1));
         let there: u32 = there.map(|share| share.count).sum();
         let Some(item) = self.item(waiting, draft.pool) else { return };
         let rules = self.context.node_rules(item.class);
@@ -149,7 +150,7 @@ impl<'c, 'a> Together<'c, 'a> {
     }
 
     fn item(&self, waiting: Waiting, pool: usize) -> Option<Item<'c>> {
-        let (at, spot, left) = waiting;
-        assign(self.context, at as u32, left, self.room, spot, Some(pool)).map(|(_, item)| item)
+        let (at, candidate, left) = waiting;
+        assign(self.context, at as u32, left, self.room, candidate, Some(pool)).map(|(_, item)| item)
     }
 }

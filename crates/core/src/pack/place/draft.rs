@@ -36,7 +36,7 @@ pub(crate) struct Share {
     pub class: u32,
     pub set: u32,
     /// What rules between pods chose, or [`Candidate::ANYWHERE`].
-    pub spot: Candidate,
+    pub candidate: Candidate,
     pub count: u32,
 }
 
@@ -106,7 +106,7 @@ impl Draft {
     fn put(&mut self, context: &Context<'_>, item: &Item<'_>, count: u32) -> bool {
         let class = &context.classes[item.class as usize];
         let (selection, requests) = (item.selection, &class.requests);
-        let share = Share { class: item.class, set: item.set, spot: item.spot, count };
+        let share = Share { class: item.class, set: item.set, candidate: item.candidate, count };
         let rules = context.node_rules(item.class);
         if !context.work(PUT + self.shares.len() / SHARES_A_STEP + requests.len() / RESOURCES_A_STEP) {
             return false;
@@ -138,7 +138,7 @@ impl Draft {
         (self.requests, self.types, self.cells, self.joint) = (total, types, cells, joint);
         self.tally.add(rules, count);
         self.volumes.attach(&class.shared);
-        let same = |own: &&mut Share| (own.class, own.set, own.spot) == (share.class, share.set, share.spot);
+        let same = |own: &&mut Share| (own.class, own.set, own.candidate) == (share.class, share.set, share.candidate);
         match self.shares.iter_mut().find(same) {
             Some(own) => own.count += share.count,
             None => self.shares.push(share),

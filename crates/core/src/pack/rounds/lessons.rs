@@ -48,7 +48,7 @@ impl Plan<'_, '_> {
             return vec![];
         }
         let shares = self.drafts.iter().flat_map(|draft| &draft.shares);
-        let on_nodes: Vec<Placed> = shares.map(|share| (share.class, share.spot.place, share.count)).collect();
+        let on_nodes: Vec<Placed> = shares.map(|share| (share.class, share.candidate.place, share.count)).collect();
         summed(self.domains.upset(&self.without_node(), &self.forgotten, &on_nodes)).into_iter().collect()
     }
 
@@ -77,19 +77,20 @@ impl Plan<'_, '_> {
         }
         let mut got: BTreeMap<(u32, Candidate), i32> = BTreeMap::new();
         for draft in self.drafts.iter().filter(light) {
-            let zonal = draft.shares.iter().filter(|share| share.spot != Candidate::ANYWHERE);
+            let zonal = draft.shares.iter().filter(|share| share.candidate != Candidate::ANYWHERE);
             for share in zonal {
-                let least = got.entry((share.class, share.spot)).or_insert(i32::MAX);
+                let least = got.entry((share.class, share.candidate)).or_insert(i32::MAX);
                 *least = context.weight(draft.pool).min(*least);
             }
         }
         let before = Plan::new(context, &self.lessons);
         let mut found = Vec::new();
-        for ((class, spot), weight) in got {
-            let chances = before.feasible_places(class as usize, spot.tier as usize);
-            let heavier = |own: bool| chances.iter().any(|one| (one.place == spot.place) == own && one.weight > weight);
+        for ((class, candidate), weight) in got {
+            let chances = before.feasible_places(class as usize, candidate.tier as usize);
+            let heavier =
+                |own: bool| chances.iter().any(|one| (one.place == candidate.place) == own && one.weight > weight);
             if heavier(true) && heavier(false) {
-                found.push(((class, spot.place), weight));
+                found.push(((class, candidate.place), weight));
             }
         }
         found
@@ -144,7 +145,7 @@ impl Plan<'_, '_> {
 
     fn without_node(&self) -> Vec<Placed> {
         let waiting = self.pinned.iter().filter(|(_, count)| **count > 0);
-        waiting.map(|((class, spot), count)| (*class, spot.place, *count)).collect()
+        waiting.map(|((class, candidate), count)| (*class, candidate.place, *count)).collect()
     }
 }
 

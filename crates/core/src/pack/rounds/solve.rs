@@ -169,9 +169,11 @@ impl<'c, 'a> Plan<'c, 'a> {
                         feasible.retain(|one| one.place == first);
                     }
                     // Only a pod that gives up what it prefers goes where its like are.
-                    let spots = |place| (0..tiers as u32).map(move |tier| Candidate { tier, place });
+                    let candidates = |place| (0..tiers as u32).map(move |tier| Candidate { tier, place });
                     let pinned = &self.pinned;
-                    let chosen = |place| tier > 0 && spots(place).any(|spot| pinned.contains_key(&(at as u32, spot)));
+                    let chosen = |place| {
+                        tier > 0 && candidates(place).any(|candidate| pinned.contains_key(&(at as u32, candidate)))
+                    };
                     let best = self.domains.best(at, tier, feasible, chosen);
                     if best.is_some_and(|best| found.is_none_or(|(_, found)| best.weight > found.weight)) {
                         found = best.map(|best| (tier, best));
@@ -206,8 +208,8 @@ impl<'c, 'a> Plan<'c, 'a> {
         let context = self.context;
         let places = context.places.of(context.topology.of_class[at].keys);
         let chance = |place: u32| {
-            let spot = Candidate { tier: tier as u32, place };
-            let (pool, item, types) = assign::first(context, at as u32, 1, self.room(), spot, None)?;
+            let candidate = Candidate { tier: tier as u32, place };
+            let (pool, item, types) = assign::first(context, at as u32, 1, self.room(), candidate, None)?;
             let bought = context.bought(item.cells);
             let first = bought.order.iter().find(|at| types.has(**at as usize))?;
             let known = self.lessons.lighter.get(&(at as u32, place));
@@ -230,7 +232,7 @@ impl<'c, 'a> Plan<'c, 'a> {
     pub(in crate::pack) fn waiting(&self, at: usize) -> Vec<(Candidate, u32)> {
         let mut all: Vec<(Candidate, u32)> = match self.context.topology.of_class[at].is_zonal() {
             false => vec![(Candidate::ANYWHERE, self.left[at].saturating_sub(self.lessons.held_back[at]))],
-            true => self.pinned.range(of_class(at as u32)).map(|((_, spot), left)| (*spot, *left)).collect(),
+            true => self.pinned.range(of_class(at as u32)).map(|((_, candidate), left)| (*candidate, *left)).collect(),
         };
         all.retain(|(_, left)| *left > 0);
         all
@@ -262,8 +264,8 @@ impl<'c, 'a> Plan<'c, 'a> {
         for at in
             chosen.iter().filter(|at| self.left[**at] > 0 && context.topology.of_class[**at].pod_affinity.is_empty())
         {
-            for (spot, left) in self.waiting(*at) {
-                if let Some((pool, item)) = assign(context, *at as u32, left, self.room(), spot, None) {
+            for (candidate, left) in self.waiting(*at) {
+                if let Some((pool, item)) = assign(context, *at as u32, left, self.room(), candidate, None) {
                     by_pool[pool].push(item);
                 }
             }
@@ -326,7 +328,7 @@ impl<'c, 'a> Plan<'c, 'a> {
             let mut claim = claim.clone();
             self.drafts.push(Rc::clone(shared));
             for share in &draft.shares {
-                self.assign_class((share.class, share.spot), share.count, &mut claim);
+                self.assign_class((share.class, share.candidate), share.count, &mut claim);
             }
             self.claims.push(claim);
         }
@@ -336,12 +338,12 @@ impl<'c, 'a> Plan<'c, 'a> {
     /// Puts so many pods of a class on a claim.
     pub(in crate::pack) fn assign_class(
         &mut self,
-        (class, spot): (u32, Candidate),
+        (class, candidate): (u32, Candidate),
         count: u32,
         claim: &mut PlannedClaim,
     ) {
         self.left[class as usize] -= count;
-        if let Some(pinned) = self.pinned.get_mut(&(class, spot)) {
+        if let Some(pinned) = self.pinned.get_mut(&(class, candidate)) {
             *pinned -= count;
         }
         claim.pods.extend(self.hand.assign_class(class, count));

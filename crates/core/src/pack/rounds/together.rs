@@ -52,7 +52,7 @@ impl Plan<'_, '_> {
         }
         let pod_affinity = &context.topology.of_class[at].pod_affinity;
         let together = Together::new(context, room);
-        let waiting = |at: usize| self.waiting(at).into_iter().map(move |(spot, left)| (at, spot, left));
+        let waiting = |at: usize| self.waiting(at).into_iter().map(move |(candidate, left)| (at, candidate, left));
         for own in waiting(at) {
             let others = chosen.iter().filter(|other| **other != at);
             let suits = |other: &&usize| {
@@ -70,8 +70,8 @@ impl Plan<'_, '_> {
             }
             let Some(mut draft) = draft else { continue };
             for follower in std::iter::once(at).chain(followers.iter().copied().filter(|other| *other != at)) {
-                for (follower, spot, left) in waiting(follower) {
-                    together.add(&mut draft, (follower, spot, left));
+                for (follower, candidate, left) in waiting(follower) {
+                    together.add(&mut draft, (follower, candidate, left));
                 }
             }
             return Some(draft);

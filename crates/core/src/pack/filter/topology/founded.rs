@@ -22,7 +22,7 @@ impl Domains<'_, '_> {
         for (node, shares) in nodes.iter().enumerate() {
             members.push(BTreeSet::new());
             for share in *shares {
-                self.give_back(share.class as usize, share.spot.place, share.count, (&mut counts, &mut stating));
+                self.give_back(share.class as usize, share.candidate.place, share.count, (&mut counts, &mut stating));
                 waiting.push((node, *share));
             }
         }
@@ -34,7 +34,7 @@ impl Domains<'_, '_> {
             waiting.retain(|(node, share)| {
                 let founded = self.has_company(share, &counts, &members[*node]);
                 if founded {
-                    self.believe((share.class, share.spot.place, share.count), &mut counts);
+                    self.believe((share.class, share.candidate.place, share.count), &mut counts);
                     members[*node].extend(&self.context.node_rules(share.class).member);
                 }
                 !founded
@@ -78,7 +78,7 @@ impl Domains<'_, '_> {
         let topology = &self.context.topology;
         let part = &topology.of_class[share.class as usize];
         let own = &self.context.node_rules(share.class).member;
-        let place = self.context.places.of(part.keys).get(share.spot.place as usize);
+        let place = self.context.places.of(part.keys).get(share.candidate.place as usize);
         let mut zonal = part.tier(usize::MAX).states.iter().filter(|at| topology.is_company(**at));
         part.pod_affinity.iter().all(|group| own.contains(group) || on_node.contains(group))
             && zonal.all(|at| {

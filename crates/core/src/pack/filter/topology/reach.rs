@@ -167,7 +167,7 @@ impl Domains<'_, '_> {
         }
         let places = draft.shares.iter().filter_map(|share| {
             let keys = context.topology.of_class[share.class as usize].keys;
-            context.places.of(keys).get(share.spot.place as usize)?.domain[key]
+            context.places.of(keys).get(share.candidate.place as usize)?.domain[key]
         });
         let of_sets = draft.shares.iter().filter_map(|share| context.sets[share.set as usize].get(name));
         let asked = of_sets.filter_map(Requirement::single).filter_map(at).chain(places).next();
