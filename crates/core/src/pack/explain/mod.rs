@@ -113,10 +113,10 @@ fn why_not(
     if let Err((rule, detail)) = types_left(&mut trial, wanted) {
         return trial.end(rule, detail);
     }
-    let cells = view.cells & context.offers.select(wanted);
-    if let Some(told) = reservations.describe(cells) {
+    let offering_bits = view.offering_bits & context.offers.select(wanted);
+    if let Some(told) = reservations.describe(offering_bits) {
         let mut open = trial.types.clone();
-        open.and(&context.bought(cells & reservations.open()).types);
+        open.and(&context.bought(offering_bits & reservations.open()).types);
         if !trial.keep(Rule::Offerings, open) {
             return trial.end(Rule::Offerings, told);
         }
@@ -224,9 +224,9 @@ fn types_left(trial: &mut Trial<'_, '_>, wanted: &Requirements) -> Result<(), (R
             return Err((Rule::InstanceTypes, format!("no instance type of the pool that is left has {told}")));
         }
     }
-    let cells = view.cells & context.offers.select(wanted);
+    let offering_bits = view.offering_bits & context.offers.select(wanted);
     let mut types = trial.types.clone();
-    types.and(&context.bought(cells).types);
+    types.and(&context.bought(offering_bits).types);
     if !trial.keep(Rule::Offerings, types) {
         let keys = context.offers.keys.iter();
         let asked: Vec<String> = keys

@@ -68,7 +68,8 @@ impl<'c, 'a> Fleet<'c, 'a> {
             types.insert(only);
         }
         self.limits[pool].keep(context.problem, &mut types);
-        let draft = Draft::new(context, pool, types.clone()).narrowed(types, context.pools[pool].cells & self.open());
+        let draft =
+            Draft::new(context, pool, types.clone()).narrowed(types, context.pools[pool].offering_bits & self.open());
         (!draft.types.is_empty()).then_some(Launch { draft, placed: vec![], pods: vec![] })
     }
 
@@ -78,8 +79,9 @@ impl<'c, 'a> Fleet<'c, 'a> {
         let Some(zones) = zones_of(claim) else {
             return Some(launch);
         };
-        let cells = self.context.offers.with(|cell| zones.contains(&cell.zone)) & launch.draft.cells;
-        let draft = launch.draft.narrowed(launch.draft.types.clone(), cells);
+        let offering_bits =
+            self.context.offers.with(|offering_bit| zones.contains(&offering_bit.zone)) & launch.draft.offering_bits;
+        let draft = launch.draft.narrowed(launch.draft.types.clone(), offering_bits);
         (!draft.types.is_empty()).then_some(Launch { draft, ..launch })
     }
 
@@ -118,7 +120,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
         let places = context.places.of(context.topology.of_class[class].keys);
         for tier in 0..context.classes[class].alternatives.len() {
             for (at, place) in places.iter().enumerate() {
-                if place.mask & launch.draft.cells == 0 || !self.domains.may_join(class, tier, &place.domain) {
+                if place.mask & launch.draft.offering_bits == 0 || !self.domains.may_join(class, tier, &place.domain) {
                     continue;
                 }
                 let spot = Candidate { tier: tier as u32, place: at as u32 };
@@ -156,7 +158,8 @@ impl<'c, 'a> Fleet<'c, 'a> {
             self.domains.forget(class as usize, place);
         }
         let other = self.launch(launch.draft.pool, None)?;
-        let draft = other.draft.narrowed(other.draft.types.clone(), other.draft.cells & launch.draft.cells);
+        let draft =
+            other.draft.narrowed(other.draft.types.clone(), other.draft.offering_bits & launch.draft.offering_bits);
         Some(Launch { draft, ..other })
     }
 
@@ -187,53 +190,55 @@ impl<'c, 'a> Fleet<'c, 'a> {
     /// The claim for the new node, all of whose options keep to the bound; `None` where none is left. A type keeps to it where
     /// it does in the dearest zone that the node may be in (core spec 5.7).
     pub fn claim(&self, launch: &Launch, bound: Bound) -> Option<PlannedClaim> {
-        self.claim_in(launch, bound, launch.draft.cells)
+        self.claim_in(launch, bound, launch.draft.offering_bits)
     }
 
     /// The same for a node of spot capacity that is held to one zone, the one in which it is cheapest: spot prices of a type
     /// differ by zone, and too few types may keep to the bound in all of them. Karpenter has no such rule.
     pub fn claim_in_one_zone(&self, launch: &Launch, bound: Bound) -> Option<PlannedClaim> {
-        let (offers, cells) = (&self.context.offers, launch.draft.cells);
-        let spot = cells & self.context.spot_cells();
-        let zones: BTreeSet<&str> = offers.cells.iter().map(|cell| cell.zone.as_str()).collect();
-        let each = zones.into_iter().map(|zone| cells & offers.with(|cell| cell.zone == zone));
+        let (offers, offering_bits) = (&self.context.offers, launch.draft.offering_bits);
+        let spot = offering_bits & self.context.spot_cells();
+        let zones: BTreeSet<&str> =
+            offers.offering_bits.iter().map(|offering_bit| offering_bit.zone.as_str()).collect();
+        let each = zones.into_iter().map(|zone| offering_bits & offers.with(|offering_bit| offering_bit.zone == zone));
         let parts = each.filter(|part| part & spot != 0);
         let found = parts.filter_map(|part| self.claim_in(launch, bound, part));
         found.min_by(|a, b| a.price.total_cmp(&b.price))
     }
 
-    /// As [`Fleet::claim`], in these cells.
-    fn claim_in(&self, launch: &Launch, bound: Bound, cells: Mask) -> Option<PlannedClaim> {
+    /// As [`Fleet::claim`], in these offering bits.
+    fn claim_in(&self, launch: &Launch, bound: Bound, offering_bits: Mask) -> Option<PlannedClaim> {
         let (context, draft) = (self.context, &launch.draft);
         let spot = context.spot_cells();
-        let mut cells = if bound.spot { cells } else { cells & !spot };
+        let mut offering_bits = if bound.spot { offering_bits } else { offering_bits & !spot };
         let mut types = draft.types.clone();
-        types.and(&context.bought(cells).types);
+        types.and(&context.bought(offering_bits).types);
         for at in types.clone().iter() {
-            if self.worst_price(at, cells) >= bound.price {
+            if self.worst_price(at, offering_bits) >= bound.price {
                 types.remove(at);
             }
         }
         // A spot launch that fails must not become a dearer one on demand.
-        let any_spot = types.iter().any(|at| context.offers.available(at) & cells & spot != 0);
+        let any_spot = types.iter().any(|at| context.offers.available(at) & offering_bits & spot != 0);
         if any_spot {
-            cells &= spot;
-            types.and(&context.bought(cells).types);
+            offering_bits &= spot;
+            types.and(&context.bought(offering_bits).types);
         }
         if let Some(least) = bound.types.filter(|_| any_spot) {
-            types = self.cheapest(draft, &types, cells, least)?;
+            types = self.cheapest(draft, &types, offering_bits, least)?;
         }
         if !draft.may_be(context, &types) {
             return None;
         }
-        let mut claim = Finisher::new(context).claim(&draft.narrowed(types, cells), policy_of(context, draft.pool))?;
+        let mut claim =
+            Finisher::new(context).claim(&draft.narrowed(types, offering_bits), policy_of(context, draft.pool))?;
         claim.pods = launch.pods.iter().map(|pod| *pod as usize).collect();
         Some(claim)
     }
 
     /// The so many cheapest of the types, more where `minValues` ask for it; `None` where there are fewer.
-    fn cheapest(&self, draft: &Draft, types: &Bits, cells: Mask, least: usize) -> Option<Bits> {
-        let bought = self.context.bought(cells);
+    fn cheapest(&self, draft: &Draft, types: &Bits, offering_bits: Mask, least: usize) -> Option<Bits> {
+        let bought = self.context.bought(offering_bits);
         let mut kept = Bits::empty(self.context.problem.instance_types.len());
         let mut count = 0;
         for at in bought.order.iter().map(|at| *at as usize).filter(|at| types.has(*at)) {
@@ -248,7 +253,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
 
     /// Whether the new node may be spot.
     pub fn may_be_spot(&self, launch: &Launch) -> bool {
-        launch.draft.cells & self.context.spot_cells() != 0
+        launch.draft.offering_bits & self.context.spot_cells() != 0
     }
 
     /// What is left of a type for more pods on the new node.
@@ -258,19 +263,19 @@ impl<'c, 'a> Fleet<'c, 'a> {
     }
 
     /// What a type costs at worst: the dearest way of the kind of capacity that is launched first.
-    fn worst_price(&self, at: usize, cells: Mask) -> f64 {
+    fn worst_price(&self, at: usize, offering_bits: Mask) -> f64 {
         let offers = &self.context.offers;
-        let open = offers.available(at) & cells;
+        let open = offers.available(at) & offering_bits;
         let spot = open & self.context.spot_cells();
         let open = if spot == 0 { open } else { spot };
-        let each = (0..offers.cells.len()).filter(|cell| open >> cell & 1 == 1);
-        each.map(|cell| offers.cheapest(at, 1 << cell).0).fold(0.0, f64::max)
+        let each = (0..offers.offering_bits.len()).filter(|offering_bit| open >> offering_bit & 1 == 1);
+        each.map(|offering_bit| offers.cheapest(at, 1 << offering_bit).0).fold(0.0, f64::max)
     }
 
     /// The pool's cheapest price of every type for new nodes, infinite where it has none.
     pub fn prices(&self, pool: usize) -> Vec<(usize, f64)> {
         let view = &self.context.pools[pool];
-        let bought = self.context.bought(view.cells & self.open());
+        let bought = self.context.bought(view.offering_bits & self.open());
         let all = view.types.iter().map(|at| (at, bought.price[at]));
         all.filter(|(_, price)| price.is_finite()).collect()
     }

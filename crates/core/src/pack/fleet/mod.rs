@@ -245,7 +245,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
     /// where a node costs so much beside its price.
     pub fn worth(&self, pool: usize, asked: &[f64], node_price: f64) -> Vec<f64> {
         let (context, view) = (self.context, &self.context.pools[pool]);
-        let bought = context.bought(view.cells & self.open());
+        let bought = context.bought(view.offering_bits & self.open());
         let counted: Vec<usize> = (0..asked.len()).filter(|at| asked[*at] > 0.0).collect();
         let types = view.types.iter().filter(|at| bought.price[*at].is_finite());
         let nodes: Vec<(Vec<f64>, f64)> = types

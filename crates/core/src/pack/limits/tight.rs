@@ -93,7 +93,7 @@ impl<'c> Plan<'c, '_> {
         for node in 0..self.claims.len() {
             let draft = Rc::clone(&self.drafts[node]);
             let mut open = self.allowed(node, &draft);
-            let order = self.context.bought(draft.cells);
+            let order = self.context.bought(draft.offering_bits);
             let Some(first) = order.order.iter().find(|at| open.has(**at as usize)) else { continue };
             open.clear();
             open.insert(*first as usize);
@@ -262,7 +262,7 @@ impl<'c> Plan<'c, '_> {
 
     /// Whether pods leave a node that may be spot too few types where it has enough without them.
     fn narrows(&self, before: &Draft, after: &Draft) -> bool {
-        let varied = |draft: &Draft| varied_enough(self.context, &draft.types, draft.cells);
+        let varied = |draft: &Draft| varied_enough(self.context, &draft.types, draft.offering_bits);
         self.policy(before.pool) == Policy::Cost && varied(before) && !varied(after)
     }
 
@@ -310,7 +310,7 @@ pub(in crate::pack) fn types_of(claim: &PlannedClaim) -> impl Iterator<Item = us
 
 /// Of the types that a node may be those that take least of the limits, the cheapest of equals: as few as `minValues` allow.
 fn least(context: &Context<'_>, draft: &Draft, limits: &Limits) -> Bits {
-    let bought = context.bought(draft.cells);
+    let bought = context.bought(draft.offering_bits);
     let all = bought.order.iter().map(|at| *at as usize).filter(|at| draft.types.has(*at));
     let mut order: Vec<(f64, usize)> = all.map(|at| (limits.share(context.problem, at), at)).collect();
     order.sort_by(|a, b| a.0.total_cmp(&b.0));

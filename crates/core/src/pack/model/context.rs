@@ -47,7 +47,7 @@ pub(crate) struct Context<'a> {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Selection {
     pub types: Bits,
-    pub cells: Mask,
+    pub offering_bits: Mask,
     pub joint: JointId,
 }
 
@@ -64,7 +64,7 @@ impl<'a> Context<'a> {
         pools.iter().for_each(|pool| universe.or(&pool.types));
         let offers = Offers::read(problem, &universe);
         let columns = Columns::new(&problem.instance_types, universe);
-        pools.iter_mut().for_each(|pool| pool.cells = offers.select(&pool.requirements));
+        pools.iter_mut().for_each(|pool| pool.offering_bits = offers.select(&pool.requirements));
         let names = ResourceNames::of(problem, &pools, &columns, &offers);
         let mut allowed_undefined: BTreeSet<String> = labels::WELL_KNOWN.into_iter().map(str::to_owned).collect();
         allowed_undefined.extend(problem.well_known_labels.iter().cloned());
@@ -120,7 +120,7 @@ impl<'a> Context<'a> {
         {
             return None;
         }
-        let cells = pool.cells & self.offers.select(wanted);
+        let offering_bits = pool.offering_bits & self.offers.select(wanted);
         let mut types = pool.types.clone();
         let mut together = Requirements::new();
         for (key, requirement) in wanted.iter() {
@@ -142,10 +142,10 @@ impl<'a> Context<'a> {
                 None => {}
             }
         }
-        types.and(&self.bought(cells).types);
+        types.and(&self.bought(offering_bits).types);
         let joint = self.joints.borrow_mut().of(together, &self.columns);
         types.and(self.joints.borrow().types(joint));
-        (!types.is_empty()).then_some(Selection { types, cells, joint })
+        (!types.is_empty()).then_some(Selection { types, offering_bits, joint })
     }
 
     /// Both together on one node; `None` when they exclude each other.
@@ -166,14 +166,14 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// What a set of cells comes to.
+    /// What a set of offering bits comes to.
     pub fn bought(&self, mask: Mask) -> Rc<Bought> {
         self.offers.bought(mask, self.problem)
     }
 
-    /// The cells of spot capacity.
+    /// The offering bits of spot capacity.
     pub fn spot_cells(&self) -> Mask {
-        self.offers.with(|cell| cell.capacity_type == labels::SPOT)
+        self.offers.with(|offering_bit| offering_bit.capacity_type == labels::SPOT)
     }
 
     /// The types of a pool that hold so much beside the pool's daemons; of a node group all or none.

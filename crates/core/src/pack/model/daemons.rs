@@ -295,7 +295,7 @@ fn reached(wanted: &Requirements, view: &PoolView, columns: &Columns<'_>, offers
             None => out |= view.requirements.get(key).is_none() && !requirement.allows_absence(),
         }
     }
-    if out || view.cells & offers.select(wanted) == 0 {
+    if out || view.offering_bits & offers.select(wanted) == 0 {
         types.clear();
     }
     types

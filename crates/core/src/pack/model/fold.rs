@@ -93,7 +93,7 @@ impl<'c> Plan<'c, '_> {
     /// Whether a planned node is of a pool that looks for the lowest price, and bought.
     fn may_take(&self, node: usize) -> bool {
         let draft = &self.drafts[node];
-        self.policy(draft.pool) == Policy::Cost && draft.cells & self.context.offers.reserved == 0
+        self.policy(draft.pool) == Policy::Cost && draft.offering_bits & self.context.offers.reserved == 0
     }
 
     /// Whether all its pods could be elsewhere as far as rules go, and one of them is there by what it merely prefers.
@@ -146,7 +146,7 @@ impl<'c> Plan<'c, '_> {
             .map(|(at, hole)| (at, hole.price))
             .collect();
         // Those of the same kind of capacity first, then the dearest: the largest has room for longest.
-        let most_on_a_node = |at: usize| self.drafts[at].cells & own.cells == 0;
+        let most_on_a_node = |at: usize| self.drafts[at].offering_bits & own.offering_bits == 0;
         takers.sort_by(|a, b| {
             most_on_a_node(a.0).cmp(&most_on_a_node(b.0)).then(b.1.total_cmp(&a.1)).then(a.0.cmp(&b.0))
         });
@@ -189,7 +189,7 @@ impl<'c> Plan<'c, '_> {
             if forgiving {
                 continue;
             }
-            let there = (0..places.len() as u32).filter(|at| places[*at as usize].mask & draft.cells != 0);
+            let there = (0..places.len() as u32).filter(|at| places[*at as usize].mask & draft.offering_bits != 0);
             let mut candidates: Vec<Candidate> = there.map(|place| Candidate { tier: *tier, place }).collect();
             if places.is_empty() {
                 candidates.push(Candidate::ANYWHERE);
@@ -204,8 +204,8 @@ impl<'c> Plan<'c, '_> {
                     let mut grown = draft.clone();
                     let good = grown.add(context, &item, count)
                         && cheapest(context, &grown).is_some_and(|(_, after)| after <= price)
-                        && (varied_enough(context, &grown.types, grown.cells)
-                            || !varied_enough(context, &draft.types, draft.cells));
+                        && (varied_enough(context, &grown.types, grown.offering_bits)
+                            || !varied_enough(context, &draft.types, draft.offering_bits));
                     if good {
                         let new = Share { set: item.set, candidate, count, ..*share };
                         moves.moved.push((*share, taker, new));

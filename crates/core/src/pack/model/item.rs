@@ -46,7 +46,7 @@ pub(crate) struct Item<'c> {
     /// What rules between pods chose for them.
     pub candidate: Candidate,
     /// The ways of buying that the set and the place leave.
-    pub cells: Mask,
+    pub offering_bits: Mask,
     /// Pods not placed yet.
     pub left: PodsLeft,
 }

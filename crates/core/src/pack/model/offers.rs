@@ -1,4 +1,4 @@
-//! Offerings as cells: every distinct (zone, capacity type, further labels) is one bit of a mask.
+//! Offerings as offering bits: every distinct (zone, capacity type, further labels) is one bit of a mask.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -11,15 +11,15 @@ use crate::labels;
 use crate::problem::Problem;
 use crate::requirements::{NodeSelectorRequirement, Requirement, Requirements};
 
-/// A set of cells.
+/// A set of offering bits.
 pub(crate) type Mask = u128;
 
-/// More distinct cells than this are not looked at; AWS has no region with half as many.
-pub(crate) const MOST_CELLS: usize = 128;
+/// More distinct offering bits than this are not looked at; AWS has no region with half as many.
+pub(crate) const MOST_OFFERING_BITS: usize = 128;
 
 /// One way of buying: what it makes of a node's labels.
 #[derive(Debug)]
-pub(crate) struct Cell {
+pub(crate) struct OfferingBit {
     pub zone: String,
     pub capacity_type: String,
     extra: Vec<NodeSelectorRequirement>,
@@ -29,16 +29,16 @@ pub(crate) struct Cell {
 /// All ways of buying, and what each type costs in each.
 #[derive(Debug)]
 pub(crate) struct Offers {
-    pub cells: Vec<Cell>,
-    /// Label keys that depend on the cell.
+    pub offering_bits: Vec<OfferingBit>,
+    /// Label keys that depend on the offering bit.
     pub keys: BTreeSet<String>,
     available: Vec<Mask>,
     price: Vec<f64>,
-    /// The cells of reserved capacity.
+    /// The offering bits of reserved capacity.
     pub reserved: Mask,
-    /// The capacity reservations, in the order of their first cell.
+    /// The capacity reservations, in the order of their first offering bit.
     pub reservations: Vec<Reservation>,
-    /// Spot cells in which nothing costs less than on demand, with the cell that is as cheap.
+    /// Spot offering bits in which nothing costs less than on demand, with the offering bit that is as cheap.
     pointless: Vec<(usize, usize)>,
     by_mask: RefCell<FxHashMap<Mask, Rc<Bought>>>,
 }
@@ -49,15 +49,15 @@ pub(crate) struct Reservation {
     /// Its id; empty where nobody gave it one.
     pub id: String,
     /// The ways of buying that are of it.
-    pub cells: Mask,
+    pub offering_bits: Mask,
     /// How many instances of it are left; no bound if `None`.
     pub left: Option<u32>,
 }
 
-/// What a set of cells comes to.
+/// What a set of offering bits comes to.
 #[derive(Debug)]
 pub(crate) struct Bought {
-    /// Types that are available in any of the cells.
+    /// Types that are available in any of the offering bits.
     pub types: Bits,
     /// For each type its lowest price in them.
     pub price: Vec<f64>,
@@ -65,7 +65,7 @@ pub(crate) struct Bought {
     pub order: Vec<u32>,
 }
 
-impl Cell {
+impl OfferingBit {
     /// The id of the capacity reservation that it is of.
     pub fn reservation(&self) -> Option<&str> {
         let id = self.extra.iter().find(|one| one.key == labels::CAPACITY_RESERVATION_ID);
@@ -83,7 +83,7 @@ impl Offers {
     /// Reads the offerings of the types in `universe`.
     pub fn read(problem: &Problem, universe: &Bits) -> Self {
         let mut offers = Self {
-            cells: vec![],
+            offering_bits: vec![],
             keys: BTreeSet::from([labels::ZONE.to_owned(), labels::CAPACITY_TYPE.to_owned()]),
             available: vec![0; problem.instance_types.len()],
             price: vec![],
@@ -95,13 +95,13 @@ impl Offers {
         let mut found = Vec::new();
         let mut last = 0;
         let mut read = |at: usize, offering: &crate::Offering| {
-            let cell = offers.cell(offering, last)?;
-            last = cell;
-            found.push((at, cell, offering.price));
-            offers.available[at] |= 1 << cell;
-            Some(cell)
+            let offering_bit = offers.offering_bit(offering, last)?;
+            last = offering_bit;
+            found.push((at, offering_bit, offering.price));
+            offers.available[at] |= 1 << offering_bit;
+            Some(offering_bit)
         };
-        // Reserved capacity last: however many reservations there are, they leave the others their cells.
+        // Reserved capacity last: however many reservations there are, they leave the others their offering bits.
         let mut reserved = Vec::new();
         for at in universe.iter() {
             for offering in problem.instance_types[at].offerings.iter().filter(|one| is_there(one)) {
@@ -111,40 +111,45 @@ impl Offers {
                 }
             }
         }
-        let cells = reserved.into_iter().filter_map(|(at, one)| Some((read(at, one)?, one.reservation_capacity)));
-        let cells: Vec<(usize, Option<u32>)> = cells.collect();
-        cells.into_iter().for_each(|(cell, left)| offers.reserve(cell, left));
-        let width = offers.cells.len();
+        let offering_bits =
+            reserved.into_iter().filter_map(|(at, one)| Some((read(at, one)?, one.reservation_capacity)));
+        let offering_bits: Vec<(usize, Option<u32>)> = offering_bits.collect();
+        offering_bits.into_iter().for_each(|(offering_bit, left)| offers.reserve(offering_bit, left));
+        let width = offers.offering_bits.len();
         offers.price = vec![f64::INFINITY; width * problem.instance_types.len()];
-        for (at, cell, price) in found {
-            let slot = &mut offers.price[at * width + cell];
+        for (at, offering_bit, price) in found {
+            let slot = &mut offers.price[at * width + offering_bit];
             *slot = slot.min(price);
         }
         offers.pointless = offers.find_pointless();
         offers
     }
 
-    /// Notes that a cell is of a reservation with so many instances left.
-    fn reserve(&mut self, cell: usize, left: Option<u32>) {
-        self.reserved |= 1 << cell;
-        let id = self.cells[cell].reservation().unwrap_or_default();
-        let same = |one: &&mut Reservation| one.id == id && (!id.is_empty() || one.cells >> cell & 1 == 1);
+    /// Notes that a offering bit is of a reservation with so many instances left.
+    fn reserve(&mut self, offering_bit: usize, left: Option<u32>) {
+        self.reserved |= 1 << offering_bit;
+        let id = self.offering_bits[offering_bit].reservation().unwrap_or_default();
+        let same =
+            |one: &&mut Reservation| one.id == id && (!id.is_empty() || one.offering_bits >> offering_bit & 1 == 1);
         match self.reservations.iter_mut().find(same) {
             Some(known) => {
-                known.cells |= 1 << cell;
+                known.offering_bits |= 1 << offering_bit;
                 known.left = known.left.into_iter().chain(left).min();
             }
-            None => self.reservations.push(Reservation { id: id.to_owned(), cells: 1 << cell, left }),
+            None => self.reservations.push(Reservation { id: id.to_owned(), offering_bits: 1 << offering_bit, left }),
         }
     }
 
     fn find_pointless(&self) -> Vec<(usize, usize)> {
-        let width = self.cells.len();
-        let alike = |a: &Cell, b: &Cell| a.zone == b.zone && a.extra == b.extra;
+        let width = self.offering_bits.len();
+        let alike = |a: &OfferingBit, b: &OfferingBit| a.zone == b.zone && a.extra == b.extra;
         let mut found = Vec::new();
-        for (spot, cell) in self.cells.iter().enumerate().filter(|(_, cell)| cell.capacity_type == labels::SPOT) {
-            let on_demand = |other: &&Cell| other.capacity_type == labels::ON_DEMAND && alike(cell, other);
-            let Some(other) = self.cells.iter().position(|other| on_demand(&other)) else { continue };
+        for (spot, offering_bit) in
+            self.offering_bits.iter().enumerate().filter(|(_, offering_bit)| offering_bit.capacity_type == labels::SPOT)
+        {
+            let on_demand =
+                |other: &&OfferingBit| other.capacity_type == labels::ON_DEMAND && alike(offering_bit, other);
+            let Some(other) = self.offering_bits.iter().position(|other| on_demand(&other)) else { continue };
             let mut rows = self.price.chunks(width);
             if rows.all(|price| price[other] <= price[spot]) {
                 found.push((spot, other));
@@ -153,27 +158,27 @@ impl Offers {
         found
     }
 
-    /// The cells without those of spot capacity that saves nothing: it can be taken back, and costs as much.
+    /// The offering bits without those of spot capacity that saves nothing: it can be taken back, and costs as much.
     pub fn worthwhile(&self, mask: Mask) -> Mask {
         let pointless = self.pointless.iter().filter(|(_, other)| mask >> other & 1 == 1);
         pointless.fold(mask, |mask, (spot, _)| mask & !(1 << spot))
     }
 
-    /// The cell of an offering, starting the search after the one found last.
-    fn cell(&mut self, offering: &crate::Offering, last: usize) -> Option<usize> {
+    /// The offering bit of an offering, starting the search after the one found last.
+    fn offering_bit(&mut self, offering: &crate::Offering, last: usize) -> Option<usize> {
         let extra = || offering.requirements.iter().filter(|written| !offering.repeats(written));
         let plain = extra().next().is_none();
-        let same = |cell: &Cell| {
-            cell.capacity_type == offering.capacity_type
-                && cell.zone == offering.zone
-                && cell.extra.is_empty() == plain
-                && (plain || cell.extra.iter().eq(extra()))
+        let same = |offering_bit: &OfferingBit| {
+            offering_bit.capacity_type == offering.capacity_type
+                && offering_bit.zone == offering.zone
+                && offering_bit.extra.is_empty() == plain
+                && (plain || offering_bit.extra.iter().eq(extra()))
         };
-        let count = self.cells.len();
-        if let Some(at) = (0..count).map(|step| (last + 1 + step) % count).find(|at| same(&self.cells[*at])) {
+        let count = self.offering_bits.len();
+        if let Some(at) = (0..count).map(|step| (last + 1 + step) % count).find(|at| same(&self.offering_bits[*at])) {
             return Some(at);
         }
-        if count == MOST_CELLS {
+        if count == MOST_OFFERING_BITS {
             return None;
         }
         let mut read = Requirements::new();
@@ -184,7 +189,7 @@ impl Offers {
             read.add(&written.key, requirement);
             self.keys.insert(labels::stable(&written.key).to_owned());
         }
-        self.cells.push(Cell {
+        self.offering_bits.push(OfferingBit {
             zone: offering.zone.clone(),
             capacity_type: offering.capacity_type.clone(),
             extra: extra().cloned().collect(),
@@ -193,18 +198,18 @@ impl Offers {
         Some(count)
     }
 
-    /// Every cell.
+    /// Every offering bit.
     pub fn all(&self) -> Mask {
-        if self.cells.len() == MOST_CELLS { !0 } else { (1 << self.cells.len()) - 1 }
+        if self.offering_bits.len() == MOST_OFFERING_BITS { !0 } else { (1 << self.offering_bits.len()) - 1 }
     }
 
-    /// The cells that satisfy requirements, as far as these speak of what depends on the cell.
+    /// The offering bits that satisfy requirements, as far as these speak of what depends on the offering bit.
     pub fn select(&self, wanted: &Requirements) -> Mask {
         let mut mask = self.all();
         for key in &self.keys {
             let Some(requirement) = wanted.get(key) else { continue };
-            for (at, cell) in self.cells.iter().enumerate() {
-                let good = match cell.labels.get(key) {
+            for (at, offering_bit) in self.offering_bits.iter().enumerate() {
+                let good = match offering_bit.labels.get(key) {
                     Some(own) => own.intersects(requirement),
                     None => requirement.allows_absence(),
                 };
@@ -216,33 +221,37 @@ impl Offers {
         mask
     }
 
-    /// The cells whose capacity type or zone is the one named.
-    pub fn with(&self, test: impl Fn(&Cell) -> bool) -> Mask {
-        self.cells.iter().enumerate().filter(|(_, cell)| test(cell)).fold(0, |mask, (at, _)| mask | 1 << at)
+    /// The offering bits whose capacity type or zone is the one named.
+    pub fn with(&self, test: impl Fn(&OfferingBit) -> bool) -> Mask {
+        self.offering_bits
+            .iter()
+            .enumerate()
+            .filter(|(_, offering_bit)| test(offering_bit))
+            .fold(0, |mask, (at, _)| mask | 1 << at)
     }
 
-    /// The cells in which a type is available.
+    /// The offering bits in which a type is available.
     pub fn available(&self, at: usize) -> Mask {
         self.available[at]
     }
 
-    /// A type's lowest price within a mask and its cell, the first of equals.
+    /// A type's lowest price within a mask and its offering bit, the first of equals.
     pub fn cheapest(&self, at: usize, mask: Mask) -> (f64, usize) {
-        let width = self.cells.len();
+        let width = self.offering_bits.len();
         let mut left = self.available[at] & mask;
         let mut best = (f64::INFINITY, 0);
         while left != 0 {
-            let cell = left.trailing_zeros() as usize;
+            let offering_bit = left.trailing_zeros() as usize;
             left &= left - 1;
-            let price = self.price[at * width + cell];
+            let price = self.price[at * width + offering_bit];
             if price < best.0 {
-                best = (price, cell);
+                best = (price, offering_bit);
             }
         }
         best
     }
 
-    /// What a set of cells comes to; computed once for each set.
+    /// What a set of offering bits comes to; computed once for each set.
     pub fn bought(&self, mask: Mask, problem: &Problem) -> Rc<Bought> {
         if let Some(known) = self.by_mask.borrow().get(&mask) {
             return Rc::clone(known);

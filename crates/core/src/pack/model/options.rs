@@ -16,21 +16,21 @@ use crate::requirements::Requirements;
 pub(crate) type Least = SmallVec<[u32; 2]>;
 
 /// Whether the types offer as many distinct values as the pool's `minValues` demand, or need not.
-pub(crate) fn enough_values(context: &Context<'_>, pool: usize, types: &Bits, cells: Mask) -> bool {
+pub(crate) fn enough_values(context: &Context<'_>, pool: usize, types: &Bits, offering_bits: Mask) -> bool {
     let view = &context.pools[pool];
     view.min_values.is_empty()
         || context.problem.min_values_policy == MinValuesPolicy::BestEffort
-        || enough_of(context, pool, types, cells, &written(context, pool))
+        || enough_of(context, pool, types, offering_bits, &written(context, pool))
 }
 
 /// Whether the types offer so many.
-pub(crate) fn enough_of(context: &Context<'_>, pool: usize, types: &Bits, cells: Mask, least: &Least) -> bool {
+pub(crate) fn enough_of(context: &Context<'_>, pool: usize, types: &Bits, offering_bits: Mask, least: &Least) -> bool {
     least.is_empty() || {
         // Each type's values are looked up by name.
         if !context.work(types.count() * least.len()) {
             return false;
         }
-        let mut values = Values::new(context, pool, cells, least);
+        let mut values = Values::new(context, pool, offering_bits, least);
         types.iter().for_each(|at| {
             values.add(at);
         });
@@ -40,12 +40,12 @@ pub(crate) fn enough_of(context: &Context<'_>, pool: usize, types: &Bits, cells:
 
 /// What a node that is opened with types has to keep: what is written, or, where the best effort is asked for, what these
 /// types can offer of it.
-pub(crate) fn least_of(context: &Context<'_>, pool: usize, types: &Bits, cells: Mask) -> Least {
+pub(crate) fn least_of(context: &Context<'_>, pool: usize, types: &Bits, offering_bits: Mask) -> Least {
     let least = written(context, pool);
     if least.is_empty() || context.problem.min_values_policy == MinValuesPolicy::Strict {
         return least;
     }
-    let mut values = Values::new(context, pool, cells, &least);
+    let mut values = Values::new(context, pool, offering_bits, &least);
     types.iter().for_each(|at| {
         values.add(at);
     });
@@ -58,7 +58,7 @@ pub(crate) fn lower(context: &Context<'_>, draft: &Draft, kept: &[u32], all: &mu
     if least.is_empty() || context.problem.min_values_policy == MinValuesPolicy::Strict {
         return false;
     }
-    let mut values = Values::new(context, draft.pool, draft.cells, &least);
+    let mut values = Values::new(context, draft.pool, draft.offering_bits, &least);
     kept.iter().for_each(|at| {
         values.add(*at as usize);
     });
@@ -81,8 +81,14 @@ fn written(context: &Context<'_>, pool: usize) -> Least {
 /// The options of a node that may be `types`, cheapest first. Under `cost` those that cost at most so many times the
 /// cheapest, and more, the next cheapest, until there are enough types in enough families; under `fewest-nodes` all.
 /// Whatever `minValues` need is among them, and there are never more than the options' bound.
-pub(crate) fn choose(context: &Context<'_>, pool: usize, types: &Bits, cells: Mask, policy: Policy) -> Vec<u32> {
-    let bought = context.bought(cells);
+pub(crate) fn choose(
+    context: &Context<'_>,
+    pool: usize,
+    types: &Bits,
+    offering_bits: Mask,
+    policy: Policy,
+) -> Vec<u32> {
+    let bought = context.bought(offering_bits);
     let order: Vec<u32> = bought.order.iter().copied().filter(|at| types.has(*at as usize)).collect();
     let limits = context.options;
     let Some(first) = order.first() else { return order };
@@ -90,8 +96,8 @@ pub(crate) fn choose(context: &Context<'_>, pool: usize, types: &Bits, cells: Ma
         Policy::Cost => bought.price[*first as usize] * limits.price_spread,
         Policy::FewestNodes | Policy::NodeGroups => f64::INFINITY,
     };
-    let spot = cells & context.spot_cells();
-    let mut values = Values::new(context, pool, cells, &written(context, pool));
+    let spot = offering_bits & context.spot_cells();
+    let mut values = Values::new(context, pool, offering_bits, &written(context, pool));
     let mut families = Families::new(context);
     let mut kept = Vec::new();
     let mut later = Vec::new();
@@ -121,8 +127,8 @@ pub(crate) fn choose(context: &Context<'_>, pool: usize, types: &Bits, cells: Ma
 }
 
 /// Whether enough types in enough families can be spot among `types`, or spot is out of the question.
-pub(crate) fn varied_enough(context: &Context<'_>, types: &Bits, cells: Mask) -> bool {
-    let spot = cells & context.spot_cells();
+pub(crate) fn varied_enough(context: &Context<'_>, types: &Bits, offering_bits: Mask) -> bool {
+    let spot = offering_bits & context.spot_cells();
     if spot == 0 {
         return true;
     }
@@ -156,15 +162,15 @@ fn add_missing_values(values: &mut Values<'_, '_>, kept: &mut Vec<u32>, later: V
 /// The distinct values seen of the keys with `minValues`.
 struct Values<'c, 'a> {
     context: &'c Context<'a>,
-    cells: Mask,
+    offering_bits: Mask,
     demands: Vec<(&'c str, u32, BTreeSet<String>)>,
 }
 
 impl<'c, 'a> Values<'c, 'a> {
-    fn new(context: &'c Context<'a>, pool: usize, cells: Mask, least: &Least) -> Self {
+    fn new(context: &'c Context<'a>, pool: usize, offering_bits: Mask, least: &Least) -> Self {
         let demands = context.pools[pool].min_values.iter().zip(least);
         let demands = demands.map(|((key, _), least)| (key.as_str(), *least, BTreeSet::new())).collect();
-        Self { context, cells, demands }
+        Self { context, offering_bits, demands }
     }
 
     /// Adds a type; says whether it brought a value that was missing.
@@ -177,10 +183,18 @@ impl<'c, 'a> Values<'c, 'a> {
             let before = seen.len();
             match self.context.columns.get(key) {
                 _ if *key == labels::ZONE || *key == labels::CAPACITY_TYPE => {
-                    let mask = self.context.offers.available(at) & self.cells;
+                    let mask = self.context.offers.available(at) & self.offering_bits;
                     let zone = *key == labels::ZONE;
-                    let cells = self.context.offers.cells.iter().enumerate().filter(|(cell, _)| mask >> cell & 1 == 1);
-                    seen.extend(cells.map(|(_, cell)| if zone { &cell.zone } else { &cell.capacity_type }.clone()));
+                    let offering_bits = self
+                        .context
+                        .offers
+                        .offering_bits
+                        .iter()
+                        .enumerate()
+                        .filter(|(offering_bit, _)| mask >> offering_bit & 1 == 1);
+                    seen.extend(offering_bits.map(|(_, offering_bit)| {
+                        if zone { &offering_bit.zone } else { &offering_bit.capacity_type }.clone()
+                    }));
                 }
                 Some(column) => {
                     let statement = column.statement(at).filter(|statement| !statement.is_complement());

@@ -26,7 +26,7 @@ pub(crate) struct PoolView {
     /// The instance types that its nodes may be.
     pub types: Bits,
     /// The ways of buying them.
-    pub cells: Mask,
+    pub offering_bits: Mask,
     pub fit: Fit,
     /// Keys for which the types kept must offer so many values.
     pub min_values: Vec<(String, u32)>,
@@ -87,7 +87,7 @@ impl PoolView {
             index,
             labels,
             types,
-            cells: 0,
+            offering_bits: 0,
             fit: Fit::default(),
             min_values: min_values.collect(),
             limits: Limits::new(&pool.limits, &pool.usage),

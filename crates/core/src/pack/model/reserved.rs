@@ -40,8 +40,8 @@ impl Reservations {
     }
 
     /// Nothing more is planned in these ways.
-    pub fn close(&mut self, cells: Mask) {
-        self.open &= !cells;
+    pub fn close(&mut self, offering_bits: Mask) {
+        self.open &= !offering_bits;
     }
 
     /// Settles which reservation a planned node is of, and takes an instance of it: the one whose instance type costs
@@ -49,25 +49,25 @@ impl Reservations {
     /// whichever it gets is there. `None` when nothing is left for it.
     pub fn hold(&mut self, context: &Context<'_>, draft: &Draft) -> Option<Draft> {
         let held = self.narrowed(context, draft)?;
-        for one in self.all.iter_mut().filter(|one| one.cells & held.cells != 0) {
+        for one in self.all.iter_mut().filter(|one| one.offering_bits & held.offering_bits != 0) {
             one.left = one.left.map(|left| left.saturating_sub(1));
             if one.left == Some(0) {
-                self.open &= !one.cells;
+                self.open &= !one.offering_bits;
             }
         }
         Some(held)
     }
 
     fn narrowed(&self, context: &Context<'_>, draft: &Draft) -> Option<Draft> {
-        let cells = draft.cells & self.open & context.offers.reserved;
-        let bought = context.bought(cells);
+        let offering_bits = draft.offering_bits & self.open & context.offers.reserved;
+        let bought = context.bought(offering_bits);
         let first = bought.order.iter().find(|at| draft.types.has(**at as usize))?;
-        let (_, cheapest) = context.offers.cheapest(*first as usize, cells);
-        [1 << cheapest, cells].into_iter().find_map(|cells| {
+        let (_, cheapest) = context.offers.cheapest(*first as usize, offering_bits);
+        [1 << cheapest, offering_bits].into_iter().find_map(|offering_bits| {
             let mut types: Bits = draft.types.clone();
-            types.and(&context.bought(cells).types);
-            let enough = !types.is_empty() && enough_values(context, draft.pool, &types, cells);
-            enough.then(|| draft.narrowed(types, cells))
+            types.and(&context.bought(offering_bits).types);
+            let enough = !types.is_empty() && enough_values(context, draft.pool, &types, offering_bits);
+            enough.then(|| draft.narrowed(types, offering_bits))
         })
     }
 
@@ -77,21 +77,21 @@ impl Reservations {
             let requests = &context.classes[item.class as usize].requests;
             let carried = |one: &Reservation| {
                 let Some(left) = one.left else { return u32::MAX };
-                let types = context.bought(one.cells);
+                let types = context.bought(one.offering_bits);
                 let each = types.order.iter().map(|at| {
                     let room = context.room(pool, *at as usize).iter().zip(requests);
                     room.filter(|(_, asked)| **asked > 0).map(|(have, asked)| have / asked).min().unwrap_or(0)
                 });
                 left.saturating_mul(u32::try_from(each.max().unwrap_or(0)).unwrap_or(0))
             };
-            let usable = self.all.iter().filter(|one| one.cells & item.cells & self.open != 0);
+            let usable = self.all.iter().filter(|one| one.offering_bits & item.offering_bits & self.open != 0);
             item.left.bound(usable.map(carried).fold(0, u32::saturating_add));
         }
     }
 
     /// What is used up of what a pod could have had, in words.
-    pub fn describe(&self, cells: Mask) -> Option<String> {
-        let used = self.all.iter().filter(|one| one.left == Some(0) && one.cells & cells != 0);
+    pub fn describe(&self, offering_bits: Mask) -> Option<String> {
+        let used = self.all.iter().filter(|one| one.left == Some(0) && one.offering_bits & offering_bits != 0);
         let named: Vec<&str> = used.map(|one| if one.id.is_empty() { "without an id" } else { &one.id }).collect();
         let noun = if named.len() == 1 { "capacity reservation" } else { "capacity reservations" };
         (!named.is_empty()).then(|| format!("nothing is left of {noun} {}", named.join(", ")))
@@ -99,6 +99,6 @@ impl Reservations {
 }
 
 /// What to try one after the other: reserved capacity, then what is bought.
-pub(crate) fn in_order(offers: &Offers, cells: Mask) -> impl Iterator<Item = Mask> + use<> {
-    [cells & offers.reserved, cells & !offers.reserved].into_iter().filter(|part| *part != 0)
+pub(crate) fn in_order(offers: &Offers, offering_bits: Mask) -> impl Iterator<Item = Mask> + use<> {
+    [offering_bits & offers.reserved, offering_bits & !offers.reserved].into_iter().filter(|part| *part != 0)
 }

@@ -79,20 +79,21 @@ pub(crate) fn item<'c>(
         return None;
     }
     let selection = context.selection(set, pool)?;
-    let mut cells = selection.cells & mask & room.open;
+    let mut offering_bits = selection.offering_bits & mask & room.open;
     if of.policy == Policy::Cost && view.min_values.is_empty() {
-        cells = context.offers.worthwhile(cells);
+        offering_bits = context.offers.worthwhile(offering_bits);
     }
-    in_order(&context.offers, cells).find_map(|cells| {
+    in_order(&context.offers, offering_bits).find_map(|offering_bits| {
         let mut types: Bits = selection.types.clone();
-        if cells != selection.cells {
-            types.and(&context.bought(cells).types);
+        if offering_bits != selection.offering_bits {
+            types.and(&context.bought(offering_bits).types);
         }
         context.fitting(pool, &class.first, &mut types);
         room.limits[pool].keep(context.problem, &mut types);
-        let good = !types.is_empty() && crate::pack::model::options::enough_values(context, pool, &types, cells);
+        let good =
+            !types.is_empty() && crate::pack::model::options::enough_values(context, pool, &types, offering_bits);
         let left = PodsLeft::new(left);
-        good.then_some((Item { class: at, set, selection, candidate, cells, left }, types))
+        good.then_some((Item { class: at, set, selection, candidate, offering_bits, left }, types))
     })
 }
 

@@ -51,7 +51,7 @@ pub(crate) struct Draft {
     /// The types that it may be.
     pub types: Bits,
     /// The ways of buying it.
-    pub cells: Mask,
+    pub offering_bits: Mask,
     pub joint: JointId,
     /// What rules whose domain is the node count on it.
     pub tally: Tally,
@@ -68,7 +68,7 @@ impl Draft {
             shares: SmallVec::new(),
             requests: context.nothing(),
             types,
-            cells: context.pools[pool].cells,
+            offering_bits: context.pools[pool].offering_bits,
             joint: JointId::NONE,
             tally: Tally::default(),
             volumes: Attached::default(),
@@ -77,8 +77,8 @@ impl Draft {
     }
 
     /// The same node as one of fewer types, bought in fewer ways.
-    pub fn narrowed(&self, types: Bits, cells: Mask) -> Self {
-        Self { types, cells, ..self.clone() }
+    pub fn narrowed(&self, types: Bits, offering_bits: Mask) -> Self {
+        Self { types, offering_bits, ..self.clone() }
     }
 
     /// Adds pods if the node can still be something afterwards; says whether it could.
@@ -112,7 +112,7 @@ impl Draft {
             return false;
         }
         let Some(joint) = context.meet(self.joint, selection.joint) else { return false };
-        let cells = self.cells & item.cells;
+        let offering_bits = self.offering_bits & item.offering_bits;
         let mut total = self.requests.clone();
         for (sum, amount) in total.iter_mut().zip(requests) {
             *sum = sum.saturating_add(amount.saturating_mul(i64::from(share.count)));
@@ -121,8 +121,8 @@ impl Draft {
         let mut types = self.types.clone();
         types.and(&selection.types);
         context.fitting(self.pool, &total, &mut types);
-        if cells != self.cells {
-            types.and(&context.bought(cells).types);
+        if offering_bits != self.offering_bits {
+            types.and(&context.bought(offering_bits).types);
         }
         if joint != self.joint {
             context.keep_joint(joint, &mut types);
@@ -131,11 +131,11 @@ impl Draft {
             return false;
         }
         let least = self.least.clone().unwrap_or_else(|| self.least_with(context, item));
-        if !enough_of(context, self.pool, &types, cells, &least) {
+        if !enough_of(context, self.pool, &types, offering_bits, &least) {
             return false;
         }
         self.least = Some(least);
-        (self.requests, self.types, self.cells, self.joint) = (total, types, cells, joint);
+        (self.requests, self.types, self.offering_bits, self.joint) = (total, types, offering_bits, joint);
         self.tally.add(rules, count);
         self.volumes.attach(&class.shared);
         let same = |own: &&mut Share| (own.class, own.set, own.candidate) == (share.class, share.set, share.candidate);
@@ -151,18 +151,18 @@ impl Draft {
         if context.pools[self.pool].min_values.is_empty() {
             return Least::new();
         }
-        let cells = self.cells & item.cells;
+        let offering_bits = self.offering_bits & item.offering_bits;
         let mut types = self.types.clone();
         types.and(&item.selection.types);
-        types.and(&context.bought(cells).types);
+        types.and(&context.bought(offering_bits).types);
         context.fitting(self.pool, &context.classes[item.class as usize].first, &mut types);
-        least_of(context, self.pool, &types, cells)
+        least_of(context, self.pool, &types, offering_bits)
     }
 
     /// Whether it may be these types as far as `minValues` go.
     pub fn may_be(&self, context: &Context<'_>, types: &Bits) -> bool {
         let least = self.least.as_ref();
-        !types.is_empty() && least.is_none_or(|least| enough_of(context, self.pool, types, self.cells, least))
+        !types.is_empty() && least.is_none_or(|least| enough_of(context, self.pool, types, self.offering_bits, least))
     }
 
     /// How many pods it holds.

@@ -34,11 +34,11 @@ impl<'c, 'a> Finisher<'c, 'a> {
         if !context.work(CLAIM + draft.types.count()) {
             return None;
         }
-        let kept = crate::pack::model::options::choose(context, draft.pool, &draft.types, draft.cells, policy);
+        let kept = crate::pack::model::options::choose(context, draft.pool, &draft.types, draft.offering_bits, policy);
         let first = *kept.first()?;
-        let bought = context.bought(draft.cells);
-        let (price, cell) = context.offers.cheapest(first as usize, draft.cells);
-        let cell = &context.offers.cells[cell];
+        let bought = context.bought(draft.offering_bits);
+        let (price, offering_bit) = context.offers.cheapest(first as usize, draft.offering_bits);
+        let offering_bit = &context.offers.offering_bits[offering_bit];
         let price_of = |at: &u32| bought.price[*at as usize];
         let options = kept.iter().map(|at| LaunchOption { instance_type: *at as usize, price: price_of(at) });
         let mut requests = context.names.resources(&draft.requests);
@@ -59,8 +59,8 @@ impl<'c, 'a> Finisher<'c, 'a> {
             requirements: all.to_written(),
             min_values_relaxed,
             options: options.collect(),
-            cheapest_zone: cell.zone.clone(),
-            cheapest_capacity_type: cell.capacity_type.clone(),
+            cheapest_zone: offering_bit.zone.clone(),
+            cheapest_capacity_type: offering_bit.capacity_type.clone(),
             price,
         })
     }
@@ -70,17 +70,20 @@ impl<'c, 'a> Finisher<'c, 'a> {
         let mut all = Requirements::clone(&self.base(draft));
         let name = |at: &u32| context.problem.instance_types[*at as usize].name.as_str();
         all.add(labels::INSTANCE_TYPE, Requirement::one_of(kept.iter().map(name)));
-        let open = kept.iter().fold(0, |mask, at| mask | context.offers.available(*at as usize)) & draft.cells;
-        let cells = context.offers.cells.iter().enumerate().filter(|(at, _)| open >> at & 1 == 1);
-        let (zones, capacity_types): (BTreeSet<&str>, BTreeSet<&str>) =
-            cells.clone().map(|(_, cell)| (cell.zone.as_str(), cell.capacity_type.as_str())).unzip();
+        let open = kept.iter().fold(0, |mask, at| mask | context.offers.available(*at as usize)) & draft.offering_bits;
+        let offering_bits = context.offers.offering_bits.iter().enumerate().filter(|(at, _)| open >> at & 1 == 1);
+        let (zones, capacity_types): (BTreeSet<&str>, BTreeSet<&str>) = offering_bits
+            .clone()
+            .map(|(_, offering_bit)| (offering_bit.zone.as_str(), offering_bit.capacity_type.as_str()))
+            .unzip();
         all.add(labels::CAPACITY_TYPE, Requirement::one_of(capacity_types));
-        let held: BTreeSet<&str> = cells.clone().filter_map(|(_, cell)| cell.reservation()).collect();
+        let held: BTreeSet<&str> =
+            offering_bits.clone().filter_map(|(_, offering_bit)| offering_bit.reservation()).collect();
         if !held.is_empty() {
             all.add(labels::CAPACITY_RESERVATION_ID, Requirement::one_of(held));
         }
         // Zones are named where the node may not be in all those of its pool's.
-        if draft.cells != context.pools[draft.pool].cells {
+        if draft.offering_bits != context.pools[draft.pool].offering_bits {
             all.add(labels::ZONE, Requirement::one_of(zones));
         }
         all

@@ -58,7 +58,7 @@ pub(crate) fn missing(context: &Context<'_>, claims: &[PlannedClaim]) -> Vec<Dra
         let there = claims.iter().filter(|claim| claim.pool == view.index).count();
         let missing = (pool.min_nodes as usize).saturating_sub(there).min(MOST_MISSING);
         let mut empty = Draft::new(context, at, view.types.clone());
-        empty.cells &= !context.offers.reserved;
+        empty.offering_bits &= !context.offers.reserved;
         drafts.extend(std::iter::repeat_n(empty, missing));
     }
     drafts

@@ -210,7 +210,7 @@ impl<'c, 'a> Plan<'c, 'a> {
         let chance = |place: u32| {
             let candidate = Candidate { tier: tier as u32, place };
             let (pool, item, types) = assign::first(context, at as u32, 1, self.room(), candidate, None)?;
-            let bought = context.bought(item.cells);
+            let bought = context.bought(item.offering_bits);
             let first = bought.order.iter().find(|at| types.has(**at as usize))?;
             let known = self.lessons.lighter.get(&(at as u32, place));
             let weight = known.map_or(context.weight(pool), |known| context.weight(pool).min(*known));
@@ -285,7 +285,7 @@ impl<'c, 'a> Plan<'c, 'a> {
     }
 
     fn is_reserved(&self, item: &Item<'_>) -> bool {
-        item.cells & self.context.offers.reserved != 0
+        item.offering_bits & self.context.offers.reserved != 0
     }
 
     /// Plans a pool's nodes of reserved capacity, as many as there are; whatever pods are left go round again.
@@ -297,8 +297,8 @@ impl<'c, 'a> Plan<'c, 'a> {
             used |= self.admit(draft, times);
         }
         if !used {
-            let cells = items.iter().fold(0, |cells, item| cells | item.cells);
-            self.reservations.close(cells & context.offers.reserved);
+            let offering_bits = items.iter().fold(0, |offering_bits, item| offering_bits | item.offering_bits);
+            self.reservations.close(offering_bits & context.offers.reserved);
         }
     }
 
@@ -306,7 +306,7 @@ impl<'c, 'a> Plan<'c, 'a> {
     pub(in crate::pack) fn admit(&mut self, mut draft: Draft, times: u32) -> bool {
         let problem = self.context.problem;
         let policy = policy_of(self.context, draft.pool);
-        let reserved = draft.cells & self.context.offers.reserved != 0;
+        let reserved = draft.offering_bits & self.context.offers.reserved != 0;
         let mut known: Option<(PlannedClaim, Rc<Draft>)> = None;
         for time in 0..times {
             let limits = &self.limits[draft.pool];

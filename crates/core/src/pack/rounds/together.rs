@@ -19,7 +19,7 @@ impl Plan<'_, '_> {
         let mut progress = false;
         for at in &followers {
             while let Some(draft) = self.gather(*at, &followers, chosen) {
-                let reserved = draft.cells & context.offers.reserved;
+                let reserved = draft.offering_bits & context.offers.reserved;
                 if self.admit(draft, 1) {
                     progress = true;
                 } else if reserved != 0 {
@@ -36,7 +36,7 @@ impl Plan<'_, '_> {
     fn gather(&self, at: usize, followers: &[usize], chosen: &[usize]) -> Option<Draft> {
         let reserved = self.context.offers.reserved;
         let first = self.gather_in(self.room(), at, followers, chosen);
-        if first.as_ref().map_or(reserved == 0, |draft| draft.cells & reserved == 0) {
+        if first.as_ref().map_or(reserved == 0, |draft| draft.offering_bits & reserved == 0) {
             return first;
         }
         let bought = Room { open: self.room().open & !reserved, ..self.room() };

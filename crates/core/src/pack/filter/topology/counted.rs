@@ -131,22 +131,22 @@ impl<'c, 'a> Counting<'c, 'a> {
     fn suits(&self, set: u32, pool: usize, place: &Place, nodes: &[Requirements]) -> Counted {
         let context = self.context;
         let Some(own) = context.selection(set, pool).filter(|_| !nodes.is_empty()) else { return Counted::Surely };
-        let bought = |cells| {
+        let bought = |offering_bits| {
             let mut types = own.types.clone();
-            types.and(&context.bought(cells).types);
+            types.and(&context.bought(offering_bits).types);
             types
         };
-        let (cells, mut possible) = (own.cells & place.mask, false);
-        let types = bought(cells);
+        let (offering_bits, mut possible) = (own.offering_bits & place.mask, false);
+        let types = bought(offering_bits);
         for one in nodes {
             let mut both = context.sets[set as usize].clone();
             both.intersect(one);
             let Some(met) = context.select(&both, &context.pools[pool]) else { continue };
-            let left = bought(met.cells & place.mask);
+            let left = bought(met.offering_bits & place.mask);
             let mut narrowed = left.clone();
             narrowed.and(&met.types);
             possible |= !narrowed.is_empty();
-            if met.cells & place.mask == cells && met.joint == own.joint && narrowed == types {
+            if met.offering_bits & place.mask == offering_bits && met.joint == own.joint && narrowed == types {
                 return Counted::Surely;
             }
         }

@@ -127,9 +127,9 @@ impl Places {
         let bought = |key: &str| topology.keys.get_index_of(key).filter(|key| asked(*key));
         let (zone, capacity_type) = (bought(labels::ZONE), bought(labels::CAPACITY_TYPE));
         let mut all: Vec<Place> = Vec::new();
-        for (at, cell) in offers.cells.iter().enumerate() {
+        for (at, offering_bit) in offers.offering_bits.iter().enumerate() {
             let mut domain = nowhere.clone();
-            for (key, value) in [(zone, &cell.zone), (capacity_type, &cell.capacity_type)] {
+            for (key, value) in [(zone, &offering_bit.zone), (capacity_type, &offering_bit.capacity_type)] {
                 if let Some(key) = key {
                     domain[key] = position(&self.values[key], value);
                 }
@@ -185,8 +185,14 @@ fn universe(
             }
         };
         if matches!(key, labels::ZONE | labels::CAPACITY_TYPE) {
-            let cells = offers.cells.iter().enumerate().filter(|(cell, _)| pool.cells >> cell & 1 == 1);
-            cells.for_each(|(_, cell)| add(if key == labels::ZONE { &cell.zone } else { &cell.capacity_type }));
+            let offering_bits = offers
+                .offering_bits
+                .iter()
+                .enumerate()
+                .filter(|(offering_bit, _)| pool.offering_bits >> offering_bit & 1 == 1);
+            offering_bits.for_each(|(_, offering_bit)| {
+                add(if key == labels::ZONE { &offering_bit.zone } else { &offering_bit.capacity_type })
+            });
         }
         if key == labels::CAPACITY_TYPE {
             continue;

@@ -105,9 +105,13 @@ fn add(
     let place = |value: &str| values.binary_search_by(|own| own.as_str().cmp(value)).ok().map(DomainId::from);
     if matches!(name, labels::ZONE | labels::CAPACITY_TYPE) {
         let offers = &context.offers;
-        let bought = types.iter().fold(0, |cells, at| cells | offers.available(at)) & selection.cells;
-        let cells = offers.cells.iter().enumerate().filter(|(at, _)| bought >> at & 1 == 1);
-        let names = cells.map(|(_, cell)| if name == labels::ZONE { &cell.zone } else { &cell.capacity_type });
+        let bought =
+            types.iter().fold(0, |offering_bits, at| offering_bits | offers.available(at)) & selection.offering_bits;
+        let offering_bits = offers.offering_bits.iter().enumerate().filter(|(at, _)| bought >> at & 1 == 1);
+        let names =
+            offering_bits.map(
+                |(_, offering_bit)| if name == labels::ZONE { &offering_bit.zone } else { &offering_bit.capacity_type },
+            );
         found.extend(names.filter_map(|value| place(value)));
         // A zone that is sold out for some minutes counts all the same, by what the types say: a spread is not broken for that.
         if name == labels::CAPACITY_TYPE {
@@ -154,10 +158,13 @@ impl Domains<'_, '_> {
         let at = |value: &str| values.binary_search_by(|own| own.as_str().cmp(value)).ok().map(DomainId::from);
         if matches!(name, labels::ZONE | labels::CAPACITY_TYPE) {
             let offers = &context.offers;
-            let bought = draft.types.iter().fold(0, |cells, at| cells | offers.available(at)) & draft.cells;
-            let cells = offers.cells.iter().enumerate().filter(|(at, _)| bought >> at & 1 == 1);
-            let found: BTreeSet<&str> = cells
-                .map(|(_, cell)| if name == labels::ZONE { cell.zone.as_str() } else { cell.capacity_type.as_str() })
+            let bought = draft.types.iter().fold(0, |offering_bits, at| offering_bits | offers.available(at))
+                & draft.offering_bits;
+            let offering_bits = offers.offering_bits.iter().enumerate().filter(|(at, _)| bought >> at & 1 == 1);
+            let found: BTreeSet<&str> = offering_bits
+                .map(|(_, offering_bit)| {
+                    if name == labels::ZONE { offering_bit.zone.as_str() } else { offering_bit.capacity_type.as_str() }
+                })
                 .collect();
             return found.first().filter(|_| found.len() == 1).and_then(|value| at(value));
         }
@@ -189,7 +196,7 @@ impl Domains<'_, '_> {
             let Some(met) = context.select(one, view) else { return false };
             let mut others = draft.types.clone();
             others.without(&met.types);
-            others.is_empty() && draft.cells & view.cells & !met.cells == 0
+            others.is_empty() && draft.offering_bits & view.offering_bits & !met.offering_bits == 0
         };
         tolerated.as_ref().is_none_or(|all| Tolerated::cover(all, taints))
             && labels.iter().all(|label| context.places.may_have(topology, label, draft.pool))

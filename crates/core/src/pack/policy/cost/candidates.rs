@@ -23,7 +23,7 @@ const FEW_PODS: u32 = 100;
 /// So many candidates are looked at in a step.
 const CANDIDATES_A_STEP: usize = 8;
 
-/// A type bought in one of some cells that all shapes see alike.
+/// A type bought in one of some offering bits that all shapes see alike.
 #[derive(Debug)]
 pub(super) struct Candidate {
     pub at: usize,
@@ -32,7 +32,7 @@ pub(super) struct Candidate {
     /// The same with what a node costs beside its price.
     pub cost: f64,
     /// The ways of buying it that are meant.
-    pub cells: Mask,
+    pub offering_bits: Mask,
     /// The shapes that it may carry.
     pub shapes: Vec<u32>,
 }
@@ -74,8 +74,8 @@ impl Candidates {
         shapes.all.iter().for_each(|shape| open.or(&shape.types));
         let sets = distinct_sets(shapes);
         let mut all: Vec<Candidate> = Vec::new();
-        for cells in cell_groups(context, pool, shapes) {
-            let bought = context.bought(cells);
+        for offering_bits in cell_groups(context, pool, shapes) {
+            let bought = context.bought(offering_bits);
             // By what sets a type is in.
             let mut kept: FxHashMap<Vec<bool>, Kept> = FxHashMap::default();
             for at in bought.order.iter().map(|at| *at as usize).filter(|at| open.has(*at)) {
@@ -83,7 +83,7 @@ impl Candidates {
                 let room = context.room(pool, at);
                 let may = |shape: &u32| {
                     let shape = &shapes.all[*shape as usize];
-                    shape.cells & cells != 0 && shape.types.has(at)
+                    shape.offering_bits & offering_bits != 0 && shape.types.has(at)
                 };
                 let same = kept.entry(signature).or_insert_with(|| {
                     Kept::of(shapes, (0..shapes.all.len() as u32).filter(may).collect(), context.nothing())
@@ -110,7 +110,7 @@ impl Candidates {
                 if !carried.is_empty() {
                     same.candidates.push(all.len());
                     let price = bought.price[at];
-                    all.push(Candidate { at, price, cost: price + aims.node_price, cells, shapes: carried });
+                    all.push(Candidate { at, price, cost: price + aims.node_price, offering_bits, shapes: carried });
                 }
             }
         }
@@ -136,10 +136,10 @@ fn distinct_sets<'s>(shapes: &'s Shapes<'_>) -> Vec<&'s Bits> {
 
 /// Cells that every shape allows or forbids together.
 fn cell_groups(context: &Context<'_>, pool: usize, shapes: &Shapes<'_>) -> Vec<Mask> {
-    let mut masks: Vec<Mask> = shapes.all.iter().map(|shape| shape.cells).collect();
+    let mut masks: Vec<Mask> = shapes.all.iter().map(|shape| shape.offering_bits).collect();
     masks.sort_unstable();
     masks.dedup();
-    let mut groups = vec![context.pools[pool].cells];
+    let mut groups = vec![context.pools[pool].offering_bits];
     for mask in masks {
         groups = groups.iter().flat_map(|group| [group & mask, group & !mask]).filter(|group| *group != 0).collect();
     }

@@ -19,7 +19,7 @@ struct Hole {
     draft: usize,
     cheapest: usize,
     price: f64,
-    cells: Mask,
+    offering_bits: Mask,
     room: Amounts,
 }
 
@@ -31,13 +31,13 @@ impl Hole {
             .iter()
             .zip(&draft.requests)
             .map(|(have, taken)| have.saturating_sub(*taken));
-        Some(Self { draft: at, cheapest, price, cells: draft.cells, room: room.collect() })
+        Some(Self { draft: at, cheapest, price, offering_bits: draft.offering_bits, room: room.collect() })
     }
 }
 
 /// The cheapest type that a node may be, and its price.
 pub(crate) fn cheapest(context: &Context<'_>, draft: &Draft) -> Option<(usize, f64)> {
-    let bought = context.bought(draft.cells);
+    let bought = context.bought(draft.offering_bits);
     let first = bought.order.iter().find(|at| draft.types.has(**at as usize))?;
     Some((*first as usize, bought.price[*first as usize]))
 }
@@ -70,7 +70,7 @@ pub(super) fn fill(context: &Context<'_>, items: &mut [Item<'_>], drafts: &mut [
 fn grown(context: &Context<'_>, hole: &Hole, draft: &Draft, item: &mut Item<'_>) -> Option<Draft> {
     let requests = &context.classes[item.class as usize].requests;
     let full = requests.iter().zip(&hole.room).any(|(asked, have)| asked > have);
-    if full || hole.cells & item.cells == 0 || !item.selection.types.has(hole.cheapest) {
+    if full || hole.offering_bits & item.offering_bits == 0 || !item.selection.types.has(hole.cheapest) {
         return None;
     }
     let fits = requests.iter().zip(&hole.room).filter(|(asked, _)| **asked > 0).map(|(asked, have)| have / asked);
@@ -84,7 +84,8 @@ fn grown(context: &Context<'_>, hole: &Hole, draft: &Draft, item: &mut Item<'_>)
     let mut grown = draft.clone();
     let good = grown.add(context, item, count)
         && cheapest(context, &grown).is_some_and(|(_, price)| price <= hole.price)
-        && (varied_enough(context, &grown.types, grown.cells) || !varied_enough(context, &draft.types, draft.cells));
+        && (varied_enough(context, &grown.types, grown.offering_bits)
+            || !varied_enough(context, &draft.types, draft.offering_bits));
     good.then(|| {
         item.left.take(count);
         grown

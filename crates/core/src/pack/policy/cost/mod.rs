@@ -172,12 +172,12 @@ fn answer(
 fn unrelated(items: &[Item<'_>]) -> Vec<Vec<usize>> {
     let mut masks: Vec<Mask> = Vec::new();
     for item in items {
-        let mut joined = item.cells;
+        let mut joined = item.offering_bits;
         if masks.contains(&joined) {
             continue;
         }
         masks.retain(|mask| {
-            let most_on_a_node = mask & item.cells == 0;
+            let most_on_a_node = mask & item.offering_bits == 0;
             joined |= if most_on_a_node { 0 } else { *mask };
             most_on_a_node
         });
@@ -185,7 +185,7 @@ fn unrelated(items: &[Item<'_>]) -> Vec<Vec<usize>> {
     }
     let mut parts: Vec<Vec<usize>> = vec![vec![]; masks.len()];
     for (at, item) in items.iter().enumerate() {
-        let part = masks.iter().position(|mask| mask & item.cells != 0);
+        let part = masks.iter().position(|mask| mask & item.offering_bits != 0);
         parts[part.unwrap_or(0)].push(at);
     }
     parts.retain(|part| !part.is_empty());

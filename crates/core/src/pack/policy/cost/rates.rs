@@ -22,7 +22,7 @@ pub(super) fn values(
     shapes: &Shapes<'_>,
     candidates: &Candidates,
 ) -> Option<Vec<f64>> {
-    let same = |a: &Shape<'_>, b: &Shape<'_>| a.cells == b.cells && a.types == b.types;
+    let same = |a: &Shape<'_>, b: &Shape<'_>| a.offering_bits == b.offering_bits && a.types == b.types;
     let mut kinds: Vec<usize> = Vec::new();
     let mut kind_of = vec![0; shapes.all.len()];
     for (at, shape) in shapes.all.iter().enumerate() {

@@ -36,7 +36,7 @@ pub(super) fn half_of(context: &Context<'_>, class: u32) -> u32 {
 pub(super) struct Shape<'c> {
     pub requests: Amounts,
     pub types: Bits,
-    pub cells: Mask,
+    pub offering_bits: Mask,
     pub joint: JointId,
     pub count: u32,
     /// How many of them one node may hold by their own rules.
@@ -66,7 +66,7 @@ pub(super) struct Shapes<'c> {
     pub all: Vec<Shape<'c>>,
 }
 
-/// What makes two items one shape: requests, types, cells, joint requirement, rules for nodes.
+/// What makes two items one shape: requests, types, offering bits, joint requirement, rules for nodes.
 type Key<'k> = (&'k Amounts, &'k Bits, Mask, JointId, Told);
 
 /// How items are told apart by their rules for nodes.
@@ -109,14 +109,14 @@ impl<'c> Shapes<'c> {
             let new = || {
                 let mut types = selection.types.clone();
                 types.and(open);
-                if item.cells != selection.cells {
-                    types.and(&context.bought(item.cells).types);
+                if item.offering_bits != selection.offering_bits {
+                    types.and(&context.bought(item.offering_bits).types);
                 }
                 let rules = (matches!(told, Told::Rules(_)) && !rules.is_empty()).then_some(rules);
-                let (requests, cells, joint) = (requests.clone(), item.cells, selection.joint);
-                Shape { requests, types, cells, joint, count: 0, cap: 0, half: 0, rules, items: vec![] }
+                let (requests, offering_bits, joint) = (requests.clone(), item.offering_bits, selection.joint);
+                Shape { requests, types, offering_bits, joint, count: 0, cap: 0, half: 0, rules, items: vec![] }
             };
-            let key = (requests, &selection.types, item.cells, selection.joint, told);
+            let key = (requests, &selection.types, item.offering_bits, selection.joint, told);
             let shape = *known.entry(key).or_insert_with(|| {
                 all.push(new());
                 seen.push(vec![]);

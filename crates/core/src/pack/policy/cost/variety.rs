@@ -40,11 +40,11 @@ impl<'c, 'a> Variety<'c, 'a> {
         let context = self.context;
         let mut total = context.nothing();
         let mut largest = context.nothing();
-        let mut cells = context.pools[self.pool].cells;
+        let mut offering_bits = context.pools[self.pool].offering_bits;
         let mut types = context.pools[self.pool].types.clone();
         for (shape, count) in pattern {
             let one = &self.shapes.all[*shape as usize];
-            cells &= one.cells;
+            offering_bits &= one.offering_bits;
             types.and(&one.types);
             for (sum, asked) in total.iter_mut().zip(&one.requests) {
                 *sum = sum.saturating_add(asked.saturating_mul(i64::from(*count)));
@@ -57,9 +57,9 @@ impl<'c, 'a> Variety<'c, 'a> {
             types
         };
         let (together, alone) = (fitting(&total), fitting(&largest));
-        let least = least_of(context, self.pool, &alone, cells);
-        let offers = |types: &Bits| enough_of(context, self.pool, types, cells, &least);
-        let varied = |types: &Bits| varied_enough(context, types, cells);
+        let least = least_of(context, self.pool, &alone, offering_bits);
+        let offers = |types: &Bits| enough_of(context, self.pool, types, offering_bits, &least);
+        let varied = |types: &Bits| varied_enough(context, types, offering_bits);
         (!self.aims.varied || varied(&together) || !varied(&alone)) && (offers(&together) || !offers(&alone))
     }
 }

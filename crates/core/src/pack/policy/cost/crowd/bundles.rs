@@ -67,7 +67,7 @@ impl Entry<'_> {
 #[derive(Debug, Clone)]
 pub(super) struct Bundle {
     types: Bits,
-    cells: Mask,
+    offering_bits: Mask,
     joint: JointId,
     /// Its entries, the largest first.
     pub entries: Vec<usize>,
@@ -97,7 +97,7 @@ impl<'c> Bundles<'c> {
         let mut kinds: IndexMap<(&Bits, Mask, JointId, bool), Vec<usize>, FxBuildHasher> = IndexMap::default();
         for (at, entry) in entries.iter().enumerate() {
             let item = &items[entry.item];
-            let kind = (&item.selection.types, item.cells, item.selection.joint, entry.crowded);
+            let kind = (&item.selection.types, item.offering_bits, item.selection.joint, entry.crowded);
             kinds.entry(kind).or_default().push(at);
         }
         let mut parts: Vec<(usize, Vec<usize>)> = Vec::new();
@@ -109,10 +109,10 @@ impl<'c> Bundles<'c> {
             let item = &items[entries[kinds[kind][0]].item];
             let mut types = item.selection.types.clone();
             types.and(open);
-            if item.cells != item.selection.cells {
-                types.and(&context.bought(item.cells).types);
+            if item.offering_bits != item.selection.offering_bits {
+                types.and(&context.bought(item.offering_bits).types);
             }
-            Bundle::of(context, &entries, members, (types, item.cells, item.selection.joint))
+            Bundle::of(context, &entries, members, (types, item.offering_bits, item.selection.joint))
         };
         let all = parts.into_iter().map(bundle).collect();
         Self { entries, all }
@@ -123,7 +123,7 @@ impl<'c> Bundles<'c> {
         let shape = |bundle: &Bundle| Shape {
             requests: bundle.largest.clone(),
             types: bundle.types.clone(),
-            cells: bundle.cells,
+            offering_bits: bundle.offering_bits,
             joint: bundle.joint,
             count: bundle.entries.iter().map(|at| self.entries[*at].count).sum(),
             cap: u32::MAX,
@@ -234,7 +234,7 @@ impl Bundle {
         context: &Context<'_>,
         entries: &[Entry<'_>],
         mut members: Vec<usize>,
-        (types, cells, joint): (Bits, Mask, JointId),
+        (types, offering_bits, joint): (Bits, Mask, JointId),
     ) -> Self {
         let crowded = members.iter().any(|at| entries[*at].crowded);
         members.sort_by(|a, b| entries[*b].weight.total_cmp(&entries[*a].weight).then(a.cmp(b)));
@@ -253,7 +253,7 @@ impl Bundle {
         let held = |entry: &Entry<'_>| entry.weight * f64::from(entry.count.min(entry.cap));
         let most = crowded.then(|| members.iter().map(|at| held(&entries[*at])).sum::<f64>() / weight);
         let mut bundle =
-            Self { types, cells, joint, entries: members, total, largest, least, weight, value: 0.0, most };
+            Self { types, offering_bits, joint, entries: members, total, largest, least, weight, value: 0.0, most };
         bundle.order(entries);
         bundle
     }

@@ -45,11 +45,11 @@ pub(super) fn varied_room(
 ) -> Amounts {
     let room = context.room(pool, candidate.at);
     let whole = Amounts::from_slice(room);
-    let cells = candidate.cells;
+    let offering_bits = candidate.offering_bits;
     let Some(alike) = bundles.types_like(candidate.at).filter(|_| aims.varied) else { return whole };
     let mut alike = alike;
-    alike.and(&context.bought(cells).types);
-    if !varied_enough(context, &alike, cells) {
+    alike.and(&context.bought(offering_bits).types);
+    if !varied_enough(context, &alike, offering_bits) {
         return whole;
     }
     for part in PARTS {
@@ -58,7 +58,7 @@ pub(super) fn varied_room(
             room.iter().enumerate().map(|(at, have)| if at == 2 { 0 } else { scaled(*have, part) }).collect();
         let mut types = alike.clone();
         context.fitting(pool, &asked, &mut types);
-        if varied_enough(context, &types, cells) {
+        if varied_enough(context, &types, offering_bits) {
             return room.iter().map(|have| scaled(*have, part)).collect();
         }
     }
@@ -192,7 +192,7 @@ impl<'f, 'c, 'a> Filler<'f, 'c, 'a> {
             if filled.taken.is_empty() && part == 1.0 {
                 return None;
             }
-            let varied = || varied_enough(self.context, &filled.draft.types, filled.draft.cells);
+            let varied = || varied_enough(self.context, &filled.draft.types, filled.draft.offering_bits);
             if !filled.taken.is_empty()
                 && (one || !self.candidates.aims.varied || varied() || !self.may_be_varied(&filled))
             {
@@ -219,9 +219,9 @@ impl<'f, 'c, 'a> Filler<'f, 'c, 'a> {
                 .zip(self.bundles.entries[*entry].requests)
                 .for_each(|(most, asked)| *most = (*most).max(*asked));
         }
-        types.and(&self.context.bought(draft.cells).types);
+        types.and(&self.context.bought(draft.offering_bits).types);
         self.context.fitting(self.pool, &largest, &mut types);
-        varied_enough(self.context, &types, draft.cells)
+        varied_enough(self.context, &types, draft.offering_bits)
     }
 
     fn filled(&mut self, candidate: usize, mut room: Amounts, one: bool, mut meant: Option<&mut Meant>) -> Filled {
