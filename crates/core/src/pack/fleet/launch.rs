@@ -16,8 +16,8 @@ use crate::pack::model::offers::Mask;
 use crate::pack::model::plan::PlannedClaim;
 use crate::pack::model::reserved::Room;
 use crate::pack::place::assign;
-use crate::pack::place::draft::{Candidate, Draft};
 use crate::pack::place::finish::Finisher;
+use crate::pack::place::planned_node::{Candidate, PlannedNode};
 use crate::pack::policy::policies::policy_of;
 use crate::requirements::Operator;
 
@@ -35,7 +35,7 @@ impl Items<'_> {
 
 /// A node that is planned for trial.
 pub(crate) struct Launch {
-    draft: Draft,
+    planned: PlannedNode,
     /// Pods that rules over wider domains speak of, by class and place.
     placed: Vec<(u32, u32)>,
     /// The pods on it.
@@ -68,9 +68,9 @@ impl<'c, 'a> Fleet<'c, 'a> {
             types.insert(only);
         }
         self.limits[pool].keep(context.problem, &mut types);
-        let draft =
-            Draft::new(context, pool, types.clone()).narrowed(types, context.pools[pool].offering_bits & self.open());
-        (!draft.types.is_empty()).then_some(Launch { draft, placed: vec![], pods: vec![] })
+        let planned = PlannedNode::new(context, pool, types.clone())
+            .narrowed(types, context.pools[pool].offering_bits & self.open());
+        (!planned.types.is_empty()).then_some(Launch { planned, placed: vec![], pods: vec![] })
     }
 
     /// Begins a new node in the stead of a planned one: of any type of its pool, where that one may be.
@@ -80,9 +80,9 @@ impl<'c, 'a> Fleet<'c, 'a> {
             return Some(launch);
         };
         let offering_bits =
-            self.context.offers.with(|offering_bit| zones.contains(&offering_bit.zone)) & launch.draft.offering_bits;
-        let draft = launch.draft.narrowed(launch.draft.types.clone(), offering_bits);
-        (!draft.types.is_empty()).then_some(Launch { draft, ..launch })
+            self.context.offers.with(|offering_bit| zones.contains(&offering_bit.zone)) & launch.planned.offering_bits;
+        let planned = launch.planned.narrowed(launch.planned.types.clone(), offering_bits);
+        (!planned.types.is_empty()).then_some(Launch { planned, ..launch })
     }
 
     /// Whether the pools' limits allow all of these together, whichever of its types each gets.
@@ -104,8 +104,8 @@ impl<'c, 'a> Fleet<'c, 'a> {
         let class = self.class_of(pod);
         let done = match self.context.topology.of_class[class].is_zonal() {
             false => {
-                let item = self.item(class, Candidate::ANYWHERE, launch.draft.pool);
-                item.is_some_and(|item| launch.draft.add(self.context, &item, 1))
+                let item = self.item(class, Candidate::ANYWHERE, launch.planned.pool);
+                item.is_some_and(|item| launch.planned.add(self.context, &item, 1))
             }
             true => self.load_wide(launch, class),
         };
@@ -120,12 +120,13 @@ impl<'c, 'a> Fleet<'c, 'a> {
         let places = context.places.of(context.topology.of_class[class].keys);
         for tier in 0..context.classes[class].alternatives.len() {
             for (at, place) in places.iter().enumerate() {
-                if place.mask & launch.draft.offering_bits == 0 || !self.domains.may_join(class, tier, &place.domain) {
+                if place.mask & launch.planned.offering_bits == 0 || !self.domains.may_join(class, tier, &place.domain)
+                {
                     continue;
                 }
                 let spot = Candidate { tier: tier as u32, place: at as u32 };
-                let Some(item) = self.item(class, spot, launch.draft.pool) else { continue };
-                if launch.draft.add(context, &item, 1) {
+                let Some(item) = self.item(class, spot, launch.planned.pool) else { continue };
+                if launch.planned.add(context, &item, 1) {
                     self.domains.put(class, at as u32);
                     launch.placed.push((class as u32, at as u32));
                     return true;
@@ -135,20 +136,20 @@ impl<'c, 'a> Fleet<'c, 'a> {
         false
     }
 
-    /// Takes the last pods off the new node again, down to so many, and to the draft as it was then.
-    pub fn unload(&mut self, launch: &mut Launch, draft: Draft, (pods, placed): (usize, usize)) {
+    /// Takes the last pods off the new node again, down to so many, and to the planned node as it was then.
+    pub fn unload(&mut self, launch: &mut Launch, planned: PlannedNode, (pods, placed): (usize, usize)) {
         while launch.placed.len() > placed {
             if let Some((class, place)) = launch.placed.pop() {
                 self.domains.forget(class as usize, place);
             }
         }
         launch.pods.truncate(pods);
-        launch.draft = draft;
+        launch.planned = planned;
     }
 
     /// As [`Fleet::unload`] needs it.
-    pub fn saved(launch: &Launch) -> (Draft, (usize, usize)) {
-        (launch.draft.clone(), (launch.pods.len(), launch.placed.len()))
+    pub fn saved(launch: &Launch) -> (PlannedNode, (usize, usize)) {
+        (launch.planned.clone(), (launch.pods.len(), launch.placed.len()))
     }
 
     /// Begins another node for the pods of a planned one, which counts nowhere from now on: of any type of its pool, in the
@@ -157,16 +158,17 @@ impl<'c, 'a> Fleet<'c, 'a> {
         while let Some((class, place)) = launch.placed.pop() {
             self.domains.forget(class as usize, place);
         }
-        let other = self.launch(launch.draft.pool, None)?;
-        let draft =
-            other.draft.narrowed(other.draft.types.clone(), other.draft.offering_bits & launch.draft.offering_bits);
-        Some(Launch { draft, ..other })
+        let other = self.launch(launch.planned.pool, None)?;
+        let planned = other
+            .planned
+            .narrowed(other.planned.types.clone(), other.planned.offering_bits & launch.planned.offering_bits);
+        Some(Launch { planned, ..other })
     }
 
     /// Forgets the new node.
     pub fn abandon(&mut self, launch: &mut Launch) {
-        let draft = launch.draft.clone();
-        self.unload(launch, draft, (0, 0));
+        let planned = launch.planned.clone();
+        self.unload(launch, planned, (0, 0));
     }
 
     fn item(&self, class: usize, spot: Candidate, pool: usize) -> Option<Item<'c>> {
@@ -190,13 +192,13 @@ impl<'c, 'a> Fleet<'c, 'a> {
     /// The claim for the new node, all of whose options keep to the bound; `None` where none is left. A type keeps to it where
     /// it does in the dearest zone that the node may be in (core spec 5.7).
     pub fn claim(&self, launch: &Launch, bound: Bound) -> Option<PlannedClaim> {
-        self.claim_in(launch, bound, launch.draft.offering_bits)
+        self.claim_in(launch, bound, launch.planned.offering_bits)
     }
 
     /// The same for a node of spot capacity that is held to one zone, the one in which it is cheapest: spot prices of a type
     /// differ by zone, and too few types may keep to the bound in all of them. Karpenter has no such rule.
     pub fn claim_in_one_zone(&self, launch: &Launch, bound: Bound) -> Option<PlannedClaim> {
-        let (offers, offering_bits) = (&self.context.offers, launch.draft.offering_bits);
+        let (offers, offering_bits) = (&self.context.offers, launch.planned.offering_bits);
         let spot = offering_bits & self.context.spot_cells();
         let zones: BTreeSet<&str> =
             offers.offering_bits.iter().map(|offering_bit| offering_bit.zone.as_str()).collect();
@@ -208,10 +210,10 @@ impl<'c, 'a> Fleet<'c, 'a> {
 
     /// As [`Fleet::claim`], in these offering bits.
     fn claim_in(&self, launch: &Launch, bound: Bound, offering_bits: Mask) -> Option<PlannedClaim> {
-        let (context, draft) = (self.context, &launch.draft);
+        let (context, planned) = (self.context, &launch.planned);
         let spot = context.spot_cells();
         let mut offering_bits = if bound.spot { offering_bits } else { offering_bits & !spot };
-        let mut types = draft.types.clone();
+        let mut types = planned.types.clone();
         types.and(&context.bought(offering_bits).types);
         for at in types.clone().iter() {
             if self.worst_price(at, offering_bits) >= bound.price {
@@ -225,24 +227,24 @@ impl<'c, 'a> Fleet<'c, 'a> {
             types.and(&context.bought(offering_bits).types);
         }
         if let Some(least) = bound.types.filter(|_| any_spot) {
-            types = self.cheapest(draft, &types, offering_bits, least)?;
+            types = self.cheapest(planned, &types, offering_bits, least)?;
         }
-        if !draft.may_be(context, &types) {
+        if !planned.may_be(context, &types) {
             return None;
         }
         let mut claim =
-            Finisher::new(context).claim(&draft.narrowed(types, offering_bits), policy_of(context, draft.pool))?;
+            Finisher::new(context).claim(&planned.narrowed(types, offering_bits), policy_of(context, planned.pool))?;
         claim.pods = launch.pods.iter().map(|pod| *pod as usize).collect();
         Some(claim)
     }
 
     /// The so many cheapest of the types, more where `minValues` ask for it; `None` where there are fewer.
-    fn cheapest(&self, draft: &Draft, types: &Bits, offering_bits: Mask, least: usize) -> Option<Bits> {
+    fn cheapest(&self, planned: &PlannedNode, types: &Bits, offering_bits: Mask, least: usize) -> Option<Bits> {
         let bought = self.context.bought(offering_bits);
         let mut kept = Bits::empty(self.context.problem.instance_types.len());
         let mut count = 0;
         for at in bought.order.iter().map(|at| *at as usize).filter(|at| types.has(*at)) {
-            if count >= least && draft.may_be(self.context, &kept) {
+            if count >= least && planned.may_be(self.context, &kept) {
                 break;
             }
             kept.insert(at);
@@ -253,12 +255,12 @@ impl<'c, 'a> Fleet<'c, 'a> {
 
     /// Whether the new node may be spot.
     pub fn may_be_spot(&self, launch: &Launch) -> bool {
-        launch.draft.offering_bits & self.context.spot_cells() != 0
+        launch.planned.offering_bits & self.context.spot_cells() != 0
     }
 
     /// What is left of a type for more pods on the new node.
     pub fn left(&self, launch: &Launch, at: usize) -> Vec<i64> {
-        let room = self.context.room(launch.draft.pool, at).iter().zip(&launch.draft.requests);
+        let room = self.context.room(launch.planned.pool, at).iter().zip(&launch.planned.requests);
         room.map(|(have, taken)| have.saturating_sub(*taken)).collect()
     }
 

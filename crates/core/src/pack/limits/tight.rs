@@ -20,7 +20,7 @@ use crate::pack::model::options::varied_enough;
 use crate::pack::model::plan::PlannedClaim;
 use crate::pack::model::reserved::Room;
 use crate::pack::place::assign::{assign, item};
-use crate::pack::place::draft::{Candidate, Draft};
+use crate::pack::place::planned_node::{Candidate, PlannedNode};
 use crate::pack::rounds::solve::Plan;
 use crate::problem::Policy;
 
@@ -91,18 +91,18 @@ impl<'c> Plan<'c, '_> {
             return;
         }
         for node in 0..self.claims.len() {
-            let draft = Rc::clone(&self.drafts[node]);
-            let mut open = self.allowed(node, &draft);
-            let order = self.context.bought(draft.offering_bits);
+            let planned = Rc::clone(&self.planned_nodes[node]);
+            let mut open = self.allowed(node, &planned);
+            let order = self.context.bought(planned.offering_bits);
             let Some(first) = order.order.iter().find(|at| open.has(**at as usize)) else { continue };
             open.clear();
             open.insert(*first as usize);
-            if draft.may_be(self.context, &open) {
+            if planned.may_be(self.context, &open) {
                 self.rewrite(node, Some(&open));
             }
         }
         for node in 0..self.claims.len() {
-            let open = self.allowed(node, &Rc::clone(&self.drafts[node]));
+            let open = self.allowed(node, &Rc::clone(&self.planned_nodes[node]));
             self.rewrite(node, Some(&open));
         }
     }
@@ -118,13 +118,13 @@ impl<'c> Plan<'c, '_> {
     }
 
     /// The claim of a node, without its pods; while it is tight, with as few types as take least of the limits.
-    pub(in crate::pack) fn claim(&mut self, draft: &Draft, policy: Policy) -> Option<PlannedClaim> {
-        let limits = &self.limits[draft.pool];
+    pub(in crate::pack) fn claim(&mut self, planned: &PlannedNode, policy: Policy) -> Option<PlannedClaim> {
+        let limits = &self.limits[planned.pool];
         if !self.tight || policy == Policy::NodeGroups || !limits.bound_resources() {
-            return self.finisher.claim(draft, policy);
+            return self.finisher.claim(planned, policy);
         }
-        let mut narrow = draft.clone();
-        narrow.types = least(self.context, draft, limits);
+        let mut narrow = planned.clone();
+        narrow.types = least(self.context, planned, limits);
         self.finisher.claim(&narrow, policy)
     }
 
@@ -133,30 +133,30 @@ impl<'c> Plan<'c, '_> {
     }
 
     /// The types that a planned node may be within the limits, what it takes itself apart.
-    fn allowed(&self, node: usize, draft: &Draft) -> Bits {
-        let mut limits = self.limits[draft.pool].clone();
+    fn allowed(&self, node: usize, planned: &PlannedNode) -> Bits {
+        let mut limits = self.limits[planned.pool].clone();
         limits.give_back(self.context.problem, types_of(&self.claims[node]));
-        let mut types = draft.types.clone();
+        let mut types = planned.types.clone();
         limits.keep(self.context.problem, &mut types);
         types
     }
 
     /// Writes a claim anew, out of some of its node's types or of all; leaves it where that comes to nothing.
     fn rewrite(&mut self, node: usize, types: Option<&Bits>) {
-        let mut draft = Draft::clone(&self.drafts[node]);
-        let policy = self.policy(draft.pool);
-        if policy == Policy::NodeGroups || !self.limits[draft.pool].bound_resources() {
+        let mut planned = PlannedNode::clone(&self.planned_nodes[node]);
+        let policy = self.policy(planned.pool);
+        if policy == Policy::NodeGroups || !self.limits[planned.pool].bound_resources() {
             return;
         }
-        types.into_iter().for_each(|types| draft.types.clone_from(types));
-        if let Some(claim) = self.claim(&draft, policy) {
+        types.into_iter().for_each(|types| planned.types.clone_from(types));
+        if let Some(claim) = self.claim(&planned, policy) {
             self.replace(node, claim);
         }
     }
 
     /// Puts a claim in another's place, with that one's pods before its own.
     pub(in crate::pack) fn replace(&mut self, node: usize, mut claim: PlannedClaim) {
-        let limits = &mut self.limits[self.drafts[node].pool];
+        let limits = &mut self.limits[self.planned_nodes[node].pool];
         limits.give_back(self.context.problem, types_of(&self.claims[node]));
         limits.take(self.context.problem, types_of(&claim));
         claim.pods.splice(..0, std::mem::take(&mut self.claims[node].pods));
@@ -203,7 +203,7 @@ impl<'c> Plan<'c, '_> {
                 *looks = looks.saturating_sub(nodes.len());
                 let node = nodes.into_iter().find(|node| self.grown(*node, &asked, 1).is_some());
                 feasible.extend(node.map(|node| {
-                    let weight = context.weight(self.drafts[node].pool);
+                    let weight = context.weight(self.planned_nodes[node].pool);
                     Chance { place, weight, price: self.claims[node].price }
                 }));
             }
@@ -238,12 +238,12 @@ impl<'c> Plan<'c, '_> {
 
     /// Puts as many pods on a planned node as it takes within the limits, and says how many.
     fn put(&mut self, node: usize, asked: &[Vec<Item<'_>>], wanted: u32) -> u32 {
-        let Some((draft, count, item)) = self.grown(node, asked, wanted) else { return 0 };
+        let Some((planned, count, item)) = self.grown(node, asked, wanted) else { return 0 };
         let key = (item.class, item.candidate);
-        let Some(mut claim) = self.claim(&draft, self.policy(draft.pool)) else { return 0 };
+        let Some(mut claim) = self.claim(&planned, self.policy(planned.pool)) else { return 0 };
         self.assign_class(key, count, &mut claim);
         self.replace(node, claim);
-        self.drafts[node] = Rc::new(draft);
+        self.planned_nodes[node] = Rc::new(planned);
         count
     }
 
@@ -253,23 +253,23 @@ impl<'c> Plan<'c, '_> {
         node: usize,
         asked: &'i [Vec<Item<'k>>],
         wanted: u32,
-    ) -> Option<(Draft, u32, &'i Item<'k>)> {
-        asked[self.drafts[node].pool].iter().find_map(|item| {
-            let (draft, count) = self.grown_by(node, item, wanted)?;
-            Some((draft, count, item))
+    ) -> Option<(PlannedNode, u32, &'i Item<'k>)> {
+        asked[self.planned_nodes[node].pool].iter().find_map(|item| {
+            let (planned, count) = self.grown_by(node, item, wanted)?;
+            Some((planned, count, item))
         })
     }
 
     /// Whether pods leave a node that may be spot too few types where it has enough without them.
-    fn narrows(&self, before: &Draft, after: &Draft) -> bool {
-        let varied = |draft: &Draft| varied_enough(self.context, &draft.types, draft.offering_bits);
+    fn narrows(&self, before: &PlannedNode, after: &PlannedNode) -> bool {
+        let varied = |planned: &PlannedNode| varied_enough(self.context, &planned.types, planned.offering_bits);
         self.policy(before.pool) == Policy::Cost && varied(before) && !varied(after)
     }
 
-    fn grown_by(&self, node: usize, item: &Item<'_>, wanted: u32) -> Option<(Draft, u32)> {
+    fn grown_by(&self, node: usize, item: &Item<'_>, wanted: u32) -> Option<(PlannedNode, u32)> {
         let context = self.context;
         let rules = context.node_rules(item.class);
-        let there = &self.drafts[node];
+        let there = &self.planned_nodes[node];
         if !context.work(there.tally.work(rules)) {
             return None;
         }
@@ -277,30 +277,31 @@ impl<'c> Plan<'c, '_> {
         if there.tally.opens(rules, 1) == 0 || (first && !self.may_be_first(item.class as usize)) {
             return None;
         }
-        let one = |draft: &mut Draft| if first { draft.open(context, item) } else { draft.add(context, item, 1) };
+        let one =
+            |planned: &mut PlannedNode| if first { planned.open(context, item) } else { planned.add(context, item, 1) };
         // Most nodes are full whatever the limits.
-        let mut unlimited = Draft::clone(there);
+        let mut unlimited = PlannedNode::clone(there);
         if !one(&mut unlimited) || (self.choosy && self.narrows(there, &unlimited)) {
             return None;
         }
-        let mut draft = Draft::clone(there);
-        draft.types = self.allowed(node, there);
-        if !one(&mut draft) {
+        let mut planned = PlannedNode::clone(there);
+        planned.types = self.allowed(node, there);
+        if !one(&mut planned) {
             return None;
         }
         let mut count = 1;
-        let mut step = draft.tally.allows(rules, wanted - 1);
+        let mut step = planned.tally.allows(rules, wanted - 1);
         while step > 0 && count < wanted {
             step = step.min(wanted - count);
-            let mut more = Draft::clone(&draft);
+            let mut more = PlannedNode::clone(&planned);
             if more.add(context, item, step) && !(self.choosy && self.narrows(there, &more)) {
-                draft = more;
+                planned = more;
                 count += step;
             } else {
                 step /= 2;
             }
         }
-        Some((draft, count))
+        Some((planned, count))
     }
 }
 
@@ -309,16 +310,16 @@ pub(in crate::pack) fn types_of(claim: &PlannedClaim) -> impl Iterator<Item = us
 }
 
 /// Of the types that a node may be those that take least of the limits, the cheapest of equals: as few as `minValues` allow.
-fn least(context: &Context<'_>, draft: &Draft, limits: &Limits) -> Bits {
-    let bought = context.bought(draft.offering_bits);
-    let all = bought.order.iter().map(|at| *at as usize).filter(|at| draft.types.has(*at));
+fn least(context: &Context<'_>, planned: &PlannedNode, limits: &Limits) -> Bits {
+    let bought = context.bought(planned.offering_bits);
+    let all = bought.order.iter().map(|at| *at as usize).filter(|at| planned.types.has(*at));
     let mut order: Vec<(f64, usize)> = all.map(|at| (limits.share(context.problem, at), at)).collect();
     order.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut few = 1;
     loop {
         let mut types = Bits::empty(context.problem.instance_types.len());
         order.iter().take(few).for_each(|(_, at)| types.insert(*at));
-        if few >= order.len() || draft.may_be(context, &types) {
+        if few >= order.len() || planned.may_be(context, &types) {
             return types;
         }
         few *= 2;

@@ -17,7 +17,7 @@ use super::reserved::Room;
 use crate::pack::limits::Limits;
 use crate::pack::limits::tight::types_of;
 use crate::pack::place::assign::item;
-use crate::pack::place::draft::{Candidate, Draft, Share};
+use crate::pack::place::planned_node::{Candidate, PlannedNode, Share};
 use crate::pack::policy::cost::cheapest;
 use crate::pack::rounds::solve::Plan;
 use crate::problem::Policy;
@@ -34,9 +34,9 @@ struct Hole {
 }
 
 impl Hole {
-    fn of(context: &Context<'_>, draft: &Draft) -> Option<Self> {
-        let (first, price) = cheapest(context, draft)?;
-        let room = context.room(draft.pool, first).iter().zip(&draft.requests);
+    fn of(context: &Context<'_>, planned: &PlannedNode) -> Option<Self> {
+        let (first, price) = cheapest(context, planned)?;
+        let room = context.room(planned.pool, first).iter().zip(&planned.requests);
         Some(Self { price, room: room.map(|(have, taken)| have.saturating_sub(*taken)).collect() })
     }
 
@@ -51,7 +51,7 @@ impl Hole {
 /// Planned nodes as they would be with the pods of one that is given up, and which pods move: from a share, to a node's share.
 #[derive(Default)]
 struct Moves {
-    grown: BTreeMap<usize, Draft>,
+    grown: BTreeMap<usize, PlannedNode>,
     moved: Vec<(Share, usize, Share)>,
 }
 
@@ -63,7 +63,8 @@ impl<'c> Plan<'c, '_> {
             return;
         }
         open.sort_by(|a, b| self.claims[*a].price.total_cmp(&self.claims[*b].price).then(a.cmp(b)));
-        let takes = |node: usize| self.may_take(node).then(|| Hole::of(self.context, &self.drafts[node])).flatten();
+        let takes =
+            |node: usize| self.may_take(node).then(|| Hole::of(self.context, &self.planned_nodes[node])).flatten();
         let mut holes: Vec<Option<Hole>> = (0..self.claims.len()).map(takes).collect();
         let mut looks = MOST_LOOKS;
         let mut given_up = Vec::new();
@@ -85,20 +86,20 @@ impl<'c> Plan<'c, '_> {
         }
         given_up.sort_unstable();
         for node in given_up.into_iter().rev() {
-            let (claim, draft) = (self.claims.remove(node), self.drafts.remove(node));
-            self.limits[draft.pool].give_back(self.context.problem, types_of(&claim));
+            let (claim, planned) = (self.claims.remove(node), self.planned_nodes.remove(node));
+            self.limits[planned.pool].give_back(self.context.problem, types_of(&claim));
         }
     }
 
     /// Whether a planned node is of a pool that looks for the lowest price, and bought.
     fn may_take(&self, node: usize) -> bool {
-        let draft = &self.drafts[node];
-        self.policy(draft.pool) == Policy::Cost && draft.offering_bits & self.context.offers.reserved == 0
+        let planned = &self.planned_nodes[node];
+        self.policy(planned.pool) == Policy::Cost && planned.offering_bits & self.context.offers.reserved == 0
     }
 
     /// Whether all its pods could be elsewhere as far as rules go, and one of them is there by what it merely prefers.
     fn is_opened_softly(&self, node: usize) -> bool {
-        let shares = &self.drafts[node].shares;
+        let shares = &self.planned_nodes[node].shares;
         self.may_take(node)
             && shares.iter().any(|share| self.is_placed_softly(share))
             && shares.iter().all(|share| self.is_movable(share.class as usize))
@@ -125,7 +126,7 @@ impl<'c> Plan<'c, '_> {
     /// Whether it is the only node in a domain over which its pods would rather be spread.
     fn keeps_a_domain(&self, node: usize) -> bool {
         let topology = &self.context.topology;
-        let shares = &self.drafts[node].shares;
+        let shares = &self.planned_nodes[node].shares;
         shares.iter().filter(|share| share.candidate != Candidate::ANYWHERE).any(|share| {
             let states = &topology.of_class[share.class as usize].tier(share.candidate.tier as usize).states;
             states.iter().filter(|group| topology.parts(**group)).any(|group| {
@@ -138,15 +139,15 @@ impl<'c> Plan<'c, '_> {
 
     /// Where all pods of a node find room; none if any does not.
     fn moves(&self, node: usize, holes: &[Option<Hole>], looks: &mut usize) -> Option<Moves> {
-        let own = &self.drafts[node];
+        let own = &self.planned_nodes[node];
         let weight = self.context.weight(own.pool);
         let takers = holes.iter().enumerate().filter_map(|(at, hole)| Some((at, hole.as_ref()?)));
         let mut takers: Vec<(usize, f64)> = takers
-            .filter(|(at, _)| self.context.weight(self.drafts[*at].pool) >= weight)
+            .filter(|(at, _)| self.context.weight(self.planned_nodes[*at].pool) >= weight)
             .map(|(at, hole)| (at, hole.price))
             .collect();
         // Those of the same kind of capacity first, then the dearest: the largest has room for longest.
-        let most_on_a_node = |at: usize| self.drafts[at].offering_bits & own.offering_bits == 0;
+        let most_on_a_node = |at: usize| self.planned_nodes[at].offering_bits & own.offering_bits == 0;
         takers.sort_by(|a, b| {
             most_on_a_node(a.0).cmp(&most_on_a_node(b.0)).then(b.1.total_cmp(&a.1)).then(a.0.cmp(&b.0))
         });
@@ -163,7 +164,7 @@ impl<'c> Plan<'c, '_> {
                     return None;
                 }
                 let before = holes[*taker].as_ref()?;
-                let hole = moves.grown.get(taker).and_then(|draft| Hole::of(self.context, draft));
+                let hole = moves.grown.get(taker).and_then(|planned| Hole::of(self.context, planned));
                 let most = hole.as_ref().unwrap_or(before).holds(requests).min(left);
                 if most > 0 {
                     left -= self.move_some(share, most, (*taker, before.price), &mut moves);
@@ -179,7 +180,7 @@ impl<'c> Plan<'c, '_> {
     /// Moves as many pods of a share to a planned node as it takes without becoming dearer or losing types that it needs.
     fn move_some(&self, share: &Share, most: u32, (taker, price): (usize, f64), moves: &mut Moves) -> u32 {
         let context = self.context;
-        let draft = moves.grown.get(&taker).unwrap_or(&self.drafts[taker]);
+        let planned = moves.grown.get(&taker).unwrap_or(&self.planned_nodes[taker]);
         let class = &context.classes[share.class as usize];
         let unlimited = vec![Limits::none(); self.limits.len()];
         let room = Room { limits: &unlimited, open: !context.offers.reserved };
@@ -189,23 +190,24 @@ impl<'c> Plan<'c, '_> {
             if forgiving {
                 continue;
             }
-            let there = (0..places.len() as u32).filter(|at| places[*at as usize].mask & draft.offering_bits != 0);
+            let there = (0..places.len() as u32).filter(|at| places[*at as usize].mask & planned.offering_bits != 0);
             let mut candidates: Vec<Candidate> = there.map(|place| Candidate { tier: *tier, place }).collect();
             if places.is_empty() {
                 candidates.push(Candidate::ANYWHERE);
             }
             for candidate in candidates {
-                let Some((item, _)) = item(context, (share.class, most, candidate), (set, forgiving), draft.pool, room)
+                let Some((item, _)) =
+                    item(context, (share.class, most, candidate), (set, forgiving), planned.pool, room)
                 else {
                     continue;
                 };
-                let mut count = draft.tally.allows(context.node_rules(item.class), most);
+                let mut count = planned.tally.allows(context.node_rules(item.class), most);
                 while count > 0 {
-                    let mut grown = draft.clone();
+                    let mut grown = planned.clone();
                     let good = grown.add(context, &item, count)
                         && cheapest(context, &grown).is_some_and(|(_, after)| after <= price)
                         && (varied_enough(context, &grown.types, grown.offering_bits)
-                            || !varied_enough(context, &draft.types, draft.offering_bits));
+                            || !varied_enough(context, &planned.types, planned.offering_bits));
                     if good {
                         let new = Share { set: item.set, candidate, count, ..*share };
                         moves.moved.push((*share, taker, new));
@@ -221,7 +223,7 @@ impl<'c> Plan<'c, '_> {
 
     /// The claims of the nodes as they would be.
     fn written(&mut self, moves: &Moves) -> Option<Vec<PlannedClaim>> {
-        moves.grown.values().map(|draft| self.claim(draft, Policy::Cost)).collect()
+        moves.grown.values().map(|planned| self.claim(planned, Policy::Cost)).collect()
     }
 
     /// Puts the pods of a node on others.
@@ -230,9 +232,9 @@ impl<'c> Plan<'c, '_> {
         for pod in std::mem::take(&mut self.claims[node].pods) {
             pods.entry(self.class_of(node, pod)).or_default().push(pod);
         }
-        for ((taker, draft), claim) in moves.grown.into_iter().zip(claims) {
+        for ((taker, planned), claim) in moves.grown.into_iter().zip(claims) {
             self.replace(taker, claim);
-            self.drafts[taker] = Rc::new(draft);
+            self.planned_nodes[taker] = Rc::new(planned);
         }
         for (old, taker, new) in moves.moved {
             let own = pods.entry(old.class).or_default();
@@ -249,7 +251,7 @@ impl<'c> Plan<'c, '_> {
 
     /// The class of a pod on a planned node.
     fn class_of(&self, node: usize, pod: usize) -> u32 {
-        let shares = &self.drafts[node].shares;
+        let shares = &self.planned_nodes[node].shares;
         if shares.iter().all(|share| share.class == shares[0].class) {
             return shares[0].class;
         }

@@ -8,7 +8,7 @@ use super::bits::Bits;
 use super::context::Context;
 use super::offers::Mask;
 use crate::labels;
-use crate::pack::place::draft::Draft;
+use crate::pack::place::planned_node::PlannedNode;
 use crate::problem::{MinValuesPolicy, Policy};
 use crate::requirements::Requirements;
 
@@ -53,17 +53,17 @@ pub(crate) fn least_of(context: &Context<'_>, pool: usize, types: &Bits, offerin
 }
 
 /// Lowers the `minValues` of a claim's requirements to what the types kept offer; says whether any was.
-pub(crate) fn lower(context: &Context<'_>, draft: &Draft, kept: &[u32], all: &mut Requirements) -> bool {
-    let least = written(context, draft.pool);
+pub(crate) fn lower(context: &Context<'_>, planned: &PlannedNode, kept: &[u32], all: &mut Requirements) -> bool {
+    let least = written(context, planned.pool);
     if least.is_empty() || context.problem.min_values_policy == MinValuesPolicy::Strict {
         return false;
     }
-    let mut values = Values::new(context, draft.pool, draft.offering_bits, &least);
+    let mut values = Values::new(context, planned.pool, planned.offering_bits, &least);
     kept.iter().for_each(|at| {
         values.add(*at as usize);
     });
     let mut lowered = false;
-    for ((key, written), reached) in context.pools[draft.pool].min_values.iter().zip(values.reached()) {
+    for ((key, written), reached) in context.pools[planned.pool].min_values.iter().zip(values.reached()) {
         // One at least, as there is a node.
         let reached = reached.max(1);
         let Some(own) = all.get(key).cloned().filter(|_| reached < *written) else { continue };

@@ -7,7 +7,7 @@ use super::item::Item;
 use super::offers::{Mask, Offers, Reservation};
 use super::options::enough_values;
 use crate::pack::limits::Limits;
-use crate::pack::place::draft::Draft;
+use crate::pack::place::planned_node::PlannedNode;
 
 /// What is left of each reservation while packing, whichever pool uses it.
 #[derive(Debug, Clone)]
@@ -47,8 +47,8 @@ impl Reservations {
     /// Settles which reservation a planned node is of, and takes an instance of it: the one whose instance type costs
     /// least. Where the pool's `minValues` ask for more types than that, it holds every reservation that would do, so that
     /// whichever it gets is there. `None` when nothing is left for it.
-    pub fn hold(&mut self, context: &Context<'_>, draft: &Draft) -> Option<Draft> {
-        let held = self.narrowed(context, draft)?;
+    pub fn hold(&mut self, context: &Context<'_>, planned: &PlannedNode) -> Option<PlannedNode> {
+        let held = self.narrowed(context, planned)?;
         for one in self.all.iter_mut().filter(|one| one.offering_bits & held.offering_bits != 0) {
             one.left = one.left.map(|left| left.saturating_sub(1));
             if one.left == Some(0) {
@@ -58,16 +58,16 @@ impl Reservations {
         Some(held)
     }
 
-    fn narrowed(&self, context: &Context<'_>, draft: &Draft) -> Option<Draft> {
-        let offering_bits = draft.offering_bits & self.open & context.offers.reserved;
+    fn narrowed(&self, context: &Context<'_>, planned: &PlannedNode) -> Option<PlannedNode> {
+        let offering_bits = planned.offering_bits & self.open & context.offers.reserved;
         let bought = context.bought(offering_bits);
-        let first = bought.order.iter().find(|at| draft.types.has(**at as usize))?;
+        let first = bought.order.iter().find(|at| planned.types.has(**at as usize))?;
         let (_, cheapest) = context.offers.cheapest(*first as usize, offering_bits);
         [1 << cheapest, offering_bits].into_iter().find_map(|offering_bits| {
-            let mut types: Bits = draft.types.clone();
+            let mut types: Bits = planned.types.clone();
             types.and(&context.bought(offering_bits).types);
-            let enough = !types.is_empty() && enough_values(context, draft.pool, &types, offering_bits);
-            enough.then(|| draft.narrowed(types, offering_bits))
+            let enough = !types.is_empty() && enough_values(context, planned.pool, &types, offering_bits);
+            enough.then(|| planned.narrowed(types, offering_bits))
         })
     }
 

@@ -1,6 +1,6 @@
 //! Which pool a class's pods go to, and nodes for pods that have to be together.
 
-use super::draft::{Candidate, Draft};
+use super::planned_node::{Candidate, PlannedNode};
 use crate::pack::filter::taints;
 use crate::pack::model::bits::Bits;
 use crate::pack::model::context::Context;
@@ -112,34 +112,34 @@ impl<'c, 'a> Together<'c, 'a> {
     }
 
     /// A node with the first pod of a group, and one that needs it.
-    pub fn open(&self, first: Waiting, second: Option<Waiting>) -> Option<Draft> {
+    pub fn open(&self, first: Waiting, second: Option<Waiting>) -> Option<PlannedNode> {
         let context = self.context;
         (0..context.pools.len()).find_map(|pool| {
             let mut types = context.pools[pool].types.clone();
             self.room.limits[pool].keep(context.problem, &mut types);
-            let mut draft = Draft::new(context, pool, types);
+            let mut planned = PlannedNode::new(context, pool, types);
             let first = self.item(first, pool)?;
-            let with_second = |draft: &mut Draft| match second {
-                Some(second) => self.item(second, pool).is_some_and(|second| draft.add(context, &second, 1)),
+            let with_second = |planned: &mut PlannedNode| match second {
+                Some(second) => self.item(second, pool).is_some_and(|second| planned.add(context, &second, 1)),
                 None => true,
             };
-            (draft.open(context, &first) && with_second(&mut draft)).then_some(draft)
+            (planned.open(context, &first) && with_second(&mut planned)).then_some(planned)
         })
     }
 
     /// Adds as many of a class as the node takes, those apart that are on it.
-    pub fn add(&self, draft: &mut Draft, waiting: Waiting) {
+    pub fn add(&self, planned: &mut PlannedNode, waiting: Waiting) {
         let there =
-            draft.shares.iter().filter(|share| (share.class as usize, share.candidate) == (waiting.0, waiting.1));
+            planned.shares.iter().filter(|share| (share.class as usize, share.candidate) == (waiting.0, waiting.1));
         let there: u32 = there.map(|share| share.count).sum();
-        let Some(item) = self.item(waiting, draft.pool) else { return };
+        let Some(item) = self.item(waiting, planned.pool) else { return };
         let rules = self.context.node_rules(item.class);
-        let mut most = draft.tally.allows(rules, waiting.2.saturating_sub(there));
+        let mut most = planned.tally.allows(rules, waiting.2.saturating_sub(there));
         // Each step is the largest that still fits, halved until nothing does.
         let mut step = most;
         while step > 0 {
             step = step.min(most);
-            if draft.add(self.context, &item, step) {
+            if planned.add(self.context, &item, step) {
                 most -= step;
             } else {
                 step /= 2;

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
 
-use super::draft::Draft;
+use super::planned_node::PlannedNode;
 use crate::labels;
 use crate::pack::model::context::Context;
 use crate::pack::model::plan::{LaunchOption, PlannedClaim};
@@ -28,20 +28,21 @@ impl<'c, 'a> Finisher<'c, 'a> {
     }
 
     /// The claim of a node, without its pods; `None` if nothing can be launched for it.
-    pub fn claim(&mut self, draft: &Draft, policy: Policy) -> Option<PlannedClaim> {
+    pub fn claim(&mut self, planned: &PlannedNode, policy: Policy) -> Option<PlannedClaim> {
         let context = self.context;
-        let view = &context.pools[draft.pool];
-        if !context.work(CLAIM + draft.types.count()) {
+        let view = &context.pools[planned.pool];
+        if !context.work(CLAIM + planned.types.count()) {
             return None;
         }
-        let kept = crate::pack::model::options::choose(context, draft.pool, &draft.types, draft.offering_bits, policy);
+        let kept =
+            crate::pack::model::options::choose(context, planned.pool, &planned.types, planned.offering_bits, policy);
         let first = *kept.first()?;
-        let bought = context.bought(draft.offering_bits);
-        let (price, offering_bit) = context.offers.cheapest(first as usize, draft.offering_bits);
+        let bought = context.bought(planned.offering_bits);
+        let (price, offering_bit) = context.offers.cheapest(first as usize, planned.offering_bits);
         let offering_bit = &context.offers.offering_bits[offering_bit];
         let price_of = |at: &u32| bought.price[*at as usize];
         let options = kept.iter().map(|at| LaunchOption { instance_type: *at as usize, price: price_of(at) });
-        let mut requests = context.names.resources(&draft.requests);
+        let mut requests = context.names.resources(&planned.requests);
         if !view.fit.daemons.is_empty() {
             let least = kept.iter().map(|at| &view.fit.daemons[*at as usize]);
             let least = least.fold(None, |least: Option<crate::pack::model::classes::Amounts>, one| match least {
@@ -50,8 +51,8 @@ impl<'c, 'a> Finisher<'c, 'a> {
             });
             requests.add(&context.names.resources(&least.unwrap_or_default()));
         }
-        let mut all = self.requirements(draft, &kept);
-        let min_values_relaxed = crate::pack::model::options::lower(context, draft, &kept, &mut all);
+        let mut all = self.requirements(planned, &kept);
+        let min_values_relaxed = crate::pack::model::options::lower(context, planned, &kept, &mut all);
         Some(PlannedClaim {
             pool: view.index,
             pods: vec![],
@@ -65,12 +66,13 @@ impl<'c, 'a> Finisher<'c, 'a> {
         })
     }
 
-    fn requirements(&mut self, draft: &Draft, kept: &[u32]) -> Requirements {
+    fn requirements(&mut self, planned: &PlannedNode, kept: &[u32]) -> Requirements {
         let context = self.context;
-        let mut all = Requirements::clone(&self.base(draft));
+        let mut all = Requirements::clone(&self.base(planned));
         let name = |at: &u32| context.problem.instance_types[*at as usize].name.as_str();
         all.add(labels::INSTANCE_TYPE, Requirement::one_of(kept.iter().map(name)));
-        let open = kept.iter().fold(0, |mask, at| mask | context.offers.available(*at as usize)) & draft.offering_bits;
+        let open =
+            kept.iter().fold(0, |mask, at| mask | context.offers.available(*at as usize)) & planned.offering_bits;
         let offering_bits = context.offers.offering_bits.iter().enumerate().filter(|(at, _)| open >> at & 1 == 1);
         let (zones, capacity_types): (BTreeSet<&str>, BTreeSet<&str>) = offering_bits
             .clone()
@@ -83,16 +85,16 @@ impl<'c, 'a> Finisher<'c, 'a> {
             all.add(labels::CAPACITY_RESERVATION_ID, Requirement::one_of(held));
         }
         // Zones are named where the node may not be in all those of its pool's.
-        if draft.offering_bits != context.pools[draft.pool].offering_bits {
+        if planned.offering_bits != context.pools[planned.pool].offering_bits {
             all.add(labels::ZONE, Requirement::one_of(zones));
         }
         all
     }
 
     /// The requirements of the pool and of the pods.
-    fn base(&mut self, draft: &Draft) -> Rc<Requirements> {
-        let sets: BTreeSet<u32> = draft.shares.iter().map(|share| share.set).collect();
-        let key = (draft.pool, sets.into_iter().collect::<Vec<_>>());
+    fn base(&mut self, planned: &PlannedNode) -> Rc<Requirements> {
+        let sets: BTreeSet<u32> = planned.shares.iter().map(|share| share.set).collect();
+        let key = (planned.pool, sets.into_iter().collect::<Vec<_>>());
         let context = self.context;
         let build = |key: &(usize, Vec<u32>)| {
             let mut all = context.pools[key.0].requirements.clone();

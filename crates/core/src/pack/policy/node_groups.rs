@@ -6,37 +6,42 @@ use crate::pack::limits::Limits;
 use crate::pack::model::context::Context;
 use crate::pack::model::item::Item;
 use crate::pack::model::plan::PlannedClaim;
-use crate::pack::place::draft::Draft;
+use crate::pack::place::planned_node::PlannedNode;
 use crate::problem::Policy;
 
 /// Plans nodes of one group for the items, in their order; takes what it places off their counts.
-pub(crate) fn pack(context: &Context<'_>, pool: usize, items: &mut [Item<'_>], limits: &mut Limits) -> Vec<Draft> {
-    let mut drafts: Vec<Draft> = Vec::new();
+pub(crate) fn pack(
+    context: &Context<'_>,
+    pool: usize,
+    items: &mut [Item<'_>],
+    limits: &mut Limits,
+) -> Vec<PlannedNode> {
+    let mut planned_nodes: Vec<PlannedNode> = Vec::new();
     for item in items {
-        for draft in &mut drafts {
-            fill(context, draft, item);
+        for planned in &mut planned_nodes {
+            fill(context, planned, item);
         }
         while !item.left.is_none() {
             let mut types = context.pools[pool].types.clone();
             limits.keep(context.problem, &mut types);
-            let mut draft = Draft::new(context, pool, types);
-            fill(context, &mut draft, item);
-            if draft.pods() == 0 {
+            let mut planned = PlannedNode::new(context, pool, types);
+            fill(context, &mut planned, item);
+            if planned.pods() == 0 {
                 break;
             }
-            limits.take(context.problem, draft.types.iter());
-            drafts.push(draft);
+            limits.take(context.problem, planned.types.iter());
+            planned_nodes.push(planned);
         }
     }
-    drafts
+    planned_nodes
 }
 
 /// Adds as many of an item as the node takes.
-fn fill(context: &Context<'_>, draft: &mut Draft, item: &mut Item<'_>) {
-    let mut step = draft.tally.allows(context.node_rules(item.class), item.left.count());
+fn fill(context: &Context<'_>, planned: &mut PlannedNode, item: &mut Item<'_>) {
+    let mut step = planned.tally.allows(context.node_rules(item.class), item.left.count());
     while step > 0 && !item.left.is_none() {
         step = step.min(item.left.count());
-        if draft.add(context, item, step) {
+        if planned.add(context, item, step) {
             item.left.take(step);
         } else {
             step /= 2;
@@ -48,8 +53,8 @@ fn fill(context: &Context<'_>, draft: &mut Draft, item: &mut Item<'_>) {
 const MOST_MISSING: usize = 1000;
 
 /// Empty nodes of groups that have fewer than their least.
-pub(crate) fn missing(context: &Context<'_>, claims: &[PlannedClaim]) -> Vec<Draft> {
-    let mut drafts = Vec::new();
+pub(crate) fn missing(context: &Context<'_>, claims: &[PlannedClaim]) -> Vec<PlannedNode> {
+    let mut planned_nodes = Vec::new();
     for (at, view) in context.pools.iter().enumerate() {
         let pool = &context.problem.node_pools[view.index];
         if pool.policy != Policy::NodeGroups || view.types.is_empty() {
@@ -57,9 +62,9 @@ pub(crate) fn missing(context: &Context<'_>, claims: &[PlannedClaim]) -> Vec<Dra
         }
         let there = claims.iter().filter(|claim| claim.pool == view.index).count();
         let missing = (pool.min_nodes as usize).saturating_sub(there).min(MOST_MISSING);
-        let mut empty = Draft::new(context, at, view.types.clone());
+        let mut empty = PlannedNode::new(context, at, view.types.clone());
         empty.offering_bits &= !context.offers.reserved;
-        drafts.extend(std::iter::repeat_n(empty, missing));
+        planned_nodes.extend(std::iter::repeat_n(empty, missing));
     }
-    drafts
+    planned_nodes
 }

@@ -4,7 +4,7 @@ use super::{cost, fewest, node_groups};
 use crate::pack::limits::Limits;
 use crate::pack::model::context::Context;
 use crate::pack::model::item::Item;
-use crate::pack::place::draft::Draft;
+use crate::pack::place::planned_node::PlannedNode;
 use crate::problem::Policy;
 
 /// The policy of a pool's nodes.
@@ -18,7 +18,7 @@ pub(in crate::pack) fn nodes(
     pool: usize,
     items: &mut [Item<'_>],
     limits: &mut Limits,
-) -> Vec<(Draft, u32)> {
+) -> Vec<(PlannedNode, u32)> {
     match policy_of(context, pool) {
         Policy::FewestNodes => once_each(fewest::pack(context, pool, items, limits)),
         Policy::NodeGroups => once_each(node_groups::pack(context, pool, items, limits)),
@@ -32,19 +32,20 @@ const DEARER_NODES: [f64; 3] = [1.0, 6.0, 40.0];
 const HALVINGS: usize = 2;
 
 /// The cheapest nodes for the items; where a limit leaves too few nodes for those, the cheapest found of fewer.
-fn cheapest(context: &Context<'_>, pool: usize, items: &[Item<'_>], limits: &Limits) -> Vec<(Draft, u32)> {
+fn cheapest(context: &Context<'_>, pool: usize, items: &[Item<'_>], limits: &Limits) -> Vec<(PlannedNode, u32)> {
     let base = context.options.price_per_node;
     let plan = |node_price: f64, varied: bool| {
         cost::pack(context, pool, limits, &mut items.to_vec(), cost::Aims { node_price, varied })
     };
     let planned = plan(base, true);
     let Some(most) = limits.nodes() else { return planned };
-    let nodes = |planned: &[(Draft, u32)]| planned.iter().map(|(_, times)| u64::from(*times)).sum::<u64>();
+    let nodes = |planned: &[(PlannedNode, u32)]| planned.iter().map(|(_, times)| u64::from(*times)).sum::<u64>();
     if most == 0 || nodes(&planned) <= most {
         return planned;
     }
-    let pods = |planned: &[(Draft, u32)]| planned.iter().map(|(draft, times)| draft.pods() * times).sum::<u32>();
-    let worth = |planned: &[(Draft, u32)]| (std::cmp::Reverse(pods(planned)), cost::price(context, planned));
+    let pods =
+        |planned: &[(PlannedNode, u32)]| planned.iter().map(|(planned, times)| planned.pods() * times).sum::<u32>();
+    let worth = |planned: &[(PlannedNode, u32)]| (std::cmp::Reverse(pods(planned)), cost::price(context, planned));
     let mean = (cost::price(context, &planned) / nodes(&planned) as f64).max(base);
     let mut best = once_each(fewest::pack(context, pool, &mut items.to_vec(), &mut limits.clone()));
     let mut few = |node_price: f64, varied: bool| {
@@ -76,6 +77,6 @@ fn cheapest(context: &Context<'_>, pool: usize, items: &[Item<'_>], limits: &Lim
     best
 }
 
-fn once_each(drafts: Vec<Draft>) -> Vec<(Draft, u32)> {
-    drafts.into_iter().map(|draft| (draft, 1)).collect()
+fn once_each(planned_nodes: Vec<PlannedNode>) -> Vec<(PlannedNode, u32)> {
+    planned_nodes.into_iter().map(|planned| (planned, 1)).collect()
 }

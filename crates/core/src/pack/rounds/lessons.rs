@@ -9,8 +9,8 @@ use crate::pack::filter::topology::domains::Placed;
 use crate::pack::limits::Limits;
 use crate::pack::model::classes::Class;
 use crate::pack::model::ids::{DomainId, GroupId};
-use crate::pack::place::draft::{Candidate, Draft, Share};
 use crate::pack::place::existing::Existing;
+use crate::pack::place::planned_node::{Candidate, PlannedNode, Share};
 
 /// What earlier rounds have shown.
 #[derive(Debug, Clone, Default)]
@@ -44,10 +44,10 @@ impl Plan<'_, '_> {
         if self.forgotten.is_empty() {
             return vec![];
         }
-        if !self.context.work(self.drafts.len() + self.forgotten.len()) {
+        if !self.context.work(self.planned_nodes.len() + self.forgotten.len()) {
             return vec![];
         }
-        let shares = self.drafts.iter().flat_map(|draft| &draft.shares);
+        let shares = self.planned_nodes.iter().flat_map(|planned| &planned.shares);
         let on_nodes: Vec<Placed> = shares.map(|share| (share.class, share.candidate.place, share.count)).collect();
         summed(self.domains.upset(&self.without_node(), &self.forgotten, &on_nodes)).into_iter().collect()
     }
@@ -57,10 +57,10 @@ impl Plan<'_, '_> {
         if self.context.topology.of_class.iter().all(|part| part.pod_affinity.is_empty()) {
             return vec![];
         }
-        if !self.context.work(self.drafts.len()) {
+        if !self.context.work(self.planned_nodes.len()) {
             return vec![];
         }
-        let nodes: Vec<&[Share]> = self.drafts.iter().map(|draft| draft.shares.as_slice()).collect();
+        let nodes: Vec<&[Share]> = self.planned_nodes.iter().map(|planned| planned.shares.as_slice()).collect();
         let mut found = self.domains.unfounded(&self.without_node(), &nodes);
         found.extend(self.domains.outrun(&nodes));
         summed(found).into_iter().collect()
@@ -71,16 +71,16 @@ impl Plan<'_, '_> {
     pub(in crate::pack) fn lighter_than_believed(&self) -> Vec<((u32, u32), i32)> {
         let context = self.context;
         // The heaviest pool is the first.
-        let light = |draft: &&Rc<Draft>| context.weight(draft.pool) < context.weight(0);
-        if self.limits.iter().all(Limits::are_far) || !self.drafts.iter().any(|draft| light(&draft)) {
+        let light = |planned: &&Rc<PlannedNode>| context.weight(planned.pool) < context.weight(0);
+        if self.limits.iter().all(Limits::are_far) || !self.planned_nodes.iter().any(|planned| light(&planned)) {
             return vec![];
         }
         let mut got: BTreeMap<(u32, Candidate), i32> = BTreeMap::new();
-        for draft in self.drafts.iter().filter(light) {
-            let zonal = draft.shares.iter().filter(|share| share.candidate != Candidate::ANYWHERE);
+        for planned in self.planned_nodes.iter().filter(light) {
+            let zonal = planned.shares.iter().filter(|share| share.candidate != Candidate::ANYWHERE);
             for share in zonal {
                 let least = got.entry((share.class, share.candidate)).or_insert(i32::MAX);
-                *least = context.weight(draft.pool).min(*least);
+                *least = context.weight(planned.pool).min(*least);
             }
         }
         let before = Plan::new(context, &self.lessons);
@@ -101,9 +101,9 @@ impl Plan<'_, '_> {
     pub(in crate::pack) fn counted_for_others(&self) -> BTreeSet<(GroupId, DomainId)> {
         let mut found = BTreeSet::new();
         for group in self.domains.with_domains_left_out() {
-            for draft in self.drafts.iter().take_while(|_| self.context.work(1)) {
-                let domain = self.domains.domain_of(group, draft).filter(|at| !self.domains.counts(group, *at));
-                if let Some(domain) = domain.filter(|_| self.domains.counts_node(group, draft)) {
+            for planned in self.planned_nodes.iter().take_while(|_| self.context.work(1)) {
+                let domain = self.domains.domain_of(group, planned).filter(|at| !self.domains.counts(group, *at));
+                if let Some(domain) = domain.filter(|_| self.domains.counts_node(group, planned)) {
                     found.insert((group, domain));
                 }
             }

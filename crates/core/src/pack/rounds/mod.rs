@@ -67,8 +67,8 @@ fn solve_once(problem: &Problem, options: &Options) -> Result<Packing, PackingEr
     let mut plan = counted(&context);
     plan.loosen();
     plan.fold();
-    for draft in node_groups::missing(&context, &plan.claims) {
-        plan.admit(draft, 1);
+    for planned in node_groups::missing(&context, &plan.claims) {
+        plan.admit(planned, 1);
     }
     context.steps.bound_met()?;
     let answer = plan.answer();

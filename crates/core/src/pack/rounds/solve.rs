@@ -14,9 +14,9 @@ use crate::pack::model::item::Item;
 use crate::pack::model::plan::{Packing, PlannedClaim};
 use crate::pack::model::reserved::{Reservations, Room};
 use crate::pack::place::assign::{self, assign};
-use crate::pack::place::draft::{Candidate, Draft};
 use crate::pack::place::existing::{Existing, Stage};
 use crate::pack::place::finish::Finisher;
+use crate::pack::place::planned_node::{Candidate, PlannedNode};
 use crate::pack::policy::policies::{nodes, policy_of};
 
 /// What is planned so far.
@@ -39,7 +39,7 @@ pub(in crate::pack) struct Plan<'c, 'a> {
     pub(in crate::pack) on_existing: BTreeMap<usize, Vec<usize>>,
     pub(in crate::pack) claims: Vec<PlannedClaim>,
     /// What each claim was written for.
-    pub(in crate::pack) drafts: Vec<Rc<Draft>>,
+    pub(in crate::pack) planned_nodes: Vec<Rc<PlannedNode>>,
     /// Whether limits bind so that nodes take as little of them as they can, for the time being.
     pub(in crate::pack) tight: bool,
     /// Whether pods left over keep off planned nodes that they would leave too few types.
@@ -63,7 +63,7 @@ impl<'c, 'a> Plan<'c, 'a> {
             left,
             on_existing: BTreeMap::new(),
             claims: vec![],
-            drafts: vec![],
+            planned_nodes: vec![],
             tight: false,
             choosy: false,
         }
@@ -277,8 +277,8 @@ impl<'c, 'a> Plan<'c, 'a> {
         }
         let mut progress = false;
         for (pool, mut items) in by_pool.into_iter().enumerate().filter(|(_, items)| !items.is_empty()) {
-            for (draft, times) in nodes(context, pool, &mut items, &mut self.limits[pool].clone()) {
-                progress |= self.admit(draft, times);
+            for (planned, times) in nodes(context, pool, &mut items, &mut self.limits[pool].clone()) {
+                progress |= self.admit(planned, times);
             }
         }
         progress
@@ -293,8 +293,8 @@ impl<'c, 'a> Plan<'c, 'a> {
         let context = self.context;
         self.reservations.bound(context, pool, items);
         let mut used = false;
-        for (draft, times) in nodes(context, pool, items, &mut self.limits[pool].clone()) {
-            used |= self.admit(draft, times);
+        for (planned, times) in nodes(context, pool, items, &mut self.limits[pool].clone()) {
+            used |= self.admit(planned, times);
         }
         if !used {
             let offering_bits = items.iter().fold(0, |offering_bits, item| offering_bits | item.offering_bits);
@@ -303,31 +303,31 @@ impl<'c, 'a> Plan<'c, 'a> {
     }
 
     /// Turns a planned node into claims as far as limits and reservations allow; says whether there was any.
-    pub(in crate::pack) fn admit(&mut self, mut draft: Draft, times: u32) -> bool {
+    pub(in crate::pack) fn admit(&mut self, mut planned: PlannedNode, times: u32) -> bool {
         let problem = self.context.problem;
-        let policy = policy_of(self.context, draft.pool);
-        let reserved = draft.offering_bits & self.context.offers.reserved != 0;
-        let mut known: Option<(PlannedClaim, Rc<Draft>)> = None;
+        let policy = policy_of(self.context, planned.pool);
+        let reserved = planned.offering_bits & self.context.offers.reserved != 0;
+        let mut known: Option<(PlannedClaim, Rc<PlannedNode>)> = None;
         for time in 0..times {
-            let limits = &self.limits[draft.pool];
+            let limits = &self.limits[planned.pool];
             if !limits.are_far() {
-                limits.keep(problem, &mut draft.types);
-                if !draft.may_be(self.context, &draft.types) {
+                limits.keep(problem, &mut planned.types);
+                if !planned.may_be(self.context, &planned.types) {
                     return time > 0;
                 }
                 known = None;
             }
             if reserved {
-                let held = self.reservations.hold(self.context, &draft);
+                let held = self.reservations.hold(self.context, &planned);
                 known = held.and_then(|held| self.claim(&held, policy).map(|claim| (claim, Rc::new(held))));
             } else if known.is_none() {
-                known = self.claim(&draft, policy).map(|claim| (claim, Rc::new(draft.clone())));
+                known = self.claim(&planned, policy).map(|claim| (claim, Rc::new(planned.clone())));
             }
             let Some((claim, shared)) = &known else { return time > 0 };
-            self.limits[draft.pool].take(problem, claim.options.iter().map(|option| option.instance_type));
+            self.limits[planned.pool].take(problem, claim.options.iter().map(|option| option.instance_type));
             let mut claim = claim.clone();
-            self.drafts.push(Rc::clone(shared));
-            for share in &draft.shares {
+            self.planned_nodes.push(Rc::clone(shared));
+            for share in &planned.shares {
                 self.assign_class((share.class, share.candidate), share.count, &mut claim);
             }
             self.claims.push(claim);

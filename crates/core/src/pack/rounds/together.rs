@@ -8,7 +8,7 @@ use super::solve::Plan;
 use crate::pack::model::ids::GroupId;
 use crate::pack::model::reserved::Room;
 use crate::pack::place::assign::Together;
-use crate::pack::place::draft::Draft;
+use crate::pack::place::planned_node::PlannedNode;
 
 impl Plan<'_, '_> {
     /// Plans nodes for pods that have to be on a node with others; says whether there was any.
@@ -18,9 +18,9 @@ impl Plan<'_, '_> {
         let followers: Vec<usize> = chosen.iter().copied().filter(pod_affinity).collect();
         let mut progress = false;
         for at in &followers {
-            while let Some(draft) = self.gather(*at, &followers, chosen) {
-                let reserved = draft.offering_bits & context.offers.reserved;
-                if self.admit(draft, 1) {
+            while let Some(planned) = self.gather(*at, &followers, chosen) {
+                let reserved = planned.offering_bits & context.offers.reserved;
+                if self.admit(planned, 1) {
                     progress = true;
                 } else if reserved != 0 {
                     self.reservations.close(reserved);
@@ -33,19 +33,19 @@ impl Plan<'_, '_> {
     }
 
     /// A node for pods of a class and for those that they have to be with; of reserved capacity if that holds as many.
-    fn gather(&self, at: usize, followers: &[usize], chosen: &[usize]) -> Option<Draft> {
+    fn gather(&self, at: usize, followers: &[usize], chosen: &[usize]) -> Option<PlannedNode> {
         let reserved = self.context.offers.reserved;
         let first = self.gather_in(self.room(), at, followers, chosen);
-        if first.as_ref().map_or(reserved == 0, |draft| draft.offering_bits & reserved == 0) {
+        if first.as_ref().map_or(reserved == 0, |planned| planned.offering_bits & reserved == 0) {
             return first;
         }
         let bought = Room { open: self.room().open & !reserved, ..self.room() };
         let second = self.gather_in(bought, at, followers, chosen);
-        let pods = |draft: &Option<Draft>| draft.as_ref().map_or(0, Draft::pods);
+        let pods = |planned: &Option<PlannedNode>| planned.as_ref().map_or(0, PlannedNode::pods);
         if pods(&second) > pods(&first) { second } else { first }
     }
 
-    fn gather_in(&self, room: Room<'_>, at: usize, followers: &[usize], chosen: &[usize]) -> Option<Draft> {
+    fn gather_in(&self, room: Room<'_>, at: usize, followers: &[usize], chosen: &[usize]) -> Option<PlannedNode> {
         let context = self.context;
         if !context.work(chosen.len()) {
             return None;
@@ -64,17 +64,17 @@ impl Plan<'_, '_> {
             let mut first: Vec<&usize> = others.filter(suits).collect();
             first.sort_by_key(|other| context.topology.follows(**other));
             let first = first.into_iter().flat_map(|other| waiting(*other));
-            let mut draft = first.filter_map(|first| together.open(first, Some(own))).next();
-            if draft.is_none() && self.may_be_first(at) {
-                draft = together.open(own, None);
+            let mut planned = first.filter_map(|first| together.open(first, Some(own))).next();
+            if planned.is_none() && self.may_be_first(at) {
+                planned = together.open(own, None);
             }
-            let Some(mut draft) = draft else { continue };
+            let Some(mut planned) = planned else { continue };
             for follower in std::iter::once(at).chain(followers.iter().copied().filter(|other| *other != at)) {
                 for (follower, candidate, left) in waiting(follower) {
-                    together.add(&mut draft, (follower, candidate, left));
+                    together.add(&mut planned, (follower, candidate, left));
                 }
             }
-            return Some(draft);
+            return Some(planned);
         }
         None
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::counted::Held;
 use super::domains::{Domains, Placed};
 use crate::pack::model::ids::GroupId;
-use crate::pack::place::draft::Share;
+use crate::pack::place::planned_node::Share;
 
 impl Domains<'_, '_> {
     /// Of the pods on planned nodes, given node by node, those that have to be in a domain with others and cannot be bound in

@@ -133,7 +133,7 @@ pub(crate) fn states_any(pod: &Pod) -> bool {
 
 /// The rules of a class as groups, before it is known which of them mean it.
 #[derive(Debug, Default)]
-struct Draft {
+struct PlannedNode {
     hard: Vec<GroupId>,
     /// Soft ones kept, by alternative; one entry where all keep the same.
     soft: Vec<Vec<GroupId>>,
@@ -141,7 +141,7 @@ struct Draft {
     with_daemons: SmallVec<[GroupId; 1]>,
 }
 
-impl Draft {
+impl PlannedNode {
     /// How many rules there are, those of each alternative.
     fn work(&self) -> usize {
         let soft: usize = self.soft.iter().map(Vec::len).sum();
@@ -156,7 +156,7 @@ const GROUPS_A_STEP: usize = 16;
 pub(crate) struct Builder<'a> {
     problem: &'a Problem,
     topology: Topology,
-    drafts: Vec<(&'a Pod, Draft)>,
+    planned_nodes: Vec<(&'a Pod, PlannedNode)>,
     /// Whether soft spread that lets a node hold many holds on new nodes.
     softly_capped: bool,
 }
@@ -165,7 +165,7 @@ impl<'a> Builder<'a> {
     pub fn new(problem: &'a Problem, softly_capped: bool) -> Self {
         let mut topology = Topology::default();
         topology.node_rules.insert(NodeRules::default());
-        Self { problem, topology, drafts: vec![], softly_capped }
+        Self { problem, topology, planned_nodes: vec![], softly_capped }
     }
 
     /// Takes the next class, by its example; answers why it cannot be placed, if so.
@@ -177,25 +177,25 @@ impl<'a> Builder<'a> {
         alternatives: &[Alternative],
         with_daemons: &[&Group],
     ) -> Option<String> {
-        let mut draft = Draft::default();
+        let mut planned = PlannedNode::default();
         let mut wrong = None;
         for group in &stated.hard {
             match self.intern(group) {
                 Some(at) => {
-                    draft.hard.push(at);
-                    draft.with_daemons.extend(with_daemons.contains(&group).then_some(at));
+                    planned.hard.push(at);
+                    planned.with_daemons.extend(with_daemons.contains(&group).then_some(at));
                 }
                 None => wrong = Some(too_many_keys()),
             }
         }
         for alternative in alternatives {
             let kept: Vec<GroupId> = stated.kept(alternative.given_up).filter_map(|group| self.intern(group)).collect();
-            draft.soft.push(kept);
+            planned.soft.push(kept);
         }
-        if draft.soft.iter().all(Vec::is_empty) {
-            draft.soft.truncate(1);
+        if planned.soft.iter().all(Vec::is_empty) {
+            planned.soft.truncate(1);
         }
-        self.drafts.push((pod, draft));
+        self.planned_nodes.push((pod, planned));
         wrong
     }
 
@@ -223,16 +223,16 @@ impl<'a> Builder<'a> {
                 self.intern(&group);
             }
         }
-        let Self { mut topology, drafts, softly_capped, .. } = self;
+        let Self { mut topology, planned_nodes, softly_capped, .. } = self;
         if topology.groups.is_empty() {
-            topology.of_class = vec![Part::default(); drafts.len()];
+            topology.of_class = vec![Part::default(); planned_nodes.len()];
             return topology;
         }
         topology.index = Index::of(&topology.groups);
         let index = &topology.index;
         let mut known: FxHashMap<(&str, &BTreeMap<String, String>), Vec<GroupId>> = FxHashMap::default();
-        let mut meant_by_class = Vec::with_capacity(drafts.len());
-        for (pod, _) in &drafts {
+        let mut meant_by_class = Vec::with_capacity(planned_nodes.len());
+        for (pod, _) in &planned_nodes {
             steps.take(1 + index.others.len() / GROUPS_A_STEP);
             if steps.bound_met().is_err() {
                 break;
@@ -246,11 +246,11 @@ impl<'a> Builder<'a> {
                 }
             });
         }
-        for ((_, draft), meant) in drafts.into_iter().zip(meant_by_class) {
-            if !steps.take(1 + draft.work() * (1 + meant.len() / GROUPS_A_STEP)) {
+        for ((_, planned), meant) in planned_nodes.into_iter().zip(meant_by_class) {
+            if !steps.take(1 + planned.work() * (1 + meant.len() / GROUPS_A_STEP)) {
                 break;
             }
-            let part = topology.part(&draft, &meant, softly_capped);
+            let part = topology.part(&planned, &meant, softly_capped);
             topology.of_class.push(part);
         }
         topology.find_those_apart();
@@ -264,26 +264,26 @@ impl Topology {
         self.key_of[group].map_or(0, usize::from)
     }
 
-    fn part(&mut self, draft: &Draft, meant: &[GroupId], softly_capped: bool) -> Part {
+    fn part(&mut self, planned: &PlannedNode, meant: &[GroupId], softly_capped: bool) -> Part {
         let by_node = |group: &GroupId| self.key_of[*group].is_none();
-        let lonely = |group: &GroupId| !draft.with_daemons.contains(group);
-        let pod_affinity = draft.hard.iter().copied().filter(by_node).filter(lonely);
+        let lonely = |group: &GroupId| !planned.with_daemons.contains(group);
+        let pod_affinity = planned.hard.iter().copied().filter(by_node).filter(lonely);
         let mut part = Part {
             pod_affinity: pod_affinity.filter(|group| self.is_company(*group)).collect(),
-            with_daemons: draft.with_daemons.clone(),
+            with_daemons: planned.with_daemons.clone(),
             meant: meant.iter().copied().filter(|group| !by_node(group)).collect(),
             ..Part::default()
         };
         part.keys = self.bits(&part.meant);
-        part.node_rules = self.rules(draft.hard.iter(), meant);
-        part.new_node_rules = self.rules(draft.hard.iter().filter(|group| lonely(group)), meant);
-        let caps = draft.soft.first().filter(|_| softly_capped).into_iter().flatten();
+        part.node_rules = self.rules(planned.hard.iter(), meant);
+        part.new_node_rules = self.rules(planned.hard.iter().filter(|group| lonely(group)), meant);
+        let caps = planned.soft.first().filter(|_| softly_capped).into_iter().flatten();
         let caps: Vec<GroupId> = caps.copied().filter(|group| self.bounds_a_node(*group)).collect();
         if !caps.is_empty() {
-            part.new_node_rules = self.rules(draft.hard.iter().filter(|group| lonely(group)).chain(&caps), meant);
+            part.new_node_rules = self.rules(planned.hard.iter().filter(|group| lonely(group)).chain(&caps), meant);
         }
-        for soft in &draft.soft {
-            let all = || draft.hard.iter().chain(soft);
+        for soft in &planned.soft {
+            let all = || planned.hard.iter().chain(soft);
             let states: Vec<GroupId> = all().copied().filter(|group| self.key_of[*group].is_some()).collect();
             part.keys |= self.bits(&states);
             let node_rules = self.rules(all(), meant);

@@ -11,7 +11,7 @@ use crate::pack::filter::alternatives::{GivenUp, alternatives};
 use crate::pack::filter::taints::{Tolerated, untolerated};
 use crate::pack::model::context::{Context, Selection};
 use crate::pack::model::ids::{DomainId, GroupId};
-use crate::pack::place::draft::Draft;
+use crate::pack::place::planned_node::PlannedNode;
 use crate::problem::PreferencePolicy;
 use crate::requirements::{Requirement, Requirements};
 
@@ -151,15 +151,15 @@ fn add(
 
 impl Domains<'_, '_> {
     /// The domain of a planned node by a group's key, if it can only be in one.
-    pub fn domain_of(&self, group: GroupId, draft: &Draft) -> Option<DomainId> {
+    pub fn domain_of(&self, group: GroupId, planned: &PlannedNode) -> Option<DomainId> {
         let context = self.context;
         let key = context.topology.key_of(group);
         let (values, name) = (&context.places.values[key], context.topology.keys[key].as_str());
         let at = |value: &str| values.binary_search_by(|own| own.as_str().cmp(value)).ok().map(DomainId::from);
         if matches!(name, labels::ZONE | labels::CAPACITY_TYPE) {
             let offers = &context.offers;
-            let bought = draft.types.iter().fold(0, |offering_bits, at| offering_bits | offers.available(at))
-                & draft.offering_bits;
+            let bought = planned.types.iter().fold(0, |offering_bits, at| offering_bits | offers.available(at))
+                & planned.offering_bits;
             let offering_bits = offers.offering_bits.iter().enumerate().filter(|(at, _)| bought >> at & 1 == 1);
             let found: BTreeSet<&str> = offering_bits
                 .map(|(_, offering_bit)| {
@@ -168,38 +168,38 @@ impl Domains<'_, '_> {
                 .collect();
             return found.first().filter(|_| found.len() == 1).and_then(|value| at(value));
         }
-        let view = &context.pools[draft.pool];
+        let view = &context.pools[planned.pool];
         if let Some(value) = view.requirements.get(name).and_then(Requirement::single) {
             return at(value);
         }
-        let places = draft.shares.iter().filter_map(|share| {
+        let places = planned.shares.iter().filter_map(|share| {
             let keys = context.topology.of_class[share.class as usize].keys;
             context.places.of(keys).get(share.candidate.place as usize)?.domain[key]
         });
-        let of_sets = draft.shares.iter().filter_map(|share| context.sets[share.set as usize].get(name));
+        let of_sets = planned.shares.iter().filter_map(|share| context.sets[share.set as usize].get(name));
         let asked = of_sets.filter_map(Requirement::single).filter_map(at).chain(places).next();
         asked.or_else(|| {
             let column = context.columns.get(name)?;
             let said: BTreeSet<Option<&str>> =
-                draft.types.iter().map(|at| column.statement(at).and_then(Requirement::single)).collect();
+                planned.types.iter().map(|at| column.statement(at).and_then(Requirement::single)).collect();
             said.first().copied().flatten().filter(|_| said.len() == 1).and_then(at)
         })
     }
 
     /// Whether a planned node takes part in a spread, by the policies of that.
-    pub fn counts_node(&self, group: GroupId, draft: &Draft) -> bool {
+    pub fn counts_node(&self, group: GroupId, planned: &PlannedNode) -> bool {
         let (context, topology) = (self.context, &self.context.topology);
         let Kind::Spread { nodes, tolerated, labels, .. } = &topology.groups[group].kind else { return false };
-        let view = &context.pools[draft.pool];
+        let view = &context.pools[planned.pool];
         let taints = &context.problem.node_pools[view.index].taints;
         let suits = |one: &Requirements| {
             let Some(met) = context.select(one, view) else { return false };
-            let mut others = draft.types.clone();
+            let mut others = planned.types.clone();
             others.without(&met.types);
-            others.is_empty() && draft.offering_bits & view.offering_bits & !met.offering_bits == 0
+            others.is_empty() && planned.offering_bits & view.offering_bits & !met.offering_bits == 0
         };
         tolerated.as_ref().is_none_or(|all| Tolerated::cover(all, taints))
-            && labels.iter().all(|label| context.places.may_have(topology, label, draft.pool))
+            && labels.iter().all(|label| context.places.may_have(topology, label, planned.pool))
             && (nodes.is_empty() || nodes.iter().any(suits))
     }
 }

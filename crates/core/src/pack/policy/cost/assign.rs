@@ -6,25 +6,25 @@ use super::Pattern;
 use super::shapes::{Shapes, half_of};
 use crate::pack::model::context::Context;
 use crate::pack::model::item::Item;
-use crate::pack::place::draft::Draft;
+use crate::pack::place::planned_node::PlannedNode;
 
-/// Deals a pattern's pods out to the items of its shapes, which may make several drafts of one pattern. What rules
+/// Deals a pattern's pods out to the items of its shapes, which may make several planned nodes of one pattern. What rules
 /// for nodes do not let together stays with its item.
 pub(super) fn assign_class(
     context: &Context<'_>,
-    empty: &Draft,
+    empty: &PlannedNode,
     shapes: &Shapes<'_>,
     items: &mut [Item<'_>],
     pattern: &Pattern,
     times: u32,
-    drafts: &mut Vec<(Draft, u32)>,
+    planned_nodes: &mut Vec<(PlannedNode, u32)>,
 ) {
     let mut left = times;
     while left > 0 {
-        let mut draft = empty.clone();
+        let mut planned = empty.clone();
         let mut taken: Vec<(usize, u32)> = Vec::new();
         for (shape, count) in pattern {
-            take(context, &mut draft, &shapes.all[*shape as usize].items, items, *count, &mut taken);
+            take(context, &mut planned, &shapes.all[*shape as usize].items, items, *count, &mut taken);
         }
         if taken.is_empty() {
             return;
@@ -33,14 +33,14 @@ pub(super) fn assign_class(
         let again = taken.iter().map(|(at, count)| items[*at].left.count() / count).min().unwrap_or(0).min(left - 1);
         taken.iter().for_each(|(at, count)| items[*at].left.take(count * again));
         left -= 1 + again;
-        drafts.push((draft, 1 + again));
+        planned_nodes.push((planned, 1 + again));
     }
 }
 
 /// Takes so many pods of a shape, those with most left first where rules tell them apart.
 fn take(
     context: &Context<'_>,
-    draft: &mut Draft,
+    planned: &mut PlannedNode,
     of_shape: &[usize],
     items: &mut [Item<'_>],
     mut wanted: u32,
@@ -59,8 +59,8 @@ fn take(
             let item = &mut items[at];
             let wish = wanted.min(item.left.count());
             bound |= wish > *most;
-            let count = draft.tally.allows(context.node_rules(item.class), wish.min(*most));
-            let count = draft.add_most(context, item, count);
+            let count = planned.tally.allows(context.node_rules(item.class), wish.min(*most));
+            let count = planned.add_most(context, item, count);
             if count > 0 {
                 item.left.take(count);
                 wanted -= count;

@@ -6,7 +6,7 @@ use crate::pack::model::context::Context;
 use crate::pack::model::item::Item;
 use crate::pack::model::offers::Mask;
 use crate::pack::model::options::varied_enough;
-use crate::pack::place::draft::Draft;
+use crate::pack::place::planned_node::PlannedNode;
 
 /// So many times a planned node is looked at: the bound on work.
 const MOST_LOOKS: usize = 2_000_000;
@@ -16,7 +16,7 @@ const LOOKS_A_STEP: usize = 16;
 
 /// Room to spare on the type that is cheapest for what a node holds.
 struct Hole {
-    draft: usize,
+    planned: usize,
     cheapest: usize,
     price: f64,
     offering_bits: Mask,
@@ -24,31 +24,31 @@ struct Hole {
 }
 
 impl Hole {
-    fn of(context: &Context<'_>, draft: &Draft, at: usize) -> Option<Self> {
-        let (cheapest, price) = cheapest(context, draft)?;
+    fn of(context: &Context<'_>, planned: &PlannedNode, at: usize) -> Option<Self> {
+        let (cheapest, price) = cheapest(context, planned)?;
         let room = context
-            .room(draft.pool, cheapest)
+            .room(planned.pool, cheapest)
             .iter()
-            .zip(&draft.requests)
+            .zip(&planned.requests)
             .map(|(have, taken)| have.saturating_sub(*taken));
-        Some(Self { draft: at, cheapest, price, offering_bits: draft.offering_bits, room: room.collect() })
+        Some(Self { planned: at, cheapest, price, offering_bits: planned.offering_bits, room: room.collect() })
     }
 }
 
 /// The cheapest type that a node may be, and its price.
-pub(crate) fn cheapest(context: &Context<'_>, draft: &Draft) -> Option<(usize, f64)> {
-    let bought = context.bought(draft.offering_bits);
-    let first = bought.order.iter().find(|at| draft.types.has(**at as usize))?;
+pub(crate) fn cheapest(context: &Context<'_>, planned: &PlannedNode) -> Option<(usize, f64)> {
+    let bought = context.bought(planned.offering_bits);
+    let first = bought.order.iter().find(|at| planned.types.has(**at as usize))?;
     Some((*first as usize, bought.price[*first as usize]))
 }
 
 /// Puts pods left over on nodes planned once, as long as that makes none dearer and takes no needed choice away.
-pub(super) fn fill(context: &Context<'_>, items: &mut [Item<'_>], drafts: &mut [(Draft, u32)]) {
+pub(super) fn fill(context: &Context<'_>, items: &mut [Item<'_>], planned_nodes: &mut [(PlannedNode, u32)]) {
     if items.iter().all(|item| item.left.is_none()) {
         return;
     }
-    let single = drafts.iter().enumerate().filter(|(_, (_, times))| *times == 1);
-    let mut holes: Vec<Hole> = single.filter_map(|(at, (draft, _))| Hole::of(context, draft, at)).collect();
+    let single = planned_nodes.iter().enumerate().filter(|(_, (_, times))| *times == 1);
+    let mut holes: Vec<Hole> = single.filter_map(|(at, (planned, _))| Hole::of(context, planned, at)).collect();
     let mut looks = 0;
     for item in items.iter_mut().filter(|item| !item.left.is_none()) {
         for hole in &mut holes {
@@ -56,10 +56,10 @@ pub(super) fn fill(context: &Context<'_>, items: &mut [Item<'_>], drafts: &mut [
             if item.left.is_none() || looks > MOST_LOOKS || (looks.is_multiple_of(LOOKS_A_STEP) && !context.work(1)) {
                 break;
             }
-            let (draft, _) = &mut drafts[hole.draft];
-            let Some(grown) = grown(context, hole, draft, item) else { continue };
-            *draft = grown;
-            if let Some(smaller) = Hole::of(context, draft, hole.draft) {
+            let (planned, _) = &mut planned_nodes[hole.planned];
+            let Some(grown) = grown(context, hole, planned, item) else { continue };
+            *planned = grown;
+            if let Some(smaller) = Hole::of(context, planned, hole.planned) {
                 *hole = smaller;
             }
         }
@@ -67,25 +67,25 @@ pub(super) fn fill(context: &Context<'_>, items: &mut [Item<'_>], drafts: &mut [
 }
 
 /// The node with as many of the item's pods as it has room for; takes them off the item.
-fn grown(context: &Context<'_>, hole: &Hole, draft: &Draft, item: &mut Item<'_>) -> Option<Draft> {
+fn grown(context: &Context<'_>, hole: &Hole, planned: &PlannedNode, item: &mut Item<'_>) -> Option<PlannedNode> {
     let requests = &context.classes[item.class as usize].requests;
     let full = requests.iter().zip(&hole.room).any(|(asked, have)| asked > have);
     if full || hole.offering_bits & item.offering_bits == 0 || !item.selection.types.has(hole.cheapest) {
         return None;
     }
     let fits = requests.iter().zip(&hole.room).filter(|(asked, _)| **asked > 0).map(|(asked, have)| have / asked);
-    let there: u32 = draft.shares.iter().filter(|share| share.class == item.class).map(|share| share.count).sum();
+    let there: u32 = planned.shares.iter().filter(|share| share.class == item.class).map(|share| share.count).sum();
     let most = half_of(context, item.class).saturating_sub(there);
     let most = fits.fold(i64::from(item.left.count().min(most)), i64::min) as u32;
-    let count = draft.tally.allows(context.node_rules(item.class), most);
+    let count = planned.tally.allows(context.node_rules(item.class), most);
     if count == 0 {
         return None;
     }
-    let mut grown = draft.clone();
+    let mut grown = planned.clone();
     let good = grown.add(context, item, count)
         && cheapest(context, &grown).is_some_and(|(_, price)| price <= hole.price)
         && (varied_enough(context, &grown.types, grown.offering_bits)
-            || !varied_enough(context, &draft.types, draft.offering_bits));
+            || !varied_enough(context, &planned.types, planned.offering_bits));
     good.then(|| {
         item.left.take(count);
         grown

@@ -23,7 +23,7 @@ use crate::pack::model::bits::Bits;
 use crate::pack::model::context::Context;
 use crate::pack::model::item::Item;
 use crate::pack::model::offers::Mask;
-use crate::pack::place::draft::Draft;
+use crate::pack::place::planned_node::PlannedNode;
 use candidates::Candidates;
 pub(crate) use holes::cheapest;
 use shapes::Shapes;
@@ -75,12 +75,12 @@ pub(crate) fn pack(
     limits: &Limits,
     items: &mut [Item<'_>],
     aims: Aims,
-) -> Vec<(Draft, u32)> {
+) -> Vec<(PlannedNode, u32)> {
     let mut open = context.pools[pool].types.clone();
     limits.keep(context.problem, &mut open);
     let open = &open;
     let place = crowd::Open { pool, types: open };
-    let mut drafts = Vec::new();
+    let mut planned_nodes = Vec::new();
     for which in unrelated(items) {
         let shapes = Shapes::of(context, open, items, &which);
         let pods: u32 = shapes.all.iter().map(|shape| shape.count).sum();
@@ -91,29 +91,29 @@ pub(crate) fn pack(
         };
         let crowd = crowd && which.iter().all(|at| !is_ruled(context, &items[*at]));
         if shapes.all.len() > shapes::MANY {
-            drafts.extend(crowd::pack(context, place, limits, (items, &which), aims));
+            planned_nodes.extend(crowd::pack(context, place, limits, (items, &which), aims));
         } else if crowd {
             let mut other = items.to_vec();
             let by_bundles = crowd::pack(context, place, limits, (&mut other, &which), aims);
             let by_patterns = patterns(context, pool, (open, aims), &shapes, items);
             let left = |items: &[Item<'_>]| which.iter().map(|at| items[*at].left.count()).sum::<u32>();
-            let cost = |drafts: &[(Draft, u32)]| {
-                let nodes: u32 = drafts.iter().map(|(_, times)| times).sum();
-                price(context, drafts) + aims.node_price * f64::from(nodes)
+            let cost = |planned_nodes: &[(PlannedNode, u32)]| {
+                let nodes: u32 = planned_nodes.iter().map(|(_, times)| times).sum();
+                price(context, planned_nodes) + aims.node_price * f64::from(nodes)
             };
             // What is left over may find room at no cost.
             if left(&other) <= left(items) && cost(&by_bundles) < cost(&by_patterns) {
                 items.clone_from_slice(&other);
-                drafts.extend(by_bundles);
+                planned_nodes.extend(by_bundles);
             } else {
-                drafts.extend(by_patterns);
+                planned_nodes.extend(by_patterns);
             }
         } else {
-            drafts.extend(patterns(context, pool, (open, aims), &shapes, items));
+            planned_nodes.extend(patterns(context, pool, (open, aims), &shapes, items));
         }
     }
-    holes::fill(context, items, &mut drafts);
-    drafts
+    holes::fill(context, items, &mut planned_nodes);
+    planned_nodes
 }
 
 /// Whether rules for nodes bind an item's pods to others than their like: patterns are better at those.
@@ -129,7 +129,7 @@ fn patterns(
     (open, aims): (&Bits, Aims),
     shapes: &Shapes<'_>,
     items: &mut [Item<'_>],
-) -> Vec<(Draft, u32)> {
+) -> Vec<(PlannedNode, u32)> {
     let mut candidates = Candidates::of(context, pool, shapes, aims);
     let hangs = |answer: &Answer| shapes.hang_on_one_node(&answer.patterns);
     let mut answer = answer(context, pool, shapes, &mut candidates, hangs);
@@ -141,18 +141,18 @@ fn patterns(
             answer = self::answer(context, pool, shapes, &mut candidates, |_| false);
         }
     }
-    let mut drafts = Vec::new();
+    let mut planned_nodes = Vec::new();
     for (pattern, times) in answer.patterns {
-        let empty = Draft::new(context, pool, open.clone());
-        assign::assign_class(context, &empty, shapes, items, &pattern, times, &mut drafts);
+        let empty = PlannedNode::new(context, pool, open.clone());
+        assign::assign_class(context, &empty, shapes, items, &pattern, times, &mut planned_nodes);
     }
-    drafts
+    planned_nodes
 }
 
 /// What such nodes cost at the least.
-pub(crate) fn price(context: &Context<'_>, drafts: &[(Draft, u32)]) -> f64 {
-    let each = |(draft, times): &(Draft, u32)| Some(holes::cheapest(context, draft)?.1 * f64::from(*times));
-    drafts.iter().filter_map(each).sum()
+pub(crate) fn price(context: &Context<'_>, planned_nodes: &[(PlannedNode, u32)]) -> f64 {
+    let each = |(planned, times): &(PlannedNode, u32)| Some(holes::cheapest(context, planned)?.1 * f64::from(*times));
+    planned_nodes.iter().filter_map(each).sum()
 }
 
 fn answer(

@@ -11,7 +11,7 @@ use crate::pack::model::classes::Amounts;
 use crate::pack::model::context::Context;
 use crate::pack::model::item::Item;
 use crate::pack::model::options::varied_enough;
-use crate::pack::place::draft::Draft;
+use crate::pack::place::planned_node::PlannedNode;
 
 /// The parts of a node that are tried where the whole leaves it too few types to choose from.
 const PARTS: [f64; 12] = [1.0, 0.97, 0.94, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2];
@@ -31,7 +31,7 @@ const LOOKS_A_STEP: usize = 16;
 /// A node with pods, and what these are worth.
 #[derive(Debug)]
 pub(super) struct Filled {
-    pub draft: Draft,
+    pub planned: PlannedNode,
     pub value: f64,
     taken: Vec<(usize, usize, u32)>,
 }
@@ -192,7 +192,7 @@ impl<'f, 'c, 'a> Filler<'f, 'c, 'a> {
             if filled.taken.is_empty() && part == 1.0 {
                 return None;
             }
-            let varied = || varied_enough(self.context, &filled.draft.types, filled.draft.offering_bits);
+            let varied = || varied_enough(self.context, &filled.planned.types, filled.planned.offering_bits);
             if !filled.taken.is_empty()
                 && (one || !self.candidates.aims.varied || varied() || !self.may_be_varied(&filled))
             {
@@ -209,7 +209,7 @@ impl<'f, 'c, 'a> Filler<'f, 'c, 'a> {
 
     /// Whether its pods have enough types to choose from one by one.
     fn may_be_varied(&self, filled: &Filled) -> bool {
-        let draft = &filled.draft;
+        let planned = &filled.planned;
         let mut types = self.open.clone();
         let mut largest = self.context.nothing();
         for (entry, _, _) in &filled.taken {
@@ -219,9 +219,9 @@ impl<'f, 'c, 'a> Filler<'f, 'c, 'a> {
                 .zip(self.bundles.entries[*entry].requests)
                 .for_each(|(most, asked)| *most = (*most).max(*asked));
         }
-        types.and(&self.context.bought(draft.offering_bits).types);
+        types.and(&self.context.bought(planned.offering_bits).types);
         self.context.fitting(self.pool, &largest, &mut types);
-        varied_enough(self.context, &types, draft.offering_bits)
+        varied_enough(self.context, &types, planned.offering_bits)
     }
 
     fn filled(&mut self, candidate: usize, mut room: Amounts, one: bool, mut meant: Option<&mut Meant>) -> Filled {
@@ -229,8 +229,8 @@ impl<'f, 'c, 'a> Filler<'f, 'c, 'a> {
         if one {
             room.clone_from(&whole);
         }
-        let draft = Draft::new(self.context, self.pool, self.open.clone());
-        let filled = Filled { draft, value: 0.0, taken: vec![] };
+        let planned = PlannedNode::new(self.context, self.pool, self.open.clone());
+        let filled = Filled { planned, value: 0.0, taken: vec![] };
         let shapes = &self.candidates.all[candidate].shapes;
         let some = |bundle: &u32| !self.bundles.all[*bundle as usize].entries.is_empty();
         let cursors = shapes
@@ -334,8 +334,8 @@ impl<'f, 'c, 'a> Filler<'f, 'c, 'a> {
         let there: u32 = filled.taken.iter().filter(|(at, _, _)| *at == entry).map(|(_, _, count)| count).sum();
         count = count.min(own.half.saturating_sub(there));
         let item = &self.items[entry];
-        count = filled.draft.tally.allows(self.context.node_rules(item.class), count);
-        filled.draft.add_most(self.context, item, count)
+        count = filled.planned.tally.allows(self.context.node_rules(item.class), count);
+        filled.planned.add_most(self.context, item, count)
     }
 
     /// Undoes a filling.
@@ -344,7 +344,7 @@ impl<'f, 'c, 'a> Filler<'f, 'c, 'a> {
     }
 
     /// Lets a filling stand.
-    pub fn keep(&mut self, filled: Filled) -> Draft {
+    pub fn keep(&mut self, filled: Filled) -> PlannedNode {
         let mut touched: SmallVec<[usize; 16]> = SmallVec::new();
         for (entry, bundle, _) in &filled.taken {
             let changed = self.bundles.entries[*entry].left == 0 || self.bundles.all[*bundle].most.is_some();
@@ -356,7 +356,7 @@ impl<'f, 'c, 'a> Filler<'f, 'c, 'a> {
             let Bundles { entries, all } = &mut self.bundles;
             all[at].order(entries);
         }
-        filled.draft
+        filled.planned
     }
 }
 

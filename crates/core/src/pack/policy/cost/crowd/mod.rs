@@ -22,7 +22,7 @@ use crate::pack::model::bits::Bits;
 use crate::pack::model::classes::Amounts;
 use crate::pack::model::context::Context;
 use crate::pack::model::item::Item;
-use crate::pack::place::draft::Draft;
+use crate::pack::place::planned_node::PlannedNode;
 use crate::pack::policy::fewest;
 use bundles::{Bundles, Entry};
 use fill::{Filled, Filler, Meant};
@@ -60,21 +60,21 @@ pub(super) fn pack(
     limits: &Limits,
     (items, which): (&mut [Item<'_>], &[usize]),
     aims: Aims,
-) -> Vec<(Draft, u32)> {
-    let mut drafts = Vec::new();
+) -> Vec<(PlannedNode, u32)> {
+    let mut planned_nodes = Vec::new();
     let mut again = 0;
     loop {
         let most = if again == 0 { bundles::MOST } else { AGAIN };
         let program = Program::of(context, open, (items, which), most, aims);
         let last = again == MOST_AGAIN || !program.is_crowded();
-        program.carry_out(context, open, items, last, &mut drafts);
+        program.carry_out(context, open, items, last, &mut planned_nodes);
         if last {
             break;
         }
         again += 1;
     }
-    drafts.extend(what_no_bundle_holds(context, open.pool, (items, which), limits));
-    drafts
+    planned_nodes.extend(what_no_bundle_holds(context, open.pool, (items, which), limits));
+    planned_nodes
 }
 
 /// Bundles, and the best mix of nodes for them.
@@ -135,14 +135,14 @@ impl Program<'_> {
         open: Open<'_>,
         items: &mut [Item<'_>],
         all: bool,
-        drafts: &mut Vec<(Draft, u32)>,
+        planned_nodes: &mut Vec<(PlannedNode, u32)>,
     ) {
         let Self { bundles, candidates, rooms, flow } = self;
         let mut filler = Filler::new(context, open, (&candidates, &rooms), items, bundles);
         let mut parts = Vec::new();
         for mix in flow.mixes {
             let candidate = mix.candidate;
-            if let Some(left) = whole_nodes(&mut filler, mix, drafts) {
+            if let Some(left) = whole_nodes(&mut filler, mix, planned_nodes) {
                 parts.push((candidate, left));
             }
         }
@@ -152,10 +152,10 @@ impl Program<'_> {
                 if worth(context, &filled, candidates.aims) < WORTH_KEEPING {
                     filler.put_back(filled);
                 } else {
-                    drafts.push((filler.keep(filled), 1));
+                    planned_nodes.push((filler.keep(filled), 1));
                 }
             }
-            the_rest(context, &mut filler, &candidates, drafts);
+            the_rest(context, &mut filler, &candidates, planned_nodes);
         }
         filler.taken().for_each(|(item, count)| items[item].left.take(count));
     }
@@ -167,23 +167,27 @@ fn what_no_bundle_holds(
     pool: usize,
     (items, which): (&mut [Item<'_>], &[usize]),
     limits: &Limits,
-) -> Vec<(Draft, u32)> {
+) -> Vec<(PlannedNode, u32)> {
     let left: Vec<usize> = which.iter().copied().filter(|at| !items[*at].left.is_none()).collect();
     let mut some: Vec<Item<'_>> = left.iter().map(|at| items[*at].clone()).collect();
     let planned = fewest::pack(context, pool, &mut some, &mut limits.clone());
     left.into_iter().zip(some).for_each(|(at, item)| items[at] = item);
-    planned.into_iter().map(|draft| (draft, 1)).collect()
+    planned.into_iter().map(|planned| (planned, 1)).collect()
 }
 
 /// The nodes of one type that the program has, as many as come whole, with what of each bundle is meant for them.
 /// Answers what of the bundles is left for a part of a node.
-fn whole_nodes(filler: &mut Filler<'_, '_, '_>, mix: Mix, drafts: &mut Vec<(Draft, u32)>) -> Option<Meant> {
+fn whole_nodes(
+    filler: &mut Filler<'_, '_, '_>,
+    mix: Mix,
+    planned_nodes: &mut Vec<(PlannedNode, u32)>,
+) -> Option<Meant> {
     let Mix { candidate, nodes, quota } = mix;
     let mut meant = Meant { node: vec![0.0; quota.len()], all: quota.clone() };
     for _ in 0..(nodes + NEARLY_WHOLE) as u32 {
         meant.node.iter_mut().zip(&quota).for_each(|(own, all)| *own += all / nodes);
         let filled = filler.fill(candidate, Some(&mut meant))?;
-        drafts.push((filler.keep(filled), 1));
+        planned_nodes.push((filler.keep(filled), 1));
     }
     meant.node.clone_from(&meant.all);
     Some(meant)
@@ -194,7 +198,7 @@ fn the_rest(
     context: &Context<'_>,
     filler: &mut Filler<'_, '_, '_>,
     candidates: &Candidates,
-    drafts: &mut Vec<(Draft, u32)>,
+    planned_nodes: &mut Vec<(PlannedNode, u32)>,
 ) {
     let all = 0..candidates.all.len();
     let mut hopes: BinaryHeap<(Hope, Reverse<usize>)> = all.map(|at| (Hope(f64::INFINITY), Reverse(at))).collect();
@@ -204,7 +208,7 @@ fn the_rest(
         if hopes.peek().is_some_and(|(next, _)| next.0 > ratio * AS_GOOD) {
             filler.put_back(filled);
         } else {
-            drafts.push((filler.keep(filled), 1));
+            planned_nodes.push((filler.keep(filled), 1));
         }
         hopes.push((Hope(ratio), Reverse(at)));
     }
@@ -212,6 +216,6 @@ fn the_rest(
 
 /// What a node's pods are worth for what it costs.
 fn worth(context: &Context<'_>, filled: &Filled, aims: Aims) -> f64 {
-    let price = holes::cheapest(context, &filled.draft).map_or(f64::INFINITY, |(_, price)| price);
+    let price = holes::cheapest(context, &filled.planned).map_or(f64::INFINITY, |(_, price)| price);
     filled.value / (price + aims.node_price).max(f64::MIN_POSITIVE)
 }

@@ -42,7 +42,7 @@ pub(crate) struct Share {
 
 /// A node being planned.
 #[derive(Debug, Clone)]
-pub(crate) struct Draft {
+pub(crate) struct PlannedNode {
     /// Its pool, by place in the context.
     pub pool: usize,
     pub shares: SmallVec<[Share; 4]>,
@@ -60,7 +60,7 @@ pub(crate) struct Draft {
     least: Option<Least>,
 }
 
-impl Draft {
+impl PlannedNode {
     /// An empty node of a pool that may be any of `types`.
     pub fn new(context: &Context<'_>, pool: usize, types: Bits) -> Self {
         Self {
