@@ -1,6 +1,6 @@
 //! A pool's limits while packing: what is left, and which instance types that still allows (spec core 3.11).
 
-pub(in crate::pack) mod tight;
+pub(in crate::pack) mod under_limits;
 
 use crate::pack::model::bits::Bits;
 use crate::problem::{Pool, Problem};

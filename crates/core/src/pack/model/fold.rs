@@ -15,7 +15,7 @@ use super::options::varied_enough;
 use super::plan::PlannedClaim;
 use super::reserved::Room;
 use crate::pack::limits::Limits;
-use crate::pack::limits::tight::types_of;
+use crate::pack::limits::under_limits::types_of;
 use crate::pack::place::assign::item;
 use crate::pack::place::planned_node::{Candidate, PlannedNode, Share};
 use crate::pack::policy::cost::cheapest;

@@ -3,7 +3,7 @@
 //! Places are chosen before there are nodes, by what is believed then. Four kinds of beliefs can turn out wrong, and each has
 //! its loop, the innermost first:
 //! - [`planned`] plans once; a second time by priority if a less urgent pod got what a more urgent one needed.
-//! - [`founded`]: pods were counted in a zone and got no node there, so that others hang on nobody. They are held back.
+//! - [`opened`]: pods were counted in a zone and got no node there, so that others hang on nobody. They are held back.
 //! - [`settled`]: a pool's limit was reached, and a pod got a lighter pool in its zone than it would have had in another.
 //! - [`counted`]: nodes were planned for others in zones that a spread did not count, as its own pods cannot be there.
 //!
@@ -12,7 +12,7 @@
 
 pub(in crate::pack) mod failure;
 pub(in crate::pack) mod isolation;
-pub(in crate::pack) mod lessons;
+pub(in crate::pack) mod memory;
 pub(in crate::pack) mod solve;
 pub(in crate::pack) mod steps;
 mod together;
@@ -28,7 +28,7 @@ use crate::pack::model::ids::{DomainId, GroupId};
 use crate::pack::model::plan::{Options, Packing};
 use crate::pack::policy::node_groups;
 use crate::pack::rounds::failure::PackingError;
-use crate::pack::rounds::lessons::Lessons;
+use crate::pack::rounds::memory::RoundMemory;
 use crate::pack::rounds::solve::Plan;
 use crate::problem::Problem;
 
@@ -65,7 +65,7 @@ pub fn solve_within(problem: &Problem, options: &Options) -> Result<Packing, Pac
 fn solve_once(problem: &Problem, options: &Options) -> Result<Packing, PackingError> {
     let context = Context::new(problem, options)?;
     let mut plan = counted(&context);
-    plan.loosen();
+    plan.relax();
     plan.fold();
     for planned in node_groups::missing(&context, &plan.claims) {
         plan.admit(planned, 1);
@@ -94,15 +94,15 @@ fn counted<'c, 'a>(context: &'c Context<'a>) -> Plan<'c, 'a> {
 /// A plan in which no pod was put where it gets a lighter pool than elsewhere, or as near as rounds come to it.
 fn settled<'c, 'a>(context: &'c Context<'a>, counted: &BTreeSet<(GroupId, DomainId)>) -> Plan<'c, 'a> {
     let held_back = vec![0; context.classes.len()];
-    let mut lessons = Lessons { held_back, counted: counted.clone(), ..Lessons::default() };
-    let mut plan = founded(context, lessons.clone());
+    let mut memory = RoundMemory { held_back, counted: counted.clone(), ..RoundMemory::default() };
+    let mut plan = opened(context, memory.clone());
     for _ in 0..ROUNDS {
         let lighter = plan.lighter_than_believed();
         if lighter.is_empty() {
             break;
         }
-        lessons.lighter.extend(lighter);
-        let next = founded(context, lessons.clone());
+        memory.lighter.extend(lighter);
+        let next = opened(context, memory.clone());
         if next.left_over() > plan.left_over() {
             break;
         }
@@ -112,49 +112,49 @@ fn settled<'c, 'a>(context: &'c Context<'a>, counted: &BTreeSet<(GroupId, Domain
 }
 
 /// The first plan in which no pod was misled by another, or as near as rounds come to it.
-fn founded<'c, 'a>(context: &'c Context<'a>, mut lessons: Lessons) -> Plan<'c, 'a> {
-    let mut plan = planned(context, &lessons);
+fn opened<'c, 'a>(context: &'c Context<'a>, mut memory: RoundMemory) -> Plan<'c, 'a> {
+    let mut plan = planned(context, &memory);
     let mut before_upset: Option<Plan<'c, 'a>> = None;
-    let mut upset = 0;
+    let mut invalidated = 0;
     for round in 0..=2 * ROUNDS {
-        let mut misled = plan.leaned_on();
+        let mut misled = plan.depended_on();
         if misled.is_empty() {
-            misled = plan.unfounded();
+            misled = plan.unopened();
         }
-        let leaned_on = !misled.is_empty();
-        if !leaned_on {
-            misled = plan.upset();
+        let depended_on = !misled.is_empty();
+        if !depended_on {
+            misled = plan.invalidated();
             if misled.is_empty() {
                 break;
             }
-            upset += misled.iter().map(|(_, count)| count).sum::<u32>();
+            invalidated += misled.iter().map(|(_, count)| count).sum::<u32>();
         }
-        let held_back = &mut lessons.held_back;
+        let held_back = &mut memory.held_back;
         misled.into_iter().for_each(|(class, count)| held_back[class as usize] += count);
-        if leaned_on && round >= ROUNDS {
+        if depended_on && round >= ROUNDS {
             let needs_others = |class: &usize| {
                 context.topology.follows(*class) || !context.topology.of_class[*class].pod_affinity.is_empty()
             };
             let followers = (0..held_back.len()).filter(needs_others);
             followers.for_each(|class| held_back[class] = context.classes[class].pods.len() as u32);
         }
-        lessons.strictly = round >= ROUNDS;
-        let next = planned(context, &lessons);
+        memory.strictly = round >= ROUNDS;
+        let next = planned(context, &memory);
         let last = std::mem::replace(&mut plan, next);
-        if !leaned_on {
+        if !depended_on {
             before_upset.get_or_insert(last);
         }
     }
     // Holding back the upset is to leave over them, and nobody else.
-    before_upset.filter(|before| plan.left_over() > before.left_over() + upset).unwrap_or(plan)
+    before_upset.filter(|before| plan.left_over() > before.left_over() + invalidated).unwrap_or(plan)
 }
 
 /// Packs once, with what earlier rounds have shown.
-fn planned<'c, 'a>(context: &'c Context<'a>, lessons: &Lessons) -> Plan<'c, 'a> {
-    let mut plan = Plan::new(context, lessons);
+fn planned<'c, 'a>(context: &'c Context<'a>, memory: &RoundMemory) -> Plan<'c, 'a> {
+    let mut plan = Plan::new(context, memory);
     plan.place(&|_| true);
     if plan.passed_over_the_urgent() {
-        plan = Plan::new(context, lessons);
+        plan = Plan::new(context, memory);
         for priority in priorities(context) {
             plan.place(&|class| class.example(context.problem).priority == priority);
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::lessons::Lessons;
+use super::memory::RoundMemory;
 use crate::pack::explain;
 use crate::pack::filter::topology::domains::{Chance, Domains, Placed};
 use crate::pack::limits::Limits;
@@ -22,7 +22,7 @@ use crate::pack::policy::policies::{nodes, policy_of};
 /// What is planned so far.
 pub(in crate::pack) struct Plan<'c, 'a> {
     pub(in crate::pack) context: &'c Context<'a>,
-    pub(in crate::pack) lessons: Lessons,
+    pub(in crate::pack) memory: RoundMemory,
     /// Pods not placed yet, by class.
     pub(in crate::pack) left: Vec<u32>,
     pub(in crate::pack) limits: Vec<Limits>,
@@ -41,21 +41,21 @@ pub(in crate::pack) struct Plan<'c, 'a> {
     /// What each claim was written for.
     pub(in crate::pack) planned_nodes: Vec<Rc<PlannedNode>>,
     /// Whether limits bind so that nodes take as little of them as they can, for the time being.
-    pub(in crate::pack) tight: bool,
+    pub(in crate::pack) under_limits: bool,
     /// Whether pods left over keep off planned nodes that they would leave too few types.
-    pub(in crate::pack) choosy: bool,
+    pub(in crate::pack) selective: bool,
 }
 
 impl<'c, 'a> Plan<'c, 'a> {
-    pub(in crate::pack) fn new(context: &'c Context<'a>, lessons: &Lessons) -> Self {
+    pub(in crate::pack) fn new(context: &'c Context<'a>, memory: &RoundMemory) -> Self {
         let left: Vec<u32> = context.classes.iter().map(|class| class.pods.len() as u32).collect();
         Self {
             context,
-            lessons: lessons.clone(),
+            memory: memory.clone(),
             limits: context.pools.iter().map(|pool| pool.limits.clone()).collect(),
             reservations: Reservations::new(&context.offers),
             existing: Existing::of(context),
-            domains: Domains::new(context, &lessons.counted),
+            domains: Domains::new(context, &memory.counted),
             pinned: BTreeMap::new(),
             forgotten: vec![],
             finisher: Finisher::new(context),
@@ -64,8 +64,8 @@ impl<'c, 'a> Plan<'c, 'a> {
             on_existing: BTreeMap::new(),
             claims: vec![],
             planned_nodes: vec![],
-            tight: false,
-            choosy: false,
+            under_limits: false,
+            selective: false,
         }
     }
 
@@ -113,7 +113,7 @@ impl<'c, 'a> Plan<'c, 'a> {
             if !self.context.topology.of_class[*at].is_zonal() {
                 self.fill_existing(*at, Stage::Coming);
             } else if let Some(at) = zonal.next() {
-                let mut waiting = self.without_place(at).saturating_sub(self.lessons.held_back[at]);
+                let mut waiting = self.without_place(at).saturating_sub(self.memory.held_back[at]);
                 while waiting > 0 && self.take_existing(at) {
                     waiting -= 1;
                 }
@@ -142,7 +142,7 @@ impl<'c, 'a> Plan<'c, 'a> {
     /// whether any got one.
     pub(in crate::pack) fn place_wide(&mut self, at: usize) -> bool {
         let context = self.context;
-        let mut waiting = self.without_place(at).saturating_sub(self.lessons.held_back[at]);
+        let mut waiting = self.without_place(at).saturating_sub(self.memory.held_back[at]);
         let before = waiting;
         let tiers = context.classes[at].alternatives.len();
         let ways = context.volume_ways(at);
@@ -212,7 +212,7 @@ impl<'c, 'a> Plan<'c, 'a> {
             let (pool, item, types) = assign::first(context, at as u32, 1, self.room(), candidate, None)?;
             let bought = context.bought(item.offering_bits);
             let first = bought.order.iter().find(|at| types.has(**at as usize))?;
-            let known = self.lessons.lighter.get(&(at as u32, place));
+            let known = self.memory.lighter.get(&(at as u32, place));
             let weight = known.map_or(context.weight(pool), |known| context.weight(pool).min(*known));
             Some(Chance { place, weight, price: bought.price[*first as usize] })
         };
@@ -231,7 +231,7 @@ impl<'c, 'a> Plan<'c, 'a> {
     /// The pods of a class without a node, by spot.
     pub(in crate::pack) fn waiting(&self, at: usize) -> Vec<(Candidate, u32)> {
         let mut all: Vec<(Candidate, u32)> = match self.context.topology.of_class[at].is_zonal() {
-            false => vec![(Candidate::ANYWHERE, self.left[at].saturating_sub(self.lessons.held_back[at]))],
+            false => vec![(Candidate::ANYWHERE, self.left[at].saturating_sub(self.memory.held_back[at]))],
             true => self.pinned.range(of_class(at as u32)).map(|((_, candidate), left)| (*candidate, *left)).collect(),
         };
         all.retain(|(_, left)| *left > 0);

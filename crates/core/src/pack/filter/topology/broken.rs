@@ -14,7 +14,7 @@ impl Domains<'_, '_> {
     /// Of pods that have a place but got no node, as class, place and count, those by which a hard rule of a pod that has
     /// its node holds only as long as they are counted: kube-scheduler would not bind that one. The same of those that were
     /// counted and have been forgotten since.
-    pub fn leaned_on(&self, without_node: &[Placed], forgotten: &[Placed]) -> Vec<(u32, u32)> {
+    pub fn depended_on(&self, without_node: &[Placed], forgotten: &[Placed]) -> Vec<(u32, u32)> {
         let topology = &self.context.topology;
         if !self.context.work((self.counts.len() + without_node.len() + forgotten.len()) / RULES_A_STEP) {
             return vec![];
@@ -34,7 +34,7 @@ impl Domains<'_, '_> {
 
     /// Of pods on nodes those that a hard rule forbids there, as class and count: pods that it means got no node where they
     /// were counted, and chose again when these had theirs.
-    pub fn upset(&self, without_node: &[Placed], forgotten: &[Placed], on_nodes: &[Placed]) -> Vec<(u32, u32)> {
+    pub fn invalidated(&self, without_node: &[Placed], forgotten: &[Placed], on_nodes: &[Placed]) -> Vec<(u32, u32)> {
         let topology = &self.context.topology;
         let (real, stating) = self.with_nodes(without_node);
         let moved = |at: &GroupId| forgotten.iter().any(|(class, ..)| self.is_meant(*class, &[*at]));

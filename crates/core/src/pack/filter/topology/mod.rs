@@ -9,11 +9,11 @@
 mod broken;
 mod counted;
 pub(crate) mod domains;
-mod founded;
 pub(crate) mod groups;
 mod index;
 mod moves;
 pub(crate) mod node_rules;
+mod opened;
 pub(crate) mod places;
 mod reach;
 pub(crate) mod selector;

@@ -10,7 +10,7 @@ use crate::pack::place::planned_node::Share;
 impl Domains<'_, '_> {
     /// Of the pods on planned nodes, given node by node, those that have to be in a domain with others and cannot be bound in
     /// any order, as class and count: the pod affinity that they need comes with pods that need them.
-    pub fn unfounded(&self, without_node: &[Placed], nodes: &[&[Share]]) -> Vec<(u32, u32)> {
+    pub fn unopened(&self, without_node: &[Placed], nodes: &[&[Share]]) -> Vec<(u32, u32)> {
         let topology = &self.context.topology;
         // Rules over one kind of domain alone choose pod affinity that is placed already.
         if !topology.of_class.iter().any(|part| part.is_zonal() && !part.pod_affinity.is_empty()) {
@@ -32,12 +32,12 @@ impl Domains<'_, '_> {
                 break;
             }
             waiting.retain(|(node, share)| {
-                let founded = self.has_company(share, &counts, &members[*node]);
-                if founded {
+                let opened = self.has_company(share, &counts, &members[*node]);
+                if opened {
                     self.believe((share.class, share.candidate.place, share.count), &mut counts);
                     members[*node].extend(&self.context.node_rules(share.class).member);
                 }
-                !founded
+                !opened
             });
             if waiting.len() == before {
                 break;

@@ -32,17 +32,17 @@ const MOST_ROUNDS: usize = 4;
 
 impl<'c> Plan<'c, '_> {
     /// Finds places for those of the classes chosen that limits left over: on planned nodes first, then on new ones, for
-    /// which the others take as little of the limits as they can until [`Self::loosen`].
+    /// which the others take as little of the limits as they can until [`Self::relax`].
     pub(in crate::pack) fn tighten(&mut self, chosen: &[usize]) {
         if self.limits.iter().all(Limits::are_far) || !self.any_hindered(chosen) {
             return;
         }
         self.place_anew(chosen);
-        if !self.tight {
+        if !self.under_limits {
             if !self.any_hindered(chosen) {
                 return;
             }
-            self.tight = true;
+            self.under_limits = true;
             (0..self.claims.len()).for_each(|node| self.rewrite(node, None));
         }
         self.place_anew(chosen);
@@ -66,8 +66,8 @@ impl<'c> Plan<'c, '_> {
     /// Puts pods left over on planned nodes, but for those that would leave a node that may be spot too few types, and on new
     /// ones; on any planned node only where limits leave no other.
     pub(in crate::pack) fn find_room(&mut self, chosen: &[usize]) {
-        for choosy in [true, false] {
-            self.choosy = choosy;
+        for selective in [true, false] {
+            self.selective = selective;
             while self.join(chosen) | self.plan_together(chosen) | self.new_nodes(chosen) {}
         }
     }
@@ -86,8 +86,8 @@ impl<'c> Plan<'c, '_> {
     }
 
     /// Gives nodes back what options limits allow: each its cheapest type first, then whatever there is room for.
-    pub(in crate::pack) fn loosen(&mut self) {
-        if !std::mem::take(&mut self.tight) {
+    pub(in crate::pack) fn relax(&mut self) {
+        if !std::mem::take(&mut self.under_limits) {
             return;
         }
         for node in 0..self.claims.len() {
@@ -120,7 +120,7 @@ impl<'c> Plan<'c, '_> {
     /// The claim of a node, without its pods; while it is tight, with as few types as take least of the limits.
     pub(in crate::pack) fn claim(&mut self, planned: &PlannedNode, policy: Policy) -> Option<PlannedClaim> {
         let limits = &self.limits[planned.pool];
-        if !self.tight || policy == Policy::NodeGroups || !limits.bound_resources() {
+        if !self.under_limits || policy == Policy::NodeGroups || !limits.bound_resources() {
             return self.finisher.claim(planned, policy);
         }
         let mut narrow = planned.clone();
@@ -191,7 +191,7 @@ impl<'c> Plan<'c, '_> {
     fn join_somewhere(&mut self, at: usize, looks: &mut usize) -> bool {
         let context = self.context;
         let part = &context.topology.of_class[at];
-        let held_back = if self.lessons.strictly { self.lessons.held_back[at] } else { 0 };
+        let held_back = if self.memory.strictly { self.memory.held_back[at] } else { 0 };
         if !part.is_zonal() || self.without_place(at) <= held_back {
             return false;
         }
@@ -281,7 +281,7 @@ impl<'c> Plan<'c, '_> {
             |planned: &mut PlannedNode| if first { planned.open(context, item) } else { planned.add(context, item, 1) };
         // Most nodes are full whatever the limits.
         let mut unlimited = PlannedNode::clone(there);
-        if !one(&mut unlimited) || (self.choosy && self.narrows(there, &unlimited)) {
+        if !one(&mut unlimited) || (self.selective && self.narrows(there, &unlimited)) {
             return None;
         }
         let mut planned = PlannedNode::clone(there);
@@ -294,7 +294,7 @@ impl<'c> Plan<'c, '_> {
         while step > 0 && count < wanted {
             step = step.min(wanted - count);
             let mut more = PlannedNode::clone(&planned);
-            if more.add(context, item, step) && !(self.choosy && self.narrows(there, &more)) {
+            if more.add(context, item, step) && !(self.selective && self.narrows(there, &more)) {
                 planned = more;
                 count += step;
             } else {

@@ -14,7 +14,7 @@ use crate::pack::place::planned_node::{Candidate, PlannedNode, Share};
 
 /// What earlier rounds have shown.
 #[derive(Debug, Clone, Default)]
-pub(in crate::pack) struct Lessons {
+pub(in crate::pack) struct RoundMemory {
     /// How many pods of each class get no place.
     pub held_back: Vec<u32>,
     /// Whether these join no planned nodes either: most that mislead others do so only where they would have a node of their own.
@@ -28,19 +28,19 @@ pub(in crate::pack) struct Lessons {
 
 impl Plan<'_, '_> {
     /// The pods that have a place but no node, as far as others hang on them, as class and count.
-    pub(in crate::pack) fn leaned_on(&self) -> Vec<(u32, u32)> {
+    pub(in crate::pack) fn depended_on(&self) -> Vec<(u32, u32)> {
         let waiting = self.without_node();
         if waiting.is_empty() && self.forgotten.is_empty() {
             return vec![];
         }
-        let by_class = summed(self.domains.leaned_on(&waiting, &self.forgotten));
+        let by_class = summed(self.domains.depended_on(&waiting, &self.forgotten));
         // Those that were forgotten may have found a place since.
         let left = by_class.into_iter().map(|(class, count)| (class, count.min(self.left[class as usize])));
         left.filter(|(_, count)| *count > 0).collect()
     }
 
     /// The pods that a rule forbids where they have their nodes, since pods that it means were moved, as class and count.
-    pub(in crate::pack) fn upset(&self) -> Vec<(u32, u32)> {
+    pub(in crate::pack) fn invalidated(&self) -> Vec<(u32, u32)> {
         if self.forgotten.is_empty() {
             return vec![];
         }
@@ -49,11 +49,11 @@ impl Plan<'_, '_> {
         }
         let shares = self.planned_nodes.iter().flat_map(|planned| &planned.shares);
         let on_nodes: Vec<Placed> = shares.map(|share| (share.class, share.candidate.place, share.count)).collect();
-        summed(self.domains.upset(&self.without_node(), &self.forgotten, &on_nodes)).into_iter().collect()
+        summed(self.domains.invalidated(&self.without_node(), &self.forgotten, &on_nodes)).into_iter().collect()
     }
 
     /// The pods on planned nodes that have to be beside others and that may not be bound there, as class and count.
-    pub(in crate::pack) fn unfounded(&self) -> Vec<(u32, u32)> {
+    pub(in crate::pack) fn unopened(&self) -> Vec<(u32, u32)> {
         if self.context.topology.of_class.iter().all(|part| part.pod_affinity.is_empty()) {
             return vec![];
         }
@@ -61,7 +61,7 @@ impl Plan<'_, '_> {
             return vec![];
         }
         let nodes: Vec<&[Share]> = self.planned_nodes.iter().map(|planned| planned.shares.as_slice()).collect();
-        let mut found = self.domains.unfounded(&self.without_node(), &nodes);
+        let mut found = self.domains.unopened(&self.without_node(), &nodes);
         found.extend(self.domains.outrun(&nodes));
         summed(found).into_iter().collect()
     }
@@ -83,7 +83,7 @@ impl Plan<'_, '_> {
                 *least = context.weight(planned.pool).min(*least);
             }
         }
-        let before = Plan::new(context, &self.lessons);
+        let before = Plan::new(context, &self.memory);
         let mut found = Vec::new();
         for ((class, candidate), weight) in got {
             let chances = before.feasible_places(class as usize, candidate.tier as usize);
