@@ -1,5 +1,5 @@
 //! Nodes whose instances the cloud takes away: the end is written on the claim and the node tainted at once, and the
-//! claim is deleted, which drains the node, when `dovetail_core::interruption::retreat` says so. What is written on the
+//! claim is deleted, which drains the node, when `dovetail_core::interruption::replacement_step` says so. What is written on the
 //! claim is enough to go on: a successor hears of it as of any other claim.
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use dovetail_api::names::annotations;
 use dovetail_api::v1::NodeClaim;
 use dovetail_core::cluster_state::{Moment, PodEntry, Snapshot};
 use dovetail_core::disruption::Reason;
-use dovetail_core::interruption::{Cause, Mover, Notice, Retreat, retreat};
+use dovetail_core::interruption::{Cause, DisplacedPod, Notice, ReplacementStep, replacement_step};
 use dovetail_core::termination::node::cordoned;
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -38,12 +38,12 @@ const PATIENCE: u32 = 20;
 #[derive(Default)]
 pub(super) struct Waiting {
     /// By the claim's name.
-    claims: BTreeMap<String, Doomed>,
+    claims: BTreeMap<String, InterruptedClaim>,
     looking: bool,
 }
 
 /// A claim whose instance ends.
-struct Doomed {
+struct InterruptedClaim {
     uid: String,
     notice: Notice,
     trace: TraceContext,
@@ -125,7 +125,7 @@ impl Terminator {
         let written = traces::of_end(claim).or_else(|| traces::of_packing(claim));
         let trace = written.unwrap_or_else(|| TraceContext::root(&mut self.env.rng("interruption")));
         let since = self.env.wall();
-        self.waiting.claims.insert(name, Doomed { uid, notice, trace, since, ordered: false, goes: false });
+        self.waiting.claims.insert(name, InterruptedClaim { uid, notice, trace, since, ordered: false, goes: false });
         ctx.spawn(taint(self.links.clone(), claim.clone()).into_actor(self));
         if !std::mem::replace(&mut self.waiting.looking, true) {
             self.watch_places(ctx);
@@ -137,7 +137,7 @@ impl Terminator {
         let cluster = self.links.cluster.clone();
         ctx.spawn(cluster.send(TakeSnapshot).into_actor(self).map(|snapshot, terminator, ctx| {
             if let Ok(Some(snapshot)) = snapshot {
-                terminator.retreat(&snapshot, ctx);
+                terminator.replacement_step(&snapshot, ctx);
             }
             terminator.waiting.looking = !terminator.waiting.claims.is_empty();
             if terminator.waiting.looking {
@@ -146,7 +146,7 @@ impl Terminator {
         }));
     }
 
-    fn retreat(&mut self, snapshot: &Snapshot, ctx: &mut Context<Self>) {
+    fn replacement_step(&mut self, snapshot: &Snapshot, ctx: &mut Context<Self>) {
         let now = self.env.moment();
         let mut orders = Vec::new();
         for (name, doomed) in self.waiting.claims.iter_mut().filter(|(_, doomed)| !doomed.ordered) {
@@ -154,13 +154,13 @@ impl Terminator {
             if !snapshot.leaving.claims.contains(name) {
                 continue;
             }
-            let movers = movers(snapshot, name, doomed.notice.ends().is_some(), now);
-            if let Retreat::Delete(cause) = retreat(&doomed.notice, &movers, now.wall) {
+            let displaced = displaced(snapshot, name, doomed.notice.ends().is_some(), now);
+            if let ReplacementStep::Delete(cause) = replacement_step(&doomed.notice, &displaced, now.wall) {
                 doomed.ordered = true;
                 orders.push((
                     ClaimRef { name: name.clone(), uid: doomed.uid.clone() },
                     cause,
-                    movers.len(),
+                    displaced.len(),
                     (doomed.trace, doomed.since),
                 ));
             }
@@ -196,16 +196,16 @@ fn cause_in_words(cause: Cause) -> &'static str {
 }
 
 /// The pods that have to leave a claim's node, and whether their places are ready; near enough, where the node ends.
-fn movers(snapshot: &Snapshot, claim: &str, ends: bool, now: Moment) -> Vec<Mover> {
+fn displaced(snapshot: &Snapshot, claim: &str, ends: bool, now: Moment) -> Vec<DisplacedPod> {
     let Some(entry) = snapshot.claims.get(claim) else { return Vec::new() };
     let node = snapshot.nodes.values().find(|node| entry.is_on(node));
     let Some(node) = node else { return Vec::new() };
-    let movers = snapshot.movers(&node.name, now.wall).into_iter();
+    let displaced = snapshot.displaced(&node.name, now.wall).into_iter();
     let ready = |pod: &PodEntry| match ends {
         true => snapshot.place_is_near(pod, now),
         false => snapshot.place_is_ready(&pod.pod.uid, now),
     };
-    movers.map(|pod| Mover { ready: ready(pod), grace: pod.grace }).collect()
+    displaced.map(|pod| DisplacedPod { ready: ready(pod), grace: pod.grace }).collect()
 }
 
 /// Writes the end on the claim, unless a sooner one is there.

@@ -1,5 +1,5 @@
 //! What the cloud announces of its instances, and what follows from it (AWS spec 5): a message becomes an
-//! [`Announcement`], of an instance of ours a [`Notice`] on its claim, and [`retreat`] says when the node is drained.
+//! [`Announcement`], of an instance of ours a [`Notice`] on its claim, and [`replacement_step`] says when the node is drained.
 //!
 //! ```text
 //! announced ── annotate, taint, pack ──► waiting ── every place ready, or no time left ──► claim deleted (drained)
@@ -9,7 +9,7 @@
 mod announcement;
 mod kept;
 mod notice;
-mod retreat;
+mod replacement;
 pub mod status;
 pub mod unheard;
 
@@ -20,7 +20,7 @@ use serde::Serialize;
 pub use announcement::{Announcement, Ignored};
 pub use kept::Kept;
 pub use notice::{Late, Notice};
-pub use retreat::{Cause, Mover, Retreat, retreat};
+pub use replacement::{Cause, DisplacedPod, ReplacementStep, replacement_step};
 
 /// What is announced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]

@@ -12,7 +12,7 @@ const MARGIN: Duration = Duration::from_secs(10);
 
 /// A pod that has to leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mover {
+pub struct DisplacedPod {
     /// Whether the place for its successor is ready.
     pub ready: bool,
     /// How long it may take to end.
@@ -21,7 +21,7 @@ pub struct Mover {
 
 /// What to do about an interrupted node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Retreat {
+pub enum ReplacementStep {
     /// Nothing until then, unless something changes.
     Wait(Timestamp),
     /// Delete its claim, which drains it.
@@ -42,16 +42,16 @@ pub enum Cause {
 
 /// Decides about a node whose end is announced.
 #[must_use]
-pub fn retreat(notice: &Notice, movers: &[Mover], now: Timestamp) -> Retreat {
+pub fn replacement_step(notice: &Notice, displaced: &[DisplacedPod], now: Timestamp) -> ReplacementStep {
     if notice.kind.is_over() {
-        return Retreat::Delete(Cause::InstanceEnds);
+        return ReplacementStep::Delete(Cause::InstanceEnds);
     }
-    if movers.iter().all(|pod| pod.ready) {
-        return Retreat::Delete(Cause::Replaced);
+    if displaced.iter().all(|pod| pod.ready) {
+        return ReplacementStep::Delete(Cause::Replaced);
     }
-    let longest = movers.iter().map(|pod| pod.grace).max().unwrap_or_default();
+    let longest = displaced.iter().map(|pod| pod.grace).max().unwrap_or_default();
     let latest = notice.deadline.checked_sub(longest.saturating_add(MARGIN)).unwrap_or(Timestamp::MIN);
-    if now >= latest { Retreat::Delete(Cause::TimeIsUp) } else { Retreat::Wait(latest) }
+    if now >= latest { ReplacementStep::Delete(Cause::TimeIsUp) } else { ReplacementStep::Wait(latest) }
 }
 
 #[cfg(test)]
@@ -70,34 +70,43 @@ mod tests {
         Notice { kind: Kind::SpotInterruption, deadline: at(120) }
     }
 
-    fn pod(ready: bool, grace: u64) -> Mover {
-        Mover { ready, grace: Duration::from_secs(grace) }
+    fn pod(ready: bool, grace: u64) -> DisplacedPod {
+        DisplacedPod { ready, grace: Duration::from_secs(grace) }
     }
 
     #[test]
     fn a_node_without_pods_to_move_goes_at_once() {
-        assert_eq!(retreat(&spot(), &[], at(0)), Retreat::Delete(Cause::Replaced));
+        assert_eq!(replacement_step(&spot(), &[], at(0)), ReplacementStep::Delete(Cause::Replaced));
     }
 
     #[test]
     fn a_node_waits_until_the_last_place_is_ready() {
-        assert_eq!(retreat(&spot(), &[pod(true, 30), pod(false, 30)], at(60)), Retreat::Wait(at(80)));
-        assert_eq!(retreat(&spot(), &[pod(true, 30), pod(true, 30)], at(60)), Retreat::Delete(Cause::Replaced));
+        assert_eq!(replacement_step(&spot(), &[pod(true, 30), pod(false, 30)], at(60)), ReplacementStep::Wait(at(80)));
+        assert_eq!(
+            replacement_step(&spot(), &[pod(true, 30), pod(true, 30)], at(60)),
+            ReplacementStep::Delete(Cause::Replaced)
+        );
     }
 
     #[test]
     fn the_pods_get_their_time_to_end_before_the_instance_does() {
-        assert_eq!(retreat(&spot(), &[pod(false, 30), pod(true, 60)], at(50)), Retreat::Delete(Cause::TimeIsUp));
-        assert_eq!(retreat(&spot(), &[pod(false, 30)], at(79)), Retreat::Wait(at(80)));
-        assert_eq!(retreat(&spot(), &[pod(false, 600)], at(0)), Retreat::Delete(Cause::TimeIsUp));
-        assert_eq!(retreat(&spot(), &[pod(false, u64::MAX)], at(0)), Retreat::Delete(Cause::TimeIsUp));
+        assert_eq!(
+            replacement_step(&spot(), &[pod(false, 30), pod(true, 60)], at(50)),
+            ReplacementStep::Delete(Cause::TimeIsUp)
+        );
+        assert_eq!(replacement_step(&spot(), &[pod(false, 30)], at(79)), ReplacementStep::Wait(at(80)));
+        assert_eq!(replacement_step(&spot(), &[pod(false, 600)], at(0)), ReplacementStep::Delete(Cause::TimeIsUp));
+        assert_eq!(replacement_step(&spot(), &[pod(false, u64::MAX)], at(0)), ReplacementStep::Delete(Cause::TimeIsUp));
     }
 
     #[test]
     fn an_instance_that_is_ending_is_not_waited_for() {
         for kind in [Kind::InstanceStopping, Kind::InstanceTerminating] {
             let notice = Notice { kind, deadline: at(999) };
-            assert_eq!(retreat(&notice, &[pod(false, 30)], at(0)), Retreat::Delete(Cause::InstanceEnds));
+            assert_eq!(
+                replacement_step(&notice, &[pod(false, 30)], at(0)),
+                ReplacementStep::Delete(Cause::InstanceEnds)
+            );
         }
     }
 
@@ -106,13 +115,13 @@ mod tests {
         fn whoever_waits_has_time_left_and_once_deleted_it_stays_so(
             graces in prop::collection::vec((any::<bool>(), 0u64..300), 0..6), now in -100i64..200, later in 0i64..100,
         ) {
-            let movers: Vec<_> = graces.iter().map(|(ready, grace)| pod(*ready, *grace)).collect();
-            match retreat(&spot(), &movers, at(now)) {
-                Retreat::Wait(until) => {
+            let displaced: Vec<_> = graces.iter().map(|(ready, grace)| pod(*ready, *grace)).collect();
+            match replacement_step(&spot(), &displaced, at(now)) {
+                ReplacementStep::Wait(until) => {
                     prop_assert!(until > at(now) && until < spot().deadline);
-                    prop_assert!(matches!(retreat(&spot(), &movers, until), Retreat::Delete(_)));
+                    prop_assert!(matches!(replacement_step(&spot(), &displaced, until), ReplacementStep::Delete(_)));
                 }
-                Retreat::Delete(_) => prop_assert!(matches!(retreat(&spot(), &movers, at(now + later)), Retreat::Delete(_))),
+                ReplacementStep::Delete(_) => prop_assert!(matches!(replacement_step(&spot(), &displaced, at(now + later)), ReplacementStep::Delete(_))),
             }
         }
     }
