@@ -8,7 +8,7 @@ use dovetail_api::v1::NodeClaim;
 use dovetail_core::Pod;
 use dovetail_core::cluster_state::{NodeSource, Planning, Snapshot};
 use dovetail_core::disruption::commands::Command;
-use dovetail_core::disruption::{Doomed, Reason, Removal, Wanted};
+use dovetail_core::disruption::{DisruptedClaim, Reason, Removal, Wanted};
 use dovetail_core::pack::Packing;
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -136,20 +136,23 @@ pub fn disruption(env: &Env, trace: TraceContext, removal: &Removal) {
     let reason = removal.cause.reason().label();
     let consolidation_type = if removal.cause.reason() == Reason::Empty { "empty" } else { "none" };
     decided(env, &removal.claims, "delete", reason, consolidation_type);
-    let pods: usize = removal.claims.iter().map(|doomed| doomed.pods).sum();
+    let pods: usize = removal.claims.iter().map(|disrupted| disrupted.pods).sum();
     let span = env.open(trace, None, "disruption").with(names::REASON, reason).with(names::PODS, pods);
     let span = span.with(names::CLAIMS, removal.claims.len());
     span.end();
-    for doomed in removal.claims.iter().take(MOST_LINKS) {
-        let span = env.span(trace, "candidate", &doomed.claim).with(names::CLAIM, &*doomed.claim);
-        span.with(names::NODE, &*doomed.node).with(names::POOL, &*doomed.pool).with(names::PODS, doomed.pods).end();
+    for disrupted in removal.claims.iter().take(MOST_LINKS) {
+        let span = env.span(trace, "candidate", &disrupted.claim).with(names::CLAIM, &*disrupted.claim);
+        span.with(names::NODE, &*disrupted.node)
+            .with(names::POOL, &*disrupted.pool)
+            .with(names::PODS, disrupted.pods)
+            .end();
     }
 }
 
 /// Counts a decision, and once for each pool whose nodes go.
-fn decided(env: &Env, claims: &[Doomed], decision: &'static str, reason: &str, consolidation_type: &str) {
+fn decided(env: &Env, claims: &[DisruptedClaim], decision: &'static str, reason: &str, consolidation_type: &str) {
     env.measure(&Measure::DisruptionDecided { decision, reason, consolidation_type });
-    let pools: BTreeSet<&str> = claims.iter().map(|doomed| doomed.pool.as_str()).collect();
+    let pools: BTreeSet<&str> = claims.iter().map(|disrupted| disrupted.pool.as_str()).collect();
     for pool in pools {
         env.measure(&Measure::DisruptionDecidedInPool { pool, decision, reason, consolidation_type });
     }
@@ -162,9 +165,12 @@ pub fn command(env: &Env, trace: TraceContext, command: &Command) {
     decided(env, claims, decision, reason, method);
     let span = env.open(trace, None, "disruption").with(names::REASON, reason).with(names::PODS, command.pods.len());
     span.with(names::CLAIMS, claims.len()).with("dovetail.replacements", command.replacements.len()).end();
-    for doomed in claims.iter().take(MOST_LINKS) {
-        let span = env.span(trace, "candidate", &doomed.claim).with(names::CLAIM, &*doomed.claim);
-        span.with(names::NODE, &*doomed.node).with(names::POOL, &*doomed.pool).with(names::PODS, doomed.pods).end();
+    for disrupted in claims.iter().take(MOST_LINKS) {
+        let span = env.span(trace, "candidate", &disrupted.claim).with(names::CLAIM, &*disrupted.claim);
+        span.with(names::NODE, &*disrupted.node)
+            .with(names::POOL, &*disrupted.pool)
+            .with(names::PODS, disrupted.pods)
+            .end();
     }
 }
 

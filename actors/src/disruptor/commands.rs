@@ -198,15 +198,15 @@ impl Disruptor {
 }
 
 /// What is written to of a claim and its Node, as [`writes::Write::object`] names it.
-fn objects_of(claim: &dovetail_core::disruption::Doomed) -> [String; 2] {
+fn objects_of(claim: &dovetail_core::disruption::DisruptedClaim) -> [String; 2] {
     [format!("node/{}", claim.node), format!("nodeclaim/{}", claim.claim)]
 }
 
-fn names_of(claims: &[dovetail_core::disruption::Doomed]) -> Vec<String> {
+fn names_of(claims: &[dovetail_core::disruption::DisruptedClaim]) -> Vec<String> {
     claims.iter().map(|claim| claim.claim.clone()).collect()
 }
 
-pub(super) fn refs(claims: &[dovetail_core::disruption::Doomed]) -> Vec<ClaimRef> {
+pub(super) fn refs(claims: &[dovetail_core::disruption::DisruptedClaim]) -> Vec<ClaimRef> {
     claims.iter().map(|claim| ClaimRef { name: claim.claim.clone(), uid: claim.uid.clone() }).collect()
 }
 

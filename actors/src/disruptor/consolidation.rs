@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_core::cluster_state::{PlanningInput, Snapshot};
-use dovetail_core::disruption::Doomed;
+use dovetail_core::disruption::DisruptedClaim;
 use dovetail_core::disruption::commands::{
     Answer, Command, Question, Queue, Stays, any_consolidates, held_by_commands, kept_by_policy,
 };
@@ -54,7 +54,7 @@ pub(super) struct Consolidation {
     /// Before this it is not asked again. Monotonic time.
     next: Duration,
     /// What was found, by the uids of its claims, and when it is looked at again.
-    found: Option<(Vec<Doomed>, &'static str, Duration)>,
+    found: Option<(Vec<DisruptedClaim>, &'static str, Duration)>,
     /// What was last said to stand in the way, by the uid of the claim.
     said: BTreeMap<String, (Timestamp, String)>,
 }
@@ -133,7 +133,7 @@ impl Disruptor {
         POLL
     }
 
-    fn ask(&mut self, snapshot: &Snapshot, only: Option<(Vec<Doomed>, &'static str)>, ctx: &mut Context<Self>) {
+    fn ask(&mut self, snapshot: &Snapshot, only: Option<(Vec<DisruptedClaim>, &'static str)>, ctx: &mut Context<Self>) {
         let begun = self.env.now();
         let uids = only.as_ref().map(|(claims, _)| claims.iter().map(|claim| claim.uid.clone()).collect());
         let question = self.question(snapshot, uids);
@@ -195,7 +195,7 @@ impl Disruptor {
         }
     }
 
-    fn answered(&mut self, answer: Answer, only: Option<(Vec<Doomed>, &'static str)>, ctx: &mut Context<Self>) {
+    fn answered(&mut self, answer: Answer, only: Option<(Vec<DisruptedClaim>, &'static str)>, ctx: &mut Context<Self>) {
         let Some((wanted, method)) = only else {
             self.say_what_stays(&answer.stays);
             let Some(command) = answer.command else { return };

@@ -53,7 +53,7 @@ pub(super) struct Decided<'a> {
 
 impl<'a> Decided<'a> {
     pub(super) fn by(decision: &'a Decision) -> Self {
-        let going = decision.removals.iter().flat_map(|one| &one.claims).map(|doomed| doomed.claim.as_str());
+        let going = decision.removals.iter().flat_map(|one| &one.claims).map(|disrupted| disrupted.claim.as_str());
         let orders = &decision.drift;
         Self {
             going: going.collect(),
@@ -92,18 +92,18 @@ impl Disruptor {
     pub(super) fn order(&self, decision: &Decision, snapshot: &Snapshot) {
         for removal in &decision.removals {
             let Cause::Unhealthy(condition) = removal.cause else { continue };
-            let claims = removal.claims.iter().filter_map(|doomed| snapshot.claims.get(&doomed.claim));
+            let claims = removal.claims.iter().filter_map(|disrupted| snapshot.claims.get(&disrupted.claim));
             claims.for_each(|entry| measures::claim_unhealthy(&self.env, &entry.claim, condition));
         }
         let orders = &decision.drift;
         orders.marks.iter().for_each(|mark| self.tell_drift(mark));
         orders.unpinned.iter().for_each(|class| self.warn_unpinned(class));
-        let begin: Vec<String> = orders.begin.iter().map(|doomed| doomed.claim.clone()).collect();
+        let begin: Vec<String> = orders.begin.iter().map(|disrupted| disrupted.claim.clone()).collect();
         if !begin.is_empty() {
             self.tell_begin(orders);
             self.mark(begin, true);
         }
-        let stay: Vec<String> = orders.stay.iter().map(|one| one.doomed.claim.clone()).collect();
+        let stay: Vec<String> = orders.stay.iter().map(|one| one.disrupted.claim.clone()).collect();
         if !stay.is_empty() {
             orders.stay.iter().for_each(|one| self.tell_stays(one));
             self.mark(stay, false);
@@ -128,8 +128,8 @@ impl Disruptor {
 
     fn tell_begin(&self, orders: &Orders) {
         let mut by_pool: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-        for doomed in &orders.begin {
-            by_pool.entry(&doomed.pool).or_default().push(&doomed.node);
+        for disrupted in &orders.begin {
+            by_pool.entry(&disrupted.pool).or_default().push(&disrupted.node);
         }
         for (pool, nodes) in by_pool {
             let names = Names::first(NAMED, nodes.iter().map(|node| (*node).to_owned()));
@@ -138,7 +138,7 @@ impl Disruptor {
     }
 
     fn tell_stays(&self, one: &Stays) {
-        let (node, node_claim) = (one.doomed.node.clone(), one.doomed.claim.clone());
+        let (node, node_claim) = (one.disrupted.node.clone(), one.disrupted.claim.clone());
         let (why, pause_seconds) = (one.why.clone(), one.pause);
         self.env.emit(LogEvent::ReplacementOff { node, node_claim, why, pause_seconds });
     }

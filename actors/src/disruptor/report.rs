@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use dovetail_core::cluster_state::Snapshot;
-use dovetail_core::disruption::{Blocked, Cause, Decision, Doomed, Exhausted, Nonsense, Removal, TtlMark};
+use dovetail_core::disruption::{Blocked, Cause, Decision, DisruptedClaim, Exhausted, Nonsense, Removal, TtlMark};
 use dovetail_core::validity;
 use k8s_openapi::api::core::v1::ObjectReference;
 
@@ -79,14 +79,14 @@ impl Disruptor {
     /// What would have been done in pools that are only observed.
     fn tell_observed(&self, removal: &Removal, snapshot: &Snapshot) {
         let reason = removal.cause.reason().label();
-        let mut by_pool: BTreeMap<&str, Vec<&Doomed>> = BTreeMap::new();
-        for doomed in &removal.claims {
-            by_pool.entry(&doomed.pool).or_default().push(doomed);
-            let message = format!("NodePool {} is only observed; removed otherwise: {reason}", doomed.pool);
-            self.record(doomed, "DisruptionBlocked", &message);
+        let mut by_pool: BTreeMap<&str, Vec<&DisruptedClaim>> = BTreeMap::new();
+        for disrupted in &removal.claims {
+            by_pool.entry(&disrupted.pool).or_default().push(disrupted);
+            let message = format!("NodePool {} is only observed; removed otherwise: {reason}", disrupted.pool);
+            self.record(disrupted, "DisruptionBlocked", &message);
         }
         for (pool, claims) in by_pool {
-            let names = Names::first(NAMED, claims.iter().map(|doomed| doomed.claim.clone()));
+            let names = Names::first(NAMED, claims.iter().map(|disrupted| disrupted.claim.clone()));
             let (node_pool, reason) = (pool.to_owned(), reason.to_owned());
             let nodes = claims.len();
             self.env.emit(LogEvent::WouldDisrupt { node_pool, reason: reason.clone(), nodes, node_claims: names });
@@ -101,35 +101,37 @@ impl Disruptor {
     /// Claims go.
     pub(super) fn tell_removal(&self, removal: &Removal, trace: TraceContext) {
         if let Cause::Ttl(seconds) = removal.cause {
-            for doomed in &removal.claims {
-                self.env.emit_in(LogEvent::TtlReached { node: doomed.node.clone(), seconds }, trace);
+            for disrupted in &removal.claims {
+                self.env.emit_in(LogEvent::TtlReached { node: disrupted.node.clone(), seconds }, trace);
             }
         }
         let reason = removal.cause.reason();
-        let name = |doomed: &Doomed| if doomed.node.is_empty() { doomed.claim.clone() } else { doomed.node.clone() };
+        let name = |disrupted: &DisruptedClaim| {
+            if disrupted.node.is_empty() { disrupted.claim.clone() } else { disrupted.node.clone() }
+        };
         let log_event = LogEvent::Disrupting {
             command: trace.trace_id(),
             decision: "delete".into(),
             reason: reason.label().into(),
             disrupted_node_count: removal.claims.len(),
             replacement_node_count: 0,
-            pod_count: removal.claims.iter().map(|doomed| doomed.pods).sum(),
+            pod_count: removal.claims.iter().map(|disrupted| disrupted.pods).sum(),
             disrupted_nodes: Names::first(NAMED, removal.claims.iter().map(name)),
         };
         self.env.emit_in(log_event, trace);
         traces::disruption(&self.env, trace, removal);
-        for doomed in &removal.claims {
-            self.record(doomed, "DisruptionTerminating", &format!("Disrupting: {}", reason.label()));
+        for disrupted in &removal.claims {
+            self.record(disrupted, "DisruptionTerminating", &format!("Disrupting: {}", reason.label()));
         }
     }
 
     /// The same event at a claim and at its Node.
-    pub(super) fn record(&self, doomed: &Doomed, reason: &'static str, message: &str) {
-        if !doomed.node.is_empty() {
-            let object = node_object(&doomed.node, &doomed.node_uid);
+    pub(super) fn record(&self, disrupted: &DisruptedClaim, reason: &'static str, message: &str) {
+        if !disrupted.node.is_empty() {
+            let object = node_object(&disrupted.node, &disrupted.node_uid);
             self.env.post(&self.links.recorder, Record::normal(object, reason, message));
         }
-        let object = claim_object(&doomed.claim, &doomed.uid);
+        let object = claim_object(&disrupted.claim, &disrupted.uid);
         self.env.post(&self.links.recorder, Record::normal(object, reason, message));
     }
 }

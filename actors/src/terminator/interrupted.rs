@@ -149,19 +149,19 @@ impl Terminator {
     fn replacement_step(&mut self, snapshot: &Snapshot, ctx: &mut Context<Self>) {
         let now = self.env.moment();
         let mut orders = Vec::new();
-        for (name, doomed) in self.waiting.claims.iter_mut().filter(|(_, doomed)| !doomed.ordered) {
+        for (name, disrupted) in self.waiting.claims.iter_mut().filter(|(_, disrupted)| !disrupted.ordered) {
             // Until the state has what is written on the claim, it does not count its pods.
             if !snapshot.leaving.claims.contains(name) {
                 continue;
             }
-            let displaced = displaced(snapshot, name, doomed.notice.ends().is_some(), now);
-            if let ReplacementStep::Delete(cause) = replacement_step(&doomed.notice, &displaced, now.wall) {
-                doomed.ordered = true;
+            let displaced = displaced(snapshot, name, disrupted.notice.ends().is_some(), now);
+            if let ReplacementStep::Delete(cause) = replacement_step(&disrupted.notice, &displaced, now.wall) {
+                disrupted.ordered = true;
                 orders.push((
-                    ClaimRef { name: name.clone(), uid: doomed.uid.clone() },
+                    ClaimRef { name: name.clone(), uid: disrupted.uid.clone() },
                     cause,
                     displaced.len(),
-                    (doomed.trace, doomed.since),
+                    (disrupted.trace, disrupted.since),
                 ));
             }
         }

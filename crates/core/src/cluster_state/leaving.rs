@@ -174,7 +174,7 @@ impl Snapshot {
 
     /// The pods on a leaving node that need a place elsewhere, by uid.
     #[must_use]
-    pub fn movers(&self, node: &str, now: Timestamp) -> Vec<&Arc<PodEntry>> {
+    pub fn displaced(&self, node: &str, now: Timestamp) -> Vec<&Arc<PodEntry>> {
         let load = self.loads.get(node).into_iter().flat_map(|load| load.pods.values());
         load.filter(|entry| self.must_move(entry, now)).collect()
     }

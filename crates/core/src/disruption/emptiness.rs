@@ -3,7 +3,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::look::{Cause, Exhausted, Look, doomed};
+use super::look::{Cause, Exhausted, Look, disrupted};
 use super::machines::Machine;
 use super::pools::{Observing, PoolView};
 use super::{Reason, allowed, blocked, marks, price};
@@ -67,7 +67,7 @@ impl<'a> Look<'a> {
             match self.memory.planned.get(&machine.claim.uid).copied() {
                 // What has been told of in an observed pool stays told of, and takes nobody's place.
                 _ if view.observing != Observing::No && self.memory.has_observed(&machine.claim.uid, Reason::Empty) => {
-                    self.go(Cause::Empty, doomed(&machine));
+                    self.go(Cause::Empty, disrupted(&machine));
                 }
                 Some(since) => waiting.push((machine, since)),
                 None => new.push((machine, self.now)),
@@ -80,7 +80,7 @@ impl<'a> Look<'a> {
             room -= 1;
             let due = since.checked_add(VALIDATION).unwrap_or(Timestamp::MAX).max(quiet_from(&machine));
             if due <= self.now {
-                self.go(Cause::Empty, doomed(&machine));
+                self.go(Cause::Empty, disrupted(&machine));
             } else {
                 self.memory.planned.keep(&machine.claim.uid, since);
                 self.look_again(Some(due));

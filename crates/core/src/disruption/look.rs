@@ -56,7 +56,7 @@ pub struct Removal {
     /// Why.
     pub cause: Cause,
     /// Which.
-    pub claims: Vec<Doomed>,
+    pub claims: Vec<DisruptedClaim>,
 }
 
 /// Why claims go, as exactly as it is known.
@@ -89,7 +89,7 @@ impl Cause {
 
 /// A claim that goes, and its Node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Doomed {
+pub struct DisruptedClaim {
     /// The claim's name.
     pub claim: String,
     /// Its uid.
@@ -104,7 +104,7 @@ pub struct Doomed {
     pub pods: usize,
 }
 
-impl Doomed {
+impl DisruptedClaim {
     /// A claim, with what is known of its Node.
     pub(super) fn of(claim: &ClaimFacts, snapshot: &Snapshot) -> Self {
         let node = snapshot.nodes.get(&claim.node);
@@ -182,7 +182,7 @@ pub(super) struct Look<'a> {
     /// Whether it is the term's first.
     first: bool,
     pub out: Decision,
-    going: BTreeMap<(bool, Cause), Vec<Doomed>>,
+    going: BTreeMap<(bool, Cause), Vec<DisruptedClaim>>,
 }
 
 impl<'a> Look<'a> {
@@ -279,7 +279,7 @@ impl<'a> Look<'a> {
         } else if let Some((why, until)) = blocked::held(machine, self.now) {
             self.block(machine, why, until);
         } else {
-            self.go(Cause::Ttl(ttl.as_secs()), doomed(machine));
+            self.go(Cause::Ttl(ttl.as_secs()), disrupted(machine));
         }
     }
 
@@ -292,21 +292,21 @@ impl<'a> Look<'a> {
         let (expired, again) = expiry::expired(self.snapshot, |claim| memory.is_asked(&claim.uid), told, self.now);
         self.look_again(again);
         for claim in expired {
-            self.go(Cause::Expired, Doomed::of(claim, self.snapshot));
+            self.go(Cause::Expired, DisruptedClaim::of(claim, self.snapshot));
         }
     }
 
     /// A claim is to go; or it is told of, when its pool is only observed.
-    pub fn go(&mut self, cause: Cause, doomed: Doomed) {
-        let observing = self.pools.get(doomed.pool.as_str()).is_some_and(|view| view.observing != Observing::No);
+    pub fn go(&mut self, cause: Cause, disrupted: DisruptedClaim) {
+        let observing = self.pools.get(disrupted.pool.as_str()).is_some_and(|view| view.observing != Observing::No);
         if observing {
-            if !self.memory.observe(&doomed, cause.reason()) {
+            if !self.memory.observe(&disrupted, cause.reason()) {
                 return;
             }
-        } else if !self.memory.ask(&doomed, self.now) {
+        } else if !self.memory.ask(&disrupted, self.now) {
             return;
         }
-        self.going.entry((observing, cause)).or_default().push(doomed);
+        self.going.entry((observing, cause)).or_default().push(disrupted);
     }
 
     /// How many of a pool are told to go at this look.
@@ -327,7 +327,7 @@ impl<'a> Look<'a> {
                 says: says.to_owned(),
             });
         }
-        let Doomed { claim, uid, node, node_uid, .. } = doomed(machine);
+        let DisruptedClaim { claim, uid, node, node_uid, .. } = disrupted(machine);
         let news = self.memory.blocked.keep(&uid, why.clone());
         self.out.blocked.push(Blocked { claim, uid, node, node_uid, why, news });
     }
@@ -348,7 +348,7 @@ impl<'a> Look<'a> {
         }
         // What goes is not written to as well: of the two writes one would find the claim changed, and the removal wait for long.
         let removed: BTreeSet<&String> =
-            self.out.removals.iter().flat_map(|removal| &removal.claims).map(|doomed| &doomed.claim).collect();
+            self.out.removals.iter().flat_map(|removal| &removal.claims).map(|disrupted| &disrupted.claim).collect();
         self.out.marks.retain(|mark| !removed.contains(&mark.claim));
         self.out.drift.marks.retain(|mark| !removed.contains(&mark.claim));
         self.out.drift.stamps.retain(|stamp| !removed.contains(&stamp.claim));
@@ -356,8 +356,8 @@ impl<'a> Look<'a> {
     }
 }
 
-pub(super) fn doomed(machine: &Machine<'_>) -> Doomed {
-    Doomed {
+pub(super) fn disrupted(machine: &Machine<'_>) -> DisruptedClaim {
+    DisruptedClaim {
         claim: machine.claim.name.clone(),
         uid: machine.claim.uid.clone(),
         pool: machine.claim.pool.clone(),

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::Reason;
 use super::drift::{Gates, Known, Networks, Replacements};
-use super::look::Doomed;
+use super::look::DisruptedClaim;
 use crate::cluster_state::Snapshot;
 
 /// After so long a removal that was asked for and has not begun is asked for again.
@@ -111,19 +111,19 @@ impl Memory {
     }
 
     /// A claim's removal is asked for; answers whether that is new.
-    pub(super) fn ask(&mut self, doomed: &Doomed, now: Timestamp) -> bool {
-        let news = !self.is_asked(&doomed.uid);
+    pub(super) fn ask(&mut self, disrupted: &DisruptedClaim, now: Timestamp) -> bool {
+        let news = !self.is_asked(&disrupted.uid);
         if news {
-            self.asked.insert(doomed.uid.clone(), (doomed.claim.clone(), now));
+            self.asked.insert(disrupted.uid.clone(), (disrupted.claim.clone(), now));
         }
         news
     }
 
     /// A claim would go; answers whether that is new.
-    pub(super) fn observe(&mut self, doomed: &Doomed, reason: Reason) -> bool {
+    pub(super) fn observe(&mut self, disrupted: &DisruptedClaim, reason: Reason) -> bool {
         match reason {
-            Reason::Expired => self.expired.insert(doomed.uid.clone(), doomed.claim.clone()).is_none(),
-            _ => self.observed_now.keep(&format!("{}/{}", doomed.uid, reason.label()), ()),
+            Reason::Expired => self.expired.insert(disrupted.uid.clone(), disrupted.claim.clone()).is_none(),
+            _ => self.observed_now.keep(&format!("{}/{}", disrupted.uid, reason.label()), ()),
         }
     }
 

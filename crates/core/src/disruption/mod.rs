@@ -31,7 +31,7 @@ mod usage;
 
 pub use blocked::Blocked;
 pub use commands::Wanted;
-pub use look::{Cause, Decision, Doomed, Exhausted, Nonsense, Offers, Removal, look};
+pub use look::{Cause, Decision, DisruptedClaim, Exhausted, Nonsense, Offers, Removal, look};
 pub use marks::Mark;
 pub use memory::Memory;
 pub use misread::open_outside;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use jiff::SignedDuration;
 
-use super::look::{Cause, Look, doomed};
+use super::look::{Cause, Look, disrupted};
 use super::machines::Machine;
 use crate::clock::later;
 
@@ -66,7 +66,7 @@ impl<'a> Look<'a> {
                     news: self.memory.not_repaired.keep(&machine.node.uid, ()),
                 });
             } else {
-                self.go(Cause::Unhealthy(first.condition), doomed(machine));
+                self.go(Cause::Unhealthy(first.condition), disrupted(machine));
             }
         }
         self.memory.not_repaired.turn();

@@ -11,7 +11,7 @@ use super::policy::policy;
 use super::question::Question;
 use crate::cluster_state::{JoinedNode, Planning, PodEntry};
 use crate::disruption::emptiness::Totals;
-use crate::disruption::look::{Doomed, doomed};
+use crate::disruption::look::{DisruptedClaim, disrupted};
 use crate::disruption::machines::{Machine, machines};
 use crate::disruption::methods::{Cluster, NodeState, PodBudget, PodState, PoolState};
 use crate::disruption::pools::{Observing, PoolView, pools};
@@ -29,7 +29,7 @@ pub(super) struct Live {
     /// What it was made from; its problem is the cluster's.
     pub planning: Planning,
     /// The claim of each node, where it has one.
-    pub claims: Vec<Option<Doomed>>,
+    pub claims: Vec<Option<DisruptedClaim>>,
     /// Of each node what is said where it stays.
     pub said: Vec<Said>,
 }
@@ -84,7 +84,7 @@ pub(super) fn live(question: &Question) -> Live {
     let states = planning.existing.iter().zip(&problem.existing_nodes);
     let (states, said): (Vec<NodeState>, Vec<Said>) =
         states.map(|(joined, node)| reader.node(joined, &node.pods, &planning)).unzip();
-    let claims = planning.existing.iter().map(|joined| reader.machine(joined).map(doomed)).collect();
+    let claims = planning.existing.iter().map(|joined| reader.machine(joined).map(disrupted)).collect();
     let pools = planning.pools.iter().map(|pool| reader.pool(name(pool))).collect();
     let cluster = Cluster::new(problem, states, pools, pdbs.collect());
     planning.problem = Arc::new(Problem::default());

@@ -23,7 +23,7 @@ pub use written::{Held, held_by_commands};
 use dovetail_api::v1::ConsolidationPolicy;
 
 use super::Reason;
-use super::look::Doomed;
+use super::look::DisruptedClaim;
 use super::pools::PoolView;
 use crate::cluster_state::Snapshot;
 use crate::pack::PlannedClaim;
@@ -36,7 +36,7 @@ pub struct Wanted {
     /// By which method, as the label `consolidation_type` of metrics says it.
     pub method: &'static str,
     /// Which.
-    pub claims: Vec<Doomed>,
+    pub claims: Vec<DisruptedClaim>,
 }
 
 /// What is to be done, with the place of each pod.

@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::question::Stays;
 use crate::cluster_state::{Moment, Snapshot};
-use crate::disruption::look::doomed;
+use crate::disruption::look::disrupted;
 use crate::disruption::machines::{Machine, machines};
 use crate::disruption::methods::Settings;
 use crate::disruption::pools::{PoolView, pools};
@@ -18,7 +18,7 @@ pub fn kept_by_policy(snapshot: &Snapshot, settings: &Settings, now: Moment) -> 
     let all = machines(snapshot, now);
     let kept = all.iter().filter(|machine| settled(machine, settings.least_age, now.wall)).filter_map(|machine| {
         let why = views.get(machine.claim.pool.as_str()).and_then(policy)?;
-        Some(Stays { node: doomed(machine), why, blocked: false })
+        Some(Stays { node: disrupted(machine), why, blocked: false })
     });
     kept.collect()
 }

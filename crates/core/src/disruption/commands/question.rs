@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use super::live::{Asked, Live, Said, live};
 use super::{Command, Wanted};
 use crate::cluster_state::{Moment, Planning, PlanningInput, Snapshot};
-use crate::disruption::look::Doomed;
+use crate::disruption::look::DisruptedClaim;
 use crate::disruption::methods::{self, Settings};
 use crate::pack::PackingError;
 
@@ -53,7 +53,7 @@ pub struct Answer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stays {
     /// The node and its claim.
-    pub node: Doomed,
+    pub node: DisruptedClaim,
     /// What stands in the way, as a sentence without its end.
     pub why: String,
     /// Whether it is an annotation or a PodDisruptionBudget: the node may not be disrupted at all.

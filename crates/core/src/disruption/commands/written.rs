@@ -9,7 +9,7 @@ use super::Wanted;
 use super::queue::Running;
 use crate::cluster_state::Snapshot;
 use crate::disruption::Reason;
-use crate::disruption::look::Doomed;
+use crate::disruption::look::DisruptedClaim;
 
 /// How the condition's message begins that names replacements.
 const REPLACED_BY: &str = "to be removed once these nodeclaims are initialized: ";
@@ -64,11 +64,11 @@ pub fn held_by_commands(snapshot: &Snapshot) -> Vec<Running> {
     let mut all: Vec<Running> = Vec::new();
     for entry in snapshot.claims.values().filter(|entry| entry.facts.disruption_reason && !entry.facts.leaving) {
         let Some((held, since)) = Held::of(&entry.claim) else { continue };
-        let doomed = Doomed::of(&entry.facts, snapshot);
+        let disrupted = DisruptedClaim::of(&entry.facts, snapshot);
         match all.iter_mut().find(|running| running.replacements == held.replacements) {
-            Some(running) => running.wanted.claims.push(doomed),
+            Some(running) => running.wanted.claims.push(disrupted),
             None => all.push(Running::restored(
-                Wanted { reason: held.reason, method: "restored", claims: vec![doomed] },
+                Wanted { reason: held.reason, method: "restored", claims: vec![disrupted] },
                 held.replacements,
                 since,
             )),

@@ -21,7 +21,7 @@ pub(super) use known::Known;
 pub use marks::{DriftMark, Stamp};
 pub(super) use replace::{Candidate, Replacements};
 
-use super::look::Doomed;
+use super::look::DisruptedClaim;
 
 /// Why a node drifts. The first that holds is told, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -117,7 +117,7 @@ pub struct Orders {
     /// To be written on claims: hashes of this version.
     pub stamps: Vec<Stamp>,
     /// Nodes whose pods need places before they go: nothing is planned on them from now on.
-    pub begin: Vec<Doomed>,
+    pub begin: Vec<DisruptedClaim>,
     /// Nodes that stay after all, each with why. Those that no place came for, and not in time, have failed.
     pub stay: Vec<Stays>,
     /// Classes whose images have moved on by themselves.
@@ -128,7 +128,7 @@ pub struct Orders {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stays {
     /// Which.
-    pub doomed: Doomed,
+    pub disrupted: DisruptedClaim,
     /// Why.
     pub why: String,
     /// Seconds until the pool's next node is tried, where this one has failed.

@@ -12,7 +12,7 @@ use super::{Drift, Stays};
 use crate::clock::later;
 use crate::cluster_state::PodEntry;
 use crate::disruption::emptiness::Totals;
-use crate::disruption::look::{Cause, Doomed, Look, doomed};
+use crate::disruption::look::{Cause, DisruptedClaim, Look, disrupted};
 use crate::disruption::machines::Machine;
 use crate::disruption::pools::{Observing, PoolView};
 use crate::disruption::{Blocked, Reason, allowed, blocked};
@@ -37,7 +37,7 @@ pub struct Candidate<'a> {
 /// A node whose pods' places are being made.
 #[derive(Clone, Debug)]
 struct Replacing {
-    doomed: Doomed,
+    disrupted: DisruptedClaim,
     since: Timestamp,
     /// When there was last hope of a place for every pod.
     hoped: Timestamp,
@@ -72,7 +72,7 @@ impl Replacements {
 
     /// Forgets claims that are gone or being deleted, and pools that are gone.
     pub fn retain(&mut self, there: impl Fn(&str, &str) -> bool, pool: impl Fn(&str) -> bool) {
-        self.running.retain(|uid, one| there(uid, &one.doomed.claim));
+        self.running.retain(|uid, one| there(uid, &one.disrupted.claim));
         self.failed.retain(|uid, (name, _)| there(uid, name));
         self.pauses.retain(|name, _| pool(name));
     }
@@ -83,7 +83,7 @@ impl Replacements {
     }
 
     /// A node could not be replaced; answers for how long its pool waits. Those that fail together are one failure.
-    fn fail(&mut self, one: &Doomed, now: Timestamp) -> SignedDuration {
+    fn fail(&mut self, one: &DisruptedClaim, now: Timestamp) -> SignedDuration {
         self.failed.entry(one.uid.clone()).or_insert_with(|| (one.claim.clone(), 0)).1 += 1;
         let pause = self.pauses.entry(one.pool.clone()).or_default();
         if pause.until > now {
@@ -151,7 +151,7 @@ impl<'a> Look<'a> {
             return;
         }
         if observed {
-            return candidates.iter().for_each(|one| self.go(Cause::Drifted, doomed(&one.machine)));
+            return candidates.iter().for_each(|one| self.go(Cause::Drifted, disrupted(&one.machine)));
         }
         if allowed.is_none() {
             self.exhausted(&view, pool, Reason::Drifted, candidates.len() + rest);
@@ -168,16 +168,16 @@ impl<'a> Look<'a> {
         if held {
             self.look_again(Some(pause.until).filter(|until| *until > self.now));
         }
-        let mut begun = self.memory.replacing.running.values().filter(|one| one.doomed.pool == pool).count();
+        let mut begun = self.memory.replacing.running.values().filter(|one| one.disrupted.pool == pool).count();
         for one in candidates.iter().take(room) {
-            let doomed = doomed(&one.machine);
+            let disrupted = disrupted(&one.machine);
             if !moves_any(&one.machine) {
-                self.go(Cause::Drifted, doomed);
+                self.go(Cause::Drifted, disrupted);
             } else if !(held || alone && begun > 0) {
                 begun += 1;
-                let (since, uid) = (self.now, doomed.uid.clone());
-                self.out.drift.begin.push(doomed.clone());
-                self.memory.replacing.running.insert(uid, Replacing { doomed, since, hoped: since });
+                let (since, uid) = (self.now, disrupted.uid.clone());
+                self.out.drift.begin.push(disrupted.clone());
+                self.memory.replacing.running.insert(uid, Replacing { disrupted, since, hoped: since });
             }
         }
     }
@@ -254,8 +254,8 @@ impl<'a> Look<'a> {
             let why = "it could not be marked as leaving for ten minutes";
             return if late { Outcome::Stays(why.into(), true) } else { Outcome::Waits(true) };
         }
-        let movers = self.snapshot.movers(&machine.node.name, self.now);
-        let places = movers.iter().map(|pod| (pod, Place::of(self.snapshot, pod, self.moment)));
+        let displaced = self.snapshot.displaced(&machine.node.name, self.now);
+        let places = displaced.iter().map(|pod| (pod, Place::of(self.snapshot, pod, self.moment)));
         let missing: Vec<_> = places.filter(|(_, place)| *place != Place::Ready).collect();
         let Some((pod, _)) = missing.first() else {
             return match holds {
@@ -289,24 +289,24 @@ impl<'a> Look<'a> {
                 one.hoped = if hope { self.now } else { one.hoped };
                 let marked = self.snapshot.leaving.claims.contains(&machine.claim.name);
                 if !marked {
-                    self.out.drift.begin.push(one.doomed.clone());
+                    self.out.drift.begin.push(one.disrupted.clone());
                 }
                 // Places become ready without a change of the cluster's that is told here: it is looked every second.
                 self.look_again(Some(later(self.now, SignedDuration::from_secs(1))));
             }
             Outcome::Ready => {
-                let doomed = Doomed { pods: doomed(machine).pods, ..one.doomed.clone() };
-                self.memory.replacing.pauses.remove(&doomed.pool);
-                self.memory.replacing.failed.remove(&doomed.uid);
-                self.go(Cause::Drifted, doomed);
+                let disrupted = DisruptedClaim { pods: disrupted(machine).pods, ..one.disrupted.clone() };
+                self.memory.replacing.pauses.remove(&disrupted.pool);
+                self.memory.replacing.failed.remove(&disrupted.uid);
+                self.go(Cause::Drifted, disrupted);
             }
             Outcome::Stays(why, failed) => {
-                let doomed = one.doomed.clone();
+                let disrupted = one.disrupted.clone();
                 self.memory.replacing.running.remove(uid);
-                let pause = failed.then(|| self.memory.replacing.fail(&doomed, self.now));
-                let Doomed { claim, uid, node, node_uid, .. } = doomed.clone();
+                let pause = failed.then(|| self.memory.replacing.fail(&disrupted, self.now));
+                let DisruptedClaim { claim, uid, node, node_uid, .. } = disrupted.clone();
                 self.out.blocked.push(Blocked { claim, uid, node, node_uid, why: why.clone(), news: true });
-                self.out.drift.stay.push(Stays { doomed, why, pause: pause.map(|pause| pause.as_secs()) });
+                self.out.drift.stay.push(Stays { disrupted, why, pause: pause.map(|pause| pause.as_secs()) });
             }
         }
     }

@@ -184,7 +184,7 @@ fn large() -> crate::InstanceType {
 
 /// Names of the Nodes that go.
 fn gone(decision: &Decision) -> Vec<&str> {
-    decision.removals.iter().flat_map(|removal| &removal.claims).map(|doomed| doomed.node.as_str()).collect()
+    decision.removals.iter().flat_map(|removal| &removal.claims).map(|disrupted| disrupted.node.as_str()).collect()
 }
 
 fn conditions(claim: &NodeClaim) -> Vec<String> {

@@ -16,15 +16,15 @@ fn drifted(disruption: Value, names: &[&str]) -> Drifting {
 }
 
 fn begun(decision: &Decision) -> Vec<&str> {
-    decision.drift.begin.iter().map(|doomed| doomed.node.as_str()).collect()
+    decision.drift.begin.iter().map(|disrupted| disrupted.node.as_str()).collect()
 }
 
 impl Drifting {
     /// A look whose orders are carried out: nodes are marked and unmarked.
     fn act(&mut self, seconds: f64) -> Decision {
         let decision = self.look(seconds);
-        let begin: Vec<String> = decision.drift.begin.iter().map(|doomed| doomed.claim.clone()).collect();
-        let stay: Vec<String> = decision.drift.stay.iter().map(|one| one.doomed.claim.clone()).collect();
+        let begin: Vec<String> = decision.drift.begin.iter().map(|disrupted| disrupted.claim.clone()).collect();
+        let stay: Vec<String> = decision.drift.stay.iter().map(|one| one.disrupted.claim.clone()).collect();
         self.world.state.mark_leaving(begin.iter().map(String::as_str), true);
         self.world.state.mark_leaving(stay.iter().map(String::as_str), false);
         decision
