@@ -14,7 +14,7 @@ use dovetail_core::cluster_state::{ClusterState, Snapshot};
 use k8s_openapi::api::core::v1::Node;
 use kube::{Client, ResourceExt};
 
-use crate::cluster_watcher::unshown::Unshown;
+use crate::cluster_watcher::unobserved::Unobserved;
 use crate::context::env::Env;
 use crate::links::ToRecorder;
 use crate::messages::{
@@ -25,8 +25,8 @@ use crate::reading::report::Reports;
 
 mod apply;
 mod lag;
+mod unobserved;
 mod unread;
-mod unshown;
 mod watches;
 
 use lag::Lag;
@@ -47,7 +47,7 @@ pub struct ClusterWatcher {
     nodes: BTreeMap<String, Arc<Node>>,
     leader: Option<Attach>,
     synced: bool,
-    unshown: Unshown,
+    unobserved: Unobserved,
     /// Departures that the leader has been told of.
     told: u64,
     /// Where events go.
@@ -73,7 +73,7 @@ impl ClusterWatcher {
             nodes: BTreeMap::new(),
             leader: None,
             synced: false,
-            unshown: Unshown::default(),
+            unobserved: Unobserved::default(),
             told: 0,
             recorder: None,
             reports: Reports::default(),
@@ -211,7 +211,7 @@ impl Handler<TakeShown> for ClusterWatcher {
 
     fn handle(&mut self, _: TakeShown, _: &mut Self::Context) -> Self::Result {
         let now = self.env.now();
-        let shown = self.unshown.is_empty(now) && !self.env.outage.hides(now);
+        let shown = self.unobserved.is_empty(now) && !self.env.outage.hides(now);
         if !shown || !self.synced {
             self.hidden = now;
             return None;

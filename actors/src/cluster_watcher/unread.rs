@@ -56,7 +56,7 @@ impl Handler<NotRead> for ClusterWatcher {
 
     fn handle(&mut self, NotRead { kind, watch, object, came }: NotRead, _: &mut Self::Context) {
         if came != Came::Listed {
-            self.unshown.runs(watch);
+            self.unobserved.runs(watch);
         }
         match came {
             Came::Gone => self.unread_gone(kind, &object.metadata),

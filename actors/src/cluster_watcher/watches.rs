@@ -75,8 +75,8 @@ impl Handler<WatchFailed> for ClusterWatcher {
 
     fn handle(&mut self, failed: WatchFailed, _: &mut Self::Context) {
         match failed.kind {
-            NODES | CLAIMS | POOLS => self.unshown.lists_anew(failed.kind),
-            PODS => self.unshown.goes_on(PODS, failed.pause, self.env.now()),
+            NODES | CLAIMS | POOLS => self.unobserved.lists_anew(failed.kind),
+            PODS => self.unobserved.goes_on(PODS, failed.pause, self.env.now()),
             _ => {}
         }
         self.watch_failed(failed);
@@ -87,7 +87,7 @@ impl Handler<PodSeen> for ClusterWatcher {
     type Result = ();
 
     fn handle(&mut self, PodSeen(event): PodSeen, _: &mut Self::Context) {
-        self.unshown.said(PODS, &*event);
+        self.unobserved.said(PODS, &*event);
         match &*event {
             Event::Init => self.state.list_begins(Kind::Pod),
             Event::InitApply(pod) | Event::Apply(pod) => self.apply_pod(pod),
@@ -104,7 +104,7 @@ impl Handler<Seen<Node>> for ClusterWatcher {
     type Result = ();
 
     fn handle(&mut self, Seen(event): Seen<Node>, _: &mut Self::Context) {
-        self.unshown.said(NODES, &event);
+        self.unobserved.said(NODES, &event);
         match event {
             Event::Init => self.state.list_begins(Kind::Node),
             Event::InitApply(node) | Event::Apply(node) => self.apply_node(Arc::new(node)),
@@ -123,7 +123,7 @@ impl Handler<Seen<NodeClaim>> for ClusterWatcher {
     type Result = ();
 
     fn handle(&mut self, Seen(event): Seen<NodeClaim>, _: &mut Self::Context) {
-        self.unshown.said(CLAIMS, &event);
+        self.unobserved.said(CLAIMS, &event);
         match event {
             Event::Init => self.state.list_begins(Kind::NodeClaim),
             Event::InitApply(claim) | Event::Apply(claim) => {
@@ -148,7 +148,7 @@ impl Handler<Seen<NodePool>> for ClusterWatcher {
     type Result = ();
 
     fn handle(&mut self, Seen(event): Seen<NodePool>, _: &mut Self::Context) {
-        self.unshown.said(POOLS, &event);
+        self.unobserved.said(POOLS, &event);
         match event {
             Event::Init => self.state.list_begins(Kind::NodePool),
             Event::InitApply(pool) | Event::Apply(pool) => self.apply_pool(pool),

@@ -10,9 +10,9 @@ use crate::context::outage::RUNS;
 
 /// Kinds that are not shown, each until when at the latest, or until it has been listed.
 #[derive(Debug, Default)]
-pub struct Unshown(BTreeMap<&'static str, Option<Duration>>);
+pub struct Unobserved(BTreeMap<&'static str, Option<Duration>>);
 
-impl Unshown {
+impl Unobserved {
     /// A watch has said this.
     pub fn said<K>(&mut self, kind: &'static str, event: &Event<K>) {
         match event {
@@ -53,26 +53,26 @@ mod tests {
 
     #[test]
     fn a_watch_that_goes_on_shows_nothing_until_it_speaks_or_has_not_failed_again_for_a_second() {
-        let mut unshown = Unshown::default();
-        assert!(unshown.is_empty(at(0)));
-        unshown.goes_on("pods", at(2), at(10));
-        assert!(!unshown.is_empty(at(12)) && unshown.is_empty(at(13)));
-        unshown.goes_on("pods", at(5), at(12));
-        assert!(!unshown.is_empty(at(17)));
-        unshown.said("pods", &Event::Apply(()));
-        assert!(unshown.is_empty(at(12)));
+        let mut unobserved = Unobserved::default();
+        assert!(unobserved.is_empty(at(0)));
+        unobserved.goes_on("pods", at(2), at(10));
+        assert!(!unobserved.is_empty(at(12)) && unobserved.is_empty(at(13)));
+        unobserved.goes_on("pods", at(5), at(12));
+        assert!(!unobserved.is_empty(at(17)));
+        unobserved.said("pods", &Event::Apply(()));
+        assert!(unobserved.is_empty(at(12)));
     }
 
     #[test]
     fn a_kind_that_is_listed_anew_is_shown_when_it_has_been_listed_whole() {
-        let mut unshown = Unshown::default();
-        unshown.lists_anew("nodes");
-        assert!(!unshown.is_empty(at(1000)));
-        unshown.said("nodes", &Event::<()>::Init);
-        unshown.said("nodes", &Event::InitApply(()));
-        unshown.said("pods", &Event::Apply(()));
-        assert!(!unshown.is_empty(at(1000)));
-        unshown.said("nodes", &Event::<()>::InitDone);
-        assert!(unshown.is_empty(at(0)));
+        let mut unobserved = Unobserved::default();
+        unobserved.lists_anew("nodes");
+        assert!(!unobserved.is_empty(at(1000)));
+        unobserved.said("nodes", &Event::<()>::Init);
+        unobserved.said("nodes", &Event::InitApply(()));
+        unobserved.said("pods", &Event::Apply(()));
+        assert!(!unobserved.is_empty(at(1000)));
+        unobserved.said("nodes", &Event::<()>::InitDone);
+        assert!(unobserved.is_empty(at(0)));
     }
 }
