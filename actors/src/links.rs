@@ -11,7 +11,7 @@ use actix::prelude::*;
 use crate::context::mailbox::Mailbox;
 use crate::messages::{
     ClaimRefused, ClosedPools, Hold, InstanceKnown, InstanceTypesFor, InstancesSeen, Interrupted, Launch, LookUp,
-    MarkLeaving, NotRead, NotRegistered, PackNow, Plan, Planned, PodSeen, Record, Refused, Remove,
+    MarkDeleting, NotRead, NotRegistered, PackNow, Plan, Planned, PodSeen, Record, Refused, Remove,
     ReservationTakenBack, Roll, SoldOut, TakeShown, TakeSnapshot, TellNotSynced, TookReserved, WatchFailed, WatchRuns,
     Wrote,
 };
@@ -80,7 +80,7 @@ macro_rules! link {
 
 link! {
     /// For snapshots, read-your-writes, and what is to be remembered of the cluster.
-    ToClusterWatcher = TakesOfCluster: ClaimRefused, ClosedPools, Hold, MarkLeaving, NotRead, Plan, PodSeen, Roll, SoldOut, TakeShown,
+    ToClusterWatcher = TakesOfCluster: ClaimRefused, ClosedPools, Hold, MarkDeleting, NotRead, Plan, PodSeen, Roll, SoldOut, TakeShown,
         TakeSnapshot, TellNotSynced, WatchFailed, WatchRuns, Wrote
 }
 link! {

@@ -29,7 +29,7 @@
 //! | `owner` | `ClaimRefused` | `cluster_watcher` |
 //! | `terminator` | `LookUp` | `owner` |
 //! | `interruption` | `Interrupted` | `terminator` |
-//! | `interruption` | `MarkLeaving` | `cluster_watcher` |
+//! | `interruption` | `MarkDeleting` | `cluster_watcher` |
 //! | `terminator` | `Roll` | `cluster_watcher` |
 //! | `disruptor`, `janitor`, `interruption` (failed status checks), `terminator` (what is interrupted) | `Remove` | `terminator` |
 //! | `launcher`, `registrar`, `terminator`, `node_class`, `disruptor`, `control_plane` | `Wrote` | `cluster_watcher` |
@@ -38,7 +38,7 @@
 //! | `packer`, `disruptor`, `launcher`, `replica` | `InstanceTypesFor` | `catalogue` |
 //! | `cluster_watcher`, `packer`, `launcher`, `registrar`, `owner`, `terminator`, `interruption`, `node_class`, `disruptor`, `janitor`, `translator` | `Record` | `recorder` |
 //! | `control_plane` (claims that the watches do not show) | `NotRead`, `TellNotSynced` | `cluster_watcher` |
-//! | `disruptor` | `MarkLeaving` | `cluster_watcher` |
+//! | `disruptor` | `MarkDeleting` | `cluster_watcher` |
 //! | `janitor` | `InstancesSeen` | `disruptor` |
 //! | `disruptor` | `Hold`, `Plan` | `cluster_watcher` |
 //! | `disruptor` | `Launch` | `launcher` |

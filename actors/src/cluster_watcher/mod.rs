@@ -18,7 +18,7 @@ use crate::cluster_watcher::unobserved::Unobserved;
 use crate::context::env::Env;
 use crate::links::ToRecorder;
 use crate::messages::{
-    Attach, ClaimChanged, ClaimRefused, ClassChanged, ClosedPools, ClusterChanged, Detach, Forget, Hold, MarkLeaving,
+    Attach, ClaimChanged, ClaimRefused, ClassChanged, ClosedPools, ClusterChanged, Detach, Forget, Hold, MarkDeleting,
     NodeChanged, NodeUnused, Observe, Plan, PoolChanged, Roll, SoldOut, TakeShown, TakeSnapshot, WorldChanged, Wrote,
 };
 use crate::reading::report::Reports;
@@ -89,11 +89,11 @@ impl ClusterWatcher {
     }
 }
 
-impl Handler<MarkLeaving> for ClusterWatcher {
+impl Handler<MarkDeleting> for ClusterWatcher {
     type Result = ();
 
-    fn handle(&mut self, mark: MarkLeaving, _: &mut Self::Context) {
-        self.state.mark_leaving(mark.claims.iter().map(String::as_str), mark.leaving);
+    fn handle(&mut self, mark: MarkDeleting, _: &mut Self::Context) {
+        self.state.mark_leaving(mark.claims.iter().map(String::as_str), mark.deleting);
         self.tell_departures();
         self.cluster_changed();
     }
@@ -243,8 +243,8 @@ impl Handler<Attach> for ClusterWatcher {
         for entry in now.claims.values().filter(|entry| !entry.is_planned()) {
             leader.claims.iter().for_each(|to| self.env.post(to, ClaimChanged(entry.claim.clone())));
         }
-        if !now.leaving.is_empty() {
-            self.env.post(&leader.world, WorldChanged::Leaving);
+        if !now.deleting.is_empty() {
+            self.env.post(&leader.world, WorldChanged::Deleting);
         }
         self.told = self.state.departures();
         self.leader = Some(leader);
@@ -312,7 +312,7 @@ impl ClusterWatcher {
     fn tell_departures(&mut self) {
         if self.told != self.state.departures() {
             self.told = self.state.departures();
-            self.emit(|leader| self.env.post(&leader.world, WorldChanged::Leaving));
+            self.emit(|leader| self.env.post(&leader.world, WorldChanged::Deleting));
         }
     }
 

@@ -250,7 +250,7 @@ impl ClusterWatcher {
             node_pools: now.pools.len(),
             node_classes: now.classes.len(),
             expected: now.nominations.len(),
-            leaving: now.leaving.nodes.len(),
+            deleting: now.deleting.nodes.len(),
             not_listed: self.state.not_listed().map(Kind::resource).collect(),
             watches_failing: failing.collect(),
             unreadable: now.unreadable_counts(),

@@ -179,7 +179,7 @@ pub fn that_lead_to_moves(snapshot: &Snapshot, planning: &Planning) -> Vec<Trace
     let moved = |pod: &Pod| snapshot.pods.get(&pod.uid).map(|entry| entry.node_name.as_str());
     let nodes: BTreeSet<&str> =
         planning.problem.pods.iter().filter_map(moved).filter(|node| !node.is_empty()).collect();
-    let claims = snapshot.leaving.claims.iter().filter_map(|name| snapshot.claims.get(name));
+    let claims = snapshot.deleting.claims.iter().filter_map(|name| snapshot.claims.get(name));
     let moved_from =
         claims.filter(|entry| entry.claim.status.as_ref().is_some_and(|s| nodes.contains(s.node_name.as_str())));
     moved_from.filter_map(|entry| of_end(&entry.claim)).collect()

@@ -17,7 +17,7 @@ use super::report::{NAMED, claim_object, node_object, reference};
 use super::writes::Write;
 use super::{Disruptor, SETTLE};
 use crate::context::measures;
-use crate::messages::{InstancesSeen, MarkLeaving, Record};
+use crate::messages::{InstancesSeen, MarkDeleting, Record};
 use crate::settings::Settings;
 use crate::telemetry::log_event::{LogEvent, Names};
 
@@ -111,8 +111,8 @@ impl Disruptor {
         decision.not_repaired.iter().for_each(|one| self.tell_not_repaired(one));
     }
 
-    fn mark(&self, claims: Vec<String>, leaving: bool) {
-        self.env.post(&self.links.cluster, MarkLeaving { term: self.env.term, claims, leaving });
+    fn mark(&self, claims: Vec<String>, deleting: bool) {
+        self.env.post(&self.links.cluster, MarkDeleting { term: self.env.term, claims, deleting });
     }
 
     fn tell_drift(&self, mark: &DriftMark) {

@@ -14,7 +14,7 @@ use kube::ResourceExt;
 
 use super::{Due, Interruption};
 use crate::context::traces;
-use crate::messages::{ClaimRef, Interrupted, MarkLeaving, PackNow, Refused, ReservationTakenBack, TraceContext};
+use crate::messages::{ClaimRef, Interrupted, MarkDeleting, PackNow, Refused, ReservationTakenBack, TraceContext};
 use crate::settings::{Interruptions, Rebalance};
 use crate::telemetry::log_event::LogEvent;
 use crate::telemetry::span::{Open, names};
@@ -64,7 +64,7 @@ impl Interruption {
         let replace = self.env.settings.interruption == Interruptions::Replace;
         if replace {
             let claims = all().map(|one| one.claim.claim.name_any()).collect();
-            self.env.post(&self.links.cluster, MarkLeaving { term, claims, leaving: true });
+            self.env.post(&self.links.cluster, MarkDeleting { term, claims, deleting: true });
         }
         let also: Vec<TraceContext> = all().skip(1).map(|one| one.trace).take(traces::MOST_LINKS).collect();
         let refusals: Vec<_> = all().filter_map(taken_back).collect();

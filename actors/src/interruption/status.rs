@@ -96,7 +96,7 @@ impl Interruption {
     fn judge_troubles(&mut self, troubles: Vec<Trouble>, snapshot: &Snapshot, ctx: &mut Context<Self>) {
         self.removed.retain(|uid| snapshot.claims.values().any(|entry| entry.facts.uid == *uid));
         let stays = |claim: &&Arc<ClaimEntry>| {
-            !claim.facts.leaving && Notice::on(&claim.claim).is_none() && !self.removed.contains(&claim.facts.uid)
+            !claim.facts.deleting && Notice::on(&claim.claim).is_none() && !self.removed.contains(&claim.facts.uid)
         };
         let own: Vec<Trouble> =
             troubles.into_iter().filter(|one| claim_of(snapshot, &one.instance).filter(stays).is_some()).collect();

@@ -318,7 +318,7 @@ fn seen_claims(claims: &Page<NodeClaim>, instances: &[Instance]) -> Vec<SeenClai
             uid: one.metadata.uid.clone().unwrap_or_default(),
             instance,
             token: token_of(one).map(str::to_owned),
-            leaving: true,
+            deleting: true,
         };
         all.push(seen(instance_id(&one.facts.provider_id).map(str::to_owned)));
         let its = instances.iter().filter(|instance| instance.tags.get(tags::NODE_CLAIM) == Some(&name));
@@ -333,7 +333,7 @@ fn claim(claim: &NodeClaim) -> SeenClaim {
         uid: claim.uid().unwrap_or_default(),
         instance: instance_of(claim).map(str::to_owned),
         token: token_on(claim),
-        leaving: lifecycle::is_leaving(claim),
+        deleting: lifecycle::is_leaving(claim),
     }
 }
 
@@ -342,6 +342,6 @@ fn node(entry: &dovetail_core::cluster_state::NodeEntry) -> Option<SeenNode> {
         instance: instance_id(&entry.provider_id)?.to_owned(),
         ready: entry.ready,
         registered: entry.is_labelled(labels::REGISTERED),
-        leaving: entry.deleting,
+        deleting: entry.deleting,
     })
 }

@@ -354,14 +354,14 @@ impl Launcher {
                     self.go_on(&trial, ctx);
                 }
             }
-            End::Lost { .. } | End::Refused | End::Leaving => {
+            End::Lost { .. } | End::Refused | End::Deleting => {
                 let at_once = end == (End::Lost { at_once: true });
                 self.creations.gone(name, self.env.now());
-                if end != End::Leaving {
+                if end != End::Deleting {
                     trial = self.limits.gone(name).or(trial);
                     self.env.post(&self.links.cluster, Wrote::NotMade(name.to_owned()));
                 }
-                if let Some(trial) = trial.filter(|_| at_once || end == End::Leaving) {
+                if let Some(trial) = trial.filter(|_| at_once || end == End::Deleting) {
                     self.go_on(&trial, ctx);
                 }
                 let again = PackNow::after(self.env.term, trace);

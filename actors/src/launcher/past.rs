@@ -48,7 +48,7 @@ pub async fn look(links: LauncherLinks, env: Env) -> Option<(Vec<Past>, Vec<Pres
     let claims: Vec<&NodeClaim> = claims.filter(|claim| claim.metadata.uid.is_some()).collect();
     let (own, now) = (env.cluster(&*links.cloud), env.wall());
     let past = without_claim(&instances, &claims).filter(|one| is_ours(one, &own)).filter_map(|one| past(one, now));
-    let past = past.chain(claims.iter().filter_map(|claim| leaving(claim, now)));
+    let past = past.chain(claims.iter().filter_map(|claim| deleting(claim, now)));
     Some((past.collect(), claims.iter().filter_map(|claim| present(claim, now)).collect()))
 }
 
@@ -78,7 +78,7 @@ fn past(one: &Instance, now: Timestamp) -> Option<Past> {
 }
 
 /// A claim on its way out whose node never registered, as the instance that it had.
-fn leaving(claim: &NodeClaim, now: Timestamp) -> Option<Past> {
+fn deleting(claim: &NodeClaim, now: Timestamp) -> Option<Past> {
     let conditions = claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     let launched = condition(conditions, LAUNCHED).filter(|_| is_true(conditions, LAUNCHED))?;
     let never = !is_true(conditions, REGISTERED);
@@ -181,10 +181,10 @@ mod tests {
     #[test]
     fn a_claim_that_is_being_given_up_is_past() {
         let gives_up = claim("i-1", "Unknown", Some("2026-01-01T00:55:05Z"));
-        let found = leaving(&gives_up, now()).unwrap();
+        let found = deleting(&gives_up, now()).unwrap();
         assert_eq!((found.id.as_str(), found.launched, found.ended), ("a", seconds(1195), Some(seconds(295))));
         assert_eq!(present(&gives_up, now()), None);
-        assert_eq!(leaving(&claim("i-1", "True", Some("2026-01-01T00:55:05Z")), now()), None);
-        assert_eq!(leaving(&claim("i-1", "Unknown", None), now()), None);
+        assert_eq!(deleting(&claim("i-1", "True", Some("2026-01-01T00:55:05Z")), now()), None);
+        assert_eq!(deleting(&claim("i-1", "Unknown", None), now()), None);
     }
 }

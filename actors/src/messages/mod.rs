@@ -25,7 +25,7 @@ pub use launch::{ClosedPools, Launch, LaunchFails, LaunchOrder, NotRegistered};
 pub use ownership::{ClaimRefused, InstanceKnown, LookUp};
 pub use packing::{Batch, PackNow, Planned, WorldChanged};
 pub use pods::{AttachPods, PODS, PodBound, PodGone, PodPending, Waited};
-pub use removal::{ClaimRef, Hold, Interrupted, MarkLeaving, Remove, Roll};
+pub use removal::{ClaimRef, Hold, Interrupted, MarkDeleting, Remove, Roll};
 pub use states::{
     ActorState, BatcherState, CatalogueState, ClusterWatcherState, ControlPlaneState, Counts, DisruptorState,
     InterruptionState, JanitorState, LauncherState, LeaderState, NodeClassState, Observe, OwnerState, PackerState,

@@ -48,7 +48,7 @@ pub enum WorldChanged {
     /// kube-scheduler has put a pod where others were planned: they are without a place.
     Displaced,
     /// A node has begun to leave: its pods need a place elsewhere.
-    Leaving,
+    Deleting,
 }
 
 /// Pods are expected somewhere. Fact, from `packer` to `registrar`, which tells when the last of them is bound.

@@ -71,11 +71,11 @@ pub struct Roll {
 /// `cluster_watcher`, before anything is written.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
-pub struct MarkLeaving {
+pub struct MarkDeleting {
     /// The leader's term.
     pub term: Term,
     /// Names.
     pub claims: Vec<String>,
     /// Whether they are, or are not after all.
-    pub leaving: bool,
+    pub deleting: bool,
 }

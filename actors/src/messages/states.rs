@@ -116,7 +116,7 @@ pub struct ClusterWatcherState {
     /// Pods that are expected somewhere.
     pub expected: usize,
     /// Nodes that are leaving.
-    pub leaving: usize,
+    pub deleting: usize,
     /// Kinds that have not been listed yet.
     pub not_listed: Vec<&'static str>,
     /// Watches that have failed for long, by kind.
@@ -268,7 +268,7 @@ pub struct TranslatorState {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct TerminatorState {
     /// Claims and Nodes on their way out.
-    pub leaving: usize,
+    pub deleting: usize,
     /// Those of which a step is being done.
     pub busy: usize,
     /// Evictions that run.
@@ -375,7 +375,7 @@ mod tests {
         assert_eq!(names, ["cluster_watcher", "control_plane", "leader", "packer"], "and no actor that said nothing");
         let cluster = json!({
             "synced": false, "pods": 0, "nodes": 0, "nodeClaims": 0, "nodePools": 0, "nodeClasses": 0, "expected": 0,
-            "leaving": 0, "notListed": [], "watchesFailing": {"nodepools": {"seconds": 75, "error": "403"}},
+            "deleting": 0, "notListed": [], "watchesFailing": {"nodepools": {"seconds": 75, "error": "403"}},
             "unreadable": {}, "unreadableObjects": [],
         });
         assert_eq!(told["cluster_watcher"], cluster);

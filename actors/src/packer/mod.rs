@@ -83,7 +83,7 @@ pub struct Packer {
     /// What packing fails with.
     failures: Failures,
     /// Whether nodes were leaving when it was last looked.
-    leaving: bool,
+    deleting: bool,
     packings: u64,
     /// When a packing was held against another policy.
     compared: Option<Duration>,
@@ -165,7 +165,7 @@ impl Packer {
             relaxed: BTreeSet::new(),
             refused_places: BTreeSet::new(),
             failures,
-            leaving: false,
+            deleting: false,
             packings: 0,
             compared: None,
         }
@@ -178,7 +178,7 @@ impl Actor for Packer {
     fn started(&mut self, ctx: &mut Self::Context) {
         self.env.emit(LogEvent::Waiting {});
         ctx.run_interval(LOOK, |packer, ctx| {
-            if !packer.handled.is_empty() || packer.leaving {
+            if !packer.handled.is_empty() || packer.deleting {
                 packer.look_again(ctx);
             }
         });
@@ -290,7 +290,7 @@ impl Packer {
         let Solved { snapshot, planning, mut packing, failed, held, solving } = solved;
         let waiting = |uid: &String| snapshot.pods.get(uid).is_some_and(|entry| entry.provisionable || entry.unmarked);
         self.handled.retain(|uid| self.since.contains(uid) || waiting(uid));
-        self.leaving = !snapshot.leaving.is_empty();
+        self.deleting = !snapshot.deleting.is_empty();
         if planning.problem.pods.is_empty() {
             self.left_over.clear();
             return;

@@ -40,7 +40,7 @@ impl Registrar {
             Decision::Write(writes) => self.write(name, *writes, ctx),
             Decision::GiveUp(Timeout::NodeGone) => self.look_for_node(&claim, ctx),
             Decision::GiveUp(timeout) => self.give_up_unless_unread(&claim, timeout, ctx),
-            Decision::Wait(_) | Decision::Leaving | Decision::Settled => {}
+            Decision::Wait(_) | Decision::Deleting | Decision::Settled => {}
         }
     }
 

@@ -151,7 +151,7 @@ impl Terminator {
         let mut orders = Vec::new();
         for (name, disrupted) in self.waiting.claims.iter_mut().filter(|(_, disrupted)| !disrupted.ordered) {
             // Until the state has what is written on the claim, it does not count its pods.
-            if !snapshot.leaving.claims.contains(name) {
+            if !snapshot.deleting.claims.contains(name) {
                 continue;
             }
             let displaced = displaced(snapshot, name, disrupted.notice.ends().is_some(), now);

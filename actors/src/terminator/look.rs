@@ -13,7 +13,7 @@ use dovetail_core::lifecycle::initialization::is_ready;
 use dovetail_core::ownership::is_another_providers;
 use dovetail_core::termination::claim::{self, ClaimStep};
 use dovetail_core::termination::instance::{Handle, handle};
-use dovetail_core::termination::node::{self, Leaving, NodeStep};
+use dovetail_core::termination::node::{self, Deleting, NodeStep};
 use dovetail_core::termination::volumes;
 use futures::StreamExt;
 use jiff::Timestamp;
@@ -91,7 +91,7 @@ impl Terminator {
         self.patience.retain(|uid| snapshot.pods.contains_key(uid));
         for key in std::mem::take(&mut self.dirty) {
             // What is being worked on is looked at again when that is done.
-            if self.busy.contains(&key) || !self.leaving.contains(&key) {
+            if self.busy.contains(&key) || !self.deleting.contains(&key) {
                 continue;
             }
             if self.busy.len() >= AT_ONCE {
@@ -131,7 +131,7 @@ impl Terminator {
         let step = claim::next(&claim, &refs, seen, asked);
         let (key, step_env) = (Key::Claim(name.to_owned()), self.step_env(self.trace_of(&claim)));
         match step {
-            ClaimStep::NotOurs => drop(self.leaving.remove(&key)),
+            ClaimStep::NotOurs => drop(self.deleting.remove(&key)),
             ClaimStep::SetDeadline(deadline) => self.begin(key, step_env.set_deadline(claim, nodes, deadline), ctx),
             ClaimStep::DeleteNodes(names) => {
                 let nodes = nodes.into_iter().filter(|node| names.contains(&node.name_any())).collect();
@@ -151,7 +151,7 @@ impl Terminator {
         let Some(node) = self.known.nodes.get(name).cloned() else { return };
         // Its finalizer has the same name as ours, and is its provider's to take off.
         if is_another_providers(node.labels()) && self.known.claims_of(&node).is_empty() {
-            self.leaving.remove(&Key::Node(name.to_owned()));
+            self.deleting.remove(&Key::Node(name.to_owned()));
             return;
         }
         let claims = match self.may_drain(&node) {
@@ -170,7 +170,7 @@ impl Terminator {
             _ => self.kept(name, &pods, ctx).and_then(|kept| Some(volumes::held(self.attachments.on(name)?, &kept))),
         };
         let (seen, asked) = self.endings.seen(handle.as_ref());
-        let known = Leaving { claims: &refs, pods, volumes: held, seen, asked };
+        let known = Deleting { claims: &refs, pods, volumes: held, seen, asked };
         let step = node::next(&node, &known, self.env.wall());
         let step_env = self.step_env(only.as_ref().and_then(|claim| self.trace_of(claim)));
         let node_claim = only.as_ref().map(|claim| claim.name_any()).unwrap_or_default();
@@ -181,7 +181,7 @@ impl Terminator {
             self.want(handle.clone(), None);
         }
         match (step, only) {
-            (NodeStep::NotOurs, _) => drop(self.leaving.remove(&key)),
+            (NodeStep::NotOurs, _) => drop(self.deleting.remove(&key)),
             (NodeStep::Settle, _) => {}
             (NodeStep::DeleteClaim, Some(claim)) => self.begin(key, step_env.delete_claim_of(node, claim), ctx),
             (NodeStep::Ask, _) => {}

@@ -98,7 +98,7 @@ pub struct Terminator {
     endings: Endings,
     /// Whose the claims' instances are.
     instances: Instances,
-    leaving: BTreeSet<Key>,
+    deleting: BTreeSet<Key>,
     /// Of those, what is to be looked at.
     dirty: BTreeSet<Key>,
     busy: BTreeSet<Key>,
@@ -130,7 +130,7 @@ impl Terminator {
             patience: Patience::default(),
             endings,
             instances: Instances::default(),
-            leaving: BTreeSet::new(),
+            deleting: BTreeSet::new(),
             dirty: BTreeSet::new(),
             busy: BTreeSet::new(),
             progress: BTreeMap::new(),
@@ -170,10 +170,10 @@ impl Actor for Terminator {
         };
         ctx.spawn(watch(api, self.env.clone(), "volumeattachments", After::GoOn, on).into_actor(self));
         ctx.run_interval(TICK, |terminator, ctx| {
-            if terminator.leaving.is_empty() {
+            if terminator.deleting.is_empty() {
                 return terminator.kept.clear();
             }
-            terminator.dirty.extend(terminator.leaving.iter().cloned());
+            terminator.dirty.extend(terminator.deleting.iter().cloned());
             terminator.look(ctx);
             terminator.ask_cloud(ctx);
         });
@@ -208,7 +208,7 @@ impl Handler<ClaimChanged> for Terminator {
         self.instances.note(&claim);
         self.look_for_notice(&claim, ctx);
         if is_leaving(&*claim) {
-            self.leaving.insert(Key::Claim(claim.name_any()));
+            self.deleting.insert(Key::Claim(claim.name_any()));
             self.touch(Key::Claim(claim.name_any()), ctx);
         }
         for node in self.known.nodes_of(&claim) {
@@ -241,7 +241,7 @@ impl Handler<NodeChanged> for Terminator {
     fn handle(&mut self, NodeChanged(node): NodeChanged, ctx: &mut Self::Context) {
         self.known.apply_node(node.clone());
         if is_leaving(&*node) {
-            self.leaving.insert(Key::Node(node.name_any()));
+            self.deleting.insert(Key::Node(node.name_any()));
             self.touch(Key::Node(node.name_any()), ctx);
         }
         for claim in self.known.claims_of(&node) {
@@ -284,7 +284,7 @@ impl Handler<Observe> for Terminator {
 
     fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
         let state = TerminatorState {
-            leaving: self.leaving.len(),
+            deleting: self.deleting.len(),
             busy: self.busy.len(),
             evicting: self.evictions.running(),
             instances: self.endings.count(),
@@ -302,7 +302,7 @@ impl Terminator {
 
     /// Something has changed about what may be going.
     fn touch(&mut self, key: Key, ctx: &mut Context<Self>) {
-        if !self.leaving.contains(&key) {
+        if !self.deleting.contains(&key) {
             return;
         }
         self.dirty.insert(key);
@@ -319,7 +319,7 @@ impl Terminator {
     }
 
     fn forget(&mut self, key: &Key) {
-        self.leaving.remove(key);
+        self.deleting.remove(key);
         self.dirty.remove(key);
     }
 
@@ -341,7 +341,7 @@ impl Terminator {
                 terminator.env.emit(LogEvent::Retrying { what, error: error.to_string() });
             }
             answered.answers.iter().filter(|one| !one.ended.is_empty()).for_each(|one| terminator.tell_ended(one));
-            terminator.dirty.extend(terminator.leaving.iter().cloned());
+            terminator.dirty.extend(terminator.deleting.iter().cloned());
             terminator.look_soon(SETTLE, ctx);
         }));
     }

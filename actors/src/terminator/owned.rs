@@ -58,7 +58,7 @@ impl Handler<InstanceKnown> for Terminator {
                 self.known.nodes.get(name).is_some_and(|one| instance_of_node(one) == Some(known.id.as_str()))
             }
         };
-        for key in self.leaving.iter().filter(concerns).cloned().collect::<Vec<_>>() {
+        for key in self.deleting.iter().filter(concerns).cloned().collect::<Vec<_>>() {
             self.touch(key, ctx);
         }
     }
@@ -137,7 +137,7 @@ impl Terminator {
     pub(super) fn let_go(&mut self, claim: &Arc<NodeClaim>, why: &NotOwned, ctx: &mut Context<Self>) {
         let name = claim.name_any();
         if !claim.finalizers().iter().any(|one| one == TERMINATION_FINALIZER) {
-            self.leaving.remove(&Key::Claim(name));
+            self.deleting.remove(&Key::Claim(name));
             return;
         }
         let instance = instance_of(claim).unwrap_or_default().to_owned();
@@ -154,7 +154,7 @@ impl Terminator {
     pub(super) fn release_stranger(&mut self, node: &Arc<Node>, ctx: &mut Context<Self>) {
         let key = Key::Node(node.name_any());
         if !node.finalizers().iter().any(|one| one == TERMINATION_FINALIZER) {
-            self.leaving.remove(&key);
+            self.deleting.remove(&key);
             return;
         }
         let step_env = self.step_env(None);

@@ -90,7 +90,7 @@ impl Terminator {
     ) {
         let (ends, now) = (claim.and_then(deadline::of_machine), self.env.moment());
         let mut waited = Waited::default();
-        if !snapshot.leaving.nodes.contains(&node.name_any()) {
+        if !snapshot.deleting.nodes.contains(&node.name_any()) {
             // The state does not count its pods among those that need a place before it knows that it goes.
             drain.evict.clear();
         } else if is_ready(node) && !self.goes_at_once(claim) {

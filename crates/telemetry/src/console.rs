@@ -195,7 +195,7 @@ fn one(
 }
 
 fn state_of(claim: Option<&ClaimEntry>, node: Option<&NodeEntry>) -> &'static str {
-    let leaves = claim.is_some_and(|claim| claim.facts.leaving) || node.is_some_and(|node| node.deleting);
+    let leaves = claim.is_some_and(|claim| claim.facts.deleting) || node.is_some_and(|node| node.deleting);
     match (leaves, node, claim) {
         (true, ..) => "leaving",
         (_, None, _) => "launching",
@@ -211,7 +211,7 @@ fn next(view: &View, claim: Option<&ClaimEntry>, visitors: usize) -> String {
     if let Some(notice) = Notice::on(&claim.claim) {
         return format!("{}, runs until {:.0}", notice.kind, notice.deadline);
     }
-    if claim.facts.leaving {
+    if claim.facts.deleting {
         return if claim.facts.terminating { "its instance is ending".into() } else { "its pods are moved".into() };
     }
     if claim.facts.consolidatable && visitors == 0 {

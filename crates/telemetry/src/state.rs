@@ -124,7 +124,7 @@ pub const QUEUES: [(&str, &str); 13] = [
     ("launcher", "running"),
     ("launcher", "held"),
     ("registrar", "plans"),
-    ("terminator", "leaving"),
+    ("terminator", "deleting"),
     ("terminator", "interrupted"),
     ("interruption", "unknown"),
     ("interruption", "unwritten"),
@@ -276,12 +276,12 @@ fn pools(page: &mut Page, view: &View) {
 
 fn eligible(page: &mut Page, snapshot: &Snapshot) {
     let (mut empty, mut full) = (0, 0);
-    for claim in snapshot.claims.values().filter(|claim| claim.facts.consolidatable && !claim.facts.leaving) {
+    for claim in snapshot.claims.values().filter(|claim| claim.facts.consolidatable && !claim.facts.deleting) {
         let visitors = snapshot.loads.get(&claim.facts.node).map_or(0, |load| load.visitors);
         *(if visitors == 0 { &mut empty } else { &mut full }) += 1;
     }
     page.gauge("karpenter_voluntary_disruption_eligible_nodes", "Nodes that could go, budgets aside");
-    let drifted = snapshot.claims.values().filter(|claim| claim.facts.drifted.is_some() && !claim.facts.leaving);
+    let drifted = snapshot.claims.values().filter(|claim| claim.facts.drifted.is_some() && !claim.facts.deleting);
     let drifted = u32::try_from(drifted.count()).unwrap_or(u32::MAX);
     for (reason, count) in [("empty", empty), ("underutilized", full), ("drifted", drifted)] {
         page.sample("karpenter_voluntary_disruption_eligible_nodes", &[("reason", reason)], f64::from(count));
@@ -291,7 +291,7 @@ fn eligible(page: &mut Page, snapshot: &Snapshot) {
 /// NodeClaims whose condition Drifted is True, those that go already left out.
 fn drifted(page: &mut Page, snapshot: &Snapshot) {
     let mut by: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-    for entry in snapshot.claims.values().filter(|entry| entry.facts.drifted.is_some() && !entry.facts.leaving) {
+    for entry in snapshot.claims.values().filter(|entry| entry.facts.drifted.is_some() && !entry.facts.deleting) {
         let conditions = entry.claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
         let reason = condition(conditions, DRIFTED).map_or("", |one| one.reason.as_str());
         *by.entry((entry.facts.pool.as_str(), reason)).or_default() += 1;

@@ -111,7 +111,7 @@ impl ClusterState {
             return false;
         }
         let same_machine = known.is_some_and(|known| known.provider_id == entry.provider_id);
-        let concerns = self.now.leaving.concerns_node(&entry, same_machine);
+        let concerns = self.now.deleting.concerns_node(&entry, same_machine);
         self.to_learn.nodes.insert(entry.name.clone());
         Arc::make_mut(&mut self.now.nodes).insert(entry.name.clone(), Arc::new(entry));
         if concerns {
@@ -150,7 +150,7 @@ impl ClusterState {
         let entry = ClaimEntry::new(claim, expected_capacity);
         let same_machine = known.is_some_and(|known| known.provider_id() == entry.provider_id());
         let same_end = known.is_some_and(|known| known.facts.ends == entry.facts.ends);
-        let concerns = self.now.leaving.concerns_claim(&name, &entry, same_machine && same_end);
+        let concerns = self.now.deleting.concerns_claim(&name, &entry, same_machine && same_end);
         self.uses.note_claim(&entry);
         self.to_learn.nodes.extend(Some(entry.facts.node.clone()).filter(|node| !node.is_empty()));
         Arc::make_mut(&mut self.now.claims).insert(name, Arc::new(entry));

@@ -41,7 +41,7 @@ pub struct ClaimFacts {
     /// When it became Initialized.
     pub initialized: Option<Timestamp>,
     /// Whether it says itself that it goes: it is being deleted, or the cloud has announced that it takes the instance.
-    pub leaving: bool,
+    pub deleting: bool,
     /// By when its instance ends whatever is on it, where that is known of a claim that leaves: its own grace is over, or EC2
     /// takes it back.
     pub ends: Option<Timestamp>,
@@ -112,7 +112,7 @@ impl ClaimEntry {
     /// Whether it says itself that it goes: it is being deleted, or the cloud has announced that it takes the instance.
     #[must_use]
     pub fn says_it_leaves(&self) -> bool {
-        self.facts.leaving
+        self.facts.deleting
     }
 }
 
@@ -140,7 +140,7 @@ impl ClaimFacts {
             node: status.map(|status| status.node_name.clone()).unwrap_or_default(),
             initialized: initialized.filter(|_| stage == Some(Stage::Initialized)),
             stage,
-            leaving: lifecycle::is_leaving(claim) || Notice::on(claim).is_some(),
+            deleting: lifecycle::is_leaving(claim) || Notice::on(claim).is_some(),
             ends: deadline::of_machine(claim),
             terminating: is_true(conditions, conditions::INSTANCE_TERMINATING),
             created,

@@ -53,7 +53,7 @@ pub struct JoinedNode {
     /// Whether it is ready for pods.
     pub initialized: bool,
     /// Whether it is not to be planned on.
-    pub leaving: bool,
+    pub deleting: bool,
     /// Whether that is only as a command holds it: until it is removed it counts for its pool's limits.
     pub held: bool,
 }
@@ -139,7 +139,7 @@ impl Snapshot {
             capacity: counted(node.capacity.clone()),
             allocatable: node.allocatable.clone(),
             initialized: !node.managed() || node.is_labelled(labels::INITIALIZED),
-            leaving: self.leaving.nodes.contains(&node.name),
+            deleting: self.deleting.nodes.contains(&node.name),
             held: false,
             source: NodeSource::Node(node.clone()),
         }
@@ -157,7 +157,7 @@ impl Snapshot {
             capacity: counted(capacity),
             allocatable,
             initialized: false,
-            leaving: self.leaving.claims.contains(&name),
+            deleting: self.deleting.claims.contains(&name),
             held: false,
             source: NodeSource::Claim(entry.clone()),
             name,
@@ -186,8 +186,8 @@ impl Snapshot {
             capacity: counted(capacity),
             allocatable,
             initialized,
-            leaving: self.leaving.nodes.contains(&node.name),
-            held: self.leaving.held.contains(&node.name),
+            deleting: self.deleting.nodes.contains(&node.name),
+            held: self.deleting.held.contains(&node.name),
             source: NodeSource::Both(node.clone(), entry.clone()),
         }
     }

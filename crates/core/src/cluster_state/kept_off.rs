@@ -107,7 +107,7 @@ impl Snapshot {
         let waits = |entry: &&Arc<ClaimEntry>| {
             let facts = &entry.facts;
             self.unused.holds_any(&facts.pool)
-                && !self.leaving.claims.contains(&facts.name)
+                && !self.deleting.claims.contains(&facts.name)
                 && !self.has_had_pods(entry)
                 && facts.created.is_none_or(|created| now.duration_since(created) < LONGEST_TRY)
         };

@@ -12,11 +12,11 @@ mod claim;
 mod closed_pools;
 mod daemon;
 mod default_spread;
+mod deleting;
 mod graves;
 mod joined;
 mod kept_off;
 mod kept_places;
-mod leaving;
 mod lists;
 mod load;
 mod moves;
@@ -49,11 +49,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 pub use budget::BudgetEntry;
 pub use claim::{ClaimEntry, ClaimFacts};
 pub use closed_pools::ClosedPool;
+pub use deleting::Deleting;
+pub(crate) use deleting::forced_from;
 use graves::Graves;
 pub use joined::{JoinedNode, NodeSource};
 pub use kept_places::KeptPlace;
-pub use leaving::Leaving;
-pub(crate) use leaving::forced_from;
 pub use load::Load;
 pub use moves::Moves;
 pub use node::NodeEntry;
@@ -203,7 +203,7 @@ pub struct Snapshot {
     /// Nodes that kube-scheduler refuses, and for which pods.
     pub refused_places: Arc<RefusedPlaces>,
     /// What is about to go.
-    pub leaving: Arc<Leaving>,
+    pub deleting: Arc<Deleting>,
     /// Claims, by name, on which an instance is written that is not theirs: they are nobody's room and nobody's node.
     pub refused: Arc<BTreeSet<String>>,
     /// What is there and cannot be read, by kind and key.

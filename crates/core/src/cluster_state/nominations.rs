@@ -327,9 +327,9 @@ impl Snapshot {
         let (stays, ready) = match &nomination.target {
             Target::Claim(name) => {
                 let stage = lifecycle::stage(&self.claims.get(name)?.claim);
-                (!self.leaving.claims.contains(name) && !self.is_refused(name), stage == Some(Stage::Initialized))
+                (!self.deleting.claims.contains(name) && !self.is_refused(name), stage == Some(Stage::Initialized))
             }
-            Target::Node(name) => (self.nodes.contains_key(name) && !self.leaving.nodes.contains(name), true),
+            Target::Node(name) => (self.nodes.contains_key(name) && !self.deleting.nodes.contains(name), true),
         };
         (stays && (moves || !ready || now.monotonic < nomination.until)).then_some(&nomination.target)
     }
@@ -337,7 +337,7 @@ impl Snapshot {
     /// Whether a pod is being deleted on a node that leaves, or its Deployment restarted: its successor is about to come.
     fn makes_way(&self, entry: &PodEntry) -> bool {
         let goes = entry.deleting || self.rolling.contains(&entry.pod.uid);
-        goes && !entry.terminal && self.leaving.nodes.contains(&entry.node_name)
+        goes && !entry.terminal && self.deleting.nodes.contains(&entry.node_name)
     }
 
     /// Whether some pod is expected at a place.

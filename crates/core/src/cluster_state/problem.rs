@@ -92,7 +92,7 @@ impl Snapshot {
     fn without_a_place(&self, now: Moment, waits: impl Fn(&PodEntry) -> bool) -> Vec<&Arc<PodEntry>> {
         let concerned = |entry: &&Arc<PodEntry>| {
             let waiting = || waits(entry) && !self.is_made_room_for(entry);
-            let moves = || self.must_move(entry, now.wall) && !self.leaving.held.contains(&entry.node_name);
+            let moves = || self.must_move(entry, now.wall) && !self.deleting.held.contains(&entry.node_name);
             (waiting() || moves()) && self.expected_on(&entry.pod.uid, now).is_none()
         };
         let mut all: Vec<_> = self.pods.values().filter(concerned).collect();
@@ -123,7 +123,7 @@ impl Snapshot {
         let (pools, skipped) = self.pools(input, &joined, &mut problem);
         problem.left_out = skipped.iter().map(|one| LeftOut { pool: one.pool.clone(), why: one.why.clone() }).collect();
         self.take_reserved(&mut problem.instance_types);
-        let existing: Vec<_> = joined.into_iter().filter(|node| !node.leaving && !self.has_no_room(node)).collect();
+        let existing: Vec<_> = joined.into_iter().filter(|node| !node.deleting && !self.has_no_room(node)).collect();
         let expected = self.expected(input.now);
         problem.existing_nodes = existing.iter().map(|node| self.existing(node, &daemon_pods, &expected)).collect();
         let attached: Vec<_> =

@@ -107,7 +107,7 @@ impl ClusterState {
         let over = over.filter_map(|(uid, one)| {
             let entry = self.now.pods.get(uid).filter(|entry| entry.provisionable)?;
             let node = self.now.node_of(&one.target)?;
-            let usable = node.ready && !node.deleting && !self.now.leaving.nodes.contains(&node.name);
+            let usable = node.ready && !node.deleting && !self.now.deleting.nodes.contains(&node.name);
             usable.then(|| (uid.clone(), entry.clone(), node.clone(), one.heard != self.heard))
         });
         let over: Vec<_> = over.collect();

@@ -53,7 +53,7 @@ fn age(claim: &NodeClaim) -> (Option<Timestamp>, Option<&String>) {
 /// What a pool's machines have together, or may have: those that stay.
 pub(super) fn usage<'a>(machines: impl Iterator<Item = &'a JoinedNode>, types: &[Arc<InstanceType>]) -> Resources {
     let mut sum = Resources::new();
-    for node in machines.filter(|node| !node.leaving || node.held) {
+    for node in machines.filter(|node| !node.deleting || node.held) {
         match &node.source {
             NodeSource::Claim(entry) if entry.is_open() => sum.add(&most(entry, &node.capacity, types)),
             _ => sum.add(&node.capacity),

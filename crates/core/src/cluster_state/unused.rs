@@ -182,7 +182,7 @@ impl ClusterState {
     /// What a claim may be judged for now.
     fn case(&self, entry: &ClaimEntry, over: bool, now: Moment) -> Option<Case> {
         let facts = &entry.facts;
-        let leaves = self.now.leaving.claims.contains(&facts.name);
+        let leaves = self.now.deleting.claims.contains(&facts.name);
         if leaves {
             let expired = facts.expires.is_some_and(|at| at <= now.wall) && !over;
             return expired.then_some(Case::Expired);

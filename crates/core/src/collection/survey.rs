@@ -39,7 +39,7 @@ pub struct SeenClaim {
     /// The token of its latest launch.
     pub token: Option<String>,
     /// Whether it is being deleted.
-    pub leaving: bool,
+    pub deleting: bool,
 }
 
 /// A Node as it is known.
@@ -52,7 +52,7 @@ pub struct SeenNode {
     /// Whether it was registered for a claim.
     pub registered: bool,
     /// Whether it is being deleted.
-    pub leaving: bool,
+    pub deleting: bool,
 }
 
 /// One pass: the cloud was listed first, the claims after it, both to their end.
@@ -107,7 +107,7 @@ impl Survey {
     fn claims_without_instance(&self) -> impl Iterator<Item = (&SeenClaim, &str)> {
         let alive: BTreeSet<&str> = self.instances.iter().map(|one| one.id.as_str()).collect();
         let ready: BTreeMap<&str, bool> = self.nodes.iter().map(|one| (one.instance.as_str(), one.ready)).collect();
-        let staying = self.claims.iter().filter(|one| !one.leaving);
+        let staying = self.claims.iter().filter(|one| !one.deleting);
         let launched = staying.filter_map(|one| Some((one, one.instance.as_deref()?)));
         launched.filter(move |(_, id)| !alive.contains(id) && !ready.get(id).copied().unwrap_or(false))
     }

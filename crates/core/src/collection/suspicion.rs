@@ -18,8 +18,8 @@ pub(super) struct Suspicion {
 impl Suspicion {
     /// A claim has been seen on its way out.
     pub fn leaves(&mut self, uid: &str) {
-        if let Some(leaving) = self.had_claims.get_mut(uid) {
-            *leaving = true;
+        if let Some(deleting) = self.had_claims.get_mut(uid) {
+            *deleting = true;
         }
     }
 
@@ -42,7 +42,7 @@ impl Suspicion {
         }
         self.held.retain(|id| orphans.iter().any(|one| one.id == *id));
         self.had_instances = !survey.instances.is_empty();
-        self.had_claims = survey.claims.iter().map(|one| (one.uid.clone(), one.leaving)).collect();
+        self.had_claims = survey.claims.iter().map(|one| (one.uid.clone(), one.deleting)).collect();
         Vec::new()
     }
 
@@ -52,7 +52,7 @@ impl Suspicion {
         if !survey.instances.is_empty() {
             return None;
         }
-        let staying = survey.claims.iter().filter(|one| !one.leaving);
+        let staying = survey.claims.iter().filter(|one| !one.deleting);
         let missing: BTreeSet<&str> = staying.filter_map(|one| one.instance.as_deref()).collect();
         let missing: BTreeSet<&str> = missing.into_iter().filter(|id| !survey.ended.contains_key(*id)).collect();
         let at_work = survey.nodes.iter().any(|node| node.ready && missing.contains(node.instance.as_str()));
@@ -66,10 +66,10 @@ impl Suspicion {
         if orphans.is_empty() {
             return None;
         }
-        let vanished = survey.claims.is_empty() && self.had_claims.values().any(|leaving| !leaving);
+        let vanished = survey.claims.is_empty() && self.had_claims.values().any(|deleting| !deleting);
         let orphaned: BTreeSet<&str> = orphans.iter().map(|one| one.id.as_str()).collect();
         let claimed: BTreeSet<&str> = survey.claims.iter().filter_map(|one| one.instance.as_deref()).collect();
-        let registered = || survey.nodes.iter().filter(|node| node.registered && !node.leaving);
+        let registered = || survey.nodes.iter().filter(|node| node.registered && !node.deleting);
         let without = registered().filter(|node| orphaned.contains(node.instance.as_str())).count();
         let with = registered().filter(|node| claimed.contains(node.instance.as_str())).count();
         (vanished || without > with).then_some(Notice::ClaimsSuspect { instances: orphans.len() })

@@ -17,11 +17,11 @@ fn instance(id: &str) -> SeenInstance {
 
 fn claim(name: &str, id: &str) -> SeenClaim {
     let instance = (!id.is_empty()).then(|| id.to_owned());
-    SeenClaim { name: name.into(), uid: format!("uid-{name}"), instance, token: None, leaving: false }
+    SeenClaim { name: name.into(), uid: format!("uid-{name}"), instance, token: None, deleting: false }
 }
 
 fn node(id: &str, ready: bool) -> SeenNode {
-    SeenNode { instance: id.into(), ready, registered: true, leaving: false }
+    SeenNode { instance: id.into(), ready, registered: true, deleting: false }
 }
 
 /// A cluster of so many instances, each with its claim and its Node.
@@ -134,7 +134,7 @@ fn gc_2_what_a_backup_gives_its_claim_again_was_collected_all_the_same() {
     let mut survey = with_orphans(10, 3);
     survey.ended = ["i-gone1", "i-gone2", "i-gone3", "i-gone4"].map(|id| (id.to_owned(), Duration::ZERO)).into();
     survey.claims.push(claim("back", "i-gone3"));
-    survey.claims.push(SeenClaim { leaving: true, ..claim("back-and-leaving", "i-gone4") });
+    survey.claims.push(SeenClaim { deleting: true, ..claim("back-and-leaving", "i-gone4") });
     collector.pass(&later(&survey, 0));
     assert_eq!(collector.recent(), 4);
     assert_eq!(collector.pass(&later(&survey, 120)).terminate.len(), 1, "five of ten minutes");
@@ -319,7 +319,7 @@ fn a_claim_goes_with_its_instance_unless_its_node_is_ready_or_it_goes_already() 
     survey.instances.truncate(3);
     survey.nodes[3].ready = false;
     survey.nodes.remove(4);
-    survey.claims[5].leaving = true;
+    survey.claims[5].deleting = true;
     assert_eq!(collector.pass(&survey).remove, []);
     let removed = collector.pass(&later(&survey, 120)).remove;
     let names: Vec<_> = removed.iter().map(|(name, _)| name.as_str()).collect();

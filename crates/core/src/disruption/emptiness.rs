@@ -26,10 +26,10 @@ pub(super) struct Totals {
 impl Totals {
     /// Counts a machine (core spec 5.3): initialized, and its instance not ending; one that is not Ready or is leaving is
     /// being disrupted.
-    pub fn count(&mut self, machine: &Machine<'_>, leaving: bool) {
+    pub fn count(&mut self, machine: &Machine<'_>, deleting: bool) {
         if machine.initialized() && !machine.claim.terminating {
             self.nodes += 1;
-            self.disrupting += usize::from(leaving || !machine.node.ready);
+            self.disrupting += usize::from(deleting || !machine.node.ready);
         }
     }
 }

@@ -41,9 +41,9 @@ pub fn expired(
         }
         let pool = pools.entry(claim.pool.as_str()).or_default();
         pool.total += 1;
-        let leaving = claim.leaving || snapshot.leaving.claims.contains(&claim.name) || asked(claim);
-        pool.moving += usize::from(leaving || claim.initialized.is_none());
-        match claim.expires.filter(|_| !leaving && !claim.uid.is_empty() && !told(claim)) {
+        let deleting = claim.deleting || snapshot.deleting.claims.contains(&claim.name) || asked(claim);
+        pool.moving += usize::from(deleting || claim.initialized.is_none());
+        match claim.expires.filter(|_| !deleting && !claim.uid.is_empty() && !told(claim)) {
             Some(expires) if expires <= now => pool.due.push((expires, claim)),
             Some(expires) => again = Some(again.map_or(expires, |again| again.min(expires))),
             None => {}

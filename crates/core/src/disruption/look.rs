@@ -204,8 +204,8 @@ impl<'a> Look<'a> {
             let Some(view) = self.pools.get(machine.claim.pool.as_str()).cloned() else { continue };
             let asked = self.memory.is_asked(&machine.claim.uid);
             let replacing = self.memory.replacing.has(&machine.claim.uid);
-            let leaving = asked || machine.leaving || replacing;
-            if replacing || !leaving {
+            let deleting = asked || machine.deleting || replacing;
+            if replacing || !deleting {
                 let judged = self.drift(machine);
                 let (of_pool, running) = drifted.entry(machine.claim.pool.as_str()).or_default();
                 match replacing {
@@ -213,8 +213,8 @@ impl<'a> Look<'a> {
                     false => of_pool.extend(judged),
                 }
             }
-            totals.entry(machine.claim.pool.as_str()).or_default().count(machine, leaving);
-            if leaving {
+            totals.entry(machine.claim.pool.as_str()).or_default().count(machine, deleting);
+            if deleting {
                 // What was asked for may not come to pass: since when it is vacant stays known.
                 if let Some(since) = self.memory.vacant.get(&machine.node.name).copied() {
                     self.memory.vacant.keep(&machine.node.name, since);

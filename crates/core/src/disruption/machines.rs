@@ -24,7 +24,7 @@ pub struct Machine<'a> {
     /// Whether a pod that waits, or has to leave its own node, is expected on it.
     pub nominated: bool,
     /// Whether it is on its way out: an object is being deleted, the instance ends, or that is decided.
-    pub leaving: bool,
+    pub deleting: bool,
 }
 
 impl Machine<'_> {
@@ -64,7 +64,7 @@ pub fn machines(snapshot: &Snapshot, now: Moment) -> Vec<Machine<'_>> {
         }
     }
     let expected = expected(snapshot, now);
-    let any_leaves = !snapshot.leaving.is_empty();
+    let any_leaves = !snapshot.deleting.is_empty();
     let (mut loads, mut moves) = (Walk::of(&snapshot.loads), Walk::of(&snapshot.moves));
     let mut all = Vec::with_capacity(claims.len());
     for node in snapshot.nodes.values() {
@@ -78,8 +78,8 @@ pub fn machines(snapshot: &Snapshot, now: Moment) -> Vec<Machine<'_>> {
         }
         let nominated = !expected.is_empty()
             && (expected.contains(&(true, node.name.as_str())) || expected.contains(&(false, claim.name.as_str())));
-        let leaving = node.deleting || claim.leaving || (any_leaves && snapshot.leaving.nodes.contains(&node.name));
-        all.push(Machine { node, claim, load: load.map(AsRef::as_ref), moves: moved.copied(), nominated, leaving });
+        let deleting = node.deleting || claim.deleting || (any_leaves && snapshot.deleting.nodes.contains(&node.name));
+        all.push(Machine { node, claim, load: load.map(AsRef::as_ref), moves: moved.copied(), nominated, deleting });
     }
     all
 }

@@ -85,7 +85,7 @@ impl Memory {
     /// Forgets what has come to pass, and what has taken too long.
     pub(super) fn forget(&mut self, snapshot: &Snapshot, now: Timestamp) {
         let there = |uid: &str, name: &str| {
-            snapshot.claims.get(name).is_some_and(|entry| entry.facts.uid == uid && !entry.facts.leaving)
+            snapshot.claims.get(name).is_some_and(|entry| entry.facts.uid == uid && !entry.facts.deleting)
         };
         self.asked.retain(|uid, (name, when)| there(uid, name) && now.duration_since(*when) < PATIENCE);
         self.expired.retain(|uid, name| there(uid, name));

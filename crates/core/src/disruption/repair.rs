@@ -46,7 +46,7 @@ impl<'a> Look<'a> {
                 *all += 1;
             }
         }
-        for machine in machines.iter().filter(|machine| !machine.claim.leaving && !machine.node.deleting) {
+        for machine in machines.iter().filter(|machine| !machine.claim.deleting && !machine.node.deleting) {
             let Some(first) = machine.node.unwell.iter().min_by_key(|one| one.until) else { continue };
             if self.memory.is_asked(&machine.claim.uid) {
                 continue;

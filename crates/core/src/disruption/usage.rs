@@ -38,7 +38,7 @@ pub fn usage(snapshot: &Snapshot) -> BTreeMap<String, PoolUsage> {
     let nodes: rustc_hash::FxHashMap<&str, &NodeEntry> =
         snapshot.nodes.values().map(|node| (node.provider_id.as_str(), node.as_ref())).collect();
     let stays = |entry: &&std::sync::Arc<ClaimEntry>| {
-        !entry.provider_id().is_empty() && !entry.facts.leaving && !snapshot.is_refused(&entry.facts.name)
+        !entry.provider_id().is_empty() && !entry.facts.deleting && !snapshot.is_refused(&entry.facts.name)
     };
     for entry in snapshot.claims.values().filter(stays) {
         let node = nodes.get(entry.provider_id()).copied();

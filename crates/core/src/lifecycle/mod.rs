@@ -45,7 +45,7 @@ pub enum Decision {
     /// Delete the claim: it has had its time.
     GiveUp(Timeout),
     /// The claim is on its way out; that is the terminator's.
-    Leaving,
+    Deleting,
     /// Initialized: this life has no further stage.
     Settled,
 }
@@ -97,7 +97,7 @@ pub enum Waiting {
 #[must_use]
 pub fn next(claim: &NodeClaim, nodes: &[&Node], nodeless: Duration, now: Timestamp) -> Decision {
     if claim.metadata.deletion_timestamp.is_some() {
-        return Decision::Leaving;
+        return Decision::Deleting;
     }
     if let Some(timeout) = liveness::expired(claim, nodeless, now) {
         return Decision::GiveUp(timeout);
@@ -285,7 +285,7 @@ mod tests {
     fn a_claim_on_its_way_out_is_left_to_the_terminator() {
         let mut claim = launched_claim("a");
         claim.metadata.deletion_timestamp = claim.metadata.creation_timestamp.clone();
-        assert_eq!(next(&claim, &[&node("n")], Duration::ZERO, at(99)), Decision::Leaving);
+        assert_eq!(next(&claim, &[&node("n")], Duration::ZERO, at(99)), Decision::Deleting);
         assert!(is_leaving(&claim));
     }
 }

@@ -149,7 +149,7 @@ pub enum End {
         at_once: bool,
     },
     /// The claim is being deleted: its pods are free, and what may have been made for it is the terminator's.
-    Leaving,
+    Deleting,
     /// The API server will not have what is to be written on the claim, or nobody knows whether it was created.
     Refused,
     /// The term ended first.
@@ -163,7 +163,7 @@ impl End {
         match self {
             Self::Launched { .. } => "launched",
             Self::Lost { .. } => "lost",
-            Self::Leaving => "leaving",
+            Self::Deleting => "leaving",
             Self::Refused => "refused",
             Self::Deposed => "deposed",
         }
@@ -256,11 +256,11 @@ impl Protocol {
             (Doing::Begin { fresh: true }, _) => (Doing::Create, Step::Create),
             (Doing::Begin { fresh: false }, _) => (Doing::Read, Step::Read),
             (Doing::Create | Doing::Read, Input::Claim(claim)) => self.begin(claim, now),
-            (Doing::WriteToken, Input::Claim(claim)) if claim.leaving => over(End::Leaving),
+            (Doing::WriteToken, Input::Claim(claim)) if claim.deleting => over(End::Deleting),
             (Doing::WriteToken, Input::Claim(claim)) if claim.launched => over(End::Launched { uid: claim.uid }),
             (Doing::WriteToken, Input::Claim(_)) => (Doing::Prepare, Step::Prepare(self.token())),
             (Doing::Prepare, Input::Prepared(Err(reason))) => discard(reason, false),
-            (Doing::ReadBeforeCall, Input::Claim(claim)) if claim.leaving => over(End::Leaving),
+            (Doing::ReadBeforeCall, Input::Claim(claim)) if claim.deleting => over(End::Deleting),
             (Doing::Prepare, Input::Prepared(Ok(()))) | (Doing::ReadBeforeCall, Input::Claim(_)) => self.call(acts),
             (Doing::Call, Input::Called(called)) => self.called(called, now),
             (Doing::RestBeforeCall, Input::Done) => (Doing::ReadBeforeCall, Step::Read),
@@ -274,10 +274,10 @@ impl Protocol {
             // If it has got another meanwhile it keeps that: this one is an orphan.
             (Doing::WriteInstance, Input::Claim(claim)) => over(End::Launched { uid: claim.uid }),
             (Doing::Discard { at_once }, Input::Done) => over(End::Lost { at_once }),
-            (Doing::ReadRefused, Input::Claim(claim)) if claim.leaving => over(End::Leaving),
+            (Doing::ReadRefused, Input::Claim(claim)) if claim.deleting => over(End::Deleting),
             (Doing::ReadRefused, Input::Claim(claim)) if claim.launched => over(End::Launched { uid: claim.uid }),
             (Doing::ReadRefused, Input::Claim(_)) => remove("refused"),
-            (Doing::Remove, Input::Done) => over(End::Leaving),
+            (Doing::Remove, Input::Done) => over(End::Deleting),
             (_, Input::Failed(Failure::Deposed)) => over(End::Deposed),
             (Doing::ReadRefused, Input::Failed(_)) => over(LOST),
             (Doing::Create | Doing::Remove, Input::Failed(why)) => over(why.into()),
@@ -294,8 +294,8 @@ impl Protocol {
 
     /// Somebody's earlier call may have made an instance: it is looked for, never repeated.
     fn begin(&mut self, claim: Claimed, now: Duration) -> (Doing, Step) {
-        if claim.leaving {
-            return over(End::Leaving);
+        if claim.deleting {
+            return over(End::Deleting);
         }
         if claim.launched {
             return over(End::Launched { uid: claim.uid });

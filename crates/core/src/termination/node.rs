@@ -26,7 +26,7 @@ const NOT_DETACHED: Said = Said { condition: VOLUMES_DETACHED, status: FALSE, re
 
 /// What is known of a Node that goes.
 #[derive(Clone, Debug, Default)]
-pub struct Leaving<'a> {
+pub struct Deleting<'a> {
     /// The claims that carry its provider id: one, unless somebody has made a mess.
     pub claims: &'a [&'a NodeClaim],
     /// What is bound to it.
@@ -66,7 +66,7 @@ pub enum NodeStep {
 
 /// The next step for a Node.
 #[must_use]
-pub fn next(node: &Node, known: &Leaving<'_>, now: Timestamp) -> NodeStep {
+pub fn next(node: &Node, known: &Deleting<'_>, now: Timestamp) -> NodeStep {
     let Some(since) = node.metadata.deletion_timestamp.as_ref().filter(|_| is_held(node)) else {
         return NodeStep::NotOurs;
     };
@@ -231,7 +231,7 @@ mod tests {
         }
 
         fn next(&self, seconds: i64) -> NodeStep {
-            let known = Leaving {
+            let known = Deleting {
                 claims: &[&self.claim],
                 pods: self.pods.clone(),
                 volumes: self.volumes.clone(),
@@ -309,9 +309,9 @@ mod tests {
         let (node, one, two) = (leaving_node(), leaving_claim(), leaving_claim());
         let node = cordoned(&node).unwrap();
         for claims in [&[][..], &[&one, &two]] {
-            let known = Leaving { claims, pods: vec![pod("a")], volumes: volumes(&[]), ..Leaving::default() };
+            let known = Deleting { claims, pods: vec![pod("a")], volumes: volumes(&[]), ..Deleting::default() };
             assert!(matches!(next(&node, &known, at(101)), NodeStep::Drain(_)));
-            let known = Leaving { pods: Vec::new(), ..known };
+            let known = Deleting { pods: Vec::new(), ..known };
             assert_eq!(next(&node, &known, at(104)), NodeStep::Settle);
             assert_eq!(next(&node, &known, at(105)), NodeStep::Release);
         }

@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::claim::{self, ClaimStep};
-use super::node::{self, Leaving, NodeStep};
+use super::node::{self, Deleting, NodeStep};
 use super::{Seen, with};
 use crate::cluster_state::PodEntry;
 use crate::lifecycle::fixtures::{at, launched_claim, node as fresh_node, ready};
@@ -127,7 +127,7 @@ impl World {
     fn look_at_node(&mut self, now: i64) {
         let Some(node) = self.node.clone() else { return };
         let claims: Vec<&NodeClaim> = self.claim.iter().collect();
-        let known = Leaving {
+        let known = Deleting {
             claims: &claims,
             pods: self.pods.iter().map(|(_, entry, _)| entry.clone()).collect(),
             volumes: Some(self.volumes.clone()),

@@ -9,9 +9,9 @@ use dovetail_core::lifecycle::protocol::{
 
 const NOW: Duration = Duration::from_secs(5);
 
-fn claim(instance: Option<&str>, leaving: bool) -> Claimed {
+fn claim(instance: Option<&str>, deleting: bool) -> Claimed {
     let instance = instance.map(str::to_owned);
-    Claimed { uid: "a".into(), token: None, launched: instance.is_some(), instance, leaving }
+    Claimed { uid: "a".into(), token: None, launched: instance.is_some(), instance, deleting }
 }
 
 /// A launch that has heard all this.
@@ -55,7 +55,7 @@ fn a_claim_that_may_have_an_instance_and_takes_no_writes_is_deleted_for_the_term
         assert_eq!(protocol.step(Input::Failed(Failure::Refused), NOW, true), Step::Read);
         assert_eq!(protocol.step(Input::Claim(claim(None, false)), NOW, true), Step::Remove("refused"));
         let mut refused = protocol.clone();
-        assert_eq!(protocol.step(Input::Done, NOW, true), Step::End(End::Leaving));
+        assert_eq!(protocol.step(Input::Done, NOW, true), Step::End(End::Deleting));
         assert_eq!(refused.step(Input::Failed(Failure::Refused), NOW, true), Step::End(End::Refused));
     }
 }
@@ -125,7 +125,7 @@ fn a_call_that_was_not_answered_is_looked_for_then_the_claim_is_read_then_it_is_
     let late = NOW + Duration::from_secs(10);
     assert_eq!(protocol.step(Input::Looked(late, Some(Vec::new())), late, true), Step::Read);
     let mut deleted = protocol.clone();
-    assert_eq!(deleted.step(Input::Claim(claim(None, true)), late, true), Step::End(End::Leaving));
+    assert_eq!(deleted.step(Input::Claim(claim(None, true)), late, true), Step::End(End::Deleting));
     let again = protocol.step(Input::Claim(claim(None, false)), late, true);
     assert_eq!(again, Step::Call { token, number: (1, 2) });
 }

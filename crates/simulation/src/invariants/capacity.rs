@@ -200,5 +200,5 @@ fn stays(state: &State, name: &str, then: f64) -> bool {
     let runs = machine.is_none_or(|machine| machine.to.is_none() && !machine.warned);
     runs && state
         .claim_of(&node.instance)
-        .is_none_or(|claim| claim.leaving.is_none() && claim.moves.is_none_or(|until| until < then))
+        .is_none_or(|claim| claim.deleting.is_none() && claim.moves.is_none_or(|until| until < then))
 }

@@ -130,7 +130,7 @@ impl Checker {
                     self.saves(state, known, claim, entry, blind);
                 }
             }
-            (Some(held), None) if claim.leaving.is_none() && claim.gone.is_none() => {
+            (Some(held), None) if claim.deleting.is_none() && claim.gone.is_none() => {
                 known.released.insert(uid.to_owned(), now);
                 known.stays(state, claim);
                 self.released(state, claim, held, now, blind);
@@ -143,7 +143,7 @@ impl Checker {
     fn made(&mut self, state: &State, known: &Known, claim: &Claim, now: f64) {
         let Some(named_by) = known.named.get(&claim.name) else { return };
         let needs_it = |uid: &String| {
-            let ended = state.claims.get(uid).and_then(|one| one.leaving.or(one.gone));
+            let ended = state.claims.get(uid).and_then(|one| one.deleting.or(one.gone));
             let until = ended.or_else(|| known.released.get(uid).copied());
             until.is_none_or(|until| now - until < KNOWN)
         };

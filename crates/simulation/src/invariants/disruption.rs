@@ -56,7 +56,7 @@ impl Checker {
         match (before, hold(state, entry)) {
             (None, Some(held)) if entry.replica.is_some() => self.goes(state, entry, &[held.reason.as_str()], removed),
             (Some(_), None) => {
-                let stays = |claim: &Claim| claim.leaving.is_none() && claim.gone.is_none();
+                let stays = |claim: &Claim| claim.deleting.is_none() && claim.gone.is_none();
                 if state.claims.get(entry.text("uid")).is_some_and(stays) {
                     removed.remove(entry.text("uid"));
                 }
@@ -204,5 +204,5 @@ pub(super) fn is_of_own_will(state: &State, entry: &Entry) -> bool {
     let works = state.nodes.values().any(|node| node.instance == claim.instance && node.ready && !node.deleting);
     let runs = state.machines.get(&claim.instance).is_some_and(|machine| machine.to.is_none() && !machine.warned);
     let over = claim.expires.is_some_and(|at| at <= seconds(entry) + CLOCK_OFF);
-    claim.initialized && claim.leaving.is_none() && claim.goes_for != REPAIRED && works && runs && !over
+    claim.initialized && claim.deleting.is_none() && claim.goes_for != REPAIRED && works && runs && !over
 }

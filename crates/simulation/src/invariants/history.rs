@@ -48,7 +48,7 @@ pub(super) struct Claim {
     /// EC2 had nothing for its latest launch, or its deletion was asked for: it brings nothing, whatever comes of that.
     pub given_up: bool,
     /// Since when it is being deleted, by whomever.
-    pub leaving: Option<f64>,
+    pub deleting: Option<f64>,
     /// Since when it is not there.
     pub gone: Option<f64>,
 }
@@ -153,7 +153,7 @@ impl State {
         claim.gone = None;
         if verb == "restore" {
             let goes = entry.field("deleting") == Some(&Value::Bool(true));
-            (claim.leaving, claim.held) = (goes.then_some(now), None);
+            (claim.deleting, claim.held) = (goes.then_some(now), None);
             self.deleted.remove(entry.text("name"));
         }
         entry.text("name").clone_into(&mut claim.name);
@@ -199,7 +199,7 @@ impl State {
             }
         }
         if verb == "delete" || self.deleted.contains_key(&claim.name) {
-            claim.leaving.get_or_insert(now);
+            claim.deleting.get_or_insert(now);
         }
     }
 
@@ -298,7 +298,7 @@ impl State {
         let now = self.now;
         self.deleted.insert(name.to_owned(), now);
         let found = self.claims.values_mut().filter(|claim| claim.name == name && claim.gone.is_none());
-        found.for_each(|claim| claim.leaving = claim.leaving.or(Some(now)));
+        found.for_each(|claim| claim.deleting = claim.deleting.or(Some(now)));
     }
 
     /// Claims that are there.
@@ -321,7 +321,7 @@ impl State {
     pub fn stays(&self, claim: &Claim) -> bool {
         let node_goes = self.nodes.values().any(|node| node.instance == claim.instance && node.deleting);
         let ends = self.machines.get(&claim.instance).is_some_and(|machine| machine.warned || machine.to.is_some());
-        claim.leaving.is_none() && (claim.instance.is_empty() || !(node_goes || ends))
+        claim.deleting.is_none() && (claim.instance.is_empty() || !(node_goes || ends))
     }
 }
 

@@ -539,7 +539,7 @@ fn a_mark_taken_back_is_as_if_it_had_never_been() {
     state.mark_leaving(["m"], false);
     assert!(pending(&state, 0).is_empty());
     assert_eq!(state.snapshot().expected_on("uid-a", at(0)), None, "its place elsewhere is free again");
-    assert!(state.snapshot().leaving.is_empty());
+    assert!(state.snapshot().deleting.is_empty());
 }
 
 #[test]

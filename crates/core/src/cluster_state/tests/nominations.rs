@@ -128,7 +128,7 @@ fn a_pod_that_has_yet_to_leave_its_node_keeps_the_place_that_its_successor_finds
 }
 
 /// A node `old` that leaves with pods on it, and a node `n` of two CPUs.
-fn leaving(pods: &[(&str, &str)]) -> ClusterState {
+fn deleting(pods: &[(&str, &str)]) -> ClusterState {
     let mut state = ClusterState::new();
     let mut old = kube_node("old", "o", json!({}));
     old.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(at(5).wall));
@@ -142,7 +142,7 @@ fn leaving(pods: &[(&str, &str)]) -> ClusterState {
 
 #[test]
 fn a_place_that_others_have_taken_before_its_pod_has_left_is_not_believed_in_but_made_anew() {
-    let mut state = leaving(&[("moves", "1"), ("small", "500m")]);
+    let mut state = deleting(&[("moves", "1"), ("small", "500m")]);
     state.nominate(["uid-moves", "uid-small"], &Target::Node("n".into()), Duration::from_secs(20));
     assert!(pending(&state, 9999).is_empty(), "it is kept for as long as it takes");
     assert!(state.snapshot().place_is_ready("uid-moves", at(9999)));
@@ -157,12 +157,12 @@ fn a_place_that_others_have_taken_before_its_pod_has_left_is_not_believed_in_but
 
 #[test]
 fn a_pod_that_waits_loses_its_place_before_one_that_still_runs() {
-    let mut state = leaving(&[("moves", "1")]);
+    let mut state = deleting(&[("moves", "1")]);
     state.apply_pod(&kube_pod("waits", "", "1")).unwrap();
     state.nominate(["uid-moves", "uid-waits"], &Target::Node("n".into()), Duration::from_secs(20));
     state.apply_pod(&kube_pod("stranger", "n", "1500m")).unwrap();
     assert_eq!(pending(&state, 6), ["moves", "waits"], "neither fits any more");
-    let mut state = leaving(&[("moves", "1500m")]);
+    let mut state = deleting(&[("moves", "1500m")]);
     state.apply_pod(&kube_pod("waits", "", "100m")).unwrap();
     state.nominate(["uid-moves", "uid-waits"], &Target::Node("n".into()), Duration::from_secs(20));
     state.apply_pod(&kube_pod("stranger", "n", "450m")).unwrap();
@@ -180,7 +180,7 @@ fn a_protected_pod_gets_its_place_when_it_has_to_go_soon_and_not_days_before() {
     };
     let mut protected = kube_pod("moves", "old", "1");
     protected.metadata.annotations = Some([("karpenter.sh/do-not-disrupt".to_owned(), "true".to_owned())].into());
-    let mut state = leaving(&[]);
+    let mut state = deleting(&[]);
     state.apply_pod(&protected).unwrap();
     assert!(pending(&state, 99_999).is_empty(), "nothing ends its protection");
     state.apply_claim(on_claim("1970-01-01T02:00:00Z", "2"));
@@ -204,7 +204,7 @@ fn a_pod_whose_budget_asks_for_all_of_them_is_planned_for_only_where_its_node_ha
         }))
         .unwrap()
     };
-    let mut state = leaving(&[]);
+    let mut state = deleting(&[]);
     let mut pod = kube_pod("moves", "old", "1");
     pod.metadata.labels = Some([("app".to_owned(), "web".to_owned())].into());
     let ready = serde_json::from_value(json!({"type": "Ready", "status": "True"})).unwrap();
@@ -339,7 +339,7 @@ fn at_what_a_list_shows_to_be_gone_nobody_is_expected_and_nothing_leaves_when_it
     state.apply_claim(claim());
     state.apply_node(&node);
     assert_eq!(pending(&state, 0), ["a", "b"]);
-    assert!(state.snapshot().leaving.is_empty());
+    assert!(state.snapshot().deleting.is_empty());
 }
 
 #[test]

@@ -51,7 +51,7 @@ pub(super) fn live(question: &Question) -> Live {
     let machines = machines(snapshot, question.now);
     let may_move: Vec<&Arc<PodEntry>> = machines
         .iter()
-        .filter(|machine| !machine.leaving)
+        .filter(|machine| !machine.deleting)
         .flat_map(|machine| {
             machine
                 .load
@@ -231,7 +231,7 @@ impl<'a> Reader<'a> {
         let Some(view) = self.views.get(pool) else { return PoolState::default() };
         let (mut totals, asked) = (Totals::default(), &self.question.asked);
         let own = self.machines.values().filter(|machine| machine.claim.pool == pool);
-        own.for_each(|machine| totals.count(machine, machine.leaving || asked.contains(&machine.claim.uid)));
+        own.for_each(|machine| totals.count(machine, machine.deleting || asked.contains(&machine.claim.uid)));
         let left = |reason: Reason| {
             let allowed = allowed(view.pool, reason, totals.nodes, self.now());
             allowed.nodes.map(|_| allowed.after(totals.disrupting))

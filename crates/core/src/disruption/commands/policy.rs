@@ -26,7 +26,7 @@ pub fn kept_by_policy(snapshot: &Snapshot, settings: &Settings, now: Moment) -> 
 /// Whether a node has pods, and has been there for a while.
 fn settled(machine: &Machine<'_>, least_age: SignedDuration, now: Timestamp) -> bool {
     let age = machine.claim.initialized.map(|since| now.duration_since(since));
-    !machine.leaving && !machine.empty() && !machine.nominated && age.is_some_and(|age| age >= least_age)
+    !machine.deleting && !machine.empty() && !machine.nominated && age.is_some_and(|age| age >= least_age)
 }
 
 /// What of its pool keeps a node that has pods, whatever could be saved.

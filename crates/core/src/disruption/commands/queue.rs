@@ -260,7 +260,7 @@ impl Running {
         // What goes for other reasons meanwhile needs nothing of this.
         self.wanted.claims.retain(|claim| {
             let entry = snapshot.claims.get(&claim.claim);
-            entry.is_some_and(|entry| entry.facts.uid == claim.uid && !entry.facts.leaving)
+            entry.is_some_and(|entry| entry.facts.uid == claim.uid && !entry.facts.deleting)
         });
         if self.wanted.claims.is_empty() {
             return if self.phase == Phase::Marking { Next::Wait } else { Next::Done };
@@ -283,7 +283,7 @@ impl Running {
         let mut all = true;
         for name in &self.replacements {
             match snapshot.claims.get(name) {
-                Some(entry) if !entry.facts.leaving => all &= entry.facts.stage == Some(Stage::Initialized),
+                Some(entry) if !entry.facts.deleting => all &= entry.facts.stage == Some(Stage::Initialized),
                 _ => return Next::Undo(format!("its replacement {name} is gone")),
             }
         }
@@ -321,7 +321,7 @@ impl Wanted {
             for machine in machines.iter().filter(|machine| machine.claim.pool == name) {
                 let uid = &machine.claim.uid;
                 let own = self.claims.iter().any(|claim| claim.uid == *uid);
-                totals.count(machine, (machine.leaving || going.contains(uid)) && !own);
+                totals.count(machine, (machine.deleting || going.contains(uid)) && !own);
             }
             allowed(pool, self.reason, totals.nodes, now).after(totals.disrupting) >= count
         })

@@ -62,7 +62,7 @@ impl Held {
 #[must_use]
 pub fn held_by_commands(snapshot: &Snapshot) -> Vec<Running> {
     let mut all: Vec<Running> = Vec::new();
-    for entry in snapshot.claims.values().filter(|entry| entry.facts.disruption_reason && !entry.facts.leaving) {
+    for entry in snapshot.claims.values().filter(|entry| entry.facts.disruption_reason && !entry.facts.deleting) {
         let Some((held, since)) = Held::of(&entry.claim) else { continue };
         let disrupted = DisruptedClaim::of(&entry.facts, snapshot);
         match all.iter_mut().find(|running| running.replacements == held.replacements) {

@@ -250,7 +250,7 @@ impl<'a> Look<'a> {
         }
         let late = self.is_late(uid);
         // The mark may not have come through yet.
-        if !self.snapshot.leaving.claims.contains(&machine.claim.name) {
+        if !self.snapshot.deleting.claims.contains(&machine.claim.name) {
             let why = "it could not be marked as leaving for ten minutes";
             return if late { Outcome::Stays(why.into(), true) } else { Outcome::Waits(true) };
         }
@@ -287,7 +287,7 @@ impl<'a> Look<'a> {
         match outcome {
             Outcome::Waits(hope) => {
                 one.hoped = if hope { self.now } else { one.hoped };
-                let marked = self.snapshot.leaving.claims.contains(&machine.claim.name);
+                let marked = self.snapshot.deleting.claims.contains(&machine.claim.name);
                 if !marked {
                     self.out.drift.begin.push(one.disrupted.clone());
                 }

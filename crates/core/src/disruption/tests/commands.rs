@@ -198,12 +198,12 @@ fn pods_of_a_held_node_are_expected_where_the_command_says_and_nobody_else_plans
     world.state.hold(["claim-small"], true);
     let snapshot = world.state.snapshot();
     assert!(snapshot.pending(now).is_empty(), "the command has their places");
-    assert!(snapshot.leaving.nodes.contains("small"));
+    assert!(snapshot.deleting.nodes.contains("small"));
     world.state.nominate(["uid-two"], &Target::Node("large".into()), Duration::ZERO);
     assert_eq!(world.state.snapshot().expected_on("uid-two", now), Some(&Target::Node("large".into())));
     world.state.hold(["claim-small"], false);
     let snapshot = world.state.snapshot();
-    assert!(snapshot.leaving.is_empty() && snapshot.nominations.is_empty());
+    assert!(snapshot.deleting.is_empty() && snapshot.nominations.is_empty());
 }
 
 #[test]

@@ -127,7 +127,7 @@ fn a_node_for_whose_pods_no_place_comes_stays_and_its_pool_waits_ever_longer() {
     assert_eq!(stay.len(), 2);
     assert!(stay[0].why.contains("no place for pod default/pod-a"), "{}", stay[0].why);
     assert_eq!((stay[0].pause, stay[1].pause), (Some(120), Some(120)));
-    assert!(!all.world.state.snapshot().leaving.claims.contains("claim-a"), "it is not marked any more");
+    assert!(!all.world.state.snapshot().deleting.claims.contains("claim-a"), "it is not marked any more");
     for seconds in [40.0, 100.0, 152.0] {
         assert_eq!(begun(&all.act(seconds)), [""; 0], "{seconds}");
     }

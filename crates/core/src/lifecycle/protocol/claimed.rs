@@ -19,7 +19,7 @@ pub struct Claimed {
     /// Whether its launch is over.
     pub launched: bool,
     /// Whether it is on its way out.
-    pub leaving: bool,
+    pub deleting: bool,
 }
 
 impl Claimed {
@@ -31,7 +31,7 @@ impl Claimed {
             token: ownership::token_on(claim),
             instance: claim.status.as_ref().and_then(|status| instance_id(&status.provider_id)).map(str::to_owned),
             launched: stage(claim).is_some(),
-            leaving: is_leaving(claim),
+            deleting: is_leaving(claim),
         }
     }
 }
@@ -39,7 +39,7 @@ impl Claimed {
 /// Whether an attempt's token may be put on a claim: on none that has got an instance meanwhile, or is on its way out.
 #[must_use]
 pub fn takes_token(claim: &Claimed) -> bool {
-    !claim.launched && claim.instance.is_none() && !claim.leaving
+    !claim.launched && claim.instance.is_none() && !claim.deleting
 }
 
 /// Whether an instance may be written on a claim: not in the place of another.

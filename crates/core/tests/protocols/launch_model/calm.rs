@@ -64,10 +64,10 @@ impl World {
             self.deliver();
         }
         if self.acts(number) {
-            let leaving =
+            let deleting =
                 |world: &Self, claim: usize| !world.claims[claim].gone && world.claims[claim].deleting.is_some();
-            let leaving: Vec<usize> = (0..self.claims.len()).filter(|claim| leaving(self, *claim)).collect();
-            leaving.into_iter().for_each(|claim| self.terminate(claim));
+            let deleting: Vec<usize> = (0..self.claims.len()).filter(|claim| deleting(self, *claim)).collect();
+            deleting.into_iter().for_each(|claim| self.terminate(claim));
             self.sweep(number);
         }
     }

@@ -302,7 +302,7 @@ impl World {
 
     fn ended(&mut self, number: usize, end: &End, claim: Option<usize>) {
         self.all[number].run = None;
-        if let (End::Lost { .. } | End::Leaving | End::Refused, Some(claim)) = (end, claim) {
+        if let (End::Lost { .. } | End::Deleting | End::Refused, Some(claim)) = (end, claim) {
             self.all[number].known &= !(1 << claim);
         }
     }
@@ -378,14 +378,14 @@ impl World {
             uid: format!("u{at}"),
             instance: one.instance.map(|id| format!("i{id}")),
             token: one.tokens.last().cloned(),
-            leaving: one.deleting.is_some(),
+            deleting: one.deleting.is_some(),
         });
         let beside = SeenClaim {
             name: "beside".into(),
             uid: "u99".into(),
             instance: Some("i99".into()),
             token: None,
-            leaving: false,
+            deleting: false,
         };
         let ended = self.instances.iter().enumerate().filter(|(_, one)| !one.alive);
         Survey {

@@ -182,7 +182,7 @@ impl World {
             token: one.tokens.last().cloned(),
             instance: one.instance.map(|id| format!("i{id}")),
             launched: one.instance.is_some(),
-            leaving: one.deleting.is_some(),
+            deleting: one.deleting.is_some(),
         }
     }
 

@@ -106,16 +106,16 @@ impl Master {
     /// One step: the entering column, worth so much beyond its cost, takes the place of the basic one that reaches zero
     /// first.
     fn pivot(&mut self, direction: &[f64], entering: Option<usize>, gain: f64) -> bool {
-        let mut leaving: Option<(f64, usize)> = None;
+        let mut deleting: Option<(f64, usize)> = None;
         for (row, step) in direction.iter().enumerate() {
             if *step > EPSILON {
                 let ratio = self.tier[row] / step;
-                if leaving.is_none_or(|(least, _)| ratio < least) {
-                    leaving = Some((ratio, row));
+                if deleting.is_none_or(|(least, _)| ratio < least) {
+                    deleting = Some((ratio, row));
                 }
             }
         }
-        let Some((ratio, out)) = leaving else { return false };
+        let Some((ratio, out)) = deleting else { return false };
         let rows = self.rows;
         let pivot = direction[out];
         self.inverse[out * rows..(out + 1) * rows].iter_mut().for_each(|value| *value /= pivot);

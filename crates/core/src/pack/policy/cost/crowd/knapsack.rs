@@ -113,8 +113,8 @@ impl Tableau<'_> {
             return true;
         }
         let Some((out, step)) = limit else { return false };
-        if let Some(leaving) = self.basis[out] {
-            self.full[leaving] = signed[out] < 0.0;
+        if let Some(deleting) = self.basis[out] {
+            self.full[deleting] = signed[out] < 0.0;
         }
         let pivot = direction[out];
         let scaled: Vec<f64> = self.inverse[out * rows..(out + 1) * rows].iter().map(|value| value / pivot).collect();

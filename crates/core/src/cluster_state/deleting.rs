@@ -16,7 +16,7 @@ const AHEAD: SignedDuration = SignedDuration::from_mins(10);
 /// What is about to go: claim or Node is being deleted, or the cloud takes the instance away, or we have decided so.
 /// Nothing is planned on it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Leaving {
+pub struct Deleting {
     /// Claims, by name.
     pub claims: BTreeSet<String>,
     /// Nodes, by name.
@@ -28,7 +28,7 @@ pub struct Leaving {
     pub ends: BTreeMap<String, Timestamp>,
 }
 
-impl Leaving {
+impl Deleting {
     /// Whether nothing is.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -51,9 +51,9 @@ impl Leaving {
 
 impl ClusterState {
     /// Claims are about to be deleted, or are not after all; known before the API server is told.
-    pub fn mark_leaving<'a>(&mut self, claims: impl IntoIterator<Item = &'a str>, leaving: bool) {
+    pub fn mark_leaving<'a>(&mut self, claims: impl IntoIterator<Item = &'a str>, deleting: bool) {
         for name in claims {
-            if leaving {
+            if deleting {
                 self.marked.insert(name.to_owned());
             } else {
                 self.marked.remove(name);
@@ -76,7 +76,7 @@ impl ClusterState {
         self.look_who_leaves();
         for name in released {
             let node = self.now.claims.get(name).map(|entry| entry.facts.node.clone()).unwrap_or_default();
-            if node.is_empty() || self.now.leaving.nodes.contains(&node) {
+            if node.is_empty() || self.now.deleting.nodes.contains(&node) {
                 continue;
             }
             let pods: Vec<String> =
@@ -93,46 +93,46 @@ impl ClusterState {
 
     /// Finds out anew what is leaving.
     pub(super) fn look_who_leaves(&mut self) {
-        let leaving = self.now.who_leaves(&self.marked, &self.held);
-        if leaving == *self.now.leaving {
+        let deleting = self.now.who_leaves(&self.marked, &self.held);
+        if deleting == *self.now.deleting {
             return;
         }
-        let known = &self.now.leaving;
-        let more = !leaving.claims.is_subset(&known.claims) || !leaving.nodes.is_subset(&known.nodes);
-        let for_good = known.held.iter().any(|node| !leaving.held.contains(node) && leaving.nodes.contains(node));
+        let known = &self.now.deleting;
+        let more = !deleting.claims.is_subset(&known.claims) || !deleting.nodes.is_subset(&known.nodes);
+        let for_good = known.held.iter().any(|node| !deleting.held.contains(node) && deleting.nodes.contains(node));
         self.departures += u64::from(more || for_good);
-        self.now.leaving = Arc::new(leaving);
+        self.now.deleting = Arc::new(deleting);
     }
 }
 
 impl Snapshot {
-    fn who_leaves(&self, marked: &BTreeSet<String>, held: &BTreeSet<String>) -> Leaving {
+    fn who_leaves(&self, marked: &BTreeSet<String>, held: &BTreeSet<String>) -> Deleting {
         let of_ours = |name: &str| marked.contains(name) || held.contains(name);
         let goes = |name: &str, entry: &ClaimEntry| entry.says_it_leaves() || of_ours(name);
-        let mut leaving = Leaving {
+        let mut deleting = Deleting {
             claims: self.claims.iter().filter(|(name, one)| goes(name, one)).map(|(name, _)| name.clone()).collect(),
             nodes: self.nodes.values().filter(|node| node.deleting).map(|node| node.name.clone()).collect(),
             held: BTreeSet::new(),
             ends: BTreeMap::new(),
         };
-        if leaving.is_empty() {
-            return leaving;
+        if deleting.is_empty() {
+            return deleting;
         }
         // A machine leaves as a whole: its claim with its Node, its Node with its claim.
-        let whole = leaving.claims.iter().filter(|name| !self.is_refused(name));
+        let whole = deleting.claims.iter().filter(|name| !self.is_refused(name));
         let of_claims = whole.filter_map(|name| self.claims.get(name)).map(|entry| entry.provider_id());
-        let of_nodes = leaving.nodes.iter().filter_map(|name| self.nodes.get(name)).map(|node| &*node.provider_id);
+        let of_nodes = deleting.nodes.iter().filter_map(|name| self.nodes.get(name)).map(|node| &*node.provider_id);
         let machines: BTreeSet<&str> = of_claims.chain(of_nodes).filter(|id| !id.is_empty()).collect();
         let claims = self.claims.iter().filter(|(_, entry)| machines.contains(entry.provider_id()));
         let nodes = self.nodes.values().filter(|node| machines.contains(&*node.provider_id));
         let (claims, nodes): (Vec<_>, Vec<_>) =
             (claims.map(|(name, _)| name.clone()).collect(), nodes.map(|node| node.name.clone()).collect());
-        leaving.claims.extend(claims);
-        leaving.nodes.extend(nodes);
-        for entry in leaving.claims.iter().filter_map(|name| self.claims.get(name)) {
+        deleting.claims.extend(claims);
+        deleting.nodes.extend(nodes);
+        for entry in deleting.claims.iter().filter_map(|name| self.claims.get(name)) {
             let Some(ends) = entry.facts.ends.filter(|_| !self.is_refused(&entry.facts.name)) else { continue };
-            let own = leaving.nodes.iter().filter(|name| self.nodes.get(*name).is_some_and(|node| entry.is_on(node)));
-            leaving.ends.extend(own.map(|name| (name.clone(), ends)));
+            let own = deleting.nodes.iter().filter(|name| self.nodes.get(*name).is_some_and(|node| entry.is_on(node)));
+            deleting.ends.extend(own.map(|name| (name.clone(), ends)));
         }
         let only_held = |name: &&String| {
             self.claims.get(*name).is_some_and(|entry| !entry.says_it_leaves()) && !marked.contains(*name)
@@ -140,15 +140,15 @@ impl Snapshot {
         let nodes =
             held.iter().filter(only_held).filter_map(|name| self.claims.get(name)).map(|entry| &entry.facts.node);
         let stands = |name: &&String| self.nodes.get(*name).is_some_and(|node| !node.deleting);
-        leaving.held = nodes.filter(stands).cloned().collect();
-        leaving
+        deleting.held = nodes.filter(stands).cloned().collect();
+        deleting
     }
 
     /// Whether a bound pod needs a place elsewhere: its node is leaving, and it can and will be moved (core spec 3.1,
     /// "currently reschedulable"), now or so soon that the place has to be made.
     #[must_use]
     pub fn must_move(&self, entry: &PodEntry, now: Timestamp) -> bool {
-        self.leaving.nodes.contains(&entry.node_name)
+        self.deleting.nodes.contains(&entry.node_name)
             && entry.reschedulable()
             && !self.rolling.contains(&entry.pod.uid)
             && (self.has_to_go_soon(entry, now)
@@ -157,7 +157,7 @@ impl Snapshot {
 
     /// Whether a pod, however it is protected, is deleted soon so that it has its own time before its node ends.
     fn has_to_go_soon(&self, entry: &PodEntry, now: Timestamp) -> bool {
-        let goes = self.leaving.ends.get(&entry.node_name).map(|ends| forced_from(*ends, entry));
+        let goes = self.deleting.ends.get(&entry.node_name).map(|ends| forced_from(*ends, entry));
         goes.is_some_and(|goes| goes.checked_sub(AHEAD).unwrap_or(Timestamp::MIN) <= now)
     }
 
