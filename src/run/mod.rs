@@ -6,7 +6,7 @@ mod clock;
 mod connect;
 mod console;
 mod global;
-mod heart;
+mod health_loop;
 mod limit;
 mod named;
 mod options;
@@ -35,7 +35,7 @@ pub use options::RunArgs;
 use ask::Asker;
 use clock::SystemClock;
 use connect::ApiTarget;
-use heart::{CountedJournal, Heard};
+use health_loop::{CountedJournal, Heard};
 use pool::PoolSolver;
 use process::{Signals, VERSION};
 
@@ -70,7 +70,7 @@ async fn live(settings: Settings, given: BTreeSet<String>, target: ApiTarget) ->
     let latest = Latest::default();
     latest.without_objects(settings.without_object_metrics);
     let metrics = telemetry::metrics(&latest, spans.clone());
-    let health = Health::new(Arc::new(|| SystemClock.monotonic()), heart::PATIENCE);
+    let health = Health::new(Arc::new(|| SystemClock.monotonic()), health_loop::PATIENCE);
     process::serve(&settings, target.in_cluster, &health, &metrics)?;
     let identities = webhook::serve(&settings, target.in_cluster)?;
     let told = Told::default();
@@ -80,7 +80,7 @@ async fn live(settings: Settings, given: BTreeSet<String>, target: ApiTarget) ->
         tokio::select! {
             biased;
             parts = parts((settings, given), &target, identity.clone(), rng_seed, heard) => parts,
-            () = heart::beat_before(health.clone()) => Err(Failure::System("the heart stopped".into())),
+            () = health_loop::beat_before(health.clone()) => Err(Failure::System("the heart stopped".into())),
         }
     };
     let parts = tokio::select! {
@@ -97,7 +97,7 @@ async fn live(settings: Settings, given: BTreeSet<String>, target: ApiTarget) ->
         biased;
         signal = signals.next() => Ok(signal),
         why = exit.wait() => Err(why),
-        () = heart::beat(&replica, &identity, &latest, health, metrics) => Err("the heart stopped".into()),
+        () = health_loop::beat(&replica, &identity, &latest, health, metrics) => Err("the heart stopped".into()),
     };
     if let Ok(signal) = &ended {
         tracing::info!(logger = "run", "{signal}: giving the lease back, a second signal ends at once");
