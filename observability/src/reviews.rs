@@ -65,7 +65,7 @@ async fn accept(listener: TcpListener, tls: TlsAcceptor, reviews: Reviews) {
         Err(error) => return tracing::error!(%error, "reviews cannot be answered"),
     };
     let connected = Connected::new(None, BOUNDS);
-    let door = Rc::new(Door { reviews, room: Semaphore::new(BODIES_MOST) });
+    let access = Rc::new(HttpAccess { reviews, room: Semaphore::new(BODIES_MOST) });
     loop {
         let Ok((stream, peer)) = listener.accept().await else {
             sleep(AFTER_FAILURE).await;
@@ -73,7 +73,7 @@ async fn accept(listener: TcpListener, tls: TlsAcceptor, reviews: Reviews) {
         };
         let (number, closed) = connected.admit(peer.ip());
         let stream = Watched::new(stream, number, connected.clone());
-        tokio::task::spawn_local(talk(stream, tls.clone(), door.clone(), (number, closed, connected.clone())));
+        tokio::task::spawn_local(talk(stream, tls.clone(), access.clone(), (number, closed, connected.clone())));
     }
 }
 
@@ -81,15 +81,15 @@ async fn accept(listener: TcpListener, tls: TlsAcceptor, reviews: Reviews) {
 async fn talk(
     stream: Watched,
     tls: TlsAcceptor,
-    door: Rc<Door>,
+    access: Rc<HttpAccess>,
     (number, closed, connected): (u64, Rc<Notify>, Connected),
 ) {
     let talking = async {
         // Who does not take our certificate, or asks for another name's, goes away by itself.
         let Ok(Ok(stream)) = timeout(HEADERS_WITHIN, tls.accept(stream)).await else { return };
         let answer = service_fn(move |request| {
-            let door = door.clone();
-            async move { Ok::<_, Infallible>(door.answer(request).await) }
+            let access = access.clone();
+            async move { Ok::<_, Infallible>(access.answer(request).await) }
         });
         let mut server = http1::Builder::new();
         server.timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN);
@@ -105,12 +105,12 @@ async fn talk(
     connected.leave(number);
 }
 
-struct Door {
+struct HttpAccess {
     reviews: Reviews,
     room: Semaphore,
 }
 
-impl Door {
+impl HttpAccess {
     async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         if !self.reviews.paths.iter().any(|path| path == request.uri().path()) {
             return text(StatusCode::NOT_FOUND, "reviews are not answered there\n".into());

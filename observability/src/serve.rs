@@ -25,7 +25,7 @@ use tokio::sync::Notify;
 use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep};
 
-use crate::door::{Door, PAGE_HEADERS, TurnedAway};
+use crate::access::{HttpAccess, PAGE_HEADERS, TurnedAway};
 use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::places::{Bounds, Places};
@@ -47,7 +47,7 @@ pub(crate) const AFTER_FAILURE: Duration = Duration::from_millis(100);
 enum Page {
     Health(Health),
     Metrics(Metrics, Kept),
-    Console(Door, Pages),
+    Console(HttpAccess, Pages),
 }
 
 /// A page of metrics that was written just now: many who ask at once are answered by one, as writing it may take long.
@@ -76,8 +76,8 @@ pub fn start(
 ///
 /// # Errors
 /// The thread or its runtime cannot be made.
-pub fn console(listener: TcpListener, door: Door, pages: Pages) -> io::Result<()> {
-    serve("console", listener, Page::Console(door, pages), None)
+pub fn console(listener: TcpListener, access: HttpAccess, pages: Pages) -> io::Result<()> {
+    serve("console", listener, Page::Console(access, pages), None)
 }
 
 fn serve(name: &str, listener: TcpListener, page: Page, node: Option<IpAddr>) -> io::Result<()> {
@@ -218,7 +218,7 @@ impl Page {
             (Self::Health(health), "/healthz") => verdict(health.live()),
             (Self::Health(health), "/readyz") => verdict(health.ready()),
             (Self::Metrics(metrics, kept), "/metrics") => typed(OPEN_METRICS, written(metrics, kept)),
-            (Self::Console(door, pages), path) => match door.admit(request.uri(), request.headers()) {
+            (Self::Console(access, pages), path) => match access.admit(request.uri(), request.headers()) {
                 Ok(()) => pages(path).map_or_else(nothing, |(kind, page)| shown(kind, page)),
                 Err(turned) => turned_away(turned),
             },

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dovetail_observability::serve::{self, start};
-use dovetail_observability::{Health, Metrics, door::Door};
+use dovetail_observability::{Health, Metrics, access::HttpAccess};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
@@ -121,7 +121,7 @@ async fn a_connection_that_says_nothing_is_closed_after_seconds() {
 #[tokio::test]
 async fn the_console_answers_whatever_else_is_connected() {
     let (listener, console) = listen();
-    serve::console(listener, Door::new(None), Arc::new(|_| Some(("text/plain", b"a page".to_vec())))).unwrap();
+    serve::console(listener, HttpAccess::new(None), Arc::new(|_| Some(("text/plain", b"a page".to_vec())))).unwrap();
     let mut slow = Vec::new();
     for n in 0..200_u8 {
         slow.push(connect(console, elsewhere(n % 20)).await);

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::sync::Arc;
 
 use dovetail_actors::Settings;
-use dovetail_observability::door::Door;
+use dovetail_observability::access::HttpAccess;
 use dovetail_observability::serve::{self, Pages};
 use dovetail_telemetry::console;
 use dovetail_telemetry::state::Latest;
@@ -21,7 +21,7 @@ pub fn serve(settings: &Settings, in_cluster: bool, identity: &str, latest: &Lat
     let pages = pages(settings, identity, latest.clone(), told.clone());
     let served = bind(asked, in_cluster, port, "CONSOLE_PORT (--console-port)").and_then(|listener| {
         let address = address(&listener);
-        serve::console(listener, Door::new(token.map(str::to_owned)), pages)
+        serve::console(listener, HttpAccess::new(token.map(str::to_owned)), pages)
             .map(|()| address)
             .map_err(|why| why.to_string())
     });

@@ -1,7 +1,7 @@
 //! Who is let in, and the pages for people beside the API.
 use crate::apiserver::{ApiError, Body};
 use bytes::Bytes;
-use dovetail_observability::door::{Door, PAGE_HEADERS, TurnedAway};
+use dovetail_observability::access::{HttpAccess, PAGE_HEADERS, TurnedAway};
 use futures::future::BoxFuture;
 use http::request::Parts;
 use http::{Method, Response, header};
@@ -17,14 +17,14 @@ pub type Pages = Arc<dyn Fn(&str) -> BoxFuture<'static, Option<Page>> + Send + S
 
 /// What stands before the API.
 pub struct Gate {
-    door: Door,
+    access: HttpAccess,
     pub(super) pages: Option<Pages>,
 }
 
 impl Gate {
     /// A gate that asks for a token, or for none.
     pub fn new(token: Option<String>) -> Self {
-        Gate { door: Door::new(token), pages: None }
+        Gate { access: HttpAccess::new(token), pages: None }
     }
 
     /// The answer to who is not let in, or asks for a page; none when the API is to answer.
@@ -43,7 +43,7 @@ impl Gate {
     }
 
     fn admit(&self, parts: &Parts) -> Result<(), ApiError> {
-        self.door.admit(&parts.uri, &parts.headers).map_err(|turned| match turned {
+        self.access.admit(&parts.uri, &parts.headers).map_err(|turned| match turned {
             TurnedAway::Unknown => ApiError::new(401, "Unauthorized", "Unauthorized"),
             TurnedAway::Elsewhere => {
                 ApiError::new(403, "Forbidden", "without a token the sandbox answers to localhost only")

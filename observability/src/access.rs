@@ -17,7 +17,7 @@ pub const PAGE_HEADERS: [(HeaderName, &str); 3] = [
 
 /// Lets in by token, or by name.
 #[derive(Clone)]
-pub struct Door {
+pub struct HttpAccess {
     token: Option<String>,
 }
 
@@ -30,7 +30,7 @@ pub enum TurnedAway {
     Elsewhere,
 }
 
-impl Door {
+impl HttpAccess {
     /// A door that asks for a token, or for none.
     pub fn new(token: Option<String>) -> Self {
         Self { token }
@@ -85,22 +85,22 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn asked(door: &Door, uri: &str, headers: &[(HeaderName, &str)]) -> Result<(), TurnedAway> {
+    fn asked(access: &HttpAccess, uri: &str, headers: &[(HeaderName, &str)]) -> Result<(), TurnedAway> {
         let headers = headers.iter().map(|(name, value)| (name.clone(), value.parse().unwrap())).collect();
-        door.admit(&uri.parse().unwrap(), &headers)
+        access.admit(&uri.parse().unwrap(), &headers)
     }
 
     #[test]
     fn without_a_token_this_machine_is_answered_under_its_own_name_alone() {
-        let door = Door::new(None);
+        let access = HttpAccess::new(None);
         for host in ["localhost", "localhost:8082", "127.0.0.1:8082", "[::1]", "[::1]:8082"] {
-            assert_eq!(asked(&door, "/", &[(header::HOST, host)]), Ok(()), "{host}");
+            assert_eq!(asked(&access, "/", &[(header::HOST, host)]), Ok(()), "{host}");
         }
-        assert_eq!(asked(&door, "http://localhost:8082/", &[]), Ok(()), "as HTTP/2 has it");
+        assert_eq!(asked(&access, "http://localhost:8082/", &[]), Ok(()), "as HTTP/2 has it");
         for host in ["evil.example", "evil.example:8082", "localhost.evil.example", "10.0.0.1:8082", ""] {
-            assert_eq!(asked(&door, "/", &[(header::HOST, host)]), Err(TurnedAway::Elsewhere), "{host}");
+            assert_eq!(asked(&access, "/", &[(header::HOST, host)]), Err(TurnedAway::Elsewhere), "{host}");
         }
-        let from = |origin| asked(&door, "/", &[(header::HOST, "localhost:1"), (header::ORIGIN, origin)]);
+        let from = |origin| asked(&access, "/", &[(header::HOST, "localhost:1"), (header::ORIGIN, origin)]);
         assert_eq!(from("http://localhost:1"), Ok(()));
         assert_eq!(from("https://evil.example"), Err(TurnedAway::Elsewhere));
         assert_eq!(from("null"), Err(TurnedAway::Elsewhere));
@@ -108,8 +108,8 @@ mod tests {
 
     #[test]
     fn with_a_token_whoever_carries_it_is_let_in_from_anywhere() {
-        let door = Door::new(Some("sixteen letters!".into()));
-        let with = |value: &str| asked(&door, "/", &[(header::HOST, "a.example"), (header::AUTHORIZATION, value)]);
+        let access = HttpAccess::new(Some("sixteen letters!".into()));
+        let with = |value: &str| asked(&access, "/", &[(header::HOST, "a.example"), (header::AUTHORIZATION, value)]);
         assert_eq!(with("Bearer sixteen letters!"), Ok(()));
         let basic = |text: &str| format!("Basic {}", STANDARD.encode(text));
         assert_eq!(with(&basic("anybody:sixteen letters!")), Ok(()));
@@ -117,6 +117,6 @@ mod tests {
         {
             assert_eq!(with(wrong), Err(TurnedAway::Unknown), "{wrong}");
         }
-        assert_eq!(asked(&door, "/", &[(header::HOST, "localhost")]), Err(TurnedAway::Unknown), "also on loopback");
+        assert_eq!(asked(&access, "/", &[(header::HOST, "localhost")]), Err(TurnedAway::Unknown), "also on loopback");
     }
 }
