@@ -46,7 +46,7 @@ pub fn scenario(seed: u64) -> Files {
     // In milliseconds: what happens is to fall between any two of the replicas' own steps.
     let mut steps: Vec<(u32, String)> = Vec::new();
     scale(&mut steps, &workloads, busy, &mut rng);
-    mishaps(&mut steps, replicas, busy, &mut rng);
+    operator_faults(&mut steps, replicas, busy, &mut rng);
     let odds = Odds::draw(seed, replicas, busy);
     let faulty = Faulty::draw(seed, &workloads, busy);
     steps.extend(odds.steps);
@@ -130,7 +130,7 @@ fn moment(steps: &[(u32, String)], busy: u32, rng: &mut Rng) -> u32 {
 /// How long an operator takes at most to look after what is braked, in milliseconds.
 const LOOKS_AFTER: u32 = 12 * 60_000;
 
-fn mishaps(steps: &mut Vec<(u32, String)>, replicas: u32, busy: u32, rng: &mut Rng) {
+fn operator_faults(steps: &mut Vec<(u32, String)>, replicas: u32, busy: u32, rng: &mut Rng) {
     for _ in 0..rng.u32(1..=6) {
         let at = moment(steps, busy, rng);
         let who = if rng.u32(0..3) > 0 { "leader".to_owned() } else { rng.u32(0..replicas).to_string() };

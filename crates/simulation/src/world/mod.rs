@@ -2,14 +2,14 @@
 
 pub mod actions;
 mod broken;
-mod cage;
 mod clock;
 mod failing;
 mod fence;
 mod journal;
 mod logged;
-mod mishaps;
 mod objects;
+mod operator_faults;
+mod process;
 mod replica;
 mod spoil;
 mod told;
@@ -39,7 +39,7 @@ pub use broken::{Broken, forget_rules};
 pub use clock::Skew;
 pub use journal::{Line, Timeline, Watcher};
 pub(crate) use logged::step;
-pub use mishaps::OTHER_CLUSTER;
+pub use operator_faults::OTHER_CLUSTER;
 use replica::Replica;
 pub use spoil::{Odd, SPOILABLE};
 

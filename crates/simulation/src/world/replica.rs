@@ -18,10 +18,10 @@ use super::WorldConfig;
 use super::broken::{
     Broken, BrokenCloud, claim_twice, forget_holds, forget_purposes, initialize_early, solver_instead_of,
 };
-use super::cage::Cage;
 use super::clock::OwnClock;
 use super::failing::FailingSolver;
 use super::journal::Timeline;
+use super::process::ReplicaProcess;
 
 /// What a replica is started in.
 pub struct Surroundings<'a> {
@@ -42,7 +42,7 @@ pub struct Surroundings<'a> {
 /// One replica.
 pub struct Replica {
     number: u32,
-    cage: Cage,
+    process: ReplicaProcess,
     /// How often it was started, so that a restart draws other numbers.
     starts: std::cell::Cell<u64>,
     /// How long its clock has stood still with it, where that is what is broken.
@@ -52,7 +52,7 @@ pub struct Replica {
 impl Replica {
     /// A replica that does not run yet.
     pub fn new(number: u32) -> Self {
-        Self { number, cage: Cage::default(), starts: std::cell::Cell::new(0), stood: Arc::default() }
+        Self { number, process: ReplicaProcess::default(), starts: std::cell::Cell::new(0), stood: Arc::default() }
     }
 
     /// Its identity in the Lease.
@@ -61,8 +61,8 @@ impl Replica {
     }
 
     /// Its cage, to be paused or killed.
-    pub fn cage(&self) -> &Cage {
-        &self.cage
+    pub fn process(&self) -> &ReplicaProcess {
+        &self.process
     }
 
     /// Its number, from 0.
@@ -94,7 +94,7 @@ impl Replica {
         let unholds = (around.config.broken == Some(Broken::NoHolds)).then(|| forget_holds(around.api.clone()));
         let early =
             (around.config.broken == Some(Broken::EarlyReplacements)).then(|| initialize_early(around.api.clone()));
-        self.cage.run(async move {
+        self.process.run(async move {
             let handle = replica::start(parts);
             if let Some(forgets) = forgets {
                 tokio::task::spawn_local(forgets);

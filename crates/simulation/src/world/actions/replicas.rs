@@ -13,7 +13,7 @@ use super::{ReplicaRef, later, resource};
 impl World {
     pub(super) fn kill(self: &Rc<Self>, which: ReplicaRef, duration: Option<Duration>) -> Result<(), Failure> {
         let replica = self.find(which)?;
-        replica.cage().kill();
+        replica.process().kill();
         let world = self.clone();
         later(duration, move || {
             // The same settings have started it before.
@@ -24,13 +24,13 @@ impl World {
 
     pub(super) fn pause(&self, which: ReplicaRef, duration: Option<Duration>) -> Result<(), Failure> {
         let replica = self.find(which)?;
-        replica.cage().pause();
+        replica.process().pause();
         let clock_sleeps = self.config.broken == Some(Broken::NoDeadline);
         later(duration, move || {
             if let Some(time) = duration.filter(|_| clock_sleeps) {
                 replica.sleeps(time);
             }
-            replica.cage().resume();
+            replica.process().resume();
         });
         Ok(())
     }
@@ -75,7 +75,7 @@ impl World {
         let holder = lease.as_ref().and_then(|lease| lease["spec"]["holderIdentity"].as_str());
         let by_lease =
             self.replicas.iter().find(|replica| holder.is_some_and(|holder| holder.starts_with(&replica.identity())));
-        let alive = || self.replicas.iter().find(|replica| replica.cage().alive());
+        let alive = || self.replicas.iter().find(|replica| replica.process().alive());
         by_lease.or_else(alive).map_or(0, |replica| replica.number())
     }
 }

@@ -9,7 +9,7 @@ use tokio::task::LocalSet;
 
 /// A LocalSet that can be paused and killed from outside. Clones hold the same one.
 #[derive(Clone, Default)]
-pub struct Cage(Rc<RefCell<Inner>>);
+pub struct ReplicaProcess(Rc<RefCell<Inner>>);
 
 #[derive(Default)]
 struct Inner {
@@ -20,7 +20,7 @@ struct Inner {
     waker: Option<Waker>,
 }
 
-impl Cage {
+impl ReplicaProcess {
     /// Runs what `start` spawns until it is killed. What ran before ends first.
     pub fn run(&self, start: impl Future<Output = ()> + 'static) {
         self.kill();
@@ -32,7 +32,7 @@ impl Cage {
             inner.paused = false;
             inner.life
         };
-        tokio::task::spawn_local(Driver { cage: self.clone(), life });
+        tokio::task::spawn_local(Driver { process: self.clone(), life });
     }
 
     /// Ends everything in it at once, wherever it stands.
@@ -47,7 +47,7 @@ impl Cage {
         self.wake();
     }
 
-    /// Nothing in it goes on until [`Cage::resume`]; time does.
+    /// Nothing in it goes on until [`ReplicaProcess::resume`]; time does.
     pub fn pause(&self) {
         self.0.borrow_mut().paused = true;
     }
@@ -72,7 +72,7 @@ impl Cage {
 
 /// Polls the set as a task of the world's.
 struct Driver {
-    cage: Cage,
+    process: ReplicaProcess,
     life: u64,
 }
 
@@ -80,7 +80,7 @@ impl Future for Driver {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let mut inner = self.cage.0.borrow_mut();
+        let mut inner = self.process.0.borrow_mut();
         if inner.life != self.life {
             return Poll::Ready(());
         }
@@ -94,7 +94,7 @@ impl Future for Driver {
         if set.as_mut().poll(context).is_ready() {
             return Poll::Ready(());
         }
-        let mut inner = self.cage.0.borrow_mut();
+        let mut inner = self.process.0.borrow_mut();
         if inner.life != self.life {
             drop(inner);
             return Poll::Ready(());
@@ -124,19 +124,19 @@ mod tests {
     async fn what_is_paused_stands_still_and_what_is_killed_ends() {
         LocalSet::new()
             .run_until(async {
-                let (cage, count) = (Cage::default(), Rc::new(Cell::new(0)));
-                cage.run(counter(count.clone()));
+                let (process, count) = (ReplicaProcess::default(), Rc::new(Cell::new(0)));
+                process.run(counter(count.clone()));
                 tokio::time::sleep(Duration::from_millis(2500)).await;
                 assert_eq!(count.get(), 2);
-                cage.pause();
+                process.pause();
                 tokio::time::sleep(Duration::from_secs(10)).await;
                 assert_eq!(count.get(), 2);
-                cage.resume();
+                process.resume();
                 tokio::time::sleep(Duration::from_secs(2)).await;
                 assert!(count.get() >= 3);
-                cage.kill();
+                process.kill();
                 let at_death = count.get();
-                assert!(!cage.alive());
+                assert!(!process.alive());
                 tokio::time::sleep(Duration::from_secs(10)).await;
                 assert_eq!(count.get(), at_death);
                 assert_eq!(Rc::strong_count(&count), 1, "what ran in it has been dropped");
