@@ -122,7 +122,7 @@ impl ClusterState {
 
     /// A Node is gone.
     pub fn delete_node(&mut self, name: &str, uid: Option<&str>) {
-        self.bury(Kind::Node, uid);
+        self.remember(Kind::Node, uid);
         let same = |known: &Arc<NodeEntry>| uid.is_none_or(|uid| known.uid == uid);
         if self.now.nodes.get(name).is_some_and(same) {
             self.forget_unreadable(Kind::Node, name);
@@ -162,7 +162,7 @@ impl ClusterState {
 
     /// A claim is gone, or was never made: the pods planned on it are free again.
     pub fn delete_claim(&mut self, name: &str, uid: Option<&str>) {
-        self.bury(Kind::NodeClaim, uid);
+        self.remember(Kind::NodeClaim, uid);
         let same =
             |known: &Arc<ClaimEntry>| uid.is_none() || known.is_planned() || known.claim.metadata.uid.as_deref() == uid;
         let other = |object: &Arc<Unreadable>| uid.is_some() && object.metadata.uid.as_deref() != uid;
@@ -210,7 +210,7 @@ impl ClusterState {
 
     /// A NodePool is gone.
     pub fn delete_pool(&mut self, name: &str, uid: Option<&str>) {
-        self.bury(Kind::NodePool, uid);
+        self.remember(Kind::NodePool, uid);
         self.forget_unreadable(Kind::NodePool, name);
         Arc::make_mut(&mut self.now.pools).remove(name);
         Arc::make_mut(&mut self.now.unused).forget(name);
@@ -235,7 +235,7 @@ impl ClusterState {
 
     /// A node class is gone.
     pub fn delete_class(&mut self, name: &str, uid: Option<&str>) {
-        self.bury(Kind::NodeClass, uid);
+        self.remember(Kind::NodeClass, uid);
         self.forget_unreadable(Kind::NodeClass, name);
         Arc::make_mut(&mut self.now.classes).remove(name);
     }

@@ -36,20 +36,20 @@ impl ClusterState {
     }
 
     /// An object is gone: an answer to a write of ours that arrives late does not bring it back.
-    pub(super) fn bury(&mut self, kind: Kind, uid: Option<&str>) {
-        self.buried.entry(kind).or_default().bury(uid);
+    pub(super) fn remember(&mut self, kind: Kind, uid: Option<&str>) {
+        self.buried.entry(kind).or_default().remember(uid);
     }
 
     /// A claim that was known to be gone is there all the same: an API server that was restored has it.
     pub fn is_there(&mut self, claim: &ObjectMeta) {
-        if let (Some(graves), Some(uid)) = (self.buried.get_mut(&Kind::NodeClaim), &claim.uid) {
-            graves.open(uid);
+        if let (Some(tombstones), Some(uid)) = (self.buried.get_mut(&Kind::NodeClaim), &claim.uid) {
+            tombstones.open(uid);
         }
     }
 
     /// Whether the object, by its uid, is known to be gone.
     pub(super) fn is_buried(&self, kind: Kind, meta: &ObjectMeta) -> bool {
-        self.buried.get(&kind).is_some_and(|graves| graves.hold(meta))
+        self.buried.get(&kind).is_some_and(|tombstones| tombstones.hold(meta))
     }
 
     /// It is complete: what was not in it, nor written since it began, is gone.

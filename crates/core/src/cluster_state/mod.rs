@@ -13,7 +13,6 @@ mod closed_pools;
 mod daemon;
 mod default_spread;
 mod deleting;
-mod graves;
 mod joined;
 mod kept_off;
 mod kept_places;
@@ -32,6 +31,7 @@ mod sold_out;
 mod storage;
 #[cfg(test)]
 mod tests;
+mod tombstones;
 mod unreadable;
 mod unused;
 mod unwell;
@@ -51,7 +51,6 @@ pub use claim::{ClaimEntry, ClaimFacts};
 pub use closed_pools::ClosedPool;
 pub use deleting::Deleting;
 pub(crate) use deleting::forced_from;
-use graves::Graves;
 pub use joined::{JoinedNode, NodeSource};
 pub use kept_places::KeptPlace;
 pub use load::Load;
@@ -65,6 +64,7 @@ pub use problem::{Planning, PlanningInput, SkippedPool};
 pub use refused_places::{RefusedPlace, RefusedPlaces};
 pub use sold_out::SoldOut;
 pub use storage::{Kept, OrderedSet, Storage};
+use tombstones::Tombstones;
 pub use unreadable::{Facts, Unreadable};
 
 use unused::Uses;
@@ -233,7 +233,7 @@ pub struct ClusterState {
     now: Snapshot,
     listing: BTreeMap<Kind, BTreeSet<String>>,
     listed: BTreeSet<Kind>,
-    buried: BTreeMap<Kind, Graves>,
+    buried: BTreeMap<Kind, Tombstones>,
     /// Claims by name, and pods by uid, of which nothing has been told since the list that is under way began.
     doubted: BTreeMap<Kind, BTreeSet<String>>,
     /// Claims that are said to be leaving before the API server knows.

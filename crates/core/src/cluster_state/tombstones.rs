@@ -9,14 +9,14 @@ const MOST: usize = 4096;
 
 /// The uids of objects that are gone, the latest of them.
 #[derive(Debug, Default)]
-pub(super) struct Graves {
+pub(super) struct Tombstones {
     uids: BTreeSet<String>,
     order: VecDeque<String>,
 }
 
-impl Graves {
+impl Tombstones {
     /// Remembers an object that is gone.
-    pub fn bury(&mut self, uid: Option<&str>) {
+    pub fn remember(&mut self, uid: Option<&str>) {
         let Some(uid) = uid else { return };
         if self.uids.insert(uid.to_owned()) {
             self.order.push_back(uid.to_owned());
