@@ -1,10 +1,10 @@
 //! Collects what nobody owns: instances without a claim, claims without an instance, launch templates and instance
 //! profiles that nothing uses any more. What may go, and when nothing may, is decided by `dovetail_core::collection`;
-//! here it is listed (`sweep`), ended and told.
+//! here it is listed (`collect`), ended and told.
 //!
 //! At the mailbox's bound: one pass at a time, the next one planned when it has ended.
 
-mod sweep;
+mod collect;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use dovetail_core::disruption::Reason;
 use dovetail_core::lifecycle;
 
 use crate::context::env::Env;
-use crate::janitor::sweep::{Found, Sweep};
+use crate::janitor::collect::{Found, GarbageCollection};
 use crate::kube::calls::Calls;
 use crate::links::{ToClusterWatcher, ToDisruptor, ToRecorder, ToTerminator};
 use crate::messages::{ClaimChanged, ClaimRef, InstancesSeen, JanitorState, Observe, Record, Remove, TraceContext};
@@ -113,8 +113,8 @@ impl Handler<Observe> for Janitor {
 }
 
 impl Janitor {
-    fn sweep(&self) -> Sweep {
-        Sweep { env: self.env.clone(), links: self.links.clone() }
+    fn collect(&self) -> GarbageCollection {
+        GarbageCollection { env: self.env.clone(), links: self.links.clone() }
     }
 
     fn count(&mut self, what: &'static str, by: usize) {
@@ -123,8 +123,8 @@ impl Janitor {
 
     /// A pass: everything is listed, judged, and what is due is done.
     fn look(&mut self, ctx: &mut Context<Self>) {
-        let (sweep, looks_back) = (self.sweep(), self.collector.looks_back());
-        let listing = async move { sweep.list(looks_back).await }.into_actor(self);
+        let (collect, looks_back) = (self.collect(), self.collector.looks_back());
+        let listing = async move { collect.list(looks_back).await }.into_actor(self);
         ctx.spawn(listing.map(|found, janitor, ctx| {
             match found {
                 Some(found) => janitor.judge(&found, ctx),
@@ -160,8 +160,8 @@ impl Janitor {
             self.env.post(&self.links.terminator, Remove { term, claims, reason: Reason::GarbageCollected, trace });
         }
         if !verdict.terminate.is_empty() {
-            let sweep = self.sweep();
-            let ending = async move { sweep.end_all(verdict.terminate).await }.into_actor(self);
+            let collect = self.collect();
+            let ending = async move { collect.end_all(verdict.terminate).await }.into_actor(self);
             ctx.spawn(ending.map(|ending, janitor, _| {
                 ending.asked.iter().for_each(|(id, at)| janitor.collector.ended(id, *at));
                 if let Some(error) = ending.refused.first()
@@ -247,15 +247,15 @@ impl Janitor {
 
     /// Launch templates and instance profiles that nothing uses any more.
     fn look_at_made(&mut self, ctx: &mut Context<Self>) {
-        let sweep = self.sweep();
-        let listing = async move { sweep.list_made().await }.into_actor(self);
+        let collect = self.collect();
+        let listing = async move { collect.list_made().await }.into_actor(self);
         ctx.spawn(listing.map(|listed, janitor, ctx| {
             if let Some((made, things, classes)) = listed {
                 let due = janitor.leftovers.pass(&things, &classes);
                 let due: Vec<_> = made.into_iter().filter(|one| due.contains(&one.name)).collect();
                 janitor.count("leftovers_removed", due.len());
-                let sweep = janitor.sweep();
-                ctx.spawn(async move { sweep.remove_made(due).await }.into_actor(janitor));
+                let collect = janitor.collect();
+                ctx.spawn(async move { collect.remove_made(due).await }.into_actor(janitor));
             }
             ctx.run_later(LEFTOVERS_TICK, Self::look_at_made);
         }));

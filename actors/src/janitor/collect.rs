@@ -35,7 +35,7 @@ const ATTEMPTS: u32 = 4;
 const MOST_ASKED: usize = 200;
 
 /// What a pass has at hand.
-pub struct Sweep {
+pub struct GarbageCollection {
     /// The janitor's.
     pub env: Env,
     /// The janitor's.
@@ -75,7 +75,7 @@ fn networks(instances: &[Instance]) -> Arc<Networks> {
 /// A pass failed; whoever failed has told why.
 type Listed<T> = Option<T>;
 
-impl Sweep {
+impl GarbageCollection {
     /// Lists the cloud, then claims and Nodes; nothing where a part of it cannot be had. One that looks back shows
     /// what has ended of late too.
     pub async fn list(&self, looks_back: bool) -> Listed<Found> {
