@@ -368,7 +368,7 @@ mod tests {
         }
     }
 
-    /// A environment, what is counted, an actor that moves no further, and what lets it go on.
+    /// An environment, what is counted, an actor that moves no further, and what lets it go on.
     fn stuck() -> (Env, Arc<Full>, Addr<Counts>, Arc<tokio::sync::Notify>) {
         let (journal, goes_on) = (Arc::new(Full::default()), Arc::new(tokio::sync::Notify::new()));
         let env = Env::new("r", Settings::default(), Arc::new(Stopped), journal.clone(), 1).of("test");

@@ -2,7 +2,7 @@
 //! have, so that a small node for the last few of them comes up and stays empty where others have room. Such a node is not
 //! launched: its pods go where room is left, without what they merely prefer.
 //!
-//! A spread or a anti-affinity over zones and other labels has its first node in each domain all the same: that is what it is for.
+//! A spread or an anti-affinity over zones and other labels has its first node in each domain all the same: that is what it is for.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;

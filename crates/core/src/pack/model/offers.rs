@@ -125,7 +125,7 @@ impl Offers {
         offers
     }
 
-    /// Notes that a offering bit is of a reservation with so many instances left.
+    /// Notes that an offering bit is of a reservation with so many instances left.
     fn reserve(&mut self, offering_bit: usize, left: Option<u32>) {
         self.reserved |= 1 << offering_bit;
         let id = self.offering_bits[offering_bit].reservation().unwrap_or_default();
