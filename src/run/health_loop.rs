@@ -21,7 +21,7 @@ const VIEW_EVERY: u64 = 5;
 /// Longest wait for all answers.
 const ANSWER_WITHIN: Duration = Duration::from_secs(15);
 /// Without an answer for so long the replica is dead.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const DEAD_AFTER: Duration = Duration::from_secs(60);
 
 /// Beats while the replica runs.
 pub async fn beat(replica: &ReplicaHandle, identity: &str, latest: &Latest, health: Health, metrics: Metrics) {
@@ -217,7 +217,7 @@ mod tests {
     async fn a_replica_whose_actors_stand_still_is_dead_and_lives_again_when_they_move() {
         let clock: Arc<dyn Clock> = Arc::new(VirtualClock::new(DEFAULT_START));
         let (shown, metrics) = (clock.clone(), Metrics::new("0", "test"));
-        let health = Health::new(Arc::new(move || shown.monotonic()), PATIENCE);
+        let health = Health::new(Arc::new(move || shown.monotonic()), DEAD_AFTER);
         let (set, latest) = (LocalSet::new(), Latest::default());
         let (_world, replica) = set.run_until(async { replica(&clock, &metrics) }).await;
         let beating = |time| timeout(time, beat(&replica, "dovetail-0", &latest, health.clone(), metrics.clone()));
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!((health.live(), health.ready()), (Ok(()), Ok(())));
         assert!(metrics.text().contains("\ndovetail_leader 1\n"), "{}", metrics.text());
         // Nobody drives the actors any more.
-        let _ = beating(PATIENCE + Duration::from_secs(30)).await;
+        let _ = beating(DEAD_AFTER + Duration::from_secs(30)).await;
         assert!(health.live().unwrap_err().starts_with("no answer from control_plane for "));
         let _ = set.run_until(beating(Duration::from_secs(60))).await;
         assert_eq!(health.live(), Ok(()));

@@ -70,7 +70,7 @@ async fn live(settings: Settings, given: BTreeSet<String>, target: ApiTarget) ->
     let latest = Latest::default();
     latest.without_objects(settings.without_object_metrics);
     let metrics = telemetry::metrics(&latest, spans.clone());
-    let health = Health::new(Arc::new(|| SystemClock.monotonic()), health_loop::PATIENCE);
+    let health = Health::new(Arc::new(|| SystemClock.monotonic()), health_loop::DEAD_AFTER);
     process::serve(&settings, target.in_cluster, &health, &metrics)?;
     let identities = webhook::serve(&settings, target.in_cluster)?;
     let told = Told::default();

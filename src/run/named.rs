@@ -23,7 +23,7 @@ const OF_EKS: [&str; 2] = ["eks:cluster-name", tags::CLUSTER_NAME];
 /// Nodes that are looked at.
 const LOOKED_AT: u32 = 100;
 /// Longest wait for what EC2 says of one of them: nothing depends on it.
-const PATIENCE: Duration = Duration::from_secs(5);
+const DEAD_AFTER: Duration = Duration::from_secs(5);
 
 /// The interruption queue is one of this region, as far as its URL or ARN says.
 ///
@@ -53,7 +53,7 @@ pub async fn cluster(asker: &Asker, client: &Client, cloud: &dyn Cloud, settings
     let on_ec2 = |node: &&Node| node.spec.as_ref()?.provider_id.as_deref().and_then(instance_id).map(str::to_owned);
     if names.is_empty()
         && let Some(id) = nodes.iter().find_map(on_ec2)
-        && let Ok(Ok(Some(instance))) = tokio::time::timeout(PATIENCE, cloud.instance(&id)).await
+        && let Ok(Ok(Some(instance))) = tokio::time::timeout(DEAD_AFTER, cloud.instance(&id)).await
     {
         names = names_in(&instance.tags);
     }

@@ -13,7 +13,7 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::sync::mpsc::{Receiver, channel, error::TrySendError};
 
 /// How often the clock is moved on.
-const TICK: Duration = Duration::from_millis(4);
+const CLOCK_STEP: Duration = Duration::from_millis(4);
 /// The farthest that it is moved in one go, so that what is due earlier comes before what is due later.
 const STEP: Duration = Duration::from_millis(20);
 
@@ -49,7 +49,7 @@ pub fn start(speed: f64) -> Arc<dyn Clock> {
     let (tick, ticks) = channel(1);
     tokio::task::spawn_blocking(move || {
         loop {
-            std::thread::sleep(TICK);
+            std::thread::sleep(CLOCK_STEP);
             if let Err(TrySendError::Closed(())) = tick.try_send(()) {
                 return;
             }

@@ -38,7 +38,7 @@ pub struct Live {
 }
 
 /// Nothing that a sandbox is asked for takes longer.
-const PATIENCE: Duration = Duration::from_secs(180);
+const LONGEST_WAIT: Duration = Duration::from_secs(180);
 
 impl Live {
     /// Starts one; `name` names its files.
@@ -103,7 +103,7 @@ impl Live {
                 return found;
             }
             assert!(!lines.1, "the sandbox ended without saying {what:?}: {:#?}", lines.0);
-            let (again, late) = self.said.more.wait_timeout(lines, PATIENCE).unwrap();
+            let (again, late) = self.said.more.wait_timeout(lines, LONGEST_WAIT).unwrap();
             assert!(!late.timed_out(), "the sandbox never says {what:?}: {:#?}", again.0);
             lines = again;
         }

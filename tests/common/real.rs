@@ -15,7 +15,7 @@ use super::spans::Traces;
 use super::{arg, root, stderr, stdout, write};
 
 /// Nothing that a cluster is asked for takes longer.
-const PATIENCE: Duration = Duration::from_secs(600);
+const LONGEST_WAIT: Duration = Duration::from_secs(600);
 
 /// A pool on moto's machines, with its node class.
 pub const POOL: &str = "tests/real/manifests/pool.yaml";
@@ -194,7 +194,7 @@ impl Real {
     pub fn until(&self, what: &str, mut holds: impl FnMut(&Self) -> bool) {
         let begun = Instant::now();
         while !holds(self) {
-            assert!(begun.elapsed() < PATIENCE, "never came to pass: {what}\n{}", self.log_events());
+            assert!(begun.elapsed() < LONGEST_WAIT, "never came to pass: {what}\n{}", self.log_events());
             sleep(Duration::from_secs(1));
         }
         println!("after {:5.1} s: {what}", begun.elapsed().as_secs_f64());

@@ -38,13 +38,13 @@ use crate::telemetry::log_event::{LogEvent, Names};
 /// Types and prices are read again this often (aws spec 6).
 const REFRESH: Duration = Duration::from_secs(12 * 3600);
 /// Prices are waited for this long before those shipped are taken for the time being.
-const PRICES_SOON: Duration = Duration::from_secs(10);
+const LONGEST_PRICE_WAIT: Duration = Duration::from_secs(10);
 /// What is left of capacity reservations is asked for this often (aws spec 3.4).
 const RESERVED_REFRESH: Duration = Duration::from_secs(60);
 /// What is unavailable is looked through this often (aws spec 3.6).
-const SWEEP: Duration = Duration::from_secs(10);
+const UNAVAILABLE_CHECK_INTERVAL: Duration = Duration::from_secs(10);
 /// How many instance types a story names.
-const NAMED: usize = 5;
+const TYPES_NAMED: usize = 5;
 
 type Types = Arc<Vec<Arc<InstanceType>>>;
 
@@ -90,7 +90,7 @@ impl Actor for Catalogue {
         self.read(ctx);
         ctx.run_interval(REFRESH, |catalogue, ctx| catalogue.read(ctx));
         ctx.run_interval(RESERVED_REFRESH, |catalogue, ctx| catalogue.ask_for_reserved(ctx));
-        ctx.run_interval(SWEEP, |catalogue, _| {
+        ctx.run_interval(UNAVAILABLE_CHECK_INTERVAL, |catalogue, _| {
             if catalogue.unavailable.sweep(catalogue.env.now()) {
                 catalogue.world_changed();
             }
@@ -144,7 +144,7 @@ impl Handler<Refused> for Catalogue {
             }
         }
         for ((zone, capacity_type, code), all) in news {
-            let (types, instance_types) = (all.len(), Names::first(NAMED, all));
+            let (types, instance_types) = (all.len(), Names::first(TYPES_NAMED, all));
             let log_event = LogEvent::OfferingRefused { zone, capacity_type, code, types, instance_types };
             self.env.emit_in(log_event, refused.trace);
         }
@@ -261,7 +261,7 @@ impl Catalogue {
         let said = self.without_image.entry(node_class.clone()).or_default();
         if *said != types {
             said.clone_from(&types);
-            self.env.emit(LogEvent::WithoutImage { node_class, instance_types: Names::first(NAMED, types) });
+            self.env.emit(LogEvent::WithoutImage { node_class, instance_types: Names::first(TYPES_NAMED, types) });
         }
     }
 
@@ -349,7 +349,7 @@ async fn soon<T>(call: &mut (impl Future<Output = T> + Unpin), given_up: impl Fu
         biased;
         answer = call => Some(answer),
         () = given_up => None,
-        () = tokio::time::sleep(PRICES_SOON) => None,
+        () = tokio::time::sleep(LONGEST_PRICE_WAIT) => None,
     }
 }
 

@@ -10,7 +10,7 @@ use crate::kube::calls::Calls;
 /// Instances that are made sure of together, and ended in one call.
 pub const TOGETHER: usize = 32;
 /// Longest wait for the answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Ends instances. Answers what failed, by id; `None` when the term is over, and nothing was asked.
 pub async fn end_once(cloud: &dyn Cloud, calls: &Calls, ending: &[Instance]) -> Option<BTreeMap<String, CloudError>> {
@@ -21,11 +21,11 @@ pub async fn end_once(cloud: &dyn Cloud, calls: &Calls, ending: &[Instance]) -> 
         return Some(BTreeMap::new());
     }
     let all = |error: CloudError| ending.iter().map(|one| (one.id.clone(), error.clone())).collect();
-    Some(match tokio::time::timeout(PATIENCE, cloud.terminate_all(ending)).await {
+    Some(match tokio::time::timeout(ANSWER_TIMEOUT, cloud.terminate_all(ending)).await {
         Ok(Ok(failed)) => failed,
         Ok(Err(error)) => all(error),
         Err(_) => {
-            let message = format!("no answer within {PATIENCE:?}");
+            let message = format!("no answer within {ANSWER_TIMEOUT:?}");
             all(CloudError::MayHaveHappened { call: "TerminateInstances", code: "TimedOut".into(), message })
         }
     })

@@ -15,7 +15,7 @@ use crate::messages::{
     Came, CannotUse, ClaimChanged, ClusterWatcherState, NodeChanged, NotRead, Record, TellNotSynced, UnreadableObject,
     WatchFailed, WatchFailing, WatchRuns,
 };
-use crate::reading::report::{self, QUIET};
+use crate::reading::report::{self, REPEAT_INTERVAL};
 use crate::recorder::object;
 use crate::telemetry::log_event::LogEvent;
 
@@ -228,7 +228,7 @@ impl ClusterWatcher {
             self.failures.pods.insert(pod.pod.uid.clone());
             let message = format!("Nothing is planned for this pod at the moment: {watch} cannot be watched");
             let record = Record::warning(object::pod(&pod.pod), "FailedScheduling", message);
-            self.env.post(recorder, record.quiet_for(QUIET));
+            self.env.post(recorder, record.quiet_for(REPEAT_INTERVAL));
         }
     }
 

@@ -20,7 +20,7 @@ use crate::messages::Term;
 const ENDED: u64 = 0;
 
 /// Shortest pause between two looks at the deadline.
-const SOON: Duration = Duration::from_millis(10);
+const SHORTEST_WAIT: Duration = Duration::from_millis(10);
 
 /// A term and its deadline. Clones share the deadline.
 #[derive(Clone)]
@@ -80,7 +80,7 @@ impl LeaderTerm {
                 return;
             }
             // By then a renewal may have moved the deadline.
-            let _ = tokio::time::timeout(Duration::from_nanos(until - now).max(SOON), ended).await;
+            let _ = tokio::time::timeout(Duration::from_nanos(until - now).max(SHORTEST_WAIT), ended).await;
         }
     }
 }

@@ -10,7 +10,7 @@ use dovetail_core::cluster_state::{Planning, Snapshot, Target};
 use dovetail_core::disruption::commands::{Command, Ended, Held, Running, Step, Wanted};
 use kube::ResourceExt;
 
-use super::report::{NAMED, claim_object};
+use super::report::{NAMES_LISTED, claim_object};
 use super::{Disruptor, writes};
 use crate::context::plan::{self, Plans};
 use crate::context::traces;
@@ -174,7 +174,7 @@ impl Disruptor {
         let message = format!("Stays after all: {why}");
         command.wanted.claims.iter().for_each(|claim| self.record(claim, "DisruptionUndone", &message));
         let trace = self.consolidation.traces.remove(&command.id);
-        let node_claims = Names::first(NAMED, names_of(&command.wanted.claims));
+        let node_claims = Names::first(NAMES_LISTED, names_of(&command.wanted.claims));
         let id = trace.map(|trace| trace.trace_id()).unwrap_or_default();
         let log_event =
             LogEvent::DisruptionUndone { command: id, reason: reason.to_owned(), why, pause_seconds, node_claims };
@@ -190,7 +190,7 @@ impl Disruptor {
             disrupted_node_count: claims.len(),
             replacement_node_count: command.replacements.len(),
             pod_count: command.pods.len(),
-            disrupted_nodes: Names::first(NAMED, claims.iter().map(|claim| claim.node.clone())),
+            disrupted_nodes: Names::first(NAMES_LISTED, claims.iter().map(|claim| claim.node.clone())),
         };
         self.env.emit_in(log_event, trace);
         traces::command(&self.env, trace, command);
@@ -211,5 +211,5 @@ pub(super) fn refs(claims: &[dovetail_core::disruption::DisruptedClaim]) -> Vec<
 }
 
 fn in_short(command: &Running) -> String {
-    Names::first(NAMED, names_of(&command.wanted.claims)).to_string()
+    Names::first(NAMES_LISTED, names_of(&command.wanted.claims)).to_string()
 }

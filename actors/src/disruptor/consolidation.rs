@@ -16,7 +16,7 @@ use dovetail_core::disruption::methods::Settings;
 use jiff::{SignedDuration, Timestamp};
 
 use super::commands::Found;
-use super::report::{NAMED, claim_object, node_object};
+use super::report::{NAMES_LISTED, claim_object, node_object};
 use super::{Disruptor, POLL};
 use crate::context::solver::{Solver, consolidate};
 use crate::messages::{Hold, Record, TraceContext};
@@ -214,7 +214,7 @@ impl Disruptor {
         for claim in &wanted {
             self.record(claim, "ConsolidationRejected", "Not consolidated: what was found is no longer so");
         }
-        let node_claims = Names::first(NAMED, wanted.iter().map(|claim| claim.claim.clone()));
+        let node_claims = Names::first(NAMES_LISTED, wanted.iter().map(|claim| claim.claim.clone()));
         self.env.emit(LogEvent::ConsolidationRejected { nodes: wanted.len(), node_claims });
     }
 

@@ -13,18 +13,18 @@ use dovetail_core::disruption::drift::{DriftMark, Gates, Orders, Stays, Unpinned
 use dovetail_core::disruption::repair::NotRepaired;
 use dovetail_core::disruption::{Cause, Decision};
 
-use super::report::{NAMED, claim_object, node_object, reference};
+use super::report::{NAMES_LISTED, claim_object, node_object, reference};
 use super::writes::Write;
-use super::{Disruptor, SETTLE};
+use super::{Disruptor, SETTLING_TIME};
 use crate::context::measures;
 use crate::messages::{InstancesSeen, MarkDeleting, Record};
 use crate::settings::Settings;
 use crate::telemetry::log_event::{LogEvent, Names};
 
 /// That nodes are not repaired is said this often at a Node (core spec 7.2).
-const REPAIR_QUIET: Duration = Duration::from_secs(900);
+const REPAIR_REPEAT_INTERVAL: Duration = Duration::from_secs(900);
 /// That a class's images move on by themselves is said once for each image that it moves on to.
-const UNPINNED_QUIET: Duration = Duration::from_secs(3600);
+const UNPINNED_REPEAT_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// What of disruption is on.
 pub(super) fn gates(settings: &Settings) -> Gates {
@@ -82,7 +82,7 @@ impl Handler<InstancesSeen> for Disruptor {
         if self.looking {
             self.changed = true;
         } else {
-            self.look_in(SETTLE, ctx);
+            self.look_in(SETTLING_TIME, ctx);
         }
     }
 }
@@ -132,7 +132,7 @@ impl Disruptor {
             by_pool.entry(&disrupted.pool).or_default().push(&disrupted.node);
         }
         for (pool, nodes) in by_pool {
-            let names = Names::first(NAMED, nodes.iter().map(|node| (*node).to_owned()));
+            let names = Names::first(NAMES_LISTED, nodes.iter().map(|node| (*node).to_owned()));
             self.env.emit(LogEvent::Replacing { node_pool: pool.to_owned(), nodes: names });
         }
     }
@@ -149,7 +149,7 @@ impl Disruptor {
             "Nodes drift as {selector} now finds image {image}: a selector that moves on by itself replaces nodes whenever an image is published, which is unsafe in production; name one image or version"
         );
         let object = reference("karpenter.k8s.aws/v1", "EC2NodeClass", "", class, uid);
-        let record = Record::warning(object, "UnpinnedImage", message).quiet_for(UNPINNED_QUIET);
+        let record = Record::warning(object, "UnpinnedImage", message).quiet_for(UNPINNED_REPEAT_INTERVAL);
         self.env.post(&self.links.recorder, record);
         let (node_class, selector, image) = (class.clone(), selector.clone(), image.clone());
         self.env.emit(LogEvent::UnpinnedImage { node_class, selector, image });
@@ -159,7 +159,7 @@ impl Disruptor {
         let (unwell, all) = one.unwell;
         let message = format!("{unwell} of {all} nodes of nodepool {} are unhealthy: none is repaired", one.pool);
         let object = node_object(&one.node, &one.node_uid);
-        let record = Record::warning(object, "NodeRepairBlocked", message.clone()).quiet_for(REPAIR_QUIET);
+        let record = Record::warning(object, "NodeRepairBlocked", message.clone()).quiet_for(REPAIR_REPEAT_INTERVAL);
         self.env.post(&self.links.recorder, record);
         if one.news {
             self.env.emit(LogEvent::NodeRepairBlocked { node: one.node.clone(), why: message });

@@ -3,7 +3,7 @@
 //! pool's nodes have together. What to do is decided by `dovetail_core::disruption`; here it is asked for and written.
 //!
 //! At the mailbox's bound: what comes in only says that something has changed; however much comes, there is one look at
-//! a time and the next no sooner than [`SETTLE`] after.
+//! a time and the next no sooner than [`SETTLING_TIME`] after.
 
 mod commands;
 mod consolidation;
@@ -33,7 +33,7 @@ use crate::messages::{ClusterChanged, DisruptorState, InstanceTypesFor, Observe,
 use crate::telemetry::measure::Measure;
 
 /// Changes are waited for this long, as they come in swarms.
-const SETTLE: Duration = Duration::from_millis(200);
+const SETTLING_TIME: Duration = Duration::from_millis(200);
 /// Without a change it is looked this often (core spec 5.1).
 const POLL: Duration = Duration::from_secs(10);
 /// What pools' nodes have together is counted this often at most (core spec 0.2).
@@ -113,7 +113,7 @@ impl Actor for Disruptor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        self.look_in(SETTLE, ctx);
+        self.look_in(SETTLING_TIME, ctx);
     }
 }
 
@@ -125,7 +125,7 @@ impl Handler<ClusterChanged> for Disruptor {
         if self.looking {
             self.changed = true;
         } else {
-            self.look_in(SETTLE, ctx);
+            self.look_in(SETTLING_TIME, ctx);
         }
     }
 }
@@ -182,9 +182,9 @@ impl Disruptor {
         ctx.spawn(viewing.map(|view, disruptor, ctx| {
             disruptor.looking = false;
             let again = view.map(|view| disruptor.decide(&view, ctx));
-            disruptor.look_in(again.unwrap_or(SETTLE * 5), ctx);
+            disruptor.look_in(again.unwrap_or(SETTLING_TIME * 5), ctx);
             if disruptor.changed {
-                disruptor.look_in(SETTLE, ctx);
+                disruptor.look_in(SETTLING_TIME, ctx);
             }
         }));
     }
@@ -292,5 +292,5 @@ async fn view(links: DisruptorLinks, with_offers: bool) -> Option<View> {
 /// How long until then, a little more rather than less: who wakes too early has to wake twice. What is due already is looked at as
 /// what has changed is.
 fn until(now: Timestamp, then: Timestamp) -> Duration {
-    Duration::try_from(then.duration_since(now)).map_or(SETTLE, |left| left + Duration::from_millis(1))
+    Duration::try_from(then.duration_since(now)).map_or(SETTLING_TIME, |left| left + Duration::from_millis(1))
 }

@@ -14,9 +14,9 @@ use crate::messages::{Record, TraceContext};
 use crate::telemetry::log_event::{LogEvent, Names};
 
 /// How many names a story gives.
-pub(super) const NAMED: usize = 20;
+pub(super) const NAMES_LISTED: usize = 20;
 /// A pool's blocking budget is said this often (core spec 7.2).
-const POOL_QUIET: Duration = Duration::from_secs(60);
+const POOL_REPEAT_INTERVAL: Duration = Duration::from_secs(60);
 
 impl Disruptor {
     /// Tells all of a decision but its removals.
@@ -64,7 +64,10 @@ impl Disruptor {
         let unread = snapshot.pools.get(pool).map(|pool| validity::budgets(pool)).unwrap_or_default();
         let why = if unread.is_empty() { "a budget says so".to_owned() } else { validity::sentence(&unread) };
         let message = format!("No disruptions are allowed for reason {reason}: {why}");
-        self.env.post(&self.links.recorder, Record::normal(object, "DisruptionBlocked", message).quiet_for(POOL_QUIET));
+        self.env.post(
+            &self.links.recorder,
+            Record::normal(object, "DisruptionBlocked", message).quiet_for(POOL_REPEAT_INTERVAL),
+        );
     }
 
     fn tell_nonsense(&self, pod: &Nonsense) {
@@ -86,15 +89,17 @@ impl Disruptor {
             self.record(disrupted, "DisruptionBlocked", &message);
         }
         for (pool, claims) in by_pool {
-            let names = Names::first(NAMED, claims.iter().map(|disrupted| disrupted.claim.clone()));
+            let names = Names::first(NAMES_LISTED, claims.iter().map(|disrupted| disrupted.claim.clone()));
             let (node_pool, reason) = (pool.to_owned(), reason.to_owned());
             let nodes = claims.len();
             self.env.emit(LogEvent::WouldDisrupt { node_pool, reason: reason.clone(), nodes, node_claims: names });
             let uid = snapshot.pools.get(pool).and_then(|pool| pool.metadata.uid.clone()).unwrap_or_default();
             let object = reference("karpenter.sh/v1", "NodePool", "", pool, &uid);
             let message = format!("Only observed; {nodes} node(s) would have been removed: {reason}");
-            self.env
-                .post(&self.links.recorder, Record::normal(object, "DisruptionBlocked", message).quiet_for(POOL_QUIET));
+            self.env.post(
+                &self.links.recorder,
+                Record::normal(object, "DisruptionBlocked", message).quiet_for(POOL_REPEAT_INTERVAL),
+            );
         }
     }
 
@@ -116,7 +121,7 @@ impl Disruptor {
             disrupted_node_count: removal.claims.len(),
             replacement_node_count: 0,
             pod_count: removal.claims.iter().map(|disrupted| disrupted.pods).sum(),
-            disrupted_nodes: Names::first(NAMED, removal.claims.iter().map(name)),
+            disrupted_nodes: Names::first(NAMES_LISTED, removal.claims.iter().map(name)),
         };
         self.env.emit_in(log_event, trace);
         traces::disruption(&self.env, trace, removal);

@@ -16,7 +16,7 @@ use crate::telemetry::measure::Measure;
 /// Reason of the event.
 const NOT_USED: &str = "NodeNotUsed";
 /// How many pods a story names.
-const NAMED: usize = 5;
+const NAMES_LISTED: usize = 5;
 
 impl Handler<NodeUnused> for Disruptor {
     type Result = ();
@@ -32,7 +32,7 @@ impl Handler<NodeUnused> for Disruptor {
             reason: not_used.reason.label().to_owned(),
             failures: not_used.failures,
             pause_seconds: not_used.pause.as_secs(),
-            pods: Names::first(NAMED, not_used.pods.iter().map(|pod| format!("{}/{}", pod.namespace, pod.name))),
+            pods: Names::first(NAMES_LISTED, not_used.pods.iter().map(|pod| format!("{}/{}", pod.namespace, pod.name))),
             message: message.clone(),
         };
         self.env.emit_in(log_event, traces::of_packing(&not_used.claim.claim));

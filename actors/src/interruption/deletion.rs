@@ -8,7 +8,7 @@ use actix::prelude::*;
 use dovetail_cloud::CloudError;
 
 use super::Interruption;
-use super::queue::{FULL, PATIENCE};
+use super::queue::{FULL, RETRY_PAUSE};
 
 /// So long others are waited for, to go in the same call.
 const GATHER: Duration = Duration::from_millis(100);
@@ -103,7 +103,7 @@ impl Interruption {
         // A call is one failure, however many messages it was for.
         self.failures += u64::from(failures > 0);
         let Some(attempts) = again.iter().map(|one| one.attempts).max() else { return };
-        ctx.run_later(PATIENCE * attempts, move |actor, ctx| {
+        ctx.run_later(RETRY_PAUSE * attempts, move |actor, ctx| {
             actor.deletions.waiting.extend(again);
             actor.delete_some(ctx);
         });

@@ -36,7 +36,7 @@ const MOST_UNWRITTEN: usize = 1000;
 /// Ids of events that are remembered, to know one that comes twice.
 const MOST_REMEMBERED: usize = 10_000;
 /// What is passed over for one reason is told of this often.
-const QUIET: Duration = Duration::from_secs(600);
+const REPEAT_INTERVAL: Duration = Duration::from_secs(600);
 /// Whom the interruption speaks to.
 #[derive(Clone)]
 pub struct InterruptionLinks {
@@ -161,7 +161,7 @@ impl Handler<Received> for Interruption {
 
     /// Answers when more may be read.
     fn handle(&mut self, received: Received, _: &mut Self::Context) -> Self::Result {
-        let (cluster, patience) = (self.links.cluster.clone(), queue::PATIENCE);
+        let (cluster, patience) = (self.links.cluster.clone(), queue::RETRY_PAUSE);
         let snapshot = async move {
             loop {
                 match cluster.send(TakeSnapshot).await {
@@ -327,7 +327,7 @@ impl Interruption {
         let now = self.env.now();
         let (last, since) = self.told.entry(reason).or_default();
         *since += 1;
-        if last.is_some_and(|last| now.saturating_sub(last) < QUIET) {
+        if last.is_some_and(|last| now.saturating_sub(last) < REPEAT_INTERVAL) {
             return;
         }
         let (messages, example) = (*since, example.to_owned());

@@ -16,7 +16,7 @@ use crate::telemetry::log_event::LogEvent;
 /// A call gives no more messages than this; one that gives fewer has emptied the queue, as far as it knows.
 pub(super) const FULL: usize = 10;
 /// Pause before something is asked for again within this process.
-pub(super) const PATIENCE: Duration = Duration::from_millis(200);
+pub(super) const RETRY_PAUSE: Duration = Duration::from_millis(200);
 /// Longest pause between two attempts at a queue that is not there or fails: a warning leaves two minutes.
 const LONGEST_PAUSE: Duration = Duration::from_secs(20);
 /// Calls that wait for messages at the same time while the queue is deep: at 20 ms a call some 8,000 messages a second.

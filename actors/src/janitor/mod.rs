@@ -25,13 +25,13 @@ use crate::recorder::object;
 use crate::telemetry::log_event::LogEvent;
 
 /// Pause between two passes; a tenth is added by chance, so that two passes are never less apart.
-const TICK: Duration = Duration::from_secs(120);
+const PASS_INTERVAL: Duration = Duration::from_secs(120);
 /// Longest wait for the first pass of a term.
 const FIRST: Duration = Duration::from_secs(20);
 /// Pause between two looks at what was made for node classes.
-const LEFTOVERS_TICK: Duration = Duration::from_secs(1800);
+const LEFTOVERS_INTERVAL: Duration = Duration::from_secs(1800);
 /// How long the same thing is not said again while it lasts.
-const QUIET: Duration = Duration::from_secs(600);
+const REPEAT_INTERVAL: Duration = Duration::from_secs(600);
 
 /// What the cloud will not end.
 const REFUSED: &str = "refused";
@@ -88,7 +88,7 @@ impl Actor for Janitor {
     fn started(&mut self, ctx: &mut Self::Context) {
         let first = FIRST.mul_f64(self.rng.f64());
         ctx.run_later(first, Self::look);
-        ctx.run_later(LEFTOVERS_TICK.mul_f64(0.5 + self.rng.f64() / 2.0), Self::look_at_made);
+        ctx.run_later(LEFTOVERS_INTERVAL.mul_f64(0.5 + self.rng.f64() / 2.0), Self::look_at_made);
     }
 }
 
@@ -131,7 +131,7 @@ impl Janitor {
                 // Not everything could be listed: that is no pass.
                 None => janitor.count("passes_skipped", 1),
             }
-            let pause = TICK + TICK.mul_f64(janitor.rng.f64() / 10.0);
+            let pause = PASS_INTERVAL + PASS_INTERVAL.mul_f64(janitor.rng.f64() / 10.0);
             ctx.run_later(pause, Self::look);
         }));
     }
@@ -230,14 +230,14 @@ impl Janitor {
         if !self.is_news(reason, count) {
             return;
         }
-        let record = Record::warning(object::kube_system(), "CollectionBraked", &*message).quiet_for(QUIET);
+        let record = Record::warning(object::kube_system(), "CollectionBraked", &*message).quiet_for(REPEAT_INTERVAL);
         self.env.post(&self.links.recorder, record);
         self.env.emit(LogEvent::CollectionBraked { reason: reason.to_owned(), count, message });
     }
 
     fn is_news(&mut self, reason: &'static str, count: usize) -> bool {
         let now = self.env.now();
-        let before = self.told.get(reason).filter(|(when, _)| now.saturating_sub(*when) < QUIET);
+        let before = self.told.get(reason).filter(|(when, _)| now.saturating_sub(*when) < REPEAT_INTERVAL);
         if before.is_some_and(|(_, said)| *said == count) {
             return false;
         }
@@ -257,7 +257,7 @@ impl Janitor {
                 let collect = janitor.collect();
                 ctx.spawn(async move { collect.remove_made(due).await }.into_actor(janitor));
             }
-            ctx.run_later(LEFTOVERS_TICK, Self::look_at_made);
+            ctx.run_later(LEFTOVERS_INTERVAL, Self::look_at_made);
         }));
     }
 }

@@ -19,7 +19,7 @@ use crate::reading::Api;
 use crate::telemetry::log_event::LogEvent;
 
 /// Longest wait for one answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Failures after which a call is told of, once.
 const WORTH_TELLING: u32 = 3;
 
@@ -111,7 +111,7 @@ impl Calls {
         let begun = self.env.now();
         let mut backoff = Backoff::api(self.env.rng(what));
         loop {
-            let error = match tokio::time::timeout(PATIENCE, self.while_acting(call())).await {
+            let error = match tokio::time::timeout(ANSWER_TIMEOUT, self.while_acting(call())).await {
                 Ok(None) => return Err(CallError::Deposed),
                 Ok(Some(Ok(answer))) => {
                     if backoff.failures() >= WORTH_TELLING {
@@ -130,7 +130,7 @@ impl Calls {
                     Attempt::Doubted(error) if backoff.failures() >= BELIEVED => return Err(CallError::Refused(error)),
                     Attempt::Again(error) | Attempt::Doubted(error) => error,
                 },
-                Err(_) => format!("no answer within {PATIENCE:?}"),
+                Err(_) => format!("no answer within {ANSWER_TIMEOUT:?}"),
             };
             let pause = backoff.pause();
             if self.env.now().saturating_sub(begun).saturating_add(pause) > time {
@@ -148,7 +148,7 @@ impl Calls {
     /// # Errors
     /// [`CallError`]; [`CallError::Unanswered`] for whatever might come out otherwise when it is asked again.
     pub async fn once<T>(&self, call: impl Future<Output = kube::Result<T>>) -> Result<T, CallError> {
-        match tokio::time::timeout(PATIENCE, self.while_acting(call)).await {
+        match tokio::time::timeout(ANSWER_TIMEOUT, self.while_acting(call)).await {
             Ok(None) => Err(CallError::Deposed),
             Ok(Some(Ok(answer))) => Ok(answer),
             Ok(Some(Err(error))) => Err(match Failure::from(error) {
@@ -158,7 +158,7 @@ impl Calls {
                     Attempt::Again(error) | Attempt::Doubted(error) => CallError::Unanswered(error),
                 },
             }),
-            Err(_) => Err(CallError::Unanswered(format!("no answer within {PATIENCE:?}"))),
+            Err(_) => Err(CallError::Unanswered(format!("no answer within {ANSWER_TIMEOUT:?}"))),
         }
     }
 

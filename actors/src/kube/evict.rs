@@ -15,7 +15,7 @@ use crate::kube::failure::{Failure, FailureKind, budget};
 use crate::reading;
 
 /// Longest wait for one answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What an attempt came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,11 +59,11 @@ fn only(pod: &Pod) -> DeleteParams {
 }
 
 async fn attempt(calls: &Calls, call: impl Future<Output = kube::Result<()>>) -> Outcome {
-    match tokio::time::timeout(PATIENCE, calls.while_acting(call)).await {
+    match tokio::time::timeout(ANSWER_TIMEOUT, calls.while_acting(call)).await {
         Ok(None) => Outcome::Failed("the term is over".into()),
         Ok(Some(Ok(()))) => Outcome::Going,
         Ok(Some(Err(error))) => read(error),
-        Err(_) => Outcome::Failed(format!("no answer within {PATIENCE:?}")),
+        Err(_) => Outcome::Failed(format!("no answer within {ANSWER_TIMEOUT:?}")),
     }
 }
 

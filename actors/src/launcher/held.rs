@@ -8,7 +8,7 @@ use dovetail_core::launch_limits::Wait;
 use dovetail_core::lifecycle::launch::{is_held, launch_allowed, launch_held};
 use dovetail_core::lifecycle::protocol::{Claimed, takes_token};
 
-use super::{Launcher, QUIET};
+use super::{Launcher, REPEAT_INTERVAL};
 use crate::kube::claims::Claims;
 use crate::messages::{ClaimChanged, Record, Wrote};
 use crate::recorder::object;
@@ -17,7 +17,7 @@ impl Launcher {
     /// Says on a claim, and by an event, that its launch waits and why.
     pub(super) fn say_held(&self, claim: &Arc<NodeClaim>, wait: &Wait, ctx: &mut Context<Self>) {
         let message = format!("The launch of this NodeClaim waits: {wait}");
-        let record = Record::warning(object::claim(claim), "LaunchHeld", &*message).quiet_for(QUIET);
+        let record = Record::warning(object::claim(claim), "LaunchHeld", &*message).quiet_for(REPEAT_INTERVAL);
         self.env.post(&self.links.recorder, record);
         // What it would cost changes with every other launch: the condition is written when it begins to wait.
         if !is_held(claim) {

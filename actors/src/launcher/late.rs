@@ -18,7 +18,7 @@ use crate::launcher::launch::Launching;
 use crate::messages::{ClaimChanged, TakeShown, TraceContext};
 
 /// Pause between two looks at whether a claim is needed.
-const LOOK: Duration = Duration::from_millis(500);
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// How long after a batch has ended its pods are surely planned.
 const PLANNED: Duration = Duration::from_secs(5);
 
@@ -84,11 +84,11 @@ async fn verdict(launching: &Launching, claim: &NodeClaim) -> Verdict {
         tokio::select! {
             biased;
             () = launching.gone.notified() => return Verdict::Gone,
-            () = tokio::time::sleep(LOOK) => {}
+            () = tokio::time::sleep(CHECK_INTERVAL) => {}
         }
         match launching.links.cluster.send(TakeShown).await {
             Ok(Some(known)) if known.is_awaited(&own, launching.env.moment()) => return Verdict::Needed,
-            Ok(Some(_)) => looks += LOOK,
+            Ok(Some(_)) => looks += CHECK_INTERVAL,
             // Nothing is planned meanwhile.
             Ok(None) => {}
             Err(_) => return Verdict::Gone,

@@ -30,13 +30,13 @@ use crate::recorder::object;
 use crate::telemetry::log_event::LogEvent;
 
 /// Pause between two looks.
-const LOOK: Duration = Duration::from_secs(2);
+const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 /// Longest wait for CreateFleet's answer.
-const PATIENCE: Duration = Duration::from_secs(60);
+const FLEET_TIMEOUT: Duration = Duration::from_secs(60);
 /// Longest pause between two attempts of one claim.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// How many instance types the story of a claim names (core spec 8).
-const NAMED: usize = 5;
+const TYPES_NAMED: usize = 5;
 
 /// What one launch has at hand.
 #[derive(Clone)]
@@ -169,8 +169,8 @@ impl<'a> Work<'a> {
             }
             Step::Rest(pause) => {
                 let pause = match pause {
-                    Pause::Look => LOOK,
-                    Pause::FailedLook => LOOK * 2,
+                    Pause::Look => CHECK_INTERVAL,
+                    Pause::FailedLook => CHECK_INTERVAL * 2,
                     Pause::Call => self.calls.pause(),
                     Pause::Attempt => self.attempts.pause(),
                 };
@@ -225,7 +225,7 @@ impl<'a> Work<'a> {
         let Some(request) = self.request.clone() else { return Ok(Called::Never) };
         let (request_token, class) = (request.token.clone(), request.node_class.clone());
         let span = launching.env.span(launching.trace, "CreateFleet", &format!("{attempt}/{call}")).remote();
-        let error = match tokio::time::timeout(PATIENCE, launching.links.cloud.launch(request)).await {
+        let error = match tokio::time::timeout(FLEET_TIMEOUT, launching.links.cloud.launch(request)).await {
             Ok(Ok(instance)) => {
                 fleet::called(&launching.env, span, &class, &instance.refusals, Ok(&instance));
                 launching.refused(instance.refusals.clone());
@@ -241,7 +241,7 @@ impl<'a> Work<'a> {
             Ok(Err(_)) if !launching.links.calls.may_act() => return Err(Failure::Deposed),
             Ok(Err(error)) => error,
             Err(_) => {
-                span.failed("TimedOut", format!("no answer within {PATIENCE:?}")).end();
+                span.failed("TimedOut", format!("no answer within {FLEET_TIMEOUT:?}")).end();
                 return Ok(Called::Unknown);
             }
         };

@@ -49,9 +49,9 @@ use again::Again;
 /// How long an order waits that may not be launched yet, before its pods are packed anew.
 const HOLD: Duration = Duration::from_secs(30);
 /// Longest wait for what was launched before the term, where no ceiling counts it.
-const LONGEST_LOOK: Duration = Duration::from_secs(5);
+const LONGEST_CHECK: Duration = Duration::from_secs(5);
 /// How long it is not said again that launches wait for the same reason.
-const QUIET: Duration = Duration::from_secs(600);
+const REPEAT_INTERVAL: Duration = Duration::from_secs(600);
 /// How long an order may wait before it is looked whether somebody needs it yet.
 const NEEDED_FOR: Duration = Duration::from_secs(5);
 /// Launches that run at the same time: EC2 refills about five mutating calls a second after a burst of fifty.
@@ -211,7 +211,7 @@ impl Actor for Launcher {
             }
         }));
         if !self.limits.asks_for_launches() {
-            ctx.run_later(LONGEST_LOOK, Self::begin);
+            ctx.run_later(LONGEST_CHECK, Self::begin);
         }
     }
 }

@@ -23,7 +23,7 @@ use dovetail_core::lifecycle::{self};
 use jiff::Timestamp;
 use kube::ResourceExt;
 
-use super::{AT_ONCE, HOLD, Held, Launcher, NEEDED_FOR, QUIET, Queued, launch};
+use super::{AT_ONCE, HOLD, Held, Launcher, NEEDED_FOR, Queued, REPEAT_INTERVAL, launch};
 use crate::context::traces;
 use crate::launcher::cost::cost_with;
 use crate::launcher::facts::{origin, pool_of};
@@ -186,7 +186,7 @@ impl Launcher {
         self.committed.remove(&name);
         self.refusals.withdrawn(&name);
         let key = (node_pool.clone(), wait.reason());
-        if self.told.get(&key).is_none_or(|when| now.saturating_sub(*when) >= QUIET) {
+        if self.told.get(&key).is_none_or(|when| now.saturating_sub(*when) >= REPEAT_INTERVAL) {
             self.told.insert(key, now);
             let (reason, message) = (wait.reason().to_owned(), wait.to_string());
             self.env.emit_in(LogEvent::LaunchHeld { node_pool, reason, message }, trace);

@@ -8,13 +8,13 @@ use actix::prelude::*;
 use dovetail_core::launch_backoff::{Cause, Demand, Outcome, Verdict};
 use kube::ResourceExt;
 
-use super::{Held, Launcher, QUIET, Queued};
+use super::{Held, Launcher, Queued, REPEAT_INTERVAL};
 use crate::launcher::facts::pool_of;
 use crate::messages::{ClosedPools, LaunchFails, PackNow, SoldOut, TraceContext, Wrote};
 use crate::telemetry::log_event::LogEvent;
 
 /// Orders that wait for others are looked at again after this long at the latest.
-const LOOK: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 impl Handler<LaunchFails> for Launcher {
     type Result = ();
 
@@ -60,7 +60,7 @@ impl Launcher {
             }
         }
         if after_others && self.waking.is_none() {
-            self.waking = Some(ctx.run_later(LOOK, |launcher, ctx| {
+            self.waking = Some(ctx.run_later(CHECK_INTERVAL, |launcher, ctx| {
                 launcher.waking = None;
                 launcher.run(ctx);
             }));
@@ -94,7 +94,7 @@ impl Launcher {
 
     fn tell_held(&mut self, node_pool: &str, cause: Cause, trace: TraceContext) {
         let (key, now) = ((node_pool.to_owned(), cause.name()), self.env.now());
-        if self.told.get(&key).is_some_and(|when| now.saturating_sub(*when) < QUIET) {
+        if self.told.get(&key).is_some_and(|when| now.saturating_sub(*when) < REPEAT_INTERVAL) {
             return;
         }
         self.told.insert(key, now);

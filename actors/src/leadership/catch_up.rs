@@ -19,7 +19,7 @@ use crate::messages::{Came, NotRead, TakeSnapshot, TellNotSynced, Wrote};
 use crate::telemetry::log_event::LogEvent;
 
 /// Pause between two looks.
-const LOOK: Duration = Duration::from_millis(200);
+const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 /// Looks at one list, before another is made: a claim in it may be gone by now.
 const LOOKS: u32 = 10;
 /// Lists after which it is told, once.
@@ -65,7 +65,7 @@ pub async fn catch_up(client: Client, cluster: ToClusterWatcher, env: Env) {
                     return;
                 }
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(CHECK_INTERVAL).await;
         }
     }
 }

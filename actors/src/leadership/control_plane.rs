@@ -24,7 +24,7 @@ use crate::wiring::{self, Leading, Means, Warm};
 /// Nobody has led before, so nobody has left anything.
 const FIRST_TERM: Term = Term(1);
 /// Whether all are alive is looked at this often.
-const LOOK: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// So many restarts within [`BUDGET_TIME`] end the replica.
 const BUDGET: usize = 5;
 /// An actor that takes longer to say how it is has fallen silent.
@@ -32,7 +32,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// What is under way when the replica ends may take so long.
 const LAST_EFFECTS: Duration = Duration::from_secs(5);
 /// Pause between two looks at whether it has ended.
-const SOON: Duration = Duration::from_millis(50);
+const SHORTEST_WAIT: Duration = Duration::from_millis(50);
 /// See [`BUDGET`].
 const BUDGET_TIME: Duration = Duration::from_secs(600);
 
@@ -85,7 +85,7 @@ impl Actor for ControlPlane {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        ctx.run_interval(LOOK, |plane, ctx| plane.look(ctx));
+        ctx.run_interval(CHECK_INTERVAL, |plane, ctx| plane.look(ctx));
     }
 }
 
@@ -182,7 +182,7 @@ async fn idle(leading: &Leading) {
         if launcher.running == 0 {
             return;
         }
-        tokio::time::sleep(SOON).await;
+        tokio::time::sleep(SHORTEST_WAIT).await;
     }
 }
 

@@ -22,7 +22,7 @@ use crate::settings::Settings;
 use crate::telemetry::log_event::LogEvent;
 
 /// Longest wait for one answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Pauses between two attempts: an API server learns of a Lease within milliseconds; one that is away is not made worse.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 /// An API server that has just started does not know all roles: that something is forbidden is believed after so many.
@@ -54,7 +54,7 @@ pub async fn look_at_binding(client: &Client, leader_term: &LeaderTerm, env: &En
     loop {
         let doubts = backoff.failures() < BELIEVED;
         let looking = leader_term.while_holds(look(client, &env.settings, doubts));
-        let error = match tokio::time::timeout(PATIENCE, looking).await {
+        let error = match tokio::time::timeout(ANSWER_TIMEOUT, looking).await {
             // That the term is over is found out by who stands behind the fence.
             Ok(None) => return Ok(()),
             Ok(Some(Seen::Away(error))) => error,
@@ -68,7 +68,7 @@ pub async fn look_at_binding(client: &Client, leader_term: &LeaderTerm, env: &En
                 }
                 return Ok(());
             }
-            Err(_) => format!("no answer within {} s", PATIENCE.as_secs()),
+            Err(_) => format!("no answer within {} s", ANSWER_TIMEOUT.as_secs()),
         };
         let pause = backoff.pause();
         tell_failed(&env, what, backoff.failures(), &error);
@@ -151,7 +151,7 @@ pub async fn stand_behind(client: &Client, leader_term: &LeaderTerm, env: &Env) 
     let mut backoff = Backoff::new(PAUSES.0, PAUSES.1, env.rng("fence"));
     loop {
         let trying = leader_term.while_holds(api.create(&params, &probe));
-        let error = match tokio::time::timeout(PATIENCE, trying).await {
+        let error = match tokio::time::timeout(ANSWER_TIMEOUT, trying).await {
             Ok(None) => return false,
             Ok(Some(Ok(_))) => {
                 tell_recovered(&env, what, backoff.failures());
@@ -169,7 +169,7 @@ pub async fn stand_behind(client: &Client, leader_term: &LeaderTerm, env: &Env) 
                     return true;
                 }
             },
-            Err(_) => format!("no answer within {} s", PATIENCE.as_secs()),
+            Err(_) => format!("no answer within {} s", ANSWER_TIMEOUT.as_secs()),
         };
         let pause = backoff.pause();
         tell_failed(&env, what, backoff.failures(), &error);

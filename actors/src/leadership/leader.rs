@@ -35,7 +35,7 @@ use calls::{give_back, held_by, read, write};
 /// Pause after a call that failed: a renewal is not to wait for its turn while the deadline comes nearer.
 const AFTER_FAILURE: Duration = Duration::from_millis(500);
 /// Pause between two looks at whether claims are known yet.
-const SOON: Duration = Duration::from_millis(50);
+const SHORTEST_WAIT: Duration = Duration::from_millis(50);
 
 const NO_ANSWER: &str = "the API server does not answer";
 /// The fence knows a newer term than the Lease.

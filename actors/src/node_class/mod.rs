@@ -28,7 +28,7 @@ use crate::telemetry::log_event::{LogEvent, Names};
 use write::resolve;
 
 /// Classes are looked at this often, whether it is time to resolve them again (aws spec 6, `AMI_REFRESH_INTERVAL`).
-const LOOK: Duration = Duration::from_secs(15);
+const CHECK_INTERVAL: Duration = Duration::from_secs(15);
 
 /// How often a class is resolved in a row when calls fail.
 const DOUBTS: u32 = 6;
@@ -79,7 +79,7 @@ impl Actor for NodeClassActor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        ctx.run_interval(LOOK, |actor, ctx| {
+        ctx.run_interval(CHECK_INTERVAL, |actor, ctx| {
             let names: Vec<_> = actor.classes.keys().cloned().collect();
             names.iter().for_each(|name| actor.look_at_class(name, ctx));
         });

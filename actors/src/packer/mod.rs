@@ -32,17 +32,17 @@ use crate::packer::packing::{Failures, Held};
 use crate::telemetry::log_event::LogEvent;
 
 /// What waits for kube-scheduler longer than it should is looked at this often (core spec 0.2).
-const LOOK: Duration = Duration::from_secs(10);
+const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 /// Changes of the world are waited for this long, as they come in swarms.
-const SETTLE: Duration = Duration::from_millis(200);
+const SETTLING_TIME: Duration = Duration::from_millis(200);
 /// Pods whose place kube-scheduler has given to others wait this long for those to whom the same happens: it is at it.
 const DISPLACED: Duration = Duration::from_secs(1);
 /// How long a packing waits for pools whose readiness nobody has found out.
 const LONGEST_UNSETTLED: u32 = 25;
 /// How many names a story gives.
-const NAMED: usize = 20;
+const NAMES_LISTED: usize = 20;
 /// FailedScheduling is said of a pod this often (core spec 7.2).
-const FAILED_QUIET: Duration = Duration::from_secs(300);
+const FAILURE_REPEAT_INTERVAL: Duration = Duration::from_secs(300);
 
 /// Whom the packer speaks to.
 #[derive(Clone)]
@@ -177,7 +177,7 @@ impl Actor for Packer {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         self.env.emit(LogEvent::Waiting {});
-        ctx.run_interval(LOOK, |packer, ctx| {
+        ctx.run_interval(CHECK_INTERVAL, |packer, ctx| {
             if !packer.handled.is_empty() || packer.deleting {
                 packer.look_again(ctx);
             }
@@ -216,7 +216,7 @@ impl Handler<WorldChanged> for Packer {
         if what == WorldChanged::Room && self.left_over.is_empty() {
             return;
         }
-        let pause = if what == WorldChanged::Displaced { DISPLACED } else { SETTLE };
+        let pause = if what == WorldChanged::Displaced { DISPLACED } else { SETTLING_TIME };
         let due = self.env.now() + pause;
         match self.settling {
             Some((earlier, _)) if earlier <= due => return,
@@ -355,7 +355,7 @@ async fn compute(
     let mut unsettled = 0;
     loop {
         let Some(snapshot) = links.cluster.send(TakeShown).await.ok()? else {
-            tokio::time::sleep(SETTLE).await;
+            tokio::time::sleep(SETTLING_TIME).await;
             continue;
         };
         let in_use = snapshot.classes_in_use();
@@ -367,7 +367,7 @@ async fn compute(
             return Some(Solved { snapshot, planning, packing, failed, held, solving: (now, now) });
         }
         let Some(types) = links.catalogue.send(InstanceTypesFor { classes }).await.ok()? else {
-            tokio::time::sleep(SETTLE).await;
+            tokio::time::sleep(SETTLING_TIME).await;
             continue;
         };
         input.instance_types = types;
@@ -375,7 +375,7 @@ async fn compute(
         let mut planning = snapshot.planning(&input);
         if planning.unsettled && unsettled < LONGEST_UNSETTLED && !planning.problem.pods.is_empty() {
             unsettled += 1;
-            tokio::time::sleep(SETTLE).await;
+            tokio::time::sleep(SETTLING_TIME).await;
             continue;
         }
         let problem = std::mem::take(&mut planning.problem);

@@ -28,7 +28,7 @@ const FORGOTTEN: Duration = Duration::from_secs(60 * 60);
 /// No more classes are remembered.
 const MOST_CLASSES: usize = 1000;
 /// How many names a story gives.
-const NAMED: usize = 20;
+const NAMES_LISTED: usize = 20;
 /// That some of a pod's preferences do not count is said once.
 const SAID_ONCE: Duration = Duration::from_secs(24 * 3600);
 
@@ -117,7 +117,7 @@ impl Failures {
         let pause = if one.alone { self.hold(pods.clone().next(), &one.error) } else { Duration::ZERO };
         let names: Vec<String> = pods.map(|pod| format!("{}/{}", pod.namespace, pod.name)).collect();
         let (pods, seconds, error) = (names.len(), pause.as_secs_f64(), one.error.to_string());
-        let log_event = LogEvent::PackingFailed { pods, names: Names::first(NAMED, names), error, seconds };
+        let log_event = LogEvent::PackingFailed { pods, names: Names::first(NAMES_LISTED, names), error, seconds };
         self.env.emit_in(log_event, trace);
     }
 

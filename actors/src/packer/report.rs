@@ -9,7 +9,7 @@ use dovetail_core::cluster_state::Planning;
 use dovetail_core::pack::{Options, Packing};
 use kube::ResourceExt;
 
-use super::{FAILED_QUIET, NAMED, Packer, Request, Solved};
+use super::{FAILURE_REPEAT_INTERVAL, NAMES_LISTED, Packer, Request, Solved};
 use crate::context::plan::{self, Plans};
 use crate::context::solver::attempt;
 use crate::context::traces;
@@ -70,7 +70,10 @@ impl Packer {
         let news: Vec<_> = relaxed.iter().filter(|pod| !self.relaxed.contains(&pod.uid)).collect();
         let names: Vec<_> = news.iter().map(|pod| format!("{}/{}", pod.namespace, pod.name)).collect();
         if !names.is_empty() {
-            self.env.emit_in(LogEvent::Relaxed { pods: names.len(), names: Names::first(NAMED, names) }, request.trace);
+            self.env.emit_in(
+                LogEvent::Relaxed { pods: names.len(), names: Names::first(NAMES_LISTED, names) },
+                request.trace,
+            );
         }
         self.relaxed = relaxed.into_iter().map(|pod| pod.uid.clone()).collect();
     }
@@ -83,13 +86,16 @@ impl Packer {
         for place in places.difference(&self.refused_places) {
             let Some(pod) = pods.get(place.pod.as_str()) else { continue };
             nodes.entry((&place.node, &place.why)).or_default().push(format!("{}/{}", pod.namespace, pod.name));
-            let event = Record::warning(object::pod(pod), "PlaceRefused", place.why.clone()).quiet_for(FAILED_QUIET);
+            let event =
+                Record::warning(object::pod(pod), "PlaceRefused", place.why.clone()).quiet_for(FAILURE_REPEAT_INTERVAL);
             self.env.post(&self.links.recorder, event);
         }
         for ((node, why), names) in nodes {
             let (node, why, pods) = (node.to_owned(), why.to_owned(), names.len());
-            self.env
-                .emit_in(LogEvent::PlaceRefused { node, pods, names: Names::first(NAMED, names), why }, request.trace);
+            self.env.emit_in(
+                LogEvent::PlaceRefused { node, pods, names: Names::first(NAMES_LISTED, names), why },
+                request.trace,
+            );
         }
         self.refused_places = places;
     }
@@ -104,7 +110,7 @@ impl Packer {
         }
         for ((pool, options), (nodes, pods, price)) in alike {
             let types = options.iter().map(|index| planning.problem.instance_types[*index].name.clone());
-            let instance_types = Names::first(NAMED, types);
+            let instance_types = Names::first(NAMES_LISTED, types);
             let node_pool = planning.pools[pool].name_any();
             self.env
                 .emit_in(LogEvent::PackingComputed { nodes, pods, node_pool, price, instance_types }, request.trace);
@@ -112,7 +118,7 @@ impl Packer {
         let fitting: usize = packing.on_existing.iter().map(|(_, pods)| pods.len()).sum();
         if fitting > 0 {
             let nodes = packing.on_existing.iter().map(|(node, _)| planning.existing[*node].name.clone());
-            let log_event = LogEvent::FitsExisting { pods: fitting, nodes: Names::first(NAMED, nodes) };
+            let log_event = LogEvent::FitsExisting { pods: fitting, nodes: Names::first(NAMES_LISTED, nodes) };
             self.env.emit_in(log_event, request.trace);
         }
     }
@@ -165,7 +171,7 @@ impl Packer {
             return self.env.emit_in(LogEvent::NoPlace { pod: name, error }, trace);
         }
         let message = format!("Failed to schedule pod, {error}");
-        let event = Record::warning(object::pod(pod), "FailedScheduling", message).quiet_for(FAILED_QUIET);
+        let event = Record::warning(object::pod(pod), "FailedScheduling", message).quiet_for(FAILURE_REPEAT_INTERVAL);
         self.env.emit_in(LogEvent::Unschedulable { pod: name, error }, trace);
         self.env.post(&self.links.recorder, event);
     }

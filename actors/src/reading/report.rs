@@ -13,7 +13,7 @@ use crate::telemetry::log_event::LogEvent;
 /// The event's reason.
 pub const REASON: &str = "Unreadable";
 /// An event says the same no sooner again.
-pub const QUIET: Duration = Duration::from_secs(3600);
+pub const REPEAT_INTERVAL: Duration = Duration::from_secs(3600);
 /// So many are named in [`WINDOW`]: whoever makes them by the thousand does not fill the log. All are counted.
 const MOST_NAMED: usize = 100;
 const WINDOW: Duration = Duration::from_secs(60);
@@ -65,7 +65,7 @@ fn log(env: &Env, object: &Unreadable) {
 /// The event on an object.
 pub fn event(object: &Unreadable) -> Record {
     let message = format!("{} cannot be read and is not used: {}", object.kind, object.why);
-    Record::warning(reference(object), REASON, message).quiet_for(QUIET)
+    Record::warning(reference(object), REASON, message).quiet_for(REPEAT_INTERVAL)
 }
 
 fn reference(object: &Unreadable) -> ObjectReference {

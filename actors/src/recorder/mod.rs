@@ -20,11 +20,11 @@ use crate::telemetry::measure::Measure;
 /// Events that may wait.
 const MOST_WAITING: usize = 1000;
 /// Quiet times remembered; above that those that are over are forgotten.
-const MOST_QUIET: usize = 20_000;
+const MOST_REPEATS_REMEMBERED: usize = 20_000;
 /// Nominated is said at most this often a second, after a burst of twice as many (core spec 7.2).
 const NOMINATED_RATE: f64 = 5.0;
 /// How long one write may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Writes Kubernetes' Events: the same one seldom, and no more of them than its rates allow.
 pub struct Recorder {
@@ -95,7 +95,7 @@ impl Handler<Observe> for Recorder {
 impl Recorder {
     fn is_quiet(&mut self, record: &Record) -> bool {
         let now = self.env.now();
-        if self.quiet.len() >= MOST_QUIET {
+        if self.quiet.len() >= MOST_REPEATS_REMEMBERED {
             self.quiet.retain(|_, until| *until > now);
         }
         let key = (record.object.uid.clone().unwrap_or_default(), record.reason, record.message.clone());
@@ -151,7 +151,7 @@ impl Recorder {
             let create = api.create(&PostParams::default(), &event).await;
             create.is_ok()
         };
-        let writing = async move { tokio::time::timeout(PATIENCE, writing).await.unwrap_or(false) };
+        let writing = async move { tokio::time::timeout(WRITE_TIMEOUT, writing).await.unwrap_or(false) };
         ctx.spawn(writing.into_actor(self).map(move |written, recorder, ctx| {
             recorder.writing = false;
             recorder.env.measure(&Measure::EventWritten { reason, written });

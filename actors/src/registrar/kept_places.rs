@@ -27,7 +27,7 @@ use crate::telemetry::log_event::LogEvent;
 /// So many pods are written at once.
 const AT_ONCE: usize = 16;
 /// While nodes are about to be ready it is looked this often whether kube-scheduler has taken nominations back.
-const LOOK: Duration = Duration::from_millis(100);
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// A node that takes longer than this to be ready has no places kept any more.
 const READY_WITHIN: SignedDuration = SignedDuration::from_secs(120);
 /// A node waits for so long at most until its pods are nominated; what failed is tried again after this time.
@@ -160,7 +160,7 @@ impl Registrar {
             outcome
         };
         ctx.spawn(looking.into_actor(self).map(|outcome, registrar, ctx| {
-            let pause = if outcome.failed { LONGEST } else { LOOK };
+            let pause = if outcome.failed { LONGEST } else { CHECK_INTERVAL };
             registrar.kept(outcome);
             ctx.run_later(pause, |registrar, ctx| {
                 registrar.kept.looking = false;

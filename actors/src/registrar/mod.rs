@@ -32,7 +32,7 @@ use kept_places::KeptPlaces;
 use plans::PlanState;
 
 /// Time-outs are looked for this often.
-const LOOK: Duration = Duration::from_secs(10);
+const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Whom the registrar speaks to.
 #[derive(Clone)]
@@ -98,7 +98,7 @@ impl Actor for Registrar {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        ctx.run_interval(LOOK, |registrar, ctx| {
+        ctx.run_interval(CHECK_INTERVAL, |registrar, ctx| {
             let unfinished = |claim: &NodeClaim| {
                 lifecycle::stage(claim) != Some(Stage::Initialized) || registrar.nodes_of(claim).is_empty()
             };

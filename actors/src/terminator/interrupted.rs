@@ -30,9 +30,9 @@ use crate::telemetry::log_event::LogEvent;
 use crate::telemetry::span::names;
 
 /// How often it is looked whether places are ready. The pods run meanwhile.
-const LOOK: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// How often it is looked whether a claim that was ordered to be deleted is; then the message that asked for it comes again.
-const PATIENCE: u32 = 20;
+const CHECKS_BEFORE_REPEAT: u32 = 20;
 
 /// Interrupted nodes whose claims are there yet.
 #[derive(Default)]
@@ -141,7 +141,7 @@ impl Terminator {
             }
             terminator.waiting.looking = !terminator.waiting.claims.is_empty();
             if terminator.waiting.looking {
-                ctx.run_later(LOOK, Self::watch_places);
+                ctx.run_later(CHECK_INTERVAL, Self::watch_places);
             }
         }));
     }
@@ -234,11 +234,11 @@ async fn write_down(
 /// Waits until a claim that is ordered to be deleted is being deleted.
 async fn deleted(links: &TerminatorLinks, claim: &ClaimRef) -> bool {
     let claims = Claims::new(links.calls.clone());
-    for _ in 0..PATIENCE {
+    for _ in 0..CHECKS_BEFORE_REPEAT {
         match claims.get(&claim.name).await {
             Ok(there) if there.uid().as_deref() != Some(claim.uid.as_str()) => return true,
             Ok(there) if there.metadata.deletion_timestamp.is_some() => return true,
-            Ok(_) => tokio::time::sleep(LOOK).await,
+            Ok(_) => tokio::time::sleep(CHECK_INTERVAL).await,
             Err(CallError::NotFound(_)) => return true,
             Err(_) => return false,
         }

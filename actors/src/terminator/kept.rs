@@ -9,7 +9,7 @@ use dovetail_core::cluster_state::PodEntry;
 use dovetail_core::termination::drain;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 
-use super::{Key, SETTLE, Terminator};
+use super::{Key, SETTLING_TIME, Terminator};
 use crate::kube::calls::{CallError, Calls};
 use crate::reading::Api;
 
@@ -62,7 +62,7 @@ impl Terminator {
             if let Ok(volume) = answer {
                 terminator.kept.volumes.insert(claim, volume);
             }
-            ctx.run_later(SETTLE, move |terminator, ctx| terminator.touch(Key::Node(node), ctx));
+            ctx.run_later(SETTLING_TIME, move |terminator, ctx| terminator.touch(Key::Node(node), ctx));
         }));
     }
 }

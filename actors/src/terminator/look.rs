@@ -24,7 +24,7 @@ use super::endings::{Ask, End};
 use super::known::of_node;
 use super::owned::{MayDrain, MayEnd};
 use super::steps::{Done, For, StepEnv};
-use super::{AT_ONCE, Key, SETTLE, Terminator};
+use super::{AT_ONCE, Key, SETTLING_TIME, Terminator};
 use crate::context::{measures, traces};
 use crate::kube::evict::{self, Outcome};
 use crate::messages::{Record, TakeSnapshot, TraceContext};
@@ -36,7 +36,7 @@ use crate::telemetry::span::names;
 /// Claims deleted at the same time.
 const DELETIONS: usize = 16;
 /// How many names a story gives.
-pub(super) const NAMED: usize = 5;
+pub(super) const NAMES_LISTED: usize = 5;
 
 /// Deletes claims, given with their Nodes, by our own decision.
 pub async fn remove(step_env: StepEnv, claims: Vec<(Arc<NodeClaim>, Vec<Arc<Node>>)>, reason: Reason) {
@@ -113,7 +113,7 @@ impl Terminator {
             // What failed for good is decided anew when it changes, or with the next tick.
             if done.is_ok() {
                 terminator.dirty.insert(key);
-                terminator.look_soon(SETTLE, ctx);
+                terminator.look_soon(SETTLING_TIME, ctx);
             }
         }));
     }
@@ -281,7 +281,7 @@ impl Terminator {
             }
             Outcome::Gone | Outcome::Failed(_) => {}
         }
-        let (key, again) = (Key::Node(name), if goes { SETTLE } else { pause });
+        let (key, again) = (Key::Node(name), if goes { SETTLING_TIME } else { pause });
         ctx.run_later(again, move |terminator, ctx| terminator.touch(key, ctx));
     }
 
@@ -323,7 +323,7 @@ impl Terminator {
     }
 
     fn await_volumes(&mut self, step_env: &StepEnv, node: &Arc<Node>, volumes: BTreeSet<String>) {
-        let volumes = Names::first(NAMED, volumes);
+        let volumes = Names::first(NAMES_LISTED, volumes);
         let message = format!("Awaiting detachment of volumes: {volumes}");
         step_env.record(Record::normal(object::node(node), "AwaitingVolumeDetachment", message));
         let progress = self.progress.entry(node.name_any()).or_default();
@@ -340,11 +340,11 @@ impl Terminator {
         let trace = trace.and_then(|claim| self.trace_of(&claim));
         let node = node.to_owned();
         if !evicted.is_empty() {
-            let (node, pods, names) = (node.clone(), evicted.len(), Names::first(NAMED, evicted));
+            let (node, pods, names) = (node.clone(), evicted.len(), Names::first(NAMES_LISTED, evicted));
             self.env.emit_in(LogEvent::Evicted { node, pods, names }, trace);
         }
         if !deleted.is_empty() {
-            let (pods, names) = (deleted.len(), Names::first(NAMED, deleted));
+            let (pods, names) = (deleted.len(), Names::first(NAMES_LISTED, deleted));
             self.env.emit_in(LogEvent::PodsDeleted { node, pods, names }, trace);
         }
     }

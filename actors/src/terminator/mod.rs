@@ -53,9 +53,9 @@ use rollouts::Rollouts;
 use steps::StepEnv;
 
 /// Everything that goes is looked at this often.
-const TICK: Duration = Duration::from_secs(1);
+const STEP_INTERVAL: Duration = Duration::from_secs(1);
 /// A change is looked at so much later, with what else has changed.
-const SETTLE: Duration = Duration::from_millis(50);
+const SETTLING_TIME: Duration = Duration::from_millis(50);
 /// Steps that run at the same time.
 const AT_ONCE: usize = 64;
 
@@ -169,7 +169,7 @@ impl Actor for Terminator {
             env.post(&this, Seen(event));
         };
         ctx.spawn(watch(api, self.env.clone(), "volumeattachments", After::GoOn, on).into_actor(self));
-        ctx.run_interval(TICK, |terminator, ctx| {
+        ctx.run_interval(STEP_INTERVAL, |terminator, ctx| {
             if terminator.deleting.is_empty() {
                 return terminator.kept.clear();
             }
@@ -306,7 +306,7 @@ impl Terminator {
             return;
         }
         self.dirty.insert(key);
-        self.look_soon(SETTLE, ctx);
+        self.look_soon(SETTLING_TIME, ctx);
     }
 
     fn look_soon(&mut self, after: Duration, ctx: &mut Context<Self>) {
@@ -342,7 +342,7 @@ impl Terminator {
             }
             answered.answers.iter().filter(|one| !one.ended.is_empty()).for_each(|one| terminator.tell_ended(one));
             terminator.dirty.extend(terminator.deleting.iter().cloned());
-            terminator.look_soon(SETTLE, ctx);
+            terminator.look_soon(SETTLING_TIME, ctx);
         }));
     }
 

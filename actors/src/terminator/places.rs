@@ -16,7 +16,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
 use super::Terminator;
-use super::look::NAMED;
+use super::look::NAMES_LISTED;
 use super::rollouts::overlay;
 use super::steps::StepEnv;
 use crate::messages::Record;
@@ -136,7 +136,7 @@ impl Terminator {
                 let (first, others): (Vec<_>, Vec<_>) = held.iter().partition(|one| one.rule.holds());
                 let remedy = first.first().and_then(|one| one.rule.remedy());
                 let remedy = remedy.map(|remedy| format!("; to end that, {remedy}")).unwrap_or_default();
-                let why = Names::first(NAMED, first.into_iter().chain(others).map(ToString::to_string));
+                let why = Names::first(NAMES_LISTED, first.into_iter().chain(others).map(ToString::to_string));
                 let message = format!("Failed to drain node, {pods} pods are waiting to be evicted: {why}{remedy}");
                 drained.step_env.record(Record::warning(object::node(drained.node), "FailedDraining", message));
             }
@@ -148,7 +148,7 @@ impl Terminator {
         let node = drained.node.name_any();
         let full = |pod: &dovetail_core::Pod| format!("{}/{}", pod.namespace, pod.name);
         if !waited.given_up.is_empty() {
-            let names = Names::first(NAMED, waited.given_up.iter().map(|pod| full(&pod.pod)));
+            let names = Names::first(NAMES_LISTED, waited.given_up.iter().map(|pod| full(&pod.pod)));
             let message = format!("Places are waited for no longer, these pods are evicted without: {names}");
             drained.record(|one| Record::warning(one, "ReplacementGivenUp", &*message));
             let pods = waited.given_up.len();
@@ -161,7 +161,7 @@ impl Terminator {
         if std::mem::replace(&mut progress.awaiting_places, true) {
             return;
         }
-        let names = Names::first(NAMED, waited.awaiting.iter().map(|one| full(&one.pod.pod)));
+        let names = Names::first(NAMES_LISTED, waited.awaiting.iter().map(|one| full(&one.pod.pod)));
         let (pods, until) = (waited.awaiting.len(), until.to_string());
         let message = format!("The places of {pods} pod(s) are waited for until {until} at the latest: {names}");
         drained.record(|one| Record::normal(one, "AwaitingReplacement", &*message));
@@ -179,7 +179,7 @@ impl Terminator {
         let long = progress.draining_since.is_some_and(|since| now.saturating_sub(since) >= BLOCKED);
         let remedies: BTreeSet<&str> = held.iter().filter_map(|one| one.rule.remedy()).collect();
         if long && !remedies.is_empty() && progress.blocked.as_ref() != Some(&lines) {
-            let (pods, why) = (lines.len(), Names::first(NAMED, lines.iter().cloned()));
+            let (pods, why) = (lines.len(), Names::first(NAMES_LISTED, lines.iter().cloned()));
             let (node, remedy) = (node.clone(), remedies.into_iter().collect::<Vec<_>>().join("; "));
             progress.blocked = Some(lines.clone());
             drained.step_env.emit(LogEvent::DrainBlocked { node, node_claim: drained.claim_name(), pods, why, remedy });
@@ -188,7 +188,7 @@ impl Terminator {
         if progress.held.as_ref().is_some_and(said) {
             return;
         }
-        let (pods, why) = (lines.len(), Names::first(NAMED, lines.iter().cloned()));
+        let (pods, why) = (lines.len(), Names::first(NAMES_LISTED, lines.iter().cloned()));
         progress.held = Some((now, lines));
         drained.step_env.emit(LogEvent::DrainHeld { node, node_claim: drained.claim_name(), pods, why });
     }

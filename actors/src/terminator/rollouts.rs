@@ -144,7 +144,7 @@ impl Terminator {
         let (step_env, node) = (step_env.clone(), node.clone());
         ctx.spawn(asking.map(move |answer, terminator, ctx| {
             terminator.rollout_answered(&step_env, &node, (&pod, &key), answer);
-            ctx.run_later(super::SETTLE, move |terminator, ctx| {
+            ctx.run_later(super::SETTLING_TIME, move |terminator, ctx| {
                 terminator.touch(super::Key::Node(key.0), ctx);
             });
         }));

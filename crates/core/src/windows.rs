@@ -15,7 +15,7 @@ use std::time::Duration;
 use crate::window::{ClosedWindow, Window, WindowInput, WindowOutput, WindowSettings};
 
 /// Without a new pod for so long a window closes together with another.
-const QUIET: Duration = Duration::from_millis(250);
+const IDLE: Duration = Duration::from_millis(250);
 
 /// The windows of all namespaces. Its size is bounded by the namespaces with pods that wait, and those with a burst just over.
 #[derive(Clone, Debug)]
@@ -89,7 +89,7 @@ impl Windows {
     fn close(&mut self, first: &str, mut batch: ClosedWindow, now: Duration) -> Step {
         let mut namespaces = BTreeSet::from([first.to_owned()]);
         for (name, window) in &mut self.open {
-            let quiet = window.last().is_some_and(|last| now.saturating_sub(last) >= QUIET);
+            let quiet = window.last().is_some_and(|last| now.saturating_sub(last) >= IDLE);
             if let Some(closed) = quiet.then(|| window.close_now(now)).flatten() {
                 namespaces.insert(name.clone());
                 batch.opened = batch.opened.min(closed.opened);

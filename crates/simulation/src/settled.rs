@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use crate::world::World;
 
 /// Pause between two looks.
-const LOOK: Duration = Duration::from_secs(10);
+const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Comes back at `end`, or when nothing has been under way for as long as `settled` says.
 pub async fn wait(world: &World, settled: Option<Duration>, end: Instant) {
@@ -25,7 +25,7 @@ pub async fn wait(world: &World, settled: Option<Duration>, end: Instant) {
         } else {
             since = None;
         }
-        tokio::time::sleep_until(end.min(now + LOOK)).await;
+        tokio::time::sleep_until(end.min(now + CHECK_INTERVAL)).await;
     }
 }
 

@@ -12,7 +12,7 @@ use dovetail_core::lifecycle::launch::LaunchedInstance as Facts;
 use dovetail_core::lifecycle::protocol::{Claimed, Failure, put_token, takes_instance, takes_token};
 use kube::ResourceExt;
 
-use super::{LOOK, Launching, NAMED, NO_CLASS, NO_ROOM, NoRequest, short};
+use super::{CHECK_INTERVAL, Launching, NO_CLASS, NO_ROOM, NoRequest, TYPES_NAMED, short};
 use crate::context::traces;
 use crate::kube::calls::CallError;
 use crate::kube::claims::Claims;
@@ -74,7 +74,7 @@ impl Launching {
             node_pool: pool_of(&claim),
             pods,
             requests: from_quantities(&claim.spec.resources.requests).to_string(),
-            instance_types: Names::first(NAMED, named_types(&claim)),
+            instance_types: Names::first(TYPES_NAMED, named_types(&claim)),
         };
         self.env.emit_in(log_event, self.trace);
         Ok(claim)
@@ -111,7 +111,7 @@ impl Launching {
         for _ in 0..3 {
             match self.links.cloud.instance(id).await {
                 Ok(Some(known)) if !known.private_dns_name.is_empty() => return known.private_dns_name,
-                _ => tokio::time::sleep(LOOK).await,
+                _ => tokio::time::sleep(CHECK_INTERVAL).await,
             }
         }
         String::new()

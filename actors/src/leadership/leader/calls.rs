@@ -7,7 +7,7 @@ use dovetail_core::cluster_state::Kind;
 use dovetail_core::lease::{self, LeaseInput, LeaseSettings, LeaseView, LeaseWrite};
 use k8s_openapi::api::coordination::v1::Lease;
 
-use super::{AFTER_FAILURE, NO_ANSWER, SOON};
+use super::{AFTER_FAILURE, NO_ANSWER, SHORTEST_WAIT};
 use crate::context::backoff::Backoff;
 use crate::context::env::Env;
 use crate::leadership::lease_object::{self, LeaseObject, holder};
@@ -71,7 +71,7 @@ pub(super) async fn write(
 /// Takes this replica's name off the Lease, however often that is refused, and until no write is under way that could put
 /// it there again.
 pub(super) async fn give_back(lease: &LeaseObject, env: &Env, busy: &Cell<bool>) {
-    let mut backoff = Backoff::new(SOON, AFTER_FAILURE, env.rng("give back"));
+    let mut backoff = Backoff::new(SHORTEST_WAIT, AFTER_FAILURE, env.rng("give back"));
     loop {
         // Before it is read: what is written after that is seen at the next look.
         let last = !busy.get();
@@ -94,7 +94,7 @@ pub(super) fn held_by(lease: &Lease) -> Option<&str> {
 
 /// The terms on claims, where those are known by now.
 pub(super) async fn known_terms(cluster: &ToClusterWatcher) -> Terms {
-    tokio::time::timeout(SOON, terms(cluster)).await.ok().flatten().unwrap_or_default()
+    tokio::time::timeout(SHORTEST_WAIT, terms(cluster)).await.ok().flatten().unwrap_or_default()
 }
 
 /// The terms on claims, as soon as claims are known.
@@ -116,6 +116,6 @@ pub(super) async fn terms(cluster: &ToClusterWatcher) -> Option<Terms> {
             }
             return Some(terms);
         }
-        tokio::time::sleep(SOON).await;
+        tokio::time::sleep(SHORTEST_WAIT).await;
     }
 }

@@ -8,7 +8,7 @@ use super::{ClusterState, Moment, Snapshot, Target};
 use crate::pod::Pod;
 
 /// So long EC2 may refuse what a pod would rather have.
-const PATIENCE: Duration = Duration::from_secs(15);
+const LONGEST_PREFERENCE_WAIT: Duration = Duration::from_secs(15);
 /// A refusal that is older than this has nothing to do with the next: much longer than a launch takes that EC2 throttles.
 const REMEMBERED: Duration = Duration::from_secs(600);
 
@@ -52,7 +52,9 @@ impl Snapshot {
         for pod in pods {
             let known = self.sold_out.get(pod.base_uid());
             let lately = |known: &&SoldOut| now.monotonic.saturating_sub(known.last) <= REMEMBERED;
-            let long = known.filter(lately).is_some_and(|known| known.last.saturating_sub(known.since) >= PATIENCE);
+            let long = known
+                .filter(lately)
+                .is_some_and(|known| known.last.saturating_sub(known.since) >= LONGEST_PREFERENCE_WAIT);
             // Pods that prefer nothing stay alike.
             pod.relaxed = long && pod.prefers_anything();
         }

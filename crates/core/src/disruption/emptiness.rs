@@ -11,7 +11,7 @@ use super::{Reason, allowed, blocked, marks, price};
 /// How long a node has to stay a candidate before it goes.
 const VALIDATION: SignedDuration = SignedDuration::from_secs(5);
 /// How long after its last pod it goes at the earliest, however short `consolidateAfter` is.
-const QUIET: SignedDuration = SignedDuration::from_secs(10);
+const LEAST_EMPTY_TIME: SignedDuration = SignedDuration::from_secs(10);
 
 /// Candidates of one pool.
 pub(super) type Candidates<'a> = Vec<Machine<'a>>;
@@ -42,7 +42,7 @@ pub(super) fn could_go(machine: &Machine<'_>, view: &PoolView<'_>, now: Timestam
 /// When a machine's last pod has been gone for long enough.
 fn quiet_from(machine: &Machine<'_>) -> Timestamp {
     let last = machine.last_pod_event().or(machine.claim.initialized).unwrap_or(Timestamp::MAX);
-    last.checked_add(QUIET).unwrap_or(Timestamp::MAX)
+    last.checked_add(LEAST_EMPTY_TIME).unwrap_or(Timestamp::MAX)
 }
 
 impl<'a> Look<'a> {

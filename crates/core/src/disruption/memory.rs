@@ -11,7 +11,7 @@ use super::look::DisruptedClaim;
 use crate::cluster_state::Snapshot;
 
 /// After so long a removal that was asked for and has not begun is asked for again.
-const PATIENCE: SignedDuration = SignedDuration::from_secs(60);
+const ASK_AGAIN_AFTER: SignedDuration = SignedDuration::from_secs(60);
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
@@ -87,7 +87,7 @@ impl Memory {
         let there = |uid: &str, name: &str| {
             snapshot.claims.get(name).is_some_and(|entry| entry.facts.uid == uid && !entry.facts.deleting)
         };
-        self.asked.retain(|uid, (name, when)| there(uid, name) && now.duration_since(*when) < PATIENCE);
+        self.asked.retain(|uid, (name, when)| there(uid, name) && now.duration_since(*when) < ASK_AGAIN_AFTER);
         self.expired.retain(|uid, name| there(uid, name));
         self.replacing.retain(there, |pool| snapshot.pools.contains_key(pool));
         self.cleared.retain(|node| snapshot.nodes.contains_key(node));

@@ -143,7 +143,7 @@ fn pods(world: &World) -> Pods {
 }
 
 /// How many pods of one reason are named.
-const NAMED: usize = 3;
+const NAMES_LISTED: usize = 3;
 
 /// Pods by their reasons, in the order of the first pod of each: up to three by name, of more how many.
 fn by_reason(pending: &BTreeMap<String, String>) -> Vec<(String, &str)> {
@@ -156,8 +156,8 @@ fn by_reason(pending: &BTreeMap<String, String>) -> Vec<(String, &str)> {
         }
     }
     let named = |names: Vec<&str>| {
-        let first = names.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
-        if names.len() > NAMED { format!("{} pods, such as {first}", names.len()) } else { first }
+        let first = names.iter().take(NAMES_LISTED).copied().collect::<Vec<_>>().join(", ");
+        if names.len() > NAMES_LISTED { format!("{} pods, such as {first}", names.len()) } else { first }
     };
     all.into_iter().map(|(names, reason)| (named(names), reason)).collect()
 }

@@ -27,7 +27,7 @@ use tokio_rustls::TlsAcceptor;
 /// Connections that are open at once; those beyond are closed at once.
 const MOST_CONNECTIONS: usize = 2_000;
 /// How long a client may take for its first bytes, for a request's head, and for its body.
-const PATIENCE: Duration = Duration::from_secs(30);
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(30);
 /// How often an HTTP/2 connection is asked whether anybody is still there.
 const ALIVE: Duration = Duration::from_secs(20);
 /// How long the listener waits when it cannot accept (no file descriptor left).
@@ -115,7 +115,7 @@ impl Listener {
 }
 
 async fn within<T>(what: &str, done: impl Future<Output = io::Result<T>>) -> Result<T, String> {
-    match tokio::time::timeout(PATIENCE, done).await {
+    match tokio::time::timeout(CLIENT_TIMEOUT, done).await {
         Ok(done) => done.map_err(|why| why.to_string()),
         Err(_) => Err(format!("{what} did not come in time")),
     }
@@ -174,7 +174,7 @@ where
             if let Some(answer) = gate.answer(&parts).await {
                 return answer;
             }
-            let body = match tokio::time::timeout(PATIENCE, gather(body)).await {
+            let body = match tokio::time::timeout(CLIENT_TIMEOUT, gather(body)).await {
                 Ok(Ok(body)) => body,
                 Ok(Err(refused)) => return gate::refuse(&refused),
                 Err(_) => {
@@ -192,7 +192,7 @@ where
         return builder.serve_connection(stream, answer).await.map_err(|e| e.to_string());
     }
     let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(PATIENCE);
+    builder.timer(TokioTimer::new()).header_read_timeout(CLIENT_TIMEOUT);
     builder.serve_connection(stream, answer).await.map_err(|e| e.to_string())
 }
 

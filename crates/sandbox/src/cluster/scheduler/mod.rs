@@ -46,7 +46,7 @@ use crate::faults::Faults;
 /// The scheduler's name, as pods give it.
 const NAME: &str = "default-scheduler";
 /// The step of tokio's timers.
-const TICK: Duration = Duration::from_millis(1);
+const TIMER_STEP: Duration = Duration::from_millis(1);
 
 /// Binds pending pods to nodes, as kube-scheduler's default profile does.
 #[derive(Debug)]
@@ -84,7 +84,7 @@ impl Scheduler {
     pub(crate) fn run(&mut self, ctx: &mut ClusterContext) {
         let now = Instant::now();
         // tokio's timers tick in milliseconds: what a tick is late by is caught up, what was idle is not.
-        if self.busy_until + TICK * 2 < now {
+        if self.busy_until + TIMER_STEP * 2 < now {
             self.busy_until = now;
         }
         while self.busy_until <= now {
