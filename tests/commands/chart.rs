@@ -437,7 +437,7 @@ fn the_chart_brings_the_crds_that_the_binary_prints() {
         names.flatten().map(str::to_owned).collect()
     };
     let printed = crds(&common::stdout(&common::dovetail(&["crds"])));
-    assert_eq!((printed.len(), crds(&String::from_utf8(output.stdout).unwrap())), (3, printed.clone()));
+    assert_eq!((printed.len(), crds(&String::from_utf8(output.stdout).unwrap())), (6, printed.clone()));
 }
 
 #[test]

@@ -172,6 +172,7 @@ fn every_setting_has_a_value_or_is_the_charts_own_business() {
     let values = std::fs::read_to_string(root().join("deploy/helm/dovetail/values.schema.json")).unwrap();
     let schema: Value = serde_json::from_str(&values).unwrap();
     let mut sets = vec!["settings.clusterName=demo".to_owned(), "console.tokenSecret.name=token".to_owned()];
+    sets.extend(["moves.rollout=true", "webhook.url=https://dovetail.example:8443"].map(str::to_owned));
     for (name, rule) in schema["properties"]["settings"]["properties"].as_object().unwrap() {
         let target = rule["$ref"].as_str().unwrap_or_default().trim_start_matches("#/definitions/");
         let examples = rule["examples"].as_array().or_else(|| schema["definitions"][target]["examples"].as_array());

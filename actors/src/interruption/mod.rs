@@ -233,7 +233,7 @@ impl Interruption {
                 continue;
             };
             let known = announced.instances.iter().any(|id| claim_of(snapshot, id).is_some());
-            if !known && self.keep_unknown(&announced, &message, &queue_url, ctx) {
+            if !known && new && self.keep_unknown(&announced, &message, &queue_url, ctx) {
                 continue;
             }
             self.unknown.forget(&announced.id);

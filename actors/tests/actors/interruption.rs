@@ -97,10 +97,7 @@ fn a_warning_about_an_instance_that_no_claim_has_yet_is_kept_for_a_minute_and_ac
         world.cloud.announce_by(&warning("never", "i-0fffffffffffffff0", &world), "never");
         world.until(seconds(5), || world.cloud.unread() == 0).await;
         four_pods(&world);
-        let known = || {
-            world.claims().iter().any(|claim| claim["metadata"]["annotations"].to_string().contains("spot_interrupted"))
-        };
-        world.until(seconds(40), known).await;
+        world.until(seconds(40), || world.journal.count("interrupted") == 1).await;
         world.until(seconds(5), || world.cloud.deleted() == ["early"]).await;
         assert_eq!(world.journal.count("messages_ignored"), 0, "{}", world.log_events().join("\n"));
         world.until(seconds(70), || world.cloud.deleted() == ["early", "never"]).await;

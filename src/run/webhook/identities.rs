@@ -148,7 +148,7 @@ mod tests {
         let one = own.make(&names, begins, until).unwrap();
         assert_eq!(own.verify(&one, &names, at(0)), Ok(()));
         assert!(own.is_sound(&one, &names, at(89)) && own.serve(&one).is_ok());
-        assert!(!own.is_sound(&one, &names, at(90)) && !own.is_sound(&one, &names, at(-1)));
+        assert!(!own.is_sound(&one, &names, at(91)) && !own.is_sound(&one, &names, at(-2)));
         assert!(!own.is_sound(&one, &["another.kube-system.svc".to_owned()], at(0)));
         let two = own.make(&names, begins, until).unwrap();
         for mixed in [

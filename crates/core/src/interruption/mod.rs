@@ -19,7 +19,7 @@ use serde::Serialize;
 
 pub use announcement::{Announcement, Ignored};
 pub use kept::Kept;
-pub use notice::{Late, Notice};
+pub use notice::{LONGEST_PLACE_WAIT, Late, Notice};
 pub use replacement::{Cause, DisplacedPod, ReplacementStep, replacement_step};
 
 /// What is announced.

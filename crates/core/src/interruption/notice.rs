@@ -7,7 +7,10 @@ use dovetail_api::v1::NodeClaim;
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Announcement, Kind};
-use crate::termination::places::LONGEST;
+
+/// So long a pod is waited for whose place is on its way, or may be had later. A node that does not come, and its successors,
+/// hold nobody's end up for longer.
+pub const LONGEST_PLACE_WAIT: SignedDuration = SignedDuration::from_mins(10);
 
 /// How long a spot instance, or one of a reservation, lives after its warning.
 const WARNING: SignedDuration = SignedDuration::from_secs(120);
@@ -58,7 +61,10 @@ impl Notice {
     /// for those of any node that goes.
     #[must_use]
     pub fn of_recommendation(now: Timestamp) -> Self {
-        Self { kind: Kind::RebalanceRecommendation, deadline: now.checked_add(LONGEST).unwrap_or(Timestamp::MAX) }
+        Self {
+            kind: Kind::RebalanceRecommendation,
+            deadline: now.checked_add(LONGEST_PLACE_WAIT).unwrap_or(Timestamp::MAX),
+        }
     }
 
     /// The notice written on a claim; what cannot be read does not count.

@@ -19,10 +19,8 @@ use jiff::{SignedDuration, Timestamp};
 use super::Drain;
 use crate::clock::later;
 use crate::cluster_state::{Moment, PodEntry, Snapshot, Target, forced_from};
+use crate::interruption::LONGEST_PLACE_WAIT;
 
-/// So long a pod is waited for whose place is on its way, or may be had later. A node that does not come, and its successors,
-/// hold nobody's end up for longer.
-pub const LONGEST: SignedDuration = SignedDuration::from_mins(10);
 /// So long one is waited for that packing has no place for.
 pub const WITHOUT_A_PLACE: SignedDuration = SignedDuration::from_secs(30);
 /// What the eviction itself needs beside the pod's own time.
@@ -120,10 +118,10 @@ impl Patience {
             Place::None => WITHOUT_A_PLACE,
             Place::Ready | Place::Coming(_) | Place::Later => {
                 since.hoped = now;
-                LONGEST
+                LONGEST_PLACE_WAIT
             }
         };
-        let longest = later(since.first, LONGEST).min(later(since.hoped, patience));
+        let longest = later(since.first, LONGEST_PLACE_WAIT).min(later(since.hoped, patience));
         let latest = ends.map(|ends| forced_from(ends, pod).checked_sub(MARGIN).unwrap_or(Timestamp::MIN));
         latest.map_or(longest, |latest| latest.min(longest))
     }

@@ -147,6 +147,7 @@ consolidationLeastAge: CONSOLIDATION_LEAST_AGE
 consolidationLeastSaving: CONSOLIDATION_LEAST_SAVING
 consolidationPriceMoves: CONSOLIDATION_PRICE_MOVES
 consolidationRest: CONSOLIDATION_REST
+defaultInstanceProfile: DEFAULT_INSTANCE_PROFILE
 disableClusterStateObservability: DISABLE_CLUSTER_STATE_OBSERVABILITY
 disableControllerWarmup: DISABLE_CONTROLLER_WARMUP
 disableDryRun: DISABLE_DRY_RUN
@@ -215,7 +216,6 @@ vmMemoryOverheadPercent: VM_MEMORY_OVERHEAD_PERCENT
 {{- define "dovetail.refused" -}}
 assumeRoleARN: {nothing: [""], instead: "let the service account have the role (serviceAccount.annotations, or an EKS Pod Identity association)"}
 assumeRoleDuration: {nothing: ["", "15m"], instead: "the service account's role says how long its sessions last"}
-defaultInstanceProfile: {nothing: [""], instead: "give spec.instanceProfile or spec.role in each EC2NodeClass"}
 enableENILimitedPodDensity: {nothing: ["", "true"], instead: "set spec.kubelet.maxPods: 110 in each EC2NodeClass"}
 tags: {nothing: ["", "map[]"], instead: "give spec.tags in each EC2NodeClass"}
 {{- end }}

@@ -1,6 +1,6 @@
 //! The comments of a file, and what each of them is about.
 
-use saphyr_parser::{Event, Parser};
+use saphyr_parser::{Event, Parser, ScalarStyle};
 
 use super::paths::Placed;
 use crate::schema::Path;
@@ -42,11 +42,36 @@ pub(super) fn comments(text: &str) -> Vec<Comment> {
     all
 }
 
-/// Where scalars stand, from (line, column) to (line, column).
+/// Where scalars stand that may have a `#` in them, from (line, column) to (line, column): in a plain one, ` #` begins a comment.
 fn scalars(text: &str) -> Vec<((usize, usize), (usize, usize))> {
+    let lines: Vec<Vec<char>> = text.lines().map(|line| line.chars().collect()).collect();
     let events = Parser::new_from_str(text).map_while(Result::ok);
-    let spans = events.filter(|(event, _)| matches!(event, Event::Scalar(..)));
-    spans.map(|(_, span)| ((span.start.line(), span.start.col()), (span.end.line(), span.end.col()))).collect()
+    let spans = events.filter_map(|(event, span)| match event {
+        Event::Scalar(_, ScalarStyle::Plain, ..) => None,
+        Event::Scalar(_, ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted, ..) => {
+            let from = (span.start.line(), span.start.col());
+            Some((from, closing(&lines, from)))
+        }
+        Event::Scalar(..) => Some(((span.start.line(), span.start.col()), (span.end.line(), span.end.col()))),
+        _ => None,
+    });
+    spans.collect()
+}
+
+/// Where a quoted scalar ends. The parser's own end lies beyond what follows it on its line.
+fn closing(lines: &[Vec<char>], from: (usize, usize)) -> (usize, usize) {
+    let (mut line, mut column) = (from.0, from.1 + 1);
+    let quote = lines.get(line - 1).and_then(|line| line.get(from.1)).copied().unwrap_or('"');
+    while let Some(written) = lines.get(line - 1) {
+        match written.get(column) {
+            None => (line, column) = (line + 1, 0),
+            Some('\\') if quote == '"' => column += 2,
+            Some(letter) if *letter == quote && quote == '\'' && written.get(column + 1) == Some(&quote) => column += 2,
+            Some(letter) if *letter == quote => return (line, column + 1),
+            Some(_) => column += 1,
+        }
+    }
+    (line, column)
 }
 
 /// What a comment is about: the value on its line, or the next one after it; none at the end of a document.
@@ -65,9 +90,14 @@ mod tests {
 
     #[test]
     fn comments_are_found_and_what_looks_like_one_in_a_scalar_is_none() {
-        let text = "# one\na: 'x # no' # two\nb: |\n  # no\n  text # no\n# three\nc: a#no\nd: \"y\n  # no\"\n";
+        let text = "# one\na: 'x # no' # two\nb: |\n  # no\n  text # no\n# three\nc: a#no\nd: \"y\n  # no\"\ne: [\"a \\\" # no\", 'b''c'] # four\n";
         let found: Vec<_> = comments(text).into_iter().map(|one| (one.line, one.text, one.alone)).collect();
-        let expected = [(1, "# one".to_owned(), true), (2, "# two".to_owned(), false), (6, "# three".to_owned(), true)];
+        let expected = [
+            (1, "# one".to_owned(), true),
+            (2, "# two".to_owned(), false),
+            (6, "# three".to_owned(), true),
+            (10, "# four".to_owned(), false),
+        ];
         assert_eq!(found, expected);
     }
 }

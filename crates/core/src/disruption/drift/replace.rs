@@ -16,8 +16,9 @@ use crate::disruption::look::{Cause, DisruptedClaim, Look, disrupted};
 use crate::disruption::machines::Machine;
 use crate::disruption::pools::{Observing, PoolView};
 use crate::disruption::{Blocked, Reason, allowed, blocked};
+use crate::interruption::LONGEST_PLACE_WAIT;
 use crate::termination::Place;
-use crate::termination::places::{LONGEST, WITHOUT_A_PLACE};
+use crate::termination::places::WITHOUT_A_PLACE;
 
 /// The first pause of a pool whose node could not be replaced, and the longest.
 const PAUSES: (SignedDuration, SignedDuration) = (SignedDuration::from_mins(2), SignedDuration::from_hours(1));
@@ -278,7 +279,7 @@ impl<'a> Look<'a> {
     /// Whether a node has been waiting for its places for as long as it may.
     fn is_late(&self, uid: &str) -> bool {
         let running = &self.memory.replacing.running;
-        running.get(uid).is_some_and(|one| self.now.duration_since(one.since) >= LONGEST)
+        running.get(uid).is_some_and(|one| self.now.duration_since(one.since) >= LONGEST_PLACE_WAIT)
     }
 
     fn settle(&mut self, machine: &Machine<'a>, outcome: Outcome) {

@@ -52,7 +52,7 @@ impl Method for Delete {
         }
         pass.fleet.rollback(start);
         let better = self.to_efficient && wasted > WASTE * command.saving();
-        let replaced = if better { Replace.propose(pass).or_else(|| Many.propose(pass)) } else { None };
+        let replaced = if better { Many.propose(pass).or_else(|| Replace.propose(pass)) } else { None };
         replaced.or_else(|| Some(command).filter(|command| balanced::approves(pass, command)))
     }
 }

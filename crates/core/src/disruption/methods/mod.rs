@@ -56,8 +56,8 @@ trait Method {
 const METHODS: [&dyn Method; 7] = [
     &empty::Empty,
     &delete::Delete { to_efficient: true },
-    &replace::Replace,
     &many::Many,
+    &replace::Replace,
     &delete::Delete { to_efficient: false },
     &karpenter::Multi,
     &karpenter::Single,

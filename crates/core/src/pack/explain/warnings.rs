@@ -47,7 +47,9 @@ fn overlap(a: &Pool, b: &Pool) -> bool {
     // What names the pool and its class tells them apart without keeping any pod from either.
     let open = |pool: &Pool| {
         requirements_of(&bare(pool)).map(|mut requirements| {
-            [labels::NODE_POOL, labels::EC2_NODE_CLASS].into_iter().for_each(|key| requirements.remove(key));
+            [labels::NODE_POOL, labels::EC2_NODE_CLASS, labels::PROVISIONER_NAME]
+                .into_iter()
+                .for_each(|key| requirements.remove(key));
             requirements
         })
     };
