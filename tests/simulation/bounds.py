@@ -8,6 +8,7 @@ pods' `labels` at `created`. A step that deletes one ends it too.
 import math
 
 import windows
+from launching import MOVING
 from rule import Rule
 
 # Seconds for which what has been lowered meanwhile does not count: who acts has to hear of it. How wrong clocks may be.
@@ -119,7 +120,8 @@ class Evictions(Objects):
 
 
 class Limits(Objects):
-    """INV-16: the capacity of a pool's claims that are not on their way out is within its limits when it becomes known."""
+    """INV-16: the capacity of a pool's claims that are not on their way out is within its limits when it becomes known. What is
+    to be replaced (Drifted, DisruptionReason) is on its way out: what replaces it comes first."""
 
     RESOURCE, KIND = "nodepools", "NodePool"
 
@@ -127,9 +129,14 @@ class Limits(Objects):
         if event["kind"] != "api" or event.get("resource") != "nodeclaims" or not self.kept:
             return
         claim = self.world.claims.get(event.get("uid") or event.get("name"))
-        if claim is None or not ((event.get("sent") or {}).get("status") or {}).get("capacity") or event.get("code", 500) >= 300:
+        if claim is None or event.get("code", 500) >= 300:
             return
-        own = [c for c in self.world.claims.values() if c.pool == claim.pool and not c.gone and c.deleting is None and self._stays(c)]
+        status = (event.get("sent") or {}).get("status") or {}
+        if status.get("conditions") is not None:
+            claim.moves = any(one.get("type") in MOVING and one.get("status") == "True" for one in status["conditions"])
+        if not status.get("capacity"):
+            return
+        own = [c for c in self.world.claims.values() if c.pool == claim.pool and not c.gone and c.deleting is None and not c.moves and self._stays(c)]
         if claim not in own:
             return
         held = windows.total([c.capacity for c in own if c.capacity])

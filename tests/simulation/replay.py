@@ -64,7 +64,7 @@ class Claim:
         self.tokens, self.since = set(), {}  # since: when each token came
         self.created, self.deleting, self.lost, self.ever = t, None, False, False
         self.pool, self.requests, self.capacity, self.spec, self.voluntary = None, {}, None, {}, False
-        self.gone_at = None
+        self.gone_at, self.moves = None, False
 
     @property
     def instance(self):

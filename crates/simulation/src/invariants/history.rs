@@ -286,7 +286,10 @@ impl State {
             Action::Restore { .. } => self.rules.restored(),
             Action::Delete { kind, namespace, name } => match kind.as_str() {
                 "NodeClaim" => self.deleted_by_hand(name),
-                "NodePool" => drop(self.rules.pools.remove(name)),
+                "NodePool" => {
+                    self.rules.pools.remove(name);
+                    self.ends(|claim| claim.pool == *name);
+                }
                 "PodDisruptionBudget" => drop(self.rules.budgets.remove(&(namespace.clone(), name.clone()))),
                 _ => {}
             },
@@ -295,9 +298,14 @@ impl State {
     }
 
     fn deleted_by_hand(&mut self, name: &str) {
+        self.deleted.insert(name.to_owned(), self.now);
+        self.ends(|claim| claim.name == name);
+    }
+
+    /// Claims that are there go, though their own deletion may come later.
+    fn ends(&mut self, which: impl Fn(&Claim) -> bool) {
         let now = self.now;
-        self.deleted.insert(name.to_owned(), now);
-        let found = self.claims.values_mut().filter(|claim| claim.name == name && claim.gone.is_none());
+        let found = self.claims.values_mut().filter(|claim| which(claim) && claim.gone.is_none());
         found.for_each(|claim| claim.deleting = claim.deleting.or(Some(now)));
     }
 
