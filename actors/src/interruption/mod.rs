@@ -233,7 +233,11 @@ impl Interruption {
                 continue;
             };
             let known = announced.instances.iter().any(|id| claim_of(snapshot, id).is_some());
-            if !known && new && self.keep_unknown(&announced, &message, &queue_url, ctx) {
+            if !known
+                && new
+                && !self.remembered.0.contains(&announced.id)
+                && self.keep_unknown(&announced, &message, &queue_url, ctx)
+            {
                 continue;
             }
             self.unknown.forget(&announced.id);
@@ -344,7 +348,7 @@ impl Interruption {
         }
     }
 
-    fn remember(&mut self, event: &str) {
+    pub(super) fn remember(&mut self, event: &str) {
         let (known, order) = &mut self.remembered;
         if event.is_empty() || !known.insert(event.to_owned()) {
             return;

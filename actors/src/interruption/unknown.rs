@@ -17,6 +17,8 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// A message that waits, and the instances that it is about.
 pub(super) struct Unknown {
+    /// The id of the event.
+    id: String,
     message: QueueMessage,
     queue_url: String,
     instances: Vec<String>,
@@ -55,7 +57,7 @@ impl Interruption {
             return false;
         }
         let (message, queue_url) = (message.clone(), queue_url.to_owned());
-        let unknown = Unknown { message, queue_url, instances: announced.instances.clone() };
+        let unknown = Unknown { id: announced.id.clone(), message, queue_url, instances: announced.instances.clone() };
         let kept = self.unknown.kept.keep(&announced.id, unknown, self.env.wall()).is_none();
         if kept && !std::mem::replace(&mut self.unknown.looking, true) {
             ctx.run_later(LOOK, Self::look_for_unknown);
@@ -83,9 +85,13 @@ impl Interruption {
         let known: Vec<String> =
             self.unknown.kept.iter().filter(|(_, one)| is_known(one)).map(|(id, _)| id.to_owned()).collect();
         let mut found: Vec<Unknown> = known.iter().filter_map(|id| self.unknown.kept.take(id)).collect();
-        found.extend(self.unknown.kept.over(self.env.wall()));
+        let over = self.unknown.kept.over(self.env.wall());
+        let ids: Vec<String> = over.iter().map(|unknown| unknown.id.clone()).collect();
+        found.extend(over);
         for Unknown { message, queue_url, .. } in found {
             self.take(Received { queue_url, messages: vec![message] }, snapshot, false, ctx);
         }
+        // A copy that is on its way is not waited for once more.
+        ids.iter().for_each(|id| self.remember(id));
     }
 }

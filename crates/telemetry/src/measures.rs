@@ -28,9 +28,6 @@ pub fn take(metrics: &Metrics, measure: &Measure<'_>) {
         Measure::DisruptionDecided { decision, reason, consolidation_type } => {
             count(Id::Decisions, &[decision, reason, consolidation_type]);
         }
-        Measure::DisruptionDecidedInPool { pool, decision, reason, consolidation_type } => {
-            count(Id::DecisionsByPool, &[pool, decision, reason, consolidation_type]);
-        }
         Measure::ValidationFailed { consolidation_type } => count(Id::FailedValidations, &[consolidation_type]),
         Measure::CommandFailed { decision, reason, consolidation_type } => {
             count(Id::QueueFailures, &[decision, reason, consolidation_type]);
@@ -68,11 +65,12 @@ pub fn take(metrics: &Metrics, measure: &Measure<'_>) {
         | Measure::NodeDrained { .. }
         | Measure::InstanceTerminated { .. }
         | Measure::ClaimEnded { .. }
+        | Measure::DisruptionDecidedInPool { .. }
         | Measure::NodeUnused { .. } => of_node(metrics, measure),
     }
 }
 
-/// Those of a NodeClaim, its instance and its Node.
+/// Those of a NodeClaim, its instance and its Node, and of what a pool's nodes go for.
 fn of_node(metrics: &Metrics, measure: &Measure<'_>) {
     let count = |id, values: &[&str]| metrics.count(id, values, 1);
     let observe = |id, values: &[&str], seconds: f64| metrics.observe(id, values, seconds, None);
@@ -107,6 +105,9 @@ fn of_node(metrics: &Metrics, measure: &Measure<'_>) {
         Measure::NodeDrained { pool } => count(Id::NodesDrained, &[pool]),
         Measure::InstanceTerminated { pool, seconds } => observe(Id::InstanceTermination, &[pool], seconds),
         Measure::ClaimEnded { pool, seconds } => observe(Id::ClaimTermination, &[pool], seconds),
+        Measure::DisruptionDecidedInPool { pool, decision, reason, consolidation_type } => {
+            count(Id::DecisionsByPool, &[pool, decision, reason, consolidation_type]);
+        }
         Measure::NodeUnused { pool, reason } => count(Id::NodesUnused, &[pool, reason]),
         // `take` has all others.
         _ => {}

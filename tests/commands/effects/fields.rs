@@ -28,7 +28,7 @@ pub const FIELDS: &[Row] = &[
     ("NodeClaim", "spec.expireAfter", "crates/core/src/disruption/expiry.rs", "expire"),
     ("NodeClaim", "spec.nodeClassRef", "actors/src/cluster_watcher/apply.rs", "claim.spec.node_class_ref.is_ec2()"),
     ("NodeClaim", "spec.requirements", "actors/src/launcher/facts.rs", "claim.spec.requirements"),
-    ("NodeClaim", "spec.resources.requests", "actors/src/launcher/launch.rs", "claim.spec.resources.requests"),
+    ("NodeClaim", "spec.resources.requests", "actors/src/launcher/launch/calls.rs", "claim.spec.resources.requests"),
     ("NodeClaim", "spec.startupTaints", "crates/core/src/lifecycle/initialization.rs", "startup_taints"),
     ("NodeClaim", "spec.taints", "crates/core/src/lifecycle/registration.rs", "spec.taints"),
     ("NodeClaim", "spec.terminationGracePeriod", "crates/core/src/termination/claim.rs", "termination_grace_period"),

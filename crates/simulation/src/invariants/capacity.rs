@@ -110,7 +110,9 @@ fn heard(state: &State, claim: &Claim) -> bool {
 
 /// A pool's NodeClaims that stay. One that is to be replaced does not: what replaces it comes first.
 fn staying<'a>(state: &'a State, pool: &'a str) -> impl Iterator<Item = &'a Claim> {
-    state.living_claims().filter(move |claim| claim.pool == pool && state.stays(claim) && claim.moves.is_none_or(|until| until < state.now))
+    state.living_claims().filter(move |claim| {
+        claim.pool == pool && state.stays(claim) && claim.moves.is_none_or(|until| until < state.now)
+    })
 }
 
 /// Pods that have waited for a node or had to leave theirs.
