@@ -158,10 +158,11 @@ impl ClusterState {
     fn was_used(&mut self, entry: &ClaimEntry) -> bool {
         let facts = &entry.facts;
         let class = &entry.claim.spec.node_class_ref.name;
-        if let Some(started) = self.uses.started.get(&facts.node) {
+        if let Some(started) = self.uses.started.get(&facts.node).cloned() {
             for (workload, _) in facts.launched_for.iter().filter(|(workload, _)| started.contains(workload)) {
                 let key = (facts.pool.as_str(), class.as_str(), workload.as_str());
-                if self.now.unused.failures(key.0, key.1, key.2) > 0 {
+                let news = self.uses.credit(&facts.name, workload);
+                if news && self.now.unused.failures(key.0, key.1, key.2) > 0 {
                     Arc::make_mut(&mut self.now.unused).used(key);
                 }
             }

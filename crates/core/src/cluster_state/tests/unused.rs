@@ -269,3 +269,18 @@ fn what_was_not_used_is_forgotten_an_hour_after_its_pause_also_where_nothing_has
     judge(&mut state, 140 + 3600);
     assert_eq!(state.snapshot().unused.count(), 0);
 }
+
+#[test]
+fn a_node_that_was_used_once_takes_no_pause_back_however_often_its_claim_is_written() {
+    let mut state = state();
+    comes_up(&mut state, "c", &["a"], 60);
+    state.apply_pod(&pod_of("a", "web", "node-c", json!({"phase": "Running"}))).unwrap();
+    judge(&mut state, 61);
+    comes_up(&mut state, "d", &["b"], 100);
+    judge(&mut state, 100);
+    assert_eq!(judge(&mut state, 121).len(), 1, "the pool has served the workload, and does no longer");
+    let again = state.snapshot().claims["c"].claim.clone();
+    state.apply_claim(again);
+    judge(&mut state, 122);
+    assert_eq!(held(&state, 123), ["b"], "that is known of c since it came");
+}

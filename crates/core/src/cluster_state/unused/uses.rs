@@ -14,6 +14,8 @@ pub(in crate::cluster_state) struct Uses {
     pub(super) started: BTreeMap<String, BTreeSet<String>>,
     /// What kubelet said of pods that it did not let run, by node and workload.
     pub(super) refused: BTreeMap<String, BTreeMap<String, String>>,
+    /// By claim, the workloads that its node has shown to be served. It shows that once, however often the claim is written.
+    credited: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Uses {
@@ -46,8 +48,14 @@ impl Uses {
         }
     }
 
+    /// Whether it is news that a claim's node has a pod of a workload.
+    pub(super) fn credit(&mut self, claim: &str, workload: &str) -> bool {
+        self.credited.entry(claim.to_owned()).or_default().insert(workload.to_owned())
+    }
+
     pub fn forget_claim(&mut self, name: &str) {
         self.open.remove(name);
+        self.credited.remove(name);
     }
 
     pub fn forget_node(&mut self, name: &str) {
