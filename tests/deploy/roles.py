@@ -51,8 +51,8 @@ def recorded(path):
 
 
 def placed(resource, namespace):
-    """The namespace where it matters: of Leases and of the DNS service there are roles in one namespace alone."""
-    return namespace if resource in ("leases", "services") and namespace else "*"
+    """The namespace where it matters: of these there are roles in one namespace alone."""
+    return namespace if resource in ("leases", "services", "secrets", "configmaps") and namespace else "*"
 
 
 def played(scenario):

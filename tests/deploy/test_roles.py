@@ -33,7 +33,7 @@ UNRECORDED = {
 def rendered():
     """The roles of the control plane's own account."""
     command = [build.build("helm"), "template", "dovetail", roles.ROOT / "deploy/helm/dovetail", "--namespace", "kube-system"]
-    sets = ["--set", "settings.clusterName=demo", "--kube-version", "1.33.0", "--skip-tests"]
+    sets = ["--set", "settings.clusterName=demo,moves.rollout=true", "--kube-version", "1.33.0", "--skip-tests"]
     said = subprocess.run([*command, *sets], capture_output=True, text=True, check=True).stdout
     objects = [one for one in yaml.safe_load_all(said) if one]
     account = next(one for one in objects if one["kind"] == "ServiceAccount")["metadata"]["name"]
