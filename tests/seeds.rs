@@ -7,17 +7,12 @@ use common::{arg, dovetail, json, python, root, scratch, stderr, stdout};
 
 /// Seeds that are played in every test.
 const SEEDS: &str = "1..1000";
-/// A seed that fails until what it shows is mended: a node that serves a workload for the first time takes the pause of launches
-/// that nobody used back, though it was there before they went unused (INV-18: nine nodes in an hour, eight may be).
-const KNOWN: u64 = 471;
 
 #[test]
 fn no_seed_violates_an_invariant_or_leaves_a_pod_behind() {
     let output = dovetail(&["simulate", "--random", "--seeds", SEEDS, "--json"]);
     let summary: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let failed = summary["failed"].as_array().expect("a list");
-    let news: Vec<_> = failed.iter().filter(|one| one["seed"] != KNOWN).collect();
-    assert!(news.is_empty(), "{news:#?}\n{}", stderr(&output));
+    assert_eq!(output.status.code(), Some(0), "{:#}\n{}", summary["failed"], stderr(&output));
     assert_eq!(summary["seeds"], 1000);
     assert!(summary["launched"].as_u64().unwrap() > 3000, "there was something to do: {summary}");
 }

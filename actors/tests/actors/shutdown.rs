@@ -39,7 +39,7 @@ fn a_lease_is_given_back_although_the_api_server_fails_often() {
         run_drawn(u64::from(number), |world| async move {
             let replica = world.replica(number);
             world.until(seconds(30), || world.journal.count("elected") == 1).await;
-            world.faults.change(|faults| faults.api_server.error_rate = 0.4);
+            world.faults.change(|faults| faults.api_server.error_rate = 0.6);
             replica.shutdown().await;
             assert_eq!(lease(&world).0, "", "replica {number}");
         });

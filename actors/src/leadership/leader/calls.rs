@@ -72,15 +72,23 @@ pub(super) async fn write(
 /// it there again.
 pub(super) async fn give_back(lease: &LeaseObject, env: &Env, busy: &Cell<bool>) {
     let mut backoff = Backoff::new(SHORTEST_WAIT, AFTER_FAILURE, env.rng("give back"));
+    let mut unwritten = None;
     loop {
         // Before it is read: what is written after that is seen at the next look.
         let last = !busy.get();
-        match lease.get().await {
-            Ok(Some(found)) if *holder(&found) == *env.identity => {
-                if lease.release(found).await.is_ok() && last {
-                    return;
-                }
-            }
+        let found = match unwritten.take() {
+            Some(found) => Ok(Some(found)),
+            None => lease.get().await,
+        };
+        match found {
+            Ok(Some(found)) if *holder(&found) == *env.identity => match lease.release(found.clone()).await {
+                Ok(()) if last => return,
+                Ok(()) => {}
+                // It has changed, or its answer was lost: it is read anew.
+                Err(kube::Error::Api(status)) if status.code == 409 => {}
+                // What was read is good for another try: written over something newer it is refused.
+                Err(_) => unwritten = Some(found),
+            },
             Ok(_) if last => return,
             Ok(_) | Err(_) => {}
         }

@@ -210,6 +210,8 @@ pub struct Snapshot {
     pub unreadable: Arc<BTreeMap<(Kind, String), Arc<Unreadable>>>,
     /// Workloads whose nodes are not used by the pods that they are launched for.
     pub unused: Arc<UnusedLaunches>,
+    /// Claims by name whose nodes may turn out not to be used, once kube-scheduler's turn has been seen.
+    pub unjudged: Arc<BTreeSet<String>>,
     /// What nodes really have for pods.
     pub observed: Arc<Observed>,
     /// Whether Deployments that ask for it may be restarted.

@@ -115,35 +115,40 @@ impl ClusterState {
 
     /// What has come of nodes that were launched for pods: a workload that uses one is trusted again, and nodes that are not
     /// used are answered, each once. `patience` is how long kube-scheduler has to bind pods to a node that is ready; while
-    /// the API server was not `seen` for as long, nobody is judged by it. To be called before what is planned next is decided.
+    /// the API server was not `seen` for as long, nobody is judged by it, and nodes that may have to be are noted: they do not go
+    /// as empty before. To be called before what is planned next is decided.
     pub fn judge_launches(&mut self, patience: Duration, seen: bool, now: Moment) -> Vec<NotUsed> {
         self.learn(now.wall);
         if self.now.unused.has_old(now.wall) {
             Arc::make_mut(&mut self.now.unused).forget_old(now.wall);
         }
-        if self.uses.open.is_empty() {
-            return Vec::new();
-        }
         let names: Vec<String> = self.uses.open.keys().cloned().collect();
-        let (mut found, mut waiting) = (Vec::new(), None);
+        let (mut found, mut waiting, mut unjudged) = (Vec::new(), None, BTreeSet::new());
         for name in names {
             let Some(entry) = self.now.claims.get(&name).cloned() else {
                 self.uses.open.remove(&name);
                 continue;
             };
-            if self.was_used(&entry) || !seen {
+            if self.was_used(&entry) {
                 continue;
             }
             let Some(open) = self.uses.open.get_mut(&name) else { continue };
-            if entry.facts.initialized.is_some() {
+            if seen && entry.facts.initialized.is_some() {
                 open.ready.get_or_insert(now.monotonic);
             }
             let over = open.ready.is_some_and(|since| now.monotonic >= (since + patience).saturating_sub(BEFORE));
+            // What may yet come out against it is not known before its turn has been seen.
+            let over = over || !seen;
             let Some(case) = self.case(&entry, over, now) else { continue };
             let waiting = waiting.get_or_insert_with(|| self.now.waiting());
-            if let Some(judged) = self.judge(&entry, &case, waiting, now) {
-                found.push(judged);
+            match self.judge(&entry, &case, waiting, now) {
+                Some(judged) if seen => found.push(judged),
+                Some(_) => drop(unjudged.insert(name)),
+                None => {}
             }
+        }
+        if *self.now.unjudged != unjudged {
+            self.now.unjudged = Arc::new(unjudged);
         }
         found.into_iter().map(|judged| self.note_not_used(judged, now)).collect()
     }
@@ -159,11 +164,11 @@ impl ClusterState {
         let facts = &entry.facts;
         let class = &entry.claim.spec.node_class_ref.name;
         if let Some(started) = self.uses.started.get(&facts.node).cloned() {
-            for (workload, _) in facts.launched_for.iter().filter(|(workload, _)| started.contains(workload)) {
+            for (workload, after) in facts.launched_for.iter().filter(|(workload, _)| started.contains(workload)) {
                 let key = (facts.pool.as_str(), class.as_str(), workload.as_str());
                 let news = self.uses.credit(&facts.name, workload);
                 if news && self.now.unused.failures(key.0, key.1, key.2) > 0 {
-                    Arc::make_mut(&mut self.now.unused).used(key);
+                    Arc::make_mut(&mut self.now.unused).used(key, *after);
                 }
             }
             let open = facts.launched_for.iter().any(|(workload, _)| !started.contains(workload));

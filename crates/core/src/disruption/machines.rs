@@ -21,7 +21,7 @@ pub struct Machine<'a> {
     pub load: Option<&'a Load>,
     /// When pods last came or went.
     pub moves: Option<Moves>,
-    /// Whether a pod that waits, or has to leave its own node, is expected on it.
+    /// Whether a pod that waits, or has to leave its own node, is expected on it, or may have been in vain: that is judged first.
     pub nominated: bool,
     /// Whether it is on its way out: an object is being deleted, the instance ends, or that is decided.
     pub deleting: bool,
@@ -76,8 +76,9 @@ pub fn machines(snapshot: &Snapshot, now: Moment) -> Vec<Machine<'_>> {
         if unread(Kind::Node, &node.name) || unread(Kind::NodeClaim, &claim.name) {
             continue;
         }
-        let nominated = !expected.is_empty()
+        let is_expected = !expected.is_empty()
             && (expected.contains(&(true, node.name.as_str())) || expected.contains(&(false, claim.name.as_str())));
+        let nominated = is_expected || snapshot.unjudged.contains(&claim.name);
         let deleting = node.deleting || claim.deleting || (any_leaves && snapshot.deleting.nodes.contains(&node.name));
         all.push(Machine { node, claim, load: load.map(AsRef::as_ref), moves: moved.copied(), nominated, deleting });
     }

@@ -138,8 +138,12 @@ impl UnusedLaunches {
         Some(pause)
     }
 
-    /// A pod of a workload runs on a node that was launched for it: the pool is trusted again. Answers whether it was not.
-    pub fn used(&mut self, (pool, class, workload): (&str, &str, &str)) -> bool {
+    /// A pod of a workload runs on a node that was launched for it when so many before it had not been used: the pool is trusted
+    /// again. One that was launched before the latest of them says nothing new. Answers whether the pool was not trusted.
+    pub fn used(&mut self, (pool, class, workload): (&str, &str, &str), launched_after: u32) -> bool {
+        if launched_after.saturating_add(1) < self.failures(pool, class, workload) {
+            return false;
+        }
         let Some(known) = self.0.get_mut(pool) else { return false };
         let before = known.workloads.len();
         known.workloads.retain(|one| one.class != class || one.workload != workload);
@@ -269,7 +273,8 @@ mod tests {
         assert_eq!(pauses, [60, 120, 240, 480, 960, 1800, 1800, 1800]);
         assert_eq!(brake.failures("pool", "class", "web"), 8);
         assert_eq!(brake.failures("pool", "other", "web"), 0, "another class is tried at once");
-        assert!(brake.used(KEY) && !brake.used(KEY));
+        assert!(!brake.used(KEY, 0) && !brake.used(KEY, 6), "such a node was there before");
+        assert!(brake.used(KEY, 7) && !brake.used(KEY, 7));
         assert_eq!(brake.not_used(KEY, 0, "", at(0)), Some(Duration::from_secs(60)));
     }
 
@@ -304,7 +309,7 @@ mod tests {
         assert_eq!(next.not_used(KEY, 2, "", at(300)), Some(Duration::from_secs(240)));
         next.read("pool", &text, at(301));
         assert_eq!(next.failures("pool", "class", "web"), 3, "an older state undoes nothing");
-        assert!(next.used(KEY));
+        assert!(next.used(KEY, 2));
         let empty = next.to_write("pool", Some(&text)).unwrap();
         brake.read("pool", &empty, at(302));
         assert_eq!(brake.failures("pool", "class", "web"), 0);

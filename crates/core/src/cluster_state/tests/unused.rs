@@ -284,3 +284,14 @@ fn a_node_that_was_used_once_takes_no_pause_back_however_often_its_claim_is_writ
     judge(&mut state, 122);
     assert_eq!(held(&state, 123), ["b"], "that is known of c since it came");
 }
+
+#[test]
+fn a_node_whose_turn_was_not_seen_does_not_go_as_empty_before_it_is_judged() {
+    let mut state = state();
+    comes_up(&mut state, "c", &["a"], 60);
+    judge(&mut state, 60);
+    assert!(state.judge_launches(TURN, false, at(100)).is_empty(), "an outage is nobody's refusal");
+    assert!(state.snapshot().unjudged.contains("c"));
+    assert_eq!(judge(&mut state, 120).len(), 1);
+    assert!(state.snapshot().unjudged.is_empty());
+}
