@@ -18,13 +18,13 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::ServerConfig;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::task::LocalSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use crate::places::Bounds;
-use crate::serve::{AFTER_FAILURE, Connected, HEADERS_WITHIN, LASTS, Watched, text, typed};
+use crate::serve::{Connected, HEADERS_WITHIN, Watched, accept_each, text, typed};
 
 /// A body that is larger is refused. Objects of etcd have 1.5 MiB at most, and a list is converted as one.
 const BODY_MOST: usize = 32 << 20;
@@ -60,57 +60,29 @@ pub fn start(listener: TcpListener, tls: Arc<ServerConfig>, reviews: Reviews) ->
 }
 
 async fn accept(listener: TcpListener, tls: TlsAcceptor, reviews: Reviews) {
-    let listener = match tokio::net::TcpListener::from_std(listener) {
-        Ok(listener) => listener,
-        Err(error) => return tracing::error!(%error, "reviews cannot be answered"),
-    };
-    let connected = Connected::new(None, BOUNDS);
-    let access = Rc::new(HttpAccess { reviews, room: Semaphore::new(BODIES_MOST) });
-    loop {
-        let Ok((stream, peer)) = listener.accept().await else {
-            sleep(AFTER_FAILURE).await;
-            continue;
-        };
-        let (number, closed) = connected.admit(peer.ip());
-        let stream = Watched::new(stream, number, connected.clone());
-        tokio::task::spawn_local(talk(stream, tls.clone(), access.clone(), (number, closed, connected.clone())));
-    }
+    let reviewer = Rc::new(Reviewer { reviews, room: Semaphore::new(BODIES_MOST) });
+    accept_each(listener, &Connected::new(None, BOUNDS), |stream| talk(stream, tls.clone(), reviewer.clone())).await;
 }
 
-/// Answers on a connection until either side ends it.
-async fn talk(
-    stream: Watched,
-    tls: TlsAcceptor,
-    access: Rc<HttpAccess>,
-    (number, closed, connected): (u64, Rc<Notify>, Connected),
-) {
-    let talking = async {
-        // Who does not take our certificate, or asks for another name's, goes away by itself.
-        let Ok(Ok(stream)) = timeout(HEADERS_WITHIN, tls.accept(stream)).await else { return };
-        let answer = service_fn(move |request| {
-            let access = access.clone();
-            async move { Ok::<_, Infallible>(access.answer(request).await) }
-        });
-        let mut server = http1::Builder::new();
-        server.timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN);
-        let _ = server.serve_connection(TokioIo::new(stream), answer).await;
-    };
-    tokio::select! {
-        biased;
-        () = closed.notified() => {}
-        () = sleep(LASTS) => {}
-        () = connected.until_still(number) => {}
-        () = talking => {}
-    }
-    connected.leave(number);
+async fn talk(stream: Watched, tls: TlsAcceptor, reviewer: Rc<Reviewer>) {
+    // Who does not take our certificate, or asks for another name's, goes away by itself.
+    let Ok(Ok(stream)) = timeout(HEADERS_WITHIN, tls.accept(stream)).await else { return };
+    let answer = service_fn(move |request| {
+        let reviewer = reviewer.clone();
+        async move { Ok::<_, Infallible>(reviewer.answer(request).await) }
+    });
+    let mut server = http1::Builder::new();
+    server.timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN);
+    let _ = server.serve_connection(TokioIo::new(stream), answer).await;
 }
 
-struct HttpAccess {
+/// Answers bodies, as many at once as there is room for.
+struct Reviewer {
     reviews: Reviews,
     room: Semaphore,
 }
 
-impl HttpAccess {
+impl Reviewer {
     async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         if !self.reviews.paths.iter().any(|path| path == request.uri().path()) {
             return text(StatusCode::NOT_FOUND, "reviews are not answered there\n".into());

@@ -36,11 +36,11 @@ pub(crate) const HEADERS_WITHIN: Duration = Duration::from_secs(5);
 const STILL_FOR: Duration = Duration::from_secs(30);
 /// A connection is closed after so long in any case: a client that takes its answer a byte at a time. None is asked for more
 /// than one page in that time but by a person, whose browser connects anew.
-pub(crate) const LASTS: Duration = Duration::from_secs(300);
+const LASTS: Duration = Duration::from_secs(300);
 /// How long a page of metrics is the answer to all who ask.
 const KEPT_FOR: Duration = Duration::from_millis(200);
 /// Pause after a connection could not be taken, so that a machine out of descriptors is not made worse.
-pub(crate) const AFTER_FAILURE: Duration = Duration::from_millis(100);
+const AFTER_FAILURE: Duration = Duration::from_millis(100);
 
 /// What a listener serves.
 #[derive(Clone)]
@@ -89,11 +89,29 @@ fn serve(name: &str, listener: TcpListener, page: Page, node: Option<IpAddr>) ->
 }
 
 async fn accept(listener: TcpListener, page: Page, node: Option<IpAddr>) {
+    accept_each(listener, &Connected::new(node, Bounds::default()), |stream| {
+        let page = page.clone();
+        let answer = service_fn(move |request| std::future::ready(Ok::<_, Infallible>(page.answer(&request))));
+        async move {
+            let mut server = http1::Builder::new();
+            server.timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN);
+            // A client that goes away is its own affair.
+            let _ = server.serve_connection(TokioIo::new(stream), answer).await;
+        }
+    })
+    .await;
+}
+
+/// Talks on each connection that a listener gets, until either side ends it or its time is over.
+pub(crate) async fn accept_each<T: Future<Output = ()> + 'static>(
+    listener: TcpListener,
+    connected: &Connected,
+    talk: impl Fn(Watched) -> T,
+) {
     let listener = match tokio::net::TcpListener::from_std(listener) {
         Ok(listener) => listener,
-        Err(error) => return tracing::error!(%error, "a page cannot be served"),
+        Err(error) => return tracing::error!(%error, "nobody can be answered on a listener"),
     };
-    let connected = Connected::new(node, Bounds::default());
     loop {
         let Ok((stream, peer)) = listener.accept().await else {
             sleep(AFTER_FAILURE).await;
@@ -101,23 +119,17 @@ async fn accept(listener: TcpListener, page: Page, node: Option<IpAddr>) {
         };
         let (number, closed) = connected.admit(peer.ip());
         let stream = Watched::new(stream, number, connected.clone());
-        tokio::task::spawn_local(talk(stream, page.clone(), closed));
+        tokio::task::spawn_local(until_it_ends(talk(stream), number, closed, connected.clone()));
     }
 }
 
-/// Answers on a connection until either side ends it.
-async fn talk(stream: Watched, page: Page, closed: Rc<Notify>) {
-    let (number, connected) = (stream.number, stream.connected.clone());
-    let answer = service_fn(move |request| std::future::ready(Ok::<_, Infallible>(page.answer(&request))));
-    let mut server = http1::Builder::new();
-    server.timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN);
+async fn until_it_ends(talking: impl Future<Output = ()>, number: u64, closed: Rc<Notify>, connected: Connected) {
     tokio::select! {
         biased;
         () = closed.notified() => {}
         () = sleep(LASTS) => {}
         () = connected.until_still(number) => {}
-        // A client that goes away is its own affair.
-        _ = server.serve_connection(TokioIo::new(stream), answer) => {}
+        () = talking => {}
     }
     connected.leave(number);
 }
@@ -140,7 +152,7 @@ impl Connected {
     }
 
     /// Lets a connection in; another may have to go for it.
-    pub(crate) fn admit(&self, peer: IpAddr) -> (u64, Rc<Notify>) {
+    fn admit(&self, peer: IpAddr) -> (u64, Rc<Notify>) {
         let (number, goes) = self.places.borrow_mut().admit(peer, self.begun.elapsed());
         let mut closing = self.closing.borrow_mut();
         if let Some(gone) = goes.and_then(|goes| closing.remove(&goes)) {
@@ -155,7 +167,7 @@ impl Connected {
         self.places.borrow_mut().moved(number, self.begun.elapsed());
     }
 
-    pub(crate) async fn until_still(&self, number: u64) {
+    async fn until_still(&self, number: u64) {
         loop {
             let moved = self.places.borrow().last_moved(number).unwrap_or_default();
             let still = self.begun.elapsed().saturating_sub(moved);
@@ -166,7 +178,7 @@ impl Connected {
         }
     }
 
-    pub(crate) fn leave(&self, number: u64) {
+    fn leave(&self, number: u64) {
         self.places.borrow_mut().leave(number);
         self.closing.borrow_mut().remove(&number);
     }
@@ -180,7 +192,7 @@ pub(crate) struct Watched {
 }
 
 impl Watched {
-    pub(crate) fn new(stream: TcpStream, number: u64, connected: Connected) -> Self {
+    fn new(stream: TcpStream, number: u64, connected: Connected) -> Self {
         Self { stream, number, connected }
     }
 }

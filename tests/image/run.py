@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Builds the image and starts it.
 
-    python3 tests/docs/run.py [unittest's arguments]
+    python3 tests/image/run.py [unittest's arguments]
 """
 
 import os

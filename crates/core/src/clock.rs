@@ -25,6 +25,12 @@ pub fn at_the_latest(written: Timestamp) -> Timestamp {
     if whole { written.checked_add(SignedDuration::from_secs(1)).unwrap_or(written) } else { written }
 }
 
+/// A duration that may be taken off another; the longest that there is, where it would be longer.
+#[must_use]
+pub fn signed(duration: Duration) -> SignedDuration {
+    SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX)
+}
+
 /// So much later; the last time that there is, where it would be beyond.
 #[must_use]
 pub fn later(then: Timestamp, by: SignedDuration) -> Timestamp {

@@ -9,6 +9,7 @@ use rustc_hash::FxHashMap;
 
 use super::policy::policy;
 use super::question::Question;
+use crate::clock::{self, CLOCKS_APART};
 use crate::cluster_state::{JoinedNode, Planning, PodEntry};
 use crate::disruption::emptiness::Totals;
 use crate::disruption::look::{DisruptedClaim, disrupted};
@@ -21,8 +22,6 @@ use crate::problem::Problem;
 
 /// A pod that has come to its node so long after a move of its workload has not come by that move.
 const ARRIVES_WITHIN: SignedDuration = SignedDuration::from_mins(30);
-/// So far the API server's clock may be behind ours: it says when a pod came, and we say when its workload was moved.
-const CLOCKS_APART: SignedDuration = SignedDuration::from_secs(90);
 
 /// The cluster, and what its indices mean.
 pub(super) struct Live {
@@ -175,7 +174,7 @@ impl<'a> Reader<'a> {
         let by = |moved: &&Timestamp| {
             // Kubernetes cuts the fractions of seconds off.
             let came = crate::clock::at_the_latest(since).duration_since(**moved);
-            came >= -CLOCKS_APART && came <= ARRIVES_WITHIN
+            came >= -clock::signed(CLOCKS_APART) && came <= ARRIVES_WITHIN
         };
         moves.iter().rev().find(by).copied()
     }

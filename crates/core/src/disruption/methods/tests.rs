@@ -165,6 +165,15 @@ fn several_nodes_by_several_keep_to_budgets_pdbs_age_rest_and_do_not_disrupt() {
 }
 
 #[test]
+fn a_node_that_nothing_replaces_keeps_no_other_from_a_budget_of_one() {
+    // The first in order, as only one pod moves; nine cpus in one pod have no smaller node.
+    let mut cluster = on_demand(&[node("whole", 16, "on-demand", &[9000]), node("a", 16, "on-demand", &[7500, 1500])]);
+    cluster.pools[0].underutilized = Some(1);
+    let decision = decide(&cluster, &many(), now()).unwrap();
+    assert_eq!(decision.command.unwrap().candidates, [1]);
+}
+
+#[test]
 fn one_spot_node_becomes_several_only_with_both_gates_and_fifteen_types_for_each() {
     let cluster = |kinds| Cluster::of_workload(problem(&["spot"], kinds, &[node("a", 16, "spot", &[7500, 1500])]));
     let with =

@@ -45,13 +45,13 @@ pub(super) fn packed(pass: &Pass<'_, '_, '_>, nodes: &[u32]) -> Option<Afresh> {
 /// between pods only.
 fn asked(pass: &Pass<'_, '_, '_>, nodes: &[u32], pods: &[u32]) -> (Problem, Vec<u32>) {
     let rules = !pass.fleet.context.topology.groups.is_empty();
-    let mut there: Vec<u32> = receivers(pass, true).into_iter().filter(|node| !nodes.contains(node)).collect();
+    let mut out: Vec<bool> = pass.fleet.nodes.iter().map(|node| node.gone).collect();
+    nodes.iter().for_each(|node| out[*node as usize] = true);
+    let mut there: Vec<u32> = receivers(pass, true).into_iter().filter(|node| !out[*node as usize]).collect();
     let mut existing_nodes: Vec<ExistingNode> = there.iter().map(|node| pass.node_now(*node as usize, rules)).collect();
     if rules {
-        let takes = there.clone();
-        let stays =
-            |node: &u32| !pass.fleet.nodes[*node as usize].gone && !nodes.contains(node) && !takes.contains(node);
-        for node in (0..pass.nodes.len() as u32).filter(stays) {
+        there.iter().for_each(|node| out[*node as usize] = true);
+        for node in (0..pass.nodes.len() as u32).filter(|node| !out[*node as usize]) {
             there.push(node);
             let full = ExistingNode { allocatable: Resources::new(), ..pass.node_now(node as usize, true) };
             existing_nodes.push(full);

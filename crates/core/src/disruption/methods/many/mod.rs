@@ -39,14 +39,15 @@ impl Many {
     /// The first nodes in order: all that may go together, then half as many, and so on; then each by itself.
     fn in_pool(&self, pass: &mut Pass<'_, '_, '_>, pool: usize) -> Option<Command> {
         let candidates = candidates(pass, pool);
-        let mut count = candidates.len();
+        let together = together(pass, &candidates);
+        let mut count = together.len();
         while count > 0 {
-            if let Some(command) = self.attempt(pass, pool, &candidates[..count]) {
+            if let Some(command) = self.attempt(pass, pool, &together[..count]) {
                 return Some(command);
             }
             count /= 2;
         }
-        let singles = candidates.iter().skip(1).take(SINGLES);
+        let singles = candidates.iter().filter(|node| together.first() != Some(node)).take(SINGLES);
         singles.into_iter().find_map(|node| self.attempt(pass, pool, &[*node]))
     }
 
@@ -68,20 +69,28 @@ impl Many {
     }
 }
 
-/// Nodes of a pool that are worth replacing, as many as may go together.
+/// Nodes of a pool that are worth replacing, and that may go by themselves.
 fn candidates(pass: &mut Pass<'_, '_, '_>, pool: usize) -> Vec<u32> {
-    let mut allowance = Allowance::of(pass, Reason::Underutilized, pass.settings.most_candidates);
+    let allowance = Allowance::of(pass, Reason::Underutilized, pass.settings.most_candidates);
     let mut all = pass.candidates(|policy| policy == Policy::Cost);
     all.retain(|node| pass.nodes[*node as usize].pool == Some(pool) && is_worth_replacing(pass, pool, *node));
     let may_be_spot = pass.settings.spot_to_spot;
     // Nodes on demand may become spot ones; a spot node does so by its own gate only.
     all.retain(|node| may_be_spot || !is_spot(pass, *node));
-    all.retain(|node| match allowance.take(pass, *node) {
+    all.retain(|node| match allowance.clone().take(pass, *node) {
         Ok(()) => true,
         Err(why) => {
             pass.bar(*node, why);
             false
         }
     });
+    all
+}
+
+/// The first of them that may go in one command. The others may go in the next, so that nothing stands in their way.
+fn together(pass: &Pass<'_, '_, '_>, candidates: &[u32]) -> Vec<u32> {
+    let mut allowance = Allowance::of(pass, Reason::Underutilized, pass.settings.most_candidates);
+    let mut all = candidates.to_vec();
+    all.retain(|node| !allowance.is_spent() && allowance.take(pass, *node).is_ok());
     all
 }

@@ -17,7 +17,7 @@ pub(super) struct Master {
     /// For each row the column that is basic in it; `None` for the row's surplus.
     basis: Vec<Option<usize>>,
     inverse: Vec<f64>,
-    tier: Vec<f64>,
+    level: Vec<f64>,
     duals: Vec<f64>,
 }
 
@@ -32,13 +32,13 @@ impl Master {
             node,
             basis: (0..rows).map(Some).collect(),
             inverse: vec![0.0; rows * rows],
-            tier: vec![0.0; rows],
+            level: vec![0.0; rows],
             duals: vec![0.0; rows],
         };
         for (row, (held, price)) in singles.iter().enumerate() {
             master.columns.push((vec![(row as u32, *held)], *price));
             master.inverse[row * rows + row] = 1.0 / f64::from(*held);
-            master.tier[row] = f64::from(counts[row]) / f64::from(*held);
+            master.level[row] = f64::from(counts[row]) / f64::from(*held);
         }
         master.price();
         master
@@ -106,16 +106,16 @@ impl Master {
     /// One step: the entering column, worth so much beyond its cost, takes the place of the basic one that reaches zero
     /// first.
     fn pivot(&mut self, direction: &[f64], entering: Option<usize>, gain: f64) -> bool {
-        let mut deleting: Option<(f64, usize)> = None;
+        let mut leaving: Option<(f64, usize)> = None;
         for (row, step) in direction.iter().enumerate() {
             if *step > EPSILON {
-                let ratio = self.tier[row] / step;
-                if deleting.is_none_or(|(least, _)| ratio < least) {
-                    deleting = Some((ratio, row));
+                let ratio = self.level[row] / step;
+                if leaving.is_none_or(|(least, _)| ratio < least) {
+                    leaving = Some((ratio, row));
                 }
             }
         }
-        let Some((ratio, out)) = deleting else { return false };
+        let Some((ratio, out)) = leaving else { return false };
         let rows = self.rows;
         let pivot = direction[out];
         self.inverse[out * rows..(out + 1) * rows].iter_mut().for_each(|value| *value /= pivot);
@@ -124,9 +124,9 @@ impl Master {
             let factor = direction[row];
             let slots = &mut self.inverse[row * rows..(row + 1) * rows];
             slots.iter_mut().zip(&scaled).for_each(|(slot, value)| *slot -= factor * value);
-            self.tier[row] = (self.tier[row] - factor * ratio).max(0.0);
+            self.level[row] = (self.level[row] - factor * ratio).max(0.0);
         }
-        self.tier[out] = ratio;
+        self.level[out] = ratio;
         self.basis[out] = entering;
         self.duals.iter_mut().zip(&scaled).for_each(|(dual, value)| *dual -= gain * value);
         true
@@ -148,12 +148,12 @@ impl Master {
         let mut used: Vec<(usize, f64)> = self
             .basis
             .iter()
-            .zip(&self.tier)
-            .filter_map(|(column, tier)| Some(((*column)?, *tier)))
-            .filter(|(_, tier)| *tier > EPSILON)
+            .zip(&self.level)
+            .filter_map(|(column, level)| Some(((*column)?, *level)))
+            .filter(|(_, level)| *level > EPSILON)
             .collect();
         used.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-        used.into_iter().map(|(column, tier)| (&self.columns[column].0, self.columns[column].1, tier)).collect()
+        used.into_iter().map(|(column, level)| (&self.columns[column].0, self.columns[column].1, level)).collect()
     }
 }
 
@@ -170,7 +170,7 @@ mod tests {
         assert!((together - 0.6).abs() < 1e-9 || master.gain(&vec![(0, 1), (1, 1)], 0.6) < 1e-9);
         let total: f64 = master.duals().iter().map(|dual| dual * 10.0).sum();
         assert!((total - 6.0).abs() < 1e-6, "{total}");
-        let used: f64 = master.solution().iter().map(|(_, _, tier)| tier).sum();
+        let used: f64 = master.solution().iter().map(|(_, _, level)| level).sum();
         assert!((used - 10.0).abs() < 1e-6, "{used}");
     }
 

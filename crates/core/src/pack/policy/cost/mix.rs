@@ -151,9 +151,9 @@ fn worth(
 
 /// The patterns of the mix as often as they come whole.
 fn round_down(master: &Master, left: &mut [u32], answer: &mut Answer) {
-    for (pattern, price, tier) in master.solution() {
+    for (pattern, price, level) in master.solution() {
         let possible = pattern.iter().map(|(shape, count)| left[*shape as usize] / count).min().unwrap_or(0);
-        let times = ((tier + 1e-6) as u32).min(possible);
+        let times = ((level + 1e-6) as u32).min(possible);
         if times > 0 {
             pattern.iter().for_each(|(shape, count)| left[*shape as usize] -= count * times);
             answer.add(pattern.clone(), price, times);

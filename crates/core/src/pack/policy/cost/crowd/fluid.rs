@@ -75,14 +75,14 @@ pub(super) fn best(context: &Context<'_>, bundles: &Bundles<'_>, candidates: &Ca
         flow.values[rows.bundle[row]] = dual.max(0.0) * f64::from(rows.parts[row]);
     }
     let mut mixes: Vec<Option<Mix>> = candidates.all.iter().map(|_| None).collect();
-    for (pattern, _, tier) in master.solution() {
+    for (pattern, _, level) in master.solution() {
         let Some(candidate) = of.get(pattern).copied() else { continue };
         let mix =
             mixes[candidate].get_or_insert_with(|| Mix { candidate, nodes: 0.0, quota: vec![0.0; bundles.all.len()] });
-        mix.nodes += tier;
+        mix.nodes += level;
         for (row, held) in pattern {
             let row = *row as usize;
-            mix.quota[rows.bundle[row]] += tier * f64::from(*held) / f64::from(rows.parts[row]);
+            mix.quota[rows.bundle[row]] += level * f64::from(*held) / f64::from(rows.parts[row]);
         }
     }
     flow.mixes = mixes.into_iter().flatten().collect();
@@ -189,7 +189,7 @@ fn filling(
     let choices: Vec<(usize, Choice)> = candidate.shapes.iter().filter_map(choice).collect();
     let (_, held) = knapsack::best(&choices, bounded.len());
     let mut pattern: Pattern =
-        held.into_iter().map(|(row, tier)| (row as u32, tier.clamp(0.0, f64::from(u32::MAX)) as u32)).collect();
+        held.into_iter().map(|(row, level)| (row as u32, level.clamp(0.0, f64::from(u32::MAX)) as u32)).collect();
     pattern.retain(|(_, count)| *count > 0);
     pattern.sort_unstable();
     let worth = pattern.iter().map(|(row, count)| duals[*row as usize] * f64::from(*count)).sum();

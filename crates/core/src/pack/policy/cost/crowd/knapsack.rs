@@ -23,7 +23,7 @@ struct Tableau<'c> {
     rows: usize,
     inverse: Vec<f64>,
     /// How much there is of each row's choice, or of what is left of its resource.
-    tier: Vec<f64>,
+    level: Vec<f64>,
     basis: Vec<Option<usize>>,
     /// What is left of each resource is worth.
     price: Vec<f64>,
@@ -39,7 +39,7 @@ pub(super) fn best(choices: &[(usize, Choice)], rows: usize) -> (f64, Vec<(usize
         choices,
         rows,
         inverse,
-        tier: vec![1.0; rows],
+        level: vec![1.0; rows],
         basis: vec![None; rows],
         price: vec![0.0; rows],
         full: vec![false; choices.len()],
@@ -52,10 +52,10 @@ pub(super) fn best(choices: &[(usize, Choice)], rows: usize) -> (f64, Vec<(usize
     }
     let full = tableau.full.iter().zip(choices).enumerate().filter(|(_, (full, _))| **full);
     let full = full.map(|(at, (_, (_, choice)))| (at, choice.most));
-    let basic = tableau.basis.iter().zip(&tableau.tier).filter_map(|(at, tier)| Some(((*at)?, *tier)));
-    let held: Vec<(usize, f64)> = basic.chain(full).filter(|(_, tier)| *tier > EPSILON).collect();
-    let worth = held.iter().map(|(at, tier)| choices[*at].1.value * tier).sum();
-    (worth, held.into_iter().map(|(at, tier)| (choices[at].0, tier)).collect())
+    let basic = tableau.basis.iter().zip(&tableau.level).filter_map(|(at, level)| Some(((*at)?, *level)));
+    let held: Vec<(usize, f64)> = basic.chain(full).filter(|(_, level)| *level > EPSILON).collect();
+    let worth = held.iter().map(|(at, level)| choices[*at].1.value * level).sum();
+    (worth, held.into_iter().map(|(at, level)| (choices[at].0, level)).collect())
 }
 
 impl Tableau<'_> {
@@ -83,12 +83,12 @@ impl Tableau<'_> {
     /// The row that bounds a step of so much in each row first, with how far it goes.
     fn limit(&self, direction: &[f64]) -> Option<(usize, f64)> {
         let limit = |row: usize| {
-            let (step, tier) = (direction[row], self.tier[row]);
+            let (step, level) = (direction[row], self.level[row]);
             let most = self.basis[row].map_or(f64::INFINITY, |at| self.choices[at].1.most);
             if step > EPSILON {
-                Some((row, tier / step))
+                Some((row, level / step))
             } else if step < -EPSILON && most.is_finite() {
-                Some((row, (most - tier).max(0.0) / -step))
+                Some((row, (most - level).max(0.0) / -step))
             } else {
                 None
             }
@@ -106,26 +106,26 @@ impl Tableau<'_> {
         let signed: Vec<f64> = direction.iter().map(|step| step * sign).collect();
         let limit = self.limit(&signed);
         if choice.most.is_finite() && limit.is_none_or(|(_, step)| choice.most <= step) {
-            for (tier, step) in self.tier.iter_mut().zip(&signed) {
-                *tier = (*tier - step * choice.most).max(0.0);
+            for (level, step) in self.level.iter_mut().zip(&signed) {
+                *level = (*level - step * choice.most).max(0.0);
             }
             self.full[at] = !self.full[at];
             return true;
         }
         let Some((out, step)) = limit else { return false };
-        if let Some(deleting) = self.basis[out] {
-            self.full[deleting] = signed[out] < 0.0;
+        if let Some(leaving) = self.basis[out] {
+            self.full[leaving] = signed[out] < 0.0;
         }
         let pivot = direction[out];
         let scaled: Vec<f64> = self.inverse[out * rows..(out + 1) * rows].iter().map(|value| value / pivot).collect();
         for row in (0..rows).filter(|row| *row != out) {
             let slots = &mut self.inverse[row * rows..(row + 1) * rows];
             slots.iter_mut().zip(&scaled).for_each(|(slot, value)| *slot -= direction[row] * value);
-            self.tier[row] = (self.tier[row] - signed[row] * step).max(0.0);
+            self.level[row] = (self.level[row] - signed[row] * step).max(0.0);
         }
         self.price.iter_mut().zip(&scaled).for_each(|(price, value)| *price += gain * value);
         self.inverse[out * rows..(out + 1) * rows].copy_from_slice(&scaled);
-        self.tier[out] = if self.full[at] { (choice.most - step).max(0.0) } else { step };
+        self.level[out] = if self.full[at] { (choice.most - step).max(0.0) } else { step };
         self.basis[out] = Some(at);
         self.full[at] = false;
         true
@@ -153,7 +153,7 @@ mod tests {
         let (worth, held) = best(&choices, 2);
         assert!((worth - 20.0 / 3.0).abs() < 1e-6, "{worth}");
         assert_eq!(held.iter().map(|(at, _)| *at).min(), Some(7));
-        assert!(held.iter().all(|(_, tier)| (tier - 10.0 / 3.0).abs() < 1e-6), "{held:?}");
+        assert!(held.iter().all(|(_, level)| (level - 10.0 / 3.0).abs() < 1e-6), "{held:?}");
     }
 
     #[test]
@@ -187,10 +187,10 @@ mod tests {
                 .collect();
             let (worth, held) = best(&choices, 2);
             for resource in 0..2 {
-                let taken: f64 = held.iter().map(|(at, tier)| choices[*at].1.taken[resource] * tier).sum();
+                let taken: f64 = held.iter().map(|(at, level)| choices[*at].1.taken[resource] * level).sum();
                 prop_assert!(taken <= 1.0 + 1e-6, "{taken}");
             }
-            prop_assert!(held.iter().all(|(at, tier)| *tier <= choices[*at].1.most + 1e-6));
+            prop_assert!(held.iter().all(|(at, level)| *level <= choices[*at].1.most + 1e-6));
             // The least that any prices of the two resources make of it is no less than the most that can be put in.
             let dual = |cpu: f64, memory: f64| {
                 let beyond = |one: &Choice| (one.value - one.taken[0] * cpu - one.taken[1] * memory).max(0.0);

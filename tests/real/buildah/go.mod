@@ -1,3 +1,0 @@
-module dovetail.dev/tests/real/buildah
-
-go 1.26
