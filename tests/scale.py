@@ -3,13 +3,16 @@
 assignment relaxation (pods of a shape to types on which one fits, nodes in fractions, rules between pods ignored).
 
 Wants scipy (`pip install scipy`), and `cargo build --release -p dovetail-core --examples` beforehand. Arguments: workloads as
-KIND:SIZES:PODS:SHAPES:SEED, or none for those of the table. Prints Markdown."""
+KIND:SIZES:PODS:SHAPES:SEED, or none for those of the table. `half:NODES` consolidates that many nodes at 40 % until nothing
+more is gained, and holds what is left against the bound for the same pods. Prints Markdown."""
 
 import collections
+import itertools
 import json
 import math
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -39,8 +42,8 @@ def quantity(text):
 
 def bought(problem):
     """What can be bought: architecture, capacity type, price, room; none that another beats in all."""
-    wanted = {one["key"]: one for one in problem["nodePools"][0]["requirements"]}
-    kinds = wanted.pop("karpenter.sh/capacity-type")["values"]
+    wanted = {one["key"]: one for one in problem["nodePools"][0].get("requirements", ())}
+    kinds = wanted.pop("karpenter.sh/capacity-type", {"values": ["spot", "on-demand"]})["values"]
     found = []
     for machine in problem["instanceTypes"]:
         labels = {one["key"]: one["values"][0] for one in machine["requirements"] if one["operator"] == "In"}
@@ -73,7 +76,8 @@ def bought(problem):
 def wanted(problem):
     """How many pods there are of each shape: architecture, capacity type, cpu, memory in GiB."""
     shapes = collections.Counter()
-    for pod in problem["pods"]:
+    there = (pod for node in problem.get("existingNodes", ()) for pod in node["pods"])
+    for pod in itertools.chain(problem.get("pods", ()), there):
         chosen = pod.get("nodeSelector", {})
         asked = (quantity(pod["requests"]["cpu"]), quantity(pod["requests"]["memory"]) / 2**30)
         shapes[(chosen.get("kubernetes.io/arch"), chosen.get("karpenter.sh/capacity-type"), *asked)] += 1
@@ -158,7 +162,32 @@ def bound(problem):
     return worth(types, shapes, solved(types, merged(shapes))[1])
 
 
+SETTLED = re.compile(
+    r"(\d+) nodes [\d.]+ \$/h -> (\d+) nodes ([\d.]+) \$/h.*; (\d+) moves, (\d+) commands, .* decide ([\d.]+) ms, settle ([\d.]+) ms"
+)
+
+
+def consolidated(names):
+    """What consolidation makes of half-empty clusters, against the bound for their pods."""
+    print("| cluster | nodes | $/h | bound | x bound | pods moved | commands | one pass, ms | settled, ms |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    for name in names:
+        made = subprocess.run([EXAMPLES / "generate", name], capture_output=True, check=True).stdout
+        least = bound(json.loads(made))
+        told = subprocess.run([EXAMPLES / "consolidate", name], capture_output=True, check=True, text=True).stdout
+        before, after, price, moves, commands, decide, settle = SETTLED.search(told).groups()
+        print(
+            f"| {name} | {before} -> {after} | {float(price):,.2f} | {least:,.2f} | {float(price) / least:.3f} "
+            f"| {int(moves):,} | {commands} | {float(decide):.0f} | {float(settle):,.0f} |",
+            flush=True,
+        )
+
+
 def main():
+    halves = [name for name in sys.argv[1:] if name.startswith("half:")]
+    if halves:
+        consolidated(halves)
+        return
     print("| workload | $/h | bound | x bound | nodes | left over | solve ms |")
     print("|---|---|---|---|---|---|---|")
     for name in sys.argv[1:] or TABLE:

@@ -1,6 +1,7 @@
 //! Consolidates the nodes of workload files and prints what came of it:
 //! `cargo run --release -p dovetail-core --example consolidate -- FILE…`,
 //! or `half:2000` for 2,000 generated nodes at 40 %. `PER_MOVE` sets what a move is worth avoiding,
+//! `PER_NODE` what a node is worth avoiding, both in $/h,
 //! `MANY` opens the gate `ManyToManyConsolidation`.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // a tool for developers: a file that cannot be read ends it
 
@@ -34,6 +35,10 @@ fn read(path: &str) -> Problem {
     serde_json::from_slice(&bytes).unwrap()
 }
 
+fn number(variable: &str) -> Option<f64> {
+    std::env::var(variable).ok().and_then(|text| text.parse().ok())
+}
+
 fn main() {
     for path in std::env::args().skip(1) {
         let problem = read(&path);
@@ -42,13 +47,17 @@ fn main() {
         let bound = price_bound(&cluster).unwrap();
         let fresh = Problem { existing_nodes: vec![], ..cluster.problem().clone() };
         let start = Instant::now();
-        let packing = solve(&fresh, &Options::default());
+        let per_node = number("PER_NODE").unwrap_or(Options::default().price_per_node);
+        let packing = solve(&fresh, &Options { price_per_node: per_node, ..Options::default() });
         let fresh_ms = start.elapsed().as_secs_f64() * 1e3;
-        let mut settings = Settings { price_moves: Settings::price_moves_of(nodes), ..Settings::default() };
-        if let Some(price) = std::env::var("PER_MOVE").ok().and_then(|text| text.parse().ok()) {
-            settings.least_per_move = price;
-        }
-        settings.many_to_many = std::env::var("MANY").is_ok();
+        let usual = Settings::default();
+        let settings = Settings {
+            price_moves: Settings::price_moves_of(nodes),
+            price_per_node: per_node,
+            least_per_move: number("PER_MOVE").unwrap_or(usual.least_per_move),
+            many_to_many: std::env::var("MANY").is_ok(),
+            ..usual
+        };
         let now = Timestamp::UNIX_EPOCH;
         let start = Instant::now();
         let first = decide(&cluster, &settings, now).unwrap();

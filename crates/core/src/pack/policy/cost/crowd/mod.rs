@@ -29,7 +29,7 @@ use fill::{Filled, Filler, Meant};
 use fluid::{Flow, Mix};
 
 /// A part of a node of that size is planned as a whole one: what it leaves empty, pods left over may have.
-const NEARLY_WHOLE: f64 = 0.1;
+const NEARLY_WHOLE: f64 = 0.07;
 
 /// A part of a node is planned as the program has it if its pods are worth so much of what it costs.
 const WORTH_KEEPING: f64 = 0.9;
