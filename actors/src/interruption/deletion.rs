@@ -12,8 +12,8 @@ use super::queue::{FULL, RETRY_PAUSE};
 
 /// So long others are waited for, to go in the same call.
 const GATHER: Duration = Duration::from_millis(100);
-/// Calls at the same time.
-const AT_ONCE: usize = 8;
+/// Calls at the same time: as many as receive.
+const AT_ONCE: usize = 16;
 /// How often a deletion is tried; a message that stays comes again and is known.
 const ATTEMPTS: u32 = 3;
 

@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use dovetail_actors::Settings;
 use dovetail_actors::settings::Rebalance;
+use dovetail_api::names::tags::{CLUSTER_UID, NODE_POOL};
 use dovetail_core::clock::Clock as _;
 use dovetail_core::interruption::Kind;
 use dovetail_core::interruption::status::Trouble;
+use dovetail_sandbox::apiserver::NODE_CLAIMS;
 use serde_json::json;
 use world::{Spoil, World, run, seconds};
 
@@ -182,5 +184,53 @@ fn spot_without_a_queue_is_said_once() {
         let _replica = world.replica_with(0, listening());
         tokio::time::sleep(seconds(120)).await;
         assert_eq!(world.journal.count("spot_unheard"), 0);
+    });
+}
+
+/// So many nodes are warned of, in so many messages.
+const DEEP: (usize, usize) = (1_000, 15_000);
+
+/// A claim of a spot node that runs.
+fn running_spot(world: &World, number: usize) {
+    let name = format!("spot-{number:04}");
+    let instance = format!("i-{number:017x}");
+    world.cloud.strange(&instance, &[(CLUSTER_UID, "uid-of-this-cluster"), (NODE_POOL, "default")]);
+    let labels = json!({"karpenter.sh/nodepool": "default", "karpenter.sh/capacity-type": "spot",
+        "node.kubernetes.io/instance-type": "m5.large", "topology.kubernetes.io/zone": "us-east-1a"});
+    let claim = json!({"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
+        "metadata": {"name": name, "labels": labels, "finalizers": ["karpenter.sh/termination"]},
+        "spec": {"requirements": [], "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}}});
+    world.api.create(&NODE_CLAIMS, "", claim).unwrap();
+    let status = json!({"status": {"providerID": format!("aws:///us-east-1a/{instance}"), "conditions": [
+        {"type": "Launched", "status": "True", "reason": "Launched", "lastTransitionTime": world.clock_text()}]}});
+    world.api.patch_status(&NODE_CLAIMS, "", &name, &status).unwrap();
+}
+
+#[test]
+fn fifteen_thousand_messages_are_written_down_and_deleted_as_fast_as_calls_of_twenty_milliseconds_allow() {
+    run(|world| async move {
+        let (nodes, messages) = DEEP;
+        let call = Duration::from_millis(20);
+        world.pool("default", json!([]));
+        (1..=nodes).for_each(|number| running_spot(&world, number));
+        let _replica = world.replica_with(0, listening());
+        tokio::time::sleep(seconds(20)).await;
+        world.faults.change(|faults| faults.api_server.latency = call);
+        world.cloud.slow_queue(call);
+        for number in 1..=messages {
+            // Each fifteenth is a node's first warning; the others come again, or are about what is over.
+            let instance = format!("i-{:017x}", (number - 1) % nodes + 1);
+            world.cloud.announce_by(&warning(&format!("warning-{number}"), &instance, &world), &number.to_string());
+        }
+        let begin = world.clock.monotonic();
+        world.until(seconds(60), || world.cloud.deleted().len() == messages).await;
+        let took = (world.clock.monotonic() - begin).as_secs_f64();
+        println!("{messages} messages, {nodes} nodes: {took:.2} s, {:.0} a second", messages as f64 / took);
+        let mut deleted = world.cloud.deleted();
+        deleted.sort();
+        deleted.dedup();
+        assert_eq!(deleted.len(), messages, "each once");
+        assert_eq!(world.journal.count("interrupted"), nodes, "each node once");
+        assert!(messages as f64 / took > 5_000.0, "{took} s");
     });
 }

@@ -72,6 +72,8 @@ struct State {
     deletions: Vec<usize>,
     /// The first of the next batch is kept.
     keeps_first: bool,
+    /// A call to the queue takes so long, and gives ten messages at most.
+    queue_time: Option<Duration>,
     /// What the status checks find.
     troubles: Vec<Trouble>,
     ends: BTreeMap<String, SpoilEnd>,
@@ -142,6 +144,11 @@ impl FakeCloud {
     /// Of the next batch to be deleted the first message is kept.
     pub fn keep_first(&self) {
         self.state.lock().unwrap().keeps_first = true;
+    }
+
+    /// Each call to the queue takes so long from now on, and gives ten messages at most, as SQS does.
+    pub fn slow_queue(&self, time: Duration) {
+        self.state.lock().unwrap().queue_time = Some(time);
     }
 
     /// What the status checks find from now on.
@@ -442,9 +449,15 @@ impl Cloud for FakeCloud {
     }
 
     fn receive<'a>(&'a self, _: &'a str) -> CloudFuture<'a, Vec<QueueMessage>> {
-        async {
+        let time = self.state.lock().unwrap().queue_time;
+        async move {
+            tokio::time::sleep(time.unwrap_or_default()).await;
             for _ in 0..200 {
-                let messages = std::mem::take(&mut self.state.lock().unwrap().messages);
+                let messages = {
+                    let all = &mut self.state.lock().unwrap().messages;
+                    let most = if time.is_some() { all.len().min(10) } else { all.len() };
+                    all.drain(..most).collect::<Vec<_>>()
+                };
                 if !messages.is_empty() {
                     return Ok(messages);
                 }
@@ -471,7 +484,13 @@ impl Cloud for FakeCloud {
             code: "InternalError".into(),
             message: String::new(),
         };
-        ready(kept.into_iter().map(|receipt| (receipt, error())).collect())
+        let failed = kept.into_iter().map(|receipt| (receipt, error())).collect();
+        let time = state.queue_time;
+        async move {
+            tokio::time::sleep(time.unwrap_or_default()).await;
+            Ok(failed)
+        }
+        .boxed()
     }
 
     fn instance_troubles(&self) -> CloudFuture<'_, Vec<Trouble>> {
