@@ -273,7 +273,9 @@ impl Packer {
             only: Some(self.handled.clone()),
             ..PlanningInput::default()
         };
-        let computing = compute(links, solver, input, self.failures.held(), self.env.clone()).into_actor(self);
+        let left_over = self.left_over.keys().cloned().collect();
+        let computing =
+            compute(links, solver, input, self.failures.held(), left_over, self.env.clone()).into_actor(self);
         ctx.spawn(computing.map(move |solved, packer, ctx| {
             packer.solving = false;
             if let Some(solved) = solved {
@@ -344,12 +346,19 @@ impl Packer {
     }
 }
 
+/// Whether all that is to be packed was left over by the last packing: nothing else is left for these pods, and what EC2
+/// has refused again and again is worth another call to them.
+fn are_left_over(snapshot: &Snapshot, input: &PlanningInput, left_over: &BTreeSet<String>) -> bool {
+    snapshot.to_pack(input).iter().all(|entry| left_over.contains(&entry.pod.uid))
+}
+
 /// Waits until the cluster is known and shown, the catalogue is known and pools have had time to become ready, then packs.
 async fn compute(
     links: PackerLinks,
     solver: Arc<dyn Solver>,
     mut input: PlanningInput,
     held: Held,
+    left_over: BTreeSet<String>,
     env: Env,
 ) -> Option<Solved> {
     let mut unsettled = 0;
@@ -366,7 +375,8 @@ async fn compute(
             let failed = Isolated::default();
             return Some(Solved { snapshot, planning, packing, failed, held, solving: (now, now) });
         }
-        let Some(types) = links.catalogue.send(InstanceTypesFor { classes }).await.ok()? else {
+        let query = InstanceTypesFor { last_resort: are_left_over(&snapshot, &input, &left_over), classes };
+        let Some(types) = links.catalogue.send(query).await.ok()? else {
             tokio::time::sleep(SETTLING_TIME).await;
             continue;
         };

@@ -80,6 +80,8 @@ fn believed_for(refusals: u32) -> Duration {
 pub struct UnavailableOfferings {
     marks: BTreeMap<Scope, Mark>,
     version: u64,
+    /// How often a refusal or a launch has changed what is remembered.
+    changes: u64,
     /// How many were believed, and how many were fresh, when it was last looked.
     counted: (usize, usize),
 }
@@ -118,6 +120,7 @@ impl UnavailableOfferings {
     /// is another, and doubles it.
     fn mark_scope(&mut self, now: Duration, scope: Scope) {
         self.version += 1;
+        self.changes += 1;
         let before = self.marks.get(&scope).copied();
         let refusals = match before {
             Some(mark) if mark.is_fresh(now) => mark.refusals,
@@ -152,6 +155,7 @@ impl UnavailableOfferings {
             }
         }
         self.version += u64::from(changed);
+        self.changes += u64::from(changed);
         changed
     }
 
@@ -173,6 +177,16 @@ impl UnavailableOfferings {
     /// Raised by every change: what was derived under another version is stale.
     pub fn version(&self) -> u64 {
         self.version
+    }
+
+    /// How often a refusal or a launch has changed what is remembered; not raised by time.
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// Whether anything may be asked for as a last resort that may not be asked for otherwise.
+    pub fn has_last_resort(&self, now: Duration) -> bool {
+        self.marks.values().any(|mark| mark.is_believed(now) && !mark.is_fresh(now))
     }
 
     /// How many refusals were believed when it was last swept.

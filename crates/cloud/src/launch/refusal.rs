@@ -56,6 +56,11 @@ impl Refusal {
         self.code == NO_SPOT_ROLE
     }
 
+    /// It is of more than an offering: a quota, or all of a capacity type.
+    pub fn is_account_wide(&self) -> bool {
+        self.denies_spot() || self.code == FLEET_QUOTA || QUOTAS.contains(&self.code.as_str())
+    }
+
     /// The subnet ran out of addresses.
     pub fn fills_subnet(&self) -> bool {
         self.code == FULL_SUBNET
