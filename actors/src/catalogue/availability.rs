@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use actix::prelude::*;
-use dovetail_api::names::UNAVAILABLE_OFFERINGS;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
 use serde_json::json;
@@ -16,6 +15,8 @@ use crate::messages::{FullSubnets, LaunchedOffering};
 use crate::reading::Api;
 use crate::telemetry::log_event::LogEvent;
 
+/// The ConfigMap, beside the Lease, in which what EC2 lately refused is kept for the next leader.
+const UNAVAILABLE_OFFERINGS: &str = "dovetail-unavailable-offerings";
 /// The key of the ConfigMap under which it stands.
 const KEY: &str = "unavailable";
 /// A write that has not succeeded by then is given up: the next says more.

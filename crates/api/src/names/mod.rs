@@ -27,9 +27,6 @@ pub const PROVIDER: &str = "aws";
 /// Default name of the Lease: Karpenter's own, so that the two never both provision in one namespace.
 pub const LEASE_NAME: &str = "karpenter-leader-election";
 
-/// The ConfigMap, beside the Lease, in which what EC2 lately refused is kept for the next leader.
-pub const UNAVAILABLE_OFFERINGS: &str = "dovetail-unavailable-offerings";
-
 /// What `spec.providerID` of an instance's Node says: `aws:///<zone>/<instance id>`.
 pub fn provider_id(zone: &str, instance_id: &str) -> String {
     format!("aws:///{zone}/{instance_id}")
