@@ -11,9 +11,9 @@ use actix::prelude::*;
 use crate::context::mailbox::Mailbox;
 use crate::messages::{
     ClaimRefused, ClosedPools, FullSubnets, Hold, InstanceKnown, InstanceTypesFor, InstancesSeen, Interrupted, Launch,
-    LaunchedOffering, LookUp, MarkDeleting, NotRead, NotRegistered, PackNow, Plan, Planned, PodSeen, Record, Refused, Remove,
-    ReservationTakenBack, Roll, SoldOut, TakeShown, TakeSnapshot, TellNotSynced, TookReserved, WatchFailed, WatchRuns,
-    Wrote,
+    LaunchedOffering, LookUp, MarkDeleting, NotRead, NotRegistered, PackNow, Plan, Planned, PodSeen, Record, Refused,
+    Remove, ReservationTakenBack, Roll, SoldOut, TakeShown, TakeSnapshot, TellNotSynced, TookReserved, WatchFailed,
+    WatchRuns, Wrote,
 };
 
 /// An address of whatever takes the messages of `T`.

@@ -86,11 +86,23 @@ const CASES: [Case; 35] = [
     case("AuthFailure.ServiceLinkedRoleCreationNotPermitted", "action: CreateFleet", ""),
     case("UnauthorizedOperation", "action: CreateFleet", DENIED),
     case("UnauthorizedOperation", "offerings: '*/*/*'", DENIED),
-    case("UnauthorizedOperation", "offerings: '*/*/*'", "You are not authorized for images: [ami-1]: not authorized for images"),
+    case(
+        "UnauthorizedOperation",
+        "offerings: '*/*/*'",
+        "You are not authorized for images: [ami-1]: not authorized for images",
+    ),
     case("PendingVerification", "action: CreateFleet", ""),
     case("InvalidParameterValue", "offerings: '*/*/*'", "Value (x) for parameter iamInstanceProfile.name is invalid."),
-    case("InvalidParameter", "offerings: '*/*/*'", "Security group sg-1 and subnet subnet-1 belong to different networks."),
-    case("InvalidParameterCombination", "offerings: '*/*/*'", "The specified instance type is not eligible for Free Tier."),
+    case(
+        "InvalidParameter",
+        "offerings: '*/*/*'",
+        "Security group sg-1 and subnet subnet-1 belong to different networks.",
+    ),
+    case(
+        "InvalidParameterCombination",
+        "offerings: '*/*/*'",
+        "The specified instance type is not eligible for Free Tier.",
+    ),
     case("InvalidUserData.Malformed", "offerings: '*/*/*'", "User data is limited to 16384 bytes"),
     case("InvalidAMIID.NotFound", "offerings: '*/*/*'", ""),
     case("InvalidAMIID.Malformed", "offerings: '*/*/*'", ""),
@@ -113,8 +125,7 @@ fn row(number: usize, case: &Case) -> String {
     let Case { code, to, message } = case;
     let error = format!("{{code: {code}, {to}, times: 1, message: \"{message}\"}}");
     let name = format!("says-no-{number}");
-    let played =
-        play_over(&name, &both_markets(1), &format!("faults: {{ec2: {{errors: [{error}]}}}}\nuntil: 4m\n"));
+    let played = play_over(&name, &both_markets(1), &format!("faults: {{ec2: {{errors: [{error}]}}}}\nuntil: 4m\n"));
     played.came_out_well();
     assert_eq!(played.report["launched"], 1, "{code} {to}");
     let answered = match to.split_once(": ").unwrap() {
@@ -134,7 +145,8 @@ fn row(number: usize, case: &Case) -> String {
     let reasons: BTreeSet<&str> =
         played.log_events("launch_failed").iter().map(|line| line["reason"].as_str().unwrap()).collect();
     let events = ["InsufficientCapacityError", "SpotSLRCreationFailed"];
-    let said = events.into_iter().filter(|reason| played.events_of(reason) > 0).map(|reason| format!("event `{reason}`"));
+    let said =
+        events.into_iter().filter(|reason| played.events_of(reason) > 0).map(|reason| format!("event `{reason}`"));
     let said: Vec<String> = reasons.iter().map(|reason| format!("`{reason}`")).chain(said).collect();
     let said = if said.is_empty() { "nothing".to_owned() } else { said.join(", ") };
     let launched = played.log_events("launched")[0];
@@ -198,7 +210,8 @@ fn where_a_region_has_nothing_pods_wait_with_a_reason_and_few_calls_are_made() {
     assert!(first <= CALLS_A_MINUTE && later <= CALLS_A_MINUTE, "{first}, {later}");
     let docs = std::fs::read_to_string(common::root().join("docs/ec2-errors.md")).unwrap();
     assert!(docs.contains(&format!("at most {CALLS_A_MINUTE} CreateFleet calls a minute")));
-    let all: Vec<f64> = played.events.iter().filter(|e| e["kind"] == "aws" && !e["replica"].is_null()).map(at).collect();
+    let all: Vec<f64> =
+        played.events.iter().filter(|e| e["kind"] == "aws" && !e["replica"].is_null()).map(at).collect();
     let of_any_kind = most_in_a_minute(&all, 60.0);
     assert!(of_any_kind <= 2 * CALLS_A_MINUTE, "{of_any_kind} calls of any kind");
 }
@@ -240,7 +253,10 @@ fn a_denied_action_is_named_with_the_command_that_decodes_the_rest() {
     let played = play("denied", 2, "faults: {ec2: {unauthorized: [RunInstances]}}\nuntil: 5m\n");
     assert_eq!(played.report["launched"], 0);
     let pending = played.report["pods"]["pending"].as_object().unwrap();
-    assert!(pending.len() == 2 && pending.values().all(|why| why.as_str().unwrap().contains("may not ec2:RunInstances")), "{pending:?}");
+    assert!(
+        pending.len() == 2 && pending.values().all(|why| why.as_str().unwrap().contains("may not ec2:RunInstances")),
+        "{pending:?}"
+    );
     let told: Vec<String> = played.log_events("launch_failed").iter().map(|line| line["error"].to_string()).collect();
     assert!(told.iter().all(|error| error.contains("aws sts decode-authorization-message")), "{told:?}");
     assert!((1..=12).contains(&fleets(&played).len()), "{} calls", fleets(&played).len());
@@ -276,7 +292,8 @@ fn a_successor_does_not_ask_for_what_its_predecessor_was_refused() {
     let scale = "  - {at: 80s, scale: {kind: Deployment, name: web, namespace: default, replicas: 4}}\n";
     let steps = format!("steps:\n  - {{at: 40s, kill: {{replica: leader}}}}\n{scale}");
     let faults = "faults: {ec2: {insufficientCapacity: ['*/*/spot']}}\n";
-    let played = play_over("kept-for-a-successor", &both_markets(2), &format!("replicas: 2\n{faults}{steps}until: 5m\n"));
+    let played =
+        play_over("kept-for-a-successor", &both_markets(2), &format!("replicas: 2\n{faults}{steps}until: 5m\n"));
     let (elected, known) = (played.times("elected"), played.times("unavailable_known"));
     assert!(elected.len() == 2 && known.len() == 1 && known[0] >= elected[1], "{elected:?} {known:?}");
     let spot = |fleet: &&&Value| fleet["parameters"]["capacityType"] == "spot";
@@ -293,6 +310,7 @@ fn what_is_unavailable_is_written_every_ten_seconds_at_most() {
     let faults = "faults: {ec2: {soldOutShare: 0.95}}\nuntil: 5m\n";
     let played = play_over("kept-seldom", &many_types(60), faults);
     let writes = played.seen("api", &[("resource", "configmaps"), ("name", "dovetail-unavailable-offerings")]);
-    let times: Vec<f64> = writes.iter().filter(|write| write["code"] == 200 || write["code"] == 201).map(|one| at(one)).collect();
+    let times: Vec<f64> =
+        writes.iter().filter(|write| write["code"] == 200 || write["code"] == 201).map(|one| at(one)).collect();
     assert!(!times.is_empty() && times.windows(2).all(|pair| pair[1] - pair[0] > 9.0), "{times:?}");
 }

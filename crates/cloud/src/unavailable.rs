@@ -138,10 +138,8 @@ impl UnavailableOfferings {
     /// the next refusal is believed for half as long. A launch that was under way when EC2 refused another says nothing.
     /// Answers whether anything changed.
     pub fn launched(&mut self, now: Duration, key: &OfferingKey, subnet: &str) -> bool {
-        let quota = Scope::Quota {
-            capacity_type: key.capacity_type.clone(),
-            group: QuotaGroup::of(&key.instance_type),
-        };
+        let quota =
+            Scope::Quota { capacity_type: key.capacity_type.clone(), group: QuotaGroup::of(&key.instance_type) };
         let capacity_type = Scope::CapacityType(key.capacity_type.clone());
         let scopes = [Scope::Offering(key.clone()), quota, capacity_type, Scope::Subnet(subnet.to_owned())];
         let mut changed = false;
@@ -229,9 +227,7 @@ impl Unavailable {
         if self.capacity_types.contains(capacity_type) {
             return true;
         }
-        if !self.quotas.is_empty()
-            && self.quotas.contains(&(capacity_type.to_owned(), QuotaGroup::of(instance_type)))
-        {
+        if !self.quotas.is_empty() && self.quotas.contains(&(capacity_type.to_owned(), QuotaGroup::of(instance_type))) {
             return true;
         }
         !self.offerings.is_empty()

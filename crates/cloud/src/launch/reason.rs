@@ -219,7 +219,8 @@ mod tests {
     #[test]
     fn a_call_that_is_refused_for_a_quota_or_the_spot_role_is_a_want_of_capacity_of_all_that_it_covers() {
         let error = |code: &str| CloudError::invalid("CreateFleet", code, "no");
-        for code in ["VcpuLimitExceeded", "MaxFleetCountExceeded", "AuthFailure.ServiceLinkedRoleCreationNotPermitted"] {
+        for code in ["VcpuLimitExceeded", "MaxFleetCountExceeded", "AuthFailure.ServiceLinkedRoleCreationNotPermitted"]
+        {
             let error = LaunchError::from_fleet(&error(code), "spot");
             assert_eq!((error.kind, error.refusals.len()), (LaunchErrorKind::InsufficientCapacity, 1), "{code}");
         }

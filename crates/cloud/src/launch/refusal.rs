@@ -154,7 +154,10 @@ mod tests {
         let mut reserved = UnavailableOfferings::default();
         reserved.note(Duration::ZERO, &Refusal { capacity_type: RESERVED.into(), ..refusal(QUOTAS[0]) });
         let reserved = reserved.at(Duration::ZERO);
-        assert!(reserved.refused("m5.large", "us-east-1a", RESERVED) && !reserved.refused("c5.large", "us-east-1a", RESERVED));
+        assert!(
+            reserved.refused("m5.large", "us-east-1a", RESERVED)
+                && !reserved.refused("c5.large", "us-east-1a", RESERVED)
+        );
     }
 
     #[test]

@@ -69,7 +69,10 @@ async fn rights_and_the_role_for_spot_are_missed_where_ec2_misses_them() {
     assert_eq!((status, text(&xml, "errorCode")), (200, "UnauthorizedOperation"));
     let (status, xml) = ec2(&region, "Action=CreateTags&ResourceId.1=x&Tag.1.Key=a&Tag.1.Value=b").await;
     assert_eq!((status, text(&xml, "Code")), (403, "UnauthorizedOperation"));
-    assert!(xml.contains("not authorized to perform: ec2:CreateTags") && xml.contains("Encoded authorization failure message: "));
+    assert!(
+        xml.contains("not authorized to perform: ec2:CreateTags")
+            && xml.contains("Encoded authorization failure message: ")
+    );
 }
 
 #[tokio::test(start_paused = true)]
