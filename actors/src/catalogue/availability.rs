@@ -69,7 +69,7 @@ impl Handler<LaunchedOffering> for Catalogue {
     fn handle(&mut self, launched: LaunchedOffering, _: &mut Self::Context) {
         let now = self.env.now();
         if self.unavailable.launched(now, &launched.offering, &launched.subnet) {
-            self.unavailable.sweep(now);
+            self.unavailable.look(now);
             self.world_changed();
         }
     }

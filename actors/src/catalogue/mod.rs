@@ -152,7 +152,7 @@ impl Handler<Refused> for Catalogue {
                 news.entry(market).or_default().insert(instance_type.clone());
             }
         }
-        self.unavailable.sweep(now);
+        self.unavailable.look(now);
         for ((zone, capacity_type, code), all) in news {
             let (types, instance_types) = (all.len(), Names::first(TYPES_NAMED, all));
             let log_event = LogEvent::OfferingRefused { zone, capacity_type, code, types, instance_types };
@@ -243,7 +243,7 @@ impl Catalogue {
     /// not known what is left of its reservations.
     fn types(&mut self, offers: &Offers, class: &EC2NodeClass, last_resort: bool) -> Option<Types> {
         let Some(status) = &class.status else { return Some(Types::default()) };
-        self.unavailable.sweep(self.env.now());
+        self.unavailable.look(self.env.now());
         let key = (class.name_any(), last_resort);
         let Some(reservations) = self.reserved.of(status) else {
             return self.resolved.get(&key).map(|(_, types)| types.clone());

@@ -82,8 +82,12 @@ pub struct UnavailableOfferings {
     version: u64,
     /// How often a refusal or a launch has changed what is remembered.
     changes: u64,
-    /// How many were believed, and how many were fresh, when it was last looked.
-    counted: (usize, usize),
+    /// How many were believed when it was last looked.
+    believed: usize,
+    /// When that was.
+    looked: Duration,
+    /// Something may be asked for again, and nobody has been told.
+    freed: bool,
 }
 
 /// What was unavailable at one moment.
@@ -157,19 +161,23 @@ impl UnavailableOfferings {
         changed
     }
 
-    /// Forgets what has run out long ago; says whether anything may be asked for again. To be called every ten seconds or so.
-    pub fn sweep(&mut self, now: Duration) -> bool {
-        self.marks.retain(|_, mark| now < mark.until.max(mark.last + TTL) + REMEMBERED);
-        let counted = (
-            self.marks.values().filter(|mark| mark.is_believed(now)).count(),
-            self.marks.values().filter(|mark| mark.is_fresh(now)).count(),
-        );
-        let fewer = counted.0 < self.counted.0 || counted.1 < self.counted.1;
-        if counted != self.counted {
-            self.counted = counted;
+    /// Looks what has run out, and forgets what has long ago.
+    pub fn look(&mut self, now: Duration) {
+        let since = std::mem::replace(&mut self.looked, now);
+        let ran_out = |end: Duration| since < end && end <= now;
+        if self.marks.values().any(|mark| ran_out(mark.until) || ran_out(mark.last + TTL)) {
+            self.freed = true;
             self.version += 1;
         }
-        fewer
+        self.marks.retain(|_, mark| now < mark.until.max(mark.last + TTL) + REMEMBERED);
+        self.believed = self.marks.values().filter(|mark| mark.is_believed(now)).count();
+    }
+
+    /// The same; says whether anything may be asked for again that could not be when this was called last. To be called every
+    /// ten seconds or so.
+    pub fn sweep(&mut self, now: Duration) -> bool {
+        self.look(now);
+        std::mem::take(&mut self.freed)
     }
 
     /// Raised by every change: what was derived under another version is stale.
@@ -187,9 +195,9 @@ impl UnavailableOfferings {
         self.marks.values().any(|mark| mark.is_believed(now) && !mark.is_fresh(now))
     }
 
-    /// How many refusals were believed when it was last swept.
+    /// How many refusals were believed when it was last looked.
     pub fn len(&self) -> usize {
-        self.counted.0
+        self.believed
     }
 
     /// None was believed.
@@ -317,7 +325,6 @@ mod tests {
         let mut cache = UnavailableOfferings::default();
         cache.mark(minutes(0), key("a"));
         cache.mark(minutes(3), key("a"));
-        assert!(cache.sweep(minutes(9)) || cache.is_empty());
         cache.sweep(minutes(70));
         cache.mark(minutes(70), key("a"));
         assert!(!refused(&cache, minutes(73)));
@@ -376,8 +383,11 @@ mod tests {
         let version = cache.version();
         assert!(!cache.sweep(minutes(1)));
         assert_eq!((cache.version(), cache.len()), (version, 1));
-        assert!(cache.sweep(minutes(3)));
-        assert!(cache.is_empty() && cache.version() > version);
+        cache.look(minutes(3));
+        cache.mark(minutes(3), key("b"));
+        assert!(cache.sweep(minutes(3)), "whoever looked first, and whatever was refused meanwhile");
+        assert!(cache.version() > version && !cache.sweep(minutes(4)));
+        assert!(cache.sweep(minutes(6)) && cache.is_empty());
     }
 
     #[test]

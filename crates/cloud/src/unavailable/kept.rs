@@ -62,7 +62,7 @@ impl UnavailableOfferings {
             }
         }
         self.version += 1;
-        self.sweep(now);
+        self.look(now);
         taken
     }
 }
