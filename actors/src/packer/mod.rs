@@ -28,7 +28,7 @@ use crate::messages::{
     Batch, InstanceTypesFor, Launch, Observe, PackNow, PackerState, Plan, Planned, TakeShown, TraceContext,
     WorldChanged,
 };
-use crate::packer::packing::{Failures, Held};
+use crate::packer::packing::{Failures, Held, are_left_over};
 use crate::telemetry::log_event::LogEvent;
 
 /// What waits for kube-scheduler longer than it should is looked at this often (core spec 0.2).
@@ -344,12 +344,6 @@ impl Packer {
         }
         self.tell_left_over(&plans, &packing, &request);
     }
-}
-
-/// Whether all that is to be packed was left over by the last packing: nothing else is left for these pods, and what EC2
-/// has refused again and again is worth another call to them.
-fn are_left_over(snapshot: &Snapshot, input: &PlanningInput, left_over: &BTreeSet<String>) -> bool {
-    snapshot.to_pack(input).iter().all(|entry| left_over.contains(&entry.pod.uid))
 }
 
 /// Waits until the cluster is known and shown, the catalogue is known and pools have had time to become ready, then packs.
