@@ -62,9 +62,9 @@ impl Cx<'_> {
         !(limits.take(bucket_of(action), 1.0, self.now) && instances)
     }
 
-    /// The error that a call ends with before anything is done.
-    pub fn error_of_call(&mut self, action: &str) -> Result<(), AwsError> {
-        if let Some((code, message)) = self.faults.error_of_call(action) {
+    /// The error that a call ends with before anything is done. A trial meets denials, and no other error.
+    pub fn error_of_call(&mut self, action: &str, dry_run: bool) -> Result<(), AwsError> {
+        if let Some((code, message)) = (!dry_run).then(|| self.faults.error_of_call(action)).flatten() {
             let status = match code.as_str() {
                 "RequestLimitExceeded" => 503,
                 "InternalError" => 500,

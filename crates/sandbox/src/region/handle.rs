@@ -148,7 +148,7 @@ impl Region {
 
 impl Cx<'_> {
     fn act_form(&mut self, call: &Call, form: &Form) -> Result<super::xml::Xml, AwsError> {
-        self.error_of_call(&call.action)?;
+        self.error_of_call(&call.action, form.flag("DryRun"))?;
         match call.api {
             Api::Ec2 => ec2::act(self, &call.action, form),
             Api::Iam => iam::act(self, &call.action, form),
@@ -158,7 +158,7 @@ impl Cx<'_> {
     }
 
     fn act_json(&mut self, call: &Call, body: &Value) -> Result<Value, AwsError> {
-        self.error_of_call(&call.action)?;
+        self.error_of_call(&call.action, false)?;
         match call.api {
             Api::Sqs => sqs::act(self, &call.action, body),
             Api::Ssm => ssm::act(self, &call.action, body),
