@@ -127,7 +127,8 @@ fn row(number: usize, case: &Case) -> String {
     let Case { code, to, message } = case;
     let error = format!("{{code: {code}, {to}, times: 1, message: \"{message}\"}}");
     let name = format!("says-no-{number}");
-    let played = play_over(&name, &both_markets(1), &format!("faults: {{ec2: {{errors: [{error}]}}}}\nuntil: 4m\n"));
+    let scenario = format!("{NO_TRIALS}faults: {{ec2: {{errors: [{error}]}}}}\nuntil: 4m\n");
+    let played = play_over(&name, &both_markets(1), &scenario);
     played.came_out_well();
     assert_eq!(played.report["launched"], 1, "{code} {to}");
     let answered = match to.split_once(": ").unwrap() {
