@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use actix::prelude::*;
+use dovetail_cloud::unavailable::Unavailable;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
 use serde_json::json;
@@ -78,13 +79,21 @@ impl Handler<LaunchedOffering> for Catalogue {
 impl Handler<FullSubnets> for Catalogue {
     type Result = MessageResult<FullSubnets>;
 
-    fn handle(&mut self, _: FullSubnets, _: &mut Self::Context) -> Self::Result {
-        let full: BTreeSet<String> = self.unavailable.at(self.env.now()).full_subnets().clone();
+    fn handle(&mut self, query: FullSubnets, _: &mut Self::Context) -> Self::Result {
+        let full: BTreeSet<String> = self.unavailable_now(query.last_resort).full_subnets().clone();
         MessageResult(full)
     }
 }
 
 impl Catalogue {
+    /// What may not be asked for now, by those who have a choice or as a last resort.
+    pub(super) fn unavailable_now(&self, last_resort: bool) -> Unavailable {
+        match last_resort {
+            true => self.unavailable.as_last_resort(self.env.now()),
+            false => self.unavailable.at(self.env.now()),
+        }
+    }
+
     /// Writes what is unavailable, unless that is written or nobody leads here.
     pub(super) fn keep(&mut self, ctx: &mut Context<Self>) {
         let changes = self.unavailable.changes();
@@ -97,8 +106,10 @@ impl Catalogue {
         let writing = async move { write(&calls, &text).await }.into_actor(self);
         ctx.spawn(writing.map(move |written, catalogue, _| {
             catalogue.keeping.writing = false;
-            // Whatever came of it: what has not changed since is not worth another call.
-            catalogue.keeping.known = changes;
+            // One that was not answered is made again; what is refused is not, as long as nothing changes.
+            if !matches!(written, Err(CallError::Unanswered(_) | CallError::Deposed)) {
+                catalogue.keeping.known = changes;
+            }
             if let Err(CallError::Refused(why) | CallError::Forbidden(why)) = written
                 && !std::mem::replace(&mut catalogue.keeping.said, true)
             {

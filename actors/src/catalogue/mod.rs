@@ -290,10 +290,7 @@ impl Catalogue {
             reserved_enis: self.env.settings.reserved_enis,
             ..resolve::Settings::default()
         };
-        let unavailable = match last_resort {
-            true => self.unavailable.as_last_resort(self.env.now()),
-            false => self.unavailable.at(self.env.now()),
-        };
+        let unavailable = self.unavailable_now(last_resort);
         match NodeClassView::of(&class.spec, subnet_views(status)) {
             Ok(view) => {
                 let view = NodeClassView { reservations, ..view };

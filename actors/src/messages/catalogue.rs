@@ -44,7 +44,10 @@ pub struct Refused {
 
 /// The subnets that EC2 lately had no address in. Query.
 #[derive(Clone, Copy, Debug)]
-pub struct FullSubnets;
+pub struct FullSubnets {
+    /// Those of the last three minutes alone.
+    pub last_resort: bool,
+}
 
 impl Message for FullSubnets {
     type Result = BTreeSet<String>;

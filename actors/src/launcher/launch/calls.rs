@@ -192,13 +192,11 @@ impl Launching {
         adopted: bool,
     ) -> Result<Result<LaunchRequest, NoRequest>, Failure> {
         let Some((class, types, known)) = self.class_and_types(claim).await? else { return Ok(Err(NO_CLASS)) };
-        let full = self.links.catalogue.send(FullSubnets).await.map_err(|_| Failure::Deposed)?;
-        let class = with_free_subnets(class, &full);
-        let mut request = facts::request(claim, token, class, &types);
+        let mut request = facts::request(claim, token, self.without_full_subnets(&class, false).await?, &types);
         // It may have been planned for what is asked for as a last resort only.
         if filters::select(&request).is_err() {
-            let types = self.types_of(&request.node_class, true).await?;
-            request = facts::request(claim, token, request.node_class, &types);
+            let types = self.types_of(&class, true).await?;
+            request = facts::request(claim, token, self.without_full_subnets(&class, true).await?, &types);
         }
         if adopted && !request.candidates.is_empty() {
             request.candidates = known.within_limits(claim, &request.candidates, &types);
@@ -207,6 +205,15 @@ impl Launching {
             }
         }
         Ok(Ok(request))
+    }
+
+    async fn without_full_subnets(
+        &self,
+        class: &Arc<EC2NodeClass>,
+        last_resort: bool,
+    ) -> Result<Arc<EC2NodeClass>, Failure> {
+        let full = self.links.catalogue.send(FullSubnets { last_resort }).await.map_err(|_| Failure::Deposed)?;
+        Ok(with_free_subnets(class.clone(), &full))
     }
 
     /// EC2 will not launch it, nor others of its pool as long as nothing changes; it goes on trying.
