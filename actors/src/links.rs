@@ -10,10 +10,10 @@ use actix::prelude::*;
 
 use crate::context::mailbox::Mailbox;
 use crate::messages::{
-    ClaimRefused, ClosedPools, Hold, InstanceKnown, InstanceTypesFor, InstancesSeen, Interrupted, Launch, LookUp,
-    MarkDeleting, NotRead, NotRegistered, PackNow, Plan, Planned, PodSeen, Record, Refused, Remove,
-    ReservationTakenBack, Roll, SoldOut, TakeShown, TakeSnapshot, TellNotSynced, TookReserved, WatchFailed, WatchRuns,
-    Wrote,
+    ClaimRefused, ClosedPools, FullSubnets, Hold, InstanceKnown, InstanceTypesFor, InstancesSeen, Interrupted, Launch,
+    LaunchedOffering, LookUp, MarkDeleting, NotRead, NotRegistered, PackNow, Plan, Planned, PodSeen, Record, Refused,
+    Remove, ReservationTakenBack, Roll, SoldOut, TakeShown, TakeSnapshot, TellNotSynced, TookReserved, WatchFailed,
+    WatchRuns, Wrote,
 };
 
 /// An address of whatever takes the messages of `T`.
@@ -85,7 +85,7 @@ link! {
 }
 link! {
     /// For instance types, and what of them is refused or taken.
-    ToCatalogue = TakesOfOffers: InstanceTypesFor, Refused, ReservationTakenBack, TookReserved
+    ToCatalogue = TakesOfOffers: FullSubnets, InstanceTypesFor, LaunchedOffering, Refused, ReservationTakenBack, TookReserved
 }
 link! {
     /// For pods that need a place.

@@ -21,7 +21,7 @@
 //! | `registrar` | `NotRegistered` | `launcher` |
 //! | `launcher` (a claim that came late or was held) | `ClaimChanged`, `LaunchFails` | `launcher` |
 //! | `launcher` | `SoldOut`, `ClosedPools` | `cluster_watcher` |
-//! | `launcher` | `TookReserved` | `catalogue` |
+//! | `launcher` | `TookReserved`, `LaunchedOffering`, `FullSubnets` | `catalogue` |
 //! | `interruption` | `ReservationTakenBack` | `catalogue` |
 //! | `launcher`, `interruption` | `Refused` | `catalogue` |
 //! | `launcher`, `terminator` | `InstanceKnown` | `owner` |
@@ -58,7 +58,7 @@ use dovetail_cloud::Cloud;
 use kube::Client;
 
 use crate::batcher::Batcher;
-use crate::catalogue::Catalogue;
+use crate::catalogue::{Catalogue, Keep};
 use crate::cloud::metered::MeteredCloud;
 use crate::cluster_watcher::ClusterWatcher;
 use crate::context::env::Env;
@@ -260,6 +260,7 @@ pub fn start_leading(env: &Env, means: &Means, warm: &Warm, leader_term: &Leader
         packer,
     };
     attach(warm, &leading);
+    warm.catalogue.do_send(Keep(calls("catalogue")));
     leading
 }
 

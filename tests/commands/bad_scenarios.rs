@@ -110,6 +110,38 @@ fn a_mistake_of_a_scenario_names_line_and_field_and_what_is_allowed() {
             "3: faults.ec2.insufficientCapacity[0]: ",
             "on-demand",
         ),
+        // What the account has not.
+        ("share", "faults: {ec2: {soldOutShare: 90}}\n".to_owned(), "3: faults.ec2.soldOutShare: ", "0 to 1"),
+        (
+            "quota",
+            "faults: {ec2: {vcpuQuotas: {standard/on-demand: 8}}}\n".to_owned(),
+            "3: faults.ec2.vcpuQuotas.standard/on-demand: ",
+            "Standard/on-demand",
+        ),
+        (
+            "addresses",
+            "faults: {ec2: {subnetAddresses: {us-east-1z: 8}}}\n".to_owned(),
+            "3: faults.ec2.subnetAddresses.us-east-1z: ",
+            "us-east-1a",
+        ),
+        (
+            "unauthorized",
+            "faults: {ec2: {unauthorized: ['ec2:CreateFleet']}}\n".to_owned(),
+            "3: faults.ec2.unauthorized[0]: ",
+            "CreateFleet",
+        ),
+        (
+            "error",
+            "faults: {ec2: {errors: [{code: InternalError}]}}\n".to_owned(),
+            "3: faults.ec2.errors[0]: ",
+            "CreateFleet",
+        ),
+        (
+            "offerings",
+            "faults: {ec2: {errors: [{code: Unsupported, offerings: m5.large}]}}\n".to_owned(),
+            "3: faults.ec2.errors[0].offerings: ",
+            "m5.*/us-east-1a/spot",
+        ),
     ] {
         let told = told(name, &scenario);
         let (head, tail) = told.split_once(" (allowed: ").unwrap_or_else(|| panic!("{name}: {told}"));

@@ -29,7 +29,7 @@ VERBS = {"apply": "patch"}
 #: The groups of what replicas write in scenarios.
 GROUPS = {
     "nodeclaims": "karpenter.sh", "nodepools": "karpenter.sh", "ec2nodeclasses": "karpenter.k8s.aws", "leases": "coordination.k8s.io",
-    "events": "", "nodes": "", "pods": "",
+    "events": "", "nodes": "", "pods": "", "configmaps": "",
 }
 
 

@@ -272,6 +272,20 @@ def what_is_sold_out_is_refused_with_its_pool():
     assert len(zones) == 3 and {e["Lifecycle"] for e in answer["Errors"]} == {"spot"}
 
 
+def what_the_account_may_not_have_is_refused_by_its_code():
+    # The host of this script gives the account no vCPUs of x1 and x2 types, and no right to delete tags.
+    call, parameters = fleet(types=("x1.16xlarge",), capacity="on-demand")
+    answer = call(**parameters)
+    assert not answer["Instances"] and {e["ErrorCode"] for e in answer["Errors"]} <= {"VcpuLimitExceeded", "Unsupported"}
+    assert "VcpuLimitExceeded" in {e["ErrorCode"] for e in answer["Errors"]}
+    try:
+        EC2.delete_tags(Resources=[STATE["spot"]], Tags=[{"Key": "absent"}])
+        raise AssertionError("not denied")
+    except ClientError as error:
+        assert error.response["Error"]["Code"] == "UnauthorizedOperation"
+        assert "not authorized to perform: ec2:DeleteTags" in error.response["Error"]["Message"]
+
+
 def instances_are_found_by_tag_token_and_state():
     cluster = [{"Name": "tag-key", "Values": ["karpenter.sh/nodepool"]}, tag_filter("eks:eks-cluster-name", CLUSTER)]
 
@@ -432,6 +446,7 @@ CHECKS = [
     a_fleet_is_idempotent_by_its_token,
     a_fleet_reports_what_it_could_not_have,
     what_is_sold_out_is_refused_with_its_pool,
+    what_the_account_may_not_have_is_refused_by_its_code,
     instances_are_found_by_tag_token_and_state,
     tags_come_and_go,
     run_instances_can_be_tried_and_done,

@@ -18,6 +18,7 @@ mod consolidation;
 mod disruption;
 #[path = "ends/drift.rs"]
 mod drift;
+mod ec2_says_no;
 #[path = "ends/interruption.rs"]
 mod interruption;
 mod metrics;

@@ -4,6 +4,7 @@
 //! At the mailbox's bound: refusals are few a launch; queries come one at a time from `packer` and a few from
 //! `launcher`, which waits for the answer.
 
+mod availability;
 mod reserved;
 
 use std::cell::LazyCell;
@@ -26,6 +27,8 @@ use futures::{FutureExt as _, StreamExt as _};
 use kube::ResourceExt;
 use tokio::sync::Notify;
 
+pub use crate::catalogue::availability::Keep;
+use crate::catalogue::availability::Keeping;
 use crate::catalogue::reserved::Reserved;
 use crate::context::backoff::Backoff;
 use crate::context::env::Env;
@@ -58,8 +61,10 @@ pub struct Catalogue {
     reserved: Reserved,
     /// EC2 is being asked for what is left of reservations.
     asking: bool,
-    /// By class name: what it was resolved from, and the result.
-    resolved: BTreeMap<String, (String, Types)>,
+    /// How what is unavailable is kept for a successor.
+    keeping: Keeping,
+    /// By class name, and whether as a last resort: what it was resolved from, and the result.
+    resolved: BTreeMap<(String, bool), (String, Types)>,
     /// The instance types of each class that no image is for, as was said.
     without_image: BTreeMap<String, Vec<String>>,
     leader: Option<Recipient<WorldChanged>>,
@@ -76,6 +81,7 @@ impl Catalogue {
             unavailable: UnavailableOfferings::default(),
             reserved: Reserved::default(),
             asking: false,
+            keeping: Keeping::default(),
             resolved: BTreeMap::new(),
             without_image: BTreeMap::new(),
             leader: None,
@@ -90,10 +96,11 @@ impl Actor for Catalogue {
         self.read(ctx);
         ctx.run_interval(REFRESH, |catalogue, ctx| catalogue.read(ctx));
         ctx.run_interval(RESERVED_REFRESH, |catalogue, ctx| catalogue.ask_for_reserved(ctx));
-        ctx.run_interval(UNAVAILABLE_CHECK_INTERVAL, |catalogue, _| {
+        ctx.run_interval(UNAVAILABLE_CHECK_INTERVAL, |catalogue, ctx| {
             if catalogue.unavailable.sweep(catalogue.env.now()) {
                 catalogue.world_changed();
             }
+            catalogue.keep(ctx);
         });
     }
 }
@@ -120,7 +127,9 @@ impl Handler<InstanceTypesFor> for Catalogue {
 
     fn handle(&mut self, query: InstanceTypesFor, ctx: &mut Self::Context) -> Self::Result {
         let Some(offers) = self.offers.clone() else { return MessageResult(None) };
-        let types = query.classes.iter().map(|class| Some((class.name_any(), self.types(&offers, class)?))).collect();
+        let last_resort = query.last_resort && self.unavailable.has_last_resort(self.env.now());
+        let types = |class: &Arc<EC2NodeClass>| Some((class.name_any(), self.types(&offers, class, last_resort)?));
+        let types = query.classes.iter().map(types).collect();
         if self.reserved.lacks_any() {
             self.ask_for_reserved(ctx);
         }
@@ -143,6 +152,7 @@ impl Handler<Refused> for Catalogue {
                 news.entry(market).or_default().insert(instance_type.clone());
             }
         }
+        self.unavailable.look(now);
         for ((zone, capacity_type, code), all) in news {
             let (types, instance_types) = (all.len(), Names::first(TYPES_NAMED, all));
             let log_event = LogEvent::OfferingRefused { zone, capacity_type, code, types, instance_types };
@@ -182,6 +192,7 @@ impl Handler<Detach> for Catalogue {
 
     fn handle(&mut self, _: Detach, _: &mut Self::Context) {
         self.leader = None;
+        self.keeping.stop();
     }
 }
 
@@ -230,11 +241,12 @@ impl Catalogue {
 
     /// A class's instance types, kept as long as nothing that they depend on changes; the last ones, if any, while it is
     /// not known what is left of its reservations.
-    fn types(&mut self, offers: &Offers, class: &EC2NodeClass) -> Option<Types> {
+    fn types(&mut self, offers: &Offers, class: &EC2NodeClass, last_resort: bool) -> Option<Types> {
         let Some(status) = &class.status else { return Some(Types::default()) };
-        self.unavailable.sweep(self.env.now());
+        self.unavailable.look(self.env.now());
+        let key = (class.name_any(), last_resort);
         let Some(reservations) = self.reserved.of(status) else {
-            return self.resolved.get(&class.name_any()).map(|(_, types)| types.clone());
+            return self.resolved.get(&key).map(|(_, types)| types.clone());
         };
         let from = format!(
             "{}/{}/{}/{}/{:?}/{:?}/{:?}/{reservations:?}",
@@ -246,13 +258,13 @@ impl Catalogue {
             status.subnets,
             status.amis
         );
-        if let Some((known, types)) = self.resolved.get(&class.name_any())
+        if let Some((known, types)) = self.resolved.get(&key)
             && *known == from
         {
             return Some(types.clone());
         }
-        let types = self.resolve(offers, class, status, reservations);
-        self.resolved.insert(class.name_any(), (from, types.clone()));
+        let types = self.resolve(offers, class, status, reservations, last_resort);
+        self.resolved.insert(key, (from, types.clone()));
         Some(types)
     }
 
@@ -271,13 +283,14 @@ impl Catalogue {
         class: &EC2NodeClass,
         status: &dovetail_api::v1::EC2NodeClassStatus,
         reservations: Vec<ReservationView>,
+        last_resort: bool,
     ) -> Types {
         let settings = resolve::Settings {
             vm_memory_overhead_percent: self.env.settings.vm_memory_overhead,
             reserved_enis: self.env.settings.reserved_enis,
             ..resolve::Settings::default()
         };
-        let unavailable = self.unavailable.at(self.env.now());
+        let unavailable = self.unavailable_now(last_resort);
         match NodeClassView::of(&class.spec, subnet_views(status)) {
             Ok(view) => {
                 let view = NodeClassView { reservations, ..view };

@@ -283,7 +283,7 @@ async fn view(links: DisruptorLinks, with_offers: bool) -> Option<View> {
         let in_use = snapshot.classes_in_use();
         let classes = snapshot.classes.values().filter(|class| in_use.contains(&class.name_any())).cloned().collect();
         drop(snapshot);
-        offers = links.catalogue.send(InstanceTypesFor { classes }).await.ok()?;
+        offers = links.catalogue.send(InstanceTypesFor::of(classes)).await.ok()?;
     }
     let snapshot = links.cluster.send(TakeShown).await.ok()??;
     Some(View { snapshot, offers })

@@ -23,6 +23,7 @@ use crate::context::env::Env;
 use crate::context::traces;
 use crate::kube::calls::CallError;
 use crate::launcher::LauncherLinks;
+use crate::launcher::denied;
 use crate::launcher::facts::{self, as_launched};
 use crate::launcher::fleet;
 use crate::messages::{LaunchFails, LaunchOrder, Record, SoldOut, TookReserved, TraceContext};
@@ -229,6 +230,7 @@ impl<'a> Work<'a> {
             Ok(Ok(instance)) => {
                 fleet::called(&launching.env, span, &class, &instance.refusals, Ok(&instance));
                 launching.refused(instance.refusals.clone());
+                launching.launched(&instance);
                 // Before the claim is written, which until then holds its place in the reservation.
                 if let Some(id) = instance.reservation_id.clone() {
                     launching.env.post(&launching.links.catalogue, TookReserved { id });
@@ -247,6 +249,7 @@ impl<'a> Work<'a> {
         };
         fleet::called(&launching.env, span, &class, &error.refusals, Err(&error));
         let at_once = error.refusals.iter().any(|refusal| refusal.is_capacity());
+        denied::tell(launching, &self.claim, &error.refusals);
         launching.refused(error.refusals.clone());
         Ok(self.called_in_vain(error, at_once))
     }

@@ -9,6 +9,7 @@
 
 mod again;
 mod cost;
+mod denied;
 pub(crate) mod facts;
 mod fleet;
 mod held;

@@ -1,11 +1,12 @@
 //! What `catalogue` hears.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use actix::{Message, Recipient};
 use dovetail_api::v1::EC2NodeClass;
 use dovetail_cloud::launch::Refusal;
+use dovetail_cloud::unavailable::OfferingKey;
 use dovetail_core::InstanceType;
 
 use super::{TraceContext, WorldChanged};
@@ -16,6 +17,15 @@ use super::{TraceContext, WorldChanged};
 pub struct InstanceTypesFor {
     /// As the API server has them now; each is answered under its name.
     pub classes: Vec<Arc<EC2NodeClass>>,
+    /// Nothing else is left: what was refused more than three minutes ago counts as available, however long that is believed.
+    pub last_resort: bool,
+}
+
+impl InstanceTypesFor {
+    /// What may be asked for now.
+    pub fn of(classes: Vec<Arc<EC2NodeClass>>) -> Self {
+        Self { classes, last_resort: false }
+    }
 }
 
 impl Message for InstanceTypesFor {
@@ -30,6 +40,27 @@ pub struct Refused {
     pub refusals: Vec<Refusal>,
     /// Trace of the launch.
     pub trace: TraceContext,
+}
+
+/// The subnets that EC2 lately had no address in. Query.
+#[derive(Clone, Copy, Debug)]
+pub struct FullSubnets {
+    /// Those of the last three minutes alone.
+    pub last_resort: bool,
+}
+
+impl Message for FullSubnets {
+    type Result = BTreeSet<String>;
+}
+
+/// The cloud gave an instance of this offering. Fact, from `launcher`.
+#[derive(Clone, Debug, PartialEq, Eq, Message)]
+#[rtype(result = "()")]
+pub struct LaunchedOffering {
+    /// Its capacity type, type and zone.
+    pub offering: OfferingKey,
+    /// The subnet that it is in.
+    pub subnet: String,
 }
 
 /// An instance of a capacity reservation was launched: it has one less. Fact, from `launcher`.

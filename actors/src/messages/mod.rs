@@ -13,7 +13,9 @@ mod removal;
 mod states;
 mod trace;
 
-pub use catalogue::{CatalogueAttach, InstanceTypesFor, Refused, ReservationTakenBack, TookReserved};
+pub use catalogue::{
+    CatalogueAttach, FullSubnets, InstanceTypesFor, LaunchedOffering, Refused, ReservationTakenBack, TookReserved,
+};
 pub use cluster::{
     Attach, Came, CannotUse, ClaimChanged, ClaimGone, ClassChanged, ClusterChanged, Detach, Forget, NodeChanged,
     NodeGone, NodeUnused, NotRead, Plan, PodSeen, PoolChanged, SoldOut, TakeShown, TakeSnapshot, TellNotSynced,

@@ -28,7 +28,7 @@ use crate::messages::{
     Batch, InstanceTypesFor, Launch, Observe, PackNow, PackerState, Plan, Planned, TakeShown, TraceContext,
     WorldChanged,
 };
-use crate::packer::packing::{Failures, Held};
+use crate::packer::packing::{Failures, Held, are_left_over};
 use crate::telemetry::log_event::LogEvent;
 
 /// What waits for kube-scheduler longer than it should is looked at this often (core spec 0.2).
@@ -273,7 +273,9 @@ impl Packer {
             only: Some(self.handled.clone()),
             ..PlanningInput::default()
         };
-        let computing = compute(links, solver, input, self.failures.held(), self.env.clone()).into_actor(self);
+        let left_over = self.left_over.keys().cloned().collect();
+        let computing =
+            compute(links, solver, input, self.failures.held(), left_over, self.env.clone()).into_actor(self);
         ctx.spawn(computing.map(move |solved, packer, ctx| {
             packer.solving = false;
             if let Some(solved) = solved {
@@ -350,6 +352,7 @@ async fn compute(
     solver: Arc<dyn Solver>,
     mut input: PlanningInput,
     held: Held,
+    left_over: BTreeSet<String>,
     env: Env,
 ) -> Option<Solved> {
     let mut unsettled = 0;
@@ -366,7 +369,8 @@ async fn compute(
             let failed = Isolated::default();
             return Some(Solved { snapshot, planning, packing, failed, held, solving: (now, now) });
         }
-        let Some(types) = links.catalogue.send(InstanceTypesFor { classes }).await.ok()? else {
+        let query = InstanceTypesFor { last_resort: are_left_over(&snapshot, &input, &left_over), classes };
+        let Some(types) = links.catalogue.send(query).await.ok()? else {
             tokio::time::sleep(SETTLING_TIME).await;
             continue;
         };

@@ -131,6 +131,10 @@ stories! {
     PlaceRefused "place_refused" Error { node: String, pods: usize, names: Names, why: String } => format!("{pods} pod(s) are not planned on node {node} for now ({names}): {why}");
     /// Pods are not nominated to the nodes that are planned for them.
     PlacesNotKept "places_not_kept" Error { why: String } => format!("pods are not nominated to the nodes planned for them, as the API server forbids it; kube-scheduler may give their places to others, and more nodes are launched: {why}");
+    /// What an earlier leader was refused is known.
+    UnavailableKnown "unavailable_known" Info { count: usize } => format!("knows {count} refusal(s) of EC2 from an earlier leader");
+    /// What EC2 refuses is not kept for the next leader.
+    UnavailableNotKept "unavailable_not_kept" Warn { why: String } => format!("what EC2 refuses is not kept, and the next leader will ask for it again: {why}");
     /// A pool takes no part.
     PoolSkipped "pool_skipped" Error { node_pool: String, why: String } => format!("nodepool {node_pool} is left out: {why}");
     /// A claim has been created.

@@ -1,10 +1,26 @@
 //! What EC2 lately said it could not give, and until when that is believed (karpenter-aws 3.6). Pure: time is handed in.
+//!
+//! A refusal is believed for [`TTL`] at first. What is refused again after that time is believed refused for twice as long
+//! as before, up to [`LONGEST`]; a launch that succeeds takes one doubling off. Pods that nothing else is left for may ask
+//! again [`TTL`] after the last refusal, however long it is believed ([`UnavailableOfferings::as_last_resort`]): what is
+//! there again is found within minutes by those who have to have it, and not asked for by those who have a choice.
+
+mod kept;
+mod quota;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// How long a refusal is believed; a new one starts the time again.
+pub use quota::QuotaGroup;
+
+/// How long the first refusal is believed.
 pub const TTL: Duration = Duration::from_secs(180);
+/// The longest that a refusal is believed: [`TTL`] doubled four times.
+pub const LONGEST: Duration = Duration::from_secs(48 * 60);
+/// What has run out for so long without another refusal is forgotten, and the next refusal of it is a first one.
+const REMEMBERED: Duration = Duration::from_secs(3600);
+/// How many refusals are remembered: more than a region has offerings.
+const MOST: usize = 20_000;
 
 /// One offering that EC2 refused.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -17,19 +33,68 @@ pub struct OfferingKey {
     pub zone: String,
 }
 
-/// Refusals in three scopes, each with the moment (on the monotonic clock) at which it is forgotten.
+/// What a refusal covers.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Scope {
+    /// One offering.
+    Offering(OfferingKey),
+    /// All types of a family group at a capacity type, in the whole region: a quota is used up.
+    Quota {
+        /// `spot` or `on-demand`.
+        capacity_type: String,
+        /// The families that share the quota.
+        group: QuotaGroup,
+    },
+    /// A capacity type in the whole region.
+    CapacityType(String),
+    /// A subnet without free addresses, by its id.
+    Subnet(String),
+}
+
+/// How often something was refused, when last, and until when that is believed. On the monotonic clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Mark {
+    refusals: u32,
+    last: Duration,
+    until: Duration,
+}
+
+impl Mark {
+    /// Whether it is lately refused: not even a last resort.
+    fn is_fresh(&self, now: Duration) -> bool {
+        now < self.last + TTL
+    }
+
+    fn is_believed(&self, now: Duration) -> bool {
+        now < self.until
+    }
+}
+
+/// How long the refusal that is so many-th is believed.
+fn believed_for(refusals: u32) -> Duration {
+    TTL.saturating_mul(1 << refusals.saturating_sub(1).min(16)).min(LONGEST)
+}
+
+/// Refusals by what they cover.
 #[derive(Debug, Clone, Default)]
 pub struct UnavailableOfferings {
-    offerings: BTreeMap<OfferingKey, Duration>,
-    capacity_types: BTreeMap<String, Duration>,
-    subnets: BTreeMap<String, Duration>,
+    marks: BTreeMap<Scope, Mark>,
     version: u64,
+    /// How often a refusal or a launch has changed what is remembered.
+    changes: u64,
+    /// How many were believed when it was last looked.
+    believed: usize,
+    /// When that was.
+    looked: Duration,
+    /// Something may be asked for again, and nobody has been told.
+    freed: bool,
 }
 
 /// What was unavailable at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Unavailable {
     offerings: BTreeSet<OfferingKey>,
+    quotas: BTreeSet<(String, QuotaGroup)>,
     capacity_types: BTreeSet<String>,
     subnets: BTreeSet<String>,
 }
@@ -37,31 +102,82 @@ pub struct Unavailable {
 impl UnavailableOfferings {
     /// EC2 refused this type in this zone at this capacity type.
     pub fn mark(&mut self, now: Duration, key: OfferingKey) {
-        self.version += 1;
-        self.offerings.insert(key, now + TTL);
+        self.mark_scope(now, Scope::Offering(key));
     }
 
     /// Nothing of this capacity type can be had (spot's service-linked role may not be made).
     pub fn mark_capacity_type(&mut self, now: Duration, capacity_type: &str) {
-        self.version += 1;
-        self.capacity_types.insert(capacity_type.to_owned(), now + TTL);
+        self.mark_scope(now, Scope::CapacityType(capacity_type.to_owned()));
+    }
+
+    /// The quota of a family group at a capacity type is used up.
+    pub fn mark_quota(&mut self, now: Duration, capacity_type: &str, group: QuotaGroup) {
+        self.mark_scope(now, Scope::Quota { capacity_type: capacity_type.to_owned(), group });
     }
 
     /// The subnet has no free address left.
     pub fn mark_subnet(&mut self, now: Duration, subnet: &str) {
-        self.version += 1;
-        self.subnets.insert(subnet.to_owned(), now + TTL);
+        self.mark_scope(now, Scope::Subnet(subnet.to_owned()));
     }
 
-    /// Forgets what has run out; says whether anything had. To be called every ten seconds or so.
-    pub fn sweep(&mut self, now: Duration) -> bool {
-        let before = self.len();
-        self.offerings.retain(|_, until| *until > now);
-        self.capacity_types.retain(|_, until| *until > now);
-        self.subnets.retain(|_, until| *until > now);
-        let changed = self.len() != before;
+    /// Refusals within [`TTL`] of the last one are of launches that were under way: they start its time again. A later one
+    /// is another, and doubles it.
+    fn mark_scope(&mut self, now: Duration, scope: Scope) {
+        self.version += 1;
+        self.changes += 1;
+        let before = self.marks.get(&scope).copied();
+        let refusals = match before {
+            Some(mark) if mark.is_fresh(now) => mark.refusals,
+            Some(mark) => mark.refusals.saturating_add(1),
+            None => 1,
+        };
+        self.marks.insert(scope, Mark { refusals, last: now, until: now + believed_for(refusals) });
+        if self.marks.len() > MOST {
+            let oldest = self.marks.iter().min_by_key(|(_, mark)| mark.last).map(|(scope, _)| scope.clone());
+            oldest.map(|scope| self.marks.remove(&scope));
+        }
+    }
+
+    /// An instance of this offering was launched: what was believed of it, of its quota, capacity type and subnet is over, and
+    /// the next refusal is believed for half as long. A launch that was under way when EC2 refused another says nothing.
+    /// Answers whether anything changed.
+    pub fn launched(&mut self, now: Duration, key: &OfferingKey, subnet: &str) -> bool {
+        let quota =
+            Scope::Quota { capacity_type: key.capacity_type.clone(), group: QuotaGroup::of(&key.instance_type) };
+        let capacity_type = Scope::CapacityType(key.capacity_type.clone());
+        let scopes = [Scope::Offering(key.clone()), quota, capacity_type, Scope::Subnet(subnet.to_owned())];
+        let mut changed = false;
+        for scope in scopes {
+            let Some(mark) = self.marks.get_mut(&scope).filter(|mark| !mark.is_fresh(now)) else { continue };
+            changed = true;
+            mark.refusals -= 1;
+            mark.until = mark.until.min(now);
+            if mark.refusals == 0 {
+                self.marks.remove(&scope);
+            }
+        }
         self.version += u64::from(changed);
+        self.changes += u64::from(changed);
         changed
+    }
+
+    /// Looks what has run out, and forgets what has long ago.
+    pub fn look(&mut self, now: Duration) {
+        let since = std::mem::replace(&mut self.looked, now);
+        let ran_out = |end: Duration| since < end && end <= now;
+        if self.marks.values().any(|mark| ran_out(mark.until) || ran_out(mark.last + TTL)) {
+            self.freed = true;
+            self.version += 1;
+        }
+        self.marks.retain(|_, mark| now < mark.until.max(mark.last + TTL) + REMEMBERED);
+        self.believed = self.marks.values().filter(|mark| mark.is_believed(now)).count();
+    }
+
+    /// The same; says whether anything may be asked for again that could not be when this was called last. To be called every
+    /// ten seconds or so.
+    pub fn sweep(&mut self, now: Duration) -> bool {
+        self.look(now);
+        std::mem::take(&mut self.freed)
     }
 
     /// Raised by every change: what was derived under another version is stale.
@@ -69,34 +185,57 @@ impl UnavailableOfferings {
         self.version
     }
 
-    /// How many refusals are remembered.
-    pub fn len(&self) -> usize {
-        self.offerings.len() + self.capacity_types.len() + self.subnets.len()
+    /// How often a refusal or a launch has changed what is remembered; not raised by time.
+    pub fn changes(&self) -> u64 {
+        self.changes
     }
 
-    /// Nothing is remembered.
+    /// Whether anything may be asked for as a last resort that may not be asked for otherwise.
+    pub fn has_last_resort(&self, now: Duration) -> bool {
+        self.marks.values().any(|mark| mark.is_believed(now) && !mark.is_fresh(now))
+    }
+
+    /// How many refusals were believed when it was last looked.
+    pub fn len(&self) -> usize {
+        self.believed
+    }
+
+    /// None was believed.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// The refusals that still count at `now`.
     pub fn at(&self, now: Duration) -> Unavailable {
-        Unavailable {
-            offerings: live(&self.offerings, now),
-            capacity_types: live(&self.capacity_types, now),
-            subnets: live(&self.subnets, now),
+        self.those(|mark| mark.is_believed(now))
+    }
+
+    /// Those of the last [`TTL`] alone, for pods that nothing else is left for.
+    pub fn as_last_resort(&self, now: Duration) -> Unavailable {
+        self.those(|mark| mark.is_fresh(now))
+    }
+
+    fn those(&self, counts: impl Fn(&Mark) -> bool) -> Unavailable {
+        let mut found = Unavailable::default();
+        for (scope, _) in self.marks.iter().filter(|(_, mark)| counts(mark)) {
+            match scope.clone() {
+                Scope::Offering(key) => drop(found.offerings.insert(key)),
+                Scope::Quota { capacity_type, group } => drop(found.quotas.insert((capacity_type, group))),
+                Scope::CapacityType(name) => drop(found.capacity_types.insert(name)),
+                Scope::Subnet(id) => drop(found.subnets.insert(id)),
+            }
         }
+        found
     }
 }
 
-fn live<K: Ord + Clone>(until: &BTreeMap<K, Duration>, now: Duration) -> BTreeSet<K> {
-    until.iter().filter(|(_, end)| **end > now).map(|(key, _)| key.clone()).collect()
-}
-
 impl Unavailable {
-    /// Whether the offering itself or its capacity type was refused.
+    /// Whether the offering itself, its quota or its capacity type was refused.
     pub fn refused(&self, instance_type: &str, zone: &str, capacity_type: &str) -> bool {
         if self.capacity_types.contains(capacity_type) {
+            return true;
+        }
+        if !self.quotas.is_empty() && self.quotas.contains(&(capacity_type.to_owned(), QuotaGroup::of(instance_type))) {
             return true;
         }
         !self.offerings.is_empty()
@@ -116,6 +255,11 @@ impl Unavailable {
         });
         any && full
     }
+
+    /// The subnets without a free address.
+    pub fn full_subnets(&self) -> &BTreeSet<String> {
+        &self.subnets
+    }
 }
 
 #[cfg(test)]
@@ -130,14 +274,70 @@ mod tests {
         Duration::from_secs(60 * n)
     }
 
+    fn refused(cache: &UnavailableOfferings, at: Duration) -> bool {
+        cache.at(at).refused("m5.large", "a", "spot")
+    }
+
     #[test]
     fn a_refusal_counts_for_three_minutes_and_a_new_one_starts_again() {
         let mut cache = UnavailableOfferings::default();
         cache.mark(minutes(0), key("a"));
-        assert!(cache.at(minutes(2)).refused("m5.large", "a", "spot"));
+        assert!(refused(&cache, minutes(2)));
         cache.mark(minutes(2), key("a"));
-        assert!(cache.at(minutes(4)).refused("m5.large", "a", "spot"));
-        assert!(!cache.at(minutes(5)).refused("m5.large", "a", "spot"));
+        assert!(refused(&cache, minutes(4)));
+        assert!(!refused(&cache, minutes(5)));
+    }
+
+    #[test]
+    fn what_is_refused_again_and_again_is_believed_for_twice_as_long_each_time_up_to_a_bound() {
+        let (mut cache, mut now) = (UnavailableOfferings::default(), Duration::ZERO);
+        let mut lengths = Vec::new();
+        for _ in 0..7 {
+            cache.mark(now, key("a"));
+            let length = (1..=60).find(|n| !refused(&cache, now + minutes(*n))).unwrap_or(0);
+            lengths.push(length);
+            now += minutes(length);
+        }
+        assert_eq!(lengths, [3, 6, 12, 24, 48, 48, 48]);
+    }
+
+    #[test]
+    fn a_launch_takes_one_doubling_off_and_one_that_was_under_way_says_nothing() {
+        let mut cache = UnavailableOfferings::default();
+        cache.mark(minutes(0), key("a"));
+        assert!(!cache.launched(minutes(1), &key("a"), ""), "it was under way");
+        assert!(refused(&cache, minutes(1)));
+        cache.mark(minutes(3), key("a"));
+        cache.mark(minutes(9), key("a"));
+        assert!(refused(&cache, minutes(20)), "twelve minutes");
+        assert!(cache.launched(minutes(13), &key("a"), ""), "by a pod that nothing else was left for");
+        assert!(!refused(&cache, minutes(13)));
+        cache.mark(minutes(14), key("a"));
+        assert!(refused(&cache, minutes(25)) && !refused(&cache, minutes(26)), "the third of a row again");
+        assert!(cache.launched(minutes(27), &key("a"), "") && cache.launched(minutes(28), &key("a"), ""));
+        assert!(cache.launched(minutes(29), &key("a"), "") && !cache.launched(minutes(30), &key("a"), ""));
+        cache.mark(minutes(31), key("a"));
+        assert!(!refused(&cache, minutes(34)), "forgotten: a first refusal");
+    }
+
+    #[test]
+    fn what_has_not_been_refused_for_an_hour_is_forgotten() {
+        let mut cache = UnavailableOfferings::default();
+        cache.mark(minutes(0), key("a"));
+        cache.mark(minutes(3), key("a"));
+        cache.sweep(minutes(70));
+        cache.mark(minutes(70), key("a"));
+        assert!(!refused(&cache, minutes(73)));
+    }
+
+    #[test]
+    fn who_has_nothing_else_left_may_ask_three_minutes_after_the_last_refusal() {
+        let mut cache = UnavailableOfferings::default();
+        for at in [0, 3, 9] {
+            cache.mark(minutes(at), key("a"));
+        }
+        let last_resort = |at| cache.as_last_resort(minutes(at)).refused("m5.large", "a", "spot");
+        assert!(refused(&cache, minutes(13)) && last_resort(11) && !last_resort(12));
     }
 
     #[test]
@@ -147,6 +347,15 @@ mod tests {
         let now = cache.at(minutes(1));
         assert!(!now.refused("m5.large", "b", "spot"));
         assert!(!now.refused("m5.large", "a", "on-demand"));
+    }
+
+    #[test]
+    fn a_quota_covers_its_family_group_at_its_capacity_type_in_all_zones() {
+        let mut cache = UnavailableOfferings::default();
+        cache.mark_quota(minutes(0), "on-demand", QuotaGroup::of("m5.large"));
+        let now = cache.at(minutes(1));
+        assert!(now.refused("c7g.xlarge", "a", "on-demand") && now.refused("t3.micro", "b", "on-demand"));
+        assert!(!now.refused("g5.xlarge", "a", "on-demand") && !now.refused("m5.large", "a", "spot"));
     }
 
     #[test]
@@ -167,13 +376,29 @@ mod tests {
     }
 
     #[test]
-    fn sweeping_forgets_and_raises_the_version_only_then() {
+    fn sweeping_says_when_something_may_be_asked_for_again_and_raises_the_version_then() {
         let mut cache = UnavailableOfferings::default();
         cache.mark(minutes(0), key("a"));
+        assert!(!cache.sweep(minutes(0)));
         let version = cache.version();
         assert!(!cache.sweep(minutes(1)));
-        assert_eq!(cache.version(), version);
-        assert!(cache.sweep(minutes(3)));
-        assert!(cache.is_empty() && cache.version() > version);
+        assert_eq!((cache.version(), cache.len()), (version, 1));
+        cache.look(minutes(3));
+        cache.mark(minutes(3), key("b"));
+        assert!(cache.sweep(minutes(3)), "whoever looked first, and whatever was refused meanwhile");
+        assert!(cache.version() > version && !cache.sweep(minutes(4)));
+        assert!(cache.sweep(minutes(6)) && cache.is_empty());
+    }
+
+    #[test]
+    fn no_more_is_remembered_than_the_bound_the_oldest_goes_first() {
+        let mut cache = UnavailableOfferings::default();
+        for at in 0..=MOST {
+            let at = u64::try_from(at).unwrap_or(u64::MAX);
+            cache.mark_subnet(Duration::from_millis(at), &format!("subnet-{at}"));
+        }
+        let now = cache.at(minutes(1));
+        assert_eq!(now.full_subnets().len(), MOST);
+        assert!(!now.full_subnets().contains("subnet-0"));
     }
 }

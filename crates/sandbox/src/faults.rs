@@ -4,6 +4,7 @@
 //! steps of a scenario. Each service draws from a generator of its own, so that one more call to EC2 does not
 //! change what happens to the API server.
 
+mod account;
 mod settings;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,6 +20,7 @@ pub use crate::node_faults::{
     JoinsLate, KubeletRefuses, LabelOfNodes, LessAllocatable, NodeFaults, OnTypes, TaintOnJoin, Types,
 };
 
+pub use account::{InjectedError, error_of_offering};
 use settings::Rates;
 pub use settings::{ApiServerFaults, Ec2Faults, FaultSettings, SchedulerFaults, SqsFaults};
 

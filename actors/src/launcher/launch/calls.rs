@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use dovetail_api::names::{annotations, instance_id};
 use dovetail_api::v1::{EC2NodeClass, NodeClaim};
+use dovetail_cloud::launch::filters;
+use dovetail_cloud::unavailable::OfferingKey;
 use dovetail_cloud::{LaunchRequest, LaunchedInstance};
 use dovetail_core::cluster_state::Snapshot;
 use dovetail_core::lifecycle;
@@ -16,8 +18,9 @@ use super::{CHECK_INTERVAL, Launching, NO_CLASS, NO_ROOM, NoRequest, TYPES_NAMED
 use crate::context::traces;
 use crate::kube::calls::CallError;
 use crate::kube::claims::Claims;
+use crate::launcher::denied::with_free_subnets;
 use crate::launcher::facts::{self, Types, has_relaxed_min_values, named_types, pool_of};
-use crate::messages::{InstanceTypesFor, LaunchFails, Refused, TakeSnapshot, Wrote};
+use crate::messages::{FullSubnets, InstanceTypesFor, LaunchFails, LaunchedOffering, Refused, TakeSnapshot, Wrote};
 use crate::telemetry::log_event::{LogEvent, Names};
 use crate::telemetry::measure::Measure;
 use crate::telemetry::span::{Open, names};
@@ -167,10 +170,14 @@ impl Launching {
         let known = self.links.cluster.send(TakeSnapshot).await.map_err(|_| Failure::Deposed)?.unwrap_or_default();
         let named = claim.spec.node_class_ref.ec2_name();
         let Some(class) = named.and_then(|name| known.classes.get(name)).cloned() else { return Ok(None) };
-        let query = InstanceTypesFor { classes: vec![class.clone()] };
-        let types = self.links.catalogue.send(query).await.map_err(|_| Failure::Deposed)?;
-        let types = types.and_then(|mut all| all.remove(&class.name_any())).unwrap_or_default();
+        let types = self.types_of(&class, false).await?;
         Ok(Some((class, types, known)))
+    }
+
+    async fn types_of(&self, class: &Arc<EC2NodeClass>, last_resort: bool) -> Result<Types, Failure> {
+        let query = InstanceTypesFor { classes: vec![class.clone()], last_resort };
+        let types = self.links.catalogue.send(query).await.map_err(|_| Failure::Deposed)?;
+        Ok(types.and_then(|mut all| all.remove(&class.name_any())).unwrap_or_default())
     }
 
     pub(super) async fn types(&self, claim: &NodeClaim) -> Result<Option<Types>, Failure> {
@@ -185,7 +192,12 @@ impl Launching {
         adopted: bool,
     ) -> Result<Result<LaunchRequest, NoRequest>, Failure> {
         let Some((class, types, known)) = self.class_and_types(claim).await? else { return Ok(Err(NO_CLASS)) };
-        let mut request = facts::request(claim, token, class, &types);
+        let mut request = facts::request(claim, token, self.without_full_subnets(&class, false).await?, &types);
+        // It may have been planned for what is asked for as a last resort only.
+        if filters::select(&request).is_err() {
+            let types = self.types_of(&class, true).await?;
+            request = facts::request(claim, token, self.without_full_subnets(&class, true).await?, &types);
+        }
         if adopted && !request.candidates.is_empty() {
             request.candidates = known.within_limits(claim, &request.candidates, &types);
             if request.candidates.is_empty() {
@@ -193,6 +205,15 @@ impl Launching {
             }
         }
         Ok(Ok(request))
+    }
+
+    async fn without_full_subnets(
+        &self,
+        class: &Arc<EC2NodeClass>,
+        last_resort: bool,
+    ) -> Result<Arc<EC2NodeClass>, Failure> {
+        let full = self.links.catalogue.send(FullSubnets { last_resort }).await.map_err(|_| Failure::Deposed)?;
+        Ok(with_free_subnets(class.clone(), &full))
     }
 
     /// EC2 will not launch it, nor others of its pool as long as nothing changes; it goes on trying.
@@ -207,6 +228,13 @@ impl Launching {
         if !refusals.is_empty() {
             self.env.post(&self.links.catalogue, Refused { refusals, trace: self.trace });
         }
+    }
+
+    /// EC2 has it after all, if it was refused before.
+    pub(super) fn launched(&self, instance: &LaunchedInstance) {
+        let LaunchedInstance { capacity_type, instance_type, zone, subnet_id, .. } = instance.clone();
+        let offering = OfferingKey { capacity_type, instance_type, zone };
+        self.env.post(&self.links.catalogue, LaunchedOffering { offering, subnet: subnet_id });
     }
 
     pub(super) fn wrote(&self, claim: &NodeClaim) {

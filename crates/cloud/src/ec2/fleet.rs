@@ -223,7 +223,7 @@ impl Ec2Cloud {
                     memory.forget(&token);
                 }
                 // Once an answer got lost nothing later proves that nothing was launched.
-                return Err(LaunchError::from_call(unsure.as_ref().unwrap_or(&error)));
+                return Err(LaunchError::from_fleet(unsure.as_ref().unwrap_or(&error), planned.capacity_type));
             }
             tokio::time::sleep(pause(fnv(&token) ^ self.seed, attempt)).await;
         }

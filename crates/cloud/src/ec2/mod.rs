@@ -17,6 +17,7 @@ mod preflight;
 mod pricing;
 mod profile;
 mod queue;
+mod rate;
 mod reservations;
 mod sdk;
 mod status;

@@ -90,7 +90,10 @@ impl PlannedCall {
     pub(super) fn outcome(&self, answer: &CreateFleetOutput) -> Result<LaunchedInstance, LaunchError> {
         let refusals: Vec<Refusal> = answer.errors().iter().map(|e| refusal(e, self.capacity_type)).collect();
         let launched = answer.instances().iter().find_map(|i| Some((i, i.instance_ids().first()?)));
-        let Some((instance, id)) = launched else { return Err(LaunchError::from_refusals(refusals)) };
+        let Some((instance, id)) = launched else {
+            let named = refusals.into_iter().flat_map(|one| self.with_names(one)).collect();
+            return Err(LaunchError::from_refusals(named));
+        };
         let chosen = instance.launch_template_and_overrides().and_then(|l| l.overrides());
         let name = instance.instance_type().or_else(|| chosen.and_then(|c| c.instance_type()));
         let name = name.map(|t| t.as_str().to_owned()).unwrap_or_default();
@@ -113,6 +116,21 @@ impl PlannedCall {
             fleet_id: answer.fleet_id().unwrap_or_default().to_owned(),
             refusals,
         })
+    }
+
+    /// EC2 may refuse without naming an offering: then it is all that was asked for, or the same would be asked for at once.
+    fn with_names(&self, refusal: Refusal) -> Vec<Refusal> {
+        if !refusal.instance_type.is_empty() || !refusal.is_capacity() || refusal.is_account_wide() {
+            return vec![refusal];
+        }
+        let asked = self.configs.iter().flat_map(|config| &config.overrides);
+        let named = asked.map(|one| Refusal {
+            instance_type: one.instance_type.clone(),
+            zone: one.zone.clone(),
+            subnet: one.subnet.clone(),
+            ..refusal.clone()
+        });
+        named.collect()
     }
 }
 

@@ -17,6 +17,8 @@ use aws_smithy_types::retry::RetryConfig;
 use aws_smithy_types::timeout::TimeoutConfig;
 use dovetail_core::clock::Clock;
 
+use super::rate::{Limiter, limited};
+
 /// How long one attempt of a call may take.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long a CreateFleet may take: EC2 answers an instant fleet only when it is launched.
@@ -173,12 +175,16 @@ macro_rules! client {
 
 impl Clients {
     pub fn new(parts: &SdkParts) -> Self {
+        // Only EC2 has these buckets, and counts in them what we send again, too.
+        let limiter = Limiter::new(Arc::clone(&parts.clock));
+        let in_bounds = SdkParts { http_client: limited(parts.http_client.clone(), &limiter), ..parts.clone() };
+        let ec2 = in_bounds.config(&parts.region, parts.retry.clone(), ATTEMPT_TIMEOUT);
         let config = parts.config(&parts.region, parts.retry.clone(), ATTEMPT_TIMEOUT);
-        let once = parts.config(&parts.region, RetryConfig::disabled(), LAUNCH_TIMEOUT);
+        let once = in_bounds.config(&parts.region, RetryConfig::disabled(), LAUNCH_TIMEOUT);
         let queue = parts.config(&parts.region, parts.retry.clone(), QUEUE_TIMEOUT);
         let pricing = parts.config(pricing_region(&parts.region), parts.retry.clone(), ATTEMPT_TIMEOUT);
         Self {
-            ec2: client!(aws_sdk_ec2, &config),
+            ec2: client!(aws_sdk_ec2, &ec2),
             ec2_once: client!(aws_sdk_ec2, &once),
             ssm: client!(aws_sdk_ssm, &config),
             iam: client!(aws_sdk_iam, &config),

@@ -6,6 +6,7 @@ pub mod plan;
 pub mod readiness;
 pub mod reason;
 pub mod refusal;
+pub mod unauthorized;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

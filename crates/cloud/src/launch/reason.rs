@@ -1,6 +1,7 @@
 //! Why a launch failed: the reasons that a NodeClaim's condition shows (karpenter-aws 3.6), and what may be done next.
 
 use super::Refusal;
+use super::unauthorized::Denied;
 use crate::error::CloudError;
 
 /// A launch that failed.
@@ -85,7 +86,8 @@ pub fn reason_of(code: &str, message: &str) -> &'static str {
 /// A refusal for people: of one that is not for want of capacity EC2's own words tell which field is wrong.
 fn words(refusal: &Refusal) -> String {
     let Refusal { capacity_type, instance_type, zone, code, message, .. } = refusal;
-    let own = message.trim();
+    let denied = Denied::read("CreateFleet", code, message).map(|denied| denied.words());
+    let own = denied.as_deref().unwrap_or(message).trim();
     let own = if refusal.is_capacity() || own.is_empty() { String::new() } else { format!(": {own}") };
     format!("{capacity_type} {instance_type} {zone}: {code}{own}")
 }
@@ -126,6 +128,23 @@ impl LaunchError {
         Self { kind: LaunchErrorKind::Final, reason, message, refusals }
     }
 
+    /// CreateFleet itself was refused for this capacity type: for want of a quota or of spot's role as a fleet's offering is.
+    pub fn from_fleet(error: &CloudError, capacity_type: &str) -> Self {
+        let refusal = Refusal {
+            capacity_type: capacity_type.to_owned(),
+            code: error.code().to_owned(),
+            message: error.message().to_owned(),
+            ..Refusal::default()
+        };
+        match error {
+            CloudError::Final { .. } if refusal.is_account_wide() => {
+                let reason = reason_of(&refusal.code, &refusal.message);
+                Self { reason, ..Self::insufficient_capacity(error.to_string(), vec![refusal]) }
+            }
+            _ => Self::from_call(error),
+        }
+    }
+
     /// The reason with kind: a launch that failed before or while EC2 was asked.
     pub fn from_call(error: &CloudError) -> Self {
         let kind = match error {
@@ -135,7 +154,11 @@ impl LaunchError {
             CloudError::MayHaveHappened { .. } => LaunchErrorKind::MayHaveHappened,
         };
         let reason = reason_of(error.code(), error.message());
-        Self { kind, reason, message: error.to_string(), refusals: Vec::new() }
+        let message = match Denied::read(error.call(), error.code(), error.message()) {
+            Some(denied) => format!("{} failed ({}): {}", error.call(), error.code(), denied.words()),
+            None => error.to_string(),
+        };
+        Self { kind, reason, message, refusals: Vec::new() }
     }
 }
 
@@ -191,5 +214,30 @@ mod tests {
             "InstanceProfileNameInvalid"
         );
         assert_eq!(reason_of("Whatever", ""), "LaunchFailed");
+    }
+
+    #[test]
+    fn a_call_that_is_refused_for_a_quota_or_the_spot_role_is_a_want_of_capacity_of_all_that_it_covers() {
+        let error = |code: &str| CloudError::invalid("CreateFleet", code, "no");
+        for code in ["VcpuLimitExceeded", "MaxFleetCountExceeded", "AuthFailure.ServiceLinkedRoleCreationNotPermitted"]
+        {
+            let error = LaunchError::from_fleet(&error(code), "spot");
+            assert_eq!((error.kind, error.refusals.len()), (LaunchErrorKind::InsufficientCapacity, 1), "{code}");
+        }
+        // It names no offering: nothing would be learnt, and the same be asked for at once.
+        let nameless = LaunchError::from_fleet(&error("InsufficientInstanceCapacity"), "spot");
+        assert_eq!((nameless.kind, nameless.refusals.len()), (LaunchErrorKind::Final, 0));
+    }
+
+    #[test]
+    fn a_denied_call_names_the_action() {
+        let message = "User: x is not authorized to perform: ec2:RunInstances on resource: y because z. Encoded authorization failure message: e";
+        let told = LaunchError::from_call(&CloudError::invalid("CreateFleet", "UnauthorizedOperation", message));
+        assert_eq!(told.reason, "Unauthorized");
+        let begin = "CreateFleet failed (UnauthorizedOperation): the role may not ec2:RunInstances on y: z; ";
+        assert!(told.message.starts_with(begin), "{}", told.message);
+        let inside = Refusal { message: message.into(), ..refusal("UnauthorizedOperation") };
+        let inside = LaunchError::from_refusals(vec![inside]);
+        assert!(inside.message.contains("the role may not ec2:RunInstances on y"), "{}", inside.message);
     }
 }

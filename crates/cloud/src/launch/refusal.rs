@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use dovetail_api::names::labels::SPOT;
+use dovetail_api::names::labels::{ON_DEMAND, RESERVED, SPOT};
 
-use crate::unavailable::{OfferingKey, UnavailableOfferings};
+use crate::unavailable::{OfferingKey, QuotaGroup, UnavailableOfferings};
 
 /// Codes after which an offering is held to be unavailable for a while.
 const MARKING: [&str; 9] = [
@@ -21,6 +21,10 @@ const MARKING: [&str; 9] = [
 ];
 /// The subnet has no address left.
 const FULL_SUBNET: &str = "InsufficientFreeAddressesInSubnet";
+/// Quotas of vCPUs: of a family group at a capacity type.
+const QUOTAS: [&str; 2] = ["VcpuLimitExceeded", "MaxSpotInstanceCountExceeded"];
+/// The quota of fleets: nothing is launched without one.
+const FLEET_QUOTA: &str = "MaxFleetCountExceeded";
 /// The account may not use spot at all.
 const NO_SPOT_ROLE: &str = "AuthFailure.ServiceLinkedRoleCreationNotPermitted";
 
@@ -52,6 +56,11 @@ impl Refusal {
         self.code == NO_SPOT_ROLE
     }
 
+    /// It is of more than an offering: a quota, or all of a capacity type.
+    pub fn is_account_wide(&self) -> bool {
+        self.denies_spot() || self.code == FLEET_QUOTA || QUOTAS.contains(&self.code.as_str())
+    }
+
     /// The subnet ran out of addresses.
     pub fn fills_subnet(&self) -> bool {
         self.code == FULL_SUBNET
@@ -59,19 +68,27 @@ impl Refusal {
 }
 
 impl UnavailableOfferings {
-    /// Remembers what a refusal says about the next three minutes.
+    /// Remembers what a refusal says about the next minutes: about as much as it covers, and no more.
     pub fn note(&mut self, now: Duration, refusal: &Refusal) {
+        let Refusal { capacity_type, instance_type, zone, subnet, code, .. } = refusal;
         if refusal.denies_spot() {
             return self.mark_capacity_type(now, SPOT);
         }
         if !refusal.is_capacity() {
             return;
         }
-        if refusal.fills_subnet() && !refusal.subnet.is_empty() {
-            self.mark_subnet(now, &refusal.subnet);
-        }
-        if !refusal.instance_type.is_empty() && !refusal.zone.is_empty() {
-            let Refusal { capacity_type, instance_type, zone, .. } = refusal.clone();
+        if code == FLEET_QUOTA {
+            [ON_DEMAND, SPOT].into_iter().for_each(|all| self.mark_capacity_type(now, all));
+        } else if refusal.fills_subnet() && !subnet.is_empty() {
+            // The zone's other subnets may have addresses.
+            self.mark_subnet(now, subnet);
+        } else if QUOTAS.contains(&code.as_str()) && capacity_type != RESERVED {
+            match instance_type.as_str() {
+                "" => self.mark_capacity_type(now, capacity_type),
+                name => self.mark_quota(now, capacity_type, QuotaGroup::of(name)),
+            }
+        } else if !instance_type.is_empty() && !zone.is_empty() {
+            let (capacity_type, instance_type, zone) = (capacity_type.clone(), instance_type.clone(), zone.clone());
             self.mark(now, OfferingKey { capacity_type, instance_type, zone });
         }
     }
@@ -100,20 +117,52 @@ mod tests {
 
     #[test]
     fn every_capacity_code_blocks_the_offering_and_no_other_code_does() {
-        for code in MARKING {
+        for code in MARKING.into_iter().filter(|code| *code != FULL_SUBNET) {
             assert!(after(code).refused("m5.large", "us-east-1a", "on-demand"), "{code}");
         }
         assert!(!after("InvalidParameterValue").refused("m5.large", "us-east-1a", "on-demand"));
     }
 
     #[test]
-    fn a_full_subnet_is_remembered_too() {
-        assert!(after(FULL_SUBNET).all_full(["subnet-1"].into_iter()));
+    fn of_a_full_subnet_it_is_the_subnet_that_is_left_out_and_not_the_offering() {
+        let full = after(FULL_SUBNET);
+        assert!(full.all_full(["subnet-1"].into_iter()) && !full.all_full(["subnet-1", "subnet-2"].into_iter()));
+        assert!(!full.refused("m5.large", "us-east-1a", "on-demand"));
+        let mut unnamed = UnavailableOfferings::default();
+        unnamed.note(Duration::ZERO, &Refusal { subnet: String::new(), ..refusal(FULL_SUBNET) });
+        assert!(unnamed.at(Duration::ZERO).refused("m5.large", "us-east-1a", "on-demand"), "where EC2 names none");
         assert!(!after("InsufficientInstanceCapacity").all_full(["subnet-1"].into_iter()));
     }
 
     #[test]
     fn without_the_spot_role_all_of_spot_is_closed() {
         assert!(after(NO_SPOT_ROLE).refused("c5.large", "us-east-1b", "spot"));
+    }
+
+    #[test]
+    fn a_quota_closes_what_it_covers_and_not_one_offering() {
+        for code in QUOTAS {
+            let closed = after(code);
+            assert!(closed.refused("c5.large", "us-east-1b", "on-demand"), "{code}");
+            assert!(!closed.refused("g5.xlarge", "us-east-1a", "on-demand"), "{code}: another quota");
+            assert!(!closed.refused("m5.large", "us-east-1a", "spot"), "{code}: another quota");
+        }
+        let mut spot = UnavailableOfferings::default();
+        let nameless = Refusal { instance_type: String::new(), capacity_type: SPOT.into(), ..refusal(QUOTAS[1]) };
+        spot.note(Duration::ZERO, &nameless);
+        assert!(spot.at(Duration::ZERO).refused("g5.xlarge", "us-east-1b", "spot"), "where EC2 names no type");
+        let mut reserved = UnavailableOfferings::default();
+        reserved.note(Duration::ZERO, &Refusal { capacity_type: RESERVED.into(), ..refusal(QUOTAS[0]) });
+        let reserved = reserved.at(Duration::ZERO);
+        assert!(
+            reserved.refused("m5.large", "us-east-1a", RESERVED)
+                && !reserved.refused("c5.large", "us-east-1a", RESERVED)
+        );
+    }
+
+    #[test]
+    fn without_fleets_nothing_can_be_launched() {
+        let closed = after(FLEET_QUOTA);
+        assert!(closed.refused("g5.xlarge", "us-east-1b", SPOT) && closed.refused("c5.large", "us-east-1b", ON_DEMAND));
     }
 }

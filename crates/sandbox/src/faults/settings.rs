@@ -1,11 +1,13 @@
 //! What goes wrong and how often, as a scenario or a request writes it.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::fmt::serde::unsigned_duration::friendly::compact::required as duration;
 use serde::{Deserialize, Serialize};
 
 use super::Service;
+use super::account::InjectedError;
 use crate::node_faults::NodeFaults;
 
 /// `faults.apiServer` of a scenario.
@@ -38,6 +40,20 @@ pub struct Ec2Faults {
     pub latency: Duration,
     /// Globs of `type/zone/capacityType` that are sold out, as in `m5.*/us-east-1a/spot`.
     pub insufficient_capacity: Vec<String>,
+    /// The share of offerings, 0 to 1, that are sold out: the same ones each time, drawn from the region's seed.
+    pub sold_out_share: f64,
+    /// How many vCPUs may run, by `group/capacityType`, `Standard/on-demand`.
+    pub vcpu_quotas: BTreeMap<String, u32>,
+    /// How many addresses the subnet of a zone has for instances, by zone.
+    pub subnet_addresses: BTreeMap<String, u32>,
+    /// Actions that policies do not allow, `CreateFleet`; `RunInstances` is denied within a fleet.
+    pub unauthorized: Vec<String>,
+    /// Whether the account has no service-linked role for spot, and none may be created.
+    pub no_spot_role: bool,
+    /// Whether requests beyond EC2's documented token buckets are refused.
+    pub request_limits: bool,
+    /// Errors by their codes.
+    pub errors: Vec<InjectedError>,
     /// Whether DescribeInstances answers without any instance unless it is asked for ids.
     pub empty_lists: bool,
     /// How long at most a new instance or tag stays unseen by describes; each draws its own lag. None by default.

@@ -104,7 +104,7 @@ fn subnet_xml(cx: &Cx<'_>, subnet: &Subnet, xml: &mut Xml) {
         .text("ownerId", ACCOUNT)
         .text("vpcId", &subnet.vpc_id)
         .text("cidrBlock", subnet.cidr())
-        .text("availableIpAddressCount", subnet.free())
+        .text("availableIpAddressCount", cx.free_addresses(subnet))
         .text("availabilityZone", &subnet.zone)
         .text("availabilityZoneId", &subnet.zone_id)
         .text("defaultForAz", false)

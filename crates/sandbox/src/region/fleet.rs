@@ -45,6 +45,7 @@ pub(crate) fn create(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
     if form.flag("DryRun") {
         return Err(AwsError::dry_run());
     }
+    cx.state.refused_now = cx.faults.errors_of_fleet();
     let fleet = fleet_id(cx);
     let token = form.text("ClientToken");
     let mut xml = Xml::new();
@@ -66,6 +67,7 @@ pub(crate) fn create(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
             instances.node("item", |xml| launched_xml(&pools[*index], ids, xml));
         }
     }
+    cx.state.refused_now.clear();
     xml.node("errorSet", |xml| {
         xml.append(&errors);
     });
@@ -231,7 +233,7 @@ fn fill(cx: &mut Cx<'_>, pools: &[Pool], count: usize, least: usize, token: Opti
                 let taken: usize =
                     plan.iter().filter(|(_, r, _)| r.subnet_id == ready.subnet_id).map(|(_, _, n)| n).sum();
                 let subnet = cx.state.network.subnets.get(&ready.subnet_id);
-                let free = subnet.map_or(0, |s| usize::try_from(s.free()).unwrap_or(usize::MAX));
+                let free = subnet.map_or(0, |s| usize::try_from(cx.free_addresses(s)).unwrap_or(usize::MAX));
                 let fits = left.min(free.saturating_sub(taken));
                 left -= fits;
                 plan.push((index, ready, fits));

@@ -61,6 +61,9 @@ impl Region {
         let (result, mut notes) = match outcome {
             Outcome::Fail => (Err(AwsError::internal(call.api.protocol())), Vec::new()),
             Outcome::Throttle => (Err(AwsError::throttled(call.api.protocol())), Vec::new()),
+            _ if self.with(|cx| cx.is_throttled(call.api, &call.action)) => {
+                (Err(AwsError::throttled(call.api.protocol())), Vec::new())
+            }
             _ => self.act(call).await,
         };
         let code = result.as_ref().err().map_or("OK", |error| error.code.as_str());
@@ -145,6 +148,7 @@ impl Region {
 
 impl Cx<'_> {
     fn act_form(&mut self, call: &Call, form: &Form) -> Result<super::xml::Xml, AwsError> {
+        self.error_of_call(&call.action, form.flag("DryRun"))?;
         match call.api {
             Api::Ec2 => ec2::act(self, &call.action, form),
             Api::Iam => iam::act(self, &call.action, form),
@@ -154,6 +158,7 @@ impl Cx<'_> {
     }
 
     fn act_json(&mut self, call: &Call, body: &Value) -> Result<Value, AwsError> {
+        self.error_of_call(&call.action, false)?;
         match call.api {
             Api::Sqs => sqs::act(self, &call.action, body),
             Api::Ssm => ssm::act(self, &call.action, body),

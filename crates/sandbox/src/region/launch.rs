@@ -152,8 +152,9 @@ impl Cx<'_> {
                 "Value ({profile}) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name"
             )));
         }
+        self.check_account(spec, &ready.zone)?;
         let price = self.capacity(spec, &ready.zone)?;
-        if self.state.network.subnets.get(&ready.subnet_id).is_none_or(|subnet| subnet.free() == 0) {
+        if self.state.network.subnets.get(&ready.subnet_id).is_none_or(|subnet| self.free_addresses(subnet) == 0) {
             return Err(AwsError::new(
                 "InsufficientFreeAddressesInSubnet",
                 format_args!(
@@ -221,7 +222,8 @@ impl Cx<'_> {
             // What is reserved is there whatever others may have.
             return self.check_reservation(id, name, zone).map(|()| price);
         }
-        if !self.faults.sold_out(name, zone, spec.capacity.name()) {
+        let market = spec.capacity.name();
+        if !self.faults.sold_out(name, zone, market) && !self.is_of_the_missing_share(name, zone, market) {
             return Ok(price);
         }
         let message = match spec.capacity {

@@ -7,6 +7,7 @@
 //! Time comes from the clock that it was made with; what happens by itself (instances that come up, spot
 //! interruptions) stands on an agenda, which [`Region::run`] works off.
 
+mod account;
 mod answer;
 mod call;
 mod config;

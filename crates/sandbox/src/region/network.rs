@@ -40,6 +40,11 @@ impl Subnet {
         self.size() - KEPT_BY_AWS - u32::try_from(self.taken.len()).unwrap_or(u32::MAX)
     }
 
+    /// Addresses that somebody has.
+    pub fn used(&self) -> u32 {
+        u32::try_from(self.taken.len()).unwrap_or(u32::MAX)
+    }
+
     /// Takes an address, if one is free.
     pub fn take(&mut self) -> Option<Ipv4Addr> {
         if self.free() == 0 {

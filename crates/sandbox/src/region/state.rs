@@ -6,6 +6,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use tokio::sync::mpsc::UnboundedSender;
 
+use super::account::RequestLimits;
 use super::config::RegionConfig;
 use super::filters::Tags;
 use super::iam::Iam;
@@ -63,6 +64,10 @@ pub(crate) struct RegionState {
     pub zones_down_since: BTreeMap<String, jiff::Timestamp>,
     /// By action and client token.
     pub tokens: BTreeMap<(&'static str, String), Answered>,
+    /// The account's token buckets, where they are in force.
+    pub limits: RequestLimits,
+    /// What the fleet that is being launched does not get: glob of offerings, code, message.
+    pub refused_now: Vec<(String, String, String)>,
     pub subscribers: Vec<UnboundedSender<InstanceEvent>>,
     agenda: BTreeMap<(Duration, u64), Due>,
     planned: u64,
@@ -89,6 +94,8 @@ impl RegionState {
             tags,
             zones_down_since: BTreeMap::new(),
             tokens: BTreeMap::new(),
+            limits: RequestLimits::default(),
+            refused_now: Vec::new(),
             subscribers: Vec::new(),
             agenda: BTreeMap::new(),
             planned: 0,

@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod account;
 mod actions;
 mod boto3;
 mod sdk;

@@ -286,7 +286,7 @@ impl Checker<'_> {
                 timeout_rate: self.rate("faults.ec2.timeoutRate", ec2.timeout_rate.as_ref()),
                 consistency_lag: self.span("faults.ec2.consistencyLag", ec2.consistency_lag.as_ref()),
                 insufficient_capacity: self.offerings(&ec2.insufficient_capacity, catalogue),
-                ..Ec2Faults::default()
+                ..self.account_faults(ec2, catalogue)
             },
             sqs: SqsFaults {
                 duplicate_rate: self.rate("faults.sqs.duplicateRate", faults.sqs.duplicate_rate.as_ref()),
@@ -302,7 +302,7 @@ impl Checker<'_> {
         text.and_then(|text| self.keep(duration(self.path, field, text))).unwrap_or_default()
     }
 
-    fn rate(&mut self, field: &str, rate: Option<&Spanned<f64>>) -> f64 {
+    pub(super) fn rate(&mut self, field: &str, rate: Option<&Spanned<f64>>) -> f64 {
         let Some(rate) = rate else { return 0.0 };
         if (0.0..=1.0).contains(&rate.value) {
             return rate.value;

@@ -67,6 +67,43 @@ pub struct Ec2Faults {
     /// Globs `type/zone/capacityType` that have no capacity.
     #[serde(default)]
     pub insufficient_capacity: Vec<Spanned<String>>,
+    /// Share of offerings that have no capacity, 0 to 1.
+    pub sold_out_share: Option<Spanned<f64>>,
+    /// vCPUs that may run, by `group/capacityType`.
+    #[serde(default)]
+    pub vcpu_quotas: BTreeMap<String, Spanned<u32>>,
+    /// Addresses of the subnet of a zone.
+    #[serde(default)]
+    pub subnet_addresses: BTreeMap<String, Spanned<u32>>,
+    /// Actions that are not allowed.
+    #[serde(default)]
+    pub unauthorized: Vec<Spanned<String>>,
+    /// The account has no service-linked role for spot.
+    #[serde(default)]
+    pub no_spot_role: bool,
+    /// EC2's documented token buckets are in force.
+    #[serde(default)]
+    pub request_limits: bool,
+    /// Errors by their codes.
+    #[serde(default)]
+    pub errors: Vec<InjectedError>,
+}
+
+/// An error of a call, or of what a fleet asks of offerings.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct InjectedError {
+    /// Such as `VcpuLimitExceeded`.
+    pub code: Spanned<String>,
+    /// What EC2 says with it.
+    #[serde(default)]
+    pub message: String,
+    /// The action that fails as a whole.
+    pub action: Option<Spanned<String>>,
+    /// Glob `type/zone/capacityType` of what is refused.
+    pub offerings: Option<Spanned<String>>,
+    /// How many calls it befalls; all without it.
+    pub times: Option<u32>,
 }
 
 /// Faults of SQS.

@@ -1,0 +1,150 @@
+//! What is unavailable, as the leader's launches show it, kept in a ConfigMap beside the Lease where a successor finds it:
+//! read when leading begins, written when it has changed, every ten seconds at most.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use actix::prelude::*;
+use dovetail_cloud::unavailable::Unavailable;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
+use serde_json::json;
+
+use super::Catalogue;
+use crate::kube::calls::{CallError, Calls};
+use crate::messages::{FullSubnets, LaunchedOffering};
+use crate::reading::Api;
+use crate::telemetry::log_event::LogEvent;
+
+/// The ConfigMap, beside the Lease, in which what EC2 lately refused is kept for the next leader.
+const UNAVAILABLE_OFFERINGS: &str = "dovetail-unavailable-offerings";
+/// The key of the ConfigMap under which it stands.
+const KEY: &str = "unavailable";
+/// A write that has not succeeded by then is given up: the next says more.
+const LONGEST_WRITE: Duration = Duration::from_secs(30);
+
+/// Keep what is unavailable by these calls, as long as they may act. Order, from `control_plane` to `catalogue`.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct Keep(pub Calls);
+
+/// How what is unavailable is kept.
+#[derive(Default)]
+pub struct Keeping {
+    calls: Option<Calls>,
+    /// What has been written or read: the number of changes by then.
+    known: u64,
+    writing: bool,
+    /// That it cannot be written has been said in this term.
+    said: bool,
+}
+
+impl Keeping {
+    /// The term is over.
+    pub fn stop(&mut self) {
+        self.calls = None;
+    }
+}
+
+impl Handler<Keep> for Catalogue {
+    type Result = ();
+
+    fn handle(&mut self, Keep(calls): Keep, ctx: &mut Self::Context) {
+        self.keeping = Keeping { calls: Some(calls.clone()), writing: self.keeping.writing, ..Keeping::default() };
+        let reading = async move { read(&calls).await }.into_actor(self);
+        ctx.spawn(reading.map(|text, catalogue, _| {
+            let Ok(Some(text)) = text else { return };
+            let (now, wall) = (catalogue.env.now(), catalogue.env.wall());
+            let count = catalogue.unavailable.take_over(&text, now, wall);
+            if count > 0 {
+                catalogue.env.emit(LogEvent::UnavailableKnown { count });
+                catalogue.world_changed();
+            }
+        }));
+    }
+}
+
+impl Handler<LaunchedOffering> for Catalogue {
+    type Result = ();
+
+    fn handle(&mut self, launched: LaunchedOffering, _: &mut Self::Context) {
+        let now = self.env.now();
+        if self.unavailable.launched(now, &launched.offering, &launched.subnet) {
+            self.unavailable.look(now);
+            self.world_changed();
+        }
+    }
+}
+
+impl Handler<FullSubnets> for Catalogue {
+    type Result = MessageResult<FullSubnets>;
+
+    fn handle(&mut self, query: FullSubnets, _: &mut Self::Context) -> Self::Result {
+        let full: BTreeSet<String> = self.unavailable_now(query.last_resort).full_subnets().clone();
+        MessageResult(full)
+    }
+}
+
+impl Catalogue {
+    /// What may not be asked for now, by those who have a choice or as a last resort.
+    pub(super) fn unavailable_now(&self, last_resort: bool) -> Unavailable {
+        match last_resort {
+            true => self.unavailable.as_last_resort(self.env.now()),
+            false => self.unavailable.at(self.env.now()),
+        }
+    }
+
+    /// Writes what is unavailable, unless that is written or nobody leads here.
+    pub(super) fn keep(&mut self, ctx: &mut Context<Self>) {
+        let changes = self.unavailable.changes();
+        let Some(calls) = self.keeping.calls.clone().filter(|calls| calls.may_act()) else { return };
+        if self.keeping.writing || self.keeping.known == changes {
+            return;
+        }
+        self.keeping.writing = true;
+        let text = self.unavailable.kept(self.env.now(), self.env.wall());
+        let writing = async move { write(&calls, &text).await }.into_actor(self);
+        ctx.spawn(writing.map(move |written, catalogue, _| {
+            catalogue.keeping.writing = false;
+            // One that was not answered is made again; what is refused is not, as long as nothing changes.
+            if !matches!(written, Err(CallError::Unanswered(_) | CallError::Deposed)) {
+                catalogue.keeping.known = changes;
+            }
+            if let Err(CallError::Refused(why) | CallError::Forbidden(why)) = written
+                && !std::mem::replace(&mut catalogue.keeping.said, true)
+            {
+                catalogue.env.emit(LogEvent::UnavailableNotKept { why });
+            }
+        }));
+    }
+}
+
+fn maps(calls: &Calls) -> Api<ConfigMap> {
+    Api::namespaced(calls.client.clone(), &calls.env.settings.lease_namespace)
+}
+
+/// What a predecessor has kept, if any has.
+async fn read(calls: &Calls) -> Result<Option<String>, CallError> {
+    let api = maps(calls);
+    let map = calls.run_for(LONGEST_WRITE, "read what is unavailable", || api.get_opt(UNAVAILABLE_OFFERINGS)).await?;
+    Ok(map.and_then(|map| map.data?.remove(KEY)))
+}
+
+/// Writes it into the ConfigMap, which is made where it is not there.
+async fn write(calls: &Calls, text: &str) -> Result<(), CallError> {
+    let api = maps(calls);
+    let (params, patch) = (PatchParams::default(), Patch::Merge(json!({"data": {KEY: text}})));
+    let what = "keep what is unavailable";
+    let patched = calls.run_for(LONGEST_WRITE, what, || api.patch(UNAVAILABLE_OFFERINGS, &params, &patch)).await;
+    match patched {
+        Err(CallError::NotFound(_)) => {}
+        other => return other.map(drop),
+    }
+    let map = ConfigMap {
+        metadata: ObjectMeta { name: Some(UNAVAILABLE_OFFERINGS.to_owned()), ..ObjectMeta::default() },
+        data: Some(BTreeMap::from([(KEY.to_owned(), text.to_owned())])),
+        ..ConfigMap::default()
+    };
+    let params = PostParams::default();
+    calls.run_for(LONGEST_WRITE, what, || api.create(&params, &map)).await.map(drop)
+}

@@ -1,0 +1,90 @@
+//! What EC2 denies for reasons that somebody can do something about: said where it is looked for, and kept out of requests.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dovetail_api::names::GROUP;
+use dovetail_api::v1::{EC2NodeClass, NodeClaim};
+use dovetail_cloud::launch::Refusal;
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::ResourceExt;
+
+use crate::launcher::facts::pool_of;
+use crate::launcher::launch::Launching;
+use crate::messages::Record;
+use crate::recorder::object;
+
+/// What creates spot's service-linked role, once for an account.
+const CREATE_SPOT_ROLE: &str = "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com";
+/// It is said again when spot is tried again, at most.
+const SAID_ONCE: Duration = Duration::from_secs(3600);
+
+/// Says that the account has no role for spot, on the claim and on its NodePool, which is there longer.
+pub fn tell(launching: &Launching, claim: &NodeClaim, refusals: &[Refusal]) {
+    if !refusals.iter().any(Refusal::denies_spot) {
+        return;
+    }
+    let message = format!(
+        "EC2 gives no spot capacity, as the account has no service-linked role for it and Dovetail may not create one; create it with: \
+         {CREATE_SPOT_ROLE}. Until then on-demand capacity is launched where NodePools allow it"
+    );
+    for object in [Some(object::claim(claim)), pool(claim)].into_iter().flatten() {
+        let event = Record::warning(object, "SpotSLRCreationFailed", &*message).quiet_for(SAID_ONCE);
+        launching.env.post(&launching.links.recorder, event);
+    }
+}
+
+/// The claim's NodePool, which owns it.
+fn pool(claim: &NodeClaim) -> Option<ObjectReference> {
+    let name = pool_of(claim);
+    let owner = claim.owner_references().iter().find(|owner| owner.kind == "NodePool" && owner.name == name);
+    (!name.is_empty()).then(|| ObjectReference {
+        api_version: Some(format!("{GROUP}/v1")),
+        kind: Some("NodePool".into()),
+        uid: owner.map(|owner| owner.uid.clone()),
+        name: Some(name),
+        ..ObjectReference::default()
+    })
+}
+
+/// The class without the subnets that EC2 had no address in; as it is where that would leave none.
+pub fn with_free_subnets(class: Arc<EC2NodeClass>, full: &BTreeSet<String>) -> Arc<EC2NodeClass> {
+    let subnets = class.status.as_ref().map(|status| status.subnets.as_slice()).unwrap_or_default();
+    let is_full = |id: &str| full.contains(id);
+    if !subnets.iter().any(|subnet| is_full(&subnet.id)) || subnets.iter().all(|subnet| is_full(&subnet.id)) {
+        return class;
+    }
+    let mut class = EC2NodeClass::clone(&class);
+    class.status.iter_mut().for_each(|status| status.subnets.retain(|subnet| !is_full(&subnet.id)));
+    Arc::new(class)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use dovetail_api::v1::{EC2NodeClassSpec, EC2NodeClassStatus, Subnet};
+
+    use super::*;
+
+    fn class() -> Arc<EC2NodeClass> {
+        let mut class = EC2NodeClass::new("default", EC2NodeClassSpec::default());
+        let subnet = |id: &str| Subnet { id: id.into(), zone: "a".into(), ..Subnet::default() };
+        let subnets = vec![subnet("subnet-1"), subnet("subnet-2")];
+        class.status = Some(EC2NodeClassStatus { subnets, ..EC2NodeClassStatus::default() });
+        Arc::new(class)
+    }
+
+    #[test]
+    fn subnets_without_addresses_are_left_out_one_by_one() {
+        let left = |full: &[&str]| {
+            let full = full.iter().map(|id| (*id).to_owned()).collect();
+            let class = with_free_subnets(class(), &full);
+            class.status.as_ref().unwrap().subnets.iter().map(|one| one.id.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(left(&[]), ["subnet-1", "subnet-2"]);
+        assert_eq!(left(&["subnet-1", "subnet-of-others"]), ["subnet-2"]);
+        // Nothing is planned for a zone in which all are full; what is asked for all the same may have them.
+        assert_eq!(left(&["subnet-1", "subnet-2"]), ["subnet-1", "subnet-2"]);
+    }
+}

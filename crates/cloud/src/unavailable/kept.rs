@@ -1,0 +1,191 @@
+//! What is unavailable as it is kept for a successor: a line of JSON each, in wall time, as clocks that stop with a process
+//! mean nothing to the next.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::{LONGEST, Mark, OfferingKey, QuotaGroup, Scope, UnavailableOfferings};
+
+/// How many are kept, those refused last: some 300 KiB of the one MiB that a ConfigMap may have.
+pub const MOST_KEPT: usize = 2000;
+/// More doublings than lead to the longest time are none.
+const MOST_REFUSALS: u32 = 16;
+
+/// A refusal as it is kept.
+#[derive(Debug, Serialize, Deserialize)]
+struct Kept {
+    /// What it covers: `offering on-demand us-east-1a m5.large`, `quota spot Standard`, `capacity-type spot`, `subnet subnet-1`.
+    what: String,
+    /// How often in a row.
+    refusals: u32,
+    /// When it was refused last.
+    last: Timestamp,
+    /// Until when that is believed.
+    until: Timestamp,
+}
+
+impl UnavailableOfferings {
+    /// What is remembered, as text, at one moment on both clocks.
+    #[must_use]
+    pub fn kept(&self, now: Duration, wall: Timestamp) -> String {
+        let mut all: Vec<(&Scope, &Mark)> = self.marks.iter().collect();
+        all.sort_by(|(a, x), (b, y)| y.last.cmp(&x.last).then_with(|| a.cmp(b)));
+        all.truncate(MOST_KEPT);
+        let line = |(scope, mark): (&Scope, &Mark)| {
+            let kept = Kept {
+                what: written(scope),
+                refusals: mark.refusals,
+                last: at(mark.last, now, wall),
+                until: at(mark.until, now, wall),
+            };
+            serde_json::to_string(&kept).ok()
+        };
+        let lines: Vec<String> = all.into_iter().filter_map(line).collect();
+        lines.join("\n")
+    }
+
+    /// Remembers what another has kept, unless something later is known; answers how many refusals that are. A line that is
+    /// not understood is passed over, times that cannot be are bounded.
+    pub fn take_over(&mut self, text: &str, now: Duration, wall: Timestamp) -> usize {
+        let lines = text.lines().take(MOST_KEPT).filter_map(|line| serde_json::from_str::<Kept>(line).ok());
+        let mut taken = 0;
+        for kept in lines {
+            let Some(scope) = read(&kept.what) else { continue };
+            let last = now.saturating_sub(before(kept.last, wall));
+            let until = (now + before(wall, kept.until)).min(now + LONGEST);
+            let mark = Mark { refusals: kept.refusals.clamp(1, MOST_REFUSALS), last, until };
+            if self.marks.get(&scope).is_none_or(|known| known.last < last) {
+                self.marks.insert(scope, mark);
+                taken += 1;
+            }
+        }
+        self.version += 1;
+        self.look(now);
+        taken
+    }
+}
+
+/// A moment of the monotonic clock in wall time.
+fn at(moment: Duration, now: Duration, wall: Timestamp) -> Timestamp {
+    let shifted = match moment.checked_sub(now) {
+        Some(ahead) => wall.checked_add(ahead),
+        None => wall.checked_sub(now - moment),
+    };
+    // Whole seconds: nobody needs more, and what is kept stays the same as long as nothing happens.
+    Timestamp::from_second(shifted.unwrap_or(wall).as_second()).unwrap_or(wall)
+}
+
+/// How long the one is before the other; none where it is not.
+fn before(earlier: Timestamp, later: Timestamp) -> Duration {
+    Duration::try_from(later.duration_since(earlier)).unwrap_or(Duration::ZERO)
+}
+
+fn written(scope: &Scope) -> String {
+    match scope {
+        Scope::Offering(OfferingKey { capacity_type, instance_type, zone }) => {
+            format!("offering {capacity_type} {zone} {instance_type}")
+        }
+        Scope::Quota { capacity_type, group } => format!("quota {capacity_type} {group}"),
+        Scope::CapacityType(name) => format!("capacity-type {name}"),
+        Scope::Subnet(id) => format!("subnet {id}"),
+    }
+}
+
+fn read(what: &str) -> Option<Scope> {
+    let (kind, rest) = what.split_once(' ')?;
+    match kind {
+        "offering" => {
+            let mut parts = rest.split(' ').filter(|part| !part.is_empty()).map(str::to_owned);
+            let (capacity_type, zone, instance_type) = (parts.next()?, parts.next()?, parts.next()?);
+            Some(Scope::Offering(OfferingKey { capacity_type, instance_type, zone }))
+        }
+        "quota" => {
+            let (capacity_type, group) = rest.split_once(' ')?;
+            Some(Scope::Quota { capacity_type: capacity_type.to_owned(), group: QuotaGroup::named(group)? })
+        }
+        "capacity-type" => Some(Scope::CapacityType(rest.to_owned())),
+        "subnet" => Some(Scope::Subnet(rest.to_owned())),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const fn minutes(n: u64) -> Duration {
+        Duration::from_secs(60 * n)
+    }
+
+    fn wall() -> Timestamp {
+        "2026-01-01T12:00:00Z".parse().unwrap()
+    }
+
+    fn some() -> UnavailableOfferings {
+        let mut cache = UnavailableOfferings::default();
+        let key = OfferingKey { capacity_type: "spot".into(), instance_type: "m5.large".into(), zone: "a".into() };
+        cache.mark(minutes(100), key.clone());
+        cache.mark(minutes(103), key);
+        cache.mark_quota(minutes(104), "on-demand", QuotaGroup::GAndVt);
+        cache.mark_capacity_type(minutes(105), "spot");
+        cache.mark_subnet(minutes(105), "subnet-1");
+        cache
+    }
+
+    /// The process that takes over has been up for half an hour, and reads a minute later.
+    #[test]
+    fn a_successor_believes_for_as_long_as_its_predecessor_would_and_doubles_from_there() {
+        let text = some().kept(minutes(105), wall());
+        assert_eq!(text.lines().count(), 4);
+        let mut next = UnavailableOfferings::default();
+        assert_eq!(next.take_over(&text, minutes(31), wall() + jiff::SignedDuration::from_mins(1)), 4);
+        let (now, mine) = (minutes(31), some());
+        assert_eq!(next.at(now), mine.at(minutes(106)));
+        assert_eq!(next.at(now + minutes(2)), mine.at(minutes(108)));
+        assert_eq!(next.at(now + minutes(3)), mine.at(minutes(109)));
+        let key = OfferingKey { capacity_type: "spot".into(), instance_type: "m5.large".into(), zone: "a".into() };
+        next.mark(now + minutes(5), key);
+        assert!(next.at(now + minutes(16)).refused("m5.large", "a", "spot"), "the third in a row: twelve minutes");
+    }
+
+    #[test]
+    fn what_is_known_later_stands_and_the_same_is_written_the_same() {
+        let mut cache = some();
+        let text = cache.kept(minutes(105), wall());
+        assert_eq!(cache.kept(minutes(106), wall() + jiff::SignedDuration::from_mins(1)), text);
+        cache.mark_subnet(minutes(110), "subnet-1");
+        let before = cache.at(minutes(110));
+        cache.take_over(&text, minutes(110), wall() + jiff::SignedDuration::from_mins(5));
+        assert_eq!(cache.at(minutes(110)), before);
+    }
+
+    #[test]
+    fn nonsense_is_passed_over_and_times_are_bounded() {
+        let mut cache = UnavailableOfferings::default();
+        let good = r#"{"what":"subnet subnet-1","refusals":4000000000,"last":"2099-01-01T00:00:00Z","until":"2199-01-01T00:00:00Z"}"#;
+        let text = format!(
+            "not json\n{{}}\n{{\"what\":\"offering spot\",\"refusals\":1,\"last\":\"2026-01-01T12:00:00Z\",\"until\":\"2026-01-01T12:00:00Z\"}}\n{good}\n"
+        );
+        assert_eq!(cache.take_over(&text, minutes(1), wall()), 1);
+        assert!(cache.at(minutes(2)).full_subnets().contains("subnet-1"));
+        assert!(!cache.at(minutes(1) + LONGEST).full_subnets().contains("subnet-1"));
+        cache.mark_subnet(minutes(200), "subnet-1");
+        assert!(!cache.at(minutes(200) + LONGEST).full_subnets().contains("subnet-1"));
+    }
+
+    #[test]
+    fn no_more_is_kept_than_fits_an_object() {
+        let mut cache = UnavailableOfferings::default();
+        for n in 0..5000 {
+            let (capacity_type, zone) = ("on-demand".to_owned(), "ap-southeast-1a".to_owned());
+            let instance_type = format!("c7gd.{n:05}xlarge-metal-and-more");
+            cache.mark(minutes(0), OfferingKey { capacity_type, instance_type, zone });
+        }
+        let text = cache.kept(minutes(0), wall());
+        assert_eq!(text.lines().count(), MOST_KEPT);
+        assert!(text.len() < 500_000, "{} bytes", text.len());
+    }
+}

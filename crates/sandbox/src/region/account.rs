@@ -1,0 +1,166 @@
+//! What the account may not have: permissions, the role for spot, vCPUs beyond a quota, and more requests than EC2's token
+//! buckets hold.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use dovetail_cloud::unavailable::QuotaGroup;
+
+use super::call::Api;
+use super::config::ACCOUNT;
+use super::error::AwsError;
+use super::instance::{CapacityType, InstanceState};
+use super::launch::Spec;
+use super::{Cx, ids};
+use crate::faults::error_of_offering;
+
+/// A bucket of an account in a region.
+#[derive(Clone, Copy, Debug)]
+struct Bucket {
+    tokens: f64,
+    at: Duration,
+}
+
+/// The account's token buckets, by name; one that nobody has used is full.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RequestLimits(BTreeMap<&'static str, Bucket>);
+
+/// The bucket of an action: its name, size, and tokens a second ("Request throttling for the Amazon EC2 API").
+fn bucket_of(action: &str) -> (&'static str, f64, f64) {
+    match action {
+        "RunInstances" => ("RunInstances", 5.0, 2.0),
+        "TerminateInstances" => ("TerminateInstances", 100.0, 5.0),
+        "CreateTags" | "DeleteTags" => ("tags", 100.0, 10.0),
+        _ if action.starts_with("Describe") => ("describe", 100.0, 20.0),
+        _ => ("mutate", 50.0, 5.0),
+    }
+}
+
+impl RequestLimits {
+    /// Takes tokens; whether there were enough.
+    fn take(&mut self, (name, size, rate): (&'static str, f64, f64), count: f64, now: Duration) -> bool {
+        let bucket = self.0.entry(name).or_insert(Bucket { tokens: size, at: now });
+        let refilled = bucket.tokens + now.saturating_sub(bucket.at).as_secs_f64() * rate;
+        *bucket = Bucket { tokens: refilled.min(size), at: now };
+        // What has been counted in fractions may be a little short.
+        let enough = bucket.tokens + 1e-6 >= count;
+        if enough {
+            bucket.tokens -= count;
+        }
+        enough
+    }
+}
+
+impl Cx<'_> {
+    /// Whether a call is one too many for the account's buckets, where they are in force.
+    pub fn is_throttled(&mut self, api: Api, action: &str) -> bool {
+        if api != Api::Ec2 || !self.faults.of_ec2(|faults| faults.request_limits) {
+            return false;
+        }
+        let limits = &mut self.state.limits;
+        let instances = action != "CreateFleet" || limits.take(("instances", 1000.0, 2.0), 1.0, self.now);
+        !(limits.take(bucket_of(action), 1.0, self.now) && instances)
+    }
+
+    /// The error that a call ends with before anything is done. A trial meets denials, and no other error.
+    pub fn error_of_call(&mut self, action: &str, dry_run: bool) -> Result<(), AwsError> {
+        if let Some((code, message)) = (!dry_run).then(|| self.faults.error_of_call(action)).flatten() {
+            let status = match code.as_str() {
+                "RequestLimitExceeded" => 503,
+                "InternalError" => 500,
+                _ => 400,
+            };
+            return Err(AwsError::new(code, message).with_status(status));
+        }
+        match self.faults.of_ec2(|faults| faults.unauthorized.iter().any(|denied| denied == action)) {
+            true => Err(self.denied(action, "*")),
+            false => Ok(()),
+        }
+    }
+
+    fn denied(&mut self, action: &str, resource: &str) -> AwsError {
+        let partition = self.config.partition();
+        let encoded = ids::hex(&mut self.state.request_ids, 64);
+        let role = format!("arn:{partition}:sts::{ACCOUNT}:assumed-role/KarpenterControllerRole/dovetail");
+        AwsError::new(
+            "UnauthorizedOperation",
+            format_args!(
+                "You are not authorized to perform this operation. User: {role} is not authorized to perform: ec2:{action} on resource: arn:{partition}:ec2:{}:{ACCOUNT}:{resource} because no identity-based policy allows the ec2:{action} action. Encoded authorization failure message: {encoded}",
+                self.config.region
+            ),
+        )
+        .with_status(403)
+    }
+
+    /// Whether the account may have this at all.
+    pub fn check_account(&mut self, spec: &Spec, zone: &str) -> Result<(), AwsError> {
+        let (name, capacity) = (&spec.instance_type, spec.capacity);
+        if let Some((code, message)) = error_of_offering(&self.state.refused_now, name, zone, capacity.name()) {
+            return Err(AwsError::new(code, message));
+        }
+        if self.faults.of_ec2(|faults| faults.unauthorized.iter().any(|denied| denied == "RunInstances")) {
+            return Err(self.denied("RunInstances", "instance/*"));
+        }
+        if capacity == CapacityType::Spot && self.faults.of_ec2(|faults| faults.no_spot_role) {
+            return Err(AwsError::new(
+                "AuthFailure.ServiceLinkedRoleCreationNotPermitted",
+                "The provided credentials do not have permission to create the service-linked role for EC2 Spot Instances.",
+            ));
+        }
+        self.check_quota(spec)
+    }
+
+    fn check_quota(&self, spec: &Spec) -> Result<(), AwsError> {
+        let (group, capacity) = (QuotaGroup::of(&spec.instance_type), spec.capacity);
+        let key = format!("{group}/{}", capacity.name());
+        let Some(quota) = self.faults.of_ec2(|faults| faults.vcpu_quotas.get(&key).copied()) else { return Ok(()) };
+        let vcpus = |name: &str| self.catalogue.instance_type(name).map_or(0, |info| info.vcpus);
+        let counts = |state: InstanceState| matches!(state, InstanceState::Pending | InstanceState::Running);
+        let there = self.state.instances.values().filter(|one| counts(one.state) && one.capacity_type == capacity);
+        let used: u32 =
+            there.filter(|one| QuotaGroup::of(&one.instance_type) == group).map(|one| vcpus(&one.instance_type)).sum();
+        if used + vcpus(&spec.instance_type) <= quota {
+            return Ok(());
+        }
+        Err(match capacity {
+            CapacityType::Spot => AwsError::new("MaxSpotInstanceCountExceeded", "Max spot instance count exceeded"),
+            CapacityType::OnDemand => AwsError::new(
+                "VcpuLimitExceeded",
+                format_args!(
+                    "You have requested more vCPU capacity than your current vCPU limit of {quota} allows for the instance bucket that the specified instance type belongs to. Please visit http://aws.amazon.com/contact-us/ec2-request to request an adjustment to this limit."
+                ),
+            ),
+        })
+    }
+
+    /// Whether the offering is one of the share that the region has nothing of: drawn from the seed, and the same each time.
+    pub fn is_of_the_missing_share(&self, instance_type: &str, zone: &str, capacity_type: &str) -> bool {
+        let share = self.faults.of_ec2(|faults| faults.sold_out_share);
+        let name = format!("{}/{instance_type}/{zone}/{capacity_type}", self.config.seed);
+        share > 0.0 && fastrand::Rng::with_seed(ids::fnv(&name)).f64() < share
+    }
+
+    /// Addresses of a subnet that may still be taken.
+    pub fn free_addresses(&self, subnet: &super::network::Subnet) -> u32 {
+        let bound = self.faults.of_ec2(|faults| faults.subnet_addresses.get(&subnet.zone).copied());
+        bound.map_or(subnet.free(), |bound| bound.saturating_sub(subnet.used()).min(subnet.free()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_holds_its_burst_and_refills_at_its_pace() {
+        let mut limits = RequestLimits::default();
+        let at = Duration::from_millis;
+        let sent = |limits: &mut RequestLimits, now| {
+            (0..200).filter(|_| limits.take(bucket_of("CreateFleet"), 1.0, now)).count()
+        };
+        assert_eq!(sent(&mut limits, at(0)), 50);
+        assert_eq!(sent(&mut limits, at(1000)), 5);
+        assert_eq!(sent(&mut limits, at(60_000)), 50);
+        assert!(limits.take(bucket_of("DescribeInstances"), 1.0, at(60_000)), "another bucket");
+    }
+}

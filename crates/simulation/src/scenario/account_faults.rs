@@ -1,0 +1,90 @@
+//! What `faults.ec2` of a scenario means for the account: quotas, addresses, permissions, and errors by their codes.
+
+use std::collections::BTreeMap;
+
+use dovetail_cloud::catalogue::Catalogue;
+use dovetail_cloud::unavailable::QuotaGroup;
+use dovetail_sandbox::faults::{Ec2Faults, InjectedError};
+use serde_saphyr::Spanned;
+
+use super::check::Checker;
+use crate::scenario::faults;
+
+impl Checker<'_> {
+    pub(super) fn account_faults(&mut self, written: &faults::Ec2Faults, catalogue: Option<&Catalogue>) -> Ec2Faults {
+        Ec2Faults {
+            sold_out_share: self.rate("faults.ec2.soldOutShare", written.sold_out_share.as_ref()),
+            vcpu_quotas: self.quotas(&written.vcpu_quotas),
+            subnet_addresses: self.addresses(&written.subnet_addresses, catalogue),
+            unauthorized: self.actions(&written.unauthorized),
+            no_spot_role: written.no_spot_role,
+            request_limits: written.request_limits,
+            errors: written.errors.iter().enumerate().map(|(at, one)| self.error(at, one)).collect(),
+            ..Ec2Faults::default()
+        }
+    }
+
+    fn quotas(&mut self, written: &BTreeMap<String, Spanned<u32>>) -> BTreeMap<String, u32> {
+        for (key, vcpus) in written {
+            let (group, market) = key.rsplit_once('/').unwrap_or((key, ""));
+            if QuotaGroup::named(group).is_none() || !["on-demand", "spot"].contains(&market) {
+                let allowed = "a family group and a capacity type, such as Standard/on-demand or G and VT/spot";
+                self.mistake(format!("faults.ec2.vcpuQuotas.{key}"), vcpus, "is no quota of EC2", allowed);
+            }
+        }
+        written.iter().map(|(key, vcpus)| (key.clone(), vcpus.value)).collect()
+    }
+
+    fn addresses(
+        &mut self,
+        written: &BTreeMap<String, Spanned<u32>>,
+        catalogue: Option<&Catalogue>,
+    ) -> BTreeMap<String, u32> {
+        let zones: Vec<&str> = catalogue.iter().flat_map(|one| &one.zones).map(|zone| zone.name.as_str()).collect();
+        for (zone, count) in written.iter().filter(|(zone, _)| !zones.is_empty() && !zones.contains(&zone.as_str())) {
+            let field = format!("faults.ec2.subnetAddresses.{zone}");
+            self.mistake(field, count, "is no zone of the region", zones.join(", "));
+        }
+        written.iter().map(|(zone, count)| (zone.clone(), count.value)).collect()
+    }
+
+    fn actions(&mut self, written: &[Spanned<String>]) -> Vec<String> {
+        for (at, action) in written.iter().enumerate() {
+            self.action_of_ec2(&format!("faults.ec2.unauthorized[{at}]"), action);
+        }
+        written.iter().map(|action| action.value.clone()).collect()
+    }
+
+    fn action_of_ec2(&mut self, field: &str, action: &Spanned<String>) {
+        let is_name = action.value.starts_with(|c: char| c.is_ascii_uppercase())
+            && action.value.chars().all(|c| c.is_ascii_alphanumeric());
+        if !is_name {
+            let what = format!("{:?} is no action of EC2", action.value);
+            self.mistake(field, action, what, "an action's name, such as CreateFleet or RunInstances");
+        }
+    }
+
+    fn error(&mut self, at: usize, written: &faults::InjectedError) -> InjectedError {
+        let field = format!("faults.ec2.errors[{at}]");
+        match (&written.action, &written.offerings) {
+            (Some(action), None) => self.action_of_ec2(&format!("{field}.action"), action),
+            (None, Some(glob)) if glob.value.split('/').count() == 3 => {}
+            (None, Some(glob)) => {
+                let what = format!("{:?} is no type/zone/capacityType", glob.value);
+                self.mistake(format!("{field}.offerings"), glob, what, "three globs, such as m5.*/us-east-1a/spot");
+            }
+            (Some(_), Some(_)) | (None, None) => {
+                let allowed = "either action, such as CreateFleet, or offerings, such as */*/spot";
+                self.mistake(field, &written.code, "does not say what is refused", allowed);
+            }
+        }
+        let text = |text: &Option<Spanned<String>>| text.as_ref().map(|text| text.value.clone()).unwrap_or_default();
+        InjectedError {
+            code: written.code.value.clone(),
+            message: written.message.clone(),
+            action: text(&written.action),
+            offerings: text(&written.offerings),
+            times: written.times,
+        }
+    }
+}

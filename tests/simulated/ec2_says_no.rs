@@ -1,0 +1,335 @@
+//! What happens when EC2 says no: each of its errors once, quotas, addresses, permissions, bursts, and regions that have
+//! little or nothing. The table of docs/ec2-errors.md is what these runs come to.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use crate::common;
+use crate::played;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use played::{Played, at, manifests, play, play_over};
+use serde_json::Value;
+
+/// Pods that each need a node of their own, of a pool that has spot and on-demand.
+fn both_markets(pods: u32) -> String {
+    manifests(pods).replace("values: [on-demand]", "values: [spot, on-demand]")
+}
+
+/// The same of all types of three categories.
+fn many_types(pods: u32) -> String {
+    both_markets(pods).replace(
+        "{key: node.kubernetes.io/instance-type, operator: In, values: [m5.large, m6i.large]}",
+        "{key: karpenter.k8s.aws/instance-category, operator: In, values: [c, m, r]}",
+    )
+}
+
+/// Every CreateFleet of a replica, whatever came of it.
+fn fleets(played: &Played) -> Vec<&Value> {
+    played.seen("aws", &[("action", "CreateFleet")])
+}
+
+/// How many calls of AWS of replicas any minute has at most, from then on.
+fn most_in_a_minute(times: &[f64], from: f64) -> usize {
+    let times: Vec<f64> = times.iter().copied().filter(|time| *time >= from).collect();
+    times.iter().map(|first| times.iter().filter(|t| (*first..first + 60.0).contains(*t)).count()).max().unwrap_or(0)
+}
+
+/// What was kept last for the next leader, counted by what it covers.
+fn kept(played: &Played) -> BTreeMap<String, usize> {
+    let writes = played.seen("api", &[("resource", "configmaps"), ("name", "dovetail-unavailable-offerings")]);
+    let text = writes.last().map(|write| write["sent"]["data"]["unavailable"].as_str().unwrap().to_owned());
+    let mut counts = BTreeMap::new();
+    for line in text.unwrap_or_default().lines() {
+        let line: Value = serde_json::from_str(line).unwrap();
+        let mut words = line["what"].as_str().unwrap().split(' ');
+        let (kind, market) = (words.next().unwrap(), words.next().unwrap());
+        let what = match kind {
+            "offering" => format!("offerings of {market}"),
+            "quota" => format!("{} at {market}, in the region", words.collect::<Vec<_>>().join(" ")),
+            "capacity-type" => format!("all of {market}"),
+            _ => "the subnet".to_owned(),
+        };
+        *counts.entry(what).or_default() += 1;
+    }
+    counts
+}
+
+/// An error, where it is answered, and what is said with it.
+struct Case {
+    code: &'static str,
+    /// `offerings: …` or `action: …`.
+    to: &'static str,
+    message: &'static str,
+}
+
+const fn case(code: &'static str, to: &'static str, message: &'static str) -> Case {
+    Case { code, to, message }
+}
+
+const DENIED: &str = "You are not authorized to perform this operation. User: x is not authorized to perform: ec2:RunInstances on resource: y because no identity-based policy allows the ec2:RunInstances action. Encoded authorization failure message: abc";
+
+/// The errors of section 3.6 of the AWS specification, and those that it takes the reasons of conditions from.
+const CASES: [Case; 35] = [
+    case("InsufficientInstanceCapacity", "offerings: '*/*/spot'", ""),
+    case("UnfulfillableCapacity", "offerings: '*/*/spot'", ""),
+    case("Unsupported", "offerings: '*/*/spot'", ""),
+    case("ReservationCapacityExceeded", "offerings: '*/*/spot'", ""),
+    case("MaxSpotInstanceCountExceeded", "offerings: '*/*/spot'", ""),
+    case("VcpuLimitExceeded", "offerings: '*/*/*'", ""),
+    case("VcpuLimitExceeded", "action: CreateFleet", ""),
+    case("MaxFleetCountExceeded", "offerings: '*/*/*'", ""),
+    case("MaxFleetCountExceeded", "action: CreateFleet", ""),
+    case("InsufficientFreeAddressesInSubnet", "offerings: '*/ca-west-1a/*'", ""),
+    case("InsufficientFreeAddressesInSubnet", "offerings: '*/*/*'", ""),
+    case("AuthFailure.ServiceLinkedRoleCreationNotPermitted", "offerings: '*/*/spot'", ""),
+    case("AuthFailure.ServiceLinkedRoleCreationNotPermitted", "action: CreateFleet", ""),
+    case("UnauthorizedOperation", "action: CreateFleet", DENIED),
+    case("UnauthorizedOperation", "offerings: '*/*/*'", DENIED),
+    case(
+        "UnauthorizedOperation",
+        "offerings: '*/*/*'",
+        "You are not authorized for images: [ami-1]: not authorized for images",
+    ),
+    case("PendingVerification", "action: CreateFleet", ""),
+    case("InvalidParameterValue", "offerings: '*/*/*'", "Value (x) for parameter iamInstanceProfile.name is invalid."),
+    case(
+        "InvalidParameter",
+        "offerings: '*/*/*'",
+        "Security group sg-1 and subnet subnet-1 belong to different networks.",
+    ),
+    case(
+        "InvalidParameterCombination",
+        "offerings: '*/*/*'",
+        "The specified instance type is not eligible for Free Tier.",
+    ),
+    case("InvalidUserData.Malformed", "offerings: '*/*/*'", "User data is limited to 16384 bytes"),
+    case("InvalidAMIID.NotFound", "offerings: '*/*/*'", ""),
+    case("InvalidAMIID.Malformed", "offerings: '*/*/*'", ""),
+    case("InvalidLaunchTemplateName.NotFoundException", "action: CreateFleet", ""),
+    case("InvalidLaunchTemplateId.NotFound", "action: CreateFleet", ""),
+    case("RequestLimitExceeded", "action: CreateFleet", ""),
+    case("RequestLimitExceeded", "action: DescribeSubnets", ""),
+    case("InternalError", "action: CreateFleet", ""),
+    case("SomethingNew", "action: CreateFleet", ""),
+    case("InvalidInstanceID.NotFound", "action: DescribeInstances", ""),
+    case("EntityAlreadyExists", "action: CreateInstanceProfile", ""),
+    case("NoSuchEntity", "action: AddRoleToInstanceProfile", ""),
+    case("ParameterNotFound", "action: GetParameter", ""),
+    case("QueueDoesNotExist", "action: GetQueueUrl", ""),
+    case("AccessDenied", "action: GetInstanceProfile", ""),
+];
+
+/// A class is not tried before it is launched for: a launch is to be the first that finds out.
+const NO_TRIALS: &str = "settings: {DISABLE_DRY_RUN: 'true'}\n";
+
+/// What one error comes to, as a row of the table.
+fn row(number: usize, case: &Case) -> String {
+    let Case { code, to, message } = case;
+    let error = format!("{{code: {code}, {to}, times: 1, message: \"{message}\"}}");
+    let name = format!("says-no-{number}");
+    let scenario = format!("{NO_TRIALS}faults: {{ec2: {{errors: [{error}]}}}}\nuntil: 4m\n");
+    let played = play_over(&name, &both_markets(1), &scenario);
+    played.violates_nothing();
+    let answered = match to.split_once(": ").unwrap() {
+        ("action", action) => format!("`{action}`"),
+        (_, glob) => format!("a fleet's `{}`", glob.trim_matches('\'')),
+    };
+    let out: Vec<String> = kept(&played)
+        .into_iter()
+        .map(|(what, count)| if what.starts_with("offerings") { format!("{count} {what}") } else { what })
+        .collect();
+    let out = if out.is_empty() { "nothing".to_owned() } else { out.join(", ") };
+    let claims = match played.log_events("nodeclaim_created").len() {
+        1 if fleets(&played).len() == 1 => "is launched",
+        1 => "is tried again",
+        _ => "is given up, another is planned",
+    };
+    let reasons: BTreeSet<&str> =
+        played.log_events("launch_failed").iter().map(|line| line["reason"].as_str().unwrap()).collect();
+    let events = ["InsufficientCapacityError", "SpotSLRCreationFailed"];
+    let said =
+        events.into_iter().filter(|reason| played.events_of(reason) > 0).map(|reason| format!("event `{reason}`"));
+    let said: Vec<String> = reasons.iter().map(|reason| format!("`{reason}`")).chain(said).collect();
+    let said = if said.is_empty() { "nothing".to_owned() } else { said.join(", ") };
+    let launched = played.log_events("launched");
+    assert!(launched.len() < 2, "{code} {to}: one pod, one node");
+    let then = launched.first().map_or("nothing within 240 s".to_owned(), |line| {
+        let within = [5, 15, 60, 120, 240].into_iter().find(|bound| at(line) < f64::from(*bound)).unwrap();
+        format!("{} within {within} s", line["capacity_type"].as_str().unwrap())
+    });
+    format!("| `{code}` | {answered} | {out} | {claims} | {said} | {then} |")
+}
+
+/// Whether a line of the docs is a row of the table.
+fn is_row(line: &&str) -> bool {
+    line.starts_with("| `") && line.ends_with(" s |")
+}
+
+/// With EC2_ERRORS_TABLE=write in the environment the table is made anew.
+#[test]
+fn each_error_of_ec2_comes_to_what_the_docs_say() {
+    let rows: Vec<String> = CASES.iter().enumerate().map(|(number, case)| row(number, case)).collect();
+    let page = common::root().join("docs/ec2-errors.md");
+    let docs = std::fs::read_to_string(&page).unwrap();
+    if std::env::var("EC2_ERRORS_TABLE").is_ok_and(|value| value == "write") {
+        let others: Vec<&str> = docs.lines().filter(|line| !is_row(line)).collect();
+        std::fs::write(&page, format!("{}\n{}\n", others.join("\n"), rows.join("\n"))).unwrap();
+        return;
+    }
+    let stated: Vec<&str> = docs.lines().filter(is_row).collect();
+    assert_eq!(stated, rows, "docs/ec2-errors.md has another table than this:\n{}", rows.join("\n"));
+}
+
+/// EC2's own buckets are in force: fifty calls that change something, then five a second.
+#[test]
+fn a_thousand_nodeclaims_at_once_stay_within_ec2s_token_buckets() {
+    let played = play("a-thousand", 1000, "faults: {ec2: {requestLimits: true}}\nsettled: 1m\nuntil: 15m\n");
+    assert_eq!((&played.report["launched"], &played.report["pods"]["bound"]), (&1000.into(), &1000.into()));
+    let throttled = played.seen("aws", &[("code", "RequestLimitExceeded")]);
+    assert!(throttled.is_empty(), "{} calls are throttled, such as {}", throttled.len(), throttled[0]);
+    assert_eq!((played.log_events("nodeclaim_created").len(), fleets(&played).len()), (1000, 1000), "one call each");
+    let last = played.times("launched").into_iter().fold(0.0, f64::max);
+    println!("1,000 NodeClaims are launched after {last:.0} s");
+    assert!((190.0..240.0).contains(&last), "EC2's own pace is 190 s: {last}");
+    played.came_out_well();
+}
+
+#[test]
+fn where_nine_offerings_of_ten_are_sold_out_all_pods_get_nodes_in_a_few_rounds() {
+    let played = play_over("nine-of-ten", &many_types(100), "faults: {ec2: {soldOutShare: 0.9}}\nuntil: 10m\n");
+    assert_eq!(played.report["pods"]["bound"], 100);
+    let (claims, launched) = (played.log_events("nodeclaim_created").len(), played.times("launched"));
+    let rounds: BTreeSet<String> = played.times("packing_computed").iter().map(|time| format!("{time:.3}")).collect();
+    let last = launched.iter().copied().fold(0.0, f64::max);
+    println!("nine of ten: {} rounds, {claims} NodeClaims for 100 nodes, {last:.0} s", rounds.len());
+    assert!(rounds.len() <= 20 && claims <= 130 && last < 60.0, "{} rounds, {claims} claims, {last} s", rounds.len());
+    played.came_out_well();
+}
+
+/// As docs/ec2-errors.md says it.
+const CALLS_A_MINUTE: usize = 70;
+
+#[test]
+fn where_a_region_has_nothing_pods_wait_with_a_reason_and_few_calls_are_made() {
+    let faults = "faults: {ec2: {insufficientCapacity: ['*/*/*']}}\nuntil: 60m\n";
+    let played = play_over("nothing-at-all", &many_types(100), faults);
+    assert_eq!(played.report["launched"], 0);
+    let pending = played.report["pods"]["pending"].as_object().unwrap();
+    assert_eq!(pending.len(), 100);
+    for (pod, reason) in pending {
+        assert!(reason.as_str().unwrap().contains("available"), "{pod}: {reason}");
+    }
+    let times: Vec<f64> = fleets(&played).into_iter().map(at).collect();
+    let (first, later) = (most_in_a_minute(&times, 0.0), most_in_a_minute(&times, 600.0));
+    println!("nothing: {first} calls in a minute at most, {later} after ten minutes, {} in an hour", times.len());
+    assert!(first <= CALLS_A_MINUTE && later <= CALLS_A_MINUTE, "{first}, {later}");
+    assert!(times.len() < 1000, "{} calls in an hour: what is refused again and again is asked for less", times.len());
+    let docs = std::fs::read_to_string(common::root().join("docs/ec2-errors.md")).unwrap();
+    let docs = docs.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(docs.contains(&format!("at most {CALLS_A_MINUTE} CreateFleet calls a minute")));
+    let all: Vec<f64> =
+        played.events.iter().filter(|e| e["kind"] == "aws" && !e["replica"].is_null()).map(at).collect();
+    let of_any_kind = most_in_a_minute(&all, 60.0);
+    assert!(of_any_kind <= 2 * CALLS_A_MINUTE, "{of_any_kind} calls of any kind");
+}
+
+#[test]
+fn a_quota_is_used_up_and_no_more_is_asked_for_what_it_covers() {
+    let faults = "faults: {ec2: {vcpuQuotas: {Standard/on-demand: 8}}}\nuntil: 10m\n";
+    let played = play("quota", 10, faults);
+    assert_eq!(played.report["launched"], 4, "two vCPUs each");
+    assert_eq!(played.report["pods"]["bound"], 4);
+    let refused = fleets(&played).len() - 4;
+    assert!((1..=20).contains(&refused), "{refused} calls for nothing in ten minutes");
+    assert_eq!(kept(&played).keys().collect::<Vec<_>>(), ["Standard at on-demand, in the region"]);
+    let spot = "faults: {ec2: {vcpuQuotas: {Standard/spot: 4}}}\nuntil: 10m\n";
+    let played = play_over("spot-quota", &both_markets(6), spot);
+    let launched = played.log_events("launched");
+    let on_spot = launched.iter().filter(|line| line["capacity_type"] == "spot").count();
+    assert_eq!((on_spot, launched.len()), (2, 6), "the others are on demand");
+    played.came_out_well();
+}
+
+#[test]
+fn a_subnet_without_addresses_is_left_out_and_the_others_are_used() {
+    let faults = "faults: {ec2: {subnetAddresses: {ca-west-1a: 2}}}\nuntil: 10m\n";
+    let spread = manifests(9).replace("      affinity:\n", "      topologySpreadConstraints: [{topologyKey: topology.kubernetes.io/zone, maxSkew: 1, whenUnsatisfiable: ScheduleAnyway, labelSelector: {matchLabels: {app: web}}}]\n      affinity:\n");
+    let played = play_over("full-subnet", &spread, faults);
+    let mut zones: BTreeMap<&str, usize> = BTreeMap::new();
+    for line in played.log_events("launched") {
+        *zones.entry(line["zone"].as_str().unwrap()).or_default() += 1;
+    }
+    assert_eq!(zones.get("ca-west-1a").copied().unwrap_or(0), 2, "{zones:?}");
+    assert_eq!(zones.values().sum::<usize>(), 9);
+    assert_eq!(kept(&played).keys().collect::<Vec<_>>(), ["the subnet"]);
+    played.came_out_well();
+}
+
+#[test]
+fn a_denied_action_is_named_with_the_command_that_decodes_the_rest() {
+    let played =
+        play("denied", 2, &format!("{NO_TRIALS}faults: {{ec2: {{unauthorized: [RunInstances]}}}}\nuntil: 5m\n"));
+    assert_eq!(played.report["launched"], 0);
+    let pending = &played.report["pods"]["pending"];
+    assert_eq!(pending.as_object().unwrap().len(), 2);
+    let whys: Vec<String> = played.log_events("pool_skipped").iter().map(|line| line["why"].to_string()).collect();
+    let said = format!("{pending} {whys:?}");
+    assert!(said.contains("may not ec2:RunInstances"), "{said}");
+    let told: Vec<String> = played.log_events("launch_failed").iter().map(|line| line["error"].to_string()).collect();
+    assert!(told.iter().all(|error| error.contains("aws sts decode-authorization-message")), "{told:?}");
+    assert!((1..=40).contains(&fleets(&played).len()), "{} calls", fleets(&played).len());
+    let played =
+        play("denied-fleet", 1, &format!("{NO_TRIALS}faults: {{ec2: {{unauthorized: [CreateFleet]}}}}\nuntil: 3m\n"));
+    let told = played.log_events("launch_failed");
+    assert!(told[0]["reason"] == "Unauthorized" && told[0]["error"].as_str().unwrap().contains("ec2:CreateFleet"));
+}
+
+#[test]
+fn without_spots_role_on_demand_is_launched_where_the_pool_allows_and_the_command_is_said() {
+    let command = "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com";
+    let played = play_over("no-spot-role", &both_markets(3), "faults: {ec2: {noSpotRole: true}}\nuntil: 5m\n");
+    let launched = played.log_events("launched");
+    assert!(launched.len() == 3 && launched.iter().all(|line| line["capacity_type"] == "on-demand" && at(line) < 15.0));
+    let events = played.seen("api", &[("resource", "events"), ("verb", "create")]);
+    let said = |kind: &str| {
+        let of = |event: &&&Value| event["sent"]["involvedObject"]["kind"] == kind;
+        events.iter().filter(of).any(|event| event["sent"]["message"].as_str().unwrap().contains(command))
+    };
+    assert!(said("NodePool") && said("NodeClaim"));
+    assert_eq!(kept(&played).keys().collect::<Vec<_>>(), ["all of spot"]);
+    played.came_out_well();
+    let only_spot = manifests(2).replace("values: [on-demand]", "values: [spot]");
+    let played = play_over("only-spot-no-role", &only_spot, "faults: {ec2: {noSpotRole: true}}\nuntil: 10m\n");
+    assert_eq!(played.report["launched"], 0);
+    assert_eq!(played.report["pods"]["pending"].as_object().unwrap().len(), 2);
+    assert!(fleets(&played).len() <= 10, "{} calls", fleets(&played).len());
+}
+
+/// What the first leader learnt in its first seconds the second knows without a call.
+#[test]
+fn a_successor_does_not_ask_for_what_its_predecessor_was_refused() {
+    let scale = "  - {at: 80s, scale: {kind: Deployment, name: web, namespace: default, replicas: 4}}\n";
+    let steps = format!("steps:\n  - {{at: 40s, kill: {{replica: leader}}}}\n{scale}");
+    let faults = "faults: {ec2: {insufficientCapacity: ['*/*/spot']}}\n";
+    let played =
+        play_over("kept-for-a-successor", &both_markets(2), &format!("replicas: 2\n{faults}{steps}until: 5m\n"));
+    let (elected, known) = (played.times("elected"), played.times("unavailable_known"));
+    assert!(elected.len() == 2 && known.len() == 1 && known[0] >= elected[1], "{elected:?} {known:?}");
+    let spot = |fleet: &&&Value| fleet["parameters"]["capacityType"] == "spot";
+    let all = fleets(&played);
+    assert!(all.iter().any(|fleet| at(fleet) < 20.0 && fleet["parameters"]["capacityType"] == "spot"));
+    assert_eq!(all.iter().filter(spot).filter(|fleet| (20.0..170.0).contains(&at(fleet))).count(), 0);
+    assert_eq!(played.log_events("launched").len(), 4);
+    played.came_out_well();
+}
+
+/// The bound of writes: one every ten seconds, however much is refused.
+#[test]
+fn what_is_unavailable_is_written_every_ten_seconds_at_most() {
+    let faults = "faults: {ec2: {soldOutShare: 0.95}}\nuntil: 5m\n";
+    let played = play_over("kept-seldom", &many_types(60), faults);
+    let writes = played.seen("api", &[("resource", "configmaps"), ("name", "dovetail-unavailable-offerings")]);
+    let times: Vec<f64> =
+        writes.iter().filter(|write| write["code"] == 200 || write["code"] == 201).map(|one| at(one)).collect();
+    assert!(!times.is_empty() && times.windows(2).all(|pair| pair[1] - pair[0] > 9.0), "{times:?}");
+}
