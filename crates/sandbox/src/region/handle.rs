@@ -165,7 +165,9 @@ impl Cx<'_> {
 
     /// What such a request takes as a rule, give or take a quarter: of the order that AWS shows, on the quick side.
     fn usual_latency(&mut self, call: &Call) -> Duration {
+        let dry_run = matches!(&call.parameters, Parameters::Form(form) if form.flag("DryRun"));
         let millis = match (call.api, call.action.as_str()) {
+            (Api::Ec2, _) if dry_run => 60,
             (Api::Ec2, "CreateFleet" | "RunInstances") => 600,
             (Api::Ec2, action) if action.starts_with("Describe") => 40,
             (Api::Ec2, _) => 150,

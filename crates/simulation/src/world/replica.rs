@@ -172,6 +172,7 @@ fn cloud_settings(around: &Surroundings<'_>, settings: &Settings) -> Ec2Settings
         adopt_karpenter_instances: settings.adopt_karpenter_instances,
         cluster_dns: Some("172.20.0.10".to_owned()),
         reserved_capacity: settings.reserved_capacity(),
+        dry_runs: !settings.disable_dry_run,
         ..Ec2Settings::default()
     }
 }
