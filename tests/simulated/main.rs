@@ -18,6 +18,7 @@ mod consolidation;
 mod disruption;
 #[path = "ends/drift.rs"]
 mod drift;
+mod fields;
 #[path = "ends/interruption.rs"]
 mod interruption;
 mod metrics;

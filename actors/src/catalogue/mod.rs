@@ -237,14 +237,15 @@ impl Catalogue {
             return self.resolved.get(&class.name_any()).map(|(_, types)| types.clone());
         };
         let from = format!(
-            "{}/{}/{}/{}/{:?}/{:?}/{:?}/{reservations:?}",
+            "{}/{}/{}/{}/{:?}/{:?}/{:?}/{reservations:?}/{:?}",
             class.metadata.uid.as_deref().unwrap_or_default(),
             self.reads,
             self.unavailable.version(),
             self.reserved.version(),
             class.metadata.generation,
             status.subnets,
-            status.amis
+            status.amis,
+            status.placement_group
         );
         if let Some((known, types)) = self.resolved.get(&class.name_any())
             && *known == from
@@ -280,7 +281,8 @@ impl Catalogue {
         let unavailable = self.unavailable.at(self.env.now());
         match NodeClassView::of(&class.spec, subnet_views(status)) {
             Ok(view) => {
-                let view = NodeClassView { reservations, ..view };
+                let placement_group = status.placement_group.clone();
+                let view = NodeClassView { reservations, placement_group, ..view };
                 let mut types = resolve::instance_types_without(offers, &view, &settings, &unavailable);
                 let withheld = withhold_without_image(&status.amis, &mut types);
                 self.tell_without_image(class.name_any(), withheld);

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use dovetail_api::v1::{CapacityReservation, EC2NodeClassStatus};
+use dovetail_cloud::launch::reserved::ReservationKind;
 use dovetail_cloud::resolve::ReservationView;
 
 /// What is free in each capacity reservation, less what was taken since the cloud was asked.
@@ -31,6 +32,7 @@ impl Reserved {
                 id: one.id.clone(),
                 instance_type: one.instance_type.clone(),
                 zone: one.availability_zone.clone(),
+                kind: ReservationKind::of(&one.reservation_type, one.interruptible),
                 active: one.state == "active",
                 left: *self.left.get(&one.id)?,
             })

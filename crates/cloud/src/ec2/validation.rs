@@ -4,6 +4,7 @@ use dovetail_api::names::conditions;
 use dovetail_api::v1::EC2NodeClass;
 use dovetail_api::validation::kubelet::kubelet;
 
+use super::contradictions;
 use crate::family::AmiFamily;
 use crate::node_class::{Finding, NodeClassResolution};
 use crate::resolve::{NodeClassView, family_of, subnet_views_of};
@@ -22,6 +23,11 @@ fn own(class: &EC2NodeClass, resolved: &NodeClassResolution, cluster: Option<&Cl
         Ok(family) => family,
         Err(error) => return Some(Finding::not_ready(CONDITION, "InvalidNodeClass", error.to_string())),
     };
+    let contradictions = contradictions::of(&class.spec);
+    if !contradictions.is_empty() {
+        let told: Vec<String> = contradictions.into_iter().take(MOST).collect();
+        return Some(Finding::not_ready(CONDITION, "InvalidNodeClass", told.join("; ")));
+    }
     if let Some(finding) = kubelet_block(class, family) {
         return Some(finding);
     }
