@@ -8,7 +8,7 @@ use std::sync::Arc;
 use dovetail_api::names::labels::{CAPACITY_TYPE, ON_DEMAND, RESERVED, SPOT};
 use dovetail_core::{InstanceType, NodeSelectorRequirement, Offering, Requirements};
 
-use super::placement::{Placing, wants_dedicated};
+use super::placement::{Placing, partition_of, wants_dedicated};
 use super::reserved::{ReservationKind, keep_cheapest_alone, keep_one_kind};
 use super::{LaunchError, LaunchRequest};
 
@@ -139,11 +139,12 @@ fn agrees(offered: &[NodeSelectorRequirement], wanted: &Requirements) -> bool {
     Requirements::from_written(offered).is_ok_and(|offered| offered.intersects(wanted).is_ok())
 }
 
-/// Of each zone the reservation with the most instances left.
+/// Of each zone (and partition, in a placement group that has such) the reservation with the most instances left.
 fn fullest_reservations(candidate: &mut LaunchCandidate) {
     let left = |one: &Offering| one.reservation_capacity.unwrap_or(u32::MAX);
-    candidate.offerings.sort_by(|a, b| a.zone.cmp(&b.zone).then_with(|| left(b).cmp(&left(a))));
-    candidate.offerings.dedup_by(|next, first| next.zone == first.zone);
+    let place = |one: &Offering| (one.zone.clone(), partition_of(one));
+    candidate.offerings.sort_by(|a, b| place(a).cmp(&place(b)).then_with(|| left(b).cmp(&left(a))));
+    candidate.offerings.dedup_by(|next, first| place(next) == place(first));
 }
 
 /// Without devices and bare metal, unless nothing else is left.

@@ -173,6 +173,18 @@ async fn a_class_that_no_instance_can_be_launched_by_is_not_valid_and_says_which
             "spec.kubelet.evictionSoft.memory.available",
         ),
         (
+            "al2023@latest",
+            |class| class.spec.kubelet = serde_json::from_value(json!({"maxPods": "max_pods - 10"})).ok(),
+            "KubeletExpressionsDisabled",
+            "spec.kubelet.maxPods",
+        ),
+        (
+            "al2023@latest",
+            |class| class.spec.kubelet = serde_json::from_value(json!({"kubeReserved": {"cpu": "vcpus * 10"}})).ok(),
+            "KubeletExpressionsDisabled",
+            "spec.kubelet.kubeReserved.cpu",
+        ),
+        (
             "bottlerocket@latest",
             |class| class.spec.kubelet = serde_json::from_value(json!({"podPidsLimit": 4096})).ok(),
             "UnsupportedKubeletConfiguration",
