@@ -256,6 +256,8 @@ def made_of(template, config):
 def only_run(data):
     groups = {group for one in listed(data["NetworkInterface"]) for group in listed(one["SecurityGroupId"])}
     yield from (arn("ec2", f"security-group/{group}") for group in sorted(groups))
+    if group := data.get("Placement", {}).get("GroupId"):
+        yield arn("ec2", f"placement-group/{group}")
     # The image's own: nearly all images are made of one.
     yield arn("ec2", f"snapshot/{SNAPSHOT}", account="")
 
