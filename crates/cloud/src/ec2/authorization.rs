@@ -29,6 +29,8 @@ const NOT_ALLOWED: [&str; 4] = ["UnauthorizedOperation", "AccessDenied", "AuthFa
 const SUBNETS: usize = 3;
 /// How much of AWS's words a condition repeats: behind them comes a long encoded message.
 const MOST_WORDS: usize = 400;
+/// What stands for a NodePool, which cannot be called so.
+const NO_POOL: &str = "-";
 /// Pods of a node that nobody launches.
 const MAX_PODS: i64 = 110;
 
@@ -62,8 +64,8 @@ impl Ec2Cloud {
     /// One call after the other, up to the first refusal. An error without a verdict could not be found out.
     async fn dry_runs(&self, class: &EC2NodeClass, found: &NodeClassResolution) -> Result<(), Verdict> {
         let mut all = self.class_tags(class);
-        // Whoever may launch at all may launch for any pool: the tag has to be there (karpenter-aws 7.1).
-        all.insert(tags::NODE_POOL.into(), String::new());
+        // Policies ask for the tag, whatever its value (karpenter-aws 7.1). Not empty: a condition may take that for none.
+        all.insert(tags::NODE_POOL.into(), NO_POOL.into());
         let Some(template) = self.template_of(class, found, &all).await? else { return Ok(()) };
         let arm = found.amis.first().is_some_and(|ami| {
             ami.requirements.iter().any(|one| one.values.iter().flatten().any(|value| value == "arm64"))
