@@ -233,7 +233,7 @@ impl Catalogue {
     fn types(&mut self, offers: &Offers, class: &EC2NodeClass) -> Option<Types> {
         let Some(status) = &class.status else { return Some(Types::default()) };
         self.unavailable.sweep(self.env.now());
-        let Some(reservations) = self.reserved.of(status) else {
+        let Some(reservations) = self.reserved.of(status, self.env.wall()) else {
             return self.resolved.get(&class.name_any()).map(|(_, types)| types.clone());
         };
         let from = format!(
