@@ -116,6 +116,13 @@ impl Script {
             |status: u16, body: String| Ok(http::Response::builder().status(status).body(Bytes::from(body)).unwrap());
         match answer {
             Answer::Ok(body) => response(200, body),
+            // IAM writes errors in another way than EC2.
+            Answer::Error(status, code, message) if action.contains("InstanceProfile") => response(
+                status,
+                format!(
+                    "<ErrorResponse><Error><Type>Sender</Type><Code>{code}</Code><Message>{message}</Message></Error><RequestId>r</RequestId></ErrorResponse>"
+                ),
+            ),
             Answer::Error(status, code, message) => response(
                 status,
                 format!(
