@@ -47,9 +47,7 @@ fn sent(played: &Played, pool: &str) -> Vec<f64> {
 
 /// When CreateFleet was called.
 fn calls(played: &Played) -> Vec<f64> {
-    let of = |event: &&serde_json::Value| {
-        event["kind"] == "aws" && event["action"] == "CreateFleet" && event["code"] != "DryRunOperation"
-    };
+    let of = |event: &&serde_json::Value| event["kind"] == "aws" && event["action"] == "CreateFleet";
     played.events.iter().filter(of).map(|event| event["t"].as_f64().unwrap()).collect()
 }
 
