@@ -80,6 +80,18 @@ fn nodes_of_a_capacity_block_are_drained_before_ec2_ends_them() {
     assert_eq!(ended, 0, "EC2 had nothing left to end");
 }
 
+#[test]
+fn permissions_are_looked_at_by_dry_runs_that_launch_nothing() {
+    let settings = "settings: {DISABLE_DRY_RUN: \"false\"}\nuntil: 5m\n";
+    let played = play_over("dry-runs", &with(2, "", ""), settings);
+    played.came_out_well();
+    for action in ["RunInstances (dry run)", "CreateFleet (dry run)"] {
+        let calls = played.seen("aws", &[("action", action)]);
+        assert!(calls.len() == 1 && calls[0]["code"] == "DryRunOperation", "{action}: {calls:?}");
+    }
+    assert_eq!((played.calls("CreateFleet").len(), played.number("launched")), (2, 2));
+}
+
 /// A class that is wrong: no instance is launched, the class and its pool say by which field and value.
 #[test]
 fn what_is_wrong_with_a_class_is_told_by_field_and_value_and_nothing_is_launched() {
