@@ -60,6 +60,7 @@ pub async fn reach(
             kubernetes_version: (!settings.eks_control_plane).then(|| facts.version.clone()),
             reserved_capacity: settings.reserved_capacity(),
             isolated_vpc: settings.isolated_vpc,
+            dry_runs: !settings.disable_dry_run,
         },
     );
     let asker = Asker::new(format!("EC2 in {}", cloud.region()), settings.startup_timeout);

@@ -186,6 +186,7 @@ mod tests {
             replicas: 0,
             settings: BTreeMap::new(),
             reservations: vec![],
+            placement_groups: vec![],
             nodes: Vec::new(),
             faults: FaultSettings::default(),
             panics_for: vec![],

@@ -150,6 +150,7 @@ fn config(args: &SandboxArgs) -> WorldConfig {
         faults: FaultSettings::default(),
         panics_for: vec![],
         reservations: vec![],
+        placement_groups: vec![],
         nodes: Vec::new(),
         endpoint: None,
         clocks: Vec::new(),

@@ -17,10 +17,7 @@ use serde_json::{Value, json};
 
 /// Fields that nothing is done about, each with an object's spec that asks for it.
 fn not_implemented() -> Vec<(&'static str, &'static str, Value)> {
-    vec![
-        ("NodePool", "spec.replicas", json!({"replicas": 2})),
-        ("EC2NodeClass", "spec.placementGroupSelector", json!({"placementGroupSelector": {"name": "a"}})),
-    ]
+    vec![("NodePool", "spec.replicas", json!({"replicas": 2}))]
 }
 
 /// The leaves of a schema: `spec.amiSelectorTerms[].alias`.

@@ -105,6 +105,8 @@ class Request:
             profiles = [self.fields["InstanceProfileName"]]
         if self.operation == "CreateFleet":
             profiles = [profile_in(one) for one in self.own_templates()]
+        if self.operation == "RunInstances":
+            profiles = [profile_in(self.templates[self.fields["LaunchTemplate"]["LaunchTemplateName"]])]
         return {name: found for name in profiles if (found := profile(upstream, name))}
 
     def own_templates(self):
@@ -152,6 +154,17 @@ class Request:
             for role in before[profile_in(template)]["roles"]:
                 checks.append(pass_role(role))
         return checks
+
+    def of_ec2_RunInstances(self, before):
+        """A dry run for a node class: what an instance on demand is made of, by the class's own template."""
+        template = self.templates[self.fields["LaunchTemplate"]["LaunchTemplateName"]]
+        data = template["LaunchTemplateData"]
+        kinds = by_kind(self.fields["TagSpecification"])
+        checks = tagged(["RunInstances"], {**kinds, **by_kind(data["TagSpecification"])})
+        over = {"1": {"SubnetId": self.fields["NetworkInterface"]["1"]["SubnetId"], "InstanceType": self.fields["InstanceType"]}}
+        checks += [("ec2:RunInstances", resource, keys) for resource, keys in made_of(template, {"Overrides": over})]
+        checks += [("ec2:RunInstances", resource, {}) for resource in only_run(data)]
+        return checks + [pass_role(role) for role in before[profile_in(template)]["roles"]]
 
     # IAM.
 
@@ -243,6 +256,8 @@ def made_of(template, config):
 def only_run(data):
     groups = {group for one in listed(data["NetworkInterface"]) for group in listed(one["SecurityGroupId"])}
     yield from (arn("ec2", f"security-group/{group}") for group in sorted(groups))
+    if group := data.get("Placement", {}).get("GroupId"):
+        yield arn("ec2", f"placement-group/{group}")
     # The image's own: nearly all images are made of one.
     yield arn("ec2", f"snapshot/{SNAPSHOT}", account="")
 

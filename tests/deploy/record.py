@@ -37,7 +37,8 @@ CLUSTER, REGION = "demo", "us-east-1"
 PATIENCE = 90
 BY_HAND = {
     "ec2.CreateTags": "the cloud seam can tag an instance, no actor does yet",
-    "ec2.CreateFleet": "into a capacity reservation: the sandbox's account has none",
+    "ec2.CreateFleet": "into a capacity reservation and a placement group: the sandbox's account has none",
+    "ec2.DescribePlacementGroups": "asked for a class that selects a placement group: the sandbox's account has none",
     "ec2.DescribeInstanceStatus": "asked for every minute, first a minute after a leader began",
     "iam.ListInstanceProfiles": "asked for by the janitor every half hour",
 }
@@ -177,16 +178,19 @@ def by_hand(api, proxy):
     checks.client("ec2", proxy).create_tags(Resources=[instance], Tags=[{"Key": key, "Value": value} for key, value in tags.items()])
     impaired = [{"Name": "system-status.status", "Values": ["impaired"]}]
     checks.client("ec2", proxy).describe_instance_status(Filters=impaired)
+    checks.client("ec2", proxy).describe_placement_groups(Filters=[{"Name": "group-name", "Values": ["rack"]}])
     checks.client("iam", proxy).list_instance_profiles(PathPrefix=f"/karpenter/{REGION}/{CLUSTER}/")
     reserved_launch(proxy)
 
 
 def reserved_launch(proxy):
-    """A launch like one that was seen, into a reservation, which is not carried out: the sandbox's account has none."""
-    name, template = next(iter(checks.Request.templates.items()))
-    fleet = next(asked for asked, _ in Recorder.seen if asked.operation == "CreateFleet")
+    """A launch like one that was seen, into a reservation and a group, which is not carried out: the sandbox's account has none."""
+    fleet = next(asked for asked, _ in Recorder.seen if asked.operation == "CreateFleet" and "DryRun" not in asked.fields)
+    template = fleet.own_templates()[0]
+    name = template["LaunchTemplateName"]
     target = {"CapacityReservationTarget": {"CapacityReservationId": "cr-0123456789abcdef0"}}
-    data = {**template["LaunchTemplateData"], "CapacityReservationSpecification": target}
+    placement = {"GroupId": "pg-0123456789abcdef0"}
+    data = {**template["LaunchTemplateData"], "CapacityReservationSpecification": target, "Placement": placement}
     checks.Request.templates[f"{name}-reserved"] = {**template, "LaunchTemplateData": data}
     override = {"LaunchTemplateSpecification": {"LaunchTemplateName": f"{name}-reserved"}}
     configs = {"1": {**checks.listed(fleet.fields["LaunchTemplateConfigs"])[0], **override}}

@@ -19,6 +19,7 @@ mod disruption;
 #[path = "ends/drift.rs"]
 mod drift;
 mod ec2_says_no;
+mod fields;
 #[path = "ends/interruption.rs"]
 mod interruption;
 mod metrics;

@@ -245,18 +245,19 @@ impl Catalogue {
         let Some(status) = &class.status else { return Some(Types::default()) };
         self.unavailable.look(self.env.now());
         let key = (class.name_any(), last_resort);
-        let Some(reservations) = self.reserved.of(status) else {
+        let Some(reservations) = self.reserved.of(status, self.env.wall()) else {
             return self.resolved.get(&key).map(|(_, types)| types.clone());
         };
         let from = format!(
-            "{}/{}/{}/{}/{:?}/{:?}/{:?}/{reservations:?}",
+            "{}/{}/{}/{}/{:?}/{:?}/{:?}/{reservations:?}/{:?}",
             class.metadata.uid.as_deref().unwrap_or_default(),
             self.reads,
             self.unavailable.version(),
             self.reserved.version(),
             class.metadata.generation,
             status.subnets,
-            status.amis
+            status.amis,
+            status.placement_group
         );
         if let Some((known, types)) = self.resolved.get(&key)
             && *known == from
@@ -293,7 +294,8 @@ impl Catalogue {
         let unavailable = self.unavailable_now(last_resort);
         match NodeClassView::of(&class.spec, subnet_views(status)) {
             Ok(view) => {
-                let view = NodeClassView { reservations, ..view };
+                let placement_group = status.placement_group.clone();
+                let view = NodeClassView { reservations, placement_group, ..view };
                 let mut types = resolve::instance_types_without(offers, &view, &settings, &unavailable);
                 let withheld = withhold_without_image(&status.amis, &mut types);
                 self.tell_without_image(class.name_any(), withheld);

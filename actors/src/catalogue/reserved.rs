@@ -3,7 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use dovetail_api::v1::{CapacityReservation, EC2NodeClassStatus};
+use dovetail_cloud::launch::reserved::ReservationKind;
 use dovetail_cloud::resolve::ReservationView;
+use dovetail_core::disruption::expiring_from;
+use jiff::Timestamp;
+
+/// Whether it is a capacity block that is about to end.
+fn ends(one: &CapacityReservation, now: Timestamp) -> bool {
+    let block = ReservationKind::of(&one.reservation_type, one.interruptible) == ReservationKind::CapacityBlock;
+    one.end_time.as_ref().is_some_and(|end| block && expiring_from(end.0) <= now)
+}
 
 /// What is free in each capacity reservation, less what was taken since the cloud was asked.
 #[derive(Debug, Default)]
@@ -23,7 +32,8 @@ impl Reserved {
     }
 
     /// A class's reservations with what is left of each; `None` while that is not known of all, which are wanted then.
-    pub fn of(&mut self, status: &EC2NodeClassStatus) -> Option<Vec<ReservationView>> {
+    /// A capacity block that is about to end by now counts as left, whenever the class was looked up.
+    pub fn of(&mut self, status: &EC2NodeClassStatus, now: Timestamp) -> Option<Vec<ReservationView>> {
         let all = status.capacity_reservations.iter();
         self.wanted.extend(all.clone().map(|one| one.id.clone()));
         let view = |one: &CapacityReservation| {
@@ -31,7 +41,8 @@ impl Reserved {
                 id: one.id.clone(),
                 instance_type: one.instance_type.clone(),
                 zone: one.availability_zone.clone(),
-                active: one.state == "active",
+                kind: ReservationKind::of(&one.reservation_type, one.interruptible),
+                active: one.state == "active" && !ends(one, now),
                 left: *self.left.get(&one.id)?,
             })
         };
@@ -102,13 +113,28 @@ mod tests {
         let status = serde_json::from_value::<EC2NodeClassStatus>(serde_json::json!({"capacityReservations": [one]}));
         let status = status.unwrap_or_default();
         let mut reserved = Reserved::default();
-        assert_eq!(reserved.of(&status), None);
+        assert_eq!(reserved.of(&status, Timestamp::UNIX_EPOCH), None);
         assert!(reserved.lacks_any());
         let asked = reserved.ask();
         assert!(reserved.give_up(&asked), "a call that fails holds nothing up");
-        assert_eq!(reserved.of(&status).map(|all| all[0].left), Some(0));
+        assert_eq!(reserved.of(&status, Timestamp::UNIX_EPOCH).map(|all| all[0].left), Some(0));
         reserved.learn(&asked, &BTreeMap::from([("cr-1".to_owned(), 2)]));
-        assert_eq!(reserved.of(&status).map(|all| all[0].left), Some(2));
+        assert_eq!(reserved.of(&status, Timestamp::UNIX_EPOCH).map(|all| all[0].left), Some(2));
+    }
+
+    #[test]
+    fn a_capacity_block_counts_as_left_forty_minutes_before_its_end_though_the_class_says_active() {
+        let one = serde_json::json!({"availabilityZone": "a", "id": "cr-1", "instanceMatchCriteria": "targeted",
+            "instanceType": "m5.large", "ownerID": "1", "reservationType": "capacity-block",
+            "endTime": "1970-01-01T02:00:00Z"});
+        let status = serde_json::from_value::<EC2NodeClassStatus>(serde_json::json!({"capacityReservations": [one]}));
+        let (status, mut reserved) = (status.unwrap_or_default(), Reserved::default());
+        reserved.learn(&["cr-1".to_owned()], &BTreeMap::from([("cr-1".to_owned(), 1)]));
+        let mut active = |seconds: i64| {
+            let now = Timestamp::from_second(seconds).unwrap_or_default();
+            reserved.of(&status, now).is_some_and(|all| all[0].active)
+        };
+        assert_eq!((active(80 * 60 - 1), active(80 * 60)), (true, false));
     }
 
     #[test]

@@ -72,6 +72,7 @@ pub fn as_launched(instance: &Instance) -> LaunchedInstance {
         zone: instance.zone.clone(),
         capacity_type: instance.capacity_type.clone(),
         reservation_id: instance.reservation_id.clone(),
+        placing: instance.placing.clone(),
         image_id: instance.image_id.clone(),
         subnet_id: instance.subnet_id.clone(),
         ..LaunchedInstance::default()
@@ -94,8 +95,8 @@ pub fn facts(instance: &LaunchedInstance, types: &Types) -> Facts {
         }
     });
     let mut own: BTreeMap<String, String> = settled.collect();
-    // The type says which reservations there are; the node is of one at most.
-    labels::OF_RESERVATIONS.iter().for_each(|key| drop(own.remove(*key)));
+    // The type says which reservations and partitions there are; the node is of one at most.
+    labels::OF_LAUNCHES.iter().for_each(|key| drop(own.remove(*key)));
     let pinned = offering.iter().flat_map(|one| &one.requirements);
     own.extend(
         pinned
@@ -104,6 +105,13 @@ pub fn facts(instance: &LaunchedInstance, types: &Types) -> Facts {
     );
     if let Some(id) = &instance.reservation_id {
         own.insert(labels::CAPACITY_RESERVATION_ID.into(), id.clone());
+    }
+    own.insert(labels::INSTANCE_TENANCY.into(), instance.placing.tenancy().into());
+    if let Some(partition) = instance.placing.partition {
+        own.insert(labels::PLACEMENT_GROUP_PARTITION.into(), partition.to_string());
+    }
+    if let Some(group) = &instance.placing.group {
+        own.insert(labels::PLACEMENT_GROUP_ID.into(), group.clone());
     }
     own.insert(labels::INSTANCE_TYPE.into(), instance.instance_type.clone());
     own.insert(labels::ZONE.into(), instance.zone.clone());

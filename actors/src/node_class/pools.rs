@@ -1,16 +1,18 @@
 //! A NodePool's readiness, and writing it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use dovetail_api::names::conditions::{
     ANNOTATIONS_KNOWN, BUDGETS_VALID, FALSE, NODE_CLASS_READY, READY, TRUE, UNKNOWN, VALIDATION_SUCCEEDED,
 };
-use dovetail_api::names::{AWS_GROUP, annotations};
+use dovetail_api::names::{AWS_GROUP, annotations, labels};
 use dovetail_api::unimplemented;
 use dovetail_api::v1::{EC2NodeClass, NodePool, condition, set_condition};
 use dovetail_api::validation::own;
+use dovetail_core::Requirements;
 use dovetail_core::cluster_state::{Kind, Unreadable};
-use dovetail_core::lifecycle::{hash, patch, readiness};
+use dovetail_core::lifecycle::{claim, hash, patch, readiness};
 use dovetail_core::validity;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -63,6 +65,10 @@ fn nothing_goes(unread: &[String]) -> String {
 /// What is wrong with a pool's spec, as events for people: reason and message.
 pub fn complaints(pool: &NodePool) -> Vec<(&'static str, String)> {
     let known = pool.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    // What only sums up or passes by (a class that comes after its pool) is no complaint.
+    let of_class = condition(known, NODE_CLASS_READY)
+        .filter(|one| one.status == FALSE && !PASSING.contains(&one.reason.as_str()))
+        .map(|one| (NODE_CLASS_NOT_READY, one.message.clone()));
     let said = [
         (VALIDATION_SUCCEEDED, validity::REASON),
         (BUDGETS_VALID, INVALID_BUDGET),
@@ -72,7 +78,37 @@ pub fn complaints(pool: &NodePool) -> Vec<(&'static str, String)> {
         let wrong = condition(known, type_).filter(|one| one.status == FALSE)?;
         Some((reason, wrong.message.clone()))
     });
-    said.collect()
+    said.chain(of_class).collect()
+}
+
+/// The reason of the event that a pool's class cannot be launched from.
+const NODE_CLASS_NOT_READY: &str = "NodeClassNotReady";
+/// Why a pool's class is not ready where nothing is wrong with it.
+const PASSING: [&str; 2] = ["NodeClassNotFound", "NodeClassTerminating"];
+/// The reason where a class has no image of an architecture that the pool allows.
+const NO_IMAGE: &str = "ImageArchitectureMismatch";
+
+/// Which architectures the pool allows and the class's images have, where they have none in common.
+fn image_mismatch(pool: &NodePool, class: &EC2NodeClass) -> Option<String> {
+    let amis = &class.status.as_ref()?.amis;
+    let of_images = amis.iter().flat_map(|ami| &ami.requirements).filter(|one| one.key == labels::ARCH);
+    let images: BTreeSet<&str> = of_images.flat_map(|one| one.values.iter().flatten()).map(String::as_str).collect();
+    let own = &pool.spec.template.spec.requirements;
+    let written: Vec<_> = own.iter().filter(|one| one.key == labels::ARCH).map(claim::read).collect();
+    let wanted = Requirements::from_written(&written).ok()?;
+    let wanted = wanted.get(labels::ARCH)?;
+    let none = !images.is_empty() && images.iter().all(|arch| !wanted.has(arch));
+    none.then(|| {
+        let asked: Vec<&str> = written.iter().flat_map(|one| &one.values).map(String::as_str).collect();
+        let images: Vec<&str> = images.into_iter().collect();
+        format!(
+            "spec.template.spec.requirements[{}] is {}, and the images that spec.amiSelectorTerms of EC2NodeClass {} finds are for {}",
+            labels::ARCH,
+            asked.join(", "),
+            class.name_any(),
+            images.join(", ")
+        )
+    })
 }
 
 fn class_readiness(pool: &NodePool, class: Option<&EC2NodeClass>) -> Judgement {
@@ -89,7 +125,10 @@ fn class_readiness(pool: &NodePool, class: Option<&EC2NodeClass>) -> Judgement {
     }
     let conditions = class.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     match condition(conditions, READY) {
-        Some(ready) if ready.status == TRUE => (TRUE, String::new(), String::new()),
+        Some(ready) if ready.status == TRUE => match image_mismatch(pool, class) {
+            Some(why) => (FALSE, NO_IMAGE.into(), why),
+            None => (TRUE, String::new(), String::new()),
+        },
         Some(ready) if ready.status == FALSE => (FALSE, ready.reason.clone(), roots(conditions, ready)),
         _ => (UNKNOWN, "NodeClassReadinessUnknown".into(), "the EC2NodeClass is not resolved yet".into()),
     }
@@ -172,6 +211,47 @@ mod tests {
     fn ready(pool: &NodePool) -> (String, String) {
         let ready = condition(&pool.status.as_ref().unwrap().conditions, READY).unwrap();
         (ready.status.clone(), ready.message.clone())
+    }
+
+    fn class(status: serde_json::Value) -> EC2NodeClass {
+        serde_json::from_value(json!({
+            "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "default"},
+            "spec": {"subnetSelectorTerms": [], "securityGroupSelectorTerms": []}, "status": status,
+        }))
+        .unwrap()
+    }
+
+    fn condition_of(type_: &str, status: &str, reason: &str, message: &str) -> serde_json::Value {
+        json!({"type": type_, "status": status, "reason": reason, "message": message,
+            "lastTransitionTime": "2026-01-01T00:00:00Z"})
+    }
+
+    #[test]
+    fn a_class_that_cannot_be_launched_from_is_an_event_on_its_pools_with_field_and_value() {
+        let why = "spec.instanceProfile \"typo\": there is no such instance profile";
+        let not_ready = class(json!({"conditions": [
+            condition_of("Ready", "False", "UnhealthyDependents", "InstanceProfileReady=False"),
+            condition_of("InstanceProfileReady", "False", "InstanceProfileNotFound", why),
+        ]}));
+        let told = complaints(&judged(&pool(), Some(&not_ready), Timestamp::UNIX_EPOCH));
+        assert!(told.len() == 1 && told[0].0 == "NodeClassNotReady" && told[0].1.contains(why), "{told:?}");
+        assert_eq!(complaints(&judged(&pool(), None, Timestamp::UNIX_EPOCH)), [], "the class may come yet");
+    }
+
+    #[test]
+    fn images_of_an_architecture_that_the_pool_does_not_allow_are_told_by_both_fields() {
+        let image = json!({"id": "ami-1", "requirements": [
+            {"key": "kubernetes.io/arch", "operator": "In", "values": ["arm64"]}]});
+        let ready = class(json!({"amis": [image], "conditions": [condition_of("Ready", "True", "Ready", "")]}));
+        let mut pool = pool();
+        assert_eq!(complaints(&judged(&pool, Some(&ready), Timestamp::UNIX_EPOCH)), [], "any will do");
+        for (operator, values, fits) in [("In", vec!["amd64"], false), ("NotIn", vec!["amd64"], true)] {
+            let requirement = json!({"key": "kubernetes.io/arch", "operator": operator, "values": values});
+            pool.spec.template.spec.requirements = vec![serde_json::from_value(requirement).unwrap()];
+            let told = complaints(&judged(&pool, Some(&ready), Timestamp::UNIX_EPOCH));
+            assert_eq!(told.is_empty(), fits, "{told:?}");
+            assert!(told.iter().all(|(_, why)| why.contains("amd64") && why.contains("default finds are for arm64")));
+        }
     }
 
     #[test]

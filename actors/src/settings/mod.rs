@@ -95,6 +95,8 @@ pub struct Settings {
     pub churn: Churn,
     /// `MOVES_ROLLOUT`: whether a Deployment that asks for it is restarted where its pods cannot be evicted.
     pub moves_rollout: bool,
+    /// `DISABLE_DRY_RUN`.
+    pub disable_dry_run: bool,
     /// `ISOLATED_VPC`.
     pub isolated_vpc: bool,
     /// `DEFAULT_INSTANCE_PROFILE`; empty where none is given.
@@ -207,6 +209,7 @@ impl Default for Settings {
             rebalance: Rebalance::Event,
             churn: Churn::default(),
             moves_rollout: false,
+            disable_dry_run: false,
             isolated_vpc: false,
             default_instance_profile: String::new(),
             eks_control_plane: false,

@@ -125,6 +125,8 @@ pub const TABLE: &[Known] = &[
         |own, text| Ok(own.aws_region = filled(text)?)),
     row(Aws, "DEFAULT_INSTANCE_PROFILE", "NAME", "", "The nodes' instance profile where a Provisioner or AWSNodeTemplate names none; without it a profile of the role KarpenterNodeRole-CLUSTER_NAME is made",
         |own, text| Ok(own.default_instance_profile = filled(text)?)),
+    row(Aws, "DISABLE_DRY_RUN", BOOL, "false", "Do not judge node classes by dry runs of launches: a permission that is missing shows at the first launch",
+        |own, text| Ok(own.disable_dry_run = boolean(text)?)),
     row(Aws, "FEATURE_GATES", "NAME=BOOL,…", "ReservedCapacity=true", "Karpenter's feature gates. ReservedCapacity: capacity reservations are used where node classes select them, and only there; NodeRepair: nodes that are unhealthy for too long are replaced; SpotToSpotConsolidation: spot nodes are replaced by cheaper spot nodes; ManyToManyConsolidation (Dovetail's own): nodes are replaced by several new ones; NodeOverlay, StaticCapacity and CapacityBuffer are not implemented, which is said at the start, as is an unknown name",
         |own, text| Ok(own.set_gates(gates(text)?))),
     row(Aws, "INTERRUPTION", "WAY", "replace", "replace: an interrupted node's pods get their places first; evict: it is drained at once, Karpenter's way",
@@ -230,7 +232,6 @@ pub const TABLE: &[Known] = &[
 
     row(NoEffect, "AWS_FEATURE_GATES", "NAME=BOOL,…", "", "Karpenter's gates of the AWS provider: NodeClassCEL is not implemented", |_, text| gates(text).map(drop)),
     row(NoEffect, "DISABLE_CONTROLLER_WARMUP", BOOL, "true", "Standbys here are always warm", |_, text| boolean(text).map(drop)),
-    row(NoEffect, "DISABLE_DRY_RUN", BOOL, "false", "Dry runs of launches for node classes are not implemented: none is made", |_, text| boolean(text).map(drop)),
     row(NoEffect, "ENABLE_PROFILING", BOOL, "false", "Go's profiler: there is none", |_, text| boolean(text).map(drop)),
     row(NoEffect, "ENABLE_ZONAL_SHIFT", BOOL, "false", "Zonal shifts are not implemented: zones are used whatever is shifted away", |_, text| boolean(text).map(drop)),
     row(NoEffect, "IGNORE_DRA_REQUESTS", BOOL, "true", "Dynamic resource allocation is not implemented: pods with resourceClaims get no node", |_, text| boolean(text).map(drop)),

@@ -310,6 +310,7 @@ impl Cloud for FakeCloud {
         ];
         let subnet = |zone: &str| Subnet { id: subnet_in(zone), zone: zone.into(), zone_id: String::new() };
         let found = NodeClassResolution {
+            placement_group: None,
             subnets: ["us-east-1a", "us-east-1b"].into_iter().map(subnet).collect(),
             security_groups: vec![SecurityGroup { id: "sg-1".into(), name: String::new() }],
             amis: Vec::new(),

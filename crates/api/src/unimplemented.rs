@@ -33,9 +33,6 @@ fn is_counted(name: &str) -> bool {
 #[must_use]
 pub fn of_class(class: &EC2NodeClass) -> Vec<String> {
     let mut all = Vec::new();
-    if class.spec.placement_group_selector.is_some() {
-        all.push("spec.placementGroupSelector (instances are launched outside of the group)".to_owned());
-    }
     if class.spec.kubelet.is_some() && class.spec.ami_family.as_deref() == Some("Custom") {
         all.push("spec.kubelet (images of family Custom are told nothing; only capacity is counted by it)".to_owned());
     }

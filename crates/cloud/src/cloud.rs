@@ -8,6 +8,7 @@ use futures::future::BoxFuture;
 
 use crate::error::CloudError;
 use crate::info::InstanceTypeInfo;
+use crate::launch::placement::Placing;
 use crate::launch::{LaunchError, LaunchRequest, LaunchedInstance};
 use crate::node_class::NodeClassResolution;
 
@@ -142,6 +143,8 @@ pub struct Instance {
     pub capacity_type: String,
     /// The capacity reservation that it is of, if it is.
     pub reservation_id: Option<String>,
+    /// Where in a placement group it is, and on whose hardware.
+    pub placing: Placing,
     /// `ami-…`.
     pub image_id: String,
     /// `subnet-…`.

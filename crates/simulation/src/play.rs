@@ -239,6 +239,7 @@ impl Run<'_> {
             replicas: self.checked.replicas,
             settings: self.checked.settings.clone(),
             reservations: self.checked.reservations.clone(),
+            placement_groups: self.checked.placement_groups.clone(),
             nodes: self.checked.nodes.clone(),
             faults: self.checked.faults.clone(),
             panics_for: self.checked.panics_for.clone(),

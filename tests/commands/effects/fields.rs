@@ -65,6 +65,7 @@ pub const FIELDS: &[Row] = &[
     ("EC2NodeClass", "spec.kubelet", "crates/api/src/validation/kubelet.rs", "what_a_kubelet_would_not_start_with_is_named"),
     ("EC2NodeClass", "spec.metadataOptions", "crates/cloud/src/ec2/template_data.rs", "http_put_response_hop_limit"),
     ("EC2NodeClass", "spec.networkInterfaces", "crates/cloud/src/ec2/template_data.rs", "network_interfaces"),
+    ("EC2NodeClass", "spec.placementGroupSelector", "crates/cloud/tests/cloud/placement.rs", "a_placement_group_is_resolved_by_name_or_id"),
     ("EC2NodeClass", "spec.role", "crates/cloud/src/ec2/profile.rs", "class.spec.role"),
     ("EC2NodeClass", "spec.securityGroupSelectorTerms", "crates/cloud/src/ec2/network.rs", "security_group_selector_terms"),
     ("EC2NodeClass", "spec.subnetSelectorTerms", "crates/cloud/src/ec2/network.rs", "subnet_selector_terms"),

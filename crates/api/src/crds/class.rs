@@ -303,9 +303,23 @@ pub fn status() -> Value {
             )),
             "instanceProfile": string,
             "capacityReservations": list(reservation()),
+            "placementGroup": group(),
             "conditions": parts::conditions(true),
         }),
         &[],
+    )
+}
+
+fn group() -> Value {
+    object(
+        json!({
+            "id": {"type": "string"},
+            "name": {"type": "string"},
+            "strategy": {"type": "string", "enum": ["cluster", "partition", "spread"]},
+            "partitionCount": {"type": "integer", "format": "int32", "minimum": 1},
+            "zone": {"type": "string"},
+        }),
+        &["id", "name", "strategy"],
     )
 }
 

@@ -43,6 +43,9 @@ pub const INSTANCE_PROFILE_READY: &str = "InstanceProfileReady";
 /// EC2NodeClass.
 pub const CAPACITY_RESERVATIONS_READY: &str = "CapacityReservationsReady";
 
+/// EC2NodeClass; True where the class selects no placement group.
+pub const PLACEMENT_GROUP_READY: &str = "PlacementGroupReady";
+
 /// Status of a condition.
 pub const TRUE: &str = "True";
 /// Status of a condition.

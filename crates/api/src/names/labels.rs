@@ -42,6 +42,18 @@ pub const SPOT: &str = "spot";
 pub const ON_DEMAND: &str = "on-demand";
 /// Value of [`CAPACITY_TYPE`].
 pub const RESERVED: &str = "reserved";
+/// Value of [`INSTANCE_TENANCY`]: the hardware is shared with other accounts.
+pub const TENANCY_DEFAULT: &str = "default";
+/// Value of [`INSTANCE_TENANCY`]: no other account has an instance on the hardware.
+pub const TENANCY_DEDICATED: &str = "dedicated";
+/// The labels that a node gets by how it is launched, whatever its instance type.
+pub const OF_LAUNCHES: [&str; 5] = [
+    CAPACITY_RESERVATION_ID,
+    CAPACITY_RESERVATION_TYPE,
+    CAPACITY_RESERVATION_INTERRUPTIBLE,
+    PLACEMENT_GROUP_PARTITION,
+    INSTANCE_TENANCY,
+];
 /// The values of [`CAPACITY_TYPE`].
 pub const CAPACITY_TYPES: [&str; 3] = [SPOT, ON_DEMAND, RESERVED];
 

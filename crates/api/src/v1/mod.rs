@@ -23,7 +23,7 @@ pub use node_pool::{
     NodePoolStatus, TemplateMetadata,
 };
 pub use requirement::{NodeClassRef, NodeSelectorRequirement, Operator};
-pub use status::{Ami, CapacityReservation, EC2NodeClassStatus, SecurityGroup, Subnet};
+pub use status::{Ami, CapacityReservation, EC2NodeClassStatus, PlacementGroup, SecurityGroup, Subnet};
 
 /// Kubernetes' map of resource names to quantities.
 pub type ResourceList = std::collections::BTreeMap<String, k8s_openapi::apimachinery::pkg::api::resource::Quantity>;

@@ -25,6 +25,9 @@ pub struct EC2NodeClassStatus {
     /// Reservations that may be used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub capacity_reservations: Vec<CapacityReservation>,
+    /// The group that instances are launched in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement_group: Option<PlacementGroup>,
     /// Conditions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
@@ -94,6 +97,37 @@ pub struct CapacityReservation {
     /// `active` or `expiring`.
     #[serde(default = "active")]
     pub state: String,
+}
+
+/// A placement group.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PlacementGroup {
+    /// `pg-…`.
+    pub id: String,
+    /// `GroupName` in EC2.
+    pub name: String,
+    /// `cluster`, `partition` or `spread`.
+    pub strategy: String,
+    /// How many partitions it has; none unless its strategy is `partition`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partition_count: Option<u32>,
+    /// The Availability Zone that its instances are in, where that binds the next one: strategy `cluster`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
+}
+
+impl PlacementGroup {
+    /// Whether all its instances have to be in one zone.
+    #[must_use]
+    pub fn is_cluster(&self) -> bool {
+        self.strategy == "cluster"
+    }
+
+    /// Its partitions, from 1; none unless its strategy is `partition`.
+    pub fn partitions(&self) -> impl Iterator<Item = u32> + use<> {
+        1..=self.partition_count.filter(|_| self.strategy == "partition").unwrap_or(0)
+    }
 }
 
 fn default_type() -> String {

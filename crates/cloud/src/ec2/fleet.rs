@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use dovetail_api::names::labels::{CAPACITY_TYPE, SPOT};
 use dovetail_api::names::tags;
-use dovetail_api::v1::EC2NodeClassStatus;
+use dovetail_api::v1::{EC2NodeClass, EC2NodeClassStatus};
 use futures::future::try_join_all;
 use kube::ResourceExt;
 
@@ -17,7 +17,8 @@ use super::planned::{self, Config, PlannedCall};
 use super::template_data::{TemplateInputs, template_data};
 use crate::error::CloudError;
 use crate::hash::fnv;
-use crate::launch::filters::{LaunchSelection, select};
+use crate::launch::filters::{LaunchSelection, select_in};
+use crate::launch::placement::{first_zone, place};
 use crate::launch::plan::{LaunchGroup, fewest_pods_by_zone, groups};
 use crate::launch::readiness::ready_status;
 use crate::launch::{LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance};
@@ -40,13 +41,26 @@ impl Ec2Cloud {
             return taken.settle(self.send(&request.token, &before, true).await);
         }
         let status = ready_status(&request.node_class)?;
-        let selection = select(request)?;
+        let group = self.launch_group(&request.node_class.spec).await?;
+        let mut selection = select_in(request, group.as_ref().and_then(|group| group.zone.as_deref()))?;
+        if let Some(mut group) = group.clone() {
+            // Settled before anything is waited for: launches side by side go to one zone.
+            if group.is_cluster() && group.zone.is_none() {
+                group.zone = first_zone(&selection);
+                group.zone.iter().for_each(|zone| self.bind_group(&group, zone));
+            }
+            place(&mut selection, &group, &request.token)?;
+        }
         if selection.inflexible {
             tracing::warn!(token = request.token, types = selection.candidates.len(), "on-demand with few types");
         }
         let subnets = self.choose_subnets(status, &selection).await.map_err(|e| LaunchError::from_call(&e))?;
         let taken = TakenAddresses::take(self, predicted(&selection, &subnets));
-        taken.settle(self.launch_into(request, status, &selection, &subnets).await)
+        let launched = taken.settle(self.launch_into(request, status, &selection, &subnets).await);
+        if let (Some(group), Err(error)) = (&group, &launched) {
+            self.unbind_group(group, error);
+        }
+        launched
     }
 
     /// By zone the subnet with the most free addresses.
@@ -100,8 +114,9 @@ impl Ec2Cloud {
         let mut tags = self.shared_tags(request);
         tags.insert(tags::LAUNCH_TOKEN.into(), request.token.clone());
         let context = request.node_class.spec.context.clone().filter(|_| !request.min_values_relaxed);
-        let call = planned::call(token, capacity_type, &configs, &tags, context);
-        Ok(Arc::new(PlannedCall { call, capacity_type, configs, addresses: predicted(selection, subnets) }))
+        let call = planned::call(token, (capacity_type, selection.reservation), &configs, &tags, context);
+        let (addresses, placing) = (predicted(selection, subnets), selection.placing.clone());
+        Ok(Arc::new(PlannedCall { call, capacity_type, configs, addresses, placing }))
     }
 
     /// Makes sure of the launch templates, all at once.
@@ -165,6 +180,8 @@ impl Ec2Cloud {
             group: &group.key,
             user_data: &user_data,
             spot: selection.capacity_type == SPOT,
+            placing: &selection.placing,
+            market: group.key.reservation.as_ref().map(|_| selection.reservation),
             reserved_capacity: self.settings.reserved_capacity,
             ipv6: cluster.ipv6,
             enclave: request.requests.get(ENCLAVE) > 0,
@@ -177,12 +194,18 @@ impl Ec2Cloud {
 
     /// Tags of everything that launches of one pool and class share.
     fn shared_tags(&self, request: &LaunchRequest) -> BTreeMap<String, String> {
+        let mut all = self.class_tags(&request.node_class);
+        all.insert(tags::NODE_POOL.into(), request.node_pool.clone());
+        all
+    }
+
+    /// Tags of everything that launches of one class share.
+    pub(super) fn class_tags(&self, class: &EC2NodeClass) -> BTreeMap<String, String> {
         let settings = &self.settings;
-        let mut all = request.node_class.spec.tags.clone();
+        let mut all = class.spec.tags.clone();
         all.insert(tags::owned_by(&settings.cluster_name), tags::OWNED.into());
         all.insert(tags::CLUSTER_NAME.into(), settings.cluster_name.clone());
-        all.insert(tags::NODE_POOL.into(), request.node_pool.clone());
-        all.insert(tags::NODE_CLASS.into(), request.node_class.name_any());
+        all.insert(tags::NODE_CLASS.into(), class.name_any());
         if !settings.cluster_uid.is_empty() {
             all.insert(tags::CLUSTER_UID.into(), settings.cluster_uid.clone());
         }

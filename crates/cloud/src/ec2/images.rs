@@ -17,11 +17,22 @@ use crate::family::AmiFamily;
 use crate::launch::images::{ImageQuery, Variant, alias_queries};
 
 const PAGE: i32 = 1000;
+/// How many images that no node can run a message names of each term.
+const MOST_UNFIT: usize = 3;
 
 /// An image with what is needed to choose among its like.
 struct Found {
     created: String,
     ami: Ami,
+}
+
+/// What a class's selector finds.
+#[derive(Debug, Default)]
+pub(super) struct Chosen {
+    /// Newest first; of equals in what they need, the best one only.
+    pub amis: Vec<Ami>,
+    /// Images that no node can run, each with its architecture.
+    pub unfit: Vec<String>,
 }
 
 impl Ec2Cloud {
@@ -32,15 +43,15 @@ impl Ec2Cloud {
         spec: &EC2NodeClassSpec,
         version: &str,
         by_tags: bool,
-    ) -> Result<Vec<Ami>, CloudError> {
-        let mut found = Vec::new();
+    ) -> Result<Chosen, CloudError> {
+        let (mut found, mut unfit) = (Vec::new(), Vec::new());
         for term in &spec.ami_selector_terms {
             match &term.alias {
                 Some(alias) => found.extend(self.images_of_alias(alias, version).await?),
-                None => found.extend(self.images_of_term(term, by_tags).await?),
+                None => found.extend(self.images_of_term(term, by_tags, &mut unfit).await?),
             }
         }
-        Ok(newest_of_each(found))
+        Ok(Chosen { amis: newest_of_each(found), unfit })
     }
 
     async fn images_of_alias(&self, alias: &str, version: &str) -> Result<Vec<Found>, CloudError> {
@@ -65,7 +76,12 @@ impl Ec2Cloud {
         Ok(entries.collect())
     }
 
-    async fn images_of_term(&self, term: &AmiSelectorTerm, by_tags: bool) -> Result<Vec<Found>, CloudError> {
+    async fn images_of_term(
+        &self,
+        term: &AmiSelectorTerm,
+        by_tags: bool,
+        unfit: &mut Vec<String>,
+    ) -> Result<Vec<Found>, CloudError> {
         let mut filters = tag_filters(&term.tags);
         if let Some(parameter) = &term.ssm_parameter {
             match self.parameter(parameter).await? {
@@ -85,6 +101,10 @@ impl Ec2Cloud {
         };
         let images = self.describe_images(filters, owners).await?;
         let now = self.clock.wall();
+        unfit.extend(images.iter().filter(|image| arch_of(image).is_none()).take(MOST_UNFIT).map(|image| {
+            let arch = image.architecture().map_or("no architecture", |arch| arch.as_str());
+            format!("{} of {arch}", image.image_id().unwrap_or_default())
+        }));
         let one = |image: &Image| {
             let mut found = found(image, None, AmiFamily::Custom, now)?;
             if by_tags {
@@ -131,12 +151,17 @@ impl Ec2Cloud {
     }
 }
 
+/// Kubernetes' name of an image's architecture; none for one that no node has.
+fn arch_of(image: &Image) -> Option<&'static str> {
+    match image.architecture()?.as_str() {
+        "x86_64" => Some("amd64"),
+        "arm64" => Some("arm64"),
+        _ => None,
+    }
+}
+
 fn found(image: &Image, variant: Option<Variant>, family: AmiFamily, now: Timestamp) -> Option<Found> {
-    let arch = match image.architecture()?.as_str() {
-        "x86_64" => "amd64",
-        "arm64" => "arm64",
-        _ => return None,
-    };
+    let arch = arch_of(image)?;
     let mut requirements = vec![requirement(labels::ARCH, "In", &[arch])];
     requirements.extend(variant.into_iter().flat_map(variant_requirements));
     if let Some(build) = family.windows_build() {

@@ -15,6 +15,7 @@ use super::describe::filter;
 use super::template_data::sdk_tags;
 use crate::cloud::{Found, Instance};
 use crate::error::CloudError;
+use crate::launch::placement::Placing;
 
 const PAGE: i32 = 500;
 /// Values that a filter takes.
@@ -65,7 +66,7 @@ impl Ec2Cloud {
         Ok(instances)
     }
 
-    async fn describe_all(&self, filters: Vec<Filter>) -> Result<Vec<Instance>, CloudError> {
+    pub(super) async fn describe_all(&self, filters: Vec<Filter>) -> Result<Vec<Instance>, CloudError> {
         let call = self.clients.ec2.describe_instances().max_results(PAGE).set_filters(Some(filters));
         let mut pages = call.into_paginator().send();
         let mut instances = Vec::new();
@@ -187,6 +188,7 @@ fn instance_of(i: &sdk::Instance) -> Instance {
         zone: text(i.placement().and_then(|p| p.availability_zone())),
         capacity_type: capacity_type.to_owned(),
         reservation_id,
+        placing: placing_of(i.placement()),
         image_id: text(i.image_id()),
         subnet_id: text(i.subnet_id()),
         security_group_ids: i.security_groups().iter().map(|g| text(g.group_id())).collect(),
@@ -194,6 +196,16 @@ fn instance_of(i: &sdk::Instance) -> Instance {
         launched_at: i.launch_time().and_then(|t| Timestamp::new(t.secs(), t.subsec_nanos().cast_signed()).ok()),
         ended_at: i.state_transition_reason().and_then(transition_time),
         tags: i.tags().iter().filter_map(tag).collect(),
+    }
+}
+
+fn placing_of(placement: Option<&sdk::Placement>) -> Placing {
+    let group = placement.and_then(|one| one.group_id()).filter(|id| !id.is_empty());
+    let partition = placement.and_then(|one| one.partition_number()).and_then(|number| u32::try_from(number).ok());
+    Placing {
+        group: group.map(str::to_owned),
+        partition: partition.filter(|number| *number > 0),
+        dedicated: placement.and_then(|one| one.tenancy()) == Some(&sdk::Tenancy::Dedicated),
     }
 }
 

@@ -1,9 +1,11 @@
 //! EC2 behind [`Cloud`], on the AWS SDK.
 
 pub mod adapt;
+mod authorization;
 mod cache;
 mod classify;
 mod cluster;
+mod contradictions;
 mod describe;
 mod fleet;
 mod images;
@@ -12,6 +14,7 @@ mod instances;
 mod leftovers;
 mod network;
 mod node_class;
+mod placement;
 mod planned;
 mod preflight;
 mod pricing;
@@ -20,6 +23,7 @@ mod queue;
 mod rate;
 mod reservations;
 mod sdk;
+mod selectors;
 mod status;
 mod template;
 mod template_data;
@@ -43,8 +47,10 @@ use crate::info::InstanceTypeInfo;
 use crate::launch::{LaunchError, LaunchRequest, LaunchedInstance};
 use crate::node_class::NodeClassResolution;
 use crate::user_data::ClusterFacts;
+use authorization::Verdict;
 use cache::Cache;
 use network::FreeAddresses;
+use placement::Placed;
 use planned::PlannedCall;
 use sdk::Clients;
 
@@ -75,6 +81,8 @@ pub struct Ec2Settings {
     pub reserved_capacity: bool,
     /// There is no way to the Pricing API: on-demand prices are those that ship with the binary.
     pub isolated_vpc: bool,
+    /// Whether node classes are judged by dry runs of launches, too.
+    pub dry_runs: bool,
 }
 
 /// EC2 in one region, for one cluster. Cheap to clone; calls may run side by side.
@@ -98,6 +106,17 @@ struct Memory {
     parameters: Cache<String, Option<String>>,
     /// Instance profiles known to exist with this role.
     profiles: Cache<(String, String), ()>,
+    /// Instance profiles that classes name: what became of looking them up, where that says that one is there or that it
+    /// cannot be known.
+    named_profiles: Cache<String, Option<String>>,
+    /// What dry runs of launches have come to, by what they depend on, where they would have been carried out.
+    authorized: Cache<u64, Verdict>,
+    /// The same where they would not, or where that could not be found out.
+    refused: Cache<u64, Verdict>,
+    /// Placement groups by name and id.
+    placement_groups: Cache<(Option<String>, Option<String>), Placed>,
+    /// Zones to which launches bind placement groups that have no instance yet, by id.
+    group_zones: Cache<String, String>,
     /// The cluster, as EKS describes it.
     cluster: Cache<(), ClusterFacts>,
     /// Free addresses by subnet, less what is being launched.
@@ -120,6 +139,11 @@ impl Ec2Cloud {
                 used_templates: Cache::new(60 * MINUTE),
                 parameters: Cache::new(24 * 60 * MINUTE),
                 profiles: Cache::new(15 * MINUTE),
+                named_profiles: Cache::new(15 * MINUTE),
+                authorized: Cache::new(30 * MINUTE),
+                refused: Cache::new(5 * MINUTE),
+                placement_groups: Cache::new(MINUTE),
+                group_zones: Cache::new(2 * MINUTE),
                 cluster: Cache::new(5 * MINUTE),
                 addresses: Mutex::default(),
                 // Longer than a claim may take to launch.

@@ -1,10 +1,10 @@
 //! Resolving a node class, with a finding for each of its conditions (karpenter-aws 1.3).
 
 use dovetail_api::names::{annotations, conditions};
-use dovetail_api::v1::EC2NodeClass;
+use dovetail_api::v1::{CapacityReservation, EC2NodeClass};
 
-use super::reservations::Selected;
-use super::{Ec2Cloud, validation};
+use super::images::Chosen;
+use super::{Ec2Cloud, placement, profile, selectors, validation};
 use crate::error::CloudError;
 use crate::family::AmiFamily;
 use crate::node_class::{Finding, NodeClassResolution};
@@ -21,23 +21,25 @@ impl Ec2Cloud {
         let spec = &class.spec;
         let by_tags = is_of_template(class);
         let images = async { self.images_of(spec, &self.cluster_facts().await?.version, by_tags).await };
-        let (subnets, groups, images, profile, reservations) = futures::join!(
+        let (subnets, groups, images, profile, reservations, placed) = futures::join!(
             self.subnets_of(spec),
             self.security_groups_of(spec),
             images,
             self.profile_of(class),
-            self.reservations_of(spec)
+            self.reservations_of(spec),
+            self.placement_of(spec)
         );
         let mut conditions = vec![
             self.images_finding(class, &images),
-            finding(conditions::SUBNETS_READY, "SubnetsNotFound", "the selector matches no subnet", &subnets),
+            finding(conditions::SUBNETS_READY, "SubnetsNotFound", || selectors::no_subnet(spec), &subnets),
             finding(
                 conditions::SECURITY_GROUPS_READY,
                 "SecurityGroupsNotFound",
-                "the selector matches no security group",
+                || selectors::no_security_group(spec),
                 &groups,
             ),
-            profile_finding(&profile),
+            profile::finding(&profile),
+            placement::finding(&placed),
         ];
         if !spec.capacity_reservation_selector_terms.is_empty() && self.settings.reserved_capacity {
             conditions.push(reservations_finding(&reservations));
@@ -46,12 +48,19 @@ impl Ec2Cloud {
             conditions,
             subnets: subnets.unwrap_or_default(),
             security_groups: groups.unwrap_or_default(),
-            amis: images.unwrap_or_default(),
-            reservations: reservations.map(|selected| selected.used).unwrap_or_default(),
-            instance_profile: profile.unwrap_or_default(),
+            amis: images.unwrap_or_default().amis,
+            reservations: reservations.unwrap_or_default(),
+            instance_profile: profile.map(|one| one.name().to_owned()).unwrap_or_default(),
+            placement_group: placed.ok().and_then(|one| one.group().cloned()),
         };
         let cluster = self.memory.cluster.get(self.now(), &());
-        resolved.conditions.push(validation::of(class, &resolved, cluster.as_ref()));
+        let mut valid = validation::of(class, &resolved, cluster.as_ref());
+        if valid.status == Some(true)
+            && let Some(refused) = self.authorization(class, &resolved).await
+        {
+            valid = refused;
+        }
+        resolved.conditions.push(valid);
         Ok(resolved)
     }
 
@@ -61,44 +70,37 @@ impl Ec2Cloud {
         Ok(())
     }
 
-    fn images_finding<T>(&self, class: &EC2NodeClass, images: &Result<Vec<T>, CloudError>) -> Finding {
+    fn images_finding(&self, class: &EC2NodeClass, images: &Result<Chosen, CloudError>) -> Finding {
         let version = self.memory.cluster.get(self.now(), &()).map(|f| f.version).unwrap_or_default();
-        match unsupported_alias(class, &version) {
-            Some(why) => Finding::not_ready(conditions::AMIS_READY, "UnsupportedAlias", why),
-            None => finding(conditions::AMIS_READY, "AMINotFound", "the selector matches no image", images),
+        let condition = conditions::AMIS_READY;
+        match (unsupported_alias(class, &version), images) {
+            (Some(why), _) => Finding::not_ready(condition, "UnsupportedAlias", why),
+            (None, Ok(Chosen { amis, unfit })) if amis.is_empty() => {
+                Finding::not_ready(condition, "AMINotFound", selectors::no_image(&class.spec, unfit))
+            }
+            (None, Ok(_)) => Finding::ready(condition),
+            (None, Err(error)) => Finding::unknown(condition, error.code(), error.to_string()),
         }
     }
 }
 
-fn finding<T>(condition: &'static str, missing: &str, why: &str, found: &Result<Vec<T>, CloudError>) -> Finding {
+fn finding<T>(
+    condition: &'static str,
+    missing: &str,
+    why: impl FnOnce() -> String,
+    found: &Result<Vec<T>, CloudError>,
+) -> Finding {
     match found {
-        Ok(all) if all.is_empty() => Finding::not_ready(condition, missing, why),
+        Ok(all) if all.is_empty() => Finding::not_ready(condition, missing, why()),
         Ok(_) => Finding::ready(condition),
         Err(error) => Finding::unknown(condition, error.code(), error.to_string()),
     }
 }
 
-/// Well also where none is found: what is not reserved is bought. What is selected and not used is named.
-fn reservations_finding(reservations: &Result<Selected, CloudError>) -> Finding {
+/// Well also where none is found: what is not reserved is bought.
+fn reservations_finding(reservations: &Result<Vec<CapacityReservation>, CloudError>) -> Finding {
     let condition = conditions::CAPACITY_RESERVATIONS_READY;
     match reservations {
-        Ok(Selected { passed_over, .. }) if !passed_over.is_empty() => {
-            let message = format!("not implemented: {}", passed_over.join(", "));
-            Finding { message, ..Finding::ready(condition) }
-        }
-        Ok(_) => Finding::ready(condition),
-        Err(error) => Finding::unknown(condition, error.code(), error.to_string()),
-    }
-}
-
-fn profile_finding(profile: &Result<String, CloudError>) -> Finding {
-    let condition = conditions::INSTANCE_PROFILE_READY;
-    match profile {
-        // A class that was stored before the API server asked for one of them; no launch could succeed.
-        Ok(name) if name.is_empty() => {
-            let why = "spec.role and spec.instanceProfile are absent (allowed: exactly one of them)";
-            Finding::not_ready(condition, "InstanceProfileMissing", why)
-        }
         Ok(_) => Finding::ready(condition),
         Err(error) => Finding::unknown(condition, error.code(), error.to_string()),
     }

@@ -9,7 +9,9 @@ use aws_sdk_ec2::types as sdk;
 use dovetail_api::names::labels::{RESERVED, SPOT};
 
 use super::template_data::tag_specification;
+use crate::launch::placement::Placing;
 use crate::launch::plan::Override;
+use crate::launch::reserved::ReservationKind;
 use crate::launch::{LaunchError, LaunchedInstance, Refusal};
 
 /// One launch template and what is asked for under it.
@@ -27,20 +29,27 @@ pub(super) struct PlannedCall {
     pub configs: Vec<Config>,
     /// Addresses that it may take, by subnet.
     pub addresses: Vec<(String, i64)>,
+    /// Placement group, partition and tenancy.
+    pub placing: Placing,
 }
 
 /// The call under a client token, with these tags.
 pub(super) fn call(
     token: &str,
-    capacity_type: &str,
+    (capacity_type, reservation): (&str, ReservationKind),
     configs: &[Config],
     tags: &BTreeMap<String, String>,
     context: Option<String>,
 ) -> CreateFleetInputBuilder {
-    let spot = capacity_type == SPOT;
-    let kind = if spot { sdk::DefaultTargetCapacityType::Spot } else { sdk::DefaultTargetCapacityType::OnDemand };
-    let target =
-        sdk::TargetCapacitySpecificationRequest::builder().total_target_capacity(1).default_target_capacity_type(kind);
+    let kind = match (capacity_type, reservation) {
+        (SPOT, _) => sdk::DefaultTargetCapacityType::Spot,
+        (RESERVED, ReservationKind::CapacityBlock) => sdk::DefaultTargetCapacityType::CapacityBlock,
+        (RESERVED, ReservationKind::Interruptible) => sdk::DefaultTargetCapacityType::ReservedCapacity,
+        _ => sdk::DefaultTargetCapacityType::OnDemand,
+    };
+    let target = sdk::TargetCapacitySpecificationRequest::builder()
+        .total_target_capacity(1)
+        .default_target_capacity_type(kind.clone());
     let specification = |kind| tag_specification(kind, tags);
     let call = CreateFleetInputBuilder::default()
         .client_token(token)
@@ -51,13 +60,20 @@ pub(super) fn call(
         .tag_specifications(specification(sdk::ResourceType::Volume))
         .tag_specifications(specification(sdk::ResourceType::Fleet))
         .set_context(context);
-    match spot {
-        true => call.spot_options(
+    match kind {
+        sdk::DefaultTargetCapacityType::Spot => call.spot_options(
             sdk::SpotOptionsRequest::builder()
                 .allocation_strategy(sdk::SpotAllocationStrategy::PriceCapacityOptimized)
                 .build(),
         ),
-        false => call.on_demand_options(
+        // There is one offering, and nothing to allocate by.
+        sdk::DefaultTargetCapacityType::CapacityBlock => call,
+        sdk::DefaultTargetCapacityType::ReservedCapacity => call.reserved_capacity_options(
+            sdk::ReservedCapacityOptionsRequest::builder()
+                .reservation_types(sdk::FleetReservationType::InterruptibleCapacityReservation)
+                .build(),
+        ),
+        _ => call.on_demand_options(
             sdk::OnDemandOptionsRequest::builder()
                 .allocation_strategy(sdk::FleetOnDemandAllocationStrategy::LowestPrice)
                 .build(),
@@ -110,6 +126,7 @@ impl PlannedCall {
             zone: zone.or(asked.map(|(_, o)| o.zone.as_str())).unwrap_or_default().to_owned(),
             capacity_type: self.capacity_type.to_owned(),
             reservation_id: asked.and_then(|(c, _)| c.reservation.clone()),
+            placing: self.placing.clone(),
             price: asked.map_or(0.0, |(_, o)| o.price),
             image_id: asked.map_or_else(String::new, |(c, _)| c.image.clone()),
             subnet_id: asked.map_or(subnet, |(_, o)| o.subnet.as_str()).to_owned(),

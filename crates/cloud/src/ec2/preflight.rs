@@ -7,7 +7,7 @@ use crate::error::CloudError;
 use crate::user_data::ClusterFacts;
 
 /// What EC2 answers to a dry run that would have been carried out.
-const WOULD_WORK: &str = "DryRunOperation";
+pub(super) const WOULD_WORK: &str = "DryRunOperation";
 
 impl Ec2Cloud {
     /// Asks EC2 for something and has it not done: that it answers, and would have, is all that matters. One type alone

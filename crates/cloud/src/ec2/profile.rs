@@ -1,7 +1,7 @@
 //! The instance profile of a node class that names a role (karpenter-aws 4.9).
 
 use aws_sdk_iam::types::{InstanceProfile, Tag};
-use dovetail_api::names::{labels, tags};
+use dovetail_api::names::{conditions, labels, tags};
 use dovetail_api::v1::EC2NodeClass;
 use kube::ResourceExt;
 
@@ -9,14 +9,62 @@ use super::Ec2Cloud;
 use super::classify::{Effect, classify};
 use crate::error::CloudError;
 use crate::hash::fnv_parts;
+use crate::node_class::Finding;
+
+const ADD_ROLE: &str = "AddRoleToInstanceProfile";
+const CONDITION: &str = conditions::INSTANCE_PROFILE_READY;
+
+/// What a class's instances are to be identified by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Profile {
+    /// The class names neither a profile nor a role.
+    NotNamed,
+    /// This one is there, with a role.
+    Usable(String),
+    /// This one may be there: why it could not be looked up.
+    NotSeen(String, String),
+    /// No instance can be launched with this one: the reason of the condition, and its message.
+    Unusable(String, &'static str, String),
+}
+
+fn not_usable(name: &str, reason: &'static str, what: &str) -> Profile {
+    Profile::Unusable(name.to_owned(), reason, format!("spec.instanceProfile {name:?}: {what}"))
+}
+
+impl Profile {
+    /// Its name; empty where there is none.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::NotNamed => "",
+            Self::Usable(name) | Self::NotSeen(name, _) | Self::Unusable(name, ..) => name,
+        }
+    }
+}
+
+pub(super) fn finding(profile: &Result<Profile, CloudError>) -> Finding {
+    match profile {
+        // A class that was stored before the API server asked for one of them; no launch could succeed.
+        Ok(Profile::NotNamed) => {
+            let why = "spec.role and spec.instanceProfile are absent (allowed: exactly one of them)";
+            Finding::not_ready(CONDITION, "InstanceProfileMissing", why)
+        }
+        Ok(Profile::Usable(_)) => Finding::ready(CONDITION),
+        Ok(Profile::NotSeen(name, why)) => {
+            let message = format!("spec.instanceProfile {name:?} was not looked up: {why}");
+            Finding { message, ..Finding::ready(CONDITION) }
+        }
+        Ok(Profile::Unusable(_, reason, why)) => Finding::not_ready(CONDITION, reason, why.as_str()),
+        Err(error) => Finding::unknown(CONDITION, error.code(), error.to_string()),
+    }
+}
 
 impl Ec2Cloud {
-    /// The profile's name: the class's own, or one that is made for its role. Empty when the class names neither.
-    pub(super) async fn profile_of(&self, class: &EC2NodeClass) -> Result<String, CloudError> {
+    /// The class's own profile, or one that is made for its role.
+    pub(super) async fn profile_of(&self, class: &EC2NodeClass) -> Result<Profile, CloudError> {
         if let Some(own) = &class.spec.instance_profile {
-            return Ok(own.clone());
+            return Ok(self.look_up(own).await);
         }
-        let Some(role) = &class.spec.role else { return Ok(String::new()) };
+        let Some(role) = &class.spec.role else { return Ok(Profile::NotNamed) };
         let role = role.rsplit('/').next().unwrap_or(role);
         let name = self.profile_name(class, role);
         let key = (name.clone(), role.to_owned());
@@ -24,8 +72,43 @@ impl Ec2Cloud {
             let (this, class, (name, role)) = (self.clone(), class.clone(), key.clone());
             async move { this.ensure_profile(&class, &name, &role).await }
         };
-        self.memory.profiles.get_or_ask(|| self.now(), key.clone(), made).await?;
-        Ok(name)
+        match self.memory.profiles.get_or_ask(|| self.now(), key.clone(), made).await {
+            Ok(()) => Ok(Profile::Usable(name)),
+            Err(error) if error.is_not_found() && error.call() == ADD_ROLE => {
+                Ok(Profile::Unusable(name, "RoleNotFound", format!("spec.role {role:?}: there is no such IAM role")))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether a profile that a class names can be launched with. Where IAM does not say (no permission, no way to it) the
+    /// class is used as it stands, and IAM is asked again a quarter of an hour later.
+    async fn look_up(&self, name: &str) -> Profile {
+        if self.settings.isolated_vpc {
+            return Profile::Usable(name.to_owned());
+        }
+        let key = name.to_owned();
+        let known = match self.memory.named_profiles.get(self.now(), &key) {
+            Some(known) => known,
+            None => {
+                let known = match self.find_profile(name).await {
+                    Ok(None) => {
+                        return not_usable(name, "InstanceProfileNotFound", "there is no such instance profile");
+                    }
+                    Ok(Some(profile)) if profile.roles().is_empty() => {
+                        return not_usable(name, "InstanceProfileWithoutRole", "the instance profile has no role");
+                    }
+                    Ok(Some(_)) => None,
+                    Err(error) => Some(error.to_string()),
+                };
+                self.memory.named_profiles.put(self.now(), key, known.clone());
+                known
+            }
+        };
+        match known {
+            None => Profile::Usable(name.to_owned()),
+            Some(why) => Profile::NotSeen(name.to_owned(), why),
+        }
     }
 
     /// A name of class and role: another role is another profile, and asking again finds the same one.

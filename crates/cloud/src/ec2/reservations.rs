@@ -1,9 +1,11 @@
 //! Capacity reservations of a node class, and what is left of them (karpenter-aws 1.2, 3.4).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use aws_sdk_ec2::types::{self as sdk, Filter};
 use dovetail_api::v1::{CapacityReservation, EC2NodeClassSpec};
+use dovetail_core::disruption::expiring_from;
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::Ec2Cloud;
@@ -11,15 +13,22 @@ use super::classify::{Effect, classify};
 use super::describe::filter;
 use super::network::tag_filters;
 use crate::error::CloudError;
+use crate::launch::reserved::CAPACITY_BLOCK;
 
 const CALL: &str = "DescribeCapacityReservations";
+/// The state of a capacity block that is about to end: nothing more is launched into it.
+const EXPIRING: &str = "expiring";
 
 impl Ec2Cloud {
-    /// The active reservations that the class selects. None without the gate, and without a call where it selects none.
-    pub(super) async fn reservations_of(&self, spec: &EC2NodeClassSpec) -> Result<Selected, CloudError> {
-        let (mut found, mut passed_over) = (BTreeMap::new(), BTreeSet::new());
+    /// The active reservations that the class selects, by id. None without the gate, and without a call where it selects
+    /// none.
+    pub(super) async fn reservations_of(
+        &self,
+        spec: &EC2NodeClassSpec,
+    ) -> Result<Vec<CapacityReservation>, CloudError> {
+        let (mut found, now) = (BTreeMap::new(), self.clock.wall());
         if !self.settings.reserved_capacity {
-            return Ok(Selected::default());
+            return Ok(Vec::new());
         }
         for term in &spec.capacity_reservation_selector_terms {
             let mut filters = tag_filters(&term.tags);
@@ -31,14 +40,10 @@ impl Ec2Cloud {
                 if term.id.as_deref().is_some_and(|wanted| wanted != id) {
                     continue;
                 }
-                if let Some(what) = not_plain(&one) {
-                    passed_over.insert(format!("{id} ({what})"));
-                } else {
-                    found.insert(id.to_owned(), reservation_of(&one));
-                }
+                found.insert(id.to_owned(), reservation_of(&one, now));
             }
         }
-        Ok(Selected { used: found.into_values().collect(), passed_over: passed_over.into_iter().collect() })
+        Ok(found.into_values().collect())
     }
 
     /// What is left of reservations, by id.
@@ -72,26 +77,11 @@ impl Ec2Cloud {
     }
 }
 
-/// What a class selects.
-#[derive(Debug, Default)]
-pub(super) struct Selected {
-    /// Those that instances are launched into, by id.
-    pub used: Vec<CapacityReservation>,
-    /// Those that are not, each with its id and what it is.
-    pub passed_over: Vec<String>,
-}
-
-/// What a reservation is that is bought in another way, or taken back.
-fn not_plain(one: &sdk::CapacityReservation) -> Option<&'static str> {
-    if one.reservation_type().is_some_and(|kind| *kind != sdk::CapacityReservationType::Default) {
-        return Some("a capacity block");
-    }
-    (one.interruptible() == Some(true)).then_some("an interruptible reservation")
-}
-
-fn reservation_of(one: &sdk::CapacityReservation) -> CapacityReservation {
+fn reservation_of(one: &sdk::CapacityReservation, now: Timestamp) -> CapacityReservation {
     let text = |value: Option<&str>| value.unwrap_or_default().to_owned();
-    let end = one.end_date().and_then(|end| jiff::Timestamp::new(end.secs(), 0).ok());
+    let end = one.end_date().and_then(|end| Timestamp::new(end.secs(), 0).ok());
+    let block = one.reservation_type() == Some(&sdk::CapacityReservationType::CapacityBlock);
+    let expires = end.filter(|_| block).is_some_and(|end| expiring_from(end) <= now);
     CapacityReservation {
         availability_zone: text(one.availability_zone()),
         end_time: end.map(Time),
@@ -99,8 +89,8 @@ fn reservation_of(one: &sdk::CapacityReservation) -> CapacityReservation {
         instance_match_criteria: text(one.instance_match_criteria().map(|criteria| criteria.as_str())),
         instance_type: text(one.instance_type()),
         owner_id: text(one.owner_id()),
-        reservation_type: "default".to_owned(),
-        interruptible: false,
-        state: "active".to_owned(),
+        reservation_type: if block { CAPACITY_BLOCK } else { "default" }.to_owned(),
+        interruptible: one.interruptible() == Some(true),
+        state: if expires { EXPIRING } else { "active" }.to_owned(),
     }
 }

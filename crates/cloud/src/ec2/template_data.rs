@@ -7,7 +7,9 @@ use dovetail_api::v1::{BlockDeviceMapping, EC2NodeClassSpec, MetadataOptions};
 use dovetail_core::resources::{EPHEMERAL_STORAGE, parse_amount};
 
 use crate::family::{AmiFamily, GIB};
+use crate::launch::placement::Placing;
 use crate::launch::plan::GroupKey;
+use crate::launch::reserved::ReservationKind;
 
 /// Regions where EC2 knows no IPv6 endpoint of the metadata service.
 const NO_METADATA_IPV6: [&str; 6] =
@@ -23,6 +25,10 @@ pub(super) struct TemplateInputs<'a> {
     pub group: &'a GroupKey,
     pub user_data: &'a str,
     pub spot: bool,
+    /// Placement group, partition and tenancy.
+    pub placing: &'a Placing,
+    /// The kind of the reservation that the instance is to be of.
+    pub market: Option<ReservationKind>,
     /// Whether reservations are used at all: then whatever is not to be of one says so, or EC2 would use open ones up.
     pub reserved_capacity: bool,
     pub ipv6: bool,
@@ -60,6 +66,13 @@ pub(super) fn template_data(inputs: &TemplateInputs<'_>) -> sdk::RequestLaunchTe
     if inputs.reserved_capacity {
         data = data.capacity_reservation_specification(reservation(inputs.group.reservation.as_deref()));
     }
+    if let Some(kind) = inputs.market.and_then(market_type) {
+        let market = sdk::LaunchTemplateInstanceMarketOptionsRequest::builder().market_type(kind);
+        data = data.instance_market_options(market.build());
+    }
+    if *inputs.placing != Placing::default() {
+        data = data.placement(placement(inputs.placing));
+    }
     if inputs.enclave {
         data = data.enclave_options(sdk::LaunchTemplateEnclaveOptionsRequest::builder().enabled(true).build());
     }
@@ -80,6 +93,24 @@ fn reservation(id: Option<&str>) -> sdk::LaunchTemplateCapacityReservationSpecif
             all.capacity_reservation_preference(only).capacity_reservation_target(target).build()
         }
     }
+}
+
+/// What a reservation is launched into that is not merely kept.
+fn market_type(kind: ReservationKind) -> Option<sdk::MarketType> {
+    match kind {
+        ReservationKind::Default => None,
+        ReservationKind::CapacityBlock => Some(sdk::MarketType::CapacityBlock),
+        ReservationKind::Interruptible => Some(sdk::MarketType::InterruptibleCapacityReservation),
+    }
+}
+
+/// Shared hardware is what EC2 takes by itself.
+fn placement(placing: &Placing) -> sdk::LaunchTemplatePlacementRequest {
+    sdk::LaunchTemplatePlacementRequest::builder()
+        .set_group_id(placing.group.clone())
+        .set_partition_number(placing.partition.and_then(|number| i32::try_from(number).ok()))
+        .set_tenancy(placing.dedicated.then_some(sdk::Tenancy::Dedicated))
+        .build()
 }
 
 fn tag_specifications(inputs: &TemplateInputs<'_>) -> Vec<sdk::LaunchTemplateTagSpecificationRequest> {

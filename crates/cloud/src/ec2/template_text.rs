@@ -37,6 +37,13 @@ pub(super) fn template_text(data: &sdk::RequestLaunchTemplateData) -> String {
         let target = reservation.capacity_reservation_target().and_then(|one| one.capacity_reservation_id());
         lines.add("CapacityReservationSpecification.", "CapacityReservationTarget.CapacityReservationId", target);
     }
+    let market = data.instance_market_options().and_then(|one| one.market_type());
+    lines.add("", "InstanceMarketOptions.MarketType", market.map(sdk::MarketType::as_str));
+    if let Some(placement) = data.placement() {
+        lines.add("Placement.", "GroupId", placement.group_id());
+        lines.add("Placement.", "PartitionNumber", placement.partition_number());
+        lines.add("Placement.", "Tenancy", placement.tenancy().map(sdk::Tenancy::as_str));
+    }
     for (at, one) in (1..).zip(data.network_interfaces()) {
         interface(&mut lines, &format!("NetworkInterface.{at}."), one);
     }
@@ -115,7 +122,9 @@ mod tests {
     use super::super::template_data::{TemplateInputs, template_data};
     use super::template_text;
     use crate::family::AmiFamily;
+    use crate::launch::placement::Placing;
     use crate::launch::plan::GroupKey;
+    use crate::launch::reserved::ReservationKind;
 
     /// A class that says everything that a template can say.
     fn class() -> EC2NodeClassSpec {
@@ -148,6 +157,15 @@ mod tests {
     }
 
     fn data(class: &EC2NodeClassSpec, ipv6: bool, reservation: Option<&str>) -> super::sdk::RequestLaunchTemplateData {
+        placed(class, ipv6, reservation, (&Placing::default(), ReservationKind::Default))
+    }
+
+    fn placed(
+        class: &EC2NodeClassSpec,
+        ipv6: bool,
+        reservation: Option<&str>,
+        (placing, kind): (&Placing, ReservationKind),
+    ) -> super::sdk::RequestLaunchTemplateData {
         let group = GroupKey {
             image: "ami-1".into(),
             image_name: String::new(),
@@ -164,6 +182,8 @@ mod tests {
             group: &group,
             user_data: "IyEvYmluL3NoCg==",
             spot: true,
+            placing,
+            market: reservation.map(|_| kind),
             reserved_capacity: true,
             ipv6,
             enclave: true,
@@ -209,6 +229,27 @@ mod tests {
                 assert_eq!(template_text(&data).lines().count(), values(&data), "{data:?}\n{}", template_text(&data));
             }
         }
+    }
+
+    #[test]
+    fn group_partition_tenancy_and_market_are_in_the_text_and_in_the_name() {
+        let plain = Placing::default();
+        let placing = Placing { group: Some("pg-1".into()), partition: Some(2), dedicated: true };
+        let mut names = std::collections::BTreeSet::new();
+        for (placing, kind) in [
+            (&plain, ReservationKind::Default),
+            (&placing, ReservationKind::Default),
+            (&plain, ReservationKind::CapacityBlock),
+            (&plain, ReservationKind::Interruptible),
+        ] {
+            let data = placed(&class(), false, Some("cr-1"), (placing, kind));
+            assert_eq!(template_text(&data).lines().count(), values(&data), "{data:?}");
+            assert!(names.insert(template_name("demo", "default", &data)));
+        }
+        let text = template_text(&placed(&class(), false, Some("cr-1"), (&placing, ReservationKind::CapacityBlock)));
+        let own = "InstanceMarketOptions.MarketType=\"capacity-block\"\nPlacement.GroupId=\"pg-1\"\n\
+                   Placement.PartitionNumber=\"2\"\nPlacement.Tenancy=\"dedicated\"\n";
+        assert!(text.contains(own), "{text}");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use dovetail_api::names::conditions;
 use dovetail_api::v1::EC2NodeClass;
 use dovetail_api::validation::kubelet::kubelet;
 
+use super::contradictions;
 use crate::family::AmiFamily;
 use crate::node_class::{Finding, NodeClassResolution};
 use crate::resolve::{NodeClassView, family_of, subnet_views_of};
@@ -22,6 +23,11 @@ fn own(class: &EC2NodeClass, resolved: &NodeClassResolution, cluster: Option<&Cl
         Ok(family) => family,
         Err(error) => return Some(Finding::not_ready(CONDITION, "InvalidNodeClass", error.to_string())),
     };
+    let contradictions = contradictions::of(&class.spec);
+    if !contradictions.is_empty() {
+        let told: Vec<String> = contradictions.into_iter().take(MOST).collect();
+        return Some(Finding::not_ready(CONDITION, "InvalidNodeClass", told.join("; ")));
+    }
     if let Some(finding) = kubelet_block(class, family) {
         return Some(finding);
     }
@@ -43,12 +49,29 @@ fn own(class: &EC2NodeClass, resolved: &NodeClassResolution, cluster: Option<&Cl
 fn kubelet_block(class: &EC2NodeClass, family: AmiFamily) -> Option<Finding> {
     let found = kubelet(&class.spec.kubelet.as_ref()?.0, family.as_str());
     let first = found.iter().find(|one| !one.unsupported).or(found.first())?;
-    let reason = if first.unsupported { "UnsupportedKubeletConfiguration" } else { "InvalidKubeletConfiguration" };
+    let reason = match first.unsupported {
+        true => "UnsupportedKubeletConfiguration",
+        // Karpenter's gate NodeClassCEL lets them be written; it is not here.
+        false if is_expression(class, &first.path) => "KubeletExpressionsDisabled",
+        false => "InvalidKubeletConfiguration",
+    };
     let told = found.iter().map(|one| {
         let path = one.path.join(".");
         format!("spec.kubelet.{path}: {} (allowed: {})", one.wrong.what, one.wrong.allowed)
     });
     Some(Finding::not_ready(CONDITION, reason, told.take(MOST).collect::<Vec<_>>().join("; ")))
+}
+
+/// What expressions for `maxPods` and reserved amounts may speak of (karpenter-aws 1.4).
+const VARIABLES: [&str; 6] = ["vcpus", "memory_mib", "default_enis", "ips_per_eni", "max_pods", "instance_type"];
+
+/// Whether a field of the block holds an expression rather than an amount.
+fn is_expression(class: &EC2NodeClass, path: &[String]) -> bool {
+    let block = class.spec.kubelet.as_ref().map(|kubelet| &kubelet.0);
+    let top = block.zip(path.first()).and_then(|(block, key)| block.get(key));
+    let value = path.iter().skip(1).try_fold(top, |value, key| value.map(|value| value.get(key)));
+    let text = value.flatten().and_then(serde_json::Value::as_str).unwrap_or_default();
+    VARIABLES.iter().any(|variable| text.contains(variable))
 }
 
 /// How many fields one message names.

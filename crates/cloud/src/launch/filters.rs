@@ -8,6 +8,8 @@ use std::sync::Arc;
 use dovetail_api::names::labels::{CAPACITY_TYPE, ON_DEMAND, RESERVED, SPOT};
 use dovetail_core::{InstanceType, NodeSelectorRequirement, Offering, Requirements};
 
+use super::placement::{Placing, partition_of, wants_dedicated};
+use super::reserved::{ReservationKind, keep_cheapest_alone, keep_one_kind};
 use super::{LaunchError, LaunchRequest};
 
 /// CreateFleet takes no more types than this, so as not to be too long.
@@ -32,7 +34,7 @@ impl LaunchCandidate {
         self.offerings.iter().map(|o| o.price).fold(f64::INFINITY, f64::min)
     }
 
-    fn retain(&mut self, keep: impl Fn(&Offering) -> bool) -> bool {
+    pub(super) fn retain(&mut self, keep: impl Fn(&Offering) -> bool) -> bool {
         self.offerings.retain(keep);
         !self.offerings.is_empty()
     }
@@ -47,20 +49,48 @@ pub struct LaunchSelection {
     pub candidates: Vec<LaunchCandidate>,
     /// On-demand although spot was allowed, with hardly any types to choose from.
     pub inflexible: bool,
+    /// How its reservations were made, where they are such.
+    pub reservation: ReservationKind,
+    /// Placement group, partition and tenancy.
+    pub placing: Placing,
 }
 
-/// Chooses capacity type, types and offerings.
+impl LaunchSelection {
+    /// Leaves out what is not to be kept, and types that have nothing left.
+    pub(super) fn keep(&mut self, keep: impl Fn(&Offering) -> bool) {
+        self.candidates.retain_mut(|one| one.retain(&keep));
+    }
+}
+
+/// Chooses capacity type, types and offerings; of a class in a placement group that is bound to a zone see [`select_in`].
+///
+/// # Errors
+/// As [`select_in`].
+pub fn select(request: &LaunchRequest) -> Result<LaunchSelection, LaunchError> {
+    select_in(request, None)
+}
+
+/// Chooses capacity type, types and offerings, in one zone if one is given.
 ///
 /// # Errors
 /// [`super::LaunchErrorKind::InsufficientCapacity`] when a step leaves nothing; Final for requirements that make no sense.
-pub fn select(request: &LaunchRequest) -> Result<LaunchSelection, LaunchError> {
+pub fn select_in(request: &LaunchRequest, zone: Option<&str>) -> Result<LaunchSelection, LaunchError> {
     let wanted = Requirements::from_written(&request.requirements)
         .map_err(|e| LaunchError::invalid("LaunchFailed", e.to_string()))?;
     let has_min_values = request.requirements.iter().any(|r| r.min_values.is_some());
     let mut candidates = compatible_available(request, &wanted);
-    if candidates.is_empty() {
-        return Err(nothing("no compatible offering is available"));
+    if let Some(zone) = zone {
+        candidates.retain_mut(|one| one.retain(|offering| offering.zone == zone));
     }
+    if candidates.is_empty() {
+        return Err(match zone {
+            Some(zone) => {
+                nothing(&format!("no compatible offering is available in {zone}, where the placement group is"))
+            }
+            None => nothing("no compatible offering is available"),
+        });
+    }
+    let reservation = keep_one_kind(&mut candidates);
     if !has_min_values {
         candidates = without_exotic(candidates);
         candidates = without_dear_spot(candidates);
@@ -77,9 +107,13 @@ pub fn select(request: &LaunchRequest) -> Result<LaunchSelection, LaunchError> {
     candidates
         .sort_by(|a, b| a.price().total_cmp(&b.price()).then_with(|| a.instance_type.name.cmp(&b.instance_type.name)));
     candidates.truncate(MAX_TYPES);
+    if capacity_type == RESERVED && reservation == ReservationKind::CapacityBlock {
+        keep_cheapest_alone(&mut candidates);
+    }
     keeps_min_values(&request.requirements, &candidates)?;
     let inflexible = capacity_type == ON_DEMAND && spot_allowed && candidates.len() < FLEXIBLE;
-    Ok(LaunchSelection { capacity_type, candidates, inflexible })
+    let placing = Placing { dedicated: wants_dedicated(&wanted), ..Placing::default() };
+    Ok(LaunchSelection { capacity_type, candidates, inflexible, reservation, placing })
 }
 
 fn nothing(why: &str) -> LaunchError {
@@ -105,11 +139,12 @@ fn agrees(offered: &[NodeSelectorRequirement], wanted: &Requirements) -> bool {
     Requirements::from_written(offered).is_ok_and(|offered| offered.intersects(wanted).is_ok())
 }
 
-/// Of each zone the reservation with the most instances left.
+/// Of each zone (and partition, in a placement group that has such) the reservation with the most instances left.
 fn fullest_reservations(candidate: &mut LaunchCandidate) {
     let left = |one: &Offering| one.reservation_capacity.unwrap_or(u32::MAX);
-    candidate.offerings.sort_by(|a, b| a.zone.cmp(&b.zone).then_with(|| left(b).cmp(&left(a))));
-    candidate.offerings.dedup_by(|next, first| next.zone == first.zone);
+    let place = |one: &Offering| (one.zone.clone(), partition_of(one));
+    candidate.offerings.sort_by(|a, b| place(a).cmp(&place(b)).then_with(|| left(b).cmp(&left(a))));
+    candidate.offerings.dedup_by(|next, first| place(next) == place(first));
 }
 
 /// Without devices and bare metal, unless nothing else is left.
@@ -231,6 +266,7 @@ mod tests {
             id: id.into(),
             instance_type: "m5.large".into(),
             zone: zone.into(),
+            kind: ReservationKind::Default,
             active: true,
             left,
         };

@@ -2,11 +2,13 @@
 
 pub mod filters;
 pub mod images;
+pub mod placement;
 pub mod plan;
 pub mod readiness;
 pub mod reason;
 pub mod refusal;
 pub mod unauthorized;
+pub mod reserved;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -74,6 +76,8 @@ pub struct LaunchedInstance {
     pub capacity_type: String,
     /// The capacity reservation that it is of, if it is.
     pub reservation_id: Option<String>,
+    /// Where in a placement group it is, and on whose hardware.
+    pub placing: placement::Placing,
     /// $/h of the offering that was taken, as the catalogue had it.
     pub price: f64,
     /// `ami-…`.

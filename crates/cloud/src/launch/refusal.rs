@@ -28,6 +28,9 @@ const FLEET_QUOTA: &str = "MaxFleetCountExceeded";
 /// The account may not use spot at all.
 const NO_SPOT_ROLE: &str = "AuthFailure.ServiceLinkedRoleCreationNotPermitted";
 
+/// What EC2 says where a spread placement group has as many instances in a zone as it may have (seven).
+const SPREAD_LIMIT: &str = "limit of instances in this spread placement group";
+
 /// One offering that EC2 did not give.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Refusal {
@@ -48,7 +51,7 @@ pub struct Refusal {
 impl Refusal {
     /// There was no capacity or no quota: another offering, or a later moment, may have it.
     pub fn is_capacity(&self) -> bool {
-        MARKING.contains(&self.code.as_str()) || self.denies_spot()
+        MARKING.contains(&self.code.as_str()) || self.denies_spot() || self.message.contains(SPREAD_LIMIT)
     }
 
     /// Spot is closed to the account.
@@ -121,6 +124,15 @@ mod tests {
             assert!(after(code).refused("m5.large", "us-east-1a", "on-demand"), "{code}");
         }
         assert!(!after("InvalidParameterValue").refused("m5.large", "us-east-1a", "on-demand"));
+    }
+
+    #[test]
+    fn a_spread_group_that_is_full_in_a_zone_is_a_want_of_capacity_there() {
+        let message = "You have reached the limit of instances in this spread placement group in this zone.";
+        let full = Refusal { message: message.into(), ..refusal("InvalidRequest") };
+        let mut cache = UnavailableOfferings::default();
+        cache.note(Duration::ZERO, &full);
+        assert!(full.is_capacity() && cache.at(Duration::ZERO).refused("m5.large", "us-east-1a", "on-demand"));
     }
 
     #[test]

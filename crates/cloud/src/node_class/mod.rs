@@ -1,6 +1,6 @@
 //! What a node class resolves to, whatever cloud did the resolving.
 
-use dovetail_api::v1::{Ami, CapacityReservation, EC2NodeClassStatus, SecurityGroup, Subnet};
+use dovetail_api::v1::{Ami, CapacityReservation, EC2NodeClassStatus, PlacementGroup, SecurityGroup, Subnet};
 
 use crate::resolve::{SubnetView, subnet_views_of};
 
@@ -17,6 +17,8 @@ pub struct NodeClassResolution {
     pub reservations: Vec<CapacityReservation>,
     /// Name of the instance profile; empty when there is none yet.
     pub instance_profile: String,
+    /// The placement group of its instances.
+    pub placement_group: Option<PlacementGroup>,
     /// One finding for each condition of the class, in the order in which the spec lists them.
     pub conditions: Vec<Finding>,
 }
@@ -64,6 +66,7 @@ impl NodeClassResolution {
         status.amis.clone_from(&self.amis);
         status.capacity_reservations.clone_from(&self.reservations);
         status.instance_profile.clone_from(&self.instance_profile);
+        status.placement_group.clone_from(&self.placement_group);
     }
 }
 

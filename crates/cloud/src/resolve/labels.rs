@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use dovetail_api::names::labels as l;
+use dovetail_api::v1::PlacementGroup;
 use dovetail_core::{NodeSelectorRequirement, Offering, Operator};
 
 use super::NodeClassView;
@@ -32,6 +33,7 @@ pub(super) fn of(
     network_and_disks(&mut all, info);
     gpus(&mut all, info);
     accelerators(&mut all, info);
+    placement(&mut all, class);
     reservations(&mut all, offerings);
     all.0
 }
@@ -53,7 +55,18 @@ fn processor(all: &mut Labels, info: &InstanceTypeInfo) {
     all.set(l::INSTANCE_MEMORY, &info.memory_mib.to_string());
     all.set(l::INSTANCE_HYPERVISOR, info.hypervisor.as_deref().unwrap_or(""));
     all.maybe(l::NITRO_SANDBOX, info.nitro_enclaves.then_some("true"));
-    all.set(l::INSTANCE_TENANCY, "default");
+    all.any_of(l::INSTANCE_TENANCY, [l::TENANCY_DEFAULT, l::TENANCY_DEDICATED].into_iter());
+}
+
+fn placement(all: &mut Labels, class: &NodeClassView) {
+    let group = class.placement_group.as_ref();
+    all.maybe(l::PLACEMENT_GROUP_ID, group.map(|group| group.id.as_str()));
+    let partitions: Vec<String> =
+        group.into_iter().flat_map(PlacementGroup::partitions).map(|one| one.to_string()).collect();
+    match partitions.is_empty() {
+        true => all.maybe(l::PLACEMENT_GROUP_PARTITION, None),
+        false => all.any_of(l::PLACEMENT_GROUP_PARTITION, partitions.iter().map(String::as_str)),
+    }
 }
 
 fn network_and_disks(all: &mut Labels, info: &InstanceTypeInfo) {

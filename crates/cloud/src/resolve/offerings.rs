@@ -2,8 +2,9 @@
 
 use dovetail_api::names::labels::{
     CAPACITY_RESERVATION_ID, CAPACITY_RESERVATION_INTERRUPTIBLE, CAPACITY_RESERVATION_TYPE, CAPACITY_TYPE, ON_DEMAND,
-    RESERVED, SPOT, ZONE, ZONE_ID,
+    PLACEMENT_GROUP_PARTITION, RESERVED, SPOT, ZONE, ZONE_ID,
 };
+use dovetail_api::v1::PlacementGroup;
 use dovetail_core::{NodeSelectorRequirement, Offering};
 
 use super::NodeClassView;
@@ -14,8 +15,6 @@ use crate::unavailable::Unavailable;
 
 /// What an instance costs on demand, over what it counts as out of a reservation.
 const RESERVED_PRICE: f64 = 1e7;
-/// The type of a reservation that is neither a capacity block nor lent out.
-const DEFAULT: &str = "default";
 
 /// One offering for each zone that both the type and the class are in, and each capacity type with a price; and one for each
 /// capacity reservation of the type.
@@ -36,6 +35,7 @@ pub(super) fn of(
         for zone in &zones {
             let Some(price) = price(catalogue, info, zone, capacity_type) else { continue };
             let available = compatible
+                && may_be_in(class, &zone.name)
                 && !unavailable.refused(&info.name, &zone.name, capacity_type)
                 && !unavailable.all_full(class.subnets_in(&zone.name));
             offerings.push(offering(zone, capacity_type, price, available));
@@ -44,6 +44,7 @@ pub(super) fn of(
     for reservation in class.reservations.iter().filter(|one| one.instance_type == info.name) {
         let Some(zone) = zones.iter().find(|zone| zone.name == reservation.zone) else { continue };
         let available = compatible
+            && may_be_in(class, &zone.name)
             && reservation.active
             && reservation.left > 0
             && !unavailable.refused(&info.name, &zone.name, RESERVED)
@@ -53,11 +54,35 @@ pub(super) fn of(
         let mut offering = offering(zone, RESERVED, price, available);
         offering.reservation_capacity = Some(reservation.left);
         offering.requirements.push(NodeSelectorRequirement::one_of(CAPACITY_RESERVATION_ID, [reservation.id.as_str()]));
-        offering.requirements.push(NodeSelectorRequirement::one_of(CAPACITY_RESERVATION_TYPE, [DEFAULT]));
-        offering.requirements.push(NodeSelectorRequirement::one_of(CAPACITY_RESERVATION_INTERRUPTIBLE, ["false"]));
+        offering
+            .requirements
+            .push(NodeSelectorRequirement::one_of(CAPACITY_RESERVATION_TYPE, [reservation.kind.type_label()]));
+        let lent = reservation.kind.interruptible_label();
+        offering.requirements.push(NodeSelectorRequirement::one_of(CAPACITY_RESERVATION_INTERRUPTIBLE, [lent]));
         offerings.push(offering);
     }
-    offerings
+    by_partition(offerings, class)
+}
+
+/// Each offering once for each partition of the class's placement group, where that has such.
+fn by_partition(offerings: Vec<Offering>, class: &NodeClassView) -> Vec<Offering> {
+    let partitions: Vec<String> =
+        class.placement_group.iter().flat_map(PlacementGroup::partitions).map(|one| one.to_string()).collect();
+    if partitions.is_empty() {
+        return offerings;
+    }
+    let in_partition = |offering: &Offering, partition: &String| {
+        let mut offering = offering.clone();
+        offering.requirements.push(NodeSelectorRequirement::one_of(PLACEMENT_GROUP_PARTITION, [partition.as_str()]));
+        offering
+    };
+    offerings.iter().flat_map(|one| partitions.iter().map(move |partition| in_partition(one, partition))).collect()
+}
+
+/// Whether the class's placement group, if it has one, may have instances in a zone.
+fn may_be_in(class: &NodeClassView, zone: &str) -> bool {
+    let bound = class.placement_group.as_ref().and_then(|group| group.zone.as_deref());
+    bound.is_none_or(|bound| bound == zone)
 }
 
 fn price(catalogue: &Catalogue, info: &InstanceTypeInfo, zone: &Zone, capacity_type: &str) -> Option<f64> {
@@ -90,7 +115,9 @@ fn is_compatible(info: &InstanceTypeInfo, class: &NodeClassView) -> bool {
     let image = !(class.family == AmiFamily::Al2023 && info.family() == "a1");
     let tracking = !class.connection_tracking || info.hypervisor.as_deref() == Some("nitro");
     let nested = !class.nested_virtualization || info.cpu_features.iter().any(|f| f == "nested-virtualization");
-    image && tracking && nested && interfaces_fit(info, class)
+    let group = class.placement_group.as_ref();
+    let placed = group.is_none_or(|group| info.placement.iter().any(|strategy| *strategy == group.strategy));
+    image && tracking && nested && placed && interfaces_fit(info, class)
 }
 
 /// Every interface that the class asks for has its place: card, device on the card, and EFA.

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use dovetail_api::v1::{EC2NodeClassSpec, NetworkInterface, Subnet};
+use dovetail_api::v1::{EC2NodeClassSpec, NetworkInterface, PlacementGroup, Subnet};
 use dovetail_core::Resources;
 use dovetail_core::resources::{EPHEMERAL_STORAGE, MEMORY, parse_amount};
 
 use crate::catalogue::Zone;
 use crate::family::AmiFamily;
+use crate::launch::reserved::ReservationKind;
 
 /// The node class as instance types depend on it.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -18,6 +19,8 @@ pub struct NodeClassView {
     pub subnets: Vec<SubnetView>,
     /// The capacity reservations that it resolved to.
     pub reservations: Vec<ReservationView>,
+    /// The placement group that it resolved to.
+    pub placement_group: Option<PlacementGroup>,
     /// `kubelet.maxPods`.
     pub max_pods: Option<i64>,
     /// `kubelet.podsPerCore`.
@@ -60,6 +63,8 @@ pub struct ReservationView {
     pub instance_type: String,
     /// Its zone's name.
     pub zone: String,
+    /// How it was made.
+    pub kind: ReservationKind,
     /// Whether it goes on.
     pub active: bool,
     /// How many of its instances nobody uses.
@@ -116,6 +121,7 @@ impl NodeClassView {
             family: family_of(spec)?,
             subnets,
             reservations: vec![],
+            placement_group: None,
             max_pods: kubelet.max_pods.as_ref().map(max_pods).transpose()?,
             pods_per_core: kubelet.pods_per_core.filter(|n| *n > 0),
             kube_reserved: reserved("kubeReserved", &kubelet.kube_reserved)?,

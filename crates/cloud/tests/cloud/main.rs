@@ -4,6 +4,11 @@
 #[path = "../script/mod.rs"]
 mod script;
 
+mod authorization;
 mod launch;
+mod placement;
+mod profile;
 mod region;
+mod requests;
+mod reserved;
 mod workload;

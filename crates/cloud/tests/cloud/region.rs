@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use dovetail_api::v1::EC2NodeClass;
 use dovetail_cloud::ec2::{Ec2Cloud, Ec2Settings, SdkParts};
-use dovetail_cloud::resolve::{NodeClassView, Settings, instance_types, subnet_views_of};
+use dovetail_cloud::launch::reserved::ReservationKind;
+use dovetail_cloud::resolve::{NodeClassView, ReservationView, Settings, instance_types, subnet_views_of};
 use dovetail_cloud::{Cloud, LaunchErrorKind, LaunchRequest, Made, MadeKind, shipped};
 use dovetail_core::{NodeSelectorRequirement, Resources};
 use dovetail_sandbox::clock::{DEFAULT_START, VirtualClock};
@@ -17,16 +18,23 @@ use dovetail_sandbox::region::{Region, RegionConfig};
 use serde_json::json;
 
 fn sandbox() -> (Region, Ec2Cloud) {
+    sandbox_of(RegionConfig::new("us-east-1", "demo"))
+}
+
+/// A region like that; with the gate ReservedCapacity where it has reservations.
+pub fn sandbox_of(config: RegionConfig) -> (Region, Ec2Cloud) {
     let clock = Arc::new(VirtualClock::new(DEFAULT_START));
     let log = EventLog::new(clock.clone());
-    let region = Region::new(RegionConfig::new("us-east-1", "demo"), clock.clone(), log, Faults::new(1));
+    let reserved_capacity = !config.reservations.is_empty();
+    let region = Region::new(config, clock.clone(), log, Faults::new(1));
     let client = region.http_client(Caller::replica(0, "controller"));
-    let settings = Ec2Settings { cluster_name: "demo".into(), cluster_uid: "uid-1".into(), ..Ec2Settings::default() };
+    let (cluster_name, cluster_uid) = ("demo".into(), "uid-1".into());
+    let settings = Ec2Settings { cluster_name, cluster_uid, reserved_capacity, ..Ec2Settings::default() };
     let cloud = Ec2Cloud::new(SdkParts { seed: 1, ..SdkParts::in_process(client, "us-east-1", clock) }, settings);
     (region, cloud)
 }
 
-fn class(alias: &str) -> EC2NodeClass {
+pub fn class(alias: &str) -> EC2NodeClass {
     let discovery = json!([{"tags": {"karpenter.sh/discovery": "demo"}}]);
     serde_json::from_value(json!({
         "apiVersion": "karpenter.k8s.aws/v1",
@@ -43,7 +51,7 @@ fn class(alias: &str) -> EC2NodeClass {
 }
 
 /// The class with what it resolved to, ready.
-async fn resolved(cloud: &Ec2Cloud, mut class: EC2NodeClass) -> EC2NodeClass {
+pub async fn resolved(cloud: &Ec2Cloud, mut class: EC2NodeClass) -> EC2NodeClass {
     let resolution = cloud.resolve_node_class(&class).await.unwrap();
     assert!(resolution.is_ready(), "{:?}", resolution.conditions);
     let mut status =
@@ -54,8 +62,19 @@ async fn resolved(cloud: &Ec2Cloud, mut class: EC2NodeClass) -> EC2NodeClass {
     class
 }
 
-fn request(token: &str, class: EC2NodeClass) -> LaunchRequest {
-    let view = NodeClassView::of(&class.spec, subnet_views_of(&class.status.as_ref().unwrap().subnets)).unwrap();
+pub fn request(token: &str, class: EC2NodeClass) -> LaunchRequest {
+    let status = class.status.as_ref().unwrap();
+    let mut view = NodeClassView::of(&class.spec, subnet_views_of(&status.subnets)).unwrap();
+    view.placement_group.clone_from(&status.placement_group);
+    let reservations = status.capacity_reservations.iter().map(|one| ReservationView {
+        id: one.id.clone(),
+        instance_type: one.instance_type.clone(),
+        zone: one.availability_zone.clone(),
+        kind: ReservationKind::of(&one.reservation_type, one.interruptible),
+        active: one.state == "active",
+        left: 9,
+    });
+    view.reservations = reservations.collect();
     let all = instance_types(&shipped::catalogue("us-east-1"), &view, &Settings::default());
     LaunchRequest {
         requirements: vec![NodeSelectorRequirement::one_of("karpenter.k8s.aws/instance-family", ["m5", "c5", "m6g"])],
@@ -152,6 +171,18 @@ async fn a_class_that_no_instance_can_be_launched_by_is_not_valid_and_says_which
             },
             "InvalidKubeletConfiguration",
             "spec.kubelet.evictionSoft.memory.available",
+        ),
+        (
+            "al2023@latest",
+            |class| class.spec.kubelet = serde_json::from_value(json!({"maxPods": "max_pods - 10"})).ok(),
+            "KubeletExpressionsDisabled",
+            "spec.kubelet.maxPods",
+        ),
+        (
+            "al2023@latest",
+            |class| class.spec.kubelet = serde_json::from_value(json!({"kubeReserved": {"cpu": "vcpus * 10"}})).ok(),
+            "KubeletExpressionsDisabled",
+            "spec.kubelet.kubeReserved.cpu",
         ),
         (
             "bottlerocket@latest",

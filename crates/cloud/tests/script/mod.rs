@@ -77,18 +77,29 @@ impl Script {
     }
 
     pub fn cloud(self: &Arc<Self>) -> Ec2Cloud {
+        self.cloud_with(|_| ())
+    }
+
+    /// With the gate ReservedCapacity.
+    pub fn cloud_with_reservations(self: &Arc<Self>) -> Ec2Cloud {
+        self.cloud_with(|settings| settings.reserved_capacity = true)
+    }
+
+    /// With other settings.
+    pub fn cloud_with(self: &Arc<Self>, change: impl FnOnce(&mut Ec2Settings)) -> Ec2Cloud {
         let script = Arc::clone(self);
         let client = http_client(move |request| {
             let script = Arc::clone(&script);
             async move { script.respond(&request).await }.boxed()
         });
         let clock = Arc::new(TokioClock(tokio::time::Instant::now()));
-        let settings = Ec2Settings {
+        let mut settings = Ec2Settings {
             cluster_name: "demo".into(),
             cluster_uid: "uid-1".into(),
             cluster_dns: Some("10.100.0.10".into()),
             ..Ec2Settings::default()
         };
+        change(&mut settings);
         Ec2Cloud::new(SdkParts::in_process(client, "us-east-1", clock), settings)
     }
 
@@ -105,6 +116,13 @@ impl Script {
             |status: u16, body: String| Ok(http::Response::builder().status(status).body(Bytes::from(body)).unwrap());
         match answer {
             Answer::Ok(body) => response(200, body),
+            // IAM writes errors in another way than EC2.
+            Answer::Error(status, code, message) if action.contains("InstanceProfile") => response(
+                status,
+                format!(
+                    "<ErrorResponse><Error><Type>Sender</Type><Code>{code}</Code><Message>{message}</Message></Error><RequestId>r</RequestId></ErrorResponse>"
+                ),
+            ),
             Answer::Error(status, code, message) => response(
                 status,
                 format!(

@@ -3,17 +3,40 @@
 //! Nodes made together expire together. So that not all pods of a pool lose their node at once, at most a tenth of it
 //! (ten nodes, where that is more) is on its way out or in at a time; what waits goes half an hour after its time at the
 //! latest.
+//!
+//! Nodes in a capacity block go forty minutes before its end, all of them: EC2 ends what runs there half an hour before it
+//! (aws spec 6).
 
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
 use crate::cluster_state::{ClaimFacts, Kind, Snapshot};
+use crate::labels;
 
 /// So many of a pool may always expire together.
 const TOGETHER: usize = 10;
 /// So late does it go whatever else is on its way.
 const LATEST: SignedDuration = SignedDuration::from_mins(30);
+
+/// So long before the end of a capacity block its nodes go, ten minutes before EC2 ends them.
+const BEFORE_END: SignedDuration = SignedDuration::from_mins(40);
+/// The type of a reservation that ends, as a class's status has it.
+const CAPACITY_BLOCK: &str = "capacity-block";
+
+/// When a capacity block that ends then is left: nothing more is launched into it, and its nodes go.
+#[must_use]
+pub fn expiring_from(end: Timestamp) -> Timestamp {
+    end.checked_sub(BEFORE_END).unwrap_or(Timestamp::MIN)
+}
+
+/// By id of the capacity blocks of all classes when they are left.
+fn blocks(snapshot: &Snapshot) -> BTreeMap<&str, Timestamp> {
+    let reservations = snapshot.classes.values().filter_map(|class| class.status.as_ref());
+    let blocks = reservations.flat_map(|status| &status.capacity_reservations);
+    let blocks = blocks.filter(|one| one.reservation_type == CAPACITY_BLOCK);
+    blocks.filter_map(|one| Some((one.id.as_str(), expiring_from(one.end_time.as_ref()?.0)))).collect()
+}
 
 /// What is known of a pool's claims.
 #[derive(Default)]
@@ -33,6 +56,7 @@ pub fn expired(
 ) -> (Vec<&ClaimFacts>, Option<Timestamp>) {
     let mut pools: BTreeMap<&str, Turnover<'_>> = BTreeMap::new();
     let mut again: Option<Timestamp> = None;
+    let (blocks, mut all) = (blocks(snapshot), Vec::new());
     for entry in snapshot.claims.values().filter(|entry| !snapshot.is_refused(&entry.facts.name)) {
         let claim = &entry.facts;
         // What cannot be read is not removed by our own decision.
@@ -43,13 +67,19 @@ pub fn expired(
         pool.total += 1;
         let deleting = claim.deleting || snapshot.deleting.claims.contains(&claim.name) || asked(claim);
         pool.moving += usize::from(deleting || claim.initialized.is_none());
-        match claim.expires.filter(|_| !deleting && !claim.uid.is_empty() && !told(claim)) {
+        let of_block = entry.claim.metadata.labels.as_ref().and_then(|own| own.get(labels::CAPACITY_RESERVATION_ID));
+        let block_ends = of_block.and_then(|id| blocks.get(id.as_str())).copied();
+        if block_ends.is_some_and(|at| at <= now) && !deleting && !claim.uid.is_empty() && !told(claim) {
+            all.push(claim);
+            continue;
+        }
+        let expires = claim.expires.into_iter().chain(block_ends).min();
+        match expires.filter(|_| !deleting && !claim.uid.is_empty() && !told(claim)) {
             Some(expires) if expires <= now => pool.due.push((expires, claim)),
             Some(expires) => again = Some(again.map_or(expires, |again| again.min(expires))),
             None => {}
         }
     }
-    let mut all = Vec::new();
     for pool in pools.into_values() {
         let room = TOGETHER.max(pool.total.div_ceil(10)).saturating_sub(pool.moving);
         let mut due = pool.due;

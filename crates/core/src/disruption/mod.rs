@@ -31,6 +31,7 @@ mod usage;
 
 pub use blocked::Blocked;
 pub use commands::Wanted;
+pub use expiry::expiring_from;
 pub use look::{Cause, Decision, DisruptedClaim, Exhausted, Nonsense, Offers, Removal, look};
 pub use marks::Mark;
 pub use memory::Memory;

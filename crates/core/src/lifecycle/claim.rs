@@ -99,7 +99,7 @@ fn within_schema(mut all: Vec<NodeSelectorRequirement>) -> Vec<NodeSelectorRequi
 
 /// Whether a requirement is one that the names of instance types say already.
 fn follows_from_types(key: &str) -> bool {
-    labels::AWS_WELL_KNOWN.contains(&key) && !labels::OF_RESERVATIONS.contains(&key)
+    labels::AWS_WELL_KNOWN.contains(&key) && !labels::OF_LAUNCHES.contains(&key)
 }
 
 fn resolved(mut requirement: NodeSelectorRequirement) -> NodeSelectorRequirement {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use dovetail_cloud::catalogue::Catalogue;
 use dovetail_cloud::shipped;
@@ -9,8 +10,8 @@ use dovetail_cloud::shipped;
 /// The account that everything belongs to: one that AWS's documentation uses for examples.
 pub const ACCOUNT: &str = "111122223333";
 
-/// A capacity reservation of the account: targeted, without an end.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A capacity reservation of the account: targeted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CapacityReservation {
     /// `cr-…`.
     pub id: String,
@@ -22,6 +23,26 @@ pub struct CapacityReservation {
     pub count: u32,
     /// By which classes select it.
     pub tags: BTreeMap<String, String>,
+    /// A capacity block: bought for a while, and launched into by its own market type.
+    pub block: bool,
+    /// Lent by its owner, who may take it back.
+    pub interruptible: bool,
+    /// How long after the region's start it ends; never where it is not given. EC2 ends what runs in a capacity block half
+    /// an hour before that.
+    pub ends_after: Option<Duration>,
+}
+
+/// A placement group of the account.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PlacementGroup {
+    /// `pg-…`.
+    pub id: String,
+    /// Its name, by which classes select it.
+    pub name: String,
+    /// `cluster`, `partition` or `spread`.
+    pub strategy: String,
+    /// How many partitions it has, where it has such.
+    pub partitions: u32,
 }
 
 /// What a region is like at the start.
@@ -45,6 +66,8 @@ pub struct RegionConfig {
     pub catalogue: Option<Arc<Catalogue>>,
     /// The account's capacity reservations.
     pub reservations: Vec<CapacityReservation>,
+    /// The account's placement groups.
+    pub placement_groups: Vec<PlacementGroup>,
 }
 
 impl RegionConfig {
@@ -60,6 +83,7 @@ impl RegionConfig {
             certificate_authority: None,
             catalogue: None,
             reservations: vec![],
+            placement_groups: vec![],
         }
     }
 

@@ -225,13 +225,3 @@ fn image_xml(image: &Image, xml: &mut Xml) {
     });
     xml.text("virtualizationType", "hvm").text("hypervisor", "xen").text("enaSupport", true);
 }
-
-/// What the region has none of, such as placement groups: an empty list, or `code` for a name or id asked for.
-pub(crate) fn nothing(form: &Form, list: &str, names: &[&str], code: &str) -> Result<Xml, AwsError> {
-    if let Some(asked) = names.iter().flat_map(|name| form.strings(name)).next() {
-        return Err(AwsError::new(code, format_args!("The ID '{asked}' does not exist")));
-    }
-    let mut xml = Xml::new();
-    xml.node(list, |_| {});
-    Ok(xml)
-}

@@ -3,7 +3,9 @@
 use super::error::AwsError;
 use super::form::Form;
 use super::xml::Xml;
-use super::{Cx, discovery, fleet, instance_types, instances, prices, reservations, run_instances, tags, templates};
+use super::{
+    Cx, discovery, fleet, instance_types, instances, placement, prices, reservations, run_instances, tags, templates,
+};
 
 /// Carries out an action of EC2.
 pub(crate) fn act(cx: &mut Cx<'_>, action: &str, form: &Form) -> Result<Xml, AwsError> {
@@ -32,9 +34,7 @@ pub(crate) fn act(cx: &mut Cx<'_>, action: &str, form: &Form) -> Result<Xml, Aws
         "CreateTags" => tags::create(cx, form),
         "DeleteTags" => tags::delete(cx, form),
         "DescribeCapacityReservations" => reservations::describe(cx, form),
-        "DescribePlacementGroups" => {
-            discovery::nothing(form, "placementGroupSet", &["GroupId", "GroupName"], "InvalidPlacementGroup.Unknown")
-        }
+        "DescribePlacementGroups" => placement::describe(cx, form),
         _ => Err(AwsError::unknown_action(action)),
     }
 }

@@ -111,11 +111,13 @@ impl Wanted {
         let (on_demand, spot) = (on_demand.unwrap_or(0), spot.unwrap_or(0));
         match target.text("DefaultTargetCapacityType") {
             Some("spot") => Ok(Self { on_demand, spot: spot + rest }),
-            None | Some("on-demand") => Ok(Self { on_demand: on_demand + rest, spot }),
-            Some(other) => Err(AwsError::new(
-                "UnsupportedOperation",
-                format_args!("capacity of type {other} is not simulated; only on-demand and spot"),
-            )),
+            // How a reservation is launched into is for the reservation to say.
+            None | Some("on-demand" | "capacity-block" | "reserved-capacity") => {
+                Ok(Self { on_demand: on_demand + rest, spot })
+            }
+            Some(other) => {
+                Err(AwsError::new("UnsupportedOperation", format_args!("capacity of type {other} is not known")))
+            }
         }
     }
 }

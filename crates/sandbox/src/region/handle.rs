@@ -119,7 +119,7 @@ impl Region {
         let log = &self.shared.log;
         let micros = (log.seconds() * 1e6).round() / 1e6;
         let term = who.replica.and_then(|replica| log.term_of(replica));
-        (call.action == "CreateFleet").then(|| ("sent", json!({"t": micros, "term": term})))
+        (told(call) == "CreateFleet").then(|| ("sent", json!({"t": micros, "term": term})))
     }
 
     fn note(&self, who: &Caller, call: &Call, result: &str, notes: Vec<(&'static str, Value)>) {
@@ -127,7 +127,7 @@ impl Region {
             notes.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         let fields = [
             ("service", Value::from(call.api.name())),
-            ("action", Value::from(&*call.action)),
+            ("action", Value::from(told(call))),
             ("parameters", call.brief()),
             ("code", Value::from(result)),
             ("result", Value::Object(result_of_call)),
@@ -140,7 +140,7 @@ impl Region {
         let fields = [
             ("what", Value::from(what)),
             ("service", Value::from(call.api.name())),
-            ("action", Value::from(&*call.action)),
+            ("action", Value::from(told(call))),
         ];
         self.shared.log.append("fault", who, fields);
     }
@@ -170,7 +170,9 @@ impl Cx<'_> {
 
     /// What such a request takes as a rule, give or take a quarter: of the order that AWS shows, on the quick side.
     fn usual_latency(&mut self, call: &Call) -> Duration {
+        let dry_run = is_dry_run(call);
         let millis = match (call.api, call.action.as_str()) {
+            (Api::Ec2, _) if dry_run => 60,
             (Api::Ec2, "CreateFleet" | "RunInstances") => 600,
             (Api::Ec2, action) if action.starts_with("Describe") => 40,
             (Api::Ec2, _) => 150,
@@ -182,6 +184,16 @@ impl Cx<'_> {
         let usual = Duration::from_millis(millis);
         self.state.delay(usual * 3 / 4, usual * 5 / 4)
     }
+}
+
+fn is_dry_run(call: &Call) -> bool {
+    matches!(&call.parameters, Parameters::Form(form) if form.flag("DryRun"))
+}
+
+/// How the log calls a request: a launch that is not carried out is none.
+fn told(call: &Call) -> String {
+    let launch = matches!(call.action.as_str(), "CreateFleet" | "RunInstances");
+    if launch && is_dry_run(call) { format!("{} (dry run)", call.action) } else { call.action.clone() }
 }
 
 fn service_of(api: Api) -> Service {

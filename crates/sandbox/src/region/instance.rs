@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::placement::Place;
+
 /// The states of EC2's life cycle that occur here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum InstanceState {
@@ -112,6 +114,7 @@ pub struct Instance {
     pub tags: BTreeMap<String, String>,
     /// The capacity reservation that it was launched into.
     pub capacity_reservation: Option<String>,
+    pub(crate) place: Place,
     pub(crate) reservation: String,
     pub(crate) spot_request: Option<String>,
     pub(crate) tenancy: String,
@@ -126,6 +129,16 @@ pub struct Instance {
 }
 
 impl Instance {
+    /// The placement group that it is in, by id, and its partition there.
+    pub fn placement_group(&self) -> Option<(&str, Option<u32>)> {
+        self.place.group.as_ref().map(|(id, _)| (id.as_str(), self.place.partition))
+    }
+
+    /// Whether no other account has an instance on its hardware.
+    pub fn is_dedicated(&self) -> bool {
+        self.tenancy == "dedicated"
+    }
+
     /// How it is paid for, as Karpenter calls it: `reserved` out of a capacity reservation.
     pub fn capacity_name(&self) -> &'static str {
         if self.capacity_reservation.is_some() { "reserved" } else { self.capacity_type.name() }

@@ -33,6 +33,8 @@ impl Filterable for Instance {
             "reservation-id" => one(&self.reservation),
             "owner-id" => one(ACCOUNT),
             "tenancy" => one(&self.tenancy),
+            "placement-group-name" => maybe(self.place.group.as_ref().map(|(_, name)| name)),
+            "placement-partition-number" => maybe(self.place.partition),
             "launch-time" => one(stamp(self.launched)),
             "instance.group-id" | "group-id" => Some(self.security_groups.clone()),
             "root-device-type" => one("ebs"),
@@ -149,7 +151,9 @@ fn instance_xml(cx: &Cx<'_>, i: &Instance, xml: &mut Xml) {
         .node("placement", |xml| {
             xml.text("availabilityZone", &i.zone)
                 .text("availabilityZoneId", &i.zone_id)
-                .text("groupName", "")
+                .text("groupName", i.place.group.as_ref().map_or("", |(_, name)| name))
+                .opt("groupId", i.place.group.as_ref().map(|(id, _)| id))
+                .opt("partitionNumber", i.place.partition)
                 .text("tenancy", &i.tenancy);
         })
         .node("monitoring", |xml| {

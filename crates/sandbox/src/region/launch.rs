@@ -9,6 +9,7 @@ use super::error::AwsError;
 use super::filters::Tags;
 use super::form::Form;
 use super::instance::{CapacityType, Instance, InstanceState};
+use super::placement::Place;
 use super::{Cx, Region, RegionError, ids, prices, tags};
 
 /// An instance that is to be there without a launch: `nodes` of a scenario.
@@ -44,6 +45,12 @@ pub(crate) struct Spec {
     pub detailed_monitoring: bool,
     /// The capacity reservation that it is aimed at.
     pub capacity_reservation: Option<String>,
+    /// The market type of instances that are neither spot nor merely on demand.
+    pub market: Option<String>,
+    /// The placement group that it is aimed at, by id or name.
+    pub placement_group: Option<String>,
+    /// The partition of it that it is aimed at.
+    pub partition: Option<u32>,
 }
 
 impl Spec {
@@ -56,6 +63,8 @@ impl Spec {
         let groups = interface.map(|i| i.strings("SecurityGroupId")).unwrap_or_default();
         let profile = pick("IamInstanceProfile");
         let of_arn = |arn: &str| arn.rsplit('/').next().unwrap_or(arn).to_owned();
+        let placement = pick("Placement");
+        let group = placement.text("GroupId").or_else(|| placement.text("GroupName"));
         let mut tags = tags::specified(base, "instance");
         tags.extend(tags::specified(over, "instance"));
         Ok(Self {
@@ -92,6 +101,12 @@ impl Spec {
                 .get("CapacityReservationTarget")
                 .text("CapacityReservationId")
                 .map(str::to_owned),
+            market: pick("InstanceMarketOptions")
+                .text("MarketType")
+                .filter(|kind| !matches!(*kind, "spot" | "on-demand"))
+                .map(str::to_owned),
+            placement_group: group.map(str::to_owned),
+            partition: pick("Placement").number("PartitionNumber")?.and_then(|number| u32::try_from(number).ok()),
         })
     }
 }
@@ -111,6 +126,7 @@ pub(crate) struct Ready {
     image_id: String,
     price: f64,
     security_groups: Vec<String>,
+    place: Place,
 }
 
 impl Cx<'_> {
@@ -144,6 +160,7 @@ impl Cx<'_> {
             image_id,
             price: 0.0,
             security_groups: self.groups_of(spec)?,
+            place: self.place_in_group(spec, &subnet.zone, &info.placement)?,
         };
         if let Some(profile) = &spec.profile
             && !self.state.iam.can_launch_with(profile)
@@ -220,7 +237,7 @@ impl Cx<'_> {
         };
         if let Some(id) = &spec.capacity_reservation {
             // What is reserved is there whatever others may have.
-            return self.check_reservation(id, name, zone).map(|()| price);
+            return self.check_reservation(id, spec.market.as_deref(), (name, zone)).map(|()| price);
         }
         let market = spec.capacity.name();
         if !self.faults.sold_out(name, zone, market) && !self.is_of_the_missing_share(name, zone, market) {
@@ -243,6 +260,7 @@ impl Cx<'_> {
             let Some(instance) = self.build(spec, ready, token, &reservation) else { break };
             let id = instance.id.clone();
             self.state.instances.insert(id.clone(), instance);
+            self.plan_end_of_block(spec.capacity_reservation.as_ref(), &id);
             self.launched(&id);
             launched.push(id);
         }
@@ -280,6 +298,7 @@ impl Cx<'_> {
             price: ready.price,
             tags: spec.tags.clone(),
             capacity_reservation: spec.capacity_reservation.clone(),
+            place: ready.place.clone(),
             reservation: reservation.to_owned(),
             spot_request: (spec.capacity == CapacityType::Spot).then(|| format!("sir-{}", ids::hex(ids, 8))),
             tenancy: spec.tenancy.clone(),
@@ -351,6 +370,9 @@ impl Cx<'_> {
             metadata: BTreeMap::new(),
             detailed_monitoring: false,
             capacity_reservation: None,
+            market: None,
+            placement_group: None,
+            partition: None,
         };
         let ready = Ready {
             subnet_id: subnet.id,
@@ -360,6 +382,7 @@ impl Cx<'_> {
             image_id: spec.image_id.clone().unwrap_or_default(),
             price,
             security_groups: self.groups_of(&spec)?,
+            place: Place::default(),
         };
         Ok((spec, ready))
     }

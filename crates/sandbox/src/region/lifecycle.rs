@@ -23,6 +23,9 @@ pub(crate) const BY_USER: (&str, &str) =
 pub(crate) const BY_SPOT: (&str, &str) =
     ("Server.SpotInstanceTermination", "Server.SpotInstanceTermination: Spot instance termination");
 
+const BY_BLOCK: (&str, &str) =
+    ("Server.ScheduledStop", "Server.ScheduledStop: The Capacity Block that the instance runs in is about to end");
+
 impl Region {
     /// Announces to a spot instance that EC2 takes it back after `notice` (EC2 gives two minutes): the warning goes
     /// into the queue at once, after a rebalance recommendation if `recommend`; the end comes by itself.
@@ -118,7 +121,8 @@ impl Cx<'_> {
                     self.state.forgotten.insert(id, instance);
                 }
             }
-            Due::Reclaimed(id) => self.reclaim(&id),
+            Due::Reclaimed(id) => self.reclaim(&id, BY_SPOT),
+            Due::BlockEnds(id) => self.reclaim(&id, BY_BLOCK),
             Due::Tagged(resource, key, value) => self.apply_tag(&resource, &key, value),
         }
     }
@@ -137,9 +141,9 @@ impl Cx<'_> {
         }
     }
 
-    fn reclaim(&mut self, id: &str) {
+    fn reclaim(&mut self, id: &str, reason: (&str, &str)) {
         if self.state.instances.get(id).is_some_and(|i| i.state.is_alive()) {
-            self.shut_down(id, BY_SPOT);
+            self.shut_down(id, reason);
         }
     }
 

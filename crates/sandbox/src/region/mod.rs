@@ -31,6 +31,7 @@ mod launch;
 mod lifecycle;
 mod network;
 mod paging;
+mod placement;
 mod prices;
 mod pricing;
 mod queue;
@@ -57,7 +58,7 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 pub use answer::ConnectionLost;
-pub use config::{ACCOUNT, CapacityReservation, RegionConfig};
+pub use config::{ACCOUNT, CapacityReservation, PlacementGroup, RegionConfig};
 pub use instance::{CapacityType, Instance, InstanceEvent, InstanceState};
 pub use launch::Placement;
 pub use serve::serve;
@@ -130,7 +131,9 @@ impl Region {
     pub fn new(config: RegionConfig, clock: Arc<dyn Clock>, log: EventLog, faults: Faults) -> Self {
         let catalogue = config.catalogue();
         let zones = cluster_zones(&config, &catalogue);
-        let state = Mutex::new(RegionState::new(&config, &zones));
+        let mut state = RegionState::new(&config, &zones);
+        state.started = (clock.monotonic(), clock.wall());
+        let state = Mutex::new(state);
         let (replanned, arrived) = (Notify::new(), Notify::new());
         Self { shared: Arc::new(Shared { config, catalogue, clock, log, faults, state, replanned, arrived }) }
     }

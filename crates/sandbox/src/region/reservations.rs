@@ -1,6 +1,9 @@
 //! Capacity reservations: instances of a type in a zone that are kept for the account.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
 
 use super::config::ACCOUNT;
 use super::discovery::choose;
@@ -8,8 +11,27 @@ use super::error::AwsError;
 use super::filters::{Filterable, one};
 use super::form::Form;
 use super::paging::ResultPage;
+use super::state::Due;
 use super::xml::Xml;
-use super::{CapacityReservation, Cx};
+use super::{CapacityReservation, Cx, stamp};
+
+/// So long before the end of a capacity block EC2 ends what runs in it.
+const BEFORE_END: Duration = Duration::from_secs(30 * 60);
+
+impl CapacityReservation {
+    fn kind(&self) -> &'static str {
+        if self.block { "capacity-block" } else { "default" }
+    }
+
+    /// The market type that a launch into it has to name.
+    fn market(&self) -> Option<&'static str> {
+        match (self.block, self.interruptible) {
+            (true, _) => Some("capacity-block"),
+            (false, true) => Some("interruptible-capacity-reservation"),
+            (false, false) => None,
+        }
+    }
+}
 
 impl Filterable for CapacityReservation {
     fn values(&self, filter: &str) -> Option<Vec<String>> {
@@ -20,6 +42,7 @@ impl Filterable for CapacityReservation {
             "owner-id" => one(ACCOUNT),
             "instance-match-criteria" => one("targeted"),
             "tenancy" => one("default"),
+            "reservation-type" => one(self.kind()),
             _ => None,
         }
     }
@@ -27,8 +50,13 @@ impl Filterable for CapacityReservation {
 
 /// DescribeCapacityReservations.
 pub(crate) fn describe(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
-    let all: BTreeMap<String, CapacityReservation> =
-        cx.config.reservations.iter().map(|one| (one.id.clone(), one.clone())).collect();
+    let all: BTreeMap<String, CapacityReservation> = cx
+        .config
+        .reservations
+        .iter()
+        .filter(|one| !cx.has_ended(one))
+        .map(|one| (one.id.clone(), one.clone()))
+        .collect();
     let tags = all.iter().map(|(id, one)| (id.clone(), one.tags.clone())).collect();
     let ids = form.strings("CapacityReservationId");
     let chosen = choose(all.iter(), form, &ids, "InvalidCapacityReservationId.NotFound", &tags)?;
@@ -47,9 +75,11 @@ pub(crate) fn describe(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
             .text("ebsOptimized", false)
             .text("ephemeralStorage", false)
             .text("state", "active")
-            .text("endDateType", "unlimited")
+            .text("endDateType", if one.ends_after.is_some() { "limited" } else { "unlimited" })
+            .opt("endDate", cx.end_of(one).map(stamp))
             .text("instanceMatchCriteria", "targeted")
-            .text("reservationType", "default")
+            .text("reservationType", one.kind())
+            .text("interruptible", one.interruptible)
             .tags(&one.tags);
     });
     xml.opt("nextToken", next);
@@ -57,6 +87,24 @@ pub(crate) fn describe(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
 }
 
 impl Cx<'_> {
+    fn end_of(&self, one: &CapacityReservation) -> Option<Timestamp> {
+        let after = SignedDuration::try_from(one.ends_after?).unwrap_or(SignedDuration::MAX);
+        Some(self.state.started.1.saturating_add(after).unwrap_or(Timestamp::MAX))
+    }
+
+    fn has_ended(&self, one: &CapacityReservation) -> bool {
+        self.end_of(one).is_some_and(|end| end <= self.wall)
+    }
+
+    /// What runs in a capacity block is ended before it ends.
+    pub(crate) fn plan_end_of_block(&mut self, reservation: Option<&String>, instance: &str) {
+        let found = self.config.reservations.iter().find(|one| Some(&one.id) == reservation && one.block);
+        if let Some(after) = found.and_then(|one| one.ends_after) {
+            let at = self.state.started.0 + after.saturating_sub(BEFORE_END);
+            self.state.plan(at.max(self.now), Due::BlockEnds(instance.to_owned()));
+        }
+    }
+
     /// How many instances of a reservation nobody uses.
     fn left_of(&self, one: &CapacityReservation) -> u32 {
         let uses = |i: &&super::Instance| i.state.is_alive() && i.capacity_reservation.as_ref() == Some(&one.id);
@@ -65,7 +113,12 @@ impl Cx<'_> {
     }
 
     /// Whether a launch that is aimed at a reservation fits it, and it has an instance left.
-    pub(crate) fn check_reservation(&self, id: &str, instance_type: &str, zone: &str) -> Result<(), AwsError> {
+    pub(crate) fn check_reservation(
+        &self,
+        id: &str,
+        market: Option<&str>,
+        (instance_type, zone): (&str, &str),
+    ) -> Result<(), AwsError> {
         let found = self.config.reservations.iter().find(|one| one.id == id).ok_or_else(|| {
             let message = format_args!("The capacity reservation '{id}' does not exist");
             AwsError::new("InvalidCapacityReservationId.NotFound", message)
@@ -76,7 +129,18 @@ impl Cx<'_> {
                 found.instance_type, found.zone
             )));
         }
+        if found.market() != market {
+            return Err(AwsError::invalid(format_args!(
+                "The capacity reservation '{id}' takes instances of market type {}, not {}",
+                found.market().unwrap_or("on-demand"),
+                market.unwrap_or("on-demand")
+            )));
+        }
         match self.left_of(found) {
+            _ if self.has_ended(found) => Err(AwsError::new(
+                "ReservationCapacityExceeded",
+                format_args!("The capacity reservation '{id}' has ended."),
+            )),
             0 => Err(AwsError::new(
                 "ReservationCapacityExceeded",
                 "The requested reservation does not have sufficient compatible and available capacity for this request.",

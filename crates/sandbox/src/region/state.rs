@@ -27,6 +27,8 @@ pub(crate) enum Due {
     Forgotten(String),
     /// EC2 takes a spot instance back.
     Reclaimed(String),
+    /// The capacity block that an instance runs in is about to end.
+    BlockEnds(String),
     /// Tags that were created or deleted (`None`) become visible.
     Tagged(String, String, Option<String>),
 }
@@ -40,6 +42,8 @@ pub(crate) struct Answered {
 
 /// All that changes, behind one mutex.
 pub(crate) struct RegionState {
+    /// When the region began, on both clocks.
+    pub started: (Duration, jiff::Timestamp),
     /// What is launched now was there beforehand.
     pub placing: bool,
     /// Instances that describes no longer know.
@@ -80,6 +84,7 @@ impl RegionState {
         let mut tags = BTreeMap::new();
         let network = Network::new(config, zones, &mut tags);
         Self {
+            started: (Duration::ZERO, jiff::Timestamp::UNIX_EPOCH),
             placing: false,
             forgotten: std::collections::BTreeMap::new(),
             ids: generator(),

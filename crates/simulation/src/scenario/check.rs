@@ -10,9 +10,10 @@ use dovetail_cloud::shipped;
 use dovetail_input::Mistake;
 use dovetail_sandbox::cluster::NodesBeforehand;
 use dovetail_sandbox::faults::{ApiServerFaults, Ec2Faults, FaultSettings, SchedulerFaults, SqsFaults, glob_matches};
-use dovetail_sandbox::region::CapacityReservation;
+use dovetail_sandbox::region::{CapacityReservation, PlacementGroup};
 use serde_saphyr::Spanned;
 
+use super::account;
 use super::beforehand::ZONES;
 use super::steps::Timed;
 use crate::scenario::{self, Scenario, duration, line};
@@ -51,6 +52,8 @@ pub struct Checked {
     pub settings: BTreeMap<String, String>,
     /// Capacity reservations of the account.
     pub reservations: Vec<CapacityReservation>,
+    /// Placement groups of the account.
+    pub placement_groups: Vec<PlacementGroup>,
     /// Nodes beforehand, zones filled in.
     pub nodes: Vec<NodesBeforehand>,
 }
@@ -72,27 +75,18 @@ pub fn check(path: &str, scenario: &Scenario) -> Result<Checked, Vec<Mistake>> {
         faults: checker.faults(&scenario.faults, catalogue.as_deref()),
         panics_for: checker.pod_globs(&scenario.faults.packing.panics_for),
         settings: settings(scenario),
-        reservations: scenario.capacity_reservations.iter().map(reservation).collect(),
+        reservations: scenario.capacity_reservations.iter().map(|one| account::reservation(path, one)).collect(),
+        placement_groups: scenario.placement_groups.iter().map(account::placement_group).collect(),
         nodes: scenario.nodes.iter().map(super::beforehand::group).collect(),
     };
     if let Some(catalogue) = &catalogue {
         checker.reservations(&scenario.capacity_reservations, catalogue);
+        checker.placement_groups(&scenario.placement_groups);
         checker.nodes(&scenario.nodes, catalogue);
     }
     checker.settings(scenario);
     checker.clocks(scenario);
     if checker.mistakes.is_empty() { Ok(checked) } else { Err(checker.mistakes) }
-}
-
-/// A capacity reservation as the region takes it.
-fn reservation(one: &scenario::CapacityReservation) -> CapacityReservation {
-    CapacityReservation {
-        id: one.id.value.clone(),
-        instance_type: one.instance_type.value.clone(),
-        zone: one.zone.value.clone(),
-        count: one.count,
-        tags: one.tags.clone(),
-    }
 }
 
 /// Settings by name; gates become Karpenter's `Name=true,…`.
@@ -222,24 +216,6 @@ impl Checker<'_> {
         let what = format!("no such file: {}", path.display());
         self.mistake(field, file, what, "a manifest file or a folder of them, its path relative to the scenario's");
         None
-    }
-
-    fn reservations(&mut self, all: &[scenario::CapacityReservation], catalogue: &Catalogue) {
-        for (index, one) in all.iter().enumerate() {
-            let field = |name: &str| format!("capacityReservations[{index}].{name}");
-            let name = &one.instance_type;
-            if catalogue.instance_type(&name.value).is_none() {
-                let what = format!("unknown instance type {:?}", name.value);
-                self.mistake(field("instanceType"), name, what, nearest(&name.value, catalogue));
-            }
-            self.zone(&field("zone"), &one.zone, catalogue);
-            if !one.id.value.starts_with("cr-") {
-                self.mistake(field("id"), &one.id, format!("{:?} is no reservation's id", one.id.value), "cr-…");
-            }
-            if all[..index].iter().any(|other| other.id.value == one.id.value) {
-                self.mistake(field("id"), &one.id, "there is another of that id", "each id once");
-            }
-        }
     }
 
     pub(super) fn zone(&mut self, field: &str, zone: &Spanned<String>, catalogue: &Catalogue) {

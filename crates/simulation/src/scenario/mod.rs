@@ -1,6 +1,7 @@
 //! The scenario file: what there is, what happens when, until when (docs/commands.md has the format).
 
 mod account_faults;
+mod account;
 mod beforehand;
 pub(crate) mod check;
 pub mod faults;
@@ -59,6 +60,9 @@ pub struct Scenario {
     /// The account's capacity reservations.
     #[serde(default)]
     pub capacity_reservations: Vec<CapacityReservation>,
+    /// The account's placement groups.
+    #[serde(default)]
+    pub placement_groups: Vec<PlacementGroup>,
     /// Nodes that are there beforehand.
     #[serde(default)]
     pub nodes: Vec<NodeGroup>,
@@ -92,6 +96,25 @@ pub struct CapacityReservation {
     /// By which classes select it.
     #[serde(default)]
     pub tags: BTreeMap<String, String>,
+    /// `default`, `capacity-block` or `interruptible`.
+    #[serde(rename = "type")]
+    pub kind: Option<Spanned<String>>,
+    /// How long after the start it ends, `2h`.
+    pub ends_after: Option<Spanned<String>>,
+}
+
+/// A placement group of the account.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct PlacementGroup {
+    /// Its id, `pg-…`.
+    pub id: Spanned<String>,
+    /// By which classes select it, too.
+    pub name: Spanned<String>,
+    /// `cluster`, `partition` or `spread`.
+    pub strategy: Spanned<String>,
+    /// How many partitions it has, 1 to 7.
+    pub partitions: Option<Spanned<u32>>,
 }
 
 /// A clock that is wrong.

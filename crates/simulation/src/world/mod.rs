@@ -30,7 +30,7 @@ use dovetail_sandbox::clock::VirtualClock;
 use dovetail_sandbox::cluster::{Cluster, ClusterSettings, NodesBeforehand};
 use dovetail_sandbox::faults::{FaultSettings, Faults};
 use dovetail_sandbox::log::EventLog;
-use dovetail_sandbox::region::{CapacityReservation, Region, RegionConfig};
+use dovetail_sandbox::region::{CapacityReservation, PlacementGroup, Region, RegionConfig};
 use dovetail_telemetry::state::Latest;
 use serde_json::Value;
 
@@ -60,6 +60,8 @@ pub struct WorldConfig {
     pub settings: BTreeMap<String, String>,
     /// The account's capacity reservations.
     pub reservations: Vec<CapacityReservation>,
+    /// The account's placement groups.
+    pub placement_groups: Vec<PlacementGroup>,
     /// Nodes that are there beforehand.
     pub nodes: Vec<NodesBeforehand>,
     /// What goes wrong from the start.
@@ -124,6 +126,7 @@ impl World {
         of_region.catalogue = config.catalogue.clone();
         of_region.kubernetes_version = format!("1.{KUBERNETES_MINOR}");
         of_region.reservations.clone_from(&config.reservations);
+        of_region.placement_groups.clone_from(&config.placement_groups);
         of_region.endpoint = config.endpoint.clone();
         let region = Region::new(of_region, clock.clone(), log.clone(), faults.clone());
         tokio::task::spawn_local(region.run());

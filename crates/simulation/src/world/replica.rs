@@ -166,12 +166,15 @@ impl Replica {
 fn cloud_settings(around: &Surroundings<'_>, settings: &Settings) -> Ec2Settings {
     let namespace = around.api.get(&Gvr::new("", "v1", "namespaces"), "", "kube-system");
     let uid = namespace.as_ref().and_then(|one| one["metadata"]["uid"].as_str()).unwrap_or_default();
+    // A call more is another run of every seed: only where a scenario says so.
+    let asks_for_dry_runs = around.config.settings.contains_key("DISABLE_DRY_RUN");
     Ec2Settings {
         cluster_name: around.config.cluster_name.clone(),
         cluster_uid: uid.to_owned(),
         adopt_karpenter_instances: settings.adopt_karpenter_instances,
         cluster_dns: Some("172.20.0.10".to_owned()),
         reserved_capacity: settings.reserved_capacity(),
+        dry_runs: asks_for_dry_runs && !settings.disable_dry_run,
         ..Ec2Settings::default()
     }
 }

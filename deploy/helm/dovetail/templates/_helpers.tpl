@@ -283,7 +283,7 @@ tags: {nothing: ["", "map[]"], instead: "give spec.tags in each EC2NodeClass"}
 {{- $notes = append $notes (printf "not implemented: settings.awsFeatureGates.%s." $name) }}
 {{- end }}
 {{- end }}
-{{- range $name, $default := dict "disableDryRun" "false" "disableControllerWarmup" "true" "enableZonalShift" "false" "enableProfiling" "false" "ignoreDRARequests" "true" }}
+{{- range $name, $default := dict "disableControllerWarmup" "true" "enableZonalShift" "false" "enableProfiling" "false" "ignoreDRARequests" "true" }}
 {{- $value := get $.Values.settings $name | toString }}
 {{- if not (has $value (list "" "<nil>" $default)) }}
 {{- $notes = append $notes (printf "not implemented: settings.%s=%s." $name $value) }}

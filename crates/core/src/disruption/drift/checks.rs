@@ -81,6 +81,7 @@ impl Subject<'_> {
             DriftReason::SecurityGroup => self.security_groups(status),
             DriftReason::Subnet => self.subnet(status),
             DriftReason::CapacityReservation => self.reservation(status),
+            DriftReason::PlacementGroup => self.placement_group(status),
         }
     }
 
@@ -153,6 +154,22 @@ impl Subject<'_> {
         Check::of(status.capacity_reservations.iter().any(|one| one.id == *id), || {
             format!("{id} is none of the class's capacity reservations")
         })
+    }
+}
+
+impl Subject<'_> {
+    /// By the label that the claim got at its launch; one without it may be of a time when there were none.
+    fn placement_group(&self, status: &EC2NodeClassStatus) -> Check {
+        let own = self.claim.metadata.labels.as_ref().and_then(|own| own.get(labels::PLACEMENT_GROUP_ID));
+        let selects = self.class.is_some_and(|(class, _)| class.spec.placement_group_selector.is_some());
+        match (own, &status.placement_group) {
+            // That nothing is selected any more is a change of the spec.
+            _ if !selects => Check::Agrees,
+            (Some(own), Some(group)) => Check::of(*own == group.id, || {
+                format!("the instance is in placement group {own}, the class in {}", group.id)
+            }),
+            _ => Check::Unknown,
+        }
     }
 }
 

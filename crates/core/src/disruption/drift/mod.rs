@@ -42,11 +42,13 @@ pub enum DriftReason {
     Subnet,
     /// The instance's capacity reservation is none of the class's.
     CapacityReservation,
+    /// The instance is in another placement group than the class's.
+    PlacementGroup,
 }
 
 impl DriftReason {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::NodePool,
         Self::Requirements,
         Self::InstanceTypeNotFound,
@@ -55,6 +57,7 @@ impl DriftReason {
         Self::SecurityGroup,
         Self::Subnet,
         Self::CapacityReservation,
+        Self::PlacementGroup,
     ];
 
     /// As the condition says it.
@@ -69,6 +72,7 @@ impl DriftReason {
             Self::SecurityGroup => "SecurityGroupDrift",
             Self::Subnet => "SubnetDrift",
             Self::CapacityReservation => "CapacityReservationDrift",
+            Self::PlacementGroup => "PlacementGroupDrift",
         }
     }
 

@@ -221,6 +221,31 @@ fn a_reservation_that_is_none_of_the_classes_any_more_is_drift_while_the_gate_is
 }
 
 #[test]
+fn an_instance_outside_of_its_classes_placement_group_drifts_where_it_is_known_to_be() {
+    let group = |id: &str| json!({"id": id, "name": "rack", "strategy": "spread"});
+    let label = "karpenter.k8s.aws/placement-group-id";
+    for (own, group, reason) in [
+        (Some("pg-1"), Some(group("pg-1")), None),
+        (Some("pg-1"), Some(group("pg-2")), Some("PlacementGroupDrift")),
+        (None, Some(group("pg-2")), None),
+        (Some("pg-1"), None, None),
+    ] {
+        let mut all = Drifting::new(json!({"consolidateAfter": "Never"}));
+        all.change_class(|class| {
+            class["spec"]["placementGroupSelector"] = json!({"name": "rack"});
+            class["status"]["placementGroup"] = json!(group);
+        });
+        all.node("n", |claim| {
+            if let Some(own) = own {
+                claim["metadata"]["labels"][label] = json!(own);
+            }
+        });
+        all.look(1.0);
+        assert_eq!(all.reason("n").as_deref(), reason, "{own:?} {group:?}");
+    }
+}
+
+#[test]
 fn a_class_that_is_not_ready_not_resolved_or_gone_drifts_nothing_and_takes_no_drift_back() {
     let spoil: Vec<(&str, Box<dyn Fn(&mut Value)>)> = vec![
         ("not ready", Box::new(|class| class["status"]["conditions"][0]["status"] = json!("False"))),

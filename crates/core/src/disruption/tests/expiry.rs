@@ -67,3 +67,47 @@ fn an_observed_pool_says_which_claims_would_expire() {
         .collect();
     assert_eq!(told, [10, 10, 10, 0]);
 }
+
+/// A class that has a capacity block which ends at `end` seconds.
+fn with_block(world: &mut World, end: f64) {
+    let version = world.next().to_string();
+    let class = json!({
+        "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass",
+        "metadata": {"name": "default", "uid": "uid-class", "generation": 1, "resourceVersion": version},
+        "spec": {"subnetSelectorTerms": [], "securityGroupSelectorTerms": []},
+        "status": {"capacityReservations": [{"id": "cr-1", "reservationType": "capacity-block", "endTime": at(end),
+            "availabilityZone": "a", "instanceMatchCriteria": "targeted", "instanceType": "p5.48xlarge", "ownerID": "1"}]},
+    });
+    world.state.apply_class(serde_json::from_value::<dovetail_api::v1::EC2NodeClass>(class).unwrap());
+}
+
+fn reserved(world: &mut World, name: &str, id: &str) {
+    world
+        .machine(name, |claim, _| claim["metadata"]["labels"]["karpenter.k8s.aws/capacity-reservation-id"] = json!(id));
+}
+
+#[test]
+fn nodes_of_a_capacity_block_go_all_at_once_forty_minutes_before_it_ends() {
+    let mut world = World::new(json!({"consolidateAfter": "Never", "budgets": [{"nodes": "0"}]}));
+    with_block(&mut world, 4.0 * 3600.0);
+    (0..30).for_each(|n| reserved(&mut world, &format!("n{n:02}"), "cr-1"));
+    reserved(&mut world, "other", "cr-2");
+    world.machine("bought", |_, _| ());
+    let due = 4.0 * 3600.0 - 40.0 * 60.0;
+    let before = world.look(due - 1.0);
+    assert_eq!(gone(&before), Vec::<&str>::new());
+    let decision = world.look(due);
+    assert_eq!((gone(&decision).len(), decision.removals[0].cause), (30, Cause::Expired));
+    assert!(gone(&decision).iter().all(|name| name.starts_with('n')));
+}
+
+#[test]
+fn a_claim_of_a_block_that_expires_before_the_block_ends_goes_at_its_own_time() {
+    let mut world = World::new(json!({"consolidateAfter": "Never"}));
+    with_block(&mut world, 4.0 * 3600.0);
+    world.machine("a", |claim, _| {
+        claim["metadata"]["labels"]["karpenter.k8s.aws/capacity-reservation-id"] = json!("cr-1");
+        claim["spec"]["expireAfter"] = json!("1h");
+    });
+    assert_eq!(gone(&world.look(3601.0)), vec!["a"]);
+}

@@ -1,0 +1,90 @@
+//! What an account has beside instances: capacity reservations and placement groups.
+
+use dovetail_cloud::catalogue::Catalogue;
+use dovetail_sandbox::region::{CapacityReservation, PlacementGroup};
+
+use super::check::{Checker, nearest};
+use crate::scenario::{self, duration};
+
+/// The kinds of reservations.
+const KINDS: [&str; 3] = ["default", "capacity-block", "interruptible"];
+/// The strategies of placement groups.
+const STRATEGIES: [&str; 3] = ["cluster", "partition", "spread"];
+/// Partitions that a group has at most in a zone.
+const MOST_PARTITIONS: u32 = 7;
+
+/// A capacity reservation as the region takes it.
+pub(super) fn reservation(path: &str, one: &scenario::CapacityReservation) -> CapacityReservation {
+    let kind = one.kind.as_ref().map(|kind| kind.value.as_str());
+    CapacityReservation {
+        id: one.id.value.clone(),
+        instance_type: one.instance_type.value.clone(),
+        zone: one.zone.value.clone(),
+        count: one.count,
+        tags: one.tags.clone(),
+        block: kind == Some("capacity-block"),
+        interruptible: kind == Some("interruptible"),
+        ends_after: one.ends_after.as_ref().and_then(|text| duration(path, "endsAfter", text).ok()),
+    }
+}
+
+/// A placement group as the region takes it.
+pub(super) fn placement_group(one: &scenario::PlacementGroup) -> PlacementGroup {
+    PlacementGroup {
+        id: one.id.value.clone(),
+        name: one.name.value.clone(),
+        strategy: one.strategy.value.clone(),
+        partitions: one.partitions.as_ref().map_or(1, |count| count.value),
+    }
+}
+
+impl Checker<'_> {
+    pub(super) fn reservations(&mut self, all: &[scenario::CapacityReservation], catalogue: &Catalogue) {
+        for (index, one) in all.iter().enumerate() {
+            let field = |name: &str| format!("capacityReservations[{index}].{name}");
+            let name = &one.instance_type;
+            if catalogue.instance_type(&name.value).is_none() {
+                let what = format!("unknown instance type {:?}", name.value);
+                self.mistake(field("instanceType"), name, what, nearest(&name.value, catalogue));
+            }
+            self.zone(&field("zone"), &one.zone, catalogue);
+            if !one.id.value.starts_with("cr-") {
+                self.mistake(field("id"), &one.id, format!("{:?} is no reservation's id", one.id.value), "cr-…");
+            }
+            if all[..index].iter().any(|other| other.id.value == one.id.value) {
+                self.mistake(field("id"), &one.id, "there is another of that id", "each id once");
+            }
+            if let Some(kind) = one.kind.as_ref().filter(|kind| !KINDS.contains(&kind.value.as_str())) {
+                let what = format!("{:?} is no type of reservation", kind.value);
+                self.mistake(field("type"), kind, what, KINDS.join(", "));
+            }
+            if let Some(text) = &one.ends_after {
+                let read = duration(self.path, &field("endsAfter"), text);
+                self.keep(read);
+            }
+        }
+    }
+
+    pub(super) fn placement_groups(&mut self, all: &[scenario::PlacementGroup]) {
+        for (index, one) in all.iter().enumerate() {
+            let field = |name: &str| format!("placementGroups[{index}].{name}");
+            if !one.id.value.starts_with("pg-") {
+                self.mistake(field("id"), &one.id, format!("{:?} is no group's id", one.id.value), "pg-…");
+            }
+            if all[..index].iter().any(|other| other.id.value == one.id.value) {
+                self.mistake(field("id"), &one.id, "there is another of that id", "each id once");
+            }
+            if all[..index].iter().any(|other| other.name.value == one.name.value) {
+                self.mistake(field("name"), &one.name, "there is another of that name", "each name once");
+            }
+            if !STRATEGIES.contains(&one.strategy.value.as_str()) {
+                let what = format!("{:?} is no strategy", one.strategy.value);
+                self.mistake(field("strategy"), &one.strategy, what, STRATEGIES.join(", "));
+            }
+            if let Some(count) = one.partitions.as_ref().filter(|count| !(1..=MOST_PARTITIONS).contains(&count.value)) {
+                let what = format!("a group has no {} partitions", count.value);
+                self.mistake(field("partitions"), count, what, format!("1 to {MOST_PARTITIONS}"));
+            }
+        }
+    }
+}
