@@ -4,6 +4,7 @@
 #[path = "../script/mod.rs"]
 mod script;
 
+mod karpenters;
 mod launch;
 mod region;
 mod workload;

@@ -26,7 +26,7 @@ fn sandbox() -> (Region, Ec2Cloud) {
     (region, cloud)
 }
 
-fn class(alias: &str) -> EC2NodeClass {
+pub fn class(alias: &str) -> EC2NodeClass {
     let discovery = json!([{"tags": {"karpenter.sh/discovery": "demo"}}]);
     serde_json::from_value(json!({
         "apiVersion": "karpenter.k8s.aws/v1",
@@ -43,7 +43,7 @@ fn class(alias: &str) -> EC2NodeClass {
 }
 
 /// The class with what it resolved to, ready.
-async fn resolved(cloud: &Ec2Cloud, mut class: EC2NodeClass) -> EC2NodeClass {
+pub async fn resolved(cloud: &Ec2Cloud, mut class: EC2NodeClass) -> EC2NodeClass {
     let resolution = cloud.resolve_node_class(&class).await.unwrap();
     assert!(resolution.is_ready(), "{:?}", resolution.conditions);
     let mut status =
@@ -54,7 +54,7 @@ async fn resolved(cloud: &Ec2Cloud, mut class: EC2NodeClass) -> EC2NodeClass {
     class
 }
 
-fn request(token: &str, class: EC2NodeClass) -> LaunchRequest {
+pub fn request(token: &str, class: EC2NodeClass) -> LaunchRequest {
     let view = NodeClassView::of(&class.spec, subnet_views_of(&class.status.as_ref().unwrap().subnets)).unwrap();
     let all = instance_types(&shipped::catalogue("us-east-1"), &view, &Settings::default());
     LaunchRequest {
