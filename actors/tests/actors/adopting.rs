@@ -243,6 +243,7 @@ fn a_cluster_of_karpenters_is_taken_over_and_no_node_goes_in_its_first_hour_nor_
             assert!(count(&world, "would_disrupt") > 0, "{}", told(&world));
             annotate(&world, "dovetail.dev/disruption", &Value::Null);
             world.until(minutes(15), || world.cloud.living().len() == 1).await;
+            tokio::time::sleep(minutes(2)).await;
             assert_eq!(world.bound(), 2, "{}", told(&world));
             assert_eq!(count(&world, "pool_released"), 1, "{}", told(&world));
             assert_eq!(world.api.list(&NODES).len(), 1, "{}", told(&world));
