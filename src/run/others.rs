@@ -4,6 +4,7 @@
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Container;
 use kube::ResourceExt;
 
 /// A Lease whose holder has renewed it within so many of its durations is alive.
@@ -42,8 +43,7 @@ pub fn look(own: &Own<'_>, deployments: &[Deployment], leases: &[Lease], now: Ti
         if is(deployment, AUTOSCALER, "cluster-autoscaler") {
             others.autoscalers.push(format!("Deployment {at}"));
         } else if is(deployment, KARPENTER, "karpenter/controller") {
-            // By default it is in its Deployment's namespace that Karpenter holds its Lease, of that name.
-            let shares = own.elects && deployment.namespace().as_deref() == Some(own.namespace) && shares_name(own);
+            let shares = own.elects && held_lease(deployment) == Some((own.namespace.into(), own.lease.into()));
             let found = format!("Karpenter runs as Deployment {at}");
             if shares { others.sharing.push(found) } else { others.rivals.push(found) }
         }
@@ -62,8 +62,60 @@ pub fn look(own: &Own<'_>, deployments: &[Deployment], leases: &[Lease], now: Ti
     others
 }
 
-fn shares_name(own: &Own<'_>) -> bool {
-    own.lease == dovetail_api::names::LEASE_NAME
+/// Namespace and name of the Lease by which a Karpenter leads; none where it heeds none, or that cannot be told.
+///
+/// By default that is in its Deployment's namespace, and has Karpenter's own name.
+fn held_lease(deployment: &Deployment) -> Option<(String, String)> {
+    const DEFAULT: &str = dovetail_api::names::LEASE_NAME;
+    let own = deployment.namespace().unwrap_or_default();
+    let pod = deployment.spec.as_ref()?.template.spec.as_ref()?;
+    let said = |name: &str| pod.containers.iter().map(|one| setting(one, name)).find(|said| *said != Said::Nothing);
+    let leaderless = match said("DISABLE_LEADER_ELECTION") {
+        Some(Said::Text(text)) => text.is_empty() || text == "true",
+        other => other == Some(Said::Elsewhere),
+    };
+    // As it was said before Karpenter 1.0.
+    let unelected = match said("LEADER_ELECT") {
+        Some(Said::Text(text)) => text == "false",
+        other => other == Some(Said::Elsewhere),
+    };
+    let text = |name: &str, unless: &str| match said(name) {
+        Some(Said::Elsewhere) => None,
+        Some(Said::Text(text)) if !text.is_empty() => Some(text),
+        Some(_) | None => Some(unless.to_owned()),
+    };
+    let lease = Some((text("LEADER_ELECTION_NAMESPACE", &own)?, text("LEADER_ELECTION_NAME", DEFAULT)?));
+    lease.filter(|_| !leaderless && !unelected)
+}
+
+/// What a container is told of a setting.
+#[derive(Debug, PartialEq, Eq)]
+enum Said {
+    Nothing,
+    Text(String),
+    /// By a ConfigMap, a Secret or a field of the pod, which is not looked up.
+    Elsewhere,
+}
+
+/// By its flag, which wins, or by its variable.
+fn setting(container: &Container, name: &str) -> Said {
+    let flag = format!("--{}", name.to_ascii_lowercase().replace('_', "-"));
+    let words: Vec<&String> = container.command.iter().chain(&container.args).flatten().collect();
+    for (at, word) in words.iter().enumerate() {
+        match word.split_once('=') {
+            Some((key, value)) if key == flag => return Said::Text(value.to_owned()),
+            None if **word == flag => {
+                let next = words.get(at + 1).filter(|next| !next.starts_with('-'));
+                return Said::Text(next.map_or_else(String::new, |next| (*next).clone()));
+            }
+            _ => {}
+        }
+    }
+    match container.env.iter().flatten().find(|one| one.name == name) {
+        None => Said::Nothing,
+        Some(one) if one.value_from.is_some() => Said::Elsewhere,
+        Some(one) => one.value.clone().map_or(Said::Nothing, Said::Text),
+    }
 }
 
 fn wants_to_run(deployment: &Deployment) -> bool {
@@ -137,6 +189,46 @@ mod tests {
         for own in [Own { elects: false, ..OWN }, Own { lease: "another", ..OWN }] {
             assert_eq!(look(&own, std::slice::from_ref(&beside), &[], NOW).rivals.len(), 1);
         }
+    }
+
+    #[test]
+    fn a_karpenter_that_leads_by_another_lease_is_a_rival_wherever_it_runs() {
+        let told = |namespace: &str, container: serde_json::Value| {
+            let mut one = deployment(namespace, "karpenter", IMAGE, 1, "karpenter");
+            let pod = one.spec.as_mut().and_then(|spec| spec.template.spec.as_mut()).unwrap();
+            let mut whole = serde_json::to_value(&pod.containers[0]).unwrap();
+            whole.as_object_mut().unwrap().extend(container.as_object().cloned().unwrap());
+            pod.containers[0] = serde_json::from_value(whole).unwrap();
+            let found = look(&OWN, &[one], &[], NOW);
+            (found.rivals.len(), found.sharing.len())
+        };
+        let env = |name: &str, value: &str| json!({"env": [{"name": name, "value": value}]});
+        for rival in [
+            env("LEADER_ELECTION_NAME", "another"),
+            env("LEADER_ELECTION_NAMESPACE", "karpenter"),
+            env("DISABLE_LEADER_ELECTION", "true"),
+            env("LEADER_ELECT", "false"),
+            json!({"args": ["--leader-election-name=another"]}),
+            json!({"args": ["--leader-election-name", "another"]}),
+            json!({"args": ["--disable-leader-election"]}),
+            json!({"env": [{"name": "LEADER_ELECTION_NAME", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}}]}),
+        ] {
+            assert_eq!(told("kube-system", rival.clone()), (1, 0), "{rival}");
+        }
+        for sharing in [
+            env("LEADER_ELECTION_NAME", "karpenter-leader-election"),
+            env("LEADER_ELECTION_NAME", ""),
+            env("DISABLE_LEADER_ELECTION", "false"),
+            env("LEADER_ELECT", "true"),
+            json!({"args": ["--disable-leader-election=false", "--log-level", "debug"]}),
+        ] {
+            assert_eq!(told("kube-system", sharing.clone()), (0, 1), "{sharing}");
+        }
+        assert_eq!(
+            told("karpenter", env("LEADER_ELECTION_NAMESPACE", "kube-system")),
+            (0, 1),
+            "it waits for our Lease"
+        );
     }
 
     #[test]

@@ -7,6 +7,8 @@ mod common;
 #[path = "../played/mod.rs"]
 mod played;
 
+#[path = "ends/adopting.rs"]
+mod adopting;
 mod alpha;
 mod backups;
 mod brakes;

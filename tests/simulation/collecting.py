@@ -70,7 +70,8 @@ class Orphans(Rule):
 
     def _terminated(self, instance, event):
         t, world = event["t"], self.world
-        if not instance.ours:
+        left = any(c.left and c.instance == instance.id and (c.deleting is not None or c.gone) for c in world.claims.values())
+        if not instance.ours and not left:
             world.violate("INV-6", t, f"replica {event['replica']} ended {instance.id}, which no launch of ours made")
         if instance.ended != t or instance.id not in self.ended or windows.within(world.windows.allowed, t):
             return

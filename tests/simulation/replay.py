@@ -65,6 +65,7 @@ class Claim:
         self.created, self.deleting, self.lost, self.ever = t, None, False, False
         self.pool, self.requests, self.capacity, self.spec, self.voluntary = None, {}, None, {}, False
         self.gone_at, self.moves = None, False
+        self.strange, self.left = False, False  # left: another control plane made it and wrote its instance
 
     @property
     def instance(self):
@@ -265,7 +266,10 @@ class World:
     def _claim(self, event):
         uid = event.get("uid") or event["name"]
         told = event.get("claim")
-        claim = self.claims.setdefault(uid, Claim(uid, event["name"], event["t"]))
+        if uid not in self.claims:
+            self.claims[uid] = Claim(uid, event["name"], event["t"])
+            self.claims[uid].strange = event["replica"] is None and event["verb"] == "create"
+        claim = self.claims[uid]
         claim.lost = event["verb"] == "lose" or claim.lost and event["verb"] != "restore"
         if event["verb"] == "delete" and claim.deleting is None:
             claim.deleting = event["t"]
@@ -286,6 +290,7 @@ class World:
         if event["replica"] is not None and term is not None and term < self._begun and refused and (event["verb"] == "create" or told.get("token") != claim.token):
             self.violate("INV-9", event["t"], f"claim {event['name']} is written under term {term}, {self._begun} has begun")
         self._written |= {told.get("token")} - {None}
+        claim.left |= claim.strange and event["replica"] is None and claim.provider_id is None and told.get("providerID") is not None
         claim.token, claim.provider_id = told.get("token"), told.get("providerID")
         claim.tokens |= {claim.token} - {None}
         claim.since.setdefault(claim.token, event["t"])

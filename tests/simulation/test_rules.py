@@ -227,6 +227,22 @@ class RulesTest(RuleTest):
         log.add(1000, "aws", replica=0, term=4, service="ec2", action="TerminateInstances", parameters={}, code="OK", result={"instances": ["i-8"]})
         self.assert_found(log, "INV-6")
 
+    def test_what_another_control_plane_left_is_ended_with_its_claim_and_no_sooner(self):
+        def log(deleted):
+            log = Story()
+            log.instance(0, "running", 8, 0.1, beforehand=True)
+            for verb, provider in (("create", None), ("patch", "aws:///us-east-1a/i-8")):
+                log.claim(0, verb, 8, provider)
+                log.events[-1] |= {"replica": None, "term": None}
+            if deleted:
+                log.claim(900, "delete", 8, "aws:///us-east-1a/i-8")
+            log.instance(1000, "shutting-down", 8, 0.1, beforehand=True)
+            log.add(1000, "aws", replica=0, term=4, service="ec2", action="TerminateInstances", parameters={}, code="OK", result={"instances": ["i-8"]})
+            return log
+
+        self.assert_found(log(True))
+        self.assert_found(log(False), "INV-6")
+
     # What the rules stand on
 
     def test_quantities_and_windows_are_read(self):

@@ -3,6 +3,7 @@
 //!
 //! At the mailbox's bound: one effect a class and one a pool at a time; what changes meanwhile is looked at afterwards.
 
+mod adopt;
 mod end;
 mod pools;
 mod said;
@@ -16,6 +17,7 @@ use actix::prelude::*;
 use dovetail_api::names::conditions::{ANNOTATIONS_KNOWN, READY, TRUE};
 use dovetail_api::v1::{EC2NodeClass, NodePool, condition, is_true};
 use dovetail_cloud::Cloud;
+use dovetail_core::adoption::Change;
 use dovetail_core::cluster_state::{Kind, is_older};
 use kube::ResourceExt;
 
@@ -46,6 +48,8 @@ pub struct NodeClassActor {
     resolved: BTreeMap<String, (Option<i64>, Duration)>,
     busy: BTreeSet<String>,
     told: BTreeMap<String, (bool, String)>,
+    /// What has become of pools that Karpenter has had, until it is written and said.
+    adoptions: BTreeMap<String, Change>,
     /// Pools and classes that cannot be read, by kind and name, with uid and reason.
     unread: BTreeMap<(Kind, String), (String, String)>,
 }
@@ -70,6 +74,7 @@ impl NodeClassActor {
             resolved: BTreeMap::new(),
             busy: BTreeSet::new(),
             told: BTreeMap::new(),
+            adoptions: BTreeMap::new(),
             unread: BTreeMap::new(),
         }
     }
@@ -170,6 +175,7 @@ impl NodeClassActor {
     /// The same of a pool.
     fn forget_pool(&mut self, name: &str) {
         self.pools.remove(name);
+        self.adoptions.remove(name);
         for what in ["pool", "complaints"] {
             self.told.remove(&format!("{what}/{name}"));
         }
@@ -253,7 +259,7 @@ impl NodeClassActor {
     fn look_at_pool(&mut self, name: &str, ctx: &mut Context<Self>) {
         let Some(pool) = self.pools.get(name).cloned() else { return };
         let class = pool.spec.template.spec.node_class_ref.ec2_name().and_then(|name| self.classes.get(name));
-        let mut wanted = pools::judged(&pool, class.map(AsRef::as_ref), self.env.wall());
+        let (mut wanted, change) = adopt::judged(&pool, class.map(AsRef::as_ref), &self.env.settings, self.env.wall());
         let its_class =
             pool.spec.template.spec.node_class_ref.ec2_name().map(|name| (Kind::NodeClass, name.to_owned()));
         if let Some((_, why)) = its_class.and_then(|key| self.unread.get(&key)) {
@@ -264,12 +270,14 @@ impl NodeClassActor {
         if wanted == *pool || pool.metadata.deletion_timestamp.is_some() || !self.busy.insert(key.clone()) {
             return;
         }
+        self.adoptions.extend(change.map(|change| (name.to_owned(), change)));
         let writing = pools::write(self.calls.clone(), pool, wanted).into_actor(self);
         let name = name.to_owned();
         ctx.spawn(writing.map(move |written, actor, ctx| {
             actor.busy.remove(&key);
             match written {
                 Ok(written) => {
+                    actor.tell_adoption(&written);
                     keep(&mut actor.pools, &name, &written);
                     actor.env.post(&actor.cluster, Wrote::Pool(Box::new(written)));
                     actor.look_at_pool(&name, ctx);

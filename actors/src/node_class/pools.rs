@@ -179,8 +179,10 @@ pub async fn write(calls: Calls, there: Arc<NodePool>, wanted: NodePool) -> Resu
     let (api, name) = (Api::<NodePool>::all(calls.client.clone()), wanted.name_any());
     let mut written = NodePool::clone(&there);
     if written.metadata.annotations != wanted.metadata.annotations {
+        // As of a status: what is not wanted any more is taken off by name.
+        let (before, after) = (written.metadata.annotations.as_ref(), wanted.metadata.annotations.as_ref());
         let patch = json!({"metadata": {
-            "resourceVersion": written.metadata.resource_version, "annotations": wanted.metadata.annotations,
+            "resourceVersion": written.metadata.resource_version, "annotations": patch::status(before, after),
         }});
         written = calls.merge(&api, &name, patch).await?;
     }

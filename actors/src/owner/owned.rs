@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use dovetail_api::names::instance_id;
+use dovetail_api::names::{instance_id, tags};
 use dovetail_api::v1::NodeClaim;
 use dovetail_core::ownership::{Marks, NotOwned};
 use k8s_openapi::api::core::v1::Node;
@@ -97,6 +97,10 @@ impl Instances {
         match self.known.get(id) {
             None => Verdict::Unknown,
             Some(None) => Verdict::Missing,
+            // Nothing but that it names it says that it is this one's, and another says the same.
+            Some(Some(marks)) if marks.is_untagged() && self.naming.get(id).is_some_and(|all| all.len() > 1) => {
+                Verdict::NotOurs(NotOwned::TagMissing { tag: tags::NODE_CLAIM.to_owned() })
+            }
             Some(Some(marks)) => marks.is_of(claim).map_or_else(Verdict::NotOurs, |_| Verdict::Ours),
         }
     }

@@ -30,8 +30,11 @@ impl Registrar {
         let refs: Vec<&Node> = nodes.iter().map(AsRef::as_ref).collect();
         let nodeless = self.nodeless_for(&claim, nodes.is_empty());
         // Nothing is written on a Node whose instance is not known to be the claim's.
-        if !nodes.is_empty() && self.instances.verdict(&claim) != owned::Verdict::Ours {
-            if let Some(timeout) = self.expired(&claim, nodeless) {
+        let verdict = self.instances.verdict(&claim);
+        if !nodes.is_empty() && verdict != owned::Verdict::Ours {
+            // Before EC2 has been heard it may well be, and register however late nobody was there to see it.
+            let heard = verdict != owned::Verdict::Unknown;
+            if let Some(timeout) = self.expired(&claim, nodeless).filter(|_| heard) {
                 self.give_up(&claim, timeout, ctx);
             }
             return;

@@ -11,6 +11,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use dovetail_core::adoption::AdoptAs;
 use dovetail_core::launch_limits::Ceilings;
 use dovetail_core::lease::LeaseSettings;
 use dovetail_core::{MinValuesPolicy, Policy, PreferencePolicy};
@@ -82,6 +83,8 @@ pub struct Settings {
     pub ceilings: Ceilings,
     /// `ADOPT_KARPENTER_INSTANCES`: whether what Karpenter has launched for this cluster may be drained and ended.
     pub adopt_karpenter_instances: bool,
+    /// `ADOPT_AS`: what is held back in NodePools that are taken over from Karpenter.
+    pub adopt_as: AdoptAs,
     /// `INTERRUPTION_QUEUE`; empty: none.
     pub interruption_queue: String,
     /// The region of that queue, where its URL or its ARN says; empty: nobody knows.
@@ -203,6 +206,7 @@ impl Default for Settings {
             reserved_enis: 0,
             ceilings: Ceilings::default(),
             adopt_karpenter_instances: false,
+            adopt_as: AdoptAs::default(),
             interruption_queue: String::new(),
             interruption_queue_region: String::new(),
             interruption: Interruptions::Replace,

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use dovetail_api::v1::parse_go_duration;
+use dovetail_core::adoption::{self, AdoptAs};
 use dovetail_core::{MinValuesPolicy, Policy, PreferencePolicy};
 
 use super::{Interruptions, LogFormat, SHORTEST_TOKEN, Secret};
@@ -230,6 +231,11 @@ pub fn policy(text: &str) -> Result<Policy, Refusal> {
     let groups = (text == Policy::NodeGroups.name()).then_some(Policy::NodeGroups);
     let refusal = || ("there is no such policy".into(), "cost, fewest-nodes; in simulate also node-groups".into());
     Policy::named(text).or(groups).ok_or_else(refusal)
+}
+
+/// `ADOPT_AS`.
+pub fn adopt_as(text: &str) -> Result<AdoptAs, Refusal> {
+    AdoptAs::read(text).ok_or_else(|| ("it names no way of taking pools over".into(), adoption::ALLOWED.into()))
 }
 
 /// `LOG_FORMAT`.

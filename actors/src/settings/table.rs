@@ -4,7 +4,7 @@
 use super::Settings;
 use super::disruption::{part, rebalance, time_from_zero};
 use super::parse::{
-    Refusal, above_zero, address, boolean, ca_bundle, delay, duration, filled, from_zero, gates, https_url,
+    Refusal, above_zero, address, adopt_as, boolean, ca_bundle, delay, duration, filled, from_zero, gates, https_url,
     interruptions, kubernetes_version, log_format, min_values, minute_at_least, number, object_name, one_of, outputs,
     policy, port_or_none, preferences, queue, queue_region, share, token, url, whole_seconds,
 };
@@ -171,6 +171,8 @@ pub const TABLE: &[Known] = &[
     row(Packing, "UNSCHEDULED_POD_DELAY", "DURATION", "500ms", "A pod of which kube-scheduler has not said anything for so long, or that waits together with twenty, counts as pending all the same; never: only those that it has marked Unschedulable, as in Karpenter",
         |own, text| Ok(own.unscheduled_pod_delay = delay(text)?)),
 
+    row(Disruption, "ADOPT_AS", "MODES", "observe,fewest-nodes", "What is held back in NodePools that are taken over from Karpenter, until their annotations say otherwise: observe: no node goes by our own decision; fewest-nodes: pods are packed Karpenter's way; as-is: nothing. What is no longer named is released in pools that were taken over before",
+        |own, text| Ok(own.adopt_as = adopt_as(text)?)),
     row(Disruption, "CONSOLIDATION_LEAST_AGE", "DURATION", "10m", "A node that is younger is not consolidated, unless it is empty; 0s: any may be",
         |own, text| Ok(own.churn.least_age = time_from_zero(text)?)),
     row(Disruption, "CONSOLIDATION_LEAST_SAVING", "FRACTION", "0.15", "What part of the price that it replaces a move saves at least, in pools of the policy cost",

@@ -137,6 +137,13 @@ stories! {
     UnavailableNotKept "unavailable_not_kept" Warn { why: String } => format!("what EC2 refuses is not kept, and the next leader will ask for it again: {why}");
     /// A pool takes no part.
     PoolSkipped "pool_skipped" Error { node_pool: String, why: String } => format!("nodepool {node_pool} is left out: {why}");
+    /// A pool has been taken over from Karpenter.
+    PoolAdopted "pool_adopted" Warn { node_pool: String, version: String, held: String, instances: bool } => format!(
+        "took nodepool {node_pool} over from Karpenter ({}), held back: {held}{}",
+        if version.is_empty() { String::from("no hash version") } else { format!("hash version {version}") },
+        if *instances { "" } else { "; the instances that Karpenter launched stay as they are, as ADOPT_KARPENTER_INSTANCES is off" });
+    /// Less is held back in a pool that was taken over from Karpenter.
+    PoolReleased "pool_released" Info { node_pool: String, held: String } => format!("released nodepool {node_pool}, which was taken over from Karpenter; still held back: {held}");
     /// A claim has been created.
     ClaimCreated "nodeclaim_created" Info { node_claim: String, node_pool: String, pods: usize, requests: String, instance_types: Names } =>
         format!("created nodeclaim {node_claim} of nodepool {node_pool} requesting {requests}, instance types {instance_types}");

@@ -4,6 +4,7 @@
 #[path = "../world/mod.rs"]
 mod world;
 
+mod adopting;
 mod brakes;
 mod drift;
 mod ending;

@@ -1,6 +1,7 @@
 //! Every decision of Dovetail, pure: requirements, packing, batching, election, disruption.
 
 pub mod admission;
+pub mod adoption;
 pub mod budgets;
 pub mod clock;
 pub mod cluster_state;

@@ -8,6 +8,8 @@
 //!              or, where a setting allows it and no UID is there, Karpenter's ownership tags are for this cluster's name
 //! the claim    karpenter.sh/nodeclaim is the NodeClaim's name, or, where that tag is absent,
 //!              dovetail.dev/launch-token is a hash of the NodeClaim's own uid
+//!              or, of what Karpenter launched and had not tagged yet, its pool and class are the NodeClaim's, and no other
+//!              NodeClaim names it ([`Marks::is_untagged`])
 //! ```
 //!
 //! Invariants: OWN-1 no tags, or some of them only, are never ours; OWN-2 an instance is at most one NodeClaim's; OWN-3 what
@@ -19,7 +21,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use dovetail_api::names::annotations::LAUNCH_TOKEN;
-use dovetail_api::names::labels::EC2_NODE_CLASS;
+use dovetail_api::names::labels::{EC2_NODE_CLASS, NODE_POOL};
 use dovetail_api::names::tags;
 use dovetail_api::v1::NodeClaim;
 
@@ -119,7 +121,9 @@ fn by_karpenter(cluster: &str, own: &BTreeMap<String, String>) -> Result<Maker, 
     if own.get(&owned_by).is_none_or(|value| value != tags::OWNED) {
         return Err(missing(owned_by));
     }
-    if own.get(tags::CLUSTER_NAME).is_none_or(|name| name != cluster) {
+    // Karpenter 0.32 to 0.37 wrote the cluster's name on another tag. Where the newer one is there, it alone counts.
+    let named = own.get(tags::CLUSTER_NAME).or_else(|| own.get(tags::MANAGED_BY));
+    if named.is_none_or(|name| name != cluster) {
         return Err(missing(tags::CLUSTER_NAME));
     }
     filled(own, tags::NODE_POOL).map(|_| Maker::Karpenter).ok_or_else(|| missing(tags::NODE_POOL))
@@ -142,6 +146,8 @@ pub struct Marks {
     token: Option<String>,
     /// The NodeClaim that it is tagged with.
     claim: Option<String>,
+    /// The NodePool and the EC2NodeClass that it is tagged with.
+    made_for: (Option<String>, Option<String>),
     /// Its name in the VPC's DNS, which its Node goes by as a rule; empty where it is not known.
     pub dns_name: String,
 }
@@ -154,6 +160,7 @@ impl Marks {
             maker: maker(cluster, own),
             token: filled(own, tags::LAUNCH_TOKEN).cloned(),
             claim: filled(own, tags::NODE_CLAIM).cloned(),
+            made_for: (filled(own, tags::NODE_POOL).cloned(), filled(own, tags::NODE_CLASS).cloned()),
             dns_name: dns_name.to_owned(),
         }
     }
@@ -162,13 +169,28 @@ impl Marks {
     #[must_use]
     pub fn launched_with(token: &str, dns_name: &str) -> Self {
         let (token, dns_name) = (Some(token.to_owned()), dns_name.to_owned());
-        Self { maker: Ok(Maker::Dovetail), token, claim: None, dns_name }
+        Self { maker: Ok(Maker::Dovetail), token, claim: None, made_for: (None, None), dns_name }
     }
 
     /// Of what is no EC2 instance.
     #[must_use]
     pub fn of_no_instance() -> Self {
-        Self { maker: Err(NotOwned::NotAnInstance), token: None, claim: None, dns_name: String::new() }
+        let maker = Err(NotOwned::NotAnInstance);
+        Self { maker, token: None, claim: None, made_for: (None, None), dns_name: String::new() }
+    }
+
+    /// Whether no tag says which NodeClaim it is of: Karpenter tags what it launches only after its Node has registered. Such an
+    /// instance is a NodeClaim's only where no other NodeClaim names it.
+    #[must_use]
+    pub fn is_untagged(&self) -> bool {
+        self.maker == Ok(Maker::Karpenter) && self.claim.is_none()
+    }
+
+    /// Whether it was launched for the NodePool and the EC2NodeClass of this NodeClaim.
+    fn is_made_for(&self, claim: &NodeClaim) -> bool {
+        let pool = claim.metadata.labels.as_ref().and_then(|own| own.get(NODE_POOL));
+        let class = Some(&claim.spec.node_class_ref.name);
+        pool.is_some() && (pool, class) == (self.made_for.0.as_ref(), self.made_for.1.as_ref())
     }
 
     /// Whether the instance is this NodeClaim's.
@@ -181,6 +203,7 @@ impl Marks {
         match (&self.claim, &self.token) {
             (Some(tagged), _) if name == Some(tagged) => Ok(maker),
             (Some(tagged), _) => Err(NotOwned::OtherClaim { tag: tags::NODE_CLAIM, value: tagged.clone() }),
+            (None, _) if maker == Maker::Karpenter && self.is_made_for(claim) => Ok(maker),
             (None, _) if maker == Maker::Karpenter => Err(missing(tags::NODE_CLAIM)),
             (None, Some(token)) if is_token_of(token, uid) => Ok(maker),
             (None, Some(token)) => Err(NotOwned::OtherClaim { tag: tags::LAUNCH_TOKEN, value: token.clone() }),
@@ -313,6 +336,39 @@ mod tests {
         let mut elsewhere = karpenters("a");
         elsewhere.insert(tags::CLUSTER_NAME.into(), "other".into());
         assert_eq!(judged(true, &elsewhere, &claim("a")), Err(missing(tags::CLUSTER_NAME)));
+    }
+
+    #[test]
+    fn what_karpenter_launched_before_1_0_names_the_cluster_by_its_older_tag() {
+        let mut own = karpenters("a");
+        own.remove(tags::CLUSTER_NAME);
+        own.insert(tags::MANAGED_BY.into(), "demo".into());
+        assert_eq!(judged(true, &own, &claim("a")), Ok(Maker::Karpenter));
+        own.insert(tags::MANAGED_BY.into(), "other".into());
+        assert!(judged(true, &own, &claim("a")).is_err(), "another cluster's");
+        own.insert(tags::MANAGED_BY.into(), "demo".into());
+        own.insert(tags::CLUSTER_NAME.into(), "other".into());
+        assert!(judged(true, &own, &claim("a")).is_err(), "the newer tag counts where it is there");
+    }
+
+    #[test]
+    fn what_karpenter_had_not_tagged_yet_is_a_claims_of_its_pool_and_its_class() {
+        let mut own = karpenters("a");
+        own.remove(tags::NODE_CLAIM);
+        own.insert(tags::NODE_CLASS.into(), "default".into());
+        let of_pool = |pool: &str| {
+            let mut claim = claim("a");
+            claim.metadata.labels = Some([(NODE_POOL.to_owned(), pool.to_owned())].into());
+            claim
+        };
+        assert_eq!(judged(true, &own, &of_pool("default")), Ok(Maker::Karpenter));
+        assert!(Marks::new(&cluster(true), &own, "").is_untagged());
+        assert!(judged(false, &own, &of_pool("default")).is_err(), "the setting says nothing of it");
+        assert_eq!(judged(true, &own, &of_pool("other")), Err(missing(tags::NODE_CLAIM)));
+        assert_eq!(judged(true, &own, &claim("a")), Err(missing(tags::NODE_CLAIM)), "a claim of no pool");
+        own.insert(tags::NODE_CLASS.into(), "other".into());
+        assert!(judged(true, &own, &of_pool("default")).is_err());
+        assert!(!Marks::new(&cluster(true), &karpenters("a"), "").is_untagged());
     }
 
     #[test]

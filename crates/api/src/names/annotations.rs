@@ -82,6 +82,12 @@ pub const PACKING_POLICY: &str = "dovetail.dev/packing-policy";
 pub const ALLOW_COLLECTION: &str = "dovetail.dev/allow-collection";
 /// NodePool: `observe` stops voluntary effects and reports what would have been done.
 pub const DISRUPTION: &str = "dovetail.dev/disruption";
+/// NodePool: when it was taken over from Karpenter, RFC 3339, and the hash version that Karpenter had left on it, with a space
+/// between, as `2026-03-02T10:17:00Z v3`.
+pub const ADOPTED: &str = "dovetail.dev/adopted";
+/// NodePool: what of `ADOPT_AS` was written on it when it was taken over and nobody has changed since, as
+/// `observe,fewest-nodes`; `as-is` when nothing is left of it.
+pub const ADOPTED_AS: &str = "dovetail.dev/adopted-as";
 /// NodePool converted from a Provisioner: `ttlSecondsAfterEmpty`, an exact time to live without budgets, in seconds.
 pub const TTL_SECONDS_AFTER_EMPTY: &str = "dovetail.dev/ttl-seconds-after-empty";
 /// Object converted from an older kind: `<apiVersion>/<kind>/<name>` of its source.

@@ -10,6 +10,9 @@ pub const NODE_CLASS_READY: &str = "NodeClassReady";
 pub const BUDGETS_VALID: &str = "dovetail.dev/BudgetsValid";
 /// NodePool and EC2NodeClass: our own annotations are spelt as they should be. It is there only where one is not.
 pub const ANNOTATIONS_KNOWN: &str = "dovetail.dev/AnnotationsKnown";
+/// NodePool: it was taken over from Karpenter, and is held back in what the message names until an operator releases it. It is
+/// there only while something is held back.
+pub const ADOPTED: &str = "dovetail.dev/Adopted";
 /// NodePool and EC2NodeClass: the object asks for what nothing is done about yet; the message names it. It is there only then.
 pub const NOT_IMPLEMENTED: &str = "dovetail.dev/NotImplemented";
 

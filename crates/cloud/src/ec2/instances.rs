@@ -37,10 +37,16 @@ impl Ec2Cloud {
     /// Foreign ones too, and those that have ended if asked for.
     pub(super) async fn list_by_name(&self, ended: bool) -> Result<Vec<Instance>, CloudError> {
         let states = LIVE.into_iter().chain(ended.then_some("terminated"));
+        let cluster = &self.settings.cluster_name;
+        // Karpenter before 1.0 wrote the cluster's name elsewhere; the ownership tag is on what any of them launched, and on ours.
+        let of_cluster = match self.settings.adopt_karpenter_instances {
+            true => filter(format!("tag:{}", tags::owned_by(cluster)), [tags::OWNED]),
+            false => filter(format!("tag:{}", tags::CLUSTER_NAME), [cluster.as_str()]),
+        };
         let named = vec![
             filter("tag-key", [tags::NODE_POOL]),
             filter("tag-key", [tags::NODE_CLASS]),
-            filter(format!("tag:{}", tags::CLUSTER_NAME), [self.settings.cluster_name.as_str()]),
+            of_cluster,
             filter("instance-state-name", states),
         ];
         self.describe_all(named).await

@@ -168,10 +168,16 @@ impl Ec2Cloud {
         }
     }
 
-    /// Removes the profile that was made for the class, if one was.
+    /// Removes the profile that we made for the class, if we did. What Karpenter made does not carry the cluster's UID: it stays, as
+    /// instances that Karpenter launched may run with it.
     pub(super) async fn remove_profile(&self, class: &EC2NodeClass) -> Result<(), CloudError> {
         let Some(name) = class.status.as_ref().map(|s| s.instance_profile.as_str()) else { return Ok(()) };
         if class.spec.instance_profile.is_some() || name.is_empty() {
+            return Ok(());
+        }
+        let Some(profile) = self.find_profile(name).await? else { return Ok(()) };
+        let uid = profile.tags().iter().find(|tag| tag.key() == tags::CLUSTER_UID).map(Tag::value);
+        if self.settings.cluster_uid.is_empty() || uid != Some(&self.settings.cluster_uid) {
             return Ok(());
         }
         self.delete_profile(name).await

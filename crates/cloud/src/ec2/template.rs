@@ -83,10 +83,15 @@ impl Ec2Cloud {
         }
     }
 
-    /// Deletes every template of a class.
+    /// Deletes every template of a class that this cluster's control plane has made: those that carry its UID. Karpenter's carry
+    /// the cluster's name and the class's as well, and are left to it.
     pub(super) async fn remove_templates(&self, class: &EC2NodeClass) -> Result<(), CloudError> {
+        if self.settings.cluster_uid.is_empty() {
+            return Ok(());
+        }
         let call = self.clients.ec2.describe_launch_templates().max_results(PAGE).set_filters(Some(vec![
             filter(format!("tag:{}", tags::CLUSTER_NAME), [self.settings.cluster_name.as_str()]),
+            filter(format!("tag:{}", tags::CLUSTER_UID), [self.settings.cluster_uid.as_str()]),
             filter(format!("tag:{}", tags::NODE_CLASS), [class.name_any()]),
         ]));
         let mut items = call.into_paginator().items().send();

@@ -5,6 +5,7 @@
 mod script;
 
 mod authorization;
+mod karpenters;
 mod launch;
 mod placement;
 mod profile;

@@ -13,6 +13,7 @@ use super::load::with_itself;
 use super::room::usage;
 use super::storage::any_attaches;
 use super::{JoinedNode, Kind, Moment, NodeSource, PodEntry, RefusedPlace, Snapshot, daemon};
+use crate::adoption;
 use crate::instance_type::InstanceType;
 use crate::labels::CAPACITY_RESERVATION_ID;
 use crate::lifecycle::claim::{from_quantities, read};
@@ -360,6 +361,9 @@ fn as_pool(name: &str, pool: &NodePool, usage: Resources, instance_types: Vec<us
     let provisioner = convert::provisioner_of(pool);
     own_labels.extend(provisioner.map(|of| (labels::PROVISIONER_NAME.to_owned(), of.to_owned())));
     let written = pool.metadata.annotations.as_ref().and_then(|all| all.get(annotations::PACKING_POLICY));
+    // What Karpenter has had is packed its way until it is taken over, which says how it is packed from then on.
+    let foreign = pool.metadata.annotations.as_ref().is_some_and(adoption::is_foreign);
+    let unwritten = if foreign { Policy::FewestNodes } else { policy };
     Pool {
         name: name.to_owned(),
         weight: pool.spec.weight.unwrap_or(0),
@@ -370,7 +374,7 @@ fn as_pool(name: &str, pool: &NodePool, usage: Resources, instance_types: Vec<us
         limits: pool.spec.limits.as_ref().map(from_quantities).unwrap_or_default(),
         usage,
         min_nodes: 0,
-        policy: written.and_then(|name| Policy::named(name)).unwrap_or(policy),
+        policy: written.and_then(|name| Policy::named(name)).unwrap_or(unwritten),
         instance_types: Some(instance_types),
         node_class: Some(class.name.clone()),
     }

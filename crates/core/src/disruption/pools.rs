@@ -8,6 +8,7 @@ use dovetail_api::v1::NodePool;
 use dovetail_api::validation::{self, Wrong};
 use jiff::{SignedDuration, Timestamp};
 
+use crate::adoption;
 use crate::cluster_state::Snapshot;
 
 /// Whether a pool's nodes are only watched.
@@ -45,6 +46,8 @@ impl<'a> PoolView<'a> {
             ttl: seconds.map(|seconds| SignedDuration::from_secs(i64::from(seconds))),
             after: after.and_then(signed),
             observing: match annotation(annotations::DISRUPTION).map(String::as_str) {
+                // Karpenter has had it: nothing goes before it is taken over, and held back or not.
+                None if pool.metadata.annotations.as_ref().is_some_and(adoption::is_foreign) => Observing::Yes,
                 None | Some("") => Observing::No,
                 Some("observe") => Observing::Yes,
                 Some(other) => Observing::Unclear(other.to_owned()),

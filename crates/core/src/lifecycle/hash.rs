@@ -13,6 +13,12 @@ use super::canonical;
 /// would get another hash than before: claims of another version are stamped anew, and do not drift by it.
 pub const VERSION: &str = "dovetail-v2";
 
+/// Whether a hash of this version was made here, by this release or by another one of ours.
+#[must_use]
+pub fn is_own(version: &str) -> bool {
+    version.starts_with("dovetail-")
+}
+
 /// Hash of what makes a pool's claims what they are: the template without its requirements, which drift by themselves
 /// (core spec 5.6). A decimal number.
 #[must_use]

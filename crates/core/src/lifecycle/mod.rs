@@ -99,7 +99,9 @@ pub fn next(claim: &NodeClaim, nodes: &[&Node], nodeless: Duration, now: Timesta
     if claim.metadata.deletion_timestamp.is_some() {
         return Decision::Deleting;
     }
-    if let Some(timeout) = liveness::expired(claim, nodeless, now) {
+    // Its Node is there: it is late where nobody was there to register it, and nothing is wrong with it.
+    let registers = stage(claim) == Some(Stage::Launched) && matches!(nodes, [_]);
+    if let Some(timeout) = liveness::expired(claim, nodeless, now).filter(|_| !registers) {
         return Decision::GiveUp(timeout);
     }
     let passed = match stage(claim) {
@@ -246,6 +248,15 @@ mod tests {
         assert_eq!(next(&writes.claim, &[], Duration::ZERO, at(9000)), Decision::Settled);
         let gone = next(&writes.claim, &[], liveness::NODE, at(9000));
         assert_eq!(gone, Decision::GiveUp(Timeout::NodeGone));
+    }
+
+    #[test]
+    fn a_node_that_has_come_is_registered_however_late_somebody_looks() {
+        let claim = launched_claim("a");
+        let writes = written(next(&claim, &[&node("n")], Duration::ZERO, at(9000)));
+        assert_eq!(writes.passes, Some(Stage::Registered));
+        let two = next(&claim, &[&node("n"), &node("m")], Duration::ZERO, at(9000));
+        assert_eq!(two, Decision::GiveUp(Timeout::RegistrationTimeout), "nobody knows which is its own");
     }
 
     #[test]

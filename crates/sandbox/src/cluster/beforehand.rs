@@ -10,9 +10,11 @@ use serde_json::json;
 
 use super::Cluster;
 use super::cache::Key;
+use super::karpenter::OfKarpenter;
 use super::kind::Kind;
 use super::kubelet::user_data::NodeConfig;
-use crate::region::{CapacityType, Placement, RegionError};
+use crate::apiserver::ApiError;
+use crate::region::{CapacityType, Instance, Placement, RegionError};
 
 /// Equal nodes that are to be there beforehand (`nodes` of a scenario).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -35,6 +37,9 @@ pub struct NodesBeforehand {
     /// Taints.
     #[serde(default)]
     pub taints: Vec<Taint>,
+    /// A Karpenter has launched them; absent: they are a managed node group's.
+    #[serde(default)]
+    pub karpenter: Option<OfKarpenter>,
 }
 
 fn one() -> u32 {
@@ -54,13 +59,17 @@ pub enum BeforehandError {
     /// A capacity type that does not exist for them.
     #[error("unknown capacity type {0:?} (allowed: on-demand, spot)")]
     CapacityType(String),
+    /// The NodeClaim of a node that Karpenter has launched cannot be written: the CRDs have to be there first.
+    #[error("its NodeClaim: {0}")]
+    NodeClaim(#[from] ApiError),
     /// The region has no zone with a subnet.
     #[error("the cluster has no zone")]
     NoZone,
 }
 
 impl Cluster {
-    /// Puts nodes there: instances of the managed node group that run, and Nodes that are ready. Answers their names.
+    /// Puts nodes there: instances of the managed node group, or of a Karpenter, that run, and Nodes that are ready. Answers their
+    /// names.
     ///
     /// # Errors
     /// When a type, a zone or a capacity type is not to be had; the nodes before it are there then.
@@ -74,27 +83,25 @@ impl Cluster {
                     Some(zone) => zone.clone(),
                     None => turn.next().ok_or(BeforehandError::NoZone)?.clone(),
                 };
-                names.push(self.place_one(group, zone)?);
+                names.push(self.place_one(group, zone, names.len())?);
             }
         }
         self.catch_up();
         Ok(names)
     }
 
-    fn place_one(&mut self, group: &NodesBeforehand, zone: String) -> Result<String, BeforehandError> {
+    fn place_one(&mut self, group: &NodesBeforehand, zone: String, number: usize) -> Result<String, BeforehandError> {
         let capacity_type = match group.capacity_type.as_str() {
             "on-demand" => CapacityType::OnDemand,
             "spot" => CapacityType::Spot,
             other => return Err(BeforehandError::CapacityType(other.to_owned())),
         };
         let cluster = self.ctx.settings.cluster_name.clone();
-        let node_group = format!("{cluster}-ng");
-        let tags = BTreeMap::from([
-            (format!("kubernetes.io/cluster/{cluster}"), "owned".to_owned()),
-            ("eks:cluster-name".to_owned(), cluster.clone()),
-            ("eks:nodegroup-name".to_owned(), node_group.clone()),
-            ("Name".to_owned(), format!("{node_group}-Node")),
-        ]);
+        let claim = group.karpenter.as_ref().map(|of| (of, of.claim(number)));
+        let tags = match &claim {
+            Some((of, name)) => of.tags(&cluster, name),
+            None => node_group_tags(&cluster),
+        };
         let placement = Placement {
             instance_type: group.instance_type.clone(),
             zone,
@@ -103,14 +110,13 @@ impl Cluster {
             user_data: String::new(),
         };
         let instance = self.region.place(&placement)?;
-        let spot = capacity_type == CapacityType::Spot;
+        let more = match &claim {
+            Some((of, _)) => of.labels(&instance, self.region.catalogue()),
+            None => node_group_labels(&cluster, &instance),
+        };
         let mut labels = group.labels.clone();
-        for (key, value) in [
-            ("eks.amazonaws.com/nodegroup", node_group),
-            ("eks.amazonaws.com/capacityType", if spot { "SPOT" } else { "ON_DEMAND" }.to_owned()),
-            ("eks.amazonaws.com/nodegroup-image", instance.image_id.clone()),
-        ] {
-            labels.entry(key.to_owned()).or_insert(value);
+        for (key, value) in more {
+            labels.entry(key).or_insert(value);
         }
         let config = NodeConfig {
             family: AmiFamily::Al2023,
@@ -126,6 +132,32 @@ impl Cluster {
                 node["metadata"]["labels"][key] = json!(value);
             }
         });
+        if let Some((of, name)) = claim {
+            self.claimed(of, &name, &instance, &labels)?;
+        }
         Ok(instance.hostname)
     }
+}
+
+/// The name of the managed node group.
+fn node_group(cluster: &str) -> String {
+    format!("{cluster}-ng")
+}
+
+fn node_group_tags(cluster: &str) -> BTreeMap<String, String> {
+    BTreeMap::from([
+        (format!("kubernetes.io/cluster/{cluster}"), "owned".to_owned()),
+        ("eks:cluster-name".to_owned(), cluster.to_owned()),
+        ("eks:nodegroup-name".to_owned(), node_group(cluster)),
+        ("Name".to_owned(), format!("{}-Node", node_group(cluster))),
+    ])
+}
+
+fn node_group_labels(cluster: &str, instance: &Instance) -> BTreeMap<String, String> {
+    let spot = instance.capacity_type == CapacityType::Spot;
+    BTreeMap::from([
+        ("eks.amazonaws.com/nodegroup".to_owned(), node_group(cluster)),
+        ("eks.amazonaws.com/capacityType".to_owned(), if spot { "SPOT" } else { "ON_DEMAND" }.to_owned()),
+        ("eks.amazonaws.com/nodegroup-image".to_owned(), instance.image_id.clone()),
+    ])
 }

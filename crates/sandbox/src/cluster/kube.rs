@@ -20,6 +20,11 @@ impl Kube {
         Self { api }
     }
 
+    /// The API server itself.
+    pub(crate) fn api(&self) -> &ApiServer {
+        &self.api
+    }
+
     /// Every later change of the kinds that the cluster looks at.
     pub(crate) fn subscribe(&self) -> UnboundedReceiver<Happened> {
         let all: Vec<Gvr> = Kind::ALL.iter().map(|kind| kind.gvr().clone()).collect();

@@ -4,7 +4,7 @@
 //! another, and sleeps until the next change or the next due time. So the order of things is a function of the seed, on
 //! tokio's paused clock as on the real one.
 //!
-//! - [`beforehand`]: nodes that are there at time 0.
+//! - [`beforehand`]: nodes that are there at time 0; `karpenter`: those that a Karpenter has left.
 //! - `controllers/`: workloads, budgets, volumes, nodes. `scheduler/`: kube-scheduler. `kubelet/`: nodes and their pods.
 //! - `cache`, `work`, `context`: what they share.
 
@@ -13,6 +13,7 @@ mod cache;
 mod context;
 mod controllers;
 mod daemons;
+mod karpenter;
 mod kind;
 mod kube;
 mod kubelet;
@@ -34,6 +35,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 
 pub use self::beforehand::{BeforehandError, NodesBeforehand};
+pub use self::karpenter::OfKarpenter;
 pub use self::settings::ClusterSettings;
 pub use self::story::needs;
 

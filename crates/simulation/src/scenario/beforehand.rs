@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 
 use dovetail_actors::settings::feature_gates;
+use dovetail_api::names::syntax::is_label;
 use dovetail_api::validation::{label_key, label_value};
 use dovetail_cloud::catalogue::Catalogue;
 use dovetail_cloud::shipped;
-use dovetail_sandbox::cluster::NodesBeforehand;
+use dovetail_sandbox::cluster::{NodesBeforehand, OfKarpenter};
 use dovetail_sandbox::faults::glob_matches;
 use k8s_openapi::api::core::v1::Taint;
 use serde_saphyr::Spanned;
@@ -32,6 +33,10 @@ pub(super) fn group(group: &NodeGroup) -> NodesBeforehand {
         capacity_type: group.capacity_type.as_ref().map_or_else(|| "on-demand".to_owned(), |kind| kind.value.clone()),
         labels: group.labels.iter().map(|(key, value)| (key.clone(), value.value.clone())).collect(),
         taints: group.taints.iter().map(taint).collect(),
+        karpenter: group
+            .karpenter
+            .as_ref()
+            .map(|of| OfKarpenter { node_pool: of.node_pool.value.clone(), node_class: of.node_class.value.clone() }),
     }
 }
 
@@ -72,6 +77,12 @@ impl Checker<'_> {
                 }
             }
             self.taints(&field("taints"), &group.taints);
+            let of = group.karpenter.as_ref();
+            let named = of.map(|of| [("nodePool", &of.node_pool), ("nodeClass", &of.node_class)]).into_iter().flatten();
+            for (key, name) in named.filter(|(_, name)| !is_label(&name.value)) {
+                let what = format!("{:?} is no name of an object", name.value);
+                self.mistake(field(&format!("karpenter.{key}")), name, what, "lower-case letters, digits and -");
+            }
         }
     }
 

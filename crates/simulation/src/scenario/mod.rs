@@ -145,6 +145,18 @@ pub struct NodeGroup {
     /// Taints.
     #[serde(default)]
     pub taints: Vec<Taint>,
+    /// A Karpenter has launched and left them; without it they are a managed node group's.
+    pub karpenter: Option<OfKarpenter>,
+}
+
+/// Whose nodes of Karpenter's they are.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct OfKarpenter {
+    /// The NodePool that they were launched for.
+    pub node_pool: Spanned<String>,
+    /// The EC2NodeClass that they were launched by.
+    pub node_class: Spanned<String>,
 }
 
 /// A taint of a node that is there beforehand.

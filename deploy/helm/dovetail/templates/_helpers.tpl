@@ -133,6 +133,7 @@ annotations:
 
 {{/* Values of settings that become a variable as they are, by name. */}}
 {{- define "dovetail.variables" -}}
+adoptAs: ADOPT_AS
 adoptKarpenterInstances: ADOPT_KARPENTER_INSTANCES
 amiRefreshInterval: AMI_REFRESH_INTERVAL
 awsRegion: AWS_REGION

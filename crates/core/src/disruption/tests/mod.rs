@@ -1,6 +1,7 @@
 //! Looks at a small cluster, at chosen times.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod adopted;
 mod commands;
 mod drift;
 mod emptiness;
