@@ -41,6 +41,7 @@ mod ssm;
 mod state;
 mod sts;
 mod tags;
+mod taken_over;
 mod templates;
 mod type_xml;
 mod xml;
@@ -60,6 +61,7 @@ pub use config::{ACCOUNT, CapacityReservation, RegionConfig};
 pub use instance::{CapacityType, Instance, InstanceEvent, InstanceState};
 pub use launch::Placement;
 pub use serve::serve;
+pub use taken_over::TakenOver;
 
 use crate::faults::Faults;
 use crate::log::{Caller, EventLog};

@@ -1,0 +1,90 @@
+//! EC2NodeClasses of the copy: the network, images and identity are the copy's own, in the zones that the original resolves to;
+//! what decides how large a node is and what runs on it stays.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use dovetail_api::names::{annotations, tags};
+use dovetail_api::v1::{AmiSelectorTerm, EC2NodeClass, SecurityGroupSelectorTerm, SubnetSelectorTerm};
+use dovetail_cloud::family::AmiFamily;
+use dovetail_core::lifecycle::hash;
+use dovetail_sandbox::region::Region;
+use serde_json::{Value, json};
+
+use super::kinds::text;
+
+/// What a class is in the copy.
+pub enum Copied {
+    /// This.
+    Class(Value),
+    /// Nothing yet: the original has no subnets in its status.
+    NotResolved,
+    /// Nothing: why.
+    Unusable(String),
+}
+
+/// A class as the copy has it.
+pub fn copied(class: &Value, region: &Region, notes: &mut Vec<String>) -> Copied {
+    let name = text(class, &["metadata", "name"]);
+    let read: EC2NodeClass = match serde_json::from_value(class.clone()) {
+        Ok(read) => read,
+        Err(why) => return Copied::Unusable(format!("ec2nodeclass {name} cannot be read: {why}")),
+    };
+    let zones: BTreeSet<&str> = read.status.iter().flat_map(|status| &status.subnets).map(|one| &*one.zone).collect();
+    if zones.is_empty() {
+        return Copied::NotResolved;
+    }
+    let mut spec = read.spec.clone();
+    let subnets = zones.iter().filter_map(|zone| {
+        let id = region.subnet_of(zone);
+        if id.is_none() {
+            notes.push(format!("ec2nodeclass {name}: zone {zone} was unknown at the start and is left out"));
+        }
+        Some(SubnetSelectorTerm { id: Some(id?), ..SubnetSelectorTerm::default() })
+    });
+    spec.subnet_selector_terms = subnets.collect();
+    if spec.subnet_selector_terms.is_empty() {
+        return Copied::Unusable(format!("ec2nodeclass {name}: none of its zones is in the copy"));
+    }
+    let own = BTreeMap::from([(tags::DISCOVERY.to_owned(), region.config().cluster_name.clone())]);
+    spec.security_group_selector_terms =
+        vec![SecurityGroupSelectorTerm { tags: own, ..SecurityGroupSelectorTerm::default() }];
+    let family = family(&read);
+    let alias = format!("{}@latest", family.as_str().to_ascii_lowercase());
+    spec.ami_selector_terms = vec![AmiSelectorTerm { alias: Some(alias), ..AmiSelectorTerm::default() }];
+    spec.ami_family = None;
+    spec.user_data = None;
+    spec.role = Some(region.config().node_role());
+    spec.instance_profile = None;
+    if !spec.capacity_reservation_selector_terms.is_empty() {
+        notes.push(format!("ec2nodeclass {name}: capacity reservations are left out, the copy has none"));
+        spec.capacity_reservation_selector_terms.clear();
+    }
+    spec.placement_group_selector = None;
+    let mut copy = class.clone();
+    match serde_json::to_value(&spec) {
+        Ok(spec) => copy["spec"] = spec,
+        Err(why) => return Copied::Unusable(format!("ec2nodeclass {name}: {why}")),
+    }
+    Copied::Class(copy)
+}
+
+/// The family of a class's images; that of Amazon Linux 2023 for an image of the user's own.
+fn family(class: &EC2NodeClass) -> AmiFamily {
+    let alias = class.spec.ami_selector_terms.iter().find_map(|term| term.alias.as_deref());
+    let named = alias.or(class.spec.ami_family.as_deref()).and_then(AmiFamily::parse);
+    named.filter(|family| *family != AmiFamily::Custom).unwrap_or_default()
+}
+
+/// Takes the hash of its class off a NodeClaim where it is that of the class as it stands: the copy's class has another. One of an
+/// earlier class stays, and the node is drifted in the copy as it is in the cluster.
+pub fn take_hash_off(claim: &mut Value, class: Option<&Value>) {
+    let own = &claim["metadata"]["annotations"];
+    let (value, version) = (own[annotations::NODE_CLASS_HASH].clone(), own[annotations::NODE_CLASS_HASH_VERSION].clone());
+    let read = class.and_then(|class| serde_json::from_value::<EC2NodeClass>(class.clone()).ok());
+    let current = read.map(|class| hash::node_class(&class.spec));
+    let earlier = version == json!(hash::VERSION) && current.is_some_and(|current| value != json!(current));
+    if !earlier && let Some(own) = claim["metadata"]["annotations"].as_object_mut() {
+        own.remove(annotations::NODE_CLASS_HASH);
+        own.remove(annotations::NODE_CLASS_HASH_VERSION);
+    }
+}
