@@ -43,7 +43,8 @@ pub fn without_effect(given: &BTreeMap<String, String>) -> Vec<String> {
         name if name.starts_with("LEADER_ELECTION_") => Some("a shadow takes no Lease"),
         _ => None,
     };
-    let shown = |name: &str, value: &str| if name.ends_with("TOKEN") { name.to_owned() } else { format!("{name}={value}") };
+    let shown =
+        |name: &str, value: &str| if name.ends_with("TOKEN") { name.to_owned() } else { format!("{name}={value}") };
     // A variable that says what is so anyway is nobody's mistake.
     let says = |value: &str| value != "false";
     let all = given.iter().filter(|(_, value)| says(value));

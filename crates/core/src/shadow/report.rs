@@ -98,13 +98,7 @@ pub struct Told {
 }
 
 impl Report {
-    pub(super) fn new(
-        began: Timestamp,
-        now: Timestamp,
-        active: Totals,
-        shadow: Totals,
-        rounds: &Rounds,
-    ) -> Self {
+    pub(super) fn new(began: Timestamp, now: Timestamp, active: Totals, shadow: Totals, rounds: &Rounds) -> Self {
         let told = |round: &Round| Told { verdict: round.verdict(), round: round.clone() };
         Self {
             began,
@@ -167,13 +161,7 @@ impl fmt::Display for Report {
 }
 
 impl Report {
-    fn line(
-        &self,
-        f: &mut fmt::Formatter<'_>,
-        what: &str,
-        places: usize,
-        of: impl Fn(&Totals) -> f64,
-    ) -> fmt::Result {
+    fn line(&self, f: &mut fmt::Formatter<'_>, what: &str, places: usize, of: impl Fn(&Totals) -> f64) -> fmt::Result {
         let (active, shadow) = (of(&self.active), of(&self.shadow));
         let difference = shadow - active;
         writeln!(f, "{what:<28}{active:>14.places$}{shadow:>14.places$}{difference:>+14.places$}")

@@ -79,7 +79,8 @@ fn family(class: &EC2NodeClass) -> AmiFamily {
 /// earlier class stays, and the node is drifted in the copy as it is in the cluster.
 pub fn take_hash_off(claim: &mut Value, class: Option<&Value>) {
     let own = &claim["metadata"]["annotations"];
-    let (value, version) = (own[annotations::NODE_CLASS_HASH].clone(), own[annotations::NODE_CLASS_HASH_VERSION].clone());
+    let (value, version) =
+        (own[annotations::NODE_CLASS_HASH].clone(), own[annotations::NODE_CLASS_HASH_VERSION].clone());
     let read = class.and_then(|class| serde_json::from_value::<EC2NodeClass>(class.clone()).ok());
     let current = read.map(|class| hash::node_class(&class.spec));
     let earlier = version == json!(hash::VERSION) && current.is_some_and(|current| value != json!(current));

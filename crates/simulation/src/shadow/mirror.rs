@@ -160,7 +160,8 @@ impl Mirror {
     /// Notes what the copy refuses: the report is not whole without it.
     pub(super) fn said(&mut self, gvr: &Gvr, key: &Key, refused: Option<ApiError>) {
         if let Some(why) = refused {
-            let name = if key.namespace.is_empty() { key.name.clone() } else { format!("{}/{}", key.namespace, key.name) };
+            let name =
+                if key.namespace.is_empty() { key.name.clone() } else { format!("{}/{}", key.namespace, key.name) };
             self.notes.push(format!("{} {name} is not in the copy as it is in the cluster: {why}", gvr.resource));
         }
     }
@@ -223,8 +224,7 @@ fn annotations_of(original: &Value) -> serde_json::Map<String, Value> {
 /// to in the cluster is.
 fn budget(original: &Value) -> Value {
     let mut budget = original.clone();
-    if let (Some(desired), Some(spec)) =
-        (original["status"]["desiredHealthy"].as_i64(), budget["spec"].as_object_mut())
+    if let (Some(desired), Some(spec)) = (original["status"]["desiredHealthy"].as_i64(), budget["spec"].as_object_mut())
     {
         spec.remove("maxUnavailable");
         spec.insert("minAvailable".to_owned(), json!(desired));

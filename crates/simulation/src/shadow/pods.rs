@@ -43,7 +43,9 @@ impl Mirror {
         self.wanted.insert(key.clone());
         match there {
             None => self.create_pod(key, original, true),
-            Some(there) if is_of(&there, original) && gates(&there) == gates(original) => self.relabel(key, &there, original),
+            Some(there) if is_of(&there, original) && gates(&there) == gates(original) => {
+                self.relabel(key, &there, original)
+            }
             // Another of its name, as a StatefulSet makes them, or one that may be scheduled now. It comes when this is gone.
             Some(_) => self.end(key, Some(0)),
         }

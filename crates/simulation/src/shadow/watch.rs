@@ -93,7 +93,13 @@ fn key(object: &Value) -> (String, String) {
 }
 
 /// Watches a kind for ever. That it cannot be read is said once until it can be again.
-async fn watch(client: kube::Client, kind: &'static Kind, mut rng: fastrand::Rng, to: UnboundedSender<Said>, told: Told) {
+async fn watch(
+    client: kube::Client,
+    kind: &'static Kind,
+    mut rng: fastrand::Rng,
+    to: UnboundedSender<Said>,
+    told: Told,
+) {
     let gvr = &kind.gvr;
     let of_group = if gvr.group.is_empty() { String::new() } else { format!("{}/", gvr.group) };
     let resource = ApiResource {

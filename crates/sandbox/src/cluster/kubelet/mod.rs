@@ -259,8 +259,7 @@ impl Kubelets {
             node::add_csi(ctx, name, id, machine::volume_limit(&self.region, &instance));
         }
         let (address, zone) = (instance.private_ip, instance.zone);
-        let kubelet =
-            Kubelet { node: name.to_owned(), address, zone, ready_at: Some(Instant::now()), alive: true };
+        let kubelet = Kubelet { node: name.to_owned(), address, zone, ready_at: Some(Instant::now()), alive: true };
         self.kubelets.insert(id.to_owned(), kubelet);
         self.by_node.insert(name.to_owned(), id.to_owned());
     }
