@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use dovetail_api::names::annotations;
 use dovetail_sandbox::apiserver::{
-    ApiError, DeleteOptions, EC2_NODE_CLASSES, Gvr, Key, NODE_CLAIMS, NODES, PERSISTENT_VOLUME_CLAIMS,
+    ApiError, DeleteOptions, EC2_NODE_CLASSES, Gvr, Key, NODE_CLAIMS, NODE_POOLS, NODES, PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES, POD_DISRUPTION_BUDGETS, PODS,
 };
 use serde_json::{Value, json};
@@ -28,6 +28,14 @@ const NOT_COPIED: [&str; 11] = [
     annotations::UNUSED_LAUNCHES,
     "kubectl.kubernetes.io/last-applied-configuration",
     "sandbox.dovetail.dev/runs-for",
+];
+
+/// Written by a provisioner on NodePools and classes.
+const HASHES: [&str; 4] = [
+    annotations::NODE_POOL_HASH,
+    annotations::NODE_POOL_HASH_VERSION,
+    annotations::NODE_CLASS_HASH,
+    annotations::NODE_CLASS_HASH_VERSION,
 ];
 
 /// What is copied, and what is known of the originals.
@@ -105,10 +113,13 @@ impl Mirror {
         }
         if *gvr == EC2_NODE_CLASSES {
             return match class::copied(object, &self.copy.region, &mut self.notes) {
-                Copied::Class(class) => self.put(gvr, &key, &class),
+                Copied::Class(class) => self.put(gvr, &key, &without_hash(&class)),
                 Copied::NotResolved => {}
                 Copied::Unusable(why) => self.notes.push(why),
             };
+        }
+        if *gvr == NODE_POOLS {
+            return self.put(gvr, &key, &without_hash(object));
         }
         if *gvr == POD_DISRUPTION_BUDGETS {
             return self.put(gvr, &key, &budget(object));
@@ -230,6 +241,15 @@ fn budget(original: &Value) -> Value {
         spec.insert("minAvailable".to_owned(), json!(desired));
     }
     budget
+}
+
+/// A NodePool or class without the hash that the provisioner of the cluster has written: the copy's replica writes its own.
+fn without_hash(original: &Value) -> Value {
+    let mut object = original.clone();
+    if let Some(own) = object["metadata"]["annotations"].as_object_mut() {
+        own.retain(|key, _| !HASHES.contains(&key.as_str()));
+    }
+    object
 }
 
 /// Whether a Node is one of a NodePool.

@@ -95,8 +95,14 @@ struct State {
     catalogue: Arc<Catalogue>,
     clock: Arc<dyn Clock>,
     told: Told,
-    notes: BTreeSet<String>,
+    notes: Notes,
 }
+
+/// What keeps the report from being whole, each once.
+type Notes = Rc<RefCell<BTreeSet<String>>>;
+
+/// So many are enough to see that something is wrong.
+const MOST_NOTES: usize = 200;
 
 impl Shadow {
     /// Lists the cluster, makes the copy, and starts the replica in it. Waits for whatever cannot be had yet, and says so.
@@ -104,8 +110,10 @@ impl Shadow {
     /// # Errors
     /// The copy cannot be made.
     pub async fn start(parts: ShadowParts) -> Result<Self, Failure> {
-        let catalogue = Arc::new(catalogue::read(&*parts.cloud, parts.seed, &parts.told).await);
-        let (watched, first) = Watched::start(&parts.kube, parts.seed, &parts.told).await;
+        let notes = Notes::default();
+        let told = noted(&notes, parts.told.clone());
+        let catalogue = Arc::new(catalogue::read(&*parts.cloud, parts.seed, &told).await);
+        let (watched, first) = Watched::start(&parts.kube, parts.seed, &told).await;
         let copy = Copy::new(&parts, &catalogue, &first)?;
         let changes = copy.api.subscribe(&[PODS, NODE_CLAIMS]);
         let window = parts.settings.batch_max + parts.settings.batch_idle;
@@ -117,8 +125,8 @@ impl Shadow {
             shadow: Observer::default(),
             catalogue,
             clock: parts.clock.clone(),
-            told: parts.told.clone(),
-            notes: BTreeSet::new(),
+            told,
+            notes,
         };
         first.into_iter().for_each(|(gvr, object)| state.real(&gvr, &object, true));
         state.mirror.begun();
@@ -135,7 +143,7 @@ impl Shadow {
     pub fn report(&self) -> Report {
         let state = self.state.borrow();
         let mut report = state.ledger.report(self.clock.wall());
-        report.notes.extend(state.notes.iter().cloned());
+        report.notes.extend(state.notes.borrow().iter().cloned());
         report
     }
 
@@ -144,6 +152,24 @@ impl Shadow {
     pub fn replica(&self) -> &ReplicaHandle {
         &self.replica
     }
+}
+
+/// Notes each note, and passes on what has not been noted yet.
+fn noted(notes: &Notes, to: Told) -> Told {
+    let notes = notes.clone();
+    Rc::new(move |event| {
+        let known = match event {
+            ShadowEvent::Note(note) => {
+                let mut notes = notes.borrow_mut();
+                let full = notes.len() >= MOST_NOTES;
+                full || !notes.insert(note.clone())
+            }
+            ShadowEvent::Decided(..) => false,
+        };
+        if !known {
+            to(event);
+        }
+    })
 }
 
 /// Follows both sides for ever. What happens in the copy comes first: a pod that it has lost may be wanted anew.
@@ -244,9 +270,7 @@ impl State {
     /// Says what has not been said yet.
     fn note(&mut self) {
         for note in self.mirror.take_notes() {
-            if self.notes.insert(note.clone()) {
-                (self.told)(&ShadowEvent::Note(note));
-            }
+            (self.told)(&ShadowEvent::Note(note));
         }
     }
 }

@@ -43,7 +43,7 @@ impl Mirror {
     pub(super) fn node(&mut self, key: &Key, original: &Arc<Value>) {
         let claim = self.claim_of(original);
         let ours = claim.as_ref().is_some_and(|claim| self.before.contains(claim));
-        if is_of_a_pool(original) && !ours {
+        if (is_of_a_pool(original) || claim.is_some()) && !ours {
             return;
         }
         if let Some(there) = self.copy.api.get(&NODES, "", &key.name) {
