@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use dovetail_actors::Settings;
+use dovetail_simulation::shadow::listed;
 use serde_json::Value;
 
 use crate::chart::{of_kind, rendered, variables};
@@ -28,6 +29,18 @@ fn a_shadow_s_roles_have_no_verb_that_writes_and_no_secret() {
         let verbs = rule["verbs"].as_array().unwrap();
         assert!(verbs.iter().all(|verb| READS.contains(&verb.as_str().unwrap())), "{rule}");
         assert!(!rule["resources"].to_string().contains("secrets"), "{rule}");
+    }
+    let may = |verb: &str, group: &str, resource: &str| {
+        let has = |rule: &Value, field: &str, one: &str| rule[field].as_array().unwrap().iter().any(|own| own == one);
+        let allows = |rule: &&Value| {
+            has(rule, "apiGroups", group) && has(rule, "resources", resource) && has(rule, "verbs", verb)
+        };
+        rules.iter().any(|rule| allows(&rule))
+    };
+    for gvr in listed() {
+        for verb in ["list", "watch"] {
+            assert!(may(verb, &gvr.group, &gvr.resource), "it may not {verb} {}", gvr.resource);
+        }
     }
     let bound: BTreeSet<&str> = objects.iter().filter_map(|object| object["roleRef"]["name"].as_str()).collect();
     assert_eq!(bound, BTreeSet::from([roles[0]["metadata"]["name"].as_str().unwrap()]));

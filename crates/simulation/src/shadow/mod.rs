@@ -86,6 +86,11 @@ pub struct Shadow {
     clock: Arc<dyn Clock>,
 }
 
+/// What of a cluster is listed and watched; nothing else is asked for.
+pub fn listed() -> impl Iterator<Item = &'static Gvr> {
+    kinds::KINDS.iter().map(|kind| &kind.gvr)
+}
+
 /// What is known of both sides.
 struct State {
     mirror: Mirror,
