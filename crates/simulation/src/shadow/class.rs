@@ -89,3 +89,61 @@ pub fn take_hash_off(claim: &mut Value, class: Option<&Value>) {
         own.remove(annotations::NODE_CLASS_HASH_VERSION);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+    use std::sync::Arc;
+
+    use dovetail_core::clock::Clock;
+    use dovetail_sandbox::clock::{DEFAULT_START, VirtualClock};
+    use dovetail_sandbox::faults::Faults;
+    use dovetail_sandbox::log::EventLog;
+    use dovetail_sandbox::region::RegionConfig;
+
+    use super::*;
+
+    fn region() -> Region {
+        let clock: Arc<dyn Clock> = Arc::new(VirtualClock::new(DEFAULT_START));
+        let config = RegionConfig::new("ca-west-1", "demo");
+        Region::new(config, clock.clone(), EventLog::new(clock), Faults::new(1))
+    }
+
+    fn class(zones: &[&str]) -> Value {
+        let subnets: Vec<Value> =
+            zones.iter().map(|zone| json!({"id": format!("subnet-{zone}"), "zone": zone})).collect();
+        json!({
+            "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "own"},
+            "spec": {
+                "role": "theirs", "userData": "echo", "amiFamily": "Bottlerocket", "kubelet": {"maxPods": 17},
+                "amiSelectorTerms": [{"id": "ami-1"}], "subnetSelectorTerms": [{"id": "subnet-1"}],
+                "securityGroupSelectorTerms": [{"id": "sg-1"}],
+            },
+            "status": {"subnets": subnets},
+        })
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_class_has_the_copy_s_network_in_its_own_zones_and_keeps_what_makes_a_node_what_it_is() {
+        let (region, mut notes) = (region(), Vec::new());
+        let Copied::Class(copy) = copied(&class(&["ca-west-1b", "elsewhere"]), &region, &mut notes) else {
+            panic!("it is not copied")
+        };
+        let spec = &copy["spec"];
+        let subnet = region.subnet_of("ca-west-1b").unwrap();
+        assert_eq!(spec["subnetSelectorTerms"], json!([{"id": subnet}]));
+        assert_eq!(spec["amiSelectorTerms"], json!([{"alias": "bottlerocket@latest"}]));
+        assert_eq!((&spec["kubelet"]["maxPods"], &spec["role"]), (&json!(17), &json!("KarpenterNodeRole-demo")));
+        assert!(spec["userData"].is_null() && notes.len() == 1 && notes[0].contains("elsewhere"), "{notes:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_class_that_is_not_resolved_is_waited_for_and_one_that_cannot_be_read_is_named() {
+        let (region, mut notes) = (region(), Vec::new());
+        assert!(matches!(copied(&class(&[]), &region, &mut notes), Copied::NotResolved));
+        let mut odd = class(&["ca-west-1b"]);
+        odd["spec"]["kubelet"] = json!("odd");
+        let Copied::Unusable(why) = copied(&odd, &region, &mut notes) else { panic!("it is copied") };
+        assert!(why.starts_with("ec2nodeclass own cannot be read"), "{why}");
+    }
+}

@@ -256,3 +256,54 @@ fn without_hash(original: &Value) -> Value {
 pub(super) fn is_of_a_pool(node: &Value) -> bool {
     node["metadata"]["labels"][dovetail_api::names::labels::NODE_POOL].is_string()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_is_what_is_wanted_and_not_what_the_other_provisioner_has_written() {
+        let original = json!({
+            "metadata": {
+                "name": "x", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z", "resourceVersion": "7",
+                "finalizers": ["karpenter.sh/termination"], "labels": {"a": "b"},
+                "annotations": {annotations::LAUNCH_TOKEN: "t", "karpenter.sh/do-not-disrupt": "true"},
+            },
+            "spec": {"weight": 3}, "status": {"nodes": 1},
+        });
+        let copy = fresh(&original);
+        let expected = json!({
+            "metadata": {"name": "x", "labels": {"a": "b"}, "annotations": {
+                "karpenter.sh/do-not-disrupt": "true", UID: "u", CREATED: "2026-01-01T00:00:00Z",
+            }},
+            "spec": {"weight": 3},
+        });
+        assert_eq!(copy, expected);
+    }
+
+    #[test]
+    fn what_changes_in_the_cluster_changes_in_the_copy_and_what_the_copy_has_written_stays() {
+        let there = json!({
+            "metadata": {"name": "x", "uid": "u", "labels": {"old": "1"}, "annotations": {"own": "kept"}},
+            "spec": {"weight": 3}, "status": {"own": true},
+        });
+        let original = json!({
+            "metadata": {"name": "x", "labels": {"new": "1"}, "annotations": {"theirs": "too"}},
+            "spec": {"weight": 4}, "status": {"nodes": 9},
+        });
+        let expected = json!({
+            "metadata": {"name": "x", "uid": "u", "labels": {"new": "1"}, "annotations": {"own": "kept", "theirs": "too"}},
+            "spec": {"weight": 4}, "status": {"own": true},
+        });
+        assert_eq!(changed(&there, &original), expected);
+        assert_eq!(changed(&expected, &original), expected, "a second time changes nothing");
+    }
+
+    #[test]
+    fn a_budget_asks_in_the_copy_for_the_pods_that_it_asks_for_in_the_cluster() {
+        let original = json!({"spec": {"maxUnavailable": "20%", "selector": {}}, "status": {"desiredHealthy": 8}});
+        assert_eq!(budget(&original)["spec"], json!({"minAvailable": 8, "selector": {}}));
+        let new = json!({"spec": {"maxUnavailable": 1}});
+        assert_eq!(budget(&new), new);
+    }
+}
