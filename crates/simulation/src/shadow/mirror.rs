@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use dovetail_api::names::annotations;
 use dovetail_sandbox::apiserver::{
-    ApiError, DeleteOptions, EC2_NODE_CLASSES, Gvr, Key, NODE_CLAIMS, NODE_POOLS, NODES, PERSISTENT_VOLUME_CLAIMS,
-    PERSISTENT_VOLUMES, POD_DISRUPTION_BUDGETS, PODS,
+    ApiError, DeleteOptions, EC2_NODE_CLASSES, Gvr, Key, NAMESPACES, NODE_CLAIMS, NODE_POOLS, NODES,
+    PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, POD_DISRUPTION_BUDGETS, PODS,
 };
 use serde_json::{Value, json};
 
@@ -99,6 +99,7 @@ impl Mirror {
             return;
         }
         self.originals.entry(gvr.clone()).or_default().insert(key.clone(), object.clone());
+        self.namespace(&key.namespace);
         if *gvr == PODS {
             return self.pod(&key, object);
         }
@@ -133,6 +134,14 @@ impl Mirror {
         if volume && text(object, &["status", "phase"]) == "Bound" {
             let status = json!({"status": object["status"]});
             self.said(gvr, &key, self.copy.api.patch_status(gvr, &key.namespace, &key.name, &status).err());
+        }
+    }
+
+    /// A namespace is there once something is in it, whether namespaces can be listed or not.
+    fn namespace(&self, name: &str) {
+        if !name.is_empty() && self.copy.api.get(&NAMESPACES, "", name).is_none() {
+            // One that is refused is told of by what is in it.
+            let _ = self.copy.api.create(&NAMESPACES, "", json!({"metadata": {"name": name}}));
         }
     }
 
