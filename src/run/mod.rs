@@ -57,7 +57,7 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
             tracing::warn!(logger = "run", "without effect: {what}");
         }
         if settings.shadow {
-            return shadow::live(settings, names, &target).await;
+            return shadow::live(settings, &target).await;
         }
         live(settings, names, target).await
     });

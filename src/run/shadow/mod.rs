@@ -5,7 +5,7 @@
 mod published;
 mod said;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ use super::connect::ApiTarget;
 use super::health_loop::{self, not_ready};
 use super::pool::PoolSolver;
 use super::process::{self, Signals, VERSION};
-use super::{aws, global, preflight};
+use super::{aws, preflight};
 use published::Published;
 use said::QuietJournal;
 
@@ -52,7 +52,7 @@ pub fn without_effect(given: &BTreeMap<String, String>) -> Vec<String> {
 }
 
 /// Runs until a signal, or until the replica in the copy cannot go on.
-pub async fn live(settings: Settings, given: BTreeSet<String>, target: &ApiTarget) -> Result<(), Failure> {
+pub async fn live(settings: Settings, target: &ApiTarget) -> Result<(), Failure> {
     let mut signals = Signals::listen()?;
     let (published, metrics) = (Published::default(), Metrics::new(VERSION, COMMIT));
     metrics.show(published.series());
@@ -61,7 +61,7 @@ pub async fn live(settings: Settings, given: BTreeSet<String>, target: &ApiTarge
     let starting = async {
         tokio::select! {
             biased;
-            shadow = start(settings, given, target) => shadow,
+            shadow = start(settings, target) => shadow,
             () = health_loop::beat_before(health.clone()) => Err(Failure::System("the heart stopped".into())),
         }
     };
@@ -91,15 +91,13 @@ pub async fn live(settings: Settings, given: BTreeSet<String>, target: &ApiTarge
 }
 
 /// Looks at what has to be so, then makes the copy. Nothing of it writes.
-async fn start(settings: Settings, given: BTreeSet<String>, target: &ApiTarget) -> Result<Shadow, Failure> {
+async fn start(settings: Settings, target: &ApiTarget) -> Result<Shadow, Failure> {
     let kube = target.client(&settings, |_| {})?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let asker = Asker::new(format!("the API server {}", target.server()), settings.startup_timeout);
     let facts = preflight::facts(&asker, &kube).await?;
     preflight::new_enough(&facts.version, settings.kubernetes_min)?;
     preflight::crds(&asker, &kube).await?;
-    let warn = |text: &str| tracing::warn!(logger = "shadow", "{text}");
-    let settings = global::with_config_map(&asker, &kube, settings, &given, warn).await;
     let seed = fastrand::u64(..);
     // Nodes are told no address here: EKS need not be asked for it.
     let known = Settings { cluster_endpoint: target.server(), ..settings.clone() };

@@ -22,9 +22,10 @@ const fn kind(gvr: Gvr, kind: &'static str, needed: bool) -> Kind {
 }
 
 /// All of them.
-pub static KINDS: [Kind; 13] = [
+pub static KINDS: [Kind; 14] = [
     kind(NAMESPACES, "Namespace", false),
     kind(PRIORITY_CLASSES, "PriorityClass", false),
+    kind(RUNTIME_CLASSES, "RuntimeClass", false),
     kind(STORAGE_CLASSES, "StorageClass", false),
     kind(PERSISTENT_VOLUMES, "PersistentVolume", false),
     kind(PERSISTENT_VOLUME_CLAIMS, "PersistentVolumeClaim", false),
@@ -38,6 +39,9 @@ pub static KINDS: [Kind; 13] = [
     // What a DaemonSet's pods get unless they say it.
     kind(Gvr::of("", "v1", "limitranges"), "LimitRange", false),
 ];
+
+/// RuntimeClasses.
+pub const RUNTIME_CLASSES: Gvr = Gvr::of("node.k8s.io", "v1", "runtimeclasses");
 
 /// A text in an object; empty where there is none.
 pub fn text<'a>(value: &'a Value, path: &[&str]) -> &'a str {

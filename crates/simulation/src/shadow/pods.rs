@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use dovetail_core::shadow::goes_with_its_node;
-use dovetail_sandbox::apiserver::{DeleteOptions, Key, NODES, PODS};
+use dovetail_sandbox::apiserver::{DeleteOptions, Key, NODES, PODS, PRIORITY_CLASSES};
 use serde_json::{Value, json};
 
 use super::admit::{CREATED, UID};
-use super::kinds::text;
+use super::kinds::{RUNTIME_CLASSES, text};
 use super::mirror::{Mirror, fresh};
 
 /// The uid of a pod's original.
@@ -84,6 +84,17 @@ impl Mirror {
                 spec.remove("nodeName");
             }
             spec.insert("schedulerName".to_owned(), json!("default-scheduler"));
+            // Follows from its class as that is now; so does what it has by its RuntimeClass.
+            spec.remove("priority");
+            for (field, gvr) in [("priorityClassName", PRIORITY_CLASSES), ("runtimeClassName", RUNTIME_CLASSES)] {
+                let class = spec.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+                if self.copy.api.get(&gvr, "", &class).is_none() {
+                    spec.remove(field);
+                }
+            }
+            if !spec.contains_key("runtimeClassName") {
+                spec.remove("overhead");
+            }
         }
         let refused = self.copy.api.create(&PODS, &key.namespace, pod).err();
         self.said(&PODS, key, refused);
