@@ -33,7 +33,8 @@ pub struct TakenOver {
 }
 
 impl Region {
-    /// Takes an instance over: it runs, and has done so for a while. One of that id that is there stays as it is.
+    /// Takes an instance over: it runs, and has done so for a while. One that was taken over before gets the name and the address,
+    /// which are known for sure once its Node is there.
     pub fn take_over(&self, other: TakenOver) {
         self.with(|cx| {
             let network = &mut cx.state.network;
@@ -75,7 +76,11 @@ impl Region {
                 interrupted_at: None,
                 id: other.id.clone(),
             };
-            cx.state.instances.entry(other.id).or_insert(instance);
+            let (hostname, private_ip) = (instance.hostname.clone(), instance.private_ip);
+            let known = cx.state.instances.entry(other.id).or_insert(instance);
+            if known.taken_over {
+                (known.hostname, known.private_ip) = (hostname, private_ip);
+            }
         });
     }
 
