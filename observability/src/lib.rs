@@ -16,4 +16,5 @@ pub mod traces;
 
 pub use health::Health;
 pub use metrics::Metrics;
+pub use serve::Pages;
 pub use traces::Traces;

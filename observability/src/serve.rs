@@ -46,7 +46,7 @@ const AFTER_FAILURE: Duration = Duration::from_millis(100);
 #[derive(Clone)]
 enum Page {
     Health(Health),
-    Metrics(Metrics, Kept),
+    Metrics(Metrics, Kept, Option<Pages>),
     Console(HttpAccess, Pages),
 }
 
@@ -68,8 +68,21 @@ pub fn start(
     metrics: Metrics,
     node: Option<IpAddr>,
 ) -> io::Result<()> {
+    start_with(probes, health, (scrapes, metrics, None), node)
+}
+
+/// The same, with pages of a name of their own beside the metrics.
+///
+/// # Errors
+/// As [`start`].
+pub fn start_with(
+    probes: TcpListener,
+    health: Health,
+    (scrapes, metrics, pages): (TcpListener, Metrics, Option<Pages>),
+    node: Option<IpAddr>,
+) -> io::Result<()> {
     serve("probes", probes, Page::Health(health), node)?;
-    serve("metrics", scrapes, Page::Metrics(metrics, Kept::default()), node)
+    serve("metrics", scrapes, Page::Metrics(metrics, Kept::default(), pages), node)
 }
 
 /// Serves pages to whom the door lets in, until the process ends.
@@ -229,7 +242,10 @@ impl Page {
         match (self, request.uri().path()) {
             (Self::Health(health), "/healthz") => verdict(health.live()),
             (Self::Health(health), "/readyz") => verdict(health.ready()),
-            (Self::Metrics(metrics, kept), "/metrics") => typed(OPEN_METRICS, written(metrics, kept)),
+            (Self::Metrics(metrics, kept, _), "/metrics") => typed(OPEN_METRICS, written(metrics, kept)),
+            (Self::Metrics(_, _, Some(pages)), path) => {
+                pages(path).map_or_else(nothing, |(kind, page)| shown(kind, page))
+            }
             (Self::Console(access, pages), path) => match access.admit(request.uri(), request.headers()) {
                 Ok(()) => pages(path).map_or_else(nothing, |(kind, page)| shown(kind, page)),
                 Err(turned) => turned_away(turned),

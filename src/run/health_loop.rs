@@ -59,7 +59,7 @@ pub async fn beat_before(health: Health) {
 }
 
 /// Why it is not ready; empty when it is.
-fn not_ready(state: &ReplicaState) -> String {
+pub(super) fn not_ready(state: &ReplicaState) -> String {
     let cluster = state.cluster_watcher.clone().unwrap_or_default();
     let failing = cluster.watches_failing.iter();
     let failing = failing.map(|(kind, one)| format!("{kind} for {}s ({})", one.seconds, one.error));

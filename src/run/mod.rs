@@ -14,6 +14,7 @@ mod others;
 mod pool;
 mod preflight;
 mod process;
+mod shadow;
 mod webhook;
 
 use std::collections::BTreeSet;
@@ -55,6 +56,9 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
         for what in without_effect {
             tracing::warn!(logger = "run", "without effect: {what}");
         }
+        if settings.shadow {
+            return shadow::live(settings, &target).await;
+        }
         live(settings, names, target).await
     });
     // A look-up of a name may hang for a while: nobody waits for it.
@@ -71,7 +75,7 @@ async fn live(settings: Settings, given: BTreeSet<String>, target: ApiTarget) ->
     latest.without_objects(settings.without_object_metrics);
     let metrics = telemetry::metrics(&latest, spans.clone());
     let health = Health::new(Arc::new(|| SystemClock.monotonic()), health_loop::DEAD_AFTER);
-    process::serve(&settings, target.in_cluster, &health, &metrics)?;
+    process::serve(&settings, target.in_cluster, &health, &metrics, None)?;
     let identities = webhook::serve(&settings, target.in_cluster)?;
     let told = Told::default();
     console::serve(&settings, target.in_cluster, &identity, &latest, &told);

@@ -10,6 +10,8 @@ use dovetail_actors::settings::{Known, TABLE, without_effect};
 use dovetail_core::Policy;
 use dovetail_input::Mistake;
 
+use super::shadow;
+
 /// What the command line says, by setting.
 #[derive(Clone, Debug, Default)]
 pub struct RunArgs {
@@ -121,10 +123,24 @@ impl RunArgs {
             let what = "node-groups is for comparisons, in plan and simulate";
             mistakes.push(Mistake::of_file(self.place("PACKING_POLICY"), what).allowing("cost, fewest-nodes"));
         }
+        if settings.shadow {
+            mistakes.extend(self.refused_in_shadow(&settings));
+        }
         if !mistakes.is_empty() {
             return Err(mistakes);
         }
-        Ok(Given { settings, without_effect: without_effect(&given), names: given.into_keys().collect() })
+        let mut said = without_effect(&given);
+        if settings.shadow {
+            said.extend(shadow::without_effect(&given));
+        }
+        Ok(Given { settings, without_effect: said, names: given.into_keys().collect() })
+    }
+
+    /// What makes no sense where nothing is written.
+    fn refused_in_shadow(&self, settings: &Settings) -> Option<Mistake> {
+        let what = "a shadow writes nothing, and the webhook keeps its certificates in a Secret and in the CRDs";
+        let place = || self.place("WEBHOOK_ENABLED");
+        settings.webhook_enabled.then(|| Mistake::of_file(place(), what).allowing("false with SHADOW (--shadow)"))
     }
 
     /// Where a setting was given: its flag, or its variable.
@@ -175,6 +191,21 @@ mod tests {
         assert_eq!(mistakes[0].to_string(), expected);
         let mistakes = read(&[], &[named, ("ISOLATED_VPC", "1")]).unwrap_err();
         assert!(mistakes[0].to_string().starts_with("ISOLATED_VPC: it is not a boolean"), "{}", mistakes[0]);
+    }
+
+    #[test]
+    fn a_shadow_refuses_what_writes_and_says_what_changes_nothing_for_it() {
+        let named = ("CLUSTER_NAME", "demo");
+        let mistakes = read(&["--shadow", "--webhook-enabled"], &[named]).unwrap_err();
+        let told = mistakes[0].to_string();
+        assert!(told.starts_with("--webhook-enabled: a shadow writes nothing"), "{told}");
+        let variables = [named, ("INTERRUPTION_QUEUE", "demo"), ("DISABLE_LEADER_ELECTION", "true")];
+        let variable = |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, v)| OsString::from(v));
+        let given = args(&["--shadow"]).unwrap().settings(variable).unwrap();
+        assert!(given.settings.shadow && given.without_effect.len() == 2, "{:?}", given.without_effect);
+        assert!(given.without_effect.iter().any(|said| said.starts_with("INTERRUPTION_QUEUE=demo: ")));
+        let without = args(&[]).unwrap().settings(variable).unwrap();
+        assert_eq!(without.without_effect, [""; 0]);
     }
 
     #[test]

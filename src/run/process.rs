@@ -9,7 +9,7 @@ use dovetail_actors::settings::LogFormat;
 use dovetail_core::clock::Clock as _;
 use dovetail_input::Failure;
 use dovetail_observability::log::{self, LogOptions};
-use dovetail_observability::{Health, Metrics, serve as pages};
+use dovetail_observability::{Health, Metrics, Pages, serve};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::clock::SystemClock;
@@ -46,8 +46,14 @@ pub fn identity(seed: u64) -> String {
     format!("{host}_{:08x}", seed >> 32)
 }
 
-/// Serves health and metrics; a port that is taken is refused.
-pub fn serve(settings: &Settings, in_cluster: bool, health: &Health, metrics: &Metrics) -> Result<(), Failure> {
+/// Serves health, and metrics with pages beside them; a port that is taken is refused.
+pub fn serve(
+    settings: &Settings,
+    in_cluster: bool,
+    health: &Health,
+    metrics: &Metrics,
+    pages: Option<Pages>,
+) -> Result<(), Failure> {
     let bind = |port, name| bind(settings.bind_address, in_cluster, port, name).map_err(Failure::System);
     let probes = bind(settings.health_probe_port, "HEALTH_PROBE_PORT (--health-probe-port)")?;
     let scrapes = bind(settings.metrics_port, "METRICS_PORT (--metrics-port)")?;
@@ -56,7 +62,7 @@ pub fn serve(settings: &Settings, in_cluster: bool, health: &Health, metrics: &M
     tracing::info!(logger = "run", health = health_address, metrics = metrics_address, "serving health and metrics");
     // The node's address, from which its kubelet probes: the chart gives it.
     let node = std::env::var("HOST_IP").ok().and_then(|text| text.parse().ok());
-    pages::start(probes, health.clone(), scrapes, metrics.clone(), node)
+    serve::start_with(probes, health.clone(), (scrapes, metrics.clone(), pages), node)
         .map_err(|why| Failure::System(format!("health and metrics cannot be served: {why}")))
 }
 

@@ -17,3 +17,4 @@ mod files;
 mod plan;
 mod readme;
 mod settings;
+mod shadow;

@@ -30,6 +30,7 @@ mod moves;
 mod packing;
 mod pools;
 mod refused;
+mod shadow;
 mod simulate;
 mod sold_out;
 mod takeover;

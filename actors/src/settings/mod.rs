@@ -148,6 +148,8 @@ pub struct Settings {
     pub webhook_service: String,
     /// `WEBHOOK_URL`; empty: by the Service.
     pub webhook_url: String,
+    /// `SHADOW`: nothing is written; what would be done is done in a copy of the cluster.
+    pub shadow: bool,
     /// `CPU_REQUESTS`, in thousandths of a core.
     pub cpu_requests: i64,
     /// `FEATURE_GATES`: those that are on.
@@ -238,6 +240,7 @@ impl Default for Settings {
             webhook_secret: "dovetail-webhook".into(),
             webhook_service: "dovetail-webhook".into(),
             webhook_url: String::new(),
+            shadow: false,
             cpu_requests: 1000,
             gates: BTreeSet::from([RESERVED_CAPACITY.into()]),
         }

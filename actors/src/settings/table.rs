@@ -221,6 +221,8 @@ pub const TABLE: &[Known] = &[
         |own, text| Ok(own.log_outputs = outputs(text)?)),
     row(Process, "METRICS_PORT", "PORT", "8080", "The port of /metrics; 0 takes a free one",
         |own, text| Ok(own.metrics_port = number(text, PORT)?)),
+    row(Process, "SHADOW", BOOL, "false", "Only watch: nothing is written and no Lease taken; what would be launched and removed is reported beside what another provisioner does, at METRICS_PORT under /shadow",
+        |own, text| Ok(own.shadow = boolean(text)?)),
     row(Process, "WEBHOOK_ENABLED", BOOL, "false", "Convert v1beta1 for the API server: in every replica a webhook answers, and the leader keeps its certificates and has the CRDs serve v1beta1; the chart switches it on",
         |own, text| Ok(own.webhook_enabled = boolean(text)?)),
     row(Process, "WEBHOOK_PORT", "PORT", "8443", "The port of the conversion webhook; 0 takes a free one",

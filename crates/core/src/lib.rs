@@ -23,6 +23,7 @@ pub mod problem;
 pub mod quantity;
 pub mod requirements;
 pub mod resources;
+pub mod shadow;
 pub mod termination;
 pub mod validity;
 pub mod volumes;

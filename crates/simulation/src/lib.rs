@@ -3,6 +3,7 @@
 //! - [`World`]: a cluster, a region, and replicas of the control plane in it; [`Action`]: what can happen to them.
 //! - [`play_file`]: a scenario file to its end, and its [`Report`]; [`random`]: scenarios drawn from seeds; [`shrink()`]: what a
 //!   scenario that fails is cut down to.
+//! - [`shadow`]: the control plane in a copy of a cluster in which another provisioner is at work.
 
 mod invariants;
 mod play;
@@ -11,6 +12,7 @@ mod report;
 mod rounding;
 mod scenario;
 mod settled;
+pub mod shadow;
 mod shrink;
 mod world;
 

@@ -311,6 +311,13 @@ impl Sandbox {
         run.aws(self.aws.parse().unwrap()).env("STARTUP_TIMEOUT", "20s")
     }
 
+    /// Applies manifests with kubectl.
+    pub fn apply(&self, manifests: &str) -> std::process::Output {
+        let mut kubectl = Command::new(crate::common::live::kubectl_program());
+        kubectl.args(["--kubeconfig", &self.kubeconfig, "apply", "-f", manifests]);
+        kubectl.current_dir(crate::common::root()).output().unwrap()
+    }
+
     /// An object of its API server.
     pub fn object(&self, path: &str) -> Value {
         serde_json::from_str(&get(&self.api, path).1).unwrap()

@@ -108,6 +108,8 @@ pub struct Instance {
     pub price: f64,
     /// There before the run began, without a launch of anybody's.
     pub beforehand: bool,
+    /// An instance of another region of which this one is a copy: its kubelet runs already, and its Node is somebody else's to make.
+    pub taken_over: bool,
     /// When it started to go; it is paid until then.
     pub ended: Option<Timestamp>,
     /// Tags as they are seen now.

@@ -309,6 +309,7 @@ impl Cx<'_> {
             visible_from: self.now + self.faults.consistency_lag(),
             interrupted_at: None,
             beforehand: self.state.placing,
+            taken_over: false,
             ended: None,
             id,
         })

@@ -43,6 +43,7 @@ mod ssm;
 mod state;
 mod sts;
 mod tags;
+mod taken_over;
 mod templates;
 mod type_xml;
 mod xml;
@@ -62,6 +63,7 @@ pub use config::{ACCOUNT, CapacityReservation, PlacementGroup, RegionConfig};
 pub use instance::{CapacityType, Instance, InstanceEvent, InstanceState};
 pub use launch::Placement;
 pub use serve::serve;
+pub use taken_over::TakenOver;
 
 use crate::faults::Faults;
 use crate::log::{Caller, EventLog};

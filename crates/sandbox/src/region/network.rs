@@ -59,6 +59,14 @@ impl Subnet {
         Some(ip)
     }
 
+    /// Somebody has that address, if it is one of the subnet's.
+    pub fn reserve(&mut self, ip: Ipv4Addr) {
+        let within = u32::from(ip).checked_sub(u32::from(self.base)).is_some_and(|step| step < self.size());
+        if within && self.free() > 0 {
+            self.taken.insert(ip);
+        }
+    }
+
     /// Gives an address back.
     pub fn give_back(&mut self, ip: Ipv4Addr) {
         self.taken.remove(&ip);

@@ -39,6 +39,7 @@ pub use broken::{Broken, forget_rules};
 pub use clock::Skew;
 pub use journal::{Line, Timeline, Watcher};
 pub(crate) use logged::step;
+pub(crate) use objects::install_crds;
 pub use operator_faults::OTHER_CLUSTER;
 use replica::Replica;
 pub use spoil::{Odd, SPOILABLE};

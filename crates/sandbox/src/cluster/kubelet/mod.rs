@@ -233,6 +233,9 @@ impl Kubelets {
         {
             self.by_node.insert(name.clone(), id.to_owned());
         }
+        if change.old.is_none() {
+            self.take_over(ctx, name, id);
+        }
         let due = |kubelet: &Kubelet| kubelet.alive && kubelet.ready_at.is_some_and(|at| at <= Instant::now());
         let is_ready = |node: &Value| condition(node, "Ready").is_some_and(|one| one["status"] == "True");
         let ready = is_ready(node);
@@ -243,6 +246,22 @@ impl Kubelets {
         if !ready && self.kubelet_of(name).is_some_and(due) {
             ctx.queue.push(Work::NodeReady(name.clone()));
         }
+    }
+
+    /// The Node of an instance that was taken over: its kubelet runs, and says that it is ready if it is not so yet.
+    fn take_over(&mut self, ctx: &mut ClusterContext, name: &str, id: &str) {
+        let running = |one: &Instance| one.taken_over && one.state == InstanceState::Running && one.hostname == name;
+        let Some(instance) = self.region.instance(id).filter(running) else { return };
+        if self.kubelets.contains_key(id) {
+            return;
+        }
+        if ctx.settings.csi_node_plugin {
+            node::add_csi(ctx, name, id, machine::volume_limit(&self.region, &instance));
+        }
+        let (address, zone) = (instance.private_ip, instance.zone);
+        let kubelet = Kubelet { node: name.to_owned(), address, zone, ready_at: Some(Instant::now()), alive: true };
+        self.kubelets.insert(id.to_owned(), kubelet);
+        self.by_node.insert(name.to_owned(), id.to_owned());
     }
 
     fn kubelet_of(&self, node: &str) -> Option<&Kubelet> {

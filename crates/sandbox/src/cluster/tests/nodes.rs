@@ -163,3 +163,30 @@ fn one_seed_tells_one_story_and_another_seed_another() {
     assert_eq!(tell(7), tell(7));
     assert_ne!(tell(7), tell(8));
 }
+
+#[test]
+fn an_instance_that_is_taken_over_has_a_kubelet_once_its_node_is_there_and_its_address_is_nobody_else_s() {
+    on(&[], async |rig| {
+        let other = crate::region::TakenOver {
+            id: "i-0taken".into(),
+            hostname: "ip-10-0-0-11.ec2.internal".into(),
+            private_ip: [10, 0, 0, 11].into(),
+            instance_type: "m5.large".into(),
+            zone: "us-east-1a".into(),
+            capacity_type: CapacityType::OnDemand,
+            architecture: "x86_64".into(),
+            launched: DEFAULT_START,
+            tags: BTreeMap::new(),
+        };
+        rig.region.take_over(other.clone());
+        rig.node_with(&other.hostname, "us-east-1a", "2", json!({"providerID": "aws:///us-east-1a/i-0taken"}));
+        rig.pod("web", json!({}), json!({"nodeName": other.hostname}));
+        rig.after(60.0).await;
+        assert_eq!(rig.ready(), 1, "its kubelet runs what is bound to it");
+        let node = rig.get(&api::NODES, &other.hostname);
+        assert_eq!(status(&node, "Ready"), "True", "nobody takes it for silent: {node}");
+        assert_eq!(rig.told("node", "joined").len(), 1, "it joined once: {:?}", rig.told("node", "joined"));
+        let addresses: Vec<_> = (0..20).map(|_| launch(&rig, "").private_ip).collect();
+        assert!(!addresses.contains(&other.private_ip), "{addresses:?}");
+    });
+}

@@ -1,0 +1,197 @@
+//! What is said of both sides, for a program and for a person.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::rounds::{Round, Rounds, Verdict};
+
+/// How many of the latest rounds a person is shown.
+const SHOWN: usize = 20;
+
+/// What one side comes to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Totals {
+    /// Nodes of NodePools now.
+    pub nodes: usize,
+    /// What they cost now, $/h.
+    pub cost_per_hour: f64,
+    /// What nodes have cost since the beginning, $.
+    pub cost: f64,
+    /// Nodes now of which no price is known.
+    pub unpriced: usize,
+    /// Nodes launched.
+    pub launched: usize,
+    /// Nodes that were told to go, or went.
+    pub removed: usize,
+    /// By why.
+    pub removed_by_reason: BTreeMap<String, usize>,
+    /// Pods that waited and have got a node.
+    pub pods_placed: usize,
+    /// Pods that wait now.
+    pub pods_waiting: usize,
+    /// For how long pods have waited, all together.
+    pub pending_seconds: f64,
+    /// For how long pods that have got a node waited until that node was launched, all together.
+    pub seconds_to_launch: f64,
+    /// For how long one pod has waited at most.
+    pub longest_pending_seconds: f64,
+    /// Pods evicted.
+    pub evictions: usize,
+}
+
+/// What would have been different: the shadow less the active.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Difference {
+    /// $/h now.
+    pub cost_per_hour: f64,
+    /// $ since the beginning.
+    pub cost: f64,
+    /// Nodes launched.
+    pub launched: i64,
+    /// Nodes removed.
+    pub removed: i64,
+    /// Seconds for which pods have waited.
+    pub pending_seconds: f64,
+    /// Pods evicted.
+    pub evictions: i64,
+}
+
+/// What was done, and what would have been done.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    /// When the shadow began.
+    pub began: Timestamp,
+    /// When it was asked.
+    pub now: Timestamp,
+    /// Seconds between the two.
+    pub seconds: f64,
+    /// Seconds within which launches and removals count as answers to the same thing.
+    pub window_seconds: f64,
+    /// What was done.
+    pub active: Totals,
+    /// What would have been done.
+    pub shadow: Totals,
+    /// The shadow less the active.
+    pub difference: Difference,
+    /// How many rounds came out how, those among them that are no longer listed.
+    pub verdicts: BTreeMap<Verdict, usize>,
+    /// The latest rounds.
+    pub rounds: Vec<Told>,
+    /// What keeps the report from being whole.
+    pub notes: Vec<String>,
+}
+
+/// A round, and how it came out.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Told {
+    /// What was done in it.
+    #[serde(flatten)]
+    pub round: Round,
+    /// How it came out for us.
+    pub verdict: Verdict,
+}
+
+impl Report {
+    pub(super) fn new(began: Timestamp, now: Timestamp, active: Totals, shadow: Totals, rounds: &Rounds) -> Self {
+        let told = |round: &Round| Told { verdict: round.verdict(), round: round.clone() };
+        Self {
+            began,
+            now,
+            seconds: now.duration_since(began).as_secs_f64(),
+            window_seconds: rounds.window().as_secs_f64(),
+            difference: Difference::between(&shadow, &active),
+            active,
+            shadow,
+            verdicts: rounds.verdicts(),
+            rounds: rounds.kept().map(told).collect(),
+            notes: Vec::new(),
+        }
+    }
+}
+
+impl Difference {
+    fn between(shadow: &Totals, active: &Totals) -> Self {
+        Self {
+            cost_per_hour: shadow.cost_per_hour - active.cost_per_hour,
+            cost: shadow.cost - active.cost,
+            launched: less(shadow.launched, active.launched),
+            removed: less(shadow.removed, active.removed),
+            pending_seconds: shadow.pending_seconds - active.pending_seconds,
+            evictions: less(shadow.evictions, active.evictions),
+        }
+    }
+}
+
+fn less(one: usize, other: usize) -> i64 {
+    let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+    number(one) - number(other)
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "shadow since {}, for {:.0} s", self.began, self.seconds)?;
+        writeln!(f, "{:<28}{:>14}{:>14}{:>14}", "", "active", "shadow", "difference")?;
+        let dollars = |own: &Totals| own.cost;
+        self.line(f, "cost, $", 4, dollars)?;
+        self.line(f, "cost now, $/h", 4, |own| own.cost_per_hour)?;
+        self.line(f, "nodes now", 0, |own| count(own.nodes))?;
+        self.line(f, "launched", 0, |own| count(own.launched))?;
+        self.line(f, "removed", 0, |own| count(own.removed))?;
+        self.line(f, "pods placed", 0, |own| count(own.pods_placed))?;
+        self.line(f, "pods waiting now", 0, |own| count(own.pods_waiting))?;
+        self.line(f, "pending, s", 1, |own| own.pending_seconds)?;
+        self.line(f, "  until the launch, s", 1, |own| own.seconds_to_launch)?;
+        self.line(f, "  longest, s", 1, |own| own.longest_pending_seconds)?;
+        self.line(f, "evictions", 0, |own| count(own.evictions))?;
+        let verdicts: Vec<String> = self.verdicts.iter().map(|(verdict, count)| format!("{count} {verdict}")).collect();
+        if !verdicts.is_empty() {
+            writeln!(f, "rounds, as they came out for the shadow: {}", verdicts.join(", "))?;
+        }
+        for told in self.rounds.iter().rev().take(SHOWN).rev() {
+            writeln!(f, "{told}")?;
+        }
+        self.notes.iter().try_for_each(|note| writeln!(f, "note: {note}"))
+    }
+}
+
+impl Report {
+    fn line(&self, f: &mut fmt::Formatter<'_>, what: &str, places: usize, of: impl Fn(&Totals) -> f64) -> fmt::Result {
+        let (active, shadow) = (of(&self.active), of(&self.shadow));
+        let difference = shadow - active;
+        writeln!(f, "{what:<28}{active:>14.places$}{shadow:>14.places$}{difference:>+14.places$}")
+    }
+}
+
+impl fmt::Display for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Round { from, active, shadow, .. } = &self.round;
+        let side = |own: &super::rounds::Moves| {
+            let types: Vec<String> = own.types.iter().map(|(name, count)| format!("{count} {name}")).collect();
+            let types = if types.is_empty() { String::new() } else { format!(" ({})", types.join(", ")) };
+            format!("+{}{types} -{}", own.launched, own.removed)
+        };
+        write!(f, "{from:.0}  active {}, shadow {}: {}", side(active), side(shadow), self.verdict)
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Same => "same",
+            Self::Otherwise => "otherwise",
+            Self::Cheaper => "cheaper",
+            Self::Dearer => "dearer",
+        })
+    }
+}
+
+/// A count as a figure of a table.
+fn count(count: usize) -> f64 {
+    u32::try_from(count).map_or(f64::from(u32::MAX), f64::from)
+}

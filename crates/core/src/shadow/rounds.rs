@@ -1,0 +1,152 @@
+//! What both sides did within a batch window of each other, side by side.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
+
+use super::fact::{Machine, Side};
+
+/// How many of the latest rounds are kept.
+const MOST_KEPT: usize = 500;
+/// Prices that differ by less are the same, $/h.
+const SAME_PRICE: f64 = 1e-6;
+
+/// What one side did in a round.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Moves {
+    /// Nodes launched.
+    pub launched: usize,
+    /// What these cost, $/h.
+    pub launched_per_hour: f64,
+    /// How many of each instance type, zone left out.
+    pub types: BTreeMap<String, usize>,
+    /// Nodes that were told to go.
+    pub removed: usize,
+    /// What these had cost, $/h.
+    pub removed_per_hour: f64,
+}
+
+impl Moves {
+    /// What the bill rises by, $/h.
+    fn rise(&self) -> f64 {
+        self.launched_per_hour - self.removed_per_hour
+    }
+
+    fn is_none(&self) -> bool {
+        self.launched == 0 && self.removed == 0
+    }
+}
+
+/// How a round came out for us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Verdict {
+    /// The same types launched, as many removed, at the same price.
+    Same,
+    /// Something else, for the same price.
+    Otherwise,
+    /// Our bill rises less, or falls further.
+    Cheaper,
+    /// It rises more, or falls less.
+    Dearer,
+}
+
+/// What both sides did within a batch window of each other.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Round {
+    /// When its first node was launched or told to go.
+    pub from: Timestamp,
+    /// When its latest was.
+    pub until: Timestamp,
+    /// What was done.
+    pub active: Moves,
+    /// What we would have done.
+    pub shadow: Moves,
+}
+
+impl Round {
+    /// How it came out for us.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        let more = self.shadow.rise() - self.active.rise();
+        let same = self.shadow.types == self.active.types && self.shadow.removed == self.active.removed;
+        match (more.abs() < SAME_PRICE, same) {
+            (true, true) => Verdict::Same,
+            (true, false) => Verdict::Otherwise,
+            (false, _) if more < 0.0 => Verdict::Cheaper,
+            (false, _) => Verdict::Dearer,
+        }
+    }
+
+    /// Whether both sides did something.
+    #[must_use]
+    pub fn is_of_both(&self) -> bool {
+        !self.active.is_none() && !self.shadow.is_none()
+    }
+}
+
+/// The rounds so far, the latest last.
+#[derive(Clone, Debug)]
+pub(super) struct Rounds {
+    window: SignedDuration,
+    kept: VecDeque<Round>,
+    /// How those that are no longer kept came out.
+    dropped: BTreeMap<Verdict, usize>,
+}
+
+impl Rounds {
+    pub fn new(window: SignedDuration) -> Self {
+        Self { window, kept: VecDeque::new(), dropped: BTreeMap::new() }
+    }
+
+    pub fn window(&self) -> SignedDuration {
+        self.window
+    }
+
+    pub fn kept(&self) -> impl Iterator<Item = &Round> {
+        self.kept.iter()
+    }
+
+    /// How many came out how.
+    pub fn verdicts(&self) -> BTreeMap<Verdict, usize> {
+        let mut all = self.dropped.clone();
+        for round in &self.kept {
+            *all.entry(round.verdict()).or_default() += 1;
+        }
+        all
+    }
+
+    pub fn launched(&mut self, side: Side, at: Timestamp, machine: &Machine) {
+        let moves = self.moves(side, at);
+        moves.launched += 1;
+        moves.launched_per_hour += machine.price_per_hour.unwrap_or_default();
+        *moves.types.entry(machine.instance_type.clone()).or_default() += 1;
+    }
+
+    pub fn removed(&mut self, side: Side, at: Timestamp, machine: &Machine) {
+        let moves = self.moves(side, at);
+        moves.removed += 1;
+        moves.removed_per_hour += machine.price_per_hour.unwrap_or_default();
+    }
+
+    /// What a side does at that time: in the latest round, unless that is over for longer than a window.
+    fn moves(&mut self, side: Side, at: Timestamp) -> &mut Moves {
+        let open = self.kept.back().is_some_and(|round| at.duration_since(round.until) <= self.window);
+        if !open && self.kept.len() >= MOST_KEPT {
+            let oldest = self.kept.pop_front();
+            oldest.into_iter().for_each(|round| *self.dropped.entry(round.verdict()).or_default() += 1);
+        }
+        let fresh = Round { from: at, until: at, active: Moves::default(), shadow: Moves::default() };
+        let mut round = if open { self.kept.pop_back().unwrap_or(fresh) } else { fresh };
+        round.until = round.until.max(at);
+        self.kept.push_back(round);
+        let last = self.kept.len() - 1;
+        match side {
+            Side::Active => &mut self.kept[last].active,
+            Side::Shadow => &mut self.kept[last].shadow,
+        }
+    }
+}

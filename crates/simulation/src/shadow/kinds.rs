@@ -1,0 +1,49 @@
+//! What of a cluster is copied, in the order in which one thing needs another.
+
+use dovetail_sandbox::apiserver::{
+    DAEMON_SETS, EC2_NODE_CLASSES, Gvr, NAMESPACES, NODE_CLAIMS, NODE_POOLS, NODES, PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES, POD_DISRUPTION_BUDGETS, PODS, PRIORITY_CLASSES, STORAGE_CLASSES,
+};
+use serde_json::Value;
+
+/// A kind that is copied.
+#[derive(Clone, Debug)]
+pub struct Kind {
+    /// Its resource.
+    pub gvr: Gvr,
+    /// Its name.
+    pub kind: &'static str,
+    /// Without it there is nothing to say: it is waited for. What else cannot be read is taken as not there, which is said.
+    pub needed: bool,
+}
+
+const fn kind(gvr: Gvr, kind: &'static str, needed: bool) -> Kind {
+    Kind { gvr, kind, needed }
+}
+
+/// All of them.
+pub static KINDS: [Kind; 14] = [
+    kind(NAMESPACES, "Namespace", false),
+    kind(PRIORITY_CLASSES, "PriorityClass", false),
+    kind(RUNTIME_CLASSES, "RuntimeClass", false),
+    kind(STORAGE_CLASSES, "StorageClass", false),
+    kind(PERSISTENT_VOLUMES, "PersistentVolume", false),
+    kind(PERSISTENT_VOLUME_CLAIMS, "PersistentVolumeClaim", false),
+    kind(EC2_NODE_CLASSES, "EC2NodeClass", true),
+    kind(NODE_POOLS, "NodePool", true),
+    kind(NODE_CLAIMS, "NodeClaim", true),
+    kind(NODES, "Node", true),
+    kind(DAEMON_SETS, "DaemonSet", false),
+    kind(POD_DISRUPTION_BUDGETS, "PodDisruptionBudget", false),
+    kind(PODS, "Pod", true),
+    // What a DaemonSet's pods get unless they say it.
+    kind(Gvr::of("", "v1", "limitranges"), "LimitRange", false),
+];
+
+/// RuntimeClasses.
+pub const RUNTIME_CLASSES: Gvr = Gvr::of("node.k8s.io", "v1", "runtimeclasses");
+
+/// A text in an object; empty where there is none.
+pub fn text<'a>(value: &'a Value, path: &[&str]) -> &'a str {
+    path.iter().fold(value, |at, key| &at[*key]).as_str().unwrap_or_default()
+}
