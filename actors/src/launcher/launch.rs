@@ -153,7 +153,7 @@ impl<'a> Work<'a> {
         let claim = match step {
             Step::Create => {
                 let made = launching.create(&self.claim, self.pods).await;
-                if let Err(CallError::Refused(words)) = &made {
+                if let Err(CallError::Refused(words) | CallError::Forbidden(words)) = &made {
                     self.outcome = Outcome::Refused(Cause::ClaimRefused, short(words));
                 }
                 made?

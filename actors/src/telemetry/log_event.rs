@@ -218,9 +218,9 @@ stories! {
     /// A Deployment was restarted, as its pods ask for, so that they leave a node.
     DeploymentRestarted "deployment_restarted" Info { deployment: String, node: String, pod: String } =>
         format!("restarted deployment {deployment}, so that pod {pod} leaves node {node}");
-    /// A Deployment whose pods ask for a restart is not restarted: they are evicted.
+    /// A Deployment whose pods ask for a restart is not restarted, or its new pod did not come: they are evicted.
     NotRestarted "not_restarted" Warn { deployment: String, node: String, pod: String, why: String } =>
-        format!("deployment {deployment} is not restarted for pod {pod} on node {node}: {why}");
+        format!("deployment {deployment} does not move pod {pod} from node {node}: {why}");
     /// Pods are protected, and hold the drain.
     DrainHeld "drain_held" Info { node: String, node_claim: String, pods: usize, why: Names } =>
         format!("node {node} is not drained, {pods} pod(s) stay: {why}");
