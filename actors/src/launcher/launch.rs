@@ -35,7 +35,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 const FLEET_TIMEOUT: Duration = Duration::from_secs(60);
 /// Longest pause between two attempts of one claim.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// How many instance types the story of a claim names (core spec 8).
+/// How many instance types the log line of a claim names (core spec 8).
 const TYPES_NAMED: usize = 5;
 
 /// What one launch has at hand.

@@ -9,7 +9,7 @@ use serde::Serialize;
 pub enum Level {
     /// For who looks for it.
     Debug,
-    /// The story itself.
+    /// What happened.
     Info,
     /// Something is not as it should be, and goes on.
     Warn,
@@ -47,7 +47,7 @@ impl fmt::Display for Names {
     }
 }
 
-macro_rules! stories {
+macro_rules! log_events {
     ($($(#[$doc:meta])* $name:ident $event:literal $level:ident { $($field:ident: $type:ty),* $(,)? } => $line:expr;)*) => {
         /// A happening.
         #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -81,7 +81,7 @@ macro_rules! stories {
     };
 }
 
-stories! {
+log_events! {
     /// A replica has started.
     Starting "starting" Info { identity: String, cluster: String } => format!("starting {identity} for cluster {cluster}");
     /// Another replica leads.
@@ -320,6 +320,8 @@ stories! {
     WebhookNotDefined "webhook_not_defined" Error { definition: String, why: String } => format!("v1beta1 of {definition} is not converted by the webhook: {why}");
     /// What was stored as v1beta1 is stored as v1.
     StoredAnew "stored_anew" Info { definition: String, objects: u64 } => format!("all {objects} object(s) of {definition} are stored as v1");
+    /// An object is refused as it is stored anew, and tried again later; the others are not waited for.
+    NotStoredAnew "not_stored_anew" Warn { definition: String, object: String, why: String } => format!("{object} of {definition} cannot be stored as v1: {why}");
     /// Something failed and is tried again; said once until it succeeds.
     Retrying "retrying" Info { what: String, error: String } => format!("{what} failed and is tried again: {error}");
     /// It succeeded in the end.

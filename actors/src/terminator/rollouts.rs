@@ -139,13 +139,7 @@ impl Terminator {
     }
 
     /// Says what became of a restart; the pods that do not go by it after all need other places.
-    fn tell_rollout(
-        &self,
-        step_env: &StepEnv,
-        pod: &PodEntry,
-        (node, deployment): (&str, String),
-        news: News,
-    ) {
+    fn tell_rollout(&self, step_env: &StepEnv, pod: &PodEntry, (node, deployment): (&str, String), news: News) {
         let (object, full) = (object::pod(&pod.pod), format!("{}/{}", pod.pod.namespace, pod.pod.name));
         let node = node.to_owned();
         match news {
