@@ -9,6 +9,7 @@ use super::cluster::Cluster;
 use super::command::{Command, Unconsolidatable};
 use super::settings::Settings;
 use crate::disruption::Reason;
+use crate::disruption::pools::{EMPTY_ONLY, NEVER};
 use crate::labels;
 use crate::pack::fleet::Fleet;
 use crate::problem::{Policy, Problem};
@@ -122,7 +123,7 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
             return Some("node groups are not consolidated".into());
         }
         if !of.consolidates {
-            return Some("its NodePool does not consolidate: consolidateAfter is Never, or it is static".into());
+            return Some(NEVER.into());
         }
         if !state.consolidatable {
             return Some("consolidateAfter has not passed since its last pod came or went".into());
@@ -131,7 +132,7 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
             return None;
         }
         if of.policy == ConsolidationPolicy::WhenEmpty {
-            return Some("its NodePool's consolidationPolicy is WhenEmpty, and it has pods".into());
+            return Some(EMPTY_ONLY.into());
         }
         let since = |time: Option<Timestamp>| time.map(|time| now.duration_since(time));
         if since(state.initialized).is_some_and(|age| age < self.settings.least_age) {
@@ -213,6 +214,32 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
             of_policy && view.kept.is_none() && !view.empty && !member.gone && member.arrivals == 0
         })
         .collect()
+    }
+
+    /// Pools that are packed by price.
+    pub fn cost_pools(&self) -> Vec<usize> {
+        let pools = self.fleet.context.pools.iter().map(|pool| pool.index);
+        pools.filter(|pool| self.cluster.packing(*pool) == Policy::Cost).collect()
+    }
+
+    /// Candidates of a pool that cost by enough more than what their pods are worth elsewhere.
+    pub fn replaceable(&self, pool: usize) -> Vec<u32> {
+        let mut all = self.candidates(|policy| policy == Policy::Cost);
+        all.retain(|node| self.nodes[*node as usize].pool == Some(pool) && self.is_worth_replacing(pool, *node));
+        all
+    }
+
+    /// Whether a node costs by enough more than what its pods are worth elsewhere.
+    pub fn is_worth_replacing(&self, pool: usize, node: u32) -> bool {
+        let (view, member) = (&self.nodes[node as usize], &self.fleet.nodes[node as usize]);
+        view.price - self.value(pool, member.asked()) > self.least(pool, view.price, member.pods.len())
+    }
+
+    /// What these nodes of a pool cost, and what may be spent at most in their stead.
+    pub fn at_most(&self, pool: usize, nodes: &[u32]) -> (f64, f64) {
+        let price: f64 = nodes.iter().map(|node| self.nodes[*node as usize].price).sum();
+        let pods: usize = nodes.iter().map(|node| self.fleet.nodes[*node as usize].pods.len()).sum();
+        (price, price - self.least(pool, price, pods))
     }
 
     /// Notes what stands in the way of a node.
@@ -331,6 +358,11 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
             let before: i64 = command.candidates.iter().filter_map(known).map(|have| have.get(name)).sum();
             types.iter().map(|one| problem.instance_types[*one].capacity.get(name)).sum::<i64>() >= before
         })
+    }
+
+    /// Whether a command is no move by price, or as many of these are still open.
+    pub fn within_price_moves(&self, command: &Command) -> bool {
+        !self.is_price_move(command) || self.price_moves >= command.candidates.len()
     }
 
     /// What stood in the way of the nodes that are left, each with one thing.
