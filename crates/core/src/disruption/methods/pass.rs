@@ -216,32 +216,6 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
         .collect()
     }
 
-    /// Pools that are packed by price.
-    pub fn cost_pools(&self) -> Vec<usize> {
-        let pools = self.fleet.context.pools.iter().map(|pool| pool.index);
-        pools.filter(|pool| self.cluster.packing(*pool) == Policy::Cost).collect()
-    }
-
-    /// Candidates of a pool that cost by enough more than what their pods are worth elsewhere.
-    pub fn replaceable(&self, pool: usize) -> Vec<u32> {
-        let mut all = self.candidates(|policy| policy == Policy::Cost);
-        all.retain(|node| self.nodes[*node as usize].pool == Some(pool) && self.is_worth_replacing(pool, *node));
-        all
-    }
-
-    /// Whether a node costs by enough more than what its pods are worth elsewhere.
-    pub fn is_worth_replacing(&self, pool: usize, node: u32) -> bool {
-        let (view, member) = (&self.nodes[node as usize], &self.fleet.nodes[node as usize]);
-        view.price - self.value(pool, member.asked()) > self.least(pool, view.price, member.pods.len())
-    }
-
-    /// What these nodes of a pool cost, and what may be spent at most in their stead.
-    pub fn at_most(&self, pool: usize, nodes: &[u32]) -> (f64, f64) {
-        let price: f64 = nodes.iter().map(|node| self.nodes[*node as usize].price).sum();
-        let pods: usize = nodes.iter().map(|node| self.fleet.nodes[*node as usize].pods.len()).sum();
-        (price, price - self.least(pool, price, pods))
-    }
-
     /// Notes what stands in the way of a node.
     pub fn note(&mut self, node: u32, why: impl Into<String>) {
         self.notes.insert(node, why.into());
@@ -358,11 +332,6 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
             let before: i64 = command.candidates.iter().filter_map(known).map(|have| have.get(name)).sum();
             types.iter().map(|one| problem.instance_types[*one].capacity.get(name)).sum::<i64>() >= before
         })
-    }
-
-    /// Whether a command is no move by price, or as many of these are still open.
-    pub fn within_price_moves(&self, command: &Command) -> bool {
-        !self.is_price_move(command) || self.price_moves >= command.candidates.len()
     }
 
     /// What stood in the way of the nodes that are left, each with one thing.
