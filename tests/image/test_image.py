@@ -119,10 +119,10 @@ class Image(unittest.TestCase):
         # By TLS, with the image's certificate authorities: without them there would be no connection to be refused.
         config = {
             "apiVersion": "v1", "kind": "Config", "current-context": "a", "users": [{"name": "a", "user": {"token": "a"}}],
-            "clusters": [{"name": "a", "cluster": {"server": "https://localhost:1"}}],
+            "clusters": [{"name": "a", "cluster": {"server": "https://127.0.0.1:1"}}],
             "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
         }
-        said = {"CLUSTER_NAME": "demo", "STARTUP_TIMEOUT": "1s", "KUBECONFIG": "/tmp/config", "METRICS_PORT": "0", "HEALTH_PROBE_PORT": "0"}
+        said = {"CLUSTER_NAME": "demo", "STARTUP_TIMEOUT": "1s", "KUBECONFIG": "/tmp/config", "METRICS_PORT": "0", "HEALTH_PROBE_PORT": "0", "CONSOLE_PORT": "0"}
         done, _ = self.start("/dovetail", "run", environment=said, files={"config": json.dumps(config)})
         self.assertNotEqual(done.returncode, 0)
         self.assertRegex(done.stderr + done.stdout, r"(?i)connection refused")
