@@ -59,6 +59,7 @@ impl Migration {
         }
         if self.todo.is_empty() && !self.refused.is_empty() && now >= self.until {
             self.todo = std::mem::take(&mut self.refused).into();
+            self.failures = self.failures.saturating_add(1);
         }
         match self.todo.front() {
             Some(one) => Next::Write(one.clone()),
@@ -81,11 +82,8 @@ impl Migration {
     pub fn refused(&mut self, why: &str, now: Duration) -> bool {
         let Some(one) = self.todo.pop_front() else { return false };
         self.refused.push(one);
-        if self.todo.is_empty() {
-            let doubled = FIRST_PAUSE.saturating_mul(1 << self.failures.min(16));
-            self.until = now.saturating_add(doubled.min(LONGEST_PAUSE));
-            self.failures = self.failures.saturating_add(1);
-        }
+        let doubled = FIRST_PAUSE.saturating_mul(1 << self.failures.min(16));
+        self.until = now.saturating_add(doubled.min(LONGEST_PAUSE));
         self.told.replace(why.to_owned()).as_deref() != Some(why)
     }
 }
