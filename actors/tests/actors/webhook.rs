@@ -180,27 +180,6 @@ fn who_undoes_what_is_written_into_a_definition_is_not_fought_without_end() {
     });
 }
 
-/// Three pools, of which the definition says that some may be stored as v1beta1.
-#[test]
-fn what_may_be_stored_as_v1beta1_is_stored_anew_once_and_the_definition_says_so() {
-    world::run(|world| async move {
-        ["a", "b", "c"].iter().for_each(|name| world.pool(name, world::on_demand_m5()));
-        let name = "nodepools.karpenter.sh";
-        let older = json!({"status": {"storedVersions": ["v1beta1", "v1"]}});
-        world.api.patch_status(&CUSTOM_RESOURCE_DEFINITIONS, "", name, &older).unwrap();
-        let texts = Arc::new(Texts::default());
-        let _replica = replica(&world, 0, &texts, Settings::default());
-        let stored = || {
-            let crd = world.api.get(&CUSTOM_RESOURCE_DEFINITIONS, "", name).unwrap();
-            crd["status"]["storedVersions"].clone()
-        };
-        world.until(minutes(5), || stored() == json!(["v1"])).await;
-        tokio::time::sleep(minutes(5)).await;
-        assert_eq!(world.journal.count("stored_anew"), 1, "{}", world.log_events().join("\n"));
-        assert!(world.log_events().iter().any(|line| line.contains("all 3 object(s) of nodepools.karpenter.sh")));
-    });
-}
-
 /// What definitions hold where they trust what is served, and nothing else.
 fn authority_of(texts: &Texts) -> String {
     let served = texts.served.lock().unwrap().last().cloned().unwrap_or_default();
