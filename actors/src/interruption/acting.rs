@@ -31,7 +31,8 @@ impl Interruption {
         let (node_claim, instance) = (claim.claim.name_any(), instance.to_owned());
         self.record(claim, Kind::RebalanceRecommendation, format!("EC2 recommends to rebalance instance {instance}"));
         self.env.emit_in(LogEvent::RebalanceRecommended { node_claim, instance }, trace);
-        let follows = self.env.settings.rebalance == Rebalance::Replace && self.rebalancing.follow(claim, snapshot);
+        let follows = self.env.settings.rebalance == Rebalance::Replace
+            && self.rebalancing.follow(&claim.claim, snapshot.claims.values().map(|entry| &*entry.claim));
         follows.then(|| Notice::of_recommendation(self.env.wall()))
     }
 
