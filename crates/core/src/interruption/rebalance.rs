@@ -85,6 +85,6 @@ mod tests {
         assert!(Notice::on(&all[19]).is_some());
         let mut one = Rebalancing::default();
         assert_eq!(followed(&mut one, &all), 2, "three follow already");
-        assert_eq!(followed(&mut one, &claims(5, 5, "")), 3, "of the five that are left two follow");
+        assert_eq!(followed(&mut one, &claims(5, 5, "")), 5, "the two, and three in the room of those that are gone");
     }
 }
