@@ -1,4 +1,4 @@
-//! The front door of Dovetail: reads the command line, calls the command, tells how it ended by the exit status.
+//! The command line of Dovetail: reads it, calls the command, tells how it ended by the exit status.
 
 mod cli;
 mod convert;

@@ -1,4 +1,4 @@
-//! The control plane's story as lines on a terminal.
+//! The control plane's log events as lines on a terminal.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::{Mutex, PoisonError};
@@ -91,7 +91,7 @@ fn coloured(line: &Line) -> String {
 /// Takes back the line that the cursor is in.
 const CLEAR: &str = "\r\x1b[2K";
 
-/// Where the live story is told: lines, and on a terminal one more below them, of what is on its way.
+/// Where log events are written as they happen: lines, and on a terminal one more below them, of what is on its way.
 pub struct Screen {
     format: LogFormat,
     terminal: bool,
@@ -108,7 +108,7 @@ impl Screen {
         Self { format, terminal, colours: terminal && set("NO_COLOR").is_none(), progress: Mutex::default() }
     }
 
-    /// A line of the story.
+    /// A line.
     pub fn emit(&self, line: &Line) {
         match self.format {
             LogFormat::Json => self.print(&json(line)),

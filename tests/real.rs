@@ -138,7 +138,7 @@ fn a_manifest_that_makes_no_sense_is_refused_by_the_rules_in_the_crds() {
 
 /// One replica sends by gRPC, the other by HTTP; the leader is killed after it has launched and before a node has come.
 #[test]
-#[allow(clippy::too_many_lines)] // one table, or one story from beginning to end
+#[allow(clippy::too_many_lines)] // one table, or one course from beginning to end
 fn jaeger_finds_by_a_pod_s_name_the_whole_story_that_two_leaders_told() {
     // Nodes come when another leads: what is bound while nobody does is told by nobody.
     let mut real = Real::traced("jaeger", "35");
@@ -203,7 +203,7 @@ fn jaeger_finds_by_a_pod_s_name_the_whole_story_that_two_leaders_told() {
         }
     }
     assert!(bound.term() > packing.term());
-    // The second found the pods waiting and expects them on what the first has launched: its packing points to the story.
+    // The second found the pods waiting and expects them on what the first has launched: its packing points to that trace.
     let expected = real.traces("dovetail.pods.on_existing", "400");
     let taken_over = expected.named("pack").into_iter().find(|span| span.has("dovetail.pods.on_existing") == "400");
     let taken_over = taken_over.expect("the second's packing");

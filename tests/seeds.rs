@@ -313,7 +313,7 @@ fn a_scenario_that_fails_is_cut_down_to_what_it_fails_by() {
     assert!(stdout(&output).contains("INV-11") && stdout(&output).contains("shrunk from"), "{}", stdout(&output));
     let shrunk = folder.join("seed-1/shrunk.yaml");
     let text = std::fs::read_to_string(&shrunk).unwrap();
-    // Every launch goes out under a token of its own: it takes no mishap to find that.
+    // Every launch goes out under a token of its own: it takes no fault to find that.
     assert!(text.contains("steps: []") && !text.contains("errorRate"), "{text}");
     let broken = dovetail(&["simulate", arg(&shrunk), "--json", "--break", "no-token"]);
     assert!(stdout(&broken).contains("INV-11"));

@@ -31,6 +31,12 @@ def long_files(production, allowed):
             yield f"{name}: {lines} lines of production code; {LONGEST_FILE} at most: split it by topic"
 
 
+def stale_entries(production, allowed):
+    for name in sorted(allowed):
+        if production.get(name, "").count("\n") <= LONGEST_FILE:
+            yield f"tools/long_files.txt: {name} is not longer than {LONGEST_FILE} lines, or not there: take it out"
+
+
 def wide_lines(documents):
     for name, text in documents:
         for number, length, most in measure.wide(text):
@@ -101,7 +107,8 @@ def main():
         for row in rows:
             print(f"{counted.count(row):6}  {row[0]:3} {row[1]:5} {row[2]:20} {row[3]:22} say {row[4]}")
         return 0
-    wrong = [*long_files(production, allowed_long()), *wide_lines(documents)]
+    allowed = allowed_long()
+    wrong = [*long_files(production, allowed), *stale_entries(production, allowed), *wide_lines(documents)]
     on = [row for row in rows if row[0] == "on"]
     wrong += [f"{place}: {row[2]!r}: say {row[4]}" for row, place in uses(on, production, documents)]
     for line in wrong:

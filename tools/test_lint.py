@@ -15,6 +15,11 @@ class Lint(unittest.TestCase):
         found = list(lint.long_files(files, {"src/allowed.rs"}))
         self.assertEqual([line.split(":")[0] for line in found], ["src/long.rs"])
 
+    def test_an_entry_that_is_not_needed_any_more_is_named(self):
+        files = {"src/long.rs": "\n" * 401, "src/short.rs": "\n" * 400}
+        self.assertEqual(list(lint.stale_entries(files, {"src/long.rs"})), [])
+        self.assertEqual(len(list(lint.stale_entries(files, {"src/short.rs", "src/gone.rs"}))), 2)
+
     def test_wide_prose_is_named_and_tables_links_and_code_are_not(self):
         wide = "word " * 21
         text = f"{wide}\n| {wide} |\n[{wide}](a.md)\n`{wide}`\n\n    {wide}\n\n    {wide * 2}\n"

@@ -31,7 +31,7 @@ pub enum TurnedAway {
 }
 
 impl HttpAccess {
-    /// A door that asks for a token, or for none.
+    /// Access that asks for a token, or for none.
     pub fn new(token: Option<String>) -> Self {
         Self { token }
     }

@@ -145,7 +145,7 @@ impl Lines {
         line.insert("message".into(), message.into());
         line.insert("commit".into(), self.commit.into());
         for (name, value) in fields.0 {
-            // A story brings its particulars as one JSON text: they stand beside the rest.
+            // A log event brings its particulars as one JSON text: they stand beside the rest.
             match serde_json::from_value::<String>(value.clone()).ok().filter(|_| name == PARTICULARS) {
                 Some(text) => line.extend(serde_json::from_str::<Map<String, Value>>(&text).unwrap_or_default()),
                 None => drop(line.insert(name, value)),
@@ -155,13 +155,13 @@ impl Lines {
     }
 }
 
-/// The field in which a story's particulars stand, as JSON.
+/// The field in which a log event's particulars stand, as JSON.
 const PARTICULARS: &str = "fields";
 
 fn plain(level: Level, stamp: &str, logger: &str, message: &str, fields: &Fields) -> String {
     let time = stamp.get(11..23).unwrap_or(stamp);
     let mut line = format!("{time} {level:<5} {logger:<15} {message}");
-    // A story says everything in its sentence.
+    // A log event says everything in its sentence.
     if !fields.0.contains_key(PARTICULARS) {
         for (name, value) in &fields.0 {
             line.push_str(&format!(" {name}={value}"));

@@ -12,26 +12,25 @@ use std::thread;
 use std::time::Duration;
 
 use http::{Method, Request, Response, StatusCode, header};
-use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body as _, Bytes, Incoming};
-use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::ServerConfig;
-use tokio::sync::Semaphore;
-use tokio::task::LocalSet;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::task::{LocalSet, spawn_local};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use crate::places::Bounds;
-use crate::serve::{Connected, HEADERS_WITHIN, Watched, accept_each, text, typed};
+use crate::serve::{Connected, HEADERS_WITHIN, Watched, accept_each, converse, text, typed};
 
 /// A body that is larger is refused. Objects of etcd have 1.5 MiB at most, and a list is converted as one.
 const BODY_MOST: usize = 32 << 20;
 /// What all bodies that are being read and answered may take together: who comes beyond that waits.
 const BODIES_MOST: usize = 2 * BODY_MOST;
-/// How long a body may take to come. An API server gives up after 30 seconds.
+/// How long a body may take to come, and its answer to be taken. An API server gives up after 30 seconds.
 const BODY_WITHIN: Duration = Duration::from_secs(20);
+const TAKEN_WITHIN: Duration = Duration::from_secs(20);
 /// An API server opens a connection for each review that is under way.
 const BOUNDS: Bounds = Bounds { of_others: 256, of_one: 128 };
 
@@ -60,63 +59,122 @@ pub fn start(listener: TcpListener, tls: Arc<ServerConfig>, reviews: Reviews) ->
 }
 
 async fn accept(listener: TcpListener, tls: TlsAcceptor, reviews: Reviews) {
-    let reviewer = Rc::new(Reviewer { reviews, room: Semaphore::new(BODIES_MOST) });
+    let reviewer = Rc::new(Reviewer::new(reviews));
     accept_each(listener, &Connected::new(None, BOUNDS), |stream| talk(stream, tls.clone(), reviewer.clone())).await;
 }
 
 async fn talk(stream: Watched, tls: TlsAcceptor, reviewer: Rc<Reviewer>) {
     // Who does not take our certificate, or asks for another name's, goes away by itself.
     let Ok(Ok(stream)) = timeout(HEADERS_WITHIN, tls.accept(stream)).await else { return };
+    let late = Rc::new(Notify::new());
+    let slow = late.clone();
     let answer = service_fn(move |request| {
-        let reviewer = reviewer.clone();
-        async move { Ok::<_, Infallible>(reviewer.answer(request).await) }
+        let (reviewer, late) = (reviewer.clone(), late.clone());
+        async move { Ok::<_, Infallible>(reviewer.answer(request, late).await) }
     });
-    let mut server = http1::Builder::new();
-    server.timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN);
-    let _ = server.serve_connection(TokioIo::new(stream), answer).await;
+    tokio::select! {
+        biased;
+        () = slow.notified() => {}
+        () = converse(stream, answer) => {}
+    }
 }
 
 /// Answers bodies, as many at once as there is room for.
 struct Reviewer {
     reviews: Reviews,
-    room: Semaphore,
+    room: Arc<Semaphore>,
+    /// For one body at a time beyond the room: without it several could wait for each other, each with a part of it.
+    last: Arc<Semaphore>,
+}
+
+/// The room that a body takes, until it is given back.
+#[derive(Default)]
+struct Room(Vec<OwnedSemaphorePermit>);
+
+/// An answer, with the room of the body that it is to. It is about as large, and stays in memory until the client has taken it.
+struct Held {
+    answer: Vec<u8>,
+    _room: Room,
+    /// Says by going away that the answer was taken.
+    _taken: oneshot::Sender<()>,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.answer
+    }
 }
 
 impl Reviewer {
-    async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    fn new(reviews: Reviews) -> Self {
+        let (room, last) = (Arc::new(Semaphore::new(BODIES_MOST - BODY_MOST)), Arc::new(Semaphore::new(1)));
+        Self { reviews, room, last }
+    }
+
+    /// Answers a request. `late` is told when the client does not take the answer.
+    async fn answer(&self, request: Request<Incoming>, late: Rc<Notify>) -> Response<Full<Bytes>> {
         if !self.reviews.paths.iter().any(|path| path == request.uri().path()) {
             return text(StatusCode::NOT_FOUND, "reviews are not answered there\n".into());
         }
         if request.method() != Method::POST {
             return text(StatusCode::METHOD_NOT_ALLOWED, "only POST is answered\n".into());
         }
-        let size = request.body().size_hint();
-        let most = size.upper().and_then(|size| usize::try_from(size).ok()).unwrap_or(BODY_MOST);
-        if most > BODY_MOST || size.lower() > BODY_MOST as u64 {
+        if request.body().size_hint().lower() > BODY_MOST as u64 {
             return too_large();
         }
-        let permits = u32::try_from(most).unwrap_or(u32::MAX);
-        match timeout(BODY_WITHIN, self.read(request.into_body(), permits)).await {
-            Ok(answer) => answer,
+        match timeout(BODY_WITHIN, self.read(request.into_body())).await {
+            Ok(Ok((body, room))) => self.answered(&body, room, late),
+            Ok(Err(refusal)) => *refusal,
             Err(_) => text(StatusCode::REQUEST_TIMEOUT, format!("the body did not come within {BODY_WITHIN:?}\n")),
         }
     }
 
-    /// Reads a body as soon as there is room for it, and answers.
-    async fn read(&self, body: Incoming, permits: u32) -> Response<Full<Bytes>> {
-        let Ok(_room) = self.room.acquire_many(permits).await else {
-            return text(StatusCode::SERVICE_UNAVAILABLE, "there is no room\n".into());
+    /// Reads a body, each part as soon as there is room for it: a body that does not come takes none.
+    async fn read(&self, mut body: Incoming) -> Result<(Vec<u8>, Room), Box<Response<Full<Bytes>>>> {
+        let (mut read, mut room) = (Vec::new(), Room::default());
+        while let Some(frame) = body.frame().await {
+            let frame = frame
+                .map_err(|why| Box::new(text(StatusCode::BAD_REQUEST, format!("the body cannot be read: {why}\n"))))?;
+            let Ok(part) = frame.into_data() else { continue };
+            if read.len() + part.len() > BODY_MOST {
+                return Err(Box::new(too_large()));
+            }
+            self.make_room(part.len(), &mut room).await;
+            read.extend_from_slice(&part);
+        }
+        Ok((read, room))
+    }
+
+    async fn make_room(&self, size: usize, room: &mut Room) {
+        let size = u32::try_from(size).unwrap_or(u32::MAX);
+        let held = |one: &OwnedSemaphorePermit| Arc::ptr_eq(one.semaphore(), &self.last);
+        if room.0.last().is_some_and(held) {
+            return;
+        }
+        let taken = tokio::select! {
+            biased;
+            taken = self.room.clone().acquire_many_owned(size) => taken,
+            taken = self.last.clone().acquire_owned() => taken,
         };
-        match Limited::new(body, BODY_MOST).collect().await {
-            Ok(body) => self.answered(&body.to_bytes()),
-            Err(why) if why.is::<LengthLimitError>() => too_large(),
-            Err(why) => text(StatusCode::BAD_REQUEST, format!("the body cannot be read: {why}\n")),
+        // Neither is ever closed.
+        let Ok(taken) = taken else { return };
+        match room.0.first_mut() {
+            Some(first) if !held(&taken) => first.merge(taken),
+            _ => room.0.push(taken),
         }
     }
 
-    fn answered(&self, body: &[u8]) -> Response<Full<Bytes>> {
+    fn answered(&self, body: &[u8], room: Room, late: Rc<Notify>) -> Response<Full<Bytes>> {
         match catch_unwind(AssertUnwindSafe(|| (self.reviews.answer)(body))) {
-            Ok(Ok(answer)) => typed("application/json", answer),
+            Ok(Ok(answer)) => {
+                let (taken, has_taken) = oneshot::channel();
+                spawn_local(async move {
+                    if timeout(TAKEN_WITHIN, has_taken).await.is_err() {
+                        late.notify_one();
+                    }
+                });
+                typed("application/json", Bytes::from_owner(Held { answer, _room: room, _taken: taken }))
+            }
             Ok(Err(why)) => text(StatusCode::BAD_REQUEST, format!("{why}\n")),
             Err(_) => text(StatusCode::INTERNAL_SERVER_ERROR, "the review could not be answered\n".into()),
         }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, TcpListener};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
@@ -17,7 +17,7 @@ use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
-use hyper::service::service_fn;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -34,9 +34,10 @@ use crate::places::{Bounds, Places};
 pub(crate) const HEADERS_WITHIN: Duration = Duration::from_secs(5);
 /// A connection on which no byte passes for so long is closed: a client that does not take its answer.
 const STILL_FOR: Duration = Duration::from_secs(30);
-/// A connection is closed after so long in any case: a client that takes its answer a byte at a time. None is asked for more
-/// than one page in that time but by a person, whose browser connects anew.
+/// A connection takes no more requests after so long: it ends with the answer that is under way.
 const LASTS: Duration = Duration::from_secs(300);
+/// How long that answer may take: a client that takes it a byte at a time is cut off.
+const ENDS_WITHIN: Duration = Duration::from_secs(60);
 /// How long a page of metrics is the answer to all who ask.
 const KEPT_FOR: Duration = Duration::from_millis(200);
 /// Pause after a connection could not be taken, so that a machine out of descriptors is not made worse.
@@ -85,7 +86,7 @@ pub fn start_with(
     serve("metrics", scrapes, Page::Metrics(metrics, Kept::default(), pages), node)
 }
 
-/// Serves pages to whom the door lets in, until the process ends.
+/// Serves pages to whom `access` admits, until the process ends.
 ///
 /// # Errors
 /// The thread or its runtime cannot be made.
@@ -105,14 +106,27 @@ async fn accept(listener: TcpListener, page: Page, node: Option<IpAddr>) {
     accept_each(listener, &Connected::new(node, Bounds::default()), |stream| {
         let page = page.clone();
         let answer = service_fn(move |request| std::future::ready(Ok::<_, Infallible>(page.answer(&request))));
-        async move {
-            let mut server = http1::Builder::new();
-            server.timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN);
-            // A client that goes away is its own affair.
-            let _ = server.serve_connection(TokioIo::new(stream), answer).await;
-        }
+        converse(stream, answer)
     })
     .await;
+}
+
+/// Answers the requests of a connection, until the client ends it or it has lasted long enough.
+pub(crate) async fn converse(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    answer: impl Service<Request<Incoming>, Response = Response<Full<Bytes>>, Error = Infallible>,
+) {
+    let mut server = http1::Builder::new();
+    server.timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN);
+    let mut talking = pin!(server.serve_connection(TokioIo::new(stream), answer));
+    tokio::select! {
+        biased;
+        // A client that goes away is its own affair.
+        _ = talking.as_mut() => return,
+        () = sleep(LASTS) => {}
+    }
+    talking.as_mut().graceful_shutdown();
+    let _ = talking.await;
 }
 
 /// Talks on each connection that a listener gets, until either side ends it or its time is over.
@@ -140,7 +154,7 @@ async fn until_it_ends(talking: impl Future<Output = ()>, number: u64, closed: R
     tokio::select! {
         biased;
         () = closed.notified() => {}
-        () = sleep(LASTS) => {}
+        () = sleep(LASTS + ENDS_WITHIN) => {}
         () = connected.until_still(number) => {}
         () = talking => {}
     }
@@ -313,4 +327,58 @@ pub(crate) fn typed(content_type: &'static str, body: impl Into<Bytes>) -> Respo
     let mut response = Response::new(Full::new(body.into()));
     response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(content_type));
     response
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
+
+    use super::*;
+
+    /// A service that answers after so long.
+    fn slow(seconds: u64) -> impl Service<Request<Incoming>, Response = Response<Full<Bytes>>, Error = Infallible> {
+        service_fn(move |_| async move {
+            sleep(Duration::from_secs(seconds)).await;
+            Ok(text(StatusCode::OK, "whole\n".into()))
+        })
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_is_under_way_when_its_connection_has_lasted_long_enough_is_given_whole() {
+        let (mut client, server) = duplex(1024);
+        let request = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n";
+        client.write_all(request).await.unwrap();
+        client.write_all(request).await.unwrap();
+        let begun = Instant::now();
+        let mut answer = String::new();
+        let (_, read) = tokio::join!(converse(server, slow(310)), client.read_to_string(&mut answer));
+        read.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 OK") && answer.ends_with("whole\n"), "{answer}");
+        assert_eq!(answer.matches("HTTP/1.1 200").count(), 1, "the second is not begun: {answer}");
+        assert!(begun.elapsed() < LASTS + ENDS_WITHIN);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_is_used_all_the_time_ends_between_two_answers() {
+        let (mut client, server) = duplex(1024);
+        let asks = async {
+            let mut answers = 0;
+            loop {
+                if client.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").await.is_err() {
+                    break answers;
+                }
+                let mut answer = Vec::new();
+                while !answer.ends_with(b"whole\n") {
+                    if client.read_buf(&mut answer).await.unwrap_or_default() == 0 {
+                        assert!(answer.is_empty(), "cut off: {}", String::from_utf8_lossy(&answer));
+                        return answers;
+                    }
+                }
+                answers += 1;
+            }
+        };
+        let ((), answers) = tokio::join!(converse(server, slow(7)), asks);
+        assert_eq!(answers, 43, "300 seconds, at seven an answer");
+    }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use dovetail_actors::Settings;
 use dovetail_actors::reading::Api;
-use dovetail_actors::settings::TABLE;
+use dovetail_actors::settings::{Known, TABLE};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
 
@@ -52,11 +52,12 @@ pub async fn with_config_map(
 
 /// Sets what the ConfigMap says and nobody else has said. Answers a line for each key that is not empty.
 fn take(settings: &mut Settings, data: &BTreeMap<String, String>, given: &BTreeSet<String>) -> Vec<String> {
+    let without = contradicting(settings, data, given);
     let mut lines = Vec::new();
     for (key, text) in data.iter().filter(|(_, text)| !text.is_empty()) {
-        let known = KEYS.iter().find(|(old, _)| old == key).map(|(_, name)| *name);
-        let line = match known.and_then(|name| TABLE.iter().find(|row| row.name == name)) {
+        let line = match successor(key) {
             Some(row) if given.contains(row.name) => format!("{key} is passed over, as {} is given", row.name),
+            Some(_) if without.contains_key(key.as_str()) => format!("{key} is passed over: {}", without[key.as_str()]),
             Some(row) => match (row.set)(settings, text) {
                 Ok(()) => format!("{key} is taken: {} is {text}; set it, and delete the ConfigMap", row.name),
                 Err((what, allowed)) => format!("{key} is passed over: {text:?} {what} (allowed: {allowed})"),
@@ -67,6 +68,41 @@ fn take(settings: &mut Settings, data: &BTreeMap<String, String>, given: &BTreeS
         lines.push(format!("ConfigMap {NAME}: {line}"));
     }
     lines
+}
+
+/// The setting that a key became.
+fn successor(key: &str) -> Option<&'static Known> {
+    let (_, name) = KEYS.iter().find(|(old, _)| *old == key)?;
+    TABLE.iter().find(|row| row.name == *name)
+}
+
+/// Keys whose values make no sense beside the other settings, and why. They are left out one by one until the rest does.
+fn contradicting<'d>(
+    settings: &Settings,
+    data: &'d BTreeMap<String, String>,
+    given: &BTreeSet<String>,
+) -> BTreeMap<&'d str, String> {
+    let mut without = BTreeMap::new();
+    let after = |left_out: &dyn Fn(&str) -> bool| {
+        let mut settings = settings.clone();
+        for (key, text) in data.iter().filter(|(key, text)| !text.is_empty() && !left_out(key.as_str())) {
+            if let Some(row) = successor(key).filter(|row| !given.contains(row.name)) {
+                // What is no value is passed over by itself.
+                let _ = (row.set)(&mut settings, text);
+            }
+        }
+        settings.contradictions()
+    };
+    loop {
+        let wrong = after(&|key| without.contains_key(key));
+        let Some(first) = wrong.first() else { return without };
+        let better = |key: &&str| {
+            let left = after(&|other| other == *key || without.contains_key(other));
+            !without.contains_key(*key) && left.len() < wrong.len()
+        };
+        let Some(culprit) = data.keys().map(String::as_str).find(better) else { return without };
+        without.insert(culprit, first.to_string());
+    }
 }
 
 /// What is so in place of a key without a successor.
@@ -114,5 +150,40 @@ mod tests {
         );
         assert!(lines[2].contains("aws.tags has no effect: tags belong into spec.tags"), "{lines:?}");
         assert!(lines[3].contains("aws.vmMemoryOverheadPercent is passed over: \"much\""), "{lines:?}");
+    }
+    fn taken(data: &[(&str, &str)], given: &[&str]) -> (Settings, Vec<String>) {
+        let data = data.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned())).collect();
+        let given = given.iter().map(|name| (*name).to_owned()).collect();
+        let mut settings = Settings::default();
+        let lines = take(&mut settings, &data, &given);
+        (settings, lines)
+    }
+
+    #[test]
+    fn every_key_became_a_setting_that_there_is() {
+        for (key, name) in KEYS {
+            assert!(successor(key).is_some(), "{key}: there is no setting {name}");
+        }
+    }
+
+    #[test]
+    fn what_contradicts_the_other_settings_is_passed_over_and_what_goes_together_is_taken() {
+        let seconds = std::time::Duration::from_secs;
+        let both = taken(&[("batchIdleDuration", "20s"), ("batchMaxDuration", "30s")], &[]);
+        assert_eq!((both.0.batch_idle, both.0.batch_max), (seconds(20), seconds(30)), "{:?}", both.1);
+        let default = Settings::default();
+        let idle = taken(&[("batchIdleDuration", "20s"), ("aws.defaultInstanceProfile", "nodes")], &[]);
+        assert_eq!(idle.0.batch_idle, default.batch_idle);
+        assert_eq!(idle.0.default_instance_profile, "nodes", "the rest is taken");
+        assert!(
+            idle.1[1].contains("batchIdleDuration is passed over: BATCH_IDLE_DURATION: it is longer"),
+            "{:?}",
+            idle.1
+        );
+        let max = taken(&[("batchMaxDuration", "500ms")], &["BATCH_IDLE_DURATION"]);
+        assert_eq!(max.0.batch_max, default.batch_max);
+        assert!(max.1[0].contains("batchMaxDuration is passed over: BATCH_IDLE_DURATION"), "{:?}", max.1);
+        let neither = taken(&[("batchIdleDuration", "20s"), ("batchMaxDuration", "5s")], &[]);
+        assert!(neither.0.contradictions().is_empty() && neither.0.batch_max == seconds(5), "{:?}", neither.1);
     }
 }

@@ -84,7 +84,7 @@ async fn live(settings: Settings, given: BTreeSet<String>, target: ApiTarget) ->
         tokio::select! {
             biased;
             parts = parts((settings, given), &target, identity.clone(), rng_seed, heard) => parts,
-            () = health_loop::beat_before(health.clone()) => Err(Failure::System("the heart stopped".into())),
+            () = health_loop::beat_before(health.clone()) => Err(Failure::System("the health loop stopped".into())),
         }
     };
     let parts = tokio::select! {
@@ -101,7 +101,7 @@ async fn live(settings: Settings, given: BTreeSet<String>, target: ApiTarget) ->
         biased;
         signal = signals.next() => Ok(signal),
         why = exit.wait() => Err(why),
-        () = health_loop::beat(&replica, &identity, &latest, health, metrics) => Err("the heart stopped".into()),
+        () = health_loop::beat(&replica, &identity, &latest, health, metrics) => Err("the health loop stopped".into()),
     };
     if let Ok(signal) = &ended {
         tracing::info!(logger = "run", "{signal}: giving the lease back, a second signal ends at once");

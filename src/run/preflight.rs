@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use dovetail_actors::Settings;
-use dovetail_actors::reading::Api;
+use dovetail_actors::reading::{Api, kinds_served};
 use dovetail_input::Failure;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -96,16 +96,7 @@ pub async fn crds(asker: &Asker, client: &Client) -> Result<(), Failure> {
 /// The kinds that are served of an API version; none where it is not served.
 async fn kinds_of(asker: &Asker, client: &Client, version: &str) -> Result<BTreeSet<String>, Failure> {
     let what = format!("the kinds of {version}");
-    let known = asker.api(&what, || async {
-        match client.list_api_group_resources(version).await {
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(BTreeSet::new()),
-            answer => {
-                let kinds = answer?.resources.into_iter().map(|resource| resource.kind);
-                Ok::<BTreeSet<String>, kube::Error>(kinds.collect())
-            }
-        }
-    });
-    Ok(known.await?)
+    Ok(asker.api(&what, || kinds_served(client, version)).await?)
 }
 
 /// Kinds that were before v1: nothing in the cluster converts what is written in them, but v1beta1 where our webhook

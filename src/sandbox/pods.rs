@@ -1,4 +1,4 @@
-//! The control plane's own pods: one a replica in `kube-system`, with the replica's story as its log. To delete one is to
+//! The control plane's own pods: one a replica in `kube-system`, with the replica's log. To delete one is to
 //! restart its replica.
 
 use std::rc::Rc;

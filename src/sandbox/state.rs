@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::cli::SandboxArgs;
 
-/// Lines of the story that are kept.
+/// Lines of the log that are kept.
 pub const LINES: usize = 200;
 
 /// Everything that the page shows.

@@ -2,10 +2,16 @@
 
 import json
 import os
+import pathlib
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "real"))
+
+import build  # noqa: E402
 
 PATIENCE = 120
 
@@ -15,9 +21,7 @@ class Browser:
         self.folder = tempfile.mkdtemp(prefix="dovetail-console-")
         to_browser, ours = os.pipe()
         self.reading, browser_writes = os.pipe()
-        program = shutil.which("chromium") or shutil.which("chromium-browser")
-        if program is None:
-            raise SystemExit("chromium is not installed (apt-get install chromium)")
+        program = build.chromium()
 
         # Descriptor 3 is what the browser reads, 4 what it writes.
         def wire():

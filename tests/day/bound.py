@@ -2,7 +2,7 @@
 
 A linear program over fillings of nodes. A filling has one, two or three shapes of pods, as three resources (CPU, memory,
 number of pods) bound it, so that all of them are known beforehand. Prices and room are worked out here from the data that
-the binary carries, and held against every instance that a run launches (`Offers.check`).
+the binary carries; prices are held against every instance that a run launches (`Offers.check`).
 """
 
 import gzip

@@ -6,6 +6,8 @@ roles of the chart, in both directions.
     python3 tests/deploy/roles.py --write [SCENARIO…]
                                              adds to it: the real parts' audit logs, and the writes of scenarios, of all
                                              unless some are named
+    python3 tests/deploy/roles.py --anew     writes it of these alone; after all tests on the real parts, as what they have
+                                             not asked goes from it
 
 The real API server writes down what the chart's account asks (tests/real/parts.py); `dovetail simulate --events` tells of the
 writes of replicas in the tests' scenarios. A request is `[verb, group, resource, namespace]`; the namespace is said of those
@@ -22,8 +24,6 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 KEPT = HERE / "kube-requests.json"
 RUNS = ROOT / "target/real/run"
-#: Paths that every account may ask for by the API server's own roles.
-EVERYBODYS = "/"
 #: How the event log calls what RBAC calls otherwise.
 VERBS = {"apply": "patch"}
 #: The groups of what replicas write in scenarios.
@@ -60,8 +60,11 @@ def played(scenario):
     with tempfile.TemporaryDirectory() as folder:
         events = pathlib.Path(folder, "events.jsonl")
         command = [ROOT / "target/release/dovetail", "simulate", scenario, "--json", "--events", events]
-        subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=300)
+        done = subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=300)
         lines = [json.loads(line) for line in events.read_text().splitlines()] if events.exists() else []
+        # Status 1 may be what the scenario is for: pods that have no place.
+        if done.returncode not in (0, 1) or not lines or lines[-1]["kind"] != "end":
+            sys.exit(f"{scenario} is not played to its end (status {done.returncode}): {done.stderr.strip()}")
     found = set()
     for event in lines:
         if event["kind"] == "api" and event["replica"] is not None:
@@ -82,9 +85,10 @@ def kept():
 
 def main(arguments):
     new = asked() - kept()
-    if arguments[:1] == ["--write"]:
+    if arguments[:1] == ["--write"] or arguments == ["--anew"]:
         scenarios = arguments[1:] or sorted(ROOT.glob("tests/simulation/scenarios/*.yaml"))
-        requests = sorted(kept() | new.union(*map(played, scenarios)))
+        known = set() if arguments == ["--anew"] else kept()
+        requests = sorted(known | asked().union(*map(played, scenarios)))
         lines = ",\n".join(f"    {json.dumps(one)}" for one in requests)
         KEPT.write_text(f'{{\n  "requests": [\n{lines}\n  ]\n}}\n')
         print(f"{len(requests)} requests")

@@ -150,22 +150,30 @@ def apt(*args, **more):
     sys.exit(f"build.py: apt-get {' '.join(args)}: {done.stderr}")
 
 
-def promtool():
-    """promtool, out of Debian's package prometheus, of which nothing is installed."""
-    known, place = shutil.which("promtool"), TARGET / "prometheus"
-    if known:
-        return known
-    built = place / "usr/bin/promtool"
-    place.mkdir(parents=True, exist_ok=True)
-    with open(TARGET / "lock-promtool", "w") as lock:
+def unpacked(name, packages):
+    """The folder with what is in Debian's packages, of which nothing is installed. It is there whole or not at all."""
+    place, made_from, wanted = TARGET / name, TARGET / name / "packages", "\n".join(packages)
+    TARGET.mkdir(parents=True, exist_ok=True)
+    with open(TARGET / f"lock-{name}", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not built.exists():
-            print("fetching promtool (once)", file=sys.stderr, flush=True)
-            apt("download", "prometheus", cwd=place)
-            package = next(place.glob("prometheus_*.deb"))
-            subprocess.run(["dpkg", "-x", str(package), str(place)], check=True)
-            package.unlink()
-    return built
+        if not made_from.exists() or made_from.read_text() != wanted:
+            print(f"fetching {packages[0]} (once)", file=sys.stderr, flush=True)
+            unfinished = TARGET / f"{name}.unfinished"
+            for old in (unfinished, place):
+                shutil.rmtree(old, ignore_errors=True)
+            unfinished.mkdir()
+            apt("download", *packages, cwd=unfinished)
+            for package in unfinished.glob("*.deb"):
+                subprocess.run(["dpkg", "-x", str(package), str(unfinished)], check=True)
+                package.unlink()
+            (unfinished / "packages").write_text(wanted)
+            unfinished.rename(place)
+    return place
+
+
+def promtool():
+    """promtool, the machine's own or out of Debian's package prometheus."""
+    return shutil.which("promtool") or unpacked("prometheus", ["prometheus"]) / "usr/bin/promtool"
 
 
 # buildah, and the libraries of its that a machine may lack.
@@ -173,28 +181,23 @@ BUILDAH = ("buildah", "libgpgme11", "libassuan0", "libsubid4", "libdevmapper1.02
 
 
 def buildah():
-    """(buildah, the folder of its libraries), out of Debian's packages, of which nothing is installed."""
-    place = TARGET / "buildah"
-    built, libraries = place / "usr/bin/buildah", place / "usr/lib" / f"{os.uname().machine}-linux-gnu"
-    place.mkdir(parents=True, exist_ok=True)
-    with open(TARGET / "lock-buildah", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not built.exists():
-            print("fetching buildah (once)", file=sys.stderr, flush=True)
-            apt("download", *BUILDAH, cwd=place)
-            for package in place.glob("*.deb"):
-                subprocess.run(["dpkg", "-x", str(package), str(place)], check=True)
-                package.unlink()
-    return built, libraries
+    """(buildah, the folder of its libraries): the machine's own, with none, or out of Debian's packages."""
+    known = shutil.which("buildah")
+    if known:
+        return known, None
+    place = unpacked("buildah", BUILDAH)
+    return place / "usr/bin/buildah", place / "usr/lib" / f"{os.uname().machine}-linux-gnu"
 
 
 def chromium():
     """Debian's Chromium, installed where it is not there; that takes root."""
-    if not shutil.which("chromium"):
-        if os.geteuid():
-            sys.exit("build.py: the console is looked at in Chromium: apt-get install chromium (it takes root)")
-        print("installing chromium (once; a minute)", file=sys.stderr, flush=True)
-        apt("install", "--yes", "--no-install-recommends", "chromium", env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"})
+    known = shutil.which("chromium") or shutil.which("chromium-browser")
+    if known:
+        return known
+    if os.geteuid():
+        sys.exit("build.py: the console is looked at in Chromium: apt-get install chromium (it takes root)")
+    print("installing chromium (once; a minute)", file=sys.stderr, flush=True)
+    apt("install", "--yes", "--no-install-recommends", "chromium", env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"})
     return shutil.which("chromium")
 
 

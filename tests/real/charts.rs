@@ -87,6 +87,7 @@ fn the_charts_install_upgrade_under_load_and_leave_nothing_in_the_order_of_the_d
     assert_eq!(real.names("nodeclaims"), claims);
 
     // The order of docs/guide/uninstalling.md.
+    real.ok(&["delete", "provisioners,awsnodetemplates,machines", "--all", "--timeout=600s"]);
     real.ok(&["delete", "nodepools", "--all", "--timeout=600s"]);
     real.until_nothing_is_left();
     real.ok(&["delete", "ec2nodeclasses", "--all", "--timeout=600s"]);
@@ -98,8 +99,15 @@ fn the_charts_install_upgrade_under_load_and_leave_nothing_in_the_order_of_the_d
     }
     helm.ok(&["uninstall", "dovetail"]);
     assert_eq!(left(&real), Vec::<String>::new());
-    real.ok(&["get", "crd", "nodepools.karpenter.sh", "nodeclaims.karpenter.sh", "ec2nodeclasses.karpenter.k8s.aws"]);
-    let kinds = ["nodepools.karpenter.sh", "nodeclaims.karpenter.sh", "ec2nodeclasses.karpenter.k8s.aws"];
+    let kinds = [
+        "nodepools.karpenter.sh",
+        "nodeclaims.karpenter.sh",
+        "ec2nodeclasses.karpenter.k8s.aws",
+        "provisioners.karpenter.sh",
+        "machines.karpenter.sh",
+        "awsnodetemplates.karpenter.k8s.aws",
+    ];
+    real.ok(&[&["get", "crd"], &kinds[..]].concat());
     real.ok(&[&["delete", "crd", "--timeout=60s"], &kinds[..]].concat());
 
     // CRDs of before v1: helm would leave them as they are, and nothing could run.

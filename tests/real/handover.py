@@ -64,7 +64,7 @@ class Leader(threading.Thread):
 
 
 class Round:
-    """One burst, one mishap."""
+    """One burst, one fault."""
 
     def __init__(self, cluster, kube, pods, leader, number, kind):
         self.cluster, self.kube, self.pods, self.leader = cluster, kube, pods, leader
@@ -80,7 +80,7 @@ class Round:
         begun = time.monotonic()
         self.kube.create("/apis/apps/v1/namespaces/default/deployments", alone(self.number))
         self.in_mid_burst(before)
-        taken = self.mishap(self.leader.replica())
+        taken = self.fault(self.leader.replica())
         until("every pod is Ready", lambda: len(self.pods.ready) >= wanted)
         ready = time.monotonic() - begun
         for name in REPLICAS:
@@ -105,7 +105,7 @@ class Round:
         self.waiting = len(bare)
         self.flying = sum(TOKEN in one["metadata"].get("annotations", {}) for one in bare)
 
-    def mishap(self, old):
+    def fault(self, old):
         process, at = self.cluster.running[old], time.monotonic()
         if self.kind == "away":
             self.cluster.order("stop kube-apiserver")

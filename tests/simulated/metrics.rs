@@ -94,7 +94,7 @@ impl Shown {
 }
 
 #[test]
-#[allow(clippy::too_many_lines)] // one table, or one story from beginning to end
+#[allow(clippy::too_many_lines)] // one table, or one course from beginning to end
 fn every_core_metric_has_the_value_that_the_run_implies() {
     let shown = shown();
     let nodes = shown.report["nodes"].as_array().unwrap();

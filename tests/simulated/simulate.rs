@@ -1,4 +1,4 @@
-//! `simulate` on the posts' stories: the report by the contract, checked against the events by an audit that does not
+//! `simulate` on the posts' scenarios: the report by the contract, checked against the events by an audit that does not
 //! know the engine.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

@@ -1,4 +1,4 @@
-//! The traces of simulations: one trace tells one story, from a pod that waits until it is bound, from an announcement or a
+//! The traces of simulations: one trace has one course, from a pod that waits until it is bound, from an announcement or a
 //! decision until the instance is gone, also when the leader is killed in between.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

@@ -3,7 +3,7 @@
 import math
 import re
 
-# Seconds: what a mishap leaves behind it (a Lease that has to run out, a replica that starts, calls that time out).
+# Seconds: what a fault leaves behind it (a Lease that has to run out, a replica that starts, calls that time out).
 AFTER = 60
 # Of a brake: it is told of every ten minutes while it lasts; two minutes later it is looked again.
 BRAKED = 600 + 120

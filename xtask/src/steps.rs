@@ -85,17 +85,17 @@ pub fn chart() -> Result<(), String> {
 
 /// What goes into an AWS account: template, policies, module, cluster configurations.
 pub fn deploy() -> Result<(), String> {
-    run("deploy", "python3", &["tests/deploy/run.py"])
+    run("deploy", "python3", &["tests/suite.py", "deploy"])
 }
 
 /// The book: its links, and what its pages have to name.
 pub fn docs() -> Result<(), String> {
-    run("docs", "python3", &["tests/docs/run.py"])
+    run("docs", "python3", &["tests/suite.py", "docs"])
 }
 
 /// The image of the binary that is there.
 pub fn image() -> Result<(), String> {
-    run("image", "python3", &["tests/image/run.py"])
+    run("image", "python3", &["tests/suite.py", "image"])
 }
 
 /// A real cluster by hand.

@@ -46,7 +46,7 @@ const LONGEST_PRICE_WAIT: Duration = Duration::from_secs(10);
 const RESERVED_REFRESH: Duration = Duration::from_secs(60);
 /// What is unavailable is looked through this often (aws spec 3.6).
 const UNAVAILABLE_CHECK_INTERVAL: Duration = Duration::from_secs(10);
-/// How many instance types a story names.
+/// How many instance types a log line names.
 const TYPES_NAMED: usize = 5;
 
 type Types = Arc<Vec<Arc<InstanceType>>>;

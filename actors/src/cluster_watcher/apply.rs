@@ -36,7 +36,7 @@ impl ClusterWatcher {
     /// Tells that pods have lost the place where they were expected, if any have since.
     pub(super) fn tell_displaced(&self, before: u64) {
         if self.state.displacements() != before {
-            self.emit(|leader| self.env.post(&leader.world, WorldChanged::Displaced));
+            self.to_leader(|leader| self.env.post(&leader.world, WorldChanged::Displaced));
         }
     }
 
@@ -50,7 +50,7 @@ impl ClusterWatcher {
             return;
         }
         self.nodes.insert(node.name_any(), node.clone());
-        self.emit(|leader| leader.nodes.iter().for_each(|to| self.env.post(to, NodeChanged(node.clone()))));
+        self.to_leader(|leader| leader.nodes.iter().for_each(|to| self.env.post(to, NodeChanged(node.clone()))));
         self.tell_departures();
         self.cluster_changed();
     }
@@ -58,7 +58,7 @@ impl ClusterWatcher {
     pub(super) fn node_gone(&mut self, name: &str, uid: Option<&str>) {
         self.state.delete_node(name, uid);
         if !self.state.snapshot().nodes.contains_key(name) && self.nodes.remove(name).is_some() {
-            self.emit(|leader| {
+            self.to_leader(|leader| {
                 leader.nodes_gone.iter().for_each(|to| self.env.post(to, NodeGone { name: name.to_owned() }));
             });
             self.world_changed();
@@ -87,7 +87,7 @@ impl ClusterWatcher {
             self.state.expect_until(&name, self.patience());
             self.tell_displaced(displacements);
         }
-        self.emit(|leader| leader.claims.iter().for_each(|to| self.env.post(to, ClaimChanged(claim.clone()))));
+        self.to_leader(|leader| leader.claims.iter().for_each(|to| self.env.post(to, ClaimChanged(claim.clone()))));
         if lifecycle::is_leaving(&claim) {
             self.world_changed();
         }
@@ -101,7 +101,7 @@ impl ClusterWatcher {
         if self.state.snapshot().claims.contains_key(name) {
             return;
         }
-        self.emit(|leader| {
+        self.to_leader(|leader| {
             leader.claims_gone.iter().for_each(|to| self.env.post(to, ClaimGone { name: name.to_owned() }));
         });
         self.world_changed();
@@ -117,16 +117,18 @@ impl ClusterWatcher {
             Applied::Alike => {}
             Applied::News => self.world_changed(),
         }
-        self.emit(|leader| self.env.post(&leader.pools, PoolChanged { name: name.clone(), pool: Some(told.clone()) }));
+        self.to_leader(|leader| {
+            self.env.post(&leader.pools, PoolChanged { name: name.clone(), pool: Some(told.clone()) })
+        });
         self.cluster_changed();
     }
 
     pub(super) fn pool_gone(&mut self, name: String) {
-        self.emit(|leader| self.env.post(&leader.pools, PoolChanged { name: name.clone(), pool: None }));
+        self.to_leader(|leader| self.env.post(&leader.pools, PoolChanged { name: name.clone(), pool: None }));
     }
 
     pub(super) fn class_gone(&mut self, name: String) {
-        self.emit(|leader| self.env.post(&leader.classes, ClassChanged { name: name.clone(), class: None }));
+        self.to_leader(|leader| self.env.post(&leader.classes, ClassChanged { name: name.clone(), class: None }));
     }
 
     pub(super) fn apply_class(&mut self, mut class: EC2NodeClass) {
@@ -138,7 +140,7 @@ impl ClusterWatcher {
             Applied::Alike => {}
             Applied::News => self.world_changed(),
         }
-        self.emit(|leader| {
+        self.to_leader(|leader| {
             self.env.post(&leader.classes, ClassChanged { name: name.clone(), class: Some(told.clone()) })
         });
     }

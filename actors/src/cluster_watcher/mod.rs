@@ -269,7 +269,7 @@ impl Handler<Observe> for ClusterWatcher {
 }
 
 impl ClusterWatcher {
-    fn emit(&self, say: impl Fn(&Attach)) {
+    fn to_leader(&self, say: impl Fn(&Attach)) {
         if let Some(leader) = &self.leader {
             say(leader);
         }
@@ -296,7 +296,7 @@ impl ClusterWatcher {
         let seen = now.monotonic.saturating_sub(self.hidden) >= turn;
         let before = self.state.held_back();
         for not_used in self.state.judge_launches(turn, seen, now) {
-            self.emit(|leader| self.env.post(&leader.unused, NodeUnused(not_used.clone())));
+            self.to_leader(|leader| self.env.post(&leader.unused, NodeUnused(not_used.clone())));
         }
         // Who is trusted again may be launched for at once.
         if self.state.held_back() < before {
@@ -305,18 +305,18 @@ impl ClusterWatcher {
     }
 
     fn world_changed(&self) {
-        self.emit(|leader| self.env.post(&leader.world, WorldChanged::Room));
+        self.to_leader(|leader| self.env.post(&leader.world, WorldChanged::Room));
     }
 
     /// Nodes that have begun to leave are told of, whatever has made them.
     fn tell_departures(&mut self) {
         if self.told != self.state.departures() {
             self.told = self.state.departures();
-            self.emit(|leader| self.env.post(&leader.world, WorldChanged::Deleting));
+            self.to_leader(|leader| self.env.post(&leader.world, WorldChanged::Deleting));
         }
     }
 
     fn cluster_changed(&self) {
-        self.emit(|leader| self.env.post(&leader.disruption, ClusterChanged));
+        self.to_leader(|leader| self.env.post(&leader.disruption, ClusterChanged));
     }
 }

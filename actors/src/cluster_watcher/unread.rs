@@ -128,7 +128,7 @@ impl ClusterWatcher {
         }
         if matches!(kind, Kind::NodePool | Kind::NodeClass) {
             let told = CannotUse { kind, object: unread };
-            self.emit(|leader| self.env.post(&leader.unusable, told.clone()));
+            self.to_leader(|leader| self.env.post(&leader.unusable, told.clone()));
         }
         self.tell_displaced(displacements);
         self.tell_departures();
@@ -145,7 +145,7 @@ impl ClusterWatcher {
         let Some(known) = snapshot.claims.get(name).filter(|known| known.claim.metadata.uid == meta.uid) else {
             return;
         };
-        self.emit(|leader| {
+        self.to_leader(|leader| {
             leader.claims.iter().for_each(|to| self.env.post(to, ClaimChanged(known.claim.clone())));
         });
     }
@@ -154,7 +154,7 @@ impl ClusterWatcher {
         let Some(known) = self.nodes.get_mut(name).filter(|known| known.metadata.uid == meta.uid) else { return };
         Arc::make_mut(known).metadata = meta.clone();
         let node = known.clone();
-        self.emit(|leader| leader.nodes.iter().for_each(|to| self.env.post(to, NodeChanged(node.clone()))));
+        self.to_leader(|leader| leader.nodes.iter().for_each(|to| self.env.post(to, NodeChanged(node.clone()))));
     }
 
     /// The pools, or the classes, that are there, also those that cannot be read, by name.
@@ -195,7 +195,7 @@ impl ClusterWatcher {
             self.record(report::event(unread));
             if matches!(kind, Kind::NodePool | Kind::NodeClass) {
                 let told = CannotUse { kind: *kind, object: unread.clone() };
-                self.emit(|leader| self.env.post(&leader.unusable, told.clone()));
+                self.to_leader(|leader| self.env.post(&leader.unusable, told.clone()));
             }
         }
     }

@@ -13,11 +13,11 @@ use dovetail_core::disruption::drift::{DriftMark, Gates, Orders, Stays, Unpinned
 use dovetail_core::disruption::repair::NotRepaired;
 use dovetail_core::disruption::{Cause, Decision};
 
-use super::report::{NAMES_LISTED, claim_object, node_object, reference};
+use super::report::{NAMES_LISTED, claim_object, node_object};
 use super::writes::Write;
 use super::{Disruptor, SETTLING_TIME};
 use crate::context::measures;
-use crate::messages::{InstancesSeen, MarkDeleting, Record};
+use crate::messages::{InstancesSeen, MarkDeleting, Record, reference};
 use crate::settings::Settings;
 use crate::telemetry::log_event::{LogEvent, Names};
 
@@ -159,7 +159,9 @@ impl Disruptor {
         let (unwell, all) = one.unwell;
         let message = format!("{unwell} of {all} nodes of nodepool {} are unhealthy: none is repaired", one.pool);
         let object = node_object(&one.node, &one.node_uid);
-        let record = Record::warning(object, "NodeRepairBlocked", message.clone()).quiet_for(REPAIR_REPEAT_INTERVAL);
+        // Without counts: an event whose text changes is another event, and would be said at each look.
+        let said = format!("Too many nodes of nodepool {} are unhealthy: none is repaired", one.pool);
+        let record = Record::warning(object, "NodeRepairBlocked", said).quiet_for(REPAIR_REPEAT_INTERVAL);
         self.env.post(&self.links.recorder, record);
         if one.news {
             self.env.emit(LogEvent::NodeRepairBlocked { node: one.node.clone(), why: message });

@@ -1,4 +1,4 @@
-//! What the disruptor tells: its story, and the events that people find at nodes, claims and pools (core spec 7.2, 8).
+//! What the disruptor tells: its log lines, and the events that people find at nodes, claims and pools (core spec 7.2, 8).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use k8s_openapi::api::core::v1::ObjectReference;
 
 use super::Disruptor;
 use crate::context::traces;
-use crate::messages::{Record, TraceContext};
+use crate::messages::{Record, TraceContext, reference};
 use crate::telemetry::log_event::{LogEvent, Names};
 
-/// How many names a story gives.
+/// How many names a log line gives.
 pub(super) const NAMES_LISTED: usize = 20;
 /// A pool's blocking budget is said this often (core spec 7.2).
 const POOL_REPEAT_INTERVAL: Duration = Duration::from_secs(60);
@@ -147,16 +147,4 @@ pub(super) fn node_object(name: &str, uid: &str) -> ObjectReference {
 
 pub(super) fn claim_object(name: &str, uid: &str) -> ObjectReference {
     reference("karpenter.sh/v1", "NodeClaim", "", name, uid)
-}
-
-pub(super) fn reference(api_version: &str, kind: &str, namespace: &str, name: &str, uid: &str) -> ObjectReference {
-    let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-    ObjectReference {
-        api_version: some(api_version),
-        kind: some(kind),
-        namespace: some(namespace),
-        name: some(name),
-        uid: some(uid),
-        ..ObjectReference::default()
-    }
 }

@@ -5,17 +5,17 @@ use actix::prelude::*;
 use dovetail_core::cluster_state::{NotUsed, Snapshot};
 
 use super::Disruptor;
-use super::report::{claim_object, reference};
+use super::report::claim_object;
 use super::writes::Write;
 use crate::context::traces;
-use crate::messages::{NodeUnused, Record};
+use crate::messages::{NodeUnused, Record, reference};
 use crate::recorder::object;
 use crate::telemetry::log_event::{LogEvent, Names};
 use crate::telemetry::measure::Measure;
 
 /// Reason of the event.
 const NOT_USED: &str = "NodeNotUsed";
-/// How many pods a story names.
+/// How many pods a log line names.
 const NAMES_LISTED: usize = 5;
 
 impl Handler<NodeUnused> for Disruptor {

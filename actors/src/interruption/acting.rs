@@ -1,9 +1,6 @@
 //! What is done about an announcement: the nodes are marked and packed for, offerings and reservations that are taken back are not
 //! asked for, the ends are written down, and the message is deleted when they are.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
-
 use actix::dev::RecipientRequest;
 use actix::prelude::*;
 use dovetail_api::names::labels;
@@ -19,15 +16,11 @@ use crate::settings::{Interruptions, Rebalance};
 use crate::telemetry::log_event::LogEvent;
 use crate::telemetry::span::{Open, names};
 
-/// Of so many nodes one may follow a recommendation to rebalance at a time, and so many in any case: they come in waves.
-const REBALANCED_ONE_OF: usize = 10;
-const REBALANCED_LEAST: usize = 5;
 /// The code by which the catalogue knows an offering that EC2 has taken back.
 const TAKEN_BACK: &str = "SpotInterrupted";
 
 impl Interruption {
-    /// Says a recommendation to rebalance. Answers what follows, where the settings want one to be followed; not while a tenth of
-    /// the nodes follows one already.
+    /// Says a recommendation to rebalance. Answers what follows, where the settings want one to be followed and it is.
     pub(super) fn recommended(
         &mut self,
         claim: &ClaimEntry,
@@ -38,22 +31,9 @@ impl Interruption {
         let (node_claim, instance) = (claim.claim.name_any(), instance.to_owned());
         self.record(claim, Kind::RebalanceRecommendation, format!("EC2 recommends to rebalance instance {instance}"));
         self.env.emit_in(LogEvent::RebalanceRecommended { node_claim, instance }, trace);
-        if self.env.settings.rebalance != Rebalance::Replace || Notice::on(&claim.claim).is_some() {
-            return None;
-        }
-        let follows = |entry: &&Arc<ClaimEntry>| {
-            let written = Notice::on(&entry.claim).is_some_and(|one| one.kind == Kind::RebalanceRecommendation);
-            written || self.following.contains(&entry.facts.uid)
-        };
-        let following: BTreeSet<String> =
-            snapshot.claims.values().filter(follows).map(|entry| entry.facts.uid.clone()).collect();
-        self.following = following;
-        let room = snapshot.claims.len().div_ceil(REBALANCED_ONE_OF).max(REBALANCED_LEAST);
-        if self.following.len() >= room {
-            return None;
-        }
-        self.following.insert(claim.facts.uid.clone());
-        Some(Notice::of_recommendation(self.env.wall()))
+        let follows = self.env.settings.rebalance == Rebalance::Replace
+            && self.rebalancing.follow(&claim.claim, snapshot.claims.values().map(|entry| &*entry.claim));
+        follows.then(|| Notice::of_recommendation(self.env.wall()))
     }
 
     /// `due`: what is to be done, by message; `last`: no more messages wait in the queue.
@@ -114,28 +94,28 @@ impl Interruption {
     }
 
     fn tell_and_send(&self, due: &Due) -> RecipientRequest<Interrupted> {
-        let Due { notice, claim, instance, trace, .. } = due;
-        let status = claim.claim.status.clone().unwrap_or_default();
-        let kind = notice.kind;
-        let deadline = format!("{:.0}", notice.deadline);
+        let Due { notice, claim, trace, .. } = due;
         let node_claim = claim.claim.name_any();
         // A recommendation has been told, and ends nothing.
-        if kind == Kind::RebalanceRecommendation {
-            let claim = ClaimRef { name: node_claim, uid: claim.claim.uid().unwrap_or_default() };
-            let order = Interrupted { term: self.env.term, claim, notice: *notice, trace: *trace };
-            return self.links.terminator.send(order);
+        if notice.kind != Kind::RebalanceRecommendation {
+            self.tell_interrupted(due, &node_claim);
         }
+        let claim = ClaimRef { name: node_claim, uid: claim.claim.uid().unwrap_or_default() };
+        self.links.terminator.send(Interrupted { term: self.env.term, claim, notice: *notice, trace: *trace })
+    }
+
+    fn tell_interrupted(&self, due: &Due, node_claim: &str) {
+        let Due { notice, claim, instance, trace, .. } = due;
+        let (kind, deadline) = (notice.kind, format!("{:.0}", notice.deadline));
         self.record(claim, kind, format!("Instance {instance}: {kind}, runs until {deadline}"));
         let log_event = LogEvent::Interrupted {
-            node_claim: node_claim.clone(),
-            node: status.node_name,
+            node_claim: node_claim.to_owned(),
+            node: claim.claim.status.as_ref().map(|status| status.node_name.clone()).unwrap_or_default(),
             instance: instance.clone(),
             reason: kind.label().to_owned(),
             deadline,
         };
         self.env.emit_in(log_event, *trace);
-        let claim = ClaimRef { name: node_claim, uid: claim.claim.uid().unwrap_or_default() };
-        self.links.terminator.send(Interrupted { term: self.env.term, claim, notice: *notice, trace: *trace })
     }
 }
 

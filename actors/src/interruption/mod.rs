@@ -7,6 +7,7 @@
 //! [`MOST_UNWRITTEN`] wait to be written; what is not read waits in the queue.
 
 mod acting;
+mod claims;
 mod deletion;
 mod queue;
 mod status;
@@ -18,10 +19,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
-use dovetail_cloud::{Cloud, QueueMessage, cloud};
-use dovetail_core::cluster_state::{ClaimEntry, Snapshot};
-use dovetail_core::interruption::{Announcement, Kind, Notice};
+use dovetail_cloud::{Cloud, QueueMessage};
+use dovetail_core::cluster_state::ClaimEntry;
+use dovetail_core::interruption::{Announcement, Kind, Notice, Rebalancing};
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ObjectReference;
 
 use crate::context::env::Env;
 use crate::context::leader_term::LeaderTerm;
@@ -30,6 +32,7 @@ use crate::messages::{InterruptionState, Observe, Record, TakeSnapshot, TraceCon
 use crate::recorder::object;
 use crate::telemetry::log_event::LogEvent;
 use crate::telemetry::measure::Measure;
+use claims::Claims;
 
 /// Messages that wait to be written down before more are read.
 const MOST_UNWRITTEN: usize = 1000;
@@ -77,8 +80,8 @@ pub struct Interruption {
     deletions: deletion::Deletions,
     /// Messages about instances that no claim has yet.
     unknown: unknown::Waiting,
-    /// Claims, by uid, that follow a recommendation to rebalance.
-    following: BTreeSet<String>,
+    /// Claims that follow a recommendation to rebalance.
+    rebalancing: Rebalancing,
     /// Claims, by uid, whose removal was asked for as their checks fail.
     removed: BTreeSet<String>,
     /// Spot nodes whose interruptions nobody hears, and the pools that have been told.
@@ -125,7 +128,7 @@ impl Interruption {
             told: BTreeMap::new(),
             deletions: deletion::Deletions::default(),
             unknown: unknown::Waiting::default(),
-            following: BTreeSet::new(),
+            rebalancing: Rebalancing::default(),
             removed: BTreeSet::new(),
             unheard: 0,
             told_unheard: BTreeSet::new(),
@@ -172,7 +175,7 @@ impl Handler<Received> for Interruption {
         };
         Box::pin(snapshot.into_actor(self).then(move |snapshot, actor, ctx| {
             if let Some(snapshot) = snapshot.filter(|_| actor.links.leader_term.holds()) {
-                actor.take(received, &snapshot, true, ctx);
+                actor.take(received, &Claims::of(&snapshot), true, ctx);
             }
             let this = ctx.address();
             let room = !actor.is_crowded();
@@ -223,7 +226,7 @@ impl Interruption {
     }
 
     /// Acts on what the queue has given, now or before; what asks for nothing is deleted.
-    fn take(&mut self, received: Received, snapshot: &Snapshot, new: bool, ctx: &mut Context<Self>) {
+    fn take(&mut self, received: Received, claims: &Claims<'_>, new: bool, ctx: &mut Context<Self>) {
         let Received { queue_url, messages } = received;
         let (mut due, mut done) = (Vec::new(), Vec::new());
         let last = messages.len() < queue::FULL;
@@ -232,7 +235,7 @@ impl Interruption {
                 done.push(message.receipt);
                 continue;
             };
-            let known = announced.instances.iter().any(|id| claim_of(snapshot, id).is_some());
+            let known = announced.instances.iter().any(|id| claims.on(id).is_some());
             if !known
                 && new
                 && !self.remembered.0.contains(&announced.id)
@@ -241,7 +244,7 @@ impl Interruption {
                 continue;
             }
             self.unknown.forget(&announced.id);
-            match self.read(announced, message.sent, snapshot) {
+            match self.read(announced, message.sent, claims) {
                 // It comes again, and by then it is known whether it was written.
                 None => {}
                 Some(found) if found.is_empty() => done.push(message.receipt),
@@ -281,7 +284,7 @@ impl Interruption {
     }
 
     /// What an announcement asks to be done; nothing for most. `None` while what an earlier one like it asked for is being written.
-    fn read(&mut self, announced: Announcement, sent: Option<Timestamp>, snapshot: &Snapshot) -> Option<Vec<Due>> {
+    fn read(&mut self, announced: Announcement, sent: Option<Timestamp>, claims: &Claims<'_>) -> Option<Vec<Due>> {
         if self.writing.contains(&announced.id) {
             self.count("being_written");
             return None;
@@ -301,7 +304,7 @@ impl Interruption {
         let trace = TraceContext::of_event(&announced.id, &mut self.rng);
         let mut due = Vec::new();
         for instance in &announced.instances {
-            let Some(claim) = claim_of(snapshot, instance) else {
+            let Some(claim) = claims.on(instance) else {
                 self.count("unknown_instance");
                 // Every cluster of an account hears of every instance, and we of those that we have just ended.
                 if !announced.kind.is_over() {
@@ -309,7 +312,9 @@ impl Interruption {
                 }
                 continue;
             };
-            let Some(notice) = notice.or_else(|| self.recommended(claim, instance, snapshot, trace)) else { continue };
+            let Some(notice) = notice.or_else(|| self.recommended(claim, instance, claims.snapshot, trace)) else {
+                continue;
+            };
             let known = Notice::on(&claim.claim);
             if claim.claim.metadata.deletion_timestamp.is_some()
                 || known.is_some_and(|known| known.sooner(notice) == known)
@@ -340,11 +345,15 @@ impl Interruption {
     }
 
     fn record(&self, claim: &ClaimEntry, kind: Kind, message: String) {
+        let warning = kind != Kind::RebalanceRecommendation;
+        self.record_of(claim, |one| Record { warning, ..Record::normal(one, kind.event(), &*message) });
+    }
+
+    /// Writes an event at a claim and at its Node.
+    pub(super) fn record_of(&self, claim: &ClaimEntry, record: impl Fn(ObjectReference) -> Record) {
         let node = claim.claim.status.as_ref().map(|status| status.node_name.as_str()).filter(|name| !name.is_empty());
         for one in [Some(object::claim(&claim.claim)), node.map(object::node_named)].into_iter().flatten() {
-            let warning = kind != Kind::RebalanceRecommendation;
-            self.env
-                .post(&self.links.recorder, Record { warning, ..Record::normal(one, kind.event(), message.clone()) });
+            self.env.post(&self.links.recorder, record(one));
         }
     }
 
@@ -360,9 +369,4 @@ impl Interruption {
             known.remove(&oldest);
         }
     }
-}
-
-fn claim_of<'a>(snapshot: &'a Snapshot, instance: &str) -> Option<&'a Arc<ClaimEntry>> {
-    let names = |entry: &&Arc<ClaimEntry>| cloud::instance_id(entry.provider_id()) == Some(instance);
-    snapshot.claims.values().filter(names).find(|entry| !snapshot.is_refused(&entry.facts.name))
 }

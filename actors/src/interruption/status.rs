@@ -12,11 +12,11 @@ use dovetail_core::interruption::status::{Judged, Trouble, judge};
 use dovetail_core::interruption::{Announcement, Kind, Notice};
 use kube::ResourceExt;
 
-use super::{Due, Interruption, InterruptionLinks, claim_of};
+use super::claims::Claims;
+use super::{Due, Interruption, InterruptionLinks};
 use crate::context::backoff::Backoff;
 use crate::context::env::Env;
 use crate::messages::{ClaimRef, Record, Remove, TakeSnapshot, TraceContext};
-use crate::recorder::object;
 use crate::telemetry::log_event::LogEvent;
 use crate::telemetry::measure::Measure;
 
@@ -24,6 +24,8 @@ use crate::telemetry::measure::Measure;
 const PAUSE: Duration = Duration::from_secs(60);
 /// Longest pause while it does not answer.
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
+/// That too many fail is said again after this (core spec 7.2).
+const BRAKED_REPEAT_INTERVAL: Duration = Duration::from_secs(900);
 /// Codes by which AWS says that we may not ask: that does not change by itself.
 const FORBIDDEN: [&str; 3] = ["UnauthorizedOperation", "AccessDenied", "AccessDeniedException"];
 
@@ -98,12 +100,15 @@ impl Interruption {
         let stays = |claim: &&Arc<ClaimEntry>| {
             !claim.facts.deleting && Notice::on(&claim.claim).is_none() && !self.removed.contains(&claim.facts.uid)
         };
+        let claims = Claims::of(snapshot);
+        // An event is found again at each look until it is written on the claim.
+        let news = |one: &Trouble| !self.writing.contains(&event_of(one));
         let own: Vec<Trouble> =
-            troubles.into_iter().filter(|one| claim_of(snapshot, &one.instance).filter(stays).is_some()).collect();
+            troubles.into_iter().filter(|one| claims.on(&one.instance).filter(stays).is_some() && news(one)).collect();
         let Judged { go, braked } = judge(&own, snapshot.claims.len(), self.removed.len(), self.env.wall());
         for trouble in &braked {
-            if let Some(claim) = claim_of(snapshot, &trouble.instance) {
-                self.tell_braked(claim, braked.len(), snapshot.claims.len());
+            if let Some(claim) = claims.on(&trouble.instance) {
+                self.tell_braked(claim);
             }
         }
         if let Some(first) = braked.first() {
@@ -111,7 +116,7 @@ impl Interruption {
         }
         let mut due = Vec::new();
         for trouble in go {
-            let Some(claim) = claim_of(snapshot, &trouble.instance).cloned() else { continue };
+            let Some(claim) = claims.on(&trouble.instance).cloned() else { continue };
             self.env.measure(&Measure::InstanceUnhealthy { category: trouble.kind.label() });
             self.count(trouble.kind.label());
             match trouble.kind {
@@ -120,19 +125,21 @@ impl Interruption {
             }
         }
         if !due.is_empty() {
-            self.act(vec![(String::new(), due)], true, "", ctx);
+            let due = due.into_iter().map(|one| (String::new(), vec![one])).collect();
+            self.act(due, true, "", ctx);
         }
     }
 
     /// An event of the status checks is as one of AWS Health.
     fn scheduled(&mut self, trouble: Trouble, claim: Arc<ClaimEntry>) -> Option<Due> {
         let (begins, now) = (trouble.time, self.env.wall());
-        let Trouble { instance, kind, what, .. } = trouble;
-        let event = format!("{what} of {instance}");
+        let event = event_of(&trouble);
+        let Trouble { instance, kind, .. } = trouble;
         let instances = vec![instance.clone()];
         let announced = Announcement { id: event.clone(), kind, instances, time: Some(now), begins };
         let notice = Notice::of(&announced, None, now).ok().flatten()?;
         let trace = TraceContext::root(&mut self.rng);
+        self.writing.insert(event.clone());
         Some(Due { event, notice, claim, instance, trace })
     }
 
@@ -148,12 +155,14 @@ impl Interruption {
         self.env.post(&self.links.terminator, order);
     }
 
-    fn tell_braked(&self, claim: &ClaimEntry, failing: usize, nodes: usize) {
-        let message =
-            format!("More than 20% of the nodes fail their status checks ({failing} of {nodes}): none is taken away");
-        let node = claim.claim.status.as_ref().map(|status| status.node_name.as_str()).filter(|name| !name.is_empty());
-        for one in [Some(object::claim(&claim.claim)), node.map(object::node_named)].into_iter().flatten() {
-            self.env.post(&self.links.recorder, Record::warning(one, "NodeRepairBlocked", &*message));
-        }
+    /// Without counts: an event whose text changes is another event, and would be said at each look.
+    fn tell_braked(&self, claim: &ClaimEntry) {
+        const WHY: &str = "More than 20% of the nodes fail their status checks: none is taken away";
+        self.record_of(claim, |one| Record::warning(one, "NodeRepairBlocked", WHY).quiet_for(BRAKED_REPEAT_INTERVAL));
     }
+}
+
+/// What an event of the status checks is known by.
+fn event_of(trouble: &Trouble) -> String {
+    format!("{} of {}", trouble.what, trouble.instance)
 }

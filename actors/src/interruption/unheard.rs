@@ -16,7 +16,7 @@ use crate::telemetry::log_event::{LogEvent, Names};
 const LOOK: Duration = Duration::from_secs(60);
 /// Until the cluster is known for the first time.
 const SOON: Duration = Duration::from_secs(1);
-/// How many names a story gives.
+/// How many names a log line gives.
 const NAMED: usize = 5;
 
 const REMEDY: &str = "Spot nodes end without a warning to their pods: INTERRUPTION_QUEUE is not set";

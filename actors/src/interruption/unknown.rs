@@ -1,14 +1,14 @@
 //! Messages about instances that no claim has yet: they are kept for a while, and acted on when a claim has the instance
 //! (`dovetail_core::interruption::Kept`).
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use actix::prelude::*;
-use dovetail_cloud::{QueueMessage, cloud};
+use dovetail_cloud::QueueMessage;
 use dovetail_core::cluster_state::Snapshot;
 use dovetail_core::interruption::{Announcement, Kept};
 
+use super::claims::Claims;
 use super::{Interruption, Received};
 use crate::messages::TakeSnapshot;
 
@@ -79,9 +79,8 @@ impl Interruption {
     }
 
     fn act_on_known(&mut self, snapshot: &Snapshot, ctx: &mut Context<Self>) {
-        let there: BTreeSet<&str> =
-            snapshot.claims.values().filter_map(|entry| cloud::instance_id(entry.provider_id())).collect();
-        let is_known = |unknown: &Unknown| unknown.instances.iter().any(|id| there.contains(id.as_str()));
+        let claims = Claims::of(snapshot);
+        let is_known = |unknown: &Unknown| unknown.instances.iter().any(|id| claims.on(id).is_some());
         let known: Vec<String> =
             self.unknown.kept.iter().filter(|(_, one)| is_known(one)).map(|(id, _)| id.to_owned()).collect();
         let mut found: Vec<Unknown> = known.iter().filter_map(|id| self.unknown.kept.take(id)).collect();
@@ -89,7 +88,7 @@ impl Interruption {
         let ids: Vec<String> = over.iter().map(|unknown| unknown.id.clone()).collect();
         found.extend(over);
         for Unknown { message, queue_url, .. } in found {
-            self.take(Received { queue_url, messages: vec![message] }, snapshot, false, ctx);
+            self.take(Received { queue_url, messages: vec![message] }, &claims, false, ctx);
         }
         // A copy that is on its way is not waited for once more.
         ids.iter().for_each(|id| self.remember(id));

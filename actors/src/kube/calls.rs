@@ -55,8 +55,8 @@ pub const BELIEVED: u32 = 6;
 /// What one attempt came to.
 enum Attempt {
     Again(String),
-    /// Refused, perhaps only because the server does not know all roles yet.
-    Doubted(String),
+    /// Refused so, perhaps only because the server does not know all roles or kinds yet.
+    Doubted(CallError),
     Failed(CallError),
 }
 
@@ -127,8 +127,9 @@ impl Calls {
                         return Err(CallError::Deposed);
                     }
                     Attempt::Failed(error) => return Err(error),
-                    Attempt::Doubted(error) if backoff.failures() >= BELIEVED => return Err(CallError::Refused(error)),
-                    Attempt::Again(error) | Attempt::Doubted(error) => error,
+                    Attempt::Doubted(error) if backoff.failures() >= BELIEVED => return Err(error),
+                    Attempt::Doubted(error) => error.to_string(),
+                    Attempt::Again(error) => error,
                 },
                 Err(_) => format!("no answer within {ANSWER_TIMEOUT:?}"),
             };
@@ -151,12 +152,10 @@ impl Calls {
         match tokio::time::timeout(ANSWER_TIMEOUT, self.while_acting(call)).await {
             Ok(None) => Err(CallError::Deposed),
             Ok(Some(Ok(answer))) => Ok(answer),
-            Ok(Some(Err(error))) => Err(match Failure::from(error) {
-                failure if failure.kind == FailureKind::Forbidden => CallError::Forbidden(failure.to_string()),
-                failure => match classify(failure) {
-                    Attempt::Failed(error) => error,
-                    Attempt::Again(error) | Attempt::Doubted(error) => CallError::Unanswered(error),
-                },
+            Ok(Some(Err(error))) => Err(match classify(error.into()) {
+                Attempt::Failed(error) | Attempt::Doubted(error @ CallError::Forbidden(_)) => error,
+                Attempt::Doubted(error) => CallError::Unanswered(error.to_string()),
+                Attempt::Again(error) => CallError::Unanswered(error),
             }),
             Err(_) => Err(CallError::Unanswered(format!("no answer within {ANSWER_TIMEOUT:?}"))),
         }
@@ -193,7 +192,8 @@ fn classify(failure: Failure) -> Attempt {
         FailureKind::Conflict => Attempt::Failed(CallError::Conflict(failure.message)),
         FailureKind::Missing => Attempt::Failed(CallError::NotFound(failure.message)),
         FailureKind::Succeeded => Attempt::Failed(CallError::Deposed),
-        FailureKind::Forbidden | FailureKind::NotServed => Attempt::Doubted(failure.to_string()),
+        FailureKind::Forbidden => Attempt::Doubted(CallError::Forbidden(failure.to_string())),
+        FailureKind::NotServed => Attempt::Doubted(CallError::Refused(failure.to_string())),
         FailureKind::Away | FailureKind::Budget => Attempt::Again(failure.to_string()),
         FailureKind::Unreadable | FailureKind::Refused => Attempt::Failed(CallError::Refused(failure.to_string())),
     }
@@ -254,9 +254,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_again_and_again_or_by_admission_is_refused() {
+    fn what_the_authorizer_forbids_again_and_again_is_forbidden_and_what_admission_denies_is_refused() {
         on_paused_time(async {
-            assert!(matches!(refused(u32::MAX, 403, RBAC).await, Err(CallError::Refused(_))));
+            assert!(matches!(refused(u32::MAX, 403, RBAC).await, Err(CallError::Forbidden(_))));
             assert!(matches!(refused(1, 403, "denied by a policy").await, Err(CallError::Refused(_))));
         });
     }

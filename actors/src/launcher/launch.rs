@@ -36,7 +36,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 const FLEET_TIMEOUT: Duration = Duration::from_secs(60);
 /// Longest pause between two attempts of one claim.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// How many instance types the story of a claim names (core spec 8).
+/// How many instance types the log line of a claim names (core spec 8).
 const TYPES_NAMED: usize = 5;
 
 /// What one launch has at hand.
@@ -154,7 +154,7 @@ impl<'a> Work<'a> {
         let claim = match step {
             Step::Create => {
                 let made = launching.create(&self.claim, self.pods).await;
-                if let Err(CallError::Refused(words)) = &made {
+                if let Err(CallError::Refused(words) | CallError::Forbidden(words)) = &made {
                     self.outcome = Outcome::Refused(Cause::ClaimRefused, short(words));
                 }
                 made?

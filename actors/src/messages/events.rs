@@ -5,6 +5,19 @@ use std::time::Duration;
 use actix::Message;
 use k8s_openapi::api::core::v1::ObjectReference;
 
+/// Whose event it is; what is empty is left out.
+pub fn reference(api_version: &str, kind: &str, namespace: &str, name: &str, uid: &str) -> ObjectReference {
+    let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    ObjectReference {
+        api_version: some(api_version),
+        kind: some(kind),
+        namespace: some(namespace),
+        name: some(name),
+        uid: some(uid),
+        ..ObjectReference::default()
+    }
+}
+
 /// Write a Kubernetes event, unless the same was written lately. Order.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]

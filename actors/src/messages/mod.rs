@@ -21,7 +21,7 @@ pub use cluster::{
     NodeGone, NodeUnused, NotRead, Plan, PodSeen, PoolChanged, SoldOut, TakeShown, TakeSnapshot, TellNotSynced,
     WatchFailed, WatchRuns, Wrote,
 };
-pub use events::Record;
+pub use events::{Record, reference};
 pub use instances::InstancesSeen;
 pub use launch::{ClosedPools, Launch, LaunchFails, LaunchOrder, NotRegistered};
 pub use ownership::{ClaimRefused, InstanceKnown, LookUp};

@@ -31,7 +31,7 @@ pub struct Means {
     pub calls: Calls,
     /// For claims planned and there.
     pub cluster: ToClusterWatcher,
-    /// For the story.
+    /// For the log.
     pub env: Env,
 }
 

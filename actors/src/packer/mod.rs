@@ -39,7 +39,7 @@ const SETTLING_TIME: Duration = Duration::from_millis(200);
 const DISPLACED: Duration = Duration::from_secs(1);
 /// How long a packing waits for pools whose readiness nobody has found out.
 const LONGEST_UNSETTLED: u32 = 25;
-/// How many names a story gives.
+/// How many names a log line gives.
 const NAMES_LISTED: usize = 20;
 /// FailedScheduling is said of a pod this often (core spec 7.2).
 const FAILURE_REPEAT_INTERVAL: Duration = Duration::from_secs(300);

@@ -28,7 +28,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30 * 60);
 const FORGOTTEN: Duration = Duration::from_secs(60 * 60);
 /// No more classes are remembered.
 const MOST_CLASSES: usize = 1000;
-/// How many names a story gives.
+/// How many names a log line gives.
 const NAMES_LISTED: usize = 20;
 /// That some of a pod's preferences do not count is said once.
 const SAID_ONCE: Duration = Duration::from_secs(24 * 3600);

@@ -100,7 +100,7 @@ impl Packer {
         self.refused_places = places;
     }
 
-    /// One story for all claims of a pool with the same options.
+    /// One log line for all claims of a pool with the same options.
     pub(super) fn tell_packing(&self, planning: &Planning, packing: &Packing, request: &Request) {
         let mut alike: BTreeMap<(usize, Vec<usize>), (usize, usize, f64)> = BTreeMap::new();
         for claim in &packing.claims {

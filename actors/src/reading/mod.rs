@@ -15,6 +15,7 @@ mod api;
 mod mend;
 mod metadata;
 pub mod report;
+mod served;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -27,6 +28,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 pub use api::{Api, Page};
+pub use served::kinds_served;
 pub use text::without_managed_fields;
 
 /// An object of the API server, or what could be read of it.

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use dovetail_core::cluster_state::Unreadable;
-use k8s_openapi::api::core::v1::ObjectReference;
 
 use crate::context::env::Env;
-use crate::messages::Record;
+use crate::messages::{Record, reference};
 use crate::telemetry::log_event::LogEvent;
 
 /// The event's reason.
@@ -65,16 +64,9 @@ fn log(env: &Env, object: &Unreadable) {
 /// The event on an object.
 pub fn event(object: &Unreadable) -> Record {
     let message = format!("{} cannot be read and is not used: {}", object.kind, object.why);
-    Record::warning(reference(object), REASON, message).quiet_for(REPEAT_INTERVAL)
-}
-
-fn reference(object: &Unreadable) -> ObjectReference {
-    ObjectReference {
-        api_version: Some(object.api_version.clone()),
-        kind: Some(object.kind.clone()),
-        name: object.metadata.name.clone(),
-        namespace: object.metadata.namespace.clone(),
-        uid: object.metadata.uid.clone(),
-        ..ObjectReference::default()
-    }
+    let meta = &object.metadata;
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let (namespace, name, uid) = (text(&meta.namespace), text(&meta.name), text(&meta.uid));
+    let reference = reference(&object.api_version, &object.kind, &namespace, &name, &uid);
+    Record::warning(reference, REASON, message).quiet_for(REPEAT_INTERVAL)
 }

@@ -205,80 +205,44 @@ pub mod object {
     use k8s_openapi::api::core::v1::{Node, ObjectReference};
     use kube::ResourceExt;
 
+    use crate::messages::reference;
+
     /// The namespace kube-system, which stands for the cluster.
     pub fn kube_system() -> ObjectReference {
-        ObjectReference {
-            api_version: Some("v1".into()),
-            kind: Some("Namespace".into()),
-            name: Some("kube-system".into()),
-            ..ObjectReference::default()
-        }
+        reference("v1", "Namespace", "", "kube-system", "")
     }
 
     /// A pod.
     pub fn pod(pod: &Pod) -> ObjectReference {
-        ObjectReference {
-            api_version: Some("v1".into()),
-            kind: Some("Pod".into()),
-            name: Some(pod.name.clone()),
-            namespace: Some(pod.namespace.clone()),
-            uid: Some(pod.uid.clone()),
-            ..ObjectReference::default()
-        }
+        reference("v1", "Pod", &pod.namespace, &pod.name, &pod.uid)
     }
 
     /// A Node; as kubelets do, by its name where a uid would be.
     pub fn node_named(name: &str) -> ObjectReference {
-        ObjectReference {
-            api_version: Some("v1".into()),
-            kind: Some("Node".into()),
-            name: Some(name.into()),
-            uid: Some(name.into()),
-            ..ObjectReference::default()
-        }
+        reference("v1", "Node", "", name, name)
     }
 
     /// A Node.
     pub fn node(node: &Node) -> ObjectReference {
-        ObjectReference {
-            api_version: Some("v1".into()),
-            kind: Some("Node".into()),
-            name: Some(node.name_any()),
-            uid: node.uid(),
-            ..ObjectReference::default()
-        }
+        of("v1", "Node", node)
     }
 
     /// An EC2NodeClass.
     pub fn class(class: &EC2NodeClass) -> ObjectReference {
-        ObjectReference {
-            api_version: Some("karpenter.k8s.aws/v1".into()),
-            kind: Some("EC2NodeClass".into()),
-            name: Some(class.name_any()),
-            uid: class.uid(),
-            ..ObjectReference::default()
-        }
+        of("karpenter.k8s.aws/v1", "EC2NodeClass", class)
     }
 
     /// A NodePool.
     pub fn pool(pool: &NodePool) -> ObjectReference {
-        ObjectReference {
-            api_version: Some("karpenter.sh/v1".into()),
-            kind: Some("NodePool".into()),
-            name: Some(pool.name_any()),
-            uid: pool.uid(),
-            ..ObjectReference::default()
-        }
+        of("karpenter.sh/v1", "NodePool", pool)
     }
 
     /// A NodeClaim.
     pub fn claim(claim: &NodeClaim) -> ObjectReference {
-        ObjectReference {
-            api_version: Some("karpenter.sh/v1".into()),
-            kind: Some("NodeClaim".into()),
-            name: Some(claim.name_any()),
-            uid: claim.uid(),
-            ..ObjectReference::default()
-        }
+        of("karpenter.sh/v1", "NodeClaim", claim)
+    }
+
+    fn of<K: ResourceExt>(api_version: &str, kind: &str, object: &K) -> ObjectReference {
+        reference(api_version, kind, "", &object.name_any(), &object.uid().unwrap_or_default())
     }
 }

@@ -319,16 +319,19 @@ impl Settings {
         if !map.contains_key("LEADER_ELECTION_NAMESPACE") {
             settings.lease_namespace.clone_from(&settings.system_namespace);
         }
-        if settings.batch_idle > settings.batch_max {
-            errors.push(SettingError {
-                name: "BATCH_IDLE_DURATION".into(),
-                value: format!("{:?}", settings.batch_idle),
-                what: "it is longer than BATCH_MAX_DURATION".into(),
-                allowed: format!("at most {:?}", settings.batch_max),
-            });
-        }
-        errors.extend(settings.lease_that_cannot_be());
+        errors.extend(settings.contradictions());
         if errors.is_empty() { Ok(settings) } else { Err(errors) }
+    }
+
+    /// Settings that make sense each by itself and not together, wherever they come from.
+    pub fn contradictions(&self) -> Vec<SettingError> {
+        let idle = (self.batch_idle > self.batch_max).then(|| SettingError {
+            name: "BATCH_IDLE_DURATION".into(),
+            value: format!("{:?}", self.batch_idle),
+            what: "it is longer than BATCH_MAX_DURATION".into(),
+            allowed: format!("at most {:?}", self.batch_max),
+        });
+        idle.into_iter().chain(self.lease_that_cannot_be()).collect()
     }
 
     /// Durations of the election that do not go together: a leader has to end before others may begin, by clocks that

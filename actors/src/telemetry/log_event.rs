@@ -9,7 +9,7 @@ use serde::Serialize;
 pub enum Level {
     /// For who looks for it.
     Debug,
-    /// The story itself.
+    /// What happened.
     Info,
     /// Something is not as it should be, and goes on.
     Warn,
@@ -47,7 +47,7 @@ impl fmt::Display for Names {
     }
 }
 
-macro_rules! stories {
+macro_rules! log_events {
     ($($(#[$doc:meta])* $name:ident $event:literal $level:ident { $($field:ident: $type:ty),* $(,)? } => $line:expr;)*) => {
         /// A happening.
         #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -81,7 +81,7 @@ macro_rules! stories {
     };
 }
 
-stories! {
+log_events! {
     /// A replica has started.
     Starting "starting" Info { identity: String, cluster: String } => format!("starting {identity} for cluster {cluster}");
     /// Another replica leads.
@@ -229,9 +229,9 @@ stories! {
     /// A Deployment was restarted, as its pods ask for, so that they leave a node.
     DeploymentRestarted "deployment_restarted" Info { deployment: String, node: String, pod: String } =>
         format!("restarted deployment {deployment}, so that pod {pod} leaves node {node}");
-    /// A Deployment whose pods ask for a restart is not restarted: they are evicted.
+    /// A Deployment whose pods ask for a restart is not restarted, or its new pod did not come: they are evicted.
     NotRestarted "not_restarted" Warn { deployment: String, node: String, pod: String, why: String } =>
-        format!("deployment {deployment} is not restarted for pod {pod} on node {node}: {why}");
+        format!("deployment {deployment} does not move pod {pod} from node {node}: {why}");
     /// Pods are protected, and hold the drain.
     DrainHeld "drain_held" Info { node: String, node_claim: String, pods: usize, why: Names } =>
         format!("node {node} is not drained, {pods} pod(s) stay: {why}");
@@ -331,6 +331,8 @@ stories! {
     WebhookNotDefined "webhook_not_defined" Error { definition: String, why: String } => format!("v1beta1 of {definition} is not converted by the webhook: {why}");
     /// What was stored as v1beta1 is stored as v1.
     StoredAnew "stored_anew" Info { definition: String, objects: u64 } => format!("all {objects} object(s) of {definition} are stored as v1");
+    /// An object is refused as it is stored anew, and tried again later; the others are not waited for.
+    NotStoredAnew "not_stored_anew" Warn { definition: String, object: String, why: String } => format!("{object} of {definition} cannot be stored as v1: {why}");
     /// Something failed and is tried again; said once until it succeeds.
     Retrying "retrying" Info { what: String, error: String } => format!("{what} failed and is tried again: {error}");
     /// It succeeded in the end.

@@ -1,5 +1,5 @@
-//! Spans of the traces that the story is told in: what took time, inside what, and how it came out. Actors tell them as
-//! they tell the story, when they are over. An id follows from the name and from what it lies in (see
+//! Spans of traces: what took time, inside what, and how it came out. Actors tell them as
+//! they emit log events, when they are over. An id follows from the name and from what it lies in (see
 //! [`TraceContext::inner`]): what one actor or replica has begun another can end.
 
 use std::sync::Arc;

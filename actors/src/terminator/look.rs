@@ -35,7 +35,7 @@ use crate::telemetry::span::names;
 
 /// Claims deleted at the same time.
 const DELETIONS: usize = 16;
-/// How many names a story gives.
+/// How many names a log line gives.
 pub(super) const NAMES_LISTED: usize = 5;
 
 /// Deletes claims, given with their Nodes, by our own decision.

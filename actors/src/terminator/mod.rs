@@ -102,7 +102,7 @@ pub struct Terminator {
     /// Of those, what is to be looked at.
     dirty: BTreeSet<Key>,
     busy: BTreeSet<Key>,
-    /// How far Nodes are, for the story.
+    /// How far Nodes are, for the log.
     progress: BTreeMap<String, Progress>,
     /// Why claims go, by name, where that was decided here.
     reasons: BTreeMap<String, (Reason, TraceContext)>,

@@ -32,7 +32,7 @@ const SAID: Duration = Duration::from_secs(60);
 /// What has held a drain for so long is said to block it, with what can be done about it.
 const BLOCKED: Duration = Duration::from_secs(60);
 
-/// How far a Node is, for the story.
+/// How far a Node is, for the log.
 #[derive(Default)]
 pub struct Progress {
     /// Why it goes, as it was known at the first look.

@@ -1,13 +1,14 @@
 //! Pods that are moved by a restart of their Deployment: asked for by their annotation, decided by
 //! `dovetail_core::termination::rollout`, begun once a drain and Deployment.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_api::v1::NodeClaim;
 use dovetail_core::cluster_state::{Moment, PodEntry, Snapshot};
+use dovetail_core::termination::rollout::progress::{Answer, News, Progress};
 use dovetail_core::termination::rollout::{Verdict, judge, restart};
 use dovetail_core::termination::{Drain, Held, Place, Rule};
 use jiff::Timestamp;
@@ -23,38 +24,17 @@ use crate::reading::Api;
 use crate::recorder::object;
 use crate::telemetry::log_event::LogEvent;
 
-/// A Deployment that is rolling out already is looked at again after this.
-const AGAIN: Duration = Duration::from_secs(10);
-/// And waited for no longer than this: then its pods are evicted as any others.
-const LONGEST: Duration = Duration::from_secs(600);
-
-/// How far a restart is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum State {
-    /// The API server is being asked.
-    Asking,
-    /// It was restarted.
-    Restarted,
-    /// Not yet, and why.
-    Waits(String),
-    /// It will not be; its pods are evicted.
-    Never,
-}
-
-/// What is known of a Deployment's restart in a drain.
-#[derive(Clone, Debug)]
-struct Known {
-    state: State,
-    since: Duration,
-    again: Duration,
-    /// Its pods on the Node, by uid, of which the state knows that they go by it.
-    pods: BTreeSet<String>,
-}
-
 /// Restarts by Node and by the namespace and name of the ReplicaSet whose pods are to leave.
 #[derive(Default)]
 pub(super) struct Rollouts {
-    known: BTreeMap<(String, String), Known>,
+    known: BTreeMap<(String, String), Restart>,
+}
+
+/// A Deployment's restart in a drain.
+struct Restart {
+    progress: Progress,
+    /// Its namespace and name; its ReplicaSet's before it is known.
+    deployment: String,
 }
 
 impl Rollouts {
@@ -87,45 +67,39 @@ impl Terminator {
                 continue;
             };
             let key = (name.clone(), set);
-            let known = self.rollouts.known.get(&key).cloned();
+            self.give_up_rollout(step_env, &pod, &key, now.monotonic);
             let there = || Place::of(snapshot, &pod, now) == Place::Ready || snapshot.budgets_hold(&pod.pod);
-            let due = match known.as_ref().map(|known| &known.state) {
-                Some(State::Restarted | State::Asking | State::Waits(_)) => true,
-                Some(State::Never) => false,
+            let moves = match self.rollouts.known.get(&key) {
+                Some(known) => known.progress.moves(),
                 None => snapshot.moves_by_rollout(&pod) && there(),
             };
-            if !due {
+            if !moves {
                 drain.evict.push(pod);
                 continue;
             }
-            let state = known.as_ref().map(|known| known.state.clone());
-            let how = match &state {
-                Some(State::Waits(why)) => why.clone(),
-                Some(State::Restarted) => "it was restarted".to_owned(),
-                _ => "it is being restarted".to_owned(),
-            };
-            rules.insert(format!("{}/{}", pod.pod.namespace, pod.pod.name), Rule::Rollout(how));
-            let again = known.as_ref().is_none_or(|known| known.again <= now.monotonic);
-            if again && matches!(state, None | Some(State::Waits(_))) {
-                let (since, known_pods) =
-                    known.map_or((now.monotonic, BTreeSet::new()), |known| (known.since, known.pods));
-                let known = Known { state: State::Asking, since, again: now.monotonic, pods: known_pods };
-                self.rollouts.known.insert(key.clone(), known);
-                self.roll(&key, &pod);
+            let new = || Restart { progress: Progress::new(now.monotonic), deployment: key.1.clone() };
+            let progress = &mut self.rollouts.known.entry(key.clone()).or_insert_with(new).progress;
+            let full = format!("{}/{}", pod.pod.namespace, pod.pod.name);
+            rules.insert(full, Rule::Rollout(progress.shown().to_owned()));
+            let asks = progress.asks(now.monotonic);
+            // What the restart brings is to have the pod's place, and nobody is to look for another.
+            if progress.add(&pod.pod.uid) {
+                let pods = vec![pod.pod.uid.clone()];
+                self.env.post(&self.links.cluster, Roll { pods, rolls: true });
+            }
+            if asks {
                 self.ask_rollout(step_env, node, claim, (pod, key), ctx);
-            } else {
-                self.roll(&key, &pod);
             }
         }
         rules
     }
 
-    /// What the restart brings is to have the pod's place, and nobody is to look for another.
-    fn roll(&mut self, key: &(String, String), pod: &PodEntry) {
+    /// A restart that has brought no new pod for so long is not waited for.
+    fn give_up_rollout(&mut self, step_env: &StepEnv, pod: &PodEntry, key: &(String, String), now: Duration) {
         let Some(known) = self.rollouts.known.get_mut(key) else { return };
-        if known.pods.insert(pod.pod.uid.clone()) {
-            let pods = vec![pod.pod.uid.clone()];
-            self.env.post(&self.links.cluster, Roll { pods, rolls: true });
+        if let Some(news) = known.progress.give_up(now) {
+            let deployment = known.deployment.clone();
+            self.tell_rollout(step_env, pod, (&key.0, deployment), news);
         }
     }
 
@@ -141,9 +115,9 @@ impl Terminator {
         let began = deleted(&node.metadata).or_else(|| claim.and_then(|claim| deleted(&claim.metadata)));
         let since = began.unwrap_or_else(|| self.env.wall());
         let asking = ask(self.links.calls.clone(), pod.clone(), since, self.env.wall()).into_actor(self);
-        let (step_env, node) = (step_env.clone(), node.clone());
+        let step_env = step_env.clone();
         ctx.spawn(asking.map(move |answer, terminator, ctx| {
-            terminator.rollout_answered(&step_env, &node, (&pod, &key), answer);
+            terminator.rollout_answered(&step_env, (&pod, &key), answer);
             ctx.run_later(super::SETTLING_TIME, move |terminator, ctx| {
                 terminator.touch(super::Key::Node(key.0), ctx);
             });
@@ -153,42 +127,34 @@ impl Terminator {
     fn rollout_answered(
         &mut self,
         step_env: &StepEnv,
-        node: &Node,
         (pod, key): (&PodEntry, &(String, String)),
         (deployment, answer): (String, Answer),
     ) {
         let now = self.env.now();
         let Some(known) = self.rollouts.known.get_mut(key) else { return };
-        let node = node.name_any();
-        let full = format!("{}/{}", pod.pod.namespace, pod.pod.name);
-        let given_up = now.saturating_sub(known.since) >= LONGEST;
-        let (state, reason, message) = match answer {
-            Answer::Restarted => {
+        deployment.clone_into(&mut known.deployment);
+        if let Some(news) = known.progress.answered(answer, now) {
+            self.tell_rollout(step_env, pod, (&key.0, deployment), news);
+        }
+    }
+
+    /// Says what became of a restart; the pods that do not go by it after all need other places.
+    fn tell_rollout(&self, step_env: &StepEnv, pod: &PodEntry, (node, deployment): (&str, String), news: News) {
+        let (object, full) = (object::pod(&pod.pod), format!("{}/{}", pod.pod.namespace, pod.pod.name));
+        let node = node.to_owned();
+        match news {
+            News::Restarted => {
                 let message = format!("Restarted deployment {deployment}: node {node} is being terminated");
                 step_env.emit(LogEvent::DeploymentRestarted { deployment, node, pod: full });
-                (State::Restarted, "MovedByRollout", message)
+                step_env.record(Record::normal(object, "MovedByRollout", message));
             }
-            Answer::Known => {
-                known.state = State::Restarted;
-                return;
-            }
-            Answer::Waits(why) if !given_up => {
-                (known.state, known.again) = (State::Waits(why), now + AGAIN);
-                return;
-            }
-            Answer::Waits(why) | Answer::Never(why) => {
-                let message = format!("Deployment {deployment} is not restarted for node {node}: {why}");
+            News::Never(why, pods) => {
+                self.env.post(&self.links.cluster, Roll { pods, rolls: false });
+                let message = format!("Deployment {deployment} does not move the pod from node {node}: {why}");
                 step_env.emit(LogEvent::NotRestarted { deployment, node, pod: full, why });
-                (State::Never, "NotMovedByRollout", message)
+                step_env.record(Record::warning(object, "NotMovedByRollout", message));
             }
-        };
-        known.state = state;
-        let warning = known.state == State::Never;
-        if warning {
-            let pods = std::mem::take(&mut known.pods).into_iter().collect();
-            self.env.post(&self.links.cluster, Roll { pods, rolls: false });
         }
-        step_env.record(Record { warning, ..Record::normal(object::pod(&pod.pod), reason, message) });
     }
 }
 
@@ -199,15 +165,6 @@ pub(super) fn overlay(held: &mut [Held], rules: &BTreeMap<String, Rule>) {
             one.rule = rule.clone();
         }
     }
-}
-
-/// What the API server has answered.
-enum Answer {
-    Restarted,
-    /// It had been before, in this drain.
-    Known,
-    Waits(String),
-    Never(String),
 }
 
 /// Finds a pod's Deployment, judges it, and restarts it. Answers its namespace and name too, or its set's.

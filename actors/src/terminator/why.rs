@@ -34,7 +34,7 @@ impl Terminator {
     ) {
         let name = node.name_any();
         if matches!(step, NodeStep::NotOurs) {
-            // A backup shows it as it was before: should it go later, that is another story.
+            // A backup shows it as it was before: should it go later, that is another end.
             self.progress.remove(&name);
             return;
         }

@@ -36,8 +36,8 @@ use crate::kube::calls::{CallError, Calls};
 use crate::kube::watch::{After, Heard, watch};
 use crate::links::{ToClusterWatcher, ToRecorder};
 use crate::messages::{Came, Record, TakeSnapshot};
-use crate::reading::Api;
 use crate::reading::report::{self, Reports};
+use crate::reading::{Api, kinds_served};
 use crate::telemetry::log_event::{LogEvent, Names};
 use known::{Known, Unread};
 use outcome::Outcome;
@@ -51,8 +51,6 @@ const SETTLE: Duration = Duration::from_millis(200);
 const LOOK_FOR_KINDS: Duration = Duration::from_secs(60);
 /// The longest pause between two writes of one object's meaning.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
-/// Longest wait for one answer.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// The API versions of the alpha kinds.
 const VERSIONS: [&str; 2] = ["karpenter.sh/v1alpha5", "karpenter.k8s.aws/v1alpha1"];
 
@@ -100,6 +98,8 @@ pub struct Translator {
     looking: bool,
     /// Whether something has changed since the look began.
     again: bool,
+    /// Looks when the first brake is off.
+    wakes: Option<SpawnHandle>,
 }
 
 impl Translator {
@@ -129,6 +129,7 @@ impl Translator {
             told: BTreeMap::new(),
             looking: false,
             again: false,
+            wakes: None,
         }
     }
 
@@ -231,7 +232,11 @@ impl Translator {
         let waits: Vec<Duration> =
             all.into_iter().filter_map(|(source, meant)| self.work_on(source, meant, snapshot, ctx)).collect();
         if let Some(until) = waits.into_iter().min() {
-            ctx.run_later(until.saturating_sub(self.env.now()), |actor, ctx| actor.touch(ctx));
+            // One of them is enough: each look finds out anew which comes first.
+            let wakes = ctx.run_later(until.saturating_sub(self.env.now()), |actor, ctx| actor.touch(ctx));
+            if let Some(earlier) = self.wakes.replace(wakes) {
+                ctx.cancel_future(earlier);
+            }
         }
         self.say_of_machines(ctx);
         self.say_of_unreadable(ctx);
@@ -261,7 +266,7 @@ impl Translator {
             actor.busy.remove(&source);
             actor.brake(&source, generation);
             match done {
-                Ok(outcome) => actor.emit(&source, &outcome),
+                Ok(outcome) => actor.report_once(&source, &outcome),
                 Err(CallError::Deposed) => return,
                 Err(_) => {}
             }
@@ -298,7 +303,7 @@ impl Translator {
     }
 
     /// Tells what became of an object, once for each outcome.
-    fn emit(&mut self, source: &Source, outcome: &Outcome) {
+    fn report_once(&mut self, source: &Source, outcome: &Outcome) {
         let (object, text) = (source.shown(), outcome.shown());
         if self.told.insert(source.clone(), text.clone()).as_ref() == Some(&text) {
             return;
@@ -344,12 +349,7 @@ impl Translator {
 async fn served(calls: Calls) -> Option<BTreeSet<String>> {
     let mut all = BTreeSet::new();
     for version in VERSIONS {
-        let asked = calls.while_acting(calls.client.list_api_group_resources(version));
-        match tokio::time::timeout(ANSWER_TIMEOUT, asked).await.ok()?? {
-            Ok(known) => all.extend(known.resources.into_iter().map(|resource| resource.kind)),
-            Err(kube::Error::Api(status)) if status.code == 404 => {}
-            Err(_) => return None,
-        }
+        all.extend(calls.once(kinds_served(&calls.client, version)).await.ok()?);
     }
     Some(all)
 }

@@ -15,6 +15,7 @@ use kube::{Resource, ResourceExt};
 use serde_json::json;
 
 use crate::kube::calls::{CallError, Calls};
+use crate::messages::reference;
 use crate::reading::Api;
 
 /// Longest message of a condition, in characters; the API server takes 32,768.
@@ -144,15 +145,8 @@ impl Alpha {
     }
 }
 
-/// Whose events they are.
-pub fn object<K: Resource<DynamicType = ()>>(name: &str, uid: &str) -> ObjectReference {
-    ObjectReference {
-        api_version: Some(K::api_version(&()).into()),
-        kind: Some(K::kind(&()).into()),
-        name: Some(name.to_owned()),
-        uid: Some(uid.to_owned()),
-        ..ObjectReference::default()
-    }
+fn object<K: Resource<DynamicType = ()>>(name: &str, uid: &str) -> ObjectReference {
+    reference(&K::api_version(&()), &K::kind(&()), "", name, uid)
 }
 
 /// What is said on a Machine.
@@ -184,7 +178,8 @@ pub async fn refuse_unreadable(calls: Calls, object: Unreadable, now: Timestamp)
     let generation = object.metadata.generation;
     set_condition(&mut conditions, (TRANSLATED, FALSE, "Unreadable", &message), generation, now);
     set_condition(&mut conditions, (READY, FALSE, "NotTranslated", &message), generation, now);
-    let patch = json!({"status": {"conditions": conditions}});
+    // Another object of that name is another.
+    let patch = json!({"metadata": {"uid": object.metadata.uid}, "status": {"conditions": conditions}});
     let name = object.metadata.name.clone().unwrap_or_default();
     let client = calls.client.clone();
     // What comes back may be as unreadable as it was.

@@ -127,7 +127,7 @@ pub async fn carry_out(calls: Calls, task: Task, env: Env) -> Result<Outcome, Ca
     let written = write_all(&calls, &classes, pool.as_ref(), &leftover).await;
     let outcome = match written {
         Ok(()) => outcome,
-        Err(CallError::Refused(why)) | Err(CallError::Forbidden(why)) => {
+        Err(CallError::Refused(why) | CallError::Forbidden(why)) => {
             let message = format!("the API server refuses what it means: {why}");
             Outcome::Not(Problem { reason: "Refused", message })
         }

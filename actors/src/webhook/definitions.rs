@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use dovetail_core::webhook::Brake;
 use dovetail_core::webhook::definition::{self, Verdict};
+use dovetail_core::webhook::migration::Migration;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Patch, PatchParams};
 
@@ -29,6 +30,8 @@ pub(super) struct Definitions {
     brakes: BTreeMap<&'static str, Brake>,
     /// How each stands, where it is not as it should be; told once.
     wrong: BTreeMap<&'static str, String>,
+    /// How far the objects of each are stored anew.
+    pub migrations: BTreeMap<String, Migration>,
     /// Objects that were stored anew.
     pub migrated: u64,
 }

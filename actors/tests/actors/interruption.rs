@@ -170,6 +170,37 @@ fn an_instance_whose_checks_fail_goes_without_a_queue_and_an_event_has_its_node_
     }
 }
 
+/// An event whose text changes is another event: counts in it would have it said at each look.
+#[test]
+fn that_too_many_nodes_fail_their_checks_is_said_once_a_quarter_of_an_hour_of_each_whatever_their_number() {
+    run(|world| async move {
+        world.pool("default", world::on_demand_m5());
+        let _replica = world.replica(0);
+        for (number, name) in ["a", "b", "c"].into_iter().enumerate() {
+            world.pods_of(name, 1, "1500m");
+            world.until_bound(number + 1, seconds(300)).await;
+        }
+        let failing = |count: usize| {
+            let since = world.clock.wall() - jiff::SignedDuration::from_mins(3);
+            let living = world.cloud.living().into_iter().take(count);
+            let trouble =
+                |instance| Trouble { instance, kind: Kind::InstanceStatus, time: Some(since), what: "c".into() };
+            living.map(|one| trouble(one.id)).collect::<Vec<_>>()
+        };
+        assert_eq!(failing(3).len(), 3, "a node each");
+        let said =
+            || world.events("NodeRepairBlocked").into_iter().filter(|(name, _)| name.starts_with("default-")).count();
+        for look in 0..8 {
+            world.cloud.trouble(failing(2 + look % 2));
+            tokio::time::sleep(seconds(60)).await;
+        }
+        assert_eq!(said(), 3, "{:?}", world.events("NodeRepairBlocked"));
+        tokio::time::sleep(seconds(600)).await;
+        assert!(said() > 3, "it is said again");
+        assert_eq!(world.cloud.living().len(), 3, "none is taken away");
+    });
+}
+
 #[test]
 fn spot_without_a_queue_is_said_once() {
     run(|world| async move {

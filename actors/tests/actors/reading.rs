@@ -132,7 +132,7 @@ fn places(value: &Value, at: &str, found: &mut Vec<String>) {
 }
 
 /// Texts of JSON that are put where something else stood; some of them no `Value` can hold.
-#[allow(clippy::too_many_lines)] // one table, or one story from beginning to end
+#[allow(clippy::too_many_lines)] // one table, or one course from beginning to end
 fn hostile() -> Vec<String> {
     let texts = [
         "",

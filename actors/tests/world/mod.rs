@@ -248,7 +248,7 @@ impl World {
         self.clock.monotonic() - begun
     }
 
-    /// The story so far, a line a happening.
+    /// The log events so far, a line each.
     pub fn log_events(&self) -> Vec<String> {
         let line = |entry: &dovetail_actors::Entry| format!("{} {} {}", entry.term, entry.actor, entry.log_event);
         self.journal.entries().iter().map(line).collect()

@@ -55,7 +55,7 @@ pub struct Options {
     pub metrics: Option<String>,
     /// Where the traces are written, one OTLP/JSON document.
     pub traces: Option<String>,
-    /// Hears the story as it happens.
+    /// Hears log events as they happen.
     pub watcher: Option<Watcher>,
 }
 

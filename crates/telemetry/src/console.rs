@@ -1,4 +1,4 @@
-//! The console: one page that holds all it needs, and what it shows, from what a replica sees and from the story.
+//! The console: one page that holds all it needs, and what it shows, from what a replica sees and from its log events.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,7 +26,7 @@ pub fn trace_pages() -> String {
     if base.is_empty() { base } else { format!("{}/trace/", base.trim_end_matches('/')) }
 }
 
-/// A line of the story.
+/// A log event.
 pub struct LogLine {
     /// When, for a person.
     pub when: String,

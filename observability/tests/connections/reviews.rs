@@ -9,8 +9,10 @@ use rcgen::{CertificateParams, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 use super::{OWN, connect, elsewhere, listen};
 
@@ -33,24 +35,33 @@ fn served() -> (SocketAddr, CertificateDer<'static>) {
     (address, certificate.der().clone())
 }
 
+/// A connection on which a request was sent.
+async fn sent(to: SocketAddr, trusted: &CertificateDer<'static>, head: &str, body: &[u8]) -> TlsStream<TcpStream> {
+    let mut roots = RootCertStore::empty();
+    roots.add(trusted.clone()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let tls = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let connector = TlsConnector::from(Arc::new(tls.with_root_certificates(roots).with_no_client_auth()));
+    let name = ServerName::try_from("localhost").unwrap();
+    let mut stream = connector.connect(name, connect(to, OWN).await).await.unwrap();
+    let head = format!("{head}\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+    stream.write_all(head.as_bytes()).await.unwrap();
+    // Who is refused may be hung up on before all has been sent.
+    let _ = stream.write_all(body).await;
+    let _ = stream.flush().await;
+    stream
+}
+
+/// All that is answered on a connection.
+async fn answer(mut stream: TlsStream<TcpStream>) -> String {
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer).await;
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
 /// What is answered to a request, as it comes over the wire.
 async fn asked(to: SocketAddr, trusted: &CertificateDer<'static>, head: &str, body: &[u8]) -> String {
-    let talk = async {
-        let mut roots = RootCertStore::empty();
-        roots.add(trusted.clone()).unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let tls = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-        let connector = TlsConnector::from(Arc::new(tls.with_root_certificates(roots).with_no_client_auth()));
-        let name = ServerName::try_from("localhost").unwrap();
-        let mut stream = connector.connect(name, connect(to, OWN).await).await.unwrap();
-        let head = format!("{head}\r\nhost: localhost\r\nconnection: close\r\n\r\n");
-        stream.write_all(head.as_bytes()).await.unwrap();
-        // Who is refused may be hung up on before all has been sent.
-        let _ = stream.write_all(body).await;
-        let mut answer = Vec::new();
-        let _ = stream.read_to_end(&mut answer).await;
-        String::from_utf8_lossy(&answer).into_owned()
-    };
+    let talk = async { answer(sent(to, trusted, head, body).await).await };
     timeout(Duration::from_secs(30), talk).await.expect("an answer")
 }
 
@@ -90,4 +101,30 @@ async fn who_says_nothing_or_speaks_no_tls_keeps_no_review_out() {
         idle.push(stream);
     }
     assert!(asked(to, &trusted, &post(1), b"z").await.ends_with('z'));
+}
+
+#[tokio::test]
+async fn bodies_that_are_announced_and_do_not_come_take_no_room() {
+    let (to, trusted) = served();
+    let mut announced = Vec::new();
+    for _ in 0..8 {
+        announced.push(sent(to, &trusted, &post(30 << 20), b"x").await);
+    }
+    let large = vec![b'x'; 30 << 20];
+    let answered = timeout(Duration::from_secs(10), asked(to, &trusted, &post(large.len()), &large)).await;
+    assert!(answered.expect("at once").starts_with("HTTP/1.1 200 OK"));
+}
+
+#[tokio::test]
+async fn an_answer_that_is_not_taken_keeps_its_room_until_it_is() {
+    let (to, trusted) = served();
+    let large = vec![b'x'; 30 << 20];
+    let one = sent(to, &trusted, &post(large.len()), &large).await;
+    let two = sent(to, &trusted, &post(large.len()), &large).await;
+    let head = post(large.len());
+    let mut third = Box::pin(asked(to, &trusted, &head, &large));
+    assert!(timeout(Duration::from_secs(3), &mut third).await.is_err(), "both answers are still in memory");
+    assert!(answer(one).await.len() > large.len());
+    assert!(third.await.starts_with("HTTP/1.1 200 OK"), "there is room again");
+    assert!(answer(two).await.len() > large.len());
 }

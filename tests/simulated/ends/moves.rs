@@ -104,3 +104,18 @@ fn a_deployment_that_does_not_surge_is_left_alone_and_its_pod_is_held_as_before(
     assert_eq!(run.log_events("not_restarted").len(), 1);
     assert_eq!(run.log_events("drain_blocked").len(), 1);
 }
+
+#[test]
+fn a_restart_whose_new_pod_is_not_available_in_ten_minutes_is_given_up_and_said_and_its_pod_held_as_before() {
+    let slow = one_pod(ROLLOUT).replacen("  replicas: 1\n", "  replicas: 1\n  minReadySeconds: 1200\n", 1);
+    let scenario = "settings: {MOVES_ROLLOUT: 'true'}\nsteps:\n  - {at: 25m, deleteSome: {kind: NodeClaim, count: 1}}\nuntil: 40m\n";
+    let run = play_over("moves-slow", &slow, scenario);
+    assert_eq!(run.restarts(), 1);
+    let (restarted, given_up) = (run.times("deployment_restarted")[0], run.times("not_restarted"));
+    assert_eq!(given_up.len(), 1, "said once");
+    let waited = given_up[0] - restarted;
+    assert!((600.0..620.0).contains(&waited), "given up after {waited} s");
+    assert!(run.log_events("not_restarted")[0]["why"].to_string().contains("did not come within 10 minutes"));
+    assert!(run.events_of("NotMovedByRollout") > 0);
+    assert!(run.without_a_pod(1499.0) < 0.001, "its budget keeps it");
+}

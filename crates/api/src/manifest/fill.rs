@@ -34,6 +34,15 @@ pub(super) struct Marks {
 /// So many scalars with stand-ins are told as they were written.
 const MOST_STAND_INS: usize = 1_000;
 
+/// The name in the `${NAME}` that a text begins with.
+pub(super) fn name_at(text: &str) -> Option<&str> {
+    let rest = text.strip_prefix("${")?;
+    let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());
+    let (name, after) = rest.split_at(end);
+    let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    (begins && after.starts_with('}')).then_some(name)
+}
+
 /// Puts marks in place of variables, so many at most.
 pub(super) fn mark(text: &str, most: usize) -> (String, Marks) {
     let mut marked = String::with_capacity(text.len());
@@ -47,24 +56,19 @@ pub(super) fn mark(text: &str, most: usize) -> (String, Marks) {
         }
         let (before, after) = rest.split_at(at);
         line += before.matches('\n').count();
-        let name_end =
-            after[2..].find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).map_or(after.len(), |end| end + 2);
-        let name = &after[2..name_end];
-        let closed =
-            after[name_end..].starts_with('}') && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-        if !closed {
+        let Some(name) = name_at(after) else {
             marked.push_str(before);
             marked.push_str("${");
             rest = &after[2..];
             continue;
-        }
+        };
         let literal = before.ends_with('$');
         marked.push_str(if literal { &before[..before.len() - 1] } else { before });
         marked.push(OPEN);
         marked.push_str(&marks.uses.len().to_string());
         marked.push(CLOSE);
         marks.uses.push(Use { name: name.into(), line, literal });
-        rest = &after[name_end + 1..];
+        rest = &after["${}".len() + name.len()..];
     }
     marked.push_str(rest);
     (marked, marks)

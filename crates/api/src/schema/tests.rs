@@ -60,7 +60,7 @@ fn valid_objects_pass() {
 }
 
 #[test]
-#[allow(clippy::too_many_lines)] // one table, or one story from beginning to end
+#[allow(clippy::too_many_lines)] // one table, or one course from beginning to end
 fn a_mistake_in_a_pool_is_found_where_it_is() {
     let requirement = "/spec/template/spec/requirements/0";
     let cases: &[(&str, Value, &str)] = &[

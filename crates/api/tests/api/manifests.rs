@@ -208,7 +208,7 @@ fn workloads_become_the_pods_that_their_controllers_would_make() {
 }
 
 #[test]
-#[allow(clippy::too_many_lines)] // one table, or one story from beginning to end
+#[allow(clippy::too_many_lines)] // one table, or one course from beginning to end
 fn each_bad_input_gives_its_mistake_and_no_other() {
     let pool = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata:\n  name: a\nspec:\n  template:\n    spec:\n      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: a}\n      requirements: []\n";
     let with = |more: &str| format!("{pool}{more}");

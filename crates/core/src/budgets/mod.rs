@@ -50,7 +50,7 @@ pub fn allowed(pool: &NodePool, reason: Reason, total: usize, now: Timestamp) ->
 }
 
 /// Whether a budget is about a reason: that it names it, or names none.
-fn applies(budget: &Budget, reason: Reason) -> bool {
+pub(crate) fn applies(budget: &Budget, reason: Reason) -> bool {
     budget.reasons.is_empty() || budget.reasons.iter().any(|named| Some(named.as_str()) == reason.budget_key())
 }
 

@@ -23,6 +23,9 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// Those that budgets know.
+    pub const OF_BUDGETS: [Self; 3] = [Self::Underutilized, Self::Empty, Self::Drifted];
+
     /// As metrics and logs say it (core spec 7.1, `nodeclaims_disrupted_total`).
     #[must_use]
     pub fn label(self) -> &'static str {

@@ -56,6 +56,7 @@ impl ClusterState {
             self.displacements += 1;
         }
         self.uses.note_pod(&entry);
+        self.count_active(known.as_deref(), Some(&entry));
         Arc::make_mut(&mut self.now.pods).insert(uid.clone(), entry.clone());
         if entry.deleting && !entry.node_name.is_empty() && self.now.nominations.contains_key(&uid) {
             self.make_way(&uid);
@@ -72,8 +73,30 @@ impl ClusterState {
         self.forget_sold_out(uid);
         self.forget_refused_pod(uid);
         if let Some(entry) = Arc::make_mut(&mut self.now.pods).remove(uid) {
+            self.count_active(Some(&entry), None);
             self.unload(&entry);
             self.note_end(&entry);
+        }
+    }
+
+    /// Counts a workload's active pods, where a change of one changes that.
+    fn count_active(&mut self, before: Option<&PodEntry>, after: Option<&PodEntry>) {
+        let of = |entry: Option<&PodEntry>| entry.filter(|one| one.is_active()).map(|one| one.workload.clone());
+        let (before, after) = (of(before), of(after));
+        if before == after {
+            return;
+        }
+        let counts = Arc::make_mut(&mut self.now.active_pods);
+        if let Some(workload) = before
+            && let Some(count) = counts.get_mut(&workload)
+        {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&workload);
+            }
+        }
+        if let Some(workload) = after {
+            *counts.entry(workload).or_default() += 1;
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 
 use super::{ClaimEntry, ClusterState, Moment, NodeEntry, PodEntry, Snapshot, Target};
-use crate::lifecycle::{self, Stage};
+use crate::lifecycle::Stage;
 
 /// So long before a protected pod has to go a place is made for its successor: what a node takes to come, also where the first
 /// launches are refused. One that has days yet keeps no node waiting.
@@ -189,8 +189,8 @@ impl Snapshot {
     /// Whether a pod is the only one of its workload.
     #[must_use]
     pub fn is_alone(&self, entry: &PodEntry) -> bool {
-        let mut active = self.pods.values().filter(|other| other.is_active());
-        !active.any(|other| other.workload == entry.workload && other.pod.uid != entry.pod.uid)
+        let active = self.active_pods.get(&entry.workload).copied().unwrap_or_default();
+        active <= usize::from(entry.is_active())
     }
 
     /// Whether a pod is moved by a restart of its Deployment, as it asks for: its budget would not let it go, or nothing of its
@@ -205,9 +205,8 @@ impl Snapshot {
     /// registered, so that its volume moves while the node gets ready; any other once the place is ready.
     #[must_use]
     pub fn place_is_near(&self, entry: &PodEntry, now: Moment) -> bool {
-        let registered = |claim: &str| {
-            self.claims.get(claim).and_then(|entry| lifecycle::stage(&entry.claim)) >= Some(Stage::Registered)
-        };
+        let registered =
+            |claim: &str| self.claims.get(claim).and_then(|entry| entry.facts.stage) >= Some(Stage::Registered);
         match self.expected_on(&entry.pod.uid, now) {
             Some(Target::Claim(name)) if registered(name) && self.cannot_run_twice(entry) => true,
             _ => self.place_is_ready(&entry.pod.uid, now),
@@ -220,7 +219,7 @@ impl Snapshot {
         match self.expected_on(uid, now) {
             None => false,
             Some(Target::Claim(name)) => {
-                self.claims.get(name).is_some_and(|entry| lifecycle::stage(&entry.claim) == Some(Stage::Initialized))
+                self.claims.get(name).is_some_and(|entry| entry.facts.stage == Some(Stage::Initialized))
             }
             Some(Target::Node(name)) => self.nodes.get(name).is_some_and(|node| node.ready),
         }

@@ -176,6 +176,8 @@ type Table<V> = Arc<BTreeMap<String, Arc<V>>>;
 pub struct Snapshot {
     /// Pods by uid.
     pub pods: Table<PodEntry>,
+    /// How many active pods each workload has.
+    pub active_pods: Arc<BTreeMap<String, usize>>,
     /// Nodes by name.
     pub nodes: Table<NodeEntry>,
     /// NodeClaims by name.

@@ -11,7 +11,7 @@ use dovetail_api::v1::NodeClaim;
 use super::load::with_itself;
 use super::{ClaimEntry, ClusterState, Moment, PodEntry, Snapshot};
 use crate::labels;
-use crate::lifecycle::{self, Stage};
+use crate::lifecycle::Stage;
 use crate::pod::Pod;
 use crate::resources::Resources;
 
@@ -207,8 +207,7 @@ impl ClusterState {
         match target {
             Target::Node(_) => true,
             Target::Claim(name) => {
-                let stage = self.now.claims.get(name).and_then(|entry| lifecycle::stage(&entry.claim));
-                stage == Some(Stage::Initialized)
+                self.now.claims.get(name).is_some_and(|entry| entry.facts.stage == Some(Stage::Initialized))
             }
         }
     }
@@ -326,7 +325,7 @@ impl Snapshot {
         };
         let (stays, ready) = match &nomination.target {
             Target::Claim(name) => {
-                let stage = lifecycle::stage(&self.claims.get(name)?.claim);
+                let stage = self.claims.get(name)?.facts.stage;
                 (!self.deleting.claims.contains(name) && !self.is_refused(name), stage == Some(Stage::Initialized))
             }
             Target::Node(name) => (self.nodes.contains_key(name) && !self.deleting.nodes.contains(name), true),

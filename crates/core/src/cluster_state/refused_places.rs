@@ -14,6 +14,7 @@ use rustc_hash::FxHasher;
 use serde::Serialize;
 
 use super::{ClusterState, JoinedNode, Moment, NodeEntry, PodEntry, Snapshot, Target};
+use crate::lifecycle::Stage;
 use crate::pack::OWN_LABELS;
 use crate::pod::Pod;
 use crate::resources::Resources;
@@ -224,9 +225,8 @@ impl Snapshot {
         match target {
             Target::Node(name) => self.nodes.get(name),
             Target::Claim(name) => {
-                let claim = &self.claims.get(name)?.claim;
-                let initialized = crate::lifecycle::stage(claim) == Some(crate::lifecycle::Stage::Initialized);
-                self.nodes.get(&claim.status.as_ref().filter(|_| initialized)?.node_name)
+                let facts = &self.claims.get(name)?.facts;
+                self.nodes.get(&facts.node).filter(|_| facts.stage == Some(Stage::Initialized))
             }
         }
     }

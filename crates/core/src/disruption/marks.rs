@@ -1,7 +1,7 @@
 //! What is written on claims about their pods: `lastPodEventTime` and the condition Consolidatable (core spec 4, 5.5).
 
 use dovetail_api::names::conditions::{CONSOLIDATABLE, DISRUPTION_REASON, TRUE};
-use dovetail_api::v1::{ConsolidationPolicy, NodeClaim, set_condition};
+use dovetail_api::v1::{NodeClaim, set_condition};
 use jiff::{SignedDuration, Timestamp, Unit};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -65,7 +65,7 @@ pub fn consolidatable_from(machine: &Machine<'_>, view: &PoolView<'_>) -> Option
 
 /// Whether anything would come of a claim's being Consolidatable: nodes with pods go only where the pool's policy says so.
 fn consolidates(machine: &Machine<'_>, view: &PoolView<'_>) -> bool {
-    machine.empty() || view.pool.spec.disruption.consolidation_policy != ConsolidationPolicy::WhenEmpty
+    machine.empty() || view.moves_pods()
 }
 
 /// What is to be written on a machine's claim, and when to look again.

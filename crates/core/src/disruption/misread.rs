@@ -4,23 +4,21 @@ use std::collections::BTreeMap;
 
 use dovetail_api::v1::{Budget, NodePool};
 
-/// What budgets know.
-const REASONS: [&str; 3] = ["Underutilized", "Empty", "Drifted"];
+use crate::budgets::{Reason, applies};
 
 /// Budgets that let some nodes go at their times, where no budget bounds how many go at all others: each as a sentence.
 #[must_use]
 pub fn open_outside(pool: &NodePool) -> Vec<String> {
     let budgets = &pool.spec.disruption.budgets;
     let mut open: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
-    for reason in REASONS {
-        let applies = |budget: &Budget| budget.reasons.is_empty() || budget.reasons.iter().any(|named| named == reason);
-        let of_reason = || budgets.iter().enumerate().filter(|(_, budget)| applies(budget));
+    for reason in Reason::OF_BUDGETS {
+        let of_reason = || budgets.iter().enumerate().filter(|(_, budget)| applies(budget, reason));
         if of_reason().any(|(_, budget)| budget.schedule.is_none()) {
             continue;
         }
         let lets_go = |budget: &Budget| !matches!(budget.nodes.as_str(), "0" | "0%");
         for (index, _) in of_reason().filter(|(_, budget)| lets_go(budget)) {
-            open.entry(index).or_default().push(reason);
+            open.entry(index).or_default().extend(reason.budget_key());
         }
     }
     let sentence = |(index, reasons): (usize, Vec<&str>)| {

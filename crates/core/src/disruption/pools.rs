@@ -4,12 +4,17 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use dovetail_api::names::annotations;
-use dovetail_api::v1::NodePool;
+use dovetail_api::v1::{ConsolidationPolicy, NodePool};
 use dovetail_api::validation::{self, Wrong};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::adoption;
 use crate::cluster_state::Snapshot;
+
+/// Why nodes of a pool stay that does not consolidate.
+pub const NEVER: &str = "its NodePool does not consolidate: consolidateAfter is Never, or it is static";
+/// Why nodes with pods stay in a pool whose empty nodes go.
+pub const EMPTY_ONLY: &str = "its NodePool's consolidationPolicy is WhenEmpty, and it has pods";
 
 /// Whether a pool's nodes are only watched.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +58,11 @@ impl<'a> PoolView<'a> {
                 Some(other) => Observing::Unclear(other.to_owned()),
             },
         }
+    }
+
+    /// Whether its policy lets nodes go that have pods.
+    pub fn moves_pods(&self) -> bool {
+        self.pool.spec.disruption.consolidation_policy != ConsolidationPolicy::WhenEmpty
     }
 
     /// What of its annotations and budgets makes no sense.

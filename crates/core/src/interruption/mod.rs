@@ -9,6 +9,7 @@
 mod announcement;
 mod kept;
 mod notice;
+mod rebalance;
 mod replacement;
 pub mod status;
 pub mod unheard;
@@ -20,6 +21,7 @@ use serde::Serialize;
 pub use announcement::{Announcement, Ignored};
 pub use kept::Kept;
 pub use notice::{LONGEST_PLACE_WAIT, Late, Notice};
+pub use rebalance::Rebalancing;
 pub use replacement::{Cause, DisplacedPod, ReplacementStep, replacement_step};
 
 /// What is announced.

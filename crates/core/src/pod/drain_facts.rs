@@ -29,7 +29,7 @@ impl DrainFacts {
         Self {
             critical: CRITICAL.contains(&class),
             deletion: pod.metadata.deletion_timestamp.as_ref().map(|time| time.0),
-            volume_claims: volume_claims(pod),
+            volume_claims: crate::volumes::claims_of(pod),
             rollout: asks_for_rollout(pod),
         }
     }
@@ -41,16 +41,6 @@ fn asks_for_rollout(pod: &Pod) -> Option<String> {
     let owners = pod.metadata.owner_references.as_deref().unwrap_or_default();
     let set = owners.iter().find(|owner| owner.controller == Some(true) && owner.kind == "ReplicaSet");
     set.filter(|_| asks).map(|set| set.name.clone())
-}
-
-fn volume_claims(pod: &Pod) -> Vec<String> {
-    let name = pod.metadata.name.as_deref().unwrap_or_default();
-    let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
-    let claim = |volume: &k8s_openapi::api::core::v1::Volume| match &volume.persistent_volume_claim {
-        Some(source) => Some(source.claim_name.clone()),
-        None => volume.ephemeral.as_ref().map(|_| format!("{name}-{}", volume.name)),
-    };
-    volumes.iter().filter_map(claim).collect()
 }
 
 #[cfg(test)]

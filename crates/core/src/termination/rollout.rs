@@ -4,9 +4,12 @@
 //!
 //! ```text
 //! place ready ─► Deployment judged ── as it should be ──► restarted, once a drain ─► new pod Ready ─► old pod deleted by its set
+//!                     │                                        └── does not come in ten minutes ── evicted as any other
 //!                     ├── rolling out already ── looked at again, ten minutes at most
 //!                     └── paused, no surge, no Deployment ── evicted as any other
 //! ```
+
+pub mod progress;
 
 use dovetail_api::names::annotations::RESTARTED_AT;
 use jiff::Timestamp;

@@ -8,11 +8,11 @@
 //! | `former.ca.crt`, `former.until` | the authority of what was served before, and until when it is trusted |
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use super::rotation::{Certificate, Held, OVERLAPS, Step};
+use crate::clock::{later, signed};
 
 const NEXT: &str = "next.";
 const FORMER_AUTHORITY: &str = "former.ca.crt";
@@ -135,17 +135,13 @@ impl Kept {
             Step::Prepare if made.is_some() => Self { next: made, ..self },
             Step::Replace | Step::Prepare => self,
             Step::Promote => {
-                let until = later(now, OVERLAPS);
+                let until = later(now, signed(OVERLAPS));
                 let former = self.serving.map(|one| Former { authority: one.authority, until });
                 Self { serving: self.next, next: None, former }
             }
             Step::Forget => Self { former: None, ..self },
         }
     }
-}
-
-fn later(now: Timestamp, by: Duration) -> Timestamp {
-    SignedDuration::try_from(by).ok().and_then(|by| now.checked_add(by).ok()).unwrap_or(Timestamp::MAX)
 }
 
 #[cfg(test)]

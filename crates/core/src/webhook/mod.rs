@@ -1,11 +1,13 @@
 //! Decisions about the conversion webhook: when certificates change ([`rotation`]), what is kept of them ([`kept`]), and what
-//! has to change in a CustomResourceDefinition for older versions to be served ([`definition`]).
+//! has to change in a CustomResourceDefinition for older versions to be served ([`definition`]), and what is stored anew
+//! ([`migration`]).
 //!
 //! A certificate has an authority of its own, whose key is thrown away when it has signed. So nothing can be signed by who
 //! reads the Secret, and an authority ends with its certificate. Each comes to be trusted before it is served.
 
 pub mod definition;
 pub mod kept;
+pub mod migration;
 pub mod rotation;
 
 use std::collections::VecDeque;

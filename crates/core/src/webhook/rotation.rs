@@ -10,7 +10,9 @@
 
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
+
+use crate::clock::{later, signed};
 
 const DAY: Duration = Duration::from_secs(86_400);
 /// How long a certificate counts.
@@ -71,9 +73,8 @@ pub enum Step {
 
 /// From when and until when a certificate counts that is made now.
 pub fn validity(now: Timestamp) -> (Timestamp, Timestamp) {
-    let saturating = |by: Duration| SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX);
-    let begins = now.checked_sub(saturating(BACKDATED)).unwrap_or(Timestamp::MIN);
-    (begins, now.checked_add(saturating(LASTS)).unwrap_or(Timestamp::MAX))
+    let begins = now.checked_sub(signed(BACKDATED)).unwrap_or(Timestamp::MIN);
+    (begins, later(now, signed(LASTS)))
 }
 
 /// What is done next. `trusted` is how long all definitions have been seen to trust everything that is held.
@@ -99,6 +100,7 @@ fn left(until: Timestamp, now: Timestamp) -> Duration {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::webhook::kept::{Identity, Kept};
 
     fn at(days: i64) -> Timestamp {
         Timestamp::from_second(1_700_000_000 + days * 86_400).unwrap()
@@ -153,28 +155,30 @@ mod tests {
 
     #[test]
     fn left_alone_for_years_it_comes_to_rest_and_always_serves_what_counts() {
-        let mut held = Held::default();
+        let mut kept = Kept::default();
+        let mut promoted = 0;
         for hour in 0..24 * 400 {
             let now = Timestamp::from_second(1_700_000_000 + hour * 3600).unwrap();
             let (begins, until) = validity(now);
-            let new = Certificate { begins, until, sound: true };
+            let text = |what: &str| format!("{what} {hour}");
+            let new = Identity { certificate: text("crt"), key: text("key"), authority: text("ca"), begins, until };
             for steps in 0.. {
-                assert!(steps < 4, "it does not come to rest: {held:?}");
-                match step(&held, Some(SETTLES), now) {
+                assert!(steps < 4, "it does not come to rest: {kept:?}");
+                let before = kept.bundle();
+                let done = step(&kept.held(|_| true), Some(SETTLES), now);
+                match done {
                     Step::Wait => break,
-                    Step::Replace => {
-                        assert_eq!(hour, 0, "{held:?}");
-                        held.serving = Some(new);
-                    }
-                    Step::Prepare => held.next = Some(new),
-                    Step::Promote => {
-                        held.former = now.checked_add(SignedDuration::try_from(OVERLAPS).unwrap()).ok();
-                        held.serving = held.next.take();
-                    }
-                    Step::Forget => held.former = None,
+                    Step::Replace => assert_eq!(hour, 0, "{kept:?}"),
+                    Step::Promote => promoted += 1,
+                    Step::Prepare | Step::Forget => {}
                 }
+                kept = kept.after(done, Some(new.clone()), now);
+                let serving = kept.serving.as_ref().unwrap();
+                let trusted = hour == 0 || before.contains(&serving.authority);
+                assert!(trusted && kept.bundle().contains(&serving.authority), "{done:?}: {before} {kept:?}");
             }
-            assert!(held.serving.unwrap().can_be_served(now));
+            assert!(kept.held(|_| true).serving.unwrap().can_be_served(now));
         }
+        assert!(promoted >= 4, "a certificate lasts ninety days: {promoted}");
     }
 }

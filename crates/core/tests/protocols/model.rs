@@ -50,7 +50,7 @@ enum Broken {
 
 /// How many of each a history may have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-struct Mishaps {
+struct Faults {
     deletions: u32,
     losses: u32,
     /// A replica is started again under its name; a leader releases the Lease before.
@@ -67,7 +67,7 @@ struct World {
     lease: Option<LeaseView>,
     version: u64,
     newest: u64,
-    left: Mishaps,
+    left: Faults,
     /// Until when other software may lead.
     foreign_until: u64,
     all: Vec<Candidate>,
@@ -80,7 +80,7 @@ struct World {
 struct Bounds {
     candidates: usize,
     horizon: u64,
-    mishaps: Mishaps,
+    faults: Faults,
     /// Nobody has ever led; otherwise one leads from the start.
     empty: bool,
     broken: Option<Broken>,
@@ -112,7 +112,7 @@ impl World {
         };
         let all = (0..bounds.candidates).map(candidate).collect();
         let newest = u64::from(!bounds.empty);
-        let (lease, left, broken) = ((!bounds.empty).then_some(lease), bounds.mishaps, bounds.broken);
+        let (lease, left, broken) = ((!bounds.empty).then_some(lease), bounds.faults, bounds.broken);
         Self { now: 0, lease, version: 1, newest, left, foreign_until: 0, all, broken, wrong: None }
     }
 
@@ -345,57 +345,57 @@ fn finds(bounds: &Bounds) -> &'static str {
     explore(bounds).map_err(|found| found.0).expect_err("something is wrong")
 }
 
-const NONE: Mishaps = Mishaps { deletions: 0, losses: 0, restarts: 0, foreign: 0, forgeries: 0 };
+const NONE: Faults = Faults { deletions: 0, losses: 0, restarts: 0, foreign: 0, forgeries: 0 };
 
 #[test]
 fn two_candidates_and_a_lease_deleted_twice_never_make_two_leaders_or_a_term_twice() {
-    let mishaps = Mishaps { deletions: 2, ..NONE };
-    holds(&Bounds { candidates: 2, horizon: 7, mishaps, ..Bounds::default() });
+    let faults = Faults { deletions: 2, ..NONE };
+    holds(&Bounds { candidates: 2, horizon: 7, faults, ..Bounds::default() });
 }
 
 #[test]
 fn two_candidates_of_whom_one_is_not_answered_never_make_two_leaders_or_a_term_twice() {
-    let mishaps = Mishaps { deletions: 1, losses: 1, ..NONE };
-    holds(&Bounds { candidates: 2, horizon: 5, mishaps, ..Bounds::default() });
+    let faults = Faults { deletions: 1, losses: 1, ..NONE };
+    holds(&Bounds { candidates: 2, horizon: 5, faults, ..Bounds::default() });
 }
 
 #[test]
 fn three_candidates_and_a_lease_that_is_deleted_never_make_two_leaders_or_a_term_twice() {
-    let mishaps = Mishaps { deletions: 1, ..NONE };
-    holds(&Bounds { candidates: 3, horizon: 4, mishaps, ..Bounds::default() });
+    let faults = Faults { deletions: 1, ..NONE };
+    holds(&Bounds { candidates: 3, horizon: 4, faults, ..Bounds::default() });
 }
 
 #[test]
 fn two_candidates_that_release_and_are_started_again_never_make_two_leaders_or_a_term_twice() {
-    let mishaps = Mishaps { deletions: 1, restarts: 2, ..NONE };
-    holds(&Bounds { candidates: 2, horizon: 4, mishaps, ..Bounds::default() });
+    let faults = Faults { deletions: 1, restarts: 2, ..NONE };
+    holds(&Bounds { candidates: 2, horizon: 4, faults, ..Bounds::default() });
 }
 
 #[test]
 fn the_first_lease_of_a_cluster_never_makes_two_leaders_or_a_term_twice() {
     // Without deletions: decision 011 says what is left open where the very first Lease is deleted.
-    let mishaps = Mishaps { losses: 2, restarts: 1, ..NONE };
-    holds(&Bounds { candidates: 2, horizon: 3, mishaps, empty: true, ..Bounds::default() });
+    let faults = Faults { losses: 2, restarts: 1, ..NONE };
+    holds(&Bounds { candidates: 2, horizon: 3, faults, empty: true, ..Bounds::default() });
 }
 
 #[test]
 fn a_lease_that_other_software_holds_is_not_taken_before_that_has_stopped() {
-    let mishaps = Mishaps { deletions: 1, foreign: 3, ..NONE };
-    holds(&Bounds { candidates: 2, horizon: 6, mishaps, ..Bounds::default() });
+    let faults = Faults { deletions: 1, foreign: 3, ..NONE };
+    holds(&Bounds { candidates: 2, horizon: 6, faults, ..Bounds::default() });
     // Also where that has created it between two deletions of which nobody has heard.
-    let mishaps = Mishaps { deletions: 2, foreign: 1, ..NONE };
-    holds(&Bounds { candidates: 2, horizon: 6, mishaps, ..Bounds::default() });
+    let faults = Faults { deletions: 2, foreign: 1, ..NONE };
+    holds(&Bounds { candidates: 2, horizon: 6, faults, ..Bounds::default() });
 }
 
 #[test]
 fn a_term_that_no_leader_can_have_had_never_makes_two_leaders_or_a_term_twice() {
-    let mishaps = Mishaps { forgeries: 2, ..NONE };
-    holds(&Bounds { candidates: 2, horizon: 7, mishaps, ..Bounds::default() });
-    let mishaps = Mishaps { forgeries: 1, deletions: 1, losses: 1, ..NONE };
-    holds(&Bounds { candidates: 2, horizon: 4, mishaps, ..Bounds::default() });
+    let faults = Faults { forgeries: 2, ..NONE };
+    holds(&Bounds { candidates: 2, horizon: 7, faults, ..Bounds::default() });
+    let faults = Faults { forgeries: 1, deletions: 1, losses: 1, ..NONE };
+    holds(&Bounds { candidates: 2, horizon: 4, faults, ..Bounds::default() });
     // Also where other software takes what is left by it.
-    let mishaps = Mishaps { forgeries: 1, foreign: 2, ..NONE };
-    holds(&Bounds { candidates: 2, horizon: 6, mishaps, ..Bounds::default() });
+    let faults = Faults { forgeries: 1, foreign: 2, ..NONE };
+    holds(&Bounds { candidates: 2, horizon: 6, faults, ..Bounds::default() });
 }
 
 #[test]
@@ -406,14 +406,14 @@ fn an_api_server_that_heeds_no_resource_version_is_found() {
 
 #[test]
 fn a_deadline_that_is_counted_from_the_answer_is_found() {
-    let (mishaps, broken) = (Mishaps { losses: 2, ..NONE }, Some(Broken::Deadline));
-    assert_eq!(finds(&Bounds { candidates: 2, horizon: 7, mishaps, broken, ..Bounds::default() }), "LE-1");
+    let (faults, broken) = (Faults { losses: 2, ..NONE }, Some(Broken::Deadline));
+    assert_eq!(finds(&Bounds { candidates: 2, horizon: 7, faults, broken, ..Bounds::default() }), "LE-1");
 }
 
 #[test]
 fn other_software_s_lease_that_is_read_as_led_is_found() {
-    let mishaps = Mishaps { deletions: 1, foreign: 3, ..NONE };
-    let bounds = Bounds { candidates: 2, horizon: 6, mishaps, broken: Some(Broken::Origins), ..Bounds::default() };
+    let faults = Faults { deletions: 1, foreign: 3, ..NONE };
+    let bounds = Bounds { candidates: 2, horizon: 6, faults, broken: Some(Broken::Origins), ..Bounds::default() };
     // It has released it, of which who led before its creation has not heard.
     assert_eq!(finds(&bounds), "LE-1");
 }
@@ -422,15 +422,15 @@ fn other_software_s_lease_that_is_read_as_led_is_found() {
 #[test]
 #[ignore = "minutes and gigabytes"]
 fn further() {
-    let bounds = |candidates, horizon, mishaps| Bounds { candidates, horizon, mishaps, ..Bounds::default() };
-    holds(&bounds(2, 9, Mishaps { deletions: 3, ..NONE }));
-    holds(&bounds(2, 10, Mishaps { deletions: 2, ..NONE }));
-    holds(&bounds(2, 7, Mishaps { deletions: 1, losses: 2, ..NONE }));
-    holds(&bounds(2, 5, Mishaps { deletions: 1, losses: 1, restarts: 2, ..NONE }));
-    holds(&bounds(2, 6, Mishaps { deletions: 2, foreign: 4, ..NONE }));
-    holds(&bounds(2, 7, Mishaps { deletions: 2, foreign: 3, ..NONE }));
-    holds(&bounds(3, 5, Mishaps { deletions: 1, losses: 1, ..NONE }));
-    holds(&bounds(2, 8, Mishaps { forgeries: 2, deletions: 1, ..NONE }));
-    holds(&Bounds { empty: true, ..bounds(2, 4, Mishaps { losses: 2, restarts: 1, ..NONE }) });
-    holds(&Bounds { empty: true, ..bounds(3, 3, Mishaps { losses: 1, restarts: 1, ..NONE }) });
+    let bounds = |candidates, horizon, faults| Bounds { candidates, horizon, faults, ..Bounds::default() };
+    holds(&bounds(2, 9, Faults { deletions: 3, ..NONE }));
+    holds(&bounds(2, 10, Faults { deletions: 2, ..NONE }));
+    holds(&bounds(2, 7, Faults { deletions: 1, losses: 2, ..NONE }));
+    holds(&bounds(2, 5, Faults { deletions: 1, losses: 1, restarts: 2, ..NONE }));
+    holds(&bounds(2, 6, Faults { deletions: 2, foreign: 4, ..NONE }));
+    holds(&bounds(2, 7, Faults { deletions: 2, foreign: 3, ..NONE }));
+    holds(&bounds(3, 5, Faults { deletions: 1, losses: 1, ..NONE }));
+    holds(&bounds(2, 8, Faults { forgeries: 2, deletions: 1, ..NONE }));
+    holds(&Bounds { empty: true, ..bounds(2, 4, Faults { losses: 2, restarts: 1, ..NONE }) });
+    holds(&Bounds { empty: true, ..bounds(3, 3, Faults { losses: 1, restarts: 1, ..NONE }) });
 }

@@ -111,7 +111,7 @@ impl Checker<'_> {
         if let Some(down) = &step.zone_down {
             found.push(self.zone_down(field, down, catalogue));
         }
-        found.extend(self.mishap(field, step));
+        found.extend(self.fault(field, step));
         // What is wrong with it has been said, or is said with what it needs besides.
         if found.is_empty() && (self.mistakes.len() > before || step.restore.is_some()) {
             return None;
@@ -168,7 +168,7 @@ impl Checker<'_> {
     }
 
     /// What tries the brakes.
-    fn mishap(&mut self, field: &str, step: &Step) -> Option<Action> {
+    fn fault(&mut self, field: &str, step: &Step) -> Option<Action> {
         if let Some(lost) = &step.lose {
             self.kind(field, "lose", &lost.kind, LOSABLE);
             self.some(&format!("{field}.lose.count"), &lost.kind, lost.count);

@@ -1,4 +1,4 @@
-//! The control plane's own story: every replica's entries and a scenario's steps, in order, for the report, the event log and the terminal.
+//! The control plane's log events: every replica's entries and a scenario's steps, in order, for the report, the event log and the terminal.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -12,7 +12,7 @@ use dovetail_sandbox::log::{Caller, EventLog};
 use dovetail_telemetry::{Spans, measures, particulars, state};
 use serde_json::{Map, Value};
 
-/// One line of the story.
+/// One of them.
 #[derive(Clone, Debug)]
 pub struct Line {
     /// Seconds since the start.

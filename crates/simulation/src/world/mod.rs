@@ -88,7 +88,7 @@ pub struct World {
     pub region: Region,
     /// All that happens.
     pub log: EventLog,
-    /// The control plane's own story.
+    /// The control plane's log events.
     pub timeline: Timeline,
     faults: Faults,
     clock: Arc<dyn Clock>,

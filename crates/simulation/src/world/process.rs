@@ -1,4 +1,4 @@
-//! A replica's cage: everything that it runs is one LocalSet. To kill it is to drop it, to pause it is not to poll it.
+//! A replica's process: everything that it runs is one LocalSet. To kill it is to drop it, to pause it is not to poll it.
 
 use std::cell::RefCell;
 use std::pin::Pin;

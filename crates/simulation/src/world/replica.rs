@@ -1,4 +1,4 @@
-//! A replica of the control plane in its cage, with the sandbox in place of the outside world.
+//! A replica of the control plane in its sandboxed process, with the sandbox in place of the outside world.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,7 +33,7 @@ pub struct Surroundings<'a> {
     pub region: &'a Region,
     /// The clock it goes by, wrong by its own skew.
     pub clock: &'a Arc<dyn Clock>,
-    /// Where the story goes.
+    /// Where log events go.
     pub timeline: &'a Timeline,
     /// Who is told now and then what the replica sees, and how often.
     pub latest: Option<(Latest, Duration)>,
@@ -60,7 +60,7 @@ impl Replica {
         format!("dovetail-{}", self.number)
     }
 
-    /// Its cage, to be paused or killed.
+    /// Its process, to be paused or killed.
     pub fn process(&self) -> &ReplicaProcess {
         &self.process
     }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::emit::STAND_IN;
 use crate::manifest::InputError;
+use crate::manifest::fill::name_at;
 
 /// What stands in for a variable without a value may have to begin so, where it is an id of EC2's.
 const PREFIXES: [&str; 4] = ["", "ami-", "subnet-", "sg-"];
@@ -78,13 +79,5 @@ impl Variables {
 
 /// Names in `${NAME}`.
 fn variables(text: &str) -> Vec<String> {
-    let mut names = Vec::new();
-    for (at, _) in text.match_indices("${") {
-        let rest = &text[at + 2..];
-        let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());
-        if rest[end..].starts_with('}') && rest.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
-            names.push(rest[..end].to_owned());
-        }
-    }
-    names
+    text.match_indices("${").filter_map(|(at, _)| name_at(&text[at..])).map(str::to_owned).collect()
 }

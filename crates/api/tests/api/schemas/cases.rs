@@ -149,7 +149,7 @@ fn texts(schema: &Value, cases: &mut Cases) {
 }
 
 /// The edges of the patterns whose values a type of ours reads, and what lies just beyond.
-#[allow(clippy::too_many_lines)] // one table, or one story from beginning to end
+#[allow(clippy::too_many_lines)] // one table, or one course from beginning to end
 fn known_texts(pattern: &str) -> (Vec<String>, Vec<String>) {
     let own = |all: &[&str]| all.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
     match pattern {

@@ -223,8 +223,7 @@ impl<'a> Reader<'a> {
     /// What forbids that a node is disrupted. The pool's policy comes first where it says no, as it is what there is to change.
     fn blocked(&self, machine: &Machine<'_>, view: Option<&PoolView<'_>>) -> Option<String> {
         let view = view?;
-        let moves = view.after.is_some()
-            && view.pool.spec.disruption.consolidation_policy != dovetail_api::v1::ConsolidationPolicy::WhenEmpty;
+        let moves = view.after.is_some() && view.moves_pods();
         moves.then(|| blocked::why(machine, &self.question.snapshot, self.now()).map(|(why, _)| why)).flatten()
     }
 

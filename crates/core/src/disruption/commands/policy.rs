@@ -7,8 +7,7 @@ use crate::cluster_state::{Moment, Snapshot};
 use crate::disruption::look::disrupted;
 use crate::disruption::machines::{Machine, machines};
 use crate::disruption::methods::Settings;
-use crate::disruption::pools::{PoolView, pools};
-use dovetail_api::v1::ConsolidationPolicy;
+use crate::disruption::pools::{EMPTY_ONLY, NEVER, PoolView, pools};
 
 /// Nodes with pods that their pools' policies keep, each with the setting that keeps it. Nodes that are younger than the settings
 /// want, empty, leaving, or about to be used are left out: their time comes, or emptiness sees to them.
@@ -38,8 +37,7 @@ pub(super) fn policy(view: &PoolView<'_>) -> Option<String> {
         ));
     }
     if view.after.is_none() {
-        return Some("its NodePool does not consolidate: consolidateAfter is Never, or it is static".into());
+        return Some(NEVER.into());
     }
-    (view.pool.spec.disruption.consolidation_policy == ConsolidationPolicy::WhenEmpty)
-        .then(|| "its NodePool's consolidationPolicy is WhenEmpty, and it has pods".into())
+    (!view.moves_pods()).then(|| EMPTY_ONLY.into())
 }

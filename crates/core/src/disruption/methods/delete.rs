@@ -4,7 +4,7 @@ use super::budget::Allowance;
 use super::command::Command;
 use super::many::Many;
 use super::pass::Pass;
-use super::replace::{Replace, bound, is_worth_replacing};
+use super::replace::{Replace, bound};
 use super::{Method, Reason, balanced};
 use crate::problem::Policy;
 
@@ -87,7 +87,7 @@ impl Delete {
 fn waste(pass: &Pass<'_, '_, '_>, node: u32) -> Option<f64> {
     let pool = pass.nodes[node as usize].pool?;
     let asked = pass.value(pool, pass.fleet.nodes[node as usize].asked());
-    is_worth_replacing(pass, pool, node).then(|| pass.nodes[node as usize].price - asked)
+    pass.is_worth_replacing(pool, node).then(|| pass.nodes[node as usize].price - asked)
 }
 
 /// Takes away all nodes whose pods have places on the receivers; what it has changed stays so. Says as well whether more would

@@ -25,6 +25,7 @@ mod many;
 mod outcome;
 mod pass;
 mod replace;
+mod savings;
 mod settings;
 mod settle;
 #[cfg(test)]

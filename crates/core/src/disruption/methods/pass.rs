@@ -9,6 +9,7 @@ use super::cluster::Cluster;
 use super::command::{Command, Unconsolidatable};
 use super::settings::Settings;
 use crate::disruption::Reason;
+use crate::disruption::pools::{EMPTY_ONLY, NEVER};
 use crate::labels;
 use crate::pack::fleet::Fleet;
 use crate::problem::{Policy, Problem};
@@ -122,7 +123,7 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
             return Some("node groups are not consolidated".into());
         }
         if !of.consolidates {
-            return Some("its NodePool does not consolidate: consolidateAfter is Never, or it is static".into());
+            return Some(NEVER.into());
         }
         if !state.consolidatable {
             return Some("consolidateAfter has not passed since its last pod came or went".into());
@@ -131,7 +132,7 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
             return None;
         }
         if of.policy == ConsolidationPolicy::WhenEmpty {
-            return Some("its NodePool's consolidationPolicy is WhenEmpty, and it has pods".into());
+            return Some(EMPTY_ONLY.into());
         }
         let since = |time: Option<Timestamp>| time.map(|time| now.duration_since(time));
         if since(state.initialized).is_some_and(|age| age < self.settings.least_age) {

@@ -14,7 +14,6 @@ use super::pass::Pass;
 use super::{Method, Reason, balanced};
 use crate::pack::PlannedClaim;
 use crate::pack::fleet::launch::{Bound, Launch};
-use crate::problem::Policy;
 
 /// The method.
 pub(super) struct Replace;
@@ -54,17 +53,13 @@ impl Method for Replace {
     }
 
     fn propose(&self, pass: &mut Pass<'_, '_, '_>) -> Option<Command> {
-        let pools = pass.fleet.context.pools.iter().map(|pool| pool.index);
-        let pools: Vec<usize> = pools.filter(|pool| pass.cluster.packing(*pool) == Policy::Cost).collect();
-        pools.into_iter().find_map(|pool| self.in_pool(pass, pool))
+        pass.cost_pools().into_iter().find_map(|pool| self.in_pool(pass, pool))
     }
 }
 
 impl Replace {
     fn in_pool(&self, pass: &mut Pass<'_, '_, '_>, pool: usize) -> Option<Command> {
-        let mut candidates = pass.candidates(|policy| policy == Policy::Cost);
-        candidates.retain(|node| pass.nodes[*node as usize].pool == Some(pool));
-        candidates.retain(|node| is_worth_replacing(pass, pool, *node));
+        let candidates = pass.replaceable(pool);
         if candidates.is_empty() {
             return None;
         }
@@ -112,19 +107,11 @@ impl Replace {
         if launch.pods.is_empty() {
             return Some(pass.command(named, taken, vec![]));
         }
-        let price: f64 = taken.iter().map(|node| pass.nodes[*node as usize].price).sum();
-        let pods: usize = taken.iter().map(|node| pass.fleet.nodes[*node as usize].pods.len()).sum();
-        let bound = bound(pass, launch, &taken, price - pass.least(pool, price, pods))?;
+        let (price, most) = pass.at_most(pool, &taken);
+        let bound = bound(pass, launch, &taken, most)?;
         let claim = any_type(pass, launch, bound, price).or_else(|| pass.fleet.claim(launch, bound))?;
-        let command = pass.command(named, taken, vec![claim]);
-        (!pass.is_price_move(&command) || pass.price_moves >= command.candidates.len()).then_some(command)
+        Some(pass.command(named, taken, vec![claim])).filter(|command| pass.within_price_moves(command))
     }
-}
-
-/// Whether a node costs by enough more than what its pods are worth elsewhere.
-pub(super) fn is_worth_replacing(pass: &Pass<'_, '_, '_>, pool: usize, node: u32) -> bool {
-    let (view, member) = (&pass.nodes[node as usize], &pass.fleet.nodes[node as usize]);
-    view.price - pass.value(pool, member.asked()) > pass.least(pool, view.price, member.pods.len())
 }
 
 /// Whether several new nodes could be cheaper by enough than a node that no single one replaces, as far as prices tell.
@@ -231,11 +218,11 @@ fn fill(
 /// where not.
 fn take(pass: &mut Pass<'_, '_, '_>, launch: &mut Launch, node: u32, receivers: &[u32]) -> bool {
     let mark = pass.fleet.mark();
-    let (draft, counts) = crate::pack::fleet::Fleet::saved(launch);
+    let (planned, counts) = crate::pack::fleet::Fleet::saved(launch);
     pass.fleet.clear(node);
     for pod in pass.fleet.nodes[node as usize].pods.clone() {
         if !pass.fleet.put(pod, receivers) && !pass.fleet.load(launch, pod) {
-            pass.fleet.unload(launch, draft, counts);
+            pass.fleet.unload(launch, planned, counts);
             pass.fleet.rollback(mark);
             return false;
         }

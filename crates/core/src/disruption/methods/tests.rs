@@ -196,8 +196,9 @@ fn several_new_nodes_exceed_no_limit_of_their_pool_together() {
         problem.node_pools[0].usage = serde_json::from_value(json!({"cpu": "16"})).unwrap();
         decide(&Cluster::of_workload(problem), &many(), now()).unwrap().command
     };
-    assert!(limited("28").is_some());
-    assert_eq!(limited("24"), None);
+    let command = limited("26").expect("ten cpus beside the sixteen that are there");
+    assert_eq!(command.replacements.len(), 2, "one of 8 and one of 2");
+    assert_eq!(limited("25"), None, "each alone is within it, both together are not");
 }
 
 #[test]

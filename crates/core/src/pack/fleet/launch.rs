@@ -199,7 +199,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
     /// differ by zone, and too few types may keep to the bound in all of them. Karpenter has no such rule.
     pub fn claim_in_one_zone(&self, launch: &Launch, bound: Bound) -> Option<PlannedClaim> {
         let (offers, offering_bits) = (&self.context.offers, launch.planned.offering_bits);
-        let spot = offering_bits & self.context.spot_cells();
+        let spot = offering_bits & self.context.spot_bits();
         let zones: BTreeSet<&str> =
             offers.offering_bits.iter().map(|offering_bit| offering_bit.zone.as_str()).collect();
         let each = zones.into_iter().map(|zone| offering_bits & offers.with(|offering_bit| offering_bit.zone == zone));
@@ -211,7 +211,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
     /// As [`Fleet::claim`], in these offering bits.
     fn claim_in(&self, launch: &Launch, bound: Bound, offering_bits: Mask) -> Option<PlannedClaim> {
         let (context, planned) = (self.context, &launch.planned);
-        let spot = context.spot_cells();
+        let spot = context.spot_bits();
         let mut offering_bits = if bound.spot { offering_bits } else { offering_bits & !spot };
         let mut types = planned.types.clone();
         types.and(&context.bought(offering_bits).types);
@@ -255,7 +255,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
 
     /// Whether the new node may be spot.
     pub fn may_be_spot(&self, launch: &Launch) -> bool {
-        launch.planned.offering_bits & self.context.spot_cells() != 0
+        launch.planned.offering_bits & self.context.spot_bits() != 0
     }
 
     /// What is left of a type for more pods on the new node.
@@ -268,7 +268,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
     fn worst_price(&self, at: usize, offering_bits: Mask) -> f64 {
         let offers = &self.context.offers;
         let open = offers.available(at) & offering_bits;
-        let spot = open & self.context.spot_cells();
+        let spot = open & self.context.spot_bits();
         let open = if spot == 0 { open } else { spot };
         let each = (0..offers.offering_bits.len()).filter(|offering_bit| open >> offering_bit & 1 == 1);
         each.map(|offering_bit| offers.cheapest(at, 1 << offering_bit).0).fold(0.0, f64::max)

@@ -117,7 +117,7 @@ impl<'c> Plan<'c, '_> {
         })
     }
 
-    /// The claim of a node, without its pods; while it is tight, with as few types as take least of the limits.
+    /// The claim of a node, without its pods; under limits, with as few types as take least of the limits.
     pub(in crate::pack) fn claim(&mut self, planned: &PlannedNode, policy: Policy) -> Option<PlannedClaim> {
         let limits = &self.limits[planned.pool];
         if !self.under_limits || policy == Policy::NodeGroups || !limits.bound_resources() {

@@ -172,7 +172,7 @@ impl<'a> Context<'a> {
     }
 
     /// The offering bits of spot capacity.
-    pub fn spot_cells(&self) -> Mask {
+    pub fn spot_bits(&self) -> Mask {
         self.offers.with(|offering_bit| offering_bit.capacity_type == labels::SPOT)
     }
 

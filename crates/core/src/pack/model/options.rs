@@ -96,7 +96,7 @@ pub(crate) fn choose(
         Policy::Cost => bought.price[*first as usize] * limits.price_spread,
         Policy::FewestNodes | Policy::NodeGroups => f64::INFINITY,
     };
-    let spot = offering_bits & context.spot_cells();
+    let spot = offering_bits & context.spot_bits();
     let mut values = Values::new(context, pool, offering_bits, &written(context, pool));
     let mut families = Families::new(context);
     let mut kept = Vec::new();
@@ -128,7 +128,7 @@ pub(crate) fn choose(
 
 /// Whether enough types in enough families can be spot among `types`, or spot is out of the question.
 pub(crate) fn varied_enough(context: &Context<'_>, types: &Bits, offering_bits: Mask) -> bool {
-    let spot = offering_bits & context.spot_cells();
+    let spot = offering_bits & context.spot_bits();
     if spot == 0 {
         return true;
     }

@@ -125,7 +125,7 @@ impl<'c, 'a> Plan<'c, 'a> {
     fn take_existing(&mut self, at: usize) -> bool {
         let Some(node) = self.existing.take_one(self.context, at, &mut self.domains) else { return false };
         self.left[at] -= 1;
-        self.on_existing.entry(node).or_default().extend(self.hand.assign_class(at as u32, 1));
+        self.on_existing.entry(node).or_default().extend(self.hand.next_pods(at as u32, 1));
         true
     }
 
@@ -133,7 +133,7 @@ impl<'c, 'a> Plan<'c, 'a> {
     fn fill_existing(&mut self, at: usize, stage: Stage) -> bool {
         let before = self.left[at];
         for (node, count) in self.existing.fill(self.context, at, stage, &mut self.left[at]) {
-            self.on_existing.entry(node).or_default().extend(self.hand.assign_class(at as u32, count));
+            self.on_existing.entry(node).or_default().extend(self.hand.next_pods(at as u32, count));
         }
         self.left[at] < before
     }
@@ -246,7 +246,7 @@ impl<'c, 'a> Plan<'c, 'a> {
             let left = (self.limits.as_slice(), &self.reservations);
             let reason = explain::reason(self.context, &self.context.classes[class], left, told.as_deref());
             let reason = Arc::new(reason);
-            unscheduled.extend(self.hand.assign_class(class as u32, *count).map(|pod| (pod, Arc::clone(&reason))));
+            unscheduled.extend(self.hand.next_pods(class as u32, *count).map(|pod| (pod, Arc::clone(&reason))));
         }
         Packing {
             total_price: self.claims.iter().map(|claim| claim.price).sum(),
@@ -346,7 +346,7 @@ impl<'c, 'a> Plan<'c, 'a> {
         if let Some(pinned) = self.pinned.get_mut(&(class, candidate)) {
             *pinned -= count;
         }
-        claim.pods.extend(self.hand.assign_class(class, count));
+        claim.pods.extend(self.hand.next_pods(class, count));
     }
 }
 
@@ -361,7 +361,7 @@ struct Hand<'c> {
 }
 
 impl Hand<'_> {
-    fn assign_class(&mut self, class: u32, count: u32) -> impl Iterator<Item = usize> {
+    fn next_pods(&mut self, class: u32, count: u32) -> impl Iterator<Item = usize> {
         let first = self.next[class as usize];
         let end = first + count as usize;
         self.next[class as usize] = end;

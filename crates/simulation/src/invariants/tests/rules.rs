@@ -114,7 +114,7 @@ fn a_new_leader_may_ask_for_a_little_more_for_pods_that_claims_of_an_earlier_ter
 }
 
 #[test]
-#[allow(clippy::too_many_lines)] // one table, or one story from beginning to end
+#[allow(clippy::too_many_lines)] // one table, or one course from beginning to end
 fn the_last_pod_that_a_budget_needs_is_inv_15_however_it_goes() {
     let evicts = |run: &mut Run, t: f64, pod: &str| {
         run.on_pod(t, "create", json!("eviction"), pod);

@@ -10,9 +10,8 @@ mod fleet;
 use super::budget::Allowance;
 use super::command::Command;
 use super::pass::Pass;
-use super::replace::{is_spot, is_worth_replacing};
+use super::replace::is_spot;
 use super::{Method, Reason, balanced};
-use crate::problem::Policy;
 
 /// The method.
 pub(super) struct Many;
@@ -29,9 +28,7 @@ impl Method for Many {
         if !pass.settings.many_to_many {
             return None;
         }
-        let pools = pass.fleet.context.pools.iter().map(|pool| pool.index);
-        let pools: Vec<usize> = pools.filter(|pool| pass.cluster.packing(*pool) == Policy::Cost).collect();
-        pools.into_iter().find_map(|pool| self.in_pool(pass, pool))
+        pass.cost_pools().into_iter().find_map(|pool| self.in_pool(pass, pool))
     }
 }
 
@@ -52,9 +49,7 @@ impl Many {
     }
 
     fn attempt(&self, pass: &mut Pass<'_, '_, '_>, pool: usize, nodes: &[u32]) -> Option<Command> {
-        let price: f64 = nodes.iter().map(|node| pass.nodes[*node as usize].price).sum();
-        let pods: usize = nodes.iter().map(|node| pass.fleet.nodes[*node as usize].pods.len()).sum();
-        let most = price - pass.least(pool, price, pods);
+        let (_, most) = pass.at_most(pool, nodes);
         let packing = afresh::packed(pass, nodes)?;
         if packing.price() + pass.node_prices(packing.claims.len(), nodes.len()) > most {
             return None;
@@ -64,16 +59,14 @@ impl Many {
         let claims = fleet::launched(pass, nodes, &packing, most);
         let command = claims.map(|claims| pass.command(named, nodes.to_vec(), claims));
         pass.fleet.rollback(start);
-        let command = command.filter(|command| balanced::approves(pass, command))?;
-        (!pass.is_price_move(&command) || pass.price_moves >= command.candidates.len()).then_some(command)
+        command.filter(|command| balanced::approves(pass, command) && pass.within_price_moves(command))
     }
 }
 
 /// Nodes of a pool that are worth replacing, and that may go by themselves.
 fn candidates(pass: &mut Pass<'_, '_, '_>, pool: usize) -> Vec<u32> {
     let allowance = Allowance::of(pass, Reason::Underutilized, pass.settings.most_candidates);
-    let mut all = pass.candidates(|policy| policy == Policy::Cost);
-    all.retain(|node| pass.nodes[*node as usize].pool == Some(pool) && is_worth_replacing(pass, pool, *node));
+    let mut all = pass.replaceable(pool);
     let may_be_spot = pass.settings.spot_to_spot;
     // Nodes on demand may become spot ones; a spot node does so by its own gate only.
     all.retain(|node| may_be_spot || !is_spot(pass, *node));

@@ -10,7 +10,7 @@ use crate::pack::place::planned_node::PlannedNode;
 
 /// Deals a pattern's pods out to the items of its shapes, which may make several planned nodes of one pattern. What rules
 /// for nodes do not let together stays with its item.
-pub(super) fn assign_class(
+pub(super) fn assign_pattern(
     context: &Context<'_>,
     empty: &PlannedNode,
     shapes: &Shapes<'_>,

@@ -144,7 +144,7 @@ fn patterns(
     let mut planned_nodes = Vec::new();
     for (pattern, times) in answer.patterns {
         let empty = PlannedNode::new(context, pool, open.clone());
-        assign::assign_class(context, &empty, shapes, items, &pattern, times, &mut planned_nodes);
+        assign::assign_pattern(context, &empty, shapes, items, &pattern, times, &mut planned_nodes);
     }
     planned_nodes
 }

@@ -1,0 +1,29 @@
+//! The claims of a snapshot by their instances: messages come by the thousand, and each names an instance.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use dovetail_cloud::cloud;
+use dovetail_core::cluster_state::{ClaimEntry, Snapshot};
+
+/// See the module.
+pub(super) struct Claims<'s> {
+    /// Where they are from.
+    pub snapshot: &'s Snapshot,
+    by_instance: BTreeMap<&'s str, &'s Arc<ClaimEntry>>,
+}
+
+impl<'s> Claims<'s> {
+    /// Those of a snapshot: once for all messages that are held against it.
+    pub fn of(snapshot: &'s Snapshot) -> Self {
+        let known = |entry: &'s Arc<ClaimEntry>| Some((cloud::instance_id(entry.provider_id())?, entry));
+        let own = snapshot.claims.values().filter(|entry| !snapshot.is_refused(&entry.facts.name));
+        // Of two that name one instance the first counts.
+        Self { snapshot, by_instance: own.rev().filter_map(known).collect() }
+    }
+
+    /// Whose instance it is.
+    pub fn on(&self, instance: &str) -> Option<&'s Arc<ClaimEntry>> {
+        self.by_instance.get(instance).copied()
+    }
+}

@@ -1,0 +1,38 @@
+//! What replacements are for: which nodes cost more than their pods are worth elsewhere, and what may be spent in their stead.
+
+use super::command::Command;
+use super::pass::Pass;
+use crate::problem::Policy;
+
+impl Pass<'_, '_, '_> {
+    /// Pools that are packed by price.
+    pub fn cost_pools(&self) -> Vec<usize> {
+        let pools = self.fleet.context.pools.iter().map(|pool| pool.index);
+        pools.filter(|pool| self.cluster.packing(*pool) == Policy::Cost).collect()
+    }
+
+    /// Candidates of a pool that cost by enough more than what their pods are worth elsewhere.
+    pub fn replaceable(&self, pool: usize) -> Vec<u32> {
+        let mut all = self.candidates(|policy| policy == Policy::Cost);
+        all.retain(|node| self.nodes[*node as usize].pool == Some(pool) && self.is_worth_replacing(pool, *node));
+        all
+    }
+
+    /// Whether a node costs by enough more than what its pods are worth elsewhere.
+    pub fn is_worth_replacing(&self, pool: usize, node: u32) -> bool {
+        let (view, member) = (&self.nodes[node as usize], &self.fleet.nodes[node as usize]);
+        view.price - self.value(pool, member.asked()) > self.least(pool, view.price, member.pods.len())
+    }
+
+    /// What these nodes of a pool cost, and what may be spent at most in their stead.
+    pub fn at_most(&self, pool: usize, nodes: &[u32]) -> (f64, f64) {
+        let price: f64 = nodes.iter().map(|node| self.nodes[*node as usize].price).sum();
+        let pods: usize = nodes.iter().map(|node| self.fleet.nodes[*node as usize].pods.len()).sum();
+        (price, price - self.least(pool, price, pods))
+    }
+
+    /// Whether a command is no move by price, or as many of these are still open.
+    pub fn within_price_moves(&self, command: &Command) -> bool {
+        !self.is_price_move(command) || self.price_moves >= command.candidates.len()
+    }
+}

@@ -1,0 +1,206 @@
+//! How far the restart of a Deployment is in a drain, and when it is given up.
+//!
+//! ```text
+//! begins ─► asking ─┬─► restarted ── its new pod has not come in ten minutes ──┐
+//!             ▲     ├─► never ◄────────────────────────────────────────────────┤
+//!             └─────┴── waits: looked at again, ten minutes at most ───────────┘
+//! ```
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// A Deployment that is rolling out already is looked at again after this.
+pub const AGAIN: Duration = Duration::from_secs(10);
+/// A rollout is waited for no longer than this, before ours and in ours: then its pods are evicted as any others.
+pub const LONGEST: Duration = Duration::from_secs(600);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Nobody has been asked yet.
+    Begins,
+    /// The API server is being asked.
+    Asking,
+    /// It was restarted, and since when that is known.
+    Restarted(Duration),
+    /// Not yet; it is looked at again then.
+    Waits(Duration),
+    /// It will not be, or what it brings did not come; its pods are evicted.
+    Never,
+}
+
+/// What the API server has answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It is restarted now.
+    Restarted,
+    /// It had been before, in this drain.
+    Known,
+    /// Not yet, and why.
+    Waits(String),
+    /// It cannot be, and why.
+    Never(String),
+}
+
+/// What is to be said of a restart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum News {
+    /// It was restarted.
+    Restarted,
+    /// It moves nothing, and why: these pods, by uid, are evicted as any others.
+    Never(String, Vec<String>),
+}
+
+/// What is known of a Deployment's restart in a drain. Times are of the monotonic clock.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    state: State,
+    since: Duration,
+    /// Why it waits, where it does.
+    why: Option<String>,
+    /// Its pods on the Node, by uid, of which the state knows that they go by it.
+    pods: BTreeSet<String>,
+}
+
+impl Progress {
+    /// One that is to be asked for.
+    #[must_use]
+    pub fn new(now: Duration) -> Self {
+        Self { state: State::Begins, since: now, why: None, pods: BTreeSet::new() }
+    }
+
+    /// Whether pods go by it.
+    #[must_use]
+    pub fn moves(&self) -> bool {
+        self.state != State::Never
+    }
+
+    /// How it stands, as people read it.
+    #[must_use]
+    pub fn shown(&self) -> &str {
+        match (self.state, &self.why) {
+            (State::Restarted(_), _) => "it was restarted",
+            (_, Some(why)) => why,
+            _ => "it is being restarted",
+        }
+    }
+
+    /// A pod goes by it. Whether that is new.
+    pub fn add(&mut self, uid: &str) -> bool {
+        self.pods.insert(uid.to_owned())
+    }
+
+    /// Whether the API server is to be asked now; it is taken as asked then.
+    pub fn asks(&mut self, now: Duration) -> bool {
+        let due = match self.state {
+            State::Begins => true,
+            State::Waits(again) => again <= now,
+            State::Asking | State::Restarted(_) | State::Never => false,
+        };
+        if due {
+            self.state = State::Asking;
+        }
+        due
+    }
+
+    /// What an answer makes of it.
+    pub fn answered(&mut self, answer: Answer, now: Duration) -> Option<News> {
+        match answer {
+            Answer::Restarted => {
+                self.state = State::Restarted(now);
+                Some(News::Restarted)
+            }
+            Answer::Known => {
+                self.state = State::Restarted(now);
+                None
+            }
+            Answer::Waits(why) if now.saturating_sub(self.since) < LONGEST => {
+                (self.state, self.why) = (State::Waits(now + AGAIN), Some(why));
+                None
+            }
+            Answer::Waits(why) | Answer::Never(why) => Some(self.never(why)),
+        }
+    }
+
+    /// Gives it up where it was restarted and pods are still there after [`LONGEST`].
+    pub fn give_up(&mut self, now: Duration) -> Option<News> {
+        match self.state {
+            State::Restarted(since) if now.saturating_sub(since) >= LONGEST => {
+                let minutes = LONGEST.as_secs() / 60;
+                Some(self.never(format!("it was restarted, and its new pod did not come within {minutes} minutes")))
+            }
+            _ => None,
+        }
+    }
+
+    fn never(&mut self, why: String) -> News {
+        self.state = State::Never;
+        News::Never(why, std::mem::take(&mut self.pods).into_iter().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    /// One that was asked for at 0, for the pod `a`.
+    fn asked() -> Progress {
+        let mut one = Progress::new(at(0));
+        assert!(one.asks(at(0)) && one.add("a"));
+        one
+    }
+
+    #[test]
+    fn it_is_asked_for_once_and_each_pod_is_added_once() {
+        let mut one = asked();
+        assert!(!one.asks(at(1)) && !one.asks(at(60)), "an answer is to come");
+        assert!(!one.add("a") && one.add("b"));
+        assert_eq!(one.answered(Answer::Restarted, at(2)), Some(News::Restarted));
+        assert_eq!((one.moves(), one.asks(at(60)), one.shown()), (true, false, "it was restarted"));
+    }
+
+    #[test]
+    fn a_restart_whose_new_pod_does_not_come_is_given_up_after_ten_minutes_once() {
+        for answer in [Answer::Restarted, Answer::Known] {
+            let mut one = asked();
+            let _ = one.answered(answer, at(100));
+            assert_eq!(one.give_up(at(699)), None);
+            let Some(News::Never(why, pods)) = one.give_up(at(700)) else { panic!("it is waited for without end") };
+            assert!(why.contains("did not come within 10 minutes"), "{why}");
+            assert_eq!((pods, one.moves()), (vec!["a".to_owned()], false));
+            assert_eq!((one.give_up(at(2000)), one.asks(at(2000))), (None, false));
+        }
+    }
+
+    #[test]
+    fn what_rolls_out_already_is_asked_again_every_ten_seconds_and_given_up_after_ten_minutes() {
+        let mut one = asked();
+        let mut now = 1;
+        let mut asked = 0;
+        let news = loop {
+            if let Some(news) = one.answered(Answer::Waits("it is rolling out already".into()), at(now)) {
+                break news;
+            }
+            assert_eq!((one.asks(at(now + 9)), one.shown()), (false, "it is rolling out already"));
+            now += 10;
+            asked += usize::from(one.asks(at(now)));
+            assert_eq!(one.shown(), "it is rolling out already", "the same while it is asked");
+        };
+        assert_eq!((now, asked), (601, 60));
+        assert_eq!(news, News::Never("it is rolling out already".into(), vec!["a".into()]));
+        assert!(!one.moves());
+    }
+
+    #[test]
+    fn the_time_before_a_restart_does_not_count_as_time_of_the_restart() {
+        let mut one = asked();
+        assert_eq!(one.answered(Answer::Waits("later".into()), at(580)), None);
+        assert!(one.asks(at(590)));
+        assert_eq!(one.answered(Answer::Restarted, at(590)), Some(News::Restarted));
+        assert_eq!(one.give_up(at(1189)), None);
+        assert!(one.give_up(at(1190)).is_some());
+    }
+}

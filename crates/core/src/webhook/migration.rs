@@ -1,0 +1,163 @@
+//! What is left to be stored anew of one definition's objects: each is written once, in turn, and what has been done is
+//! remembered from one pass to the next. One that the API server refuses is set aside and keeps no other from being written.
+//!
+//! ```text
+//! List ─► Write, one after the other ─┬─ none refused ─► Done
+//!            ▲                        └─ some refused ─► Wait (a minute, doubling to an hour) ─┐
+//!            └─────────────────────────────────────────────────────────────────────────────────┘
+//! ```
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// First pause before refused objects are tried again, and the longest.
+const FIRST_PAUSE: Duration = Duration::from_secs(60);
+const LONGEST_PAUSE: Duration = Duration::from_secs(3600);
+
+/// An object as it was listed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Its name.
+    pub name: String,
+    /// Its version: where it has another by now, somebody has written it, which stored it anew.
+    pub resource_version: Option<String>,
+}
+
+/// What is next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// All objects are to be listed.
+    List,
+    /// This one is to be written.
+    Write(Listed),
+    /// Nothing for now: some are refused.
+    Wait,
+    /// All of them are stored anew, so many.
+    Done(u64),
+}
+
+/// How far one definition is. Times are of the monotonic clock.
+#[derive(Clone, Debug, Default)]
+pub struct Migration {
+    /// The definition's generation when its objects were listed: of another one nothing is known.
+    generation: Option<i64>,
+    listed: bool,
+    todo: VecDeque<Listed>,
+    refused: Vec<Listed>,
+    told: Option<String>,
+    count: u64,
+    failures: u32,
+    until: Duration,
+}
+
+impl Migration {
+    /// What is to be done about the definition of this generation.
+    pub fn next(&mut self, generation: Option<i64>, now: Duration) -> Next {
+        if !self.listed || self.generation != generation {
+            *self = Self { generation, ..Self::default() };
+            return Next::List;
+        }
+        if self.todo.is_empty() && !self.refused.is_empty() && now >= self.until {
+            self.todo = std::mem::take(&mut self.refused).into();
+            self.failures = self.failures.saturating_add(1);
+        }
+        match self.todo.front() {
+            Some(one) => Next::Write(one.clone()),
+            None if self.refused.is_empty() => Next::Done(self.count),
+            None => Next::Wait,
+        }
+    }
+
+    /// These are all objects that there are.
+    pub fn listed(&mut self, all: impl IntoIterator<Item = Listed>) {
+        (self.listed, self.todo) = (true, all.into_iter().collect());
+    }
+
+    /// The one that was next is stored anew: it was written, or is gone.
+    pub fn written(&mut self) {
+        self.count += u64::from(self.todo.pop_front().is_some());
+    }
+
+    /// The one that was next is refused: it is tried again after a pause. Whether that is news to who operates.
+    pub fn refused(&mut self, why: &str, now: Duration) -> bool {
+        let Some(one) = self.todo.pop_front() else { return false };
+        self.refused.push(one);
+        let doubled = FIRST_PAUSE.saturating_mul(1 << self.failures.min(16));
+        self.until = now.saturating_add(doubled.min(LONGEST_PAUSE));
+        self.told.replace(why.to_owned()).as_deref() != Some(why)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::panic)]
+    use super::*;
+
+    fn listed(names: &[&str]) -> Vec<Listed> {
+        names.iter().map(|name| Listed { name: (*name).to_owned(), resource_version: Some("1".into()) }).collect()
+    }
+
+    fn at(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    /// The names that are written in one go; `bad` is refused. Answers what comes then.
+    fn pass(one: &mut Migration, now: Duration, bad: &str) -> (Vec<String>, Next) {
+        let mut names = Vec::new();
+        loop {
+            match one.next(Some(1), now) {
+                Next::Write(object) => {
+                    names.push(object.name.clone());
+                    if object.name == bad {
+                        let _ = one.refused("no", now);
+                    } else {
+                        one.written();
+                    }
+                }
+                other => return (names, other),
+            }
+        }
+    }
+
+    #[test]
+    fn each_is_written_once_and_what_was_done_is_not_done_again() {
+        let mut one = Migration::default();
+        assert_eq!(one.next(Some(1), at(0)), Next::List);
+        assert_eq!(one.next(Some(1), at(0)), Next::List, "the list has failed");
+        one.listed(listed(&["a", "b", "c"]));
+        assert!(matches!(one.next(Some(1), at(1)), Next::Write(object) if object.name == "a"));
+        assert!(matches!(one.next(Some(1), at(2)), Next::Write(object) if object.name == "a"), "no answer came");
+        one.written();
+        assert_eq!(pass(&mut one, at(30), ""), (vec!["b".to_owned(), "c".to_owned()], Next::Done(3)));
+        assert_eq!(one.next(Some(2), at(31)), Next::List, "the definition has changed");
+    }
+
+    #[test]
+    fn one_that_is_refused_keeps_no_other_waiting_and_is_tried_again_more_and_more_rarely() {
+        let mut one = Migration::default();
+        let _ = one.next(Some(1), at(0));
+        one.listed(listed(&["a", "b", "c"]));
+        assert_eq!(pass(&mut one, at(0), "a"), (["a", "b", "c"].map(str::to_owned).to_vec(), Next::Wait));
+        let mut tries = Vec::new();
+        for second in 1..=4 * 3600 {
+            let (names, next) = pass(&mut one, at(second), "a");
+            assert_eq!(next, Next::Wait);
+            if !names.is_empty() {
+                assert_eq!(names, ["a"]);
+                tries.push(second);
+            }
+        }
+        assert_eq!(tries, [60, 180, 420, 900, 1860, 3780, 7380, 10_980]);
+        assert_eq!(pass(&mut one, at(20_000), ""), (vec!["a".to_owned()], Next::Done(3)));
+    }
+
+    #[test]
+    fn why_it_is_refused_is_news_once() {
+        let mut one = Migration::default();
+        let _ = one.next(None, at(0));
+        one.listed(listed(&["a", "b"]));
+        assert!(one.refused("no", at(0)) && !one.refused("no", at(0)));
+        assert!(matches!(one.next(None, at(60)), Next::Write(_)));
+        assert!(one.refused("never", at(60)));
+    }
+}
