@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use dovetail_core::launch_limits::Ceilings;
 use dovetail_core::lease::LeaseSettings;
-use dovetail_core::{MinValuesPolicy, Policy, PreferencePolicy};
+use dovetail_core::{MaxOptionPrice, MinValuesPolicy, Policy, PreferencePolicy};
 use k8s_openapi::api::core::v1::TopologySpreadConstraint;
 use serde::Serialize;
 use thiserror::Error;
@@ -73,6 +73,8 @@ pub struct Settings {
     pub packing_comparison: Option<Duration>,
     /// `PRICE_PER_NODE`, in dollars an hour.
     pub price_per_node: f64,
+    /// `MAX_OPTION_PRICE`, in parts of a claim's cheapest type.
+    pub max_option_price: MaxOptionPrice,
     /// `VM_MEMORY_OVERHEAD_PERCENT`, a fraction.
     pub vm_memory_overhead: f64,
     /// `RESERVED_ENIS`.
@@ -197,6 +199,7 @@ impl Default for Settings {
             policy: Policy::Cost,
             packing_comparison: Some(Duration::from_secs(60)),
             price_per_node: dovetail_core::pack::Options::default().price_per_node,
+            max_option_price: MaxOptionPrice::default(),
             vm_memory_overhead: 0.075,
             reserved_enis: 0,
             ceilings: Ceilings::default(),

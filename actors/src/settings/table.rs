@@ -6,7 +6,7 @@ use super::disruption::{part, rebalance, time_from_zero};
 use super::parse::{
     Refusal, above_zero, address, boolean, ca_bundle, delay, duration, filled, from_zero, gates, https_url,
     interruptions, kubernetes_version, log_format, min_values, minute_at_least, number, object_name, one_of, outputs,
-    policy, port_or_none, preferences, queue, queue_region, share, token, url, whole_seconds,
+    policy, port_or_none, preferences, queue, queue_region, share, times, token, url, whole_seconds,
 };
 use super::scheduler_config::scheduler_config;
 
@@ -154,6 +154,8 @@ pub const TABLE: &[Known] = &[
         |own, text| Ok(own.ceilings.cost = Some(above_zero(text, "$ an hour above zero, such as 12.50")?))),
     row(Packing, "MAX_LAUNCHES_PER_HOUR", "COUNT", "", "A ceiling on launches in any hour; none without it",
         |own, text| Ok(own.ceilings.launches = Some(at_least_one(text)?))),
+    row(Packing, "MAX_OPTION_PRICE", "TIMES", "", "How many times the price of its cheapest instance type another type of a NodeClaim may cost, from 1; without it 1.5, and 2 for types with GPUs or other accelerators. A NodeClaim rather names fewer than 15 types than one above it, but for what minValues need",
+        |own, text| Ok(own.max_option_price = times(text)?)),
     row(Packing, "MIN_VALUES_POLICY", "POLICY", "Strict", "Strict: pods wait where minValues cannot be kept; BestEffort: minValues are lowered, and the NodeClaim says so",
         |own, text| Ok(own.min_values = min_values(text)?)),
     row(Packing, "PACKING_COMPARISON_INTERVAL", "DURATION", "1m", "At most so often what was packed is held against what fewest-nodes would have cost, for the metrics; never: not at all, as in sandbox and simulate",

@@ -186,6 +186,7 @@ impl Launching {
     ) -> Result<Result<LaunchRequest, NoRequest>, Failure> {
         let Some((class, types, known)) = self.class_and_types(claim).await? else { return Ok(Err(NO_CLASS)) };
         let mut request = facts::request(claim, token, class, &types);
+        request.max_option_price = self.env.settings.max_option_price;
         if adopted && !request.candidates.is_empty() {
             request.candidates = known.within_limits(claim, &request.candidates, &types);
             if request.candidates.is_empty() {

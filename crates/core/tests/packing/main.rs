@@ -26,6 +26,8 @@ mod isolation;
 mod nonsense;
 mod pool_labels;
 mod posts;
+#[path = "nodes/options.rs"]
+mod options;
 #[path = "drawn/random.rs"]
 mod random;
 #[path = "drawn/requirements.rs"]

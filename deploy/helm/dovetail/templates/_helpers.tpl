@@ -166,6 +166,7 @@ leaderElectionRetryPeriod: LEADER_ELECTION_RETRY_PERIOD
 logFormat: LOG_FORMAT
 maxCostPerHour: MAX_COST_PER_HOUR
 maxLaunchesPerHour: MAX_LAUNCHES_PER_HOUR
+maxOptionPrice: MAX_OPTION_PRICE
 minValuesPolicy: MIN_VALUES_POLICY
 packingComparisonInterval: PACKING_COMPARISON_INTERVAL
 packingPolicy: PACKING_POLICY
