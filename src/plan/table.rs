@@ -59,8 +59,9 @@ fn too_dear(text: &mut String, problem: &Problem, packing: &Packing, ceiling: Ma
         let (s, verb) = if nodes == 1 { ("", "has") } else { ("s", "have") };
         let _ = writeln!(
             text,
-            "{nodes} node{s} {verb} fewer options than variety asks for: others cost more than {times} times the cheapest \
-             (--max-option-price)"
+            "{nodes} node{s} {verb} fewer options than variety asks for: others cost more than {times} times the cheapest, \
+             or would make the mean cost more than {} times (--max-option-price)",
+            ceiling.mean()
         );
     }
 }

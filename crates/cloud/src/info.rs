@@ -279,7 +279,8 @@ impl InstanceTypeInfo {
     /// for by name or nothing else fits. EC2 flags some sizes of the fifth generation and above as well; these are what most
     /// clusters are made of, and count as current.
     pub fn is_uncommon(&self) -> bool {
-        let digits: String = self.name.chars().skip_while(|c| !c.is_ascii_digit()).take_while(char::is_ascii_digit).collect();
+        let digits: String =
+            self.name.chars().skip_while(|c| !c.is_ascii_digit()).take_while(char::is_ascii_digit).collect();
         let previous = !self.current_generation && digits.parse().is_ok_and(|generation: u32| generation < 5);
         previous || !self.fpgas.is_empty() || !self.media.is_empty()
     }

@@ -143,7 +143,8 @@ struct InstanceTypeFile {
 
 impl From<InstanceTypeFile> for InstanceType {
     fn from(file: InstanceTypeFile) -> Self {
-        let InstanceTypeFile { name, capacity, overhead, requirements, mut offerings, attachments, uncommon, .. } = file;
+        let InstanceTypeFile { name, capacity, overhead, requirements, mut offerings, attachments, uncommon, .. } =
+            file;
         offerings.iter_mut().for_each(Offering::forget_repeated);
         Self { name, capacity, overhead, requirements, offerings, attachments, uncommon }
     }

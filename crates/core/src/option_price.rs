@@ -12,6 +12,9 @@ const USUAL: f64 = 1.5;
 /// The same for types with GPUs or other accelerators: there are few of them, and their prices lie far apart.
 const WITH_DEVICES: f64 = 2.0;
 
+/// What a claim's types may cost on average, in parts of the cheapest.
+const MEAN: f64 = 1.25;
+
 /// The ceiling on what an instance type of a claim costs, in parts of the claim's cheapest.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 #[serde(transparent)]
@@ -28,6 +31,13 @@ impl MaxOptionPrice {
     #[must_use]
     pub fn of(self, cheapest: &InstanceType) -> f64 {
         self.0.unwrap_or(if cheapest.has_devices() { WITH_DEVICES } else { USUAL })
+    }
+
+    /// How many times the price of the cheapest type a claim's types may cost on average, as far as they are kept for variety
+    /// alone. A ceiling that is set higher than usual lifts this as well.
+    #[must_use]
+    pub fn mean(self) -> f64 {
+        self.0.map_or(MEAN, |times| MEAN.max(f64::midpoint(1.0, times)))
     }
 }
 

@@ -24,10 +24,10 @@ mod hostile_topology;
 mod isolation;
 #[path = "drawn/nonsense.rs"]
 mod nonsense;
-mod pool_labels;
-mod posts;
 #[path = "nodes/options.rs"]
 mod options;
+mod pool_labels;
+mod posts;
 #[path = "drawn/random.rs"]
 mod random;
 #[path = "drawn/requirements.rs"]

@@ -88,8 +88,8 @@ pub(crate) struct Chosen {
 
 /// The options of a planned node, cheapest first: common types where there are any. Under `cost` those that cost at most so
 /// many times the cheapest, and more, the next cheapest, until there are enough types in enough families; under
-/// `fewest-nodes` all. None costs more than the ceiling allows, unless `minValues` need it, and there are never more than
-/// the options' bound. A list that is `whole` was chosen already, and stays.
+/// `fewest-nodes` all. None costs more than the ceiling allows, nor do all together on average, unless `minValues` need it,
+/// and there are never more than the options' bound. A list that is `whole` was chosen already, and stays.
 pub(crate) fn choose(context: &Context<'_>, planned: &PlannedNode, policy: Policy, whole: bool) -> Chosen {
     let (pool, offering_bits) = (planned.pool, planned.offering_bits);
     let types = if whole { planned.types.clone() } else { common(context, planned) };
@@ -101,7 +101,9 @@ pub(crate) fn choose(context: &Context<'_>, planned: &PlannedNode, policy: Polic
     let most = match policy {
         Policy::NodeGroups => f64::INFINITY,
         _ if whole => f64::INFINITY,
-        Policy::Cost | Policy::FewestNodes => limits.max_option_price.of(&context.problem.instance_types[*first as usize]),
+        Policy::Cost | Policy::FewestNodes => {
+            limits.max_option_price.of(&context.problem.instance_types[*first as usize])
+        }
     };
     let near = if policy == Policy::Cost { most.min(limits.price_spread) } else { most };
     let within = |at: u32, times: f64| bought.price[at as usize] <= cheapest * times * (1.0 + 1e-12);
@@ -110,21 +112,25 @@ pub(crate) fn choose(context: &Context<'_>, planned: &PlannedNode, policy: Polic
     let mut families = Families::new(context);
     let mut kept = Vec::new();
     let mut later = Vec::new();
-    let (mut varied, mut too_dear) = (0, 0);
+    let (mut varied, mut too_dear, mut sum) = (0, 0, 0.0);
+    let mean = limits.max_option_price.mean() * cheapest * (1.0 + 1e-12);
     for at in order {
         let may_be_spot = spot == 0 || context.offers.available(at as usize) & spot != 0;
         let few = varied < limits.spot_types && may_be_spot;
         let alike = families.count() < limits.spot_families && may_be_spot && !families.knows(at);
         let wanted = within(at, near) || few || alike;
-        if kept.len() < limits.most_types && wanted && within(at, most) {
+        let price = bought.price[at as usize];
+        let worth = within(at, near) || within(at, most) && sum + price <= mean * (kept.len() + 1) as f64;
+        if kept.len() < limits.most_types && wanted && worth {
             kept.push(at);
+            sum += price;
             values.add(at as usize);
             if may_be_spot {
                 varied += 1;
                 families.add(at);
             }
         } else {
-            too_dear += usize::from(wanted && !within(at, most));
+            too_dear += usize::from(wanted && !worth);
             later.push(at);
         }
     }

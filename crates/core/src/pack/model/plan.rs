@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::pack::explain::reason::Reason;
 use crate::option_price::MaxOptionPrice;
+use crate::pack::explain::reason::Reason;
 use crate::problem::Policy;
 use crate::requirements::NodeSelectorRequirement;
 use crate::resources::Resources;
@@ -82,7 +82,7 @@ pub struct PlannedClaim {
     /// The instance types that it may be, cheapest first.
     pub options: Vec<LaunchOption>,
     /// How many instance types that could carry the pods are no options because they cost more than [`MaxOptionPrice`]
-    /// allows, where variety wanted more options than there are; otherwise 0.
+    /// allows, alone or on average, where variety wanted more options than there are; otherwise 0.
     pub too_dear: usize,
     /// The zone in which the first option is cheapest.
     pub cheapest_zone: String,
