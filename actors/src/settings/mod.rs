@@ -113,6 +113,10 @@ pub struct Settings {
     pub ami_refresh: Duration,
     /// `SUBNET_REFRESH_INTERVAL`.
     pub subnet_refresh: Duration,
+    /// `SPOT_PRICE_REFRESH_INTERVAL`; nothing: never.
+    pub spot_price_refresh: Option<Duration>,
+    /// `INITIALIZATION_TIMEOUT`; nothing: never.
+    pub initialization_timeout: Option<Duration>,
     /// `KUBERNETES_MIN_VERSION`: major and minor.
     pub kubernetes_min: (u32, u32),
     /// `DISABLE_CLUSTER_STATE_OBSERVABILITY`.
@@ -199,6 +203,8 @@ impl Default for Settings {
             policy: Policy::Cost,
             packing_comparison: Some(Duration::from_secs(60)),
             price_per_node: dovetail_core::pack::Options::default().price_per_node,
+            spot_price_refresh: Some(Duration::from_secs(3600)),
+            initialization_timeout: Some(dovetail_core::lifecycle::liveness::INITIALIZATION),
             max_option_price: MaxOptionPrice::default(),
             vm_memory_overhead: 0.075,
             reserved_enis: 0,

@@ -156,6 +156,7 @@ eksControlPlane: EKS_CONTROL_PLANE
 enableProfiling: ENABLE_PROFILING
 enableZonalShift: ENABLE_ZONAL_SHIFT
 ignoreDRARequests: IGNORE_DRA_REQUESTS
+initializationTimeout: INITIALIZATION_TIMEOUT
 interruption: INTERRUPTION
 isolatedVPC: ISOLATED_VPC
 kubeClientBurst: KUBE_CLIENT_BURST
@@ -175,6 +176,7 @@ pricePerNode: PRICE_PER_NODE
 rebalance: REBALANCE
 reservedENIs: RESERVED_ENIS
 schedulerConfig: SCHEDULER_CONFIG
+spotPriceRefreshInterval: SPOT_PRICE_REFRESH_INTERVAL
 startupTimeout: STARTUP_TIMEOUT
 subnetRefreshInterval: SUBNET_REFRESH_INTERVAL
 unscheduledPodDelay: UNSCHEDULED_POD_DELAY
