@@ -25,6 +25,8 @@ mod metrics;
 mod moves;
 mod packing;
 mod pools;
+#[path = "cloud/prices.rs"]
+mod prices;
 mod refused;
 mod simulate;
 mod sold_out;

@@ -3,6 +3,7 @@
 mod beforehand;
 pub(crate) mod check;
 pub mod faults;
+mod market;
 pub(crate) mod names;
 mod node_faults;
 mod reading;
