@@ -15,7 +15,6 @@ pub mod launch_backoff;
 pub mod launch_limits;
 pub mod lease;
 pub mod lifecycle;
-pub mod option_price;
 pub mod ownership;
 pub mod pack;
 pub mod pod;
@@ -31,7 +30,7 @@ pub mod window;
 pub mod windows;
 
 pub use instance_type::{InstanceType, Offering, Overhead};
-pub use option_price::MaxOptionPrice;
+pub use pack::MaxOptionPrice;
 pub use pod::Pod;
 pub use problem::{ExistingNode, MinValuesPolicy, Policy, Pool, PreferencePolicy, Problem};
 pub use requirements::{NodeSelectorRequirement, Operator, Requirement, Requirements};

@@ -2,7 +2,7 @@
 
 use jiff::SignedDuration;
 
-use crate::option_price::MaxOptionPrice;
+use crate::pack::MaxOptionPrice;
 
 /// The rules. Prices are dollars an hour.
 #[derive(Clone, Debug, PartialEq)]

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::option_price::MaxOptionPrice;
 use crate::pack::explain::reason::Reason;
+use crate::pack::option_price::MaxOptionPrice;
 use crate::problem::Policy;
 use crate::requirements::NodeSelectorRequirement;
 use crate::resources::Resources;
