@@ -7,6 +7,8 @@ mod common;
 #[path = "../played/mod.rs"]
 mod played;
 
+#[path = "cloud/after.rs"]
+mod after;
 mod alpha;
 mod backups;
 mod brakes;
