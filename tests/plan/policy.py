@@ -29,7 +29,8 @@ def _claim(report, catalogue, claim, run):
     spot = [k for k in claim.shape.kinds if _spot(view, k)]
     if not spot:
         return
-    exist = list(_worthy(claim, _possible(catalogue, claim, run, claim.needs)))
+    possible = list(_possible(catalogue, claim, run, claim.needs))
+    exist = list(_worthy(claim, possible))
     kept = {k.family for k in spot}
     families = {k.family for k, _ in exist}
     affordable = _affordable(claim, exist)
@@ -37,10 +38,12 @@ def _claim(report, catalogue, claim, run):
         report.expect(len(spot) >= TYPES, "PL-30", claim.name, f"{len(spot)} types may be spot, the catalogue has {len(exist)} for its pods")
     if len(families) >= FAMILIES and affordable(lambda kind: kind.family not in kept):
         report.expect(len(kept) >= FAMILIES, "PL-31", claim.name, f"{len(kept)} families may be spot, the catalogue has {len(families)}")
-    singly = list(_worthy(claim, _possible(catalogue, claim, run, _singly(run, claim)))) if len(exist) < TYPES or len(families) < FAMILIES else ()
+    # How far a node is filled is not a matter of prices.
+    families = {k.family for k, _ in possible}
+    singly = list(_possible(catalogue, claim, run, _singly(run, claim))) if len(possible) < TYPES or len(families) < FAMILIES else ()
     if len(singly) >= TYPES and len({k.family for k, _ in singly}) >= FAMILIES:
-        rule, what = ("PL-30", "types") if len(exist) < TYPES else ("PL-31", "families")
-        report.add(rule, claim.name, f"filled so far that {len(exist)} types of {len(families)} families could carry it; one pod at a time leaves {TYPES} of {FAMILIES}")
+        rule, what = ("PL-30", "types") if len(possible) < TYPES else ("PL-31", "families")
+        report.add(rule, claim.name, f"filled so far that {len(possible)} types of {len(families)} families could carry it; one pod at a time leaves {TYPES} of {FAMILIES}")
     _factor(report, claim, exist)
 
 

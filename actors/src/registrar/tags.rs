@@ -1,4 +1,4 @@
-//! After registration: tags that instances get once their Nodes are known (aws spec 4.6, 6.2), and claims of capacity
+//! After registration: tags that instances get once their Nodes are known (aws spec 4.6, 6), and claims of capacity
 //! reservations whose instances are on demand by now.
 //!
 //! Both look at many instances by one DescribeInstances. Each instance gets tags of its own, so each takes a CreateTags;
