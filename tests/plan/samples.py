@@ -54,7 +54,8 @@ def _types(rng):
     for arch, families in (("amd64", ["c6", "m6", "r6", "c7", "m7", "r7", "c8", "m8", "r8"]), ("arm64", ["c6g", "m6g", "r6g", "c7g", "m7g", "r7g", "c8g", "m8g", "r8g"])):
         for family in families:
             ratio = {"c": 2, "m": 4, "r": 8}[family[0]]
-            for cpu in (1, 2, 4, 8, 16):
+            # The newest have no large size.
+            for cpu in (1, 2, 4, 8, 16) if "8" not in family else (1, 2, 4, 8):
                 base = cpu * (0.04 + 0.001 * ratio + 0.0001 * rng.randrange(10))
                 yield _type(f"{family}.{cpu}", arch, family, cpu, ratio * cpu, base, rng)
     yield _type("g5.4", "amd64", "g5", 4, 16, 1.0, rng, gpu=1)
