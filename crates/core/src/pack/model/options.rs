@@ -113,7 +113,7 @@ pub(crate) fn choose(context: &Context<'_>, planned: &PlannedNode, policy: Polic
     let mut kept = Vec::new();
     let mut later = Vec::new();
     let (mut varied, mut too_dear, mut sum) = (0, 0, 0.0);
-    let mean = limits.max_option_price.mean() * cheapest * (1.0 + 1e-12);
+    let mean = if whole { f64::INFINITY } else { limits.max_option_price.mean() * cheapest * (1.0 + 1e-12) };
     for at in order {
         let may_be_spot = spot == 0 || context.offers.available(at as usize) & spot != 0;
         let few = varied < limits.spot_types && may_be_spot;
