@@ -2,6 +2,8 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use dovetail_core::MaxOptionPrice;
+
 use crate::node_budget::NodeBudget;
 pub use crate::run::RunArgs;
 
@@ -93,6 +95,9 @@ pub struct PlanArgs {
     /// What a node more is worth avoiding, in dollars an hour: weighed by the policy cost, not part of the price
     #[arg(long, value_name = "DOLLARS", default_value = "0.02", value_parser = dollars, env = "PRICE_PER_NODE")]
     pub price_per_node: f64,
+    /// How many times the price of its cheapest instance type another type of a node may cost; 1.5, and 2 for GPUs, unless given
+    #[arg(long, value_name = "TIMES", value_parser = times, env = "MAX_OPTION_PRICE")]
+    pub max_option_price: Option<MaxOptionPrice>,
     /// Consolidate the workload file's nodes, each command done at once, until nothing more is worth it; pods that wait are left out
     #[arg(long, requires = "workload")]
     pub consolidate: bool,
@@ -121,6 +126,12 @@ fn dollars(text: &str) -> Result<f64, String> {
     let amount: Option<f64> = text.parse().ok();
     let amount = amount.filter(|amount| amount.is_finite() && *amount >= 0.0);
     amount.ok_or_else(|| "allowed: dollars an hour from zero, such as 0.05".to_owned())
+}
+
+/// A ceiling on prices, in parts of the cheapest.
+fn times(text: &str) -> Result<MaxOptionPrice, String> {
+    let times = text.parse().ok().and_then(MaxOptionPrice::times);
+    times.ok_or_else(|| "allowed: a number from 1, such as 1.5".to_owned())
 }
 
 /// How nodes are chosen.

@@ -196,6 +196,7 @@ pub fn start_leading(env: &Env, means: &Means, warm: &Warm, leader_term: &Leader
         launcher: launcher_ctx.address().into(),
         recorder: warm.recorder.clone().into(),
         calls: calls("registrar"),
+        cloud: cloud("registrar"),
     };
     let terminator = begin(|_| {
         let links = TerminatorLinks {

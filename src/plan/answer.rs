@@ -64,10 +64,17 @@ struct Claim<'a> {
     requests: &'a Resources,
     requirements: &'a [NodeSelectorRequirement],
     instance_type_options: Vec<&'a str>,
+    #[serde(skip_serializing_if = "is_zero")]
+    too_dear: usize,
     cheapest_type: &'a str,
     cheapest_zone: &'a str,
     cheapest_capacity_type: &'a str,
     price: f64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over references")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 impl<'a> Answer<'a> {
@@ -149,6 +156,7 @@ impl<'a> Claim<'a> {
                 .iter()
                 .map(|option| &*problem.instance_types[option.instance_type].name)
                 .collect(),
+            too_dear: claim.too_dear,
             cheapest_type: type_name(problem, claim.cheapest_type()),
             cheapest_zone: &claim.cheapest_zone,
             cheapest_capacity_type: &claim.cheapest_capacity_type,

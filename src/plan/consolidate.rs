@@ -50,6 +50,7 @@ pub(super) fn run(args: &PlanArgs, loaded: Loaded) -> Result<(), Failure> {
     let solving = Stopwatch::start();
     let settings = Settings {
         price_per_node: args.price_per_node,
+        max_option_price: args.max_option_price.unwrap_or_default(),
         price_moves: Settings::price_moves_of(nodes_before),
         spot_to_spot: args.spot_to_spot,
         many_to_many: args.many_to_many,

@@ -47,7 +47,8 @@ pub fn run(args: &PlanArgs) -> Result<(), Failure> {
         return consolidate::run(args, loaded);
     }
     let solving = Stopwatch::start();
-    let options = pack::Options { price_per_node: args.price_per_node, ..pack::Options::default() };
+    let max_option_price = args.max_option_price.unwrap_or_default();
+    let options = pack::Options { price_per_node: args.price_per_node, max_option_price, ..pack::Options::default() };
     let packing = survive::solve(&loaded.problem, &options);
     let times = answer::Times { solve: solving.elapsed(), load: loaded.load, wall: wall.elapsed() };
     report(args, &loaded, &packing, &times)?;
@@ -79,7 +80,7 @@ fn report(args: &PlanArgs, loaded: &Loaded, packing: &Packing, times: &answer::T
         text.push('\n');
         text
     } else {
-        table::render(&loaded.problem, packing, args.price_per_node)
+        table::render(&loaded.problem, packing, args)
     };
     print(&text)
 }

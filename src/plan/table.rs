@@ -6,9 +6,10 @@ use std::fmt::Write as _;
 use comfy_table::{CellAlignment, Table, presets};
 use dovetail_core::pack::{Packing, PlannedClaim};
 use dovetail_core::resources::{CPU, MEMORY};
-use dovetail_core::{Policy, Problem, Requirements};
+use dovetail_core::{MaxOptionPrice, Policy, Problem, Requirements};
 
 use super::answer::{pod_name, type_name, waiting};
+use crate::cli::PlanArgs;
 
 /// How many options a line names; the rest is counted.
 const OPTIONS_NAMED: usize = 5;
@@ -16,7 +17,7 @@ const OPTIONS_NAMED: usize = 5;
 const PODS_NAMED: usize = 5;
 
 /// The whole answer as text. It holds no times, so that equal input gives equal bytes.
-pub fn render(problem: &Problem, packing: &Packing, price_per_node: f64) -> String {
+pub fn render(problem: &Problem, packing: &Packing, args: &PlanArgs) -> String {
     let mut text = String::new();
     if !packing.claims.is_empty() {
         let _ = writeln!(text, "{}\n", nodes(problem, packing));
@@ -34,6 +35,7 @@ pub fn render(problem: &Problem, packing: &Packing, price_per_node: f64) -> Stri
         packing.claims.len(),
         if packing.claims.len() == 1 { "" } else { "s" },
     );
+    let price_per_node = args.price_per_node;
     if problem.node_pools.iter().any(|pool| pool.policy == Policy::Cost) && !packing.claims.is_empty() {
         let _ = writeln!(
             text,
@@ -41,8 +43,27 @@ pub fn render(problem: &Problem, packing: &Packing, price_per_node: f64) -> Stri
              so that no node holds more than half of ten pods or more of a kind"
         );
     }
+    too_dear(&mut text, problem, packing, args.max_option_price.unwrap_or_default());
     pending(&mut text, problem, packing);
     text
+}
+
+/// How many nodes name few types because others are too dear, by ceiling.
+fn too_dear(text: &mut String, problem: &Problem, packing: &Packing, ceiling: MaxOptionPrice) {
+    let mut by_ceiling: BTreeMap<String, usize> = BTreeMap::new();
+    for claim in packing.claims.iter().filter(|claim| claim.too_dear > 0) {
+        let cheapest = claim.cheapest_type().and_then(|at| problem.instance_types.get(at));
+        *by_ceiling.entry(cheapest.map_or(0.0, |one| ceiling.of(one)).to_string()).or_default() += 1;
+    }
+    for (times, nodes) in by_ceiling {
+        let (s, verb) = if nodes == 1 { ("", "has") } else { ("s", "have") };
+        let _ = writeln!(
+            text,
+            "{nodes} node{s} {verb} fewer options than variety asks for: others cost more than {times} times the cheapest, \
+             or would make the mean cost more than {} times (--max-option-price)",
+            ceiling.mean()
+        );
+    }
 }
 
 fn nodes(problem: &Problem, packing: &Packing) -> Table {

@@ -1,15 +1,18 @@
 //! AWS at the start: region, credentials, whether they are taken, and what EKS knows of the cluster.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use dovetail_actors::Settings;
 use dovetail_cloud::ec2::{Ec2Cloud, Ec2Settings, NoAws, SdkParts};
 use dovetail_cloud::{Cloud as _, CloudError};
 use dovetail_core::clock::Clock;
 use dovetail_input::{Failure, Mistake};
+use kube::Client;
+use tokio::time::{sleep, timeout};
 
 use super::ask::{Asker, Attempt};
-use super::preflight::PreflightFacts;
+use super::preflight::{PreflightFacts, version_of};
 
 /// Codes by which AWS says that it does not know whose request it is.
 const NOT_TAKEN: [&str; 8] = [
@@ -22,6 +25,23 @@ const NOT_TAKEN: [&str; 8] = [
     "SignatureDoesNotMatch",
     "UnrecognizedClientException",
 ];
+
+/// How often the API server is asked for its version (aws spec 6), and the longest wait for its answer.
+const VERSION_EVERY: Duration = Duration::from_secs(5 * 60);
+const VERSION_WITHIN: Duration = Duration::from_secs(30);
+
+/// Asks the API server for its version again and again, and tells the cloud of a new one: the images of an alias go by it.
+/// What it does not answer leaves what is known.
+pub async fn follow_version(client: Client, cloud: Ec2Cloud) {
+    loop {
+        sleep(VERSION_EVERY).await;
+        let Ok(Ok(answer)) = timeout(VERSION_WITHIN, client.apiserver_version()).await else { continue };
+        let Some(version) = version_of(&answer) else { continue };
+        if cloud.runs_kubernetes(&version) {
+            tracing::info!(logger = "run", kubernetes = version, "the API server has another version");
+        }
+    }
+}
 
 /// EC2 for this cluster, and the address of the API server that nodes will be told.
 pub async fn reach(

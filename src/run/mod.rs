@@ -29,6 +29,8 @@ use dovetail_observability::Health;
 use dovetail_telemetry::state::Latest;
 use dovetail_telemetry::told::Told;
 use dovetail_telemetry::{self as telemetry, Spans};
+use futures::FutureExt as _;
+use futures::future::LocalBoxFuture;
 use tokio::task::LocalSet;
 
 pub use options::RunArgs;
@@ -93,8 +95,9 @@ async fn live(settings: Settings, given: BTreeSet<String>, target: ApiTarget) ->
             tracing::info!(logger = "run", "{signal} before the start: ending");
             return Ok(());
         }
-        parts = starting => parts?,
+        started = starting => started?,
     };
+    let (parts, version) = parts;
     let replica = dovetail_actors::start(ReplicaParts { identities, ..parts });
     let mut exit = replica.exit();
     let ended = tokio::select! {
@@ -102,6 +105,7 @@ async fn live(settings: Settings, given: BTreeSet<String>, target: ApiTarget) ->
         signal = signals.next() => Ok(signal),
         why = exit.wait() => Err(why),
         () = health_loop::beat(&replica, &identity, &latest, health, metrics) => Err("the health loop stopped".into()),
+        () = version => Err("the version of Kubernetes is not followed any more".into()),
     };
     if let Ok(signal) = &ended {
         tracing::info!(logger = "run", "{signal}: giving the lease back, a second signal ends at once");
@@ -130,7 +134,7 @@ async fn parts(
     identity: String,
     rng_seed: u64,
     heard: Heard,
-) -> Result<ReplicaParts, Failure> {
+) -> Result<(ReplicaParts, LocalBoxFuture<'static, ()>), Failure> {
     let counted = heard.metrics.clone();
     let kube = target.client(&settings, move |time| counted.waited(time.as_secs_f64()))?;
     let lease_kube = target.lease_client()?;
@@ -159,7 +163,12 @@ async fn parts(
         "everything that is needed is there"
     );
     let solver = PoolSolver::start(settings.cores()).map_err(|why| Failure::System(format!("threads: {why}")))?;
-    Ok(ReplicaParts {
+    let version = match settings.eks_control_plane {
+        // EKS is asked again and again, with all else that it knows.
+        true => futures::future::pending().boxed_local(),
+        false => aws::follow_version(kube.clone(), cloud.clone()).boxed_local(),
+    };
+    let parts = ReplicaParts {
         kube,
         lease_kube,
         cloud: Arc::new(cloud),
@@ -170,5 +179,6 @@ async fn parts(
         solver: Arc::new(solver),
         journal: CountedJournal::shared(heard, &identity),
         identity,
-    })
+    };
+    Ok((parts, version))
 }

@@ -10,6 +10,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Service};
 use k8s_openapi::api::networking::v1::ServiceCIDR;
+use k8s_openapi::apimachinery::pkg::version::Info;
 use kube::Client;
 use kube::api::ListParams;
 
@@ -56,13 +57,19 @@ pub async fn facts(asker: &Asker, client: &Client) -> Result<PreflightFacts, Fai
     let dns = asker.api("service kube-dns", || services.get_opt("kube-dns")).await.ok().flatten();
     let cidrs: Api<ServiceCIDR> = Api::all(client.clone());
     let cidr = asker.api("servicecidr kubernetes", || cidrs.get_opt("kubernetes")).await.ok().flatten();
-    let digits = |text: &str| text.chars().take_while(char::is_ascii_digit).collect::<String>();
     Ok(PreflightFacts {
-        version: format!("{}.{}", digits(&version.major), digits(&version.minor)),
+        version: version_of(&version).unwrap_or_default(),
         uid: system.metadata.uid.unwrap_or_default(),
         dns: dns.and_then(|service| service.spec?.cluster_ip).filter(|address| address != "None"),
         service_cidr: cidr.and_then(|cidr| cidr.spec?.cidrs?.into_iter().next()),
     })
+}
+
+/// Major and minor version as `1.33`, of an answer such as `1` and `33+`.
+pub fn version_of(answer: &Info) -> Option<String> {
+    let digits = |text: &str| text.chars().take_while(char::is_ascii_digit).collect::<String>();
+    let (major, minor) = (digits(&answer.major), digits(&answer.minor));
+    (!major.is_empty() && !minor.is_empty()).then(|| format!("{major}.{minor}"))
 }
 
 /// The API server is as new as the setting `KUBERNETES_MIN_VERSION` asks for.

@@ -123,6 +123,9 @@ fn what_the_schema_takes_the_settings_take_and_the_other_way_round() {
     for (value, variable, texts) in [
         ("startupTimeout", "STARTUP_TIMEOUT", ["1m30s", "500ms", "1.5h", "x", "1", "1 s"]),
         ("unscheduledPodDelay", "UNSCHEDULED_POD_DELAY", ["never", "500ms", "2s", "Never", "-1s", "5"]),
+        ("initializationTimeout", "INITIALIZATION_TIMEOUT", ["never", "30m", "1h", "Never", "-1s", "5"]),
+        ("spotPriceRefreshInterval", "SPOT_PRICE_REFRESH_INTERVAL", ["never", "1h", "10m", "Never", "-1s", "5"]),
+        ("maxOptionPrice", "MAX_OPTION_PRICE", ["1", "1.5", "10", "0.5", "-2", "1,5"]),
         ("interruption", "INTERRUPTION", ["replace", "evict", "replace", "drain", "Evict", "none"]),
         ("minValuesPolicy", "MIN_VALUES_POLICY", ["Strict", "BestEffort", "Strict", "strict", "Best", "no"]),
         ("maxCostPerHour", "MAX_COST_PER_HOUR", ["12.50", "3", "0.5", "-1", "$3", "1,5"]),

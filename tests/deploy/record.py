@@ -36,9 +36,9 @@ CLUSTER, REGION = "demo", "us-east-1"
 #: How long anything that is waited for may take, in seconds.
 PATIENCE = 90
 BY_HAND = {
-    "ec2.CreateTags": "the cloud seam can tag an instance, no actor does yet",
     "ec2.CreateFleet": "into a capacity reservation and a placement group: the sandbox's account has none",
     "ec2.DescribePlacementGroups": "asked for a class that selects a placement group: the sandbox's account has none",
+    "ec2.CreateTags": "asked for by the registrar, ten seconds at most after a node has registered",
     "ec2.DescribeInstanceStatus": "asked for every minute, first a minute after a leader began",
     "iam.ListInstanceProfiles": "asked for by the janitor every half hour",
 }

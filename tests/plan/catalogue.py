@@ -41,7 +41,7 @@ class InstanceType:
     """A type of the catalogue, its allocatable computed here: capacity less overhead, memory less huge pages."""
 
     def __init__(self, raw):
-        self.name = raw["name"]
+        self.name, self.uncommon = raw["name"], bool(raw.get("uncommon"))
         self.labels = requirement_set(raw.get("requirements"))
         self.labels.setdefault(TYPE, Req(False, [self.name]))
         self.capacity = resources(raw.get("capacity"))

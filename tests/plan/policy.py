@@ -1,7 +1,8 @@
-"""The rules of the `cost` policy for claims that may be spot: PL-30 (15 types), PL-31 (5 families), PL-32 (1.25 times).
+"""The rules of the `cost` policy for claims that may be spot: PL-30 (15 types), PL-31 (5 families), PL-32 (1.25 times, and 1.5
+at most for variety, 2 where the cheapest has GPUs, as long as the mean stays at 1.25 times).
 
 They bind wherever the catalogue has such types for the claim's pods: compatible with the pods, the pool and the claim's own
-pins, large enough, with an available spot offering, within the pool's limits, and with the pods' host ports left free by
+pins, no dearer than that, large enough, with an available spot offering, within the pool's limits, and with the pods' host ports left free by
 DaemonSets. A node that is filled so far that fewer are large enough breaks them too, where one pod at a time would leave so many.
 """
 
@@ -10,6 +11,10 @@ from pods import matching_types
 from requirements import norm, possibly
 
 TYPES, FAMILIES, FACTOR, EPSILON = 15, 5, 1.25, 1e-9
+CEILING, CEILING_WITH_DEVICES = 1.5, 2.0
+DEVICES = ("nvidia.com/gpu", "amd.com/gpu", "habana.ai/gaudi", "aws.amazon.com/neuron", "aws.amazon.com/neuroncore")
+# What is kept only where all that is kept is such.
+RARE = (lambda k: any(k.capacity.get(d, 0) > 0 for d in DEVICES), lambda k: "metal" in k.name.partition(".")[2], lambda k: k.uncommon)
 
 
 def check(report, catalogue, claims, run):
@@ -24,18 +29,42 @@ def _claim(report, catalogue, claim, run):
     spot = [k for k in claim.shape.kinds if _spot(view, k)]
     if not spot:
         return
-    exist = list(_possible(catalogue, claim, run, claim.needs))
+    possible = list(_possible(catalogue, claim, run, claim.needs))
+    exist = list(_worthy(claim, possible))
     kept = {k.family for k in spot}
     families = {k.family for k, _ in exist}
-    if len(exist) >= TYPES:
+    affordable = _affordable(claim, exist)
+    if len(exist) >= TYPES and affordable(lambda kind: True):
         report.expect(len(spot) >= TYPES, "PL-30", claim.name, f"{len(spot)} types may be spot, the catalogue has {len(exist)} for its pods")
-    if len(families) >= FAMILIES:
+    if len(families) >= FAMILIES and affordable(lambda kind: kind.family not in kept):
         report.expect(len(kept) >= FAMILIES, "PL-31", claim.name, f"{len(kept)} families may be spot, the catalogue has {len(families)}")
-    singly = list(_possible(catalogue, claim, run, _singly(run, claim))) if len(exist) < TYPES or len(families) < FAMILIES else ()
+    # How far a node is filled is not a matter of prices.
+    families = {k.family for k, _ in possible}
+    singly = list(_possible(catalogue, claim, run, _singly(run, claim))) if len(possible) < TYPES or len(families) < FAMILIES else ()
     if len(singly) >= TYPES and len({k.family for k, _ in singly}) >= FAMILIES:
-        rule, what = ("PL-30", "types") if len(exist) < TYPES else ("PL-31", "families")
-        report.add(rule, claim.name, f"filled so far that {len(exist)} types of {len(families)} families could carry it; one pod at a time leaves {TYPES} of {FAMILIES}")
+        rule, what = ("PL-30", "types") if len(possible) < TYPES else ("PL-31", "families")
+        report.add(rule, claim.name, f"filled so far that {len(possible)} types of {len(families)} families could carry it; one pod at a time leaves {TYPES} of {FAMILIES}")
     _factor(report, claim, exist)
+
+
+def _ceiling(claim):
+    """What an option of a claim costs at most."""
+    cheapest = min(claim.shape.kinds, key=claim.shape.view.price)
+    return claim.shape.least * (CEILING_WITH_DEVICES if RARE[0](cheapest) else CEILING) * (1 + EPSILON)
+
+
+def _affordable(claim, exist):
+    """Whether one more of the types that are not kept would leave the mean at 1.25 times the cheapest."""
+    prices, names = [claim.shape.view.price(k) for k in claim.shape.kinds], {k.name for k in claim.shape.kinds}
+    most = FACTOR * claim.shape.least * (len(prices) + 1) * (1 + EPSILON)
+    others = [(kind, price) for kind, price in exist if kind.name not in names]
+    return lambda wanted: not any(map(lambda o: wanted(o[0]), others)) or sum(prices) + min(p for k, p in others if wanted(k)) <= most
+
+
+def _worthy(claim, kinds):
+    """Of types that could stand in a claim those that are not too dear and not too rare for it."""
+    most, rare = _ceiling(claim), [] if claim.pool.min_values else [is_rare for is_rare in RARE if not all(map(is_rare, claim.shape.kinds))]
+    return ((kind, price) for kind, price in kinds if price <= most and not any(is_rare(kind) for is_rare in rare))
 
 
 def _singly(run, claim):
@@ -98,7 +127,7 @@ def _factor(report, claim, exist):
         needed = any(not _values(kind, key) <= values for key, values in valued.items())
         for key, values in valued.items():
             values |= _values(kind, key)
-        if price > FACTOR * least * (1 + EPSILON) and not (by_count or by_family or needed):
+        if price > FACTOR * least * (1 + EPSILON) and not ((by_count or by_family) and price <= _ceiling(claim) or needed):
             bad.append(f"{kind.name} at {price:.6g}" + (" where cheaper types were passed over" if passed else ""))
         spots += spot
         families |= {kind.family} if spot else set()

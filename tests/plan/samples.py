@@ -51,10 +51,11 @@ def _pools():
 
 
 def _types(rng):
-    for arch, families in (("amd64", ["c6", "m6", "r6", "c7", "m7", "r7"]), ("arm64", ["c6g", "m6g", "r6g", "c7g", "m7g", "r7g"])):
+    for arch, families in (("amd64", ["c6", "m6", "r6", "c7", "m7", "r7", "c8", "m8", "r8"]), ("arm64", ["c6g", "m6g", "r6g", "c7g", "m7g", "r7g", "c8g", "m8g", "r8g"])):
         for family in families:
             ratio = {"c": 2, "m": 4, "r": 8}[family[0]]
-            for cpu in (1, 2, 4, 8, 16):
+            # The newest have no large size.
+            for cpu in (1, 2, 4, 8, 16) if "8" not in family else (1, 2, 4, 8):
                 base = cpu * (0.04 + 0.001 * ratio + 0.0001 * rng.randrange(10))
                 yield _type(f"{family}.{cpu}", arch, family, cpu, ratio * cpu, base, rng)
     yield _type("g5.4", "amd64", "g5", 4, 16, 1.0, rng, gpu=1)
@@ -254,15 +255,16 @@ class Packer:
 
 
 def _keep(priced):
-    """The cheapest types: all within 1.25 of the cheapest, and on until there are 15 of 5 families."""
-    kept = []
+    """The cheapest types: all within 1.25 of the cheapest, and on until there are 15 of 5 families, as long as none costs more
+    than 1.5 times the cheapest and the mean no more than 1.25 times."""
+    kept, total = [], 0
     for price, kind in sorted(priced, key=lambda p: (p[0], p[1]["name"])):
-        families = {_label(k, FAMILY) for k in kept}
-        if not kept or price <= cap or len(kept) < 15:
-            cap = cap if kept else price * 1.25
+        families, cheapest = {_label(k, FAMILY) for k in kept}, cheapest if kept else price
+        varied = len(kept) < 15 or len(families) < 5 and _label(kind, FAMILY) not in families
+        affordable = price <= 1.5 * cheapest and total + price <= 1.25 * cheapest * (len(kept) + 1)
+        if price <= 1.25 * cheapest or varied and affordable:
             kept.append(kind)
-        elif len(families) < 5 and _label(kind, FAMILY) not in families:
-            kept.append(kind)
+            total += price
     return [k["name"] for k in kept]
 
 

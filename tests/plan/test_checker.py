@@ -296,7 +296,7 @@ class CheckerTest(unittest.TestCase):
     # 15 types, 5 families
 
     def test_types_on_which_a_daemon_takes_a_port_are_none_that_a_claim_might_keep(self):
-        kinds = [(f"f{i}", 1.0, "spot", "amd64") for i in range(13)] + [("f0", 2.0, "spot", "amd64")] + [("g", 1.5, "spot", "arm64")] * 5
+        kinds = [(f"f{i}", 1.0, "spot", "amd64") for i in range(13)] + [("f0", 1.45, "spot", "amd64")] + [("g", 1.35, "spot", "arm64")] * 5
         workload = varied(world([{"app": "a", "hostPorts": [{"port": 80}]}]), *kinds)
         daemon = {"name": "d", "requests": {}, "nodeSelector": {ARCH: "arm64"}, "hostPorts": [{"port": 80}]}
         for daemons, rules in (([daemon], []), ([], ["PL-30", "PL-32"]), ([dict(daemon, hostPorts=[{"port": 81}])], ["PL-30", "PL-32"])):
@@ -304,7 +304,7 @@ class CheckerTest(unittest.TestCase):
             self.assert_answer(rules, whole, keeping(whole, plan(whole, ([0], None)), *range(14)), policy_cost=True)
 
     def test_what_has_no_spot_offering_counts_neither_towards_15_types_nor_needs_to_be_kept_for_them(self):
-        kinds = [(f"f{i}", 1.0, "spot", "amd64") for i in range(14)] + [("od", 2.0, "on-demand", "amd64"), ("f0", 3.0, "spot", "amd64"), ("f1", 4.0, "spot", "amd64")]
+        kinds = [(f"f{i}", 1.0, "spot", "amd64") for i in range(14)] + [("od", 1.3, "on-demand", "amd64"), ("f0", 1.4, "spot", "amd64"), ("f1", 1.45, "spot", "amd64")]
         family = {"key": FAMILY, "operator": "Exists"}
         for least, rules in ((15, []), (None, ["PL-32"])):
             whole = varied(world([{"app": "a"}], requirements=[family | ({"minValues": least} if least else {})]), *kinds)
@@ -312,6 +312,12 @@ class CheckerTest(unittest.TestCase):
             self.assert_answer(rules, whole, keeping(whole, answer, *range(16)), policy_cost=True)
             self.assert_answer(["PL-32"], whole, keeping(whole, answer, *range(17)), policy_cost=True)
             self.assert_answer(["PL-30", *rules], whole, keeping(whole, answer, *range(15)), policy_cost=True)
+
+    def test_fifteen_types_need_none_that_costs_more_than_one_and_a_half_times_the_cheapest(self):
+        kinds = [(f"f{i}", 1.0, "spot", "amd64") for i in range(14)] + [("f0", 1.6, "spot", "amd64")]
+        whole = varied(world([{"app": "a"}]), *kinds)
+        self.assert_answer([], whole, keeping(whole, plan(whole, ([0], None)), *range(14)), policy_cost=True)
+        self.assert_answer(["PL-32"], whole, keeping(whole, plan(whole, ([0], None)), *range(15)), policy_cost=True)
 
     # Half of a workload
 

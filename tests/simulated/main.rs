@@ -9,6 +9,8 @@ mod played;
 
 #[path = "ends/adopting.rs"]
 mod adopting;
+#[path = "cloud/after.rs"]
+mod after;
 mod alpha;
 mod backups;
 mod brakes;
@@ -29,6 +31,8 @@ mod metrics;
 mod moves;
 mod packing;
 mod pools;
+#[path = "cloud/prices.rs"]
+mod prices;
 mod refused;
 mod shadow;
 mod simulate;

@@ -5,32 +5,28 @@
 //! `launcher`, which waits for the answer.
 
 mod availability;
+mod read;
 mod reserved;
 
-use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_api::v1::EC2NodeClass;
-use dovetail_cloud::catalogue::{Catalogue as Offers, Zone};
+use dovetail_cloud::Cloud;
+use dovetail_cloud::catalogue::Catalogue as Offers;
 use dovetail_cloud::launch::images::withhold_without_image;
 use dovetail_cloud::node_class::subnet_views;
 use dovetail_cloud::resolve::{self, NodeClassView, ReservationView};
 use dovetail_cloud::unavailable::UnavailableOfferings;
-use dovetail_cloud::{Cloud, CloudError, shipped};
 use dovetail_core::InstanceType;
-use futures::future::{join, join3, pending};
-use futures::stream::FuturesUnordered;
-use futures::{FutureExt as _, StreamExt as _};
 use kube::ResourceExt;
-use tokio::sync::Notify;
 
 pub use crate::catalogue::availability::Keep;
 use crate::catalogue::availability::Keeping;
+use crate::catalogue::read::Read;
 use crate::catalogue::reserved::Reserved;
-use crate::context::backoff::Backoff;
 use crate::context::env::Env;
 use crate::messages::{
     CatalogueAttach, CatalogueState, Detach, InstanceTypesFor, Observe, Refused, ReservationTakenBack, TookReserved,
@@ -40,8 +36,6 @@ use crate::telemetry::log_event::{LogEvent, Names};
 
 /// Types and prices are read again this often (aws spec 6).
 const REFRESH: Duration = Duration::from_secs(12 * 3600);
-/// Prices are waited for this long before those shipped are taken for the time being.
-const LONGEST_PRICE_WAIT: Duration = Duration::from_secs(10);
 /// What is left of capacity reservations is asked for this often (aws spec 3.4).
 const RESERVED_REFRESH: Duration = Duration::from_secs(60);
 /// What is unavailable is looked through this often (aws spec 3.6).
@@ -57,6 +51,11 @@ pub struct Catalogue {
     cloud: Arc<dyn Cloud>,
     offers: Option<Arc<Offers>>,
     reads: u64,
+    /// When prices were last read, on demand and of spot capacity.
+    on_demand_read: Option<Duration>,
+    spot_read: Option<Duration>,
+    /// Spot prices are being read.
+    reading_spot: bool,
     unavailable: UnavailableOfferings,
     reserved: Reserved,
     /// EC2 is being asked for what is left of reservations.
@@ -78,6 +77,9 @@ impl Catalogue {
             cloud,
             offers: None,
             reads: 0,
+            on_demand_read: None,
+            spot_read: None,
+            reading_spot: false,
             unavailable: UnavailableOfferings::default(),
             reserved: Reserved::default(),
             asking: false,
@@ -95,6 +97,9 @@ impl Actor for Catalogue {
     fn started(&mut self, ctx: &mut Self::Context) {
         self.read(ctx);
         ctx.run_interval(REFRESH, |catalogue, ctx| catalogue.read(ctx));
+        if let Some(interval) = self.env.settings.spot_price_refresh {
+            ctx.run_interval(interval, |catalogue, ctx| catalogue.read_spot(ctx));
+        }
         ctx.run_interval(RESERVED_REFRESH, |catalogue, ctx| catalogue.ask_for_reserved(ctx));
         ctx.run_interval(UNAVAILABLE_CHECK_INTERVAL, |catalogue, ctx| {
             if catalogue.unavailable.sweep(catalogue.env.now()) {
@@ -105,15 +110,13 @@ impl Actor for Catalogue {
     }
 }
 
-/// The catalogue has been read.
-#[derive(Message)]
-#[rtype(result = "()")]
-struct Read(Offers);
-
 impl Handler<Read> for Catalogue {
     type Result = ();
 
-    fn handle(&mut self, Read(offers): Read, _: &mut Self::Context) {
+    fn handle(&mut self, read: Read, _: &mut Self::Context) {
+        let (Read { offers, on_demand, spot }, now) = (read, self.env.now());
+        self.on_demand_read = Some(now).filter(|_| on_demand).or(self.on_demand_read);
+        self.spot_read = Some(now).filter(|_| spot).or(self.spot_read);
         let offerings = offers.offered.values().map(BTreeSet::len).sum();
         self.env.emit(LogEvent::CatalogueRead { instance_types: offers.types.len(), offerings });
         self.reads += 1;
@@ -202,7 +205,10 @@ impl Handler<Observe> for Catalogue {
     fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
         let instance_types = self.offers.as_ref().map_or(0, |offers| offers.types.len());
         let (reads, unavailable) = (self.reads, self.unavailable.len());
-        MessageResult(CatalogueState { instance_types, reads, unavailable }.into())
+        let age = |read: Option<Duration>| read.map(|read| self.env.now().saturating_sub(read).as_secs());
+        let (on_demand_age_seconds, spot_age_seconds) = (age(self.on_demand_read), age(self.spot_read));
+        let state = CatalogueState { instance_types, reads, unavailable, on_demand_age_seconds, spot_age_seconds };
+        MessageResult(state.into())
     }
 }
 
@@ -215,7 +221,32 @@ impl Catalogue {
 
     fn read(&mut self, ctx: &mut Context<Self>) {
         let this = ctx.address();
-        ctx.spawn(read(self.cloud.clone(), self.env.clone(), this).into_actor(self));
+        let before = self.offers.clone();
+        ctx.spawn(read::read(self.cloud.clone(), self.env.clone(), this, before).into_actor(self));
+    }
+
+    /// Reads spot prices once more, unless that is being done; those known count until others have come.
+    fn read_spot(&mut self, ctx: &mut Context<Self>) {
+        if self.reading_spot || self.offers.is_none() {
+            return;
+        }
+        self.reading_spot = true;
+        let reading = read::read_spot(self.cloud.clone(), self.env.clone()).into_actor(self);
+        ctx.spawn(reading.map(|prices, catalogue, _| {
+            catalogue.reading_spot = false;
+            catalogue.spot_read = Some(catalogue.env.now());
+            let Some(offers) = &catalogue.offers else { return };
+            let news = |(place, price): (&(String, String), &f64)| offers.spot.get(place) != Some(price);
+            if !prices.iter().any(news) {
+                return;
+            }
+            // What EC2 says nothing of costs what it did.
+            let mut offers = Offers::clone(offers);
+            offers.spot.extend(prices);
+            catalogue.offers = Some(Arc::new(offers));
+            catalogue.reads += 1;
+            catalogue.world_changed();
+        }));
     }
 
     /// Asks EC2 what is left of the reservations that classes have; a call that fails leaves what was known.
@@ -305,85 +336,6 @@ impl Catalogue {
                 let why = error.to_string();
                 self.env.emit(LogEvent::NodeClass { node_class: class.name_any(), ready: false, why });
                 Types::default()
-            }
-        }
-    }
-}
-
-/// Reads everything, however long it takes. Prices that do not come soon are taken from those shipped until they do; those
-/// on demand, which change once in months, as soon as they are refused: a cluster without a way to the Pricing API does
-/// not wait for it.
-async fn read(cloud: Arc<dyn Cloud>, env: Env, to: Addr<Catalogue>) {
-    let types = patiently(&env, || cloud.instance_types(), || {});
-    let offered = patiently(&env, || cloud.offerings(), || {});
-    let refused = Notify::new();
-    let mut on_demand = Box::pin(patiently(&env, || cloud.on_demand_prices(), || refused.notify_one()));
-    let mut spot = Box::pin(patiently(&env, || cloud.spot_prices(), || {}));
-    let soon = join(soon(&mut on_demand, refused.notified()), soon(&mut spot, pending()));
-    let (types, offered, (on_demand_soon, spot_soon)) = join3(types, offered, soon).await;
-    let zones: BTreeSet<_> = offered.values().flatten().cloned().collect();
-    let mut offers = Offers {
-        region: cloud.region().to_owned(),
-        zones: zones.into_iter().map(|name| Zone { name, id: String::new() }).collect(),
-        types: types.into_iter().map(Arc::new).collect(),
-        offered,
-        ..Offers::default()
-    };
-    let (on_demand_is_late, spot_is_late) = (on_demand_soon.is_none(), spot_soon.is_none());
-    let shipped = LazyCell::new(|| shipped::catalogue(cloud.region()));
-    offers.on_demand = on_demand_soon.unwrap_or_else(|| shipped.on_demand.clone());
-    offers.spot = spot_soon.unwrap_or_else(|| shipped.spot.clone());
-    env.post(&to, Read(offers.clone()));
-    let mut late = FuturesUnordered::new();
-    if on_demand_is_late {
-        late.push(on_demand.map(Late::OnDemand).boxed_local());
-    }
-    if spot_is_late {
-        late.push(spot.map(Late::Spot).boxed_local());
-    }
-    while let Some(prices) = late.next().await {
-        match prices {
-            Late::OnDemand(prices) => offers.on_demand = prices,
-            Late::Spot(prices) => offers.spot = prices,
-        }
-        env.post(&to, Read(offers.clone()));
-    }
-}
-
-/// Prices that have come after all.
-enum Late {
-    /// By instance type.
-    OnDemand(BTreeMap<String, f64>),
-    /// By instance type and zone.
-    Spot(BTreeMap<(String, String), f64>),
-}
-
-/// What comes before it is given up for the time being.
-async fn soon<T>(call: &mut (impl Future<Output = T> + Unpin), given_up: impl Future<Output = ()>) -> Option<T> {
-    tokio::select! {
-        biased;
-        answer = call => Some(answer),
-        () = given_up => None,
-        () = tokio::time::sleep(LONGEST_PRICE_WAIT) => None,
-    }
-}
-
-/// Repeats a read until it succeeds; said once. `refused` hears of the first failure.
-async fn patiently<T, F>(env: &Env, mut call: impl FnMut() -> F, refused: impl Fn()) -> T
-where
-    F: Future<Output = Result<T, CloudError>>,
-{
-    let mut backoff = Backoff::cloud(env.rng("read"));
-    loop {
-        match call().await {
-            Ok(answer) => return answer,
-            Err(error) => {
-                let pause = backoff.pause();
-                if backoff.failures() == 1 {
-                    env.emit(LogEvent::Retrying { what: error.call().to_owned(), error: error.to_string() });
-                    refused();
-                }
-                tokio::time::sleep(pause).await;
             }
         }
     }

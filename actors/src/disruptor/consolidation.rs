@@ -173,7 +173,11 @@ impl Disruptor {
     fn rules(&self) -> Settings {
         let settings = &self.env.settings;
         let many_to_many = settings.many_to_many();
-        Settings { many_to_many, ..settings.churn.rules(settings.price_per_node, settings.spot_to_spot()) }
+        Settings {
+            many_to_many,
+            max_option_price: settings.max_option_price,
+            ..settings.churn.rules(settings.price_per_node, settings.spot_to_spot())
+        }
     }
 
     fn question(&self, snapshot: &Snapshot, only: Option<BTreeSet<String>>) -> Question {

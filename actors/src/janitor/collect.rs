@@ -238,13 +238,28 @@ impl GarbageCollection {
         let unread = now.unreadable_of(Kind::NodeClass);
         let unread = unread.map(|(name, one)| (name.to_owned(), one.metadata.uid.clone().unwrap_or_default()));
         let classes = read.chain(unread).collect();
+        // A claim of an older version does not say which profile its instance has: then all of its class's stay.
+        let unsaid: BTreeSet<&str> = now
+            .claims
+            .values()
+            .filter(|entry| profile(&entry.claim).is_none())
+            .map(|entry| entry.claim.spec.node_class_ref.name.as_str())
+            .collect();
+        let resolved: BTreeSet<String> = now
+            .classes
+            .values()
+            .filter(|class| class.status.as_ref().is_some_and(|status| !status.instance_profile.is_empty()))
+            .map(|class| class.name_any())
+            .collect();
+        // Its class has another one by now: that of another role.
+        let superseded = |one: &Made| resolved.contains(&one.class) && !unsaid.contains(one.class.as_str());
         let things = made.iter().map(|one| MadeThing {
             name: one.name.clone(),
             class: one.class.clone(),
             class_uid: one.class_uid.clone(),
             age: one.created.map(|at| self.age(at)),
             used: one.in_use || used.contains(one.name.as_str()),
-            made_anew: one.kind == MadeKind::LaunchTemplate,
+            made_anew: one.kind == MadeKind::LaunchTemplate || superseded(one),
         });
         let things = things.collect();
         Some((made, things, classes))

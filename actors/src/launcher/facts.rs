@@ -56,12 +56,15 @@ pub fn request(claim: &NodeClaim, token: &str, class: Arc<EC2NodeClass>, types: 
     request
 }
 
-/// By which spec of its class an instance is launched, as its claim says it.
+/// By which spec of its class an instance is launched, and with which instance profile, as its claim says it.
 pub fn stamps(class: &EC2NodeClass) -> BTreeMap<String, String> {
-    BTreeMap::from([
+    let profile = class.status.as_ref().map(|status| status.instance_profile.clone()).filter(|name| !name.is_empty());
+    let profile = profile.map(|name| (annotations::INSTANCE_PROFILE_NAME.to_owned(), name));
+    let of_spec = [
         (annotations::NODE_CLASS_HASH.to_owned(), hash::node_class(&class.spec)),
         (annotations::NODE_CLASS_HASH_VERSION.to_owned(), hash::VERSION.to_owned()),
-    ])
+    ];
+    of_spec.into_iter().chain(profile).collect()
 }
 
 /// An instance that was found, as if it had just been launched.

@@ -157,6 +157,10 @@ pub struct CatalogueState {
     pub reads: u64,
     /// Offerings that were refused lately.
     pub unavailable: usize,
+    /// For how long on-demand prices have stood, seconds; none while those shipped stand in.
+    pub on_demand_age_seconds: Option<u64>,
+    /// For how long spot prices have stood, seconds; none while those on demand stand in.
+    pub spot_age_seconds: Option<u64>,
 }
 
 /// Of `recorder`.

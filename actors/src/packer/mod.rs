@@ -387,7 +387,8 @@ async fn compute(
         let mut failed = if problem.pods.is_empty() {
             Isolated::default()
         } else {
-            let options = Options { price_per_node: env.settings.price_per_node, ..Options::default() };
+            let (price_per_node, max_option_price) = (env.settings.price_per_node, env.settings.max_option_price);
+            let options = Options { price_per_node, max_option_price, ..Options::default() };
             packing::pack(solver, problem.clone(), options, &held).await
         };
         planning.problem = problem;

@@ -43,6 +43,9 @@ impl Registrar {
             Decision::Write(writes) => self.write(name, *writes, ctx),
             Decision::GiveUp(Timeout::NodeGone) => self.look_for_node(&claim, ctx),
             Decision::GiveUp(timeout) => self.give_up_unless_unread(&claim, timeout, ctx),
+            Decision::Wait(_) if !nodes.is_empty() && self.uninitialized(&claim).is_some() => {
+                self.give_up_unless_unread(&claim, Timeout::InitializationTimeout, ctx);
+            }
             Decision::Wait(_) | Decision::Deleting | Decision::Settled => {}
         }
     }
@@ -51,6 +54,12 @@ impl Registrar {
     pub(super) fn expired(&self, claim: &NodeClaim, nodeless: Duration) -> Option<Timeout> {
         let stays = claim.metadata.deletion_timestamp.is_none();
         stays.then(|| lifecycle::liveness::expired(claim, nodeless, self.env.wall())).flatten()
+    }
+
+    /// What a claim lacks whose Node has had its time to get ready for pods.
+    pub(super) fn uninitialized(&self, claim: &NodeClaim) -> Option<String> {
+        let limit = self.env.settings.initialization_timeout?;
+        lifecycle::liveness::uninitialized(claim, limit, self.env.wall())
     }
 
     /// For how long a claim that has registered, and is not being deleted, has had no Node.

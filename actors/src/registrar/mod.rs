@@ -7,6 +7,7 @@ mod kept_places;
 mod look;
 mod plans;
 mod register;
+mod tags;
 mod write;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,6 +16,7 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_api::v1::NodeClaim;
+use dovetail_cloud::Cloud;
 use dovetail_core::cluster_state::{Target, is_older};
 use dovetail_core::lifecycle::nodeless::Nodeless;
 use dovetail_core::lifecycle::{self, Stage};
@@ -30,6 +32,7 @@ use crate::messages::{
 use crate::owner::owned::{self, Instances};
 use kept_places::KeptPlaces;
 use plans::PlanState;
+use tags::After;
 
 /// Time-outs are looked for this often.
 const CHECK_INTERVAL: Duration = Duration::from_secs(10);
@@ -47,6 +50,8 @@ pub struct RegistrarLinks {
     pub recorder: ToRecorder,
     /// For claims and Nodes.
     pub calls: Calls,
+    /// For the tags of instances.
+    pub cloud: Arc<dyn Cloud>,
 }
 
 /// Follows claims from launched to initialized, and gives up those whose Nodes do not come.
@@ -70,14 +75,18 @@ pub struct Registrar {
     plans: BTreeMap<Target, PlanState>,
     /// Pods that are nominated to their nodes.
     kept: KeptPlaces,
+    /// What follows registration at the cloud.
+    after: After,
     passed: BTreeMap<&'static str, u64>,
 }
 
 impl Registrar {
     /// A registrar that knows no claim.
     pub fn new(env: &Env, links: RegistrarLinks) -> Self {
+        let env = env.of("registrar");
         Self {
-            env: env.of("registrar"),
+            after: After::new(env.rng("tags")),
+            env,
             links,
             claims: BTreeMap::new(),
             nodes: BTreeMap::new(),
@@ -106,6 +115,7 @@ impl Actor for Registrar {
                 registrar.claims.iter().filter(|(_, claim)| unfinished(claim)).map(|(name, _)| name.clone()).collect();
             names.iter().for_each(|name| registrar.look(name, ctx));
             registrar.look_at_kept_places(ctx);
+            registrar.look_after_registered(ctx);
         });
     }
 }

@@ -111,6 +111,15 @@ impl Registrar {
         span.with_all(|| traces::attributes(claim)).end();
     }
 
+    /// Says by an event what a node lacks that has had its time to get ready for pods.
+    fn tell_uninitialized(&self, claim: &NodeClaim) {
+        let node = claim.status.as_ref().map(|status| status.node_name.clone()).unwrap_or_default();
+        let lacks = self.uninitialized(claim).unwrap_or_default();
+        let message = format!("Node {node} is deleted, as it did not get ready for pods in time: {lacks}");
+        let record = Record::warning(object::claim(claim), "InitializationTimeout", message);
+        self.env.post(&self.links.recorder, record);
+    }
+
     /// Deletes a claim that has had its time; its instance, if it has one, is the terminator's. Its pods are free.
     pub(super) fn give_up(&mut self, claim: &Arc<NodeClaim>, timeout: Timeout, ctx: &mut Context<Self>) {
         let name = claim.name_any();
@@ -119,11 +128,15 @@ impl Registrar {
         let why = match timeout {
             Timeout::NodeGone => "its Node is gone",
             Timeout::LaunchTimeout | Timeout::RegistrationTimeout => "its node did not come up in time",
+            Timeout::InitializationTimeout => "its node did not get ready for pods in time",
         };
+        if timeout == Timeout::InitializationTimeout {
+            self.tell_uninitialized(claim);
+        }
         traces::claim_ended(&self.env, claim, Some((timeout.reason(), why)));
         self.env.emit_in(LogEvent::GaveUp { node_claim, reason }, traces::of_packing(claim));
         // A claim that names an instance of somebody else says nothing of its pool's nodes.
-        if timeout == Timeout::RegistrationTimeout
+        if matches!(timeout, Timeout::RegistrationTimeout | Timeout::InitializationTimeout)
             && !matches!(self.instances.verdict(claim), owned::Verdict::NotOurs(_))
         {
             self.env.post(&self.links.launcher, NotRegistered { claim: claim.clone() });

@@ -14,7 +14,7 @@ use std::time::Duration;
 use dovetail_core::adoption::AdoptAs;
 use dovetail_core::launch_limits::Ceilings;
 use dovetail_core::lease::LeaseSettings;
-use dovetail_core::{MinValuesPolicy, Policy, PreferencePolicy};
+use dovetail_core::{MaxOptionPrice, MinValuesPolicy, Policy, PreferencePolicy};
 use k8s_openapi::api::core::v1::TopologySpreadConstraint;
 use serde::Serialize;
 use thiserror::Error;
@@ -74,6 +74,8 @@ pub struct Settings {
     pub packing_comparison: Option<Duration>,
     /// `PRICE_PER_NODE`, in dollars an hour.
     pub price_per_node: f64,
+    /// `MAX_OPTION_PRICE`, in parts of a claim's cheapest type.
+    pub max_option_price: MaxOptionPrice,
     /// `VM_MEMORY_OVERHEAD_PERCENT`, a fraction.
     pub vm_memory_overhead: f64,
     /// `RESERVED_ENIS`.
@@ -116,6 +118,10 @@ pub struct Settings {
     pub ami_refresh: Duration,
     /// `SUBNET_REFRESH_INTERVAL`.
     pub subnet_refresh: Duration,
+    /// `SPOT_PRICE_REFRESH_INTERVAL`; nothing: never.
+    pub spot_price_refresh: Option<Duration>,
+    /// `INITIALIZATION_TIMEOUT`; nothing: never.
+    pub initialization_timeout: Option<Duration>,
     /// `KUBERNETES_MIN_VERSION`: major and minor.
     pub kubernetes_min: (u32, u32),
     /// `DISABLE_CLUSTER_STATE_OBSERVABILITY`.
@@ -204,6 +210,9 @@ impl Default for Settings {
             policy: Policy::Cost,
             packing_comparison: Some(Duration::from_secs(60)),
             price_per_node: dovetail_core::pack::Options::default().price_per_node,
+            spot_price_refresh: Some(Duration::from_secs(3600)),
+            initialization_timeout: Some(dovetail_core::lifecycle::liveness::INITIALIZATION),
+            max_option_price: MaxOptionPrice::default(),
             vm_memory_overhead: 0.075,
             reserved_enis: 0,
             ceilings: Ceilings::default(),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use dovetail_api::v1::parse_go_duration;
 use dovetail_core::adoption::{self, AdoptAs};
-use dovetail_core::{MinValuesPolicy, Policy, PreferencePolicy};
+use dovetail_core::{MaxOptionPrice, MinValuesPolicy, Policy, PreferencePolicy};
 
 use super::{Interruptions, LogFormat, SHORTEST_TOKEN, Secret};
 
@@ -177,6 +177,12 @@ pub fn number<T: FromStr>(text: &str, allowed: &str) -> Result<T, Refusal> {
 pub fn above_zero(text: &str, allowed: &str) -> Result<f64, Refusal> {
     let number: f64 = number(text, allowed)?;
     if number > 0.0 && number.is_finite() { Ok(number) } else { refuse("it must be above zero", allowed) }
+}
+
+/// A ceiling on prices, in parts of the cheapest.
+pub fn times(text: &str) -> Result<MaxOptionPrice, Refusal> {
+    const ALLOWED: &str = "a number from 1, such as 1.5";
+    MaxOptionPrice::times(number(text, ALLOWED)?).map_or_else(|| refuse("it is out of range", ALLOWED), Ok)
 }
 
 /// A fraction.

@@ -6,7 +6,7 @@ use super::disruption::{part, rebalance, time_from_zero};
 use super::parse::{
     Refusal, above_zero, address, adopt_as, boolean, ca_bundle, delay, duration, filled, from_zero, gates, https_url,
     interruptions, kubernetes_version, log_format, min_values, minute_at_least, number, object_name, one_of, outputs,
-    policy, port_or_none, preferences, queue, queue_region, share, token, url, whole_seconds,
+    policy, port_or_none, preferences, queue, queue_region, share, times, token, url, whole_seconds,
 };
 use super::scheduler_config::scheduler_config;
 
@@ -139,6 +139,8 @@ pub const TABLE: &[Known] = &[
         |own, text| Ok(own.rebalance = rebalance(text)?)),
     row(Aws, "RESERVED_ENIS", "COUNT", "0", "Network interfaces that pods cannot have",
         |own, text| Ok(own.reserved_enis = number(text, "an integer from 0")?)),
+    row(Aws, "SPOT_PRICE_REFRESH_INTERVAL", "DURATION", "1h", "How often spot prices are read anew, all zones at once; those known count until others have come. never: they are read once, at the start",
+        |own, text| Ok(own.spot_price_refresh = delay(text)?)),
     row(Aws, "SUBNET_REFRESH_INTERVAL", "DURATION", "1m", "As AMI_REFRESH_INTERVAL: the shorter of the two counts; 1m at least",
         |own, text| Ok(own.subnet_refresh = minute_at_least(text)?)),
     row(Aws, "VM_MEMORY_OVERHEAD_PERCENT", "FRACTION", "0.075", "Share of an instance's memory that its hypervisor keeps",
@@ -156,6 +158,8 @@ pub const TABLE: &[Known] = &[
         |own, text| Ok(own.ceilings.cost = Some(above_zero(text, "$ an hour above zero, such as 12.50")?))),
     row(Packing, "MAX_LAUNCHES_PER_HOUR", "COUNT", "", "A ceiling on launches in any hour; none without it",
         |own, text| Ok(own.ceilings.launches = Some(at_least_one(text)?))),
+    row(Packing, "MAX_OPTION_PRICE", "TIMES", "", "How many times the price of its cheapest instance type another type of a NodeClaim may cost, from 1; without it 1.5, and 2 for types with GPUs or other accelerators. A NodeClaim rather names fewer than 15 types than one above it, or than types that cost more than 1.25 times the cheapest on average, but for what minValues need",
+        |own, text| Ok(own.max_option_price = times(text)?)),
     row(Packing, "MIN_VALUES_POLICY", "POLICY", "Strict", "Strict: pods wait where minValues cannot be kept; BestEffort: minValues are lowered, and the NodeClaim says so",
         |own, text| Ok(own.min_values = min_values(text)?)),
     row(Packing, "PACKING_COMPARISON_INTERVAL", "DURATION", "1m", "At most so often what was packed is held against what fewest-nodes would have cost, for the metrics; never: not at all, as in sandbox and simulate",
@@ -181,6 +185,8 @@ pub const TABLE: &[Known] = &[
         |own, text| Ok(own.churn.price_moves = part(text)?)),
     row(Disruption, "CONSOLIDATION_REST", "DURATION", "1h", "A pod that was moved to save money is not moved for that again before so long; 0s: at any time",
         |own, text| Ok(own.churn.rest = time_from_zero(text)?)),
+    row(Disruption, "INITIALIZATION_TIMEOUT", "DURATION", "30m", "A node that has registered and is not ready for pods after so long (a startup taint stays, a requested resource does not come) is deleted, with an event that says what it lacks; never: it stays, as in Karpenter",
+        |own, text| Ok(own.initialization_timeout = delay(text)?)),
     row(Disruption, "MOVES_ROLLOUT", BOOL, "false", "A Deployment whose pods have the annotation dovetail.dev/move: rollout is restarted where their eviction would be refused or would leave none; needs patch on deployments (the chart's moves.rollout)",
         |own, text| Ok(own.moves_rollout = boolean(text)?)),
 

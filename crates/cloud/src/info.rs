@@ -275,6 +275,16 @@ impl InstanceTypeInfo {
         (gbps > 0.0).then(|| (gbps * 1000.0).round() as u64)
     }
 
+    /// Is of a previous generation, or has FPGAs or media accelerators, which pods cannot request: never chosen unless asked
+    /// for by name or nothing else fits. EC2 flags some sizes of the fifth generation and above as well; these are what most
+    /// clusters are made of, and count as current.
+    pub fn is_uncommon(&self) -> bool {
+        let digits: String =
+            self.name.chars().skip_while(|c| !c.is_ascii_digit()).take_while(char::is_ascii_digit).collect();
+        let previous = !self.current_generation && digits.parse().is_ok_and(|generation: u32| generation < 5);
+        previous || !self.fpgas.is_empty() || !self.media.is_empty()
+    }
+
     /// Has a GPU, a neuron device or another accelerator, or is bare metal: never launched unless nothing else fits
     /// (karpenter-aws 4.1, filter 5).
     pub fn is_exotic(&self) -> bool {

@@ -24,7 +24,15 @@ pub struct InstanceType {
     /// are asked for where it is not named.
     #[serde(default, skip_serializing_if = "Resources::is_empty")]
     pub attachments: Resources,
+    /// Whether it is of a previous generation, or has hardware that nobody can request: never chosen unless asked for by name
+    /// or nothing else fits.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub uncommon: bool,
 }
+
+/// Resources of devices: types that have them are for pods that request them (aws spec 4.1).
+const DEVICES: [&str; 5] =
+    ["nvidia.com/gpu", "amd.com/gpu", "habana.ai/gaudi", "aws.amazon.com/neuron", "aws.amazon.com/neuroncore"];
 
 /// What a node keeps for itself, out of its capacity.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,6 +94,18 @@ impl Offering {
 }
 
 impl InstanceType {
+    /// Whether it has GPUs or other accelerators that pods can request.
+    #[must_use]
+    pub fn has_devices(&self) -> bool {
+        DEVICES.iter().any(|name| self.capacity.get(name) > 0)
+    }
+
+    /// Whether its size is bare metal, such as `m5.metal` and `c7i.metal-24xl`.
+    #[must_use]
+    pub fn is_bare_metal(&self) -> bool {
+        self.name.split_once('.').is_some_and(|(_, size)| size.contains("metal"))
+    }
+
     /// What is left for pods, daemons included: capacity less all overhead, memory also less huge pages.
     #[must_use]
     pub fn allocatable(&self) -> Resources {
@@ -117,12 +137,15 @@ struct InstanceTypeFile {
     offerings: Vec<Offering>,
     #[serde(default)]
     attachments: Resources,
+    #[serde(default)]
+    uncommon: bool,
 }
 
 impl From<InstanceTypeFile> for InstanceType {
     fn from(file: InstanceTypeFile) -> Self {
-        let InstanceTypeFile { name, capacity, overhead, requirements, mut offerings, attachments, .. } = file;
+        let InstanceTypeFile { name, capacity, overhead, requirements, mut offerings, attachments, uncommon, .. } =
+            file;
         offerings.iter_mut().for_each(Offering::forget_repeated);
-        Self { name, capacity, overhead, requirements, offerings, attachments }
+        Self { name, capacity, overhead, requirements, offerings, attachments, uncommon }
     }
 }

@@ -16,6 +16,8 @@ pub const OS: &str = "kubernetes.io/os";
 pub const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
 /// Instance family on AWS, what the diversity rule for spot counts.
 pub const INSTANCE_FAMILY: &str = "karpenter.k8s.aws/instance-family";
+/// Generation of an instance family on AWS, a number.
+pub const INSTANCE_GENERATION: &str = "karpenter.k8s.aws/instance-generation";
 /// Capacity type: `spot`, `on-demand` or `reserved`.
 pub const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
 /// The NodePool that owns a node.

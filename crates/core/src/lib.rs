@@ -32,6 +32,7 @@ pub mod window;
 pub mod windows;
 
 pub use instance_type::{InstanceType, Offering, Overhead};
+pub use pack::MaxOptionPrice;
 pub use pod::Pod;
 pub use problem::{ExistingNode, MinValuesPolicy, Policy, Pool, PreferencePolicy, Problem};
 pub use requirements::{NodeSelectorRequirement, Operator, Requirement, Requirements};

@@ -22,7 +22,7 @@ pub use crate::node_faults::{
 
 pub use account::{InjectedError, error_of_offering};
 use settings::Rates;
-pub use settings::{ApiServerFaults, Ec2Faults, FaultSettings, SchedulerFaults, SqsFaults};
+pub use settings::{ApiServerFaults, Ec2Faults, FaultSettings, SchedulerFaults, SpotRise, SqsFaults};
 
 /// Whom a request goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -302,6 +302,16 @@ impl Faults {
         ours.map(|(node, _, _)| node).collect()
     }
 
+    /// How many times its first spot price a type costs so long after the beginning.
+    pub fn spot_factor(&self, instance_type: &str, after: Duration) -> f64 {
+        self.lock().settings.ec2.spot_rise.as_ref().map_or(1.0, |rise| rise.factor(instance_type, after))
+    }
+
+    /// How long a call to EC2 takes beside what every call takes.
+    pub fn slowness_of(&self, action: &str) -> Duration {
+        if action == "DescribeSpotPriceHistory" { self.lock().settings.ec2.slow_spot_history } else { Duration::ZERO }
+    }
+
     /// Draws how long a change stays unseen by describes.
     pub fn consistency_lag(&self) -> Duration {
         let mut state = self.lock();
@@ -348,6 +358,18 @@ impl State {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[test]
+    fn spot_prices_rise_evenly_and_stay() {
+        let faults = Faults::new(1);
+        let hours = |hours: u64| Duration::from_secs(hours * 3600);
+        assert_eq!(faults.spot_factor("m5.large", hours(9)).to_bits(), 1.0_f64.to_bits());
+        let rise = SpotRise { types: vec!["m5.*".into()], times: 2.0, within: hours(24) };
+        faults.change(|s| s.ec2.spot_rise = Some(rise));
+        let factors = [0, 6, 24, 48].map(|after| faults.spot_factor("m5.large", hours(after)));
+        assert_eq!(factors.map(f64::to_bits), [1.0, 1.25, 2.0, 2.0].map(f64::to_bits));
+        assert_eq!(faults.spot_factor("c5.large", hours(24)).to_bits(), 1.0_f64.to_bits());
+    }
 
     #[test]
     fn an_offering_is_sold_out_by_glob_or_with_its_zone() {

@@ -143,6 +143,12 @@ fn queues(page: &mut Page, actors: &Value) {
     if let Some(count) = actors["interruption"]["unheard"].as_f64() {
         page.sample("dovetail_spot_nodes_unheard", &[], count);
     }
+    page.gauge("dovetail_price_age_seconds", "For how long the prices that packing goes by have stood");
+    for (capacity_type, age) in [("on-demand", "onDemandAgeSeconds"), ("spot", "spotAgeSeconds")] {
+        if let Some(seconds) = actors["catalogue"][age].as_f64() {
+            page.sample("dovetail_price_age_seconds", &[("capacity_type", capacity_type)], seconds);
+        }
+    }
     page.gauge("dovetail_actor_queue", "What waits in an actor");
     for (actor, queue) in QUEUES {
         if let Some(count) = actors[actor][queue].as_f64() {

@@ -192,11 +192,16 @@ impl Launching {
         adopted: bool,
     ) -> Result<Result<LaunchRequest, NoRequest>, Failure> {
         let Some((class, types, known)) = self.class_and_types(claim).await? else { return Ok(Err(NO_CLASS)) };
-        let mut request = facts::request(claim, token, self.without_full_subnets(&class, false).await?, &types);
+        let most = self.env.settings.max_option_price;
+        let asked = |class, types: &Types| {
+            let request = facts::request(claim, token, class, types);
+            LaunchRequest { max_option_price: most, ..request }
+        };
+        let mut request = asked(self.without_full_subnets(&class, false).await?, &types);
         // It may have been planned for what is asked for as a last resort only.
         if filters::select(&request).is_err() {
             let types = self.types_of(&class, true).await?;
-            request = facts::request(claim, token, self.without_full_subnets(&class, true).await?, &types);
+            request = asked(self.without_full_subnets(&class, true).await?, &types);
         }
         if adopted && !request.candidates.is_empty() {
             request.candidates = known.within_limits(claim, &request.candidates, &types);

@@ -20,6 +20,10 @@ pub const NODE_CLASS_HASH: &str = "karpenter.k8s.aws/ec2nodeclass-hash";
 pub const NODE_CLASS_HASH_VERSION: &str = "karpenter.k8s.aws/ec2nodeclass-hash-version";
 /// Instance profile that the claim was launched with.
 pub const INSTANCE_PROFILE_NAME: &str = "karpenter.k8s.aws/instance-profile-name";
+/// `true` when the claim's instance has the tags `Name` and `karpenter.sh/nodeclaim`.
+pub const TAGGED: &str = "karpenter.k8s.aws/tagged";
+/// `true` when it has the tag of the cluster's name as well.
+pub const CLUSTER_NAME_TAGGED: &str = "compatibility.karpenter.k8s.aws/cluster-name-tagged";
 /// AMI version that a converted class is pinned to.
 pub const ALIAS_VERSION: &str = "compatibility.karpenter.k8s.aws/v1-alias-version";
 /// What a v1beta1 class with amiFamily Ubuntu said.

@@ -1,5 +1,7 @@
 //! The cluster as nodes have to know it: from settings, and from EKS for what they leave out.
 
+use std::sync::PoisonError;
+
 use aws_sdk_eks::types::IpFamily;
 
 use super::Ec2Cloud;
@@ -30,6 +32,7 @@ impl Ec2Cloud {
 
     fn facts_of(&self, cluster: Option<&aws_sdk_eks::types::Cluster>) -> ClusterFacts {
         let settings = &self.settings;
+        let version = self.memory.version.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let network = cluster.and_then(|c| c.kubernetes_network_config());
         let authority = cluster.and_then(|c| c.certificate_authority()).and_then(|a| a.data());
         let own = |setting: &Option<String>, answer: Option<&str>| {
@@ -45,7 +48,7 @@ impl Ec2Cloud {
                 .or_else(|| settings.service_cidr.clone()),
             dns_ip: settings.cluster_dns.clone(),
             ipv6: network.and_then(|n| n.ip_family()) == Some(&IpFamily::Ipv6),
-            version: own(&settings.kubernetes_version, cluster.and_then(|c| c.version())),
+            version: own(&version, cluster.and_then(|c| c.version())),
         }
     }
 }

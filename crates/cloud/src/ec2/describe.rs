@@ -1,9 +1,11 @@
 //! DescribeInstanceTypes, DescribeInstanceTypeOfferings and DescribeSpotPriceHistory (karpenter-aws 3.1, 3.5).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::PoisonError;
 
 use aws_sdk_ec2::types::{Filter, LocationType};
 use aws_smithy_types::DateTime;
+use futures::future::try_join_all;
 
 use super::Ec2Cloud;
 use super::classify::{Effect, classify};
@@ -47,12 +49,26 @@ impl Ec2Cloud {
                 zones_of.entry(name.as_str().to_owned()).or_default().insert(zone);
             }
         }
+        let zones = zones_of.values().flatten().cloned().collect();
+        *self.memory.zones.lock().unwrap_or_else(PoisonError::into_inner) = zones;
         Ok(zones_of)
     }
 
+    /// Spot prices of all zones. Once the zones are known a zone's pages come beside the others'; those of one follow one
+    /// another, as each names the next.
     pub(super) async fn describe_spot_prices(&self) -> Result<BTreeMap<(String, String), f64>, CloudError> {
+        let zones = self.memory.zones.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if zones.is_empty() {
+            return self.spot_prices_in(None).await;
+        }
+        let of_zones = try_join_all(zones.iter().map(|zone| self.spot_prices_in(Some(zone)))).await?;
+        Ok(of_zones.into_iter().flatten().collect())
+    }
+
+    async fn spot_prices_in(&self, zone: Option<&String>) -> Result<BTreeMap<(String, String), f64>, CloudError> {
         let now = DateTime::from_secs(self.clock.wall().as_second());
         let call = self.clients.ec2.describe_spot_price_history().start_time(now).max_results(SPOT_PAGE);
+        let call = call.set_availability_zone(zone.cloned());
         let call = call.set_product_descriptions(Some(SPOT_PRODUCTS.map(String::from).to_vec()));
         let mut pages = call.into_paginator().items().send();
         let mut newest: BTreeMap<(String, String), (i64, f64)> = BTreeMap::new();

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::NodeSelectorRequirement;
 
 use super::Ec2Cloud;
+use super::cache::Cache;
 use super::classify::{Effect, classify};
 use super::describe::filter;
 use super::network::tag_filters;
@@ -19,6 +20,8 @@ use crate::launch::images::{ImageQuery, Variant, alias_queries};
 const PAGE: i32 = 1000;
 /// How many images that no node can run a message names of each term.
 const MOST_UNFIT: usize = 3;
+/// The version of an alias whose parameters change with each release.
+const LATEST: &str = "latest";
 
 /// An image with what is needed to choose among its like.
 struct Found {
@@ -60,15 +63,20 @@ impl Ec2Cloud {
             return Err(CloudError::invalid("ResolveAlias", "UnknownFamily", format!("unknown alias {alias:?}")));
         };
         let mut variants: BTreeMap<String, Vec<Variant>> = BTreeMap::new();
+        let mut named: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for ImageQuery { path, variants: serves } in alias_queries(family, version, image_version) {
-            if let Some(id) = self.parameter(&path).await? {
-                variants.entry(id).or_default().extend(serves);
+            if let Some(id) = self.parameter(&self.memory.parameters, &path).await? {
+                variants.entry(id.clone()).or_default().extend(serves);
+                named.entry(id).or_default().push(path);
             }
         }
         if variants.is_empty() {
             return Ok(Vec::new());
         }
         let images = self.describe_images(vec![filter("image-id", variants.keys().cloned())], None).await?;
+        if image_version == LATEST {
+            self.forget_deprecated(&images, &named);
+        }
         let entries = images.iter().flat_map(|image| {
             let serves = image.image_id().and_then(|id| variants.get(id)).cloned().unwrap_or_default();
             serves.into_iter().filter_map(|variant| found(image, Some(variant), family, self.clock.wall()))
@@ -84,7 +92,7 @@ impl Ec2Cloud {
     ) -> Result<Vec<Found>, CloudError> {
         let mut filters = tag_filters(&term.tags);
         if let Some(parameter) = &term.ssm_parameter {
-            match self.parameter(parameter).await? {
+            match self.parameter(&self.memory.own_parameters, parameter).await? {
                 Some(id) if id.starts_with("ami-") => filters.push(filter("image-id", [id])),
                 _ => {
                     tracing::warn!(parameter, "an SSM parameter names no image; skipped");
@@ -130,11 +138,24 @@ impl Ec2Cloud {
         Ok(images)
     }
 
-    /// Value of an SSM parameter; `None` when it does not exist.
-    async fn parameter(&self, path: &str) -> Result<Option<String>, CloudError> {
+    /// Forgets parameters that change with each release and name an image that is deprecated by now: the next look asks for
+    /// them anew, each once in half an hour (karpenter-aws 4.7).
+    fn forget_deprecated(&self, images: &[Image], named: &BTreeMap<String, Vec<String>>) {
+        let now = self.clock.wall();
+        let old = images.iter().filter(|image| is_deprecated(image, now)).filter_map(Image::image_id);
+        for path in old.filter_map(|id| named.get(id)).flatten() {
+            if self.memory.forgotten_parameters.get(self.now(), path).is_none() {
+                self.memory.forgotten_parameters.put(self.now(), path.clone(), ());
+                self.memory.parameters.forget(path);
+            }
+        }
+    }
+
+    /// Value of an SSM parameter, kept for as long as `known` keeps it; `None` when it does not exist.
+    async fn parameter(&self, known: &Cache<String, String>, path: &str) -> Result<Option<String>, CloudError> {
         let key = path.to_owned();
-        if let Some(value) = self.memory.parameters.get(self.now(), &key) {
-            return Ok(value);
+        if let Some(value) = known.get(self.now(), &key) {
+            return Ok(Some(value));
         }
         let value = match self.clients.ssm.get_parameter().name(path).send().await {
             Ok(answer) => answer.parameter.and_then(|p| p.value),
@@ -144,8 +165,8 @@ impl Ec2Cloud {
             },
         };
         // What is missing may be published any minute; what is there stays.
-        if value.is_some() {
-            self.memory.parameters.put(self.now(), key, value.clone());
+        if let Some(value) = &value {
+            known.put(self.now(), key, value.clone());
         }
         Ok(value)
     }
@@ -172,10 +193,14 @@ fn found(image: &Image, variant: Option<Variant>, family: AmiFamily, now: Timest
     let ami = Ami {
         id: image.image_id()?.to_owned(),
         name: image.name().unwrap_or_default().to_owned(),
-        deprecated: image.deprecation_time().and_then(|at| at.parse::<Timestamp>().ok()).is_some_and(|at| at <= now),
+        deprecated: is_deprecated(image, now),
         requirements,
     };
     Some(Found { created: image.creation_date().unwrap_or_default().to_owned(), ami })
+}
+
+fn is_deprecated(image: &Image, now: Timestamp) -> bool {
+    image.deprecation_time().and_then(|at| at.parse::<Timestamp>().ok()).is_some_and(|at| at <= now)
 }
 
 /// Adds what an image's tags ask for: of a tag that is a well-known label, a node has to have its value.

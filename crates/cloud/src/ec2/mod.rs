@@ -31,7 +31,7 @@ mod template_text;
 mod validation;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use aws_smithy_runtime_api::client::http::SharedHttpClient;
@@ -102,8 +102,16 @@ struct Memory {
     templates: Cache<String, ()>,
     /// Launch templates that were needed of late, by name.
     used_templates: Cache<String, ()>,
-    /// Values of SSM parameters, by path; `None` for one that does not exist.
-    parameters: Cache<String, Option<String>>,
+    /// Values of AWS's SSM parameters, by path.
+    parameters: Cache<String, String>,
+    /// Values of users' own, by name or ARN.
+    own_parameters: Cache<String, String>,
+    /// Parameters that were forgotten of late because their image is deprecated.
+    forgotten_parameters: Cache<String, ()>,
+    /// The version of Kubernetes that the API server said last; the setting's until it says another.
+    version: Mutex<Option<String>>,
+    /// The region's zones, once they have been listed.
+    zones: Mutex<BTreeSet<String>>,
     /// Instance profiles known to exist with this role.
     profiles: Cache<(String, String), ()>,
     /// Instance profiles that classes name: what became of looking them up, where that says that one is there or that it
@@ -133,11 +141,14 @@ impl Ec2Cloud {
             region: parts.region,
             clock: parts.clock,
             seed: parts.seed,
-            settings: Arc::new(settings),
             memory: Arc::new(Memory {
                 templates: Cache::new(MINUTE),
                 used_templates: Cache::new(60 * MINUTE),
                 parameters: Cache::new(24 * 60 * MINUTE),
+                own_parameters: Cache::new(5 * MINUTE),
+                forgotten_parameters: Cache::new(30 * MINUTE),
+                version: Mutex::new(settings.kubernetes_version.clone()),
+                zones: Mutex::default(),
                 profiles: Cache::new(15 * MINUTE),
                 named_profiles: Cache::new(15 * MINUTE),
                 authorized: Cache::new(30 * MINUTE),
@@ -149,6 +160,7 @@ impl Ec2Cloud {
                 // Longer than a claim may take to launch.
                 unsettled: Cache::new(10 * MINUTE),
             }),
+            settings: Arc::new(settings),
         }
     }
 
@@ -162,6 +174,18 @@ impl Ec2Cloud {
     ) -> Self {
         let settings = Ec2Settings { cluster_name: cluster_name.to_owned(), ..Ec2Settings::default() };
         Self::new(SdkParts { seed, ..SdkParts::in_process(http_client, region, clock) }, settings)
+    }
+
+    /// The API server has said which version of Kubernetes it is, `1.33`; says whether that is news. Images are looked up anew
+    /// then.
+    pub fn runs_kubernetes(&self, version: &str) -> bool {
+        let mut known = self.memory.version.lock().unwrap_or_else(PoisonError::into_inner);
+        let news = known.as_deref() != Some(version);
+        if news {
+            *known = Some(version.to_owned());
+            self.memory.cluster.forget(&());
+        }
+        news
     }
 
     fn now(&self) -> Duration {

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use dovetail_api::names::labels::{CAPACITY_TYPE, ON_DEMAND, RESERVED, SPOT};
-use dovetail_core::{InstanceType, NodeSelectorRequirement, Offering, Requirements};
+use dovetail_core::{InstanceType, MaxOptionPrice, NodeSelectorRequirement, Offering, Requirements};
 
 use super::placement::{Placing, partition_of, wants_dedicated};
 use super::reserved::{ReservationKind, keep_cheapest_alone, keep_one_kind};
@@ -16,9 +16,6 @@ use super::{LaunchError, LaunchRequest};
 pub const MAX_TYPES: usize = 60;
 /// With fewer types than this, an on-demand launch that could have been spot is worth a word in the log.
 const FLEXIBLE: usize = 5;
-/// Resources of devices: types that have them are kept for pods that ask for them.
-const DEVICES: [&str; 5] =
-    ["nvidia.com/gpu", "amd.com/gpu", "habana.ai/gaudi", "aws.amazon.com/neuron", "aws.amazon.com/neuroncore"];
 
 /// A type and those of its offerings that are asked for.
 #[derive(Debug, Clone, PartialEq)]
@@ -106,6 +103,9 @@ pub fn select_in(request: &LaunchRequest, zone: Option<&str>) -> Result<LaunchSe
     }
     candidates
         .sort_by(|a, b| a.price().total_cmp(&b.price()).then_with(|| a.instance_type.name.cmp(&b.instance_type.name)));
+    if capacity_type != RESERVED && !has_min_values {
+        without_dear_zones(&mut candidates, request.max_option_price);
+    }
     candidates.truncate(MAX_TYPES);
     if capacity_type == RESERVED && reservation == ReservationKind::CapacityBlock {
         keep_cheapest_alone(&mut candidates);
@@ -156,8 +156,7 @@ fn without_exotic(candidates: Vec<LaunchCandidate>) -> Vec<LaunchCandidate> {
 }
 
 fn is_exotic(t: &InstanceType) -> bool {
-    let metal = t.name.split_once('.').is_some_and(|(_, size)| size.contains("metal"));
-    metal || DEVICES.iter().any(|d| t.capacity.get(d) > 0)
+    t.is_bare_metal() || t.has_devices()
 }
 
 /// Without spot that costs more than the cheapest on-demand offering, where there is such a one.
@@ -168,6 +167,17 @@ fn without_dear_spot(mut candidates: Vec<LaunchCandidate>) -> Vec<LaunchCandidat
         candidates.retain_mut(|c| c.retain(|o| o.capacity_type != SPOT || o.price <= cheapest));
     }
     candidates
+}
+
+/// Without offerings above the ceiling of what the cheapest costs, but for each type's own cheapest: a type that is cheap in
+/// one zone may be dear in another. Which types there are the claim has decided.
+fn without_dear_zones(candidates: &mut [LaunchCandidate], ceiling: MaxOptionPrice) {
+    let Some(first) = candidates.first() else { return };
+    let most = first.price() * ceiling.of(&first.instance_type) * (1.0 + 1e-12);
+    for candidate in candidates {
+        let most = most.max(candidate.price());
+        candidate.offerings.retain(|offering| offering.price <= most);
+    }
 }
 
 /// Truncation may not leave fewer values than `minValues` asks for.
@@ -247,6 +257,24 @@ mod tests {
         let selection = select(&request).unwrap();
         let zones: Vec<_> = selection.candidates[0].offerings.iter().map(|o| o.zone.as_str()).collect();
         assert_eq!((selection.capacity_type, zones), (SPOT, vec!["us-east-1b", "us-east-1c"]));
+    }
+
+    #[test]
+    fn a_zone_where_spot_costs_more_than_the_ceiling_is_not_asked_for() {
+        let mut request = asking(vec![one_of("node.kubernetes.io/instance-type", &["m5.large"])], &[]);
+        let mut m5 = request.candidates.iter().find(|t| t.name == "m5.large").unwrap().as_ref().clone();
+        for offering in m5.offerings.iter_mut().filter(|one| one.capacity_type == SPOT) {
+            let of_zone = [("us-east-1a", 0.04), ("us-east-1b", 0.059), ("us-east-1c", 0.061)];
+            offering.price = of_zone.into_iter().find(|(zone, _)| *zone == offering.zone).unwrap().1;
+        }
+        request.candidates = vec![Arc::new(m5)];
+        let zones = |request: &LaunchRequest| {
+            let selection = select(request).unwrap();
+            selection.candidates[0].offerings.iter().map(|one| one.zone.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(zones(&request), ["us-east-1a", "us-east-1b"]);
+        request.max_option_price = MaxOptionPrice::times(2.0).unwrap();
+        assert_eq!(zones(&request), ["us-east-1a", "us-east-1b", "us-east-1c"]);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dovetail_api::v1::EC2NodeClass;
-use dovetail_core::{InstanceType, NodeSelectorRequirement, Resources};
+use dovetail_core::{InstanceType, MaxOptionPrice, NodeSelectorRequirement, Resources};
 use k8s_openapi::api::core::v1::Taint;
 
 pub use reason::{LaunchError, LaunchErrorKind};
@@ -43,6 +43,8 @@ pub struct LaunchRequest {
     pub startup_taints: Vec<Taint>,
     /// Whether `minValues` have been lowered for the claim: the class's `context` is not sent then (karpenter-aws 1.1).
     pub min_values_relaxed: bool,
+    /// What offerings may cost at most, in parts of the cheapest.
+    pub max_option_price: MaxOptionPrice,
 }
 
 impl LaunchRequest {
@@ -59,6 +61,7 @@ impl LaunchRequest {
             taints: Vec::new(),
             startup_taints: Vec::new(),
             min_values_relaxed: false,
+            max_option_price: MaxOptionPrice::default(),
         }
     }
 }

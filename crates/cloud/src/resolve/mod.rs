@@ -75,5 +75,6 @@ fn instance_type(
     let requirements = labels::of(info, class, &catalogue.region, &offerings);
     let mut attachments = Resources::new();
     attachments.set(attachable(EBS), i64::from(info.ebs_volumes()));
-    Some(InstanceType { name: info.name.clone(), capacity, overhead, requirements, offerings, attachments })
+    let uncommon = info.is_uncommon();
+    Some(InstanceType { name: info.name.clone(), capacity, overhead, requirements, offerings, attachments, uncommon })
 }

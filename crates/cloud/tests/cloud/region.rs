@@ -321,6 +321,33 @@ async fn a_template_is_in_use_for_an_hour_after_a_launch_and_one_that_was_remove
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_successor_finds_the_launch_templates_of_the_one_before() {
+    let (region, cloud) = sandbox();
+    let client = region.http_client(Caller::replica(1, "controller"));
+    let clock = Arc::new(VirtualClock::new(DEFAULT_START));
+    let settings = Ec2Settings { cluster_name: "demo".into(), cluster_uid: "uid-1".into(), ..Ec2Settings::default() };
+    let parts = SdkParts { seed: 2, ..SdkParts::in_process(client, "us-east-1", clock) };
+    let successor = Ec2Cloud::new(parts, settings);
+    let class = resolved(&cloud, class("al2023@latest")).await;
+    cloud.launch(request("token-1", class.clone())).await.unwrap();
+    let made: Vec<String> = templates(&cloud).await.into_iter().map(|one| one.name).collect();
+    successor.launch(request("token-2", class)).await.unwrap();
+    let now: Vec<String> = templates(&successor).await.into_iter().map(|one| one.name).collect();
+    assert!(!made.is_empty());
+    assert_eq!(now, made);
+}
+
+#[tokio::test(start_paused = true)]
+async fn images_are_looked_up_for_the_version_that_the_api_server_says_now() {
+    let (_region, cloud) = sandbox();
+    assert!(resolved(&cloud, class("al2023@latest")).await.status.is_some());
+    assert!(cloud.runs_kubernetes("1.99"), "news");
+    assert!(!cloud.runs_kubernetes("1.99"), "no news any more");
+    let resolution = cloud.resolve_node_class(&class("al2023@latest")).await.unwrap();
+    assert!(!resolution.is_ready() && resolution.amis.is_empty(), "there are no images for 1.99");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_template_that_a_launch_has_come_to_need_since_it_was_listed_stays() {
     let (_region, cloud) = sandbox();
     let class = resolved(&cloud, class("al2023@latest")).await;

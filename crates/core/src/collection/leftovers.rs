@@ -22,7 +22,8 @@ pub struct MadeThing {
     pub age: Option<Duration>,
     /// Whether a claim or a class uses it, or a launch has done so of late.
     pub used: bool,
-    /// Whether a launch that needs it makes it anew: without use it goes, though its class is there.
+    /// Whether it goes without use though its class is there: a launch that needs the template makes it anew, and the class
+    /// has another profile, that of another role.
     pub made_anew: bool,
 }
 

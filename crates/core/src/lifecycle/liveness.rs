@@ -1,9 +1,10 @@
 //! How long a claim may take: five minutes to launch, fifteen to register (core spec 4), and how long it may be without
-//! the Node that it registered (docs/decisions/026). A Node that is there and never initializes has no time-out.
+//! the Node that it registered (docs/decisions/026). How long a Node may be there uninitialized is a setting; upstream has no
+//! time-out for it.
 
 use std::time::Duration;
 
-use dovetail_api::names::conditions::{LAUNCHED, REGISTERED};
+use dovetail_api::names::conditions::{INITIALIZED, LAUNCHED, REGISTERED, TRUE};
 use dovetail_api::v1::{NodeClaim, condition, is_true};
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
@@ -14,6 +15,9 @@ use super::launch::is_held;
 pub const LAUNCH: Duration = Duration::from_secs(5 * 60);
 /// Longest time to register.
 pub const REGISTRATION: Duration = Duration::from_secs(15 * 60);
+
+/// Longest time from registration to initialization unless the setting `INITIALIZATION_TIMEOUT` says otherwise.
+pub const INITIALIZATION: Duration = Duration::from_secs(30 * 60);
 
 /// Longest time without the Node that it registered.
 pub const NODE: Duration = Duration::from_secs(5 * 60);
@@ -26,6 +30,8 @@ pub enum Timeout {
     LaunchTimeout,
     /// Not registered in [`REGISTRATION`].
     RegistrationTimeout,
+    /// Its Node is there, and is not ready for pods so long after it registered.
+    InitializationTimeout,
     /// Its Node has been gone for [`NODE`].
     NodeGone,
 }
@@ -37,9 +43,27 @@ impl Timeout {
         match self {
             Self::LaunchTimeout => "launch_timeout",
             Self::RegistrationTimeout => "registration_timeout",
+            Self::InitializationTimeout => "initialization_timeout",
             Self::NodeGone => "node_gone",
         }
     }
+}
+
+/// What a claim whose Node is there still lacks so long after it registered, in the words of its condition: a taint that
+/// stays, a resource that does not come. `None` while there is time, and for a claim that is initialized or goes.
+#[must_use]
+pub fn uninitialized(claim: &NodeClaim, limit: Duration, now: Timestamp) -> Option<String> {
+    let conditions = claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    if claim.metadata.deletion_timestamp.is_some() || is_true(conditions, INITIALIZED) {
+        return None;
+    }
+    let registered = condition(conditions, REGISTERED).filter(|one| one.status == TRUE)?;
+    let limit = SignedDuration::try_from(limit).unwrap_or(SignedDuration::MAX);
+    if now.duration_since(registered.last_transition_time.0) < limit {
+        return None;
+    }
+    let lacks = condition(conditions, INITIALIZED).map(|one| one.message.clone()).filter(|said| !said.is_empty());
+    Some(lacks.unwrap_or_else(|| "it is not initialized".to_owned()))
 }
 
 /// The time-out that has run out, if one has; `nodeless` is for how long no Node with its provider id has been seen.
@@ -67,7 +91,10 @@ pub fn expired(claim: &NodeClaim, nodeless: Duration, now: Timestamp) -> Option<
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
     use super::*;
+    use k8s_openapi::api::core::v1::Taint;
+
     use crate::lifecycle::fixtures::*;
+    use crate::lifecycle::{Decision, next};
 
     #[test]
     fn a_claim_that_does_not_launch_is_given_up_after_five_minutes() {
@@ -80,6 +107,32 @@ mod tests {
         let claim = launched_claim("a");
         assert_eq!(expired(&claim, Duration::MAX, at(901)), None);
         assert_eq!(expired(&claim, Duration::ZERO, at(902)), Some(Timeout::RegistrationTimeout));
+    }
+
+    #[test]
+    fn a_node_that_stays_uninitialized_is_given_up_with_what_it_lacks() {
+        let limit = INITIALIZATION;
+        assert_eq!(uninitialized(&launched_claim("a"), limit, at(99_999)), None, "not registered");
+        let mut claim = launched_claim("a");
+        claim.spec.startup_taints = vec![Taint { key: "cni".into(), effect: "NoSchedule".into(), ..Taint::default() }];
+        let written = |decision| match decision {
+            Decision::Write(writes) => *writes,
+            other => panic!("{other:?}"),
+        };
+        let registered = written(next(&claim, &[&ready(node("n"))], Duration::ZERO, at(100)));
+        let on_node = registered.node.unwrap();
+        let waits = written(next(&registered.claim, &[&on_node], Duration::ZERO, at(101)));
+        assert_eq!(uninitialized(&waits.claim, limit, at(100 + 1799)), None);
+        let said = uninitialized(&waits.claim, limit, at(100 + 1800)).unwrap();
+        assert_eq!(said, "startup taint cni:NoSchedule still exists");
+        assert_eq!(uninitialized(&waits.claim, Duration::MAX, at(999_999)), None);
+        let mut goes = waits.claim.clone();
+        goes.metadata.deletion_timestamp = goes.metadata.creation_timestamp.clone();
+        assert_eq!(uninitialized(&goes, limit, at(9999)), None, "it goes already");
+        let mut done = on_node;
+        done.spec.as_mut().unwrap().taints = None;
+        let done = written(next(&waits.claim, &[&done], Duration::ZERO, at(1000)));
+        assert_eq!(uninitialized(&done.claim, limit, at(9999)), None, "initialized in time");
     }
 
     #[test]

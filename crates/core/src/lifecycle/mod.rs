@@ -3,7 +3,7 @@
 //! ```text
 //! created ── launch ──► Launched ── registration ──► Registered ── initialization ──► Initialized
 //!    │ 5 m                  │ 15 m                        │ 5 m without its Node      │
-//!    └──── liveness ────────┴─────────────────────────────┴───────────────────────────┴──► deleted
+//!    └──── liveness ────────┴──── 30 m uninitialized ─────┴───────────────────────────┴──► deleted
 //! ```
 //!
 //! Each stage is pure: a claim, the Nodes with its provider id and the time give what to write, or what is waited for.

@@ -24,6 +24,8 @@ mod hostile_topology;
 mod isolation;
 #[path = "drawn/nonsense.rs"]
 mod nonsense;
+#[path = "nodes/options.rs"]
+mod options;
 mod pool_labels;
 mod posts;
 #[path = "drawn/random.rs"]

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Service;
 use super::account::InjectedError;
+use crate::globs::glob_matches;
 use crate::node_faults::NodeFaults;
 
 /// `faults.apiServer` of a scenario.
@@ -59,6 +60,36 @@ pub struct Ec2Faults {
     /// How long at most a new instance or tag stays unseen by describes; each draws its own lag. None by default.
     #[serde(with = "duration")]
     pub consistency_lag: Duration,
+    /// How long DescribeSpotPriceHistory takes, each of its pages.
+    #[serde(with = "duration", skip_serializing_if = "Duration::is_zero")]
+    pub slow_spot_history: Duration,
+    /// Spot prices that rise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spot_rise: Option<SpotRise>,
+}
+
+/// Spot prices of some instance types rise evenly from the beginning, and stay where they have come to. Instances keep the
+/// price of their launch.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SpotRise {
+    /// Globs of the instance types; all where there are none.
+    #[serde(default)]
+    pub types: Vec<String>,
+    /// How many times their first price they cost in the end.
+    pub times: f64,
+    /// How long that takes.
+    #[serde(with = "duration")]
+    pub within: Duration,
+}
+
+impl SpotRise {
+    /// How many times its first price a type costs so long after the beginning.
+    pub fn factor(&self, instance_type: &str, after: Duration) -> f64 {
+        let rises = self.types.is_empty() || self.types.iter().any(|glob| glob_matches(glob, instance_type));
+        let part = if self.within.is_zero() { 1.0 } else { after.as_secs_f64() / self.within.as_secs_f64() };
+        if rises { 1.0 + (self.times - 1.0) * part.min(1.0) } else { 1.0 }
+    }
 }
 
 /// `faults.sqs` of a scenario.

@@ -8,7 +8,7 @@ use super::instance::CapacityType;
 use super::launch::{Ready, Spec};
 use super::state::RegionState;
 use super::xml::Xml;
-use super::{Cx, ids, prices, tags};
+use super::{Cx, ids, tags};
 
 /// A pool that a fleet may draw from: a template with one of its overrides.
 struct Pool {
@@ -140,7 +140,7 @@ fn pools(cx: &Cx<'_>, form: &Form, capacity: CapacityType) -> Result<Vec<Pool>, 
                 template_id: template.id.clone(),
                 template_name: template.name.clone(),
                 over: over.clone(),
-                price: prices::price(cx.catalogue, &spec.instance_type, &zone, capacity).unwrap_or(f64::MAX),
+                price: cx.price(&spec.instance_type, &zone, capacity).unwrap_or(f64::MAX),
                 priority: over.text("Priority").and_then(|p| p.parse().ok()).unwrap_or(f64::MAX),
                 spec,
             });

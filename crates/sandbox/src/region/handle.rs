@@ -56,7 +56,7 @@ impl Region {
     }
 
     async fn carry_out(&self, mut sent: Sent, inside: Duration) -> (Sent, Result<AwsAnswer, AwsError>) {
-        tokio::time::sleep(inside).await;
+        tokio::time::sleep(inside + self.faults().slowness_of(&sent.call.action)).await;
         let Sent { who, call, outcome, started } = &mut sent;
         let (result, mut notes) = match outcome {
             Outcome::Fail => (Err(AwsError::internal(call.api.protocol())), Vec::new()),

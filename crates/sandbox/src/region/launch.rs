@@ -10,7 +10,7 @@ use super::filters::Tags;
 use super::form::Form;
 use super::instance::{CapacityType, Instance, InstanceState};
 use super::placement::Place;
-use super::{Cx, Region, RegionError, ids, prices, tags};
+use super::{Cx, Region, RegionError, ids, tags};
 
 /// An instance that is to be there without a launch: `nodes` of a scenario.
 #[derive(Clone, Debug)]
@@ -226,7 +226,7 @@ impl Cx<'_> {
     fn capacity(&self, spec: &Spec, zone: &str) -> Result<f64, AwsError> {
         let name = &spec.instance_type;
         let offered = self.catalogue.offered.get(name).is_some_and(|zones| zones.contains(zone));
-        let price = prices::price(self.catalogue, name, zone, spec.capacity);
+        let price = self.price(name, zone, spec.capacity);
         let Some(price) = price.filter(|_| offered) else {
             return Err(AwsError::new(
                 "Unsupported",
@@ -355,7 +355,7 @@ impl Cx<'_> {
         let no_subnet = || AwsError::new("InvalidSubnet", "the zone has no subnet");
         let subnet = self.state.network.subnet_in(&placement.zone).ok_or_else(no_subnet)?.clone();
         let no_price = || AwsError::new("Unsupported", "the type is not offered there");
-        let price = prices::price(self.catalogue, name, &subnet.zone, placement.capacity_type).ok_or_else(no_price)?;
+        let price = self.price(name, &subnet.zone, placement.capacity_type).ok_or_else(no_price)?;
         let spec = Spec {
             instance_type: name.clone(),
             subnet_id: Some(subnet.id.clone()),

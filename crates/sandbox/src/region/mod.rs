@@ -193,7 +193,7 @@ impl Region {
 
     /// $/h now; `None` where it cannot be had. Spot prices of the shipped catalogue are synthetic.
     pub fn price(&self, instance_type: &str, zone: &str, capacity_type: CapacityType) -> Option<f64> {
-        prices::price(&self.shared.catalogue, instance_type, zone, capacity_type)
+        self.with(|cx| cx.price(instance_type, zone, capacity_type))
     }
 
     /// Works off the agenda for ever: to be spawned on the sandbox's LocalSet. Without it the region still answers

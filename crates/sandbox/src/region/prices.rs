@@ -1,5 +1,7 @@
 //! What an hour costs: on demand by the price list, spot by zone.
 
+use std::time::Duration;
+
 use dovetail_cloud::catalogue::Catalogue;
 use jiff::Timestamp;
 
@@ -14,13 +16,26 @@ use super::{Cx, stamp};
 const LINUX: [&str; 2] = ["Linux/UNIX", "Linux/UNIX (Amazon VPC)"];
 
 /// $/h; `None` where the type is not offered or has no such price.
-pub(crate) fn price(catalogue: &Catalogue, instance_type: &str, zone: &str, capacity: CapacityType) -> Option<f64> {
+fn price(catalogue: &Catalogue, instance_type: &str, zone: &str, capacity: CapacityType) -> Option<f64> {
     let offered = catalogue.offered.get(instance_type).is_some_and(|zones| zones.contains(zone));
     let price = match capacity {
         CapacityType::OnDemand => catalogue.on_demand.get(instance_type),
         CapacityType::Spot => catalogue.spot.get(&(instance_type.to_owned(), zone.to_owned())),
     };
     price.copied().filter(|_| offered)
+}
+
+impl Cx<'_> {
+    /// $/h now; `None` where the type is not offered or has no such price.
+    pub(crate) fn price(&self, instance_type: &str, zone: &str, capacity: CapacityType) -> Option<f64> {
+        let price = price(self.catalogue, instance_type, zone, capacity)?;
+        Some(if capacity == CapacityType::Spot { price * self.spot_factor(instance_type) } else { price })
+    }
+
+    /// How many times its first spot price a type costs now.
+    fn spot_factor(&self, instance_type: &str) -> f64 {
+        self.faults.spot_factor(instance_type, Duration::from_secs_f64(self.log.seconds()))
+    }
 }
 
 struct SpotView<'a> {
@@ -46,8 +61,8 @@ impl Filterable for SpotView<'_> {
     }
 }
 
-/// DescribeSpotPriceHistory: prices stand still here, so whatever the period, each pool has one price, the one in
-/// force since the top of the hour before the request.
+/// DescribeSpotPriceHistory: whatever the period, each pool has one price, the one in force now, since the top of the hour
+/// before the request.
 pub(crate) fn spot_history(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
     let filters = Filters::read(form)?;
     let (types, products) = (form.strings("InstanceType"), form.strings("ProductDescription"));
@@ -62,7 +77,14 @@ pub(crate) fn spot_history(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError
         if !products.is_empty() && !products.iter().any(|p| LINUX.contains(&p.as_str())) {
             continue;
         }
-        let view = SpotView { instance_type, zone: in_zone, zone_id: &zone.id, product, price: *price, since };
+        let view = SpotView {
+            instance_type,
+            zone: in_zone,
+            zone_id: &zone.id,
+            product,
+            price: *price * cx.spot_factor(instance_type),
+            since,
+        };
         if filters.pass(&view, None)? {
             chosen.push((format!("{instance_type}/{in_zone}"), view));
         }

@@ -262,6 +262,8 @@ impl Checker<'_> {
                 timeout_rate: self.rate("faults.ec2.timeoutRate", ec2.timeout_rate.as_ref()),
                 consistency_lag: self.span("faults.ec2.consistencyLag", ec2.consistency_lag.as_ref()),
                 insufficient_capacity: self.offerings(&ec2.insufficient_capacity, catalogue),
+                slow_spot_history: self.span("faults.ec2.slowSpotHistory", ec2.slow_spot_history.as_ref()),
+                spot_rise: ec2.spot_rise.as_ref().map(|rise| self.spot_rise(rise, catalogue)),
                 ..self.account_faults(ec2, catalogue)
             },
             sqs: SqsFaults {

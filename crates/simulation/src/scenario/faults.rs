@@ -64,6 +64,10 @@ pub struct Ec2Faults {
     pub timeout_rate: Option<Spanned<f64>>,
     /// How long at most a new instance or tag is not listed.
     pub consistency_lag: Option<Spanned<String>>,
+    /// How long each page of the spot price history takes.
+    pub slow_spot_history: Option<Spanned<String>>,
+    /// Spot prices rise.
+    pub spot_rise: Option<SpotRise>,
     /// Globs `type/zone/capacityType` that have no capacity.
     #[serde(default)]
     pub insufficient_capacity: Vec<Spanned<String>>,
@@ -104,6 +108,19 @@ pub struct InjectedError {
     pub offerings: Option<Spanned<String>>,
     /// How many calls it befalls; all without it.
     pub times: Option<u32>,
+}
+
+/// Spot prices that rise evenly from the beginning.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SpotRise {
+    /// Of which types.
+    #[serde(default)]
+    pub types: Vec<Spanned<String>>,
+    /// How many times their first price they cost in the end.
+    pub times: Spanned<f64>,
+    /// How long that takes.
+    pub within: Spanned<String>,
 }
 
 /// Faults of SQS.

@@ -5,6 +5,7 @@ mod account;
 mod beforehand;
 pub(crate) mod check;
 pub mod faults;
+mod market;
 pub(crate) mod names;
 mod node_faults;
 mod reading;

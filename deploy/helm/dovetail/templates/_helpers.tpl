@@ -157,6 +157,7 @@ eksControlPlane: EKS_CONTROL_PLANE
 enableProfiling: ENABLE_PROFILING
 enableZonalShift: ENABLE_ZONAL_SHIFT
 ignoreDRARequests: IGNORE_DRA_REQUESTS
+initializationTimeout: INITIALIZATION_TIMEOUT
 interruption: INTERRUPTION
 isolatedVPC: ISOLATED_VPC
 kubeClientBurst: KUBE_CLIENT_BURST
@@ -167,6 +168,7 @@ leaderElectionRetryPeriod: LEADER_ELECTION_RETRY_PERIOD
 logFormat: LOG_FORMAT
 maxCostPerHour: MAX_COST_PER_HOUR
 maxLaunchesPerHour: MAX_LAUNCHES_PER_HOUR
+maxOptionPrice: MAX_OPTION_PRICE
 minValuesPolicy: MIN_VALUES_POLICY
 packingComparisonInterval: PACKING_COMPARISON_INTERVAL
 packingPolicy: PACKING_POLICY
@@ -175,6 +177,7 @@ pricePerNode: PRICE_PER_NODE
 rebalance: REBALANCE
 reservedENIs: RESERVED_ENIS
 schedulerConfig: SCHEDULER_CONFIG
+spotPriceRefreshInterval: SPOT_PRICE_REFRESH_INTERVAL
 startupTimeout: STARTUP_TIMEOUT
 subnetRefreshInterval: SUBNET_REFRESH_INTERVAL
 unscheduledPodDelay: UNSCHEDULED_POD_DELAY

@@ -104,6 +104,7 @@ pub fn price_bound(cluster: &Cluster) -> Result<f64, PackingError> {
 fn options(settings: &Settings) -> crate::pack::Options {
     crate::pack::Options {
         price_per_node: settings.price_per_node,
+        max_option_price: settings.max_option_price,
         // Each method bounds its own trials; what is counted here would only stop them halfway.
         most_steps: Some(u64::MAX),
         ..crate::pack::Options::default()

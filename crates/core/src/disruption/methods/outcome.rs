@@ -76,6 +76,7 @@ impl Cluster {
             requirements: requirements.into_values().collect(),
             min_values_relaxed: false,
             options: vec![LaunchOption { instance_type, price }],
+            too_dear: 0,
             cheapest_zone: label(labels::ZONE),
             cheapest_capacity_type: label(labels::CAPACITY_TYPE),
             price,

@@ -2,6 +2,8 @@
 
 use jiff::SignedDuration;
 
+use crate::pack::MaxOptionPrice;
+
 /// The rules. Prices are dollars an hour.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
@@ -14,6 +16,8 @@ pub struct Settings {
     pub least_per_move: f64,
     /// What a node more is worth avoiding, as packing has it.
     pub price_per_node: f64,
+    /// What the options of a replacement cost at most, as packing has it.
+    pub max_option_price: MaxOptionPrice,
     /// No node goes before it is so old, but an empty one.
     pub least_age: SignedDuration,
     /// No pod moves again for a saving before so long.
@@ -36,6 +40,7 @@ impl Default for Settings {
             least_saving: 0.15,
             least_per_move: 0.4,
             price_per_node: 0.02,
+            max_option_price: MaxOptionPrice::default(),
             least_age: SignedDuration::from_mins(10),
             rest: SignedDuration::from_hours(1),
             price_moves: 0,

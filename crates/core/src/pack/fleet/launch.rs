@@ -13,6 +13,7 @@ use crate::pack::model::bits::Bits;
 use crate::pack::model::context::Context;
 use crate::pack::model::item::Item;
 use crate::pack::model::offers::Mask;
+use crate::pack::model::options::common;
 use crate::pack::model::plan::PlannedClaim;
 use crate::pack::model::reserved::Room;
 use crate::pack::place::assign;
@@ -213,8 +214,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
         let (context, planned) = (self.context, &launch.planned);
         let spot = context.spot_bits();
         let mut offering_bits = if bound.spot { offering_bits } else { offering_bits & !spot };
-        let mut types = planned.types.clone();
-        types.and(&context.bought(offering_bits).types);
+        let mut types = common(context, &planned.narrowed(planned.types.clone(), offering_bits));
         for at in types.clone().iter() {
             if self.worst_price(at, offering_bits) >= bound.price {
                 types.remove(at);
@@ -226,14 +226,21 @@ impl<'c, 'a> Fleet<'c, 'a> {
             offering_bits &= spot;
             types.and(&context.bought(offering_bits).types);
         }
-        if let Some(least) = bound.types.filter(|_| any_spot) {
+        let fixed = bound.types.filter(|_| any_spot);
+        if let Some(least) = fixed {
             types = self.cheapest(planned, &types, offering_bits, least)?;
         }
         if !planned.may_be(context, &types) {
             return None;
         }
-        let mut claim =
-            Finisher::new(context).claim(&planned.narrowed(types, offering_bits), policy_of(context, planned.pool))?;
+        let (narrow, policy) = (planned.narrowed(types, offering_bits), policy_of(context, planned.pool));
+        let mut finisher = Finisher::new(context);
+        // Each of so many cheapest types costs less than what it replaces: no other ceiling cuts the list below its number.
+        let claim = match fixed {
+            Some(_) => finisher.claim_of_all(&narrow, policy),
+            None => finisher.claim(&narrow, policy),
+        };
+        let mut claim = claim?;
         claim.pods = launch.pods.iter().map(|pod| *pod as usize).collect();
         Some(claim)
     }

@@ -8,6 +8,7 @@ use super::bits::Bits;
 use super::classes::{self, Amounts, Class, RequirementSets, ResourceNames};
 use super::columns::Columns;
 use super::offers::{Bought, Mask, Offers};
+use super::options::Rare;
 use super::plan::Options;
 use super::pools::{self, PoolView};
 use crate::labels;
@@ -29,6 +30,7 @@ pub(crate) struct Context<'a> {
     pub volumes: SharedVolumes,
     pub columns: Columns<'a>,
     pub offers: Offers,
+    pub rare: Rare,
     /// In the order in which they are tried: weight descending, then name descending.
     pub pools: Vec<PoolView>,
     pub classes: Vec<Class>,
@@ -89,6 +91,7 @@ impl<'a> Context<'a> {
             volumes,
             columns,
             offers,
+            rare: Rare::of(&problem.instance_types),
             pools,
             classes,
             topology,

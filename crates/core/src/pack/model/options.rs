@@ -78,43 +78,59 @@ fn written(context: &Context<'_>, pool: usize) -> Least {
     context.pools[pool].min_values.iter().map(|(_, least)| *least).collect()
 }
 
-/// The options of a node that may be `types`, cheapest first. Under `cost` those that cost at most so many times the
-/// cheapest, and more, the next cheapest, until there are enough types in enough families; under `fewest-nodes` all.
-/// Whatever `minValues` need is among them, and there are never more than the options' bound.
-pub(crate) fn choose(
-    context: &Context<'_>,
-    pool: usize,
-    types: &Bits,
-    offering_bits: Mask,
-    policy: Policy,
-) -> Vec<u32> {
+/// The options of a node, and how many types are none for their price alone.
+pub(crate) struct Chosen {
+    /// Instance types, cheapest first.
+    pub kept: Vec<u32>,
+    /// As [`crate::pack::PlannedClaim::too_dear`] has it.
+    pub too_dear: usize,
+}
+
+/// The options of a planned node, cheapest first: common types where there are any. Under `cost` those that cost at most so
+/// many times the cheapest, and more, the next cheapest, until there are enough types in enough families; under
+/// `fewest-nodes` all. None costs more than the ceiling allows, nor do all together on average, unless `minValues` need it,
+/// and there are never more than the options' bound. A list that is `whole` was chosen already, and stays.
+pub(crate) fn choose(context: &Context<'_>, planned: &PlannedNode, policy: Policy, whole: bool) -> Chosen {
+    let (pool, offering_bits) = (planned.pool, planned.offering_bits);
+    let types = if whole { planned.types.clone() } else { common(context, planned) };
     let bought = context.bought(offering_bits);
     let order: Vec<u32> = bought.order.iter().copied().filter(|at| types.has(*at as usize)).collect();
     let limits = context.options;
-    let Some(first) = order.first() else { return order };
-    let ceiling = match policy {
-        Policy::Cost => bought.price[*first as usize] * limits.price_spread,
-        Policy::FewestNodes | Policy::NodeGroups => f64::INFINITY,
+    let Some(first) = order.first() else { return Chosen { kept: order, too_dear: 0 } };
+    let cheapest = bought.price[*first as usize];
+    let most = match policy {
+        Policy::NodeGroups => f64::INFINITY,
+        _ if whole => f64::INFINITY,
+        Policy::Cost | Policy::FewestNodes => {
+            limits.max_option_price.of(&context.problem.instance_types[*first as usize])
+        }
     };
+    let near = if policy == Policy::Cost { most.min(limits.price_spread) } else { most };
+    let within = |at: u32, times: f64| bought.price[at as usize] <= cheapest * times * (1.0 + 1e-12);
     let spot = offering_bits & context.spot_bits();
     let mut values = Values::new(context, pool, offering_bits, &written(context, pool));
     let mut families = Families::new(context);
     let mut kept = Vec::new();
     let mut later = Vec::new();
-    let mut varied = 0;
+    let (mut varied, mut too_dear, mut sum) = (0, 0, 0.0);
+    let mean = if whole { f64::INFINITY } else { limits.max_option_price.mean() * cheapest * (1.0 + 1e-12) };
     for at in order {
         let may_be_spot = spot == 0 || context.offers.available(at as usize) & spot != 0;
-        let cheap = bought.price[at as usize] <= ceiling * (1.0 + 1e-12);
         let few = varied < limits.spot_types && may_be_spot;
         let alike = families.count() < limits.spot_families && may_be_spot && !families.knows(at);
-        if kept.len() < limits.most_types && (cheap || few || alike) {
+        let wanted = within(at, near) || few || alike;
+        let price = bought.price[at as usize];
+        let worth = within(at, near) || within(at, most) && sum + price <= mean * (kept.len() + 1) as f64;
+        if kept.len() < limits.most_types && wanted && worth {
             kept.push(at);
+            sum += price;
             values.add(at as usize);
             if may_be_spot {
                 varied += 1;
                 families.add(at);
             }
         } else {
+            too_dear += usize::from(wanted && !worth);
             later.push(at);
         }
     }
@@ -123,7 +139,81 @@ pub(crate) fn choose(
         let price = |at: &u32| bought.price[*at as usize];
         kept.sort_by(|a, b| price(a).total_cmp(&price(b)));
     }
-    kept
+    Chosen { kept, too_dear }
+}
+
+/// The types of a planned node without bare metal, devices and what else is uncommon, each as long as others are left. An
+/// uncommon type stays where the pool or a pod names it, its family or its generation. Where a pool has `minValues`, all
+/// stay: upstream counts them among the values (aws spec 4.1).
+pub(crate) fn common(context: &Context<'_>, planned: &PlannedNode) -> Bits {
+    let view = &context.pools[planned.pool];
+    let mut types = planned.types.clone();
+    types.and(&context.bought(planned.offering_bits).types);
+    if view.is_group || !view.min_values.is_empty() {
+        return types;
+    }
+    let (rare, uncommon) = (&context.rare, &context.rare.uncommon);
+    for special in [&rare.bare_metal, &rare.devices] {
+        leave_out(&mut types, special);
+    }
+    let mut unasked = uncommon.clone();
+    unasked.and(&types);
+    if !unasked.is_empty() {
+        for at in unasked.clone().iter().filter(|at| is_named(context, planned, *at)) {
+            unasked.remove(at);
+        }
+        leave_out(&mut types, &unasked);
+    }
+    types
+}
+
+/// Takes those out of the types unless there are no others.
+fn leave_out(types: &mut Bits, those: &Bits) {
+    let mut rest = types.clone();
+    rest.without(those);
+    if !rest.is_empty() {
+        *types = rest;
+    }
+}
+
+/// Whether the pool or a pod of the node lists a type by its name, its family or its generation.
+fn is_named(context: &Context<'_>, planned: &PlannedNode, at: usize) -> bool {
+    let sets = planned.shares.iter().map(|share| &context.sets[share.set as usize]);
+    let asked: Vec<_> = std::iter::once(&context.pools[planned.pool].requirements).chain(sets).collect();
+    let lists = |key: &str, value: &str| {
+        let all = asked.iter().filter_map(|one| one.get(key));
+        all.filter(|one| !one.is_complement()).any(|one| one.has(value))
+    };
+    let one = &context.problem.instance_types[at];
+    lists(labels::INSTANCE_TYPE, &one.name)
+        || [labels::INSTANCE_FAMILY, labels::INSTANCE_GENERATION].into_iter().any(|key| {
+            let own = one.requirements.iter().filter(|said| said.key == key);
+            own.flat_map(|said| &said.values).any(|value| lists(key, value))
+        })
+}
+
+/// The types that are taken for want of others only.
+#[derive(Debug)]
+pub(crate) struct Rare {
+    bare_metal: Bits,
+    devices: Bits,
+    uncommon: Bits,
+}
+
+impl Rare {
+    /// Reads the types of a problem.
+    pub fn of(types: &[std::sync::Arc<crate::InstanceType>]) -> Self {
+        let with = |is: fn(&crate::InstanceType) -> bool| {
+            let mut bits = Bits::empty(types.len());
+            types.iter().enumerate().filter(|(_, one)| is(one)).for_each(|(at, _)| bits.insert(at));
+            bits
+        };
+        Self {
+            bare_metal: with(crate::InstanceType::is_bare_metal),
+            devices: with(crate::InstanceType::has_devices),
+            uncommon: with(|one| one.uncommon),
+        }
+    }
 }
 
 /// Whether enough types in enough families can be spot among `types`, or spot is out of the question.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::pack::explain::reason::Reason;
+use crate::pack::option_price::MaxOptionPrice;
 use crate::problem::Policy;
 use crate::requirements::NodeSelectorRequirement;
 use crate::resources::Resources;
@@ -20,6 +21,8 @@ pub struct Options {
     pub spot_families: usize,
     /// How many times the cheapest option's price an option kept may cost.
     pub price_spread: f64,
+    /// How many times the cheapest option's price any option may cost, those kept for variety among them.
+    pub max_option_price: MaxOptionPrice,
     /// How many instance types a claim names at most (spec core 3.10).
     pub most_types: usize,
     /// Whether `ScheduleAnyway` spread over hosts with a `maxSkew` of ten or more bounds what a new node holds, as long as
@@ -38,6 +41,7 @@ impl Default for Options {
             spot_types: 15,
             spot_families: 5,
             price_spread: 1.25,
+            max_option_price: MaxOptionPrice::default(),
             most_types: 600,
             soft_spread_on_new_nodes: true,
             policy: None,
@@ -77,6 +81,9 @@ pub struct PlannedClaim {
     pub min_values_relaxed: bool,
     /// The instance types that it may be, cheapest first.
     pub options: Vec<LaunchOption>,
+    /// How many instance types that could carry the pods are no options because they cost more than [`MaxOptionPrice`]
+    /// allows, alone or on average, where variety wanted more options than there are; otherwise 0.
+    pub too_dear: usize,
     /// The zone in which the first option is cheapest.
     pub cheapest_zone: String,
     /// The capacity type with which the first option is cheapest.

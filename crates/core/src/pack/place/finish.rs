@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 use super::planned_node::PlannedNode;
 use crate::labels;
 use crate::pack::model::context::Context;
+use crate::pack::model::options::{Chosen, choose, lower};
 use crate::pack::model::plan::{LaunchOption, PlannedClaim};
 use crate::problem::Policy;
 use crate::requirements::{Requirement, Requirements};
@@ -29,13 +30,21 @@ impl<'c, 'a> Finisher<'c, 'a> {
 
     /// The claim of a node, without its pods; `None` if nothing can be launched for it.
     pub fn claim(&mut self, planned: &PlannedNode, policy: Policy) -> Option<PlannedClaim> {
+        self.claim_of(planned, policy, false)
+    }
+
+    /// The same for a node whose types are its options, all of them.
+    pub fn claim_of_all(&mut self, planned: &PlannedNode, policy: Policy) -> Option<PlannedClaim> {
+        self.claim_of(planned, policy, true)
+    }
+
+    fn claim_of(&mut self, planned: &PlannedNode, policy: Policy, whole: bool) -> Option<PlannedClaim> {
         let context = self.context;
         let view = &context.pools[planned.pool];
         if !context.work(CLAIM + planned.types.count()) {
             return None;
         }
-        let kept =
-            crate::pack::model::options::choose(context, planned.pool, &planned.types, planned.offering_bits, policy);
+        let Chosen { kept, too_dear } = choose(context, planned, policy, whole);
         let first = *kept.first()?;
         let bought = context.bought(planned.offering_bits);
         let (price, offering_bit) = context.offers.cheapest(first as usize, planned.offering_bits);
@@ -52,7 +61,7 @@ impl<'c, 'a> Finisher<'c, 'a> {
             requests.add(&context.names.resources(&least.unwrap_or_default()));
         }
         let mut all = self.requirements(planned, &kept);
-        let min_values_relaxed = crate::pack::model::options::lower(context, planned, &kept, &mut all);
+        let min_values_relaxed = lower(context, planned, &kept, &mut all);
         Some(PlannedClaim {
             pool: view.index,
             pods: vec![],
@@ -60,6 +69,7 @@ impl<'c, 'a> Finisher<'c, 'a> {
             requirements: all.to_written(),
             min_values_relaxed,
             options: options.collect(),
+            too_dear,
             cheapest_zone: offering_bit.zone.clone(),
             cheapest_capacity_type: offering_bit.capacity_type.clone(),
             price,

@@ -43,6 +43,7 @@ fn claim(zone: &str, pods: &[usize]) -> PlannedClaim {
         requirements: vec![zone],
         min_values_relaxed: false,
         options: Vec::new(),
+        too_dear: 0,
         cheapest_zone: String::new(),
         cheapest_capacity_type: String::new(),
         price: 0.0,

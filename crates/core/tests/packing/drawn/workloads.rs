@@ -38,8 +38,19 @@ fn packs(name: &str, at_most: f64) {
     assert!(packing.total_price <= at_most, "{} is more than {at_most}", packing.total_price);
     for claim in &packing.claims {
         let spot = claim.requirements.iter().any(|said| said.values.iter().any(|value| value == "spot"));
-        assert!(!spot || claim.pods.len() == 1 || claim.options.len() >= 15, "{} options", claim.options.len());
+        assert!(
+            !spot || claim.pods.len() == 1 || claim.options.len() >= 15 || claim.too_dear > 0,
+            "{} options",
+            claim.options.len()
+        );
+        assert!(
+            claim.options.iter().all(|option| option.price <= claim.price * 1.5 * (1.0 + 1e-9)),
+            "{:?}",
+            claim.options
+        );
     }
+    let mean = packing.expected_price / packing.total_price;
+    assert!(mean <= 1.25, "the mean option costs {mean:.3} times the cheapest");
     let other = shuffled(&problem);
     assert_eq!(told(&problem, &packing), told(&other, &solve(&other, &Options::default())));
 }

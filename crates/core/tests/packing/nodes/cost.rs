@@ -8,7 +8,7 @@ use dovetail_core::pack::{Options, Packing, PlannedClaim, solve};
 use serde_json::{Value, json};
 
 /// A type of so many cores at so many dollars an hour on demand, and as spot if that has a price.
-fn machine(name: &str, cpu: u32, price: f64, spot: Option<f64>) -> Value {
+pub fn machine(name: &str, cpu: u32, price: f64, spot: Option<f64>) -> Value {
     let offering =
         |kind: &str, price: f64| json!({"zone": "zone-a", "capacityType": kind, "price": price, "available": true});
     let mut offerings = vec![offering("on-demand", price)];
@@ -26,7 +26,7 @@ fn machine(name: &str, cpu: u32, price: f64, spot: Option<f64>) -> Value {
 }
 
 /// So many pods of a workload, each with so many millicores.
-fn workload(app: &str, count: usize, millicores: u32) -> Vec<Value> {
+pub fn workload(app: &str, count: usize, millicores: u32) -> Vec<Value> {
     let pod = |at: usize| {
         json!({"name": format!("{app}-{at}"), "uid": format!("{app}-{at}"), "labels": {"app": app},
             "requests": {"cpu": format!("{millicores}m"), "memory": "1Mi"}})
@@ -34,12 +34,12 @@ fn workload(app: &str, count: usize, millicores: u32) -> Vec<Value> {
     (0..count).map(pod).collect()
 }
 
-fn problem(types: &[Value], pods: &[Vec<Value>]) -> Problem {
+pub fn problem(types: &[Value], pods: &[Vec<Value>]) -> Problem {
     let pods: Vec<&Value> = pods.iter().flatten().collect();
     serde_json::from_value(json!({"nodePools": [{"name": "default"}], "instanceTypes": types, "pods": pods})).unwrap()
 }
 
-fn packed(problem: &Problem) -> Packing {
+pub fn packed(problem: &Problem) -> Packing {
     let packing = solve(problem, &Options::default());
     assert_eq!(common::violations(problem, &packing), [""; 0]);
     assert!(packing.unscheduled.is_empty());
@@ -116,9 +116,9 @@ fn a_dearer_node_makes_for_fewer() {
 #[test]
 fn a_spot_claim_keeps_fifteen_types_of_five_families_and_the_dear_ones_only_for_that() {
     let mut types = Vec::new();
-    for family in 0..8 {
+    for family in 0..16 {
         for cpu in [2, 4, 8, 16] {
-            let price = f64::from(cpu) * (0.1 + 0.004 * f64::from(family));
+            let price = f64::from(cpu) * (0.1 + 0.003 * f64::from(family));
             types.push(machine(&format!("f{family}.{cpu}"), cpu, price, Some(price / 3.0)));
         }
     }

@@ -1,0 +1,160 @@
+//! Reading the region: types and zones, prices on demand and of spot capacity. Nobody waits for it.
+
+use std::cell::LazyCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use dovetail_cloud::catalogue::{Catalogue as Offers, Zone};
+use dovetail_cloud::{Cloud, CloudError, shipped};
+use futures::future::{join, join3, pending};
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt as _, StreamExt as _};
+use tokio::sync::Notify;
+
+use super::Catalogue;
+use crate::context::backoff::Backoff;
+use crate::context::env::Env;
+use crate::telemetry::log_event::LogEvent;
+
+/// Prices are waited for this long before others stand in for them for the time being.
+const LONGEST_PRICE_WAIT: Duration = Duration::from_secs(10);
+
+/// Spot prices by instance type and zone, $/h.
+pub(super) type SpotPrices = BTreeMap<(String, String), f64>;
+
+/// The catalogue has been read, and which of its prices are EC2's of now.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Read {
+    pub offers: Offers,
+    /// On-demand prices are those of the Pricing API, read just now.
+    pub on_demand: bool,
+    /// Spot prices are those of the price history, read just now.
+    pub spot: bool,
+}
+
+/// Reads everything, however long it takes. Prices that do not come soon are those of `before` until they do, and where there
+/// are none, those shipped on demand, and for spot those on demand: never a model's. On-demand prices, which change once in
+/// months, are given up as soon as they are refused: a cluster without a way to the Pricing API does not wait for it.
+///
+/// With `SPOT_PRICE_REFRESH_INTERVAL=never` spot prices are read once only.
+pub(super) async fn read(cloud: Arc<dyn Cloud>, env: Env, to: Addr<Catalogue>, before: Option<Arc<Offers>>) {
+    let spot_again = before.is_none() || env.settings.spot_price_refresh.is_some();
+    let types = patiently(&env, || cloud.instance_types(), || {});
+    let offered = patiently(&env, || cloud.offerings(), || {});
+    let refused = Notify::new();
+    let mut on_demand = Box::pin(patiently(&env, || cloud.on_demand_prices(), || refused.notify_one()));
+    let mut spot = Box::pin(patiently(&env, || cloud.spot_prices(), || {}));
+    let spot_soon = async { if spot_again { soon(&mut spot, pending()).await } else { None } };
+    let soon = join(soon(&mut on_demand, refused.notified()), spot_soon);
+    let (types, offered, (on_demand_soon, spot_soon)) = join3(types, offered, soon).await;
+    let zones: BTreeSet<_> = offered.values().flatten().cloned().collect();
+    let mut offers = Offers {
+        region: cloud.region().to_owned(),
+        zones: zones.into_iter().map(|name| Zone { name, id: String::new() }).collect(),
+        types: types.into_iter().map(Arc::new).collect(),
+        offered,
+        ..Offers::default()
+    };
+    let (on_demand_came, spot_came) = (on_demand_soon.is_some(), spot_soon.is_some());
+    let shipped = LazyCell::new(|| shipped::catalogue(cloud.region()));
+    let known = before.as_deref();
+    offers.on_demand = on_demand_soon
+        .or_else(|| known.map(|known| known.on_demand.clone()).filter(|prices| !prices.is_empty()))
+        .unwrap_or_else(|| shipped.on_demand.clone());
+    offers.spot = spot_soon
+        .or_else(|| known.map(|known| known.spot.clone()).filter(|prices| !prices.is_empty()))
+        .unwrap_or_else(|| stand_in(&offers));
+    env.post(&to, Read { offers: offers.clone(), on_demand: on_demand_came, spot: spot_came });
+    let mut late = FuturesUnordered::new();
+    if !on_demand_came {
+        late.push(on_demand.map(Late::OnDemand).boxed_local());
+    }
+    if spot_again && !spot_came {
+        late.push(spot.map(Late::Spot).boxed_local());
+    }
+    while let Some(prices) = late.next().await {
+        let spot = matches!(prices, Late::Spot(_));
+        match prices {
+            Late::OnDemand(prices) => offers.on_demand = prices,
+            Late::Spot(prices) => offers.spot = prices,
+        }
+        env.post(&to, Read { offers: offers.clone(), on_demand: !spot, spot });
+    }
+}
+
+/// Reads the spot prices, however long it takes.
+pub(super) async fn read_spot(cloud: Arc<dyn Cloud>, env: Env) -> SpotPrices {
+    patiently(&env, || cloud.spot_prices(), || {}).await
+}
+
+/// Spot prices while none has been read: those on demand, which no spot instance exceeds for long.
+fn stand_in(offers: &Offers) -> SpotPrices {
+    let priced = offers.on_demand.iter().filter_map(|(name, price)| Some((name, *price, offers.offered.get(name)?)));
+    let each =
+        priced.flat_map(|(name, price, zones)| zones.iter().map(move |zone| ((name.clone(), zone.clone()), price)));
+    each.collect()
+}
+
+/// Prices that have come after all.
+enum Late {
+    /// By instance type.
+    OnDemand(BTreeMap<String, f64>),
+    /// By instance type and zone.
+    Spot(BTreeMap<(String, String), f64>),
+}
+
+/// What comes before it is given up for the time being.
+async fn soon<T>(call: &mut (impl Future<Output = T> + Unpin), given_up: impl Future<Output = ()>) -> Option<T> {
+    tokio::select! {
+        biased;
+        answer = call => Some(answer),
+        () = given_up => None,
+        () = tokio::time::sleep(LONGEST_PRICE_WAIT) => None,
+    }
+}
+
+/// Repeats a read until it succeeds; said once. `refused` hears of the first failure.
+async fn patiently<T, F>(env: &Env, mut call: impl FnMut() -> F, refused: impl Fn()) -> T
+where
+    F: Future<Output = Result<T, CloudError>>,
+{
+    let mut backoff = Backoff::cloud(env.rng("read"));
+    loop {
+        match call().await {
+            Ok(answer) => return answer,
+            Err(error) => {
+                let pause = backoff.pause();
+                if backoff.failures() == 1 {
+                    env.emit(LogEvent::Retrying { what: error.call().to_owned(), error: error.to_string() });
+                    refused();
+                }
+                tokio::time::sleep(pause).await;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn until_spot_prices_are_read_spot_costs_what_it_costs_on_demand_where_the_type_is_offered() {
+        let offers = Offers {
+            on_demand: [("m5.large".to_owned(), 0.096), ("c5.large".to_owned(), 0.085)].into(),
+            offered: [
+                ("m5.large".to_owned(), ["a", "b"].map(String::from).into()),
+                ("x9.large".to_owned(), ["a".to_owned()].into()),
+            ]
+            .into(),
+            ..Offers::default()
+        };
+        let spot = stand_in(&offers);
+        let expected: SpotPrices =
+            [(("m5.large".to_owned(), "a".to_owned()), 0.096), (("m5.large".to_owned(), "b".to_owned()), 0.096)].into();
+        assert_eq!(spot, expected);
+    }
+}

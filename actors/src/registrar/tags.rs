@@ -1,0 +1,282 @@
+//! After registration: tags that instances get once their Nodes are known (aws spec 4.6, 6), and claims of capacity
+//! reservations whose instances are on demand by now.
+//!
+//! Both look at many instances by one DescribeInstances. Each instance gets tags of its own, so each takes a CreateTags;
+//! these go side by side, at the rate that EC2 allows. Nothing waits for them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use dovetail_api::names::{annotations, labels, tags};
+use dovetail_api::v1::NodeClaim;
+use dovetail_cloud::cloud::instance_id;
+use dovetail_cloud::{CloudError, Instance};
+use dovetail_core::lifecycle::{self, Stage};
+use futures::{FutureExt, StreamExt, stream};
+use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt;
+
+use super::{Registrar, RegistrarLinks};
+use crate::context::backoff::Backoff;
+use crate::kube::claims::Claims;
+use crate::kube::nodes::Nodes;
+use crate::messages::Wrote;
+use crate::owner::owned::Verdict;
+use crate::telemetry::log_event::LogEvent;
+
+/// So many instances are tagged at once.
+const AT_ONCE: usize = 10;
+/// So many are looked at by one DescribeInstances, and tagged before the next: EC2 lets ten CreateTags a second pass.
+const MOST: usize = 100;
+/// Pauses after a failure: from one look to the next to a quarter of an hour.
+const FIRST_PAUSE: Duration = Duration::from_secs(10);
+const LONGEST_PAUSE: Duration = Duration::from_secs(15 * 60);
+/// Reserved instances are looked at this often (aws spec 6).
+const RESERVED_INTERVAL: Duration = Duration::from_secs(60);
+
+/// What is being done after registration, and when next.
+pub(super) struct After {
+    busy: bool,
+    next: Duration,
+    next_reserved: Duration,
+    backoff: Backoff,
+}
+
+impl After {
+    /// Nothing done yet.
+    pub fn new(rng: fastrand::Rng) -> Self {
+        Self {
+            busy: false,
+            next: Duration::ZERO,
+            next_reserved: Duration::ZERO,
+            backoff: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE, rng),
+        }
+    }
+}
+
+impl Registrar {
+    /// Tags instances of claims that have registered, or else relabels claims that are not reserved any more; one of both at a
+    /// time.
+    pub(super) fn look_after_registered(&mut self, ctx: &mut Context<Self>) {
+        let now = self.env.now();
+        if self.after.busy || now < self.after.next {
+            return;
+        }
+        let untagged = self.some_claims(MOST, is_untagged);
+        if !untagged.is_empty() {
+            let work = tag_all(self.links.clone(), untagged);
+            return self.do_after(work.boxed_local(), ctx);
+        }
+        if now < self.after.next_reserved {
+            return;
+        }
+        self.after.next_reserved = now + RESERVED_INTERVAL;
+        let reserved = self.some_claims(usize::MAX, is_reserved);
+        if !reserved.is_empty() {
+            let node =
+                |claim: &NodeClaim| claim.status.as_ref().and_then(|own| self.nodes.get(&own.node_name)).cloned();
+            let both = reserved.into_iter().map(|claim| (node(&claim), claim)).collect();
+            let work = relabel_all(self.links.clone(), both);
+            self.do_after(work.boxed_local(), ctx);
+        }
+    }
+
+    /// The first claims by name that have registered, are this cluster's and stay, of those wanted.
+    fn some_claims(&self, most: usize, wanted: impl Fn(&NodeClaim) -> bool) -> Vec<Arc<NodeClaim>> {
+        let due = |claim: &&Arc<NodeClaim>| {
+            wanted(claim)
+                && claim.metadata.deletion_timestamp.is_none()
+                && lifecycle::stage(claim) >= Some(Stage::Registered)
+                && self.instances.verdict(claim) == Verdict::Ours
+        };
+        self.claims.values().filter(due).take(most).cloned().collect()
+    }
+
+    fn do_after(
+        &mut self,
+        work: futures::future::LocalBoxFuture<'static, Option<CloudError>>,
+        ctx: &mut Context<Self>,
+    ) {
+        self.after.busy = true;
+        ctx.spawn(work.into_actor(self).map(|failed, registrar, _| {
+            let (after, env) = (&mut registrar.after, &registrar.env);
+            after.busy = false;
+            let Some(error) = failed else { return after.backoff.reset() };
+            after.next = env.now() + after.backoff.pause();
+            if after.backoff.failures() == 1 {
+                env.emit(LogEvent::Retrying { what: error.call().to_owned(), error: error.to_string() });
+            }
+        }));
+    }
+}
+
+/// Whether the claim does not say that its instance has been tagged.
+fn is_untagged(claim: &NodeClaim) -> bool {
+    let says = |key: &str| claim.annotations().get(key).is_some_and(|value| value == "true");
+    let named = claim.status.as_ref().is_some_and(|status| !status.node_name.is_empty());
+    named && !(says(annotations::TAGGED) && says(annotations::CLUSTER_NAME_TAGGED))
+}
+
+fn is_reserved(claim: &NodeClaim) -> bool {
+    claim.labels().get(labels::CAPACITY_TYPE).is_some_and(|bought| bought == labels::RESERVED)
+}
+
+fn id_of(claim: &NodeClaim) -> Option<&str> {
+    instance_id(&claim.status.as_ref()?.provider_id)
+}
+
+/// The instances of claims by id.
+async fn instances<'a>(
+    links: &RegistrarLinks,
+    claims: impl Iterator<Item = &'a NodeClaim>,
+) -> Result<BTreeMap<String, Instance>, CloudError> {
+    let ids: Vec<String> = claims.filter_map(|claim| id_of(claim).map(str::to_owned)).collect();
+    let found = links.cloud.instances_of(&ids).await?;
+    Ok(found.instances.into_iter().map(|instance| (instance.id.clone(), instance)).collect())
+}
+
+/// Tags the instances of claims and says so on these; the first error of the cloud's, if there was one.
+async fn tag_all(links: RegistrarLinks, claims: Vec<Arc<NodeClaim>>) -> Option<CloudError> {
+    let found = match instances(&links, claims.iter().map(AsRef::as_ref)).await {
+        Ok(found) => found,
+        Err(error) => return Some(error),
+    };
+    let there = claims.iter().filter_map(|claim| Some((claim, found.get(id_of(claim)?)?)));
+    let each: Vec<_> = there.filter(|(_, instance)| !instance.is_terminating()).collect();
+    let mut answers = stream::iter(each)
+        .map(|(claim, instance)| {
+            let links = links.clone();
+            async move { tag(&links, claim, instance).await }
+        })
+        .buffer_unordered(AT_ONCE);
+    let mut failed = None;
+    while let Some(answer) = answers.next().await {
+        failed = failed.or(answer.err());
+    }
+    failed
+}
+
+async fn tag(links: &RegistrarLinks, claim: &NodeClaim, instance: &Instance) -> Result<(), CloudError> {
+    let missing = missing(claim, &links.calls.env.settings.cluster_name, &instance.tags);
+    if !missing.is_empty() {
+        links.cloud.tag(&instance.id, &missing).await?;
+    }
+    let said = |claim: &mut NodeClaim| {
+        for key in [annotations::TAGGED, annotations::CLUSTER_NAME_TAGGED] {
+            claim.annotations_mut().insert(key.to_owned(), "true".to_owned());
+        }
+    };
+    // One that is not written is looked at again: its instance has all its tags then.
+    if let Ok(claim) = Claims::new(links.calls.clone()).change_metadata(claim.clone(), said).await {
+        links.calls.env.post(&links.cluster, Wrote::Claim(Arc::new(claim)));
+    }
+    Ok(())
+}
+
+/// The tags that the instance of a claim lacks; what is there stays, a `Name` of the class's own among them.
+fn missing(claim: &NodeClaim, cluster: &str, there: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let node = claim.status.as_ref().map(|status| status.node_name.clone()).unwrap_or_default();
+    let wanted = [(tags::NAME, node), (tags::NODE_CLAIM, claim.name_any()), (tags::CLUSTER_NAME, cluster.to_owned())];
+    let lacks = |(key, _): &(&str, String)| !there.contains_key(*key);
+    wanted.into_iter().filter(lacks).map(|(key, value)| (key.to_owned(), value)).collect()
+}
+
+/// Relabels claims and Nodes of reserved capacity whose instances are on demand now: their reservation has ended.
+async fn relabel_all(links: RegistrarLinks, both: Vec<(Option<Arc<Node>>, Arc<NodeClaim>)>) -> Option<CloudError> {
+    let found = match instances(&links, both.iter().map(|(_, claim)| claim.as_ref())).await {
+        Ok(found) => found,
+        Err(error) => return Some(error),
+    };
+    for (node, claim) in both {
+        let instance = id_of(&claim).and_then(|id| found.get(id));
+        let Some(bought) = instance.filter(|one| !one.is_terminating()).map(|one| one.capacity_type.clone()) else {
+            continue;
+        };
+        if bought == labels::RESERVED {
+            continue;
+        }
+        let change = |claim: &mut NodeClaim| relabel(claim.labels_mut(), &bought);
+        if let Ok(claim) = Claims::new(links.calls.clone()).change_metadata(NodeClaim::clone(&claim), change).await {
+            links.calls.env.post(&links.cluster, Wrote::Claim(Arc::new(claim)));
+        }
+        let Some(node) = node else { continue };
+        let change = |node: &Node| {
+            let mut wanted = node.clone();
+            relabel(wanted.labels_mut(), &bought);
+            (wanted.metadata.labels != node.metadata.labels).then_some(wanted)
+        };
+        if let Ok(node) = Nodes::new(links.calls.clone()).change(Node::clone(&node), change).await {
+            links.calls.env.post(&links.cluster, Wrote::Node(Arc::new(node)));
+        }
+    }
+    None
+}
+
+/// Labels of an instance that is bought in this way, and is of no reservation.
+fn relabel(own: &mut BTreeMap<String, String>, bought: &str) {
+    own.insert(labels::CAPACITY_TYPE.to_owned(), bought.to_owned());
+    for key in
+        [labels::CAPACITY_RESERVATION_ID, labels::CAPACITY_RESERVATION_TYPE, labels::CAPACITY_RESERVATION_INTERRUPTIBLE]
+    {
+        own.remove(key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn claim() -> NodeClaim {
+        let mut claim = NodeClaim::new("default-a", dovetail_api::v1::NodeClaimSpec::default());
+        claim.status.get_or_insert_default().node_name = "ip-10-0-0-1".into();
+        claim
+    }
+
+    #[test]
+    fn an_instance_gets_the_tags_that_it_lacks_and_keeps_a_name_of_its_class() {
+        let of = |pairs: &[(&str, &str)]| {
+            pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect::<BTreeMap<_, _>>()
+        };
+        let lacks = |there: &[(&str, &str)]| missing(&claim(), "demo", &of(there));
+        assert_eq!(
+            lacks(&[]),
+            of(&[("Name", "ip-10-0-0-1"), ("karpenter.sh/nodeclaim", "default-a"), ("eks:eks-cluster-name", "demo")])
+        );
+        let named = [("Name", "mine"), ("eks:eks-cluster-name", "demo")];
+        assert_eq!(lacks(&named), of(&[("karpenter.sh/nodeclaim", "default-a")]));
+        let all = [("Name", "mine"), ("karpenter.sh/nodeclaim", "x"), ("eks:eks-cluster-name", "demo")];
+        assert_eq!(lacks(&all), of(&[]));
+    }
+
+    #[test]
+    fn a_claim_is_tagged_once_both_annotations_say_so() {
+        let mut claim = claim();
+        assert!(is_untagged(&claim));
+        claim.annotations_mut().insert(annotations::TAGGED.into(), "true".into());
+        assert!(is_untagged(&claim), "Karpenter before 1.0 did not tag the cluster's name");
+        claim.annotations_mut().insert(annotations::CLUSTER_NAME_TAGGED.into(), "true".into());
+        assert!(!is_untagged(&claim));
+        claim.annotations_mut().clear();
+        claim.status = None;
+        assert!(!is_untagged(&claim), "it has no node yet");
+    }
+
+    #[test]
+    fn what_is_not_reserved_any_more_loses_its_reservation() {
+        let mut own = BTreeMap::from(
+            [
+                (labels::CAPACITY_TYPE, labels::RESERVED),
+                (labels::CAPACITY_RESERVATION_ID, "cr-1"),
+                (labels::CAPACITY_RESERVATION_TYPE, "default"),
+                ("team", "a"),
+            ]
+            .map(|(key, value)| (key.to_owned(), value.to_owned())),
+        );
+        relabel(&mut own, labels::ON_DEMAND);
+        let left = [(labels::CAPACITY_TYPE, labels::ON_DEMAND), ("team", "a")];
+        assert_eq!(own, BTreeMap::from(left.map(|(key, value)| (key.to_owned(), value.to_owned()))));
+    }
+}

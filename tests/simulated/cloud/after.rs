@@ -1,0 +1,33 @@
+//! What follows a launch: tags of the instance, and the end of a node that never gets ready for pods.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use crate::played;
+use played::{manifests, play, play_over};
+
+#[test]
+fn an_instance_is_tagged_with_its_node_and_its_claim_soon_after_its_node_has_registered() {
+    let played = play("tagged", 3, "until: 10m\n");
+    played.came_out_well();
+    let tagged = played.calls("CreateTags");
+    assert_eq!(tagged.len(), 3, "one call an instance, and none again");
+    let registered = played.times("registered");
+    let last = tagged.iter().filter_map(|call| call["t"].as_f64()).fold(0.0, f64::max);
+    assert!(last <= registered.iter().fold(0.0, |a: f64, b| a.max(*b)) + 25.0, "tagged at {last}: {registered:?}");
+}
+
+#[test]
+fn a_node_whose_startup_taint_nobody_takes_off_is_given_up_after_half_an_hour_with_that_reason() {
+    let taint = "expireAfter: Never\n      startupTaints: [{key: cni, effect: NoSchedule}]";
+    let manifests = manifests(1).replacen("expireAfter: Never", taint, 1);
+    let played = play_over("never-ready", &manifests, "until: 50m\n");
+    let given_up = played.log_events("gave_up");
+    assert!(
+        !given_up.is_empty() && given_up.iter().all(|one| one["reason"] == "initialization_timeout"),
+        "{given_up:?}"
+    );
+    let (registered, gave_up) = (played.times("registered")[0], played.times("gave_up")[0]);
+    assert!((1800.0..1815.0).contains(&(gave_up - registered)), "registered at {registered}, given up at {gave_up}");
+    assert!(played.events_of("InitializationTimeout") >= 1);
+    let long = play_over("never-ready-never", &manifests, "settings: {INITIALIZATION_TIMEOUT: never}\nuntil: 50m\n");
+    assert!(long.log_events("gave_up").is_empty(), "as in Karpenter");
+}
