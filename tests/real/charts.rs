@@ -46,6 +46,16 @@ fn left(real: &Real) -> Vec<String> {
     there.lines().map(str::to_owned).collect()
 }
 
+/// What `dovetail-crd` brings.
+const CRDS: [&str; 6] = [
+    "nodepools.karpenter.sh",
+    "nodeclaims.karpenter.sh",
+    "ec2nodeclasses.karpenter.k8s.aws",
+    "provisioners.karpenter.sh",
+    "machines.karpenter.sh",
+    "awsnodetemplates.karpenter.k8s.aws",
+];
+
 #[test]
 fn the_charts_install_upgrade_under_load_and_leave_nothing_in_the_order_of_the_docs() {
     let mut real = Real::start("charts", &[]);
@@ -99,16 +109,8 @@ fn the_charts_install_upgrade_under_load_and_leave_nothing_in_the_order_of_the_d
     }
     helm.ok(&["uninstall", "dovetail"]);
     assert_eq!(left(&real), Vec::<String>::new());
-    let kinds = [
-        "nodepools.karpenter.sh",
-        "nodeclaims.karpenter.sh",
-        "ec2nodeclasses.karpenter.k8s.aws",
-        "provisioners.karpenter.sh",
-        "machines.karpenter.sh",
-        "awsnodetemplates.karpenter.k8s.aws",
-    ];
-    real.ok(&[&["get", "crd"], &kinds[..]].concat());
-    real.ok(&[&["delete", "crd", "--timeout=60s"], &kinds[..]].concat());
+    real.ok(&[&["get", "crd"], &CRDS[..]].concat());
+    real.ok(&[&["delete", "crd", "--timeout=60s"], &CRDS[..]].concat());
 
     // CRDs of before v1: helm would leave them as they are, and nothing could run.
     let older = r#"{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",

@@ -50,6 +50,7 @@ fn beside<T>(name: &str, seed: u64, manifests: &str, story: impl AsyncFnOnce(Bes
             replicas: 1,
             settings: BTreeMap::new(),
             reservations: vec![],
+            placement_groups: vec![],
             nodes: Vec::new(),
             faults: FaultSettings::default(),
             panics_for: vec![],

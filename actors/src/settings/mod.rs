@@ -4,10 +4,10 @@ mod disruption;
 mod effects;
 mod parse;
 mod scheduler_config;
+mod secret;
 mod table;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -21,6 +21,7 @@ use thiserror::Error;
 
 pub use disruption::{Churn, Rebalance};
 pub use effects::{feature_gates, without_effect};
+pub use secret::{SHORTEST_TOKEN, Secret};
 pub use table::{Known, TABLE, Topic};
 
 /// How the control plane is to behave.
@@ -186,6 +187,7 @@ pub enum LogFormat {
 }
 
 impl Default for Settings {
+    #[allow(clippy::too_many_lines)] // a table
     fn default() -> Self {
         Self {
             cluster_name: String::new(),
@@ -265,26 +267,6 @@ const NODE_REPAIR: &str = "NodeRepair";
 const SPOT_TO_SPOT: &str = "SpotToSpotConsolidation";
 /// The gate by which nodes are replaced by several. Karpenter has none of this name.
 const MANY_TO_MANY: &str = "ManyToManyConsolidation";
-
-/// A token that is shorter is guessed.
-pub const SHORTEST_TOKEN: usize = 16;
-
-/// A text that is not written anywhere. Empty: none.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct Secret(String);
-
-impl Secret {
-    /// The text, for those who have to know it; `None` without one.
-    pub fn shown(&self) -> Option<&str> {
-        Some(self.0.as_str()).filter(|text| !text.is_empty())
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_empty() { "none" } else { "hidden" })
-    }
-}
 
 /// A setting that makes no sense.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

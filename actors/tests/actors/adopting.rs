@@ -154,6 +154,11 @@ async fn cluster(world: &World, release: Release) -> Vec<Value> {
         claims.push(claim);
     }
     world.pods(2, "500m");
+    // They are nobody's who would make them anew.
+    let stay = json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}});
+    for number in 0..2 {
+        world.api.patch(&PODS, "default", &format!("pod-{number:04}"), &stay).unwrap();
+    }
     world.until_bound(2, seconds(30)).await;
     claims
 }
@@ -257,14 +262,14 @@ fn a_successor_takes_nothing_over_again_and_what_was_released_stays_so() {
         cluster(&world, NEWEST).await;
         let first = world.replica_with(0, adopts());
         tokio::time::sleep(minutes(2)).await;
-        drop(first);
+        first.shutdown().await;
         let second = world.replica_with(1, adopts());
         tokio::time::sleep(minutes(10)).await;
         assert_eq!((world.cloud.living().len(), count(&world, "pool_adopted")), (3, 1), "{}", told(&world));
         annotate(&world, "dovetail.dev/disruption", &json!(""));
         annotate(&world, "dovetail.dev/packing-policy", &json!("cost"));
         world.until(minutes(15), || world.cloud.living().len() == 1).await;
-        drop(second);
+        second.shutdown().await;
         let _third = world.replica_with(2, adopts());
         tokio::time::sleep(minutes(5)).await;
         let pool = pool_now(&world);
@@ -282,7 +287,7 @@ fn the_setting_takes_pools_as_they_are_and_releases_those_that_were_taken_over_b
         let first = world.replica_with(0, adopts());
         tokio::time::sleep(minutes(20)).await;
         assert_eq!(world.cloud.living().len(), 3, "{}", told(&world));
-        drop(first);
+        first.shutdown().await;
         let _second = world.replica_with(1, Settings { adopt_as: AdoptAs::NOTHING, ..adopts() });
         world.until(minutes(15), || world.cloud.living().len() == 1).await;
         let pool = pool_now(&world);

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use dovetail_actors::Settings;
 use dovetail_actors::settings::Rebalance;
-use dovetail_api::names::tags::{CLUSTER_UID, NODE_POOL};
+use dovetail_api::names::tags::{CLUSTER_UID, LAUNCH_TOKEN, NODE_POOL};
 use dovetail_core::clock::Clock as _;
 use dovetail_core::interruption::Kind;
 use dovetail_core::interruption::status::Trouble;
+use dovetail_core::ownership::token::launch_token;
 use dovetail_sandbox::apiserver::NODE_CLAIMS;
 use serde_json::json;
 use world::{Spoil, World, run, seconds};
@@ -225,13 +226,15 @@ const DEEP: (usize, usize) = (1_000, 15_000);
 fn running_spot(world: &World, number: usize) {
     let name = format!("spot-{number:04}");
     let instance = format!("i-{number:017x}");
-    world.cloud.strange(&instance, &[(CLUSTER_UID, "uid-of-this-cluster"), (NODE_POOL, "default")]);
     let labels = json!({"karpenter.sh/nodepool": "default", "karpenter.sh/capacity-type": "spot",
         "node.kubernetes.io/instance-type": "m5.large", "topology.kubernetes.io/zone": "us-east-1a"});
     let claim = json!({"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
         "metadata": {"name": name, "labels": labels, "finalizers": ["karpenter.sh/termination"]},
         "spec": {"requirements": [], "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}}});
-    world.api.create(&NODE_CLAIMS, "", claim).unwrap();
+    let claim = world.api.create(&NODE_CLAIMS, "", claim).unwrap();
+    let token = launch_token([claim["metadata"]["uid"].as_str().unwrap()], 1);
+    let tags = [(CLUSTER_UID, "uid-of-this-cluster"), (NODE_POOL, "default"), (LAUNCH_TOKEN, token.as_str())];
+    world.cloud.strange(&instance, &tags);
     let status = json!({"status": {"providerID": format!("aws:///us-east-1a/{instance}"), "conditions": [
         {"type": "Launched", "status": "True", "reason": "Launched", "lastTransitionTime": world.clock_text()}]}});
     world.api.patch_status(&NODE_CLAIMS, "", &name, &status).unwrap();

@@ -180,7 +180,7 @@ impl Ec2Cloud {
 fn verdict(reason: &'static str, error: &CloudError) -> Verdict {
     let refused = |sign: &&str| error.code().contains(*sign) || error.message().contains(*sign);
     let final_one = matches!(error, CloudError::Final { .. });
-    (final_one && NOT_ALLOWED.iter().any(|sign| refused(&sign))).then(|| {
+    (final_one && NOT_ALLOWED.iter().any(refused)).then(|| {
         let mut words: String = error.message().chars().take(MOST_WORDS).collect();
         if words.len() < error.message().len() {
             words.push('…');

@@ -7,8 +7,8 @@ pub mod plan;
 pub mod readiness;
 pub mod reason;
 pub mod refusal;
-pub mod unauthorized;
 pub mod reserved;
+pub mod unauthorized;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -116,7 +116,7 @@ fn is_compatible(info: &InstanceTypeInfo, class: &NodeClassView) -> bool {
     let tracking = !class.connection_tracking || info.hypervisor.as_deref() == Some("nitro");
     let nested = !class.nested_virtualization || info.cpu_features.iter().any(|f| f == "nested-virtualization");
     let group = class.placement_group.as_ref();
-    let placed = group.is_none_or(|group| info.placement.iter().any(|strategy| *strategy == group.strategy));
+    let placed = group.is_none_or(|group| info.placement.contains(&group.strategy));
     image && tracking && nested && placed && interfaces_fit(info, class)
 }
 

@@ -54,7 +54,8 @@ async fn the_fleet_carries_token_tags_and_one_override_for_each_type_and_zone() 
     ];
     assert_eq!(tags, expected.into());
     let overrides = fleet.keys().filter(|k| k.ends_with(".SubnetId")).count();
-    assert_eq!(overrides, 4, "two types in two zones");
+    // Of two types in two zones: one of them costs more than half as much again as the cheapest in its dearer zone.
+    assert_eq!(overrides, 3);
     let subnets: BTreeSet<&String> = fleet.iter().filter(|(k, _)| k.ends_with(".SubnetId")).map(|(_, v)| v).collect();
     assert_eq!(subnets.into_iter().collect::<Vec<_>>(), ["subnet-a", "subnet-b"], "the roomier one of each zone");
 }

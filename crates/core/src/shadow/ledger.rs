@@ -155,15 +155,15 @@ impl Book {
         let waiting = || self.waiting.values().map(|since| seconds(*since, now));
         Totals {
             nodes: self.machines.len(),
-            cost_per_hour: open().filter_map(|open| open.machine.price_per_hour).sum(),
-            cost: self.cost + open().map(|open| open.cost(now)).sum::<f64>(),
+            cost_per_hour: open().filter_map(|open| open.machine.price_per_hour).fold(0.0, |sum, price| sum + price),
+            cost: self.cost + open().map(|open| open.cost(now)).fold(0.0, |sum, cost| sum + cost),
             unpriced: open().filter(|open| open.machine.price_per_hour.is_none()).count(),
             launched: self.launched,
             removed: self.removed.values().sum(),
             removed_by_reason: self.removed.clone(),
             pods_placed: self.placed,
             pods_waiting: self.waiting.len(),
-            pending_seconds: self.pending_seconds + waiting().sum::<f64>(),
+            pending_seconds: self.pending_seconds + waiting().fold(0.0, |sum, waited| sum + waited),
             seconds_to_launch: self.seconds_to_launch,
             longest_pending_seconds: waiting().fold(self.longest, f64::max),
             evictions: self.evictions,

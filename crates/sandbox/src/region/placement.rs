@@ -82,15 +82,14 @@ impl Cx<'_> {
             .collect();
         let mut place = Place { group: Some((group.id.clone(), group.name.clone())), partition: None };
         match group.strategy.as_str() {
-            "cluster" => match inside.iter().find(|i| i.zone != zone) {
-                Some(other) => {
+            "cluster" => {
+                if let Some(other) = inside.iter().find(|i| i.zone != zone) {
                     return Err(AwsError::new(
                         "InvalidPlacementGroup.InUse",
                         format_args!("Instances of a cluster placement group are in one zone: {}.", other.zone),
                     ));
                 }
-                None => {}
-            },
+            }
             "spread" if inside.iter().filter(|i| i.zone == zone).count() >= SPREAD => {
                 let what = "You have reached the limit of instances in this spread placement group in this zone.";
                 return Err(AwsError::new("InvalidRequest", what));

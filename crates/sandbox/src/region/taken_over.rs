@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::Region;
 use super::instance::{CapacityType, Instance, InstanceState};
-use super::prices;
+use super::placement::Place;
 
 /// An instance as it is elsewhere.
 #[derive(Clone, Debug)]
@@ -37,11 +37,12 @@ impl Region {
     /// which are known for sure once its Node is there.
     pub fn take_over(&self, other: TakenOver) {
         self.with(|cx| {
+            let price = cx.price(&other.instance_type, &other.zone, other.capacity_type);
             let network = &mut cx.state.network;
             network.subnets.values_mut().for_each(|subnet| subnet.reserve(other.private_ip));
             let subnet = network.subnet_in(&other.zone).map(|subnet| (subnet.id.clone(), subnet.zone_id.clone()));
             let (subnet_id, zone_id) = subnet.unwrap_or_default();
-            let price = prices::price(cx.catalogue, &other.instance_type, &other.zone, other.capacity_type);
+
             let instance = Instance {
                 instance_type: other.instance_type,
                 zone: other.zone,
@@ -65,6 +66,7 @@ impl Region {
                 ended: None,
                 tags: other.tags,
                 capacity_reservation: None,
+                place: Place::default(),
                 reservation: String::new(),
                 spot_request: None,
                 tenancy: "default".to_owned(),

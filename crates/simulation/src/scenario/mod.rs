@@ -1,7 +1,7 @@
 //! The scenario file: what there is, what happens when, until when (docs/commands.md has the format).
 
-mod account_faults;
 mod account;
+mod account_faults;
 mod beforehand;
 pub(crate) mod check;
 pub mod faults;

@@ -10,7 +10,7 @@ use super::{ShadowEvent, Told, pause};
 
 /// Asks until all is answered.
 pub async fn read(cloud: &dyn Cloud, seed: u64, told: &Told) -> Catalogue {
-    let mut rng = fastrand::Rng::with_seed(seed ^ 0x7072_6963_65);
+    let mut rng = fastrand::Rng::with_seed(seed ^ 0x0070_7269_6365);
     let mut failures = 0;
     loop {
         match once(cloud).await {

@@ -42,7 +42,7 @@ impl Watched {
     pub async fn start(client: &kube::Client, seed: u64, told: &Told) -> (Self, Vec<(Gvr, Arc<Value>)>) {
         let (sender, mut said) = unbounded_channel();
         for (number, kind) in (0..).zip(&KINDS) {
-            let rng = fastrand::Rng::with_seed(seed ^ 0x7761_7463_68 ^ (number << 40));
+            let rng = fastrand::Rng::with_seed(seed ^ 0x0077_6174_6368 ^ (number << 40));
             tokio::task::spawn_local(watch(client.clone(), kind, rng, sender.clone(), told.clone()));
         }
         let mut waiting: BTreeSet<Gvr> = KINDS.iter().map(|kind| kind.gvr.clone()).collect();
