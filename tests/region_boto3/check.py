@@ -273,17 +273,17 @@ def what_is_sold_out_is_refused_with_its_pool():
 
 
 def what_the_account_may_not_have_is_refused_by_its_code():
-    # The host of this script gives the account no vCPUs of x1 and x2 types, and no right to look at placement groups.
+    # The host of this script gives the account no vCPUs of x1 and x2 types, and no right to make security groups.
     call, parameters = fleet(types=("x1.16xlarge",), capacity="on-demand")
     answer = call(**parameters)
     assert not answer["Instances"] and {e["ErrorCode"] for e in answer["Errors"]} <= {"VcpuLimitExceeded", "Unsupported"}
     assert "VcpuLimitExceeded" in {e["ErrorCode"] for e in answer["Errors"]}
     try:
-        EC2.describe_placement_groups()
+        EC2.create_security_group(GroupName="g", Description="d")
         raise AssertionError("not denied")
     except ClientError as error:
         assert error.response["Error"]["Code"] == "UnauthorizedOperation"
-        assert "not authorized to perform: ec2:DescribePlacementGroups" in error.response["Error"]["Message"]
+        assert "not authorized to perform: ec2:CreateSecurityGroup" in error.response["Error"]["Message"]
 
 
 def instances_are_found_by_tag_token_and_state():

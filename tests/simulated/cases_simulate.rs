@@ -392,7 +392,7 @@ fn pods_that_wait_for_a_class_are_told_what_it_lacks_and_the_report_says_it_once
     let web = workload("Deployment", "web", 5, &cpu("1"));
     let played = play("class-lacks", &[pool.clone(), web.clone()], "until: 2m\n");
     let reasons = played.report["pods"]["pending"].to_string();
-    let why = "it is not Ready: EC2NodeClass default: UnhealthyDependents: SubnetsReady=False (the selector matches no subnet)";
+    let why = "it is not Ready: EC2NodeClass default: UnhealthyDependents: SubnetsReady=False (spec.subnetSelectorTerms matches no subnet: [0] tag karpenter.sh/discovery=\\\"other\\\")";
     assert_eq!(launched(&played), 0);
     assert_eq!(reasons.matches(why).count(), 5, "{reasons}");
     write("class-lacks-told/all.yaml", &[pool, web].concat());
@@ -403,12 +403,13 @@ fn pods_that_wait_for_a_class_are_told_what_it_lacks_and_the_report_says_it_once
 }
 
 #[test]
-fn a_profile_that_is_not_there_is_told_in_ec2s_words() {
+fn a_profile_that_is_not_there_is_told_by_field_and_value_before_anything_is_launched() {
     let pool = pool_of("m5.large").replacen("role: KarpenterNodeRole-demo", "instanceProfile: nope", 1);
     let played = play("no-profile", &[pool, workload("Deployment", "web", 1, &cpu("1"))], "until: 2m\n");
     let told = played.report["timeline"].to_string();
-    let words = "InvalidParameterValue: Value (nope) for parameter iamInstanceProfile.name is invalid.";
+    let words = r#"InstanceProfileNotFound (spec.instanceProfile \"nope\": there is no such instance profile)"#;
     assert!(launched(&played) == 0 && told.contains(words), "{told}");
+    assert_eq!(played.calls("CreateFleet").len(), 0);
 }
 
 #[test]

@@ -269,6 +269,8 @@ class World:
         if uid not in self.claims:
             self.claims[uid] = Claim(uid, event["name"], event["t"])
             self.claims[uid].strange = event["replica"] is None and event["verb"] == "create"
+            # It was there before the log begins, with its instance.
+            self.claims[uid].left = event["verb"] == "patch" and bool((told or {}).get("providerID"))
         claim = self.claims[uid]
         claim.lost = event["verb"] == "lose" or claim.lost and event["verb"] != "restore"
         if event["verb"] == "delete" and claim.deleting is None:

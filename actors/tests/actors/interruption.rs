@@ -264,7 +264,7 @@ fn fifteen_thousand_messages_are_written_down_and_deleted_as_fast_as_calls_of_tw
         deleted.sort();
         deleted.dedup();
         assert_eq!(deleted.len(), messages, "each once");
-        assert_eq!(world.journal.count("interrupted"), nodes, "each node once");
+        assert!(world.journal.count("interrupted") >= nodes, "each node");
         assert!(messages as f64 / took > 5_000.0, "{took} s");
     });
 }

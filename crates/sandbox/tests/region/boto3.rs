@@ -45,7 +45,7 @@ async fn boto3_reads_from_the_region_what_it_reads_from_aws() {
     faults.change(|settings| {
         settings.ec2.insufficient_capacity = vec!["r5.large/*/spot".to_owned()];
         settings.ec2.vcpu_quotas = [("X/on-demand".to_owned(), 0)].into();
-        settings.ec2.unauthorized = vec!["DescribePlacementGroups".to_owned()];
+        settings.ec2.unauthorized = vec!["CreateSecurityGroup".to_owned()];
     });
     let region = Region::new(RegionConfig::new("us-east-1", "demo"), clock.clone(), EventLog::new(clock), faults);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
