@@ -455,8 +455,9 @@ impl Cloud for FakeCloud {
             tokio::time::sleep(time.unwrap_or_default()).await;
             for _ in 0..200 {
                 let messages = {
-                    let all = &mut self.state.lock().unwrap().messages;
-                    let most = if time.is_some() { all.len().min(10) } else { all.len() };
+                    let state = &mut *self.state.lock().unwrap();
+                    let all = &mut state.messages;
+                    let most = if state.queue_time.is_some() { all.len().min(10) } else { all.len() };
                     all.drain(..most).collect::<Vec<_>>()
                 };
                 if !messages.is_empty() {
