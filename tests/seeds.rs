@@ -156,7 +156,7 @@ fn what_an_earlier_leader_has_created_late_is_taken_back_where_nobody_needs_it()
     let all = |parts: [&str; 3]| events.lines().filter(|line| parts.iter().all(|part| line.contains(part))).count();
     let late = all(["\"resource\":\"nodeclaims\"", "\"verb\":\"create\"", "\"answerLost\":true"]);
     let taken_back = all(["\"actor\":\"launcher\"", "\"nodeclaim_deleted\"", "\"reason\":\"unneeded\""]);
-    assert_eq!((late, taken_back), (3, 3));
+    assert_eq!((late, taken_back), (4, 4));
 }
 
 /// After a restore the watch of pods was back before that of claims: a leader launched above the limit for pods whose claims it

@@ -181,8 +181,8 @@ log_events! {
     SpotUnheard "spot_unheard" Warn { nodes: usize, pools: Names } =>
         format!("interruptions are not heard, as INTERRUPTION_QUEUE is not set: {nodes} spot node(s) end without a warning to their pods, nodepool(s) {pools}");
     /// A status check of an instance has failed for too long.
-    StatusFailed "status_failed" Warn { node_claim: String, instance: String, kind: String, check: String } =>
-        format!("instance {instance} of nodeclaim {node_claim} fails its check {check} ({kind})");
+    StatusFailed "status_failed" Warn { node_claim: String, instance: String, status: String, check: String } =>
+        format!("instance {instance} of nodeclaim {node_claim} fails its check {check} ({status})");
     /// EC2 does not let us ask for status checks.
     StatusForbidden "status_forbidden" Warn { error: String } => format!("the status of instances is not asked for any more until the next leader: {error}");
     /// A Node has registered.
