@@ -251,6 +251,11 @@ def a_fleet_is_launched_found_and_ended(it):
     ask(it, "tagged, unknown", "ec2", "CreateTags", ResourceId=["i-0123456789abcdef0"], Tag=[{"Key": "a", "Value": "b"}], code="InvalidInstanceID.NotFound")
     ask(it, "of no template", "ec2", "CreateFleet", code="InvalidLaunchTemplateName.NotFoundException", **fleet(it, "conformance/none", str(uuid.uuid4())))
     ask(it, "tried", "ec2", "CreateFleet", code="DryRunOperation", **fleet(it, name, str(uuid.uuid4()), DryRun=True))
+    group = call(it, "ec2", "DescribeSecurityGroups", Filter=FOUND).one("groupId")
+    interface = {"DeviceIndex": 0, "SubnetId": sorted(subnets(it).values())[0], "SecurityGroupId": [group]}
+    ask(it, "an instance, tried", "ec2", "RunInstances", code="DryRunOperation", ClientToken=str(uuid.uuid4()), DryRun=True,
+        InstanceType="m5.large", MinCount=1, MaxCount=1, LaunchTemplate={"LaunchTemplateName": name, "Version": "$Latest"},
+        NetworkInterface=[interface], TagSpecification=tags("instance"))
     ask(it, "ended, unknown", "ec2", "TerminateInstances", InstanceId=["i-0123456789abcdef0"], code="InvalidInstanceID.NotFound")
     ask(it, "ended, tried", "ec2", "TerminateInstances", InstanceId=ids, DryRun=True, code="DryRunOperation")
     ask(it, "ended", "ec2", "TerminateInstances", InstanceId=ids, tell=("currentState.name", "currentState.code", "previousState.name"))
