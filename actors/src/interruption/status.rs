@@ -149,7 +149,8 @@ impl Interruption {
         self.record(claim, *kind, format!("Instance {instance}: its check {what} ({kind}) has failed for two minutes"));
         let trace = TraceContext::root(&mut self.rng);
         let (node_claim, instance, check) = (claim.claim.name_any(), instance.clone(), what.clone());
-        self.env.emit_in(LogEvent::StatusFailed { node_claim, instance, status: kind.label().to_owned(), check }, trace);
+        self.env
+            .emit_in(LogEvent::StatusFailed { node_claim, instance, status: kind.label().to_owned(), check }, trace);
         let claims = vec![ClaimRef { name: claim.claim.name_any(), uid: claim.facts.uid.clone() }];
         let order = Remove { term: self.env.term, claims, reason: Reason::Unhealthy, trace };
         self.env.post(&self.links.terminator, order);
