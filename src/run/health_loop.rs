@@ -35,12 +35,7 @@ pub async fn beat(replica: &ReplicaHandle, identity: &str, latest: &Latest, heal
         match timeout(ANSWER_WITHIN, replica.observe()).await {
             Ok(state) => {
                 let state = state.unwrap_or_default();
-                let silent = &state.control_plane.silent;
-                if silent.is_empty() {
-                    health.moves(not_ready(&state));
-                } else {
-                    health.silent(silent.iter().map(|name| (*name).to_owned()).collect());
-                }
+                heard(&health, &state);
                 metrics.saw(state::seen(&state));
                 latest.heard(identity, &state, SystemClock.wall());
             }
@@ -58,8 +53,18 @@ pub async fn beat_before(health: Health) {
     }
 }
 
+/// What the probes are to say of a replica that has answered.
+pub(super) fn heard(health: &Health, state: &ReplicaState) {
+    let silent = &state.control_plane.silent;
+    if silent.is_empty() {
+        health.moves(not_ready(state));
+    } else {
+        health.silent(silent.iter().map(|name| (*name).to_owned()).collect());
+    }
+}
+
 /// Why it is not ready; empty when it is.
-pub(super) fn not_ready(state: &ReplicaState) -> String {
+fn not_ready(state: &ReplicaState) -> String {
     let cluster = state.cluster_watcher.clone().unwrap_or_default();
     let failing = cluster.watches_failing.iter();
     let failing = failing.map(|(kind, one)| format!("{kind} for {}s ({})", one.seconds, one.error));

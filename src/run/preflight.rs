@@ -47,21 +47,31 @@ pub struct PreflightFacts {
     pub service_cidr: Option<String>,
 }
 
-/// Asks the API server who it is. It is waited for.
-pub async fn facts(asker: &Asker, client: &Client) -> Result<PreflightFacts, Failure> {
+/// Asks the API server who it is. It is waited for. What only nodes need is left out.
+pub async fn identity(asker: &Asker, client: &Client) -> Result<PreflightFacts, Failure> {
     let version = asker.api("GET /version", || client.apiserver_version()).await?;
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let system = asker.api("namespace kube-system", || namespaces.get("kube-system")).await?;
+    Ok(PreflightFacts {
+        version: version_of(&version).unwrap_or_default(),
+        uid: system.metadata.uid.unwrap_or_default(),
+        dns: None,
+        service_cidr: None,
+    })
+}
+
+/// Asks the API server who it is, and what nodes need to know of it. It is waited for.
+pub async fn facts(asker: &Asker, client: &Client) -> Result<PreflightFacts, Failure> {
+    let identity = identity(asker, client).await?;
     // These help nodes to start, and not every cluster has them.
     let services: Api<Service> = Api::namespaced(client.clone(), "kube-system");
     let dns = asker.api("service kube-dns", || services.get_opt("kube-dns")).await.ok().flatten();
     let cidrs: Api<ServiceCIDR> = Api::all(client.clone());
     let cidr = asker.api("servicecidr kubernetes", || cidrs.get_opt("kubernetes")).await.ok().flatten();
     Ok(PreflightFacts {
-        version: version_of(&version).unwrap_or_default(),
-        uid: system.metadata.uid.unwrap_or_default(),
         dns: dns.and_then(|service| service.spec?.cluster_ip).filter(|address| address != "None"),
         service_cidr: cidr.and_then(|cidr| cidr.spec?.cidrs?.into_iter().next()),
+        ..identity
     })
 }
 

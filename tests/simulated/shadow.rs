@@ -182,6 +182,11 @@ fn every_decision_of_either_side_is_told_once() {
         };
         assert_eq!((told(Side::Active), told(Side::Shadow)), (4, 4), "{report}");
         assert_eq!((report.active.launched, report.shadow.launched), (4, 4));
+        beside.scale(1);
+        let report = beside.pass(600).await;
+        assert!(report.active.removed > 0 && report.shadow.removed > 0, "{report}");
+        let decided = (report.active.launched + report.active.removed, report.shadow.launched + report.shadow.removed);
+        assert_eq!((told(Side::Active), told(Side::Shadow)), decided, "{report}");
     });
 }
 

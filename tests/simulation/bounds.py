@@ -161,11 +161,12 @@ class Budgets(Objects):
 
     def __init__(self, world):
         super().__init__(world)
-        self.unwell = set()
+        self.unwell, self.in_blocks, self.left = set(), set(), set()
 
     def before(self, event):
         super().before(event)
         _repaired(event, self.unwell)
+        self._block(event)
         if event["kind"] != "api" or event.get("resource") != "nodeclaims" or event["verb"] != "delete" or event["replica"] is None:
             return
         claim = self.world.claims.get(event.get("uid") or event["name"])
@@ -184,6 +185,14 @@ class Budgets(Objects):
             what = f"{going} of {total} nodes of pool {claim.pool} go at once with {claim.name}, {most} may"
             self.world.violate("INV-17", event["t"], what)
 
+    def _block(self, event):
+        """Nodes in a capacity block go all at once before EC2 ends it, whatever budgets say."""
+        written = (event.get("sent") or {}).get("metadata") or {} if event.get("resource") == "nodeclaims" else {}
+        if (written.get("labels") or {}).get("karpenter.k8s.aws/capacity-reservation-type") == "capacity-block":
+            self.in_blocks.add(event["name"])
+        if event.get("name") in self.in_blocks and ((written.get("annotations") or {}).get("dovetail.dev/end-reason") or "").startswith("expired "):
+            self.left.add(event["name"])
+
     def _lives(self, claim, since=math.inf):
         instance = self.world.instances.get(claim.instance)
         return instance is not None and (instance.ended is None or instance.ended > since)
@@ -198,7 +207,7 @@ class Budgets(Objects):
         """Whether its node stands and could have stayed: it has not expired, is Ready, and neither EC2 nor the operator takes it."""
         instance = self.world.instances.get(claim.instance)
         node = next((n for n in self.world.nodes.values() if n["instance"] == claim.instance and n["here"]), None)
-        if instance is None or node is None or instance.ended is not None or instance.interrupted is not None or claim.name in self.unwell:
+        if instance is None or node is None or instance.ended is not None or instance.interrupted is not None or claim.name in self.unwell | self.left:
             return False
         expires = _seconds((claim.spec or {}).get("expireAfter"))
         return node.get("ready", False) and not node.get("deleting") and t < claim.created + expires - CLOCKS

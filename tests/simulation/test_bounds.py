@@ -140,6 +140,17 @@ class BoundsTest(RuleTest):
         self.gone(log, 1001, 2)
         self.assert_found(log)
 
+    def test_a_capacity_block_s_end_takes_all_its_nodes_and_nothing_else_does(self):
+        for reason, kind, found in (("expired", "capacity-block", ()), ("expired", "default", ("INV-17",)), ("drifted", "capacity-block", ("INV-17",))):
+            log = Story()
+            for number in (1, 2):
+                sent = {"metadata": {"labels": {"karpenter.k8s.aws/capacity-reservation-type": kind},
+                                     "annotations": {"dovetail.dev/end-reason": f"{reason} 2026-01-01T00:00:00Z"}}}
+                log.claim(999, "patch", number, f"aws:///us-east-1a/i-{number}", f"dt-{number}-1", sent=sent)
+            self.gone(log, 1000, 1)
+            self.gone(log, 1001, 2)
+            self.assert_found(log, *found)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -32,9 +32,12 @@ pub struct Keep(pub Calls);
 #[derive(Default)]
 pub struct Keeping {
     calls: Option<Calls>,
-    /// What has been written or read: the number of changes by then.
+    /// What has been written, or will not be: the number of changes by then.
     known: u64,
-    writing: bool,
+    /// What a predecessor has kept has not been read: nothing is written over it.
+    unread: bool,
+    /// A read or a write is on its way.
+    busy: bool,
     /// That it cannot be written has been said in this term.
     said: bool,
 }
@@ -50,17 +53,8 @@ impl Handler<Keep> for Catalogue {
     type Result = ();
 
     fn handle(&mut self, Keep(calls): Keep, ctx: &mut Self::Context) {
-        self.keeping = Keeping { calls: Some(calls.clone()), writing: self.keeping.writing, ..Keeping::default() };
-        let reading = async move { read(&calls).await }.into_actor(self);
-        ctx.spawn(reading.map(|text, catalogue, _| {
-            let Ok(Some(text)) = text else { return };
-            let (now, wall) = (catalogue.env.now(), catalogue.env.wall());
-            let count = catalogue.unavailable.take_over(&text, now, wall);
-            if count > 0 {
-                catalogue.env.emit(LogEvent::UnavailableKnown { count });
-                catalogue.world_changed();
-            }
-        }));
+        self.keeping = Keeping { calls: Some(calls), unread: true, busy: self.keeping.busy, ..Keeping::default() };
+        self.keep(ctx);
     }
 }
 
@@ -94,28 +88,63 @@ impl Catalogue {
         }
     }
 
-    /// Writes what is unavailable, unless that is written or nobody leads here.
+    /// Reads what a predecessor has kept, once; then writes what is unavailable, unless that is written or nobody leads here.
     pub(super) fn keep(&mut self, ctx: &mut Context<Self>) {
         let changes = self.unavailable.changes();
         let Some(calls) = self.keeping.calls.clone().filter(|calls| calls.may_act()) else { return };
-        if self.keeping.writing || self.keeping.known == changes {
+        if self.keeping.busy {
             return;
         }
-        self.keeping.writing = true;
+        if self.keeping.unread {
+            return self.take_over(calls, ctx);
+        }
+        if self.keeping.known == changes {
+            return;
+        }
+        self.keeping.busy = true;
         let text = self.unavailable.kept(self.env.now(), self.env.wall());
         let writing = async move { write(&calls, &text).await }.into_actor(self);
         ctx.spawn(writing.map(move |written, catalogue, _| {
-            catalogue.keeping.writing = false;
-            // One that was not answered is made again; what is refused is not, as long as nothing changes.
-            if !matches!(written, Err(CallError::Unanswered(_) | CallError::Deposed)) {
+            catalogue.keeping.busy = false;
+            // What is refused is not tried again as long as nothing changes; what failed otherwise is, at the next look.
+            if matches!(written, Ok(()) | Err(CallError::Refused(_) | CallError::Forbidden(_) | CallError::NotFound(_)))
+            {
                 catalogue.keeping.known = changes;
             }
-            if let Err(CallError::Refused(why) | CallError::Forbidden(why)) = written
-                && !std::mem::replace(&mut catalogue.keeping.said, true)
-            {
-                catalogue.env.emit(LogEvent::UnavailableNotKept { why });
+            catalogue.tell_not_kept(written.err());
+        }));
+    }
+
+    /// Reads what a predecessor has kept. One that was not answered is made again at the next look.
+    fn take_over(&mut self, calls: Calls, ctx: &mut Context<Self>) {
+        self.keeping.busy = true;
+        let reading = async move { read(&calls).await }.into_actor(self);
+        ctx.spawn(reading.map(|text, catalogue, _| {
+            catalogue.keeping.busy = false;
+            catalogue.keeping.unread = matches!(text, Err(CallError::Unanswered(_) | CallError::Deposed));
+            let (now, wall) = (catalogue.env.now(), catalogue.env.wall());
+            match text {
+                Ok(Some(text)) => {
+                    let count = catalogue.unavailable.take_over(&text, now, wall);
+                    if count > 0 {
+                        catalogue.env.emit(LogEvent::UnavailableKnown { count });
+                        catalogue.world_changed();
+                    }
+                }
+                Ok(None) => {}
+                Err(error) => catalogue.tell_not_kept(Some(error)),
             }
         }));
+    }
+
+    /// Says once a term that nothing can be kept for a successor, and why.
+    fn tell_not_kept(&mut self, error: Option<CallError>) {
+        let Some(CallError::Refused(why) | CallError::Forbidden(why) | CallError::NotFound(why)) = error else {
+            return;
+        };
+        if !std::mem::replace(&mut self.keeping.said, true) {
+            self.env.emit(LogEvent::UnavailableNotKept { why });
+        }
     }
 }
 

@@ -25,7 +25,7 @@ use kube::ResourceExt;
 
 pub use crate::catalogue::availability::Keep;
 use crate::catalogue::availability::Keeping;
-use crate::catalogue::read::Read;
+use crate::catalogue::read::{Late, Read};
 use crate::catalogue::reserved::Reserved;
 use crate::context::env::Env;
 use crate::messages::{
@@ -54,6 +54,8 @@ pub struct Catalogue {
     /// When prices were last read, on demand and of spot capacity.
     on_demand_read: Option<Duration>,
     spot_read: Option<Duration>,
+    /// Everything is being read, or waits for prices that are late.
+    reading: Option<SpawnHandle>,
     /// Spot prices are being read.
     reading_spot: bool,
     unavailable: UnavailableOfferings,
@@ -79,6 +81,7 @@ impl Catalogue {
             reads: 0,
             on_demand_read: None,
             spot_read: None,
+            reading: None,
             reading_spot: false,
             unavailable: UnavailableOfferings::default(),
             reserved: Reserved::default(),
@@ -114,14 +117,32 @@ impl Handler<Read> for Catalogue {
     type Result = ();
 
     fn handle(&mut self, read: Read, _: &mut Self::Context) {
-        let (Read { offers, on_demand, spot }, now) = (read, self.env.now());
-        self.on_demand_read = Some(now).filter(|_| on_demand).or(self.on_demand_read);
-        self.spot_read = Some(now).filter(|_| spot).or(self.spot_read);
-        let offerings = offers.offered.values().map(BTreeSet::len).sum();
-        self.env.emit(LogEvent::CatalogueRead { instance_types: offers.types.len(), offerings });
-        self.reads += 1;
-        self.offers = Some(Arc::new(offers));
-        self.world_changed();
+        let Read { mut offers, on_demand, spot } = read;
+        // Prices that have not come stay as they are known.
+        if let Some(known) = &self.offers {
+            if !on_demand && self.on_demand_read.is_some() {
+                offers.on_demand.clone_from(&known.on_demand);
+            }
+            if !spot && self.spot_read.is_some() {
+                offers.spot.clone_from(&known.spot);
+            }
+        }
+        self.learn(offers, on_demand, spot);
+    }
+}
+
+impl Handler<Late> for Catalogue {
+    type Result = ();
+
+    fn handle(&mut self, late: Late, _: &mut Self::Context) {
+        let Some(offers) = &self.offers else { return };
+        let mut offers = Offers::clone(offers);
+        let spot = matches!(late, Late::Spot(_));
+        match late {
+            Late::OnDemand(prices) => offers.on_demand = prices,
+            Late::Spot(prices) => offers.spot = prices,
+        }
+        self.learn(offers, !spot, spot);
     }
 }
 
@@ -219,10 +240,26 @@ impl Catalogue {
         }
     }
 
+    /// Reads everything anew. An earlier read that still waits for prices is given up: this one asks for them as well.
     fn read(&mut self, ctx: &mut Context<Self>) {
-        let this = ctx.address();
-        let before = self.offers.clone();
-        ctx.spawn(read::read(self.cloud.clone(), self.env.clone(), this, before).into_actor(self));
+        if let Some(earlier) = self.reading.take() {
+            ctx.cancel_future(earlier);
+        }
+        let (this, first) = (ctx.address(), self.offers.is_none());
+        let reading = read::read(self.cloud.clone(), self.env.clone(), this, first).into_actor(self);
+        self.reading = Some(ctx.spawn(reading));
+    }
+
+    /// What is offered from now on; which of its prices were read just now.
+    fn learn(&mut self, offers: Offers, on_demand: bool, spot: bool) {
+        let now = self.env.now();
+        self.on_demand_read = Some(now).filter(|_| on_demand).or(self.on_demand_read);
+        self.spot_read = Some(now).filter(|_| spot).or(self.spot_read);
+        let offerings = offers.offered.values().map(BTreeSet::len).sum();
+        self.env.emit(LogEvent::CatalogueRead { instance_types: offers.types.len(), offerings });
+        self.reads += 1;
+        self.offers = Some(Arc::new(offers));
+        self.world_changed();
     }
 
     /// Reads spot prices once more, unless that is being done; those known count until others have come.

@@ -1,6 +1,5 @@
 //! Reading the region: types and zones, prices on demand and of spot capacity. Nobody waits for it.
 
-use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,13 +34,23 @@ pub(super) struct Read {
     pub spot: bool,
 }
 
-/// Reads everything, however long it takes. Prices that do not come soon are those of `before` until they do, and where there
-/// are none, those shipped on demand, and for spot those on demand: never a model's. On-demand prices, which change once in
+/// Prices of a read that have come after all.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) enum Late {
+    /// By instance type.
+    OnDemand(BTreeMap<String, f64>),
+    /// By instance type and zone.
+    Spot(SpotPrices),
+}
+
+/// Reads everything, however long it takes. Where prices do not come soon what is read has those shipped on demand, and for spot
+/// those on demand: never a model's; those that come later are posted by themselves. On-demand prices, which change once in
 /// months, are given up as soon as they are refused: a cluster without a way to the Pricing API does not wait for it.
 ///
 /// With `SPOT_PRICE_REFRESH_INTERVAL=never` spot prices are read once only.
-pub(super) async fn read(cloud: Arc<dyn Cloud>, env: Env, to: Addr<Catalogue>, before: Option<Arc<Offers>>) {
-    let spot_again = before.is_none() || env.settings.spot_price_refresh.is_some();
+pub(super) async fn read(cloud: Arc<dyn Cloud>, env: Env, to: Addr<Catalogue>, first: bool) {
+    let spot_again = first || env.settings.spot_price_refresh.is_some();
     let types = patiently(&env, || cloud.instance_types(), || {});
     let offered = patiently(&env, || cloud.offerings(), || {});
     let refused = Notify::new();
@@ -59,15 +68,9 @@ pub(super) async fn read(cloud: Arc<dyn Cloud>, env: Env, to: Addr<Catalogue>, b
         ..Offers::default()
     };
     let (on_demand_came, spot_came) = (on_demand_soon.is_some(), spot_soon.is_some());
-    let shipped = LazyCell::new(|| shipped::catalogue(cloud.region()));
-    let known = before.as_deref();
-    offers.on_demand = on_demand_soon
-        .or_else(|| known.map(|known| known.on_demand.clone()).filter(|prices| !prices.is_empty()))
-        .unwrap_or_else(|| shipped.on_demand.clone());
-    offers.spot = spot_soon
-        .or_else(|| known.map(|known| known.spot.clone()).filter(|prices| !prices.is_empty()))
-        .unwrap_or_else(|| stand_in(&offers));
-    env.post(&to, Read { offers: offers.clone(), on_demand: on_demand_came, spot: spot_came });
+    offers.on_demand = on_demand_soon.unwrap_or_else(|| shipped::catalogue(cloud.region()).on_demand);
+    offers.spot = spot_soon.unwrap_or_else(|| stand_in(&offers));
+    env.post(&to, Read { offers, on_demand: on_demand_came, spot: spot_came });
     let mut late = FuturesUnordered::new();
     if !on_demand_came {
         late.push(on_demand.map(Late::OnDemand).boxed_local());
@@ -76,12 +79,7 @@ pub(super) async fn read(cloud: Arc<dyn Cloud>, env: Env, to: Addr<Catalogue>, b
         late.push(spot.map(Late::Spot).boxed_local());
     }
     while let Some(prices) = late.next().await {
-        let spot = matches!(prices, Late::Spot(_));
-        match prices {
-            Late::OnDemand(prices) => offers.on_demand = prices,
-            Late::Spot(prices) => offers.spot = prices,
-        }
-        env.post(&to, Read { offers: offers.clone(), on_demand: !spot, spot });
+        env.post(&to, prices);
     }
 }
 
@@ -96,14 +94,6 @@ fn stand_in(offers: &Offers) -> SpotPrices {
     let each =
         priced.flat_map(|(name, price, zones)| zones.iter().map(move |zone| ((name.clone(), zone.clone()), price)));
     each.collect()
-}
-
-/// Prices that have come after all.
-enum Late {
-    /// By instance type.
-    OnDemand(BTreeMap<String, f64>),
-    /// By instance type and zone.
-    Spot(BTreeMap<(String, String), f64>),
 }
 
 /// What comes before it is given up for the time being.

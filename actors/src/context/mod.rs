@@ -1,6 +1,6 @@
 //! What every actor has: its clock, settings, term, journal, mailbox and back-off.
 
-pub(crate) mod backoff;
+pub mod backoff;
 pub(crate) mod env;
 pub mod identities;
 pub(crate) mod leader_term;

@@ -12,7 +12,7 @@ use kube::ResourceExt;
 
 use crate::launcher::facts::pool_of;
 use crate::launcher::launch::Launching;
-use crate::messages::Record;
+use crate::messages::{Record, reference};
 use crate::recorder::object;
 
 /// What creates spot's service-linked role, once for an account.
@@ -39,13 +39,8 @@ pub fn tell(launching: &Launching, claim: &NodeClaim, refusals: &[Refusal]) {
 fn pool(claim: &NodeClaim) -> Option<ObjectReference> {
     let name = pool_of(claim);
     let owner = claim.owner_references().iter().find(|owner| owner.kind == "NodePool" && owner.name == name);
-    (!name.is_empty()).then(|| ObjectReference {
-        api_version: Some(format!("{GROUP}/v1")),
-        kind: Some("NodePool".into()),
-        uid: owner.map(|owner| owner.uid.clone()),
-        name: Some(name),
-        ..ObjectReference::default()
-    })
+    let uid = owner.map(|owner| owner.uid.as_str()).unwrap_or_default();
+    (!name.is_empty()).then(|| reference(&format!("{GROUP}/v1"), "NodePool", "", &name, uid))
 }
 
 /// The class without the subnets that EC2 had no address in; as it is where that would leave none.

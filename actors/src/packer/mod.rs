@@ -364,12 +364,13 @@ async fn compute(
         let in_use = snapshot.classes_in_use();
         let classes = snapshot.classes.values().filter(|class| in_use.contains(&class.name_any())).cloned().collect();
         input.now = env.moment();
-        if snapshot.to_pack(&input).is_empty() {
+        let to_pack = snapshot.to_pack(&input);
+        if to_pack.is_empty() {
             let (planning, packing, now) = (Planning::default(), Packing::default(), input.now.wall);
             let failed = Isolated::default();
             return Some(Solved { snapshot, planning, packing, failed, held, solving: (now, now) });
         }
-        let query = InstanceTypesFor { last_resort: are_left_over(&snapshot, &input, &left_over), classes };
+        let query = InstanceTypesFor { last_resort: are_left_over(&to_pack, &left_over), classes };
         let Some(types) = links.catalogue.send(query).await.ok()? else {
             tokio::time::sleep(SETTLING_TIME).await;
             continue;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dovetail_core::cluster_state::{PlanningInput, Snapshot};
+use dovetail_core::cluster_state::PodEntry;
 use dovetail_core::pack::{
     Isolated, Isolation, LeftOut, MOST_SOFT_TERMS, Options, PackingError, alike, ignored_soft_terms,
 };
@@ -47,8 +47,8 @@ pub async fn pack(solver: Arc<dyn Solver>, problem: Arc<Problem>, options: Optio
 
 /// Whether all that is to be packed was left over by the last packing: nothing else is left for these pods, and what EC2
 /// has refused again and again is worth another call to them.
-pub fn are_left_over(snapshot: &Snapshot, input: &PlanningInput, left_over: &BTreeSet<String>) -> bool {
-    snapshot.to_pack(input).iter().all(|entry| left_over.contains(&entry.pod.uid))
+pub fn are_left_over(to_pack: &[&Arc<PodEntry>], left_over: &BTreeSet<String>) -> bool {
+    to_pack.iter().all(|entry| left_over.contains(&entry.pod.uid))
 }
 
 /// Classes of pods that are left out for now, each by an example, and how packing fails with it.

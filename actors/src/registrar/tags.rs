@@ -2,9 +2,9 @@
 //! reservations whose instances are on demand by now.
 //!
 //! Both look at many instances by one DescribeInstances. Each instance gets tags of its own, so each takes a CreateTags;
-//! these go side by side, at the rate that EC2 allows. Nothing waits for them.
+//! these go side by side, ten at once. Nothing waits for them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,43 +42,89 @@ pub(super) struct After {
     next: Duration,
     next_reserved: Duration,
     backoff: Backoff,
+    rng: fastrand::Rng,
+    /// By uid of claims whose instances could not be tagged: when each is tried again. They keep no other waiting.
+    undone: BTreeMap<String, (Backoff, Duration)>,
+}
+
+/// What came of looking after claims.
+struct Done {
+    /// The uids of those for which all is done, and of those that have to be tried again.
+    done: Vec<String>,
+    undone: Vec<String>,
+    /// The first error of the cloud's; `whole`: it stands in the way of all.
+    error: Option<CloudError>,
+    whole: bool,
+}
+
+impl Done {
+    fn nothing(error: CloudError) -> Self {
+        Self { done: Vec::new(), undone: Vec::new(), error: Some(error), whole: true }
+    }
 }
 
 impl After {
     /// Nothing done yet.
-    pub fn new(rng: fastrand::Rng) -> Self {
+    pub fn new(mut rng: fastrand::Rng) -> Self {
         Self {
             busy: false,
             next: Duration::ZERO,
             next_reserved: Duration::ZERO,
-            backoff: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE, rng),
+            backoff: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE, rng.fork()),
+            rng,
+            undone: BTreeMap::new(),
         }
+    }
+
+    /// Whether a claim is tried now.
+    fn tries(&self, claim: &NodeClaim, now: Duration) -> bool {
+        self.undone.get(uid(claim)).is_none_or(|(_, next)| *next <= now)
+    }
+
+    /// What was done is over, what was not waits ever longer. Answers whether an error is news.
+    fn learn(&mut self, done: &Done, now: Duration) -> bool {
+        self.busy = false;
+        if done.whole {
+            self.next = now + self.backoff.pause();
+            return self.backoff.failures() == 1;
+        }
+        self.backoff.reset();
+        done.done.iter().for_each(|uid| drop(self.undone.remove(uid)));
+        let mut news = false;
+        for uid in &done.undone {
+            let new = || (Backoff::new(FIRST_PAUSE, LONGEST_PAUSE, self.rng.fork()), Duration::ZERO);
+            let (backoff, next) = self.undone.entry(uid.clone()).or_insert_with(new);
+            *next = now + backoff.pause();
+            news |= backoff.failures() == 1;
+        }
+        news
     }
 }
 
 impl Registrar {
-    /// Tags instances of claims that have registered, or else relabels claims that are not reserved any more; one of both at a
-    /// time.
+    /// Relabels claims that are not reserved any more, once a minute, or else tags instances of claims that have registered; one
+    /// of both at a time.
     pub(super) fn look_after_registered(&mut self, ctx: &mut Context<Self>) {
         let now = self.env.now();
         if self.after.busy || now < self.after.next {
             return;
         }
-        let untagged = self.some_claims(MOST, is_untagged);
+        if now >= self.after.next_reserved {
+            self.after.next_reserved = now + RESERVED_INTERVAL;
+            let there: BTreeSet<&str> = self.claims.values().map(|claim| uid(claim)).collect();
+            self.after.undone.retain(|uid, _| there.contains(uid.as_str()));
+            let reserved = self.some_claims(usize::MAX, is_reserved);
+            if !reserved.is_empty() {
+                let node =
+                    |claim: &NodeClaim| claim.status.as_ref().and_then(|own| self.nodes.get(&own.node_name)).cloned();
+                let both = reserved.into_iter().map(|claim| (node(&claim), claim)).collect();
+                let work = relabel_all(self.links.clone(), both);
+                return self.do_after(work.boxed_local(), ctx);
+            }
+        }
+        let untagged = self.some_claims(MOST, |claim| is_untagged(claim) && self.after.tries(claim, now));
         if !untagged.is_empty() {
             let work = tag_all(self.links.clone(), untagged);
-            return self.do_after(work.boxed_local(), ctx);
-        }
-        if now < self.after.next_reserved {
-            return;
-        }
-        self.after.next_reserved = now + RESERVED_INTERVAL;
-        let reserved = self.some_claims(usize::MAX, is_reserved);
-        if !reserved.is_empty() {
-            let node =
-                |claim: &NodeClaim| claim.status.as_ref().and_then(|own| self.nodes.get(&own.node_name)).cloned();
-            let both = reserved.into_iter().map(|claim| (node(&claim), claim)).collect();
-            let work = relabel_all(self.links.clone(), both);
             self.do_after(work.boxed_local(), ctx);
         }
     }
@@ -94,19 +140,13 @@ impl Registrar {
         self.claims.values().filter(due).take(most).cloned().collect()
     }
 
-    fn do_after(
-        &mut self,
-        work: futures::future::LocalBoxFuture<'static, Option<CloudError>>,
-        ctx: &mut Context<Self>,
-    ) {
+    fn do_after(&mut self, work: futures::future::LocalBoxFuture<'static, Done>, ctx: &mut Context<Self>) {
         self.after.busy = true;
-        ctx.spawn(work.into_actor(self).map(|failed, registrar, _| {
-            let (after, env) = (&mut registrar.after, &registrar.env);
-            after.busy = false;
-            let Some(error) = failed else { return after.backoff.reset() };
-            after.next = env.now() + after.backoff.pause();
-            if after.backoff.failures() == 1 {
-                env.emit(LogEvent::Retrying { what: error.call().to_owned(), error: error.to_string() });
+        ctx.spawn(work.into_actor(self).map(|done, registrar, _| {
+            let news = registrar.after.learn(&done, registrar.env.now());
+            if let Some(error) = done.error.filter(|_| news) {
+                let what = error.call().to_owned();
+                registrar.env.emit(LogEvent::Retrying { what, error: error.to_string() });
             }
         }));
     }
@@ -123,6 +163,10 @@ fn is_reserved(claim: &NodeClaim) -> bool {
     claim.labels().get(labels::CAPACITY_TYPE).is_some_and(|bought| bought == labels::RESERVED)
 }
 
+fn uid(claim: &NodeClaim) -> &str {
+    claim.metadata.uid.as_deref().unwrap_or_default()
+}
+
 fn id_of(claim: &NodeClaim) -> Option<&str> {
     instance_id(&claim.status.as_ref()?.provider_id)
 }
@@ -137,28 +181,33 @@ async fn instances<'a>(
     Ok(found.instances.into_iter().map(|instance| (instance.id.clone(), instance)).collect())
 }
 
-/// Tags the instances of claims and says so on these; the first error of the cloud's, if there was one.
-async fn tag_all(links: RegistrarLinks, claims: Vec<Arc<NodeClaim>>) -> Option<CloudError> {
+/// Tags the instances of claims and says so on these.
+async fn tag_all(links: RegistrarLinks, claims: Vec<Arc<NodeClaim>>) -> Done {
     let found = match instances(&links, claims.iter().map(AsRef::as_ref)).await {
         Ok(found) => found,
-        Err(error) => return Some(error),
+        Err(error) => return Done::nothing(error),
     };
-    let there = claims.iter().filter_map(|claim| Some((claim, found.get(id_of(claim)?)?)));
-    let each: Vec<_> = there.filter(|(_, instance)| !instance.is_terminating()).collect();
-    let mut answers = stream::iter(each)
-        .map(|(claim, instance)| {
-            let links = links.clone();
-            async move { tag(&links, claim, instance).await }
+    let living = |claim: &NodeClaim| found.get(id_of(claim)?).filter(|instance| !instance.is_terminating()).cloned();
+    let mut answers = stream::iter(&claims)
+        .map(|claim| {
+            let (links, instance) = (links.clone(), living(claim));
+            async move {
+                let Some(instance) = instance else { return (claim, Ok(false)) };
+                (claim, tag(&links, claim, &instance).await)
+            }
         })
         .buffer_unordered(AT_ONCE);
-    let mut failed = None;
-    while let Some(answer) = answers.next().await {
-        failed = failed.or(answer.err());
+    let mut all = Done { done: Vec::new(), undone: Vec::new(), error: None, whole: false };
+    while let Some((claim, answer)) = answers.next().await {
+        let of = if matches!(answer, Ok(true)) { &mut all.done } else { &mut all.undone };
+        of.push(uid(claim).to_owned());
+        all.error = all.error.or(answer.err());
     }
-    failed
+    all
 }
 
-async fn tag(links: &RegistrarLinks, claim: &NodeClaim, instance: &Instance) -> Result<(), CloudError> {
+/// Answers whether the claim says now that its instance has its tags.
+async fn tag(links: &RegistrarLinks, claim: &NodeClaim, instance: &Instance) -> Result<bool, CloudError> {
     let missing = missing(claim, &links.calls.env.settings.cluster_name, &instance.tags);
     if !missing.is_empty() {
         links.cloud.tag(&instance.id, &missing).await?;
@@ -169,10 +218,12 @@ async fn tag(links: &RegistrarLinks, claim: &NodeClaim, instance: &Instance) -> 
         }
     };
     // One that is not written is looked at again: its instance has all its tags then.
-    if let Ok(claim) = Claims::new(links.calls.clone()).change_metadata(claim.clone(), said).await {
+    let written = Claims::new(links.calls.clone()).change_metadata(claim.clone(), said).await.ok();
+    let is_written = written.is_some();
+    if let Some(claim) = written {
         links.calls.env.post(&links.cluster, Wrote::Claim(Arc::new(claim)));
     }
-    Ok(())
+    Ok(is_written)
 }
 
 /// The tags that the instance of a claim lacks; what is there stays, a `Name` of the class's own among them.
@@ -184,10 +235,10 @@ fn missing(claim: &NodeClaim, cluster: &str, there: &BTreeMap<String, String>) -
 }
 
 /// Relabels claims and Nodes of reserved capacity whose instances are on demand now: their reservation has ended.
-async fn relabel_all(links: RegistrarLinks, both: Vec<(Option<Arc<Node>>, Arc<NodeClaim>)>) -> Option<CloudError> {
+async fn relabel_all(links: RegistrarLinks, both: Vec<(Option<Arc<Node>>, Arc<NodeClaim>)>) -> Done {
     let found = match instances(&links, both.iter().map(|(_, claim)| claim.as_ref())).await {
         Ok(found) => found,
-        Err(error) => return Some(error),
+        Err(error) => return Done::nothing(error),
     };
     for (node, claim) in both {
         let instance = id_of(&claim).and_then(|id| found.get(id));
@@ -211,17 +262,13 @@ async fn relabel_all(links: RegistrarLinks, both: Vec<(Option<Arc<Node>>, Arc<No
             links.calls.env.post(&links.cluster, Wrote::Node(Arc::new(node)));
         }
     }
-    None
+    Done { done: Vec::new(), undone: Vec::new(), error: None, whole: false }
 }
 
 /// Labels of an instance that is bought in this way, and is of no reservation.
 fn relabel(own: &mut BTreeMap<String, String>, bought: &str) {
     own.insert(labels::CAPACITY_TYPE.to_owned(), bought.to_owned());
-    for key in
-        [labels::CAPACITY_RESERVATION_ID, labels::CAPACITY_RESERVATION_TYPE, labels::CAPACITY_RESERVATION_INTERRUPTIBLE]
-    {
-        own.remove(key);
-    }
+    labels::OF_RESERVATIONS.iter().for_each(|key| drop(own.remove(*key)));
 }
 
 #[cfg(test)]
@@ -249,6 +296,27 @@ mod tests {
         assert_eq!(lacks(&named), of(&[("karpenter.sh/nodeclaim", "default-a")]));
         let all = [("Name", "mine"), ("karpenter.sh/nodeclaim", "x"), ("eks:eks-cluster-name", "demo")];
         assert_eq!(lacks(&all), of(&[]));
+    }
+
+    #[test]
+    fn an_instance_that_cannot_be_tagged_is_tried_ever_less_often_and_keeps_no_other_waiting() {
+        let mut after = After::new(fastrand::Rng::with_seed(1));
+        let (mut one, mut other) = (claim(), claim());
+        (one.metadata.uid, other.metadata.uid) = (Some("one".into()), Some("other".into()));
+        let failed = || Done { done: vec![], undone: vec!["one".into()], error: None, whole: false };
+        let (mut now, mut pauses) = (Duration::ZERO, Vec::new());
+        for round in 0..10 {
+            assert_eq!(after.learn(&failed(), now), round == 0, "said once");
+            assert!(!after.tries(&one, now) && after.tries(&other, now) && after.next <= now);
+            let begun = now;
+            while !after.tries(&one, now) {
+                now += Duration::from_secs(1);
+            }
+            pauses.push((now - begun).as_secs());
+        }
+        assert!((5..=10).contains(&pauses[0]) && (450..=900).contains(&pauses[9]), "{pauses:?}");
+        after.learn(&Done { done: vec!["one".into()], undone: vec![], error: None, whole: false }, now);
+        assert!(after.tries(&one, now) && after.undone.is_empty());
     }
 
     #[test]

@@ -21,7 +21,7 @@ use tokio::time::{sleep, timeout};
 use super::ask::Asker;
 use super::clock::SystemClock;
 use super::connect::ApiTarget;
-use super::health_loop::{self, not_ready};
+use super::health_loop;
 use super::pool::PoolSolver;
 use super::process::{self, Signals, VERSION};
 use super::{aws, preflight};
@@ -62,7 +62,7 @@ pub async fn live(settings: Settings, target: &ApiTarget) -> Result<(), Failure>
         tokio::select! {
             biased;
             shadow = start(settings, target) => shadow,
-            () = health_loop::beat_before(health.clone()) => Err(Failure::System("the heart stopped".into())),
+            () = health_loop::beat_before(health.clone()) => Err(Failure::System("the health loop stopped".into())),
         }
     };
     let shadow = tokio::select! {
@@ -78,7 +78,7 @@ pub async fn live(settings: Settings, target: &ApiTarget) -> Result<(), Failure>
         biased;
         signal = signals.next() => Ok(signal),
         why = exit.wait() => Err(why),
-        () = beat(&shadow, &published, &health) => Err("the heart stopped".into()),
+        () = beat(&shadow, &published, &health) => Err("the health loop stopped".into()),
     };
     said::report(&shadow.report());
     match ended {
@@ -95,7 +95,7 @@ async fn start(settings: Settings, target: &ApiTarget) -> Result<Shadow, Failure
     let kube = target.client(&settings, |_| {})?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let asker = Asker::new(format!("the API server {}", target.server()), settings.startup_timeout);
-    let facts = preflight::facts(&asker, &kube).await?;
+    let facts = preflight::identity(&asker, &kube).await?;
     preflight::new_enough(&facts.version, settings.kubernetes_min)?;
     preflight::crds(&asker, &kube).await?;
     let seed = fastrand::u64(..);
@@ -123,15 +123,7 @@ async fn beat(shadow: &Shadow, published: &Published, health: &Health) {
     loop {
         published.put(shadow.report());
         match timeout(ANSWER_WITHIN, shadow.replica().observe()).await {
-            Ok(state) => {
-                let state = state.unwrap_or_default();
-                let silent = &state.control_plane.silent;
-                if silent.is_empty() {
-                    health.moves(not_ready(&state));
-                } else {
-                    health.silent(silent.iter().map(|name| (*name).to_owned()).collect());
-                }
-            }
+            Ok(state) => health_loop::heard(health, &state.unwrap_or_default()),
             Err(_) => health.silent(vec!["control_plane".into()]),
         }
         sleep(EVERY).await;

@@ -12,6 +12,9 @@ use serde_json::Value;
 use super::stub::{Run, Sandbox, kubeconfig};
 use crate::common::page::get;
 
+/// A kind that the role does not know: the shadow does without.
+const FORBIDDEN: &[u8] = b"/limitranges";
+
 /// Passes on to a server what asks it for GET, as a role does without verbs that write. Counts what passes and what does not.
 fn read_only(server: SocketAddr) -> (SocketAddr, Arc<[AtomicUsize; 2]>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -39,7 +42,13 @@ fn pass(client: &TcpStream, server: &TcpStream, counts: &[AtomicUsize; 2]) {
     });
     let mut to = server;
     // Requests that read have no body: what comes are lines.
-    for line in BufReader::new(client).split(b'\n').map_while(Result::ok) {
+    let mut lines = BufReader::new(client).split(b'\n').map_while(Result::ok);
+    while let Some(line) = lines.next() {
+        if line.windows(FORBIDDEN.len()).any(|part| part == FORBIDDEN) {
+            lines.by_ref().find(|line| line.iter().all(u8::is_ascii_whitespace));
+            let _ = forbid(client);
+            break;
+        }
         let writes = [&b"POST "[..], b"PUT ", b"PATCH ", b"DELETE "].iter().any(|verb| line.starts_with(verb));
         counts[usize::from(writes)].fetch_add(usize::from(writes || line.starts_with(b"GET ")), Ordering::Relaxed);
         if writes || to.write_all(&[&line[..], b"\n"].concat()).is_err() {
@@ -47,6 +56,13 @@ fn pass(client: &TcpStream, server: &TcpStream, counts: &[AtomicUsize; 2]) {
         }
     }
     let _ = server.shutdown(Shutdown::Both);
+}
+
+fn forbid(mut client: &TcpStream) -> std::io::Result<()> {
+    let status =
+        r#"{"kind":"Status","apiVersion":"v1","status":"Failure","code":403,"reason":"Forbidden","message":"no"}"#;
+    let head = "HTTP/1.1 403 Forbidden\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: ";
+    write!(client, "{head}{}\r\n\r\n{status}", status.len())
 }
 
 #[test]
@@ -70,10 +86,13 @@ fn a_shadow_runs_by_a_role_that_only_reads_and_reports_what_it_would_have_launch
         }
     };
     until("it has begun", &|report| report["now"].is_string());
+    let missing = "limitranges cannot be listed and watched";
+    shadow.line(|line| line["message"].as_str().is_some_and(|text| text.contains(missing)), WAIT);
 
     let pods = sandbox.apply("deploy/examples/inflate-400.yaml");
     assert!(pods.status.success(), "{pods:?}");
-    until("both have launched", &|report| report["active"]["launched"] != 0 && report["shadow"]["launched"] != 0);
+    let launched = |report: &Value, side: &str| report[side]["launched"].as_u64().is_some_and(|count| count > 0);
+    until("both have launched", &|report| launched(report, "active") && launched(report, "shadow"));
     shadow.line(|line| line["message"].as_str().is_some_and(|text| text.starts_with("would launch ")), WAIT);
     shadow.line(|line| line["message"].as_str().is_some_and(|text| text.starts_with("launched ")), WAIT);
     let (code, text) = get(&metrics, "/shadow.txt");

@@ -314,7 +314,8 @@ impl Sandbox {
     /// Applies manifests with kubectl.
     pub fn apply(&self, manifests: &str) -> std::process::Output {
         let mut kubectl = Command::new(crate::common::live::kubectl_program());
-        kubectl.args(["--kubeconfig", &self.kubeconfig, "apply", "-f", manifests]);
+        let cache = format!("{}.cache", self.kubeconfig);
+        kubectl.args(["--kubeconfig", &self.kubeconfig, "--cache-dir", &cache, "apply", "-f", manifests]);
         kubectl.current_dir(crate::common::root()).output().unwrap()
     }
 

@@ -130,7 +130,7 @@ impl Ec2Cloud {
             return Ok(());
         }
         let add = self.clients.iam.add_role_to_instance_profile().instance_profile_name(name).role_name(role);
-        match add.send().await.map_err(|e| classify("AddRoleToInstanceProfile", Effect::Repeatable, e)) {
+        match add.send().await.map_err(|e| classify(ADD_ROLE, Effect::Repeatable, e)) {
             // One role at most: someone was quicker.
             Err(error) if error.code() == "LimitExceeded" || error.code() == "EntityAlreadyExists" => Ok(()),
             other => other.map(|_| ()),

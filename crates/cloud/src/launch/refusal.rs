@@ -81,15 +81,14 @@ impl UnavailableOfferings {
             return;
         }
         if code == FLEET_QUOTA {
-            [ON_DEMAND, SPOT].into_iter().for_each(|all| self.mark_capacity_type(now, all));
+            [ON_DEMAND, SPOT, RESERVED].into_iter().for_each(|all| self.mark_capacity_type(now, all));
         } else if refusal.fills_subnet() && !subnet.is_empty() {
             // The zone's other subnets may have addresses.
             self.mark_subnet(now, subnet);
+        } else if QUOTAS.contains(&code.as_str()) && instance_type.is_empty() {
+            self.mark_capacity_type(now, capacity_type);
         } else if QUOTAS.contains(&code.as_str()) && capacity_type != RESERVED {
-            match instance_type.as_str() {
-                "" => self.mark_capacity_type(now, capacity_type),
-                name => self.mark_quota(now, capacity_type, QuotaGroup::of(name)),
-            }
+            self.mark_quota(now, capacity_type, QuotaGroup::of(instance_type));
         } else if !instance_type.is_empty() && !zone.is_empty() {
             let (capacity_type, instance_type, zone) = (capacity_type.clone(), instance_type.clone(), zone.clone());
             self.mark(now, OfferingKey { capacity_type, instance_type, zone });
@@ -124,6 +123,16 @@ mod tests {
             assert!(after(code).refused("m5.large", "us-east-1a", "on-demand"), "{code}");
         }
         assert!(!after("InvalidParameterValue").refused("m5.large", "us-east-1a", "on-demand"));
+    }
+
+    #[test]
+    fn what_covers_all_of_a_capacity_type_closes_reserved_capacity_as_well() {
+        for code in [FLEET_QUOTA].into_iter().chain(QUOTAS) {
+            let mut cache = UnavailableOfferings::default();
+            let all = Refusal { capacity_type: RESERVED.into(), instance_type: String::new(), ..refusal(code) };
+            cache.note(Duration::ZERO, &all);
+            assert!(cache.at(Duration::ZERO).refused("m5.large", "us-east-1a", RESERVED), "{code}");
+        }
     }
 
     #[test]

@@ -64,7 +64,7 @@ impl Observer {
         if goes_with_its_node(pod) {
             return Vec::new();
         }
-        self.pods.insert(name.clone());
+        let known = !self.pods.insert(name.clone());
         let mut facts = Vec::new();
         let deleting = pod["metadata"]["deletionTimestamp"].is_string();
         if is_evicted(pod) {
@@ -77,6 +77,10 @@ impl Observer {
             facts.push(Fact::Placed { claim: self.nodes.get(node).cloned(), pod: name });
         } else if !deleting && !finished && !gated {
             facts.push(Fact::Waits { pod: name });
+        } else if finished && known && facts.is_empty() {
+            // It ends without ever having had a node: nobody waits any more.
+            self.pods.remove(&name);
+            facts.push(Fact::Ended { pod: name });
         }
         facts
     }

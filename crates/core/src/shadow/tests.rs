@@ -143,6 +143,16 @@ fn a_nodeclaim_is_launched_when_it_has_an_instance_and_says_for_how_many_pods_an
 }
 
 #[test]
+fn a_pod_that_fails_before_it_had_a_node_waits_no_longer_and_ends_once() {
+    let mut observer = Observer::default();
+    let pod = |phase: &str| json!({"metadata": {"namespace": "default", "name": "web"}, "status": {"phase": phase}});
+    let name = || "default/web".to_owned();
+    assert_eq!(observer.pod(&pod("Pending")), [Fact::Waits { pod: name() }]);
+    assert_eq!(observer.pod(&pod("Failed")), [Fact::Ended { pod: name() }]);
+    assert_eq!(observer.pod(&pod("Failed")), []);
+}
+
+#[test]
 fn pods_of_daemonsets_gated_ones_and_finished_ones_do_not_wait() {
     let pod = |extra: Value| {
         let mut pod = json!({"metadata": {"namespace": "a", "name": "x"}, "spec": {}, "status": {"phase": "Pending"}});

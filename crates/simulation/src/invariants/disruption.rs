@@ -14,6 +14,8 @@ const DECIDED_WITHIN: f64 = 60.0;
 pub(super) const CLOCK_OFF: f64 = 65.0;
 /// How a removal is called of a node that is unwell: it goes by force, whatever budgets say.
 const REPAIRED: &str = "unhealthy";
+/// How the removal of a node is called whose time is over: that of a capacity block's nodes is the block's, and they go all at once.
+const EXPIRED: &str = "expired";
 /// What budgets know.
 const REASONS: [&str; 3] = ["Empty", "Drifted", "Underutilized"];
 
@@ -204,5 +206,6 @@ pub(super) fn is_of_own_will(state: &State, entry: &Entry) -> bool {
     let works = state.nodes.values().any(|node| node.instance == claim.instance && node.ready && !node.deleting);
     let runs = state.machines.get(&claim.instance).is_some_and(|machine| machine.to.is_none() && !machine.warned);
     let over = claim.expires.is_some_and(|at| at <= seconds(entry) + CLOCK_OFF);
-    claim.initialized && claim.deleting.is_none() && claim.goes_for != REPAIRED && works && runs && !over
+    let forced = claim.goes_for == REPAIRED || claim.in_block && claim.goes_for == EXPIRED;
+    claim.initialized && claim.deleting.is_none() && !forced && works && runs && !over
 }

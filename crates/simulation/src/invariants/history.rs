@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use dovetail_api::names::annotations::END_REASON;
+use dovetail_api::names::labels::CAPACITY_RESERVATION_TYPE;
+use dovetail_cloud::launch::reserved::CAPACITY_BLOCK;
 use dovetail_core::quantity;
 use dovetail_sandbox::log::Entry;
 use serde_json::Value;
@@ -43,6 +45,8 @@ pub(super) struct Claim {
     pub held: Option<Held>,
     /// Why it is removed, as it says itself.
     pub goes_for: String,
+    /// Its instance is in a capacity block, which EC2 ends at its time.
+    pub in_block: bool,
     /// Until when its conditions say that it is to be replaced (Drifted, DisruptionReason): what its pods need comes first.
     pub moves: Option<f64>,
     /// EC2 had nothing for its latest launch, or its deletion was asked for: it brings nothing, whatever comes of that.
@@ -178,6 +182,7 @@ impl State {
                 claim.expires = after.map(|after| now + after.as_secs_f64());
                 claim.forced = spec["terminationGracePeriod"].is_string();
             }
+            claim.in_block |= sent["metadata"]["labels"][CAPACITY_RESERVATION_TYPE] == CAPACITY_BLOCK;
             let status = &sent["status"];
             if status["capacity"].is_object() {
                 claim.capacity = amounts(&status["capacity"]);

@@ -3,36 +3,43 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use dovetail_actors::context::backoff::Backoff;
 use dovetail_cloud::catalogue::{Catalogue, Zone};
-use dovetail_cloud::{Cloud, CloudError};
+use dovetail_cloud::{Cloud, CloudError, shipped};
 
-use super::{ShadowEvent, Told, pause};
+use super::{FIRST_PAUSE, LONGEST_PAUSE, ShadowEvent, Told};
 
-/// Asks until all is answered.
+/// Asks until all is answered. On-demand prices change once in months: where they may not be asked for those shipped stand in, as
+/// in a control plane that leads.
 pub async fn read(cloud: &dyn Cloud, seed: u64, told: &Told) -> Catalogue {
-    let mut rng = fastrand::Rng::with_seed(seed ^ 0x0070_7269_6365);
-    let mut failures = 0;
+    let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE, fastrand::Rng::with_seed(seed ^ 0x0070_7269_6365));
+    let mut stands_in = false;
     loop {
-        match once(cloud).await {
+        match once(cloud, told, &mut stands_in).await {
             Ok(catalogue) => return catalogue,
             Err(error) => {
-                failures += 1;
-                if failures == 1 {
+                let pause = backoff.pause();
+                if backoff.failures() == 1 {
                     let note = format!("instance types and prices cannot be read yet, they are waited for: {error}");
                     told(&ShadowEvent::Note(note));
                 }
-                tokio::time::sleep(pause(failures, &mut rng)).await;
+                tokio::time::sleep(pause).await;
             }
         }
     }
 }
 
-async fn once(cloud: &dyn Cloud) -> Result<Catalogue, CloudError> {
+async fn once(cloud: &dyn Cloud, told: &Told, stands_in: &mut bool) -> Result<Catalogue, CloudError> {
     let mut types: Vec<_> = cloud.instance_types().await?.into_iter().map(Arc::new).collect();
     types.sort_by(|one, other| one.name.cmp(&other.name));
     let offered = cloud.offerings().await?;
-    let on_demand = cloud.on_demand_prices().await?;
     let spot = cloud.spot_prices().await?;
+    let on_demand = cloud.on_demand_prices().await.unwrap_or_else(|error| {
+        if !std::mem::replace(stands_in, true) {
+            told(&ShadowEvent::Note(format!("on-demand prices are those shipped, they cannot be read: {error}")));
+        }
+        shipped::catalogue(cloud.region()).on_demand
+    });
     let zones: BTreeSet<&String> = offered.values().flatten().collect();
     // The ids of zones are told by node classes, where they are needed.
     let zones = zones.into_iter().map(|name| Zone { name: name.clone(), id: String::new() }).collect();

@@ -47,6 +47,10 @@ use kinds::text;
 use mirror::Mirror;
 use watch::{Heard, Watched};
 
+/// The pauses after failures in a row.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
 /// What a shadow is made of.
 pub struct ShadowParts {
     /// The real API server; listed and watched, and nothing else.
@@ -287,10 +291,4 @@ fn price(catalogue: &Catalogue, instance_type: &str, zone: &str, capacity_type: 
         "reserved" => Some(0.0),
         _ => catalogue.on_demand.get(instance_type).copied(),
     }
-}
-
-/// The pause after so many failures in a row, drawn from its upper half.
-fn pause(failures: u32, rng: &mut fastrand::Rng) -> Duration {
-    let whole = Duration::from_millis(500).saturating_mul(1 << failures.min(6)).min(Duration::from_secs(30));
-    whole.mul_f64(0.5 + rng.f64() / 2.0)
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use dovetail_actors::context::backoff::Backoff;
 use dovetail_sandbox::apiserver::Gvr;
 use futures::StreamExt;
 use kube::api::{Api, ApiResource, DynamicObject};
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::kinds::{KINDS, Kind, text};
-use super::{ShadowEvent, Told, pause};
+use super::{FIRST_PAUSE, LONGEST_PAUSE, ShadowEvent, Told};
 
 /// A server ends a watch after so many seconds; what passes connections on often forgets those that are idle for a minute.
 const WATCHED_FOR: u32 = 50;
@@ -93,13 +94,7 @@ fn key(object: &Value) -> (String, String) {
 }
 
 /// Watches a kind for ever. That it cannot be read is said once until it can be again.
-async fn watch(
-    client: kube::Client,
-    kind: &'static Kind,
-    mut rng: fastrand::Rng,
-    to: UnboundedSender<Said>,
-    told: Told,
-) {
+async fn watch(client: kube::Client, kind: &'static Kind, rng: fastrand::Rng, to: UnboundedSender<Said>, told: Told) {
     let gvr = &kind.gvr;
     let of_group = if gvr.group.is_empty() { String::new() } else { format!("{}/", gvr.group) };
     let resource = ApiResource {
@@ -110,19 +105,21 @@ async fn watch(
         plural: gvr.resource.to_string(),
     };
     let api: Api<DynamicObject> = Api::all_with(client, &resource);
-    let mut failures = 0;
+    let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE, rng);
     let mut said = false;
     let mut events = std::pin::pin!(watcher(api, Config::default().timeout(WATCHED_FOR)));
     let mut listing = BTreeSet::new();
     while let Some(event) = events.next().await {
         let heard = match event {
+            // Each list begins so, one that fails as well.
+            Ok(Event::Init) => {
+                listing.clear();
+                continue;
+            }
             Ok(event) => {
-                failures = 0;
+                backoff.reset();
                 match event {
-                    Event::Init => {
-                        listing.clear();
-                        continue;
-                    }
+                    Event::Init => continue,
                     Event::InitApply(object) => {
                         let object = value(object);
                         listing.insert(key(&object));
@@ -137,13 +134,13 @@ async fn watch(
                 }
             }
             Err(error) => {
-                failures += 1;
+                let pause = backoff.pause();
                 // Once may be a connection that was lost.
-                if failures > 1 && !std::mem::replace(&mut said, true) {
+                if backoff.failures() > 1 && !std::mem::replace(&mut said, true) {
                     told(&ShadowEvent::Note(cannot_read(kind, &error.to_string())));
                     let _ = to.send(Said::Failed(gvr.clone()));
                 }
-                tokio::time::sleep(pause(failures, &mut rng)).await;
+                tokio::time::sleep(pause).await;
                 continue;
             }
         };

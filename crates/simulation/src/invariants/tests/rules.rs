@@ -279,6 +279,22 @@ fn more_nodes_removed_at_once_than_a_budget_allows_are_inv_17() {
         run.instance(605.0, "interrupted", "1", "1");
         removes(run, 610.0, "1");
     });
+    // The end of a capacity block takes all its nodes, and nothing else does.
+    let ends = |run: &mut Run, reason: &str, kind: &str| {
+        second(run, "2");
+        for id in ["1", "2"] {
+            let claim = json!({"nodePool": "default", "term": "1", "token": format!("tok-{id}"),
+                "providerID": provider(&format!("i-{id}"))});
+            let labels = json!({"karpenter.k8s.aws/capacity-reservation-type": kind});
+            run.api(590.0, "patch", id, claim.clone(), json!({"metadata": {"labels": labels}}));
+            let annotations = json!({"dovetail.dev/end-reason": format!("{reason} 2026-01-01T00:10:00Z")});
+            run.api(600.0, "patch", id, claim, json!({"metadata": {"annotations": annotations}}));
+            removes(run, 600.0, id);
+        }
+    };
+    assert_none(|run| ends(run, "expired", "capacity-block"));
+    assert_only("INV-17", |run| ends(run, "expired", "default"));
+    assert_only("INV-17", |run| ends(run, "drifted", "capacity-block"));
     // It is there again, and stays.
     assert_none(|run| {
         second(run, "2");
