@@ -73,6 +73,114 @@ fn plan_of_what_it_writes_answers_what_plan_of_the_original_does() {
     assert!(compared >= 5, "{compared}");
 }
 
+/// Pools of both older generations, each with another part of what their files may hold.
+const OLD_POOLS: [(&str, &str); 8] = [
+    ("alpha-alone", "apiVersion: karpenter.sh/v1alpha5\nkind: Provisioner\nmetadata: {name: default}\nspec: {}\n"),
+    (
+        "alpha-pool",
+        "apiVersion: karpenter.sh/v1alpha5\nkind: Provisioner\nmetadata: {name: default}\nspec:\n  weight: 10\n  labels: {team: web}\n  \
+         annotations: {example.com/owner: web}\n  taints: [{key: example.com/web, value: 'yes', effect: PreferNoSchedule}]\n  \
+         startupTaints: [{key: example.com/agent, effect: NoSchedule}]\n  limits: {resources: {cpu: '40', memory: 400Gi}}\n  \
+         ttlSecondsAfterEmpty: 90\n  ttlSecondsUntilExpired: 86401\n  requirements:\n  \
+         - {key: karpenter.k8s.aws/instance-family, operator: NotIn, values: [m5, c5]}\n  \
+         - {key: karpenter.sh/capacity-type, operator: In, values: [spot, on-demand]}\n",
+    ),
+    (
+        "alpha-kubelet",
+        "apiVersion: karpenter.sh/v1alpha5\nkind: Provisioner\nmetadata: {name: default}\nspec:\n  consolidation: {enabled: true}\n  \
+         kubeletConfiguration:\n    maxPods: 20\n    clusterDNS: [10.0.0.10]\n    systemReserved: {cpu: 200m, memory: 300Mi}\n    \
+         kubeReserved: {cpu: 300m, memory: 500Mi}\n    evictionHard: {memory.available: 5%}\n",
+    ),
+    (
+        "alpha-provider",
+        "apiVersion: karpenter.sh/v1alpha5\nkind: Provisioner\nmetadata: {name: default}\nspec:\n  provider:\n    amiFamily: AL2\n    \
+         subnetSelector: {karpenter.sh/discovery: demo}\n    securityGroupSelector: {karpenter.sh/discovery: demo}\n    \
+         instanceProfile: mine\n    tags: {team: web}\n    metadataOptions: {httpTokens: required}\n    blockDeviceMappings:\n    \
+         - {deviceName: /dev/xvda, ebs: {volumeSize: 200Gi, volumeType: gp3, encrypted: true}}\n",
+    ),
+    (
+        "alpha-template",
+        "apiVersion: karpenter.sh/v1alpha5\nkind: Provisioner\nmetadata: {name: default}\nspec: {providerRef: {name: web}}\n---\n\
+         apiVersion: karpenter.k8s.aws/v1alpha1\nkind: AWSNodeTemplate\nmetadata: {name: web}\nspec:\n  amiFamily: Bottlerocket\n  \
+         subnetSelector: {aws-ids: 'subnet-1,subnet-2'}\n  securityGroupSelector: {karpenter.sh/discovery: demo}\n  \
+         detailedMonitoring: true\n  userData: |\n    [settings.kubernetes]\n    max-pods = 30\n",
+    ),
+    (
+        "beta-pool",
+        "apiVersion: karpenter.sh/v1beta1\nkind: NodePool\nmetadata: {name: default}\nspec:\n  weight: 5\n  limits: {cpu: 100}\n  \
+         disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 45s, expireAfter: Never, budgets: [{nodes: 20%, schedule: '0 9 * * *', \
+         duration: 8h}]}\n  template:\n    metadata: {labels: {team: web}, annotations: {example.com/owner: web}}\n    spec:\n      \
+         taints: [{key: example.com/web, effect: PreferNoSchedule}]\n      requirements:\n      \
+         - {key: karpenter.k8s.aws/instance-category, operator: In, values: [c, m, r], minValues: 2}\n      nodeClassRef: {name: web}\n---\n\
+         apiVersion: karpenter.k8s.aws/v1beta1\nkind: EC2NodeClass\nmetadata: {name: web}\nspec:\n  amiFamily: Ubuntu\n  role: web\n  \
+         subnetSelectorTerms: [{tags: {karpenter.sh/discovery: demo}}]\n  \
+         securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: demo}}]\n  amiSelectorTerms: [{name: 'ubuntu-*', owner: self}]\n",
+    ),
+    (
+        "beta-kubelet",
+        "apiVersion: karpenter.sh/v1beta1\nkind: NodePool\nmetadata: {name: default}\nspec:\n  template:\n    spec:\n      \
+         kubelet: {maxPods: 12, podsPerCore: 4, systemReserved: {memory: 500Mi}}\n      requirements: []\n      nodeClassRef: {name: web}\n---\n\
+         apiVersion: karpenter.k8s.aws/v1beta1\nkind: EC2NodeClass\nmetadata: {name: web}\nspec:\n  amiFamily: AL2\n  role: web\n  \
+         subnetSelectorTerms: [{tags: {karpenter.sh/discovery: demo}}]\n  \
+         securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: demo}}]\n",
+    ),
+    (
+        "beta-class",
+        "apiVersion: karpenter.sh/v1beta1\nkind: NodePool\nmetadata: {name: default}\nspec:\n  template:\n    spec:\n      requirements: []\n      \
+         nodeClassRef: {apiVersion: karpenter.k8s.aws/v1beta1, kind: EC2NodeClass, name: web}\n---\n\
+         apiVersion: karpenter.k8s.aws/v1beta1\nkind: EC2NodeClass\nmetadata: {name: web}\nspec:\n  amiFamily: AL2023\n  \
+         instanceProfile: mine\n  associatePublicIPAddress: false\n  instanceStorePolicy: RAID0\n  \
+         subnetSelectorTerms: [{id: subnet-1}, {tags: {karpenter.sh/discovery: demo}}]\n  \
+         securityGroupSelectorTerms: [{name: nodes}]\n  blockDeviceMappings:\n  - {deviceName: /dev/xvda, ebs: {volumeSize: 80Gi}}\n",
+    ),
+];
+
+#[test]
+fn pools_of_older_versions_mean_the_same_field_by_field() {
+    let folder = scratch("convert-old");
+    fs::create_dir_all(&folder).unwrap();
+    let inflate = arg(&post("003-inflate-100.yaml")).to_owned();
+    for (name, text) in OLD_POOLS {
+        let file = write(&format!("convert-old-{name}.yaml"), text);
+        let new = converted(&file, &folder).unwrap_or_else(|| panic!("{name} is refused"));
+        let versions = fs::read_to_string(&new).unwrap();
+        let mut versions = versions.lines().filter(|line| line.starts_with("apiVersion: "));
+        assert!(versions.all(|line| line.ends_with("/v1")), "{name}");
+        let (before, after) = (planned(&[file, inflate.clone()]), planned(&[new, inflate.clone()]));
+        assert_eq!(before, after, "{name}");
+        assert!(before.1.contains("nodeClaims"), "{name}: {}", before.1);
+    }
+}
+
+/// The other manifests of the repository, of whatever version they are.
+fn of_the_repository() -> Vec<String> {
+    let folders = ["deploy/examples", "tests/simulation/manifests"];
+    let mut files: Vec<String> = folders
+        .iter()
+        .flat_map(|folder| fs::read_dir(root().join(folder)).unwrap())
+        .map(|entry| entry.unwrap().path().to_str().unwrap().to_owned())
+        .filter(|path| path.ends_with(".yaml"))
+        // One with variables is a scenario's to fill.
+        .filter(|path| {
+            fs::read_to_string(path).is_ok_and(|text| text.contains("kind: NodePool") && !text.contains("${"))
+        })
+        .collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn manifests_of_the_repository_plan_as_before() {
+    let folder = scratch("convert-repository");
+    fs::create_dir_all(&folder).unwrap();
+    let files = of_the_repository();
+    assert!(files.len() >= 10, "{files:?}");
+    for file in files {
+        let new = converted(&file, &folder).unwrap_or_else(|| panic!("{file} is refused"));
+        assert_eq!(planned(std::slice::from_ref(&file)), planned(&[new]), "{file}");
+    }
+}
+
 #[test]
 fn the_diff_names_both_sides_and_bad_input_is_refused_with_file_line_and_field() {
     let file = write(
