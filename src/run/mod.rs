@@ -9,6 +9,7 @@ mod global;
 mod health_loop;
 mod limit;
 mod named;
+mod older_crds;
 mod options;
 mod others;
 mod pool;
@@ -144,6 +145,7 @@ async fn parts(
     preflight::new_enough(&facts.version, settings.kubernetes_min)?;
     preflight::crds(&asker, &kube).await?;
     let warn = |text: &str| tracing::warn!(logger = "run", "{text}");
+    older_crds::warn_of(&asker, &kube, warn).await;
     let settings = global::with_config_map(&asker, &kube, settings, &given, warn).await;
     preflight::older_kinds(&asker, &kube, settings.webhook_enabled, warn).await?;
     preflight::alone(&asker, &kube, &settings, clock.wall(), warn).await?;

@@ -18,7 +18,7 @@ use super::ask::{Asker, NoAnswer};
 use super::others::{Others, Own, look};
 
 /// What has to be mapped: API version, kind, and the CRD's name.
-const NEEDED: [(&str, &str, &str); 3] = [
+pub const NEEDED: [(&str, &str, &str); 3] = [
     ("karpenter.sh/v1", "NodePool", "nodepools.karpenter.sh"),
     ("karpenter.sh/v1", "NodeClaim", "nodeclaims.karpenter.sh"),
     ("karpenter.k8s.aws/v1", "EC2NodeClass", "ec2nodeclasses.karpenter.k8s.aws"),

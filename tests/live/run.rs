@@ -116,6 +116,32 @@ fn missing_crds_are_named_with_the_command_that_installs_them() {
     refused(&ended, 1, &["CRDs are missing: nodeclaims.karpenter.sh (karpenter.sh/v1); install"]);
 }
 
+#[test]
+fn crds_that_lack_fields_are_told_of_with_the_fields_and_the_command() {
+    let older = api_server(|path| {
+        let mark = json!([{"group": "karpenter.sh", "version": "v1", "kind": "NodePool"}]);
+        let spec = json!({"properties": {"template": {"x-kubernetes-preserve-unknown-fields": true}, "weight": {}}});
+        let pool = json!({"x-kubernetes-group-version-kind": mark, "properties": {"spec": spec, "status": {"x-kubernetes-preserve-unknown-fields": true}}});
+        let document = json!({"openapi": "3.0.0", "components": {"schemas": {"sh.karpenter.v1.NodePool": pool}}});
+        (path == "/openapi/v3/apis/karpenter.sh/v1").then(|| reply(200, &document))
+    });
+    let ended = Run::new("older-crds", &[]).on(older).ended();
+    refused(&ended, 2, &["AWS_REGION"]);
+    let told = [
+        "nodepools.karpenter.sh has no spec.disruption, spec.limits, ",
+        "dovetail crds | kubectl apply --server-side -f -",
+    ];
+    assert!(told.iter().all(|part| ended.stdout.contains(part)), "{}", ended.stdout);
+    let hidden =
+        api_server(|path| path.starts_with("/openapi").then(|| status(403, "Forbidden", "no documents for you")));
+    let ended = Run::new("hidden-crds", &[]).on(hidden).ended();
+    assert!(
+        ended.stdout.contains("cannot be seen: ") && ended.stdout.contains("no documents for you"),
+        "{}",
+        ended.stdout
+    );
+}
+
 fn deployment(namespace: &str, name: &str, image: &str) -> serde_json::Value {
     let pod = json!({"spec": {"containers": [{"name": "c", "image": image}]}});
     json!({"metadata": {"name": name, "namespace": namespace}, "spec": {"replicas": 2, "selector": {}, "template": pod}})
@@ -359,6 +385,7 @@ fn on_a_cluster_it_launches_nodes_says_how_it_is_and_hands_over_at_once() {
     let ended = first.ended(Duration::from_secs(10));
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert!(ended.stdout.contains("deposed: shutting down") && ended.stderr.is_empty(), "{}", ended.stderr);
+    assert!(!ended.stdout.contains("installed CRDs"), "its own CRDs lack nothing: {}", ended.stdout);
     second.event("elected", Duration::from_secs(10));
     assert!(begun.elapsed() < Duration::from_secs(10), "a lease that is given back need not run out");
     assert_eq!(second.event("elected", Duration::ZERO)["term"], elected["term"].as_u64().unwrap() + 1);
