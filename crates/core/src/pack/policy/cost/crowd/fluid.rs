@@ -6,7 +6,7 @@ use super::super::Pattern;
 use super::super::candidates::{Candidate, Candidates};
 use super::super::lp::Master;
 use super::bundles::{Bundle, Bundles};
-use super::knapsack::{self, Choice};
+use super::knapsack::{self, Choices};
 use crate::pack::model::classes::{Amounts, UNBOUNDED};
 use crate::pack::model::context::Context;
 
@@ -129,6 +129,8 @@ fn generate(
     rows: &Rows,
 ) {
     let mut known = vec![f64::INFINITY; candidates.all.len()];
+    let mut held: Vec<Option<Choices>> = candidates.all.iter().map(|_| None).collect();
+    let mut value = Vec::new();
     let mut order: Vec<usize> = (0..known.len()).collect();
     let pairs = rows.bundle.len() * rows.bundle.len();
     for round in 0..ROUNDS {
@@ -144,8 +146,9 @@ fn generate(
             if !context.work(1 + candidate.shapes.len() / BUNDLES_A_STEP) {
                 return;
             }
-            let (value, pattern) = filling((candidate, &rooms[at]), bundles, rows, &duals);
-            known[at] = value / candidate.cost;
+            let held = held[at].get_or_insert_with(|| choices((candidate, &rooms[at]), bundles, rows));
+            let (worth, pattern) = filling(held, &duals, &mut value);
+            known[at] = worth / candidate.cost;
             if known[at] > WORTH_A_ROUND {
                 found.push((known[at], pattern, at));
             }
@@ -167,27 +170,27 @@ fn generate(
     }
 }
 
-/// The most valuable contents of a candidate.
-fn filling(
-    (candidate, room): (&Candidate, &Amounts),
-    bundles: &Bundles<'_>,
-    rows: &Rows,
-    duals: &[f64],
-) -> (f64, Pattern) {
+/// What a candidate may hold, by the rows of the program.
+fn choices((candidate, room): (&Candidate, &Amounts), bundles: &Bundles<'_>, rows: &Rows) -> Choices {
     let bounded: Vec<usize> = (0..room.len()).filter(|at| room[*at] < UNBOUNDED / 2).collect();
-    let choice = |bundle: &u32| -> Option<(usize, Choice)> {
-        let row = rows.row[*bundle as usize]?;
+    let mut choices = Choices::new(bounded.len());
+    for bundle in &candidate.shapes {
+        let Some(row) = rows.row[*bundle as usize] else { continue };
         let parts = f64::from(rows.parts[row]);
         let Bundle { total, most, .. } = &bundles.all[*bundle as usize];
-        let value = duals[row];
         let taken = bounded
             .iter()
             .map(|at| if total[*at] > 0.0 { total[*at] / parts / (room[*at] as f64).max(1e-3) } else { 0.0 });
-        let most = most.map_or(f64::INFINITY, |most| most * parts);
-        (value > 0.0).then(|| (row, Choice { value, taken: taken.collect(), most }))
-    };
-    let choices: Vec<(usize, Choice)> = candidate.shapes.iter().filter_map(choice).collect();
-    let (_, held) = knapsack::best(&choices, bounded.len());
+        choices.push(row, taken, most.map_or(f64::INFINITY, |most| most * parts));
+    }
+    choices
+}
+
+/// The most valuable contents of a candidate, where a part of each row is worth so much.
+fn filling(choices: &Choices, duals: &[f64], value: &mut Vec<f64>) -> (f64, Pattern) {
+    value.clear();
+    value.extend(choices.names.iter().map(|row| duals[*row]));
+    let held = knapsack::best(choices, value);
     let mut pattern: Pattern =
         held.into_iter().map(|(row, level)| (row as u32, level.clamp(0.0, f64::from(u32::MAX)) as u32)).collect();
     pattern.retain(|(_, count)| *count > 0);
