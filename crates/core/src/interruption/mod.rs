@@ -105,7 +105,16 @@ impl Kind {
     /// Whether the instance no longer runs pods: there is nothing to wait for.
     #[must_use]
     pub fn is_over(self) -> bool {
-        matches!(self, Self::InstanceStopping | Self::InstanceTerminating)
+        match self {
+            Self::InstanceStopping | Self::InstanceTerminating => true,
+            Self::SpotInterruption
+            | Self::RebalanceRecommendation
+            | Self::ScheduledChange
+            | Self::CapacityReservationInterrupted
+            | Self::InstanceStatus
+            | Self::SystemStatus
+            | Self::EventStatus => false,
+        }
     }
 }
 
