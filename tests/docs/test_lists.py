@@ -103,6 +103,14 @@ class Lists(unittest.TestCase):
         code = re.sub(r"(?:\w+::\w+ \{ \.\. \}\s*\|\s*)*\w+::\w+ \{ \.\. \} => \w+\(metrics, measure\)", "", read("crates/telemetry/src/measures.rs"))
         self.assertEqual(there - set(re.findall(r"\bMeasure::(\w+)", code)), set())
 
+    def test_every_metric_of_the_table_is_counted_by_somebody(self):
+        table = ROOT / "observability/src/metrics/table.rs"
+        ids = set(re.findall(r'^    (\w+) "\w+" ', table.read_text(), re.MULTILINE))
+        self.assertGreater(len(ids), 30)
+        places = [path for top in ("observability/src", "crates", "actors/src", "src") for path in (ROOT / top).rglob("*.rs") if path != table]
+        counted = {found for path in places for found in re.findall(r"\bId::(\w+)", path.read_text())}
+        self.assertEqual(ids - counted, set())
+
     def test_every_metric_of_ours_is_in_the_docs_and_every_one_there_is_in_the_code(self):
         places = [*(ROOT / "observability/src").rglob("*.rs"), *(ROOT / "crates/telemetry/src").rglob("*.rs"), ROOT / "src/run/shadow/published.rs", ROOT / "src/run/process.rs"]
         code = {found.removesuffix("_total") for path in places for found in re.findall(r'"(dovetail_[a-z_]+)"', path.read_text())}
