@@ -201,7 +201,6 @@ pub fn start_leading(env: &Env, means: &Means, warm: &Warm, leader_term: &Leader
     let terminator = begin(|_| {
         let links = TerminatorLinks {
             cluster: warm.cluster_watcher.clone().into(),
-            packer: packer.clone().into(),
             recorder: warm.recorder.clone().into(),
             owner: owner_ctx.address().into(),
             cloud: cloud("terminator"),

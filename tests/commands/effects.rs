@@ -1,5 +1,5 @@
-//! Nothing is accepted without an effect and without a word: every field of the CRDs and every setting either has something
-//! that shows its effect, or is named by what says that it has none. tests/commands/chart.rs does the same for values.yaml.
+//! Every field of the CRDs has a row that names a file and a word in it, or is named by what says that it has no effect. So has
+//! every setting. The word shows the effect as far as whoever wrote the row has chosen it well. tests/commands/chart.rs does the same for values.yaml.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
 
 use crate::common;

@@ -78,6 +78,26 @@ fn the_crds_are_printed_as_kubectl_takes_them() {
     assert!(objects.len() >= 3 && objects.iter().all(|object| object["kind"] == "CustomResourceDefinition"));
 }
 
+#[test]
+fn every_subcommand_is_in_the_readme_and_in_the_reference_of_commands() {
+    let help = stdout(&common::dovetail(&["--help"]));
+    let listed = help.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
+    let names: Vec<&str> = listed
+        .lines()
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .map(|line| line.split_whitespace().next().unwrap())
+        .collect();
+    assert!(names.len() > 4 && names.contains(&"plan"), "{names:?}");
+    let reference = std::fs::read_to_string(root().join("docs/commands.md")).unwrap();
+    for name in names {
+        let shown = format!("    dovetail {name}");
+        assert!(reference.contains(&shown), "docs/commands.md has no line {shown:?}");
+        let text = readme();
+        let by_cargo = format!("cargo run --release -- {name} ");
+        assert!(text.contains(&shown) || text.contains(&by_cargo), "README.md has no line {shown:?}");
+    }
+}
+
 /// The names of the keys that a mistake says to be allowed.
 fn allowed(scenario: &str) -> BTreeSet<String> {
     let path = write("unknown.yaml", scenario);

@@ -17,19 +17,23 @@ UP = ".."
 HEAD = f"""# Annotations, labels, taints, tags and conditions
 
 Every name that Kubernetes or AWS sees. This page is made from the code
-(`python3 tests/docs/reference.py --write`). Who writes what by hand is said in
-[pools]({UP}/{"pools"}.md) and [disruption]({UP}/{"disruption"}.md); all else is the control plane's own.
+(`python3 tests/docs/reference.py --write`). Values stand in the row of the name that has them. Who
+writes what by hand is said in [pools]({UP}/{"pools"}.md) and [disruption]({UP}/{"disruption"}.md); all
+else is the control plane's own.
 """
 TABLES = (("Annotations", "annotations.rs"), ("Labels", "labels.rs"), ("Taints", "taints.rs"), ("Tags of AWS resources", "tags.rs"), ("Conditions", "conditions.rs"))
 CONSTANT = re.compile(r'((?:^ *///.*\n)+) *(?:pub const )?([A-Z][A-Z0-9_]*)(?:: &str = | = | => )"([^"]+)"[;,]', re.MULTILINE)
 #: Labels that instance types define, without their domain.
 AWS = re.compile(r"karpenter\.k8s\.aws/\", \$key")
+#: Constants that are no names of their own: values of the row that they name, and words that many names share.
+VALUE = re.compile(r"^Value of \[`(\w+)`\](?:: (.*)|\.)$")
+SHARED = re.compile(r"^(?:Effect\.|Status of a condition\.|Reason of )")
 TELLS = re.compile(r'^ {4}[A-Z]\w+ "(\w+)" (Error|Warn)\b', re.MULTILINE)
 
 
 def sentence(comment, constants):
     """A comment in Rust's way as plain text."""
-    text = " ".join(line.strip().removeprefix("///").strip() for line in comment.splitlines())
+    text = plain(comment)
     # [`NAME`] is what that constant says; paths stay out of a user's page.
     text = re.sub(r"\s*\(\[`crate::[^)]*\)", "", text)
     return re.sub(r"\[`(?:\w+::)*(\w+)`\]", lambda found: f"`{constants.get(found[1], found[1])}`", text).replace("|", "\\|")
@@ -54,9 +58,27 @@ def page():
     parts = [HEAD]
     for title, name in TABLES:
         found, own = constants(name)
-        rows = [f"| `{value}` | {sentence(comment, known | own)} |\n" for _, value, comment in found]
+        rows = [f"| `{value}` | {what} |\n" for value, what in told(found, known | own)]
         parts.append(f"\n## {title}\n\n| name | what |\n|---|---|\n" + "".join(rows))
     return "".join(parts)
+
+
+def plain(comment):
+    return " ".join(line.strip().removeprefix("///").strip() for line in comment.splitlines())
+
+
+def told(found, known):
+    """The rows of a table: (name, what), values in the row of what they are values of."""
+    values = {}
+    for constant, value, comment in found:
+        if of := VALUE.match(plain(comment)):
+            values.setdefault(of[1], []).extend([f"`{value}`: {sentence(of[2], known)}"] if of[2] else [])
+    unknown = values.keys() - {constant for constant, _, _ in found}
+    if unknown:
+        raise SystemExit(f"values of what is not in the same file: {sorted(unknown)}")
+    for constant, value, comment in found:
+        if not VALUE.match(plain(comment)) and not SHARED.match(plain(comment)):
+            yield value, " ".join([sentence(comment, known), *values.get(constant, [])])
 
 
 def warnings():

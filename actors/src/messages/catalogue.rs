@@ -32,13 +32,14 @@ impl Message for InstanceTypesFor {
     type Result = Option<BTreeMap<String, Arc<Vec<Arc<InstanceType>>>>>;
 }
 
-/// The cloud refused offerings. Fact, from `launcher`.
+/// The cloud refused offerings. Fact, from `launcher`; from `interruption` for an offering that EC2 takes back, with the code
+/// `SpotInterrupted`.
 #[derive(Clone, Debug, PartialEq, Eq, Message)]
 #[rtype(result = "()")]
 pub struct Refused {
     /// What it refused.
     pub refusals: Vec<Refusal>,
-    /// Trace of the launch.
+    /// Trace of the launch, or of the interruption.
     pub trace: TraceContext,
 }
 

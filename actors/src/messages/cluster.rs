@@ -47,7 +47,8 @@ pub struct SoldOut {
     pub claim: String,
 }
 
-/// Claims are planned and pods expected on them. Order, from `packer`, before anything is created.
+/// Claims are planned and pods expected on them. Order, from `packer`, or from `disruptor` for replacements, before
+/// anything is created.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct Plan {
@@ -140,12 +141,13 @@ pub struct CannotUse {
 #[rtype(result = "()")]
 pub struct TellNotSynced;
 
-/// A claim is there or has changed. Fact, to `launcher`, `registrar` and `terminator`.
+/// A claim is there or has changed. Fact, to `launcher`, `registrar`, `terminator`, `owner` and `janitor`;
+/// of one that came late, from `launcher` to itself.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub struct ClaimChanged(pub Arc<NodeClaim>);
 
-/// A claim is gone. Fact.
+/// A claim is gone. Fact, to `launcher`, `registrar`, `terminator` and `owner`.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub struct ClaimGone {

@@ -1,4 +1,4 @@
-//! From `packer` to `launcher`.
+//! What `launcher` is told, by `packer`, `disruptor` and `registrar`, and what it tells of launches that are refused.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use dovetail_core::launch_backoff::{ClosedPool, Demand};
 
 use super::{Term, TraceContext};
 
-/// Create these claims and launch their instances. Order.
+/// Create these claims and launch their instances. Order, from `packer`, or from `disruptor` for replacements.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct Launch {

@@ -1,5 +1,6 @@
-//! What actors say to one another. Facts are nouns, orders are imperatives. A message that starts or continues work
-//! carries its trace and, where a leader says it, the term; one of an older term is dropped.
+//! What actors say to one another. Each message says whether it is a fact, an order or a query: an order's name is an
+//! imperative, a fact's name says what is or what has happened. A message that starts or continues work carries its
+//! trace and, where a leader says it, the term; one of an older term is dropped. [`crate::wiring`] has who sends what to whom.
 
 mod catalogue;
 mod cluster;

@@ -1,4 +1,4 @@
-//! What leads to a packing.
+//! What leads to a packing, and what it tells of the pods that it has placed.
 
 use std::time::Duration;
 
@@ -20,15 +20,16 @@ pub struct Batch {
     pub trace: TraceContext,
 }
 
-/// Pods have lost the node that was planned for them: pack again, without a window. Order, to `packer`.
+/// Pack again, without a window: pods have lost the node that was planned for them, or EC2 takes the node that they are on.
+/// Order, to `packer`.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub struct PackNow {
     /// The leader's term.
     pub term: Term,
-    /// Trace of what was lost.
+    /// Trace of what was lost, or is taken.
     pub trace: TraceContext,
-    /// Traces of what else was lost with it.
+    /// Traces of what else was lost or is taken with it.
     pub also: Vec<TraceContext>,
 }
 

@@ -1,5 +1,5 @@
 //! The one way in for what comes from the API server. Every object of every list and watch, and of every answer, is read by
-//! itself: one that cannot be read never costs the others (docs/reading.md).
+//! itself: one that cannot be read never costs the others (docs/unreadable.md).
 //!
 //! ```text
 //! text of one object ──managedFields cut off──► its type ──────────────────────────────► Read::Object

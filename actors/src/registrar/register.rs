@@ -1,4 +1,4 @@
-//! What the registrar writes on Node and claim.
+//! The calls by which the registrar writes Node and claim, and what is told of the answers.
 
 use std::sync::Arc;
 

@@ -92,7 +92,7 @@ log_events! {
     Deposed "deposed" Info { why: String } => format!("deposed: {why}");
     /// The Lease says what no leader can have written, or is not renewed and says that it lasts for years.
     LeaseRefused "lease_refused" Error { lease: String, why: String } => format!("does not go by lease {lease} as it stands: {why}");
-    /// Nothing but the Lease's deadline keeps a leader that has been succeeded from acting.
+    /// Nothing but the Lease's deadline keeps an old leader from acting.
     NoFence "no_fence" Error { why: String } => format!("the API server does not refuse leaders that have been succeeded: {why}; the Lease's deadline alone keeps them from acting");
     /// Whether the API server would refuse such a leader is not known.
     FenceUnknown "fence_unknown" Error { why: String } => format!("whether the API server refuses leaders that have been succeeded cannot be seen: {why}");

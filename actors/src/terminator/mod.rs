@@ -1,6 +1,17 @@
 //! Takes nodes away: deletes the claims that it is told to, and brings what is being deleted, by whomever, to its end:
 //! taint, drain, volumes, instance, finalizers. What comes next is decided by `dovetail_core::termination`.
 //!
+//! ```text
+//! Remove ──► look::remove: the claim is deleted ─┐
+//! somebody deletes a claim, a Node or a pool ────┴► ClaimChanged, NodeChanged ─► touch ─► look: all that has changed ─┐
+//!                                                                                 ▲                                   │
+//!                                          a step is done, or a second is over ───┴──────────── one step of each ◄────┘
+//!   Node:  owned::may_drain ─► node::next ─► tainted ─► drained (places, evictions) ─► volumes ─► instance ─► finalizer
+//!   claim: owned::may_end ──► claim::next ─► its Nodes deleted, awaited ────────────────────────► instance ─► finalizer
+//!                                            instance: `endings`, many in one call; the other steps: `steps`
+//! Interrupted ─► interrupted: written on the claim ─► ClaimChanged ─► Node tainted ─► places ready, or time up ─► Remove
+//! ```
+//!
 //! What changes is looked at soon afterwards, everything that goes at least once a second; while nothing goes, nothing
 //! is asked. At the mailbox's bound: a claim or Node is worked on by one step at a time and by [`AT_ONCE`] steps in all;
 //! what changes meanwhile is looked at afterwards.
@@ -36,7 +47,7 @@ use crate::context::backoff::Backoff;
 use crate::context::env::Env;
 use crate::kube::calls::Calls;
 use crate::kube::watch::{After, Heard, watch};
-use crate::links::{ToClusterWatcher, ToOwner, ToPacker, ToRecorder};
+use crate::links::{ToClusterWatcher, ToOwner, ToRecorder};
 use crate::messages::{ClaimChanged, ClaimGone, NodeChanged, NodeGone, Observe, Remove, TerminatorState, TraceContext};
 use crate::owner::owned::Instances;
 use crate::reading::Api;
@@ -64,8 +75,6 @@ const AT_ONCE: usize = 64;
 pub struct TerminatorLinks {
     /// For snapshots and read-your-writes.
     pub cluster: ToClusterWatcher,
-    /// For pods that lose their node.
-    pub packer: ToPacker,
     /// For events.
     pub recorder: ToRecorder,
     /// For whose an instance is that no claim names.

@@ -1,4 +1,13 @@
-//! Every decision of Dovetail, pure: requirements, packing, batching, election, disruption.
+//! Every decision of Dovetail, pure: no clock, no I/O, no randomness. Actors bring what is known and carry out what is decided.
+//!
+//! - What is known: [`cluster_state`], kept from the watches; [`pod`], [`volumes`], [`admission`], [`instance_type`].
+//! - From pods to nodes: [`window`] and [`windows`] batch, [`problem`] is what is to be packed, [`pack`] packs it, by the
+//!   algebra of [`requirements`] and [`resources`].
+//! - A NodeClaim's life: [`lifecycle`]; whether it may be launched: [`launch_limits`], [`launch_backoff`]; whose its instance
+//!   is: [`ownership`].
+//! - Nodes that go: [`disruption`] by our own decision within [`budgets`], [`interruption`] by EC2's, [`collection`] of what
+//!   nobody owns, and [`termination`], by which every one of them goes.
+//! - Who decides: [`lease`], the election; [`validity`] of pools, [`adoption`] from Karpenter, [`webhook`], [`shadow`].
 
 pub mod admission;
 pub mod adoption;

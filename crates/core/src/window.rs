@@ -13,7 +13,7 @@
 //! | state | new pod | seen pod | seen pod gone | time before the deadline | time at the deadline |
 //! |---|---|---|---|---|---|
 //! | shut | open, wake | – | – | – | – |
-//! | either | a pod that has waited before joins, as if it had come then, no further back than idle; wake | | | | |
+//! | either | a pod that waited before joins with its own arrival time, at most `idle` ago; wake | | | | |
 //! | open | join, idle starts again, wake; the last of enough: close with all, shut | – | leave; the last one shuts it | wake | close with all, shut |
 
 use std::collections::BTreeSet;

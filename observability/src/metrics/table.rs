@@ -19,7 +19,7 @@ pub enum Kind {
 pub struct KnownMetric {
     /// Its name, without what its type adds.
     pub name: &'static str,
-    /// Counter, gauge, histogram or summary.
+    /// Counter, histogram or summary. A gauge shows a state and has no row here.
     pub kind: Kind,
     /// Its labels, in the order in which values are given.
     pub labels: &'static [&'static str],

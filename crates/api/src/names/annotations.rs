@@ -51,9 +51,9 @@ pub const EMPTINESS_TIMESTAMP: &str = "karpenter.sh/emptiness-timestamp";
 pub const TERM: &str = "dovetail.dev/term";
 /// The Lease: whose count its term is, [`LEASE_VACANT`] or [`LEASE_LED`]; absent where other software created it.
 pub const LEASE: &str = "dovetail.dev/lease";
-/// Created, and taken by nobody yet.
+/// Value of [`LEASE`]: created, and taken by nobody yet.
 pub const LEASE_VACANT: &str = "vacant";
-/// Taken once: its count is above every earlier term.
+/// Value of [`LEASE`]: taken once, its count is above every earlier term.
 pub const LEASE_LED: &str = "led";
 /// NodeClaim: ClientToken of the launch that it belongs to.
 pub const LAUNCH_TOKEN: &str = "dovetail.dev/launch-token";
@@ -76,7 +76,7 @@ pub const UNUSED_LAUNCHES: &str = "dovetail.dev/unused-launches";
 pub const OBSERVED_ALLOCATABLE: &str = "dovetail.dev/observed-allocatable";
 /// Pod: how it is moved off a node where its eviction would be refused or would leave none of its workload.
 pub const MOVE: &str = "dovetail.dev/move";
-/// [`MOVE`]: its Deployment is restarted.
+/// Value of [`MOVE`]: its Deployment is restarted.
 pub const MOVE_ROLLOUT: &str = "rollout";
 /// A Deployment's template: when it was last restarted, as `kubectl rollout restart` writes it.
 pub const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";

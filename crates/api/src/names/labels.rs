@@ -16,7 +16,7 @@ pub const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
 pub const DO_NOT_SYNC_TAINTS: &str = "karpenter.sh/do-not-sync-taints";
 /// Set while a node drains, so that load balancers let go of it.
 pub const EXCLUDE_BALANCERS: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
-/// The value of [`EXCLUDE_BALANCERS`] that Karpenter writes.
+/// Value of [`EXCLUDE_BALANCERS`]: the one that Karpenter writes.
 pub const EXCLUDE_BALANCERS_VALUE: &str = "karpenter";
 
 /// Availability zone.

@@ -4,7 +4,7 @@
 pub const CLUSTER_NAME: &str = "eks:eks-cluster-name";
 /// Prefix of the ownership tag; the cluster's name follows, the value is [`OWNED`].
 pub const CLUSTER_PREFIX: &str = "kubernetes.io/cluster/";
-/// Value of the ownership tag.
+/// Value of [`CLUSTER_PREFIX`].
 pub const OWNED: &str = "owned";
 /// Name of the NodePool.
 pub const NODE_POOL: &str = "karpenter.sh/nodepool";

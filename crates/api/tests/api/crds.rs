@@ -1,4 +1,5 @@
-//! The CRDs under `deploy/crds` are what the code says; `UPDATE=1 cargo test -p dovetail-api --test api crds` writes them.
+//! The CRDs under `deploy/crds` are what the code says; `UPDATE=1 cargo test --release -p dovetail-api --test
+//! api crds` writes them.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 

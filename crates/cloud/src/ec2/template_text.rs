@@ -117,6 +117,7 @@ mod tests {
         BlockDevice, BlockDeviceMapping, ConnectionTracking, CpuOptions, EC2NodeClassSpec, NetworkInterface,
     };
     use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+    use serde_json::{Value, json};
 
     use super::super::template::template_name;
     use super::super::template_data::{TemplateInputs, template_data};
@@ -126,7 +127,7 @@ mod tests {
     use crate::launch::plan::GroupKey;
     use crate::launch::reserved::ReservationKind;
 
-    /// A class that says everything that a template can say.
+    /// A class that says much of what a template can say. What it does not say is tried field by field below.
     fn class() -> EC2NodeClassSpec {
         let ebs = BlockDevice {
             delete_on_termination: Some(true),
@@ -229,6 +230,72 @@ mod tests {
                 assert_eq!(template_text(&data).lines().count(), values(&data), "{data:?}\n{}", template_text(&data));
             }
         }
+    }
+
+    /// The fields of a schema that hold no others, by their paths; `0` is the first of a list.
+    fn leaves(schema: &Value, path: &str, found: &mut Vec<(String, Value)>) {
+        if let Some(properties) = schema["properties"].as_object() {
+            properties.iter().for_each(|(name, field)| leaves(field, &format!("{path}/{name}"), found));
+        } else if schema["items"]["properties"].is_object() {
+            leaves(&schema["items"], &format!("{path}/0"), found);
+        } else {
+            found.push((path.to_owned(), schema.clone()));
+        }
+    }
+
+    /// Values that a field may have.
+    fn candidates(field: &Value) -> Vec<Value> {
+        if let Some(known) = field["enum"].as_array() {
+            return known.clone();
+        }
+        match field["type"].as_str() {
+            Some("boolean") => vec![json!(false), json!(true)],
+            Some("integer") => vec![json!(1), json!(2)],
+            Some("array") => vec![json!(["a"]), json!(["b"])],
+            Some("object") => vec![json!({}), json!({"a": "b"})],
+            // Quantities are texts, too.
+            _ => vec![json!("7Gi"), json!("8Gi")],
+        }
+    }
+
+    /// The class with another value at a path; what is missing on the way there is made.
+    fn with(class: &EC2NodeClassSpec, path: &str, value: Value) -> EC2NodeClassSpec {
+        let mut all = json!(class);
+        let mut at = &mut all;
+        for step in path.split('/').skip(1) {
+            at = match step {
+                "0" => {
+                    if !at.as_array().is_some_and(|list| !list.is_empty()) {
+                        *at = json!([{}]);
+                    }
+                    &mut at[0]
+                }
+                name => &mut at[name],
+            };
+        }
+        *at = value;
+        serde_json::from_value(all).unwrap()
+    }
+
+    #[test]
+    fn no_field_of_a_class_makes_two_templates_of_one_text() {
+        let schema = dovetail_api::crds::schema_of("karpenter.k8s.aws/v1", "EC2NodeClass").unwrap();
+        let mut fields = Vec::new();
+        leaves(&schema["properties"]["spec"], "", &mut fields);
+        assert!(fields.len() > 40, "{fields:?}");
+        let card = NetworkInterface { network_card_index: 0, device_index: 0, interface_type: "interface".into() };
+        let base = EC2NodeClassSpec { network_interfaces: vec![card], ..class() };
+        let mut said = 0;
+        for (path, field) in &fields {
+            let made: Vec<_> =
+                candidates(field).into_iter().map(|value| data(&with(&base, path, value), false, None)).collect();
+            // The SDK shows all but user data, which is of no field alone.
+            let shown: std::collections::BTreeSet<String> = made.iter().map(|data| format!("{data:?}")).collect();
+            let told: std::collections::BTreeSet<String> = made.iter().map(template_text).collect();
+            assert_eq!(told.len(), shown.len(), "{path} is in the template and not in its text: {made:?}");
+            said += usize::from(shown.len() > 1);
+        }
+        assert!(said > 20, "{said} fields are in a template");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Objects that are there and cannot be read. Each is treated in the way that does the least harm (docs/reading.md): what it
+//! Objects that are there and cannot be read. Each is treated in the way that does the least harm (docs/unreadable.md): what it
 //! holds stays held, nothing new is planned by it, and nothing is taken away because of it.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -105,12 +105,36 @@ impl Kind {
     /// Whether the instance no longer runs pods: there is nothing to wait for.
     #[must_use]
     pub fn is_over(self) -> bool {
-        matches!(self, Self::InstanceStopping | Self::InstanceTerminating)
+        match self {
+            Self::InstanceStopping | Self::InstanceTerminating => true,
+            Self::SpotInterruption
+            | Self::RebalanceRecommendation
+            | Self::ScheduledChange
+            | Self::CapacityReservationInterrupted
+            | Self::InstanceStatus
+            | Self::SystemStatus
+            | Self::EventStatus => false,
+        }
     }
 }
 
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.label())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::Kind;
+
+    /// Logs and reports serialise a kind, claims and metrics have its label: a claim that a leader writes is read by the next.
+    #[test]
+    fn a_kind_is_serialised_as_its_label_and_found_by_it() {
+        for kind in Kind::ALL {
+            assert_eq!(serde_json::to_value(kind).unwrap(), kind.label());
+            assert_eq!(Kind::named(kind.label()), Some(kind));
+        }
     }
 }

@@ -84,7 +84,18 @@ impl Notice {
     /// ending already is not reckoned with.
     #[must_use]
     pub fn ends(&self) -> Option<Timestamp> {
-        matches!(self.kind, Kind::SpotInterruption | Kind::CapacityReservationInterrupted).then_some(self.deadline)
+        // All kinds by name, so that a new one is decided about.
+        let ends = match self.kind {
+            Kind::SpotInterruption | Kind::CapacityReservationInterrupted => true,
+            Kind::RebalanceRecommendation
+            | Kind::ScheduledChange
+            | Kind::EventStatus
+            | Kind::InstanceStopping
+            | Kind::InstanceTerminating
+            | Kind::InstanceStatus
+            | Kind::SystemStatus => false,
+        };
+        ends.then_some(self.deadline)
     }
 
     /// Which of two notices of one instance counts: the end comes when the first of them says so, and an instance that

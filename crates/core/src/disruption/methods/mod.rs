@@ -46,7 +46,7 @@ use crate::pack::model::context::Context;
 
 /// A way to find nodes that may go.
 trait Method {
-    /// As logs and metrics say it.
+    /// As docs/consolidation.md and a command's `method` say it. Metrics say `single` or `multi`, as Karpenter's do.
     fn name(&self) -> &'static str;
 
     /// The next command, if this method has any. The pass is left as it was, but for what stood in the way.

@@ -410,3 +410,15 @@ fn each_command_of_a_settling_keeps_to_the_budget_of_its_moment() {
     assert_eq!(left, end.cluster.nodes().len());
     assert!(left < 5, "{left}");
 }
+
+#[test]
+fn the_document_has_the_methods_in_the_order_in_which_they_are_tried() {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/consolidation.md")).unwrap();
+    let rows = page.lines().skip_while(|line| !line.starts_with("| method |")).skip(2);
+    let told: Vec<&str> = rows
+        .take_while(|line| line.starts_with("| "))
+        .filter_map(|line| line.split('|').nth(1))
+        .map(str::trim)
+        .collect();
+    assert_eq!(told, METHODS.map(|method| method.name()));
+}
