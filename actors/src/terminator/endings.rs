@@ -19,6 +19,7 @@ use k8s_openapi::api::core::v1::Node;
 use super::TerminatorLinks;
 use super::known::{is_leaving, of_node};
 use super::left::left_on;
+use super::named::shared;
 use crate::cloud::end_once::{TOGETHER, end_once};
 use crate::context::backoff::Backoff;
 use crate::kube::calls::CallError;
@@ -31,7 +32,7 @@ const AGAIN: (Duration, Duration) = (Duration::from_millis(900), Duration::from_
 /// Pause between two calls; a tick of a second that comes a little early counts.
 const PAUSE: Duration = Duration::from_millis(900);
 /// Longest that it may take to make sure: others wait with what they know by then.
-const SURE_WITHIN: Duration = Duration::from_secs(5);
+pub const SURE_WITHIN: Duration = Duration::from_secs(5);
 /// Launch tokens looked for in one go: each is a call of its own.
 const MOST_TOKENS: usize = 20;
 
@@ -333,16 +334,23 @@ fn answer<'a>(handle: Handle, found: impl Iterator<Item = &'a Instance>, ended_n
     Answer { handle, seen: seen.unwrap_or(Seen::Missing), ended }
 }
 
-/// Those whose claim, read just now, is being deleted and still has this instance, by its tags too, and which have no Node, or nobody is on it.
+/// Those whose claim, read just now, is being deleted and still has this instance, by its tags too or because no other claim
+/// names it, and which have no Node, or nobody is on it.
 async fn confirmed<'a>(
     links: &TerminatorLinks,
     asks: impl IntoIterator<Item = (&'a Ask, &'a [Instance])>,
 ) -> BTreeSet<Handle> {
-    let reads = asks.into_iter().filter_map(|(one, machines)| Some((&one.handle, one.end.as_ref()?, machines)));
-    let reads =
-        reads.map(|(of, end, machines)| async move { may_end(links, of, end, machines).await.then(|| of.clone()) });
+    let asks = asks.into_iter().filter_map(|(one, machines)| Some((&one.handle, one.end.as_ref()?, machines)));
+    let asks: Vec<_> = asks.collect();
+    let reads = asks
+        .iter()
+        .map(|(of, end, machines)| async move { may_end(links, of, end, machines).await.then_some((*of, *machines)) });
     let reads: Vec<_> = reads.collect();
-    futures::stream::iter(reads).buffered(TOGETHER).filter_map(futures::future::ready).collect().await
+    let reads = futures::stream::iter(reads).buffered(TOGETHER).filter_map(futures::future::ready).collect();
+    let (confirmed, shared): (Vec<_>, _) =
+        futures::join!(reads, shared(links, asks.iter().flat_map(|(_, _, machines)| *machines)));
+    let alone = |machines: &[Instance]| machines.iter().all(|one| !shared.contains(one.id.as_str()));
+    confirmed.into_iter().filter(|(_, machines)| alone(machines)).map(|(of, _)| of.clone()).collect()
 }
 
 /// Everything is asked once and at the same time: between two answers, or while one is waited for, an API server may have been

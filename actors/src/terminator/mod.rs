@@ -13,6 +13,7 @@ mod kept;
 mod known;
 mod left;
 mod look;
+mod named;
 mod owned;
 mod places;
 mod rollouts;

@@ -50,7 +50,7 @@ use crate::user_data::ClusterFacts;
 use authorization::Verdict;
 use cache::Cache;
 use network::FreeAddresses;
-use placement::Placed;
+use placement::{Binding, Placed};
 use planned::PlannedCall;
 use sdk::Clients;
 
@@ -117,14 +117,14 @@ struct Memory {
     /// Instance profiles that classes name: what became of looking them up, where that says that one is there or that it
     /// cannot be known.
     named_profiles: Cache<String, Option<String>>,
-    /// What dry runs of launches have come to, by what they depend on, where they would have been carried out.
-    authorized: Cache<u64, Verdict>,
-    /// The same where they would not, or where that could not be found out.
+    /// Launches that dry runs say would be carried out, by what that depends on.
+    authorized: Cache<u64, ()>,
+    /// What dry runs have come to where they would not, or where that could not be found out.
     refused: Cache<u64, Verdict>,
     /// Placement groups by name and id.
     placement_groups: Cache<(Option<String>, Option<String>), Placed>,
     /// Zones to which launches bind placement groups that have no instance yet, by id.
-    group_zones: Cache<String, String>,
+    group_zones: Cache<String, Binding>,
     /// The cluster, as EKS describes it.
     cluster: Cache<(), ClusterFacts>,
     /// Free addresses by subnet, less what is being launched.
