@@ -5,7 +5,7 @@
 //! - [`launch`]: what is asked for a NodeClaim, the filters before CreateFleet, and why it failed. Pure.
 //! - [`unavailable`]: what EC2 lately refused. Pure.
 //! - [`user_data`]: what an instance is told so that it becomes a node. Pure.
-//! - [`cloud`]: the trait that the actors call; [`ec2`]: EC2 behind it.
+//! - [`cloud`]: the traits that the actors call, one a concern; [`ec2`]: EC2 behind them.
 
 pub mod catalogue;
 pub mod cloud;
@@ -21,6 +21,16 @@ pub mod shipped;
 pub mod unavailable;
 pub mod user_data;
 
-pub use cloud::{Cloud, CloudFuture, Found, Instance, Made, MadeKind, QueueMessage};
+pub use cloud::{
+    Cloud, CloudFuture, CloudIdentity, CloudInstances, CloudNodeClasses, CloudOfferings, CloudQueue, Found, Instance,
+    Made, MadeKind, QueueMessage,
+};
 pub use error::CloudError;
 pub use launch::{LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance};
+
+/// The seam's traits, for whoever has a cloud by its own type and calls it.
+pub mod prelude {
+    pub use crate::cloud::{
+        CloudIdentity as _, CloudInstances as _, CloudNodeClasses as _, CloudOfferings as _, CloudQueue as _,
+    };
+}

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dovetail_api::v1::EC2NodeClass;
-use dovetail_cloud::Cloud;
 use dovetail_cloud::ec2::Ec2Cloud;
 use dovetail_cloud::node_class::Finding;
+use dovetail_cloud::prelude::*;
 
 use crate::region::class;
 use crate::script::{Answer, Script, ok};

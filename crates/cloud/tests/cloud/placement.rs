@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use dovetail_api::v1::{EC2NodeClass, PlacementGroupSelector};
 use dovetail_cloud::ec2::Ec2Cloud;
-use dovetail_cloud::{Cloud, LaunchErrorKind, LaunchRequest};
+use dovetail_cloud::prelude::*;
+use dovetail_cloud::{LaunchErrorKind, LaunchRequest};
 use dovetail_core::NodeSelectorRequirement;
 use dovetail_sandbox::region::{PlacementGroup, Region, RegionConfig};
 use futures::future::join_all;

@@ -10,8 +10,9 @@ use base64::engine::general_purpose::STANDARD;
 use dovetail_api::v1::{EC2NodeClass, EC2NodeClassSpec, EC2NodeClassStatus};
 use dovetail_cloud::family::AmiFamily;
 use dovetail_cloud::launch::reserved::ReservationKind;
+use dovetail_cloud::prelude::*;
 use dovetail_cloud::resolve::{NodeClassView, ReservationView, Settings, instance_types};
-use dovetail_cloud::{Cloud, LaunchRequest, shipped};
+use dovetail_cloud::{LaunchRequest, shipped};
 use dovetail_core::{NodeSelectorRequirement, Resources};
 use serde_json::{Value, json};
 
