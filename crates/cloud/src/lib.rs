@@ -5,6 +5,7 @@
 //! - [`launch`]: what is asked for a NodeClaim, the filters before CreateFleet, and why it failed. Pure.
 //! - [`unavailable`]: what EC2 lately refused. Pure.
 //! - [`user_data`]: what an instance is told so that it becomes a node. Pure.
+//! - [`recorder`]: what is asked of AWS, written down while tests run.
 //! - [`cloud`]: the traits that the actors call, one a concern; [`ec2`]: EC2 behind them.
 
 pub mod catalogue;
@@ -16,6 +17,7 @@ mod hash;
 pub mod info;
 pub mod launch;
 pub mod node_class;
+pub mod recorder;
 pub mod resolve;
 pub mod shipped;
 pub mod unavailable;

@@ -49,6 +49,7 @@ use crate::error::CloudError;
 use crate::info::InstanceTypeInfo;
 use crate::launch::{LaunchError, LaunchRequest, LaunchedInstance};
 use crate::node_class::NodeClassResolution;
+use crate::recorder::recorded;
 use crate::user_data::ClusterFacts;
 use authorization::Verdict;
 use cache::Cache;
@@ -139,6 +140,9 @@ struct Memory {
 impl Ec2Cloud {
     /// EC2 reached by these parts.
     pub fn new(parts: SdkParts, settings: Ec2Settings) -> Self {
+        let (cluster, uid) = (&settings.cluster_name, &settings.cluster_uid);
+        let http_client = recorded(parts.http_client, cluster, uid, &parts.region);
+        let parts = SdkParts { http_client, ..parts };
         Self {
             clients: Clients::new(&parts),
             region: parts.region,
