@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use dovetail_actors::Settings;
 use dovetail_cloud::ec2::{Ec2Cloud, Ec2Settings, NoAws, SdkParts};
-use dovetail_cloud::{Cloud as _, CloudError};
+use dovetail_cloud::{CloudError, CloudIdentity as _};
 use dovetail_core::clock::Clock;
 use dovetail_input::{Failure, Mistake};
 use kube::Client;

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dovetail_actors::{ReplicaParts, Settings};
-use dovetail_cloud::Cloud as _;
+use dovetail_cloud::CloudIdentity as _;
 use dovetail_core::clock::Clock;
 use dovetail_input::Failure;
 use dovetail_observability::Health;

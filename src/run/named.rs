@@ -7,7 +7,7 @@ use std::time::Duration;
 use dovetail_actors::Settings;
 use dovetail_actors::reading::Api;
 use dovetail_api::names::{labels, tags};
-use dovetail_cloud::Cloud;
+use dovetail_cloud::CloudInstances;
 use dovetail_cloud::cloud::instance_id;
 use dovetail_input::{Failure, Mistake};
 use k8s_openapi::api::core::v1::Node;
@@ -43,7 +43,12 @@ pub fn queue(settings: &Settings, region: &str) -> Result<(), Failure> {
 ///
 /// # Errors
 /// They are another cluster's.
-pub async fn cluster(asker: &Asker, client: &Client, cloud: &dyn Cloud, settings: &Settings) -> Result<(), Failure> {
+pub async fn cluster(
+    asker: &Asker,
+    client: &Client,
+    cloud: &dyn CloudInstances,
+    settings: &Settings,
+) -> Result<(), Failure> {
     let all: Api<Node> = Api::all(client.clone());
     let page = ListParams::default().limit(LOOKED_AT);
     let Ok(found) = asker.api("the cluster's nodes", || all.list(&page)).await else { return Ok(()) };

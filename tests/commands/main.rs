@@ -14,6 +14,7 @@ mod contract;
 mod convert;
 mod effects;
 mod files;
+mod option_prices;
 mod plan;
 mod readme;
 mod settings;

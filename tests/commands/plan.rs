@@ -285,6 +285,10 @@ fn workloads_are_placed_whole_and_valid() {
         let output = dovetail(&["plan", "--workload", arg(&file), "--json"]);
         let answer = json(&output, 0);
         assert_eq!(answer["scheduledPods"], answer["pods"], "{name}");
+        // A fleet may take any of a claim's options: what it is expected to cost is within sight of the cheapest.
+        let [expected, cheapest] =
+            ["expectedHourlyPrice", "totalCheapestHourlyPrice"].map(|field| answer[field].as_f64().unwrap());
+        assert!(expected <= 1.25 * cheapest, "{name}: {expected} of {cheapest}");
         let path = scratch(&format!("plan-{name}.json"));
         std::fs::write(&path, &output.stdout).unwrap();
         let checked = python(&["tests/plan/check.py", "--policy-cost", arg(&file), arg(&path)]);

@@ -80,6 +80,8 @@ class Cluster:
             # As in a pod: nothing but what the chart gives.
             variables = {"PATH": os.environ["PATH"], "HOME": str(self.state), "POD_NAME": name} | self.environment
             variables |= dict(one.split("=", 1) for one in settings)
+            # But for where the test runner has it write down what it asks of AWS.
+            variables |= {name: value for name, value in os.environ.items() if name == "DOVETAIL_RECORD_AWS"}
         with open(self.state / "log" / f"{name}.log", "ab") as log:
             self.running[name] = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.state, preexec_fn=die_with_parent,

@@ -324,6 +324,17 @@ def tags_come_and_go():
     assert tags()["Name"] == "node" and tags()["x"] == ""
     EC2.delete_tags(Resources=ids, Tags=[{"Key": "x"}, {"Key": "Name", "Value": "another"}])
     assert "x" not in tags() and tags()["Name"] == "node"
+    # What the registrar puts on an instance once its node has registered; twice is once.
+    for _ in range(2):
+        EC2.create_tags(Resources=ids, Tags=[{"Key": "Name", "Value": "ip-10-0-0-10.ec2.internal"}, {"Key": "karpenter.sh/nodeclaim", "Value": "default-abcde"}])
+    assert (tags()["Name"], tags()["karpenter.sh/nodeclaim"]) == ("ip-10-0-0-10.ec2.internal", "default-abcde")
+    assert tags()["karpenter.sh/nodepool"] == "default", "what it had before"
+    found = EC2.describe_instances(Filters=[tag_filter("karpenter.sh/nodeclaim", "default-abcde")])["Reservations"]
+    assert [i["InstanceId"] for r in found for i in r["Instances"]] == ids
+    refused("DryRunOperation", EC2.create_tags, Resources=ids, Tags=[{"Key": "y", "Value": "z"}], DryRun=True)
+    refused("InvalidParameterValue", EC2.create_tags, Resources=ids, Tags=[{"Key": "aws:x", "Value": "z"}])
+    refused("TagLimitExceeded", EC2.create_tags, Resources=ids, Tags=[{"Key": f"k{n}", "Value": ""} for n in range(50)])
+    assert "y" not in tags()
     refused("InvalidInstanceID.NotFound", EC2.create_tags, Resources=["i-0123456789abcdef0"], Tags=[{"Key": "a", "Value": "b"}])
 
 
@@ -407,10 +418,84 @@ def the_cluster_and_the_caller_are_known():
     assert assumed["Credentials"]["Expiration"] > datetime.now(timezone.utc)
 
 
-def nothing_is_reserved_or_grouped():
-    assert EC2.describe_capacity_reservations()["CapacityReservations"] == []
-    assert EC2.describe_placement_groups()["PlacementGroups"] == []
+def template(name, **more):
+    """A launch template beside the first one; what is made from it is ended by its check."""
+    data = {"ImageId": STATE["ami"], "NetworkInterfaces": [{"DeviceIndex": 0, "Groups": STATE["groups"]}], **more}
+    EC2.create_launch_template(LaunchTemplateName=name, LaunchTemplateData=data)
+
+
+def launched(answer):
+    assert not answer["Errors"], answer["Errors"]
+    ids = [i for group in answer["Instances"] for i in group["InstanceIds"]]
+    return EC2.describe_instances(InstanceIds=ids)["Reservations"][0]["Instances"][0]
+
+
+def a_placement_group_is_described_and_launched_into():
+    # The host of this script has one of three partitions.
+    named = EC2.describe_placement_groups(Filters=[{"Name": "group-name", "Values": ["rack"]}])["PlacementGroups"]
+    group = {"GroupId": "pg-0123456789abcdef0", "GroupName": "rack", "Strategy": "partition", "State": "available", "PartitionCount": 3}
+    assert [{key: one[key] for key in group} for one in named] == [group], named
+    assert EC2.describe_placement_groups(GroupIds=[group["GroupId"]])["PlacementGroups"] == named
+    assert EC2.describe_placement_groups(Filters=[{"Name": "group-name", "Values": ["absent"]}])["PlacementGroups"] == []
     refused("InvalidPlacementGroup.Unknown", EC2.describe_placement_groups, GroupNames=["absent"])
+    template("grouped", Placement={"GroupId": group["GroupId"], "PartitionNumber": 2, "Tenancy": "dedicated"})
+    call, parameters = fleet(types=("m5.large",), capacity="on-demand", template="grouped")
+    there = launched(call(**parameters))
+    placement = {"GroupName": "rack", "PartitionNumber": 2, "Tenancy": "dedicated"}
+    assert {key: there["Placement"].get(key) for key in placement} == placement, there["Placement"]
+    template("beyond", Placement={"GroupId": group["GroupId"], "PartitionNumber": 4})
+    call, parameters = fleet(types=("m5.large",), capacity="on-demand", template="beyond")
+    none = call(**parameters)
+    assert not none["Instances"] and {one["ErrorCode"] for one in none["Errors"]} == {"InvalidParameterValue"}
+    EC2.terminate_instances(InstanceIds=[there["InstanceId"]])
+    for name in ("grouped", "beyond"):
+        EC2.delete_launch_template(LaunchTemplateName=name)
+
+
+def reserved_capacity_is_described_and_launched_into_by_its_kind():
+    # The host of this script has two m5.xlarge reserved, and a capacity block of two m5.2xlarge.
+    state = [{"Name": "state", "Values": ["active"]}]
+    reserved = lambda: {one["CapacityReservationId"]: one for one in
+                        EC2.describe_capacity_reservations(Filters=state + [tag_filter("team", "ml")])["CapacityReservations"]}
+    plain, block = reserved()["cr-0123456789abcdef0"], reserved()["cr-0123456789abcdef1"]
+    assert (plain["InstanceType"], plain["ReservationType"], plain["AvailableInstanceCount"]) == ("m5.xlarge", "default", 2)
+    assert (block["ReservationType"], block["EndDateType"]) == ("capacity-block", "limited")
+    assert block["EndDate"] > datetime.now(timezone.utc) and "EndDate" not in plain
+    refused("InvalidCapacityReservationId.NotFound", EC2.describe_capacity_reservations, CapacityReservationIds=["cr-0123456789abcdef9"])
+
+    def target(one):
+        return {"CapacityReservationPreference": "capacity-reservations-only",
+                "CapacityReservationTarget": {"CapacityReservationId": one["CapacityReservationId"]}}
+
+    ids = []
+    for name, one, market, kind in (
+        ("reserved", plain, {}, "on-demand"),
+        ("block", block, {"InstanceMarketOptions": {"MarketType": "capacity-block"}}, "capacity-block"),
+    ):
+        template(name, CapacityReservationSpecification=target(one), **market)
+        call, parameters = fleet(types=(one["InstanceType"],), capacity=kind, template=name)
+        if kind == "capacity-block":
+            del parameters["OnDemandOptions"]
+        overrides = parameters["LaunchTemplateConfigs"][0]["Overrides"]
+        overrides[:] = [over for over in overrides if over["AvailabilityZone"] == one["AvailabilityZone"]]
+        there = launched(call(**parameters))
+        assert there["CapacityReservationId"] == one["CapacityReservationId"], there
+        assert reserved()[one["CapacityReservationId"]]["AvailableInstanceCount"] == 1
+        ids.append(there["InstanceId"])
+    # A capacity block takes its own market type alone.
+    template("wrong", CapacityReservationSpecification=target(block))
+    call, parameters = fleet(types=("m5.2xlarge",), capacity="on-demand", template="wrong")
+    none = call(**parameters)
+    assert not none["Instances"] and {one["ErrorCode"] for one in none["Errors"]} == {"InvalidParameterValue"}
+    EC2.terminate_instances(InstanceIds=ids)
+    assert reserved()[plain["CapacityReservationId"]]["AvailableInstanceCount"] == 2
+    for name in ("reserved", "block", "wrong"):
+        EC2.delete_launch_template(LaunchTemplateName=name)
+
+
+def nothing_is_wrong_with_the_instances():
+    impaired = [{"Name": "system-status.status", "Values": ["impaired"]}]
+    assert EC2.describe_instance_status(Filters=impaired)["InstanceStatuses"] == []
 
 
 def instances_end_and_are_described_until_forgotten():
@@ -453,7 +538,9 @@ CHECKS = [
     the_queue_hears_of_every_change_and_forgets_what_is_deleted,
     profiles_are_made_filled_and_removed,
     the_cluster_and_the_caller_are_known,
-    nothing_is_reserved_or_grouped,
+    a_placement_group_is_described_and_launched_into,
+    reserved_capacity_is_described_and_launched_into_by_its_kind,
+    nothing_is_wrong_with_the_instances,
     instances_end_and_are_described_until_forgotten,
     a_launch_template_can_be_deleted,
 ]

@@ -22,9 +22,11 @@ pub fn test() -> Result<(), String> {
     let programs = checked_and_built()?;
     // One change is judged by the same cases twice; new ones are drawn by `proof properties`.
     let seed = std::env::var(PROPERTY_SEED).unwrap_or_else(|_| "1".to_owned());
-    programs::run(programs, &[(PROPERTY_SEED, &seed)])?;
+    let requests = folder_for_requests()?;
+    programs::run(programs, &[(PROPERTY_SEED, &seed), (RECORD_AWS, &requests)])?;
     image()?;
     run("roles", "python3", &["tests/deploy/roles.py"])?;
+    run("policies and what was asked of AWS", "python3", &["tests/deploy/union.py", &requests])?;
     nothing_compiled_twice()
 }
 
@@ -38,6 +40,20 @@ fn checked_and_built() -> Result<Vec<Program>, String> {
         let programs = programs?;
         parts.map(|()| programs)
     })
+}
+
+/// Where the tests write down what they ask of AWS (crates/cloud/src/recorder).
+const RECORD_AWS: &str = "DOVETAIL_RECORD_AWS";
+
+/// An empty folder for what the tests ask of AWS.
+fn folder_for_requests() -> Result<String, String> {
+    let folder = root().join("target/aws-requests");
+    let failed = |why: std::io::Error| format!("{}: {why}", folder.display());
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder).map_err(failed)?;
+    }
+    std::fs::create_dir_all(&folder).map_err(failed)?;
+    Ok(folder.display().to_string())
 }
 
 /// What proptest draws its cases from.

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_api::v1::EC2NodeClass;
-use dovetail_cloud::Cloud;
+use dovetail_cloud::CloudOfferings;
 use dovetail_cloud::catalogue::Catalogue as Offers;
 use dovetail_cloud::launch::images::withhold_without_image;
 use dovetail_cloud::node_class::subnet_views;
@@ -48,7 +48,7 @@ type Types = Arc<Vec<Arc<InstanceType>>>;
 /// Keeps the instance types of each class with prices and availability, read anew from the cloud now and then.
 pub struct Catalogue {
     env: Env,
-    cloud: Arc<dyn Cloud>,
+    cloud: Arc<dyn CloudOfferings>,
     offers: Option<Arc<Offers>>,
     reads: u64,
     /// When prices were last read, on demand and of spot capacity.
@@ -73,7 +73,7 @@ pub struct Catalogue {
 
 impl Catalogue {
     /// A catalogue that has not been read.
-    pub fn new(env: &Env, cloud: Arc<dyn Cloud>) -> Self {
+    pub fn new(env: &Env, cloud: Arc<dyn CloudOfferings>) -> Self {
         Self {
             env: env.of("catalogue"),
             cloud,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_cloud::catalogue::{Catalogue as Offers, Zone};
-use dovetail_cloud::{Cloud, CloudError, shipped};
+use dovetail_cloud::{CloudError, CloudOfferings, shipped};
 use futures::future::{join, join3, pending};
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt as _, StreamExt as _};
@@ -49,7 +49,7 @@ pub(super) enum Late {
 /// months, are given up as soon as they are refused: a cluster without a way to the Pricing API does not wait for it.
 ///
 /// With `SPOT_PRICE_REFRESH_INTERVAL=never` spot prices are read once only.
-pub(super) async fn read(cloud: Arc<dyn Cloud>, env: Env, to: Addr<Catalogue>, first: bool) {
+pub(super) async fn read(cloud: Arc<dyn CloudOfferings>, env: Env, to: Addr<Catalogue>, first: bool) {
     let spot_again = first || env.settings.spot_price_refresh.is_some();
     let types = patiently(&env, || cloud.instance_types(), || {});
     let offered = patiently(&env, || cloud.offerings(), || {});
@@ -84,7 +84,7 @@ pub(super) async fn read(cloud: Arc<dyn Cloud>, env: Env, to: Addr<Catalogue>, f
 }
 
 /// Reads the spot prices, however long it takes.
-pub(super) async fn read_spot(cloud: Arc<dyn Cloud>, env: Env) -> SpotPrices {
+pub(super) async fn read_spot(cloud: Arc<dyn CloudOfferings>, env: Env) -> SpotPrices {
     patiently(&env, || cloud.spot_prices(), || {}).await
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use dovetail_cloud::{Cloud, CloudError, Instance};
+use dovetail_cloud::{CloudError, CloudInstances, Instance};
 
 use crate::kube::calls::Calls;
 
@@ -13,7 +13,11 @@ pub const TOGETHER: usize = 32;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Ends instances. Answers what failed, by id; `None` when the term is over, and nothing was asked.
-pub async fn end_once(cloud: &dyn Cloud, calls: &Calls, ending: &[Instance]) -> Option<BTreeMap<String, CloudError>> {
+pub async fn end_once(
+    cloud: &dyn CloudInstances,
+    calls: &Calls,
+    ending: &[Instance],
+) -> Option<BTreeMap<String, CloudError>> {
     if !calls.may_act() {
         return None;
     }

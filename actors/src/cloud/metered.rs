@@ -9,8 +9,8 @@ use dovetail_api::v1::EC2NodeClass;
 use dovetail_cloud::info::InstanceTypeInfo;
 use dovetail_cloud::node_class::NodeClassResolution;
 use dovetail_cloud::{
-    Cloud, CloudError, CloudFuture, Found, Instance, LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance,
-    Made, QueueMessage,
+    Cloud, CloudError, CloudFuture, CloudIdentity, CloudInstances, CloudNodeClasses, CloudOfferings, CloudQueue, Found,
+    Instance, LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance, Made, QueueMessage,
 };
 use dovetail_core::interruption::status::Trouble;
 use futures::future::BoxFuture;
@@ -103,7 +103,7 @@ macro_rules! changing {
     )*};
 }
 
-impl Cloud for MeteredCloud {
+impl CloudIdentity for MeteredCloud {
     fn region(&self) -> &str {
         self.cloud.region()
     }
@@ -111,7 +111,33 @@ impl Cloud for MeteredCloud {
     fn cluster_uid(&self) -> &str {
         self.cloud.cluster_uid()
     }
+}
 
+impl CloudOfferings for MeteredCloud {
+    looking! {
+        instance_types "GetInstanceTypes" () -> Vec<InstanceTypeInfo>;
+        offerings "DescribeInstanceTypeOfferings" () -> BTreeMap<String, BTreeSet<String>>;
+        on_demand_prices "GetProducts" () -> BTreeMap<String, f64>;
+        spot_prices "DescribeSpotPriceHistory" () -> BTreeMap<(String, String), f64>;
+        reserved_left "DescribeCapacityReservations" (ids: &'a [String]) -> BTreeMap<String, u32>;
+    }
+}
+
+impl CloudNodeClasses for MeteredCloud {
+    looking! {
+        subnet_has_tag "DescribeSubnets" (key: &'a str) -> bool;
+        made "ListMade" () -> Vec<Made>;
+    }
+
+    // To resolve a class is to make its instance profile.
+    changing! {
+        resolve_node_class "ResolveNodeClass" (class: &'a EC2NodeClass) -> NodeClassResolution;
+        remove_node_class "RemoveNodeClass" (class: &'a EC2NodeClass) -> ();
+        remove_made "RemoveMade" (made: &'a Made) -> ();
+    }
+}
+
+impl CloudInstances for MeteredCloud {
     fn launch(&self, request: LaunchRequest) -> BoxFuture<'_, Result<LaunchedInstance, LaunchError>> {
         Box::pin(async move {
             let begun = self.env.now();
@@ -125,6 +151,22 @@ impl Cloud for MeteredCloud {
         })
     }
 
+    looking! {
+        instances "List" () -> Vec<Instance>;
+        instances_by_name "ListByName" (ended: bool) -> Vec<Instance>;
+        instance "Get" (id: &'a str) -> Option<Instance>;
+        instances_with_token "GetByToken" (token: &'a str) -> Vec<Instance>;
+        instances_of "GetAll" (ids: &'a [String]) -> Found;
+        instance_troubles "DescribeInstanceStatus" () -> Vec<Trouble>;
+    }
+
+    changing! {
+        terminate_all "Delete" (found: &'a [Instance]) -> BTreeMap<String, CloudError>;
+        tag "CreateTags" (id: &'a str, tags: &'a BTreeMap<String, String>) -> ();
+    }
+}
+
+impl CloudQueue for MeteredCloud {
     fn delete_messages<'a>(
         &'a self,
         queue_url: &'a str,
@@ -142,29 +184,11 @@ impl Cloud for MeteredCloud {
     }
 
     looking! {
-        instance_types "GetInstanceTypes" () -> Vec<InstanceTypeInfo>;
-        offerings "DescribeInstanceTypeOfferings" () -> BTreeMap<String, BTreeSet<String>>;
-        on_demand_prices "GetProducts" () -> BTreeMap<String, f64>;
-        spot_prices "DescribeSpotPriceHistory" () -> BTreeMap<(String, String), f64>;
-        subnet_has_tag "DescribeSubnets" (key: &'a str) -> bool;
-        reserved_left "DescribeCapacityReservations" (ids: &'a [String]) -> BTreeMap<String, u32>;
-        instances "List" () -> Vec<Instance>;
-        instances_by_name "ListByName" (ended: bool) -> Vec<Instance>;
-        instance "Get" (id: &'a str) -> Option<Instance>;
-        instances_with_token "GetByToken" (token: &'a str) -> Vec<Instance>;
-        instances_of "GetAll" (ids: &'a [String]) -> Found;
-        made "ListMade" () -> Vec<Made>;
         queue_url "GetQueueUrl" (name: &'a str) -> String;
-        instance_troubles "DescribeInstanceStatus" () -> Vec<Trouble>;
     }
 
-    // To resolve a class is to make its instance profile; what is received is hidden from others.
+    // What is received is hidden from others.
     changing! {
-        resolve_node_class "ResolveNodeClass" (class: &'a EC2NodeClass) -> NodeClassResolution;
-        remove_node_class "RemoveNodeClass" (class: &'a EC2NodeClass) -> ();
-        terminate_all "Delete" (found: &'a [Instance]) -> BTreeMap<String, CloudError>;
-        remove_made "RemoveMade" (made: &'a Made) -> ();
-        tag "CreateTags" (id: &'a str, tags: &'a BTreeMap<String, String>) -> ();
         receive "ReceiveMessage" (queue_url: &'a str) -> Vec<QueueMessage>;
     }
 }
@@ -209,7 +233,7 @@ mod tests {
         )*};
     }
 
-    impl Cloud for Slow {
+    impl CloudIdentity for Slow {
         fn region(&self) -> &str {
             ""
         }
@@ -217,31 +241,50 @@ mod tests {
         fn cluster_uid(&self) -> &str {
             ""
         }
+    }
 
-        fn launch(&self, _: LaunchRequest) -> BoxFuture<'_, Result<LaunchedInstance, LaunchError>> {
-            Box::pin(async move { Ok(self.call("launch").await) })
-        }
-
+    impl CloudOfferings for Slow {
         slow! {
             instance_types() -> Vec<InstanceTypeInfo>;
             offerings() -> BTreeMap<String, BTreeSet<String>>;
             on_demand_prices() -> BTreeMap<String, f64>;
             spot_prices() -> BTreeMap<(String, String), f64>;
+            reserved_left(ids: &'a [String]) -> BTreeMap<String, u32>;
+        }
+    }
+
+    impl CloudNodeClasses for Slow {
+        slow! {
             resolve_node_class(class: &'a EC2NodeClass) -> NodeClassResolution;
             remove_node_class(class: &'a EC2NodeClass) -> ();
+            made() -> Vec<Made>;
+            remove_made(made: &'a Made) -> ();
+            subnet_has_tag(key: &'a str) -> bool;
+        }
+    }
+
+    impl CloudInstances for Slow {
+        fn launch(&self, _: LaunchRequest) -> BoxFuture<'_, Result<LaunchedInstance, LaunchError>> {
+            Box::pin(async move { Ok(self.call("launch").await) })
+        }
+
+        slow! {
             instances() -> Vec<Instance>;
             instances_by_name(ended: bool) -> Vec<Instance>;
             instance(id: &'a str) -> Option<Instance>;
             instances_with_token(token: &'a str) -> Vec<Instance>;
             instances_of(ids: &'a [String]) -> Found;
             terminate_all(found: &'a [Instance]) -> BTreeMap<String, CloudError>;
-            made() -> Vec<Made>;
-            remove_made(made: &'a Made) -> ();
             tag(id: &'a str, tags: &'a BTreeMap<String, String>) -> ();
+            instance_troubles() -> Vec<Trouble>;
+        }
+    }
+
+    impl CloudQueue for Slow {
+        slow! {
             queue_url(name: &'a str) -> String;
             receive(queue_url: &'a str) -> Vec<QueueMessage>;
             delete_messages(queue_url: &'a str, receipts: &'a [String]) -> BTreeMap<String, CloudError>;
-            instance_troubles() -> Vec<Trouble>;
         }
     }
 

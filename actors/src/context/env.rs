@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use dovetail_cloud::Cloud;
+use dovetail_cloud::CloudIdentity;
 use dovetail_core::clock::Clock;
 use dovetail_core::cluster_state::Moment;
 use dovetail_core::ownership::Cluster;
@@ -90,7 +90,7 @@ impl Env {
     }
 
     /// The cluster, as instances' tags are held against it.
-    pub fn cluster(&self, cloud: &dyn Cloud) -> Cluster {
+    pub fn cluster(&self, cloud: &dyn CloudIdentity) -> Cluster {
         Cluster {
             name: self.settings.cluster_name.clone(),
             uid: cloud.cluster_uid().to_owned(),

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use actix::prelude::*;
-use dovetail_cloud::{Cloud, CloudError};
+use dovetail_cloud::{CloudError, CloudQueue};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 
@@ -32,7 +32,7 @@ pub(super) async fn listen(links: InterruptionLinks, env: Env, to: Addr<Interrup
     }
 }
 
-async fn read(cloud: &dyn Cloud, env: Env, to: Addr<Interruption>) {
+async fn read(cloud: &dyn CloudQueue, env: Env, to: Addr<Interruption>) {
     let name = env.settings.interruption_queue.clone();
     let mut trouble = Trouble::new(&env, &name, to.clone());
     loop {
@@ -51,7 +51,12 @@ async fn read(cloud: &dyn Cloud, env: Env, to: Addr<Interruption>) {
 
 /// Receives until the queue is not there any more, or nobody listens. Each call that comes back full has one more made beside it,
 /// up to [`MOST_RECEIVERS`]; one that does not is the last but one.
-async fn drain(cloud: &dyn Cloud, queue_url: &str, trouble: &mut Trouble, to: &Addr<Interruption>) -> ControlFlow<()> {
+async fn drain(
+    cloud: &dyn CloudQueue,
+    queue_url: &str,
+    trouble: &mut Trouble,
+    to: &Addr<Interruption>,
+) -> ControlFlow<()> {
     let mut calls = FuturesUnordered::new();
     let mut wanted = 1;
     loop {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
-use dovetail_cloud::{Cloud, CloudError};
+use dovetail_cloud::{CloudError, CloudInstances};
 use dovetail_core::cluster_state::{ClaimEntry, Snapshot};
 use dovetail_core::disruption::Reason;
 use dovetail_core::interruption::status::{Judged, Trouble, judge};
@@ -43,7 +43,7 @@ pub(super) async fn poll(links: InterruptionLinks, env: Env, to: Addr<Interrupti
     }
 }
 
-async fn ask(cloud: &dyn Cloud, env: Env, to: Addr<Interruption>) {
+async fn ask(cloud: &dyn CloudInstances, env: Env, to: Addr<Interruption>) {
     const WHAT: &str = "asking for the status of instances";
     let mut backoff = Backoff::new(PAUSE, LONGEST_PAUSE, env.rng("status"));
     let mut pause = PAUSE;

@@ -37,6 +37,14 @@ pub fn has_relaxed_min_values(claim: &NodeClaim) -> bool {
     claim.annotations().get(annotations::MIN_VALUES_RELAXED).is_some_and(|says| says == "true")
 }
 
+/// The `minValues` of a claim for which they have been lowered, `key >= 3`; none of another.
+pub fn lowered_min_values(claim: &NodeClaim) -> Option<String> {
+    let all = claim.spec.requirements.iter();
+    let kept: Vec<String> = all.filter_map(|one| Some(format!("{} >= {}", one.key, one.min_values?))).collect();
+    has_relaxed_min_values(claim)
+        .then(|| if kept.is_empty() { "no minValues are left".to_owned() } else { kept.join(", ") })
+}
+
 /// The launch of a claim. A claim that names no types may be any of its class's.
 pub fn request(claim: &NodeClaim, token: &str, class: Arc<EC2NodeClass>, types: &Types) -> LaunchRequest {
     let mut request = LaunchRequest::new(token, pool_of(claim), class);

@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_api::v1::NodeClaim;
-use dovetail_cloud::Cloud;
+use dovetail_cloud::CloudInstances;
 use dovetail_core::launch_backoff::{ClosedPool, Demand, LaunchBackoff, Outcome};
 use dovetail_core::launch_limits::{Limits, Origin};
 use dovetail_core::lifecycle::{self, Creations, Stage};
@@ -72,7 +72,7 @@ pub struct LauncherLinks {
     /// For whose an instance is that was just launched.
     pub owner: ToOwner,
     /// For instances.
-    pub cloud: Arc<dyn Cloud>,
+    pub cloud: Arc<dyn CloudInstances>,
     /// For claims.
     pub calls: Calls,
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use dovetail_api::names::NODE_CLASS_FINALIZER;
 use dovetail_api::v1::{EC2NodeClass, NodeClaim};
-use dovetail_cloud::Cloud;
+use dovetail_cloud::CloudNodeClasses;
 use kube::ResourceExt;
 use serde_json::json;
 
@@ -26,7 +26,7 @@ pub const AGAIN: Duration = Duration::from_secs(5);
 /// What is needed for it.
 pub struct Means {
     /// Where instance profiles and launch templates are removed.
-    pub cloud: Arc<dyn Cloud>,
+    pub cloud: Arc<dyn CloudNodeClasses>,
     /// The API server.
     pub calls: Calls,
     /// For claims planned and there.

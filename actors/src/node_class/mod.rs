@@ -16,7 +16,7 @@ use std::time::Duration;
 use actix::prelude::*;
 use dovetail_api::names::conditions::{ANNOTATIONS_KNOWN, READY, TRUE};
 use dovetail_api::v1::{EC2NodeClass, NodePool, condition, is_true};
-use dovetail_cloud::Cloud;
+use dovetail_cloud::CloudNodeClasses;
 use dovetail_core::adoption::Change;
 use dovetail_core::cluster_state::{Kind, is_older};
 use kube::ResourceExt;
@@ -38,7 +38,7 @@ const DOUBTS: u32 = 6;
 /// Resolves classes against the cloud, judges pools, writes the status of both, and ends classes.
 pub struct NodeClassActor {
     env: Env,
-    cloud: Arc<dyn Cloud>,
+    cloud: Arc<dyn CloudNodeClasses>,
     calls: Calls,
     cluster: ToClusterWatcher,
     recorder: ToRecorder,
@@ -58,7 +58,7 @@ impl NodeClassActor {
     /// An actor that knows no class.
     pub fn new(
         env: &Env,
-        cloud: Arc<dyn Cloud>,
+        cloud: Arc<dyn CloudNodeClasses>,
         calls: Calls,
         cluster: ToClusterWatcher,
         recorder: ToRecorder,

@@ -7,7 +7,7 @@ use dovetail_api::names::{NODE_CLASS_FINALIZER, annotations};
 use dovetail_api::unimplemented;
 use dovetail_api::v1::{EC2NodeClass, condition, set_condition};
 use dovetail_api::validation::own;
-use dovetail_cloud::Cloud;
+use dovetail_cloud::CloudNodeClasses;
 use dovetail_cloud::node_class::NodeClassResolution;
 use dovetail_core::lifecycle::{hash, patch, readiness};
 use kube::ResourceExt;
@@ -22,7 +22,7 @@ use crate::telemetry::log_event::LogEvent;
 
 /// Resolves a class, as often as it takes, and writes what is found.
 pub(super) async fn resolve(
-    cloud: Arc<dyn Cloud>,
+    cloud: Arc<dyn CloudNodeClasses>,
     calls: Calls,
     env: Env,
     class: Arc<EC2NodeClass>,

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_api::v1::NodeClaim;
-use dovetail_cloud::{Cloud, CloudError, Found};
+use dovetail_cloud::{CloudError, CloudInstances, Found};
 use dovetail_core::ownership::{Marks, NotOwned};
 use kube::ResourceExt;
 
@@ -46,7 +46,7 @@ pub struct OwnerLinks {
     /// For events.
     pub recorder: ToRecorder,
     /// For tags.
-    pub cloud: Arc<dyn Cloud>,
+    pub cloud: Arc<dyn CloudInstances>,
     /// Who acts on instances.
     pub listeners: Vec<Recipient<InstanceKnown>>,
 }

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_api::v1::NodeClaim;
-use dovetail_cloud::Cloud;
+use dovetail_cloud::CloudInstances;
 use dovetail_core::cluster_state::{Target, is_older};
 use dovetail_core::lifecycle::nodeless::Nodeless;
 use dovetail_core::lifecycle::{self, Stage};
@@ -51,7 +51,7 @@ pub struct RegistrarLinks {
     /// For claims and Nodes.
     pub calls: Calls,
     /// For the tags of instances.
-    pub cloud: Arc<dyn Cloud>,
+    pub cloud: Arc<dyn CloudInstances>,
 }
 
 /// Follows claims from launched to initialized, and gives up those whose Nodes do not come.

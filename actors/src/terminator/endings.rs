@@ -5,33 +5,29 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use dovetail_api::names::instance_id;
 use dovetail_api::v1::NodeClaim;
 use dovetail_cloud::{CloudError, Found, Instance};
 use dovetail_core::ownership::Marks;
 use dovetail_core::termination::Seen;
-use dovetail_core::termination::claim::is_drained_first;
 use dovetail_core::termination::instance::{Handle, handle};
 use futures::StreamExt;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Node;
 
 use super::TerminatorLinks;
-use super::known::{is_leaving, of_node};
+use super::known::is_leaving;
 use super::left::left_on;
+use super::named::{have_no_node, shared};
 use crate::cloud::end_once::{TOGETHER, end_once};
 use crate::context::backoff::Backoff;
-use crate::kube::calls::CallError;
 use crate::kube::claims::Claims;
-use crate::kube::nodes::Nodes;
-use crate::messages::{InstanceKnown, Wrote};
+use crate::messages::InstanceKnown;
 
 /// How long the first answer of its kind is good for, each further one twice as long, and the longest of all.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(900), Duration::from_secs(5));
 /// Pause between two calls; a tick of a second that comes a little early counts.
 const PAUSE: Duration = Duration::from_millis(900);
 /// Longest that it may take to make sure: others wait with what they know by then.
-const SURE_WITHIN: Duration = Duration::from_secs(5);
+pub const SURE_WITHIN: Duration = Duration::from_secs(5);
 /// Launch tokens looked for in one go: each is a call of its own.
 const MOST_TOKENS: usize = 20;
 
@@ -333,16 +329,23 @@ fn answer<'a>(handle: Handle, found: impl Iterator<Item = &'a Instance>, ended_n
     Answer { handle, seen: seen.unwrap_or(Seen::Missing), ended }
 }
 
-/// Those whose claim, read just now, is being deleted and still has this instance, by its tags too, and which have no Node, or nobody is on it.
+/// Those whose claim, read just now, is being deleted and still has this instance, by its tags too or because no other claim
+/// names it, and which have no Node, or nobody is on it.
 async fn confirmed<'a>(
     links: &TerminatorLinks,
     asks: impl IntoIterator<Item = (&'a Ask, &'a [Instance])>,
 ) -> BTreeSet<Handle> {
-    let reads = asks.into_iter().filter_map(|(one, machines)| Some((&one.handle, one.end.as_ref()?, machines)));
-    let reads =
-        reads.map(|(of, end, machines)| async move { may_end(links, of, end, machines).await.then(|| of.clone()) });
+    let asks = asks.into_iter().filter_map(|(one, machines)| Some((&one.handle, one.end.as_ref()?, machines)));
+    let asks: Vec<_> = asks.collect();
+    let reads = asks
+        .iter()
+        .map(|(of, end, machines)| async move { may_end(links, of, end, machines).await.then_some((*of, *machines)) });
     let reads: Vec<_> = reads.collect();
-    futures::stream::iter(reads).buffered(TOGETHER).filter_map(futures::future::ready).collect().await
+    let reads = futures::stream::iter(reads).buffered(TOGETHER).filter_map(futures::future::ready).collect();
+    let (confirmed, shared): (Vec<_>, _) =
+        futures::join!(reads, shared(links, asks.iter().flat_map(|(_, _, machines)| *machines)));
+    let alone = |machines: &[Instance]| machines.iter().all(|one| !shared.contains(one.id.as_str()));
+    confirmed.into_iter().filter(|(_, machines)| alone(machines)).map(|(of, _)| of.clone()).collect()
 }
 
 /// Everything is asked once and at the same time: between two answers, or while one is waited for, an API server may have been
@@ -371,28 +374,4 @@ async fn may_end(links: &TerminatorLinks, of: &Handle, End { claim, node }: &End
         })
     };
     alone && there.is_ok_and(|there| is_leaving(&there) && handle(&there).as_ref() == Some(of) && own(&there))
-}
-
-/// Whether machines have no Node that is drained first, by the name that their claim has registered or the one that they would join
-/// with: a watch that lags may have shown the claim's end before its Node. One that is there is told of.
-async fn have_no_node(links: &TerminatorLinks, claim: &NodeClaim, machines: &[Instance]) -> bool {
-    let nodes = Nodes::new(links.calls.clone());
-    let registered = claim.status.as_ref().map(|status| status.node_name.as_str());
-    let names = registered.into_iter().chain(machines.iter().map(|one| one.private_dns_name.as_str()));
-    let names: BTreeSet<&str> = names.filter(|name| !name.is_empty()).collect();
-    for name in names {
-        match nodes.now(name).await {
-            Ok(node) if is_drained_first(claim, &node) && machines.iter().any(|one| is_of(&node, one)) => {
-                links.calls.env.post(&links.cluster, Wrote::Node(Arc::new(node)));
-                return false;
-            }
-            Ok(_) | Err(CallError::NotFound(_)) => {}
-            Err(_) => return false,
-        }
-    }
-    true
-}
-
-fn is_of(node: &Node, machine: &Instance) -> bool {
-    instance_id(of_node(node)) == Some(&machine.id)
 }

@@ -24,6 +24,7 @@ mod kept;
 mod known;
 mod left;
 mod look;
+mod named;
 mod owned;
 mod places;
 mod rollouts;
@@ -35,7 +36,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
-use dovetail_cloud::Cloud;
+use dovetail_cloud::CloudInstances;
 use dovetail_core::disruption::Reason;
 use dovetail_core::termination::Patience;
 use dovetail_core::termination::instance::{Handle, handle};
@@ -80,7 +81,7 @@ pub struct TerminatorLinks {
     /// For whose an instance is that no claim names.
     pub owner: ToOwner,
     /// For instances.
-    pub cloud: Arc<dyn Cloud>,
+    pub cloud: Arc<dyn CloudInstances>,
     /// For claims, Nodes, pods.
     pub calls: Calls,
 }

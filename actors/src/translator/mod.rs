@@ -26,7 +26,7 @@ use dovetail_api::convert::translate::{Made, Problem, Source, translate};
 use dovetail_api::names::tags;
 use dovetail_api::v1alpha1::AWSNodeTemplate;
 use dovetail_api::v1alpha5::{Machine, Provisioner};
-use dovetail_cloud::Cloud;
+use dovetail_cloud::CloudNodeClasses;
 use dovetail_core::cluster_state::{Snapshot, Unreadable};
 use kube_runtime::watcher::Event;
 
@@ -76,7 +76,7 @@ struct Brake {
 /// See the module.
 pub struct Translator {
     env: Env,
-    cloud: Arc<dyn Cloud>,
+    cloud: Arc<dyn CloudNodeClasses>,
     calls: Calls,
     cluster: ToClusterWatcher,
     recorder: ToRecorder,
@@ -106,7 +106,7 @@ impl Translator {
     /// An actor that knows no alpha object.
     pub fn new(
         env: &Env,
-        cloud: Arc<dyn Cloud>,
+        cloud: Arc<dyn CloudNodeClasses>,
         calls: Calls,
         cluster: ToClusterWatcher,
         recorder: ToRecorder,
@@ -356,7 +356,7 @@ async fn served(calls: Calls) -> Option<BTreeSet<String>> {
 
 /// What the cluster is like: its version, and by which tag its subnets are known. `None` when the term is over, or one of the
 /// two cannot be asked: it is asked again at the next look.
-async fn meaning_of(calls: &Calls, cloud: &dyn Cloud, env: &Env) -> Option<Meaning> {
+async fn meaning_of(calls: &Calls, cloud: &dyn CloudNodeClasses, env: &Env) -> Option<Meaning> {
     let version = calls.run("GET /version", || calls.client.apiserver_version()).await.ok()?;
     let digits: String = version.minor.chars().take_while(char::is_ascii_digit).collect();
     let cluster_name = env.settings.cluster_name.clone();

@@ -13,7 +13,7 @@ use dovetail_core::lifecycle::hash::VERSION;
 use dovetail_sandbox::apiserver::{DeleteOptions, EC2_NODE_CLASSES, LEASES, NODE_CLAIMS, NODE_POOLS, NODES, PODS};
 use jiff::SignedDuration;
 use serde_json::{Value, json};
-use world::{World, minutes, on_demand_m5, run, seconds};
+use world::{SpoilEnd, World, minutes, on_demand_m5, run, seconds};
 
 /// What releases of Karpenter leave on objects: the versions of its hashes, and the tag that names the cluster.
 #[derive(Clone, Copy)]
@@ -349,6 +349,34 @@ fn an_untagged_instance_that_two_claims_name_is_neithers() {
         assert!(world.api.get(&NODE_CLAIMS, "", "default-2").is_none(), "{}", told(&world));
         assert!(world.cloud.living().iter().any(|one| one.id == instance.id), "{}", told(&world));
         assert!(!world.messages("InstanceNotOwned", "default-2").is_empty(), "{}", told(&world));
+    });
+}
+
+#[test]
+fn an_untagged_instance_that_another_claim_names_by_now_is_not_ended_though_no_watch_has_shown_it() {
+    run(|world| async move {
+        pool(&world, NEWEST);
+        let instance = instance(&world, NEWEST, 1, None);
+        claim(&world, NEWEST, "default-1", &instance, &DONE);
+        let _replica = world.replica_with(0, adopts());
+        tokio::time::sleep(minutes(1)).await;
+        let lives = || world.cloud.living().iter().any(|one| one.id == instance.id);
+        // Its end is under way and has not been accepted.
+        world.cloud.spoil_end(&instance.id, Some(SpoilEnd::Refused));
+        world.api.delete(&NODE_CLAIMS, "", "default-1", &DeleteOptions::default()).unwrap();
+        tokio::time::sleep(seconds(20)).await;
+        assert!(lives());
+        world.faults.set_watches_late(minutes(60));
+        claim(&world, NEWEST, "default-2", &instance, &DONE);
+        world.cloud.spoil_end(&instance.id, None);
+        tokio::time::sleep(seconds(40)).await;
+        assert!(lives(), "{}", told(&world));
+        // Named by one alone it goes.
+        world.faults.set_watches_late(seconds(0));
+        let freed = json!({"metadata": {"finalizers": []}});
+        world.api.patch(&NODE_CLAIMS, "", "default-2", &freed).unwrap();
+        world.api.delete(&NODE_CLAIMS, "", "default-2", &DeleteOptions::default()).unwrap();
+        world.until(minutes(2), || !lives()).await;
     });
 }
 

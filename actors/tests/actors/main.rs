@@ -17,6 +17,7 @@ mod path;
 mod pools;
 mod reading;
 mod releases;
+mod seam;
 mod shutdown;
 mod supervision;
 mod translator;

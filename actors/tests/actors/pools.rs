@@ -6,9 +6,10 @@ use crate::world;
 
 use std::time::Duration;
 
+use dovetail_actors::Settings;
 use dovetail_sandbox::apiserver::{DeleteOptions, NODE_CLAIMS, NODE_POOLS, NODES, PODS};
 use serde_json::{Value, json};
-use world::{World, on_demand_m5, run};
+use world::{World, minutes, on_demand_m5, run};
 
 /// A pool of the greatest weight, of the class that the valid pool has, with parts set by their JSON pointer.
 fn bad_pool(world: &World, name: &str, parts: &[(&str, Value)]) {
@@ -268,4 +269,27 @@ fn a_value_that_no_label_can_have_makes_no_claims_whoever_asks_for_it() {
         let made = world.log_events().into_iter().filter(|line| line.contains("422")).collect::<Vec<_>>();
         assert!(world.claims().is_empty() && made.is_empty(), "{made:#?}");
     });
+}
+
+#[test]
+fn a_claim_whose_min_values_were_lowered_says_so_by_an_event_and_another_says_nothing() {
+    for (cpu, lowered) in [("80", true), ("500m", false)] {
+        run(|world| async move {
+            world.pool(
+                "default",
+                json!([
+                    {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
+                    {"key": "node.kubernetes.io/instance-type", "operator": "In", "minValues": 2,
+                        "values": ["m5.large", "m5.24xlarge"]}]),
+            );
+            world.pods(1, cpu);
+            let min_values = dovetail_core::MinValuesPolicy::BestEffort;
+            let _replica = world.replica_with(0, Settings { min_values, ..Settings::default() });
+            world.until_bound(1, minutes(5)).await;
+            let name = world.claims()[0]["metadata"]["name"].as_str().unwrap().to_owned();
+            let said = world.messages("MinValuesRelaxed", &name);
+            assert_eq!(said.len(), usize::from(lowered), "{cpu}: {said:?}");
+            assert!(said.iter().all(|one| one.ends_with(": node.kubernetes.io/instance-type >= 1")), "{said:?}");
+        });
+    }
 }

@@ -12,8 +12,8 @@ use dovetail_cloud::info::InstanceTypeInfo;
 use dovetail_cloud::launch::{Refusal, filters};
 use dovetail_cloud::node_class::{Finding, NodeClassResolution};
 use dovetail_cloud::{
-    Cloud, CloudError, Found, Instance, LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance, Made,
-    QueueMessage, shipped,
+    CloudError, CloudIdentity, CloudInstances, CloudNodeClasses, CloudOfferings, CloudQueue, Found, Instance,
+    LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance, Made, QueueMessage, shipped,
 };
 use dovetail_core::clock::Clock;
 use dovetail_core::interruption::status::Trouble;
@@ -279,11 +279,17 @@ fn ready<T: Send + 'static>(answer: T) -> BoxFuture<'static, Result<T, CloudErro
     async move { Ok(answer) }.boxed()
 }
 
-impl Cloud for FakeCloud {
+impl CloudIdentity for FakeCloud {
     fn region(&self) -> &str {
         "us-east-1"
     }
 
+    fn cluster_uid(&self) -> &str {
+        UID
+    }
+}
+
+impl CloudOfferings for FakeCloud {
     fn instance_types(&self) -> CloudFuture<'_, Vec<InstanceTypeInfo>> {
         ready(shipped::catalogue("us-east-1").types.iter().map(|info| InstanceTypeInfo::clone(info)).collect())
     }
@@ -300,6 +306,12 @@ impl Cloud for FakeCloud {
         ready(shipped::catalogue("us-east-1").spot)
     }
 
+    fn reserved_left<'a>(&'a self, _: &'a [String]) -> CloudFuture<'a, BTreeMap<String, u32>> {
+        ready(BTreeMap::new())
+    }
+}
+
+impl CloudNodeClasses for FakeCloud {
     fn resolve_node_class<'a>(&'a self, _: &'a EC2NodeClass) -> CloudFuture<'a, NodeClassResolution> {
         let types = [
             conditions::SUBNETS_READY,
@@ -335,6 +347,20 @@ impl Cloud for FakeCloud {
         ready(())
     }
 
+    fn made(&self) -> CloudFuture<'_, Vec<Made>> {
+        ready(Vec::new())
+    }
+
+    fn remove_made<'a>(&'a self, _: &'a Made) -> CloudFuture<'a, ()> {
+        ready(())
+    }
+
+    fn subnet_has_tag<'a>(&'a self, _: &'a str) -> CloudFuture<'a, bool> {
+        ready(false)
+    }
+}
+
+impl CloudInstances for FakeCloud {
     fn launch(&self, request: LaunchRequest) -> BoxFuture<'_, Result<LaunchedInstance, LaunchError>> {
         async move {
             tokio::time::sleep(Duration::from_secs(1)).await;
@@ -373,24 +399,12 @@ impl Cloud for FakeCloud {
         .boxed()
     }
 
-    fn cluster_uid(&self) -> &str {
-        UID
-    }
-
     fn instances(&self) -> CloudFuture<'_, Vec<Instance>> {
         ready(self.living())
     }
 
     fn instances_by_name(&self, _: bool) -> CloudFuture<'_, Vec<Instance>> {
         ready(self.living())
-    }
-
-    fn made(&self) -> CloudFuture<'_, Vec<Made>> {
-        ready(Vec::new())
-    }
-
-    fn remove_made<'a>(&'a self, _: &'a Made) -> CloudFuture<'a, ()> {
-        ready(())
     }
 
     fn instance<'a>(&'a self, id: &'a str) -> CloudFuture<'a, Option<Instance>> {
@@ -445,6 +459,12 @@ impl Cloud for FakeCloud {
         ready(())
     }
 
+    fn instance_troubles(&self) -> CloudFuture<'_, Vec<Trouble>> {
+        ready(self.state.lock().unwrap().troubles.clone())
+    }
+}
+
+impl CloudQueue for FakeCloud {
     fn queue_url<'a>(&'a self, name: &'a str) -> CloudFuture<'a, String> {
         ready(format!("https://sqs/{name}"))
     }
@@ -493,9 +513,5 @@ impl Cloud for FakeCloud {
             Ok(failed)
         }
         .boxed()
-    }
-
-    fn instance_troubles(&self) -> CloudFuture<'_, Vec<Trouble>> {
-        ready(self.state.lock().unwrap().troubles.clone())
     }
 }

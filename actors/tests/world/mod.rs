@@ -3,6 +3,7 @@
 #![allow(dead_code, unused_imports, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 pub mod cloud;
+pub mod region;
 pub mod wire;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use dovetail_actors::{InlineSolver, Journal, MemoryJournal, ReplicaHandle, ReplicaParts, Settings, Solver};
+use dovetail_cloud::Cloud;
 use dovetail_core::clock::Clock;
 use dovetail_sandbox::Caller;
 use dovetail_sandbox::apiserver::{
@@ -56,6 +58,8 @@ pub struct World {
     pub journal: Arc<MemoryJournal>,
     silent: Arc<AtomicBool>,
     spoils: Arc<AtomicBool>,
+    /// What replicas have instead of `cloud`.
+    behind: Option<Arc<dyn Cloud>>,
 }
 
 /// Runs a test in a world of its own.
@@ -91,7 +95,13 @@ impl World {
             journal: Arc::default(),
             silent: Arc::default(),
             spoils: Arc::default(),
+            behind: None,
         }
+    }
+
+    /// The same world, whose replicas have another cloud.
+    pub fn with_cloud(self, behind: Arc<dyn Cloud>) -> Self {
+        Self { behind: Some(behind), ..self }
     }
 
     /// A replica, in the LocalSet of the test.
@@ -130,7 +140,7 @@ impl World {
             identity: format!("replica-{number}"),
             kube: client("controller"),
             lease_kube: client("lease"),
-            cloud: self.cloud.clone(),
+            cloud: self.behind.clone().unwrap_or_else(|| self.cloud.clone()),
             clock: self.clock.clone(),
             rng_seed: u64::from(number),
             settings: Settings { cluster_name: "demo".into(), ..settings },

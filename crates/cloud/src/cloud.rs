@@ -1,4 +1,12 @@
-//! The seam to a cloud: what the actors ask of it. EC2 is behind it.
+//! The seam to a cloud: what the actors ask of it, by concern. EC2 is behind it, and in a test the embedded region. Calls may
+//! run side by side; none waits for another's lock. No method has a body: a cloud that cannot answer says so.
+//!
+//! - [`CloudIdentity`]: where it is, and whose cluster it works for;
+//! - [`CloudOfferings`]: instance types, zones, prices, reserved capacity;
+//! - [`CloudNodeClasses`]: images, subnets, security groups and profiles of node classes, and what was made for them;
+//! - [`CloudInstances`]: launched, listed, tagged, ended;
+//! - [`CloudQueue`]: the interruption queue;
+//! - [`Cloud`]: all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,11 +23,17 @@ use crate::node_class::NodeClassResolution;
 /// The answer of a cloud, some time later.
 pub type CloudFuture<'a, T> = BoxFuture<'a, Result<T, CloudError>>;
 
-/// What Dovetail asks of a cloud. Calls may run side by side; none waits for another's lock.
-pub trait Cloud: Send + Sync + 'static {
+/// Where the cloud is, and whose cluster it works for.
+pub trait CloudIdentity: Send + Sync + 'static {
     /// The region, `us-east-1`.
     fn region(&self) -> &str;
 
+    /// UID of the cluster, which is a tag of everything that is made for it; empty when it is not known.
+    fn cluster_uid(&self) -> &str;
+}
+
+/// What can be had, and at what price.
+pub trait CloudOfferings: CloudIdentity {
     /// All instance types that can be nodes (DescribeInstanceTypes), by name.
     fn instance_types(&self) -> CloudFuture<'_, Vec<InstanceTypeInfo>>;
 
@@ -32,30 +46,33 @@ pub trait Cloud: Send + Sync + 'static {
     /// Spot price by (type, zone), $/h (DescribeSpotPriceHistory).
     fn spot_prices(&self) -> CloudFuture<'_, BTreeMap<(String, String), f64>>;
 
-    /// Resolves subnets, security groups, images and instance profile, and what is to be said of each.
-    fn resolve_node_class<'a>(&'a self, class: &'a EC2NodeClass) -> CloudFuture<'a, NodeClassResolution>;
-
-    /// Whether a subnet has a tag of that key, whatever its value (DescribeSubnets).
-    fn subnet_has_tag<'a>(&'a self, key: &'a str) -> CloudFuture<'a, bool> {
-        let _ = key;
-        Box::pin(async { Ok(false) })
-    }
-
     /// How many instances of capacity reservations nobody uses, by id; none of those that EC2 does not know or that are
     /// not active (DescribeCapacityReservations).
-    fn reserved_left<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, BTreeMap<String, u32>> {
-        let _ = ids;
-        Box::pin(async { Ok(BTreeMap::new()) })
-    }
+    fn reserved_left<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, BTreeMap<String, u32>>;
+}
+
+/// What node classes select, and what is made for them.
+pub trait CloudNodeClasses: CloudIdentity {
+    /// Resolves subnets, security groups, images and instance profile, and what is to be said of each.
+    fn resolve_node_class<'a>(&'a self, class: &'a EC2NodeClass) -> CloudFuture<'a, NodeClassResolution>;
 
     /// Removes what was made for a node class: launch templates and instance profiles.
     fn remove_node_class<'a>(&'a self, class: &'a EC2NodeClass) -> CloudFuture<'a, ()>;
 
+    /// Whether a subnet has a tag of that key, whatever its value (DescribeSubnets).
+    fn subnet_has_tag<'a>(&'a self, key: &'a str) -> CloudFuture<'a, bool>;
+
+    /// Launch templates and instance profiles that were made for this cluster's node classes, there or gone.
+    fn made(&self) -> CloudFuture<'_, Vec<Made>>;
+
+    /// Removes one of them. One that is gone already is no error; one that a launch has come to need is.
+    fn remove_made<'a>(&'a self, made: &'a Made) -> CloudFuture<'a, ()>;
+}
+
+/// Instances, from their launch to their end.
+pub trait CloudInstances: CloudIdentity {
     /// Launches one instance.
     fn launch(&self, request: LaunchRequest) -> BoxFuture<'_, Result<LaunchedInstance, LaunchError>>;
-
-    /// UID of the cluster, which is a tag of everything that is made for it; empty when it is not known.
-    fn cluster_uid(&self) -> &str;
 
     /// This cluster's instances that Dovetail or Karpenter launched and that are not yet gone.
     fn instances(&self) -> CloudFuture<'_, Vec<Instance>>;
@@ -77,15 +94,15 @@ pub trait Cloud: Send + Sync + 'static {
     /// on may be over. One that is gone already is no error, one that no tag shows to be this cluster's is left alone. Answers what failed, by id.
     fn terminate_all<'a>(&'a self, found: &'a [Instance]) -> CloudFuture<'a, BTreeMap<String, CloudError>>;
 
-    /// Launch templates and instance profiles that were made for this cluster's node classes, there or gone.
-    fn made(&self) -> CloudFuture<'_, Vec<Made>>;
-
-    /// Removes one of them. One that is gone already is no error; one that a launch has come to need is.
-    fn remove_made<'a>(&'a self, made: &'a Made) -> CloudFuture<'a, ()>;
-
     /// Puts tags on an instance.
     fn tag<'a>(&'a self, id: &'a str, tags: &'a BTreeMap<String, String>) -> CloudFuture<'a, ()>;
 
+    /// What the status checks find wrong with the region's instances, whoever's they are (DescribeInstanceStatus).
+    fn instance_troubles(&self) -> CloudFuture<'_, Vec<Trouble>>;
+}
+
+/// The queue of interruptions.
+pub trait CloudQueue: CloudIdentity {
     /// The address of the queue of that name (SQS GetQueueUrl).
     fn queue_url<'a>(&'a self, name: &'a str) -> CloudFuture<'a, String>;
 
@@ -100,10 +117,12 @@ pub trait Cloud: Send + Sync + 'static {
         queue_url: &'a str,
         receipts: &'a [String],
     ) -> CloudFuture<'a, BTreeMap<String, CloudError>>;
-
-    /// What the status checks find wrong with the region's instances, whoever's they are (DescribeInstanceStatus).
-    fn instance_troubles(&self) -> CloudFuture<'_, Vec<Trouble>>;
 }
+
+/// All that Dovetail asks of a cloud.
+pub trait Cloud: CloudOfferings + CloudNodeClasses + CloudInstances + CloudQueue {}
+
+impl<T: CloudOfferings + CloudNodeClasses + CloudInstances + CloudQueue> Cloud for T {}
 
 /// What is known of instances that were asked for by their ids. An id that is nowhere here was not asked for yet: too many
 /// were unknown.

@@ -233,6 +233,16 @@ impl InstanceTypeInfo {
         self.name.split_once('.').map_or("", |(_, size)| size)
     }
 
+    /// `g5.xlarge` is category g, generation 5; `u-6tb1.metal` u and 1; `mac-m4.metal` has neither.
+    pub fn category_and_generation(&self) -> Option<(&str, &str)> {
+        let (family, _) = self.name.rsplit_once('.')?;
+        let category = category(family);
+        let rest = &family[category.len()..];
+        let rest = without_terabytes(rest).unwrap_or(rest);
+        let generation = digits(rest);
+        (!category.is_empty() && !generation.is_empty()).then_some((category, generation))
+    }
+
     /// Kubernetes' name of the first architecture that a node can have; `None` for macOS and 32 bit.
     pub fn kube_arch(&self) -> Option<&'static str> {
         self.architectures.iter().find_map(|a| match a.as_str() {
@@ -279,9 +289,8 @@ impl InstanceTypeInfo {
     /// for by name or nothing else fits. EC2 flags some sizes of the fifth generation and above as well; these are what most
     /// clusters are made of, and count as current.
     pub fn is_uncommon(&self) -> bool {
-        let digits: String =
-            self.name.chars().skip_while(|c| !c.is_ascii_digit()).take_while(char::is_ascii_digit).collect();
-        let previous = !self.current_generation && digits.parse().is_ok_and(|generation: u32| generation < 5);
+        let generation = self.category_and_generation().and_then(|(_, generation)| generation.parse().ok());
+        let previous = !self.current_generation && generation.is_some_and(|generation: u32| generation < 5);
         previous || !self.fpgas.is_empty() || !self.media.is_empty()
     }
 
@@ -289,5 +298,53 @@ impl InstanceTypeInfo {
     /// (karpenter-aws 4.1, filter 5).
     pub fn is_exotic(&self) -> bool {
         !self.gpus.is_empty() || !self.neuron.is_empty() || !self.inference.is_empty() || self.size().contains("metal")
+    }
+}
+
+/// The letters that a type's or a family's name begins with: `im` of `im4gn.large`.
+pub(crate) fn category(name: &str) -> &str {
+    &name[..name.find(|c: char| !c.is_ascii_lowercase()).unwrap_or(name.len())]
+}
+
+fn without_terabytes(text: &str) -> Option<&str> {
+    let behind = text.strip_prefix('-')?;
+    let terabytes = digits(behind);
+    (!terabytes.is_empty()).then(|| behind[terabytes.len()..].strip_prefix("tb"))?
+}
+
+fn digits(text: &str) -> &str {
+    &text[..text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len())]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::InstanceTypeInfo;
+
+    fn named(name: &str, current_generation: bool) -> InstanceTypeInfo {
+        InstanceTypeInfo { name: name.to_owned(), current_generation, ..InstanceTypeInfo::default() }
+    }
+
+    #[test]
+    fn category_and_generation_are_read_off_the_name() {
+        for (name, both) in [
+            ("g5.xlarge", Some(("g", "5"))),
+            ("m7i-flex.large", Some(("m", "7"))),
+            ("u-6tb1.metal", Some(("u", "1"))),
+            ("u7i-12tb.224xlarge", Some(("u", "7"))),
+            ("c8gn.metal-24xl", Some(("c", "8"))),
+            ("mac-m4.metal", None),
+        ] {
+            assert_eq!(named(name, true).category_and_generation(), both, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_of_a_generation_before_the_fifth_and_not_current_is_uncommon_by_the_same_reading() {
+        for (name, uncommon) in
+            [("m4.large", true), ("m5.large", false), ("u-6tb1.metal", true), ("u7i-12tb.224xlarge", false)]
+        {
+            assert_eq!(named(name, false).is_uncommon(), uncommon, "{name}");
+            assert!(!named(name, true).is_uncommon(), "{name}");
+        }
     }
 }

@@ -5,7 +5,8 @@
 //! - [`launch`]: what is asked for a NodeClaim, the filters before CreateFleet, and why it failed. Pure.
 //! - [`unavailable`]: what EC2 lately refused. Pure.
 //! - [`user_data`]: what an instance is told so that it becomes a node. Pure.
-//! - [`cloud`]: the trait that the actors call; [`ec2`]: EC2 behind it.
+//! - [`recorder`]: what is asked of AWS, written down while tests run.
+//! - [`cloud`]: the traits that the actors call, one a concern; [`ec2`]: EC2 behind them.
 
 pub mod catalogue;
 pub mod cloud;
@@ -16,11 +17,22 @@ mod hash;
 pub mod info;
 pub mod launch;
 pub mod node_class;
+pub mod recorder;
 pub mod resolve;
 pub mod shipped;
 pub mod unavailable;
 pub mod user_data;
 
-pub use cloud::{Cloud, CloudFuture, Found, Instance, Made, MadeKind, QueueMessage};
+pub use cloud::{
+    Cloud, CloudFuture, CloudIdentity, CloudInstances, CloudNodeClasses, CloudOfferings, CloudQueue, Found, Instance,
+    Made, MadeKind, QueueMessage,
+};
 pub use error::CloudError;
 pub use launch::{LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance};
+
+/// The seam's traits, for whoever has a cloud by its own type and calls it.
+pub mod prelude {
+    pub use crate::cloud::{
+        CloudIdentity as _, CloudInstances as _, CloudNodeClasses as _, CloudOfferings as _, CloudQueue as _,
+    };
+}

@@ -7,10 +7,13 @@
 
 mod kept;
 mod quota;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use jiff::SignedDuration;
 pub use quota::QuotaGroup;
 
 /// How long the first refusal is believed.
@@ -51,23 +54,40 @@ pub enum Scope {
     Subnet(String),
 }
 
-/// How often something was refused, when last, and until when that is believed. On the monotonic clock.
+/// A moment on the monotonic clock: before its beginning, too, as a predecessor's refusals may be older than the process.
+type Moment = SignedDuration;
+
+/// How often something was refused, when last, and until when that is believed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Mark {
     refusals: u32,
-    last: Duration,
-    until: Duration,
+    last: Moment,
+    until: Moment,
 }
 
 impl Mark {
-    /// Whether it is lately refused: not even a last resort.
-    fn is_fresh(&self, now: Duration) -> bool {
-        now < self.last + TTL
+    /// Until when it is lately refused: not even a last resort.
+    fn fresh_until(&self) -> Moment {
+        self.last.saturating_add(moment(TTL))
     }
 
-    fn is_believed(&self, now: Duration) -> bool {
+    fn is_fresh(&self, now: Moment) -> bool {
+        now < self.fresh_until()
+    }
+
+    fn is_believed(&self, now: Moment) -> bool {
         now < self.until
     }
+
+    /// Until when another refusal is one more of a row.
+    fn remembered_until(&self) -> Moment {
+        self.until.max(self.fresh_until()).saturating_add(moment(REMEMBERED))
+    }
+}
+
+/// What the clock says, as moments are counted.
+fn moment(since: Duration) -> Moment {
+    SignedDuration::try_from(since).unwrap_or(SignedDuration::MAX)
 }
 
 /// How long the refusal that is so many-th is believed.
@@ -123,6 +143,7 @@ impl UnavailableOfferings {
     /// Refusals within [`TTL`] of the last one are of launches that were under way: they start its time again. A later one
     /// is another, and doubles it.
     fn mark_scope(&mut self, now: Duration, scope: Scope) {
+        let now = moment(now);
         self.version += 1;
         self.changes += 1;
         let before = self.marks.get(&scope).copied();
@@ -131,10 +152,17 @@ impl UnavailableOfferings {
             Some(mark) => mark.refusals.saturating_add(1),
             None => 1,
         };
-        self.marks.insert(scope, Mark { refusals, last: now, until: now + believed_for(refusals) });
-        if self.marks.len() > MOST {
+        let until = now.saturating_add(moment(believed_for(refusals)));
+        self.marks.insert(scope, Mark { refusals, last: now, until });
+        self.forget_beyond_most();
+    }
+
+    /// Of more than are remembered the oldest are forgotten.
+    fn forget_beyond_most(&mut self) {
+        while self.marks.len() > MOST {
             let oldest = self.marks.iter().min_by_key(|(_, mark)| mark.last).map(|(scope, _)| scope.clone());
-            oldest.map(|scope| self.marks.remove(&scope));
+            let Some(oldest) = oldest else { return };
+            self.marks.remove(&oldest);
         }
     }
 
@@ -146,7 +174,7 @@ impl UnavailableOfferings {
             Scope::Quota { capacity_type: key.capacity_type.clone(), group: QuotaGroup::of(&key.instance_type) };
         let capacity_type = Scope::CapacityType(key.capacity_type.clone());
         let scopes = [Scope::Offering(key.clone()), quota, capacity_type, Scope::Subnet(subnet.to_owned())];
-        let mut changed = false;
+        let (mut changed, now) = (false, moment(now));
         for scope in scopes {
             let Some(mark) = self.marks.get_mut(&scope).filter(|mark| !mark.is_fresh(now)) else { continue };
             changed = true;
@@ -163,13 +191,13 @@ impl UnavailableOfferings {
 
     /// Looks what has run out, and forgets what has long ago.
     pub fn look(&mut self, now: Duration) {
-        let since = std::mem::replace(&mut self.looked, now);
-        let ran_out = |end: Duration| since < end && end <= now;
-        if self.marks.values().any(|mark| ran_out(mark.until) || ran_out(mark.last + TTL)) {
+        let (since, now) = (moment(std::mem::replace(&mut self.looked, now)), moment(now));
+        let ran_out = |end: Moment| since < end && end <= now;
+        if self.marks.values().any(|mark| ran_out(mark.until) || ran_out(mark.fresh_until())) {
             self.freed = true;
             self.version += 1;
         }
-        self.marks.retain(|_, mark| now < mark.until.max(mark.last + TTL) + REMEMBERED);
+        self.marks.retain(|_, mark| now < mark.remembered_until());
         self.believed = self.marks.values().filter(|mark| mark.is_believed(now)).count();
     }
 
@@ -192,6 +220,7 @@ impl UnavailableOfferings {
 
     /// Whether anything may be asked for as a last resort that may not be asked for otherwise.
     pub fn has_last_resort(&self, now: Duration) -> bool {
+        let now = moment(now);
         self.marks.values().any(|mark| mark.is_believed(now) && !mark.is_fresh(now))
     }
 
@@ -207,12 +236,12 @@ impl UnavailableOfferings {
 
     /// The refusals that still count at `now`.
     pub fn at(&self, now: Duration) -> Unavailable {
-        self.those(|mark| mark.is_believed(now))
+        self.those(|mark| mark.is_believed(moment(now)))
     }
 
     /// Those of the last [`TTL`] alone, for pods that nothing else is left for.
     pub fn as_last_resort(&self, now: Duration) -> Unavailable {
-        self.those(|mark| mark.is_fresh(now))
+        self.those(|mark| mark.is_fresh(moment(now)))
     }
 
     fn those(&self, counts: impl Fn(&Mark) -> bool) -> Unavailable {
@@ -259,146 +288,5 @@ impl Unavailable {
     /// The subnets without a free address.
     pub fn full_subnets(&self) -> &BTreeSet<String> {
         &self.subnets
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn key(zone: &str) -> OfferingKey {
-        OfferingKey { capacity_type: "spot".into(), instance_type: "m5.large".into(), zone: zone.into() }
-    }
-
-    const fn minutes(n: u64) -> Duration {
-        Duration::from_secs(60 * n)
-    }
-
-    fn refused(cache: &UnavailableOfferings, at: Duration) -> bool {
-        cache.at(at).refused("m5.large", "a", "spot")
-    }
-
-    #[test]
-    fn a_refusal_counts_for_three_minutes_and_a_new_one_starts_again() {
-        let mut cache = UnavailableOfferings::default();
-        cache.mark(minutes(0), key("a"));
-        assert!(refused(&cache, minutes(2)));
-        cache.mark(minutes(2), key("a"));
-        assert!(refused(&cache, minutes(4)));
-        assert!(!refused(&cache, minutes(5)));
-    }
-
-    #[test]
-    fn what_is_refused_again_and_again_is_believed_for_twice_as_long_each_time_up_to_a_bound() {
-        let (mut cache, mut now) = (UnavailableOfferings::default(), Duration::ZERO);
-        let mut lengths = Vec::new();
-        for _ in 0..7 {
-            cache.mark(now, key("a"));
-            let length = (1..=60).find(|n| !refused(&cache, now + minutes(*n))).unwrap_or(0);
-            lengths.push(length);
-            now += minutes(length);
-        }
-        assert_eq!(lengths, [3, 6, 12, 24, 48, 48, 48]);
-    }
-
-    #[test]
-    fn a_launch_takes_one_doubling_off_and_one_that_was_under_way_says_nothing() {
-        let mut cache = UnavailableOfferings::default();
-        cache.mark(minutes(0), key("a"));
-        assert!(!cache.launched(minutes(1), &key("a"), ""), "it was under way");
-        assert!(refused(&cache, minutes(1)));
-        cache.mark(minutes(3), key("a"));
-        cache.mark(minutes(9), key("a"));
-        assert!(refused(&cache, minutes(20)), "twelve minutes");
-        assert!(cache.launched(minutes(13), &key("a"), ""), "by a pod that nothing else was left for");
-        assert!(!refused(&cache, minutes(13)));
-        cache.mark(minutes(14), key("a"));
-        assert!(refused(&cache, minutes(25)) && !refused(&cache, minutes(26)), "the third of a row again");
-        assert!(cache.launched(minutes(27), &key("a"), "") && cache.launched(minutes(28), &key("a"), ""));
-        assert!(cache.launched(minutes(29), &key("a"), "") && !cache.launched(minutes(30), &key("a"), ""));
-        cache.mark(minutes(31), key("a"));
-        assert!(!refused(&cache, minutes(34)), "forgotten: a first refusal");
-    }
-
-    #[test]
-    fn what_has_not_been_refused_for_an_hour_is_forgotten() {
-        let mut cache = UnavailableOfferings::default();
-        cache.mark(minutes(0), key("a"));
-        cache.mark(minutes(3), key("a"));
-        cache.sweep(minutes(70));
-        cache.mark(minutes(70), key("a"));
-        assert!(!refused(&cache, minutes(73)));
-    }
-
-    #[test]
-    fn who_has_nothing_else_left_may_ask_three_minutes_after_the_last_refusal() {
-        let mut cache = UnavailableOfferings::default();
-        for at in [0, 3, 9] {
-            cache.mark(minutes(at), key("a"));
-        }
-        let last_resort = |at| cache.as_last_resort(minutes(at)).refused("m5.large", "a", "spot");
-        assert!(refused(&cache, minutes(13)) && last_resort(11) && !last_resort(12));
-    }
-
-    #[test]
-    fn a_refusal_says_nothing_of_other_zones_or_capacity_types() {
-        let mut cache = UnavailableOfferings::default();
-        cache.mark(minutes(0), key("a"));
-        let now = cache.at(minutes(1));
-        assert!(!now.refused("m5.large", "b", "spot"));
-        assert!(!now.refused("m5.large", "a", "on-demand"));
-    }
-
-    #[test]
-    fn a_quota_covers_its_family_group_at_its_capacity_type_in_all_zones() {
-        let mut cache = UnavailableOfferings::default();
-        cache.mark_quota(minutes(0), "on-demand", QuotaGroup::of("m5.large"));
-        let now = cache.at(minutes(1));
-        assert!(now.refused("c7g.xlarge", "a", "on-demand") && now.refused("t3.micro", "b", "on-demand"));
-        assert!(!now.refused("g5.xlarge", "a", "on-demand") && !now.refused("m5.large", "a", "spot"));
-    }
-
-    #[test]
-    fn a_refused_capacity_type_blocks_every_type() {
-        let mut cache = UnavailableOfferings::default();
-        cache.mark_capacity_type(minutes(0), "spot");
-        assert!(cache.at(minutes(1)).refused("c5.large", "b", "spot"));
-    }
-
-    #[test]
-    fn a_zone_is_full_only_when_all_its_subnets_are() {
-        let mut cache = UnavailableOfferings::default();
-        cache.mark_subnet(minutes(0), "subnet-1");
-        let now = cache.at(minutes(1));
-        assert!(!now.all_full(["subnet-1", "subnet-2"].into_iter()));
-        assert!(now.all_full(["subnet-1"].into_iter()));
-        assert!(!now.all_full(std::iter::empty()));
-    }
-
-    #[test]
-    fn sweeping_says_when_something_may_be_asked_for_again_and_raises_the_version_then() {
-        let mut cache = UnavailableOfferings::default();
-        cache.mark(minutes(0), key("a"));
-        assert!(!cache.sweep(minutes(0)));
-        let version = cache.version();
-        assert!(!cache.sweep(minutes(1)));
-        assert_eq!((cache.version(), cache.len()), (version, 1));
-        cache.look(minutes(3));
-        cache.mark(minutes(3), key("b"));
-        assert!(cache.sweep(minutes(3)), "whoever looked first, and whatever was refused meanwhile");
-        assert!(cache.version() > version && !cache.sweep(minutes(4)));
-        assert!(cache.sweep(minutes(6)) && cache.is_empty());
-    }
-
-    #[test]
-    fn no_more_is_remembered_than_the_bound_the_oldest_goes_first() {
-        let mut cache = UnavailableOfferings::default();
-        for at in 0..=MOST {
-            let at = u64::try_from(at).unwrap_or(u64::MAX);
-            cache.mark_subnet(Duration::from_millis(at), &format!("subnet-{at}"));
-        }
-        let now = cache.at(minutes(1));
-        assert_eq!(now.full_subnets().len(), MOST);
-        assert!(!now.full_subnets().contains("subnet-0"));
     }
 }

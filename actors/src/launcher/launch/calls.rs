@@ -20,7 +20,10 @@ use crate::kube::calls::CallError;
 use crate::kube::claims::Claims;
 use crate::launcher::denied::with_free_subnets;
 use crate::launcher::facts::{self, Types, has_relaxed_min_values, named_types, pool_of};
-use crate::messages::{FullSubnets, InstanceTypesFor, LaunchFails, LaunchedOffering, Refused, TakeSnapshot, Wrote};
+use crate::messages::{
+    FullSubnets, InstanceTypesFor, LaunchFails, LaunchedOffering, Record, Refused, TakeSnapshot, Wrote,
+};
+use crate::recorder::object;
 use crate::telemetry::log_event::{LogEvent, Names};
 use crate::telemetry::measure::Measure;
 use crate::telemetry::span::{Open, names};
@@ -72,6 +75,12 @@ impl Launching {
         span.with_all(|| traces::attributes(&claim)).with(names::PODS, pods).end();
         let min_values_relaxed = has_relaxed_min_values(&claim);
         self.env.measure(&Measure::ClaimCreated { pool: &pool_of(&claim), reason: "provisioned", min_values_relaxed });
+        if let Some(lowered) = facts::lowered_min_values(&claim) {
+            let message =
+                format!("Launched for fewer values than its NodePool asks for, as there are no more: {lowered}");
+            let record = Record::normal(object::claim(&claim), "MinValuesRelaxed", message);
+            self.env.post(&self.links.recorder, record);
+        }
         let log_event = LogEvent::ClaimCreated {
             node_claim: claim.name_any(),
             node_pool: pool_of(&claim),

@@ -46,6 +46,8 @@ pub const RESERVED: &str = "reserved";
 pub const TENANCY_DEFAULT: &str = "default";
 /// Value of [`INSTANCE_TENANCY`]: no other account has an instance on the hardware.
 pub const TENANCY_DEDICATED: &str = "dedicated";
+/// Value of [`CAPACITY_RESERVATION_TYPE`]: instances that are bought for a while, as EC2 calls them, too.
+pub const CAPACITY_BLOCK: &str = "capacity-block";
 /// The labels that a node gets by how it is launched, whatever its instance type.
 pub const OF_LAUNCHES: [&str; 5] = [
     CAPACITY_RESERVATION_ID,

@@ -128,6 +128,12 @@ impl PlacementGroup {
     pub fn partitions(&self) -> impl Iterator<Item = u32> + use<> {
         1..=self.partition_count.filter(|_| self.strategy == "partition").unwrap_or(0)
     }
+
+    /// The same as values of a node's label.
+    #[must_use]
+    pub fn partition_labels(&self) -> Vec<String> {
+        self.partitions().map(|one| one.to_string()).collect()
+    }
 }
 
 fn default_type() -> String {

@@ -19,6 +19,7 @@ use crate::error::CloudError;
 use crate::hash::fnv_parts;
 use crate::launch::placement::Placing;
 use crate::launch::plan::GroupKey;
+use crate::launch::unauthorized::Denied;
 use crate::node_class::{Finding, NodeClassResolution};
 use crate::resolve::family_of;
 use crate::user_data::{self, Inputs};
@@ -27,8 +28,6 @@ use crate::user_data::{self, Inputs};
 const NOT_ALLOWED: [&str; 4] = ["UnauthorizedOperation", "AccessDenied", "AuthFailure", "not authorized"];
 /// Subnets that a launch is tried in: permissions may differ between them.
 const SUBNETS: usize = 3;
-/// How much of AWS's words a condition repeats: behind them comes a long encoded message.
-const MOST_WORDS: usize = 400;
 /// What stands for a NodePool, which cannot be called so.
 const NO_POOL: &str = "-";
 /// Pods of a node that nobody launches.
@@ -44,12 +43,14 @@ impl Ec2Cloud {
             return None;
         }
         let (key, now) = (key(class, found), self.now());
-        let known = self.memory.authorized.get(now, &key).or_else(|| self.memory.refused.get(now, &key));
-        let verdict = match known {
+        if self.memory.authorized.get(now, &key).is_some() {
+            return None;
+        }
+        let verdict = match self.memory.refused.get(now, &key) {
             Some(known) => known,
             None => match self.dry_runs(class, found).await {
                 Ok(()) => {
-                    self.memory.authorized.put(self.now(), key, None);
+                    self.memory.authorized.put(self.now(), key, ());
                     None
                 }
                 Err(verdict) => {
@@ -125,7 +126,7 @@ impl Ec2Cloud {
         found: &NodeClassResolution,
         tags: &BTreeMap<String, String>,
     ) -> Result<(), Verdict> {
-        let mut first = None;
+        let mut errors = Vec::new();
         let groups: Vec<String> = found.security_groups.iter().map(|group| group.id.clone()).collect();
         for subnet in found.subnets.iter().take(SUBNETS) {
             let named = sdk::LaunchTemplateSpecification::builder().launch_template_name(template).version("$Latest");
@@ -140,10 +141,14 @@ impl Ec2Cloud {
             match call.send().await.map_err(|error| classify("RunInstances", Effect::Repeatable, error)) {
                 Ok(_) => return Ok(()),
                 Err(error) if error.code() == WOULD_WORK => return Ok(()),
-                Err(error) => first = first.or(Some(error)),
+                Err(error) => errors.push(error),
             }
         }
-        first.map_or(Ok(()), |error| Err(verdict("RunInstancesAuthCheckFailed", &error)))
+        if errors.is_empty() {
+            return Ok(());
+        }
+        // Of several the one that says something of permissions: others, such as a throttled one, say nothing.
+        Err(errors.iter().find_map(|error| verdict("RunInstancesAuthCheckFailed", error)))
     }
 
     async fn create_fleet(
@@ -181,11 +186,9 @@ fn verdict(reason: &'static str, error: &CloudError) -> Verdict {
     let refused = |sign: &&str| error.code().contains(*sign) || error.message().contains(*sign);
     let final_one = matches!(error, CloudError::Final { .. });
     (final_one && NOT_ALLOWED.iter().any(refused)).then(|| {
-        let mut words: String = error.message().chars().take(MOST_WORDS).collect();
-        if words.len() < error.message().len() {
-            words.push('…');
-        }
-        (reason, format!("{} is not allowed ({}): {words}", error.call(), error.code()))
+        let (call, code, message) = (error.call(), error.code(), error.message());
+        let words = Denied::read(call, code, message).map_or_else(|| message.to_owned(), |denied| denied.words());
+        (reason, format!("{call} is not allowed ({code}): {words}"))
     })
 }
 

@@ -41,15 +41,15 @@ impl Ec2Cloud {
             return taken.settle(self.send(&request.token, &before, true).await);
         }
         let status = ready_status(&request.node_class)?;
-        let group = self.launch_group(&request.node_class.spec).await?;
+        let mut group = self.launch_group(&request.node_class.spec).await?;
         let mut selection = select_in(request, group.as_ref().and_then(|group| group.zone.as_deref()))?;
-        if let Some(mut group) = group.clone() {
+        if let Some(group) = &mut group {
             // Settled before anything is waited for: launches side by side go to one zone.
             if group.is_cluster() && group.zone.is_none() {
                 group.zone = first_zone(&selection);
-                group.zone.iter().for_each(|zone| self.bind_group(&group, zone));
+                group.zone.iter().for_each(|zone| self.bind_group(group, zone));
             }
-            place(&mut selection, &group, &request.token)?;
+            place(&mut selection, group, &request.token)?;
         }
         if selection.inflexible {
             tracing::warn!(token = request.token, types = selection.candidates.len(), "on-demand with few types");
@@ -57,8 +57,8 @@ impl Ec2Cloud {
         let subnets = self.choose_subnets(status, &selection).await.map_err(|e| LaunchError::from_call(&e))?;
         let taken = TakenAddresses::take(self, predicted(&selection, &subnets));
         let launched = taken.settle(self.launch_into(request, status, &selection, &subnets).await);
-        if let (Some(group), Err(error)) = (&group, &launched) {
-            self.unbind_group(group, error);
+        if let Some(group) = &group {
+            self.settle_group(group, &launched);
         }
         launched
     }

@@ -82,7 +82,10 @@ impl Ec2Cloud {
                 Err(CloudError::invalid("DeleteLaunchTemplate", "InUse", "a launch has come to need it"))
             }
             MadeKind::LaunchTemplate => self.delete_template(&made.name).await,
-            MadeKind::InstanceProfile => self.delete_profile(&made.name).await,
+            MadeKind::InstanceProfile => match self.find_profile(&made.name).await? {
+                Some(profile) => self.delete_profile(&profile).await,
+                None => Ok(()),
+            },
         }
     }
 }

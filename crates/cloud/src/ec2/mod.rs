@@ -1,4 +1,4 @@
-//! EC2 behind [`Cloud`], on the AWS SDK.
+//! EC2 behind [`crate::Cloud`], on the AWS SDK.
 
 pub mod adapt;
 mod authorization;
@@ -41,16 +41,20 @@ use dovetail_core::interruption::status::Trouble;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
-use crate::cloud::{Cloud, CloudFuture, Found, Instance, Made, QueueMessage};
+use crate::cloud::{
+    CloudFuture, CloudIdentity, CloudInstances, CloudNodeClasses, CloudOfferings, CloudQueue, Found, Instance, Made,
+    QueueMessage,
+};
 use crate::error::CloudError;
 use crate::info::InstanceTypeInfo;
 use crate::launch::{LaunchError, LaunchRequest, LaunchedInstance};
 use crate::node_class::NodeClassResolution;
+use crate::recorder::recorded;
 use crate::user_data::ClusterFacts;
 use authorization::Verdict;
 use cache::Cache;
 use network::FreeAddresses;
-use placement::Placed;
+use placement::{Binding, Placed};
 use planned::PlannedCall;
 use sdk::Clients;
 
@@ -117,14 +121,14 @@ struct Memory {
     /// Instance profiles that classes name: what became of looking them up, where that says that one is there or that it
     /// cannot be known.
     named_profiles: Cache<String, Option<String>>,
-    /// What dry runs of launches have come to, by what they depend on, where they would have been carried out.
-    authorized: Cache<u64, Verdict>,
-    /// The same where they would not, or where that could not be found out.
+    /// Launches that dry runs say would be carried out, by what that depends on.
+    authorized: Cache<u64, ()>,
+    /// What dry runs have come to where they would not, or where that could not be found out.
     refused: Cache<u64, Verdict>,
     /// Placement groups by name and id.
     placement_groups: Cache<(Option<String>, Option<String>), Placed>,
     /// Zones to which launches bind placement groups that have no instance yet, by id.
-    group_zones: Cache<String, String>,
+    group_zones: Cache<String, Binding>,
     /// The cluster, as EKS describes it.
     cluster: Cache<(), ClusterFacts>,
     /// Free addresses by subnet, less what is being launched.
@@ -136,6 +140,9 @@ struct Memory {
 impl Ec2Cloud {
     /// EC2 reached by these parts.
     pub fn new(parts: SdkParts, settings: Ec2Settings) -> Self {
+        let (cluster, uid) = (&settings.cluster_name, &settings.cluster_uid);
+        let http_client = recorded(parts.http_client, cluster, uid, &parts.region);
+        let parts = SdkParts { http_client, ..parts };
         Self {
             clients: Clients::new(&parts),
             region: parts.region,
@@ -193,11 +200,17 @@ impl Ec2Cloud {
     }
 }
 
-impl Cloud for Ec2Cloud {
+impl CloudIdentity for Ec2Cloud {
     fn region(&self) -> &str {
         &self.region
     }
 
+    fn cluster_uid(&self) -> &str {
+        &self.settings.cluster_uid
+    }
+}
+
+impl CloudOfferings for Ec2Cloud {
     fn instance_types(&self) -> CloudFuture<'_, Vec<InstanceTypeInfo>> {
         self.describe_instance_types().boxed()
     }
@@ -217,11 +230,9 @@ impl Cloud for Ec2Cloud {
     fn reserved_left<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, BTreeMap<String, u32>> {
         self.left_of(ids).boxed()
     }
+}
 
-    fn subnet_has_tag<'a>(&'a self, key: &'a str) -> CloudFuture<'a, bool> {
-        Box::pin(self.has_tagged_subnet(key))
-    }
-
+impl CloudNodeClasses for Ec2Cloud {
     fn resolve_node_class<'a>(&'a self, class: &'a EC2NodeClass) -> CloudFuture<'a, NodeClassResolution> {
         self.resolve_class(class).boxed()
     }
@@ -230,12 +241,22 @@ impl Cloud for Ec2Cloud {
         self.remove_class(class).boxed()
     }
 
-    fn launch(&self, request: LaunchRequest) -> BoxFuture<'_, Result<LaunchedInstance, LaunchError>> {
-        async move { self.launch_one(&request).await }.boxed()
+    fn subnet_has_tag<'a>(&'a self, key: &'a str) -> CloudFuture<'a, bool> {
+        Box::pin(self.has_tagged_subnet(key))
     }
 
-    fn cluster_uid(&self) -> &str {
-        &self.settings.cluster_uid
+    fn made(&self) -> CloudFuture<'_, Vec<Made>> {
+        self.list_made().boxed()
+    }
+
+    fn remove_made<'a>(&'a self, made: &'a Made) -> CloudFuture<'a, ()> {
+        self.remove_one_made(made).boxed()
+    }
+}
+
+impl CloudInstances for Ec2Cloud {
+    fn launch(&self, request: LaunchRequest) -> BoxFuture<'_, Result<LaunchedInstance, LaunchError>> {
+        async move { self.launch_one(&request).await }.boxed()
     }
 
     fn instances(&self) -> CloudFuture<'_, Vec<Instance>> {
@@ -262,18 +283,16 @@ impl Cloud for Ec2Cloud {
         self.terminate_instances(found).map(Ok).boxed()
     }
 
-    fn made(&self) -> CloudFuture<'_, Vec<Made>> {
-        self.list_made().boxed()
-    }
-
-    fn remove_made<'a>(&'a self, made: &'a Made) -> CloudFuture<'a, ()> {
-        self.remove_one_made(made).boxed()
-    }
-
     fn tag<'a>(&'a self, id: &'a str, tags: &'a BTreeMap<String, String>) -> CloudFuture<'a, ()> {
         self.tag_instance(id, tags).boxed()
     }
 
+    fn instance_troubles(&self) -> CloudFuture<'_, Vec<Trouble>> {
+        self.describe_troubles().boxed()
+    }
+}
+
+impl CloudQueue for Ec2Cloud {
     fn queue_url<'a>(&'a self, name: &'a str) -> CloudFuture<'a, String> {
         self.get_queue_url(name).boxed()
     }
@@ -288,9 +307,5 @@ impl Cloud for Ec2Cloud {
         receipts: &'a [String],
     ) -> CloudFuture<'a, BTreeMap<String, CloudError>> {
         self.delete_from_queue(queue_url, receipts).boxed()
-    }
-
-    fn instance_troubles(&self) -> CloudFuture<'_, Vec<Trouble>> {
-        self.describe_troubles().boxed()
     }
 }

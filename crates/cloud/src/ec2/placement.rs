@@ -9,7 +9,7 @@ use super::Ec2Cloud;
 use super::classify::{Effect, classify};
 use super::describe::filter;
 use crate::error::CloudError;
-use crate::launch::{LaunchError, LaunchErrorKind};
+use crate::launch::{LaunchError, LaunchErrorKind, LaunchedInstance};
 use crate::node_class::Finding;
 
 const CALL: &str = "DescribePlacementGroups";
@@ -32,6 +32,14 @@ impl Placed {
     pub fn group(&self) -> Option<&PlacementGroup> {
         if let Self::In(group) = self { Some(group) } else { None }
     }
+}
+
+/// The zone of a cluster group that EC2 has not shown an instance of yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Binding {
+    zone: String,
+    /// Whether a launch has succeeded there: the next ones have to go there, too.
+    has_instances: bool,
 }
 
 impl Ec2Cloud {
@@ -94,7 +102,7 @@ impl Ec2Cloud {
             Placed::In(group) => group,
         };
         if group.is_cluster() && group.zone.is_none() {
-            group.zone = self.memory.group_zones.get(self.now(), &group.id);
+            group.zone = self.memory.group_zones.get(self.now(), &group.id).map(|binding| binding.zone);
         }
         Ok(Some(group))
     }
@@ -102,13 +110,26 @@ impl Ec2Cloud {
     /// Binds a cluster group without instances to the zone that a launch goes to, so that what is launched beside it goes
     /// there, too.
     pub(super) fn bind_group(&self, group: &PlacementGroup, zone: &str) {
-        self.memory.group_zones.put(self.now(), group.id.clone(), zone.to_owned());
+        let binding = Binding { zone: zone.to_owned(), has_instances: false };
+        self.memory.group_zones.put(self.now(), group.id.clone(), binding);
     }
 
-    /// The launch that was to bind the group has found no capacity: another zone may have it.
-    pub(super) fn unbind_group(&self, group: &PlacementGroup, error: &LaunchError) {
-        if error.kind == LaunchErrorKind::InsufficientCapacity {
-            self.memory.group_zones.forget(&group.id);
+    /// What came of a launch into a cluster group. One that has launched holds the group in its zone. One that has found no
+    /// capacity lets another zone be tried, unless the group has instances by now.
+    pub(super) fn settle_group(&self, group: &PlacementGroup, launched: &Result<LaunchedInstance, LaunchError>) {
+        let bindings = &self.memory.group_zones;
+        match launched {
+            Ok(instance) if group.is_cluster() => {
+                let binding = Binding { zone: instance.zone.clone(), has_instances: true };
+                bindings.put(self.now(), group.id.clone(), binding);
+            }
+            Err(error) if error.kind == LaunchErrorKind::InsufficientCapacity => {
+                let binding = bindings.get(self.now(), &group.id);
+                if binding.is_some_and(|one| !one.has_instances && Some(&one.zone) == group.zone.as_ref()) {
+                    bindings.forget(&group.id);
+                }
+            }
+            _ => {}
         }
     }
 }

@@ -151,14 +151,8 @@ impl Ec2Cloud {
         const CALL: &str = "CreateInstanceProfile";
         let cluster = &self.settings.cluster_name;
         let path = format!("/karpenter/{}/{cluster}/{}/", self.region, class.uid().unwrap_or_default());
-        let mut all = class.spec.tags.clone();
-        all.insert(tags::owned_by(cluster), tags::OWNED.to_owned());
-        all.insert(tags::CLUSTER_NAME.to_owned(), cluster.clone());
-        all.insert(tags::NODE_CLASS.to_owned(), class.name_any());
+        let mut all = self.class_tags(class);
         all.insert(labels::REGION.to_owned(), self.region.clone());
-        if !self.settings.cluster_uid.is_empty() {
-            all.insert(tags::CLUSTER_UID.to_owned(), self.settings.cluster_uid.clone());
-        }
         let all: Result<Vec<Tag>, _> = all.into_iter().map(|(k, v)| Tag::builder().key(k).value(v).build()).collect();
         let all = all.map_err(|e| CloudError::invalid(CALL, "NotSent", e.to_string()))?;
         let call = self.clients.iam.create_instance_profile().instance_profile_name(name).path(path);
@@ -180,12 +174,12 @@ impl Ec2Cloud {
         if self.settings.cluster_uid.is_empty() || uid != Some(&self.settings.cluster_uid) {
             return Ok(());
         }
-        self.delete_profile(name).await
+        self.delete_profile(&profile).await
     }
 
-    /// Deletes a profile, its role taken off first.
-    pub(super) async fn delete_profile(&self, name: &str) -> Result<(), CloudError> {
-        let Some(profile) = self.find_profile(name).await? else { return Ok(()) };
+    /// Deletes a profile that was found, its role taken off first.
+    pub(super) async fn delete_profile(&self, profile: &InstanceProfile) -> Result<(), CloudError> {
+        let name = profile.instance_profile_name();
         for role in profile.roles() {
             let call = self.clients.iam.remove_role_from_instance_profile();
             let call = call.instance_profile_name(name).role_name(role.role_name()).send();

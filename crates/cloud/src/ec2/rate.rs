@@ -2,26 +2,29 @@
 //! here rather than being refused there ("Request throttling for the Amazon EC2 API"; aws spec 11). Launches and ends go
 //! before descriptions: those leave a part of what all requests share.
 //!
-//! A request waits in the connector, where each attempt of it counts once, whoever has it sent again.
+//! A request waits in the connector, where each attempt of it counts once, whoever has it sent again. The time that an
+//! attempt may take begins when it has its tokens: waiting for them is no reason to give it up. What can wait does so for
+//! half a minute at most while launches come, and then has its turn.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod connector;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use aws_smithy_runtime_api::client::http::{
-    HttpClient, HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpClient, SharedHttpConnector,
-};
-use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
-use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use dovetail_core::clock::Clock;
+
+pub(super) use connector::limited;
 
 /// Our share of each bucket: others in the account call EC2, too.
 const SHARE: f64 = 0.9;
 /// What descriptions leave of the tokens that all requests share.
 const RESERVE: f64 = 20.0;
-/// A server that refuses for the rate of requests.
-const TOO_MANY: [u16; 2] = [503, 429];
+/// How long what can wait lets launches and ends go first.
+const LATEST: Duration = Duration::from_secs(30);
 
 /// Requests that share a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,7 +84,10 @@ impl Needs {
         let text = std::str::from_utf8(body).unwrap_or_default();
         let action = text.split('&').find_map(|pair| pair.strip_prefix("Action=")).unwrap_or_default();
         let ids = || text.split('&').filter(|pair| pair.starts_with("InstanceId.")).count().max(1);
+        let dry_run = || text.split('&').any(|pair| pair == "DryRun=true");
         let (api, priority, resources) = match action {
+            // It launches nothing, and no pod waits for it.
+            "CreateFleet" if dry_run() => (Api::Mutate, Priority::Later, None),
             "CreateFleet" => (Api::Mutate, Priority::First, Some((Api::Launched, 1.0))),
             "CreateLaunchTemplate" => (Api::Mutate, Priority::First, None),
             "DescribeLaunchTemplates" => (Api::Describe, Priority::First, None),
@@ -122,11 +128,15 @@ impl Bucket {
     }
 }
 
+/// Whose turn comes before whose: the priority first, then who came first.
+type Turn = (Priority, u64);
+
 /// The buckets, and who waits for which.
 #[derive(Debug, Default)]
 struct State {
     buckets: BTreeMap<Api, Bucket>,
-    waiting: BTreeSet<(Api, Priority, u64)>,
+    /// Tokens that those who wait will take of a bucket.
+    waiting: BTreeMap<(Api, Priority, u64), f64>,
     tickets: u64,
 }
 
@@ -143,15 +153,29 @@ impl fmt::Debug for Limiter {
     }
 }
 
-/// A place in the queue, given up with whoever has it.
+/// A place in the queue of each bucket that a request takes tokens of, given up with whoever has it.
 struct Ticket<'a> {
     limiter: &'a Limiter,
-    place: (Api, Priority, u64),
+    needs: &'a Needs,
+    turn: Turn,
+    /// When it was drawn.
+    since: Duration,
+}
+
+impl Ticket<'_> {
+    /// Puts what has waited long enough where a launch of its time would be.
+    fn advance(&mut self, state: &mut State, now: Duration) {
+        if self.turn.0 == Priority::Later && now >= self.since + LATEST {
+            state.leave(self.needs, self.turn);
+            self.turn.0 = Priority::First;
+            state.join(self.needs, self.turn);
+        }
+    }
 }
 
 impl Drop for Ticket<'_> {
     fn drop(&mut self) {
-        self.limiter.with(|state, _| state.waiting.remove(&self.place));
+        self.limiter.with(|state, _| state.leave(self.needs, self.turn));
     }
 }
 
@@ -174,14 +198,22 @@ impl Limiter {
 
     /// Waits until the request may be sent.
     async fn admit(&self, needs: &Needs) {
-        let place = self.with(|state, _| {
+        let mut ticket = self.with(|state, now| {
             state.tickets += 1;
-            let place = (needs.api, needs.priority, state.tickets);
-            state.waiting.insert(place);
-            place
+            let turn = (needs.priority, state.tickets);
+            state.join(needs, turn);
+            Ticket { limiter: self, needs, turn, since: now }
         });
-        let ticket = Ticket { limiter: self, place };
-        while let Some(pause) = self.with(|state, now| state.take(needs, ticket.place, now)) {
+        loop {
+            let pause = self.with(|state, now| {
+                ticket.advance(state, now);
+                state.take(needs, ticket.turn, now)
+            });
+            let Some(mut pause) = pause else { return };
+            if ticket.turn.0 == Priority::Later {
+                // It may be let through earlier than the queue before it says.
+                pause = pause.min(LATEST);
+            }
             tokio::time::sleep(pause).await;
         }
     }
@@ -198,16 +230,31 @@ impl Limiter {
 }
 
 impl State {
+    fn join(&mut self, needs: &Needs, (priority, ticket): Turn) {
+        self.waiting.insert((needs.api, priority, ticket), 1.0);
+        self.waiting.extend(needs.resources.map(|(api, count)| ((api, priority, ticket), count)));
+    }
+
+    fn leave(&mut self, needs: &Needs, (priority, ticket): Turn) {
+        self.waiting.remove(&(needs.api, priority, ticket));
+        if let Some((api, _)) = needs.resources {
+            self.waiting.remove(&(api, priority, ticket));
+        }
+    }
+
+    /// Tokens of a bucket that those take who are before this one.
+    fn before(&self, api: Api, (priority, ticket): Turn) -> f64 {
+        self.waiting.range((api, Priority::First, 0)..(api, priority, ticket)).map(|(_, count)| count).sum()
+    }
+
     /// Takes the tokens if they are there; answers how long they are to be waited for otherwise.
-    fn take(&mut self, needs: &Needs, place: (Api, Priority, u64), now: Duration) -> Option<Duration> {
+    fn take(&mut self, needs: &Needs, turn: Turn, now: Duration) -> Option<Duration> {
         self.buckets.values_mut().for_each(|bucket| bucket.refill(now));
-        let first = (needs.api, Priority::First, 0);
-        let before = u32::try_from(self.waiting.range(first..place).count()).unwrap_or(u32::MAX);
-        let reserve = if needs.priority == Priority::First { 0.0 } else { RESERVE };
+        let reserve = if turn.0 == Priority::First { 0.0 } else { RESERVE };
         let wanted = [
-            Some((needs.api, 1.0 + f64::from(before), 1.0)),
+            Some((needs.api, 1.0 + self.before(needs.api, turn), 1.0)),
             Some((Api::All, 1.0 + reserve, 1.0)),
-            needs.resources.map(|(api, count)| (api, count, count)),
+            needs.resources.map(|(api, count)| (api, count + self.before(api, turn), count)),
         ];
         let wait = |(api, least, _): &(Api, f64, f64)| self.buckets.get(api).map_or(0.0, |bucket| bucket.wait(*least));
         let longest = wanted.iter().flatten().map(wait).fold(0.0, f64::max);
@@ -221,153 +268,5 @@ impl State {
             }
         }
         None
-    }
-}
-
-/// A client whose requests to EC2 wait for their tokens.
-#[derive(Debug)]
-struct Limited {
-    inner: SharedHttpClient,
-    limiter: Limiter,
-}
-
-/// The same client, within the limiter's buckets.
-pub(super) fn limited(inner: SharedHttpClient, limiter: &Limiter) -> SharedHttpClient {
-    SharedHttpClient::new(Limited { inner, limiter: limiter.clone() })
-}
-
-impl HttpClient for Limited {
-    fn http_connector(&self, settings: &HttpConnectorSettings, components: &RuntimeComponents) -> SharedHttpConnector {
-        let inner = self.inner.http_connector(settings, components);
-        SharedHttpConnector::new(LimitedConnector { inner, limiter: self.limiter.clone() })
-    }
-}
-
-#[derive(Clone, Debug)]
-struct LimitedConnector {
-    inner: SharedHttpConnector,
-    limiter: Limiter,
-}
-
-impl HttpConnector for LimitedConnector {
-    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
-        let (inner, limiter) = (self.inner.clone(), self.limiter.clone());
-        HttpConnectorFuture::new(async move {
-            let needs = Needs::read(request.body().bytes().unwrap_or_default());
-            limiter.admit(&needs).await;
-            let answer = inner.call(request).await;
-            if answer.as_ref().is_ok_and(|answer| TOO_MANY.contains(&answer.status().as_u16())) {
-                limiter.throttled(needs.api);
-            }
-            answer
-        })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use futures::future::join_all;
-
-    use super::*;
-
-    struct TokioClock(tokio::time::Instant);
-
-    impl Clock for TokioClock {
-        fn wall(&self) -> jiff::Timestamp {
-            jiff::Timestamp::UNIX_EPOCH
-        }
-
-        fn monotonic(&self) -> Duration {
-            self.0.elapsed()
-        }
-    }
-
-    fn limiter() -> (Limiter, tokio::time::Instant) {
-        let begun = tokio::time::Instant::now();
-        (Limiter::new(Arc::new(TokioClock(begun))), begun)
-    }
-
-    fn needs(action: &str) -> Needs {
-        Needs::read(format!("Action={action}&Version=2016-11-15").as_bytes())
-    }
-
-    /// When each of so many requests that come at once is sent, in seconds.
-    async fn sent(limiter: &Limiter, begun: tokio::time::Instant, needs: &Needs, count: usize) -> Vec<f64> {
-        let one = || async {
-            limiter.admit(needs).await;
-            begun.elapsed().as_secs_f64()
-        };
-        join_all((0..count).map(|_| one())).await
-    }
-
-    /// Whether EC2's bucket, full at the beginning, has a token for each.
-    fn fits(times: &[f64], size: f64, rate: f64) -> bool {
-        let (mut tokens, mut at) = (size, 0.0);
-        times.iter().all(|time| {
-            tokens = (tokens + (time - at) * rate).min(size) - 1.0;
-            at = *time;
-            tokens >= 0.0
-        })
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_thousand_launches_at_once_fit_ec2s_buckets_and_take_as_long_as_those_require() {
-        let (limiter, begun) = limiter();
-        let times = sent(&limiter, begun, &needs("CreateFleet"), 1000).await;
-        assert!(fits(&times, 50.0, 5.0) && fits(&times, 1000.0, 2.0));
-        assert!(times.windows(2).all(|pair| pair[0] <= pair[1]), "in their order");
-        assert_eq!(times.iter().filter(|time| **time < 0.001).count(), 45);
-        assert!((211.0..215.0).contains(times.last().unwrap()), "{:?}", times.last());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_launch_goes_before_all_descriptions_that_wait() {
-        let (limiter, begun) = limiter();
-        let describe = needs("DescribeInstances");
-        let many = sent(&limiter, begun, &describe, 500);
-        let launch = async {
-            tokio::time::sleep(Duration::from_secs(6)).await;
-            sent(&limiter, begun, &needs("CreateFleet"), 15).await
-        };
-        let (many, launched) = tokio::join!(many, launch);
-        assert!(launched.iter().all(|time| *time < 6.01), "{launched:?}");
-        assert!(fits(&many, 100.0, 20.0) && many.last().unwrap() > &20.0);
-        let (mutate, templates) = (needs("DeleteLaunchTemplate"), needs("CreateFleet"));
-        let (limiter, begun) = self::limiter();
-        sent(&limiter, begun, &templates, 45).await;
-        let (deleted, launched) =
-            tokio::join!(sent(&limiter, begun, &mutate, 1), sent(&limiter, begun, &templates, 10));
-        assert!(launched.last().unwrap() < &deleted[0], "{launched:?}, {deleted:?}");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn who_is_throttled_waits_and_who_gives_up_waiting_holds_up_nobody() {
-        let (limiter, begun) = limiter();
-        limiter.throttled(Api::Mutate);
-        let one = sent(&limiter, begun, &needs("CreateFleet"), 1).await;
-        assert!((0.2..0.3).contains(&one[0]), "{one:?}");
-        limiter.throttled(Api::Mutate);
-        let fleet = needs("CreateFleet");
-        let impatient = tokio::time::timeout(Duration::from_millis(50), sent(&limiter, begun, &fleet, 40));
-        assert!(impatient.await.is_err());
-        let next = sent(&limiter, begun, &needs("CreateFleet"), 1).await;
-        assert!(next[0] - one[0] < 0.4, "{next:?}");
-    }
-
-    #[test]
-    fn requests_are_told_apart_by_their_action() {
-        let read = |body: &str| {
-            let Needs { api, priority, resources } = Needs::read(body.as_bytes());
-            (api, priority == Priority::First, resources)
-        };
-        assert_eq!(read("Action=CreateFleet&X=1"), (Api::Mutate, true, Some((Api::Launched, 1.0))));
-        assert_eq!(read("Action=DescribeInstances"), (Api::Describe, false, None));
-        assert_eq!(read("Action=DescribeLaunchTemplates"), (Api::Describe, true, None));
-        let ended = "Action=TerminateInstances&InstanceId.1=i-1&InstanceId.2=i-2";
-        assert_eq!(read(ended), (Api::TerminateInstances, true, Some((Api::Ended, 2.0))));
-        assert_eq!(read("Action=CreateTags"), (Api::Tags, false, None));
-        assert_eq!(read("Action=Whatever"), (Api::Mutate, false, None));
-        assert_eq!(read("\u{fffd}"), (Api::Mutate, false, None));
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use aws_sdk_ec2::types::{self as sdk, Filter};
+use dovetail_api::names::labels::CAPACITY_BLOCK;
 use dovetail_api::v1::{CapacityReservation, EC2NodeClassSpec};
 use dovetail_core::disruption::expiring_from;
 use jiff::Timestamp;
@@ -13,7 +14,6 @@ use super::classify::{Effect, classify};
 use super::describe::filter;
 use super::network::tag_filters;
 use crate::error::CloudError;
-use crate::launch::reserved::CAPACITY_BLOCK;
 
 const CALL: &str = "DescribeCapacityReservations";
 /// The state of a capacity block that is about to end: nothing more is launched into it.

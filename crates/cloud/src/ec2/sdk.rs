@@ -108,9 +108,10 @@ impl SdkParts {
         })
     }
 
-    fn config(&self, region: &str, retry: RetryConfig, attempt: Duration) -> SdkConfig {
-        let timeouts =
-            TimeoutConfig::builder().connect_timeout(CONNECT_TIMEOUT).operation_attempt_timeout(attempt).build();
+    /// `attempt` is how long an attempt may take; none where the HTTP client sees to it.
+    fn config(&self, region: &str, retry: RetryConfig, attempt: Option<Duration>) -> SdkConfig {
+        let mut timeouts = TimeoutConfig::builder().connect_timeout(CONNECT_TIMEOUT);
+        timeouts.set_operation_attempt_timeout(attempt);
         let config = self.base.as_ref().map_or_else(SdkConfig::builder, SdkConfig::to_builder);
         let mut config = config
             .behavior_version(BehaviorVersion::latest())
@@ -119,7 +120,7 @@ impl SdkParts {
             .credentials_provider(self.credentials.clone())
             .time_source(self.time_source.clone())
             .retry_config(retry)
-            .timeout_config(timeouts)
+            .timeout_config(timeouts.build())
             .stalled_stream_protection(StalledStreamProtectionConfig::disabled());
         config.set_sleep_impl(Some(self.sleep_impl.clone()));
         config.set_app_name(AppName::new(APP_NAME).ok());
@@ -177,12 +178,15 @@ impl Clients {
     pub fn new(parts: &SdkParts) -> Self {
         // Only EC2 has these buckets, and counts in them what we send again, too.
         let limiter = Limiter::new(Arc::clone(&parts.clock));
-        let in_bounds = SdkParts { http_client: limited(parts.http_client.clone(), &limiter), ..parts.clone() };
-        let ec2 = in_bounds.config(&parts.region, parts.retry.clone(), ATTEMPT_TIMEOUT);
-        let config = parts.config(&parts.region, parts.retry.clone(), ATTEMPT_TIMEOUT);
-        let once = in_bounds.config(&parts.region, RetryConfig::disabled(), LAUNCH_TIMEOUT);
-        let queue = parts.config(&parts.region, parts.retry.clone(), QUEUE_TIMEOUT);
-        let pricing = parts.config(pricing_region(&parts.region), parts.retry.clone(), ATTEMPT_TIMEOUT);
+        let in_bounds = |retry, attempt| {
+            let http_client = limited(parts.http_client.clone(), &limiter, attempt);
+            SdkParts { http_client, ..parts.clone() }.config(&parts.region, retry, None)
+        };
+        let ec2 = in_bounds(parts.retry.clone(), ATTEMPT_TIMEOUT);
+        let once = in_bounds(RetryConfig::disabled(), LAUNCH_TIMEOUT);
+        let config = parts.config(&parts.region, parts.retry.clone(), Some(ATTEMPT_TIMEOUT));
+        let queue = parts.config(&parts.region, parts.retry.clone(), Some(QUEUE_TIMEOUT));
+        let pricing = parts.config(pricing_region(&parts.region), parts.retry.clone(), Some(ATTEMPT_TIMEOUT));
         Self {
             ec2: client!(aws_sdk_ec2, &ec2),
             ec2_once: client!(aws_sdk_ec2, &once),

@@ -1,6 +1,8 @@
 //! Reserved capacity of three kinds, of which one launch takes one (karpenter-aws 4.1, 4.3, 4.4). Pure.
 
-use dovetail_api::names::labels::{CAPACITY_RESERVATION_INTERRUPTIBLE, CAPACITY_RESERVATION_TYPE, RESERVED};
+use dovetail_api::names::labels::{
+    CAPACITY_BLOCK, CAPACITY_RESERVATION_INTERRUPTIBLE, CAPACITY_RESERVATION_TYPE, RESERVED,
+};
 use dovetail_core::Offering;
 
 use super::filters::LaunchCandidate;
@@ -46,9 +48,6 @@ impl ReservationKind {
         Self::of(value(CAPACITY_RESERVATION_TYPE), value(CAPACITY_RESERVATION_INTERRUPTIBLE) == "true")
     }
 }
-
-/// As EC2 and the label call a capacity block.
-pub const CAPACITY_BLOCK: &str = "capacity-block";
 
 /// Of reserved offerings those of one kind are kept, that of the cheapest; of capacity blocks the one cheapest offering.
 /// Answers the kind. Others are as they were.

@@ -39,7 +39,7 @@ pub(super) fn of(
 }
 
 fn names(all: &mut Labels, info: &InstanceTypeInfo) {
-    let (category, generation) = category_and_generation(&info.name).unzip();
+    let (category, generation) = info.category_and_generation().unzip();
     all.maybe(l::INSTANCE_CATEGORY, category);
     all.maybe(l::INSTANCE_GENERATION, generation);
     all.set(l::INSTANCE_FAMILY, info.family());
@@ -61,8 +61,7 @@ fn processor(all: &mut Labels, info: &InstanceTypeInfo) {
 fn placement(all: &mut Labels, class: &NodeClassView) {
     let group = class.placement_group.as_ref();
     all.maybe(l::PLACEMENT_GROUP_ID, group.map(|group| group.id.as_str()));
-    let partitions: Vec<String> =
-        group.into_iter().flat_map(PlacementGroup::partitions).map(|one| one.to_string()).collect();
+    let partitions = group.map(PlacementGroup::partition_labels).unwrap_or_default();
     match partitions.is_empty() {
         true => all.maybe(l::PLACEMENT_GROUP_PARTITION, None),
         false => all.any_of(l::PLACEMENT_GROUP_PARTITION, partitions.iter().map(String::as_str)),
@@ -113,30 +112,6 @@ fn reservations(all: &mut Labels, offerings: &[Offering]) {
     }
 }
 
-/// `g5.xlarge` is category g, generation 5; `u-6tb1.metal` u and 1; `mac-m4.metal` has neither.
-fn category_and_generation(name: &str) -> Option<(&str, &str)> {
-    let (family, _) = name.rsplit_once('.')?;
-    let category = letters(family);
-    let rest = &family[category.len()..];
-    let rest = without_terabytes(rest).unwrap_or(rest);
-    let generation = digits(rest);
-    (!category.is_empty() && !generation.is_empty()).then_some((category, generation))
-}
-
-fn without_terabytes(text: &str) -> Option<&str> {
-    let behind = text.strip_prefix('-')?;
-    let terabytes = digits(behind);
-    (!terabytes.is_empty()).then(|| behind[terabytes.len()..].strip_prefix("tb"))?
-}
-
-fn letters(text: &str) -> &str {
-    &text[..text.find(|c: char| !c.is_ascii_lowercase()).unwrap_or(text.len())]
-}
-
-fn digits(text: &str) -> &str {
-    &text[..text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len())]
-}
-
 fn kebab(text: &str) -> String {
     text.to_lowercase().replace(' ', "-")
 }
@@ -165,20 +140,5 @@ impl Labels {
         if !values.is_empty() {
             self.0.push(NodeSelectorRequirement::one_of(key, values));
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::category_and_generation;
-
-    #[test]
-    fn category_and_generation_are_read_off_the_name() {
-        assert_eq!(category_and_generation("g5.xlarge"), Some(("g", "5")));
-        assert_eq!(category_and_generation("m7i-flex.large"), Some(("m", "7")));
-        assert_eq!(category_and_generation("u-6tb1.metal"), Some(("u", "1")));
-        assert_eq!(category_and_generation("u7i-12tb.224xlarge"), Some(("u", "7")));
-        assert_eq!(category_and_generation("c8gn.metal-24xl"), Some(("c", "8")));
-        assert_eq!(category_and_generation("mac-m4.metal"), None);
     }
 }

@@ -66,8 +66,7 @@ pub(super) fn of(
 
 /// Each offering once for each partition of the class's placement group, where that has such.
 fn by_partition(offerings: Vec<Offering>, class: &NodeClassView) -> Vec<Offering> {
-    let partitions: Vec<String> =
-        class.placement_group.iter().flat_map(PlacementGroup::partitions).map(|one| one.to_string()).collect();
+    let partitions = class.placement_group.as_ref().map(PlacementGroup::partition_labels).unwrap_or_default();
     if partitions.is_empty() {
         return offerings;
     }

@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::{LONGEST, Mark, OfferingKey, QuotaGroup, Scope, UnavailableOfferings};
+use super::{LONGEST, Mark, Moment, OfferingKey, QuotaGroup, Scope, UnavailableOfferings, moment};
 
 /// How many are kept, those refused last: some 300 KiB of the one MiB that a ConfigMap may have.
 pub const MOST_KEPT: usize = 2000;
@@ -30,6 +30,7 @@ impl UnavailableOfferings {
     /// What is remembered, as text, at one moment on both clocks.
     #[must_use]
     pub fn kept(&self, now: Duration, wall: Timestamp) -> String {
+        let now = moment(now);
         let mut all: Vec<(&Scope, &Mark)> = self.marks.iter().collect();
         all.sort_by(|(a, x), (b, y)| y.last.cmp(&x.last).then_with(|| a.cmp(b)));
         all.truncate(MOST_KEPT);
@@ -51,16 +52,18 @@ impl UnavailableOfferings {
     pub fn take_over(&mut self, text: &str, now: Duration, wall: Timestamp) -> usize {
         let lines = text.lines().take(MOST_KEPT).filter_map(|line| serde_json::from_str::<Kept>(line).ok());
         let mut taken = 0;
+        let on_our_clock = |time: Timestamp| moment(now).saturating_add(time.duration_since(wall));
         for kept in lines {
             let Some(scope) = read(&kept.what) else { continue };
-            let last = now.saturating_sub(before(kept.last, wall));
-            let until = (now + before(wall, kept.until)).min(now + LONGEST);
+            let last = on_our_clock(kept.last).min(moment(now));
+            let until = on_our_clock(kept.until).min(moment(now + LONGEST));
             let mark = Mark { refusals: kept.refusals.clamp(1, MOST_REFUSALS), last, until };
             if self.marks.get(&scope).is_none_or(|known| known.last < last) {
                 self.marks.insert(scope, mark);
                 taken += 1;
             }
         }
+        self.forget_beyond_most();
         self.version += 1;
         self.look(now);
         taken
@@ -68,18 +71,11 @@ impl UnavailableOfferings {
 }
 
 /// A moment of the monotonic clock in wall time.
-fn at(moment: Duration, now: Duration, wall: Timestamp) -> Timestamp {
-    let shifted = match moment.checked_sub(now) {
-        Some(ahead) => wall.checked_add(ahead),
-        None => wall.checked_sub(now - moment),
-    };
+fn at(moment: Moment, now: Moment, wall: Timestamp) -> Timestamp {
+    let ahead: SignedDuration = moment.saturating_sub(now);
+    let shifted = wall.checked_add(ahead).unwrap_or(wall);
     // Whole seconds: nobody needs more, and what is kept stays the same as long as nothing happens.
-    Timestamp::from_second(shifted.unwrap_or(wall).as_second()).unwrap_or(wall)
-}
-
-/// How long the one is before the other; none where it is not.
-fn before(earlier: Timestamp, later: Timestamp) -> Duration {
-    Duration::try_from(later.duration_since(earlier)).unwrap_or(Duration::ZERO)
+    Timestamp::from_second(shifted.as_second()).unwrap_or(wall)
 }
 
 fn written(scope: &Scope) -> String {
@@ -149,6 +145,41 @@ mod tests {
         let key = OfferingKey { capacity_type: "spot".into(), instance_type: "m5.large".into(), zone: "a".into() };
         next.mark(now + minutes(5), key);
         assert!(next.at(now + minutes(16)).refused("m5.large", "a", "spot"), "the third in a row: twelve minutes");
+    }
+
+    #[test]
+    fn a_process_that_has_just_started_believes_no_longer_than_its_predecessor_would_and_keeps_the_same() {
+        let (mine, text) = (some(), some().kept(minutes(105), wall()));
+        let mut next = UnavailableOfferings::default();
+        // A second after it began, a minute after it was kept.
+        let (up, a_minute) = (Duration::from_secs(1), jiff::SignedDuration::from_mins(1));
+        next.take_over(&text, up, wall() + a_minute);
+        for later in [Duration::ZERO, Duration::from_secs(30), minutes(1), minutes(2), minutes(3), minutes(40)] {
+            assert_eq!(next.at(up + later), mine.at(minutes(106) + later), "{later:?}");
+            assert_eq!(next.as_last_resort(up + later), mine.as_last_resort(minutes(106) + later), "{later:?}");
+        }
+        assert_eq!(next.kept(up, wall() + a_minute), text, "what is kept again is as it was");
+        let key = OfferingKey { capacity_type: "spot".into(), instance_type: "m5.large".into(), zone: "a".into() };
+        // Refused until minute 109, and remembered for an hour from there: minute 170 is a first refusal.
+        next.look(up + minutes(64));
+        next.mark(up + minutes(64), key);
+        let first = next.at(up + minutes(64) + Duration::from_secs(179)).refused("m5.large", "a", "spot");
+        assert!(first && !next.at(up + minutes(67)).refused("m5.large", "a", "spot"));
+    }
+
+    #[test]
+    fn no_more_is_taken_over_than_is_remembered_at_all_and_the_oldest_goes() {
+        let mut cache = UnavailableOfferings::default();
+        for n in 0..crate::unavailable::MOST {
+            cache.mark_subnet(minutes(100), &format!("subnet-{n}"));
+        }
+        let line = |at: &str| {
+            format!(r#"{{"what":"subnet {at}","refusals":1,"last":"2026-01-01T{at}Z","until":"2026-01-01T13:00:00Z"}}"#)
+        };
+        let text = [line("11:59:00"), line("11:58:00")].join("\n");
+        cache.take_over(&text, minutes(100), wall());
+        assert_eq!(cache.marks.len(), crate::unavailable::MOST);
+        assert!(!cache.at(minutes(100)).full_subnets().contains("11:58:00"));
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::info::category;
+
 /// The instance families of one quota of EC2, on demand and as spot alike ("Amazon EC2 service quotas").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum QuotaGroup {
@@ -48,8 +50,7 @@ impl QuotaGroup {
     /// The group of an instance type, `m5.large`.
     #[must_use]
     pub fn of(instance_type: &str) -> Self {
-        let end = instance_type.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(instance_type.len());
-        match &instance_type[..end] {
+        match category(instance_type) {
             "inf" => Self::Inf,
             "trn" => Self::Trn,
             "dl" => Self::Dl,

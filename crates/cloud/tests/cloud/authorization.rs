@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dovetail_api::v1::EC2NodeClass;
-use dovetail_cloud::Cloud;
 use dovetail_cloud::ec2::Ec2Cloud;
 use dovetail_cloud::node_class::Finding;
+use dovetail_cloud::prelude::*;
 
 use crate::region::class;
 use crate::script::{Answer, Script, ok};
@@ -68,11 +68,36 @@ async fn what_we_may_not_do_is_told_by_the_call_with_its_own_reason() {
         script.answer(call, vec![NOT_ALLOWED]);
         let found = valid(&cloud(&script), &own_class()).await;
         assert_eq!((found.status, found.reason.as_str()), (Some(false), reason));
-        assert!(
-            found.message.starts_with(&format!("{call} is not allowed (UnauthorizedOperation): You are not")),
-            "{}",
-            found.message
-        );
+        let told = format!("{call} is not allowed (UnauthorizedOperation): the role may not ec2:{call}; ");
+        assert!(found.message.starts_with(&told), "{}", found.message);
+        assert!(found.message.ends_with(" --encoded-message abc"), "{}", found.message);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_iam_decided_is_told_to_its_end_however_long_it_is() {
+    let (script, encoded) = (script(), "A1b2-".repeat(400));
+    let message = format!(
+        "You are not authorized to perform this operation. User: arn:aws:sts::1:assumed-role/r/1 is not authorized to \
+         perform: ec2:RunInstances on resource: arn:aws:ec2:us-east-1:1:subnet/subnet-a because no identity-based \
+         policy allows the ec2:RunInstances action. Encoded authorization failure message: {encoded}"
+    );
+    script.answer("RunInstances", vec![Answer::Error(403, "UnauthorizedOperation", message.leak())]);
+    let found = valid(&cloud(&script), &own_class()).await;
+    assert!(found.message.contains("may not ec2:RunInstances on arn:aws:ec2:us-east-1:1:subnet/subnet-a: no "));
+    assert!(found.message.ends_with(&encoded), "{}", found.message);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_several_subnets_errors_the_one_about_permissions_is_told_wherever_it_stands() {
+    let throttled = Answer::Error(503, "RequestLimitExceeded", "slow down");
+    for at in 0..3 {
+        let script = script();
+        let mut answers = vec![throttled.clone(), throttled.clone(), throttled.clone()];
+        answers[at] = NOT_ALLOWED;
+        script.answer("RunInstances", answers);
+        let found = valid(&cloud(&script), &own_class()).await;
+        assert_eq!((found.status, found.reason.as_str()), (Some(false), "RunInstancesAuthCheckFailed"), "{at}");
     }
 }
 

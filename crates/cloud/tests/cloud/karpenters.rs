@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dovetail_api::v1::EC2NodeClass;
-use dovetail_cloud::Cloud;
 use dovetail_cloud::ec2::{Ec2Cloud, Ec2Settings, SdkParts};
+use dovetail_cloud::prelude::*;
 use dovetail_sandbox::clock::{DEFAULT_START, VirtualClock};
 use dovetail_sandbox::faults::Faults;
 use dovetail_sandbox::log::{Caller, EventLog};

@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use dovetail_cloud::{Cloud, LaunchError, LaunchErrorKind, LaunchedInstance};
+use dovetail_cloud::prelude::*;
+use dovetail_cloud::{LaunchError, LaunchErrorKind, LaunchedInstance};
 use script::{Answer, Script, class, launched, ok, refused, request};
 
 async fn launch(script: &Arc<Script>) -> Result<LaunchedInstance, LaunchError> {

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use dovetail_api::v1::{EC2NodeClass, PlacementGroupSelector};
 use dovetail_cloud::ec2::Ec2Cloud;
-use dovetail_cloud::{Cloud, LaunchErrorKind, LaunchRequest};
+use dovetail_cloud::prelude::*;
+use dovetail_cloud::{LaunchErrorKind, LaunchRequest};
 use dovetail_core::NodeSelectorRequirement;
 use dovetail_sandbox::region::{PlacementGroup, Region, RegionConfig};
 use futures::future::join_all;
@@ -150,6 +151,27 @@ async fn a_cluster_group_that_finds_no_capacity_in_its_first_zone_tries_another(
         }
     }
     panic!("it was tried in {zones:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_group_with_an_instance_stays_in_its_zone_though_a_later_launch_finds_no_room_there() {
+    let (region, cloud) = sandbox();
+    let class = resolved(&cloud, in_group(Some("cluster-group"), None)).await;
+    let zone = cloud.launch(request("token-0", class.clone())).await.unwrap().zone;
+    // EC2 is asked for the group's zone once a minute: until then the launch is all that says where it is.
+    region.set_zone_down(&zone, true);
+    let error = cloud.launch(request("token-1", class.clone())).await.unwrap_err();
+    assert_eq!(error.kind, LaunchErrorKind::InsufficientCapacity);
+    let mut elsewhere = request("token-2", class.clone());
+    for one in &mut elsewhere.candidates {
+        // As the catalogue has it after that refusal.
+        Arc::make_mut(one).offerings.retain(|offering| offering.zone != zone);
+    }
+    let error = cloud.launch(elsewhere).await.unwrap_err();
+    assert_eq!((error.kind, region.instances().len()), (LaunchErrorKind::InsufficientCapacity, 1), "{error}");
+    assert!(error.refusals.is_empty() && error.message.contains(&zone), "not sent at all: {error}");
+    region.set_zone_down(&zone, false);
+    assert_eq!(cloud.launch(request("token-3", class)).await.unwrap().zone, zone);
 }
 
 #[tokio::test(start_paused = true)]

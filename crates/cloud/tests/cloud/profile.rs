@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use dovetail_api::v1::EC2NodeClass;
-use dovetail_cloud::Cloud;
 use dovetail_cloud::ec2::Ec2Cloud;
 use dovetail_cloud::node_class::Finding;
+use dovetail_cloud::prelude::*;
 use dovetail_sandbox::region::RegionConfig;
 
 use crate::region::{class, sandbox_of};

@@ -10,8 +10,9 @@ use base64::engine::general_purpose::STANDARD;
 use dovetail_api::v1::{EC2NodeClass, EC2NodeClassSpec, EC2NodeClassStatus};
 use dovetail_cloud::family::AmiFamily;
 use dovetail_cloud::launch::reserved::ReservationKind;
+use dovetail_cloud::prelude::*;
 use dovetail_cloud::resolve::{NodeClassView, ReservationView, Settings, instance_types};
-use dovetail_cloud::{Cloud, LaunchRequest, shipped};
+use dovetail_cloud::{LaunchRequest, shipped};
 use dovetail_core::{NodeSelectorRequirement, Resources};
 use serde_json::{Value, json};
 
@@ -76,7 +77,8 @@ fn cases() -> Vec<Case> {
         // Bottlerocket without terms, as v1beta1 allowed it.
         case(
             "002-bottlerocket-without-terms",
-            json!({"role": role, "amiFamily": "Bottlerocket", "tags": {"team": "blue"}, "amiSelectorTerms": alias("bottlerocket")}),
+            json!({"role": role, "amiFamily": "Bottlerocket", "amiSelectorTerms": alias("bottlerocket"),
+                "tags": {"Name": "karpenter.sh/nodepool/default", "IntentLabel": "apps"}}),
             AmiFamily::Bottlerocket,
             types(&["m5.large"], "spot"),
         ),
@@ -166,6 +168,42 @@ fn has(call: &BTreeMap<String, String>, expected: &[(&str, &str)]) {
 
 fn has_none(call: &BTreeMap<String, String>, prefix: &str) {
     assert!(call.keys().all(|key| !key.starts_with(prefix)), "{prefix} in {call:?}");
+}
+
+/// A call's parameters, a line each; user data below its name.
+fn lines(what: &str, call: &BTreeMap<String, String>) -> String {
+    let mut text = format!("# {what}\n");
+    for (key, value) in call {
+        let value = if value.contains('\n') {
+            format!("\n    {}", value.trim_end().replace('\n', "\n    "))
+        } else {
+            value.clone()
+        };
+        text.push_str(&format!("{key} = {value}\n"));
+    }
+    text
+}
+
+/// All of what is asked for, not only what a test thinks of. `GOLDEN=write` writes the files anew.
+#[tokio::test(start_paused = true)]
+async fn what_ec2_is_asked_for_is_as_in_the_golden_files() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cloud/golden");
+    let mut differ = Vec::new();
+    for case in cases() {
+        let (templates, fleet) = asked(case.name).await;
+        let templates: Vec<String> = templates.iter().map(|one| lines("CreateLaunchTemplate", one)).collect();
+        let text = format!("{}\n{}", templates.join("\n"), lines("CreateFleet", &fleet));
+        let file = folder.join(format!("{}.txt", case.name));
+        if std::env::var("GOLDEN").is_ok_and(|what| what == "write") {
+            std::fs::write(&file, &text).unwrap();
+        }
+        if std::fs::read_to_string(&file).ok().as_ref() != Some(&text) {
+            differ.push(format!("{}:\n{text}", file.display()));
+        }
+    }
+    assert!(differ.is_empty(), "{}", differ.join("\n"));
+    let files = std::fs::read_dir(&folder).unwrap().count();
+    assert_eq!(files, cases().len(), "a file for each case and none beside");
 }
 
 const TARGET: &str = "TargetCapacitySpecification.DefaultTargetCapacityType";

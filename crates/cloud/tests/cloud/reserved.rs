@@ -4,8 +4,9 @@
 use std::time::Duration;
 
 use dovetail_api::v1::{CapacityReservationSelectorTerm, EC2NodeClass};
+use dovetail_cloud::LaunchErrorKind;
 use dovetail_cloud::ec2::Ec2Cloud;
-use dovetail_cloud::{Cloud, LaunchErrorKind};
+use dovetail_cloud::prelude::*;
 use dovetail_sandbox::region::{CapacityReservation, InstanceState, Region, RegionConfig};
 
 use crate::region::{class, request, resolved, sandbox_of};

@@ -9,6 +9,7 @@
 
 use std::collections::BTreeMap;
 
+use dovetail_api::names::labels::CAPACITY_BLOCK;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::cluster_state::{ClaimFacts, Kind, Snapshot};
@@ -21,8 +22,6 @@ const LATEST: SignedDuration = SignedDuration::from_mins(30);
 
 /// So long before the end of a capacity block its nodes go, ten minutes before EC2 ends them.
 const BEFORE_END: SignedDuration = SignedDuration::from_mins(40);
-/// The type of a reservation that ends, as a class's status has it.
-const CAPACITY_BLOCK: &str = "capacity-block";
 
 /// When a capacity block that ends then is left: nothing more is launched into it, and its nodes go.
 #[must_use]

@@ -342,7 +342,8 @@ impl Region {
 }
 
 impl Cx<'_> {
-    fn placed(&mut self, placement: &Placement) -> Result<(Spec, Ready), AwsError> {
+    /// What an instance is asked to be that is placed, or launched without a template.
+    pub fn placed(&mut self, placement: &Placement) -> Result<(Spec, Ready), AwsError> {
         let name = &placement.instance_type;
         let unknown = || AwsError::new("InvalidInstanceType", format_args!("there is no instance type {name}"));
         let catalogue = self.catalogue;

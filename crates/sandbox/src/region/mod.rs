@@ -12,6 +12,7 @@ mod answer;
 mod call;
 mod config;
 mod connector;
+mod direct;
 mod discovery;
 mod ec2;
 mod eks;
@@ -60,6 +61,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 pub use answer::ConnectionLost;
 pub use config::{ACCOUNT, CapacityReservation, PlacementGroup, RegionConfig};
+pub use direct::Received;
 pub use instance::{CapacityType, Instance, InstanceEvent, InstanceState};
 pub use launch::Placement;
 pub use serve::serve;

@@ -5,11 +5,12 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 
 use dovetail_sandbox::clock::RealClock;
 use dovetail_sandbox::faults::Faults;
 use dovetail_sandbox::log::EventLog;
-use dovetail_sandbox::region::{Region, RegionConfig, serve};
+use dovetail_sandbox::region::{CapacityReservation, PlacementGroup, Region, RegionConfig, serve};
 use tokio::net::TcpListener;
 
 fn root() -> PathBuf {
@@ -37,6 +38,29 @@ fn run(command: &mut Command) {
     assert!(output.status.success(), "{command:?}\n{}", String::from_utf8_lossy(&output.stderr));
 }
 
+/// An account with a placement group, a reservation and a capacity block.
+fn config() -> RegionConfig {
+    let mut config = RegionConfig::new("us-east-1", "demo");
+    let strategy = "partition".to_owned();
+    let group = PlacementGroup { id: "pg-0123456789abcdef0".into(), name: "rack".into(), strategy, partitions: 3 };
+    config.placement_groups = vec![group];
+    let reserved = |id: &str, instance_type: &str, block: bool| CapacityReservation {
+        id: id.into(),
+        instance_type: instance_type.into(),
+        zone: "us-east-1a".into(),
+        count: 2,
+        tags: [("team".to_owned(), "ml".to_owned())].into(),
+        block,
+        interruptible: false,
+        ends_after: block.then(|| Duration::from_secs(24 * 3600)),
+    };
+    config.reservations = vec![
+        reserved("cr-0123456789abcdef0", "m5.xlarge", false),
+        reserved("cr-0123456789abcdef1", "m5.2xlarge", true),
+    ];
+    config
+}
+
 #[tokio::test]
 async fn boto3_reads_from_the_region_what_it_reads_from_aws() {
     let python = python();
@@ -47,7 +71,7 @@ async fn boto3_reads_from_the_region_what_it_reads_from_aws() {
         settings.ec2.vcpu_quotas = [("X/on-demand".to_owned(), 0)].into();
         settings.ec2.unauthorized = vec!["CreateSecurityGroup".to_owned()];
     });
-    let region = Region::new(RegionConfig::new("us-east-1", "demo"), clock.clone(), EventLog::new(clock), faults);
+    let region = Region::new(config(), clock.clone(), EventLog::new(clock), faults);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     let mut check = Command::new(python);

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use dovetail_api::names::annotations::END_REASON;
+use dovetail_api::names::labels::CAPACITY_BLOCK;
 use dovetail_api::names::labels::CAPACITY_RESERVATION_TYPE;
-use dovetail_cloud::launch::reserved::CAPACITY_BLOCK;
 use dovetail_core::quantity;
 use dovetail_sandbox::log::Entry;
 use serde_json::Value;

@@ -13,8 +13,8 @@ use dovetail_api::v1::{EC2NodeClass, NodeClaim};
 use dovetail_cloud::info::InstanceTypeInfo;
 use dovetail_cloud::node_class::NodeClassResolution;
 use dovetail_cloud::{
-    Cloud, CloudError, CloudFuture, Found, Instance, LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance,
-    Made, QueueMessage,
+    Cloud, CloudError, CloudFuture, CloudIdentity, CloudInstances, CloudNodeClasses, CloudOfferings, CloudQueue, Found,
+    Instance, LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance, Made, QueueMessage,
 };
 use dovetail_core::Problem;
 use dovetail_core::disruption::commands::{Answer, Question};
@@ -235,33 +235,17 @@ impl BrokenCloud {
     }
 }
 
-impl Cloud for BrokenCloud {
-    fn launch(&self, request: LaunchRequest) -> BoxFuture<'_, Result<LaunchedInstance, LaunchError>> {
-        match self.broken {
-            Broken::NoToken => self.inner.launch(self.other(&request)),
-            Broken::DoubleResend => Box::pin(async move {
-                match self.inner.launch(request.clone()).await {
-                    Err(error) if error.kind != LaunchErrorKind::InsufficientCapacity => {
-                        self.inner.launch(self.other(&request)).await
-                    }
-                    other => other,
-                }
-            }),
-            _ => self.inner.launch(request),
-        }
-    }
-
-    fn instances_with_token<'a>(&'a self, token: &'a str) -> CloudFuture<'a, Vec<Instance>> {
-        match self.broken {
-            Broken::ForgottenAdoption => Box::pin(async { Ok(Vec::new()) }),
-            _ => self.inner.instances_with_token(token),
-        }
-    }
-
+impl CloudIdentity for BrokenCloud {
     fn region(&self) -> &str {
         self.inner.region()
     }
 
+    fn cluster_uid(&self) -> &str {
+        self.inner.cluster_uid()
+    }
+}
+
+impl CloudOfferings for BrokenCloud {
     fn instance_types(&self) -> CloudFuture<'_, Vec<InstanceTypeInfo>> {
         self.inner.instance_types()
     }
@@ -278,10 +262,12 @@ impl Cloud for BrokenCloud {
         self.inner.spot_prices()
     }
 
-    fn subnet_has_tag<'a>(&'a self, key: &'a str) -> CloudFuture<'a, bool> {
-        self.inner.subnet_has_tag(key)
+    fn reserved_left<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, BTreeMap<String, u32>> {
+        self.inner.reserved_left(ids)
     }
+}
 
+impl CloudNodeClasses for BrokenCloud {
     fn resolve_node_class<'a>(&'a self, class: &'a EC2NodeClass) -> CloudFuture<'a, NodeClassResolution> {
         self.inner.resolve_node_class(class)
     }
@@ -290,8 +276,33 @@ impl Cloud for BrokenCloud {
         self.inner.remove_node_class(class)
     }
 
-    fn cluster_uid(&self) -> &str {
-        self.inner.cluster_uid()
+    fn subnet_has_tag<'a>(&'a self, key: &'a str) -> CloudFuture<'a, bool> {
+        self.inner.subnet_has_tag(key)
+    }
+
+    fn made(&self) -> CloudFuture<'_, Vec<Made>> {
+        self.inner.made()
+    }
+
+    fn remove_made<'a>(&'a self, made: &'a Made) -> CloudFuture<'a, ()> {
+        self.inner.remove_made(made)
+    }
+}
+
+impl CloudInstances for BrokenCloud {
+    fn launch(&self, request: LaunchRequest) -> BoxFuture<'_, Result<LaunchedInstance, LaunchError>> {
+        match self.broken {
+            Broken::NoToken => self.inner.launch(self.other(&request)),
+            Broken::DoubleResend => Box::pin(async move {
+                match self.inner.launch(request.clone()).await {
+                    Err(error) if error.kind != LaunchErrorKind::InsufficientCapacity => {
+                        self.inner.launch(self.other(&request)).await
+                    }
+                    other => other,
+                }
+            }),
+            _ => self.inner.launch(request),
+        }
     }
 
     fn instances(&self) -> CloudFuture<'_, Vec<Instance>> {
@@ -306,6 +317,13 @@ impl Cloud for BrokenCloud {
         self.inner.instance(id)
     }
 
+    fn instances_with_token<'a>(&'a self, token: &'a str) -> CloudFuture<'a, Vec<Instance>> {
+        match self.broken {
+            Broken::ForgottenAdoption => Box::pin(async { Ok(Vec::new()) }),
+            _ => self.inner.instances_with_token(token),
+        }
+    }
+
     fn instances_of<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, Found> {
         self.inner.instances_of(ids)
     }
@@ -314,18 +332,16 @@ impl Cloud for BrokenCloud {
         self.inner.terminate_all(found)
     }
 
-    fn made(&self) -> CloudFuture<'_, Vec<Made>> {
-        self.inner.made()
-    }
-
-    fn remove_made<'a>(&'a self, made: &'a Made) -> CloudFuture<'a, ()> {
-        self.inner.remove_made(made)
-    }
-
     fn tag<'a>(&'a self, id: &'a str, tags: &'a BTreeMap<String, String>) -> CloudFuture<'a, ()> {
         self.inner.tag(id, tags)
     }
 
+    fn instance_troubles(&self) -> CloudFuture<'_, Vec<Trouble>> {
+        self.inner.instance_troubles()
+    }
+}
+
+impl CloudQueue for BrokenCloud {
     fn queue_url<'a>(&'a self, name: &'a str) -> CloudFuture<'a, String> {
         self.inner.queue_url(name)
     }
@@ -340,9 +356,5 @@ impl Cloud for BrokenCloud {
         receipts: &'a [String],
     ) -> CloudFuture<'a, BTreeMap<String, CloudError>> {
         self.inner.delete_messages(queue_url, receipts)
-    }
-
-    fn instance_troubles(&self) -> CloudFuture<'_, Vec<Trouble>> {
-        self.inner.instance_troubles()
     }
 }

@@ -1,0 +1,69 @@
+//! What is asked of the API server before an instance is ended, beside its claim: whether it has a Node that is drained first,
+//! and whether it is that claim's alone.
+//!
+//! Of some instances nothing but a claim's own words says whose they are: Karpenter tags what it launches only after its Node
+//! has registered. One that two claims name is neither's (OWN-2), and a watch may not have shown the second one yet. So the
+//! claims are listed before such an instance is ended.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use dovetail_api::names::instance_id;
+use dovetail_api::v1::NodeClaim;
+use dovetail_cloud::Instance;
+use dovetail_core::ownership::Marks;
+use dovetail_core::termination::claim::is_drained_first;
+use k8s_openapi::api::core::v1::Node;
+
+use super::TerminatorLinks;
+use super::endings::SURE_WITHIN;
+use super::known::of_node;
+use crate::kube::calls::CallError;
+use crate::kube::claims::Claims;
+use crate::kube::nodes::Nodes;
+use crate::messages::Wrote;
+use crate::owner::owned::instance_of;
+
+/// Of these instances those that no tag gives to a claim, and that more than one claim names now. All of the untagged ones
+/// where the API server does not say in time. No call without one. A claim that cannot be read names nothing.
+pub async fn shared<'a>(
+    links: &TerminatorLinks,
+    machines: impl IntoIterator<Item = &'a Instance>,
+) -> BTreeSet<&'a str> {
+    let cluster = links.calls.env.cluster(&*links.cloud);
+    let is_untagged = |one: &&Instance| Marks::new(&cluster, &one.tags, &one.private_dns_name).is_untagged();
+    let mut untagged: BTreeSet<&str> = machines.into_iter().filter(is_untagged).map(|one| one.id.as_str()).collect();
+    if untagged.is_empty() {
+        return untagged;
+    }
+    let claims = Claims::new(links.calls.clone());
+    if let Ok(Ok(all)) = tokio::time::timeout(SURE_WITHIN, claims.list()).await {
+        let naming = |id: &str| all.items.iter().filter(|claim| instance_of(claim) == Some(id)).count();
+        untagged.retain(|id| naming(id) > 1);
+    }
+    untagged
+}
+
+/// Whether machines have no Node that is drained first, by the name that their claim has registered or the one that they would join
+/// with: a watch that lags may have shown the claim's end before its Node. One that is there is told of.
+pub async fn have_no_node(links: &TerminatorLinks, claim: &NodeClaim, machines: &[Instance]) -> bool {
+    let nodes = Nodes::new(links.calls.clone());
+    let registered = claim.status.as_ref().map(|status| status.node_name.as_str());
+    let names = registered.into_iter().chain(machines.iter().map(|one| one.private_dns_name.as_str()));
+    let names: BTreeSet<&str> = names.filter(|name| !name.is_empty()).collect();
+    for name in names {
+        match nodes.now(name).await {
+            Ok(node) if is_drained_first(claim, &node) && machines.iter().any(|one| is_of(&node, one)) => {
+                links.calls.env.post(&links.cluster, Wrote::Node(Arc::new(node)));
+                return false;
+            }
+            Ok(_) | Err(CallError::NotFound(_)) => {}
+            Err(_) => return false,
+        }
+    }
+    true
+}
+
+fn is_of(node: &Node, machine: &Instance) -> bool {
+    instance_id(of_node(node)) == Some(&machine.id)
+}

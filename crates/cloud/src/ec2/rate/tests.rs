@@ -1,0 +1,150 @@
+#![allow(clippy::unwrap_used)]
+use futures::future::join_all;
+
+use super::*;
+
+struct TokioClock(tokio::time::Instant);
+
+impl Clock for TokioClock {
+    fn wall(&self) -> jiff::Timestamp {
+        jiff::Timestamp::UNIX_EPOCH
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.0.elapsed()
+    }
+}
+
+pub fn limiter() -> (Limiter, tokio::time::Instant) {
+    let begun = tokio::time::Instant::now();
+    (Limiter::new(Arc::new(TokioClock(begun))), begun)
+}
+
+pub fn needs(action: &str) -> Needs {
+    Needs::read(format!("Action={action}&Version=2016-11-15").as_bytes())
+}
+
+/// When each of so many requests that come at once is sent, in seconds.
+pub async fn sent(limiter: &Limiter, begun: tokio::time::Instant, needs: &Needs, count: usize) -> Vec<f64> {
+    let one = || async {
+        limiter.admit(needs).await;
+        begun.elapsed().as_secs_f64()
+    };
+    join_all((0..count).map(|_| one())).await
+}
+
+/// Whether EC2's bucket, full at the beginning, has a token for each.
+fn fits(times: &[f64], size: f64, rate: f64) -> bool {
+    let (mut tokens, mut at) = (size, 0.0);
+    times.iter().all(|time| {
+        tokens = (tokens + (time - at) * rate).min(size) - 1.0;
+        at = *time;
+        tokens >= 0.0
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thousand_launches_at_once_fit_ec2s_buckets_and_take_as_long_as_those_require() {
+    let (limiter, begun) = limiter();
+    let times = sent(&limiter, begun, &needs("CreateFleet"), 1000).await;
+    assert!(fits(&times, 50.0, 5.0) && fits(&times, 1000.0, 2.0));
+    assert!(times.windows(2).all(|pair| pair[0] <= pair[1]), "in their order");
+    assert_eq!(times.iter().filter(|time| **time < 0.001).count(), 45);
+    assert!((211.0..215.0).contains(times.last().unwrap()), "{:?}", times.last());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_launch_goes_before_all_descriptions_that_wait() {
+    let (limiter, begun) = limiter();
+    let describe = needs("DescribeInstances");
+    let many = sent(&limiter, begun, &describe, 500);
+    let launch = async {
+        tokio::time::sleep(Duration::from_secs(6)).await;
+        sent(&limiter, begun, &needs("CreateFleet"), 15).await
+    };
+    let (many, launched) = tokio::join!(many, launch);
+    assert!(launched.iter().all(|time| *time < 6.01), "{launched:?}");
+    assert!(fits(&many, 100.0, 20.0) && many.last().unwrap() > &20.0);
+    let (mutate, templates) = (needs("DeleteLaunchTemplate"), needs("CreateFleet"));
+    let (limiter, begun) = self::limiter();
+    sent(&limiter, begun, &templates, 45).await;
+    let (deleted, launched) = tokio::join!(sent(&limiter, begun, &mutate, 1), sent(&limiter, begun, &templates, 10));
+    assert!(launched.last().unwrap() < &deleted[0], "{launched:?}, {deleted:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_throttled_waits_and_who_gives_up_waiting_holds_up_nobody() {
+    let (limiter, begun) = limiter();
+    limiter.throttled(Api::Mutate);
+    let one = sent(&limiter, begun, &needs("CreateFleet"), 1).await;
+    assert!((0.2..0.3).contains(&one[0]), "{one:?}");
+    limiter.throttled(Api::Mutate);
+    let fleet = needs("CreateFleet");
+    let impatient = tokio::time::timeout(Duration::from_millis(50), sent(&limiter, begun, &fleet, 40));
+    assert!(impatient.await.is_err());
+    let next = sent(&limiter, begun, &needs("CreateFleet"), 1).await;
+    assert!(next[0] - one[0] < 0.4, "{next:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_can_wait_has_its_turn_after_half_a_minute_however_many_launches_come() {
+    let (limiter, begun) = limiter();
+    let (fleet, delete) = (needs("CreateFleet"), needs("DeleteLaunchTemplate"));
+    let launches = sent(&limiter, begun, &fleet, 1000);
+    let deleted = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        sent(&limiter, begun, &delete, 3).await
+    };
+    let (launched, deleted) = tokio::join!(launches, deleted);
+    assert!(deleted.iter().all(|time| *time >= 31.0 - 0.01), "launches go first: {deleted:?}");
+    // Those that came before it have theirs: 955 at four and a half a second.
+    assert!(deleted.iter().all(|time| *time < 215.0), "{deleted:?}");
+    assert!(launched.last().unwrap() < &215.0, "{:?}", launched.last());
+    let (limiter, begun) = self::limiter();
+    sent(&limiter, begun, &fleet, 45).await;
+    let stream = join_all((0..20).map(|_| async {
+        for _ in 0..40 {
+            sent(&limiter, begun, &fleet, 1).await;
+        }
+    }));
+    let (_, deleted) = tokio::join!(stream, sent(&limiter, begun, &delete, 1));
+    assert!((29.9..40.0).contains(&deleted[0]), "a stream of launches that goes on for minutes: {deleted:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_ends_many_is_not_overtaken_for_ever_by_those_that_end_one() {
+    let (limiter, begun) = limiter();
+    let end = |count: usize| {
+        let ids: Vec<String> = (1..=count).map(|n| format!("InstanceId.{n}=i-{n}")).collect();
+        Needs::read(format!("Action=TerminateInstances&{}", ids.join("&")).as_bytes())
+    };
+    sent(&limiter, begun, &end(500), 1).await;
+    sent(&limiter, begun, &end(390), 1).await;
+    let (many, one) = (end(400), end(4));
+    let ones = join_all((0..4).map(|_| async {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        for _ in 0..60 {
+            sent(&limiter, begun, &one, 1).await;
+        }
+    }));
+    let (many, _) = tokio::join!(sent(&limiter, begun, &many, 1), ones);
+    assert!((21.0..24.0).contains(&many[0]), "as long as its bucket needs: {many:?}");
+}
+
+#[test]
+fn requests_are_told_apart_by_their_action() {
+    let read = |body: &str| {
+        let Needs { api, priority, resources } = Needs::read(body.as_bytes());
+        (api, priority == Priority::First, resources)
+    };
+    assert_eq!(read("Action=CreateFleet&X=1"), (Api::Mutate, true, Some((Api::Launched, 1.0))));
+    let dry = "Action=CreateFleet&DryRun=true&X=1";
+    assert_eq!(read(dry), (Api::Mutate, false, None), "it launches nothing");
+    assert_eq!(read("Action=DescribeInstances"), (Api::Describe, false, None));
+    assert_eq!(read("Action=DescribeLaunchTemplates"), (Api::Describe, true, None));
+    let ended = "Action=TerminateInstances&InstanceId.1=i-1&InstanceId.2=i-2";
+    assert_eq!(read(ended), (Api::TerminateInstances, true, Some((Api::Ended, 2.0))));
+    assert_eq!(read("Action=CreateTags"), (Api::Tags, false, None));
+    assert_eq!(read("Action=Whatever"), (Api::Mutate, false, None));
+    assert_eq!(read("\u{fffd}"), (Api::Mutate, false, None));
+}

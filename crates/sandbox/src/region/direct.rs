@@ -1,0 +1,95 @@
+//! The region without its wire protocols: what a cloud behind the seam of `dovetail_cloud` needs that is not EC2's API.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::launch::Placement;
+use super::network::Subnet;
+use super::{Cx, Instance, Region, RegionError};
+
+/// A message of the interruption queue, as it is received.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// What it says.
+    pub body: String,
+    /// What it is deleted by.
+    pub receipt: String,
+    /// When it was sent.
+    pub sent: Timestamp,
+}
+
+impl Region {
+    /// Launches an instance under a token, where EC2 would: not what is sold out or in a zone that is down. The same token
+    /// is the same instance.
+    ///
+    /// # Errors
+    /// EC2 would refuse it, and why.
+    pub fn launch(&self, token: &str, wanted: &Placement) -> Result<Instance, RegionError> {
+        self.with(|cx| {
+            let of_token = |one: &&Instance| one.client_token.as_deref() == Some(token);
+            if let Some(there) = cx.state.instances.values().find(of_token) {
+                return Ok(there.clone());
+            }
+            cx.launch_directly(token, wanted).map_err(|error| RegionError::CannotPlace {
+                instance_type: wanted.instance_type.clone(),
+                zone: wanted.zone.clone(),
+                reason: error.to_string(),
+            })
+        })
+    }
+
+    /// Puts tags on an instance.
+    ///
+    /// # Errors
+    /// There is no such instance.
+    pub fn tag(&self, id: &str, tags: &BTreeMap<String, String>) -> Result<(), RegionError> {
+        self.with(|cx| {
+            if !cx.state.instances.contains_key(id) {
+                return Err(RegionError::NoSuchInstance(id.to_owned()));
+            }
+            tags.iter().for_each(|(key, value)| cx.apply_tag(id, key, Some(value.clone())));
+            Ok(())
+        })
+    }
+
+    /// The cluster's subnets: id, zone, and the zone's id.
+    pub fn subnets(&self) -> Vec<(String, String, String)> {
+        let of = |one: &Subnet| (one.id.clone(), one.zone.clone(), one.zone_id.clone());
+        self.with(|cx| cx.state.network.subnets.values().map(of).collect())
+    }
+
+    /// Ids of the cluster's security groups.
+    pub fn security_groups(&self) -> Vec<String> {
+        self.with(|cx| cx.state.network.groups.keys().cloned().collect())
+    }
+
+    /// Takes up to so many messages of the interruption queue, and hides them for so long.
+    pub fn receive(&self, most: usize, hide: Duration) -> Vec<Received> {
+        self.with(|cx| {
+            let (now, wall, name) = (cx.now, cx.wall, cx.config.queue_name());
+            let messages = cx.state.queues.get_mut(&name).map(|queue| queue.receive(most, hide, now, wall));
+            let received = messages.into_iter().flatten();
+            received.map(|one| Received { body: one.body, receipt: one.receipt, sent: one.sent }).collect()
+        })
+    }
+
+    /// Takes a message out of the interruption queue; a receipt that never was is `false`.
+    pub fn delete_message(&self, receipt: &str) -> bool {
+        self.with(|cx| {
+            let name = cx.config.queue_name();
+            cx.state.queues.get_mut(&name).is_some_and(|queue| queue.delete(receipt))
+        })
+    }
+}
+
+impl Cx<'_> {
+    fn launch_directly(&mut self, token: &str, wanted: &Placement) -> Result<Instance, super::error::AwsError> {
+        let (spec, _) = self.placed(wanted)?;
+        let ready = self.check(&spec)?;
+        let launched = self.launch(&spec, &ready, Some(token), 1).into_iter().next();
+        let there = launched.and_then(|id| self.state.instances.get(&id).cloned());
+        there.ok_or_else(|| super::error::AwsError::new("InsufficientFreeAddressesInSubnet", "no address is free"))
+    }
+}
