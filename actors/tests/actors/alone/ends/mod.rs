@@ -1,0 +1,3 @@
+//! How nodes end: by EC2's announcement, by our own decision, or as nobody owns them.
+
+mod interruption;

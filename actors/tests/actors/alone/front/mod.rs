@@ -1,0 +1,4 @@
+//! From a pod that waits to the node that it gets.
+
+mod batcher;
+mod pod_watcher;

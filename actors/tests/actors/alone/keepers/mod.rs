@@ -1,0 +1,6 @@
+//! Who keeps what is known, said and served.
+
+mod catalogue;
+mod cluster_watcher;
+mod node_class;
+mod recorder;
