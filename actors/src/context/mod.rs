@@ -1,6 +1,7 @@
 //! What every actor has: its clock, settings, term, journal, mailbox and back-off.
 
 pub mod backoff;
+pub(crate) mod brakes;
 pub mod env;
 pub mod identities;
 pub mod leader_term;

@@ -4,7 +4,6 @@
 //! At the mailbox's bound: one effect a class and one a pool at a time; what changes meanwhile is looked at afterwards.
 
 mod adopt;
-mod brake;
 mod end;
 mod pools;
 mod said;
@@ -22,13 +21,13 @@ use dovetail_core::adoption::Change;
 use dovetail_core::cluster_state::{Kind, is_older};
 use kube::ResourceExt;
 
+use crate::context::brakes::Brakes;
 use crate::context::env::Env;
 use crate::kube::calls::{CallError, Calls};
 use crate::links::{ToClusterWatcher, ToRecorder};
 use crate::messages::{CannotUse, ClassChanged, NodeClassState, Observe, PoolChanged, Record, Wrote};
 use crate::recorder::object;
 use crate::telemetry::log_event::{LogEvent, Names};
-use brake::Brakes;
 use write::resolve;
 
 /// Classes are looked at this often, whether it is time to resolve them again (aws spec 6, `AMI_REFRESH_INTERVAL`).

@@ -2,3 +2,4 @@
 
 mod batcher;
 mod pod_watcher;
+mod registrar;
