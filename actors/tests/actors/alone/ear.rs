@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use actix::prelude::*;
+use dovetail_actors::leadership::messages::{Deposed, Elected};
 use dovetail_actors::messages::{
     Batch, CannotUse, ClaimChanged, ClaimGone, ClaimRefused, ClassChanged, ClosedPools, ClusterChanged, FullSubnets,
     Hold, InstanceKnown, InstanceTypesFor, InstancesSeen, Interrupted, Launch, LaunchedOffering, LookUp, MarkDeleting,
@@ -148,6 +149,8 @@ macro_rules! hears {
 }
 
 hears!(
+    Deposed,
+    Elected,
     Batch,
     CannotUse,
     ClaimChanged,

@@ -1,5 +1,6 @@
 //! How nodes end: by EC2's announcement, by our own decision, or as nobody owns them.
 
+mod disruptor;
 mod interrupted;
 mod interruption;
 mod janitor;
