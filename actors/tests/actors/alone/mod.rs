@@ -10,6 +10,7 @@ pub mod wire;
 mod ends;
 mod front;
 mod keepers;
+mod pure;
 mod ways;
 
 use std::future::Future;

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use actix::prelude::*;
 use dovetail_actors::messages::InstanceKnown;
 use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
 use dovetail_cloud::node_class::subnet_views;
@@ -275,14 +274,4 @@ impl Alone {
         let types = Arc::new(types.into_iter().map(Arc::new).collect());
         self.heard.offers(Some(BTreeMap::from([(class.to_owned(), types)])));
     }
-}
-
-/// Sends a message and waits until it is handled.
-pub async fn tell<A, M>(actor: &Addr<A>, message: M)
-where
-    A: Actor<Context = Context<A>> + Handler<M>,
-    M: Message + Send + 'static,
-    M::Result: Send,
-{
-    actor.send(message).await.expect("the actor lives");
 }

@@ -5,11 +5,10 @@ use actix::prelude::*;
 use dovetail_actors::Settings;
 use dovetail_actors::interruption::{Interruption, InterruptionLinks};
 use dovetail_actors::messages::{
-    ActorState, Interrupted, InterruptionState, MarkDeleting, PackNow, Refused, Remove, ReservationTakenBack,
+    ActorState, Interrupted, InterruptionState, MarkDeleting, PackNow, Refused, ReservationTakenBack,
 };
 use dovetail_actors::settings::{Interruptions, Rebalance};
 use dovetail_core::clock::Clock as _;
-use dovetail_core::disruption::Reason;
 use dovetail_core::interruption::Kind;
 use dovetail_core::interruption::status::Trouble;
 use dovetail_sandbox::apiserver::NODE_CLAIMS;
@@ -25,11 +24,11 @@ fn settings() -> Settings {
     Settings { interruption_queue: "demo".into(), ..Settings::default() }
 }
 
-fn with_queue(test: impl AsyncFnOnce(Alone)) {
+pub fn with_queue(test: impl AsyncFnOnce(Alone)) {
     alone_with(settings(), |bench| async move { test(bench).await });
 }
 
-fn start(bench: &Alone) -> Addr<Interruption> {
+pub fn start(bench: &Alone) -> Addr<Interruption> {
     let ear = &bench.ear;
     let links = InterruptionLinks {
         cluster: ear.clone().into(),
@@ -44,14 +43,14 @@ fn start(bench: &Alone) -> Addr<Interruption> {
 }
 
 /// A claim of a running node, which the state knows.
-fn node(bench: &Alone, number: u64) {
+pub fn node(bench: &Alone, number: u64) {
     bench.launched(&format!("default-{number}"), number, &INITIALIZED);
     bench.working(number);
     bench.show();
 }
 
 /// A spot node.
-fn spot(bench: &Alone, number: u64) {
+pub fn spot(bench: &Alone, number: u64) {
     node(bench, number);
     let label = json!({"metadata": {"labels": {"karpenter.sh/capacity-type": "spot"}}});
     bench.api.patch(&NODE_CLAIMS, "", &format!("default-{number}"), &label).unwrap();
@@ -77,7 +76,7 @@ fn deleted(bench: &Alone) -> Vec<String> {
     bench.sky.inner.deleted()
 }
 
-async fn state(bench: &Alone, actor: &Addr<Interruption>) -> InterruptionState {
+pub async fn state(bench: &Alone, actor: &Addr<Interruption>) -> InterruptionState {
     match bench.state(actor).await {
         ActorState::Interruption(state) => state,
         other => panic!("{other:?}"),
@@ -386,66 +385,11 @@ fn three_thousand_warnings_at_once_are_all_acted_on() {
     });
 }
 
-fn trouble(bench: &Alone, number: u64, kind: Kind) -> Trouble {
+pub fn trouble(bench: &Alone, number: u64, kind: Kind) -> Trouble {
     Trouble {
         instance: id(number),
         kind,
         what: "reachability".into(),
         time: Some(bench.clock.wall() - SignedDuration::from_mins(10)),
     }
-}
-
-#[test]
-fn a_status_check_that_fails_for_long_removes_the_node_once() {
-    with_queue(async |bench| {
-        (1..=10).for_each(|number| node(&bench, number));
-        bench
-            .sky
-            .inner
-            .trouble(vec![trouble(&bench, 1, Kind::InstanceStatus), trouble(&bench, 99, Kind::SystemStatus)]);
-        let _actor = start(&bench);
-        bench.pass(900.0).await;
-        let removals = bench.heard.all::<Remove>();
-        assert_eq!(removals.len(), 1, "{:?}", bench.told.lines());
-        assert_eq!((removals[0].claims[0].name.as_str(), removals[0].reason), ("default-1", Reason::Unhealthy));
-        assert_eq!(bench.told.count("status_failed"), 1);
-    });
-}
-
-#[test]
-fn checks_that_fail_on_many_nodes_take_none_away() {
-    with_queue(async |bench| {
-        (1..=10).for_each(|number| node(&bench, number));
-        bench.sky.inner.trouble((1..=8).map(|number| trouble(&bench, number, Kind::SystemStatus)).collect());
-        let _actor = start(&bench);
-        bench.pass(900.0).await;
-        assert!(bench.heard.count::<Remove>() <= 2, "{}", bench.heard.count::<Remove>());
-        assert!(!bench.records("NodeRepairBlocked").is_empty());
-    });
-}
-
-#[test]
-fn an_account_that_may_not_ask_for_status_is_asked_no_more() {
-    with_queue(async |bench| {
-        node(&bench, 1);
-        bench.sky.always("instance_troubles", Some(Fails::Never));
-        let _actor = start(&bench);
-        bench.pass(3600.0).await;
-        assert_eq!(bench.told.count("status_forbidden"), 1);
-        assert!(bench.sky.count("instance_troubles") <= 2, "{}", bench.sky.count("instance_troubles"));
-    });
-}
-
-#[test]
-fn without_a_queue_spot_nodes_are_counted_and_their_pools_told_once() {
-    alone_with(Settings::default(), |bench| async move {
-        bench.class("default");
-        bench.pool_of("default", json!({}));
-        spot(&bench, 1);
-        let actor = start(&bench);
-        bench.pass(600.0).await;
-        assert_eq!(state(&bench, &actor).await.unheard, 1);
-        assert_eq!(bench.sky.count("receive"), 0);
-        assert!(bench.told.count("spot_unheard") <= 1 && bench.records("InterruptionsNotHeard").len() <= 1);
-    });
 }

@@ -5,4 +5,6 @@ mod interrupted;
 mod interruption;
 mod janitor;
 mod owner;
+mod status_checks;
 mod terminator;
+mod terminator_trouble;

@@ -4,22 +4,20 @@ use actix::prelude::*;
 use dovetail_actors::Settings;
 use dovetail_actors::launcher::{Launcher, LauncherLinks};
 use dovetail_actors::messages::{
-    ActorState, ClaimChanged, ClaimGone, InstanceKnown, Launch, LaunchOrder, LaunchedOffering, LauncherState, PackNow,
-    Refused, SoldOut, Term, Wrote,
+    ActorState, ClaimChanged, InstanceKnown, Launch, LaunchOrder, LaunchedOffering, LauncherState, PackNow, Refused,
+    SoldOut, Term, Wrote,
 };
 use dovetail_api::v1::NodeClaim;
-use dovetail_core::Resources;
 use dovetail_core::cluster_state::Target;
-use dovetail_core::launch_limits::Ceilings;
 use dovetail_sandbox::apiserver::NODE_CLAIMS;
 use kube::ResourceExt as _;
 use serde_json::json;
 
 use crate::alone::wire::Act;
-use crate::alone::{Alone, Fails, TERM, alone_with, seconds, trace};
+use crate::alone::{Alone, TERM, alone_with, seconds, trace};
 use crate::world::Spoil;
 
-fn start(bench: &Alone) -> Addr<Launcher> {
+pub fn start(bench: &Alone) -> Addr<Launcher> {
     let ear = &bench.ear;
     let links = LauncherLinks {
         cluster: ear.clone().into(),
@@ -33,7 +31,7 @@ fn start(bench: &Alone) -> Addr<Launcher> {
     bench.start(Launcher::new(&bench.env, links))
 }
 
-fn with_pool_and(settings: Settings, test: impl AsyncFnOnce(Alone)) {
+pub fn with_pool_and(settings: Settings, test: impl AsyncFnOnce(Alone)) {
     alone_with(settings, |bench| async move {
         bench.pool("default");
         bench.offer("default");
@@ -42,12 +40,12 @@ fn with_pool_and(settings: Settings, test: impl AsyncFnOnce(Alone)) {
     });
 }
 
-fn with_pool(test: impl AsyncFnOnce(Alone)) {
+pub fn with_pool(test: impl AsyncFnOnce(Alone)) {
     with_pool_and(Settings::default(), test);
 }
 
 /// A claim as the packer plans it.
-fn planned(name: &str) -> NodeClaim {
+pub fn planned(name: &str) -> NodeClaim {
     serde_json::from_value(json!({"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
         "metadata": {"name": name, "labels": {"karpenter.sh/nodepool": "default"}, "finalizers": ["karpenter.sh/termination"],
             "annotations": {"dovetail.dev/term": "3"}},
@@ -63,18 +61,18 @@ fn order(name: &str) -> LaunchOrder {
     LaunchOrder { claim: planned(name), pods: 1, demand: None }
 }
 
-fn launch(names: &[&str]) -> Launch {
+pub fn launch(names: &[&str]) -> Launch {
     Launch { term: TERM, orders: names.iter().map(|name| order(name)).collect(), trace: trace(1) }
 }
 
-async fn state(bench: &Alone, launcher: &Addr<Launcher>) -> LauncherState {
+pub async fn state(bench: &Alone, launcher: &Addr<Launcher>) -> LauncherState {
     match bench.state(launcher).await {
         ActorState::Launcher(state) => state,
         other => panic!("{other:?}"),
     }
 }
 
-fn claims(bench: &Alone) -> Vec<String> {
+pub fn claims(bench: &Alone) -> Vec<String> {
     bench.api.list(&NODE_CLAIMS).iter().map(|claim| claim["metadata"]["name"].as_str().unwrap().to_owned()).collect()
 }
 
@@ -82,12 +80,12 @@ fn provider_id(bench: &Alone, name: &str) -> String {
     bench.claim_now(name).status.as_ref().map(|status| status.provider_id.clone()).unwrap_or_default()
 }
 
-fn not_made(bench: &Alone) -> usize {
+pub fn not_made(bench: &Alone) -> usize {
     bench.heard.all::<Wrote>().iter().filter(|one| matches!(&***one, Wrote::NotMade(_))).count()
 }
 
 /// One living instance a claim.
-fn one_to_one(bench: &Alone) {
+pub fn one_to_one(bench: &Alone) {
     let mut of_claims: Vec<String> = claims(bench).iter().map(|name| provider_id(bench, name)).collect();
     let mut living: Vec<String> = bench.sky.inner.living().iter().map(|one| one.provider_id()).collect();
     of_claims.sort();
@@ -305,60 +303,6 @@ fn a_claim_that_goes_while_ec2_is_called_gets_no_second_call() {
 }
 
 #[test]
-fn the_end_of_a_claim_that_waits_in_the_queue_frees_it() {
-    with_pool_and(
-        Settings { ceilings: Ceilings { launches: Some(1), cost: None }, ..Settings::default() },
-        async |bench| {
-            let launcher = start(&bench);
-            bench.pass(10.0).await;
-            launcher.do_send(launch(&["default-a", "default-b", "default-c"]));
-            bench.pass(10.0).await;
-            assert_eq!((claims(&bench).len(), bench.sky.inner.living().len()), (1, 1), "the ceiling holds the others");
-            assert_eq!(state(&bench, &launcher).await.held, 2);
-            launcher.do_send(ClaimGone { name: "default-b".into() });
-            launcher.do_send(ClaimGone { name: "never-was".into() });
-            bench.pass(40.0).await;
-            assert_eq!(bench.told.count("launch_held"), 1, "it is said once in ten minutes");
-            assert!(not_made(&bench) >= 1 && bench.heard.count::<PackNow>() >= 1, "their pods are packed anew");
-            assert_eq!(state(&bench, &launcher).await.running, 0);
-        },
-    );
-}
-
-#[test]
-fn with_a_ceiling_nothing_is_launched_before_the_past_is_known() {
-    with_pool_and(
-        Settings { ceilings: Ceilings { launches: Some(5), cost: None }, ..Settings::default() },
-        async |bench| {
-            bench.sky.always("instances_by_name", Some(Fails::Throttled));
-            let launcher = start(&bench);
-            launcher.do_send(launch(&["default-a"]));
-            bench.pass(60.0).await;
-            assert!(claims(&bench).is_empty() && !state(&bench, &launcher).await.begun);
-            bench.sky.always("instances_by_name", None);
-            bench.pass(30.0).await;
-            // Nobody is known to wait for it any more: its pods are planned anew.
-            assert!(state(&bench, &launcher).await.begun);
-            one_to_one(&bench);
-        },
-    );
-}
-
-#[test]
-fn without_a_ceiling_the_past_is_waited_for_five_seconds() {
-    with_pool(async |bench| {
-        bench.sky.always("instances_by_name", Some(Fails::Hangs));
-        let launcher = start(&bench);
-        launcher.do_send(launch(&["default-a"]));
-        bench.pass(4.0).await;
-        assert!(claims(&bench).is_empty());
-        bench.heard.cluster(|state| state.plan_claim(planned("default-a"), Resources::new()));
-        bench.pass(20.0).await;
-        assert!(state(&bench, &launcher).await.begun);
-    });
-}
-
-#[test]
 fn a_class_that_is_gone_or_unresolved_launches_nothing_and_says_so() {
     with_pool(async |bench| {
         let launcher = start(&bench);
@@ -403,5 +347,22 @@ fn a_claim_whose_status_somebody_clears_is_launched_for_ever_less_often() {
         assert_eq!(bench.sky.count("launch"), 1, "its instance is found by its token");
         let looks = bench.sky.count("instances_with_token");
         assert!(looks <= 60, "{looks} looks in five minutes");
+    });
+}
+
+#[test]
+fn a_subnet_without_addresses_is_not_asked_for_where_another_has_some() {
+    with_pool(async |bench| {
+        bench.heard.full_subnets(&["subnet-us-east-1a", "subnet-of-nobody"]);
+        let launcher = start(&bench);
+        launcher.do_send(launch(&["default-a"]));
+        bench.pass(10.0).await;
+        let asked = bench.sky.inner.calls()[0].node_class.status.clone().unwrap();
+        assert_eq!(asked.subnets.iter().map(|one| one.id.as_str()).collect::<Vec<_>>(), ["subnet-us-east-1b"]);
+        // In none there is any: it is for EC2 to say so.
+        bench.heard.full_subnets(&["subnet-us-east-1a", "subnet-us-east-1b"]);
+        launcher.do_send(launch(&["default-b"]));
+        bench.pass(10.0).await;
+        assert_eq!(bench.sky.inner.calls()[1].node_class.status.as_ref().unwrap().subnets.len(), 2);
     });
 }

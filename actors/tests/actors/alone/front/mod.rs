@@ -2,6 +2,8 @@
 
 mod batcher;
 mod launcher;
+mod launcher_ceilings;
 mod packer;
+mod packer_trouble;
 mod pod_watcher;
 mod registrar;

@@ -12,9 +12,8 @@ use dovetail_actors::{InlineSolver, Solution, Solver};
 use dovetail_core::Problem;
 use dovetail_core::cluster_state::Target;
 use dovetail_core::pack::Options;
-use dovetail_sandbox::apiserver::{DeleteOptions, NODE_POOLS, PODS};
+use dovetail_sandbox::apiserver::{DeleteOptions, PODS};
 use futures::future::BoxFuture;
-use serde_json::json;
 
 use crate::alone::{Alone, TERM, alone, seconds, trace};
 
@@ -30,16 +29,16 @@ fn start_with(bench: &Alone, solver: Arc<dyn Solver>) -> Addr<Packer> {
     bench.start(Packer::new(&bench.env, links, solver))
 }
 
-fn start(bench: &Alone) -> Addr<Packer> {
+pub fn start(bench: &Alone) -> Addr<Packer> {
     start_with(bench, Arc::new(InlineSolver))
 }
 
-fn batch(pods: &[String]) -> Batch {
+pub fn batch(pods: &[String]) -> Batch {
     Batch { term: TERM, pods: pods.to_vec(), waited: seconds(1), trace: trace(1) }
 }
 
 /// A cluster with a pool, and instance types for it.
-fn with_pool(test: impl AsyncFnOnce(Alone)) {
+pub fn with_pool(test: impl AsyncFnOnce(Alone)) {
     alone(|bench| async move {
         bench.pool("default");
         bench.offer("default");
@@ -48,19 +47,19 @@ fn with_pool(test: impl AsyncFnOnce(Alone)) {
 }
 
 /// Pods that wait, which the state knows; their uids.
-fn waiting(bench: &Alone, name: &str, count: usize, cpu: &str) -> Vec<String> {
+pub fn waiting(bench: &Alone, name: &str, count: usize, cpu: &str) -> Vec<String> {
     let uids = (0..count).map(|n| bench.pod_of(&format!("{name}-{n:03}"), None, cpu)).collect();
     bench.show();
     uids
 }
 
 /// How many pods are planned on new claims.
-fn planned(bench: &Alone) -> usize {
+pub fn planned(bench: &Alone) -> usize {
     bench.heard.all::<Launch>().iter().flat_map(|launch| &launch.orders).map(|order| order.pods).sum()
 }
 
 /// The cluster takes a plan in, as the watcher does.
-fn take_in(bench: &Alone) {
+pub fn take_in(bench: &Alone) {
     for plan in bench.heard.all::<Plan>() {
         bench.heard.cluster(|state| {
             for (claim, capacity) in &plan.claims {
@@ -73,7 +72,7 @@ fn take_in(bench: &Alone) {
     }
 }
 
-async fn state(bench: &Alone, packer: &Addr<Packer>) -> PackerState {
+pub async fn state(bench: &Alone, packer: &Addr<Packer>) -> PackerState {
     match bench.state(packer).await {
         ActorState::Packer(state) => state,
         other => panic!("{other:?}"),
@@ -165,122 +164,6 @@ fn a_pod_that_is_gone_by_then_is_not_packed() {
         bench.pass(2.0).await;
         assert_eq!(planned(&bench), 1);
         assert_eq!(state(&bench, &packer).await.handled, 1, "nobody waits for who is gone");
-    });
-}
-
-#[test]
-fn an_empty_batch_launches_nothing() {
-    with_pool(async |bench| {
-        let packer = start(&bench);
-        packer.do_send(batch(&[]));
-        packer.do_send(PackNow::after(TERM, trace(1)));
-        bench.pass(60.0).await;
-        assert_eq!((bench.heard.count::<Launch>(), bench.heard.count::<Plan>()), (0, 0));
-        assert_eq!(state(&bench, &packer).await.packings, 0);
-    });
-}
-
-#[test]
-fn while_the_cluster_is_not_shown_nothing_is_planned_and_nothing_lost() {
-    with_pool(async |bench| {
-        let packer = start(&bench);
-        let uids = waiting(&bench, "web", 3, "500m");
-        bench.heard.knows(true, false);
-        packer.do_send(batch(&uids));
-        bench.pass(60.0).await;
-        assert_eq!((planned(&bench), state(&bench, &packer).await.solving), (0, true));
-        bench.heard.knows(true, true);
-        bench.pass(1.0).await;
-        assert_eq!(planned(&bench), 3);
-    });
-}
-
-#[test]
-fn until_the_catalogue_is_read_a_batch_waits() {
-    with_pool(async |bench| {
-        let packer = start(&bench);
-        let uids = waiting(&bench, "web", 3, "500m");
-        bench.heard.offers(None);
-        packer.do_send(batch(&uids));
-        bench.pass(30.0).await;
-        assert_eq!(planned(&bench), 0);
-        bench.offer("default");
-        bench.pass(1.0).await;
-        assert_eq!(planned(&bench), 3);
-    });
-}
-
-#[test]
-fn who_fits_nowhere_is_told_why_once_and_keeps_no_other() {
-    with_pool(async |bench| {
-        let packer = start(&bench);
-        let mut uids = waiting(&bench, "web", 3, "500m");
-        uids.extend(waiting(&bench, "huge", 1, "5000"));
-        packer.do_send(batch(&uids));
-        bench.pass(1.0).await;
-        assert_eq!(planned(&bench), 3);
-        take_in(&bench);
-        bench.pass(60.0).await;
-        let told = bench.told.count("unschedulable");
-        assert_eq!((told, state(&bench, &packer).await.left_over.len()), (1, 1));
-        let failed = bench.records("FailedScheduling");
-        assert!(
-            failed.iter().all(|(name, why)| name == "huge-000" && why.starts_with("Failed to schedule pod")),
-            "{failed:?}"
-        );
-    });
-}
-
-#[test]
-fn as_a_last_resort_is_asked_for_only_what_was_left_over() {
-    with_pool(async |bench| {
-        let packer = start(&bench);
-        let uids = waiting(&bench, "huge", 1, "5000");
-        packer.do_send(batch(&uids));
-        bench.pass(25.0).await;
-        let asked = bench.heard.asked_types();
-        assert!(!asked[0].last_resort && asked.last().unwrap().last_resort, "{:?}", asked.len());
-    });
-}
-
-#[test]
-fn a_change_of_the_world_packs_what_was_left_over_and_nothing_else() {
-    with_pool(async |bench| {
-        bench.delete(&NODE_POOLS, "default");
-        bench.heard.cluster(|state| state.delete_pool("default", None));
-        let packer = start(&bench);
-        let uids = waiting(&bench, "web", 2, "500m");
-        for _ in 0..100 {
-            packer.do_send(WorldChanged::Room);
-        }
-        bench.pass(1.0).await;
-        assert_eq!(bench.heard.snapshots(), 0, "nobody waits for room");
-        packer.do_send(batch(&uids));
-        bench.pass(1.0).await;
-        assert_eq!((planned(&bench), state(&bench, &packer).await.left_over.len()), (0, 2));
-        bench.pool_of("default", json!({}));
-        bench.show();
-        let before = state(&bench, &packer).await.packings;
-        for _ in 0..100 {
-            packer.do_send(WorldChanged::Room);
-        }
-        bench.pass(1.0).await;
-        assert_eq!((planned(&bench), state(&bench, &packer).await.packings), (2, before + 1));
-    });
-}
-
-#[test]
-fn a_pool_that_is_not_ready_is_skipped_and_told_once() {
-    with_pool(async |bench| {
-        let packer = start(&bench);
-        let generation = bench.api.get(&NODE_POOLS, "", "default").unwrap()["metadata"]["generation"].clone();
-        let not = json!({"type": "Ready", "status": "False", "reason": "NodeClassNotReady", "message": "no subnets",
-            "observedGeneration": generation, "lastTransitionTime": bench.now_text()});
-        bench.api.patch_status(&NODE_POOLS, "", "default", &json!({"status": {"conditions": [not]}})).unwrap();
-        let uids = waiting(&bench, "web", 2, "500m");
-        packer.do_send(batch(&uids));
-        bench.pass(60.0).await;
-        assert_eq!((planned(&bench), bench.told.count("pool_skipped")), (0, 1), "{:?}", bench.told.lines());
     });
 }
 

@@ -3,9 +3,9 @@
 use actix::prelude::*;
 use dovetail_actors::cluster_watcher::ClusterWatcher;
 use dovetail_actors::messages::{
-    ActorState, Attach, CannotUse, ClaimChanged, ClaimGone, ClaimRefused, ClassChanged, ClusterChanged,
-    ClusterWatcherState, Detach, Forget, Hold, MarkDeleting, NodeChanged, NodeGone, Plan, PoolChanged, Record,
-    TakeShown, TakeSnapshot, TellNotSynced, WorldChanged, Wrote,
+    ActorState, Attach, ClaimChanged, ClaimGone, ClaimRefused, ClassChanged, ClusterChanged, ClusterWatcherState,
+    Detach, Forget, Hold, MarkDeleting, NodeChanged, Plan, PoolChanged, Record, TakeShown, TakeSnapshot, TellNotSynced,
+    WorldChanged, Wrote,
 };
 use dovetail_actors::pod_watcher::PodWatcher;
 use dovetail_api::v1::NodeClaim;
@@ -15,17 +15,15 @@ use dovetail_sandbox::apiserver::{EC2_NODE_CLASSES, Gvr, NODE_CLAIMS, NODE_POOLS
 use serde_json::json;
 
 use crate::alone::objects::node_name;
-use crate::alone::wire::{Act, status};
 use crate::alone::{Alone, TERM, alone, seconds};
-use crate::world::wire::{spoiling, spoilt};
 
 /// A watcher with the pods' watch, as only both know everything.
-struct Watching {
-    cluster: Addr<ClusterWatcher>,
+pub struct Watching {
+    pub cluster: Addr<ClusterWatcher>,
     _pods: Addr<PodWatcher>,
 }
 
-fn start_by(bench: &Alone, client: &kube::Client) -> Watching {
+pub fn start_by(bench: &Alone, client: &kube::Client) -> Watching {
     let recorder = bench.ear.clone().into();
     let cluster = bench.start(ClusterWatcher::new(&bench.env, client.clone()).with_recorder(recorder));
     let _pods = bench.start(PodWatcher::new(&bench.env, client.clone(), cluster.clone().into()));
@@ -36,7 +34,7 @@ fn start(bench: &Alone) -> Watching {
     start_by(bench, &bench.client())
 }
 
-fn attach(bench: &Alone, cluster: &Addr<ClusterWatcher>) {
+pub fn attach(bench: &Alone, cluster: &Addr<ClusterWatcher>) {
     let ear = &bench.ear;
     cluster.do_send(Attach {
         claims: vec![ear.clone().recipient()],
@@ -53,7 +51,7 @@ fn attach(bench: &Alone, cluster: &Addr<ClusterWatcher>) {
 }
 
 /// One that knows everything and has a leader's actors to tell.
-async fn leading(bench: &Alone) -> Watching {
+pub async fn leading(bench: &Alone) -> Watching {
     let watching = start(bench);
     attach(bench, &watching.cluster);
     bench.pass(2.0).await;
@@ -61,22 +59,22 @@ async fn leading(bench: &Alone) -> Watching {
     watching
 }
 
-async fn known(cluster: &Addr<ClusterWatcher>) -> Option<Snapshot> {
+pub async fn known(cluster: &Addr<ClusterWatcher>) -> Option<Snapshot> {
     cluster.send(TakeSnapshot).await.unwrap()
 }
 
-async fn is_shown(cluster: &Addr<ClusterWatcher>) -> bool {
+pub async fn is_shown(cluster: &Addr<ClusterWatcher>) -> bool {
     cluster.send(TakeShown).await.unwrap().is_some()
 }
 
-async fn state(bench: &Alone, cluster: &Addr<ClusterWatcher>) -> ClusterWatcherState {
+pub async fn state(bench: &Alone, cluster: &Addr<ClusterWatcher>) -> ClusterWatcherState {
     match bench.state(cluster).await {
         ActorState::ClusterWatcher(state) => state,
         other => panic!("{other:?}"),
     }
 }
 
-fn names_gone(bench: &Alone) -> Vec<String> {
+pub fn names_gone(bench: &Alone) -> Vec<String> {
     bench.heard.all::<ClaimGone>().iter().map(|gone| gone.name.clone()).collect()
 }
 
@@ -315,84 +313,6 @@ fn a_refused_claim_is_no_room_and_its_end_ends_that() {
         assert!(snapshot.is_refused("default-a") && !snapshot.is_refused("no-such"));
         watching.cluster.do_send(Forget);
         assert!(!known(&watching.cluster).await.unwrap().is_refused("default-a"));
-    });
-}
-
-#[test]
-fn while_a_watch_that_decides_fails_nothing_is_decided_by_it() {
-    for (path, hides) in [("/nodeclaims", true), ("/nodes", true), ("/nodepools", true), ("/daemonsets", false)] {
-        alone(|bench| async move {
-            let watching = leading(&bench).await;
-            assert!(is_shown(&watching.cluster).await);
-            // The server ends each watch in the end, and refuses this one from then on.
-            bench.wire.refuse("GET", path, usize::MAX, 500);
-            bench.pass(60.0).await;
-            assert_eq!(is_shown(&watching.cluster).await, !hides, "{path}");
-            assert!(known(&watching.cluster).await.is_some(), "{path}: it is known all the same");
-            bench.wire.heal();
-            bench.pass(20.0).await;
-            assert!(is_shown(&watching.cluster).await, "{path}");
-        });
-    }
-}
-
-#[test]
-fn a_watch_that_fails_for_a_minute_is_told_of_with_its_error() {
-    alone(|bench| async move {
-        let watching = leading(&bench).await;
-        bench.wire.forbid("GET", "/nodepools", usize::MAX);
-        bench.pass(200.0).await;
-        let failing = state(&bench, &watching.cluster).await.watches_failing;
-        assert!(failing["nodepools"].seconds >= 60 && failing["nodepools"].error.contains("cannot GET"), "{failing:?}");
-        let told = bench.told.count("watch_failing");
-        assert!((1..=3).contains(&told), "{told}");
-        assert!(bench.wire.count("GET", "/nodepools") < 150);
-    });
-}
-
-#[test]
-fn what_went_while_a_list_expired_is_told_gone() {
-    alone(|bench| async move {
-        let watching = leading(&bench).await;
-        bench.launched("default-a", 1, &["Launched"]);
-        bench.claim("default-b");
-        bench.working(1);
-        bench.pass(1.0).await;
-        bench.wire.next("GET", "watch=true", 60, Act::Answer(410, status(410)));
-        bench.pass(48.0).await;
-        bench.api.patch(&NODE_CLAIMS, "", "default-a", &json!({"metadata": {"finalizers": []}})).unwrap();
-        bench.delete(&NODE_CLAIMS, "default-a");
-        bench.api.patch(&NODES, "", &node_name(1), &json!({"metadata": {"finalizers": []}})).unwrap();
-        bench.delete(&NODES, &node_name(1));
-        bench.pass(60.0).await;
-        bench.wire.heal();
-        bench.pass(60.0).await;
-        assert!(
-            names_gone(&bench).contains(&"default-a".to_owned())
-                && !names_gone(&bench).contains(&"default-b".to_owned())
-        );
-        assert_eq!(bench.heard.last::<NodeGone>().name, node_name(1));
-        let snapshot = known(&watching.cluster).await.unwrap();
-        assert_eq!((snapshot.claims.len(), snapshot.nodes.len()), (1, 0));
-    });
-}
-
-#[test]
-fn what_cannot_be_read_is_there_and_told_of_and_keeps_nothing_else() {
-    alone(|bench| async move {
-        let client = spoiling(bench.client());
-        bench.pool("good");
-        bench.pool("bad");
-        bench.api.patch(&NODE_POOLS, "", "bad", &json!({"metadata": {"annotations": spoilt()}})).unwrap();
-        let watching = start_by(&bench, &client);
-        attach(&bench, &watching.cluster);
-        bench.pass(2.0).await;
-        let snapshot = known(&watching.cluster).await.unwrap();
-        assert_eq!(snapshot.pools.keys().collect::<Vec<_>>(), ["good"]);
-        let shown = state(&bench, &watching.cluster).await;
-        assert_eq!((shown.unreadable["NodePool"], shown.unreadable_objects[0].object.as_str()), (1, "bad"));
-        assert_eq!(bench.heard.last::<CannotUse>().object.metadata.name.as_deref(), Some("bad"));
-        assert!(bench.heard.count::<Record>() > 0);
     });
 }
 

@@ -2,7 +2,10 @@
 
 mod catalogue;
 mod cluster_watcher;
+mod cluster_watches;
 mod leader;
 mod node_class;
+mod node_class_end;
 mod recorder;
+mod translator;
 mod webhook;
