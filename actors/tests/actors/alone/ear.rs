@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_actors::leadership::messages::{Deposed, Elected};
@@ -172,7 +173,6 @@ hears!(
     NotRead,
     NotRegistered,
     PackNow,
-    Plan,
     Planned,
     PodBound,
     PodGone,
@@ -192,6 +192,23 @@ hears!(
     WorldChanged,
     Wrote,
 );
+
+impl Handler<Plan> for Ear {
+    type Result = ();
+
+    /// From then on snapshots show it, as the watcher's do.
+    fn handle(&mut self, plan: Plan, _: &mut Self::Context) {
+        self.0.cluster(|state| {
+            for (claim, capacity) in &plan.claims {
+                state.plan_claim(claim.clone(), capacity.clone());
+            }
+            for (pods, target) in &plan.expected {
+                state.nominate(pods.iter().map(String::as_str), target, Duration::from_secs(1_000_000_000));
+            }
+        });
+        self.0.note(plan);
+    }
+}
 
 impl Handler<TakeSnapshot> for Ear {
     type Result = Option<Snapshot>;

@@ -13,6 +13,7 @@ use dovetail_core::ownership::Marks;
 use dovetail_core::ownership::token::launch_token;
 use dovetail_sandbox::apiserver::{
     DAEMON_SETS, DeleteOptions, EC2_NODE_CLASSES, Gvr, NODE_CLAIMS, NODE_POOLS, NODES, POD_DISRUPTION_BUDGETS, PODS,
+    REPLICA_SETS,
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -206,8 +207,9 @@ impl Alone {
 
     /// The same with another request.
     pub fn pod_of(&self, name: &str, node: Option<u64>, cpu: &str) -> String {
+        let owner = self.owner(&REPLICA_SETS, "ReplicaSet");
         let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default",
-                "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "uid-of-web", "controller": true}]},
+                "ownerReferences": [owner]},
             "spec": {"containers": [{"name": "main", "image": "pause", "resources": {"requests": {"cpu": cpu}}}]}});
         let made = self.api.create(&PODS, "default", pod).unwrap();
         match node {
@@ -222,6 +224,19 @@ impl Alone {
             ),
         }
         made["metadata"]["uid"].as_str().unwrap().to_owned()
+    }
+
+    /// Who owns pods, made where it is not there: a pod whose owner is gone is collected.
+    pub fn owner(&self, kind: &Gvr, of: &str) -> Value {
+        let there = self.api.get(kind, "default", "web").unwrap_or_else(|| {
+            let labels = json!({"app": "web"});
+            let pod =
+                json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "pause"}]}});
+            let owner = json!({"metadata": {"name": "web", "namespace": "default"},
+                "spec": {"selector": {"matchLabels": labels}, "template": pod}});
+            self.api.create(kind, "default", owner).unwrap()
+        });
+        json!({"apiVersion": "apps/v1", "kind": of, "name": "web", "uid": there["metadata"]["uid"], "controller": true})
     }
 
     /// What is said of a pod.

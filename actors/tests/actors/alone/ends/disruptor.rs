@@ -12,7 +12,7 @@ use dovetail_core::Problem;
 use dovetail_core::disruption::Reason;
 use dovetail_core::disruption::commands::{Answer, Question};
 use dovetail_core::pack::{Options, PackingError};
-use dovetail_sandbox::apiserver::{NODE_CLAIMS, NODE_POOLS, PODS};
+use dovetail_sandbox::apiserver::{DAEMON_SETS, NODE_CLAIMS, NODE_POOLS, PODS};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
@@ -105,8 +105,9 @@ fn a_node_with_a_pod_is_not_empty_and_one_with_a_daemon_is() {
         let actor = start(&bench);
         nodes(&bench, 2);
         bench.pod("web", Some(1));
+        let owner = bench.owner(&DAEMON_SETS, "DaemonSet");
         let daemon = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "agent", "namespace": "default",
-                "ownerReferences": [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": "d", "controller": true}]},
+                "ownerReferences": [owner]},
             "spec": {"containers": [{"name": "main", "image": "pause"}]}});
         bench.api.create(&PODS, "default", daemon).unwrap();
         bench.api.bind("default", "agent", &crate::alone::objects::node_name(2)).unwrap();
@@ -177,7 +178,7 @@ fn a_budget_of_none_keeps_all_and_is_said_to_the_pool() {
 #[test]
 fn a_budget_that_cannot_be_read_keeps_all() {
     let odd = json!({"disruption": {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "30s",
-        "budgets": [{"nodes": "100%", "schedule": "at noon", "duration": "1h"}]}});
+        "budgets": [{"nodes": "100%", "schedule": "0 25 * * *", "duration": "1h"}]}});
     with_pool(odd, async |bench| {
         let actor = start(&bench);
         nodes(&bench, 2);

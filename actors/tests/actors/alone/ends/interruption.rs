@@ -381,7 +381,17 @@ fn three_thousand_warnings_at_once_are_all_acted_on() {
             }
         }
         bench.pass(30.0).await;
-        assert_eq!((interrupted(&bench).len(), deleted(&bench).len()), (150, 3000));
+        assert_eq!(interrupted(&bench).len(), 150);
+        // Copies that came while the first was being written come again, and are known.
+        for copy in 0..20 {
+            for number in 1..=150 {
+                let again = format!("again-{copy}-{number}");
+                bench.sky.inner.announce_by(&warning(&bench, &format!("e-{number}"), number), &again);
+            }
+        }
+        bench.pass(30.0).await;
+        assert_eq!(interrupted(&bench).len(), 150);
+        assert_eq!(deleted(&bench).iter().filter(|receipt| receipt.starts_with("again")).count(), 3000);
     });
 }
 

@@ -18,11 +18,14 @@ fn a_status_check_that_fails_for_long_removes_the_node_once() {
             .inner
             .trouble(vec![trouble(&bench, 1, Kind::InstanceStatus), trouble(&bench, 99, Kind::SystemStatus)]);
         let _actor = start(&bench);
-        bench.pass(900.0).await;
+        bench.pass(500.0).await;
         let removals = bench.heard.all::<Remove>();
         assert_eq!(removals.len(), 1, "{:?}", bench.told.lines());
         assert_eq!((removals[0].claims[0].name.as_str(), removals[0].reason), ("default-1", Reason::Unhealthy));
         assert_eq!(bench.told.count("status_failed"), 1);
+        // It has not gone: that is asked for again, without haste.
+        bench.pass(700.0).await;
+        assert_eq!(bench.heard.count::<Remove>(), 2);
     });
 }
 

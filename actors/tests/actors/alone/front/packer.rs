@@ -58,20 +58,6 @@ pub fn planned(bench: &Alone) -> usize {
     bench.heard.all::<Launch>().iter().flat_map(|launch| &launch.orders).map(|order| order.pods).sum()
 }
 
-/// The cluster takes a plan in, as the watcher does.
-pub fn take_in(bench: &Alone) {
-    for plan in bench.heard.all::<Plan>() {
-        bench.heard.cluster(|state| {
-            for (claim, capacity) in &plan.claims {
-                state.plan_claim(claim.clone(), capacity.clone());
-            }
-            for (pods, target) in &plan.expected {
-                state.nominate(pods.iter().map(String::as_str), target, seconds(100_000));
-            }
-        });
-    }
-}
-
 pub async fn state(bench: &Alone, packer: &Addr<Packer>) -> PackerState {
     match bench.state(packer).await {
         ActorState::Packer(state) => state,
@@ -107,7 +93,6 @@ fn what_is_planned_is_not_planned_again() {
         let uids = waiting(&bench, "web", 4, "500m");
         packer.do_send(batch(&uids));
         bench.pass(1.0).await;
-        take_in(&bench);
         for _ in 0..5 {
             packer.do_send(PackNow::after(TERM, trace(2)));
             packer.do_send(batch(&uids));
@@ -205,7 +190,6 @@ fn what_is_asked_for_meanwhile_is_one_packing_more() {
             packer.do_send(PackNow::after(TERM, trace(7)));
         }
         bench.pass(1.6).await;
-        take_in(&bench);
         bench.pass(5.0).await;
         assert_eq!((planned(&bench), solver.asked.load(Ordering::Relaxed)), (4, 2));
     });
@@ -221,7 +205,6 @@ fn a_pod_that_breaks_packing_is_left_out_named_and_tried_seldom() {
         packer.do_send(batch(&uids));
         bench.pass(30.0).await;
         assert_eq!(planned(&bench), 3, "{:?}", bench.told.lines());
-        take_in(&bench);
         bench.pass(600.0).await;
         let failed = bench.told.count("packing_failed");
         assert!((2..=8).contains(&failed), "{failed} in ten minutes");

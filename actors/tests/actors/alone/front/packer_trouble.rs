@@ -4,7 +4,7 @@ use dovetail_actors::messages::{Launch, PackNow, Plan, WorldChanged};
 use dovetail_sandbox::apiserver::NODE_POOLS;
 use serde_json::json;
 
-use super::packer::{batch, planned, start, state, take_in, waiting, with_pool};
+use super::packer::{batch, planned, start, state, waiting, with_pool};
 use crate::alone::{TERM, trace};
 
 #[test]
@@ -46,7 +46,6 @@ fn who_fits_nowhere_is_told_why_once_and_keeps_no_other() {
         packer.do_send(batch(&uids));
         bench.pass(1.0).await;
         assert_eq!(planned(&bench), 3);
-        take_in(&bench);
         bench.pass(60.0).await;
         let told = bench.told.count("unschedulable");
         assert_eq!((told, state(&bench, &packer).await.left_over.len()), (1, 1));

@@ -174,8 +174,12 @@ fn what_ec2_gives_after_all_is_offered_again_at_once() {
     with_class(async |bench| {
         let catalogue = start(&bench);
         bench.pass(1.0).await;
-        catalogue.do_send(refused(&["m5.large"], "InsufficientInstanceCapacity"));
-        bench.pass(0.1).await;
+        // Twice, so that it is believed for longer than a launch may have been under way meanwhile.
+        for _ in 0..2 {
+            catalogue.do_send(refused(&["m5.large"], "InsufficientInstanceCapacity"));
+            bench.pass(185.0).await;
+        }
+        assert_eq!(offered(&bench, &catalogue, "m5.large").await.unwrap().len(), 1);
         bench.heard.forget();
         let offering = OfferingKey {
             capacity_type: "on-demand".into(),

@@ -111,7 +111,7 @@ fn what_is_written_already_is_not_written_again() {
         assert_eq!(bench.wire.writes(), [""; 0]);
         let asked = bench.sky.count("resolve_node_class");
         assert!((9..=12).contains(&asked), "EC2 is asked once a minute: {asked}");
-        let told = bench.told.count("nodeclass");
+        let told = bench.told.count("node_class");
         assert!(told <= 1, "{told} lines of the same");
     });
 }
@@ -291,7 +291,7 @@ fn a_pool_that_makes_no_sense_is_told_so_once() {
         let actor = start(&bench);
         bench.bare_class("default");
         show_class(&bench, &actor, "default");
-        let budgets = json!({"disruption": {"consolidateAfter": "30s", "budgets": [{"nodes": "10%", "schedule": "at noon", "duration": "1h"}]}});
+        let budgets = json!({"disruption": {"consolidateAfter": "30s", "budgets": [{"nodes": "10%", "schedule": "0 25 * * *", "duration": "1h"}]}});
         bare_pool(&bench, "default", "default", budgets);
         for _ in 0..5 {
             show_pool(&bench, &actor, "default");
@@ -300,7 +300,7 @@ fn a_pool_that_makes_no_sense_is_told_so_once() {
         let all = bench.heard.all::<Record>();
         let warnings: Vec<_> =
             all.iter().filter(|one| one.warning).map(|one| (one.reason, one.message.clone())).collect();
-        assert!(warnings.len() == 1 && warnings[0].1.contains("at noon"), "{warnings:?}");
+        assert!(warnings.len() == 1 && warnings[0].1.contains("0 25 * * *"), "{warnings:?}");
     });
 }
 

@@ -26,7 +26,7 @@ fn a_class_that_goes_waits_for_its_claims_and_says_for_whom() {
         bench.show();
         bench.pass(10.0).await;
         assert!(!bench.is_there(&EC2_NODE_CLASSES, "default"));
-        assert_eq!((bench.sky.count("remove_node_class"), bench.told.count("nodeclass_deleted")), (1, 1));
+        assert_eq!((bench.sky.count("remove_node_class"), bench.told.count("node_class_deleted")), (1, 1));
     });
 }
 
