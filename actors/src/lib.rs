@@ -34,9 +34,9 @@ pub mod reading;
 pub mod settings;
 pub mod telemetry;
 
-mod cloud;
-mod kube;
-mod links;
+pub mod cloud;
+pub mod kube;
+pub mod links;
 
 pub use context::solver::{InlineSolver, Solution, Solver};
 pub use replica::{Exit, ReplicaHandle, ReplicaParts, start};

@@ -68,8 +68,8 @@ pub fn start(parts: ReplicaParts) -> ReplicaHandle {
     let (exits, exit) = watch::channel(None);
     let warm = wiring::start_warm(&env, &means);
     let control_plane = ControlPlane::new(&env, means, warm.clone(), exits).start();
-    let leader =
-        Leader::new(&env, parts.lease_kube, warm.cluster_watcher.clone().into(), control_plane.clone()).start();
+    let (elected, deposed) = (control_plane.clone().recipient(), control_plane.clone().recipient());
+    let leader = Leader::new(&env, parts.lease_kube, warm.cluster_watcher.clone().into(), elected, deposed).start();
     control_plane.do_send(Watched { leader: leader.clone().recipient() });
     ReplicaHandle { control_plane, leader, warm, env, exit }
 }

@@ -36,6 +36,8 @@ use crate::telemetry::log_event::{LogEvent, Names};
 
 /// Types and prices are read again this often (aws spec 6).
 const REFRESH: Duration = Duration::from_secs(12 * 3600);
+/// After an answer without any instance type they are read again this much later.
+const DOUBTED_AGAIN: Duration = Duration::from_secs(600);
 /// What is left of capacity reservations is asked for this often (aws spec 3.4).
 const RESERVED_REFRESH: Duration = Duration::from_secs(60);
 /// What is unavailable is looked through this often (aws spec 3.6).
@@ -116,15 +118,30 @@ impl Actor for Catalogue {
 impl Handler<Read> for Catalogue {
     type Result = ();
 
-    fn handle(&mut self, read: Read, _: &mut Self::Context) {
-        let Read { mut offers, on_demand, spot } = read;
-        // Prices that have not come stay as they are known.
-        if let Some(known) = &self.offers {
-            if !on_demand && self.on_demand_read.is_some() {
-                offers.on_demand.clone_from(&known.on_demand);
+    fn handle(&mut self, read: Read, ctx: &mut Self::Context) {
+        let Read { mut offers, mut on_demand, mut spot } = read;
+        if let Some(known) = self.offers.clone() {
+            // EC2 does not lose all that it offers: nothing, after something, is an answer that went wrong.
+            let lost = |now: bool, before: bool| now && !before;
+            let doubted = lost(offers.types.is_empty(), known.types.is_empty())
+                || lost(offers.offered.is_empty(), known.offered.is_empty());
+            if doubted {
+                offers.types.clone_from(&known.types);
+                offers.offered.clone_from(&known.offered);
+                offers.zones.clone_from(&known.zones);
+                let error = "EC2 shows none, and has shown some before: that is not believed".to_owned();
+                self.env.emit(LogEvent::Retrying { what: "reading instance types".to_owned(), error });
+                ctx.run_later(DOUBTED_AGAIN, |catalogue, ctx| catalogue.read(ctx));
             }
-            if !spot && self.spot_read.is_some() {
+            let (no_price, no_spot) = (offers.on_demand.is_empty(), offers.spot.is_empty());
+            // Prices that have not come stay as they are known.
+            if lost(no_price, known.on_demand.is_empty()) || (!on_demand && self.on_demand_read.is_some()) {
+                offers.on_demand.clone_from(&known.on_demand);
+                on_demand = false;
+            }
+            if lost(no_spot, known.spot.is_empty()) || (!spot && self.spot_read.is_some()) {
                 offers.spot.clone_from(&known.spot);
+                spot = false;
             }
         }
         self.learn(offers, on_demand, spot);
@@ -136,6 +153,9 @@ impl Handler<Late> for Catalogue {
 
     fn handle(&mut self, late: Late, _: &mut Self::Context) {
         let Some(offers) = &self.offers else { return };
+        if late.is_empty() {
+            return;
+        }
         let mut offers = Offers::clone(offers);
         let spot = matches!(late, Late::Spot(_));
         match late {

@@ -44,6 +44,16 @@ pub(super) enum Late {
     Spot(SpotPrices),
 }
 
+impl Late {
+    /// Whether there is no price at all, which says nothing.
+    pub(super) fn is_empty(&self) -> bool {
+        match self {
+            Self::OnDemand(prices) => prices.is_empty(),
+            Self::Spot(prices) => prices.is_empty(),
+        }
+    }
+}
+
 /// Reads everything, however long it takes. Where prices do not come soon what is read has those shipped on demand, and for spot
 /// those on demand: never a model's; those that come later are posted by themselves. On-demand prices, which change once in
 /// months, are given up as soon as they are refused: a cluster without a way to the Pricing API does not wait for it.

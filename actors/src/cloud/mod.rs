@@ -1,4 +1,4 @@
 //! The cloud: each call measured and within the term, and the end of instances.
 
 pub(crate) mod end_once;
-pub(crate) mod metered;
+pub mod metered;

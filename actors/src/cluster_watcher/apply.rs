@@ -123,11 +123,19 @@ impl ClusterWatcher {
         self.cluster_changed();
     }
 
+    /// A pool is gone, unless another has come under its name, of which this says nothing.
     pub(super) fn pool_gone(&mut self, name: String) {
+        if self.state.snapshot().pools.contains_key(&name) {
+            return;
+        }
         self.to_leader(|leader| self.env.post(&leader.pools, PoolChanged { name: name.clone(), pool: None }));
     }
 
+    /// The same of a class.
     pub(super) fn class_gone(&mut self, name: String) {
+        if self.state.snapshot().classes.contains_key(&name) {
+            return;
+        }
         self.to_leader(|leader| self.env.post(&leader.classes, ClassChanged { name: name.clone(), class: None }));
     }
 

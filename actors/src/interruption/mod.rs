@@ -82,8 +82,8 @@ pub struct Interruption {
     unknown: unknown::Waiting,
     /// Claims that follow a recommendation to rebalance.
     rebalancing: Rebalancing,
-    /// Claims, by uid, whose removal was asked for as their checks fail.
-    removed: BTreeSet<String>,
+    /// Claims, by uid, whose removal was asked for as their checks fail, and when. Monotonic.
+    removed: BTreeMap<String, Duration>,
     /// Spot nodes whose interruptions nobody hears, and the pools that have been told.
     unheard: usize,
     told_unheard: BTreeSet<String>,
@@ -129,7 +129,7 @@ impl Interruption {
             deletions: deletion::Deletions::default(),
             unknown: unknown::Waiting::default(),
             rebalancing: Rebalancing::default(),
-            removed: BTreeSet::new(),
+            removed: BTreeMap::new(),
             unheard: 0,
             told_unheard: BTreeSet::new(),
         }

@@ -1,6 +1,7 @@
 //! EC2's status checks, asked for every minute whether there is a queue or not. What follows from them is decided by
 //! `dovetail_core::interruption::status`: an instance whose checks fail goes by force, for an event its node is replaced first.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +25,8 @@ use crate::telemetry::measure::Measure;
 const PAUSE: Duration = Duration::from_secs(60);
 /// Longest pause while it does not answer.
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
+/// A node whose removal was asked for goes by then, or that is asked for again.
+const REMOVED_WITHIN: Duration = Duration::from_secs(600);
 /// That too many fail is said again after this (core spec 7.2).
 const BRAKED_REPEAT_INTERVAL: Duration = Duration::from_secs(900);
 /// Codes by which AWS says that we may not ask: that does not change by itself.
@@ -96,9 +99,14 @@ impl Handler<Troubled> for Interruption {
 
 impl Interruption {
     fn judge_troubles(&mut self, troubles: Vec<Trouble>, snapshot: &Snapshot, ctx: &mut Context<Self>) {
-        self.removed.retain(|uid| snapshot.claims.values().any(|entry| entry.facts.uid == *uid));
+        let now = self.env.now();
+        let known: BTreeMap<&str, bool> =
+            snapshot.claims.values().map(|entry| (entry.facts.uid.as_str(), entry.facts.deleting)).collect();
+        // One that does not go by then was not removed: that is asked for again.
+        let waits = |when: &Duration| now.saturating_sub(*when) < REMOVED_WITHIN;
+        self.removed.retain(|uid, when| known.get(uid.as_str()).is_some_and(|goes| *goes || waits(when)));
         let stays = |claim: &&Arc<ClaimEntry>| {
-            !claim.facts.deleting && Notice::on(&claim.claim).is_none() && !self.removed.contains(&claim.facts.uid)
+            !claim.facts.deleting && Notice::on(&claim.claim).is_none() && !self.removed.contains_key(&claim.facts.uid)
         };
         let claims = Claims::of(snapshot);
         // An event is found again at each look until it is written on the claim.
@@ -145,7 +153,7 @@ impl Interruption {
 
     fn remove_unhealthy(&mut self, trouble: &Trouble, claim: &ClaimEntry) {
         let Trouble { instance, kind, what, .. } = trouble;
-        self.removed.insert(claim.facts.uid.clone());
+        self.removed.insert(claim.facts.uid.clone(), self.env.now());
         self.record(claim, *kind, format!("Instance {instance}: its check {what} ({kind}) has failed for two minutes"));
         let trace = TraceContext::root(&mut self.rng);
         let (node_claim, instance, check) = (claim.claim.name_any(), instance.clone(), what.clone());

@@ -1,10 +1,10 @@
 //! The API server: calls, what is written to NodeClaims and Nodes, evictions, and watches.
 
-pub(crate) mod calls;
-pub(crate) mod claims;
-pub(crate) mod evict;
-pub(crate) mod failure;
-pub(crate) mod nodes;
+pub mod calls;
+pub mod claims;
+pub mod evict;
+pub mod failure;
+pub mod nodes;
 mod refusal;
-pub(crate) mod watch;
+pub mod watch;
 mod woken;

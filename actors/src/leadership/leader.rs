@@ -23,7 +23,6 @@ use kube_runtime::watcher::{Config, Event};
 use crate::context::env::Env;
 use crate::context::leader_term::LeaderTerm;
 use crate::kube::watch::{Heard, tell_failed, tell_recovered, watch_some};
-use crate::leadership::control_plane::ControlPlane;
 use crate::leadership::lease_object::LeaseObject;
 use crate::leadership::messages::{Deposed, Elected, Release};
 use crate::links::ToClusterWatcher;
@@ -48,7 +47,8 @@ pub struct Leader {
     client: Client,
     lease: LeaseObject,
     cluster: ToClusterWatcher,
-    control_plane: Addr<ControlPlane>,
+    elected: Recipient<Elected>,
+    deposed: Recipient<Deposed>,
     settings: LeaseSettings,
     election: Election,
     leader_term: Option<LeaderTerm>,
@@ -75,8 +75,14 @@ pub struct Leader {
 struct Changed;
 
 impl Leader {
-    /// A standby.
-    pub fn new(env: &Env, client: Client, cluster: ToClusterWatcher, control_plane: Addr<ControlPlane>) -> Self {
+    /// A standby; whom it tells that it leads, and that it no longer does.
+    pub fn new(
+        env: &Env,
+        client: Client,
+        cluster: ToClusterWatcher,
+        elected: Recipient<Elected>,
+        deposed: Recipient<Deposed>,
+    ) -> Self {
         let env = env.of("leader");
         let settings = env.settings.lease;
         Self {
@@ -85,7 +91,8 @@ impl Leader {
             election: Election::new(&*env.identity, settings),
             settings,
             cluster,
-            control_plane,
+            elected,
+            deposed,
             leader_term: None,
             told_holder: None,
             distrusted: None,
@@ -231,7 +238,7 @@ impl Leader {
         env.emit(LogEvent::Elected { lease: self.env.settings.lease_name.clone() });
         self.leader_term = Some(leader_term.clone());
         self.told_holder = None;
-        self.env.post(&self.control_plane, Elected { leader_term });
+        self.env.post(&self.elected, Elected { leader_term });
     }
 
     fn reason(&self, why: Deposition) -> String {
@@ -248,7 +255,7 @@ impl Leader {
             leader_term.end();
         }
         self.env.in_term(Term(term)).emit(LogEvent::Deposed { why: why.clone() });
-        self.env.post(&self.control_plane, Deposed { why });
+        self.env.post(&self.deposed, Deposed { why });
     }
 
     fn extend(&mut self, ctx: &mut Context<Self>) {

@@ -58,7 +58,9 @@ impl TraceContext {
     pub fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split('-');
         let (version, trace, span) = (parts.next()?, parts.next()?, parts.next()?);
-        if version.len() != 2 || trace.len() != 32 || span.len() != 16 {
+        // `from_str_radix` takes a sign, too.
+        let are_hex = [version, trace, span].iter().all(|part| part.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        if version.len() != 2 || version == "ff" || trace.len() != 32 || span.len() != 16 || !are_hex {
             return None;
         }
         let context = Self { trace: u128::from_str_radix(trace, 16).ok()?, span: u64::from_str_radix(span, 16).ok()? };
@@ -71,7 +73,7 @@ fn uuid(text: &str) -> Option<u128> {
     let mut digits = [0_u8; 32];
     let mut count = 0;
     for byte in text.bytes().filter(|byte| *byte != b'-') {
-        *digits.get_mut(count)? = byte;
+        *digits.get_mut(count)? = Some(byte).filter(u8::is_ascii_hexdigit)?;
         count += 1;
     }
     let digits = std::str::from_utf8(&digits).ok().filter(|_| count == 32)?;

@@ -21,6 +21,7 @@ use dovetail_core::adoption::Change;
 use dovetail_core::cluster_state::{Kind, is_older};
 use kube::ResourceExt;
 
+use crate::context::brakes::Brakes;
 use crate::context::env::Env;
 use crate::kube::calls::{CallError, Calls};
 use crate::links::{ToClusterWatcher, ToRecorder};
@@ -47,6 +48,8 @@ pub struct NodeClassActor {
     /// Generation and monotonic time at which a class was last resolved.
     resolved: BTreeMap<String, (Option<i64>, Duration)>,
     busy: BTreeSet<String>,
+    /// Objects whose writes fail.
+    brakes: Brakes,
     told: BTreeMap<String, (bool, String)>,
     /// What has become of pools that Karpenter has had, until it is written and said.
     adoptions: BTreeMap<String, Change>,
@@ -73,6 +76,7 @@ impl NodeClassActor {
             pools: BTreeMap::new(),
             resolved: BTreeMap::new(),
             busy: BTreeSet::new(),
+            brakes: Brakes::default(),
             told: BTreeMap::new(),
             adoptions: BTreeMap::new(),
             unread: BTreeMap::new(),
@@ -170,15 +174,25 @@ impl NodeClassActor {
         self.classes.remove(name);
         self.resolved.remove(name);
         self.told.remove(&format!("class/{name}"));
+        self.brakes.forget(&format!("class/{name}"));
     }
 
     /// The same of a pool.
     fn forget_pool(&mut self, name: &str) {
         self.pools.remove(name);
         self.adoptions.remove(name);
+        self.brakes.forget(&format!("pool/{name}"));
         for what in ["pool", "complaints"] {
             self.told.remove(&format!("{what}/{name}"));
         }
+    }
+
+    /// A write has failed: the object is left alone for a while.
+    fn brake(&mut self, key: &str, generation: Option<i64>) -> Duration {
+        // A tick early would find the brake on: the alarms' clock and ours may differ a little.
+        let early = Duration::from_millis(50);
+        let rng = self.env.rng(key);
+        self.brakes.failed(key, generation, self.env.now(), || rng) + early
     }
 
     /// Brings a class that is being deleted to its end, as far as its claims let it go.
@@ -224,7 +238,8 @@ impl NodeClassActor {
         if class.metadata.deletion_timestamp.is_some() {
             return self.end_class(class, ctx);
         }
-        if fresh || !self.busy.insert(key.clone()) {
+        let generation = class.metadata.generation;
+        if fresh || self.brakes.hold(&key, generation, now) || !self.busy.insert(key.clone()) {
             return;
         }
         let resolving = resolve(self.cloud.clone(), self.calls.clone(), self.env.clone(), class.clone());
@@ -233,6 +248,7 @@ impl NodeClassActor {
             actor.busy.remove(&key);
             match written {
                 Ok(written) => {
+                    actor.brakes.forget(&key);
                     actor.resolved.insert(name.clone(), (written.metadata.generation, actor.env.now()));
                     actor.tell_class(&written);
                     keep(&mut actor.classes, &name, &written);
@@ -241,9 +257,10 @@ impl NodeClassActor {
                     actor.look_at_pools_of(&name, ctx);
                 }
                 Err(CallError::Deposed | CallError::NotFound(_)) => {}
-                // Somebody wrote the class meanwhile: the watch says what.
+                // Somebody wrote the class meanwhile, and the watch says what; or it is refused.
                 Err(_) => {
-                    ctx.run_later(Duration::from_secs(1), move |actor, ctx| actor.look_at_class(&name, ctx));
+                    let pause = actor.brake(&key, generation);
+                    ctx.run_later(pause, move |actor, ctx| actor.look_at_class(&name, ctx));
                 }
             }
         }));
@@ -267,7 +284,12 @@ impl NodeClassActor {
         }
         self.tell_pool(&wanted);
         let key = format!("pool/{name}");
-        if wanted == *pool || pool.metadata.deletion_timestamp.is_some() || !self.busy.insert(key.clone()) {
+        let generation = pool.metadata.generation;
+        if wanted == *pool
+            || pool.metadata.deletion_timestamp.is_some()
+            || self.brakes.hold(&key, generation, self.env.now())
+            || !self.busy.insert(key.clone())
+        {
             return;
         }
         self.adoptions.extend(change.map(|change| (name.to_owned(), change)));
@@ -277,6 +299,7 @@ impl NodeClassActor {
             actor.busy.remove(&key);
             match written {
                 Ok(written) => {
+                    actor.brakes.forget(&key);
                     actor.tell_adoption(&written);
                     keep(&mut actor.pools, &name, &written);
                     actor.env.post(&actor.cluster, Wrote::Pool(Box::new(written)));
@@ -284,7 +307,8 @@ impl NodeClassActor {
                 }
                 Err(CallError::Deposed | CallError::NotFound(_)) => {}
                 Err(_) => {
-                    ctx.run_later(Duration::from_secs(1), move |actor, ctx| actor.look_at_pool(&name, ctx));
+                    let pause = actor.brake(&key, generation);
+                    ctx.run_later(pause, move |actor, ctx| actor.look_at_pool(&name, ctx));
                 }
             }
         }));

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use actix::prelude::*;
-use k8s_openapi::api::core::v1::{Event, EventSource};
+use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::Client;
 use kube::api::PostParams;
@@ -19,8 +19,9 @@ use crate::telemetry::measure::Measure;
 
 /// Events that may wait.
 const MOST_WAITING: usize = 1000;
-/// Quiet times remembered; above that those that are over are forgotten.
-const MOST_REPEATS_REMEMBERED: usize = 20_000;
+/// Quiet times remembered before those that are over are forgotten. While more than half stay, it is looked again when there are
+/// twice as many, so that a burst of new events does not go through all of them for each.
+const REPEATS_REMEMBERED: usize = 20_000;
 /// Nominated is said at most this often a second, after a burst of twice as many (core spec 7.2).
 const NOMINATED_RATE: f64 = 5.0;
 /// How long one write may take.
@@ -35,6 +36,8 @@ pub struct Recorder {
     writing: bool,
     /// Until when an event is not said again, by object, reason and message.
     quiet: BTreeMap<(String, &'static str, String), Duration>,
+    /// How many quiet times there may be before those that are over are forgotten.
+    most_quiet: usize,
     /// Tokens of the bucket for Nominated, and when it was last filled.
     nominated: (f64, Duration),
     written: u64,
@@ -53,6 +56,7 @@ impl Recorder {
             waiting: VecDeque::new(),
             writing: false,
             quiet: BTreeMap::new(),
+            most_quiet: REPEATS_REMEMBERED,
             nominated: (2.0 * NOMINATED_RATE, now),
             written: 0,
             dropped: 0,
@@ -95,10 +99,11 @@ impl Handler<Observe> for Recorder {
 impl Recorder {
     fn is_quiet(&mut self, record: &Record) -> bool {
         let now = self.env.now();
-        if self.quiet.len() >= MOST_REPEATS_REMEMBERED {
+        if self.quiet.len() >= self.most_quiet {
             self.quiet.retain(|_, until| *until > now);
+            self.most_quiet = REPEATS_REMEMBERED.max(2 * self.quiet.len());
         }
-        let key = (record.object.uid.clone().unwrap_or_default(), record.reason, record.message.clone());
+        let key = (identity(&record.object), record.reason, record.message.clone());
         if self.quiet.get(&key).is_some_and(|until| *until > now) {
             return true;
         }
@@ -158,6 +163,15 @@ impl Recorder {
             *(if written { &mut recorder.written } else { &mut recorder.dropped }) += 1;
             recorder.write(ctx);
         }));
+    }
+}
+
+/// What an object is told from others by: its uid, or its kind and name where that is not known.
+fn identity(object: &ObjectReference) -> String {
+    let text = |part: &Option<String>| part.clone().unwrap_or_default();
+    match &object.uid {
+        Some(uid) => uid.clone(),
+        None => format!("{}/{}/{}", text(&object.kind), text(&object.namespace), text(&object.name)),
     }
 }
 

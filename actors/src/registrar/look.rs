@@ -11,7 +11,7 @@ use dovetail_core::lifecycle::{self, Decision, Stage, Timeout};
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
-use super::{Registrar, provider_id};
+use super::{Registrar, provider_id, uid_of};
 use crate::kube::calls::CallError;
 use crate::kube::nodes::Nodes;
 use crate::messages::{TakeSnapshot, Wrote};
@@ -26,6 +26,9 @@ impl Registrar {
             return;
         }
         let Some(claim) = self.claims.get(name).cloned() else { return };
+        if self.refused.hold(uid_of(&claim), None, self.env.now()) {
+            return;
+        }
         let nodes = self.nodes_of(&claim);
         let refs: Vec<&Node> = nodes.iter().map(AsRef::as_ref).collect();
         let nodeless = self.nodeless_for(&claim, nodes.is_empty());

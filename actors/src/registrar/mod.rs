@@ -23,6 +23,7 @@ use dovetail_core::lifecycle::{self, Stage};
 use k8s_openapi::api::core::v1::Node;
 use kube::{Resource, ResourceExt};
 
+use crate::context::brakes::Brakes;
 use crate::context::env::Env;
 use crate::kube::calls::Calls;
 use crate::links::{ToClusterWatcher, ToLauncher, ToPacker, ToRecorder};
@@ -71,6 +72,10 @@ pub struct Registrar {
     nodeless: Nodeless,
     /// Claims that changed while they were worked on.
     again: BTreeSet<String>,
+    /// Claims, by uid, whose writes the API server refuses.
+    refused: Brakes,
+    /// Claims, by uid, of which it was told that they are given up, and that are there yet.
+    gave_up: BTreeSet<String>,
     /// Pods that each target waits for, how many it got, and the plan's trace.
     plans: BTreeMap<Target, PlanState>,
     /// Pods that are nominated to their nodes.
@@ -96,6 +101,8 @@ impl Registrar {
             instances: Instances::default(),
             nodeless: Nodeless::default(),
             again: BTreeSet::new(),
+            refused: Brakes::default(),
+            gave_up: BTreeSet::new(),
             plans: BTreeMap::new(),
             kept: KeptPlaces::default(),
             passed: BTreeMap::new(),
@@ -142,6 +149,8 @@ impl Handler<ClaimGone> for Registrar {
                 self.claim_of.remove(provider_id);
             }
             self.instances.forget(&claim);
+            self.refused.forget(uid_of(&claim));
+            self.gave_up.remove(uid_of(&claim));
         }
         self.nodeless.ends(&gone.name);
         self.again.remove(&gone.name);
@@ -261,6 +270,10 @@ impl Registrar {
 /// Whether this is an object that is known, and not from before what is known of it.
 fn is_news<K: Resource>(object: &K, known: Option<&Arc<K>>) -> bool {
     known.is_some_and(|known| object.meta().uid == known.meta().uid && !is_older(object.meta(), known.meta()))
+}
+
+fn uid_of(claim: &NodeClaim) -> &str {
+    claim.metadata.uid.as_deref().unwrap_or_default()
 }
 
 fn provider_id(node: &Node) -> String {

@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
 use super::kept_places::Outcome;
-use super::{Registrar, is_news, kept_places, register};
+use super::{Registrar, is_news, kept_places, register, uid_of};
 use crate::context::traces;
 use crate::kube::calls::CallError;
 use crate::kube::claims::Claims;
@@ -22,6 +22,9 @@ use crate::owner::owned::{self};
 use crate::recorder::object;
 use crate::telemetry::log_event::LogEvent;
 use crate::telemetry::measure::Measure;
+
+/// A claim whose write failed is looked at again after this time.
+const AFTER_FAILURE: Duration = Duration::from_secs(1);
 
 impl Registrar {
     pub(super) fn write(&mut self, name: &str, writes: Writes, ctx: &mut Context<Self>) {
@@ -39,6 +42,7 @@ impl Registrar {
             registrar.busy.remove(&name);
             match written {
                 Ok((node, claim)) => {
+                    registrar.refused.forget(uid_of(&claim));
                     registrar.written(node, claim, &writes);
                     // Only now is it known that the claim is registered.
                     if lets_in {
@@ -47,18 +51,28 @@ impl Registrar {
                 }
                 Err(CallError::Deposed) => return,
                 // What is there now, or that it is gone, comes as a change; looked at at once it would be as it was.
-                Err(_) => {
+                Err(error) => {
+                    let pause = registrar.pause_after(&error, &writes.claim);
                     let later = move |registrar: &mut Self, ctx: &mut Context<Self>| {
                         registrar.again.remove(&name);
                         registrar.look(&name, ctx);
                     };
-                    ctx.run_later(Duration::from_secs(1), later);
+                    ctx.run_later(pause, later);
                     return;
                 }
             }
             registrar.again.remove(&name);
             registrar.look(&name, ctx);
         }));
+    }
+
+    /// How long a claim is left alone after a write that failed: ever longer where the API server will not have it.
+    fn pause_after(&mut self, error: &CallError, claim: &NodeClaim) -> Duration {
+        if !matches!(error, CallError::Refused(_) | CallError::Forbidden(_)) {
+            return AFTER_FAILURE;
+        }
+        let rng = self.env.rng(uid_of(claim));
+        self.refused.failed(uid_of(claim), None, self.env.now(), || rng) + AFTER_FAILURE
     }
 
     pub(super) fn written(&mut self, node: Option<Arc<Node>>, claim: Arc<NodeClaim>, writes: &Writes) {
@@ -124,22 +138,9 @@ impl Registrar {
     pub(super) fn give_up(&mut self, claim: &Arc<NodeClaim>, timeout: Timeout, ctx: &mut Context<Self>) {
         let name = claim.name_any();
         self.busy.insert(name.clone());
-        let (node_claim, reason) = (name.clone(), timeout.reason().to_owned());
-        let why = match timeout {
-            Timeout::NodeGone => "its Node is gone",
-            Timeout::LaunchTimeout | Timeout::RegistrationTimeout => "its node did not come up in time",
-            Timeout::InitializationTimeout => "its node did not get ready for pods in time",
-        };
-        if timeout == Timeout::InitializationTimeout {
-            self.tell_uninitialized(claim);
-        }
-        traces::claim_ended(&self.env, claim, Some((timeout.reason(), why)));
-        self.env.emit_in(LogEvent::GaveUp { node_claim, reason }, traces::of_packing(claim));
-        // A claim that names an instance of somebody else says nothing of its pool's nodes.
-        if matches!(timeout, Timeout::RegistrationTimeout | Timeout::InitializationTimeout)
-            && !matches!(self.instances.verdict(claim), owned::Verdict::NotOurs(_))
-        {
-            self.env.post(&self.links.launcher, NotRegistered { claim: claim.clone() });
+        // Where its deletion is refused this comes again, and says nothing new.
+        if self.gave_up.insert(uid_of(claim).to_owned()) {
+            self.tell_give_up(claim, timeout);
         }
         let packing = traces::of_packing(claim);
         let (claims, claim, uid) = (Claims::new(self.links.calls.clone()), NodeClaim::clone(claim), claim.uid());
@@ -156,5 +157,26 @@ impl Registrar {
             let trace = packing.unwrap_or_else(|| TraceContext::root(&mut registrar.env.rng("give up")));
             registrar.env.post(&registrar.links.packer, PackNow::after(registrar.env.term, trace));
         }));
+    }
+
+    /// Tells that a claim is given up, and the launcher where that says something of its pool's nodes.
+    fn tell_give_up(&self, claim: &Arc<NodeClaim>, timeout: Timeout) {
+        let (node_claim, reason) = (claim.name_any(), timeout.reason().to_owned());
+        let why = match timeout {
+            Timeout::NodeGone => "its Node is gone",
+            Timeout::LaunchTimeout | Timeout::RegistrationTimeout => "its node did not come up in time",
+            Timeout::InitializationTimeout => "its node did not get ready for pods in time",
+        };
+        if timeout == Timeout::InitializationTimeout {
+            self.tell_uninitialized(claim);
+        }
+        traces::claim_ended(&self.env, claim, Some((timeout.reason(), why)));
+        self.env.emit_in(LogEvent::GaveUp { node_claim, reason }, traces::of_packing(claim));
+        // A claim that names an instance of somebody else says nothing of its pool's nodes.
+        if matches!(timeout, Timeout::RegistrationTimeout | Timeout::InitializationTimeout)
+            && !matches!(self.instances.verdict(claim), owned::Verdict::NotOurs(_))
+        {
+            self.env.post(&self.links.launcher, NotRegistered { claim: claim.clone() });
+        }
     }
 }

@@ -133,8 +133,10 @@ pub fn filled(text: &str) -> Result<String, Refusal> {
 pub fn object_name(text: &str) -> Result<String, Refusal> {
     const ALLOWED: &str = "lower case letters, digits, '-' and '.', beginning and ending with a letter or digit";
     let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    let ends_well = text.starts_with(fits) && text.ends_with(fits);
-    if ends_well && text.len() <= 253 && text.chars().all(|c| fits(c) || c == '-' || c == '.') {
+    // Each part between dots is a name of its own.
+    let is_part =
+        |part: &str| part.starts_with(fits) && part.ends_with(fits) && part.chars().all(|c| fits(c) || c == '-');
+    if text.len() <= 253 && text.split('.').all(is_part) {
         return Ok(text.into());
     }
     refuse("it cannot be a name", ALLOWED)
@@ -144,6 +146,7 @@ pub fn object_name(text: &str) -> Result<String, Refusal> {
 pub fn url(text: &str) -> Result<String, Refusal> {
     let bare = text.trim_matches('"');
     let host = bare.strip_prefix("https://").or_else(|| bare.strip_prefix("http://"));
+    let host = host.filter(|host| !host.contains(|c: char| c.is_whitespace() || c.is_control()));
     if bare.is_empty() || host.is_some_and(|host| !host.is_empty() && !host.starts_with('/')) {
         return Ok(bare.into());
     }
@@ -161,8 +164,10 @@ pub fn https_url(text: &str) -> Result<String, Refusal> {
 
 /// Base64 of a certificate in PEM, or nothing.
 pub fn ca_bundle(text: &str) -> Result<String, Refusal> {
-    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=');
-    if text.chars().all(fits) && text.len().is_multiple_of(4) {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/');
+    let data = text.trim_end_matches('=');
+    // No more than two characters fill the last four up.
+    if data.chars().all(fits) && text.len() - data.len() <= 2 && text.len().is_multiple_of(4) {
         return Ok(text.into());
     }
     refuse("it is not base64", "a certificate in PEM, encoded as base64 on one line")

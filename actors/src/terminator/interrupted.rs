@@ -31,6 +31,8 @@ use crate::telemetry::span::names;
 
 /// How often it is looked whether places are ready. The pods run meanwhile.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// Longest pause between two orders to delete a claim whose deletion is refused: a warning leaves two minutes.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// How often it is looked whether a claim that was ordered to be deleted is; then the message that asked for it comes again.
 const CHECKS_BEFORE_REPEAT: u32 = 20;
 
@@ -53,6 +55,9 @@ struct InterruptedClaim {
     ordered: bool,
     /// It is being deleted.
     goes: bool,
+    /// How often its deletion was ordered in vain, and before when it is not ordered again. Monotonic.
+    failures: u32,
+    not_before: Duration,
 }
 
 impl Waiting {
@@ -64,6 +69,14 @@ impl Waiting {
     /// The claim is gone.
     pub(super) fn forget(&mut self, claim: &str) {
         self.claims.remove(claim);
+    }
+
+    /// The claim could not be deleted, and its instance ends all the same: that is ordered again.
+    pub(super) fn not_deleted(&mut self, claim: &str, now: Duration) {
+        let Some(known) = self.claims.get_mut(claim) else { return };
+        known.ordered = known.goes;
+        known.not_before = now + LONGEST_PAUSE.min(CHECK_INTERVAL * (1 << known.failures.min(8)));
+        known.failures = known.failures.saturating_add(1);
     }
 }
 
@@ -125,7 +138,17 @@ impl Terminator {
         let written = traces::of_end(claim).or_else(|| traces::of_packing(claim));
         let trace = written.unwrap_or_else(|| TraceContext::root(&mut self.env.rng("interruption")));
         let since = self.env.wall();
-        self.waiting.claims.insert(name, InterruptedClaim { uid, notice, trace, since, ordered: false, goes: false });
+        let interrupted = InterruptedClaim {
+            uid,
+            notice,
+            trace,
+            since,
+            ordered: false,
+            goes: false,
+            failures: 0,
+            not_before: Duration::ZERO,
+        };
+        self.waiting.claims.insert(name, interrupted);
         ctx.spawn(taint(self.links.clone(), claim.clone()).into_actor(self));
         if !std::mem::replace(&mut self.waiting.looking, true) {
             self.watch_places(ctx);
@@ -149,7 +172,8 @@ impl Terminator {
     fn replacement_step(&mut self, snapshot: &Snapshot, ctx: &mut Context<Self>) {
         let now = self.env.moment();
         let mut orders = Vec::new();
-        for (name, disrupted) in self.waiting.claims.iter_mut().filter(|(_, disrupted)| !disrupted.ordered) {
+        let due = |disrupted: &InterruptedClaim| !disrupted.ordered && disrupted.not_before <= now.monotonic;
+        for (name, disrupted) in self.waiting.claims.iter_mut().filter(|(_, disrupted)| due(disrupted)) {
             // Until the state has what is written on the claim, it does not count its pods.
             if !snapshot.deleting.claims.contains(name) {
                 continue;
@@ -161,14 +185,17 @@ impl Terminator {
                     ClaimRef { name: name.clone(), uid: disrupted.uid.clone() },
                     cause,
                     displaced.len(),
-                    (disrupted.trace, disrupted.since),
+                    (disrupted.trace, disrupted.since, disrupted.failures == 0),
                 ));
             }
         }
-        for (claim, cause, pods, (trace, since)) in orders {
-            self.tell_retreat(snapshot, &claim, cause, pods, trace);
-            let span = self.env.span(trace, "await places", &claim.name).since(since).with(names::CLAIM, &*claim.name);
-            span.with(names::PODS, pods).with(names::REASON, cause_in_words(cause)).end();
+        for (claim, cause, pods, (trace, since, first)) in orders {
+            if first {
+                self.tell_retreat(snapshot, &claim, cause, pods, trace);
+                let span = self.env.span(trace, "await places", &claim.name).since(since);
+                let span = span.with(names::CLAIM, &*claim.name).with(names::PODS, pods);
+                span.with(names::REASON, cause_in_words(cause)).end();
+            }
             ctx.notify(Remove { term: self.env.term, claims: vec![claim], reason: Reason::Interrupted, trace });
         }
     }

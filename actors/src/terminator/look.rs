@@ -38,8 +38,8 @@ const DELETIONS: usize = 16;
 /// How many names a log line gives.
 pub(super) const NAMES_LISTED: usize = 5;
 
-/// Deletes claims, given with their Nodes, by our own decision.
-pub async fn remove(step_env: StepEnv, claims: Vec<(Arc<NodeClaim>, Vec<Arc<Node>>)>, reason: Reason) {
+/// Deletes claims, given with their Nodes, by our own decision. Answers the names of those that could not be deleted.
+pub async fn remove(step_env: StepEnv, claims: Vec<(Arc<NodeClaim>, Vec<Arc<Node>>)>, reason: Reason) -> Vec<String> {
     let why = match reason {
         Reason::Interrupted | Reason::GarbageCollected => For::Fact,
         _ => For::Decision,
@@ -47,16 +47,20 @@ pub async fn remove(step_env: StepEnv, claims: Vec<(Arc<NodeClaim>, Vec<Arc<Node
     let deletions = claims.into_iter().map(|(claim, nodes)| {
         let step_env = step_env.clone();
         async move {
-            if let Ok(true) = step_env.delete_claim(&claim, why, Some(reason.label())).await {
-                // Of an interruption metrics name the kind (aws spec 5).
-                let announced = Notice::on(&claim).filter(|_| reason == Reason::Interrupted);
-                let label = announced.map_or(reason.label(), |notice| notice.kind.label());
-                measures::claim_disrupted(&step_env.env, &claim, label);
-                tell_removing(&step_env, &claim, &nodes, reason);
+            match step_env.delete_claim(&claim, why, Some(reason.label())).await {
+                Ok(true) => {}
+                Ok(false) => return None,
+                Err(_) => return Some(claim.name_any()),
             }
+            // Of an interruption metrics name the kind (aws spec 5).
+            let announced = Notice::on(&claim).filter(|_| reason == Reason::Interrupted);
+            let label = announced.map_or(reason.label(), |notice| notice.kind.label());
+            measures::claim_disrupted(&step_env.env, &claim, label);
+            tell_removing(&step_env, &claim, &nodes, reason);
+            None
         }
     });
-    futures::stream::iter(deletions).buffered(DELETIONS).for_each(futures::future::ready).await;
+    futures::stream::iter(deletions).buffered(DELETIONS).filter_map(futures::future::ready).collect().await
 }
 
 fn tell_removing(step_env: &StepEnv, claim: &NodeClaim, nodes: &[Arc<Node>], reason: Reason) {

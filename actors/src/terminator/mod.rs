@@ -206,7 +206,10 @@ impl Handler<Remove> for Terminator {
             }
         }
         let step_env = self.step_env(Some(remove.trace));
-        ctx.spawn(look::remove(step_env, claims, remove.reason).into_actor(self));
+        let removing = look::remove(step_env, claims, remove.reason).into_actor(self);
+        ctx.spawn(removing.map(|failed, terminator, _| {
+            failed.iter().for_each(|name| terminator.waiting.not_deleted(name, terminator.env.now()));
+        }));
     }
 }
 

@@ -5,6 +5,7 @@
 mod world;
 
 mod adopting;
+mod alone;
 mod brakes;
 mod drift;
 mod ending;

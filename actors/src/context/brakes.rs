@@ -1,0 +1,90 @@
+//! What keeps an object whose write is refused from being written again and again: pauses that double to a minute. An object
+//! that its user has changed is written at once.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::context::backoff::Backoff;
+
+/// The first pause after a failure, and the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+
+/// Objects whose writes fail, by a key of the actor's own, such as `pool/NAME`.
+#[derive(Default)]
+pub struct Brakes(BTreeMap<String, Brake>);
+
+struct Brake {
+    backoff: Backoff,
+    /// The object's generation when its write failed.
+    generation: Option<i64>,
+    /// Until when it is left alone. Monotonic.
+    until: Duration,
+}
+
+impl Brakes {
+    /// Whether an object of this generation is left alone.
+    pub fn hold(&self, key: &str, generation: Option<i64>, now: Duration) -> bool {
+        self.0.get(key).is_some_and(|brake| brake.generation == generation && now < brake.until)
+    }
+
+    /// A write has failed. Answers how long the object is left alone.
+    pub fn failed(
+        &mut self,
+        key: &str,
+        generation: Option<i64>,
+        now: Duration,
+        rng: impl FnOnce() -> fastrand::Rng,
+    ) -> Duration {
+        let new = || Brake { backoff: Backoff::new(PAUSES.0, PAUSES.1, rng()), generation, until: now };
+        let brake = self.0.entry(key.to_owned()).or_insert_with(new);
+        if brake.generation != generation {
+            brake.backoff.reset();
+        }
+        let pause = brake.backoff.pause();
+        (brake.generation, brake.until) = (generation, now + pause);
+        pause
+    }
+
+    /// It is written, or is gone.
+    pub fn forget(&mut self, key: &str) {
+        self.0.remove(key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn rng() -> fastrand::Rng {
+        fastrand::Rng::with_seed(7)
+    }
+
+    #[test]
+    fn an_object_is_left_alone_ever_longer_up_to_a_minute() {
+        let (mut brakes, mut now, mut pauses) = (Brakes::default(), at(100), Vec::new());
+        for _ in 0..12 {
+            assert!(!brakes.hold("pool/a", Some(1), now));
+            let pause = brakes.failed("pool/a", Some(1), now, rng);
+            assert!(brakes.hold("pool/a", Some(1), now) && !brakes.hold("pool/b", Some(1), now));
+            pauses.push(pause);
+            now += pause;
+        }
+        assert!(pauses[0] <= at(1) && pauses[11] > at(30) && pauses[11] <= at(60), "{pauses:?}");
+        brakes.forget("pool/a");
+        assert!(brakes.failed("pool/a", Some(1), now, rng) <= at(1));
+    }
+
+    #[test]
+    fn one_that_its_user_has_changed_is_not_held() {
+        let (mut brakes, now) = (Brakes::default(), at(100));
+        for _ in 0..8 {
+            brakes.failed("pool/a", Some(1), now, rng);
+        }
+        assert!(brakes.hold("pool/a", Some(1), now) && !brakes.hold("pool/a", Some(2), now));
+        assert!(brakes.failed("pool/a", Some(2), now, rng) <= at(1), "its pauses begin anew");
+    }
+}

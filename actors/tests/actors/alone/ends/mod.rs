@@ -1,0 +1,10 @@
+//! How nodes end: by EC2's announcement, by our own decision, or as nobody owns them.
+
+mod disruptor;
+mod interrupted;
+mod interruption;
+mod janitor;
+mod owner;
+mod status_checks;
+mod terminator;
+mod terminator_trouble;

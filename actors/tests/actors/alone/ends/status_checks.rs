@@ -1,0 +1,68 @@
+//! EC2's status checks, and spot nodes without a queue: who is unwell goes once, and many that are say that something else is.
+
+use dovetail_actors::Settings;
+use dovetail_actors::messages::Remove;
+use dovetail_core::disruption::Reason;
+use dovetail_core::interruption::Kind;
+use serde_json::json;
+
+use super::interruption::{node, spot, start, state, trouble, with_queue};
+use crate::alone::{Fails, alone_with};
+
+#[test]
+fn a_status_check_that_fails_for_long_removes_the_node_once() {
+    with_queue(async |bench| {
+        (1..=10).for_each(|number| node(&bench, number));
+        bench
+            .sky
+            .inner
+            .trouble(vec![trouble(&bench, 1, Kind::InstanceStatus), trouble(&bench, 99, Kind::SystemStatus)]);
+        let _actor = start(&bench);
+        bench.pass(500.0).await;
+        let removals = bench.heard.all::<Remove>();
+        assert_eq!(removals.len(), 1, "{:?}", bench.told.lines());
+        assert_eq!((removals[0].claims[0].name.as_str(), removals[0].reason), ("default-1", Reason::Unhealthy));
+        assert_eq!(bench.told.count("status_failed"), 1);
+        // It has not gone: that is asked for again, without haste.
+        bench.pass(700.0).await;
+        assert_eq!(bench.heard.count::<Remove>(), 2);
+    });
+}
+
+#[test]
+fn checks_that_fail_on_many_nodes_take_none_away() {
+    with_queue(async |bench| {
+        (1..=10).for_each(|number| node(&bench, number));
+        bench.sky.inner.trouble((1..=8).map(|number| trouble(&bench, number, Kind::SystemStatus)).collect());
+        let _actor = start(&bench);
+        bench.pass(900.0).await;
+        assert!(bench.heard.count::<Remove>() <= 2, "{}", bench.heard.count::<Remove>());
+        assert!(!bench.records("NodeRepairBlocked").is_empty());
+    });
+}
+
+#[test]
+fn an_account_that_may_not_ask_for_status_is_asked_no_more() {
+    with_queue(async |bench| {
+        node(&bench, 1);
+        bench.sky.always("instance_troubles", Some(Fails::Never));
+        let _actor = start(&bench);
+        bench.pass(3600.0).await;
+        assert_eq!(bench.told.count("status_forbidden"), 1);
+        assert!(bench.sky.count("instance_troubles") <= 2, "{}", bench.sky.count("instance_troubles"));
+    });
+}
+
+#[test]
+fn without_a_queue_spot_nodes_are_counted_and_their_pools_told_once() {
+    alone_with(Settings::default(), |bench| async move {
+        bench.class("default");
+        bench.pool_of("default", json!({}));
+        spot(&bench, 1);
+        let actor = start(&bench);
+        bench.pass(600.0).await;
+        assert_eq!(state(&bench, &actor).await.unheard, 1);
+        assert_eq!(bench.sky.count("receive"), 0);
+        assert!(bench.told.count("spot_unheard") <= 1 && bench.records("InterruptionsNotHeard").len() <= 1);
+    });
+}

@@ -1,0 +1,9 @@
+//! From a pod that waits to the node that it gets.
+
+mod batcher;
+mod launcher;
+mod launcher_ceilings;
+mod packer;
+mod packer_trouble;
+mod pod_watcher;
+mod registrar;

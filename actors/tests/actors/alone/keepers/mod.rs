@@ -1,0 +1,11 @@
+//! Who keeps what is known, said and served, and who leads.
+
+mod catalogue;
+mod cluster_watcher;
+mod cluster_watches;
+mod leader;
+mod node_class;
+mod node_class_end;
+mod recorder;
+mod translator;
+mod webhook;

@@ -1,0 +1,271 @@
+//! A cloud whose calls fail as a test says, and which notes them; what does not fail is the world's own cloud's.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex};
+
+use dovetail_api::v1::EC2NodeClass;
+use dovetail_cloud::cloud::CloudFuture;
+use dovetail_cloud::info::InstanceTypeInfo;
+use dovetail_cloud::node_class::NodeClassResolution;
+use dovetail_cloud::{
+    Cloud, CloudError, Found, Instance, LaunchError, LaunchRequest, LaunchedInstance, Made, QueueMessage,
+};
+use dovetail_core::clock::Clock;
+use dovetail_core::interruption::status::Trouble;
+use futures::future::{BoxFuture, FutureExt};
+
+use crate::world::FakeCloud;
+
+/// How a call fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fails {
+    /// Throttled.
+    Throttled,
+    /// It will never do that.
+    Never,
+    /// It may have been done.
+    Unknown,
+    /// There is no such thing.
+    NotThere,
+    /// It never answers.
+    Hangs,
+}
+
+#[derive(Default)]
+struct State {
+    next: BTreeMap<&'static str, VecDeque<Fails>>,
+    always: BTreeMap<&'static str, Fails>,
+    calls: Vec<(&'static str, String)>,
+    resolution: Option<NodeClassResolution>,
+    listed: Option<Vec<Instance>>,
+    made: Vec<Made>,
+    types: Option<Vec<InstanceTypeInfo>>,
+    on_demand: Option<BTreeMap<String, f64>>,
+    spot: Option<BTreeMap<(String, String), f64>>,
+    left: BTreeMap<String, u32>,
+}
+
+/// See the module.
+pub struct Sky {
+    pub inner: FakeCloud,
+    state: Mutex<State>,
+}
+
+impl Sky {
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { inner: FakeCloud::new(clock), state: Mutex::default() }
+    }
+
+    /// The next calls of that name fail like this.
+    pub fn next(&self, call: &'static str, fails: impl IntoIterator<Item = Fails>) {
+        self.state.lock().unwrap().next.entry(call).or_default().extend(fails);
+    }
+
+    /// All calls of that name fail like this from now on, or none does.
+    pub fn always(&self, call: &'static str, fails: Option<Fails>) {
+        let always = &mut self.state.lock().unwrap().always;
+        always.remove(call);
+        always.extend(fails.map(|fails| (call, fails)));
+    }
+
+    /// How often a call was made.
+    pub fn count(&self, call: &str) -> usize {
+        self.asked(call).len()
+    }
+
+    /// What a call was made about, each time.
+    pub fn asked(&self, call: &str) -> Vec<String> {
+        let calls = &self.state.lock().unwrap().calls;
+        calls.iter().filter(|(name, _)| *name == call).map(|(_, about)| about.clone()).collect()
+    }
+
+    /// What node classes resolve to.
+    pub fn resolves(&self, to: NodeClassResolution) {
+        self.state.lock().unwrap().resolution = Some(to);
+    }
+
+    /// What listings of instances show; otherwise those that live.
+    pub fn lists(&self, instances: Option<Vec<Instance>>) {
+        self.state.lock().unwrap().listed = instances;
+    }
+
+    /// What was made for node classes.
+    pub fn has_made(&self, made: Vec<Made>) {
+        self.state.lock().unwrap().made = made;
+    }
+
+    /// The region's instance types, otherwise those shipped.
+    pub fn types(&self, types: Option<Vec<InstanceTypeInfo>>) {
+        self.state.lock().unwrap().types = types;
+    }
+
+    /// Prices, otherwise those shipped.
+    pub fn prices(&self, on_demand: Option<BTreeMap<String, f64>>, spot: Option<BTreeMap<(String, String), f64>>) {
+        let mut state = self.state.lock().unwrap();
+        (state.on_demand, state.spot) = (on_demand, spot);
+    }
+
+    /// What is left of capacity reservations.
+    pub fn reserves(&self, left: &[(&str, u32)]) {
+        self.state.lock().unwrap().left = left.iter().map(|(id, left)| ((*id).to_owned(), *left)).collect();
+    }
+
+    /// Notes a call; how it fails, if it does.
+    fn note(&self, call: &'static str, about: impl Into<String>) -> Option<Fails> {
+        let mut state = self.state.lock().unwrap();
+        state.calls.push((call, about.into()));
+        let next = state.next.get_mut(call).and_then(VecDeque::pop_front);
+        next.or_else(|| state.always.get(call).copied())
+    }
+
+    fn or<'a, T: Send + 'a>(
+        &'a self,
+        call: &'static str,
+        about: String,
+        answer: CloudFuture<'a, T>,
+    ) -> CloudFuture<'a, T> {
+        let fails = self.note(call, about);
+        async move {
+            match fails {
+                None => answer.await,
+                Some(Fails::Hangs) => std::future::pending().await,
+                Some(fails) => Err(error(call, fails)),
+            }
+        }
+        .boxed()
+    }
+}
+
+fn error(call: &'static str, fails: Fails) -> CloudError {
+    let message = "the test says so".to_owned();
+    match fails {
+        Fails::Throttled => CloudError::Retryable { call, code: "RequestLimitExceeded".into(), message },
+        Fails::Never => CloudError::Final { call, code: "UnauthorizedOperation".into(), message },
+        Fails::NotThere => CloudError::Final { call, code: "QueueDoesNotExist".into(), message },
+        Fails::Unknown | Fails::Hangs => CloudError::MayHaveHappened { call, code: "ConnectionLost".into(), message },
+    }
+}
+
+fn ready<'a, T: Send + 'a>(answer: T) -> CloudFuture<'a, T> {
+    async move { Ok(answer) }.boxed()
+}
+
+impl Cloud for Sky {
+    fn region(&self) -> &str {
+        self.inner.region()
+    }
+
+    fn instance_types(&self) -> CloudFuture<'_, Vec<InstanceTypeInfo>> {
+        let own = self.state.lock().unwrap().types.clone();
+        self.or("instance_types", String::new(), own.map_or_else(|| self.inner.instance_types(), ready))
+    }
+
+    fn offerings(&self) -> CloudFuture<'_, BTreeMap<String, BTreeSet<String>>> {
+        self.or("offerings", String::new(), self.inner.offerings())
+    }
+
+    fn on_demand_prices(&self) -> CloudFuture<'_, BTreeMap<String, f64>> {
+        let own = self.state.lock().unwrap().on_demand.clone();
+        self.or("on_demand_prices", String::new(), own.map_or_else(|| self.inner.on_demand_prices(), ready))
+    }
+
+    fn spot_prices(&self) -> CloudFuture<'_, BTreeMap<(String, String), f64>> {
+        let own = self.state.lock().unwrap().spot.clone();
+        self.or("spot_prices", String::new(), own.map_or_else(|| self.inner.spot_prices(), ready))
+    }
+
+    fn resolve_node_class<'a>(&'a self, class: &'a EC2NodeClass) -> CloudFuture<'a, NodeClassResolution> {
+        let own = self.state.lock().unwrap().resolution.clone();
+        let answer = own.map_or_else(|| self.inner.resolve_node_class(class), ready);
+        self.or("resolve_node_class", class.metadata.name.clone().unwrap_or_default(), answer)
+    }
+
+    fn reserved_left<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, BTreeMap<String, u32>> {
+        let left = self.state.lock().unwrap().left.clone();
+        self.or("reserved_left", ids.join(","), ready(left))
+    }
+
+    fn remove_node_class<'a>(&'a self, class: &'a EC2NodeClass) -> CloudFuture<'a, ()> {
+        self.or("remove_node_class", class.metadata.name.clone().unwrap_or_default(), ready(()))
+    }
+
+    fn launch(&self, request: LaunchRequest) -> BoxFuture<'_, Result<LaunchedInstance, LaunchError>> {
+        self.note("launch", request.token.clone());
+        self.inner.launch(request)
+    }
+
+    fn cluster_uid(&self) -> &str {
+        self.inner.cluster_uid()
+    }
+
+    fn instances(&self) -> CloudFuture<'_, Vec<Instance>> {
+        self.or("instances", String::new(), self.inner.instances())
+    }
+
+    fn instances_by_name(&self, ended: bool) -> CloudFuture<'_, Vec<Instance>> {
+        let own = self.state.lock().unwrap().listed.clone();
+        let answer = own.map_or_else(|| self.inner.instances_by_name(ended), ready);
+        self.or("instances_by_name", ended.to_string(), answer)
+    }
+
+    fn instance<'a>(&'a self, id: &'a str) -> CloudFuture<'a, Option<Instance>> {
+        self.or("instance", id.to_owned(), self.inner.instance(id))
+    }
+
+    fn instances_with_token<'a>(&'a self, token: &'a str) -> CloudFuture<'a, Vec<Instance>> {
+        self.or("instances_with_token", token.to_owned(), self.inner.instances_with_token(token))
+    }
+
+    fn instances_of<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, Found> {
+        self.or("instances_of", ids.join(","), self.inner.instances_of(ids))
+    }
+
+    fn terminate_all<'a>(&'a self, found: &'a [Instance]) -> CloudFuture<'a, BTreeMap<String, CloudError>> {
+        let ids: Vec<&str> = found.iter().map(|one| one.id.as_str()).collect();
+        let about = ids.join(",");
+        match self.note("terminate_all", about) {
+            None => self.inner.terminate_all(found),
+            Some(Fails::Hangs) => std::future::pending().boxed(),
+            Some(fails) => {
+                ready(found.iter().map(|one| (one.id.clone(), error("TerminateInstances", fails))).collect())
+            }
+        }
+    }
+
+    fn made(&self) -> CloudFuture<'_, Vec<Made>> {
+        let made = self.state.lock().unwrap().made.clone();
+        self.or("made", String::new(), ready(made))
+    }
+
+    fn remove_made<'a>(&'a self, made: &'a Made) -> CloudFuture<'a, ()> {
+        self.or("remove_made", made.name.clone(), ready(()))
+    }
+
+    fn tag<'a>(&'a self, id: &'a str, tags: &'a BTreeMap<String, String>) -> CloudFuture<'a, ()> {
+        self.or("tag", format!("{id} {tags:?}"), ready(()))
+    }
+
+    fn queue_url<'a>(&'a self, name: &'a str) -> CloudFuture<'a, String> {
+        self.or("queue_url", name.to_owned(), self.inner.queue_url(name))
+    }
+
+    fn receive<'a>(&'a self, queue_url: &'a str) -> CloudFuture<'a, Vec<QueueMessage>> {
+        self.or("receive", queue_url.to_owned(), self.inner.receive(queue_url))
+    }
+
+    fn delete_messages<'a>(
+        &'a self,
+        queue_url: &'a str,
+        receipts: &'a [String],
+    ) -> CloudFuture<'a, BTreeMap<String, CloudError>> {
+        match self.note("delete_messages", receipts.join(",")) {
+            None => self.inner.delete_messages(queue_url, receipts),
+            Some(Fails::Hangs) => std::future::pending().boxed(),
+            Some(fails) => async move { Err(error("DeleteMessageBatch", fails)) }.boxed(),
+        }
+    }
+
+    fn instance_troubles(&self) -> CloudFuture<'_, Vec<Trouble>> {
+        self.or("instance_troubles", String::new(), self.inner.instance_troubles())
+    }
+}

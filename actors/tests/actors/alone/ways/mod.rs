@@ -1,0 +1,5 @@
+//! The ways to the API server and the cloud that all actors share.
+
+mod calls;
+mod claims;
+mod evictions;
