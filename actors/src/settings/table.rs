@@ -179,7 +179,7 @@ pub const TABLE: &[Known] = &[
         |own, text| Ok(own.adopt_as = adopt_as(text)?)),
     row(Disruption, "CONSOLIDATION_LEAST_AGE", "DURATION", "10m", "A node that is younger is not consolidated, unless it is empty; 0s: any may be",
         |own, text| Ok(own.churn.least_age = time_from_zero(text)?)),
-    row(Disruption, "CONSOLIDATION_LEAST_PER_POD", "FACTOR", "0.4", "What deleting a node saves at least for each pod that then moves, in parts of what a mean pod of its pool costs, in pools of the policy cost; 0: anything",
+    row(Disruption, "CONSOLIDATION_LEAST_PER_POD", "FACTOR", "1.5", "What deleting a node saves at least for each pod that then moves, in parts of what a mean pod of its pool costs, in pools of the policy cost; 0: anything",
         |own, text| Ok(own.churn.least_per_pod = factor(text)?)),
     row(Disruption, "CONSOLIDATION_LEAST_SAVING", "FRACTION", "0.15", "What part of the price that it replaces a move saves at least, in pools of the policy cost",
         |own, text| Ok(own.churn.least_saving = part(text)?)),
