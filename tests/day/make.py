@@ -160,7 +160,7 @@ def make(seed, variant, folder):
 
 
 def shapes(folder):
-    """What pods of a scenario ask for: CPU in thousandths, memory in MiB, whether they run on demand alone."""
+    """What pods of a scenario ask for: CPU in thousandths, memory in MiB, and the kind of their workload."""
     found = []
     for path in sorted(Path(folder).glob("*.yaml")):
         for text in path.read_text().split("---\n"):
@@ -169,7 +169,7 @@ def shapes(folder):
             one = json.loads(text)
             if one["kind"] in ("Deployment", "StatefulSet", "Job"):
                 asks = one["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]
-                shape = (int(asks["cpu"][:-1]), int(asks["memory"][:-2]), one["kind"] == "StatefulSet")
+                shape = (int(asks["cpu"][:-1]), int(asks["memory"][:-2]), one["kind"])
                 found += [] if shape in found else [shape]
     return found
 

@@ -32,6 +32,8 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 const READY_WITHIN: SignedDuration = SignedDuration::from_secs(120);
 /// A node waits for so long at most until its pods are nominated; what failed is tried again after this time.
 const LONGEST: Duration = Duration::from_secs(2);
+/// For so long after it has joined a node may wait for others to be let in.
+pub(super) const COMES_LAST: SignedDuration = SignedDuration::from_secs(60);
 /// Where the API server forbids it, it is tried again after this time.
 const FORBIDDEN_FOR: Duration = Duration::from_secs(600);
 
@@ -59,11 +61,16 @@ pub(super) struct Outcome {
     forbidden: Option<String>,
     /// Something was not written: it is not tried again at once.
     failed: bool,
+    /// The node is not let in yet: its room is for pods that are still to come, and others would take it.
+    pub(super) waits: bool,
 }
 
-/// Nominates the pods expected at a claim to its node.
-pub(super) async fn keep(links: RegistrarLinks, claim: String) -> Outcome {
+/// Nominates the pods expected at a claim to its node, unless that one `may_wait` and is better let in after others.
+pub(super) async fn keep(links: RegistrarLinks, claim: String, may_wait: bool) -> Outcome {
     let Ok(Some(known)) = links.cluster.send(TakeSnapshot).await else { return Outcome::default() };
+    if may_wait && known.comes_last(&claim, links.calls.env.moment()) {
+        return Outcome { waits: true, ..Outcome::default() };
+    }
     write(&links.calls, known.places_to_keep(&[claim].into(), links.calls.env.moment())).await
 }
 

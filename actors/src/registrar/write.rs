@@ -32,14 +32,21 @@ impl Registrar {
         let name = name.to_owned();
         // From then on kube-scheduler may put pods there.
         let lets_in = writes.passes == Some(Stage::Registered) && self.keeps_places();
+        let may_wait = lets_in && self.may_wait(&writes);
         let (links, wanted, claim) = (self.links.clone(), writes.clone(), name.clone());
         let writing = async move {
-            let kept = if lets_in { kept_places::keep(links.clone(), claim).await } else { Outcome::default() };
-            (kept, register::write(links, wanted).await)
+            let kept = if lets_in { kept_places::keep(links.clone(), claim, may_wait).await } else { Outcome::default() };
+            let written = if kept.waits { None } else { Some(register::write(links, wanted).await) };
+            (kept, written)
         };
         ctx.spawn(writing.into_actor(self).map(move |(kept, written), registrar, ctx| {
             registrar.kept(kept);
             registrar.busy.remove(&name);
+            let Some(written) = written else {
+                registrar.again.remove(&name);
+                ctx.run_later(Duration::from_secs(1), move |registrar, ctx| registrar.look(&name, ctx));
+                return;
+            };
             match written {
                 Ok((node, claim)) => {
                     registrar.refused.forget(uid_of(&claim));
@@ -73,6 +80,12 @@ impl Registrar {
         }
         let rng = self.env.rng(uid_of(claim));
         self.refused.failed(uid_of(claim), None, self.env.now(), || rng) + AFTER_FAILURE
+    }
+
+    /// Whether a node that is about to be let in may wait for others: not for long after it has joined.
+    fn may_wait(&self, writes: &Writes) -> bool {
+        let joined = writes.node.as_ref().and_then(|node| node.metadata.creation_timestamp.as_ref());
+        joined.is_some_and(|joined| self.env.wall().duration_since(joined.0) < kept_places::COMES_LAST)
     }
 
     pub(super) fn written(&mut self, node: Option<Arc<Node>>, claim: Arc<NodeClaim>, writes: &Writes) {

@@ -10,11 +10,17 @@ use serde::Serialize;
 
 use super::parse::{Refusal, number, one_of, refuse};
 
+/// What deleting a node saves at least for each pod that moves, in parts of a mean pod's price. Where time passes a saving does not
+/// last: load comes back. `plan --consolidate`, for which none passes, takes less.
+const LEAST_PER_POD: f64 = 1.5;
+
 /// What consolidation keeps to, so that a cluster comes to rest (docs/consolidation.md).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Churn {
     /// `CONSOLIDATION_LEAST_SAVING`: what part of the price that it replaces a move saves at least.
     pub least_saving: f64,
+    /// `CONSOLIDATION_LEAST_PER_POD`: what deleting a node saves at least for each of its pods, in parts of a mean pod's price.
+    pub least_per_pod: f64,
     /// `CONSOLIDATION_LEAST_AGE`: a younger node stays, unless it is empty.
     pub least_age: Duration,
     /// `CONSOLIDATION_REST`: a pod that was moved to save money stays for so long.
@@ -28,6 +34,7 @@ impl Default for Churn {
         let own = methods::Settings::default();
         Self {
             least_saving: own.least_saving,
+            least_per_pod: LEAST_PER_POD,
             least_age: own.least_age.unsigned_abs(),
             rest: own.rest.unsigned_abs(),
             price_moves: methods::PRICE_MOVES,
@@ -42,6 +49,7 @@ impl Churn {
         let signed = |time: Duration| SignedDuration::try_from(time).unwrap_or(SignedDuration::MAX);
         methods::Settings {
             least_saving: self.least_saving,
+            least_per_pod: self.least_per_pod,
             least_age: signed(self.least_age),
             rest: signed(self.rest),
             price_per_node,
@@ -75,6 +83,13 @@ pub fn time_from_zero(text: &str) -> Result<Duration, Refusal> {
     parse_go_duration(text).or_else(|error| refuse(&error.to_string(), "a Go duration from 0s, such as 10m or 1h30m"))
 }
 
+/// So many times something, from none.
+pub fn factor(text: &str) -> Result<f64, Refusal> {
+    const ALLOWED: &str = "a number from 0, such as 1.5";
+    let factor: f64 = number(text, ALLOWED)?;
+    if factor.is_finite() && factor >= 0.0 { Ok(factor) } else { refuse("it is out of range", ALLOWED) }
+}
+
 /// A part of something, all of it included.
 pub fn part(text: &str) -> Result<f64, Refusal> {
     const ALLOWED: &str = "a fraction from 0 to 1, such as 0.15";
@@ -98,11 +113,15 @@ mod tests {
     #[test]
     fn what_is_said_against_churn_is_what_consolidation_keeps_to() {
         let rules = |name, value| read(name, value).unwrap().churn.rules(0.02, false);
-        assert_eq!(Churn::default().rules(0.02, false), methods::Settings::default());
+        let usual = methods::Settings { least_per_pod: LEAST_PER_POD, ..methods::Settings::default() };
+        assert_eq!(Churn::default().rules(0.02, false), usual);
         assert!((rules("CONSOLIDATION_LEAST_SAVING", "0.3").least_saving - 0.3).abs() < f64::EPSILON);
+        assert!((rules("CONSOLIDATION_LEAST_PER_POD", "2.5").least_per_pod - 2.5).abs() < f64::EPSILON);
         assert_eq!(rules("CONSOLIDATION_LEAST_AGE", "0s").least_age, SignedDuration::ZERO);
         assert_eq!(rules("CONSOLIDATION_REST", "3h").rest, SignedDuration::from_hours(3));
         for (name, value) in [
+            ("CONSOLIDATION_LEAST_PER_POD", "-1"),
+            ("CONSOLIDATION_LEAST_PER_POD", "inf"),
             ("CONSOLIDATION_LEAST_SAVING", "1.5"),
             ("CONSOLIDATION_LEAST_SAVING", "NaN"),
             ("CONSOLIDATION_LEAST_AGE", "-1m"),

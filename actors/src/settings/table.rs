@@ -2,7 +2,7 @@
 //! docs/settings.md are made from this table.
 
 use super::Settings;
-use super::disruption::{part, rebalance, time_from_zero};
+use super::disruption::{factor, part, rebalance, time_from_zero};
 use super::parse::{
     Refusal, above_zero, address, adopt_as, boolean, ca_bundle, delay, duration, filled, from_zero, gates, https_url,
     interruptions, kubernetes_version, log_format, min_values, minute_at_least, number, object_name, one_of, outputs,
@@ -179,6 +179,8 @@ pub const TABLE: &[Known] = &[
         |own, text| Ok(own.adopt_as = adopt_as(text)?)),
     row(Disruption, "CONSOLIDATION_LEAST_AGE", "DURATION", "10m", "A node that is younger is not consolidated, unless it is empty; 0s: any may be",
         |own, text| Ok(own.churn.least_age = time_from_zero(text)?)),
+    row(Disruption, "CONSOLIDATION_LEAST_PER_POD", "FACTOR", "1.5", "What deleting a node saves at least for each pod that then moves, in parts of what a mean pod of its pool costs, in pools of the policy cost; 0: anything",
+        |own, text| Ok(own.churn.least_per_pod = factor(text)?)),
     row(Disruption, "CONSOLIDATION_LEAST_SAVING", "FRACTION", "0.15", "What part of the price that it replaces a move saves at least, in pools of the policy cost",
         |own, text| Ok(own.churn.least_saving = part(text)?)),
     row(Disruption, "CONSOLIDATION_PRICE_MOVES", "FRACTION", "0.01", "Of all nodes so many, rounded up, are replaced an hour because prices differ alone, by a node that is no smaller; 0: none is",

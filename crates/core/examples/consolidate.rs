@@ -55,6 +55,7 @@ fn main() {
             price_moves: Settings::price_moves_of(nodes),
             price_per_node: per_node,
             least_per_move: number("PER_MOVE").unwrap_or(usual.least_per_move),
+            least_per_pod: number("PER_POD").unwrap_or(usual.least_per_pod),
             many_to_many: std::env::var("MANY").is_ok(),
             ..usual
         };

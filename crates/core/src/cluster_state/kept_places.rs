@@ -72,6 +72,33 @@ impl Snapshot {
         places
     }
 
+    /// Whether a node is let in after others: it has room for pods of a StatefulSet that are still to come, which nobody can
+    /// nominate, and pods wait that could take it though their own nodes are on their way. Such room is often the dearest, as
+    /// on-demand capacity is, and would be launched for once more.
+    #[must_use]
+    pub fn comes_last(&self, claim: &str, now: Moment) -> bool {
+        let waiting = || self.pods.iter().filter(|(_, entry)| waits(entry));
+        let at = |uid: &str| match self.expected_on(uid, now) {
+            Some(Target::Claim(name)) => Some(name.as_str()),
+            _ => None,
+        };
+        let here: Vec<&Arc<PodEntry>> =
+            waiting().filter(|(uid, _)| at(uid) == Some(claim)).map(|(_, entry)| entry).collect();
+        if here.is_empty() || self.to_come(&here).is_empty() {
+            return false;
+        }
+        let machines = self.machines();
+        let source = machines.iter().find(|source| source.claim_name() == Some(claim));
+        let Some(node) = source.map(|source| self.join(source)) else { return false };
+        // Sets wait for no other sets, which would wait for them.
+        let others = waiting().filter(|(uid, entry)| !entry.stateful && at(uid).is_some_and(|other| other != claim));
+        let mut fitting = others.filter(|(_, entry)| {
+            let selected = entry.pod.node_selector.iter().all(|(key, value)| node.labels.get(key) == Some(value));
+            selected && with_itself(&entry.pod.requests).fits_in(&node.allocatable)
+        });
+        fitting.next().is_some()
+    }
+
     /// Of the pods expected on a node those that surely fit together and are not nominated to it yet, the largest first.
     fn fitting<'s>(
         &self,

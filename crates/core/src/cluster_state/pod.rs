@@ -47,6 +47,8 @@ pub struct PodEntry {
     pub ready: bool,
     /// When kubelet took it in.
     pub since: Option<Timestamp>,
+    /// Whether it runs to its end, as a Job's pods do: its containers are not started again when they are done.
+    pub ends: bool,
     /// Whether it has ended.
     pub terminal: bool,
     /// Whether it is being deleted.
@@ -147,6 +149,7 @@ impl PodEntry {
             asks_by: DoNotDisrupt::key(pod),
             ready: is_ready(pod),
             since: pod.status.as_ref().and_then(|status| status.start_time.as_ref()).map(|time| time.0),
+            ends: matches!(pod.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref()), Some("Never" | "OnFailure")),
             mirror: owned_by(pod, "v1", "Node"),
             controller: controller(&scheduled.namespace, pod.metadata.owner_references.as_deref().unwrap_or_default()),
             stateful: owned_by(pod, "apps/v1", "StatefulSet"),

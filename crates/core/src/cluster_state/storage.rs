@@ -236,7 +236,7 @@ impl Snapshot {
     }
 
     /// The pods that follow those that wait, of StatefulSets whose pods start one after the other.
-    fn to_come(&self, entries: &[&Arc<PodEntry>]) -> Vec<(Pod, BTreeSet<Attachment>)> {
+    pub(super) fn to_come(&self, entries: &[&Arc<PodEntry>]) -> Vec<(Pod, BTreeSet<Attachment>)> {
         let mut all = Vec::new();
         // Several of a set may wait, as when their nodes are gone: each is followed by the same ones.
         let mut listed = BTreeSet::new();

@@ -22,6 +22,7 @@ pub use fleet::node::node_of_claim;
 pub(crate) use limits::Limits;
 pub use model::plan::{LaunchOption, Options, Packing, PlannedClaim};
 pub use option_price::MaxOptionPrice;
+pub(crate) use policy::cost::NodePrice;
 pub use rounds::failure::PackingError;
 pub(crate) use rounds::isolation::OWN_LABELS;
 pub use rounds::isolation::{Asked, Isolated, Isolation, LeftOut, alike};

@@ -8,6 +8,7 @@ use fastrand::Rng;
 use super::faulty::Faulty;
 use super::moves::Moves;
 use super::odds::Odds;
+use super::rollouts::Rollouts;
 use super::workload::{self, Workload};
 
 /// A region of few instance types: every replica reads all of them when it starts.
@@ -53,8 +54,9 @@ pub fn scenario(seed: u64) -> Files {
     steps.extend(faulty.steps);
     steps.extend(super::held::writes(seed, &workloads, busy));
     steps.extend(super::terms::removals(seed, busy));
-    let moves = Moves::draw(seed, &workloads, busy);
-    let workload = moves.first(workload);
+    let rollouts = Rollouts::draw(seed, &workloads);
+    let moves = Moves::draw(seed, &workloads, busy, rollouts.many_to_many);
+    let workload = rollouts.manifests(moves.first(workload));
     let changed = moves.changed(&workload);
     steps.extend(moves.steps);
     steps.sort();
@@ -65,9 +67,10 @@ region: {REGION}
 seed: {seed}
 replicas: {replicas}
 apply: [workload.yaml]
-settings: {{INTERRUPTION_QUEUE: demo}}
+settings: {{INTERRUPTION_QUEUE: demo{}}}
 ",
-        offers(seed)
+        offers(seed),
+        rollouts.settings()
     );
     let clocks = if rng.u32(0..3) == 0 { clocks(replicas, 3000, &mut rng) } else { String::new() };
     scenario.push_str(odds.clocks.as_ref().unwrap_or(&clocks));

@@ -7,6 +7,7 @@ mod generate;
 mod held;
 mod moves;
 mod odds;
+mod rollouts;
 mod terms;
 mod workload;
 
@@ -314,6 +315,10 @@ mod tests {
         let share = |fits, from: usize, to: usize| assert!((from..=to).contains(&count(fits)), "{}", count(fits));
         share(|files| files.workload.contains("Balanced"), 30, 120);
         share(|files| files.scenario.contains("SpotToSpotConsolidation: true"), 60, 140);
+        share(|files| files.scenario.contains("ManyToManyConsolidation: true"), 20, 80);
+        let restarts = |files: &generate::Files| files.workload.contains("dovetail.dev/move: rollout");
+        share(restarts, 100, 200);
+        share(|files| files.workload.contains("dovetail.dev/move") != files.scenario.contains("MOVES_ROLLOUT"), 0, 0);
         share(|files| files.scenario.contains("NodeRepair: true") && files.scenario.contains("unwell: {"), 40, 90);
         // What is changed is another text than before.
         share(|files| files.changed.as_ref().is_some_and(|text| !files.workload.contains(text)), 120, 220);

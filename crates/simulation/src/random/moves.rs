@@ -34,8 +34,8 @@ struct Change {
 }
 
 impl Moves {
-    /// What moves in a seed whose first `busy` seconds are busy.
-    pub(super) fn draw(seed: u64, workloads: &[Workload], busy: u32) -> Self {
+    /// What moves in a seed whose first `busy` seconds are busy; with `many_to_many` a command may launch several nodes.
+    pub(super) fn draw(seed: u64, workloads: &[Workload], busy: u32, many_to_many: bool) -> Self {
         let mut rng = Rng::with_seed(seed ^ 0x6d6f_7665_7321); // "moves!"
         let mut moves = Self::default();
         let one_in = |rng: &mut Rng, of: u32| rng.u32(0..of) == 0;
@@ -45,6 +45,9 @@ impl Moves {
             moves.consolidate(workloads, &mut rng);
             if rng.bool() {
                 gates.push("SpotToSpotConsolidation: true");
+            }
+            if many_to_many {
+                gates.push("ManyToManyConsolidation: true");
             }
         }
         if drifts {

@@ -145,6 +145,7 @@ bindAddress: BIND_ADDRESS
 clusterCABundle: CLUSTER_CA_BUNDLE
 consolePort: CONSOLE_PORT
 consolidationLeastAge: CONSOLIDATION_LEAST_AGE
+consolidationLeastPerPod: CONSOLIDATION_LEAST_PER_POD
 consolidationLeastSaving: CONSOLIDATION_LEAST_SAVING
 consolidationPriceMoves: CONSOLIDATION_PRICE_MOVES
 consolidationRest: CONSOLIDATION_REST

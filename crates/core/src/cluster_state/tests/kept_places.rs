@@ -139,3 +139,36 @@ fn a_pod_that_kube_scheduler_makes_room_for_is_not_packed_and_one_that_is_merely
     state.delete_node("n", Some("uid-n"));
     assert_eq!(pending(&state, 0), ["a"], "the node that it is nominated to is gone");
 }
+
+/// The first of three pods of a StatefulSet, which is expected on the node that has joined, and a pod of a Deployment that is
+/// expected on another one, which has not.
+fn set_and_other(other: &str) -> ClusterState {
+    let mut state = joined();
+    let set: k8s_openapi::api::apps::v1::StatefulSet = serde_json::from_value(json!({
+        "metadata": {"name": "store", "namespace": "default"},
+        "spec": {"replicas": 3, "serviceName": "store", "selector": {}, "template": {}}}))
+    .unwrap();
+    state.apply(&set);
+    state.apply_pod(&owned("store-0", "", "apps/v1", "StatefulSet")).unwrap();
+    state.nominate(["uid-store-0"], &Target::Claim("c".into()), Duration::from_secs(20));
+    state.plan_claim(kube_claim("later", None, "0"), Resources::new());
+    state.apply_pod(&kube_pod("web", "", other)).unwrap();
+    state.nominate(["uid-web"], &Target::Claim("later".into()), Duration::from_secs(20));
+    state
+}
+
+#[test]
+fn a_node_for_pods_that_are_still_to_come_is_let_in_after_those_that_others_wait_for() {
+    let comes_last = |state: &ClusterState| state.snapshot().comes_last("c", at(0));
+    let mut state = set_and_other("500m");
+    assert!(comes_last(&state), "the other pod would take what the second pod of the set is to have");
+    assert!(!state.snapshot().comes_last("later", at(0)), "that one is for nobody who is to come");
+    assert!(!comes_last(&set_and_other("3")), "the other does not fit there");
+    state.apply_pod(&kube_pod("web", "elsewhere", "500m")).unwrap();
+    assert!(!comes_last(&state), "nobody waits any more");
+    let mut whole = set_and_other("500m");
+    for name in ["store-1", "store-2"] {
+        whole.apply_pod(&owned(name, "n", "apps/v1", "StatefulSet")).unwrap();
+    }
+    assert!(!comes_last(&whole), "all of the set are there, and what waits is nominated");
+}

@@ -163,6 +163,7 @@ impl<'a> Reader<'a> {
             moves: true,
             cost: entry.eviction_cost,
             moved: self.moved(entry),
+            begun: entry.since.filter(|_| entry.ends),
             pdb: covering.and_then(|budget| self.pdbs.get(budget.name().as_str()).copied()),
         }
     }

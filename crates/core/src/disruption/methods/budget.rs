@@ -45,7 +45,7 @@ impl Allowance {
         for pod in pass.fleet.nodes[node as usize].pods.iter().filter(|pod| counts(**pod)) {
             let Some(pdb) = pass.cluster.pod(*pod).pdb else { continue };
             if evictions[pdb] == 0 {
-                return Err(format!("pdb {} allows too few evictions at once", pass.cluster.pdbs[pdb].name));
+                return Err(format!("pdb {} allows too few evictions", pass.cluster.pdbs[pdb].name));
             }
             evictions[pdb] -= 1;
         }

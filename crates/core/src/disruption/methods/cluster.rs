@@ -49,13 +49,15 @@ pub struct PodState {
     pub cost: f64,
     /// When it was moved last to save money.
     pub moved: Option<Timestamp>,
+    /// When a pod that runs to its end has begun.
+    pub begun: Option<Timestamp>,
     /// The PodDisruptionBudget that covers it.
     pub pdb: Option<usize>,
 }
 
 impl Default for PodState {
     fn default() -> Self {
-        Self { moves: true, cost: 1.0, moved: None, pdb: None }
+        Self { moves: true, cost: 1.0, moved: None, begun: None, pdb: None }
     }
 }
 

@@ -105,6 +105,10 @@ fn batch(pass: &mut Pass<'_, '_, '_>, receivers: &[u32]) -> (Vec<u32>, Allowance
         if pass.fleet.nodes[node as usize].arrivals > 0 {
             continue;
         }
+        if !pass.is_worth_deleting(node) {
+            pass.note(node, "what it costs is not worth the move of so many pods");
+            continue;
+        }
         let mut after = allowance.clone();
         if let Err(why) = after.take(pass, node) {
             pass.bar(node, why);

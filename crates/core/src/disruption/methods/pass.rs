@@ -11,8 +11,13 @@ use super::settings::Settings;
 use crate::disruption::Reason;
 use crate::disruption::pools::{EMPTY_ONLY, NEVER};
 use crate::labels;
+use crate::pack::NodePrice;
 use crate::pack::fleet::Fleet;
 use crate::problem::{Policy, Problem};
+
+/// A drain goes on as the first pods that it has evicted are ready elsewhere: a command may take so many times the pods of a
+/// PodDisruptionBudget that this allows at once. All at once would keep every node that is large beside its workloads.
+const WAVES: u32 = 10;
 
 /// A node as consolidation weighs it.
 #[derive(Clone, Debug)]
@@ -55,7 +60,7 @@ pub(super) struct Pass<'p, 'c, 'a> {
     /// What a pool's mean pod is worth by that.
     mean_pod: Vec<f64>,
     pub left: Vec<Left>,
-    /// How many more evictions each PodDisruptionBudget allows.
+    /// How many more of each PodDisruptionBudget's pods may go, in some waves.
     pub evictions: Vec<u32>,
     pub price_moves: usize,
     /// What stood in the way of each node, as far as a method has looked: budgets, and whatever else.
@@ -76,7 +81,7 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
             worth: vec![],
             mean_pod: vec![],
             left,
-            evictions: cluster.pdbs.iter().map(|pdb| pdb.allowed).collect(),
+            evictions: cluster.pdbs.iter().map(|pdb| pdb.allowed.saturating_mul(WAVES)).collect(),
             price_moves: settings.price_moves,
             barred: BTreeMap::new(),
             notes: BTreeMap::new(),
@@ -106,7 +111,9 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
             instance_type,
             kept: self.kept(node, empty, now),
             empty,
-            receives: problem.existing_nodes[node].initialized && state.consolidatable,
+            receives: problem.existing_nodes[node].initialized
+                && state.consolidatable
+                && !(cost_policy && self.begun_lately(node, now).is_some()),
             efficient: false,
         }
     }
@@ -138,6 +145,12 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
         if since(state.initialized).is_some_and(|age| age < self.settings.least_age) {
             return Some(format!("it is younger than {:#}", self.settings.least_age));
         }
+        let by_price = self.cluster.packing(pool) == Policy::Cost;
+        if let Some(which) = by_price.then(|| self.begun_lately(node, now)).flatten() {
+            let pod = &self.cluster.problem.existing_nodes[node].pods[which];
+            let (name, rest) = (format!("{}/{}", pod.namespace, pod.name), self.settings.rest);
+            return Some(format!("pod {name}, which runs to its end, began less than {rest:#} ago"));
+        }
         let mut moving = state.pods.iter().enumerate().filter(|(_, pod)| pod.moves);
         let name = |which: usize| {
             let pod = &self.cluster.problem.existing_nodes[node].pods[which];
@@ -152,13 +165,20 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
         })
     }
 
+    /// A pod of a node that runs to its end and began lately: moved, it would begin anew, and what it leaves behind is soon there
+    /// again.
+    fn begun_lately(&self, node: usize, now: Timestamp) -> Option<usize> {
+        let lately = |begun: Timestamp| now.duration_since(begun) < self.settings.rest;
+        self.cluster.nodes[node].pods.iter().position(|pod| pod.moves && pod.begun.is_some_and(lately))
+    }
+
     fn worth_in(&self, pool: usize) -> Vec<f64> {
         let width = self.fleet.context.names.0.len();
         let mut asked = vec![0.0; width];
         let own = self.nodes.iter().zip(&self.fleet.nodes).filter(|(view, _)| view.pool == Some(pool));
         own.for_each(|(_, node)| asked.iter_mut().zip(node.asked()).for_each(|(sum, amount)| *sum += amount as f64));
         match self.fleet.pool_at(pool) {
-            Some(at) => self.fleet.worth(at, &asked, self.settings.price_per_node),
+            Some(at) => self.fleet.worth(at, &asked, self.node_price()),
             None => vec![0.0; width],
         }
     }
@@ -192,9 +212,21 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
         (price * self.settings.least_saving).max(moves)
     }
 
-    /// What new nodes in the stead of others cost beside their price, as packing has it; fewer of them give nothing back.
-    pub fn node_prices(&self, new: usize, old: usize) -> f64 {
-        self.settings.price_per_node * new.saturating_sub(old) as f64
+    /// What a node costs beside its price, as packing has it.
+    pub fn node_price(&self) -> NodePrice {
+        NodePrice::new(self.settings.price_per_node)
+    }
+
+    /// What so many new nodes, of such a price together, cost beside it in the stead of others; fewer of them give nothing back.
+    pub fn node_prices(&self, price: f64, new: usize, old: usize) -> f64 {
+        self.node_price().of(price / new.max(1) as f64) * new.saturating_sub(old) as f64
+    }
+
+    /// Whether deleting a node saves enough for each of its pods, which all move.
+    pub fn is_worth_deleting(&self, node: u32) -> bool {
+        let (view, member) = (&self.nodes[node as usize], &self.fleet.nodes[node as usize]);
+        let mean = view.pool.map_or(0.0, |pool| self.mean_pod[pool]);
+        view.price >= self.settings.least_per_pod * mean * member.pods.len() as f64
     }
 
     fn ordered(&self) -> Vec<u32> {

@@ -118,7 +118,7 @@ impl Replace {
 fn might_be_several(pass: &Pass<'_, '_, '_>, pool: usize, offers: &[Offer], node: u32) -> bool {
     let (price, pods) = (pass.nodes[node as usize].price, pass.fleet.nodes[node as usize].pods.len());
     let cheapest = offers.iter().map(|offer| offer.price).fold(f64::INFINITY, f64::min);
-    pods > 1 && 2.0 * cheapest + pass.node_prices(2, 1) <= price - pass.least(pool, price, pods)
+    pods > 1 && 2.0 * cheapest + pass.node_prices(2.0 * cheapest, 2, 1) <= price - pass.least(pool, price, pods)
 }
 
 /// The types worth buying: of each number of cpus those that carry the most for what they cost.
@@ -129,7 +129,7 @@ fn offers(pass: &Pass<'_, '_, '_>, pool: usize) -> Vec<Offer> {
     for (one, price) in pass.fleet.prices(at) {
         let room = context.room(at, one).to_vec();
         let worth = pass.value(pool, room.iter().copied());
-        all.push(Offer { at: one, cost: price + pass.settings.price_per_node, price, room, worth });
+        all.push(Offer { at: one, cost: pass.node_price().with(price), price, room, worth });
     }
     let name = |offer: &Offer| &context.problem.instance_types[offer.at].name;
     let cpus = |offer: &Offer| context.problem.instance_types[offer.at].capacity.get(crate::resources::CPU);

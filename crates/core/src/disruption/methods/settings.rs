@@ -14,6 +14,9 @@ pub struct Settings {
     /// is replaced only where that saves as much for each of its pods. The 15 % alone would move every pod of a node for the
     /// last cent.
     pub least_per_move: f64,
+    /// What deleting a node, whose pods then all move to others, saves at least for each of them, in parts of the same. A saving
+    /// lasts only as long as the pods are as they are.
+    pub least_per_pod: f64,
     /// What a node more is worth avoiding, as packing has it.
     pub price_per_node: f64,
     /// What the options of a replacement cost at most, as packing has it.
@@ -39,6 +42,7 @@ impl Default for Settings {
         Self {
             least_saving: 0.15,
             least_per_move: 0.4,
+            least_per_pod: 0.4,
             price_per_node: 0.02,
             max_option_price: MaxOptionPrice::default(),
             least_age: SignedDuration::from_mins(10),

@@ -11,6 +11,7 @@ mod repair;
 mod replacing;
 mod ttl;
 mod usage;
+mod worth;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -19,6 +19,7 @@ use crate::pack::model::classes::Amounts;
 use crate::pack::model::context::Context;
 use crate::pack::model::offers::Mask;
 use crate::pack::place::existing::Free;
+use crate::pack::policy::cost::NodePrice;
 use crate::pack::policy::cost::rates::rates;
 use crate::problem::ExistingNode;
 
@@ -243,7 +244,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
 
     /// What a unit of each resource is worth on a pool's nodes at the best mix of those that it could have for these pods,
     /// where a node costs so much beside its price.
-    pub fn worth(&self, pool: usize, asked: &[f64], node_price: f64) -> Vec<f64> {
+    pub fn worth(&self, pool: usize, asked: &[f64], node_price: NodePrice) -> Vec<f64> {
         let (context, view) = (self.context, &self.context.pools[pool]);
         let bought = context.bought(view.offering_bits & self.open());
         let counted: Vec<usize> = (0..asked.len()).filter(|at| asked[*at] > 0.0).collect();
@@ -252,7 +253,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
             .map(|at| {
                 let room = context.room(pool, at);
                 let parts = counted.iter().map(|which| room[*which] as f64 / asked[*which]);
-                (parts.collect(), bought.price[at] + node_price)
+                (parts.collect(), node_price.with(bought.price[at]))
             })
             .collect();
         let rates = rates(&nodes, counted.len());

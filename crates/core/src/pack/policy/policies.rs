@@ -35,6 +35,7 @@ const HALVINGS: usize = 2;
 fn cheapest(context: &Context<'_>, pool: usize, items: &[Item<'_>], limits: &Limits) -> Vec<(PlannedNode, u32)> {
     let base = context.options.price_per_node;
     let plan = |node_price: f64, varied: bool| {
+        let node_price = cost::NodePrice::new(base).and(node_price - base);
         cost::pack(context, pool, limits, &mut items.to_vec(), cost::Aims { node_price, varied })
     };
     let planned = plan(base, true);

@@ -51,7 +51,7 @@ impl Many {
     fn attempt(&self, pass: &mut Pass<'_, '_, '_>, pool: usize, nodes: &[u32]) -> Option<Command> {
         let (_, most) = pass.at_most(pool, nodes);
         let packing = afresh::packed(pass, nodes)?;
-        if packing.price() + pass.node_prices(packing.claims.len(), nodes.len()) > most {
+        if packing.price() + pass.node_prices(packing.price(), packing.claims.len(), nodes.len()) > most {
             return None;
         }
         let start = pass.fleet.mark();

@@ -2,8 +2,8 @@
 
 use rustc_hash::FxHashMap;
 
-use super::Aims;
 use super::shapes::Shapes;
+use super::{Aims, NodePrice};
 use crate::pack::model::bits::Bits;
 use crate::pack::model::classes::Amounts;
 use crate::pack::model::context::Context;
@@ -110,7 +110,7 @@ impl Candidates {
                 if !carried.is_empty() {
                     same.candidates.push(all.len());
                     let price = bought.price[at];
-                    all.push(Candidate { at, price, cost: price + aims.node_price, offering_bits, shapes: carried });
+                    all.push(Candidate { at, price, cost: aims.node_price.with(price), offering_bits, shapes: carried });
                 }
             }
         }
@@ -118,8 +118,8 @@ impl Candidates {
     }
 
     /// Lets a node cost so much beside its price.
-    pub fn set_node_price(&mut self, node: f64) {
-        self.all.iter_mut().for_each(|candidate| candidate.cost = candidate.price + node);
+    pub fn set_node_price(&mut self, node: NodePrice) {
+        self.all.iter_mut().for_each(|candidate| candidate.cost = node.with(candidate.price));
     }
 }
 

@@ -1,7 +1,7 @@
 //! The linear program over patterns: carry all pods at the least cost, nodes taken in fractions. A revised simplex
 //! with the inverse of the basis kept whole: there are as many rows as shapes.
 
-use super::Pattern;
+use super::{NodePrice, Pattern};
 
 /// Least value of a step; smaller is noise.
 const EPSILON: f64 = 1e-9;
@@ -13,7 +13,7 @@ pub(super) struct Master {
     /// Patterns with the price of their nodes.
     columns: Vec<(Pattern, f64)>,
     /// What a node costs beside its price.
-    node: f64,
+    node: NodePrice,
     /// For each row the column that is basic in it; `None` for the row's surplus.
     basis: Vec<Option<usize>>,
     inverse: Vec<f64>,
@@ -24,7 +24,7 @@ pub(super) struct Master {
 impl Master {
     /// Starts with one pattern a row, which holds that row's shape only: its count on a node and the node's price. A
     /// node costs so much more.
-    pub fn new(counts: &[u32], singles: &[(u32, f64)], node: f64) -> Self {
+    pub fn new(counts: &[u32], singles: &[(u32, f64)], node: NodePrice) -> Self {
         let rows = counts.len();
         let mut master = Self {
             rows,
@@ -50,11 +50,11 @@ impl Master {
     }
 
     /// Lets a node cost so much beside its price, and finds the best mix of the patterns known.
-    pub fn reprice(&mut self, node: f64) {
+    pub fn reprice(&mut self, node: NodePrice) {
         self.node = node;
         self.price();
         for _ in 0..self.rows * 2 {
-            let gain = |at: &usize| self.gain(&self.columns[*at].0, self.columns[*at].1) / (self.columns[*at].1 + node);
+            let gain = |at: &usize| self.gain(&self.columns[*at].0, self.columns[*at].1) / node.with(self.columns[*at].1);
             let gains = (0..self.columns.len()).map(|at| (gain(&at), at));
             let best = gains.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)));
             let Some((_, at)) = best.filter(|(gain, _)| *gain > 1e-4) else { break };
@@ -68,13 +68,12 @@ impl Master {
     /// What a pattern's pods are worth beyond its cost.
     fn gain(&self, pattern: &Pattern, price: f64) -> f64 {
         pattern.iter().map(|(row, count)| self.duals[*row as usize] * f64::from(*count)).sum::<f64>()
-            - price
-            - self.node
+            - self.node.with(price)
     }
 
     /// Brings a pattern into the basis if that gains anything, and then surplus as long as that does.
     pub fn enter(&mut self, pattern: Pattern, price: f64) -> bool {
-        if self.gain(&pattern, price) <= EPSILON * (price + self.node) {
+        if self.gain(&pattern, price) <= EPSILON * self.node.with(price) {
             return false;
         }
         self.columns.push((pattern, price));
@@ -137,7 +136,7 @@ impl Master {
         self.duals.fill(0.0);
         for (row, column) in self.basis.iter().enumerate() {
             let Some(column) = column else { continue };
-            let cost = self.columns[*column].1 + self.node;
+            let cost = self.node.with(self.columns[*column].1);
             let inverse = &self.inverse[row * self.rows..(row + 1) * self.rows];
             self.duals.iter_mut().zip(inverse).for_each(|(dual, value)| *dual += cost * value);
         }
@@ -164,7 +163,7 @@ mod tests {
     #[test]
     fn two_shapes_that_share_a_node_are_worth_its_cost_together() {
         // Ten of each; alone a node holds two and costs 1, together one of each costs 0.6.
-        let mut master = Master::new(&[10, 10], &[(2, 1.0), (2, 1.0)], 0.0);
+        let mut master = Master::new(&[10, 10], &[(2, 1.0), (2, 1.0)], NodePrice::default());
         assert!(master.enter(vec![(0, 1), (1, 1)], 0.6));
         let together = master.duals()[0] + master.duals()[1];
         assert!((together - 0.6).abs() < 1e-9 || master.gain(&vec![(0, 1), (1, 1)], 0.6) < 1e-9);
@@ -177,19 +176,19 @@ mod tests {
     #[test]
     fn a_dearer_node_makes_large_patterns_worth_more() {
         // One on a node for 1, ten on a node for 11: the small ones are cheaper until a node itself costs.
-        let mut master = Master::new(&[100], &[(1, 1.0)], 0.0);
+        let mut master = Master::new(&[100], &[(1, 1.0)], NodePrice::default());
         assert!(!master.enter(vec![(0, 10)], 11.0));
-        let mut master = Master::new(&[100], &[(1, 1.0)], 0.5);
+        let mut master = Master::new(&[100], &[(1, 1.0)], NodePrice::default().and(0.5));
         assert!(master.enter(vec![(0, 10)], 11.0));
-        master.reprice(0.0);
+        master.reprice(NodePrice::default());
         assert!((master.duals()[0] - 1.0).abs() < 1e-9, "{}", master.duals()[0]);
-        master.reprice(2.0);
+        master.reprice(NodePrice::default().and(2.0));
         assert!((master.duals()[0] - 1.3).abs() < 1e-9, "{}", master.duals()[0]);
     }
 
     #[test]
     fn what_gains_nothing_does_not_enter() {
-        let mut master = Master::new(&[10], &[(2, 1.0)], 0.0);
+        let mut master = Master::new(&[10], &[(2, 1.0)], NodePrice::default());
         assert!(!master.enter(vec![(0, 1)], 0.5));
         assert!(master.enter(vec![(0, 4)], 1.0));
     }

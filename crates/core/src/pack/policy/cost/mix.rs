@@ -110,7 +110,7 @@ pub(super) fn plan(
     let mut bracket = (0.0, None);
     let mut next = FIRST_NODE_PRICE;
     for _ in 0..TRIES {
-        let node = candidates.aims.node_price + next * mean;
+        let node = candidates.aims.node_price.and(next * mean);
         candidates.set_node_price(node);
         master.reprice(node);
         planner.best_mix(&mut master, candidates, &counts, (ROUNDS / 4, looks / 8));
@@ -140,7 +140,7 @@ fn worth(
     candidates: &Candidates,
     singles: &[(u32, f64)],
 ) -> Vec<f64> {
-    let alone = |(held, price): &(u32, f64)| (price + candidates.aims.node_price) / f64::from(*held);
+    let alone = |(held, price): &(u32, f64)| candidates.aims.node_price.with(*price) / f64::from(*held);
     let Some(rates) = rates::values(context, pool, shapes, candidates) else {
         return singles.iter().map(alone).collect();
     };
@@ -263,7 +263,7 @@ impl Planner<'_, '_> {
                 }
                 let slot = &mut best[*shape as usize];
                 let each = candidate.cost / f64::from(count);
-                if count > 0 && slot.is_none_or(|(held, price)| each < (price + node) / f64::from(held)) {
+                if count > 0 && slot.is_none_or(|(held, price)| each < node.with(price) / f64::from(held)) {
                     *slot = Some((count, candidate.price));
                 }
             }

@@ -12,6 +12,7 @@ mod fill;
 mod holes;
 mod lp;
 mod mix;
+mod node_price;
 pub(in crate::pack) mod rates;
 mod search;
 mod shapes;
@@ -26,6 +27,7 @@ use crate::pack::model::offers::Mask;
 use crate::pack::place::planned_node::PlannedNode;
 use candidates::Candidates;
 pub(crate) use holes::cheapest;
+pub(crate) use node_price::NodePrice;
 use shapes::Shapes;
 
 /// So many pods of each shape on one node; shapes in order.
@@ -43,7 +45,7 @@ const LARGE_CROWD: u32 = 3000;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Aims {
     /// What a node costs beside its price.
-    pub node_price: f64,
+    pub node_price: NodePrice,
     /// Whether a node that may be spot is to keep enough types to choose from.
     pub varied: bool,
 }
@@ -98,8 +100,10 @@ pub(crate) fn pack(
             let by_patterns = patterns(context, pool, (open, aims), &shapes, items);
             let left = |items: &[Item<'_>]| which.iter().map(|at| items[*at].left.count()).sum::<u32>();
             let cost = |planned_nodes: &[(PlannedNode, u32)]| {
-                let nodes: u32 = planned_nodes.iter().map(|(_, times)| times).sum();
-                price(context, planned_nodes) + aims.node_price * f64::from(nodes)
+                let each = |(planned, times): &(PlannedNode, u32)| {
+                    Some(aims.node_price.with(holes::cheapest(context, planned)?.1) * f64::from(*times))
+                };
+                planned_nodes.iter().filter_map(each).sum::<f64>()
             };
             // What is left over may find room at no cost.
             if left(&other) <= left(items) && cost(&by_bundles) < cost(&by_patterns) {

@@ -1,6 +1,7 @@
 //! What cpu, memory and the rest cost at the best mix of nodes, as if pods could be cut at will: where there are many
 //! shapes of few pods each, what a pod is worth follows from what it asks.
 
+use super::NodePrice;
 use super::candidates::Candidates;
 use super::lp::Master;
 use super::shapes::{Shape, Shapes};
@@ -71,7 +72,7 @@ pub(in crate::pack) fn rates(nodes: &[(Vec<f64>, f64)], resources: usize) -> Vec
         held.min_by(|a, b| (a.1 / f64::from(a.0)).total_cmp(&(b.1 / f64::from(b.0))))
     };
     let Some(singles) = (0..resources).map(alone).collect::<Option<Vec<_>>>() else { return vec![1.0; resources] };
-    let mut master = Master::new(&vec![PARTS as u32; resources], &singles, 0.0);
+    let mut master = Master::new(&vec![PARTS as u32; resources], &singles, NodePrice::default());
     for _ in 0..MOST_STEPS {
         let worth = |parts: &[f64]| -> f64 {
             parts.iter().zip(master.duals()).map(|(part, dual)| f64::from(units(*part)) * dual).sum()

@@ -20,15 +20,25 @@ pub(super) fn plan(context: &Context<'_>, pool: usize, shapes: &Shapes<'_>, cand
     }
     let found = cheapest(&sizes, shapes.all[0].count);
     let nodes: u32 = found.nodes.iter().map(|(_, times)| times).sum();
-    let price = found.cost - candidates.aims.node_price * f64::from(nodes);
+    let price = found.price;
     Answer { patterns: found.nodes.into_iter().map(|(held, times)| (vec![(0, held)], times)).collect(), price, nodes }
 }
 
+/// A node for so many pods.
+#[derive(Debug, Clone, Copy)]
+struct Size {
+    held: u32,
+    /// Dollars an hour.
+    price: f64,
+    /// The same with what a node costs beside its price.
+    cost: f64,
+}
+
 /// How many pods a node may hold at what cost, each count once, by its lowest cost.
-fn sizes(context: &Context<'_>, pool: usize, shapes: &Shapes<'_>, candidates: &Candidates) -> Vec<(u32, f64)> {
+fn sizes(context: &Context<'_>, pool: usize, shapes: &Shapes<'_>, candidates: &Candidates) -> Vec<Size> {
     let shape = &shapes.all[0];
     let mut variety = Variety::new(context, pool, shapes, candidates.aims);
-    let mut sizes: Vec<(u32, f64)> = Vec::new();
+    let mut sizes: Vec<Size> = Vec::new();
     for candidate in &candidates.all {
         let room = context.room(pool, candidate.at);
         let each = shape.requests.iter().zip(room).filter(|(asked, _)| **asked > 0).map(|(asked, have)| have / asked);
@@ -37,15 +47,15 @@ fn sizes(context: &Context<'_>, pool: usize, shapes: &Shapes<'_>, candidates: &C
             held -= 1 + held / 16;
         }
         if held > 0 {
-            sizes.push((held, candidate.cost));
+            sizes.push(Size { held, price: candidate.price, cost: candidate.cost });
         }
     }
-    sizes.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.total_cmp(&b.1)));
+    sizes.sort_by(|a, b| b.held.cmp(&a.held).then(a.cost.total_cmp(&b.cost)));
     // A size that holds less for as much is no use.
     let mut least = f64::INFINITY;
-    sizes.retain(|(_, cost)| {
-        let useful = *cost < least;
-        least = least.min(*cost);
+    sizes.retain(|size| {
+        let useful = size.cost < least;
+        least = least.min(size.cost);
         useful
     });
     sizes
@@ -53,56 +63,66 @@ fn sizes(context: &Context<'_>, pool: usize, shapes: &Shapes<'_>, candidates: &C
 
 struct Found {
     cost: f64,
+    /// What of the cost is paid.
+    price: f64,
     nodes: Vec<(u32, u32)>,
 }
 
 /// The least cost of carrying `count` pods: exact for small counts, by dynamic programming over the count.
-fn cheapest(sizes: &[(u32, f64)], count: u32) -> Found {
-    let each = |(held, cost): &(u32, f64)| cost / f64::from(*held);
+fn cheapest(sizes: &[Size], count: u32) -> Found {
+    let each = |size: &Size| size.cost / f64::from(size.held);
     let Some(best) = sizes.iter().min_by(|a, b| each(a).total_cmp(&each(b))) else {
-        return Found { cost: 0.0, nodes: vec![] };
+        return Found { cost: 0.0, price: 0.0, nodes: vec![] };
     };
-    let whole = count.saturating_sub(EXACT) / best.0;
-    let rest = (count - whole * best.0) as usize;
+    let whole = count.saturating_sub(EXACT) / best.held;
+    let rest = (count - whole * best.held) as usize;
     let mut cost = vec![0.0; rest + 1];
     let mut by = vec![0; rest + 1];
     for pods in 1..=rest {
         cost[pods] = f64::INFINITY;
-        for (size, (held, price)) in sizes.iter().enumerate() {
-            let total = cost[pods.saturating_sub(*held as usize)] + price;
+        for (at, size) in sizes.iter().enumerate() {
+            let total = cost[pods.saturating_sub(size.held as usize)] + size.cost;
             if total < cost[pods] {
-                (cost[pods], by[pods]) = (total, size);
+                (cost[pods], by[pods]) = (total, at);
             }
         }
     }
-    let mut nodes: Vec<(u32, u32)> = if whole > 0 { vec![(best.0, whole)] } else { vec![] };
+    let mut nodes: Vec<(u32, u32)> = if whole > 0 { vec![(best.held, whole)] } else { vec![] };
+    let mut price = best.price * f64::from(whole);
     let mut left = rest as u32;
     while left > 0 {
-        let held = sizes[by[left as usize]].0.min(left);
+        let size = &sizes[by[left as usize]];
+        let held = size.held.min(left);
         left -= held;
+        price += size.price;
         match nodes.iter_mut().find(|(known, _)| *known == held) {
             Some((_, times)) => *times += 1,
             None => nodes.push((held, 1)),
         }
     }
-    Found { cost: cost[rest] + f64::from(whole) * best.1, nodes }
+    Found { cost: cost[rest] + f64::from(whole) * best.cost, price, nodes }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn sizes(all: &[(u32, f64)]) -> Vec<Size> {
+        all.iter().map(|(held, cost)| Size { held: *held, price: cost / 2.0, cost: *cost }).collect()
+    }
+
     #[test]
     fn the_cheapest_nodes_carry_exactly_all_pods() {
-        let found = cheapest(&[(10, 8.0), (4, 4.0), (1, 1.5)], 25);
+        let found = cheapest(&sizes(&[(10, 8.0), (4, 4.0), (1, 1.5)]), 25);
         let carried: u32 = found.nodes.iter().map(|(held, times)| held * times).sum();
         assert_eq!(carried, 25);
         assert!((found.cost - 21.5).abs() < 1e-9, "{}", found.cost);
+        assert!((found.price * 2.0 - found.cost).abs() < 1e-9, "{}", found.price);
     }
 
     #[test]
     fn large_counts_are_carried_whole() {
-        let found = cheapest(&[(10, 8.0), (4, 4.0)], 1_000_003);
+        let found = cheapest(&sizes(&[(10, 8.0), (4, 4.0)]), 1_000_003);
         assert_eq!(found.nodes.iter().map(|(held, times)| u64::from(held * times)).sum::<u64>(), 1_000_003);
     }
 }

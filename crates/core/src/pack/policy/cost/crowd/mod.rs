@@ -217,5 +217,5 @@ fn the_rest(
 /// What a node's pods are worth for what it costs.
 fn worth(context: &Context<'_>, filled: &Filled, aims: Aims) -> f64 {
     let price = holes::cheapest(context, &filled.planned).map_or(f64::INFINITY, |(_, price)| price);
-    filled.value / (price + aims.node_price).max(f64::MIN_POSITIVE)
+    filled.value / aims.node_price.with(price).max(f64::MIN_POSITIVE)
 }
