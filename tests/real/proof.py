@@ -6,12 +6,17 @@ end with 1; what never comes to pass ends it at once. Spans are printed as rows 
 
 import json
 import os
+import re
 import sys
 import time
+import urllib.error
+import urllib.parse
+import urllib.request
+import xml.etree.ElementTree as xml
 
 import build
 from cluster import Cluster, Failed
-from joiner import every_instance, instances
+from joiner import instances
 from kube import Kube, Refused
 from load import Pods, comes
 from parts import HERE, REGION
@@ -152,6 +157,31 @@ class Proof:
         wrong = ("forbidden", "Forbidden", "panic")
         found = [json.dumps(line) for line in self.log() if any(word in json.dumps(line) for word in wrong)]
         self.check("nothing was forbidden, nobody panicked", not found, "; ".join(found[:3]))
+
+
+class Ec2Refused(Exception):
+    """EC2 said no."""
+
+
+def ec2(aws, action, **asked):
+    """What moto's EC2 answers, without namespaces; lists are asked for as `Filter.1.Name`."""
+    query = {"Action": action, "Version": "2016-11-15"} | {name.replace("_", "."): value for name, value in asked.items()}
+    scope = f"Credential=proof/20200101/{REGION}/ec2/aws4_request"
+    headers = {"authorization": f"AWS4-HMAC-SHA256 {scope}, SignedHeaders=host, Signature=0"}
+    try:
+        request = urllib.request.Request(aws, urllib.parse.urlencode(query).encode(), headers)
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            text = answer.read().decode()
+    except urllib.error.HTTPError as why:
+        raise Ec2Refused(f"{action}: {why.code} {why.read().decode(errors='replace')[:200]}") from why
+    return xml.fromstring(re.sub(r' xmlns="[^"]+"', "", text, count=1))
+
+
+def images(aws, arch="x86_64"):
+    """Ids of moto's general images of an architecture, always in the same order."""
+    tree = ec2(aws, "DescribeImages", Filter_1_Name="architecture", Filter_1_Value_1=arch)
+    found = [(one.findtext("name") or "", one.findtext("imageId")) for one in tree.iterfind(".//imagesSet/item")]
+    return sorted(image for name, image in found if name.startswith(("amzn", "al20")))
 
 
 class NeverCame(Exception):

@@ -159,6 +159,11 @@ def volumes(proof):
     return {one["metadata"]["name"]: one["spec"].get("volumeName") for one in found}
 
 
+def uids(objects):
+    """The uids of objects: moto gives the names of nodes that are gone to others."""
+    return {one["metadata"]["uid"] for one in objects.values()}
+
+
 def attached(proof):
     """Where each volume is attached."""
     found = proof.kube.list("/apis/storage.k8s.io/v1/volumeattachments")
@@ -184,13 +189,13 @@ def drain(proof, given):
     took = proof.until(f"{count} pods are Ready, on a node each", lambda: len(proof.ready_pods()) == count, patience=400)
     proof.row(f"{count} pods Ready on {len(proof.nodes())} nodes after", f"{took:.1f} s")
     proof.until("all is one to one", lambda: not proof.one_to_one())
-    old_nodes, old_claims, old_volumes = proof.nodes(), proof.claims(), volumes(proof)
+    old_nodes, old_claims, old_volumes = uids(proof.nodes()), uids(proof.claims()), volumes(proof)
     old_instances = set(proof.running())
     least, begun = LeastReady(proof, bounds), time.monotonic()
     proof.kube.call("DELETE", CLAIMS)
-    moved = proof.until("no drained node is left", lambda: not set(proof.nodes()) & set(old_nodes), patience=400)
+    moved = proof.until("no drained node is left", lambda: not uids(proof.nodes()) & old_nodes, patience=400)
     gone = proof.until("no drained NodeClaim or instance is left",
-                       lambda: not set(proof.claims()) & set(old_claims) and not set(proof.running()) & old_instances)
+                       lambda: not uids(proof.claims()) & old_claims and not set(proof.running()) & old_instances)
     back = proof.until("every pod is Ready", lambda: len(proof.ready_pods()) == count)
     proof.until("every volume is attached", lambda: len(attached(proof)) >= with_volumes)
     least.ended = True
@@ -211,7 +216,7 @@ def drain(proof, given):
     where, nodes = attached(proof), proof.nodes()
     proof.check("volumes are attached to new nodes of their zone", all(
         nodes.get(node, {}).get("metadata", {}).get("labels", {}).get("topology.kubernetes.io/zone") == ZONE
-        and node not in old_nodes for volume, node in where.items() if volume in old_volumes.values()))
+        and nodes[node]["metadata"]["uid"] not in old_nodes for volume, node in where.items() if volume in old_volumes.values()))
     proof.check("NodeClaims, Nodes and instances are one to one", not proof.one_to_one(), proof.one_to_one())
     for path in (f"{DEPLOYMENTS}/load-0", f"{STATEFUL_SETS}/data"):
         proof.kube.patch(path, {"spec": {"replicas": 0}})
