@@ -185,8 +185,8 @@ def drift(proof, given):
     proof.check("no old node went before a new one stood in its stead", not watched.early, watched.early[:3])
     proof.check("no pool had more than its budget's one node on its way out", max(watched.most_going.values()) <= 1, watched.most_going)
     proof.check("what came new does not drift", not watched.drifted_new, watched.drifted_new[:3])
-    told = {line.get("node_claim", "") for line in proof.events("drifted")}
-    proof.check("each drift is in the log", len(told) >= every, f"{len(told)} of {every}")
+    told = {name for name, _ in proof.kubernetes_events("Drifted")}
+    proof.check("each drift is an event at its NodeClaim", len(told) == every, f"{len(told)} of {every}")
     proof.check("as many launches as replacements", len(proof.events("launched")) == 2 * every, len(proof.events("launched")))
     try:
         ec2(proof.aws, "CreateCapacityReservation", InstanceType="m5.large", InstanceCount="1", InstancePlatform="Linux/UNIX",
