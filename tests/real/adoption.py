@@ -157,13 +157,17 @@ def taken_over(proof, release, before, window):
                 (own.get("dovetail.dev/disruption"), own.get("dovetail.dev/packing-policy")) == ("observe", "fewest-nodes"))
     versions = {annotations(one).get("karpenter.sh/nodepool-hash-version", "") for one in (pool, *claims)}
     proof.check("pool and NodeClaims carry hashes of our version", all(one.startswith(OURS) for one in versions), versions)
-    proof.check("the pool is Ready", status_of(pool, "Ready") == "True", condition(pool, "Ready"))
+    proof.check("the pool is Ready", status_of(pool, "Ready") == "True", "" if status_of(pool, "Ready") == "True" else condition(pool, "Ready"))
     drifted = [one["metadata"]["name"] for one in claims if status_of(one, "Drifted") == "True"]
     proof.check("nothing drifts by it", not drifted, drifted)
     proof.check("every instance is ours", not proof.events("instance_not_owned"), len(proof.events("instance_not_owned")))
     proof.check("nothing was launched or removed", not proof.events("launched") and not proof.events("removing"))
     proof.check("the event AdoptedFromKarpenter is at the pool", proof.kubernetes_events("AdoptedFromKarpenter"))
     if release == "0.37":
+        spec = pool["spec"]["template"]["spec"]
+        proof.check("v1 has what 0.37 had said of the end of nodes", spec.get("expireAfter") == "719h", spec.get("expireAfter"))
+        beta = proof.kube.call("GET", POOLS.replace("/v1/", "/v1beta1/") + "/default")["spec"]["template"]["spec"]
+        proof.check("v1beta1 still says the kubelet's configuration", beta.get("kubelet") == {"maxPods": 58}, beta.get("kubelet"))
         stored = {name: proof.kube.call("GET", f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}")["status"]["storedVersions"]
                   for name in CRDS}
         proof.check("nothing is stored as v1beta1 any more", all(one == ["v1"] for one in stored.values()), stored)

@@ -30,6 +30,20 @@ STATEFUL_SETS = "/apis/apps/v1/namespaces/default/statefulsets"
 ANSWER_TIMEOUT = 180 * float(os.environ.get("DOVETAIL_PATIENCE", "1"))
 
 
+class Patient(Kube):
+    """Asks again where the API server asks for that: a definition that was changed is read in anew for a moment."""
+
+    def call(self, *asked):
+        until = time.monotonic() + 30
+        while True:
+            try:
+                return super().call(*asked)
+            except Refused as refused:
+                if refused.status != 429 or "(re)initializing" not in str(refused) or time.monotonic() > until:
+                    raise
+            time.sleep(0.2)
+
+
 class Proof:
     """One cluster, what is claimed of it, and what does not hold."""
 
@@ -41,7 +55,7 @@ class Proof:
     def begin(self):
         """The control plane, its AWS and the chart; no replica yet."""
         self.facts = self.cluster.begin()
-        self.kube = Kube(self.cluster.parts.server, self.cluster.parts.pki, "admin")
+        self.kube = Patient(self.cluster.parts.server, self.cluster.parts.pki, "admin")
         self.aws = self.cluster.parts.aws
 
     def replicas_start(self, *names, settings=()):
