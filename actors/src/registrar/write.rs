@@ -35,7 +35,8 @@ impl Registrar {
         let may_wait = lets_in && self.may_wait(&writes);
         let (links, wanted, claim) = (self.links.clone(), writes.clone(), name.clone());
         let writing = async move {
-            let kept = if lets_in { kept_places::keep(links.clone(), claim, may_wait).await } else { Outcome::default() };
+            let kept =
+                if lets_in { kept_places::keep(links.clone(), claim, may_wait).await } else { Outcome::default() };
             let written = if kept.waits { None } else { Some(register::write(links, wanted).await) };
             (kept, written)
         };

@@ -8,7 +8,8 @@ use dovetail_cloud::cloud::CloudFuture;
 use dovetail_cloud::info::InstanceTypeInfo;
 use dovetail_cloud::node_class::NodeClassResolution;
 use dovetail_cloud::{
-    Cloud, CloudError, Found, Instance, LaunchError, LaunchRequest, LaunchedInstance, Made, QueueMessage,
+    CloudError, CloudIdentity, CloudInstances, CloudNodeClasses, CloudOfferings, CloudQueue, Found, Instance,
+    LaunchError, LaunchRequest, LaunchedInstance, Made, QueueMessage,
 };
 use dovetail_core::clock::Clock;
 use dovetail_core::interruption::status::Trouble;
@@ -150,11 +151,17 @@ fn ready<'a, T: Send + 'a>(answer: T) -> CloudFuture<'a, T> {
     async move { Ok(answer) }.boxed()
 }
 
-impl Cloud for Sky {
+impl CloudIdentity for Sky {
     fn region(&self) -> &str {
         self.inner.region()
     }
 
+    fn cluster_uid(&self) -> &str {
+        self.inner.cluster_uid()
+    }
+}
+
+impl CloudOfferings for Sky {
     fn instance_types(&self) -> CloudFuture<'_, Vec<InstanceTypeInfo>> {
         let own = self.state.lock().unwrap().types.clone();
         self.or("instance_types", String::new(), own.map_or_else(|| self.inner.instance_types(), ready))
@@ -174,28 +181,41 @@ impl Cloud for Sky {
         self.or("spot_prices", String::new(), own.map_or_else(|| self.inner.spot_prices(), ready))
     }
 
+    fn reserved_left<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, BTreeMap<String, u32>> {
+        let left = self.state.lock().unwrap().left.clone();
+        self.or("reserved_left", ids.join(","), ready(left))
+    }
+}
+
+impl CloudNodeClasses for Sky {
     fn resolve_node_class<'a>(&'a self, class: &'a EC2NodeClass) -> CloudFuture<'a, NodeClassResolution> {
         let own = self.state.lock().unwrap().resolution.clone();
         let answer = own.map_or_else(|| self.inner.resolve_node_class(class), ready);
         self.or("resolve_node_class", class.metadata.name.clone().unwrap_or_default(), answer)
     }
 
-    fn reserved_left<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, BTreeMap<String, u32>> {
-        let left = self.state.lock().unwrap().left.clone();
-        self.or("reserved_left", ids.join(","), ready(left))
-    }
-
     fn remove_node_class<'a>(&'a self, class: &'a EC2NodeClass) -> CloudFuture<'a, ()> {
         self.or("remove_node_class", class.metadata.name.clone().unwrap_or_default(), ready(()))
     }
 
+    fn subnet_has_tag<'a>(&'a self, key: &'a str) -> CloudFuture<'a, bool> {
+        self.or("subnet_has_tag", key.to_owned(), self.inner.subnet_has_tag(key))
+    }
+
+    fn made(&self) -> CloudFuture<'_, Vec<Made>> {
+        let made = self.state.lock().unwrap().made.clone();
+        self.or("made", String::new(), ready(made))
+    }
+
+    fn remove_made<'a>(&'a self, made: &'a Made) -> CloudFuture<'a, ()> {
+        self.or("remove_made", made.name.clone(), ready(()))
+    }
+}
+
+impl CloudInstances for Sky {
     fn launch(&self, request: LaunchRequest) -> BoxFuture<'_, Result<LaunchedInstance, LaunchError>> {
         self.note("launch", request.token.clone());
         self.inner.launch(request)
-    }
-
-    fn cluster_uid(&self) -> &str {
-        self.inner.cluster_uid()
     }
 
     fn instances(&self) -> CloudFuture<'_, Vec<Instance>> {
@@ -232,19 +252,16 @@ impl Cloud for Sky {
         }
     }
 
-    fn made(&self) -> CloudFuture<'_, Vec<Made>> {
-        let made = self.state.lock().unwrap().made.clone();
-        self.or("made", String::new(), ready(made))
-    }
-
-    fn remove_made<'a>(&'a self, made: &'a Made) -> CloudFuture<'a, ()> {
-        self.or("remove_made", made.name.clone(), ready(()))
-    }
-
     fn tag<'a>(&'a self, id: &'a str, tags: &'a BTreeMap<String, String>) -> CloudFuture<'a, ()> {
         self.or("tag", format!("{id} {tags:?}"), ready(()))
     }
 
+    fn instance_troubles(&self) -> CloudFuture<'_, Vec<Trouble>> {
+        self.or("instance_troubles", String::new(), self.inner.instance_troubles())
+    }
+}
+
+impl CloudQueue for Sky {
     fn queue_url<'a>(&'a self, name: &'a str) -> CloudFuture<'a, String> {
         self.or("queue_url", name.to_owned(), self.inner.queue_url(name))
     }
@@ -263,9 +280,5 @@ impl Cloud for Sky {
             Some(Fails::Hangs) => std::future::pending().boxed(),
             Some(fails) => async move { Err(error("DeleteMessageBatch", fails)) }.boxed(),
         }
-    }
-
-    fn instance_troubles(&self) -> CloudFuture<'_, Vec<Trouble>> {
-        self.or("instance_troubles", String::new(), self.inner.instance_troubles())
     }
 }

@@ -149,7 +149,10 @@ impl PodEntry {
             asks_by: DoNotDisrupt::key(pod),
             ready: is_ready(pod),
             since: pod.status.as_ref().and_then(|status| status.start_time.as_ref()).map(|time| time.0),
-            ends: matches!(pod.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref()), Some("Never" | "OnFailure")),
+            ends: matches!(
+                pod.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref()),
+                Some("Never" | "OnFailure")
+            ),
             mirror: owned_by(pod, "v1", "Node"),
             controller: controller(&scheduled.namespace, pod.metadata.owner_references.as_deref().unwrap_or_default()),
             stateful: owned_by(pod, "apps/v1", "StatefulSet"),

@@ -39,9 +39,8 @@ impl Rollouts {
     pub(super) fn manifests(&self, workload: String) -> String {
         self.named.iter().fold(workload, |text, name| {
             let plain = format!("    metadata: {{labels: {{app: {name}}}}}\n");
-            let asking = format!(
-                "    metadata: {{labels: {{app: {name}}}, annotations: {{dovetail.dev/move: rollout}}}}\n"
-            );
+            let asking =
+                format!("    metadata: {{labels: {{app: {name}}}, annotations: {{dovetail.dev/move: rollout}}}}\n");
             text.replace(&plain, &asking)
         })
     }

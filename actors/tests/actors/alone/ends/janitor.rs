@@ -223,7 +223,7 @@ fn a_claim_whose_instance_has_ended_is_removed_by_its_uid() {
         claims(&bench, 1, 6);
         let _actor = start(&bench);
         bench.pass(60.0).await;
-        use dovetail_cloud::Cloud as _;
+        use dovetail_cloud::CloudInstances as _;
         let gone: Vec<Instance> = bench.sky.inner.living().into_iter().filter(|one| one.id == id(2)).collect();
         bench.sky.inner.terminate_all(&gone).await.unwrap();
         bench.pass(3.0 * TWO_PASSES).await;

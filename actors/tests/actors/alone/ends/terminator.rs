@@ -18,7 +18,6 @@ pub fn start(bench: &Alone) -> Addr<Terminator> {
     let ear = &bench.ear;
     let links = TerminatorLinks {
         cluster: ear.clone().into(),
-        packer: ear.clone().into(),
         recorder: ear.clone().into(),
         owner: ear.clone().into(),
         cloud: bench.sky.clone(),
@@ -190,7 +189,7 @@ fn an_instance_that_is_gone_already_holds_nothing() {
         working(&bench, &actor, 1);
         bench.pod("web-a", Some(1));
         let instance = bench.sky.inner.living()[0].clone();
-        use dovetail_cloud::Cloud as _;
+        use dovetail_cloud::CloudInstances as _;
         bench.sky.inner.terminate_all(&[instance]).await.unwrap();
         bench.kubelet(1, "Unknown");
         delete_claim(&bench, 1);

@@ -40,9 +40,9 @@ pub use settings::{PRICE_MOVES, Settings};
 pub use settle::{Settled, settle};
 
 use super::Reason;
-use crate::pack::{NodePrice, PackingError};
 use crate::pack::fleet::Fleet;
 use crate::pack::model::context::Context;
+use crate::pack::{NodePrice, PackingError};
 
 /// A way to find nodes that may go.
 trait Method {

@@ -110,7 +110,13 @@ impl Candidates {
                 if !carried.is_empty() {
                     same.candidates.push(all.len());
                     let price = bought.price[at];
-                    all.push(Candidate { at, price, cost: aims.node_price.with(price), offering_bits, shapes: carried });
+                    all.push(Candidate {
+                        at,
+                        price,
+                        cost: aims.node_price.with(price),
+                        offering_bits,
+                        shapes: carried,
+                    });
                 }
             }
         }

@@ -54,7 +54,8 @@ impl Master {
         self.node = node;
         self.price();
         for _ in 0..self.rows * 2 {
-            let gain = |at: &usize| self.gain(&self.columns[*at].0, self.columns[*at].1) / node.with(self.columns[*at].1);
+            let gain =
+                |at: &usize| self.gain(&self.columns[*at].0, self.columns[*at].1) / node.with(self.columns[*at].1);
             let gains = (0..self.columns.len()).map(|at| (gain(&at), at));
             let best = gains.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)));
             let Some((_, at)) = best.filter(|(gain, _)| *gain > 1e-4) else { break };
