@@ -3,6 +3,8 @@
 pub(in crate::pack) mod under_limits;
 
 use crate::pack::model::bits::Bits;
+use crate::pack::model::ids::InstanceTypeId;
+use crate::pack::model::numbers::part_of;
 use crate::problem::{Pool, Problem};
 use crate::resources::{NODES, Resources};
 
@@ -62,16 +64,16 @@ impl Limits {
     }
 
     /// Takes a planned node off: the most that any of its types has of each limited resource.
-    pub fn take(&mut self, problem: &Problem, types: impl Iterator<Item = usize> + Clone) {
+    pub fn take(&mut self, problem: &Problem, types: impl Iterator<Item = InstanceTypeId> + Clone) {
         self.change(problem, types, -1);
     }
 
     /// Gives back what was taken for a planned node.
-    pub fn give_back(&mut self, problem: &Problem, types: impl Iterator<Item = usize> + Clone) {
+    pub fn give_back(&mut self, problem: &Problem, types: impl Iterator<Item = InstanceTypeId> + Clone) {
         self.change(problem, types, 1);
     }
 
-    fn change(&mut self, problem: &Problem, types: impl Iterator<Item = usize> + Clone, sign: i64) {
+    fn change(&mut self, problem: &Problem, types: impl Iterator<Item = InstanceTypeId> + Clone, sign: i64) {
         if let Some(nodes) = &mut self.nodes {
             *nodes = nodes.saturating_add(sign);
         }
@@ -94,9 +96,9 @@ impl Limits {
     }
 
     /// How much of what is limited a type takes, for the largest of the pool.
-    pub fn share(&self, problem: &Problem, at: usize) -> f64 {
+    pub fn share(&self, problem: &Problem, at: InstanceTypeId) -> f64 {
         let capacity = &problem.instance_types[at].capacity;
-        let of = |(name, _): (&str, i64)| capacity.get(name) as f64 / self.largest.get(name).max(1) as f64;
+        let of = |(name, _): (&str, i64)| part_of(capacity.get(name), self.largest.get(name));
         self.left.iter().map(of).fold(0.0, f64::max)
     }
 

@@ -11,15 +11,16 @@
 
 use std::rc::Rc;
 
-use crate::pack::filter::topology::domains::Chance;
+use crate::pack::filter::topology::domains::{Chance, Placed};
 use crate::pack::limits::Limits;
 use crate::pack::model::bits::Bits;
 use crate::pack::model::context::Context;
+use crate::pack::model::ids::{ClassId, IndexVec, InstanceTypeId, PoolId};
 use crate::pack::model::item::Item;
 use crate::pack::model::options::varied_enough;
 use crate::pack::model::plan::PlannedClaim;
 use crate::pack::model::reserved::Room;
-use crate::pack::place::assign::{assign, item};
+use crate::pack::place::assign::{Waiting, assign, item};
 use crate::pack::place::planned_node::{Candidate, PlannedNode};
 use crate::pack::rounds::solve::Plan;
 use crate::problem::Policy;
@@ -33,7 +34,7 @@ const MOST_ROUNDS: usize = 4;
 impl<'c> Plan<'c, '_> {
     /// Finds places for those of the classes chosen that limits left over: on planned nodes first, then on new ones, for
     /// which the others take as little of the limits as they can until [`Self::relax`].
-    pub(in crate::pack) fn tighten(&mut self, chosen: &[usize]) {
+    pub(in crate::pack) fn tighten(&mut self, chosen: &[ClassId]) {
         if self.limits.iter().all(Limits::are_far) || !self.any_hindered(chosen) {
             return;
         }
@@ -50,7 +51,7 @@ impl<'c> Plan<'c, '_> {
 
     /// Lets pods left over choose their places again and looks for room, as long as any finds it: what one takes, the limits
     /// do not leave for the place that another chose.
-    fn place_anew(&mut self, chosen: &[usize]) {
+    fn place_anew(&mut self, chosen: &[ClassId]) {
         for _ in 0..MOST_ROUNDS {
             let before = self.left_over();
             self.choose_anew(chosen);
@@ -65,7 +66,7 @@ impl<'c> Plan<'c, '_> {
 
     /// Puts pods left over on planned nodes, but for those that would leave a node that may be spot too few types, and on new
     /// ones; on any planned node only where limits leave no other.
-    pub(in crate::pack) fn find_room(&mut self, chosen: &[usize]) {
+    pub(in crate::pack) fn find_room(&mut self, chosen: &[ClassId]) {
         for selective in [true, false] {
             self.selective = selective;
             while self.join(chosen) | self.plan_together(chosen) | self.new_nodes(chosen) {}
@@ -73,13 +74,13 @@ impl<'c> Plan<'c, '_> {
     }
 
     /// Lets pods whose place was chosen and that got no node there choose again, as limits are now.
-    fn choose_anew(&mut self, chosen: &[usize]) {
+    fn choose_anew(&mut self, chosen: &[ClassId]) {
         let context = self.context;
         for at in chosen.iter().copied().filter(|at| context.topology.of_class[*at].is_zonal()) {
-            for (candidate, left) in self.waiting(at) {
-                (0..left).for_each(|_| self.domains.forget(at, candidate.place));
-                self.forgotten.push((at as u32, candidate.place, left));
-                self.pinned.remove(&(at as u32, candidate));
+            for Waiting { candidate, count, .. } in self.waiting(at) {
+                (0..count).for_each(|_| self.domains.forget(at, candidate.place));
+                self.forgotten.push(Placed { class: at, place: candidate.place, count });
+                self.pinned.remove(&(at, candidate));
             }
             self.place_wide(at);
         }
@@ -94,9 +95,9 @@ impl<'c> Plan<'c, '_> {
             let planned = Rc::clone(&self.planned_nodes[node]);
             let mut open = self.allowed(node, &planned);
             let order = self.context.bought(planned.offering_bits);
-            let Some(first) = order.order.iter().find(|at| open.has(**at as usize)) else { continue };
+            let Some(first) = order.order.iter().find(|at| open.has(**at)) else { continue };
             open.clear();
-            open.insert(*first as usize);
+            open.insert(*first);
             if planned.may_be(self.context, &open) {
                 self.rewrite(node, Some(&open));
             }
@@ -108,12 +109,14 @@ impl<'c> Plan<'c, '_> {
     }
 
     /// Whether a pod of the classes waits that could have a node but for limits.
-    fn any_hindered(&self, chosen: &[usize]) -> bool {
-        let unlimited = vec![Limits::none(); self.limits.len()];
+    fn any_hindered(&self, chosen: &[ClassId]) -> bool {
+        let unlimited = IndexVec::from_elem(Limits::none(), self.limits.len());
         chosen.iter().filter(|at| self.left[**at] > 0).any(|at| {
-            let candidates = self.waiting(*at).into_iter().map(|(candidate, _)| candidate).chain([Candidate::ANYWHERE]);
+            let candidates = self.waiting(*at).into_iter().map(|one| one.candidate).chain([Candidate::ANYWHERE]);
             let room = Room { limits: &unlimited, ..self.room() };
-            candidates.into_iter().any(|candidate| assign(self.context, *at as u32, 1, room, candidate, None).is_some())
+            candidates
+                .into_iter()
+                .any(|candidate| assign(self.context, Waiting::one(*at, candidate), room, None).is_some())
         })
     }
 
@@ -128,7 +131,7 @@ impl<'c> Plan<'c, '_> {
         self.finisher.claim(&narrow, policy)
     }
 
-    pub(in crate::pack) fn policy(&self, pool: usize) -> Policy {
+    pub(in crate::pack) fn policy(&self, pool: PoolId) -> Policy {
         self.context.problem.node_pools[self.context.pools[pool].index].policy
     }
 
@@ -164,11 +167,11 @@ impl<'c> Plan<'c, '_> {
     }
 
     /// Puts pods left over on planned nodes that still take them; says whether any did.
-    fn join(&mut self, chosen: &[usize]) -> bool {
+    fn join(&mut self, chosen: &[ClassId]) -> bool {
         let mut looks = MOST_LOOKS;
         let mut moved = false;
         for at in chosen.iter().copied() {
-            for (candidate, mut left) in self.waiting(at) {
+            for Waiting { candidate, count: mut left, .. } in self.waiting(at) {
                 let asked = self.asked(at, candidate);
                 for node in 0..self.claims.len() {
                     if left == 0 || looks == 0 {
@@ -188,17 +191,17 @@ impl<'c> Plan<'c, '_> {
     }
 
     /// Puts one pod of a class for which rules between pods have chosen no place yet on a planned node.
-    fn join_somewhere(&mut self, at: usize, looks: &mut usize) -> bool {
+    fn join_somewhere(&mut self, at: ClassId, looks: &mut usize) -> bool {
         let context = self.context;
         let part = &context.topology.of_class[at];
         let held_back = if self.memory.strictly { self.memory.held_back[at] } else { 0 };
         if !part.is_zonal() || self.without_place(at) <= held_back {
             return false;
         }
-        for tier in 0..context.classes[at].alternatives.len() {
+        for tier in context.classes[at].alternatives.ids() {
             let mut feasible = Vec::new();
-            for place in 0..context.places.of(part.keys).len() as u32 {
-                let asked = self.asked(at, Candidate { tier: tier as u32, place });
+            for place in context.places.of(part.keys).ids() {
+                let asked = self.asked(at, Candidate { tier, place });
                 let nodes = (0..self.claims.len()).take(*looks);
                 *looks = looks.saturating_sub(nodes.len());
                 let node = nodes.into_iter().find(|node| self.grown(*node, &asked, 1).is_some());
@@ -209,8 +212,8 @@ impl<'c> Plan<'c, '_> {
             }
             let Some(Chance { place, .. }) = self.domains.best(at, tier, &feasible, |_| false) else { continue };
             self.domains.put(at, place);
-            let candidate = Candidate { tier: tier as u32, place };
-            *self.pinned.entry((at as u32, candidate)).or_insert(0) += 1;
+            let candidate = Candidate { tier, place };
+            *self.pinned.entry((at, candidate)).or_insert(0) += 1;
             let asked = self.asked(at, candidate);
             return (0..self.claims.len()).any(|node| self.put(node, &asked, 1) > 0);
         }
@@ -218,30 +221,27 @@ impl<'c> Plan<'c, '_> {
     }
 
     /// For each pool what a class asks of it, by each of its alternatives.
-    fn asked(&self, at: usize, candidate: Candidate) -> Vec<Vec<Item<'c>>> {
+    fn asked(&self, at: ClassId, candidate: Candidate) -> IndexVec<PoolId, Vec<Item<'c>>> {
         let context = self.context;
-        let all = &context.classes[at].alternatives;
-        let alternatives = match candidate {
-            Candidate::ANYWHERE => all.as_slice(),
-            Candidate { tier, .. } => all.get(tier as usize..=tier as usize).unwrap_or_default(),
-        };
-        let unlimited = vec![Limits::none(); self.limits.len()];
+        let alternatives = context.classes[at].open_alternatives(candidate);
+        let one = Waiting::one(at, candidate);
+        let unlimited = IndexVec::from_elem(Limits::none(), self.limits.len());
         // A planned node has its instance already, whether reserved or bought.
         let reserved = context.offers.reserved;
         let rooms = [!reserved, reserved].map(|open| Room { limits: &unlimited, open });
-        let of_pool = |pool: usize| {
-            let asked = alternatives.iter().flat_map(|one| rooms.map(|room| (*one, room)));
-            asked.filter_map(|(one, room)| Some(item(context, (at as u32, 1, candidate), one, pool, room)?.0)).collect()
+        let of_pool = |pool: PoolId| {
+            let asked = alternatives.iter().flat_map(|alternative| rooms.map(|room| (*alternative, room)));
+            asked.filter_map(|(alternative, room)| Some(item(context, one, alternative, pool, room)?.0)).collect()
         };
-        (0..context.pools.len()).map(of_pool).collect()
+        context.pools.ids().map(of_pool).collect()
     }
 
     /// Puts as many pods on a planned node as it takes within the limits, and says how many.
-    fn put(&mut self, node: usize, asked: &[Vec<Item<'_>>], wanted: u32) -> u32 {
+    fn put(&mut self, node: usize, asked: &IndexVec<PoolId, Vec<Item<'_>>>, wanted: u32) -> u32 {
         let Some((planned, count, item)) = self.grown(node, asked, wanted) else { return 0 };
-        let key = (item.class, item.candidate);
+        let (class, candidate) = (item.class, item.candidate);
         let Some(mut claim) = self.claim(&planned, self.policy(planned.pool)) else { return 0 };
-        self.assign_class(key, count, &mut claim);
+        self.assign_class(class, candidate, count, &mut claim);
         self.replace(node, claim);
         self.planned_nodes[node] = Rc::new(planned);
         count
@@ -251,7 +251,7 @@ impl<'c> Plan<'c, '_> {
     fn grown<'i, 'k>(
         &self,
         node: usize,
-        asked: &'i [Vec<Item<'k>>],
+        asked: &'i IndexVec<PoolId, Vec<Item<'k>>>,
         wanted: u32,
     ) -> Option<(PlannedNode, u32, &'i Item<'k>)> {
         asked[self.planned_nodes[node].pool].iter().find_map(|item| {
@@ -274,7 +274,7 @@ impl<'c> Plan<'c, '_> {
             return None;
         }
         let first = there.tally.allows(rules, 1) == 0;
-        if there.tally.opens(rules, 1) == 0 || (first && !self.may_be_first(item.class as usize)) {
+        if there.tally.opens(rules, 1) == 0 || (first && !self.may_be_first(item.class)) {
             return None;
         }
         let one =
@@ -305,15 +305,15 @@ impl<'c> Plan<'c, '_> {
     }
 }
 
-pub(in crate::pack) fn types_of(claim: &PlannedClaim) -> impl Iterator<Item = usize> + Clone {
-    claim.options.iter().map(|option| option.instance_type)
+pub(in crate::pack) fn types_of(claim: &PlannedClaim) -> impl Iterator<Item = InstanceTypeId> + Clone {
+    claim.options.iter().map(|option| InstanceTypeId::from(option.instance_type))
 }
 
 /// Of the types that a node may be those that take least of the limits, the cheapest of equals: as few as `minValues` allow.
 fn least(context: &Context<'_>, planned: &PlannedNode, limits: &Limits) -> Bits {
     let bought = context.bought(planned.offering_bits);
-    let all = bought.order.iter().map(|at| *at as usize).filter(|at| planned.types.has(*at));
-    let mut order: Vec<(f64, usize)> = all.map(|at| (limits.share(context.problem, at), at)).collect();
+    let all = bought.order.iter().copied().filter(|at| planned.types.has(*at));
+    let mut order: Vec<(f64, InstanceTypeId)> = all.map(|at| (limits.share(context.problem, at), at)).collect();
     order.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut few = 1;
     loop {

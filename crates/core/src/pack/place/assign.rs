@@ -3,7 +3,9 @@
 use super::planned_node::{Candidate, PlannedNode};
 use crate::pack::filter::taints;
 use crate::pack::model::bits::Bits;
+use crate::pack::model::classes::{Class, ClassAlternative};
 use crate::pack::model::context::Context;
+use crate::pack::model::ids::{ClassId, PoolId, TierId};
 use crate::pack::model::item::{Item, PodsLeft};
 use crate::pack::model::reserved::{Room, in_order};
 use crate::problem::Policy;
@@ -11,66 +13,85 @@ use crate::problem::Policy;
 /// What a look at a pool for a class by one of its alternatives takes, in steps.
 const ITEM: usize = 4;
 
+/// Pods of a class, where they are to be and how many of them there are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Waiting {
+    pub class: ClassId,
+    pub candidate: Candidate,
+    pub count: u32,
+}
+
+impl Waiting {
+    /// One pod of a class.
+    pub fn one(class: ClassId, candidate: Candidate) -> Self {
+        Self { class, candidate, count: 1 }
+    }
+}
+
 /// The first alternative of a class for which a pool has a node, and the first such pool; of one pool only, if given.
 /// Where volumes can be had in several ways, the pool comes first.
 pub(crate) fn assign<'c>(
     context: &'c Context<'_>,
-    at: u32,
-    left: u32,
+    waiting: Waiting,
     room: Room<'_>,
-    candidate: Candidate,
-    only: Option<usize>,
-) -> Option<(usize, Item<'c>)> {
-    first(context, at, left, room, candidate, only).map(|(pool, item, _)| (pool, item))
+    only: Option<PoolId>,
+) -> Option<(PoolId, Item<'c>)> {
+    first(context, waiting, room, only).map(|(pool, item, _)| (pool, item))
 }
 
 /// The same, with the instance types that hold one of the pods.
 pub(crate) fn first<'c>(
     context: &'c Context<'_>,
-    at: u32,
-    left: u32,
+    waiting: Waiting,
     room: Room<'_>,
-    candidate: Candidate,
-    only: Option<usize>,
-) -> Option<(usize, Item<'c>, Bits)> {
-    let class = &context.classes[at as usize];
-    let alternatives = match candidate {
-        Candidate::ANYWHERE => class.alternatives.as_slice(),
-        Candidate { tier, .. } => class.alternatives.get(tier as usize..=tier as usize).unwrap_or_default(),
-    };
-    let ways = context.volume_ways(at as usize);
-    let pools = || (0..context.pools.len()).filter(|pool| only.is_none_or(|only| only == *pool));
+    only: Option<PoolId>,
+) -> Option<(PoolId, Item<'c>, Bits)> {
+    let class = &context.classes[waiting.class];
+    let alternatives = class.open_alternatives(waiting.candidate);
+    let ways = context.volume_ways(waiting.class);
+    let pools = || context.pools.ids().filter(|pool| only.is_none_or(|only| only == *pool));
     // What has no place without its soft rules has none with them: they are not given up one after the other for that.
-    let fits = |tier: &u32| {
-        let one = class.alternatives[*tier as usize];
-        pools().any(|pool| item(context, (at, left, candidate), one, pool, room).is_some())
+    let fits = |tier: &TierId| {
+        let one = class.alternatives[*tier];
+        pools().any(|pool| item(context, waiting, one, pool, room).is_some())
     };
-    if candidate == Candidate::ANYWHERE && !class.hard.is_empty() && !class.hard.iter().any(fits) {
+    if waiting.candidate == Candidate::ANYWHERE && !class.hard.is_empty() && !class.hard.iter().any(fits) {
         return None;
     }
     alternatives.chunks(ways).find_map(|ways| {
         pools().find_map(|pool| {
-            let item = |one: &(u32, bool)| item(context, (at, left, candidate), *one, pool, room);
+            let item = |one: &ClassAlternative| item(context, waiting, *one, pool, room);
             ways.iter().find_map(item).map(|(item, types)| (pool, item, types))
         })
     })
 }
 
+impl Class {
+    /// The alternatives that a candidate leaves: its own, or all.
+    pub fn open_alternatives(&self, candidate: Candidate) -> &[ClassAlternative] {
+        match candidate {
+            Candidate::ANYWHERE => self.alternatives.as_slice(),
+            Candidate { tier, .. } => self.alternatives.get(tier).map_or(&[], std::slice::from_ref),
+        }
+    }
+}
+
 /// What a class asks of a pool by one of its alternatives, if it could get a node there, and the types that hold one of its pods.
 pub(crate) fn item<'c>(
     context: &'c Context<'_>,
-    (at, left, candidate): (u32, u32, Candidate),
-    (set, forgiving): (u32, bool),
-    pool: usize,
+    waiting: Waiting,
+    ClassAlternative { set, forgiving }: ClassAlternative,
+    pool: PoolId,
     room: Room<'_>,
 ) -> Option<(Item<'c>, Bits)> {
     if !context.work(ITEM) {
         return None;
     }
-    let class = &context.classes[at as usize];
-    let keys = context.topology.of_class[at as usize].keys;
+    let Waiting { class: id, candidate, count } = waiting;
+    let class = &context.classes[id];
+    let keys = context.topology.of_class[id].keys;
     let tolerations = &class.example(context.problem).tolerations;
-    let place = context.places.of(keys).get(candidate.place as usize);
+    let place = context.places.of(keys).get(candidate.place);
     let mask = place.map_or(!0, |place| place.mask);
     let set = context.places.narrowed(set, keys, candidate.place);
     let view = &context.pools[pool];
@@ -92,13 +113,10 @@ pub(crate) fn item<'c>(
         room.limits[pool].keep(context.problem, &mut types);
         let good =
             !types.is_empty() && crate::pack::model::options::enough_values(context, pool, &types, offering_bits);
-        let left = PodsLeft::new(left);
-        good.then_some((Item { class: at, set, selection, candidate, offering_bits, left }, types))
+        let left = PodsLeft::new(count);
+        good.then_some((Item { class: id, set, selection, candidate, offering_bits, left }, types))
     })
 }
-
-/// Pods of a class, where they are to be and how many of them there are.
-pub(crate) type Waiting = (usize, Candidate, u32);
 
 /// Plans nodes for pods that have to be on a node with others.
 pub(crate) struct Together<'c, 'a> {
@@ -114,7 +132,7 @@ impl<'c, 'a> Together<'c, 'a> {
     /// A node with the first pod of a group, and one that needs it.
     pub fn open(&self, first: Waiting, second: Option<Waiting>) -> Option<PlannedNode> {
         let context = self.context;
-        (0..context.pools.len()).find_map(|pool| {
+        context.pools.ids().find_map(|pool| {
             let mut types = context.pools[pool].types.clone();
             self.room.limits[pool].keep(context.problem, &mut types);
             let mut planned = PlannedNode::new(context, pool, types);
@@ -129,12 +147,12 @@ impl<'c, 'a> Together<'c, 'a> {
 
     /// Adds as many of a class as the node takes, those apart that are on it.
     pub fn add(&self, planned: &mut PlannedNode, waiting: Waiting) {
-        let there =
-            planned.shares.iter().filter(|share| (share.class as usize, share.candidate) == (waiting.0, waiting.1));
+        let own = (waiting.class, waiting.candidate);
+        let there = planned.shares.iter().filter(|share| (share.class, share.candidate) == own);
         let there: u32 = there.map(|share| share.count).sum();
         let Some(item) = self.item(waiting, planned.pool) else { return };
         let rules = self.context.node_rules(item.class);
-        let mut most = planned.tally.allows(rules, waiting.2.saturating_sub(there));
+        let mut most = planned.tally.allows(rules, waiting.count.saturating_sub(there));
         // Each step is the largest that still fits, halved until nothing does.
         let mut step = most;
         while step > 0 {
@@ -150,8 +168,7 @@ impl<'c, 'a> Together<'c, 'a> {
         }
     }
 
-    fn item(&self, waiting: Waiting, pool: usize) -> Option<Item<'c>> {
-        let (at, candidate, left) = waiting;
-        assign(self.context, at as u32, left, self.room, candidate, Some(pool)).map(|(_, item)| item)
+    fn item(&self, waiting: Waiting, pool: PoolId) -> Option<Item<'c>> {
+        assign(self.context, waiting, self.room, Some(pool)).map(|(_, item)| item)
     }
 }

@@ -2,13 +2,15 @@
 
 use smallvec::SmallVec;
 
-use crate::pack::filter::joint::JointId;
 use crate::pack::filter::shared::Attached;
+use crate::pack::filter::topology::domains::Placed;
 use crate::pack::filter::topology::node_rules::Tally;
 use crate::pack::model::bits::Bits;
 use crate::pack::model::classes::Amounts;
 use crate::pack::model::context::Context;
+use crate::pack::model::ids::{BinId, ClassId, JointId, PoolId, SetId, TierId};
 use crate::pack::model::item::Item;
+use crate::pack::model::numbers::count_of;
 use crate::pack::model::offers::Mask;
 use crate::pack::model::options::{Least, enough_of, least_of};
 
@@ -21,30 +23,37 @@ const RESOURCES_A_STEP: usize = 8;
 /// What rules between pods chose for a pod: one of its class's alternatives, and a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Candidate {
-    pub tier: u32,
-    pub place: u32,
+    pub tier: TierId,
+    pub place: BinId,
 }
 
 impl Candidate {
     /// Any alternative, no particular place.
-    pub const ANYWHERE: Self = Self { tier: u32::MAX, place: u32::MAX };
+    pub const ANYWHERE: Self = Self { tier: TierId::LAST, place: BinId::LAST };
 }
 
 /// So many pods of a class, placed by one of its requirement sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Share {
-    pub class: u32,
-    pub set: u32,
+    pub class: ClassId,
+    pub set: SetId,
     /// What rules between pods chose, or [`Candidate::ANYWHERE`].
     pub candidate: Candidate,
     pub count: u32,
+}
+
+impl Share {
+    /// The same as pods in a place.
+    pub fn placed(&self) -> Placed {
+        Placed { class: self.class, place: self.candidate.place, count: self.count }
+    }
 }
 
 /// A node being planned.
 #[derive(Debug, Clone)]
 pub(crate) struct PlannedNode {
     /// Its pool, by place in the context.
-    pub pool: usize,
+    pub pool: PoolId,
     pub shares: SmallVec<[Share; 4]>,
     /// What its pods request.
     pub requests: Amounts,
@@ -62,7 +71,7 @@ pub(crate) struct PlannedNode {
 
 impl PlannedNode {
     /// An empty node of a pool that may be any of `types`.
-    pub fn new(context: &Context<'_>, pool: usize, types: Bits) -> Self {
+    pub fn new(context: &Context<'_>, pool: PoolId, types: Bits) -> Self {
         Self {
             pool,
             shares: SmallVec::new(),
@@ -91,7 +100,7 @@ impl PlannedNode {
 
     /// Adds so many pods, or fewer where volumes that they share take what is left; says how many, which is never more.
     pub fn add_most(&mut self, context: &Context<'_>, item: &Item<'_>, count: u32) -> u32 {
-        let shared = context.classes[item.class as usize].shared.len() as u32;
+        let shared = count_of(context.classes[item.class].shared.len());
         let tries = if shared > 0 { 4 } else { 1 };
         let mut tries = [count, count.saturating_sub(shared), count / 2, count.min(1)].into_iter().take(tries);
         tries.find(|count| *count > 0 && self.add(context, item, *count)).unwrap_or(0)
@@ -104,7 +113,7 @@ impl PlannedNode {
     }
 
     fn put(&mut self, context: &Context<'_>, item: &Item<'_>, count: u32) -> bool {
-        let class = &context.classes[item.class as usize];
+        let class = &context.classes[item.class];
         let (selection, requests) = (item.selection, &class.requests);
         let share = Share { class: item.class, set: item.set, candidate: item.candidate, count };
         let rules = context.node_rules(item.class);
@@ -155,7 +164,7 @@ impl PlannedNode {
         let mut types = self.types.clone();
         types.and(&item.selection.types);
         types.and(&context.bought(offering_bits).types);
-        context.fitting(self.pool, &context.classes[item.class as usize].first, &mut types);
+        context.fitting(self.pool, &context.classes[item.class].first, &mut types);
         least_of(context, self.pool, &types, offering_bits)
     }
 

@@ -7,13 +7,14 @@ use std::collections::BinaryHeap;
 use crate::pack::limits::Limits;
 use crate::pack::model::bits::Bits;
 use crate::pack::model::context::Context;
+use crate::pack::model::ids::PoolId;
 use crate::pack::model::item::Item;
 use crate::pack::place::planned_node::PlannedNode;
 
 /// Plans nodes of one pool for the items, in their order; takes what it places off their counts.
 pub(crate) fn pack(
     context: &Context<'_>,
-    pool: usize,
+    pool: PoolId,
     items: &mut [Item<'_>],
     limits: &mut Limits,
 ) -> Vec<PlannedNode> {
@@ -42,7 +43,7 @@ pub(crate) fn pack(
     planned_nodes
 }
 
-fn open(context: &Context<'_>, pool: usize, item: &Item<'_>, limits: &mut Limits) -> Option<PlannedNode> {
+fn open(context: &Context<'_>, pool: PoolId, item: &Item<'_>, limits: &mut Limits) -> Option<PlannedNode> {
     let mut types: Bits = context.pools[pool].types.clone();
     limits.keep(context.problem, &mut types);
     let mut planned = PlannedNode::new(context, pool, types);

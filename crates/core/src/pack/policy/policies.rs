@@ -3,19 +3,21 @@
 use super::{cost, fewest, node_groups};
 use crate::pack::limits::Limits;
 use crate::pack::model::context::Context;
+use crate::pack::model::ids::PoolId;
 use crate::pack::model::item::Item;
+use crate::pack::model::numbers::float_of_total;
 use crate::pack::place::planned_node::PlannedNode;
 use crate::problem::Policy;
 
 /// The policy of a pool's nodes.
-pub(in crate::pack) fn policy_of(context: &Context<'_>, pool: usize) -> Policy {
+pub(in crate::pack) fn policy_of(context: &Context<'_>, pool: PoolId) -> Policy {
     context.problem.node_pools[context.pools[pool].index].policy
 }
 
 /// Nodes of one pool for the items, by the pool's policy, and how often each.
 pub(in crate::pack) fn nodes(
     context: &Context<'_>,
-    pool: usize,
+    pool: PoolId,
     items: &mut [Item<'_>],
     limits: &mut Limits,
 ) -> Vec<(PlannedNode, u32)> {
@@ -32,7 +34,7 @@ const DEARER_NODES: [f64; 3] = [1.0, 6.0, 40.0];
 const HALVINGS: usize = 2;
 
 /// The cheapest nodes for the items; where a limit leaves too few nodes for those, the cheapest found of fewer.
-fn cheapest(context: &Context<'_>, pool: usize, items: &[Item<'_>], limits: &Limits) -> Vec<(PlannedNode, u32)> {
+fn cheapest(context: &Context<'_>, pool: PoolId, items: &[Item<'_>], limits: &Limits) -> Vec<(PlannedNode, u32)> {
     let base = context.options.price_per_node;
     let plan = |node_price: f64, varied: bool| {
         cost::pack(context, pool, limits, &mut items.to_vec(), cost::Aims { node_price, varied })
@@ -46,7 +48,7 @@ fn cheapest(context: &Context<'_>, pool: usize, items: &[Item<'_>], limits: &Lim
     let pods =
         |planned: &[(PlannedNode, u32)]| planned.iter().map(|(planned, times)| planned.pods() * times).sum::<u32>();
     let worth = |planned: &[(PlannedNode, u32)]| (std::cmp::Reverse(pods(planned)), cost::price(context, planned));
-    let mean = (cost::price(context, &planned) / nodes(&planned) as f64).max(base);
+    let mean = (cost::price(context, &planned) / float_of_total(nodes(&planned))).max(base);
     let mut best = once_each(fewest::pack(context, pool, &mut items.to_vec(), &mut limits.clone()));
     let mut few = |node_price: f64, varied: bool| {
         let planned = plan(node_price, varied);

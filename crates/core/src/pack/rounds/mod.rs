@@ -24,7 +24,7 @@ use crate::pack::explain::reason::Reason;
 use crate::pack::filter::soft;
 use crate::pack::filter::topology::any_soft_spread;
 use crate::pack::model::context::Context;
-use crate::pack::model::ids::{DomainId, GroupId};
+use crate::pack::model::ids::{ClassId, DomainId, GroupId, IndexVec};
 use crate::pack::model::plan::{Options, Packing};
 use crate::pack::policy::node_groups;
 use crate::pack::rounds::failure::PackingError;
@@ -93,7 +93,7 @@ fn counted<'c, 'a>(context: &'c Context<'a>) -> Plan<'c, 'a> {
 
 /// A plan in which no pod was put where it gets a lighter pool than elsewhere, or as near as rounds come to it.
 fn settled<'c, 'a>(context: &'c Context<'a>, counted: &BTreeSet<(GroupId, DomainId)>) -> Plan<'c, 'a> {
-    let held_back = vec![0; context.classes.len()];
+    let held_back = IndexVec::from_elem(0, context.classes.len());
     let mut memory = RoundMemory { held_back, counted: counted.clone(), ..RoundMemory::default() };
     let mut plan = opened(context, memory.clone());
     for _ in 0..ROUNDS {
@@ -130,13 +130,13 @@ fn opened<'c, 'a>(context: &'c Context<'a>, mut memory: RoundMemory) -> Plan<'c,
             invalidated += misled.iter().map(|(_, count)| count).sum::<u32>();
         }
         let held_back = &mut memory.held_back;
-        misled.into_iter().for_each(|(class, count)| held_back[class as usize] += count);
+        misled.into_iter().for_each(|(class, count)| held_back[class] += count);
         if depended_on && round >= ROUNDS {
-            let needs_others = |class: &usize| {
+            let needs_others = |class: &ClassId| {
                 context.topology.follows(*class) || !context.topology.of_class[*class].pod_affinity.is_empty()
             };
-            let followers = (0..held_back.len()).filter(needs_others);
-            followers.for_each(|class| held_back[class] = context.classes[class].pods.len() as u32);
+            let followers = held_back.ids().filter(needs_others);
+            followers.for_each(|class| held_back[class] = context.classes[class].count());
         }
         memory.strictly = round >= ROUNDS;
         let next = planned(context, &memory);

@@ -6,15 +6,15 @@
 //! in b is leaned on: it is held back, and everything is planned anew.
 
 use super::counted::Held;
-use super::domains::{Domains, Placed, RULES_A_STEP};
+use super::domains::{Counts, Domains, Placed, RULES_A_STEP, Stating};
 use super::groups::Kind;
-use crate::pack::model::ids::{DomainId, GroupId};
+use crate::pack::model::ids::{ClassId, DomainId, GroupId, IndexVec};
 
 impl Domains<'_, '_> {
     /// Of pods that have a place but got no node, as class, place and count, those by which a hard rule of a pod that has
     /// its node holds only as long as they are counted: kube-scheduler would not bind that one. The same of those that were
     /// counted and have been forgotten since.
-    pub fn depended_on(&self, without_node: &[Placed], forgotten: &[Placed]) -> Vec<(u32, u32)> {
+    pub fn depended_on(&self, without_node: &[Placed], forgotten: &[Placed]) -> Vec<(ClassId, u32)> {
         let topology = &self.context.topology;
         if !self.context.work((self.counts.len() + without_node.len() + forgotten.len()) / RULES_A_STEP) {
             return vec![];
@@ -24,30 +24,35 @@ impl Domains<'_, '_> {
         forgotten.iter().for_each(|one| self.believe(*one, &mut believed));
         let broken = |at: &GroupId| {
             let (believed, real) = (&believed[*at], &real[*at]);
-            let mut bound = DomainId::all(real.len()).filter(|domain| stating[*at][*domain] > 0);
+            let mut bound = real.ids().filter(|domain| stating[*at][*domain] > 0);
             believed != real && bound.any(|domain| self.holds(*at, believed, domain) && !self.holds(*at, real, domain))
         };
-        let broken: Vec<GroupId> = GroupId::all(topology.groups.len()).filter(broken).collect();
-        let pods = without_node.iter().chain(forgotten).filter(|(class, ..)| self.is_meant(*class, &broken));
-        pods.map(|(class, _, count)| (*class, *count)).collect()
+        let broken: Vec<GroupId> = topology.groups.ids().filter(broken).collect();
+        let pods = without_node.iter().chain(forgotten).filter(|one| self.is_meant(one.class, &broken));
+        pods.map(|one| (one.class, one.count)).collect()
     }
 
     /// Of pods on nodes those that a hard rule forbids there, as class and count: pods that it means got no node where they
     /// were counted, and chose again when these had theirs.
-    pub fn invalidated(&self, without_node: &[Placed], forgotten: &[Placed], on_nodes: &[Placed]) -> Vec<(u32, u32)> {
+    pub fn invalidated(
+        &self,
+        without_node: &[Placed],
+        forgotten: &[Placed],
+        on_nodes: &[Placed],
+    ) -> Vec<(ClassId, u32)> {
         let topology = &self.context.topology;
         let (real, stating) = self.with_nodes(without_node);
-        let moved = |at: &GroupId| forgotten.iter().any(|(class, ..)| self.is_meant(*class, &[*at]));
+        let moved = |at: &GroupId| forgotten.iter().any(|one| self.is_meant(one.class, &[*at]));
         let mut found = Vec::new();
-        for at in GroupId::all(topology.groups.len()).filter(moved) {
+        for at in topology.groups.ids().filter(moved) {
             let counts = &real[at];
-            for domain in DomainId::all(counts.len()).filter(|domain| stating[at][*domain] > 0) {
+            for domain in counts.ids().filter(|domain| stating[at][*domain] > 0) {
                 let mut above = self.above(at, counts, domain);
-                for (class, place, count) in on_nodes {
-                    let part = &topology.of_class[*class as usize];
-                    let place = self.context.places.of(part.keys).get(*place as usize);
+                for Placed { class, place, count } in on_nodes {
+                    let part = &topology.of_class[*class];
+                    let place = self.context.places.of(part.keys).get(*place);
                     let there = place.and_then(|place| place.domain[topology.key_of(at)]) == Some(domain);
-                    if above > 0 && there && part.tier(usize::MAX).states.contains(&at) {
+                    if above > 0 && there && part.hard().states.contains(&at) {
                         found.push((*class, above.min(*count)));
                         above -= above.min(*count);
                     }
@@ -58,21 +63,19 @@ impl Domains<'_, '_> {
     }
 
     /// How many pods of each group every domain has on nodes, and how many state it.
-    pub(super) fn with_nodes(&self, without_node: &[Placed]) -> (Vec<Vec<Held>>, Vec<Vec<u32>>) {
+    pub(super) fn with_nodes(&self, without_node: &[Placed]) -> (Counts, Stating) {
         let (mut counts, mut stating) = (self.counts.clone(), self.stating.clone());
-        for (class, place, count) in without_node {
-            self.give_back(*class as usize, *place, *count, (&mut counts, &mut stating));
-        }
+        without_node.iter().for_each(|one| self.give_back(*one, &mut counts, &mut stating));
         (counts, stating)
     }
 
     /// Whether a pod in a domain that states a group is there by right.
-    fn holds(&self, group: GroupId, counts: &[Held], domain: DomainId) -> bool {
+    fn holds(&self, group: GroupId, counts: &IndexVec<DomainId, Held>, domain: DomainId) -> bool {
         self.above(group, counts, domain) == 0
     }
 
     /// How many pods too many are in a domain where one states a group: all, where it has not the pod affinity that it needs.
-    fn above(&self, group: GroupId, counts: &[Held], domain: DomainId) -> u32 {
+    fn above(&self, group: GroupId, counts: &IndexVec<DomainId, Held>, domain: DomainId) -> u32 {
         match &self.context.topology.groups[group].kind {
             Kind::PodAffinity if counts[domain].most == 0 => u32::MAX,
             Kind::Spread { skew, .. } => {
@@ -83,7 +86,7 @@ impl Domains<'_, '_> {
         }
     }
 
-    fn is_meant(&self, class: u32, groups: &[GroupId]) -> bool {
-        self.context.topology.of_class[class as usize].meant.iter().any(|at| groups.contains(at))
+    fn is_meant(&self, class: ClassId, groups: &[GroupId]) -> bool {
+        self.context.topology.of_class[class].meant.iter().any(|at| groups.contains(at))
     }
 }

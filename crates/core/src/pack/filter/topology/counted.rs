@@ -5,11 +5,12 @@ use std::cell::RefCell;
 
 use rustc_hash::FxHashMap;
 
+use super::KeySet;
 use super::groups::{Group, Kind};
 use super::places::Place;
 use crate::pack::filter::taints::{Tolerated, untolerated};
 use crate::pack::model::context::Context;
-use crate::pack::model::ids::GroupId;
+use crate::pack::model::ids::{BinId, ClassId, GroupId, PoolId, SetId};
 use crate::requirements::Requirements;
 
 /// What is known before there is a node.
@@ -62,7 +63,7 @@ impl Held {
 /// Answers it for a class, a place and a group, each looked at once.
 pub(super) struct Counting<'c, 'a> {
     context: &'c Context<'a>,
-    known: RefCell<FxHashMap<(u32, u32, GroupId), Counted>>,
+    known: RefCell<FxHashMap<(ClassId, BinId, GroupId), Counted>>,
 }
 
 impl<'c, 'a> Counting<'c, 'a> {
@@ -71,14 +72,14 @@ impl<'c, 'a> Counting<'c, 'a> {
     }
 
     /// Whether a class's pods on a new node in a place count for a group.
-    pub fn of(&self, class: usize, place: u32, group: GroupId) -> Counted {
+    pub fn of(&self, class: ClassId, place: BinId, group: GroupId) -> Counted {
         let topology = &self.context.topology;
         let of = &topology.groups[group];
         // Where its own pods can be, its own rule counts.
-        if !is_particular(of) || topology.of_class[class].tier(usize::MAX).states.contains(&group) {
+        if !is_particular(of) || topology.of_class[class].hard().states.contains(&group) {
             return Counted::Surely;
         }
-        let key = (class as u32, place, group);
+        let key = (class, place, group);
         if let Some(known) = self.known.borrow().get(&key) {
             return *known;
         }
@@ -87,26 +88,26 @@ impl<'c, 'a> Counting<'c, 'a> {
         found
     }
 
-    fn look(&self, class: usize, at: u32, group: &Group) -> Counted {
+    fn look(&self, class: ClassId, at: BinId, group: &Group) -> Counted {
         let context = self.context;
         let keys = context.topology.of_class[class].keys;
-        let Some(place) = context.places.of(keys).get(at as usize) else { return Counted::Maybe };
+        let Some(place) = context.places.of(keys).get(at) else { return Counted::Maybe };
         let tolerations = &context.classes[class].example(context.problem).tolerations;
-        let reachable = |pool: &usize| {
+        let reachable = |pool: &PoolId| {
             let taints = &context.problem.node_pools[context.pools[*pool].index].taints;
             untolerated(taints, tolerations, true).is_none()
         };
-        let pools: Vec<usize> = (0..context.pools.len()).filter(reachable).collect();
-        let sets = context.classes[class].alternatives.iter().map(|(set, _)| context.places.narrowed(*set, keys, at));
+        let pools: Vec<PoolId> = context.pools.ids().filter(reachable).collect();
+        let sets = context.classes[class].alternatives.iter().map(|one| context.places.narrowed(one.set, keys, at));
         let parts = sets.flat_map(|set| {
             let pools = pools.iter().filter(move |pool| context.selection(set, **pool).is_some());
-            pools.map(move |pool| self.in_pool(set, *pool, (place, keys), group))
+            pools.map(move |pool| self.in_pool(set, *pool, place, keys, group))
         });
         Counted::of(parts)
     }
 
     /// The same for the nodes of one pool that suit a requirement set.
-    fn in_pool(&self, set: u32, pool: usize, (place, keys): (&Place, u32), group: &Group) -> Counted {
+    fn in_pool(&self, set: SetId, pool: PoolId, place: &Place, keys: KeySet, group: &Group) -> Counted {
         let Kind::Spread { nodes, tolerated, labels, .. } = &group.kind else { return Counted::Surely };
         let (context, topology) = (self.context, &self.context.topology);
         let taints = &context.problem.node_pools[context.pools[pool].index].taints;
@@ -115,8 +116,8 @@ impl<'c, 'a> Counting<'c, 'a> {
         }
         let mut found = self.suits(set, pool, place, nodes);
         for label in labels {
-            let Some(key) = topology.keys.get_index_of(label) else { return Counted::Never };
-            let asked = keys >> key & 1 == 1;
+            let Some(key) = topology.keys.id_of(label) else { return Counted::Never };
+            let asked = keys.has(key);
             match place.domain[key] {
                 Some(_) => {}
                 None if asked || !context.places.may_have(topology, label, pool) => return Counted::Never,
@@ -128,7 +129,7 @@ impl<'c, 'a> Counting<'c, 'a> {
     }
 
     /// Whether they have the labels that one of several requirements asks for.
-    fn suits(&self, set: u32, pool: usize, place: &Place, nodes: &[Requirements]) -> Counted {
+    fn suits(&self, set: SetId, pool: PoolId, place: &Place, nodes: &[Requirements]) -> Counted {
         let context = self.context;
         let Some(own) = context.selection(set, pool).filter(|_| !nodes.is_empty()) else { return Counted::Surely };
         let bought = |offering_bits| {
@@ -139,7 +140,7 @@ impl<'c, 'a> Counting<'c, 'a> {
         let (offering_bits, mut possible) = (own.offering_bits & place.mask, false);
         let types = bought(offering_bits);
         for one in nodes {
-            let mut both = context.sets[set as usize].clone();
+            let mut both = context.sets[set].clone();
             both.intersect(one);
             let Some(met) = context.select(&both, &context.pools[pool]) else { continue };
             let left = bought(met.offering_bits & place.mask);

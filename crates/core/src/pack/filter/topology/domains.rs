@@ -12,14 +12,15 @@ use super::reach;
 use crate::labels::stable;
 use crate::pack::filter::taints::Tolerated;
 use crate::pack::model::context::Context;
-use crate::pack::model::ids::{DomainId, GroupId};
+use crate::pack::model::ids::{BinId, ClassId, DomainId, GroupId, IndexVec, NodeId, TierId};
+use crate::pack::model::numbers::len_of;
 use crate::pack::place::existing::satisfies;
 use crate::problem::ExistingNode;
 
 /// A place in which a pod could get a new node.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Chance {
-    pub place: u32,
+    pub place: BinId,
     /// The weight of the pool that would give the node.
     pub weight: i32,
     /// What the cheapest node that holds the pod costs.
@@ -30,21 +31,31 @@ pub(crate) struct Chance {
 pub(super) const RULES_A_STEP: usize = 4;
 
 /// So many pods of a class in one of its places.
-pub(crate) type Placed = (u32, u32, u32);
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Placed {
+    pub class: ClassId,
+    pub place: BinId,
+    pub count: u32,
+}
+
+/// How many pods of each group every domain has.
+pub(super) type Counts = IndexVec<GroupId, IndexVec<DomainId, Held>>;
+/// How many pods in each domain state each group.
+pub(super) type Stating = IndexVec<GroupId, IndexVec<DomainId, u32>>;
 
 /// Where pods are, as far as rules ask.
 pub(crate) struct Domains<'c, 'a> {
     pub(super) context: &'c Context<'a>,
     /// For each group how many of its pods each domain has.
-    pub(super) counts: Vec<Vec<Held>>,
+    pub(super) counts: Counts,
     /// Which pods on new nodes count.
     counting: Counting<'c, 'a>,
     /// For each group how many pods in each domain state it.
-    pub(super) stating: Vec<Vec<u32>>,
+    pub(super) stating: Stating,
     /// For each spread the domains over which the least is taken.
-    eligible: Vec<Vec<DomainId>>,
+    eligible: IndexVec<GroupId, Vec<DomainId>>,
     /// The domains of the existing nodes.
-    nodes: Vec<Domain>,
+    nodes: IndexVec<NodeId, Domain>,
 }
 
 impl<'c, 'a> Domains<'c, 'a> {
@@ -53,21 +64,22 @@ impl<'c, 'a> Domains<'c, 'a> {
         let topology = &context.topology;
         let zonal = |at: GroupId| !topology.groups[at].by_node();
         let size = |at: GroupId| if zonal(at) { context.places.values[topology.key_of(at)].len() } else { 0 };
-        let counts = GroupId::all(topology.groups.len()).map(|at| vec![Held::default(); size(at)]).collect();
-        let stating = GroupId::all(topology.groups.len()).map(|at| vec![0; size(at)]).collect();
+        let counts = topology.groups.ids().map(|at| IndexVec::from_elem(Held::default(), size(at))).collect();
+        let stating = topology.groups.ids().map(|at| IndexVec::from_elem(0, size(at))).collect();
         let nodes = match topology.keys.is_empty() {
-            true => vec![],
+            true => IndexVec::new(),
             false => context.problem.existing_nodes.iter().map(|node| context.places.of_node(topology, node)).collect(),
         };
-        let mut domains = Self { context, counts, counting: Counting::new(context), stating, eligible: vec![], nodes };
+        let mut domains =
+            Self { context, counts, counting: Counting::new(context), stating, eligible: IndexVec::new(), nodes };
         let stating = reach::stating(context);
-        let eligible = |(at, classes): (GroupId, &Vec<u32>)| {
+        let eligible = |(at, classes): (GroupId, &Vec<ClassId>)| {
             let mut all = domains.eligible_of(at, classes);
             all.extend(counted.range((at, DomainId::FIRST)..=(at, DomainId::LAST)).map(|(_, domain)| *domain));
             all.into_iter().collect()
         };
-        domains.eligible = GroupId::all(stating.len()).zip(&stating).map(eligible).collect();
-        for at in 0..domains.nodes.len() {
+        domains.eligible = stating.enumerate().map(eligible).collect();
+        for at in domains.nodes.ids() {
             domains.count_bound(at);
             domains.count_to_come(at);
         }
@@ -76,7 +88,7 @@ impl<'c, 'a> Domains<'c, 'a> {
 
     /// The domains that count for a spread: those in which a node is that counts, and those in which a pool can make one that
     /// its pods could be on.
-    fn eligible_of(&self, group: GroupId, classes: &[u32]) -> BTreeSet<DomainId> {
+    fn eligible_of(&self, group: GroupId, classes: &[ClassId]) -> BTreeSet<DomainId> {
         let context = self.context;
         let of = &context.topology.groups[group];
         if of.by_node() || !matches!(of.kind, Kind::Spread { .. }) {
@@ -100,7 +112,7 @@ impl<'c, 'a> Domains<'c, 'a> {
                 && self.eligible[*at].len() < self.context.places.values[topology.key_of(*at)].len()
                 && self.is_stated(*at)
         };
-        GroupId::all(topology.groups.len()).filter(left_out).collect()
+        topology.groups.ids().filter(left_out).collect()
     }
 
     /// Whether a spread counts a domain.
@@ -109,14 +121,11 @@ impl<'c, 'a> Domains<'c, 'a> {
     }
 
     /// Counts pods of DaemonSets that a node on its way will have, as far as any pod has to be with them.
-    fn count_to_come(&mut self, at: usize) {
+    fn count_to_come(&mut self, at: NodeId) {
         let (context, node) = (self.context, &self.context.problem.existing_nodes[at]);
         for (_, pod_affinity) in context.names.companies().filter(|_| !node.initialized) {
-            let rule =
-                context.topology.groups.get_index_of(&pod_affinity.group).filter(|_| !pod_affinity.group.by_node());
-            let Some(rule) = rule
-                .map(GroupId::from)
-                .filter(|_| pod_affinity.comes_to(context.problem, &node.taints, &labels_of(node)))
+            let rule = context.topology.groups.id_of(&pod_affinity.group).filter(|_| !pod_affinity.group.by_node());
+            let Some(rule) = rule.filter(|_| pod_affinity.comes_to(context.problem, &node.taints, &labels_of(node)))
             else {
                 continue;
             };
@@ -126,7 +135,7 @@ impl<'c, 'a> Domains<'c, 'a> {
         }
     }
 
-    fn count_bound(&mut self, at: usize) {
+    fn count_bound(&mut self, at: NodeId) {
         let topology = &self.context.topology;
         let (node, domain) = (&self.context.problem.existing_nodes[at], &self.nodes[at]);
         let reader = Reader::new(self.context.problem);
@@ -137,8 +146,7 @@ impl<'c, 'a> Domains<'c, 'a> {
                 self.counts[at][domain].add(Counted::Surely, 1);
             }
             let kept = reader.kept_by_bound(pod);
-            let kept = kept.iter().filter_map(|group| topology.groups.get_index_of(group));
-            let kept: BTreeSet<GroupId> = kept.map(GroupId::from).collect();
+            let kept: BTreeSet<GroupId> = kept.iter().filter_map(|group| topology.groups.id_of(group)).collect();
             for at in kept {
                 if let Some(domain) = of(at) {
                     self.stating[at][domain] += 1;
@@ -148,7 +156,7 @@ impl<'c, 'a> Domains<'c, 'a> {
     }
 
     /// Whether a pod of a class may be in these domains, on a new node or one that is there, by an alternative's rules.
-    pub(super) fn allows(&self, class: usize, tier: usize, domain: &Domain, new: bool) -> bool {
+    pub(super) fn allows(&self, class: ClassId, tier: TierId, domain: &Domain, new: bool) -> bool {
         let topology = &self.context.topology;
         let part = &topology.of_class[class];
         let stated = part.tier(tier).states.iter().all(|at| {
@@ -176,10 +184,10 @@ impl<'c, 'a> Domains<'c, 'a> {
 
     /// How many of a spread's pods the domain has that has the fewest, at worst for one of them: it may have all that may
     /// count, and the others only those that do.
-    pub(super) fn least(&self, group: GroupId, counts: &[Held], of: DomainId) -> u32 {
+    pub(super) fn least(&self, group: GroupId, counts: &IndexVec<DomainId, Held>, of: DomainId) -> u32 {
         let Kind::Spread { domains, .. } = &self.context.topology.groups[group].kind else { return 0 };
         let eligible = &self.eligible[group];
-        match eligible.len() < *domains as usize {
+        match eligible.len() < len_of(*domains) {
             true => 0,
             false => {
                 let held = |at: &DomainId| (counts[*at], *at == of);
@@ -190,10 +198,10 @@ impl<'c, 'a> Domains<'c, 'a> {
     }
 
     /// Counts a pod. Only hard rules bind others, and the last alternative has given up all soft ones.
-    fn record(&mut self, class: usize, domain: &Domain, counted: impl Fn(&Counting<'c, 'a>, GroupId) -> Counted) {
+    fn record(&mut self, class: ClassId, domain: &Domain, counted: impl Fn(&Counting<'c, 'a>, GroupId) -> Counted) {
         let topology = &self.context.topology;
         let part = &topology.of_class[class];
-        let hard = &part.tier(usize::MAX).states;
+        let hard = &part.hard().states;
         for at in &part.meant {
             if let Some(domain) = domain[topology.key_of(*at)] {
                 self.counts[*at][domain].add(counted(&self.counting, *at), 1);
@@ -207,41 +215,36 @@ impl<'c, 'a> Domains<'c, 'a> {
     }
 
     /// Forgets a pod of a class for which a place was chosen, and which got no node there.
-    pub fn forget(&mut self, class: usize, place: u32) {
+    pub fn forget(&mut self, class: ClassId, place: BinId) {
         let (mut counts, mut stating) = (std::mem::take(&mut self.counts), std::mem::take(&mut self.stating));
-        self.give_back(class, place, 1, (&mut counts, &mut stating));
+        self.give_back(Placed { class, place, count: 1 }, &mut counts, &mut stating);
         (self.counts, self.stating) = (counts, stating);
     }
 
     /// Adds pods in a place to the counts.
-    pub(super) fn believe(&self, (class, place, count): Placed, counts: &mut [Vec<Held>]) {
+    pub(super) fn believe(&self, Placed { class, place, count }: Placed, counts: &mut Counts) {
         let topology = &self.context.topology;
-        let part = &topology.of_class[class as usize];
-        let Some(Place { domain, .. }) = self.context.places.of(part.keys).get(place as usize) else { return };
+        let part = &topology.of_class[class];
+        let Some(Place { domain, .. }) = self.context.places.of(part.keys).get(place) else { return };
         for at in &part.meant {
             if let Some(domain) = domain[topology.key_of(*at)] {
-                counts[*at][domain].add(self.counting.of(class as usize, place, *at), count);
+                counts[*at][domain].add(self.counting.of(class, place, *at), count);
             }
         }
     }
 
     /// Takes so many pods of a class, recorded in a place, out of the counts.
-    pub(super) fn give_back(
-        &self,
-        class: usize,
-        place: u32,
-        count: u32,
-        (counts, stating): (&mut [Vec<Held>], &mut [Vec<u32>]),
-    ) {
+    pub(super) fn give_back(&self, placed: Placed, counts: &mut Counts, stating: &mut Stating) {
+        let Placed { class, place, count } = placed;
         let topology = &self.context.topology;
         let part = &topology.of_class[class];
-        let Some(Place { domain, .. }) = self.context.places.of(part.keys).get(place as usize) else { return };
+        let Some(Place { domain, .. }) = self.context.places.of(part.keys).get(place) else { return };
         for at in &part.meant {
             if let Some(domain) = domain[topology.key_of(*at)] {
                 counts[*at][domain].take(self.counting.of(class, place, *at), count);
             }
         }
-        for at in &part.tier(usize::MAX).states {
+        for at in &part.hard().states {
             if let Some(domain) = domain[topology.key_of(*at)] {
                 let stating = &mut stating[*at][domain];
                 *stating = stating.saturating_sub(count);
@@ -250,7 +253,7 @@ impl<'c, 'a> Domains<'c, 'a> {
     }
 
     /// Puts one pod of a class into an existing node's domains, if it may be there.
-    pub fn take(&mut self, class: usize, tier: usize, node: usize) -> bool {
+    pub fn take(&mut self, class: ClassId, tier: TierId, node: NodeId) -> bool {
         let good = self.context.work(1) && self.allows(class, tier, &self.nodes[node], false);
         if good {
             let (domain, there) = (self.nodes[node].clone(), &self.context.problem.existing_nodes[node]);
@@ -264,7 +267,13 @@ impl<'c, 'a> Domains<'c, 'a> {
     /// Where one pod would best be of the places in which it could get a node: in that of the heaviest pool (spec core 3.4),
     /// then where the fewest are that a spread counts with it, then where its like were put before, as a node there may hold
     /// both, then the cheapest.
-    pub fn best(&self, class: usize, tier: usize, feasible: &[Chance], chosen: impl Fn(u32) -> bool) -> Option<Chance> {
+    pub fn best(
+        &self,
+        class: ClassId,
+        tier: TierId,
+        feasible: &[Chance],
+        chosen: impl Fn(BinId) -> bool,
+    ) -> Option<Chance> {
         let context = self.context;
         let (part, groups) = (&context.topology.of_class[class], &context.topology.groups);
         let rules = part.tier(tier).states.len() + part.meant.len();
@@ -276,13 +285,13 @@ impl<'c, 'a> Domains<'c, 'a> {
         let own = part.tier(tier).states.iter().filter(|at| part.meant.contains(at)).chain(&part.meant);
         let own: SmallVec<[GroupId; 4]> =
             own.copied().filter(|at| matches!(groups[*at].kind, Kind::Spread { .. })).collect();
-        let crowd = |place: u32| -> u32 {
-            let domain = &places[place as usize].domain;
+        let crowd = |place: BinId| -> u32 {
+            let domain = &places[place].domain;
             let held =
                 |at: &GroupId| domain[context.topology.key_of(*at)].map_or(0, |domain| self.counts[*at][domain].most);
             own.iter().map(held).sum()
         };
-        let open = feasible.iter().filter(|one| self.allows(class, tier, &places[one.place as usize].domain, true));
+        let open = feasible.iter().filter(|one| self.allows(class, tier, &places[one.place].domain, true));
         let open = open.map(|one| ((Reverse(one.weight), crowd(one.place), !chosen(one.place)), one));
         let best = open.min_by(|(a, one), (b, other)| {
             a.cmp(b).then(one.price.total_cmp(&other.price)).then(one.place.cmp(&other.place))
@@ -296,25 +305,25 @@ impl<'c, 'a> Domains<'c, 'a> {
     }
 
     /// How many pods of a group are, at most, in the domain of a place that a class could have.
-    pub fn held_in(&self, group: GroupId, class: usize, place: u32) -> u32 {
+    pub fn held_in(&self, group: GroupId, class: ClassId, place: BinId) -> u32 {
         let topology = &self.context.topology;
-        let place = self.context.places.of(topology.of_class[class].keys).get(place as usize);
+        let place = self.context.places.of(topology.of_class[class].keys).get(place);
         let domain = place.and_then(|place| place.domain[topology.key_of(group)]);
         domain.map_or(0, |domain| self.counts[group][domain].most)
     }
 
     /// Counts one pod of a class in one of its places.
-    pub fn put(&mut self, class: usize, place: u32) {
+    pub fn put(&mut self, class: ClassId, place: BinId) {
         let context = self.context;
         let places = context.places.of(context.topology.of_class[class].keys);
-        self.record(class, &places[place as usize].domain, |counting, at| counting.of(class, place, at));
+        self.record(class, &places[place].domain, |counting, at| counting.of(class, place, at));
     }
 
     /// Why a pod of a class finds no domain.
-    pub fn describe(&self, class: usize) -> String {
+    pub fn describe(&self, class: ClassId) -> String {
         let topology = &self.context.topology;
         let part = &topology.of_class[class];
-        let stated = part.tier(usize::MAX).states.iter().chain(&part.pod_affinity);
+        let stated = part.hard().states.iter().chain(&part.pod_affinity);
         let told = stated.map(|at| {
             let Group { kind, key, .. } = &topology.groups[*at];
             match kind {

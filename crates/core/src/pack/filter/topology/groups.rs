@@ -13,6 +13,7 @@ use super::{MOST_KEYS, too_many_keys};
 use crate::labels;
 use crate::pack::filter::alternatives::GivenUp;
 use crate::pack::filter::taints::Tolerated;
+use crate::pack::model::ids::{GroupId, Interned};
 use crate::pod::{HostPort, Pod, is_soft};
 use crate::problem::{PreferencePolicy, Problem};
 use crate::requirements::{Operator, Requirements};
@@ -84,7 +85,7 @@ impl Group {
 }
 
 /// All rules, each once.
-pub(crate) type Groups = IndexSet<Group, FxBuildHasher>;
+pub(crate) type Groups = Interned<GroupId, Group>;
 
 /// The rules that a pod states.
 #[derive(Debug, Default)]

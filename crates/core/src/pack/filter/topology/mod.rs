@@ -20,15 +20,14 @@ pub(crate) mod selector;
 
 use std::collections::BTreeMap;
 
-use indexmap::IndexSet;
-use rustc_hash::{FxBuildHasher, FxHashMap};
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use self::groups::{Group, Groups, Kind, Reader, Stated};
 use self::index::Index;
 use self::node_rules::NodeRules;
 use super::alternatives::Alternative;
-use crate::pack::model::ids::GroupId;
+use crate::pack::model::ids::{ClassId, GroupId, IndexVec, Interned, KeyId, NodeRulesId, TierId};
 use crate::pack::rounds::steps::Steps;
 use crate::pod::Pod;
 use crate::problem::Problem;
@@ -49,33 +48,33 @@ fn too_many_keys() -> String {
 pub(crate) struct Topology {
     pub groups: Groups,
     /// Label keys of wide rules.
-    pub keys: IndexSet<String, FxBuildHasher>,
-    /// For each group the place of its key, if it is wide.
-    key_of: Vec<Option<u8>>,
+    pub keys: Interned<KeyId, String>,
+    /// For each group its key, if it is wide.
+    key_of: IndexVec<GroupId, Option<KeyId>>,
     /// Distinct node rules; the first is none at all.
-    pub node_rules: IndexSet<NodeRules, FxBuildHasher>,
+    pub node_rules: Interned<NodeRulesId, NodeRules>,
     /// For each class its node rules and its part in wider rules.
-    pub of_class: Vec<Part>,
+    pub of_class: IndexVec<ClassId, Part>,
     index: Index,
 }
 
 /// What a class has to do with rules between pods.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Part {
-    /// Index of its hard node rules.
-    pub node_rules: u32,
-    /// Index of the node rules that new nodes are held to: the hard ones, and soft spread that lets a node hold many.
-    pub new_node_rules: u32,
+    /// Its hard node rules.
+    pub node_rules: NodeRulesId,
+    /// The node rules that new nodes are held to: the hard ones, and soft spread that lets a node hold many.
+    pub new_node_rules: NodeRulesId,
     /// Groups of which its node must hold a pod, but for those that a DaemonSet's pod is of.
     pub pod_affinity: SmallVec<[GroupId; 1]>,
     /// Groups of pod affinity that its pods find on any new node that they can be on: a DaemonSet's pods.
     with_daemons: SmallVec<[GroupId; 1]>,
     /// For each of its alternatives, or for all where these do not differ in rules.
-    tiers: Vec<Tier>,
+    tiers: IndexVec<TierId, Tier>,
     /// Rules over wider domains that mean it.
     pub meant: Vec<GroupId>,
-    /// Which of the wide keys its rules ask for, as bits.
-    pub keys: u32,
+    /// Which of the wide keys its rules ask for.
+    pub keys: KeySet,
     /// How many of its pods a node may hold, where its hard node rules speak of itself alone.
     pub most_on_a_node: Option<u32>,
 }
@@ -83,18 +82,47 @@ pub(crate) struct Part {
 /// The rules of one alternative of a class, soft ones among them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Tier {
-    /// Index of its node rules, which nodes that are there are held to.
-    pub node_rules: u32,
+    /// Its node rules, which nodes that are there are held to.
+    pub node_rules: NodeRulesId,
     /// Rules over wider domains that it states.
     pub states: Vec<GroupId>,
 }
 
-static NO_RULES: Tier = Tier { node_rules: 0, states: Vec::new() };
+static NO_RULES: Tier = Tier { node_rules: NodeRulesId::NONE, states: Vec::new() };
+
+impl NodeRulesId {
+    /// No rules at all.
+    pub const NONE: Self = Self::FIRST;
+}
+
+impl Default for NodeRulesId {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
+/// A set of wide keys; there are at most [`MOST_KEYS`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct KeySet(u32);
+
+impl KeySet {
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    pub fn has(self, key: KeyId) -> bool {
+        self.0 >> key.index() & 1 == 1
+    }
+
+    fn insert(&mut self, key: KeyId) {
+        self.0 |= 1 << key.index();
+    }
+}
 
 impl Part {
     /// Whether its domain has to be decided before planning.
     pub fn is_zonal(&self) -> bool {
-        self.keys != 0
+        !self.keys.is_empty()
     }
 
     /// Whether a new node that its pods can be on has a DaemonSet's pod that a rule asks for.
@@ -103,8 +131,13 @@ impl Part {
     }
 
     /// The rules of an alternative.
-    pub fn tier(&self, alternative: usize) -> &Tier {
+    pub fn tier(&self, alternative: TierId) -> &Tier {
         self.tiers.get(alternative).or(self.tiers.last()).unwrap_or(&NO_RULES)
+    }
+
+    /// The rules that bind whatever is given up: the last alternative has given up all soft ones.
+    pub fn hard(&self) -> &Tier {
+        self.tiers.last().unwrap_or(&NO_RULES)
     }
 }
 
@@ -118,7 +151,9 @@ pub(crate) fn labels_matter(problem: &Problem) -> bool {
 /// Whether any soft spread may bound what a new node holds.
 pub(crate) fn any_soft_spread(problem: &Problem) -> bool {
     let mut all = problem.pods.iter().flat_map(|pod| &pod.topology_spread_constraints);
-    all.any(|spread| spread.when_unsatisfiable == "ScheduleAnyway" && spread.max_skew >= MANY as i32)
+    all.any(|spread| {
+        spread.when_unsatisfiable == "ScheduleAnyway" && u32::try_from(spread.max_skew).is_ok_and(|skew| skew >= MANY)
+    })
 }
 
 /// Whether a pod states any rule between pods, hard or soft.
@@ -201,18 +236,18 @@ impl<'a> Builder<'a> {
 
     fn intern(&mut self, group: &Group) -> Option<GroupId> {
         let topology = &mut self.topology;
-        if let Some(known) = topology.groups.get_index_of(group) {
-            return Some(GroupId::from(known));
+        if let Some(known) = topology.groups.id_of(group) {
+            return Some(known);
         }
         let mut key = None;
         if !group.by_node() {
-            if topology.keys.len() == MOST_KEYS && !topology.keys.contains(&group.key) {
+            if topology.keys.len() == MOST_KEYS && topology.keys.id_of(&group.key).is_none() {
                 return None;
             }
-            key = Some(topology.keys.insert_full(group.key.clone()).0 as u8);
+            key = Some(topology.keys.insert(group.key.clone()));
         }
         topology.key_of.push(key);
-        Some(GroupId::from(topology.groups.insert_full(group.clone()).0))
+        Some(topology.groups.insert(group.clone()))
     }
 
     /// What all of them come to; it may end early when the steps are spent.
@@ -225,7 +260,7 @@ impl<'a> Builder<'a> {
         }
         let Self { mut topology, planned_nodes, softly_capped, .. } = self;
         if topology.groups.is_empty() {
-            topology.of_class = vec![Part::default(); planned_nodes.len()];
+            topology.of_class = IndexVec::from_elem(Part::default(), planned_nodes.len());
             return topology;
         }
         topology.index = Index::of(&topology.groups);
@@ -259,9 +294,9 @@ impl<'a> Builder<'a> {
 }
 
 impl Topology {
-    /// The place of a wide group's key.
-    pub fn key_of(&self, group: GroupId) -> usize {
-        self.key_of[group].map_or(0, usize::from)
+    /// A wide group's key.
+    pub fn key_of(&self, group: GroupId) -> KeyId {
+        self.key_of[group].unwrap_or(KeyId::FIRST)
     }
 
     fn part(&mut self, planned: &PlannedNode, meant: &[GroupId], softly_capped: bool) -> Part {
@@ -274,7 +309,7 @@ impl Topology {
             meant: meant.iter().copied().filter(|group| !by_node(group)).collect(),
             ..Part::default()
         };
-        part.keys = self.bits(&part.meant);
+        part.meant.iter().for_each(|group| part.keys.insert(self.key_of(*group)));
         part.node_rules = self.rules(planned.hard.iter(), meant);
         part.new_node_rules = self.rules(planned.hard.iter().filter(|group| lonely(group)), meant);
         let caps = planned.soft.first().filter(|_| softly_capped).into_iter().flatten();
@@ -285,7 +320,7 @@ impl Topology {
         for soft in &planned.soft {
             let all = || planned.hard.iter().chain(soft);
             let states: Vec<GroupId> = all().copied().filter(|group| self.key_of[*group].is_some()).collect();
-            part.keys |= self.bits(&states);
+            states.iter().for_each(|group| part.keys.insert(self.key_of(*group)));
             let node_rules = self.rules(all(), meant);
             part.tiers.push(Tier { node_rules, states });
         }
@@ -294,9 +329,9 @@ impl Topology {
 
     /// Finds the classes whose node rules concern no other class: many apps, each apart from itself, are alike.
     fn find_those_apart(&mut self) {
-        let mut users = vec![0u32; self.groups.len()];
-        let rules = |part: &Part| &self.node_rules[part.new_node_rules as usize];
-        for part in self.of_class.iter().filter(|part| part.new_node_rules != 0) {
+        let mut users: IndexVec<GroupId, u32> = IndexVec::from_elem(0, self.groups.len());
+        let rules = |part: &Part| &self.node_rules[part.new_node_rules];
+        for part in self.of_class.iter().filter(|part| part.new_node_rules != NodeRulesId::NONE) {
             let own = rules(part);
             let stated = own.caps.iter().map(|(group, _)| *group).filter(|group| !own.member.contains(group));
             own.member.iter().copied().chain(stated).for_each(|group| users[group] += 1);
@@ -305,22 +340,23 @@ impl Topology {
             let own = rules(part);
             let alone = own.caps.iter().map(|(group, _)| group).chain(&own.member).all(|group| users[*group] == 1);
             let caps = own.caps.iter().filter(|(group, _)| own.member.contains(group)).map(|(_, cap)| *cap);
-            (part.new_node_rules != 0 && alone && own.needs.is_empty()).then(|| caps.min().unwrap_or(u32::MAX))
+            (part.new_node_rules != NodeRulesId::NONE && alone && own.needs.is_empty())
+                .then(|| caps.min().unwrap_or(u32::MAX))
         };
         let found: Vec<Option<u32>> = self.of_class.iter().map(most_on_a_node).collect();
         self.of_class.iter_mut().zip(found).for_each(|(part, most_on_a_node)| part.most_on_a_node = most_on_a_node);
     }
 
     /// Whether a class's pods have to be in a domain with others.
-    pub fn follows(&self, class: usize) -> bool {
+    pub fn follows(&self, class: ClassId) -> bool {
         let part = &self.of_class[class];
-        part.tier(usize::MAX).states.iter().any(|group| self.is_company(*group) && !part.is_with_daemon(*group))
+        part.hard().states.iter().any(|group| self.is_company(*group) && !part.is_with_daemon(*group))
     }
 
     /// Whether a class's pods have to be spread over domains wider than a node.
-    pub fn is_spread(&self, class: usize) -> bool {
+    pub fn is_spread(&self, class: ClassId) -> bool {
         let spread = |at: &GroupId| matches!(self.groups[*at].kind, Kind::Spread { .. });
-        self.of_class[class].tier(usize::MAX).states.iter().any(spread)
+        self.of_class[class].hard().states.iter().any(spread)
     }
 
     /// Whether a rule parts pods rather than gathers them.
@@ -338,12 +374,8 @@ impl Topology {
         of.by_node() && matches!(of.kind, Kind::Spread { skew, .. } if skew >= MANY)
     }
 
-    fn bits(&self, groups: &[GroupId]) -> u32 {
-        groups.iter().fold(0, |bits, group| bits | 1 << self.key_of(*group))
-    }
-
     /// Interns what those of the groups stated and meant come to that are by node.
-    fn rules<'g>(&mut self, stated: impl Iterator<Item = &'g GroupId>, meant: &[GroupId]) -> u32 {
+    fn rules<'g>(&mut self, stated: impl Iterator<Item = &'g GroupId>, meant: &[GroupId]) -> NodeRulesId {
         let mut rules = NodeRules::default();
         for group in stated.filter(|group| self.key_of[**group].is_none()) {
             if self.is_company(*group) {
@@ -357,7 +389,7 @@ impl Topology {
         rules.caps.dedup();
         rules.needs.sort_unstable();
         rules.needs.dedup();
-        self.node_rules.insert_full(rules).0 as u32
+        self.node_rules.insert(rules)
     }
 
     /// The groups that mean a pod, in order.
@@ -372,8 +404,8 @@ impl Topology {
             return rules;
         }
         for group in reader.kept_by_bound(pod) {
-            if let Some(at) = self.groups.get_index_of(&group).filter(|_| group.by_node()) {
-                rules.caps.push((GroupId::from(at), u32::from(group.means(pod))));
+            if let Some(at) = self.groups.id_of(&group).filter(|_| group.by_node()) {
+                rules.caps.push((at, u32::from(group.means(pod))));
             }
         }
         let member = self.meaning(pod).into_iter();

@@ -2,15 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::counted::Held;
-use super::domains::{Domains, Placed};
-use crate::pack::model::ids::GroupId;
+use super::domains::{Counts, Domains, Placed};
+use crate::pack::model::ids::{ClassId, GroupId};
 use crate::pack::place::planned_node::Share;
 
 impl Domains<'_, '_> {
     /// Of the pods on planned nodes, given node by node, those that have to be in a domain with others and cannot be bound in
     /// any order, as class and count: the pod affinity that they need comes with pods that need them.
-    pub fn unopened(&self, without_node: &[Placed], nodes: &[&[Share]]) -> Vec<(u32, u32)> {
+    pub fn unopened(&self, without_node: &[Placed], nodes: &[&[Share]]) -> Vec<(ClassId, u32)> {
         let topology = &self.context.topology;
         // Rules over one kind of domain alone choose pod affinity that is placed already.
         if !topology.of_class.iter().any(|part| part.is_zonal() && !part.pod_affinity.is_empty()) {
@@ -22,7 +21,7 @@ impl Domains<'_, '_> {
         for (node, shares) in nodes.iter().enumerate() {
             members.push(BTreeSet::new());
             for share in *shares {
-                self.give_back(share.class as usize, share.candidate.place, share.count, (&mut counts, &mut stating));
+                self.give_back(share.placed(), &mut counts, &mut stating);
                 waiting.push((node, *share));
             }
         }
@@ -34,7 +33,7 @@ impl Domains<'_, '_> {
             waiting.retain(|(node, share)| {
                 let opened = self.has_company(share, &counts, &members[*node]);
                 if opened {
-                    self.believe((share.class, share.candidate.place, share.count), &mut counts);
+                    self.believe(share.placed(), &mut counts);
                     members[*node].extend(&self.context.node_rules(share.class).member);
                 }
                 !opened
@@ -43,13 +42,13 @@ impl Domains<'_, '_> {
                 break;
             }
         }
-        let waiting = waiting.into_iter().filter(|(_, share)| topology.follows(share.class as usize));
+        let waiting = waiting.into_iter().filter(|(_, share)| topology.follows(share.class));
         waiting.map(|(_, share)| (share.class, share.count)).collect()
     }
 
     /// Of the pods on planned nodes those that are the only pod affinity that they have there, while others of the kind have
     /// other nodes: kube-scheduler lets the first of its kind begin, and these may be bound before.
-    pub fn outrun(&self, nodes: &[&[Share]]) -> Vec<(u32, u32)> {
+    pub fn outrun(&self, nodes: &[&[Share]]) -> Vec<(ClassId, u32)> {
         let of_class = &self.context.topology.of_class;
         let on = |shares: &[Share], group: GroupId| -> u32 {
             let members = shares.iter().filter(|share| self.context.node_rules(share.class).member.contains(&group));
@@ -63,8 +62,7 @@ impl Domains<'_, '_> {
         for shares in nodes {
             for share in shares.iter().filter(|share| share.count == 1) {
                 let own = &self.context.node_rules(share.class).member;
-                let mut pod_affinity =
-                    of_class[share.class as usize].pod_affinity.iter().filter(|group| own.contains(group));
+                let mut pod_affinity = of_class[share.class].pod_affinity.iter().filter(|group| own.contains(group));
                 if pod_affinity.any(|group| on(shares, *group) == 1 && total(*group) > 1) {
                     found.push((share.class, 1));
                 }
@@ -74,12 +72,12 @@ impl Domains<'_, '_> {
     }
 
     /// Whether pods find the pod affinity that they need, or are it themselves.
-    fn has_company(&self, share: &Share, counts: &[Vec<Held>], on_node: &BTreeSet<GroupId>) -> bool {
+    fn has_company(&self, share: &Share, counts: &Counts, on_node: &BTreeSet<GroupId>) -> bool {
         let topology = &self.context.topology;
-        let part = &topology.of_class[share.class as usize];
+        let part = &topology.of_class[share.class];
         let own = &self.context.node_rules(share.class).member;
-        let place = self.context.places.of(part.keys).get(share.candidate.place as usize);
-        let mut zonal = part.tier(usize::MAX).states.iter().filter(|at| topology.is_company(**at));
+        let place = self.context.places.of(part.keys).get(share.candidate.place);
+        let mut zonal = part.hard().states.iter().filter(|at| topology.is_company(**at));
         part.pod_affinity.iter().all(|group| own.contains(group) || on_node.contains(group))
             && zonal.all(|at| {
                 let domain = place.and_then(|place| place.domain[topology.key_of(*at)]);

@@ -1,23 +1,39 @@
 //! The domains that there are, and the places in which a node can be: what rules over zones and other labels tell apart.
 
 use std::collections::BTreeMap;
+use std::ops::{Index, IndexMut};
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::Topology;
+use super::{KeySet, Topology};
 use crate::labels;
 use crate::pack::model::classes::{Class, RequirementSets};
 use crate::pack::model::columns::{Column, Columns};
-use crate::pack::model::ids::DomainId;
+use crate::pack::model::ids::{BinId, ClassId, DomainId, IndexVec, KeyId, PoolId, SetId};
 use crate::pack::model::offers::{Mask, Offers};
 use crate::pack::model::pools::PoolView;
 use crate::pack::rounds::steps::Steps;
 use crate::problem::{ExistingNode, Problem};
 use crate::requirements::{Requirement, Requirements};
 
-/// For each wide key the place of a value among its values, where it is known.
-pub(crate) type Domain = SmallVec<[Option<DomainId>; 2]>;
+/// For each wide key the domain that something is in, where it is known.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Domain(SmallVec<[Option<DomainId>; 2]>);
+
+impl Index<KeyId> for Domain {
+    type Output = Option<DomainId>;
+
+    fn index(&self, key: KeyId) -> &Option<DomainId> {
+        &self.0[key.index()]
+    }
+}
+
+impl IndexMut<KeyId> for Domain {
+    fn index_mut(&mut self, key: KeyId) -> &mut Option<DomainId> {
+        &mut self.0[key.index()]
+    }
+}
 
 /// Where a new node can be.
 #[derive(Debug, Clone)]
@@ -26,7 +42,16 @@ pub(crate) struct Place {
     pub mask: Mask,
     pub domain: Domain,
     /// Keys that buying does not decide, with the value that the node has to have, or `None` where it must lack the key.
-    pins: SmallVec<[(usize, Option<DomainId>); 1]>,
+    pins: SmallVec<[(KeyId, Option<DomainId>); 1]>,
+}
+
+/// What the places of nodes are found in: the problem, and what is compiled of it before them.
+#[derive(Clone, Copy)]
+pub(crate) struct Compiled<'c> {
+    pub problem: &'c Problem,
+    pub pools: &'c IndexVec<PoolId, PoolView>,
+    pub columns: &'c Columns<'c>,
+    pub offers: &'c Offers,
 }
 
 /// Places that no more than so many keys' values make; more are not looked at.
@@ -36,32 +61,34 @@ const MOST_PLACES: usize = 4096;
 #[derive(Debug, Default)]
 pub(crate) struct Places {
     /// The values of each wide key.
-    pub values: Vec<Vec<String>>,
+    pub values: IndexVec<KeyId, IndexVec<DomainId, String>>,
     /// For each key and value the pools whose nodes may have it.
-    pub pools: Vec<Vec<Vec<usize>>>,
+    pub pools: IndexVec<KeyId, IndexVec<DomainId, Vec<PoolId>>>,
     /// For each key the pools whose new nodes may be without it.
-    lacking: Vec<Vec<usize>>,
-    by_keys: FxHashMap<u32, Vec<Place>>,
+    lacking: IndexVec<KeyId, Vec<PoolId>>,
+    by_keys: FxHashMap<KeySet, IndexVec<BinId, Place>>,
     /// Requirement sets narrowed to a place, where that takes more than a way of buying: by set, keys and place.
-    narrowed: FxHashMap<(u32, u32, u32), u32>,
+    narrowed: FxHashMap<(SetId, KeySet, BinId), SetId>,
+    /// Where no keys are told apart.
+    none: IndexVec<BinId, Place>,
 }
 
 impl Places {
     /// Finds them, for the keys that classes ask for; narrowed requirement sets are added to `sets`.
     pub fn find(
-        problem: &Problem,
-        pools: &[PoolView],
-        (columns, offers): (&Columns<'_>, &Offers),
+        found: &Compiled<'_>,
         topology: &Topology,
-        (classes, sets, steps): (&[Class], &mut RequirementSets, &Steps),
+        classes: &IndexVec<ClassId, Class>,
+        sets: &mut RequirementSets,
+        steps: &Steps,
     ) -> Self {
+        let Compiled { pools, columns, offers, .. } = *found;
         let mut places = Self::default();
-        for key in &topology.keys {
-            let found = universe(problem, pools, columns, offers, key);
-            let (values, reached) = found.into_iter().unzip();
-            places.values.push(values);
-            places.pools.push(reached);
-            let lacking = pools.iter().enumerate().filter(|(_, pool)| may_lack(pool, columns, key));
+        for key in topology.keys.iter() {
+            let (values, reached): (Vec<String>, Vec<Vec<PoolId>>) = universe(found, key).into_iter().unzip();
+            places.values.push(values.into());
+            places.pools.push(reached.into());
+            let lacking = pools.enumerate().filter(|(_, pool)| may_lack(pool, columns, key));
             places.lacking.push(lacking.map(|(at, _)| at).collect());
         }
         for (part, class) in topology.of_class.iter().zip(classes).filter(|(part, _)| part.is_zonal()) {
@@ -70,19 +97,19 @@ impl Places {
                 places.by_keys.insert(part.keys, all);
             }
             let all = &places.by_keys[&part.keys];
-            for (place, one) in all.iter().enumerate().filter(|(_, one)| !one.pins.is_empty()) {
-                for (set, _) in &class.alternatives {
-                    if !steps.take(8 + sets[*set as usize].len()) {
+            for (place, one) in all.ids().zip(all).filter(|(_, one)| !one.pins.is_empty()) {
+                for set in class.alternatives.iter().map(|one| one.set) {
+                    if !steps.take(8 + sets[set].len()) {
                         return places;
                     }
-                    places.narrowed.entry((*set, part.keys, place as u32)).or_insert_with(|| {
-                        let mut narrow = sets[*set as usize].clone();
+                    places.narrowed.entry((set, part.keys, place)).or_insert_with(|| {
+                        let mut narrow = sets[set].clone();
                         for (key, value) in &one.pins {
                             let value = value.map(|value| places.values[*key][value].as_str());
                             let pin = value.map_or_else(Requirement::does_not_exist, |one| Requirement::one_of([one]));
                             narrow.add(&topology.keys[*key], pin);
                         }
-                        sets.insert_full(narrow).0 as u32
+                        sets.insert(narrow)
                     });
                 }
             }
@@ -91,23 +118,23 @@ impl Places {
     }
 
     /// The places that a class's keys tell apart.
-    pub fn of(&self, keys: u32) -> &[Place] {
-        self.by_keys.get(&keys).map_or(&[], Vec::as_slice)
+    pub fn of(&self, keys: KeySet) -> &IndexVec<BinId, Place> {
+        self.by_keys.get(&keys).unwrap_or(&self.none)
     }
 
     /// A requirement set within a place.
-    pub fn narrowed(&self, set: u32, keys: u32, place: u32) -> u32 {
+    pub fn narrowed(&self, set: SetId, keys: KeySet, place: BinId) -> SetId {
         self.narrowed.get(&(set, keys, place)).copied().unwrap_or(set)
     }
 
     /// Whether a pool's nodes may have a label over which pods are spread.
-    pub fn may_have(&self, topology: &Topology, label: &str, pool: usize) -> bool {
-        let key = topology.keys.get_index_of(label);
+    pub fn may_have(&self, topology: &Topology, label: &str, pool: PoolId) -> bool {
+        let key = topology.keys.id_of(label);
         key.is_some_and(|key| self.pools[key].iter().any(|reached| reached.contains(&pool)))
     }
 
     /// Whether a pool's nodes may be without a key.
-    pub fn may_lack(&self, key: usize, pool: usize) -> bool {
+    pub fn may_lack(&self, key: KeyId, pool: PoolId) -> bool {
         self.lacking[key].contains(&pool)
     }
 
@@ -118,16 +145,15 @@ impl Places {
             own.map(|(_, value)| value)
         };
         let all = topology.keys.iter().zip(&self.values);
-        all.map(|(key, values)| value(key).and_then(|value| position(values, value))).collect()
+        Domain(all.map(|(key, values)| value(key).and_then(|value| position(values, value))).collect())
     }
 
-    fn of_keys(&self, keys: u32, topology: &Topology, offers: &Offers) -> Vec<Place> {
-        let asked = |key: usize| keys >> key & 1 == 1;
-        let nowhere: Domain = self.values.iter().map(|_| None).collect();
-        let bought = |key: &str| topology.keys.get_index_of(key).filter(|key| asked(*key));
+    fn of_keys(&self, keys: KeySet, topology: &Topology, offers: &Offers) -> IndexVec<BinId, Place> {
+        let nowhere = Domain(self.values.iter().map(|_| None).collect());
+        let bought = |key: &str| topology.keys.id_of(key).filter(|key| keys.has(*key));
         let (zone, capacity_type) = (bought(labels::ZONE), bought(labels::CAPACITY_TYPE));
         let mut all: Vec<Place> = Vec::new();
-        for (at, offering_bit) in offers.offering_bits.iter().enumerate() {
+        for (at, offering_bit) in offers.offering_bits.enumerate() {
             let mut domain = nowhere.clone();
             for (key, value) in [(zone, &offering_bit.zone), (capacity_type, &offering_bit.capacity_type)] {
                 if let Some(key) = key {
@@ -135,15 +161,15 @@ impl Places {
                 }
             }
             match all.iter_mut().find(|place| place.domain == domain) {
-                Some(place) => place.mask |= 1 << at,
-                None => all.push(Place { mask: 1 << at, domain, pins: SmallVec::new() }),
+                Some(place) => place.mask |= at.bit(),
+                None => all.push(Place { mask: at.bit(), domain, pins: SmallVec::new() }),
             }
         }
-        for key in
-            (0..topology.keys.len()).filter(|key| asked(*key) && Some(*key) != zone && Some(*key) != capacity_type)
-        {
-            let values = self.pools[key].iter().enumerate().filter(|(_, pools)| !pools.is_empty());
-            let values: Vec<Option<DomainId>> = values.map(|(value, _)| Some(DomainId::from(value))).collect();
+        let others =
+            topology.keys.ids().filter(|key| keys.has(*key) && Some(*key) != zone && Some(*key) != capacity_type);
+        for key in others {
+            let values = self.pools[key].enumerate().filter(|(_, pools)| !pools.is_empty());
+            let values: Vec<Option<DomainId>> = values.map(|(value, _)| Some(value)).collect();
             // Where no node has the key there is nothing to tell apart: rules over it hold or fail alike everywhere.
             if values.is_empty() {
                 continue;
@@ -160,24 +186,19 @@ impl Places {
             all = both.take(MOST_PLACES).collect();
         }
         all.sort_by(|a, b| a.domain.cmp(&b.domain));
-        all
+        all.into()
     }
 }
 
-fn position(values: &[String], value: &str) -> Option<DomainId> {
-    values.iter().position(|own| own == value).map(DomainId::from)
+fn position(values: &IndexVec<DomainId, String>, value: &str) -> Option<DomainId> {
+    values.position(|own| own == value)
 }
 
 /// All domains of a key, with the pools whose nodes can be there: those of pools, and those of existing nodes.
-fn universe(
-    problem: &Problem,
-    pools: &[PoolView],
-    columns: &Columns<'_>,
-    offers: &Offers,
-    key: &str,
-) -> BTreeMap<String, Vec<usize>> {
-    let mut all: BTreeMap<String, Vec<usize>> = BTreeMap::new();
-    for (at, pool) in pools.iter().enumerate() {
+fn universe(found: &Compiled<'_>, key: &str) -> BTreeMap<String, Vec<PoolId>> {
+    let Compiled { problem, pools, columns, offers } = *found;
+    let mut all: BTreeMap<String, Vec<PoolId>> = BTreeMap::new();
+    for (at, pool) in pools.enumerate() {
         let mut add = |value: &str| {
             let reached = all.entry(value.to_owned()).or_default();
             if reached.last() != Some(&at) {
@@ -185,13 +206,8 @@ fn universe(
             }
         };
         if matches!(key, labels::ZONE | labels::CAPACITY_TYPE) {
-            let offering_bits = offers
-                .offering_bits
-                .iter()
-                .enumerate()
-                .filter(|(offering_bit, _)| pool.offering_bits >> offering_bit & 1 == 1);
-            offering_bits.for_each(|(_, offering_bit)| {
-                add(if key == labels::ZONE { &offering_bit.zone } else { &offering_bit.capacity_type })
+            offers.within(pool.offering_bits).for_each(|(_, offering_bit)| {
+                add(offering_bit.label(key));
             });
         }
         if key == labels::CAPACITY_TYPE {

@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 use super::Pattern;
 use super::shapes::{Shapes, half_of};
 use crate::pack::model::context::Context;
+use crate::pack::model::ids::NodeRulesId;
 use crate::pack::model::item::Item;
 use crate::pack::place::planned_node::PlannedNode;
 
@@ -24,7 +25,7 @@ pub(super) fn assign_pattern(
         let mut planned = empty.clone();
         let mut taken: Vec<(usize, u32)> = Vec::new();
         for (shape, count) in pattern {
-            take(context, &mut planned, &shapes.all[*shape as usize].items, items, *count, &mut taken);
+            take(context, &mut planned, &shapes.all[*shape].items, items, *count, &mut taken);
         }
         if taken.is_empty() {
             return;
@@ -46,7 +47,7 @@ fn take(
     mut wanted: u32,
     taken: &mut Vec<(usize, u32)>,
 ) {
-    let ruled = of_shape.iter().any(|at| context.topology.of_class[items[*at].class as usize].node_rules != 0);
+    let ruled = of_shape.iter().any(|at| context.topology.of_class[items[*at].class].node_rules != NodeRulesId::NONE);
     let mut order: Vec<usize> = of_shape.to_vec();
     if ruled {
         order.sort_by_key(|at| std::cmp::Reverse(items[*at].left));

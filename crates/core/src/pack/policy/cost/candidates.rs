@@ -7,6 +7,8 @@ use super::shapes::Shapes;
 use crate::pack::model::bits::Bits;
 use crate::pack::model::classes::Amounts;
 use crate::pack::model::context::Context;
+use crate::pack::model::ids::{InstanceTypeId, PoolId, ShapeId};
+use crate::pack::model::numbers::float;
 use crate::pack::model::offers::Mask;
 
 /// With more shapes than this, types that are almost alike are not told apart: a node gets the cheapest type that holds
@@ -26,7 +28,7 @@ const CANDIDATES_A_STEP: usize = 8;
 /// A type bought in one of some offering bits that all shapes see alike.
 #[derive(Debug)]
 pub(super) struct Candidate {
-    pub at: usize,
+    pub at: InstanceTypeId,
     /// Dollars an hour.
     pub price: f64,
     /// The same with what a node costs beside its price.
@@ -34,26 +36,26 @@ pub(super) struct Candidate {
     /// The ways of buying it that are meant.
     pub offering_bits: Mask,
     /// The shapes that it may carry.
-    pub shapes: Vec<u32>,
+    pub shapes: Vec<ShapeId>,
 }
 
 /// Types that are in the same sets: the shapes that these allow, what all their pods ask for together, which is as much
 /// room as is of use, and the candidates kept, cheapest first, so that the first to have room wins.
 struct Kept {
-    allowed: Vec<u32>,
+    allowed: Vec<ShapeId>,
     asked: Amounts,
     candidates: Vec<usize>,
 }
 
 impl Kept {
-    fn of(shapes: &Shapes<'_>, allowed: Vec<u32>, nothing: Amounts) -> Self {
+    fn of(shapes: &Shapes<'_>, allowed: Vec<ShapeId>, nothing: Amounts) -> Self {
         let mut asked = nothing;
-        let pods: u32 = allowed.iter().map(|shape| shapes.all[*shape as usize].count).sum();
+        let pods: u32 = allowed.iter().map(|shape| shapes.all[*shape].count).sum();
         if pods > FEW_PODS && shapes.all.len() <= MANY_SHAPES {
             asked.fill(i64::MAX);
             return Self { allowed, asked, candidates: vec![] };
         }
-        for shape in allowed.iter().map(|shape| &shapes.all[*shape as usize]) {
+        for shape in allowed.iter().map(|shape| &shapes.all[*shape]) {
             for (sum, one) in asked.iter_mut().zip(&shape.requests) {
                 *sum = sum.saturating_add(one.saturating_mul(i64::from(shape.count)));
             }
@@ -69,7 +71,7 @@ pub(super) struct Candidates {
 }
 
 impl Candidates {
-    pub fn of(context: &Context<'_>, pool: usize, shapes: &Shapes<'_>, aims: Aims) -> Self {
+    pub fn of(context: &Context<'_>, pool: PoolId, shapes: &Shapes<'_>, aims: Aims) -> Self {
         let mut open = Bits::empty(context.problem.instance_types.len());
         shapes.all.iter().for_each(|shape| open.or(&shape.types));
         let sets = distinct_sets(shapes);
@@ -78,16 +80,16 @@ impl Candidates {
             let bought = context.bought(offering_bits);
             // By what sets a type is in.
             let mut kept: FxHashMap<Vec<bool>, Kept> = FxHashMap::default();
-            for at in bought.order.iter().map(|at| *at as usize).filter(|at| open.has(*at)) {
+            for at in bought.order.iter().copied().filter(|at| open.has(*at)) {
                 let signature: Vec<bool> = sets.iter().map(|set| set.has(at)).collect();
                 let room = context.room(pool, at);
-                let may = |shape: &u32| {
-                    let shape = &shapes.all[*shape as usize];
+                let may = |shape: &ShapeId| {
+                    let shape = &shapes.all[*shape];
                     shape.offering_bits & offering_bits != 0 && shape.types.has(at)
                 };
-                let same = kept.entry(signature).or_insert_with(|| {
-                    Kept::of(shapes, (0..shapes.all.len() as u32).filter(may).collect(), context.nothing())
-                });
+                let same = kept
+                    .entry(signature)
+                    .or_insert_with(|| Kept::of(shapes, shapes.all.ids().filter(may).collect(), context.nothing()));
                 if !context.work(1 + same.candidates.len() / CANDIDATES_A_STEP) {
                     break;
                 }
@@ -95,18 +97,18 @@ impl Candidates {
                 let beaten = same.candidates.iter().any(|other| {
                     let (room_of, shapes) = (context.room(pool, all[*other].at), &all[*other].shapes);
                     let rooms = room_of.iter().zip(room).zip(&same.asked);
-                    let mut rooms = rooms.map(|((other, own), asked)| (*other as f64, *own.min(asked) as f64));
+                    let mut rooms = rooms.map(|((other, own), asked)| (float(*other), float(*own.min(asked))));
                     let all_carried = shapes.len() == same.allowed.len();
                     rooms.all(|(other, own)| other * if all_carried { more } else { 1.0 } >= own)
                 });
                 if beaten {
                     continue;
                 }
-                let holds = |shape: &u32| {
-                    let requests = &shapes.all[*shape as usize].requests;
+                let holds = |shape: &ShapeId| {
+                    let requests = &shapes.all[*shape].requests;
                     requests.iter().zip(room).all(|(asked, have)| asked <= have)
                 };
-                let carried: Vec<u32> = same.allowed.iter().copied().filter(holds).collect();
+                let carried: Vec<ShapeId> = same.allowed.iter().copied().filter(holds).collect();
                 if !carried.is_empty() {
                     same.candidates.push(all.len());
                     let price = bought.price[at];
@@ -135,7 +137,7 @@ fn distinct_sets<'s>(shapes: &'s Shapes<'_>) -> Vec<&'s Bits> {
 }
 
 /// Cells that every shape allows or forbids together.
-fn cell_groups(context: &Context<'_>, pool: usize, shapes: &Shapes<'_>) -> Vec<Mask> {
+fn cell_groups(context: &Context<'_>, pool: PoolId, shapes: &Shapes<'_>) -> Vec<Mask> {
     let mut masks: Vec<Mask> = shapes.all.iter().map(|shape| shape.offering_bits).collect();
     masks.sort_unstable();
     masks.dedup();

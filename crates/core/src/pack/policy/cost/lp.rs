@@ -2,6 +2,7 @@
 //! with the inverse of the basis kept whole: there are as many rows as shapes.
 
 use super::Pattern;
+use crate::pack::model::ids::{IndexVec, ShapeId};
 
 /// Least value of a step; smaller is noise.
 const EPSILON: f64 = 1e-9;
@@ -18,7 +19,7 @@ pub(super) struct Master {
     basis: Vec<Option<usize>>,
     inverse: Vec<f64>,
     level: Vec<f64>,
-    duals: Vec<f64>,
+    duals: IndexVec<ShapeId, f64>,
 }
 
 impl Master {
@@ -33,10 +34,10 @@ impl Master {
             basis: (0..rows).map(Some).collect(),
             inverse: vec![0.0; rows * rows],
             level: vec![0.0; rows],
-            duals: vec![0.0; rows],
+            duals: IndexVec::from_elem(0.0, rows),
         };
         for (row, (held, price)) in singles.iter().enumerate() {
-            master.columns.push((vec![(row as u32, *held)], *price));
+            master.columns.push((vec![(ShapeId::from(row), *held)], *price));
             master.inverse[row * rows + row] = 1.0 / f64::from(*held);
             master.level[row] = f64::from(counts[row]) / f64::from(*held);
         }
@@ -45,7 +46,7 @@ impl Master {
     }
 
     /// What a pod of each shape is worth at the present basis.
-    pub fn duals(&self) -> &[f64] {
+    pub fn duals(&self) -> &IndexVec<ShapeId, f64> {
         &self.duals
     }
 
@@ -67,9 +68,7 @@ impl Master {
 
     /// What a pattern's pods are worth beyond its cost.
     fn gain(&self, pattern: &Pattern, price: f64) -> f64 {
-        pattern.iter().map(|(row, count)| self.duals[*row as usize] * f64::from(*count)).sum::<f64>()
-            - price
-            - self.node
+        pattern.iter().map(|(row, count)| self.duals[*row] * f64::from(*count)).sum::<f64>() - price - self.node
     }
 
     /// Brings a pattern into the basis if that gains anything, and then surplus as long as that does.
@@ -87,15 +86,16 @@ impl Master {
         let mut direction = vec![0.0; self.rows];
         for (row, slot) in direction.iter_mut().enumerate() {
             let inverse = &self.inverse[row * self.rows..(row + 1) * self.rows];
-            *slot = pattern.iter().map(|(at, count)| inverse[*at as usize] * f64::from(*count)).sum();
+            *slot = pattern.iter().map(|(at, count)| inverse[at.index()] * f64::from(*count)).sum();
         }
         if !self.pivot(&direction, Some(column), gain) {
             return false;
         }
         for _ in 0..self.rows {
-            let worst = (0..self.rows).min_by(|a, b| self.duals[*a].total_cmp(&self.duals[*b]));
+            let worst = self.duals.ids().min_by(|a, b| self.duals[*a].total_cmp(&self.duals[*b]));
             let Some(worst) = worst.filter(|row| self.duals[*row] < -EPSILON) else { break };
-            let direction: Vec<f64> = (0..self.rows).map(|row| -self.inverse[row * self.rows + worst]).collect();
+            let direction: Vec<f64> =
+                (0..self.rows).map(|row| -self.inverse[row * self.rows + worst.index()]).collect();
             if !self.pivot(&direction, None, -self.duals[worst]) {
                 break;
             }
@@ -161,13 +161,17 @@ impl Master {
 mod tests {
     use super::*;
 
+    fn row(at: usize) -> ShapeId {
+        ShapeId::from(at)
+    }
+
     #[test]
     fn two_shapes_that_share_a_node_are_worth_its_cost_together() {
         // Ten of each; alone a node holds two and costs 1, together one of each costs 0.6.
         let mut master = Master::new(&[10, 10], &[(2, 1.0), (2, 1.0)], 0.0);
-        assert!(master.enter(vec![(0, 1), (1, 1)], 0.6));
-        let together = master.duals()[0] + master.duals()[1];
-        assert!((together - 0.6).abs() < 1e-9 || master.gain(&vec![(0, 1), (1, 1)], 0.6) < 1e-9);
+        assert!(master.enter(vec![(row(0), 1), (row(1), 1)], 0.6));
+        let together = master.duals()[row(0)] + master.duals()[row(1)];
+        assert!((together - 0.6).abs() < 1e-9 || master.gain(&vec![(row(0), 1), (row(1), 1)], 0.6) < 1e-9);
         let total: f64 = master.duals().iter().map(|dual| dual * 10.0).sum();
         assert!((total - 6.0).abs() < 1e-6, "{total}");
         let used: f64 = master.solution().iter().map(|(_, _, level)| level).sum();
@@ -178,19 +182,19 @@ mod tests {
     fn a_dearer_node_makes_large_patterns_worth_more() {
         // One on a node for 1, ten on a node for 11: the small ones are cheaper until a node itself costs.
         let mut master = Master::new(&[100], &[(1, 1.0)], 0.0);
-        assert!(!master.enter(vec![(0, 10)], 11.0));
+        assert!(!master.enter(vec![(row(0), 10)], 11.0));
         let mut master = Master::new(&[100], &[(1, 1.0)], 0.5);
-        assert!(master.enter(vec![(0, 10)], 11.0));
+        assert!(master.enter(vec![(row(0), 10)], 11.0));
         master.reprice(0.0);
-        assert!((master.duals()[0] - 1.0).abs() < 1e-9, "{}", master.duals()[0]);
+        assert!((master.duals()[row(0)] - 1.0).abs() < 1e-9, "{}", master.duals()[row(0)]);
         master.reprice(2.0);
-        assert!((master.duals()[0] - 1.3).abs() < 1e-9, "{}", master.duals()[0]);
+        assert!((master.duals()[row(0)] - 1.3).abs() < 1e-9, "{}", master.duals()[row(0)]);
     }
 
     #[test]
     fn what_gains_nothing_does_not_enter() {
         let mut master = Master::new(&[10], &[(2, 1.0)], 0.0);
-        assert!(!master.enter(vec![(0, 1)], 0.5));
-        assert!(master.enter(vec![(0, 4)], 1.0));
+        assert!(!master.enter(vec![(row(0), 1)], 0.5));
+        assert!(master.enter(vec![(row(0), 4)], 1.0));
     }
 }

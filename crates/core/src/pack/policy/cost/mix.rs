@@ -12,6 +12,8 @@ use super::variety::Variety;
 use super::{Answer, Pattern};
 use crate::pack::filter::topology::node_rules::NodeRules;
 use crate::pack::model::context::Context;
+use crate::pack::model::ids::{IndexVec, PoolId, ShapeId};
+use crate::pack::model::numbers::{count_of_amount, len_of, rounded_down};
 
 /// How often patterns are generated anew at most: the bound on work, instead of time, keeps the answer the same.
 const ROUNDS: usize = 60;
@@ -74,13 +76,13 @@ const FEW_FOR_FEWER: usize = 32;
 /// Where the cheapest is not wanted no fewer nodes are looked for.
 pub(super) fn plan(
     context: &Context<'_>,
-    pool: usize,
+    pool: PoolId,
     shapes: &Shapes<'_>,
     candidates: &mut Candidates,
     unwanted: impl Fn(&Answer) -> bool,
 ) -> Answer {
     let counts = shapes.counts();
-    let pods: usize = counts.iter().map(|count| *count as usize).sum();
+    let pods: usize = counts.iter().map(|count| len_of(*count)).sum();
     candidates.set_node_price(candidates.aims.node_price);
     let (filler, variety) = (Filler::new(context, pool, shapes), Variety::new(context, pool, shapes, candidates.aims));
     let mut planner = Planner { filler, variety, steps: MOST_STEPS.min(pods * STEPS_A_POD) };
@@ -92,14 +94,14 @@ pub(super) fn plan(
         planner.rest(candidates, &value, &mut counts.clone(), &mut answer);
         return answer;
     }
-    let mut master = Master::new(&counts, &singles, candidates.aims.node_price);
+    let mut master = Master::new(counts.as_slice(), singles.as_slice(), candidates.aims.node_price);
     let a_pod = match counts.len() {
         few if few <= FEW_ROWS => LOOKS_A_POD_OF_FEW_SHAPES,
         some if some <= SOME_ROWS => LOOKS_A_POD_OF_SOME_SHAPES,
         _ => LOOKS_A_POD,
     };
     let looks = MOST_LOOKS.min(LEAST_LOOKS + pods.saturating_mul(a_pod));
-    planner.best_mix(&mut master, candidates, &counts, (ROUNDS, looks));
+    planner.best_mix(&mut master, candidates, &counts, Bound { rounds: ROUNDS, looks });
     let mut best = planner.whole(&master, candidates, &counts);
     if shapes.all.len() > FEW_FOR_FEWER || unwanted(&best) {
         return best;
@@ -113,7 +115,7 @@ pub(super) fn plan(
         let node = candidates.aims.node_price + next * mean;
         candidates.set_node_price(node);
         master.reprice(node);
-        planner.best_mix(&mut master, candidates, &counts, (ROUNDS / 4, looks / 8));
+        planner.best_mix(&mut master, candidates, &counts, Bound { rounds: ROUNDS / 4, looks: looks / 8 });
         let other = planner.whole(&master, candidates, &counts);
         if other.price > most {
             bracket.1 = Some(next);
@@ -135,11 +137,11 @@ pub(super) fn plan(
 /// with its like alone, where a node holds no more of these, whatever room it has, or where going rates say nothing.
 fn worth(
     context: &Context<'_>,
-    pool: usize,
+    pool: PoolId,
     shapes: &Shapes<'_>,
     candidates: &Candidates,
-    singles: &[(u32, f64)],
-) -> Vec<f64> {
+    singles: &IndexVec<ShapeId, (u32, f64)>,
+) -> IndexVec<ShapeId, f64> {
     let alone = |(held, price): &(u32, f64)| (price + candidates.aims.node_price) / f64::from(*held);
     let Some(rates) = rates::values(context, pool, shapes, candidates) else {
         return singles.iter().map(alone).collect();
@@ -150,15 +152,23 @@ fn worth(
 }
 
 /// The patterns of the mix as often as they come whole.
-fn round_down(master: &Master, left: &mut [u32], answer: &mut Answer) {
+fn round_down(master: &Master, left: &mut IndexVec<ShapeId, u32>, answer: &mut Answer) {
     for (pattern, price, level) in master.solution() {
-        let possible = pattern.iter().map(|(shape, count)| left[*shape as usize] / count).min().unwrap_or(0);
-        let times = ((level + 1e-6) as u32).min(possible);
+        let possible = pattern.iter().map(|(shape, count)| left[*shape] / count).min().unwrap_or(0);
+        let times = rounded_down(level + 1e-6).min(possible);
         if times > 0 {
-            pattern.iter().for_each(|(shape, count)| left[*shape as usize] -= count * times);
+            pattern.iter().for_each(|(shape, count)| left[*shape] -= count * times);
             answer.add(pattern.clone(), price, times);
         }
     }
+}
+
+/// The bound on the work of one linear program.
+#[derive(Clone, Copy)]
+struct Bound {
+    rounds: usize,
+    /// How many shapes are looked at.
+    looks: usize,
 }
 
 struct Planner<'c, 'a> {
@@ -170,8 +180,8 @@ struct Planner<'c, 'a> {
 
 impl Planner<'_, '_> {
     /// An answer in whole nodes.
-    fn whole(&mut self, master: &Master, candidates: &Candidates, counts: &[u32]) -> Answer {
-        let mut left = counts.to_vec();
+    fn whole(&mut self, master: &Master, candidates: &Candidates, counts: &IndexVec<ShapeId, u32>) -> Answer {
+        let mut left = counts.clone();
         let mut answer = Answer::new();
         round_down(master, &mut left, &mut answer);
         self.rest(candidates, master.duals(), &mut left, &mut answer);
@@ -183,8 +193,8 @@ impl Planner<'_, '_> {
         &mut self,
         master: &mut Master,
         candidates: &Candidates,
-        counts: &[u32],
-        (rounds, most_looks): (usize, usize),
+        counts: &IndexVec<ShapeId, u32>,
+        bound: Bound,
     ) {
         let mut looks = 0;
         // What each candidate was last worth for its cost: those that were worth most are asked again first.
@@ -194,9 +204,9 @@ impl Planner<'_, '_> {
         let all = counts.len() <= FEW_ROWS && pairs < FEW_PAIRS;
         let asked_first = if all { order.len() } else { ASKED_FIRST };
         let mut thorough = false;
-        for round in 0..rounds {
+        for round in 0..bound.rounds {
             master.price();
-            let duals = master.duals().to_vec();
+            let duals = master.duals().clone();
             order.sort_by(|a, b| known[*b].total_cmp(&known[*a]).then(a.cmp(b)));
             let mut found: Vec<(f64, Pattern, f64)> = Vec::new();
             for (rank, at) in order.iter().enumerate() {
@@ -227,7 +237,7 @@ impl Planner<'_, '_> {
                     looks += counts.len() * counts.len() / PAIRS_A_LOOK;
                 }
             }
-            if looks > most_looks {
+            if looks > bound.looks {
                 break;
             }
             if !entered {
@@ -244,24 +254,24 @@ impl Planner<'_, '_> {
     fn singles(
         &mut self,
         context: &Context<'_>,
-        pool: usize,
+        pool: PoolId,
         shapes: &Shapes<'_>,
         candidates: &Candidates,
-    ) -> Option<Vec<(u32, f64)>> {
+    ) -> Option<IndexVec<ShapeId, (u32, f64)>> {
         let node = candidates.aims.node_price;
-        let mut best: Vec<Option<(u32, f64)>> = vec![None; shapes.all.len()];
+        let mut best: IndexVec<ShapeId, Option<(u32, f64)>> = IndexVec::from_elem(None, shapes.all.len());
         for candidate in &candidates.all {
             let room = context.room(pool, candidate.at);
             for shape in &candidate.shapes {
-                let one = &shapes.all[*shape as usize];
+                let one = &shapes.all[*shape];
                 let mut count = one.count.min(one.cap);
                 for (asked, have) in one.requests.iter().zip(room).filter(|(asked, _)| **asked > 0) {
-                    count = count.min((have / asked).clamp(0, i64::from(u32::MAX)) as u32);
+                    count = count.min(count_of_amount(have / asked));
                 }
                 while count > 1 && !self.variety.enough(&vec![(*shape, count)]) {
                     count = count * 3 / 4;
                 }
-                let slot = &mut best[*shape as usize];
+                let slot = &mut best[*shape];
                 let each = candidate.cost / f64::from(count);
                 if count > 0 && slot.is_none_or(|(held, price)| each < (price + node) / f64::from(held)) {
                     *slot = Some((count, candidate.price));
@@ -272,7 +282,12 @@ impl Planner<'_, '_> {
     }
 
     /// The best filling that leaves the node enough variety; of a part of the node where the whole does not.
-    fn filling(&mut self, candidate: &Candidate, value: &[f64], left: &[u32]) -> (f64, Pattern) {
+    fn filling(
+        &mut self,
+        candidate: &Candidate,
+        value: &IndexVec<ShapeId, f64>,
+        left: &IndexVec<ShapeId, u32>,
+    ) -> (f64, Pattern) {
         for quarters in [4, 3, 2, 1] {
             let (worth, pattern) = self.filler.fill(candidate, value, left, quarters);
             if self.variety.enough(&pattern) {
@@ -283,7 +298,12 @@ impl Planner<'_, '_> {
     }
 
     /// The same by a search, where that finds more, as long as the steps last.
-    fn searched(&mut self, candidate: &Candidate, value: &[f64], left: &[u32]) -> (f64, Pattern) {
+    fn searched(
+        &mut self,
+        candidate: &Candidate,
+        value: &IndexVec<ShapeId, f64>,
+        left: &IndexVec<ShapeId, u32>,
+    ) -> (f64, Pattern) {
         let known = self.filling(candidate, value, left);
         if self.steps == 0 {
             return known;
@@ -297,9 +317,15 @@ impl Planner<'_, '_> {
     }
 
     /// What rounding left: again and again the pattern that is worth most for its cost.
-    fn rest(&mut self, candidates: &Candidates, value: &[f64], left: &mut [u32], answer: &mut Answer) {
+    fn rest(
+        &mut self,
+        candidates: &Candidates,
+        value: &IndexVec<ShapeId, f64>,
+        left: &mut IndexVec<ShapeId, u32>,
+        answer: &mut Answer,
+    ) {
         let floor = value.iter().copied().filter(|value| *value > 0.0).fold(f64::INFINITY, f64::min);
-        let value: Vec<f64> =
+        let value: IndexVec<ShapeId, f64> =
             value.iter().map(|value| if *value > 0.0 { *value } else { floor.min(1.0) * 1e-3 }).collect();
         // What a candidate is worth only falls as pods go: the most hopeful is filled again, and taken if it is still
         // worth more than the next ever was.
@@ -317,23 +343,23 @@ impl Planner<'_, '_> {
                 hopes.push((Hope(ratio), Reverse(at)));
                 continue;
             }
-            let times = pattern.iter().map(|(shape, count)| left[*shape as usize] / count).min().unwrap_or(0);
-            pattern.iter().for_each(|(shape, count)| left[*shape as usize] -= count * times);
+            let times = pattern.iter().map(|(shape, count)| left[*shape] / count).min().unwrap_or(0);
+            pattern.iter().for_each(|(shape, count)| left[*shape] -= count * times);
             answer.add(pattern, candidate.price, times);
             hopes.push((Hope(ratio), Reverse(at)));
         }
         while let Some(pattern) = one_alone(candidates, left) {
-            let times = left[pattern[0].0 as usize];
-            left[pattern[0].0 as usize] = 0;
+            let times = left[pattern[0].0];
+            left[pattern[0].0] = 0;
             answer.add(pattern, 0.0, times);
         }
     }
 }
 
 /// A pod alone on a node, where nothing else is left to do.
-fn one_alone(candidates: &Candidates, left: &[u32]) -> Option<Pattern> {
+fn one_alone(candidates: &Candidates, left: &IndexVec<ShapeId, u32>) -> Option<Pattern> {
     let carried = candidates.all.iter().flat_map(|candidate| &candidate.shapes);
-    let shape = carried.copied().filter(|shape| left[*shape as usize] > 0).min()?;
+    let shape = carried.copied().filter(|shape| left[*shape] > 0).min()?;
     Some(vec![(shape, 1)])
 }
 

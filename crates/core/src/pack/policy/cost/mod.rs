@@ -19,9 +19,10 @@ mod single;
 mod variety;
 
 use crate::pack::limits::Limits;
-use crate::pack::model::bits::Bits;
 use crate::pack::model::context::Context;
+use crate::pack::model::ids::{PoolId, ShapeId};
 use crate::pack::model::item::Item;
+use crate::pack::model::numbers::len_of;
 use crate::pack::model::offers::Mask;
 use crate::pack::place::planned_node::PlannedNode;
 use candidates::Candidates;
@@ -29,7 +30,7 @@ pub(crate) use holes::cheapest;
 use shapes::Shapes;
 
 /// So many pods of each shape on one node; shapes in order.
-type Pattern = Vec<(u32, u32)>;
+type Pattern = Vec<(ShapeId, u32)>;
 
 /// How much dearer the answer may be in which no node holds more than half of a workload worth splitting.
 const SPLITTING_MAY_COST: f64 = 1.05;
@@ -71,7 +72,7 @@ impl Answer {
 /// off the items' counts.
 pub(crate) fn pack(
     context: &Context<'_>,
-    pool: usize,
+    pool: PoolId,
     limits: &Limits,
     items: &mut [Item<'_>],
     aims: Aims,
@@ -87,15 +88,15 @@ pub(crate) fn pack(
         let crowd = match shapes.all.len() {
             few if few <= mix::FEW_ROWS => false,
             some if some <= mix::MOST_ROWS => pods >= CROWD,
-            many => pods > LARGE_CROWD || (pods as usize) < many * mix::LEAST_PODS_A_SHAPE,
+            many => pods > LARGE_CROWD || len_of(pods) < many * mix::LEAST_PODS_A_SHAPE,
         };
         let crowd = crowd && which.iter().all(|at| !is_ruled(context, &items[*at]));
         if shapes.all.len() > shapes::MANY {
-            planned_nodes.extend(crowd::pack(context, place, limits, (items, &which), aims));
+            planned_nodes.extend(crowd::pack(context, place, limits, items, &which, aims));
         } else if crowd {
             let mut other = items.to_vec();
-            let by_bundles = crowd::pack(context, place, limits, (&mut other, &which), aims);
-            let by_patterns = patterns(context, pool, (open, aims), &shapes, items);
+            let by_bundles = crowd::pack(context, place, limits, &mut other, &which, aims);
+            let by_patterns = patterns(context, place, aims, &shapes, items);
             let left = |items: &[Item<'_>]| which.iter().map(|at| items[*at].left.count()).sum::<u32>();
             let cost = |planned_nodes: &[(PlannedNode, u32)]| {
                 let nodes: u32 = planned_nodes.iter().map(|(_, times)| times).sum();
@@ -109,7 +110,7 @@ pub(crate) fn pack(
                 planned_nodes.extend(by_patterns);
             }
         } else {
-            planned_nodes.extend(patterns(context, pool, (open, aims), &shapes, items));
+            planned_nodes.extend(patterns(context, place, aims, &shapes, items));
         }
     }
     holes::fill(context, items, &mut planned_nodes);
@@ -118,18 +119,19 @@ pub(crate) fn pack(
 
 /// Whether rules for nodes bind an item's pods to others than their like: patterns are better at those.
 fn is_ruled(context: &Context<'_>, item: &Item<'_>) -> bool {
-    let part = &context.topology.of_class[item.class as usize];
+    let part = &context.topology.of_class[item.class];
     part.most_on_a_node.is_none() && !context.node_rules(item.class).is_empty()
 }
 
 /// Plans nodes for shapes by patterns of them.
 fn patterns(
     context: &Context<'_>,
-    pool: usize,
-    (open, aims): (&Bits, Aims),
+    open: crowd::Open<'_>,
+    aims: Aims,
     shapes: &Shapes<'_>,
     items: &mut [Item<'_>],
 ) -> Vec<(PlannedNode, u32)> {
+    let pool = open.pool;
     let mut candidates = Candidates::of(context, pool, shapes, aims);
     let hangs = |answer: &Answer| shapes.hang_on_one_node(&answer.patterns);
     let mut answer = answer(context, pool, shapes, &mut candidates, hangs);
@@ -143,7 +145,7 @@ fn patterns(
     }
     let mut planned_nodes = Vec::new();
     for (pattern, times) in answer.patterns {
-        let empty = PlannedNode::new(context, pool, open.clone());
+        let empty = PlannedNode::new(context, pool, open.types.clone());
         assign::assign_pattern(context, &empty, shapes, items, &pattern, times, &mut planned_nodes);
     }
     planned_nodes
@@ -157,7 +159,7 @@ pub(crate) fn price(context: &Context<'_>, planned_nodes: &[(PlannedNode, u32)])
 
 fn answer(
     context: &Context<'_>,
-    pool: usize,
+    pool: PoolId,
     shapes: &Shapes<'_>,
     candidates: &mut Candidates,
     unwanted: impl Fn(&Answer) -> bool,

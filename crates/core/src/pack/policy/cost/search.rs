@@ -4,6 +4,8 @@ use smallvec::SmallVec;
 
 use super::Pattern;
 use crate::pack::model::classes::Amounts;
+use crate::pack::model::ids::ShapeId;
+use crate::pack::model::numbers::{count_of_amount, float};
 
 /// So many partial fillings are looked at: the bound on work.
 const MOST_STEPS: usize = 3000;
@@ -11,7 +13,7 @@ const MOST_STEPS: usize = 3000;
 /// A shape that may be taken.
 #[derive(Debug)]
 pub(super) struct Choice<'s> {
-    pub shape: u32,
+    pub shape: ShapeId,
     pub value: f64,
     /// What one pod takes.
     pub requests: &'s Amounts,
@@ -50,14 +52,14 @@ pub(super) fn best(mut choices: Vec<Choice<'_>>, room: &Amounts, known: f64) -> 
     for (at, choice) in choices.iter().enumerate().rev() {
         let mut worth = most_worth[at + 1].clone();
         for (worth, asked) in worth.iter_mut().zip(choice.requests) {
-            *worth = worth.max(choice.value / *asked as f64);
+            *worth = worth.max(choice.value / float(*asked));
         }
         worth[room.len()] = worth[room.len()].max(density(choice));
         most_worth[at] = worth;
     }
     let taken = vec![0; choices.len()];
     let mut search = Search { choices, most_worth, steps: 0, taken, best: known * (1.0 + 1e-6), found: None };
-    let whole: Rates = room.iter().map(|have| 1.0 / (*have).max(1) as f64).collect();
+    let whole: Rates = room.iter().map(|have| 1.0 / float((*have).max(1))).collect();
     search.from(0, 0.0, &mut room.clone(), &whole);
     let pattern = |taken: Vec<u32>| {
         let counts = search.choices.iter().zip(taken).filter(|(_, count)| *count > 0);
@@ -82,9 +84,9 @@ impl Search<'_> {
         let mut parts = 0.0;
         let mut more = f64::INFINITY;
         for ((have, whole), worth) in room.iter().zip(whole).zip(&self.most_worth[at]) {
-            parts += *have as f64 * whole;
+            parts += float(*have) * whole;
             // A resource that some choice asks nothing of bounds nothing.
-            more = more.min(if worth.is_finite() { *have as f64 * worth } else { f64::INFINITY });
+            more = more.min(if worth.is_finite() { float(*have) * worth } else { f64::INFINITY });
         }
         if worth + more.min(parts * self.most_worth[at][room.len()]) <= self.best {
             return;
@@ -92,13 +94,14 @@ impl Search<'_> {
         let choice = &self.choices[at];
         let (value, requests) = (choice.value, choice.requests);
         let asked = requests.iter().zip(room.iter()).filter(|(asked, _)| **asked > 0);
-        let most = asked.fold(i64::from(choice.most), |most, (asked, have)| most.min(have / asked)).max(0);
+        let most = asked.fold(i64::from(choice.most), |most, (asked, have)| most.min(have / asked));
+        let most = count_of_amount(most);
         for (have, asked) in room.iter_mut().zip(requests) {
-            *have -= asked * most;
+            *have -= asked * i64::from(most);
         }
         for count in (0..=most).rev() {
-            self.taken[at] = count as u32;
-            self.from(at + 1, worth + value * count as f64, room, whole);
+            self.taken[at] = count;
+            self.from(at + 1, worth + value * f64::from(count), room, whole);
             if self.steps >= MOST_STEPS {
                 break;
             }
@@ -122,7 +125,7 @@ mod tests {
         for count in 0..=i64::from(*most) {
             let left: Amounts = room.iter().zip(asked).map(|(have, asked)| have - asked * count).collect();
             if left.iter().all(|have| *have >= 0) {
-                best = f64::max(best, value * count as f64 + every(rest, &left));
+                best = f64::max(best, value * float(count) + every(rest, &left));
             }
         }
         best
@@ -140,15 +143,15 @@ mod tests {
                 .iter()
                 .map(|(value, cpu, memory, most)| (f64::from(*value), Amounts::from_slice(&[*cpu, *memory]), *most))
                 .collect();
-            let part = |asked: &Amounts| asked.iter().zip(&room).map(|(asked, have)| *asked as f64 / *have as f64).sum();
+            let part = |asked: &Amounts| asked.iter().zip(&room).map(|(asked, have)| float(*asked) / float(*have)).sum();
             let choices = all.iter().enumerate().map(|(at, (value, requests, most))| Choice {
-                shape: at as u32, value: *value, requests, most: *most, part: part(requests),
+                shape: ShapeId::from(at), value: *value, requests, most: *most, part: part(requests),
             });
             let most = every(&all, &room);
             match best(choices.collect(), &room, 0.0).filling {
                 Some((worth, pattern)) => {
                     prop_assert!((worth - most).abs() < 1e-6, "{worth} of {most}");
-                    let sum: f64 = pattern.iter().map(|(shape, count)| all[*shape as usize].0 * f64::from(*count)).sum();
+                    let sum: f64 = pattern.iter().map(|(shape, count)| all[shape.index()].0 * f64::from(*count)).sum();
                     prop_assert!((sum - worth).abs() < 1e-6);
                 }
                 None => prop_assert_eq!(most, 0.0),

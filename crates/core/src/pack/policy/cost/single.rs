@@ -5,35 +5,44 @@ use super::candidates::Candidates;
 use super::shapes::Shapes;
 use super::variety::Variety;
 use crate::pack::model::context::Context;
+use crate::pack::model::ids::{PoolId, ShapeId};
+use crate::pack::model::numbers::{count_of, count_of_amount, len_of};
 
 /// Up to so many pods the answer is exact; beyond, whole nodes of the best size come first.
 const EXACT: u32 = 4096;
+
+/// The shape that there is.
+const ONLY: ShapeId = ShapeId::FIRST;
 
 /// So many sizes of a node are tried in a step.
 const SIZES_A_STEP: usize = 64;
 
 /// The patterns to launch and how often.
-pub(super) fn plan(context: &Context<'_>, pool: usize, shapes: &Shapes<'_>, candidates: &Candidates) -> Answer {
+pub(super) fn plan(context: &Context<'_>, pool: PoolId, shapes: &Shapes<'_>, candidates: &Candidates) -> Answer {
     let sizes = sizes(context, pool, shapes, candidates);
-    if !context.work(shapes.all[0].count.min(EXACT) as usize * sizes.len() / SIZES_A_STEP) {
+    if !context.work(len_of(shapes.all[ONLY].count.min(EXACT)) * sizes.len() / SIZES_A_STEP) {
         return Answer::new();
     }
-    let found = cheapest(&sizes, shapes.all[0].count);
+    let found = cheapest(&sizes, shapes.all[ONLY].count);
     let nodes: u32 = found.nodes.iter().map(|(_, times)| times).sum();
     let price = found.cost - candidates.aims.node_price * f64::from(nodes);
-    Answer { patterns: found.nodes.into_iter().map(|(held, times)| (vec![(0, held)], times)).collect(), price, nodes }
+    Answer {
+        patterns: found.nodes.into_iter().map(|(held, times)| (vec![(ONLY, held)], times)).collect(),
+        price,
+        nodes,
+    }
 }
 
 /// How many pods a node may hold at what cost, each count once, by its lowest cost.
-fn sizes(context: &Context<'_>, pool: usize, shapes: &Shapes<'_>, candidates: &Candidates) -> Vec<(u32, f64)> {
-    let shape = &shapes.all[0];
+fn sizes(context: &Context<'_>, pool: PoolId, shapes: &Shapes<'_>, candidates: &Candidates) -> Vec<(u32, f64)> {
+    let shape = &shapes.all[ONLY];
     let mut variety = Variety::new(context, pool, shapes, candidates.aims);
     let mut sizes: Vec<(u32, f64)> = Vec::new();
     for candidate in &candidates.all {
         let room = context.room(pool, candidate.at);
         let each = shape.requests.iter().zip(room).filter(|(asked, _)| **asked > 0).map(|(asked, have)| have / asked);
-        let mut held = each.min().unwrap_or(0).clamp(0, i64::from(shape.count.min(shape.cap))) as u32;
-        while held > 1 && !variety.enough(&vec![(0, held)]) {
+        let mut held = count_of_amount(each.min().unwrap_or(0)).min(shape.count).min(shape.cap);
+        while held > 1 && !variety.enough(&vec![(ONLY, held)]) {
             held -= 1 + held / 16;
         }
         if held > 0 {
@@ -63,22 +72,22 @@ fn cheapest(sizes: &[(u32, f64)], count: u32) -> Found {
         return Found { cost: 0.0, nodes: vec![] };
     };
     let whole = count.saturating_sub(EXACT) / best.0;
-    let rest = (count - whole * best.0) as usize;
+    let rest = len_of(count - whole * best.0);
     let mut cost = vec![0.0; rest + 1];
     let mut by = vec![0; rest + 1];
     for pods in 1..=rest {
         cost[pods] = f64::INFINITY;
         for (size, (held, price)) in sizes.iter().enumerate() {
-            let total = cost[pods.saturating_sub(*held as usize)] + price;
+            let total = cost[pods.saturating_sub(len_of(*held))] + price;
             if total < cost[pods] {
                 (cost[pods], by[pods]) = (total, size);
             }
         }
     }
     let mut nodes: Vec<(u32, u32)> = if whole > 0 { vec![(best.0, whole)] } else { vec![] };
-    let mut left = rest as u32;
+    let mut left = count_of(rest);
     while left > 0 {
-        let held = sizes[by[left as usize]].0.min(left);
+        let held = sizes[by[len_of(left)]].0.min(left);
         left -= held;
         match nodes.iter_mut().find(|(known, _)| *known == held) {
             Some((_, times)) => *times += 1,

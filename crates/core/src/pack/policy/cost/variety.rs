@@ -6,19 +6,20 @@ use super::shapes::Shapes;
 use super::{Aims, Pattern};
 use crate::pack::model::bits::Bits;
 use crate::pack::model::context::Context;
+use crate::pack::model::ids::PoolId;
 use crate::pack::model::options::{enough_of, least_of, varied_enough};
 
 /// Decides it, and remembers.
 pub(super) struct Variety<'c, 'a> {
     context: &'c Context<'a>,
     shapes: &'c Shapes<'c>,
-    pool: usize,
+    pool: PoolId,
     aims: Aims,
     known: FxHashMap<Pattern, bool>,
 }
 
 impl<'c, 'a> Variety<'c, 'a> {
-    pub fn new(context: &'c Context<'a>, pool: usize, shapes: &'c Shapes<'c>, aims: Aims) -> Self {
+    pub fn new(context: &'c Context<'a>, pool: PoolId, shapes: &'c Shapes<'c>, aims: Aims) -> Self {
         Self { context, shapes, pool, aims, known: FxHashMap::default() }
     }
 
@@ -43,7 +44,7 @@ impl<'c, 'a> Variety<'c, 'a> {
         let mut offering_bits = context.pools[self.pool].offering_bits;
         let mut types = context.pools[self.pool].types.clone();
         for (shape, count) in pattern {
-            let one = &self.shapes.all[*shape as usize];
+            let one = &self.shapes.all[*shape];
             offering_bits &= one.offering_bits;
             types.and(&one.types);
             for (sum, asked) in total.iter_mut().zip(&one.requests) {

@@ -6,12 +6,13 @@ use rustc_hash::FxBuildHasher;
 use super::super::candidates::Candidates;
 use super::super::shapes::{Shape, Shapes, half_of};
 use super::fluid::Flow;
-use crate::pack::filter::joint::JointId;
 use crate::pack::filter::topology::node_rules::Tally;
 use crate::pack::model::bits::Bits;
 use crate::pack::model::classes::Amounts;
 use crate::pack::model::context::Context;
+use crate::pack::model::ids::{BundleId, IndexVec, InstanceTypeId, JointId, ShapeId};
 use crate::pack::model::item::Item;
+use crate::pack::model::numbers::float;
 use crate::pack::model::offers::Mask;
 
 /// So many bundles there are at most, if there are not more kinds.
@@ -63,6 +64,13 @@ impl Entry<'_> {
     }
 }
 
+/// The nodes that pods may be on.
+struct Kind {
+    types: Bits,
+    offering_bits: Mask,
+    joint: JointId,
+}
+
 /// Pods that are planned alike.
 #[derive(Debug, Clone)]
 pub(super) struct Bundle {
@@ -85,10 +93,17 @@ pub(super) struct Bundle {
     pub most: Option<f64>,
 }
 
+impl BundleId {
+    /// The bundle that a shape of [`Bundles::shapes`] stands for.
+    pub fn of_shape(shape: ShapeId) -> Self {
+        Self::from(shape.index())
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Bundles<'c> {
     pub entries: Vec<Entry<'c>>,
-    pub all: Vec<Bundle>,
+    pub all: IndexVec<BundleId, Bundle>,
 }
 
 impl<'c> Bundles<'c> {
@@ -112,7 +127,8 @@ impl<'c> Bundles<'c> {
             if item.offering_bits != item.selection.offering_bits {
                 types.and(&context.bought(item.offering_bits).types);
             }
-            Bundle::of(context, &entries, members, (types, item.offering_bits, item.selection.joint))
+            let kind = Kind { types, offering_bits: item.offering_bits, joint: item.selection.joint };
+            Bundle::of(context, &entries, members, kind)
         };
         let all = parts.into_iter().map(bundle).collect();
         Self { entries, all }
@@ -137,9 +153,10 @@ impl<'c> Bundles<'c> {
     /// Finds the pods of which a node may hold so few that they need a good part of the nodes that they could be on, by a
     /// mix of nodes that does not know of that.
     pub fn find_crowded(&mut self, flow: &Flow, candidates: &Candidates) {
-        let mut nodes = vec![0.0; self.all.len()];
+        let mut nodes: IndexVec<BundleId, f64> = IndexVec::from_elem(0.0, self.all.len());
         for mix in &flow.mixes {
-            candidates.all[mix.candidate].shapes.iter().for_each(|bundle| nodes[*bundle as usize] += mix.nodes);
+            let carried = candidates.all[mix.candidate].shapes.iter();
+            carried.for_each(|shape| nodes[BundleId::of_shape(*shape)] += mix.nodes);
         }
         for (bundle, nodes) in self.all.iter().zip(nodes) {
             for at in &bundle.entries {
@@ -155,7 +172,7 @@ impl<'c> Bundles<'c> {
     }
 
     /// The types that every bundle may be on that may be on this one.
-    pub fn types_like(&self, at: usize) -> Option<Bits> {
+    pub fn types_like(&self, at: InstanceTypeId) -> Option<Bits> {
         let mut with = self.all.iter().map(|bundle| &bundle.types).filter(|types| types.has(at));
         let mut types = with.next()?.clone();
         with.for_each(|more| types.and(more));
@@ -172,14 +189,14 @@ pub(super) fn told_by(resource: usize) -> bool {
 pub(super) fn entries<'c>(context: &'c Context<'_>, items: &[Item<'_>], which: &[usize]) -> Vec<Entry<'c>> {
     let mut all = vec![0.0; context.names.0.len()];
     for item in which.iter().map(|at| &items[*at]) {
-        let requests = &context.classes[item.class as usize].requests;
+        let requests = &context.classes[item.class].requests;
         let count = f64::from(item.left.count());
-        all.iter_mut().zip(requests).for_each(|(sum, asked)| *sum += *asked as f64 * count);
+        all.iter_mut().zip(requests).for_each(|(sum, asked)| *sum += float(*asked) * count);
     }
-    let part = |requests: &Amounts, at: usize| if all[at] > 0.0 { requests[at] as f64 / all[at] } else { 0.0 };
+    let part = |requests: &Amounts, at: usize| if all[at] > 0.0 { float(requests[at]) / all[at] } else { 0.0 };
     let entry = |at: &usize| {
         let item = &items[*at];
-        let requests = &context.classes[item.class as usize].requests;
+        let requests = &context.classes[item.class].requests;
         let asked: f64 = (0..all.len()).filter(|at| told_by(*at)).map(|at| part(requests, at)).sum();
         // Pods count a little: those that ask for nothing else have to be somewhere.
         let weight = asked + part(requests, 2) * 1e-3;
@@ -234,7 +251,7 @@ impl Bundle {
         context: &Context<'_>,
         entries: &[Entry<'_>],
         mut members: Vec<usize>,
-        (types, offering_bits, joint): (Bits, Mask, JointId),
+        Kind { types, offering_bits, joint }: Kind,
     ) -> Self {
         let crowded = members.iter().any(|at| entries[*at].crowded);
         members.sort_by(|a, b| entries[*b].weight.total_cmp(&entries[*a].weight).then(a.cmp(b)));
@@ -245,9 +262,9 @@ impl Bundle {
         for entry in members.iter().map(|at| &entries[*at]) {
             weight += entry.weight * f64::from(entry.count);
             for (at, asked) in entry.requests.iter().enumerate() {
-                total[at] += *asked as f64 * f64::from(entry.count);
+                total[at] += float(*asked) * f64::from(entry.count);
                 largest[at] = largest[at].max(*asked);
-                least[at] = least[at].min(*asked as f64 / entry.weight);
+                least[at] = least[at].min(float(*asked) / entry.weight);
             }
         }
         let held = |entry: &Entry<'_>| entry.weight * f64::from(entry.count.min(entry.cap));

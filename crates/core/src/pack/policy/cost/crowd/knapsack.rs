@@ -18,8 +18,8 @@ const STEPS_FOR_A_BOUND: usize = 2;
 const EPSILON: f64 = 1e-9;
 
 /// A filling and the simplex that made it.
-struct Tableau<'c> {
-    choices: &'c [(usize, Choice)],
+struct Tableau<'c, I> {
+    choices: &'c [(I, Choice)],
     rows: usize,
     inverse: Vec<f64>,
     /// How much there is of each row's choice, or of what is left of its resource.
@@ -31,8 +31,9 @@ struct Tableau<'c> {
     full: Vec<bool>,
 }
 
-/// How much of which choices, and what that is worth. `choices` are looked at in order.
-pub(super) fn best(choices: &[(usize, Choice)], rows: usize) -> (f64, Vec<(usize, f64)>) {
+/// How much of which choices, and what that is worth. `choices` are looked at in order, and each is named by whatever stands
+/// before it.
+pub(super) fn best<I: Copy>(choices: &[(I, Choice)], rows: usize) -> (f64, Vec<(I, f64)>) {
     let mut inverse = vec![0.0; rows * rows];
     (0..rows).for_each(|row| inverse[row * rows + row] = 1.0);
     let mut tableau = Tableau {
@@ -58,7 +59,7 @@ pub(super) fn best(choices: &[(usize, Choice)], rows: usize) -> (f64, Vec<(usize
     (worth, held.into_iter().map(|(at, level)| (choices[at].0, level)).collect())
 }
 
-impl Tableau<'_> {
+impl<I> Tableau<'_, I> {
     /// What a unit of a choice is worth beyond what it takes.
     fn gain(&self, choice: &Choice) -> f64 {
         choice.value - choice.taken.iter().zip(&self.price).map(|(part, price)| part * price).sum::<f64>()

@@ -21,7 +21,9 @@ use crate::pack::limits::Limits;
 use crate::pack::model::bits::Bits;
 use crate::pack::model::classes::Amounts;
 use crate::pack::model::context::Context;
+use crate::pack::model::ids::{IndexVec, PoolId};
 use crate::pack::model::item::Item;
+use crate::pack::model::numbers::rounded_down;
 use crate::pack::place::planned_node::PlannedNode;
 use crate::pack::policy::fewest;
 use bundles::{Bundles, Entry};
@@ -48,7 +50,7 @@ const AGAIN: usize = 64;
 /// Where nodes are planned.
 #[derive(Clone, Copy)]
 pub(super) struct Open<'o> {
-    pub pool: usize,
+    pub pool: PoolId,
     /// The types that limits leave.
     pub types: &'o Bits,
 }
@@ -58,14 +60,15 @@ pub(super) fn pack(
     context: &Context<'_>,
     open: Open<'_>,
     limits: &Limits,
-    (items, which): (&mut [Item<'_>], &[usize]),
+    items: &mut [Item<'_>],
+    which: &[usize],
     aims: Aims,
 ) -> Vec<(PlannedNode, u32)> {
     let mut planned_nodes = Vec::new();
     let mut again = 0;
     loop {
         let most = if again == 0 { bundles::MOST } else { AGAIN };
-        let program = Program::of(context, open, (items, which), most, aims);
+        let program = Program::of(context, open, items, which, most, aims);
         let last = again == MOST_AGAIN || !program.is_crowded();
         program.carry_out(context, open, items, last, &mut planned_nodes);
         if last {
@@ -73,7 +76,7 @@ pub(super) fn pack(
         }
         again += 1;
     }
-    planned_nodes.extend(what_no_bundle_holds(context, open.pool, (items, which), limits));
+    planned_nodes.extend(what_no_bundle_holds(context, open.pool, items, which, limits));
     planned_nodes
 }
 
@@ -90,32 +93,33 @@ impl<'c> Program<'c> {
     fn of(
         context: &'c Context<'_>,
         open: Open<'_>,
-        (items, which): (&[Item<'_>], &[usize]),
+        items: &[Item<'_>],
+        which: &[usize],
         most: usize,
         aims: Aims,
     ) -> Self {
         let left: Vec<usize> = which.iter().copied().filter(|at| !items[*at].left.is_none()).collect();
         let mut entries = bundles::entries(context, items, &left);
         if entries.iter().any(|entry| entry.nodes() >= bundles::MANY_NODES) {
-            let mut rough = Self::with(context, open, items, (entries, ROUGHLY), aims);
+            let mut rough = Self::with(context, open, items, entries, ROUGHLY, aims);
             rough.bundles.find_crowded(&rough.flow, &rough.candidates);
             entries = rough.bundles.entries;
         }
-        Self::with(context, open, items, (entries, most), aims)
+        Self::with(context, open, items, entries, most, aims)
     }
 
     fn with(
         context: &'c Context<'_>,
         open: Open<'_>,
         items: &[Item<'_>],
-        (entries, most): (Vec<Entry<'c>>, usize),
+        entries: Vec<Entry<'c>>,
+        most: usize,
         aims: Aims,
     ) -> Self {
         let mut bundles = Bundles::of(context, open.types, items, entries, most);
         let candidates = Candidates::of(context, open.pool, &bundles.shapes(), aims);
-        let rooms: Vec<_> = (0..candidates.all.len())
-            .map(|at| fill::varied_room(context, open.pool, (&candidates.all[at], candidates.aims), &bundles))
-            .collect();
+        let room = |candidate| fill::varied_room(context, open.pool, candidate, candidates.aims, &bundles);
+        let rooms: Vec<Amounts> = candidates.all.iter().map(room).collect();
         let flow = fluid::best(context, &bundles, &candidates, &rooms);
         bundles.set_values(&flow);
         Self { bundles, candidates, rooms, flow }
@@ -138,7 +142,7 @@ impl Program<'_> {
         planned_nodes: &mut Vec<(PlannedNode, u32)>,
     ) {
         let Self { bundles, candidates, rooms, flow } = self;
-        let mut filler = Filler::new(context, open, (&candidates, &rooms), items, bundles);
+        let mut filler = Filler::new(context, open, &candidates, &rooms, items, bundles);
         let mut parts = Vec::new();
         for mix in flow.mixes {
             let candidate = mix.candidate;
@@ -164,8 +168,9 @@ impl Program<'_> {
 /// Nodes for pods that are left: no type was worth a look for their bundle.
 fn what_no_bundle_holds(
     context: &Context<'_>,
-    pool: usize,
-    (items, which): (&mut [Item<'_>], &[usize]),
+    pool: PoolId,
+    items: &mut [Item<'_>],
+    which: &[usize],
     limits: &Limits,
 ) -> Vec<(PlannedNode, u32)> {
     let left: Vec<usize> = which.iter().copied().filter(|at| !items[*at].left.is_none()).collect();
@@ -183,8 +188,8 @@ fn whole_nodes(
     planned_nodes: &mut Vec<(PlannedNode, u32)>,
 ) -> Option<Meant> {
     let Mix { candidate, nodes, quota } = mix;
-    let mut meant = Meant { node: vec![0.0; quota.len()], all: quota.clone() };
-    for _ in 0..(nodes + NEARLY_WHOLE) as u32 {
+    let mut meant = Meant { node: IndexVec::from_elem(0.0, quota.len()), all: quota.clone() };
+    for _ in 0..rounded_down(nodes + NEARLY_WHOLE) {
         meant.node.iter_mut().zip(&quota).for_each(|(own, all)| *own += all / nodes);
         let filled = filler.fill(candidate, Some(&mut meant))?;
         planned_nodes.push((filler.keep(filled), 1));
