@@ -5,7 +5,7 @@ use super::command::Command;
 use super::pass::Pass;
 use super::{Method, Reason};
 
-/// The method.
+/// Takes nodes away that have no pod which needs another.
 pub(super) struct Empty;
 
 impl Method for Empty {

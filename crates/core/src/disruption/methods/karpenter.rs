@@ -7,7 +7,7 @@ use super::pass::Pass;
 use super::replace::bound;
 use super::{Method, Reason, balanced};
 use crate::pack::PlannedClaim;
-use crate::pack::fleet::launch::Launch;
+use crate::pack::fleet::launch::TrialNode;
 use crate::pack::model::ids::{NodeId, PodId};
 use crate::problem::Policy;
 
@@ -84,7 +84,7 @@ fn in_turn(pass: &Pass<'_, '_, '_>) -> Vec<NodeId> {
 /// stands in the way.
 fn attempt(pass: &mut Pass<'_, '_, '_>, nodes: &[NodeId], method: &'static str) -> Result<Command, String> {
     let start = pass.fleet.mark();
-    let mut launch: Option<Launch> = None;
+    let mut launch: Option<TrialNode> = None;
     let placed = place(pass, nodes, &mut launch);
     let found = placed.and_then(|()| finish(pass, nodes, launch.as_ref(), method));
     if let Some(launch) = &mut launch {
@@ -97,7 +97,7 @@ fn attempt(pass: &mut Pass<'_, '_, '_>, nodes: &[NodeId], method: &'static str) 
     })
 }
 
-fn place(pass: &mut Pass<'_, '_, '_>, nodes: &[NodeId], launch: &mut Option<Launch>) -> Result<(), String> {
+fn place(pass: &mut Pass<'_, '_, '_>, nodes: &[NodeId], launch: &mut Option<TrialNode>) -> Result<(), String> {
     let receivers = by_name(pass);
     nodes.iter().for_each(|node| pass.fleet.clear(*node));
     let mut pods: Vec<PodId> = nodes.iter().flat_map(|node| pass.fleet.nodes[*node].pods.clone()).collect();
@@ -136,7 +136,7 @@ fn by_name(pass: &Pass<'_, '_, '_>) -> Vec<NodeId> {
 }
 
 /// A new node of the first pool that has one for a pod.
-fn open(pass: &mut Pass<'_, '_, '_>, pod: PodId) -> Option<Launch> {
+fn open(pass: &mut Pass<'_, '_, '_>, pod: PodId) -> Option<TrialNode> {
     pass.fleet.context.pools.ids().find_map(|pool| {
         let mut launch = pass.fleet.launch(pool, None)?;
         pass.fleet.load(&mut launch, pod).then_some(launch)
@@ -146,7 +146,7 @@ fn open(pass: &mut Pass<'_, '_, '_>, pod: PodId) -> Option<Launch> {
 fn finish(
     pass: &mut Pass<'_, '_, '_>,
     nodes: &[NodeId],
-    launch: Option<&Launch>,
+    launch: Option<&TrialNode>,
     method: &'static str,
 ) -> Result<Command, String> {
     let Some(launch) = launch else { return Ok(pass.command(Reason::Underutilized, method, nodes.to_vec(), vec![])) };

@@ -43,7 +43,7 @@ pub(super) struct Left {
     pub underutilized: Option<usize>,
 }
 
-/// The pass.
+/// One look at the cluster, and what commands have changed of it since.
 pub(super) struct Pass<'p, 'c, 'a> {
     pub cluster: &'p Cluster,
     pub settings: &'p Settings,
@@ -180,7 +180,7 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
 
     fn mean_pod_of(&self, pool: usize) -> f64 {
         let own = self.nodes.iter().zip(&self.fleet.nodes).filter(|(view, _)| view.pool == Some(pool));
-        let add = |(worth, pods): (f64, usize), node: &crate::pack::fleet::Member<'_>| {
+        let add = |(worth, pods): (f64, usize), node: &crate::pack::fleet::FleetNode<'_>| {
             (worth + self.value(pool, node.asked()), pods + node.pods.len())
         };
         let (worth, pods) = own.fold((0.0, 0), |sum, (_, node)| add(sum, node));

@@ -13,10 +13,10 @@ use super::delete::receivers;
 use super::pass::Pass;
 use super::{Method, Reason, balanced};
 use crate::pack::PlannedClaim;
-use crate::pack::fleet::launch::{Bound, Launch};
+use crate::pack::fleet::launch::{Bound, TrialNode};
 use crate::pack::model::ids::{IndexVec, InstanceTypeId, NodeId};
 
-/// The method.
+/// Replaces nodes by one new node that carries their pods for less.
 pub(super) struct Replace;
 
 /// So many instance types of each number of cpus are tried.
@@ -104,7 +104,7 @@ impl Replace {
         &self,
         pass: &mut Pass<'_, '_, '_>,
         pool: usize,
-        launch: &mut Launch,
+        launch: &mut TrialNode,
         taken: Vec<NodeId>,
     ) -> Option<Command> {
         if taken.is_empty() {
@@ -186,7 +186,7 @@ fn sketches(pass: &Pass<'_, '_, '_>, pool: usize, offers: &[Offer], candidates: 
 /// Takes candidates as long as their pods have places on the new node, or on others that are worth their price.
 fn fill(
     pass: &mut Pass<'_, '_, '_>,
-    launch: &mut Launch,
+    launch: &mut TrialNode,
     pool: usize,
     offer: &Offer,
     candidates: &[NodeId],
@@ -222,7 +222,7 @@ fn fill(
 
 /// Takes one candidate away, its pods to others or onto the new node; says whether all have a place, and changes nothing
 /// where not.
-fn take(pass: &mut Pass<'_, '_, '_>, launch: &mut Launch, node: NodeId, receivers: &[NodeId]) -> bool {
+fn take(pass: &mut Pass<'_, '_, '_>, launch: &mut TrialNode, node: NodeId, receivers: &[NodeId]) -> bool {
     let mark = pass.fleet.mark();
     let saved = crate::pack::fleet::Fleet::saved(launch);
     pass.fleet.clear(node);
@@ -242,7 +242,7 @@ pub(super) fn is_spot(pass: &Pass<'_, '_, '_>, node: NodeId) -> bool {
 }
 
 /// What a replacement of these nodes is held to; `None` where there may be none.
-pub(super) fn bound(pass: &Pass<'_, '_, '_>, launch: &Launch, taken: &[NodeId], price: f64) -> Option<Bound> {
+pub(super) fn bound(pass: &Pass<'_, '_, '_>, launch: &TrialNode, taken: &[NodeId], price: f64) -> Option<Bound> {
     let from_spot = taken.iter().all(|node| is_spot(pass, *node)) && pass.fleet.may_be_spot(launch);
     if from_spot && !pass.settings.spot_to_spot {
         return None;
@@ -253,7 +253,7 @@ pub(super) fn bound(pass: &Pass<'_, '_, '_>, launch: &Launch, taken: &[NodeId], 
 
 /// The claim of a planned node: in all zones where it may be, or held to one. Where a spot node has too few types that save
 /// enough, those come in as well that are no dearer than `whole`, which is what is replaced: the mean of them saves enough.
-fn claim_of(pass: &Pass<'_, '_, '_>, launch: &Launch, bound: Bound, whole: f64) -> Option<PlannedClaim> {
+fn claim_of(pass: &Pass<'_, '_, '_>, launch: &TrialNode, bound: Bound, whole: f64) -> Option<PlannedClaim> {
     let strictly = pass.fleet.claim(launch, bound).or_else(|| pass.fleet.claim_in_one_zone(launch, bound));
     strictly.or_else(|| {
         bound.types?;
@@ -265,7 +265,7 @@ fn claim_of(pass: &Pass<'_, '_, '_>, launch: &Launch, bound: Bound, whole: f64) 
 
 /// The claim for the pods of a planned node on one that may be any type, in the same places: what is not quite full may be had
 /// cheaper.
-fn any_type(pass: &mut Pass<'_, '_, '_>, launch: &mut Launch, bound: Bound, whole: f64) -> Option<PlannedClaim> {
+fn any_type(pass: &mut Pass<'_, '_, '_>, launch: &mut TrialNode, bound: Bound, whole: f64) -> Option<PlannedClaim> {
     let mut other = pass.fleet.instead_of(launch)?;
     let all = launch.pods.iter().all(|pod| pass.fleet.load(&mut other, *pod));
     let claim = if all { claim_of(pass, &other, bound, whole) } else { None };

@@ -4,7 +4,7 @@ use super::super::Pass;
 use super::super::replace::bound;
 use super::afresh::Afresh;
 use crate::pack::PlannedClaim;
-use crate::pack::fleet::launch::Launch;
+use crate::pack::fleet::launch::TrialNode;
 use crate::pack::model::ids::{NodeId, PodId};
 
 /// Where a pod goes: to a node that is there, or to one of the new ones.
@@ -39,7 +39,7 @@ pub(super) fn launched(
 
 /// Puts each pod in its place. Rules that count pods by domain may allow one only after another: what is refused is tried again
 /// as long as that helps.
-fn place(pass: &mut Pass<'_, '_, '_>, mut to_do: Vec<(PodId, Place)>, launches: &mut [Launch]) -> bool {
+fn place(pass: &mut Pass<'_, '_, '_>, mut to_do: Vec<(PodId, Place)>, launches: &mut [TrialNode]) -> bool {
     while !to_do.is_empty() {
         let before = to_do.len();
         to_do.retain(|(pod, to)| match to {
@@ -59,10 +59,10 @@ fn bounded(
     pass: &Pass<'_, '_, '_>,
     nodes: &[NodeId],
     plan: &Afresh,
-    launches: &[Launch],
+    launches: &[TrialNode],
     most: f64,
 ) -> Option<Vec<PlannedClaim>> {
-    let each = |own: &dyn Fn(&Launch, f64) -> Option<PlannedClaim>| -> Option<Vec<PlannedClaim>> {
+    let each = |own: &dyn Fn(&TrialNode, f64) -> Option<PlannedClaim>| -> Option<Vec<PlannedClaim>> {
         launches.iter().zip(&plan.claims).map(|(launch, planned)| own(launch, planned.price)).collect()
     };
     let share = most / plan.price();

@@ -14,7 +14,7 @@ use super::replace::is_spot;
 use super::{Method, Reason, balanced};
 use crate::pack::model::ids::NodeId;
 
-/// The method.
+/// Replaces nodes by several new ones together.
 pub(super) struct Many;
 
 /// So many nodes are looked at one by one, where no larger number of them comes to a command.
