@@ -5,7 +5,7 @@ pub(in crate::pack) mod warnings;
 
 use k8s_openapi::api::core::v1::Taint;
 
-use super::limits::Limits;
+use super::limits::LimitsLeft;
 use super::model::ids::{IndexVec, PoolId};
 use crate::pack::explain::reason::{PoolReason, Reason, Removed, Rule};
 use crate::pack::filter::alternatives::{GivenUp, alternatives};
@@ -23,13 +23,13 @@ use crate::resources::format_amount;
 
 /// What is left when packing ends.
 #[derive(Clone, Copy)]
-pub(crate) struct Left<'p> {
-    pub limits: &'p IndexVec<PoolId, Limits>,
+pub(crate) struct LeftAtEnd<'p> {
+    pub limits: &'p IndexVec<PoolId, LimitsLeft>,
     pub reservations: &'p Reservations,
 }
 
 /// The reason of a class, by its least demanding alternative.
-pub(crate) fn reason(context: &Context<'_>, class: &Class, left: Left<'_>, topology: Option<&str>) -> Reason {
+pub(crate) fn reason(context: &Context<'_>, class: &Class, left: LeftAtEnd<'_>, topology: Option<&str>) -> Reason {
     if let Some(wrong) = &class.refused {
         match wrong.strip_suffix(NOT_SUPPORTED) {
             Some(rule) => return Reason::Unsupported { rule: rule.to_owned() },
@@ -90,7 +90,7 @@ fn why_not(
     context: &Context<'_>,
     class: &Class,
     pool: PoolId,
-    Left { limits, reservations }: Left<'_>,
+    LeftAtEnd { limits, reservations }: LeftAtEnd<'_>,
     topology: Option<&str>,
 ) -> PoolReason {
     let view = &context.pools[pool];
@@ -273,7 +273,7 @@ fn too_large(context: &Context<'_>, class: &Class, pool: PoolId, types: &Bits) -
 
 /// That a DaemonSet keeps the pod off, or is not there to be joined, if this resource stands for its nodes.
 fn kept_off(context: &Context<'_>, class: &Class, resource: usize) -> Option<String> {
-    if let Some((_, pod_affinity)) = context.names.companies().find(|(at, _)| *at == resource) {
+    if let Some((_, pod_affinity)) = context.names.daemon_affinities().find(|(at, _)| *at == resource) {
         let name = &pod_affinity.name;
         return Some(format!(
             "required pod affinity to the pods of DaemonSet {name}, which does not run on such a node"

@@ -10,11 +10,11 @@ pub(crate) mod node;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use super::limits::Limits;
+use super::limits::LimitsLeft;
 use crate::pack::filter::shared::Attached;
+use crate::pack::filter::topology::bins::DomainOfKeys;
 use crate::pack::filter::topology::domains::Domains;
 use crate::pack::filter::topology::node_rules::Tally;
-use crate::pack::filter::topology::places::Domain;
 use crate::pack::model::classes::Amounts;
 use crate::pack::model::context::Context;
 use crate::pack::model::ids::{ClassId, IndexVec, InstanceTypeId, NodeId, PodId, PoolId};
@@ -25,9 +25,9 @@ use crate::pack::policy::cost::rates::rates;
 use crate::problem::ExistingNode;
 
 /// A node, and what of it moves.
-pub(crate) struct Member<'a> {
+pub(crate) struct FleetNode<'a> {
     free: Free<'a>,
-    domain: Domain,
+    domain: DomainOfKeys,
     /// Whether it has been taken away.
     pub gone: bool,
     /// The pods on it that may move.
@@ -38,7 +38,7 @@ pub(crate) struct Member<'a> {
     pub whole: Amounts,
 }
 
-impl Member<'_> {
+impl FleetNode<'_> {
     /// What these pods request together.
     pub fn asked(&self) -> impl Iterator<Item = i64> + '_ {
         self.whole.iter().zip(&self.free.room).map(|(whole, room)| whole.saturating_sub(*room))
@@ -64,11 +64,11 @@ pub(crate) struct Mark(usize);
 pub(crate) struct Fleet<'c, 'a> {
     pub context: &'c Context<'a>,
     /// By the problem's order, then those launched since.
-    pub nodes: IndexVec<NodeId, Member<'a>>,
+    pub nodes: IndexVec<NodeId, FleetNode<'a>>,
     /// What is free of cpu, memory and places for pods, for a first look.
     heads: IndexVec<NodeId, [i64; 3]>,
     domains: Domains<'c, 'a>,
-    limits: IndexVec<PoolId, Limits>,
+    limits: IndexVec<PoolId, LimitsLeft>,
     class_of: IndexVec<PodId, ClassId>,
     /// On which node each pod is.
     pub home: IndexVec<PodId, NodeId>,
@@ -86,7 +86,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
         }
         let nodes = NodeId::all(context.problem.existing_nodes.len()).zip(&context.problem.existing_nodes);
         let nodes = nodes.map(|(at, node)| Free::read(context, at, Cow::Borrowed(node)));
-        let nodes: IndexVec<NodeId, Member<'a>> = nodes.map(|free| member(&domains, free)).collect();
+        let nodes: IndexVec<NodeId, FleetNode<'a>> = nodes.map(|free| member(&domains, free)).collect();
         let mut fleet = Self {
             context,
             heads: nodes.iter().map(|node| head(&node.free.room)).collect(),
@@ -116,6 +116,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
         }
         // The largest first, as packing has them.
         for member in &mut self.nodes {
+            // By class and then by pod: classes are ordered by size.
             member.pods.sort_by_key(|pod| (self.class_of[*pod], *pod));
         }
     }
@@ -142,6 +143,8 @@ impl<'c, 'a> Fleet<'c, 'a> {
             let pod = self.nodes[node].pods[at];
             self.leave(pod, node);
         }
+        // Its pods keep their places on the list: they are moved one by one, or the node comes back with all of
+        // them.
         self.log.push(Change::Cleared(node));
     }
 
@@ -176,6 +179,8 @@ impl<'c, 'a> Fleet<'c, 'a> {
                     self.leave(pod, node);
                     self.heads[node] = head(&room);
                     let member = &mut self.nodes[node];
+                    // What was on the node is put back as it was, and not computed backwards: volumes and caps
+                    // cannot be taken off.
                     (member.free.room, member.free.tally, member.free.volumes) = (room, tally, volumes);
                     member.pods.pop();
                     member.arrivals -= 1;
@@ -212,6 +217,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
             pod,
             home: self.home[pod],
         });
+        // Hard rules only: what a pod would rather have binds nobody else.
         free.take(&context.classes[class], context.hard_node_rules(class), 1);
         self.heads[node] = head(&free.room);
         member.pods.push(pod);
@@ -223,6 +229,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
     /// Gives a pod the first of the nodes that takes it; says whether it got one.
     pub fn put(&mut self, pod: PodId, nodes: &[NodeId]) -> bool {
         let class = self.class_of(pod);
+        // Cpu, memory and pods lie together for all nodes. Most are full, and none of the rest of them is read.
         let asked = head(&self.context.classes[class].requests);
         let found = nodes.iter().copied().find(|node| {
             let have = &self.heads[*node];
@@ -248,6 +255,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
     pub fn worth(&self, pool: PoolId, asked: &[f64], node_price: f64) -> Vec<f64> {
         let (context, view) = (self.context, &self.context.pools[pool]);
         let bought = context.bought(view.offering_bits & self.open());
+        // A resource that nobody asks for is worth nothing, and would leave the program without an answer.
         let counted: Vec<usize> = (0..asked.len()).filter(|at| asked[*at] > 0.0).collect();
         let types = view.types.iter().filter(|at| bought.price[*at].is_finite());
         let nodes: Vec<(Vec<f64>, f64)> = types
@@ -261,6 +269,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
         // The linear program ends after so many steps. No node carries more than it costs, so prices at which one would are too
         // high: all of them are lowered until none does.
         let carried = |parts: &[f64]| -> f64 { parts.iter().zip(&rates).map(|(part, rate)| part * rate).sum() };
+        // Say one node would carry 1.1 of what it costs: all rates are divided by 1.1.
         let most = nodes.iter().map(|(parts, cost)| carried(parts) / cost).filter(|ratio| ratio.is_finite());
         let scale = 1.0 / most.fold(1.0, f64::max);
         let mut worth = vec![0.0; asked.len()];
@@ -276,10 +285,10 @@ impl<'c, 'a> Fleet<'c, 'a> {
     }
 }
 
-fn member<'a>(domains: &Domains<'_, '_>, free: Free<'a>) -> Member<'a> {
+fn member<'a>(domains: &Domains<'_, '_>, free: Free<'a>) -> FleetNode<'a> {
     let domain = domains.of_node(&free.node);
     let whole = Amounts::from_slice(&free.room);
-    Member { free, domain, gone: false, pods: vec![], arrivals: 0, whole }
+    FleetNode { free, domain, gone: false, pods: vec![], arrivals: 0, whole }
 }
 
 fn head(amounts: &[i64]) -> [i64; 3] {

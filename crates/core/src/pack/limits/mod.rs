@@ -10,17 +10,18 @@ use crate::resources::{NODES, Resources};
 
 /// What is left of a pool's limits.
 #[derive(Debug, Clone)]
-pub(crate) struct Limits {
+pub(crate) struct LimitsLeft {
     left: Resources,
     nodes: Option<i64>,
     /// The most that any type of the pool has of each limited resource.
     largest: Resources,
 }
 
-impl Limits {
+impl LimitsLeft {
     /// A pool's limits less what its nodes have.
     pub fn new(limits: &Resources, usage: &Resources) -> Self {
         let mut left = Resources::new();
+        // `nodes` is a count and no resource of an instance type, so it is kept apart.
         for (name, amount) in limits.iter().filter(|(name, _)| *name != NODES) {
             left.set(name, amount.saturating_sub(usage.get(name)));
         }
@@ -48,6 +49,7 @@ impl Limits {
 
     /// Removes the types that are too large for what is left.
     pub fn keep(&self, problem: &Problem, types: &mut Bits) {
+        // Most pools are far from their limits, and then no type needs a look.
         if self.are_far() {
             return;
         }
@@ -77,8 +79,11 @@ impl Limits {
         if let Some(nodes) = &mut self.nodes {
             *nodes = nodes.saturating_add(sign);
         }
+        // The names are copied, as the amounts are set while they are gone through.
         let names: Vec<String> = self.left.iter().map(|(name, _)| name.to_owned()).collect();
         for name in names {
+            // A node with options of 8 and 16 cpu counts as 16: EC2 may launch either. Each resource has its own
+            // largest option.
             let most = types.clone().map(|at| problem.instance_types[at].capacity.get(&name)).max().unwrap_or(0);
             let left = self.left.get(&name);
             self.left.set(name, left.saturating_add(most.saturating_mul(sign)));

@@ -59,9 +59,10 @@ impl ResourceNames {
         names.extend(others);
         let conflicts = DaemonConflict::all(problem);
         names.extend(conflicts.iter().map(|conflict| format!("nodes without DaemonSet {}", conflict.name)));
-        let companies = DaemonAffinity::all(problem, pools, columns, offers);
-        names.extend(companies.iter().map(|pod_affinity| format!("nodes with DaemonSet {}", pod_affinity.name)));
-        Self(names, conflicts, companies)
+        let daemon_affinities = DaemonAffinity::all(problem, pools, columns, offers);
+        names
+            .extend(daemon_affinities.iter().map(|pod_affinity| format!("nodes with DaemonSet {}", pod_affinity.name)));
+        Self(names, conflicts, daemon_affinities)
     }
 
     /// The resources that have names of their own.
@@ -75,7 +76,7 @@ impl ResourceNames {
     }
 
     /// The rules by which pods have to be with a DaemonSet's, each with its place among the resources.
-    pub fn companies(&self) -> impl Iterator<Item = (usize, &DaemonAffinity)> {
+    pub fn daemon_affinities(&self) -> impl Iterator<Item = (usize, &DaemonAffinity)> {
         self.2.iter().enumerate().map(|(nth, pod_affinity)| (self.named().len() + self.1.len() + nth, pod_affinity))
     }
 
@@ -100,7 +101,7 @@ impl ResourceNames {
         for (at, conflict) in self.conflicts() {
             amounts[at] = i64::from(conflict.clash(problem, pod).is_some());
         }
-        for (slot, pod_affinity) in self.companies() {
+        for (slot, pod_affinity) in self.daemon_affinities() {
             amounts[slot] = i64::from(pod_affinity.is_for(at));
         }
         amounts
@@ -187,27 +188,12 @@ pub(crate) fn compile(
 ) -> (IndexVec<ClassId, Class>, Topology) {
     let forgiveness = problem.node_pools.iter().any(|pool| crate::pack::filter::taints::any_preferring(&pool.taints))
         || problem.existing_nodes.iter().any(|node| crate::pack::filter::taints::any_preferring(&node.taints));
-    let ages: IndexVec<PodId, Age> =
-        problem.pods.iter().zip(PodId::all(problem.pods.len())).map(|(pod, at)| Age::of(pod, at)).collect();
-    let oldest = |a: &PodId, b: &PodId| ages[*a].cmp_in(problem, &ages[*b]);
-    let keyed = grouped(problem, topology::labels_matter(problem)).into_iter().map(|mut pods| {
-        pods.sort_unstable_by(oldest);
-        let example = &problem.pods[pods[0]];
-        (example.to_come, Reverse(names.of_pod(problem, pods[0])), pods)
-    });
-    let mut keyed: Vec<(bool, Reverse<Amounts>, Vec<PodId>)> = keyed.collect();
-    keyed.sort_unstable_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)).then_with(|| oldest(&a.2[0], &b.2[0])));
-    let class = |(_, Reverse(requests), pods): (bool, Reverse<Amounts>, Vec<PodId>)| {
-        let shared = volumes.of_pod(names, &problem.pods[pods[0]]);
-        let mut first = requests.clone();
-        Attached::default().add_missing(&shared, &mut first);
-        Class { pods, requests, shared, first, alternatives: IndexVec::new(), hard: SmallVec::new(), refused: None }
-    };
-    let mut classes: IndexVec<ClassId, Class> = keyed.into_iter().map(class).collect();
+    let mut classes = in_order(problem, names, volumes);
     let reader = Reader::new(problem);
     let mut topology = Builder::new(problem, softly_capped);
     for class in &mut classes {
         let example = &problem.pods[class.pods[0]];
+        // Before the work: a pod with a thousand terms is paid for before it is read.
         if !steps.take(names.0.len() + alternatives::work(example)) {
             break;
         }
@@ -223,7 +209,7 @@ pub(crate) fn compile(
                 vec![]
             }
         };
-        let with_daemons = names.companies().filter(|(_, pod_affinity)| pod_affinity.is_for(class.pods[0]));
+        let with_daemons = names.daemon_affinities().filter(|(_, pod_affinity)| pod_affinity.is_for(class.pods[0]));
         let with_daemons: Vec<&Group> = with_daemons.map(|(_, pod_affinity)| &pod_affinity.group).collect();
         let unkept = topology.add(example, &stated, &found, &with_daemons);
         class.refused = class.refused.take().or(wrong).or(unkept).or_else(|| example.blocked.clone());
@@ -236,6 +222,29 @@ pub(crate) fn compile(
         class.alternatives = found.into_iter().map(compiled).collect();
     }
     (classes, topology.finish(steps))
+}
+
+/// The classes in the order of [`compile`], before anything is known of their alternatives.
+fn in_order(problem: &Problem, names: &ResourceNames, volumes: &SharedVolumes) -> IndexVec<ClassId, Class> {
+    // Read once, as sorting looks at each pod many times.
+    let ages: IndexVec<PodId, Age> =
+        problem.pods.iter().zip(PodId::all(problem.pods.len())).map(|(pod, at)| Age::of(pod, at)).collect();
+    let oldest = |a: &PodId, b: &PodId| ages[*a].cmp_in(problem, &ages[*b]);
+    let keyed = grouped(problem, topology::labels_matter(problem)).into_iter().map(|mut pods| {
+        pods.sort_unstable_by(oldest);
+        let example = &problem.pods[pods[0]];
+        (example.to_come, Reverse(names.of_pod(problem, pods[0])), pods)
+    });
+    let mut keyed: Vec<(bool, Reverse<Amounts>, Vec<PodId>)> = keyed.collect();
+    // Large pods first: small ones fill what these leave.
+    keyed.sort_unstable_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)).then_with(|| oldest(&a.2[0], &b.2[0])));
+    let class = |(_, Reverse(requests), pods): (bool, Reverse<Amounts>, Vec<PodId>)| {
+        let shared = volumes.of_pod(names, &problem.pods[pods[0]]);
+        let mut first = requests.clone();
+        Attached::default().add_missing(&shared, &mut first);
+        Class { pods, requests, shared, first, alternatives: IndexVec::new(), hard: SmallVec::new(), refused: None }
+    };
+    keyed.into_iter().map(class).collect()
 }
 
 /// The rules between pods that a pod states. Topology counts nodes by what it requires, preferences apart.
@@ -281,6 +290,7 @@ fn grouped(problem: &Problem, labels_matter: bool) -> IndexVec<ClassId, Vec<PodI
     let mut by_hash: FxHashMap<u64, SmallVec<[ClassId; 1]>> = FxHashMap::default();
     for (at, pod) in problem.pods.iter().enumerate() {
         let candidates = by_hash.entry(hash(pod, labels_matter)).or_default();
+        // Equal hashes need not be equal pods.
         let known = candidates.iter().copied().find(|group| {
             let example = &problem.pods[groups[*group][0]];
             equal(pod, example, labels_matter)

@@ -16,8 +16,8 @@ use crate::labels;
 use crate::pack::filter::joint::Joints;
 use crate::pack::filter::shared::SharedVolumes;
 use crate::pack::filter::topology::Topology;
+use crate::pack::filter::topology::bins::{BinSources, Bins};
 use crate::pack::filter::topology::node_rules::NodeRules;
-use crate::pack::filter::topology::places::{Compiled, Places};
 use crate::pack::rounds::failure::PackingError;
 use crate::pack::rounds::steps::Steps;
 use crate::problem::Problem;
@@ -36,7 +36,7 @@ pub(crate) struct Context<'a> {
     pub pools: IndexVec<PoolId, PoolView>,
     pub classes: IndexVec<ClassId, Class>,
     pub topology: Topology,
-    pub places: Places,
+    pub bins: Bins,
     pub sets: RequirementSets,
     /// Keys that a pod may ask for although a pool does not define them.
     pub allowed_undefined: BTreeSet<String>,
@@ -80,8 +80,8 @@ impl<'a> Context<'a> {
         let (classes, topology) =
             classes::compile(problem, options.soft_spread_on_new_nodes, &names, &volumes, &mut sets, &steps);
         steps.bound_met()?;
-        let found = Compiled { problem, pools: &pools, columns: &columns, offers: &offers };
-        let places = Places::find(&found, &topology, &classes, &mut sets, &steps);
+        let found = BinSources { problem, pools: &pools, columns: &columns, offers: &offers };
+        let bins = Bins::find(&found, &topology, &classes, &mut sets, &steps);
         steps.take(sets.len() * pools.len());
         steps.bound_met()?;
         let selections = std::iter::repeat_with(OnceCell::new).take(sets.len() * pools.len()).collect();
@@ -97,7 +97,7 @@ impl<'a> Context<'a> {
             pools,
             classes,
             topology,
-            places,
+            bins,
             sets,
             allowed_undefined,
             steps,
@@ -211,7 +211,7 @@ impl<'a> Context<'a> {
     }
 
     /// Whether a class's pods have to be on a node with others, and are such themselves.
-    pub fn is_own_company(&self, class: ClassId) -> bool {
+    pub fn is_own_pod_affinity(&self, class: ClassId) -> bool {
         let pod_affinity = &self.topology.of_class[class].pod_affinity;
         !pod_affinity.is_empty() && pod_affinity.iter().all(|group| self.node_rules(class).member.contains(group))
     }

@@ -44,7 +44,7 @@ pub(crate) fn overhead(
             all[at].iter_mut().zip(&requests).for_each(|(sum, amount)| *sum = sum.saturating_add(*amount));
         }
     }
-    for (slot, pod_affinity) in names.companies() {
+    for (slot, pod_affinity) in names.daemon_affinities() {
         if all.is_empty() {
             all = IndexVec::from_elem(Amounts::from_elem(0, names.0.len()), count);
         }
@@ -151,8 +151,8 @@ impl DaemonConflict {
     /// What the DaemonSet has or says itself that keeps the pod off.
     fn keeps_off(&self, pod: &Pod) -> Option<Clash> {
         let taken = pod.host_ports.iter().find(|port| self.ports.iter().any(|own| own.conflicts(port)));
-        let most_on_a_node = || self.keeps_off.iter().any(|group| group.means(pod)).then_some(Clash::AntiAffinity);
-        taken.map(|port| Clash::Port(port.port)).or_else(most_on_a_node)
+        let by_anti_affinity = || self.keeps_off.iter().any(|group| group.means(pod)).then_some(Clash::AntiAffinity);
+        taken.map(|port| Clash::Port(port.port)).or_else(by_anti_affinity)
     }
 
     /// Whether the pod keeps off by what it says itself.

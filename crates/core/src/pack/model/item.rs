@@ -6,7 +6,7 @@ use super::offers::Mask;
 use crate::pack::place::planned_node::Candidate;
 
 /// Pods that have no place yet: a count that only falls, and never by more than there are. A plan that places more than it was
-/// asked to would hand out pods that do not exist; it panics here, where it goes wrong.
+/// asked to would assign pods that do not exist; it panics here, where it goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PodsLeft(u32);
 

@@ -168,6 +168,7 @@ impl Offers {
         {
             let on_demand =
                 |other: &&OfferingBit| other.capacity_type == labels::ON_DEMAND && alike(offering_bit, other);
+            // On demand in the same zone, with the same further labels.
             let Some(other) = self.offering_bits.position(|other| on_demand(&other)) else { continue };
             let mut rows = self.price.chunks(width);
             if rows.all(|price| price[other.index()] <= price[spot.index()]) {
@@ -194,6 +195,7 @@ impl Offers {
                 && (plain || offering_bit.extra.iter().eq(extra()))
         };
         let count = self.offering_bits.len();
+        // Types list their offerings in the same order, so the next one is nearly always the one after the last.
         let mut all = (0..count).map(|step| OfferingId::from((last.index() + 1 + step) % count));
         if let Some(known) = all.find(|at| same(&self.offering_bits[*at])) {
             return Some(known);
@@ -265,6 +267,7 @@ impl Offers {
         while left != 0 {
             let offering_bit = len_of(left.trailing_zeros());
             left &= left - 1;
+            // Strictly less, so that of equal prices the first counts.
             if prices[offering_bit] < best.0 {
                 best = (prices[offering_bit], OfferingId::from(offering_bit));
             }

@@ -110,6 +110,7 @@ pub(crate) fn choose(context: &Context<'_>, planned: &PlannedNode, policy: Polic
         _ if whole => f64::INFINITY,
         Policy::Cost | Policy::FewestNodes => limits.max_option_price.of(&context.problem.instance_types[*first]),
     };
+    // Only the price policy cares for how near the cheapest an option is.
     let near = if policy == Policy::Cost { most.min(limits.price_spread) } else { most };
     let within = |at: InstanceTypeId, times: f64| bought.price[at] <= cheapest * times * (1.0 + 1e-12);
     let spot = offering_bits & context.spot_bits();
@@ -118,13 +119,17 @@ pub(crate) fn choose(context: &Context<'_>, planned: &PlannedNode, policy: Polic
     let mut kept = Vec::new();
     let mut later = Vec::new();
     let (mut varied, mut too_dear, mut sum) = (0, 0, 0.0);
+    // A hair more than asked, so that equal prices are never told apart by noise.
     let mean = if whole { f64::INFINITY } else { limits.max_option_price.mean() * cheapest * (1.0 + 1e-12) };
     for at in order {
+        // Variety is for spot: a type without spot here adds nothing to it.
         let may_be_spot = spot == 0 || context.offers.available(at) & spot != 0;
         let few = varied < limits.spot_types && may_be_spot;
         let alike = families.count() < limits.spot_families && may_be_spot && !families.knows(at);
         let wanted = within(at, near) || few || alike;
         let price = bought.price[at];
+        // An option beyond the near ones must leave the mean of all within its bound, as any of them may be
+        // launched.
         let worth = within(at, near) || within(at, most) && sum + price <= mean * float_of_count(kept.len() + 1);
         if kept.len() < limits.most_types && wanted && worth {
             kept.push(at);
@@ -135,6 +140,7 @@ pub(crate) fn choose(context: &Context<'_>, planned: &PlannedNode, policy: Polic
                 families.add(at);
             }
         } else {
+            // Counted for the reason that the claim gives: variety wanted it, and its price forbade it.
             too_dear += usize::from(wanted && !worth);
             later.push(at);
         }
@@ -162,6 +168,7 @@ pub(crate) fn common(context: &Context<'_>, planned: &PlannedNode) -> Bits {
         leave_out(&mut types, special);
     }
     let mut unasked = uncommon.clone();
+    // Of the uncommon types those alone that are among these.
     unasked.and(&types);
     if !unasked.is_empty() {
         for at in unasked.clone().iter().filter(|at| is_named(context, planned, *at)) {

@@ -10,7 +10,7 @@ use super::ids::{IndexVec, InstanceTypeId, PoolId};
 use super::offers::{Mask, Offers};
 use super::ranks::Ranks;
 use crate::labels;
-use crate::pack::limits::Limits;
+use crate::pack::limits::LimitsLeft;
 use crate::problem::{Policy, Pool, Problem};
 use crate::requirements::{Requirement, Requirements};
 use crate::volumes::is_attachable;
@@ -31,7 +31,7 @@ pub(crate) struct PoolView {
     pub fit: Fit,
     /// Keys for which the types kept must offer so many values.
     pub min_values: Vec<(String, u32)>,
-    pub limits: Limits,
+    pub limits: LimitsLeft,
     /// Whether each of its nodes has to be all its types at once ([`Policy::NodeGroups`]).
     pub is_group: bool,
     /// Why it can have no node at all.
@@ -91,7 +91,7 @@ impl PoolView {
             offering_bits: 0,
             fit: Fit::default(),
             min_values: min_values.collect(),
-            limits: Limits::new(&pool.limits, &pool.usage),
+            limits: LimitsLeft::new(&pool.limits, &pool.usage),
             is_group: pool.policy == Policy::NodeGroups,
             requirements,
             broken,

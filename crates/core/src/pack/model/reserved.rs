@@ -7,7 +7,7 @@ use super::ids::{IndexVec, PoolId};
 use super::item::Item;
 use super::offers::{Mask, Offers, Reservation};
 use super::options::enough_values;
-use crate::pack::limits::Limits;
+use crate::pack::limits::LimitsLeft;
 use crate::pack::place::planned_node::PlannedNode;
 
 /// What is left of each reservation while packing, whichever pool uses it.
@@ -21,7 +21,7 @@ pub(crate) struct Reservations {
 /// What new nodes may be made of: pools' limits, and the ways of buying that are left.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Room<'p> {
-    pub limits: &'p IndexVec<PoolId, Limits>,
+    pub limits: &'p IndexVec<PoolId, LimitsLeft>,
     pub open: Mask,
 }
 

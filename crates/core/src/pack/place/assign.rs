@@ -15,13 +15,13 @@ const ITEM: usize = 4;
 
 /// Pods of a class, where they are to be and how many of them there are.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Waiting {
+pub(crate) struct WaitingPods {
     pub class: ClassId,
     pub candidate: Candidate,
     pub count: u32,
 }
 
-impl Waiting {
+impl WaitingPods {
     /// One pod of a class.
     pub fn one(class: ClassId, candidate: Candidate) -> Self {
         Self { class, candidate, count: 1 }
@@ -32,7 +32,7 @@ impl Waiting {
 /// Where volumes can be had in several ways, the pool comes first.
 pub(crate) fn assign<'c>(
     context: &'c Context<'_>,
-    waiting: Waiting,
+    waiting: WaitingPods,
     room: Room<'_>,
     only: Option<PoolId>,
 ) -> Option<(PoolId, Item<'c>)> {
@@ -42,10 +42,12 @@ pub(crate) fn assign<'c>(
 /// The same, with the instance types that hold one of the pods.
 pub(crate) fn first<'c>(
     context: &'c Context<'_>,
-    waiting: Waiting,
+    waiting: WaitingPods,
     room: Room<'_>,
     only: Option<PoolId>,
 ) -> Option<(PoolId, Item<'c>, Bits)> {
+    // A class of 500 pods is looked at as one pod here: what holds one holds one of each, and how many there are is
+    // for the policy to find out.
     let class = &context.classes[waiting.class];
     let alternatives = class.open_alternatives(waiting.candidate);
     let ways = context.volume_ways(waiting.class);
@@ -55,9 +57,13 @@ pub(crate) fn first<'c>(
         let one = class.alternatives[*tier];
         pools().any(|pool| item(context, waiting, one, pool, room).is_some())
     };
+    // A pod with ten preferences has eleven alternatives. If its bare requirements have no pool, all eleven would
+    // be tried in vain.
     if waiting.candidate == Candidate::ANYWHERE && !class.hard.is_empty() && !class.hard.iter().any(fits) {
         return None;
     }
+    // The order of the loops is the order of what matters: what the pod prefers, then the weight of the pool, then
+    // which of its volumes it gets.
     alternatives.chunks(ways).find_map(|ways| {
         pools().find_map(|pool| {
             let item = |one: &ClassAlternative| item(context, waiting, *one, pool, room);
@@ -79,7 +85,7 @@ impl Class {
 /// What a class asks of a pool by one of its alternatives, if it could get a node there, and the types that hold one of its pods.
 pub(crate) fn item<'c>(
     context: &'c Context<'_>,
-    waiting: Waiting,
+    waiting: WaitingPods,
     ClassAlternative { set, forgiving }: ClassAlternative,
     pool: PoolId,
     room: Room<'_>,
@@ -87,26 +93,32 @@ pub(crate) fn item<'c>(
     if !context.work(ITEM) {
         return None;
     }
-    let Waiting { class: id, candidate, count } = waiting;
+    let WaitingPods { class: id, candidate, count } = waiting;
     let class = &context.classes[id];
     let keys = context.topology.of_class[id].keys;
     let tolerations = &class.example(context.problem).tolerations;
-    let place = context.places.of(keys).get(candidate.place);
-    let mask = place.map_or(!0, |place| place.mask);
-    let set = context.places.narrowed(set, keys, candidate.place);
+    // `ANYWHERE` is in no list: no bin, and all offering bits.
+    let bin = context.bins.of(keys).get(candidate.bin);
+    let mask = bin.map_or(!0, |bin| bin.mask);
+    let set = context.bins.narrowed(set, keys, candidate.bin);
     let view = &context.pools[pool];
     let of = &context.problem.node_pools[view.index];
+    // The cheapest test first: taints need no look at any type.
     if taints::untolerated(&of.taints, tolerations, forgiving).is_some() {
         return None;
     }
     let selection = context.selection(set, pool)?;
     let mut offering_bits = selection.offering_bits & mask & room.open;
     if of.policy == Policy::Cost && view.min_values.is_empty() {
+        // Spot that costs as much as on demand can only lose. Other policies keep it, as Karpenter does, and
+        // `minValues` may need it.
         offering_bits = context.offers.worthwhile(offering_bits);
     }
+    // Reserved capacity is tried by itself first: it is paid for already.
     in_order(&context.offers, offering_bits).find_map(|offering_bits| {
         let mut types: Bits = selection.types.clone();
         if offering_bits != selection.offering_bits {
+            // The selection has the types of all its offering bits; of fewer bits fewer types can be had.
             types.and(&context.bought(offering_bits).types);
         }
         context.fitting(pool, &class.first, &mut types);
@@ -130,8 +142,9 @@ impl<'c, 'a> Together<'c, 'a> {
     }
 
     /// A node with the first pod of a group, and one that needs it.
-    pub fn open(&self, first: Waiting, second: Option<Waiting>) -> Option<PlannedNode> {
+    pub fn open(&self, first: WaitingPods, second: Option<WaitingPods>) -> Option<PlannedNode> {
         let context = self.context;
+        // The pools in order, as for any other pod: a lighter one is taken only where no heavier one holds both.
         context.pools.ids().find_map(|pool| {
             let mut types = context.pools[pool].types.clone();
             self.room.limits[pool].keep(context.problem, &mut types);
@@ -146,7 +159,8 @@ impl<'c, 'a> Together<'c, 'a> {
     }
 
     /// Adds as many of a class as the node takes, those apart that are on it.
-    pub fn add(&self, planned: &mut PlannedNode, waiting: Waiting) {
+    pub fn add(&self, planned: &mut PlannedNode, waiting: WaitingPods) {
+        // Those on the node are still counted as waiting: they are assigned when it is admitted.
         let own = (waiting.class, waiting.candidate);
         let there = planned.shares.iter().filter(|share| (share.class, share.candidate) == own);
         let there: u32 = there.map(|share| share.count).sum();
@@ -168,7 +182,7 @@ impl<'c, 'a> Together<'c, 'a> {
         }
     }
 
-    fn item(&self, waiting: Waiting, pool: PoolId) -> Option<Item<'c>> {
+    fn item(&self, waiting: WaitingPods, pool: PoolId) -> Option<Item<'c>> {
         assign(self.context, waiting, self.room, Some(pool)).map(|(_, item)| item)
     }
 }

@@ -37,6 +37,7 @@ impl<'a> Free<'a> {
         let problem = context.problem;
         let mut labels: BTreeMap<String, String> = node.labels.clone();
         labels.entry(labels::HOSTNAME.to_owned()).or_insert_with(|| node.name.clone());
+        // `matchFields` on `metadata.name` is read as a requirement on this key, so the node has it as a label.
         labels.insert(labels::NODE_NAME_FIELD.to_owned(), node.name.clone());
         let mut room = context.names.room(&node.allocatable).to_vec();
         if is_fargate(&node) {
@@ -50,16 +51,19 @@ impl<'a> Free<'a> {
         }
         let labels = Requirements::from_labels(&labels);
         for (at, conflict) in context.names.conflicts() {
+            // A resource that stands for nodes without this DaemonSet: none of it is left here.
             if conflict.binds_on(problem, &node.taints, &labels) {
                 room[at] = room[at].min(0);
             }
         }
         let mut tally = Tally::default();
         let reader = Reader::new(problem);
+        // Bound pods count for the rules of others, and keep their own anti-affinity.
         for pod in node.pods.iter().take_while(|_| context.work(1)) {
             tally.add(&context.topology.of_bound(reader, pod), 1);
         }
-        for (_, pod_affinity) in context.names.companies().filter(|_| !node.initialized) {
+        // On an initialized node the pods of DaemonSets are among the bound ones already.
+        for (_, pod_affinity) in context.names.daemon_affinities().filter(|_| !node.initialized) {
             let rule = context.topology.groups.id_of(&pod_affinity.group).filter(|_| pod_affinity.group.by_node());
             if let Some(at) = rule.filter(|_| pod_affinity.comes_to(problem, &node.taints, &labels)) {
                 tally.add(&NodeRules { member: [at].into_iter().collect(), ..NodeRules::default() }, 1);
@@ -74,6 +78,7 @@ impl<'a> Free<'a> {
         if class.shared.is_empty() {
             return holds(&self.room, &class.requests);
         }
+        // The first pod of the class attaches the volumes, so their room is gone before any is counted.
         holds(&self.room_beside(class), &class.requests)
     }
 
@@ -158,6 +163,7 @@ impl<'a> Existing<'a> {
                 if *left == 0 || !context.work(free.tally.work(rules)) {
                     return placed;
                 }
+                // From cheap to dear: amounts, then rules between pods, then taints and labels.
                 let count = count_of_amount(free.holds(class)).min(*left);
                 let count = free.tally.allows(rules, count);
                 if count == 0 || !free.suits(context, class, tier) {
@@ -172,7 +178,7 @@ impl<'a> Existing<'a> {
         placed
     }
 
-    /// Places one pod of a class that rules over wider domains speak of: the first node that takes it.
+    /// Places one pod of a class that zonal rules speak of: the first node that takes it.
     pub fn take_one(&mut self, context: &Context<'_>, at: ClassId, domains: &mut Domains<'_, '_>) -> Option<NodeId> {
         let class = &context.classes[at];
         if !self.worth_relaxing(context, class, Stage::Any) {
@@ -233,6 +239,7 @@ pub(crate) fn satisfies(labels: &Requirements, wanted: &Requirements) -> bool {
 
 /// How many more pods fit.
 fn holds(room: &[i64], requests: &[i64]) -> i64 {
+    // A node that is overfull takes nothing, not even what asks for none of what is short.
     if room.iter().any(|amount| *amount < 0) {
         return 0;
     }
@@ -257,6 +264,7 @@ fn free_nodes<'a>(context: &Context<'a>) -> Vec<Free<'a>> {
     let mut order: Vec<NodeId> = NodeId::all(problem.existing_nodes.len()).collect();
     order.sort_by_cached_key(|at| {
         let node = &problem.existing_nodes[*at];
+        // `false` before `true`: nodes that are ready, then those on their way.
         (!node.initialized, size_asked_for(node), node.name.as_str())
     });
     let mut nodes = Vec::with_capacity(order.len());

@@ -45,6 +45,8 @@ impl<'c, 'a> Finisher<'c, 'a> {
         if !context.work(CLAIM + planned.types.count()) {
             return None;
         }
+        // The types that may be launched are decided here, and not while pods are added: until now each type was
+        // worth keeping.
         let Chosen { kept, too_dear } = choose(context, planned, policy, whole);
         let first = *kept.first()?;
         let bought = context.bought(planned.offering_bits);
@@ -54,6 +56,8 @@ impl<'c, 'a> Finisher<'c, 'a> {
         let options = kept.iter().map(|at| LaunchOption { instance_type: at.index(), price: price_of(at) });
         let mut requests = context.names.resources(&planned.requests);
         if !view.fit.daemons.is_empty() {
+            // Daemons differ by type. The claim asks for what surely runs there: the least of each amount over all
+            // options.
             let least = kept.iter().map(|at| &view.fit.daemons[*at]);
             let least = least.fold(None, |least: Option<crate::pack::model::classes::Amounts>, one| match least {
                 None => Some(one.clone()),
@@ -88,6 +92,7 @@ impl<'c, 'a> Finisher<'c, 'a> {
             .clone()
             .map(|(_, offering_bit)| (offering_bit.zone.as_str(), offering_bit.capacity_type.as_str()))
             .unzip();
+        // Only what an option can be bought as: a pool may allow spot where none of these types has it.
         all.add(labels::CAPACITY_TYPE, Requirement::one_of(capacity_types));
         let held: BTreeSet<&str> =
             offering_bits.clone().filter_map(|(_, offering_bit)| offering_bit.reservation()).collect();
@@ -103,12 +108,14 @@ impl<'c, 'a> Finisher<'c, 'a> {
 
     /// The requirements of the pool and of the pods.
     fn base(&mut self, planned: &PlannedNode) -> Rc<Requirements> {
+        // Sets and not pods are the key: nodes with other pods of the same sets share their base.
         let sets: BTreeSet<SetId> = planned.shares.iter().map(|share| share.set).collect();
         let key = (planned.pool, sets.into_iter().collect::<Vec<_>>());
         let context = self.context;
         let build = |key: &(PoolId, Vec<SetId>)| {
             let mut all = context.pools[key.0].requirements.clone();
             key.1.iter().for_each(|set| all.intersect(&context.sets[*set]));
+            // A new node has no name yet, so no claim can ask for one.
             all.remove(labels::HOSTNAME);
             all.remove(labels::NODE_NAME_FIELD);
             Rc::new(all)

@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::pack::limits::Limits;
+use crate::pack::limits::LimitsLeft;
 use crate::pack::model::bits::Bits;
 use crate::pack::model::context::Context;
 use crate::pack::model::ids::PoolId;
@@ -16,7 +16,7 @@ pub(crate) fn pack(
     context: &Context<'_>,
     pool: PoolId,
     items: &mut [Item<'_>],
-    limits: &mut Limits,
+    limits: &mut LimitsLeft,
 ) -> Vec<PlannedNode> {
     let mut planned_nodes: Vec<PlannedNode> = Vec::new();
     for item in items {
@@ -24,6 +24,7 @@ pub(crate) fn pack(
         let mut queue: BinaryHeap<Reverse<(u32, usize)>> =
             planned_nodes.iter().enumerate().map(|(at, planned)| Reverse((planned.pods(), at))).collect();
         while !item.left.is_none() && context.work(1) {
+            // The node with the fewest pods, and the oldest of equals.
             match queue.pop() {
                 Some(Reverse((pods, at))) => {
                     if planned_nodes[at].add(context, item, 1) {
@@ -43,13 +44,14 @@ pub(crate) fn pack(
     planned_nodes
 }
 
-fn open(context: &Context<'_>, pool: PoolId, item: &Item<'_>, limits: &mut Limits) -> Option<PlannedNode> {
+fn open(context: &Context<'_>, pool: PoolId, item: &Item<'_>, limits: &mut LimitsLeft) -> Option<PlannedNode> {
     let mut types: Bits = context.pools[pool].types.clone();
     limits.keep(context.problem, &mut types);
     let mut planned = PlannedNode::new(context, pool, types);
     if !planned.add(context, item, 1) {
         return None;
     }
+    // At its largest type, as it may still become that.
     limits.take(context.problem, planned.types.iter());
     Some(planned)
 }

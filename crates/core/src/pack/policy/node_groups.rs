@@ -2,7 +2,7 @@
 //! them a node becomes has to hold what is planned on it. Pods go to the first node that takes them, the largest first; a
 //! group grows up to its limit of nodes and never shrinks below its least.
 
-use crate::pack::limits::Limits;
+use crate::pack::limits::LimitsLeft;
 use crate::pack::model::context::Context;
 use crate::pack::model::ids::PoolId;
 use crate::pack::model::item::Item;
@@ -16,10 +16,11 @@ pub(crate) fn pack(
     context: &Context<'_>,
     pool: PoolId,
     items: &mut [Item<'_>],
-    limits: &mut Limits,
+    limits: &mut LimitsLeft,
 ) -> Vec<PlannedNode> {
     let mut planned_nodes: Vec<PlannedNode> = Vec::new();
     for item in items {
+        // First fit, in the order in which the nodes came: Cluster Autoscaler estimates by the same.
         for planned in &mut planned_nodes {
             fill(context, planned, item);
         }
@@ -65,6 +66,7 @@ pub(crate) fn missing(context: &Context<'_>, claims: &[PlannedClaim]) -> Vec<Pla
         let there = claims.iter().filter(|claim| claim.pool == view.index).count();
         let missing = len_of(pool.min_nodes).saturating_sub(there).min(MOST_MISSING);
         let mut empty = PlannedNode::new(context, at, view.types.clone());
+        // A group is bought as it is written; reservations are for pods.
         empty.offering_bits &= !context.offers.reserved;
         planned_nodes.extend(std::iter::repeat_n(empty, missing));
     }

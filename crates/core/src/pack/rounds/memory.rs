@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use super::solve::Plan;
-use crate::pack::filter::topology::domains::Placed;
-use crate::pack::limits::Limits;
+use super::solve::RoundPlan;
+use crate::pack::filter::topology::domains::PodsInBin;
+use crate::pack::limits::LimitsLeft;
 use crate::pack::model::classes::Class;
 use crate::pack::model::ids::{BinId, ClassId, DomainId, GroupId, IndexVec, NodeId, PoolId};
 use crate::pack::place::existing::Existing;
@@ -19,20 +19,21 @@ pub(in crate::pack) struct RoundMemory {
     pub held_back: IndexVec<ClassId, u32>,
     /// Whether these join no planned nodes either: most that mislead others do so only where they would have a node of their own.
     pub strictly: bool,
-    /// What pool, by its weight, a class got in a place that a heavier one was believed to give it.
+    /// What pool, by its weight, a class got in a bin that a heavier one was believed to give it.
     pub lighter: BTreeMap<(ClassId, BinId), i32>,
     /// Domains that a spread counts though its pods could not have them, by group and place among the values: nodes planned
     /// for others are there.
     pub counted: BTreeSet<(GroupId, DomainId)>,
 }
 
-impl Plan<'_, '_> {
-    /// The pods that have a place but no node, as far as others hang on them, as class and count.
+impl RoundPlan<'_, '_> {
+    /// The pods that have a bin but no node, as far as others hang on them, as class and count.
     pub(in crate::pack) fn depended_on(&self) -> Vec<(ClassId, u32)> {
         let waiting = self.without_node();
         if waiting.is_empty() && self.forgotten.is_empty() {
             return vec![];
         }
+        // By class only: which of several equal pods it was does not matter.
         let by_class = summed(self.domains.depended_on(&waiting, &self.forgotten));
         // Those that were forgotten may have found a place since.
         let left = by_class.into_iter().map(|(class, count)| (class, count.min(self.left[class])));
@@ -47,8 +48,9 @@ impl Plan<'_, '_> {
         if !self.context.work(self.planned_nodes.len() + self.forgotten.len()) {
             return vec![];
         }
+        // A rule can only have become broken where a pod that it means has left its bin.
         let shares = self.planned_nodes.iter().flat_map(|planned| &planned.shares);
-        let on_nodes: Vec<Placed> = shares.map(Share::placed).collect();
+        let on_nodes: Vec<PodsInBin> = shares.map(Share::placed).collect();
         summed(self.domains.invalidated(&self.without_node(), &self.forgotten, &on_nodes)).into_iter().collect()
     }
 
@@ -62,17 +64,20 @@ impl Plan<'_, '_> {
         }
         let nodes: Vec<&[Share]> = self.planned_nodes.iter().map(|planned| planned.shares.as_slice()).collect();
         let mut found = self.domains.unopened(&self.without_node(), &nodes);
+        // Both leave a pod pending on a node that is launched for it: one waits for pods that wait for it, the
+        // other may be bound alone before its kind is there.
         found.extend(self.domains.outrun(&nodes));
         summed(found).into_iter().collect()
     }
 
-    /// The places where a class got a lighter pool than it was believed to, limits having been reached, while another place
-    /// promises a heavier one: by class and place, the weight that it got.
+    /// The bins where a class got a lighter pool than it was believed to, limits having been reached, while another bin
+    /// promises a heavier one: by class and bin, the weight that it got.
     pub(in crate::pack) fn lighter_than_believed(&self) -> Vec<((ClassId, BinId), i32)> {
         let context = self.context;
         // The heaviest pool is the first.
+        // Only limits make a pool give less than it promised, and only a pool that is not the heaviest is less.
         let light = |planned: &&Rc<PlannedNode>| context.weight(planned.pool) < context.weight(PoolId::FIRST);
-        if self.limits.iter().all(Limits::are_far) || !self.planned_nodes.iter().any(|planned| light(&planned)) {
+        if self.limits.iter().all(LimitsLeft::are_far) || !self.planned_nodes.iter().any(|planned| light(&planned)) {
             return vec![];
         }
         let mut got: BTreeMap<(ClassId, Candidate), i32> = BTreeMap::new();
@@ -80,17 +85,20 @@ impl Plan<'_, '_> {
             let zonal = planned.shares.iter().filter(|share| share.candidate != Candidate::ANYWHERE);
             for share in zonal {
                 let least = got.entry((share.class, share.candidate)).or_insert(i32::MAX);
+                // Several nodes in one bin may be of several pools: the lightest is what the bin is worth.
                 *least = context.weight(planned.pool).min(*least);
             }
         }
-        let before = Plan::new(context, &self.memory);
+        // What was promised is asked of an empty plan, in which no limit is used up yet.
+        let before = RoundPlan::new(context, &self.memory);
         let mut found = Vec::new();
         for ((class, candidate), weight) in got {
             let chances = before.feasible_places(class, candidate.tier);
             let heavier =
-                |own: bool| chances.iter().any(|one| (one.place == candidate.place) == own && one.weight > weight);
+                |own: bool| chances.iter().any(|one| (one.bin == candidate.bin) == own && one.weight > weight);
+            // Its own bin promised more, and so does another: only then is there anything to choose differently.
             if heavier(true) && heavier(false) {
-                found.push(((class, candidate.place), weight));
+                found.push(((class, candidate.bin), weight));
             }
         }
         found
@@ -113,7 +121,8 @@ impl Plan<'_, '_> {
 
     /// Whether a pod is left over while a less urgent one has a place, which limits or reservations may have caused.
     pub(in crate::pack) fn passed_over_the_urgent(&self) -> bool {
-        let far = !self.limits.is_empty() && self.limits.iter().all(Limits::are_far);
+        // Where no limit is near and no reservation short, new nodes are never scarce: only existing ones are.
+        let far = !self.limits.is_empty() && self.limits.iter().all(LimitsLeft::are_far);
         if far && !self.reservations.are_short() {
             return self.nodes_took_less_urgent();
         }
@@ -137,16 +146,17 @@ impl Plan<'_, '_> {
         if taken.is_empty() {
             return false;
         }
+        // The nodes are read anew, without what this plan put on them: the urgent would have come first.
         let empty = Existing::of(context);
         waiting.any(|(at, class)| {
             empty.may_hold(context, at, |node| taken.get(&node).is_some_and(|least| *least < of(class)))
         })
     }
 
-    fn without_node(&self) -> Vec<Placed> {
+    fn without_node(&self) -> Vec<PodsInBin> {
         let waiting = self.pinned.iter().filter(|(_, count)| **count > 0);
         waiting
-            .map(|((class, candidate), count)| Placed { class: *class, place: candidate.place, count: *count })
+            .map(|((class, candidate), count)| PodsInBin { class: *class, bin: candidate.bin, count: *count })
             .collect()
     }
 }

@@ -36,8 +36,10 @@ impl Steps {
 
     /// Takes so many; says whether there were as many. Once there were not, there never are.
     pub fn take(&self, count: usize) -> bool {
+        // A `Cell`, as steps are taken while much else is borrowed; packing runs on one thread.
         let left = self.left.get().saturating_sub(steps_of(count));
         self.left.set(left);
+        // Zero left counts as spent: whoever would take nothing more still learns that it is over.
         left > 0
     }
 

@@ -4,13 +4,13 @@
 //! with one of each, and then filled: with as many of b as it holds, and with other classes that have to be with somebody.
 //! Only then are nodes planned for those that state no pod affinity (`new_nodes`): they would take the places otherwise.
 
-use super::solve::Plan;
+use super::solve::RoundPlan;
 use crate::pack::model::ids::{ClassId, GroupId};
 use crate::pack::model::reserved::Room;
 use crate::pack::place::assign::Together;
 use crate::pack::place::planned_node::PlannedNode;
 
-impl Plan<'_, '_> {
+impl RoundPlan<'_, '_> {
     /// Plans nodes for pods that have to be on a node with others; says whether there was any.
     pub(in crate::pack) fn plan_together(&mut self, chosen: &[ClassId]) -> bool {
         let context = self.context;
@@ -20,8 +20,10 @@ impl Plan<'_, '_> {
         for at in &followers {
             while let Some(planned) = self.gather(*at, &followers, chosen) {
                 let reserved = planned.offering_bits & context.offers.reserved;
+                // Admission takes limits and reservations off, so the next one is gathered from what is left.
                 if self.admit(planned, 1) {
                     progress = true;
+                // A reservation that has nothing left would be chosen again and again.
                 } else if reserved != 0 {
                     self.reservations.close(reserved);
                 } else {
@@ -39,6 +41,8 @@ impl Plan<'_, '_> {
         if first.as_ref().map_or(reserved == 0, |planned| planned.offering_bits & reserved == 0) {
             return first;
         }
+        // Reserved capacity may be of small types only. It is paid for, but tearing a group apart could leave pods
+        // over.
         let bought = Room { open: self.room().open & !reserved, ..self.room() };
         let second = self.gather_in(bought, at, followers, chosen);
         let pods = |planned: &Option<PlannedNode>| planned.as_ref().map_or(0, PlannedNode::pods);
@@ -62,13 +66,17 @@ impl Plan<'_, '_> {
             };
             // Those that wait for pod affinity themselves may wait for these.
             let mut first: Vec<&ClassId> = others.filter(suits).collect();
+            // Those that stand by themselves come first (`false` before `true`).
             first.sort_by_key(|other| context.topology.follows(**other));
             let first = first.into_iter().flat_map(|other| waiting(*other));
             let mut planned = first.filter_map(|first| together.open(first, Some(own))).next();
+            // kube-scheduler lets a pod be the first of its kind where it meets its own affinity and no other is
+            // anywhere.
             if planned.is_none() && self.may_be_first(at) {
                 planned = together.open(own, None);
             }
             let Some(mut planned) = planned else { continue };
+            // The class that the node is opened for fills it first; other followers get what is left of it.
             for follower in std::iter::once(at).chain(followers.iter().copied().filter(|other| *other != at)) {
                 waiting(follower).for_each(|follower| together.add(&mut planned, follower));
             }

@@ -1,20 +1,21 @@
 //! Rules between pods: spread, affinity, anti-affinity and host ports.
 //!
-//! Those whose domain is the node become rules for what one node may hold ([`node_rules`]). Those over zones or other
+//! Zonal rules are those over zones or other labels, and not node by node. Those whose domain is the node become rules for what one node may hold ([`node_rules`]). Those over zones or other
 //! labels are decided before nodes are planned ([`domains`]): each pod they speak of gets its domain, and planning then
 //! only sees where it may be. Soft rules are kept in both as long as they leave a way, and given up in the order of
 //! [`super::alternatives`]; those over nodes choose among nodes that are there and never open one more, but for a spread that
 //! lets a node hold many: it bounds what is lost with one node, and holds on new ones while nothing is left over for it.
 
+pub(crate) mod bins;
 mod broken;
 mod counted;
 pub(crate) mod domains;
 pub(crate) mod groups;
 mod index;
+pub(crate) mod keys;
 mod moves;
 pub(crate) mod node_rules;
 mod opened;
-pub(crate) mod places;
 mod reach;
 pub(crate) mod selector;
 
@@ -23,8 +24,9 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use self::groups::{Group, Groups, Kind, Reader, Stated};
+use self::groups::{Group, Groups, Reader, RuleKind, Stated};
 use self::index::Index;
+use self::keys::KeySet;
 use self::node_rules::NodeRules;
 use super::alternatives::Alternative;
 use crate::pack::model::ids::{ClassId, GroupId, IndexVec, Interned, KeyId, NodeRulesId, TierId};
@@ -36,7 +38,7 @@ use crate::problem::Problem;
 /// which opens no node.
 const MANY: u32 = 10;
 
-/// More distinct keys of wide rules than this are not told apart.
+/// More distinct keys of zonal rules than this are not told apart.
 const MOST_KEYS: usize = 32;
 
 fn too_many_keys() -> String {
@@ -47,13 +49,13 @@ fn too_many_keys() -> String {
 #[derive(Debug, Default)]
 pub(crate) struct Topology {
     pub groups: Groups,
-    /// Label keys of wide rules.
+    /// Label keys of zonal rules.
     pub keys: Interned<KeyId, String>,
-    /// For each group its key, if it is wide.
+    /// For each group its key, if it is zonal.
     key_of: IndexVec<GroupId, Option<KeyId>>,
     /// Distinct node rules; the first is none at all.
     pub node_rules: Interned<NodeRulesId, NodeRules>,
-    /// For each class its node rules and its part in wider rules.
+    /// For each class its node rules and its part in zonal rules.
     pub of_class: IndexVec<ClassId, Part>,
     index: Index,
 }
@@ -71,9 +73,9 @@ pub(crate) struct Part {
     with_daemons: SmallVec<[GroupId; 1]>,
     /// For each of its alternatives, or for all where these do not differ in rules.
     tiers: IndexVec<TierId, Tier>,
-    /// Rules over wider domains that mean it.
+    /// Zonal rules that mean it.
     pub meant: Vec<GroupId>,
-    /// Which of the wide keys its rules ask for.
+    /// Which of the zonal keys its rules ask for.
     pub keys: KeySet,
     /// How many of its pods a node may hold, where its hard node rules speak of itself alone.
     pub most_on_a_node: Option<u32>,
@@ -84,40 +86,11 @@ pub(crate) struct Part {
 pub(crate) struct Tier {
     /// Its node rules, which nodes that are there are held to.
     pub node_rules: NodeRulesId,
-    /// Rules over wider domains that it states.
+    /// Zonal rules that it states.
     pub states: Vec<GroupId>,
 }
 
 static NO_RULES: Tier = Tier { node_rules: NodeRulesId::NONE, states: Vec::new() };
-
-impl NodeRulesId {
-    /// No rules at all.
-    pub const NONE: Self = Self::FIRST;
-}
-
-impl Default for NodeRulesId {
-    fn default() -> Self {
-        Self::NONE
-    }
-}
-
-/// A set of wide keys; there are at most [`MOST_KEYS`].
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct KeySet(u32);
-
-impl KeySet {
-    pub fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-
-    pub fn has(self, key: KeyId) -> bool {
-        self.0 >> key.index() & 1 == 1
-    }
-
-    fn insert(&mut self, key: KeyId) {
-        self.0 |= 1 << key.index();
-    }
-}
 
 impl Part {
     /// Whether its domain has to be decided before planning.
@@ -168,7 +141,7 @@ pub(crate) fn states_any(pod: &Pod) -> bool {
 
 /// The rules of a class as groups, before it is known which of them mean it.
 #[derive(Debug, Default)]
-struct PlannedNode {
+struct ClassGroups {
     hard: Vec<GroupId>,
     /// Soft ones kept, by alternative; one entry where all keep the same.
     soft: Vec<Vec<GroupId>>,
@@ -176,7 +149,7 @@ struct PlannedNode {
     with_daemons: SmallVec<[GroupId; 1]>,
 }
 
-impl PlannedNode {
+impl ClassGroups {
     /// How many rules there are, those of each alternative.
     fn work(&self) -> usize {
         let soft: usize = self.soft.iter().map(Vec::len).sum();
@@ -191,7 +164,7 @@ const GROUPS_A_STEP: usize = 16;
 pub(crate) struct Builder<'a> {
     problem: &'a Problem,
     topology: Topology,
-    planned_nodes: Vec<(&'a Pod, PlannedNode)>,
+    classes: Vec<(&'a Pod, ClassGroups)>,
     /// Whether soft spread that lets a node hold many holds on new nodes.
     softly_capped: bool,
 }
@@ -200,7 +173,7 @@ impl<'a> Builder<'a> {
     pub fn new(problem: &'a Problem, softly_capped: bool) -> Self {
         let mut topology = Topology::default();
         topology.node_rules.insert(NodeRules::default());
-        Self { problem, topology, planned_nodes: vec![], softly_capped }
+        Self { problem, topology, classes: vec![], softly_capped }
     }
 
     /// Takes the next class, by its example; answers why it cannot be placed, if so.
@@ -212,25 +185,25 @@ impl<'a> Builder<'a> {
         alternatives: &[Alternative],
         with_daemons: &[&Group],
     ) -> Option<String> {
-        let mut planned = PlannedNode::default();
+        let mut own = ClassGroups::default();
         let mut wrong = None;
         for group in &stated.hard {
             match self.intern(group) {
                 Some(at) => {
-                    planned.hard.push(at);
-                    planned.with_daemons.extend(with_daemons.contains(&group).then_some(at));
+                    own.hard.push(at);
+                    own.with_daemons.extend(with_daemons.contains(&group).then_some(at));
                 }
                 None => wrong = Some(too_many_keys()),
             }
         }
         for alternative in alternatives {
             let kept: Vec<GroupId> = stated.kept(alternative.given_up).filter_map(|group| self.intern(group)).collect();
-            planned.soft.push(kept);
+            own.soft.push(kept);
         }
-        if planned.soft.iter().all(Vec::is_empty) {
-            planned.soft.truncate(1);
+        if own.soft.iter().all(Vec::is_empty) {
+            own.soft.truncate(1);
         }
-        self.planned_nodes.push((pod, planned));
+        self.classes.push((pod, own));
         wrong
     }
 
@@ -258,16 +231,16 @@ impl<'a> Builder<'a> {
                 self.intern(&group);
             }
         }
-        let Self { mut topology, planned_nodes, softly_capped, .. } = self;
+        let Self { mut topology, classes, softly_capped, .. } = self;
         if topology.groups.is_empty() {
-            topology.of_class = IndexVec::from_elem(Part::default(), planned_nodes.len());
+            topology.of_class = IndexVec::from_elem(Part::default(), classes.len());
             return topology;
         }
         topology.index = Index::of(&topology.groups);
         let index = &topology.index;
         let mut known: FxHashMap<(&str, &BTreeMap<String, String>), Vec<GroupId>> = FxHashMap::default();
-        let mut meant_by_class = Vec::with_capacity(planned_nodes.len());
-        for (pod, _) in &planned_nodes {
+        let mut meant_by_class = Vec::with_capacity(classes.len());
+        for (pod, _) in &classes {
             steps.take(1 + index.others.len() / GROUPS_A_STEP);
             if steps.bound_met().is_err() {
                 break;
@@ -281,44 +254,47 @@ impl<'a> Builder<'a> {
                 }
             });
         }
-        for ((_, planned), meant) in planned_nodes.into_iter().zip(meant_by_class) {
-            if !steps.take(1 + planned.work() * (1 + meant.len() / GROUPS_A_STEP)) {
+        for ((_, own), meant) in classes.into_iter().zip(meant_by_class) {
+            if !steps.take(1 + own.work() * (1 + meant.len() / GROUPS_A_STEP)) {
                 break;
             }
-            let part = topology.part(&planned, &meant, softly_capped);
+            let part = topology.part(&own, &meant, softly_capped);
             topology.of_class.push(part);
         }
-        topology.find_those_apart();
+        topology.find_self_contained();
         topology
     }
 }
 
 impl Topology {
-    /// A wide group's key.
+    /// A zonal group's key.
     pub fn key_of(&self, group: GroupId) -> KeyId {
         self.key_of[group].unwrap_or(KeyId::FIRST)
     }
 
-    fn part(&mut self, planned: &PlannedNode, meant: &[GroupId], softly_capped: bool) -> Part {
+    fn part(&mut self, own: &ClassGroups, meant: &[GroupId], softly_capped: bool) -> Part {
         let by_node = |group: &GroupId| self.key_of[*group].is_none();
-        let lonely = |group: &GroupId| !planned.with_daemons.contains(group);
-        let pod_affinity = planned.hard.iter().copied().filter(by_node).filter(lonely);
+        // A DaemonSet's pod is on every new node of these already: the rule asks nothing of the plan.
+        let lonely = |group: &GroupId| !own.with_daemons.contains(group);
+        let pod_affinity = own.hard.iter().copied().filter(by_node).filter(lonely);
         let mut part = Part {
-            pod_affinity: pod_affinity.filter(|group| self.is_company(*group)).collect(),
-            with_daemons: planned.with_daemons.clone(),
+            pod_affinity: pod_affinity.filter(|group| self.is_pod_affinity(*group)).collect(),
+            with_daemons: own.with_daemons.clone(),
             meant: meant.iter().copied().filter(|group| !by_node(group)).collect(),
             ..Part::default()
         };
         part.meant.iter().for_each(|group| part.keys.insert(self.key_of(*group)));
-        part.node_rules = self.rules(planned.hard.iter(), meant);
-        part.new_node_rules = self.rules(planned.hard.iter().filter(|group| lonely(group)), meant);
-        let caps = planned.soft.first().filter(|_| softly_capped).into_iter().flatten();
+        part.node_rules = self.rules(own.hard.iter(), meant);
+        part.new_node_rules = self.rules(own.hard.iter().filter(|group| lonely(group)), meant);
+        // The first alternative keeps all soft rules. A spread of ten a host bounds new nodes too, so that one lost
+        // node is not half of the pods.
+        let caps = own.soft.first().filter(|_| softly_capped).into_iter().flatten();
         let caps: Vec<GroupId> = caps.copied().filter(|group| self.bounds_a_node(*group)).collect();
         if !caps.is_empty() {
-            part.new_node_rules = self.rules(planned.hard.iter().filter(|group| lonely(group)).chain(&caps), meant);
+            part.new_node_rules = self.rules(own.hard.iter().filter(|group| lonely(group)).chain(&caps), meant);
         }
-        for soft in &planned.soft {
-            let all = || planned.hard.iter().chain(soft);
+        for soft in &own.soft {
+            let all = || own.hard.iter().chain(soft);
             let states: Vec<GroupId> = all().copied().filter(|group| self.key_of[*group].is_some()).collect();
             states.iter().for_each(|group| part.keys.insert(self.key_of(*group)));
             let node_rules = self.rules(all(), meant);
@@ -327,8 +303,8 @@ impl Topology {
         part
     }
 
-    /// Finds the classes whose node rules concern no other class: many apps, each apart from itself, are alike.
-    fn find_those_apart(&mut self) {
+    /// Finds the classes whose node rules concern no other class: many apps, each with anti-affinity to itself, are alike.
+    fn find_self_contained(&mut self) {
         let mut users: IndexVec<GroupId, u32> = IndexVec::from_elem(0, self.groups.len());
         let rules = |part: &Part| &self.node_rules[part.new_node_rules];
         for part in self.of_class.iter().filter(|part| part.new_node_rules != NodeRulesId::NONE) {
@@ -350,35 +326,35 @@ impl Topology {
     /// Whether a class's pods have to be in a domain with others.
     pub fn follows(&self, class: ClassId) -> bool {
         let part = &self.of_class[class];
-        part.hard().states.iter().any(|group| self.is_company(*group) && !part.is_with_daemon(*group))
+        part.hard().states.iter().any(|group| self.is_pod_affinity(*group) && !part.is_with_daemon(*group))
     }
 
     /// Whether a class's pods have to be spread over domains wider than a node.
     pub fn is_spread(&self, class: ClassId) -> bool {
-        let spread = |at: &GroupId| matches!(self.groups[*at].kind, Kind::Spread { .. });
+        let spread = |at: &GroupId| matches!(self.groups[*at].kind, RuleKind::Spread { .. });
         self.of_class[class].hard().states.iter().any(spread)
     }
 
     /// Whether a rule parts pods rather than gathers them.
     pub fn parts(&self, group: GroupId) -> bool {
-        matches!(self.groups[group].kind, Kind::Spread { .. } | Kind::PodAntiAffinity)
+        matches!(self.groups[group].kind, RuleKind::Spread { .. } | RuleKind::PodAntiAffinity)
     }
 
-    fn is_company(&self, group: GroupId) -> bool {
-        self.groups[group].kind == Kind::PodAffinity
+    fn is_pod_affinity(&self, group: GroupId) -> bool {
+        self.groups[group].kind == RuleKind::PodAffinity
     }
 
     /// Whether a rule is a spread over hosts that lets a node hold many.
     fn bounds_a_node(&self, group: GroupId) -> bool {
         let of = &self.groups[group];
-        of.by_node() && matches!(of.kind, Kind::Spread { skew, .. } if skew >= MANY)
+        of.by_node() && matches!(of.kind, RuleKind::Spread { skew, .. } if skew >= MANY)
     }
 
     /// Interns what those of the groups stated and meant come to that are by node.
     fn rules<'g>(&mut self, stated: impl Iterator<Item = &'g GroupId>, meant: &[GroupId]) -> NodeRulesId {
         let mut rules = NodeRules::default();
         for group in stated.filter(|group| self.key_of[**group].is_none()) {
-            if self.is_company(*group) {
+            if self.is_pod_affinity(*group) {
                 rules.needs.push(*group);
             } else {
                 rules.caps.push((*group, cap(&self.groups[*group], meant.contains(group))));
@@ -418,7 +394,7 @@ impl Topology {
 fn cap(group: &Group, is_member: bool) -> u32 {
     match &group.kind {
         // The least is zero: a node without any could always be made.
-        Kind::Spread { skew, .. } => *skew,
+        RuleKind::Spread { skew, .. } => *skew,
         _ => u32::from(is_member),
     }
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::domains::Domains;
-use super::groups::Kind;
+use super::groups::RuleKind;
 use crate::labels;
 use crate::pack::filter::alternatives::{GivenUp, alternatives};
 use crate::pack::filter::taints::{Tolerated, untolerated};
@@ -40,11 +40,12 @@ pub(super) fn reached(context: &Context<'_>, group: GroupId, classes: &[ClassId]
     let mut found = BTreeSet::new();
     for class in classes.iter().copied() {
         let pools: Vec<PoolId> = context.pools.ids().filter(|pool| is_open(context, group, class, *pool)).collect();
+        // What one class can reach is enough: a spread counts a domain if any of its pods could be there.
         for selected in selections(context, class, &pools) {
             add(context, class, key, &selected, &mut found);
         }
         // Most groups are stated by one class, and most reach everything.
-        if found.len() == context.places.values[key].len() {
+        if found.len() == context.bins.values[key].len() {
             break;
         }
     }
@@ -54,11 +55,11 @@ pub(super) fn reached(context: &Context<'_>, group: GroupId, classes: &[ClassId]
 /// Whether the pods of a class tolerate a pool's taints, and its nodes may have all labels over which they are spread.
 fn is_open(context: &Context<'_>, group: GroupId, class: ClassId, pool: PoolId) -> bool {
     let topology = &context.topology;
-    let Kind::Spread { labels, .. } = &topology.groups[group].kind else { return true };
+    let RuleKind::Spread { labels, .. } = &topology.groups[group].kind else { return true };
     let taints = &context.problem.node_pools[context.pools[pool].index].taints;
     let tolerations = &context.classes[class].example(context.problem).tolerations;
     untolerated(taints, tolerations, true).is_none()
-        && labels.iter().all(|label| context.places.may_have(topology, label, pool))
+        && labels.iter().all(|label| context.bins.may_have(topology, label, pool))
 }
 
 /// What requirements leave of a pool.
@@ -88,6 +89,7 @@ fn selections<'c>(context: &'c Context<'_>, class: ClassId, pools: &[PoolId]) ->
         }
         return all;
     }
+    // Volumes are out of it, and the compiled sets have them: they are read again without.
     let strict = alternatives(pod, PreferencePolicy::Ignore, false, GivenUp::default()).unwrap_or_default();
     for wanted in strict.into_iter().map(|one| one.requirements) {
         let found = pools.iter().filter_map(|pool| Some((context.select(&wanted, &context.pools[*pool])?, *pool)));
@@ -110,18 +112,19 @@ fn add(
 ) {
     let pool = *pool;
     let mut types = selection.types.clone();
+    // A type that is too small for the pod makes no node for it, in whatever zone.
     context.fitting(pool, &context.classes[class].first, &mut types);
     if types.is_empty() || !context.work(1 + types.count() / TYPES_A_STEP) {
         return;
     }
-    let (values, name) = (&context.places.values[key], context.topology.keys[key].as_str());
-    let place = |value: &str| domain_named(values, value);
+    let (values, name) = (&context.bins.values[key], context.topology.keys[key].as_str());
+    let domain = |value: &str| domain_named(values, value);
     if matches!(name, labels::ZONE | labels::CAPACITY_TYPE) {
         let offers = &context.offers;
         let bought =
             types.iter().fold(0, |offering_bits, at| offering_bits | offers.available(at)) & selection.offering_bits;
         let names = offers.within(bought).map(|(_, offering_bit)| offering_bit.label(name));
-        found.extend(names.filter_map(place));
+        found.extend(names.filter_map(domain));
         // A zone that is sold out for some minutes counts all the same, by what the types say: a spread is not broken for that.
         if name == labels::CAPACITY_TYPE {
             return;
@@ -139,7 +142,7 @@ fn add(
                 if few { values.iter().filter(|value| allowed(&value.as_str())).count() } else { usize::MAX };
             let mut seen = 0u64;
             for value in said.flat_map(Requirement::values).filter(allowed) {
-                let Some(at) = place(value) else { continue };
+                let Some(at) = domain(value) else { continue };
                 found.insert(at);
                 if few && seen >> at.index() & 1 == 0 {
                     seen |= 1 << at.index();
@@ -153,7 +156,7 @@ fn add(
         None => {
             let own = asked[0].filter(|own| !own.is_empty() && !own.is_complement());
             let own = own.into_iter().flat_map(Requirement::values).filter(allowed);
-            found.extend(own.filter_map(place));
+            found.extend(own.filter_map(domain));
         }
     }
 }
@@ -168,7 +171,7 @@ impl Domains<'_, '_> {
     pub fn domain_of(&self, group: GroupId, planned: &PlannedNode) -> Option<DomainId> {
         let context = self.context;
         let key = context.topology.key_of(group);
-        let (values, name) = (&context.places.values[key], context.topology.keys[key].as_str());
+        let (values, name) = (&context.bins.values[key], context.topology.keys[key].as_str());
         let at = |value: &str| domain_named(values, value);
         if matches!(name, labels::ZONE | labels::CAPACITY_TYPE) {
             let offers = &context.offers;
@@ -182,12 +185,13 @@ impl Domains<'_, '_> {
         if let Some(value) = view.requirements.get(name).and_then(Requirement::single) {
             return at(value);
         }
-        let places = planned.shares.iter().filter_map(|share| {
+        let bins = planned.shares.iter().filter_map(|share| {
             let keys = context.topology.of_class[share.class].keys;
-            context.places.of(keys).get(share.candidate.place)?.domain[key]
+            context.bins.of(keys).get(share.candidate.bin)?.domain[key]
         });
         let of_sets = planned.shares.iter().filter_map(|share| context.sets[share.set].get(name));
-        let asked = of_sets.filter_map(Requirement::single).filter_map(at).chain(places).next();
+        // In order: what its pods require, what rules chose for them, and what all its types say.
+        let asked = of_sets.filter_map(Requirement::single).filter_map(at).chain(bins).next();
         asked.or_else(|| {
             let column = context.columns.get(name)?;
             let said: BTreeSet<Option<&str>> =
@@ -199,7 +203,7 @@ impl Domains<'_, '_> {
     /// Whether a planned node takes part in a spread, by the policies of that.
     pub fn counts_node(&self, group: GroupId, planned: &PlannedNode) -> bool {
         let (context, topology) = (self.context, &self.context.topology);
-        let Kind::Spread { nodes, tolerated, labels, .. } = &topology.groups[group].kind else { return false };
+        let RuleKind::Spread { nodes, tolerated, labels, .. } = &topology.groups[group].kind else { return false };
         let view = &context.pools[planned.pool];
         let taints = &context.problem.node_pools[view.index].taints;
         let suits = |one: &Requirements| {
@@ -209,7 +213,7 @@ impl Domains<'_, '_> {
             others.is_empty() && planned.offering_bits & view.offering_bits & !met.offering_bits == 0
         };
         tolerated.as_ref().is_none_or(|all| Tolerated::cover(all, taints))
-            && labels.iter().all(|label| context.places.may_have(topology, label, planned.pool))
+            && labels.iter().all(|label| context.bins.may_have(topology, label, planned.pool))
             && (nodes.is_empty() || nodes.iter().any(suits))
     }
 }

@@ -9,7 +9,7 @@ use crate::pack::model::ids::NodeRulesId;
 use crate::pack::model::item::Item;
 use crate::pack::place::planned_node::PlannedNode;
 
-/// Deals a pattern's pods out to the items of its shapes, which may make several planned nodes of one pattern. What rules
+/// Assigns a pattern's pods to the items of its shapes, which may make several planned nodes of one pattern. What rules
 /// for nodes do not let together stays with its item.
 pub(super) fn assign_pattern(
     context: &Context<'_>,
@@ -27,6 +27,7 @@ pub(super) fn assign_pattern(
         for (shape, count) in pattern {
             take(context, &mut planned, &shapes.all[*shape].items, items, *count, &mut taken);
         }
+        // Rules between pods let none of them in: what is left stays with its items, for another node.
         if taken.is_empty() {
             return;
         }
@@ -47,6 +48,8 @@ fn take(
     mut wanted: u32,
     taken: &mut Vec<(usize, u32)>,
 ) {
+    // With rules the order decides how many nodes are needed: those with most left first, as they need the most
+    // nodes of their own.
     let ruled = of_shape.iter().any(|at| context.topology.of_class[items[*at].class].node_rules != NodeRulesId::NONE);
     let mut order: Vec<usize> = of_shape.to_vec();
     if ruled {
@@ -59,6 +62,7 @@ fn take(
         for (at, most) in order.iter().copied().zip(&mut most) {
             let item = &mut items[at];
             let wish = wanted.min(item.left.count());
+            // Taken less than wished: the second round may take more, where no other item filled the gap.
             bound |= wish > *most;
             let count = planned.tally.allows(context.node_rules(item.class), wish.min(*most));
             let count = planned.add_most(context, item, count);
@@ -78,6 +82,7 @@ fn take(
         if !bound {
             return;
         }
+        // No other item is left that could share the node: better half a workload on it than a node half empty.
         most.fill(u32::MAX);
     }
 }

@@ -27,7 +27,7 @@ const CANDIDATES_A_STEP: usize = 8;
 
 /// A type bought in one of some offering bits that all shapes see alike.
 #[derive(Debug)]
-pub(super) struct Candidate {
+pub(super) struct TypeCandidate {
     pub at: InstanceTypeId,
     /// Dollars an hour.
     pub price: f64,
@@ -51,6 +51,7 @@ impl Kept {
     fn of(shapes: &Shapes<'_>, allowed: Vec<ShapeId>, nothing: Amounts) -> Self {
         let mut asked = nothing;
         let pods: u32 = allowed.iter().map(|shape| shapes.all[*shape].count).sum();
+        // With many pods there is always something to fill a node with, so any room may be of use.
         if pods > FEW_PODS && shapes.all.len() <= MANY_SHAPES {
             asked.fill(i64::MAX);
             return Self { allowed, asked, candidates: vec![] };
@@ -65,22 +66,25 @@ impl Kept {
 }
 
 #[derive(Debug)]
-pub(super) struct Candidates {
-    pub all: Vec<Candidate>,
+pub(super) struct TypeCandidates {
+    pub all: Vec<TypeCandidate>,
     pub aims: Aims,
 }
 
-impl Candidates {
+impl TypeCandidates {
     pub fn of(context: &Context<'_>, pool: PoolId, shapes: &Shapes<'_>, aims: Aims) -> Self {
         let mut open = Bits::empty(context.problem.instance_types.len());
         shapes.all.iter().for_each(|shape| open.or(&shape.types));
         let sets = distinct_sets(shapes);
-        let mut all: Vec<Candidate> = Vec::new();
-        for offering_bits in cell_groups(context, pool, shapes) {
+        let mut all: Vec<TypeCandidate> = Vec::new();
+        // Say half the shapes are held to zone a: then zone a and the other zones are two groups, in which a type
+        // has two prices and carries two sets of shapes.
+        for offering_bits in offering_groups(context, pool, shapes) {
             let bought = context.bought(offering_bits);
             // By what sets a type is in.
             let mut kept: FxHashMap<Vec<bool>, Kept> = FxHashMap::default();
             for at in bought.order.iter().copied().filter(|at| open.has(*at)) {
+                // Only types that the same shapes may be on can be held against each other.
                 let signature: Vec<bool> = sets.iter().map(|set| set.has(at)).collect();
                 let room = context.room(pool, at);
                 let may = |shape: &ShapeId| {
@@ -94,6 +98,8 @@ impl Candidates {
                     break;
                 }
                 let more = if shapes.all.len() > MANY_SHAPES { MORE_ROOM } else { 1.0 };
+                // They come by price, so whatever is kept is no dearer. A type that has no more room than one of
+                // these of anything that is asked for makes no better pattern.
                 let beaten = same.candidates.iter().any(|other| {
                     let (room_of, shapes) = (context.room(pool, all[*other].at), &all[*other].shapes);
                     let rooms = room_of.iter().zip(room).zip(&same.asked);
@@ -112,7 +118,13 @@ impl Candidates {
                 if !carried.is_empty() {
                     same.candidates.push(all.len());
                     let price = bought.price[at];
-                    all.push(Candidate { at, price, cost: price + aims.node_price, offering_bits, shapes: carried });
+                    all.push(TypeCandidate {
+                        at,
+                        price,
+                        cost: price + aims.node_price,
+                        offering_bits,
+                        shapes: carried,
+                    });
                 }
             }
         }
@@ -136,13 +148,14 @@ fn distinct_sets<'s>(shapes: &'s Shapes<'_>) -> Vec<&'s Bits> {
     sets
 }
 
-/// Cells that every shape allows or forbids together.
-fn cell_groups(context: &Context<'_>, pool: PoolId, shapes: &Shapes<'_>) -> Vec<Mask> {
+/// Offering bits that every shape allows or forbids together.
+fn offering_groups(context: &Context<'_>, pool: PoolId, shapes: &Shapes<'_>) -> Vec<Mask> {
     let mut masks: Vec<Mask> = shapes.all.iter().map(|shape| shape.offering_bits).collect();
     masks.sort_unstable();
     masks.dedup();
     let mut groups = vec![context.pools[pool].offering_bits];
     for mask in masks {
+        // Each mask cuts every group in two: what it has of it, and what it has not.
         groups = groups.iter().flat_map(|group| [group & mask, group & !mask]).filter(|group| *group != 0).collect();
     }
     groups.sort_unstable();

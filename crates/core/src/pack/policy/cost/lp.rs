@@ -1,5 +1,10 @@
 //! The linear program over patterns: carry all pods at the least cost, nodes taken in fractions. A revised simplex
 //! with the inverse of the basis kept whole: there are as many rows as shapes.
+//!
+//! Say there are ten pods each of two shapes. Alone a node holds two of either and costs $1: ten nodes for $10, so a pod
+//! of either is worth $0.50. Then a node is found that holds one of each for $0.60. Its pods are worth $1, which is $0.40
+//! more than it costs, so it enters: ten such nodes for $6, and two pods, one of each, are worth $0.60 together. What is
+//! worth less than it costs now cannot make the answer cheaper, whatever else is known.
 
 use super::Pattern;
 use crate::pack::model::ids::{IndexVec, ShapeId};
@@ -36,6 +41,8 @@ impl Master {
             level: vec![0.0; rows],
             duals: IndexVec::from_elem(0.0, rows),
         };
+        // With only such patterns the inverse is a diagonal, and each row is at its count divided by what its node
+        // holds.
         for (row, (held, price)) in singles.iter().enumerate() {
             master.columns.push((vec![(ShapeId::from(row), *held)], *price));
             master.inverse[row * rows + row] = 1.0 / f64::from(*held);
@@ -56,6 +63,7 @@ impl Master {
         self.price();
         for _ in 0..self.rows * 2 {
             let gain = |at: &usize| self.gain(&self.columns[*at].0, self.columns[*at].1) / (self.columns[*at].1 + node);
+            // Patterns made for another price of a node are still patterns: no new ones are made here.
             let gains = (0..self.columns.len()).map(|at| (gain(&at), at));
             let best = gains.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)));
             let Some((_, at)) = best.filter(|(gain, _)| *gain > 1e-4) else { break };
@@ -73,6 +81,7 @@ impl Master {
 
     /// Brings a pattern into the basis if that gains anything, and then surplus as long as that does.
     pub fn enter(&mut self, pattern: Pattern, price: f64) -> bool {
+        // A pattern whose pods are worth what it costs already changes nothing.
         if self.gain(&pattern, price) <= EPSILON * (price + self.node) {
             return false;
         }
@@ -84,6 +93,7 @@ impl Master {
         let (pattern, price) = &self.columns[column];
         let gain = self.gain(pattern, *price);
         let mut direction = vec![0.0; self.rows];
+        // How much of each basic column one node of the new pattern takes the place of.
         for (row, slot) in direction.iter_mut().enumerate() {
             let inverse = &self.inverse[row * self.rows..(row + 1) * self.rows];
             *slot = pattern.iter().map(|(at, count)| inverse[at.index()] * f64::from(*count)).sum();
@@ -92,6 +102,8 @@ impl Master {
             return false;
         }
         for _ in 0..self.rows {
+            // A pod worth less than nothing means that more pods than there are would be cheaper. Then its row
+            // keeps a surplus, until no pod is worth less than nothing.
             let worst = self.duals.ids().min_by(|a, b| self.duals[*a].total_cmp(&self.duals[*b]));
             let Some(worst) = worst.filter(|row| self.duals[*row] < -EPSILON) else { break };
             let direction: Vec<f64> =
@@ -115,15 +127,18 @@ impl Master {
                 }
             }
         }
+        // Nothing bounds the step: the numbers have become too poor to go on with.
         let Some((ratio, out)) = leaving else { return false };
         let rows = self.rows;
         let pivot = direction[out];
         self.inverse[out * rows..(out + 1) * rows].iter_mut().for_each(|value| *value /= pivot);
         let scaled: Vec<f64> = self.inverse[out * rows..(out + 1) * rows].to_vec();
+        // Most patterns have few shapes, so most rows stay as they are.
         for row in (0..rows).filter(|row| *row != out && direction[*row] != 0.0) {
             let factor = direction[row];
             let slots = &mut self.inverse[row * rows..(row + 1) * rows];
             slots.iter_mut().zip(&scaled).for_each(|(slot, value)| *slot -= factor * value);
+            // What is below zero is noise, and would grow.
             self.level[row] = (self.level[row] - factor * ratio).max(0.0);
         }
         self.level[out] = ratio;
@@ -136,6 +151,7 @@ impl Master {
     pub fn price(&mut self) {
         self.duals.fill(0.0);
         for (row, column) in self.basis.iter().enumerate() {
+            // A row with a surplus costs nothing, so it adds nothing to what pods are worth.
             let Some(column) = column else { continue };
             let cost = self.columns[*column].1 + self.node;
             let inverse = &self.inverse[row * self.rows..(row + 1) * self.rows];

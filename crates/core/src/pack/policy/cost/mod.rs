@@ -10,6 +10,7 @@ mod candidates;
 mod crowd;
 mod fill;
 mod holes;
+mod hope;
 mod lp;
 mod mix;
 pub(in crate::pack) mod rates;
@@ -18,14 +19,14 @@ mod shapes;
 mod single;
 mod variety;
 
-use crate::pack::limits::Limits;
+use crate::pack::limits::LimitsLeft;
 use crate::pack::model::context::Context;
 use crate::pack::model::ids::{PoolId, ShapeId};
 use crate::pack::model::item::Item;
 use crate::pack::model::numbers::len_of;
 use crate::pack::model::offers::Mask;
 use crate::pack::place::planned_node::PlannedNode;
-use candidates::Candidates;
+use candidates::TypeCandidates;
 pub(crate) use holes::cheapest;
 use shapes::Shapes;
 
@@ -73,27 +74,35 @@ impl Answer {
 pub(crate) fn pack(
     context: &Context<'_>,
     pool: PoolId,
-    limits: &Limits,
+    limits: &LimitsLeft,
     items: &mut [Item<'_>],
     aims: Aims,
 ) -> Vec<(PlannedNode, u32)> {
     let mut open = context.pools[pool].types.clone();
     limits.keep(context.problem, &mut open);
     let open = &open;
-    let place = crowd::Open { pool, types: open };
+    let place = crowd::OpenTypes { pool, types: open };
     let mut planned_nodes = Vec::new();
+    // Each part is planned by itself: a program over two zones that share no pod would be twice as large and find
+    // the same.
     for which in unrelated(items) {
         let shapes = Shapes::of(context, open, items, &which);
         let pods: u32 = shapes.all.iter().map(|shape| shape.count).sum();
+        // Patterns are exact where shapes are few. Bundles are tried beside them where rounding the patterns would
+        // lose much: with many pods of some shapes, and with few pods of many.
         let crowd = match shapes.all.len() {
             few if few <= mix::FEW_ROWS => false,
             some if some <= mix::MOST_ROWS => pods >= CROWD,
             many => pods > LARGE_CROWD || len_of(pods) < many * mix::LEAST_PODS_A_SHAPE,
         };
+        // A rule that binds pods to others is lost in a bundle, which knows amounts only.
         let crowd = crowd && which.iter().all(|at| !is_ruled(context, &items[*at]));
+        // A program over more than a thousand shapes would take longer than its patterns are worth.
         if shapes.all.len() > shapes::MANY {
             planned_nodes.extend(crowd::pack(context, place, limits, items, &which, aims));
         } else if crowd {
+            // Both are planned and the cheaper one is taken: which of the two it will be cannot be told from the
+            // shapes.
             let mut other = items.to_vec();
             let by_bundles = crowd::pack(context, place, limits, &mut other, &which, aims);
             let by_patterns = patterns(context, place, aims, &shapes, items);
@@ -126,13 +135,15 @@ fn is_ruled(context: &Context<'_>, item: &Item<'_>) -> bool {
 /// Plans nodes for shapes by patterns of them.
 fn patterns(
     context: &Context<'_>,
-    open: crowd::Open<'_>,
+    open: crowd::OpenTypes<'_>,
     aims: Aims,
     shapes: &Shapes<'_>,
     items: &mut [Item<'_>],
 ) -> Vec<(PlannedNode, u32)> {
     let pool = open.pool;
-    let mut candidates = Candidates::of(context, pool, shapes, aims);
+    let mut candidates = TypeCandidates::of(context, pool, shapes, aims);
+    // Say a deployment has 12 pods and one large node is cheapest. Two nodes of 6 that cost at most 5 % more are
+    // better: one lost node is not the whole deployment.
     let hangs = |answer: &Answer| shapes.hang_on_one_node(&answer.patterns);
     let mut answer = answer(context, pool, shapes, &mut candidates, hangs);
     if hangs(&answer) {
@@ -140,11 +151,15 @@ fn patterns(
         if split.price <= answer.price * SPLITTING_MAY_COST {
             answer = split;
         } else {
+            // Too dear: planned once more without the wish, as the first answer stopped before it looked for fewer
+            // nodes.
             answer = self::answer(context, pool, shapes, &mut candidates, |_| false);
         }
     }
     let mut planned_nodes = Vec::new();
     for (pattern, times) in answer.patterns {
+        // A pattern was made for one type. The node may still be any type that holds it: options are chosen when
+        // its claim is written.
         let empty = PlannedNode::new(context, pool, open.types.clone());
         assign::assign_pattern(context, &empty, shapes, items, &pattern, times, &mut planned_nodes);
     }
@@ -161,7 +176,7 @@ fn answer(
     context: &Context<'_>,
     pool: PoolId,
     shapes: &Shapes<'_>,
-    candidates: &mut Candidates,
+    candidates: &mut TypeCandidates,
     unwanted: impl Fn(&Answer) -> bool,
 ) -> Answer {
     if shapes.all.len() == 1 {
@@ -178,10 +193,11 @@ fn unrelated(items: &[Item<'_>]) -> Vec<Vec<usize>> {
         if masks.contains(&joined) {
             continue;
         }
+        // Parts that the item connects become one. What it leaves alone stays.
         masks.retain(|mask| {
-            let most_on_a_node = mask & item.offering_bits == 0;
-            joined |= if most_on_a_node { 0 } else { *mask };
-            most_on_a_node
+            let is_unrelated = mask & item.offering_bits == 0;
+            joined |= if is_unrelated { 0 } else { *mask };
+            is_unrelated
         });
         masks.push(joined);
     }

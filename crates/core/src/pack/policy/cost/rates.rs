@@ -1,9 +1,10 @@
 //! What cpu, memory and the rest cost at the best mix of nodes, as if pods could be cut at will: where there are many
 //! shapes of few pods each, what a pod is worth follows from what it asks.
 
-use super::candidates::Candidates;
+use super::candidates::TypeCandidates;
 use super::lp::Master;
 use super::shapes::{Shape, Shapes};
+use crate::pack::filter::topology::node_rules::NodeRules;
 use crate::pack::model::context::Context;
 use crate::pack::model::ids::{IndexVec, PoolId, ShapeId};
 use crate::pack::model::numbers::{float, rounded_down};
@@ -17,12 +18,31 @@ const PARTS: f64 = 1e9;
 /// Steps of a linear program of a few rows.
 const MOST_STEPS: usize = 40;
 
-/// What a pod of each shape is worth; `None` where shapes are of many kinds.
-pub(super) fn values(
+/// What a pod of each shape is worth without a linear program over shapes: what it asks at going rates, or what it costs
+/// with its like alone, where a node holds no more of these, whatever room it has, or where going rates say nothing.
+pub(super) fn worth(
     context: &Context<'_>,
     pool: PoolId,
     shapes: &Shapes<'_>,
-    candidates: &Candidates,
+    candidates: &TypeCandidates,
+    singles: &IndexVec<ShapeId, (u32, f64)>,
+) -> IndexVec<ShapeId, f64> {
+    let alone = |(held, price): &(u32, f64)| (price + candidates.aims.node_price) / f64::from(*held);
+    let Some(rates) = values(context, pool, shapes, candidates) else {
+        return singles.iter().map(alone).collect();
+    };
+    // A shape that a rule caps at one a node needs a node for each pod, whatever amounts say it is worth.
+    let capped = |shape: &Shape<'_>, held| held == shape.cap && shape.rules.is_some_and(NodeRules::caps_itself);
+    let known = rates.into_iter().zip(singles).zip(&shapes.all);
+    known.map(|((rate, single), shape)| if capped(shape, single.0) { rate.max(alone(single)) } else { rate }).collect()
+}
+
+/// What a pod of each shape is worth; `None` where shapes are of many kinds.
+fn values(
+    context: &Context<'_>,
+    pool: PoolId,
+    shapes: &Shapes<'_>,
+    candidates: &TypeCandidates,
 ) -> Option<IndexVec<ShapeId, f64>> {
     let same = |a: &Shape<'_>, b: &Shape<'_>| a.offering_bits == b.offering_bits && a.types == b.types;
     let mut kinds: Vec<ShapeId> = Vec::new();
@@ -33,6 +53,8 @@ pub(super) fn values(
             kinds.push(at);
             kinds.len() - 1
         });
+        // Each kind has a program of its own, and knows nothing of what the others fill: with many kinds the values
+        // would be too far off.
         if kinds.len() > MOST_KINDS {
             return None;
         }
@@ -49,6 +71,7 @@ pub(super) fn values(
         }
         // Types that carry any of these, by what of all that is asked each has.
         let some = candidates.all.iter().filter(|one| one.shapes.iter().any(|shape| carried[*shape]));
+        // Say 100 cpu and 200 Gi are asked for in all. A node of 4 cpu and 16 Gi has 0.04 and 0.08 of it.
         let have: Vec<(Vec<f64>, f64)> = some
             .map(|one| {
                 let room = context.room(pool, one.at).iter().zip(&all);
@@ -72,6 +95,7 @@ pub(in crate::pack) fn rates(nodes: &[(Vec<f64>, f64)], resources: usize) -> Vec
         let held = nodes.iter().map(|(parts, cost)| (units(parts[resource]), *cost)).filter(|(held, _)| *held > 0);
         held.min_by(|a, b| (a.1 / f64::from(a.0)).total_cmp(&(b.1 / f64::from(b.0))))
     };
+    // A resource that no node has cannot be priced: then each counts alike.
     let Some(singles) = (0..resources).map(alone).collect::<Option<Vec<_>>>() else { return vec![1.0; resources] };
     let mut master = Master::new(&vec![units(1.0); resources], &singles, 0.0);
     for _ in 0..MOST_STEPS {
@@ -80,6 +104,8 @@ pub(in crate::pack) fn rates(nodes: &[(Vec<f64>, f64)], resources: usize) -> Vec
         };
         let best = nodes.iter().max_by(|a, b| (worth(&a.0) / a.1).total_cmp(&(worth(&b.0) / b.1)));
         let Some((parts, cost)) = best.filter(|(parts, cost)| worth(parts) > cost * 1.0001) else { break };
+        // A node is a pattern whose shapes are resources, and each resource is asked for in a thousand million
+        // units.
         let pattern = parts.iter().enumerate().map(|(at, part)| (ShapeId::from(at), units(*part))).collect();
         if !master.enter(pattern, *cost) {
             break;

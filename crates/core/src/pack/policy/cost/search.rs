@@ -12,7 +12,7 @@ const MOST_STEPS: usize = 3000;
 
 /// A shape that may be taken.
 #[derive(Debug)]
-pub(super) struct Choice<'s> {
+pub(super) struct ShapeChoice<'s> {
     pub shape: ShapeId,
     pub value: f64,
     /// What one pod takes.
@@ -25,7 +25,7 @@ pub(super) struct Choice<'s> {
 
 /// What a search found: a filling with what it is worth, after so many steps.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct SearchResult {
     pub filling: Option<(f64, Pattern)>,
     pub steps: usize,
 }
@@ -35,7 +35,7 @@ type Rates = SmallVec<[f64; 5]>;
 
 /// The search, see [`best`].
 struct Search<'s> {
-    choices: Vec<Choice<'s>>,
+    choices: Vec<ShapeChoice<'s>>,
     /// From each choice on the most that one unit of each resource is worth, and then of the node as a whole.
     most_worth: Vec<Rates>,
     steps: usize,
@@ -45,10 +45,13 @@ struct Search<'s> {
 }
 
 /// A filling of `room` that is worth more than `known`, if there is one and it is found within the bound on work.
-pub(super) fn best(mut choices: Vec<Choice<'_>>, room: &Amounts, known: f64) -> Found {
-    let density = |choice: &Choice<'_>| choice.value / choice.part;
+pub(super) fn best(mut choices: Vec<ShapeChoice<'_>>, room: &Amounts, known: f64) -> SearchResult {
+    let density = |choice: &ShapeChoice<'_>| choice.value / choice.part;
+    // What is worth most for what it takes comes first, so that good fillings are found early and cut off much of
+    // what follows.
     choices.sort_by(|a, b| density(b).total_cmp(&density(a)).then(a.shape.cmp(&b.shape)));
     let mut most_worth = vec![Rates::from_elem(0.0, room.len() + 1); choices.len() + 1];
+    // From the end on, so that each knows the best of all that come after it.
     for (at, choice) in choices.iter().enumerate().rev() {
         let mut worth = most_worth[at + 1].clone();
         for (worth, asked) in worth.iter_mut().zip(choice.requests) {
@@ -68,11 +71,12 @@ pub(super) fn best(mut choices: Vec<Choice<'_>>, room: &Amounts, known: f64) -> 
         pattern
     };
     let filling = search.found.take().map(|taken| (search.best, pattern(taken)));
-    Found { filling, steps: search.steps }
+    SearchResult { filling, steps: search.steps }
 }
 
 impl Search<'_> {
     fn from(&mut self, at: usize, worth: f64, room: &mut Amounts, whole: &Rates) {
+        // Every partial filling is a filling: the rest of the node stays empty.
         if worth > self.best {
             self.best = worth;
             self.found = Some(self.taken.clone());
@@ -88,6 +92,8 @@ impl Search<'_> {
             // A resource that some choice asks nothing of bounds nothing.
             more = more.min(if worth.is_finite() { float(*have) * worth } else { f64::INFINITY });
         }
+        // Say 10 is the best known, 6 are in, 3 cpu are left, and no choice that follows is worth more than 1 a
+        // cpu: at most 9, so nothing that begins like this is looked at.
         if worth + more.min(parts * self.most_worth[at][room.len()]) <= self.best {
             return;
         }
@@ -99,12 +105,14 @@ impl Search<'_> {
         for (have, asked) in room.iter_mut().zip(requests) {
             *have -= asked * i64::from(most);
         }
+        // As many as fit first, then one less each time.
         for count in (0..=most).rev() {
             self.taken[at] = count;
             self.from(at + 1, worth + value * f64::from(count), room, whole);
             if self.steps >= MOST_STEPS {
                 break;
             }
+            // Its place is free for what comes after it.
             if count > 0 {
                 room.iter_mut().zip(requests).for_each(|(have, asked)| *have += asked);
             }
@@ -144,7 +152,7 @@ mod tests {
                 .map(|(value, cpu, memory, most)| (f64::from(*value), Amounts::from_slice(&[*cpu, *memory]), *most))
                 .collect();
             let part = |asked: &Amounts| asked.iter().zip(&room).map(|(asked, have)| float(*asked) / float(*have)).sum();
-            let choices = all.iter().enumerate().map(|(at, (value, requests, most))| Choice {
+            let choices = all.iter().enumerate().map(|(at, (value, requests, most))| ShapeChoice {
                 shape: ShapeId::from(at), value: *value, requests, most: *most, part: part(requests),
             });
             let most = every(&all, &room);

@@ -28,6 +28,7 @@ const WORTH_SPLITTING: u32 = 10;
 /// How many pods of a class one node should hold at most: half of a workload worth splitting.
 pub(super) fn half_of(context: &Context<'_>, class: ClassId) -> u32 {
     let all = context.classes[class].count();
+    // A workload of a few pods is on one node anyway, and splitting it would cost a node.
     if all >= WORTH_SPLITTING { all / 2 } else { u32::MAX }
 }
 
@@ -67,13 +68,13 @@ pub(super) struct Shapes<'c> {
 }
 
 /// What makes two items one shape: requests, types, offering bits, joint requirement, rules for nodes.
-type Key<'k> = (&'k Amounts, &'k Bits, Mask, JointId, Told);
+type Key<'k> = (&'k Amounts, &'k Bits, Mask, JointId, RuleKey);
 
 /// How items are told apart by their rules for nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Told {
+enum RuleKey {
     /// So many of a class, and each class for itself.
-    Apart(u32),
+    Alone(u32),
     /// By all that the rules say.
     Rules(NodeRulesId),
     /// By whether they only count.
@@ -85,6 +86,8 @@ impl<'c> Shapes<'c> {
     /// whose cap is only a bound; planning again what does not fit as hoped makes up for that.
     pub fn of(context: &'c Context<'_>, open: &Bits, items: &[Item<'_>], which: &[usize]) -> Self {
         let exact = Self::merged(context, open, items, which, true);
+        // Two hundred rows are what the program is good at. With more shapes, rules that few pods have are told
+        // apart by their kind only.
         if exact.all.len() <= FEW { exact } else { Self::merged(context, open, items, which, false) }
     }
 
@@ -99,20 +102,24 @@ impl<'c> Shapes<'c> {
             let selection = item.selection;
             let part = &context.topology.of_class[item.class];
             let (id, rules) = (part.node_rules, context.node_rules(item.class));
-            // Classes apart from themselves alone are alike: a node takes some of each. Where too many are told apart:
+            // Classes with anti-affinity to themselves alone are alike: a node takes some of each. Where too many are told apart:
             // no rule, one that caps, or one that only counts.
+            // Equal requests do not make a shape: a pod that may be on a node once fills it in another way than one
+            // that may be there ten times.
             let told = match part.most_on_a_node {
-                Some(cap) => Told::Apart(cap),
-                None if exact || id == NodeRulesId::NONE || common.contains(&id) => Told::Rules(id),
-                None => Told::Roughly(rules.caps.is_empty()),
+                Some(cap) => RuleKey::Alone(cap),
+                None if exact || id == NodeRulesId::NONE || common.contains(&id) => RuleKey::Rules(id),
+                None => RuleKey::Roughly(rules.caps.is_empty()),
             };
             let new = || {
                 let mut types = selection.types.clone();
                 types.and(open);
+                // Its bin or a spread left it fewer zones than its requirements: types that are nowhere in these
+                // are out.
                 if item.offering_bits != selection.offering_bits {
                     types.and(&context.bought(item.offering_bits).types);
                 }
-                let rules = (matches!(told, Told::Rules(_)) && !rules.is_empty()).then_some(rules);
+                let rules = (matches!(told, RuleKey::Rules(_)) && !rules.is_empty()).then_some(rules);
                 let (requests, offering_bits, joint) = (requests.clone(), item.offering_bits, selection.joint);
                 Shape { requests, types, offering_bits, joint, count: 0, cap: 0, half: 0, rules, items: vec![] }
             };
@@ -126,6 +133,7 @@ impl<'c> Shapes<'c> {
                 seen[shape].push(id);
                 all[shape].cap = all[shape].cap.saturating_add(Tally::default().allows(rules, u32::MAX));
             }
+            // The count is what the program has to place, whichever items the pods are of.
             all[shape].count += item.left.count();
             all[shape].half = all[shape].half.saturating_add(item.left.count().min(half_of(context, item.class)));
             all[shape].items.push(at);

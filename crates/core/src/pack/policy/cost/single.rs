@@ -1,7 +1,7 @@
 //! One shape only: how many nodes of which size carry exactly so many pods at the least cost.
 
 use super::Answer;
-use super::candidates::Candidates;
+use super::candidates::TypeCandidates;
 use super::shapes::Shapes;
 use super::variety::Variety;
 use crate::pack::model::context::Context;
@@ -18,13 +18,15 @@ const ONLY: ShapeId = ShapeId::FIRST;
 const SIZES_A_STEP: usize = 64;
 
 /// The patterns to launch and how often.
-pub(super) fn plan(context: &Context<'_>, pool: PoolId, shapes: &Shapes<'_>, candidates: &Candidates) -> Answer {
+pub(super) fn plan(context: &Context<'_>, pool: PoolId, shapes: &Shapes<'_>, candidates: &TypeCandidates) -> Answer {
     let sizes = sizes(context, pool, shapes, candidates);
+    // The table has a row for each pod and a look for each size.
     if !context.work(len_of(shapes.all[ONLY].count.min(EXACT)) * sizes.len() / SIZES_A_STEP) {
         return Answer::new();
     }
     let found = cheapest(&sizes, shapes.all[ONLY].count);
     let nodes: u32 = found.nodes.iter().map(|(_, times)| times).sum();
+    // The answer holds the price; what a node costs beside it was only for choosing.
     let price = found.cost - candidates.aims.node_price * f64::from(nodes);
     Answer {
         patterns: found.nodes.into_iter().map(|(held, times)| (vec![(ONLY, held)], times)).collect(),
@@ -34,7 +36,7 @@ pub(super) fn plan(context: &Context<'_>, pool: PoolId, shapes: &Shapes<'_>, can
 }
 
 /// How many pods a node may hold at what cost, each count once, by its lowest cost.
-fn sizes(context: &Context<'_>, pool: PoolId, shapes: &Shapes<'_>, candidates: &Candidates) -> Vec<(u32, f64)> {
+fn sizes(context: &Context<'_>, pool: PoolId, shapes: &Shapes<'_>, candidates: &TypeCandidates) -> Vec<(u32, f64)> {
     let shape = &shapes.all[ONLY];
     let mut variety = Variety::new(context, pool, shapes, candidates.aims);
     let mut sizes: Vec<(u32, f64)> = Vec::new();
@@ -42,6 +44,7 @@ fn sizes(context: &Context<'_>, pool: PoolId, shapes: &Shapes<'_>, candidates: &
         let room = context.room(pool, candidate.at);
         let each = shape.requests.iter().zip(room).filter(|(asked, _)| **asked > 0).map(|(asked, have)| have / asked);
         let mut held = count_of_amount(each.min().unwrap_or(0)).min(shape.count).min(shape.cap);
+        // In steps of a sixteenth, and of one where few are held.
         while held > 1 && !variety.enough(&vec![(ONLY, held)]) {
             held -= 1 + held / 16;
         }
@@ -71,6 +74,8 @@ fn cheapest(sizes: &[(u32, f64)], count: u32) -> Found {
     let Some(best) = sizes.iter().min_by(|a, b| each(a).total_cmp(&each(b))) else {
         return Found { cost: 0.0, nodes: vec![] };
     };
+    // Say 10,000 pods come, and the best size holds 50: 118 such nodes carry 5,900, and the other 4,100 are planned
+    // exactly. Near the end the best size may not be the best, far from it it surely is.
     let whole = count.saturating_sub(EXACT) / best.0;
     let rest = len_of(count - whole * best.0);
     let mut cost = vec![0.0; rest + 1];
@@ -78,6 +83,7 @@ fn cheapest(sizes: &[(u32, f64)], count: u32) -> Found {
     for pods in 1..=rest {
         cost[pods] = f64::INFINITY;
         for (size, (held, price)) in sizes.iter().enumerate() {
+            // A node may stay partly empty: fewer pods than it holds cost as much as a full one.
             let total = cost[pods.saturating_sub(len_of(*held))] + price;
             if total < cost[pods] {
                 (cost[pods], by[pods]) = (total, size);
@@ -87,6 +93,7 @@ fn cheapest(sizes: &[(u32, f64)], count: u32) -> Found {
     let mut nodes: Vec<(u32, u32)> = if whole > 0 { vec![(best.0, whole)] } else { vec![] };
     let mut left = count_of(rest);
     while left > 0 {
+        // Back from the end: which size was the last one for so many pods.
         let held = sizes[by[len_of(left)]].0.min(left);
         left -= held;
         match nodes.iter_mut().find(|(known, _)| *known == held) {

@@ -26,6 +26,7 @@ impl<'c, 'a> Variety<'c, 'a> {
     /// Whether the pattern's node keeps enough types in enough families, or cannot be spot, and as many values as the
     /// pool's `minValues` demand; or its pods have no such choice even one by one. One pod alone always does: its node cannot be any smaller.
     pub fn enough(&mut self, pattern: &Pattern) -> bool {
+        // The knowledge of thousands of patterns is kept, but these two need none.
         if matches!(pattern.as_slice(), [] | [(_, 1)]) {
             return true;
         }
@@ -57,6 +58,8 @@ impl<'c, 'a> Variety<'c, 'a> {
             context.fitting(self.pool, requests, &mut types);
             types
         };
+        // Say the pods together fit 9 types and the largest alone fits 40. With 15 wanted the pattern takes choice
+        // away. If it fitted 12 alone, there was none to take.
         let (together, alone) = (fitting(&total), fitting(&largest));
         let least = least_of(context, self.pool, &alone, offering_bits);
         let offers = |types: &Bits| enough_of(context, self.pool, types, offering_bits, &least);

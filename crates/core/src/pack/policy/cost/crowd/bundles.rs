@@ -3,7 +3,7 @@
 use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;
 
-use super::super::candidates::Candidates;
+use super::super::candidates::TypeCandidates;
 use super::super::shapes::{Shape, Shapes, half_of};
 use super::fluid::Flow;
 use crate::pack::filter::topology::node_rules::Tally;
@@ -40,7 +40,7 @@ const GOOD_PART: f64 = 0.25;
 
 /// The pods of one item.
 #[derive(Debug, Clone)]
-pub(super) struct Entry<'c> {
+pub(super) struct BundleEntry<'c> {
     pub item: usize,
     pub requests: &'c Amounts,
     /// What one pod asks for, as a part of all that is asked.
@@ -57,7 +57,7 @@ pub(super) struct Entry<'c> {
     crowded: bool,
 }
 
-impl Entry<'_> {
+impl BundleEntry<'_> {
     /// So many nodes those that are left need at least.
     pub fn nodes(&self) -> u32 {
         self.left.div_ceil(self.cap.max(1))
@@ -102,16 +102,24 @@ impl BundleId {
 
 #[derive(Debug)]
 pub(super) struct Bundles<'c> {
-    pub entries: Vec<Entry<'c>>,
+    pub entries: Vec<BundleEntry<'c>>,
     pub all: IndexVec<BundleId, Bundle>,
 }
 
 impl<'c> Bundles<'c> {
     /// At most so many bundles, if there are not more kinds.
-    pub fn of(context: &'c Context<'_>, open: &Bits, items: &[Item<'_>], entries: Vec<Entry<'c>>, most: usize) -> Self {
+    pub fn of(
+        context: &'c Context<'_>,
+        open: &Bits,
+        items: &[Item<'_>],
+        entries: Vec<BundleEntry<'c>>,
+        most: usize,
+    ) -> Self {
         let mut kinds: IndexMap<(&Bits, Mask, JointId, bool), Vec<usize>, FxBuildHasher> = IndexMap::default();
         for (at, entry) in entries.iter().enumerate() {
             let item = &items[entry.item];
+            // Pods of one kind may be on the same nodes. Bundles never mix kinds, so every pod of a bundle may be
+            // wherever its bundle is.
             let kind = (&item.selection.types, item.offering_bits, item.selection.joint, entry.crowded);
             kinds.entry(kind).or_default().push(at);
         }
@@ -152,7 +160,7 @@ impl<'c> Bundles<'c> {
 
     /// Finds the pods of which a node may hold so few that they need a good part of the nodes that they could be on, by a
     /// mix of nodes that does not know of that.
-    pub fn find_crowded(&mut self, flow: &Flow, candidates: &Candidates) {
+    pub fn find_crowded(&mut self, flow: &Flow, candidates: &TypeCandidates) {
         let mut nodes: IndexVec<BundleId, f64> = IndexVec::from_elem(0.0, self.all.len());
         for mix in &flow.mixes {
             let carried = candidates.all[mix.candidate].shapes.iter();
@@ -161,6 +169,8 @@ impl<'c> Bundles<'c> {
         for (bundle, nodes) in self.all.iter().zip(nodes) {
             for at in &bundle.entries {
                 let entry = &mut self.entries[*at];
+                // Say 40 pods may be two on a node: they need 20 nodes. Of 30 nodes that is a lot, and they get a
+                // bundle of their own; of 300 they find room anywhere.
                 entry.crowded = entry.nodes() >= MANY_NODES && f64::from(entry.nodes()) > nodes * GOOD_PART;
             }
         }
@@ -186,7 +196,7 @@ pub(super) fn told_by(resource: usize) -> bool {
 }
 
 /// The pods of some items.
-pub(super) fn entries<'c>(context: &'c Context<'_>, items: &[Item<'_>], which: &[usize]) -> Vec<Entry<'c>> {
+pub(super) fn entries<'c>(context: &'c Context<'_>, items: &[Item<'_>], which: &[usize]) -> Vec<BundleEntry<'c>> {
     let mut all = vec![0.0; context.names.0.len()];
     for item in which.iter().map(|at| &items[*at]) {
         let requests = &context.classes[item.class].requests;
@@ -200,17 +210,19 @@ pub(super) fn entries<'c>(context: &'c Context<'_>, items: &[Item<'_>], which: &
         let asked: f64 = (0..all.len()).filter(|at| told_by(*at)).map(|at| part(requests, at)).sum();
         // Pods count a little: those that ask for nothing else have to be somewhere.
         let weight = asked + part(requests, 2) * 1e-3;
+        // A hundredth of the weight on both sides, as a pod may ask for no memory at all. The logarithm makes twice
+        // and half as much equally far.
         let proportion = ((part(requests, 0) + weight * 0.01) / (part(requests, 1) + weight * 0.01)).ln();
         let count = item.left.count();
         let half = half_of(context, item.class);
         let cap = Tally::default().opens(context.node_rules(item.class), half);
-        Entry { item: *at, requests, weight, proportion, count, left: count, half, cap, crowded: false }
+        BundleEntry { item: *at, requests, weight, proportion, count, left: count, half, cap, crowded: false }
     };
     which.iter().map(entry).collect()
 }
 
 /// Cuts the parts that differ most in themselves, by proportion, by size or by the nodes that they need, until there are enough.
-fn cut(entries: &[Entry<'_>], parts: &mut Vec<(usize, Vec<usize>)>, most: usize) {
+fn cut(entries: &[BundleEntry<'_>], parts: &mut Vec<(usize, Vec<usize>)>, most: usize) {
     let keys = |at: usize| {
         let entry = &entries[at];
         let nodes = if entry.crowded { f64::from(entry.nodes()).ln() * NODES_COUNT } else { 0.0 };
@@ -225,6 +237,7 @@ fn cut(entries: &[Entry<'_>], parts: &mut Vec<(usize, Vec<usize>)>, most: usize)
             high - low
         };
         let ranges = [range(0), range(1), range(2)];
+        // The first of equals, so that the cut does not depend on noise.
         let axis = (1..ranges.len()).fold(0, |widest, axis| if ranges[axis] > ranges[widest] { axis } else { widest });
         let widest = ranges[axis];
         let sum: f64 = members.iter().map(weight).sum();
@@ -233,10 +246,12 @@ fn cut(entries: &[Entry<'_>], parts: &mut Vec<(usize, Vec<usize>)>, most: usize)
     let mut worst: Vec<(f64, usize)> = parts.iter().map(|(_, members)| spread(members)).collect();
     while parts.len() < most {
         let at = (0..worst.len()).max_by(|a, b| worst[*a].0.total_cmp(&worst[*b].0).then(b.cmp(a)));
+        // All that is left to cut differs by less than it matters.
         let Some(at) = at.filter(|at| worst[*at].0 > 0.0) else { return };
         let axis = worst[at].1;
         let (kind, mut members) = std::mem::take(&mut parts[at]);
         members.sort_by(|a, b| keys(*a)[axis].total_cmp(&keys(*b)[axis]).then(a.cmp(b)));
+        // In the middle of the range and not of the pods: the halves are each half as wide.
         let middle = f64::midpoint(keys(members[0])[axis], keys(members[members.len() - 1])[axis]);
         let upper = members.split_off(members.partition_point(|at| keys(*at)[axis] <= middle));
         worst[at] = spread(&members);
@@ -249,7 +264,7 @@ fn cut(entries: &[Entry<'_>], parts: &mut Vec<(usize, Vec<usize>)>, most: usize)
 impl Bundle {
     fn of(
         context: &Context<'_>,
-        entries: &[Entry<'_>],
+        entries: &[BundleEntry<'_>],
         mut members: Vec<usize>,
         Kind { types, offering_bits, joint }: Kind,
     ) -> Self {
@@ -264,10 +279,11 @@ impl Bundle {
             for (at, asked) in entry.requests.iter().enumerate() {
                 total[at] += float(*asked) * f64::from(entry.count);
                 largest[at] = largest[at].max(*asked);
+                // For its weight: a light pod that asks for little says nothing of what a heavy one asks for.
                 least[at] = least[at].min(float(*asked) / entry.weight);
             }
         }
-        let held = |entry: &Entry<'_>| entry.weight * f64::from(entry.count.min(entry.cap));
+        let held = |entry: &BundleEntry<'_>| entry.weight * f64::from(entry.count.min(entry.cap));
         let most = crowded.then(|| members.iter().map(|at| held(&entries[*at])).sum::<f64>() / weight);
         let mut bundle =
             Self { types, offering_bits, joint, entries: members, total, largest, least, weight, value: 0.0, most };
@@ -276,7 +292,7 @@ impl Bundle {
     }
 
     /// Orders the entries of crowded pods anew, and leaves out those of which none is left.
-    pub fn order(&mut self, entries: &[Entry<'_>]) {
+    pub fn order(&mut self, entries: &[BundleEntry<'_>]) {
         self.entries.retain(|at| entries[*at].left > 0);
         if self.most.is_some() {
             self.entries.sort_by_key(|at| std::cmp::Reverse(entries[*at].nodes()));

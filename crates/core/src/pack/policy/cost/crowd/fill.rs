@@ -3,13 +3,14 @@
 use smallvec::SmallVec;
 
 use super::super::Aims;
-use super::super::candidates::{Candidate, Candidates};
-use super::Open;
+use super::super::candidates::{TypeCandidate, TypeCandidates};
+use super::OpenTypes;
 use super::bundles::{Bundles, told_by};
+use super::meant::{Meant, Whose};
 use crate::pack::model::bits::Bits;
 use crate::pack::model::classes::Amounts;
 use crate::pack::model::context::Context;
-use crate::pack::model::ids::{BundleId, IndexVec, PoolId};
+use crate::pack::model::ids::{BundleId, PoolId};
 use crate::pack::model::item::Item;
 use crate::pack::model::numbers::{count_of_amount, float, rounded_down, scaled};
 use crate::pack::model::options::varied_enough;
@@ -50,16 +51,19 @@ struct Taken {
 pub(super) fn varied_room(
     context: &Context<'_>,
     pool: PoolId,
-    candidate: &Candidate,
+    candidate: &TypeCandidate,
     aims: Aims,
     bundles: &Bundles<'_>,
 ) -> Amounts {
     let room = context.room(pool, candidate.at);
     let whole = Amounts::from_slice(room);
     let offering_bits = candidate.offering_bits;
+    // Only types on which all bundles may be that may be on this one: whatever fills it, the node may become any of
+    // these.
     let Some(alike) = bundles.types_like(candidate.at).filter(|_| aims.varied) else { return whole };
     let mut alike = alike;
     alike.and(&context.bought(offering_bits).types);
+    // Even an empty node has too few types to choose from: then nothing is lost by filling it.
     if !varied_enough(context, &alike, offering_bits) {
         return whole;
     }
@@ -74,36 +78,6 @@ pub(super) fn varied_room(
         }
     }
     whole
-}
-
-/// What of each bundle is meant for nodes of a type, as a part of it.
-#[derive(Debug, Clone)]
-pub(super) struct Meant {
-    /// For the next of them.
-    pub node: IndexVec<BundleId, f64>,
-    /// For all that are still to come.
-    pub all: IndexVec<BundleId, f64>,
-}
-
-/// Whose pods a node is filled with, one after the other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Whose {
-    /// Crowded ones first: what this node does not take of them no other node can take beside its own.
-    ItsCrowded,
-    Its,
-    ItsLikes,
-    Anybodys,
-}
-
-impl Whose {
-    fn next(self) -> Option<Self> {
-        match self {
-            Self::ItsCrowded => Some(Self::Its),
-            Self::Its => Some(Self::ItsLikes),
-            Self::ItsLikes => Some(Self::Anybodys),
-            Self::Anybodys => None,
-        }
-    }
 }
 
 /// A node that is being filled.
@@ -149,34 +123,22 @@ impl Fit {
     }
 }
 
-impl Meant {
-    /// How much of a bundle may be taken.
-    fn left(&self, whose: Whose, bundle: BundleId, crowded: bool) -> f64 {
-        match whose {
-            Whose::ItsCrowded if !crowded => 0.0,
-            Whose::ItsCrowded | Whose::Its => self.node[bundle],
-            Whose::ItsLikes => self.all[bundle],
-            Whose::Anybodys => f64::INFINITY,
-        }
-    }
-}
-
 /// Fills nodes, and keeps count of what is left.
-pub(super) struct Filler<'f, 'c, 'a> {
+pub(super) struct BundleFiller<'f, 'c, 'a> {
     context: &'c Context<'a>,
     pool: PoolId,
     open: &'f Bits,
-    candidates: &'f Candidates,
+    candidates: &'f TypeCandidates,
     rooms: &'f [Amounts],
     items: Vec<Item<'c>>,
     bundles: Bundles<'c>,
 }
 
-impl<'f, 'c, 'a> Filler<'f, 'c, 'a> {
+impl<'f, 'c, 'a> BundleFiller<'f, 'c, 'a> {
     pub fn new(
         context: &'c Context<'a>,
-        open: Open<'f>,
-        candidates: &'f Candidates,
+        open: OpenTypes<'f>,
+        candidates: &'f TypeCandidates,
         rooms: &'f [Amounts],
         items: &[Item<'c>],
         bundles: Bundles<'c>,
@@ -192,11 +154,14 @@ impl<'f, 'c, 'a> Filler<'f, 'c, 'a> {
 
     /// A node of a candidate's size with pods, of those meant for it first; none if it would have none.
     pub fn fill(&mut self, candidate: usize, mut meant: Option<&mut Meant>) -> Option<Filled> {
+        // The part that was computed from amounts may still leave too few types. 0 stands for a single pod, which
+        // is always right.
         for part in [1.0, 0.75, 0.5, 0.25, 0.0] {
             let room = self.rooms[candidate].iter().map(|have| scaled(*have, part)).collect();
             let before = meant.as_deref().cloned();
             let filled = self.filled(candidate, room, part == 0.0, meant.as_deref_mut());
             let one = matches!(filled.taken.as_slice(), [Taken { count: 1, .. }]);
+            // Nothing fits into the whole, so nothing fits into less.
             if filled.taken.is_empty() && part == 1.0 {
                 return None;
             }
@@ -243,6 +208,7 @@ impl<'f, 'c, 'a> Filler<'f, 'c, 'a> {
         let bundles = shapes.iter().map(|shape| BundleId::of_shape(*shape));
         let some = bundles.filter(|bundle| !self.bundles.all[*bundle].entries.is_empty());
         let cursors = some.map(|bundle| Cursor { bundle, at: 0, known: None }).collect();
+        // Nodes of the program take what is meant for them before they take what is not.
         let whose = if meant.is_some() { Whose::ItsCrowded } else { Whose::Anybodys };
         let mut filling = Filling { filled, room, whole, cursors, whose, looks: 0 };
         while let Some(nth) = self.choose(&mut filling, meant.as_deref()) {
@@ -266,6 +232,7 @@ impl<'f, 'c, 'a> Filler<'f, 'c, 'a> {
             if best.is_some() {
                 return best;
             }
+            // Nobody whose turn it is has a pod that fits: the turn of others comes.
             filling.whose = filling.whose.next()?;
         }
     }
@@ -284,10 +251,12 @@ impl<'f, 'c, 'a> Filler<'f, 'c, 'a> {
             }
             *looks += 1;
             let Some(entry) = next(&self.bundles, cursor, room, looks) else { continue };
+            // How a pod goes with the whole node stays the same while the node fills, so it is computed once.
             if cursor.known.as_ref().is_none_or(|(known, _)| *known != entry) {
                 cursor.known = Some((entry, Fit::of(self.bundles.entries[entry].requests, whole)));
             }
             let score = cursor.known.as_ref().map_or(0.0, |(_, fit)| fit.score(&parts_left));
+            // The first of equals: cursors come in the order of bundles.
             if best.is_none_or(|(most, _)| score > most) {
                 best = Some((score, nth));
             }
@@ -303,6 +272,8 @@ impl<'f, 'c, 'a> Filler<'f, 'c, 'a> {
         let entry = self.bundles.all[bundle].entries[cursor.at];
         let crowded = self.bundles.all[bundle].most.is_some();
         let left = meant.as_ref().map_or(f64::INFINITY, |meant| meant.left(*whose, bundle, crowded));
+        // What one pod is of its bundle. If a tenth of the bundle is left for this node, and a pod is a fortieth of
+        // it, four are taken.
         let each = self.bundles.entries[entry].weight / self.bundles.all[bundle].weight;
         let most = if one { 1 } else { rounded_down((left / each).ceil()).max(1) };
         let taken = self.take(entry, most, filled, room, whole);
@@ -320,6 +291,7 @@ impl<'f, 'c, 'a> Filler<'f, 'c, 'a> {
         }
         room.iter_mut().zip(own.requests).for_each(|(have, asked)| *have -= asked * i64::from(taken));
         filled.taken.push(Taken { entry, bundle, count: taken });
+        // A crowded pod may be no more on this node: the next look is at another workload.
         if own.left == 0 || (crowded && own.cap <= taken) {
             cursor.at += 1;
         }
@@ -333,6 +305,7 @@ impl<'f, 'c, 'a> Filler<'f, 'c, 'a> {
         let mut at_a_time = count;
         for ((asked, have), whole) in own.requests.iter().zip(room).zip(whole).filter(|((asked, _), _)| **asked > 0) {
             count = count.min(have / asked);
+            // An eighth of the node at a time: after that another bundle may go better with what is left.
             at_a_time = at_a_time.min(scaled(*whole, AT_A_TIME) / asked);
         }
         let mut count = count_of_amount(count.min(at_a_time.max(1)));
@@ -352,6 +325,7 @@ impl<'f, 'c, 'a> Filler<'f, 'c, 'a> {
     pub fn keep(&mut self, filled: Filled) -> PlannedNode {
         let mut touched: SmallVec<[BundleId; 16]> = SmallVec::new();
         for Taken { entry, bundle, .. } in &filled.taken {
+            // Entries of crowded bundles are ordered by the nodes that they need, which each filling changes.
             let changed = self.bundles.entries[*entry].left == 0 || self.bundles.all[*bundle].most.is_some();
             if changed && !touched.contains(bundle) {
                 touched.push(*bundle);

@@ -3,10 +3,10 @@
 use rustc_hash::FxHashMap;
 
 use super::super::Pattern;
-use super::super::candidates::Candidates;
+use super::super::candidates::TypeCandidates;
 use super::super::lp::Master;
 use super::bundles::{Bundle, Bundles};
-use super::knapsack::{self, Choice};
+use super::knapsack::{self, PartChoice};
 use crate::pack::model::classes::{Amounts, UNBOUNDED};
 use crate::pack::model::context::Context;
 use crate::pack::model::ids::{BundleId, IndexVec, ShapeId};
@@ -64,14 +64,19 @@ struct Rows {
 #[derive(Clone, Copy)]
 struct Asked<'f> {
     bundles: &'f Bundles<'f>,
-    candidates: &'f Candidates,
+    candidates: &'f TypeCandidates,
     /// How far each candidate may be filled.
     rooms: &'f [Amounts],
     rows: &'f Rows,
 }
 
 /// The best mix of nodes.
-pub(super) fn best(context: &Context<'_>, bundles: &Bundles<'_>, candidates: &Candidates, rooms: &[Amounts]) -> Flow {
+pub(super) fn best(
+    context: &Context<'_>,
+    bundles: &Bundles<'_>,
+    candidates: &TypeCandidates,
+    rooms: &[Amounts],
+) -> Flow {
     let rows = rows(bundles, candidates, rooms);
     let mut flow = Flow { mixes: vec![], values: IndexVec::from_elem(0.0, bundles.all.len()) };
     if rows.bundle.is_empty() {
@@ -86,6 +91,7 @@ pub(super) fn best(context: &Context<'_>, bundles: &Bundles<'_>, candidates: &Ca
     for (row, dual) in master.duals().enumerate() {
         flow.values[rows.bundle[row]] = dual.max(0.0) * f64::from(rows.parts[row]);
     }
+    // Several patterns of one candidate become one kind of nodes: they differ only in what is meant for each.
     let mut mixes: Vec<Option<Mix>> = candidates.all.iter().map(|_| None).collect();
     for (pattern, _, level) in master.solution() {
         let Some(candidate) = of.get(pattern).copied() else { continue };
@@ -109,7 +115,7 @@ fn held(bundle: &Bundle, room: &Amounts) -> f64 {
     parts.map(|(asked, have)| float(*have) / asked).fold(bundle.most.unwrap_or(f64::INFINITY), f64::min)
 }
 
-fn rows(bundles: &Bundles<'_>, candidates: &Candidates, rooms: &[Amounts]) -> Rows {
+fn rows(bundles: &Bundles<'_>, candidates: &TypeCandidates, rooms: &[Amounts]) -> Rows {
     let mut best: IndexVec<BundleId, Option<(f64, f64, usize)>> = IndexVec::from_elem(None, bundles.all.len());
     for (at, (candidate, room)) in candidates.all.iter().zip(rooms).enumerate() {
         for bundle in candidate.shapes.iter().map(|shape| BundleId::of_shape(*shape)) {
@@ -131,9 +137,12 @@ fn rows(bundles: &Bundles<'_>, candidates: &Candidates, rooms: &[Amounts]) -> Ro
     for (bundle, found) in best.enumerate() {
         let Some((_, held, at)) = *found else { continue };
         rows.row[bundle] = Some(rows.bundle.push(bundle));
+        // Say a node holds a fiftieth of a bundle: the bundle is counted in 500,000 parts, of which the node holds
+        // 10,000. Counts of whole pods would be too coarse where a node holds few.
         let parts = rounded_down((PARTS_A_NODE / held).round()).max(1);
         rows.parts.push(parts);
         rows.singles.push((rounded_down(held * f64::from(parts)).max(1), candidates.all[at].price));
+        // The program begins with the candidate that carries the bundle at the least cost alone.
         rows.best.push(at);
     }
     rows
@@ -151,6 +160,7 @@ fn generate(context: &Context<'_>, master: &mut Master, of: &mut FxHashMap<Patte
         order.sort_by(|a, b| known[*b].total_cmp(&known[*a]).then(a.cmp(b)));
         let mut found: Vec<(f64, Pattern, usize)> = Vec::new();
         for (rank, at) in order.iter().copied().enumerate() {
+            // Those that paid least are asked every sixth round only, unless nobody else had anything.
             if rank >= ASKED_FIRST && !found.is_empty() && (at + round) % TURNS != 0 {
                 continue;
             }
@@ -185,8 +195,9 @@ fn generate(context: &Context<'_>, master: &mut Master, of: &mut FxHashMap<Patte
 fn filling(asked: &Asked<'_>, candidate: usize, duals: &IndexVec<ShapeId, f64>) -> (f64, Pattern) {
     let Asked { bundles, candidates, rooms, rows } = *asked;
     let (candidate, room) = (&candidates.all[candidate], &rooms[candidate]);
+    // A resource of which there is no end bounds nothing, and would only make the tableau larger.
     let bounded: Vec<usize> = (0..room.len()).filter(|at| room[*at] < UNBOUNDED / 2).collect();
-    let choice = |shape: &ShapeId| -> Option<(ShapeId, Choice)> {
+    let choice = |shape: &ShapeId| -> Option<(ShapeId, PartChoice)> {
         let bundle = BundleId::of_shape(*shape);
         let row = rows.row[bundle]?;
         let parts = f64::from(rows.parts[row]);
@@ -195,12 +206,14 @@ fn filling(asked: &Asked<'_>, candidate: usize, duals: &IndexVec<ShapeId, f64>) 
         let taken = bounded
             .iter()
             .map(|at| if total[*at] > 0.0 { total[*at] / parts / float(room[*at]).max(1e-3) } else { 0.0 });
+        // A crowded bundle: the rules of its pods let no more of it on one node.
         let most = most.map_or(f64::INFINITY, |most| most * parts);
-        (value > 0.0).then(|| (row, Choice { value, taken: taken.collect(), most }))
+        (value > 0.0).then(|| (row, PartChoice { value, taken: taken.collect(), most }))
     };
-    let choices: Vec<(ShapeId, Choice)> = candidate.shapes.iter().filter_map(choice).collect();
+    let choices: Vec<(ShapeId, PartChoice)> = candidate.shapes.iter().filter_map(choice).collect();
     let (_, held) = knapsack::best(&choices, bounded.len());
     let mut pattern: Pattern = held.into_iter().map(|(row, level)| (row, rounded_down(level))).collect();
+    // Rounded down to parts, of which there are thousands on a node: what is lost is nothing.
     pattern.retain(|(_, count)| *count > 0);
     pattern.sort_unstable();
     let worth = pattern.iter().map(|(row, count)| duals[*row] * f64::from(*count)).sum();

@@ -1,7 +1,10 @@
 //! The most valuable contents of one node where pods can be cut at will: a simplex with a row for each resource.
+//!
+//! Say a takes 0.2 of the cpu and 0.1 of the memory, b the reverse, and both are worth 1. Alone five of either fit. Together
+//! 3.33 of each do, which is worth 6.67: what one leaves of a resource the other needs.
 
 /// What may be put in.
-pub(super) struct Choice {
+pub(super) struct PartChoice {
     /// What a unit of it is worth.
     pub value: f64,
     /// What that takes of each resource, as a part of the node.
@@ -19,7 +22,7 @@ const EPSILON: f64 = 1e-9;
 
 /// A filling and the simplex that made it.
 struct Tableau<'c, I> {
-    choices: &'c [(I, Choice)],
+    choices: &'c [(I, PartChoice)],
     rows: usize,
     inverse: Vec<f64>,
     /// How much there is of each row's choice, or of what is left of its resource.
@@ -33,7 +36,7 @@ struct Tableau<'c, I> {
 
 /// How much of which choices, and what that is worth. `choices` are looked at in order, and each is named by whatever stands
 /// before it.
-pub(super) fn best<I: Copy>(choices: &[(I, Choice)], rows: usize) -> (f64, Vec<(I, f64)>) {
+pub(super) fn best<I: Copy>(choices: &[(I, PartChoice)], rows: usize) -> (f64, Vec<(I, f64)>) {
     let mut inverse = vec![0.0; rows * rows];
     (0..rows).for_each(|row| inverse[row * rows + row] = 1.0);
     let mut tableau = Tableau {
@@ -61,7 +64,7 @@ pub(super) fn best<I: Copy>(choices: &[(I, Choice)], rows: usize) -> (f64, Vec<(
 
 impl<I> Tableau<'_, I> {
     /// What a unit of a choice is worth beyond what it takes.
-    fn gain(&self, choice: &Choice) -> f64 {
+    fn gain(&self, choice: &PartChoice) -> f64 {
         choice.value - choice.taken.iter().zip(&self.price).map(|(part, price)| part * price).sum::<f64>()
     }
 
@@ -70,8 +73,11 @@ impl<I> Tableau<'_, I> {
         let mut best: Option<(f64, usize, f64)> = None;
         for (at, (_, choice)) in self.choices.iter().enumerate() {
             let gain = self.gain(choice);
+            // Of what is full, less can be better once something else has come in.
             let gained = if self.full[at] { -gain } else { gain };
             if gained > choice.value * 1e-6 {
+                // By the resource that it takes most of: a choice that takes little of everything gains little
+                // each, but there is room for much.
                 let each = gained / choice.taken.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
                 if best.is_none_or(|(most, _, _)| each > most) {
                     best = Some((each, at, gain));
@@ -106,6 +112,7 @@ impl<I> Tableau<'_, I> {
         let sign = if self.full[at] { -1.0 } else { 1.0 };
         let signed: Vec<f64> = direction.iter().map(|step| step * sign).collect();
         let limit = self.limit(&signed);
+        // Its own bound is met before anything runs out: the basis stays as it is.
         if choice.most.is_finite() && limit.is_none_or(|(_, step)| choice.most <= step) {
             for (level, step) in self.level.iter_mut().zip(&signed) {
                 *level = (*level - step * choice.most).max(0.0);
@@ -114,6 +121,7 @@ impl<I> Tableau<'_, I> {
             return true;
         }
         let Some((out, step)) = limit else { return false };
+        // It leaves at zero, or at its bound if the step made it more.
         if let Some(leaving) = self.basis[out] {
             self.full[leaving] = signed[out] < 0.0;
         }
@@ -138,8 +146,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn choice(value: f64, taken: &[f64], most: f64) -> Choice {
-        Choice { value, taken: taken.to_vec(), most }
+    fn choice(value: f64, taken: &[f64], most: f64) -> PartChoice {
+        PartChoice { value, taken: taken.to_vec(), most }
     }
 
     const ANY: f64 = f64::INFINITY;
@@ -178,7 +186,7 @@ mod tests {
         fn nothing_more_could_be_put_in(
             drawn in prop::collection::vec((1u32..50, 1u32..90, 1u32..90, 1u32..6), 1..9),
         ) {
-            let choices: Vec<(usize, Choice)> = drawn
+            let choices: Vec<(usize, PartChoice)> = drawn
                 .iter()
                 .enumerate()
                 .map(|(at, (value, cpu, memory, most))| {
@@ -194,7 +202,7 @@ mod tests {
             prop_assert!(held.iter().all(|(at, level)| *level <= choices[*at].1.most + 1e-6));
             // The least that any prices of the two resources make of it is no less than the most that can be put in.
             let dual = |cpu: f64, memory: f64| {
-                let beyond = |one: &Choice| (one.value - one.taken[0] * cpu - one.taken[1] * memory).max(0.0);
+                let beyond = |one: &PartChoice| (one.value - one.taken[0] * cpu - one.taken[1] * memory).max(0.0);
                 let bounds = choices.iter().map(|(_, one)| {
                     let beyond = beyond(one);
                     if beyond <= 1e-9 { 0.0 } else { beyond * one.most }

@@ -1,4 +1,4 @@
-//! The domains that there are, and the places in which a node can be: what rules over zones and other labels tell apart.
+//! The domains that there are, and the bins in which a node can be: what rules over zones and other labels tell apart.
 
 use std::collections::BTreeMap;
 use std::ops::{Index, IndexMut};
@@ -6,7 +6,8 @@ use std::ops::{Index, IndexMut};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::{KeySet, Topology};
+use super::Topology;
+use super::keys::KeySet;
 use crate::labels;
 use crate::pack::model::classes::{Class, RequirementSets};
 use crate::pack::model::columns::{Column, Columns};
@@ -17,11 +18,11 @@ use crate::pack::rounds::steps::Steps;
 use crate::problem::{ExistingNode, Problem};
 use crate::requirements::{Requirement, Requirements};
 
-/// For each wide key the domain that something is in, where it is known.
+/// For each zonal key the domain that something is in, where it is known.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Domain(SmallVec<[Option<DomainId>; 2]>);
+pub(crate) struct DomainOfKeys(SmallVec<[Option<DomainId>; 2]>);
 
-impl Index<KeyId> for Domain {
+impl Index<KeyId> for DomainOfKeys {
     type Output = Option<DomainId>;
 
     fn index(&self, key: KeyId) -> &Option<DomainId> {
@@ -29,83 +30,88 @@ impl Index<KeyId> for Domain {
     }
 }
 
-impl IndexMut<KeyId> for Domain {
+impl IndexMut<KeyId> for DomainOfKeys {
     fn index_mut(&mut self, key: KeyId) -> &mut Option<DomainId> {
         &mut self.0[key.index()]
     }
 }
 
-/// Where a new node can be.
+/// A combination of domains in which a new node can be: with three zones and two capacity types told apart there are six.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct Bin {
     /// The ways of buying it there.
     pub mask: Mask,
-    pub domain: Domain,
+    pub domain: DomainOfKeys,
     /// Keys that buying does not decide, with the value that the node has to have, or `None` where it must lack the key.
     pins: SmallVec<[(KeyId, Option<DomainId>); 1]>,
 }
 
-/// What the places of nodes are found in: the problem, and what is compiled of it before them.
+/// What bins are found in: the problem, and what is compiled of it before them.
 #[derive(Clone, Copy)]
-pub(crate) struct Compiled<'c> {
+pub(crate) struct BinSources<'c> {
     pub problem: &'c Problem,
     pub pools: &'c IndexVec<PoolId, PoolView>,
     pub columns: &'c Columns<'c>,
     pub offers: &'c Offers,
 }
 
-/// Places that no more than so many keys' values make; more are not looked at.
+/// Bins that no more than so many keys' values make; more are not looked at.
 const MOST_PLACES: usize = 4096;
 
-/// All domains, and the places by the keys that they tell apart.
+/// All domains, and the bins by the keys that they tell apart.
 #[derive(Debug, Default)]
-pub(crate) struct Places {
-    /// The values of each wide key.
+pub(crate) struct Bins {
+    /// The values of each zonal key.
     pub values: IndexVec<KeyId, IndexVec<DomainId, String>>,
     /// For each key and value the pools whose nodes may have it.
     pub pools: IndexVec<KeyId, IndexVec<DomainId, Vec<PoolId>>>,
     /// For each key the pools whose new nodes may be without it.
     lacking: IndexVec<KeyId, Vec<PoolId>>,
-    by_keys: FxHashMap<KeySet, IndexVec<BinId, Place>>,
-    /// Requirement sets narrowed to a place, where that takes more than a way of buying: by set, keys and place.
+    by_keys: FxHashMap<KeySet, IndexVec<BinId, Bin>>,
+    /// Requirement sets narrowed to a bin, where that takes more than a way of buying: by set, keys and bin.
     narrowed: FxHashMap<(SetId, KeySet, BinId), SetId>,
     /// Where no keys are told apart.
-    none: IndexVec<BinId, Place>,
+    none: IndexVec<BinId, Bin>,
 }
 
-impl Places {
+impl Bins {
     /// Finds them, for the keys that classes ask for; narrowed requirement sets are added to `sets`.
     pub fn find(
-        found: &Compiled<'_>,
+        found: &BinSources<'_>,
         topology: &Topology,
         classes: &IndexVec<ClassId, Class>,
         sets: &mut RequirementSets,
         steps: &Steps,
     ) -> Self {
-        let Compiled { pools, columns, offers, .. } = *found;
-        let mut places = Self::default();
+        let BinSources { pools, columns, offers, .. } = *found;
+        let mut bins = Self::default();
+        // The values of each key first: bins are made of them.
         for key in topology.keys.iter() {
             let (values, reached): (Vec<String>, Vec<Vec<PoolId>>) = universe(found, key).into_iter().unzip();
-            places.values.push(values.into());
-            places.pools.push(reached.into());
+            bins.values.push(values.into());
+            bins.pools.push(reached.into());
             let lacking = pools.enumerate().filter(|(_, pool)| may_lack(pool, columns, key));
-            places.lacking.push(lacking.map(|(at, _)| at).collect());
+            bins.lacking.push(lacking.map(|(at, _)| at).collect());
         }
         for (part, class) in topology.of_class.iter().zip(classes).filter(|(part, _)| part.is_zonal()) {
-            if !places.by_keys.contains_key(&part.keys) {
-                let all = places.of_keys(part.keys, topology, offers);
-                places.by_keys.insert(part.keys, all);
+            // Most classes ask for the same keys, mostly the zone alone: three zones are three bins for all of
+            // them.
+            if !bins.by_keys.contains_key(&part.keys) {
+                let all = bins.of_keys(part.keys, topology, offers);
+                bins.by_keys.insert(part.keys, all);
             }
-            let all = &places.by_keys[&part.keys];
-            for (place, one) in all.ids().zip(all).filter(|(_, one)| !one.pins.is_empty()) {
+            let all = &bins.by_keys[&part.keys];
+            // Buying decides the zone. A label such as a rack is decided by what the pod requires, so its sets are
+            // narrowed to the value.
+            for (bin, one) in all.ids().zip(all).filter(|(_, one)| !one.pins.is_empty()) {
                 for set in class.alternatives.iter().map(|one| one.set) {
                     if !steps.take(8 + sets[set].len()) {
-                        return places;
+                        return bins;
                     }
-                    places.narrowed.entry((set, part.keys, place)).or_insert_with(|| {
+                    bins.narrowed.entry((set, part.keys, bin)).or_insert_with(|| {
                         let mut narrow = sets[set].clone();
                         for (key, value) in &one.pins {
-                            let value = value.map(|value| places.values[*key][value].as_str());
+                            let value = value.map(|value| bins.values[*key][value].as_str());
                             let pin = value.map_or_else(Requirement::does_not_exist, |one| Requirement::one_of([one]));
                             narrow.add(&topology.keys[*key], pin);
                         }
@@ -114,17 +120,17 @@ impl Places {
                 }
             }
         }
-        places
+        bins
     }
 
-    /// The places that a class's keys tell apart.
-    pub fn of(&self, keys: KeySet) -> &IndexVec<BinId, Place> {
+    /// The bins that a class's keys tell apart.
+    pub fn of(&self, keys: KeySet) -> &IndexVec<BinId, Bin> {
         self.by_keys.get(&keys).unwrap_or(&self.none)
     }
 
-    /// A requirement set within a place.
-    pub fn narrowed(&self, set: SetId, keys: KeySet, place: BinId) -> SetId {
-        self.narrowed.get(&(set, keys, place)).copied().unwrap_or(set)
+    /// A requirement set within a bin.
+    pub fn narrowed(&self, set: SetId, keys: KeySet, bin: BinId) -> SetId {
+        self.narrowed.get(&(set, keys, bin)).copied().unwrap_or(set)
     }
 
     /// Whether a pool's nodes may have a label over which pods are spread.
@@ -139,30 +145,31 @@ impl Places {
     }
 
     /// The domains of an existing node.
-    pub fn of_node(&self, topology: &Topology, node: &ExistingNode) -> Domain {
+    pub fn of_node(&self, topology: &Topology, node: &ExistingNode) -> DomainOfKeys {
         let value = |key: &String| {
             let own = node.labels.iter().find(|(own, _)| labels::stable(own) == key);
             own.map(|(_, value)| value)
         };
         let all = topology.keys.iter().zip(&self.values);
-        Domain(all.map(|(key, values)| value(key).and_then(|value| position(values, value))).collect())
+        DomainOfKeys(all.map(|(key, values)| value(key).and_then(|value| position(values, value))).collect())
     }
 
-    fn of_keys(&self, keys: KeySet, topology: &Topology, offers: &Offers) -> IndexVec<BinId, Place> {
-        let nowhere = Domain(self.values.iter().map(|_| None).collect());
+    fn of_keys(&self, keys: KeySet, topology: &Topology, offers: &Offers) -> IndexVec<BinId, Bin> {
+        let nowhere = DomainOfKeys(self.values.iter().map(|_| None).collect());
         let bought = |key: &str| topology.keys.id_of(key).filter(|key| keys.has(*key));
         let (zone, capacity_type) = (bought(labels::ZONE), bought(labels::CAPACITY_TYPE));
-        let mut all: Vec<Place> = Vec::new();
+        let mut all: Vec<Bin> = Vec::new();
         for (at, offering_bit) in offers.offering_bits.enumerate() {
             let mut domain = nowhere.clone();
+            // Keys that are not asked for stay open: offering bits that differ only in these are one bin.
             for (key, value) in [(zone, &offering_bit.zone), (capacity_type, &offering_bit.capacity_type)] {
                 if let Some(key) = key {
                     domain[key] = position(&self.values[key], value);
                 }
             }
-            match all.iter_mut().find(|place| place.domain == domain) {
-                Some(place) => place.mask |= at.bit(),
-                None => all.push(Place { mask: at.bit(), domain, pins: SmallVec::new() }),
+            match all.iter_mut().find(|bin| bin.domain == domain) {
+                Some(bin) => bin.mask |= at.bit(),
+                None => all.push(Bin { mask: at.bit(), domain, pins: SmallVec::new() }),
             }
         }
         let others =
@@ -171,20 +178,23 @@ impl Places {
             let values = self.pools[key].enumerate().filter(|(_, pools)| !pools.is_empty());
             let values: Vec<Option<DomainId>> = values.map(|(value, _)| Some(value)).collect();
             // Where no node has the key there is nothing to tell apart: rules over it hold or fail alike everywhere.
+            // A key of which nothing is known makes no bins.
             if values.is_empty() {
                 continue;
             }
             let values: Vec<Option<DomainId>> =
                 values.into_iter().chain((!self.lacking[key].is_empty()).then_some(None)).collect();
-            let with = |place: &Place, value: &Option<DomainId>| {
-                let mut place = place.clone();
-                place.domain[key] = *value;
-                place.pins.push((key, *value));
-                place
+            let with = |bin: &Bin, value: &Option<DomainId>| {
+                let mut bin = bin.clone();
+                bin.domain[key] = *value;
+                bin.pins.push((key, *value));
+                bin
             };
-            let both = all.iter().flat_map(|place| values.iter().map(move |value| with(place, value)));
+            // Every bin so far with every value of the key: 3 zones and 4 racks make 12 bins.
+            let both = all.iter().flat_map(|bin| values.iter().map(move |value| with(bin, value)));
             all = both.take(MOST_PLACES).collect();
         }
+        // By domain, so that ids do not depend on the order of offerings.
         all.sort_by(|a, b| a.domain.cmp(&b.domain));
         all.into()
     }
@@ -195,12 +205,13 @@ fn position(values: &IndexVec<DomainId, String>, value: &str) -> Option<DomainId
 }
 
 /// All domains of a key, with the pools whose nodes can be there: those of pools, and those of existing nodes.
-fn universe(found: &Compiled<'_>, key: &str) -> BTreeMap<String, Vec<PoolId>> {
-    let Compiled { problem, pools, columns, offers } = *found;
+fn universe(found: &BinSources<'_>, key: &str) -> BTreeMap<String, Vec<PoolId>> {
+    let BinSources { problem, pools, columns, offers } = *found;
     let mut all: BTreeMap<String, Vec<PoolId>> = BTreeMap::new();
     for (at, pool) in pools.enumerate() {
         let mut add = |value: &str| {
             let reached = all.entry(value.to_owned()).or_default();
+            // Pools come in order, so the last is the only one that it may be already.
             if reached.last() != Some(&at) {
                 reached.push(at);
             }
