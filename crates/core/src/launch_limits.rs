@@ -10,7 +10,7 @@ use std::time::Duration;
 
 pub use past::{Past, Present};
 pub(crate) use unused::MOST_CHANGES;
-pub use unused::{Failing as UnusedWorkload, Taken, UnusedLaunches};
+pub use unused::{Failing as UnusedWorkload, LaunchedFor, Taken, UnusedLaunches};
 
 use crate::clock::CLOCKS_APART;
 

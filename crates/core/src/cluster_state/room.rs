@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use super::{ClaimEntry, JoinedNode, NodeSource, Snapshot};
 use crate::instance_type::InstanceType;
 use crate::lifecycle::claim::from_quantities;
-use crate::pack::Limits;
+use crate::pack::LimitsLeft;
 use crate::resources::Resources;
 
 impl Snapshot {
@@ -40,7 +40,7 @@ impl Snapshot {
             .filter(|source| source.pool() == pool && counts(source))
             .map(|source| self.join(source))
             .collect();
-        let limits = Limits::new(&from_quantities(limits), &usage(others.iter(), types));
+        let limits = LimitsLeft::new(&from_quantities(limits), &usage(others.iter(), types));
         candidates.iter().filter(|one| limits.allow(&one.capacity)).cloned().collect()
     }
 }

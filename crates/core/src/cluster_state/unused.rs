@@ -16,6 +16,7 @@ use jiff::Timestamp;
 
 use super::load::with_itself;
 use super::{ClaimEntry, ClusterState, Moment, NodeEntry, PodEntry, Snapshot, daemon};
+use crate::launch_limits::LaunchedFor;
 use crate::pod::Pod;
 use crate::resources::Resources;
 pub(super) use uses::Uses;
@@ -165,9 +166,9 @@ impl ClusterState {
         let class = &entry.claim.spec.node_class_ref.name;
         if let Some(started) = self.uses.started.get(&facts.node).cloned() {
             for (workload, after) in facts.launched_for.iter().filter(|(workload, _)| started.contains(workload)) {
-                let key = (facts.pool.as_str(), class.as_str(), workload.as_str());
+                let key = LaunchedFor { pool: &facts.pool, class, workload };
                 let news = self.uses.credit(&facts.name, workload);
-                if news && self.now.unused.failures(key.0, key.1, key.2) > 0 {
+                if news && self.now.unused.failures(key.pool, key.class, key.workload) > 0 {
                     Arc::make_mut(&mut self.now.unused).used(key, *after);
                 }
             }
@@ -285,10 +286,10 @@ impl ClusterState {
         let unused = Arc::make_mut(&mut self.now.unused);
         let (mut failures, mut pause) = (0, Duration::ZERO);
         for (workload, before) in facts.launched_for.iter().filter(|(one, _)| workloads.contains(one)) {
-            let key = (facts.pool.as_str(), class.as_str(), workload.as_str());
+            let key = LaunchedFor { pool: &facts.pool, class: &class, workload };
             let longer = unused.not_used(key, *before, &why, now.wall).unwrap_or_default();
             pause = pause.max(longer);
-            failures = failures.max(unused.failures(key.0, key.1, key.2));
+            failures = failures.max(unused.failures(key.pool, key.class, key.workload));
         }
         if let Some((kind, more)) = more {
             unused.daemons_took(&facts.pool, &kind, more, now.wall);

@@ -13,9 +13,9 @@ use crate::cluster_state::{ClaimFacts, Kind, Load, Moment, Moves, NodeEntry, Sna
 /// A node and its claim.
 #[derive(Clone, Copy, Debug)]
 pub struct Machine<'a> {
-    /// The Node.
+    /// The Node as the API server has it.
     pub node: &'a NodeEntry,
-    /// The claim.
+    /// What is known of the NodeClaim that it belongs to.
     pub claim: &'a ClaimFacts,
     /// What is bound to it.
     pub load: Option<&'a Load>,

@@ -30,7 +30,7 @@ pub enum Observing {
 /// A pool as disruption sees it.
 #[derive(Clone, Debug)]
 pub struct PoolView<'a> {
-    /// The pool.
+    /// The NodePool as it is written.
     pub pool: &'a NodePool,
     /// `ttlSecondsAfterEmpty` of the Provisioner that it was: exact, and without budgets.
     pub ttl: Option<SignedDuration>,

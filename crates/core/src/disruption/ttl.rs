@@ -18,7 +18,7 @@ use super::machines::Machine;
 pub struct TtlMark {
     /// The Node's name.
     pub node: String,
-    /// Its uid.
+    /// The Node's uid: another Node may have had the name before.
     pub uid: String,
     /// Since when it is vacant; `None` takes the TTL away.
     pub since: Option<Timestamp>,

@@ -76,6 +76,17 @@ impl OfPool {
     }
 }
 
+/// Whom a node was launched for: a workload on nodes of a pool with a node class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaunchedFor<'k> {
+    /// The NodePool's name.
+    pub pool: &'k str,
+    /// The node class's name.
+    pub class: &'k str,
+    /// The workload, as pods name it.
+    pub workload: &'k str,
+}
+
 /// The brake, of all pools.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UnusedLaunches(BTreeMap<String, OfPool>);
@@ -114,7 +125,7 @@ impl UnusedLaunches {
     /// of them was known says nothing new. Answers how long the next has to wait, where it does.
     pub fn not_used(
         &mut self,
-        (pool, class, workload): (&str, &str, &str),
+        LaunchedFor { pool, class, workload }: LaunchedFor<'_>,
         launched_after: u32,
         why: &str,
         now: Timestamp,
@@ -140,7 +151,8 @@ impl UnusedLaunches {
 
     /// A pod of a workload runs on a node that was launched for it when so many before it had not been used: the pool is trusted
     /// again. One that was launched before the latest of them says nothing new. Answers whether the pool was not trusted.
-    pub fn used(&mut self, (pool, class, workload): (&str, &str, &str), launched_after: u32) -> bool {
+    pub fn used(&mut self, launched_for: LaunchedFor<'_>, launched_after: u32) -> bool {
+        let LaunchedFor { pool, class, workload } = launched_for;
         if launched_after.saturating_add(1) < self.failures(pool, class, workload) {
             return false;
         }
@@ -256,7 +268,7 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
     use super::*;
 
-    const KEY: (&str, &str, &str) = ("pool", "class", "web");
+    const KEY: LaunchedFor<'_> = LaunchedFor { pool: "pool", class: "class", workload: "web" };
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_second(1_800_000_000 + seconds).unwrap()
@@ -319,7 +331,8 @@ mod tests {
     fn what_is_written_is_bounded_and_what_makes_no_sense_says_nothing() {
         let mut brake = UnusedLaunches::default();
         for number in 0..500 {
-            brake.not_used(("pool", "class", &number.to_string()), 0, &"x".repeat(5000), at(number));
+            let workload = &number.to_string();
+            brake.not_used(LaunchedFor { workload, ..KEY }, 0, &"x".repeat(5000), at(number));
         }
         assert!(brake.to_write("pool", None).unwrap().len() < 64 * 500);
         let mut next = UnusedLaunches::default();

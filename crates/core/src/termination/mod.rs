@@ -35,7 +35,7 @@ pub use crate::lifecycle::deadline;
 /// A condition to be written on the claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Said {
-    /// Its type.
+    /// The type of the condition, by which an earlier one is replaced.
     pub condition: &'static str,
     /// `True`, `False` or `Unknown`.
     pub status: &'static str,

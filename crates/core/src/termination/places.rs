@@ -56,7 +56,7 @@ impl Place {
 /// A pod that is not sent away yet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Awaiting {
-    /// The pod.
+    /// The pod as it was last seen, still on its node.
     pub pod: Arc<PodEntry>,
     /// How far its place is.
     pub place: Place,

@@ -19,9 +19,9 @@ pub const PATH: &str = "/convert";
 pub enum Place {
     /// By a Service, on port 443.
     Service {
-        /// Its namespace.
+        /// Where the Service is; an API server finds it by this and its name.
         namespace: String,
-        /// Its name.
+        /// What the Service is called there.
         name: String,
     },
     /// By a URL, for a control plane that reaches no Services.

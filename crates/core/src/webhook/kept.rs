@@ -21,9 +21,9 @@ const FORMER_UNTIL: &str = "former.until";
 /// A certificate with its key and its authority, in PEM.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// The certificate.
+    /// What the webhook shows an API server that calls it.
     pub certificate: String,
-    /// Its key.
+    /// The private key of that certificate.
     pub key: String,
     /// The authority that has signed it.
     pub authority: String,

@@ -18,7 +18,7 @@ pub type Moved = BTreeMap<String, Vec<Timestamp>>;
 /// The question which nodes are worth taking away now.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// The cluster.
+    /// The cluster at the moment that the question is about.
     pub snapshot: Snapshot,
     /// What packing would be asked with.
     pub input: PlanningInput,
@@ -32,11 +32,11 @@ pub struct Question {
     pub asked: Asked,
     /// Claims, by uid, that are asked about; all if `None`.
     pub only: Option<BTreeSet<String>>,
-    /// The moment.
+    /// When it is asked: what is young, late or over is held against this.
     pub now: Moment,
 }
 
-/// The answer.
+/// What a question came to: a command, or what stands in the way of each node.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// The cluster that it is about.

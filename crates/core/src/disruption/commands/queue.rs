@@ -211,7 +211,7 @@ impl Queue {
         self.paused.retain(|pool, pause| snapshot.pools.contains_key(pool) && lately(pause));
     }
 
-    /// The commands.
+    /// The commands that are being carried out.
     #[must_use]
     pub fn running(&self) -> &[Running] {
         &self.running

@@ -86,17 +86,17 @@ impl Subject<'_> {
     }
 
     fn node_pool(&self) -> Check {
-        let keys = (annotations::NODE_POOL_HASH, annotations::NODE_POOL_HASH_VERSION);
-        match same_hash(self.claim, keys, &self.pool.hash) {
+        let (hash, version) = (annotations::NODE_POOL_HASH, annotations::NODE_POOL_HASH_VERSION);
+        match same_hash(self.claim, hash, version, &self.pool.hash) {
             Some(same) => Check::of(same, || format!("the template of nodepool {} has changed", self.facts.pool)),
             None => Check::Unknown,
         }
     }
 
     fn node_class(&self) -> Check {
-        let keys = (annotations::NODE_CLASS_HASH, annotations::NODE_CLASS_HASH_VERSION);
+        let (hash, version) = (annotations::NODE_CLASS_HASH, annotations::NODE_CLASS_HASH_VERSION);
         let Some((_, known)) = self.class else { return Check::Unknown };
-        match same_hash(self.claim, keys, &known.hash) {
+        match same_hash(self.claim, hash, version, &known.hash) {
             Some(same) => Check::of(same, || {
                 format!("the spec of ec2nodeclass {} has changed", self.claim.spec.node_class_ref.name)
             }),
@@ -173,8 +173,8 @@ impl Subject<'_> {
     }
 }
 
-/// Whether a claim carries that hash; nothing where it carries none of this version.
-fn same_hash(claim: &NodeClaim, (hash, version): (&str, &str), wanted: &str) -> Option<bool> {
+/// Whether a claim carries that hash, by the annotations of hash and version; nothing where it carries none of this version.
+fn same_hash(claim: &NodeClaim, hash: &str, version: &str, wanted: &str) -> Option<bool> {
     let own = claim.metadata.annotations.as_ref()?;
     let written = own.get(hash).filter(|_| own.get(version).is_some_and(|version| version == hash::VERSION))?;
     Some(written == wanted)

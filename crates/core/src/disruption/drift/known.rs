@@ -69,7 +69,7 @@ struct Held {
     drift: Drift,
 }
 
-/// See the module.
+/// What is known of pools and classes, and how each claim was judged by it.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
     pub gates: Gates,

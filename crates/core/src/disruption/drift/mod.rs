@@ -144,7 +144,7 @@ pub struct Stays {
 pub struct Unpinned {
     /// The class's name.
     pub class: String,
-    /// Its uid.
+    /// The class's uid: another class may have had the name before.
     pub uid: String,
     /// What finds them: `name al2023-*`.
     pub selector: String,

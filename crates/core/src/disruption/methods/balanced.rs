@@ -4,13 +4,14 @@ use dovetail_api::v1::ConsolidationPolicy;
 
 use super::command::Command;
 use super::pass::Pass;
+use crate::pack::model::ids::NodeId;
 
 /// The least score.
 const LEAST: f64 = 0.5;
 
 /// Whether every pool with that policy, of which a node goes, approves. Pools with another always do.
 pub(super) fn approves(pass: &Pass<'_, '_, '_>, command: &Command) -> bool {
-    let pools = command.candidates.iter().filter_map(|node| pass.nodes[*node].pool);
+    let pools = command.candidates.iter().filter_map(|node| pass.nodes[NodeId::from(*node)].pool);
     let mut pools: Vec<usize> =
         pools.filter(|pool| pass.cluster.pools[*pool].policy == ConsolidationPolicy::Balanced).collect();
     pools.sort_unstable();
@@ -23,7 +24,8 @@ pub(super) fn approves(pass: &Pass<'_, '_, '_>, command: &Command) -> bool {
 fn score(pass: &Pass<'_, '_, '_>, command: &Command, pool: usize) -> f64 {
     let all = pass.nodes.iter().zip(&pass.fleet.nodes).filter(|(view, node)| view.pool == Some(pool) && !node.gone);
     let (price, cost) = all.fold((0.0, 0.0), |(price, cost), (view, _)| (price + view.price, cost + view.cost));
-    let own = command.candidates.iter().map(|node| &pass.nodes[*node]).filter(|view| view.pool == Some(pool));
+    let own =
+        command.candidates.iter().map(|node| &pass.nodes[NodeId::from(*node)]).filter(|view| view.pool == Some(pool));
     let (own_price, own_cost) = own.fold((0.0, 0.0), |(price, cost), view| (price + view.price, cost + view.cost));
     if price <= 0.0 || cost <= 0.0 || own_cost <= 0.0 || command.price_before <= 0.0 {
         return 0.0;

@@ -2,6 +2,7 @@
 
 use super::pass::{Left, Pass};
 use crate::disruption::Reason;
+use crate::pack::model::ids::{NodeId, PodId};
 
 /// What is left of pools' budgets, of PodDisruptionBudgets and of the size of one command.
 #[derive(Clone, Debug)]
@@ -24,17 +25,22 @@ impl Allowance {
     }
 
     /// Takes a node with its pods off; says what stands in the way, if that is more than there is.
-    pub fn take(&mut self, pass: &Pass<'_, '_, '_>, node: u32) -> Result<(), String> {
+    pub fn take(&mut self, pass: &Pass<'_, '_, '_>, node: NodeId) -> Result<(), String> {
         self.take_with(pass, node, |_| true)
     }
 
     /// The same where pods of nodes that have been taken off already are on it by now.
-    pub fn take_own(&mut self, pass: &Pass<'_, '_, '_>, node: u32) -> Result<(), String> {
-        self.take_with(pass, node, |pod| pass.cluster.home(pod as usize) == node as usize)
+    pub fn take_own(&mut self, pass: &Pass<'_, '_, '_>, node: NodeId) -> Result<(), String> {
+        self.take_with(pass, node, |pod| pass.cluster.home[pod].0 == node)
     }
 
-    fn take_with(&mut self, pass: &Pass<'_, '_, '_>, node: u32, counts: impl Fn(u32) -> bool) -> Result<(), String> {
-        let pool = pass.nodes[node as usize].pool.ok_or("no NodePool manages it")?;
+    fn take_with(
+        &mut self,
+        pass: &Pass<'_, '_, '_>,
+        node: NodeId,
+        counts: impl Fn(PodId) -> bool,
+    ) -> Result<(), String> {
+        let pool = pass.nodes[node].pool.ok_or("no NodePool manages it")?;
         if self.left[pool] == Some(0) {
             return Err("its NodePool's budgets allow no more disruptions now".into());
         }
@@ -42,7 +48,7 @@ impl Allowance {
             return Err("the command is full".into());
         }
         let mut evictions = self.evictions.clone();
-        for pod in pass.fleet.nodes[node as usize].pods.iter().filter(|pod| counts(**pod)) {
+        for pod in pass.fleet.nodes[node].pods.iter().filter(|pod| counts(**pod)) {
             let Some(pdb) = pass.cluster.pod(*pod).pdb else { continue };
             if evictions[pdb] == 0 {
                 return Err(format!("pdb {} allows too few evictions", pass.cluster.pdbs[pdb].name));

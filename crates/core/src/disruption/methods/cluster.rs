@@ -6,6 +6,7 @@ use dovetail_api::v1::ConsolidationPolicy;
 use jiff::Timestamp;
 
 use crate::labels;
+use crate::pack::model::ids::{IndexVec, NodeId, PodId};
 use crate::problem::{Policy, Problem};
 
 /// The cluster at one moment. Who builds it has counted pods that wait, and are expected on a node, among what is used there.
@@ -20,7 +21,7 @@ pub struct Cluster {
     /// PodDisruptionBudgets, which pods name by their index here.
     pub(super) pdbs: Vec<PodBudget>,
     /// On which node each pod of the problem is, and which of that node's pods it is.
-    pub(super) home: Vec<(u32, u32)>,
+    pub(super) home: IndexVec<PodId, (NodeId, usize)>,
 }
 
 /// What disruption knows of a node beside what packing does.
@@ -94,12 +95,12 @@ impl Cluster {
     ) -> Self {
         nodes.resize(problem.existing_nodes.len(), NodeState::default());
         pools.resize(problem.node_pools.len(), PoolState::default());
-        let mut home = Vec::new();
+        let mut home = IndexVec::new();
         problem.pods.clear();
         for (at, (node, state)) in problem.existing_nodes.iter().zip(&mut nodes).enumerate() {
             state.pods.resize(node.pods.len(), PodState::default());
             for (which, pod) in node.pods.iter().enumerate().filter(|(which, _)| state.pods[*which].moves) {
-                home.push((at as u32, which as u32));
+                home.push((NodeId::from(at), which));
                 problem.pods.push(pod.clone());
             }
         }
@@ -159,12 +160,12 @@ impl Cluster {
     /// On which node a pod of the problem is.
     #[must_use]
     pub fn home(&self, pod: usize) -> usize {
-        self.home[pod].0 as usize
+        self.home[PodId::from(pod)].0.index()
     }
 
-    pub(super) fn pod(&self, pod: u32) -> &PodState {
-        let (node, which) = self.home[pod as usize];
-        &self.nodes[node as usize].pods[which as usize]
+    pub(super) fn pod(&self, pod: PodId) -> &PodState {
+        let (node, which) = self.home[pod];
+        &self.nodes[node.index()].pods[which]
     }
 
     /// The policy by which a pool's nodes are packed.

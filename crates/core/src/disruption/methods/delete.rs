@@ -6,6 +6,7 @@ use super::many::Many;
 use super::pass::Pass;
 use super::replace::{Replace, bound};
 use super::{Method, Reason, balanced};
+use crate::pack::model::ids::{NodeId, PodId};
 use crate::problem::Policy;
 
 /// The method, in pools that are packed by price.
@@ -26,21 +27,20 @@ impl Method for Delete {
 
     fn propose(&self, pass: &mut Pass<'_, '_, '_>) -> Option<Command> {
         let receivers = receivers(pass, self.to_efficient);
-        let before: Vec<u32> = receivers.iter().map(|node| pass.fleet.nodes[*node as usize].arrivals).collect();
+        let before: Vec<u32> = receivers.iter().map(|node| pass.fleet.nodes[*node].arrivals).collect();
         let start = pass.fleet.mark();
         let (taken, allowance, cut) = batch(pass, &receivers);
         if taken.is_empty() {
             return None;
         }
-        let mut command = pass.command((Reason::Underutilized, self.name()), taken.clone(), vec![]);
+        let mut command = pass.command(Reason::Underutilized, self.name(), taken.clone(), vec![]);
         if cut {
             // What has room left is filled by the next command.
             pass.fleet.rollback(start);
             return Some(command).filter(|command| balanced::approves(pass, command));
         }
-        let took_in =
-            receivers.iter().zip(before).filter(|(node, before)| pass.fleet.nodes[**node as usize].arrivals > *before);
-        let mut too_large: Vec<(f64, u32)> =
+        let took_in = receivers.iter().zip(before).filter(|(node, before)| pass.fleet.nodes[**node].arrivals > *before);
+        let mut too_large: Vec<(f64, NodeId)> =
             took_in.filter_map(|(node, _)| Some((waste(pass, *node)?, *node))).collect();
         too_large.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         let mut wasted: f64 = too_large.iter().map(|(waste, _)| waste).sum();
@@ -62,37 +62,37 @@ impl Delete {
     fn with_last(
         &self,
         pass: &mut Pass<'_, '_, '_>,
-        mut taken: Vec<u32>,
-        node: u32,
+        mut taken: Vec<NodeId>,
+        node: NodeId,
         mut allowance: Allowance,
     ) -> Option<Command> {
-        let view = pass.nodes[node as usize].clone();
-        let own = pass.cluster.nodes.get(node as usize)?.pods.iter().filter(|pod| pod.moves).count();
+        let view = pass.nodes[node].clone();
+        let own = pass.cluster.nodes.get(node.index())?.pods.iter().filter(|pod| pod.moves).count();
         let pool = view.pool.filter(|_| view.kept.is_none())?;
         allowance.take_own(pass, node).ok()?;
         let mut launch = pass.fleet.launch(pass.fleet.pool_at(pool)?, None)?;
         pass.fleet.clear(node);
         taken.push(node);
-        let pods = pass.fleet.nodes[node as usize].pods.clone();
+        let pods = pass.fleet.nodes[node].pods.clone();
         let all = pods.into_iter().all(|pod| pass.fleet.load(&mut launch, pod));
         let most = view.price - pass.least(pool, view.price, own);
         let claim =
             bound(pass, &launch, &taken, most).filter(|_| all).and_then(|bound| pass.fleet.claim(&launch, bound));
         pass.fleet.abandon(&mut launch);
-        Some(pass.command((Reason::Underutilized, self.name()), taken, vec![claim?]))
+        Some(pass.command(Reason::Underutilized, self.name(), taken, vec![claim?]))
     }
 }
 
 /// What a node costs too much for the pods that it has now; `None` where that is not worth another move.
-fn waste(pass: &Pass<'_, '_, '_>, node: u32) -> Option<f64> {
-    let pool = pass.nodes[node as usize].pool?;
-    let asked = pass.value(pool, pass.fleet.nodes[node as usize].asked());
-    pass.is_worth_replacing(pool, node).then(|| pass.nodes[node as usize].price - asked)
+fn waste(pass: &Pass<'_, '_, '_>, node: NodeId) -> Option<f64> {
+    let pool = pass.nodes[node].pool?;
+    let asked = pass.value(pool, pass.fleet.nodes[node].asked());
+    pass.is_worth_replacing(pool, node).then(|| pass.nodes[node].price - asked)
 }
 
 /// Takes away all nodes whose pods have places on the receivers; what it has changed stays so. Says as well whether more would
 /// go if more were allowed at once.
-fn batch(pass: &mut Pass<'_, '_, '_>, receivers: &[u32]) -> (Vec<u32>, Allowance, bool) {
+fn batch(pass: &mut Pass<'_, '_, '_>, receivers: &[NodeId]) -> (Vec<NodeId>, Allowance, bool) {
     let candidates = pass.candidates(|policy| policy == Policy::Cost);
     let mut allowance = Allowance::of(pass, Reason::Underutilized, pass.settings.most_candidates);
     let (mut taken, mut cut) = (Vec::new(), false);
@@ -102,7 +102,7 @@ fn batch(pass: &mut Pass<'_, '_, '_>, receivers: &[u32]) -> (Vec<u32>, Allowance
             break;
         }
         // What has taken pods in stays.
-        if pass.fleet.nodes[node as usize].arrivals > 0 {
+        if pass.fleet.nodes[node].arrivals > 0 {
             continue;
         }
         if !pass.is_worth_deleting(node) {
@@ -130,21 +130,21 @@ fn batch(pass: &mut Pass<'_, '_, '_>, receivers: &[u32]) -> (Vec<u32>, Allowance
 }
 
 /// Nodes to which pods may come: those first that are the least worth taking away, so that what receives is what stays.
-pub(super) fn receivers(pass: &Pass<'_, '_, '_>, efficient: bool) -> Vec<u32> {
-    let launched = pass.order.len() as u32..pass.nodes.len() as u32;
+pub(super) fn receivers(pass: &Pass<'_, '_, '_>, efficient: bool) -> Vec<NodeId> {
+    let launched = pass.nodes.ids().skip(pass.order.len());
     let all = launched.chain(pass.order.iter().rev().copied());
     all.filter(|node| {
-        let view = &pass.nodes[*node as usize];
-        view.receives && !pass.fleet.nodes[*node as usize].gone && (view.efficient || !efficient)
+        let view = &pass.nodes[*node];
+        view.receives && !pass.fleet.nodes[*node].gone && (view.efficient || !efficient)
     })
     .collect()
 }
 
 /// Takes a node away and gives each of its pods another; answers the pod that finds none, with nothing changed.
-fn clear(pass: &mut Pass<'_, '_, '_>, node: u32, receivers: &[u32]) -> Result<(), u32> {
+fn clear(pass: &mut Pass<'_, '_, '_>, node: NodeId, receivers: &[NodeId]) -> Result<(), PodId> {
     let mark = pass.fleet.mark();
     pass.fleet.clear(node);
-    for pod in pass.fleet.nodes[node as usize].pods.clone() {
+    for pod in pass.fleet.nodes[node].pods.clone() {
         if !pass.fleet.put(pod, receivers) {
             pass.fleet.rollback(mark);
             return Err(pod);

@@ -5,7 +5,7 @@ use super::command::Command;
 use super::pass::Pass;
 use super::{Method, Reason};
 
-/// The method.
+/// Takes nodes away that have no pod which needs another.
 pub(super) struct Empty;
 
 impl Method for Empty {
@@ -17,7 +17,7 @@ impl Method for Empty {
         let mut allowance = Allowance::of(pass, Reason::Empty, usize::MAX);
         let mut taken = Vec::new();
         for node in pass.order.clone() {
-            let (view, member) = (&pass.nodes[node as usize], &pass.fleet.nodes[node as usize]);
+            let (view, member) = (&pass.nodes[node], &pass.fleet.nodes[node]);
             // A pod of negative cost keeps no node, but has to have a place all the same: other methods look for it.
             if !view.empty || view.kept.is_some() || member.gone || !member.pods.is_empty() {
                 continue;
@@ -27,6 +27,6 @@ impl Method for Empty {
                 Err(why) => pass.bar(node, why),
             }
         }
-        (!taken.is_empty()).then(|| pass.command((Reason::Empty, self.name()), taken, vec![]))
+        (!taken.is_empty()).then(|| pass.command(Reason::Empty, self.name(), taken, vec![]))
     }
 }

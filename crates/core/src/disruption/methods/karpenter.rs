@@ -7,7 +7,8 @@ use super::pass::Pass;
 use super::replace::bound;
 use super::{Method, Reason, balanced};
 use crate::pack::PlannedClaim;
-use crate::pack::fleet::launch::Launch;
+use crate::pack::fleet::launch::TrialNode;
+use crate::pack::model::ids::{NodeId, PodId};
 use crate::problem::Policy;
 
 /// Many nodes at once.
@@ -60,18 +61,18 @@ impl Method for Single {
 }
 
 /// The candidates that budgets allow together, in order.
-fn within_budgets(pass: &mut Pass<'_, '_, '_>) -> Vec<u32> {
+fn within_budgets(pass: &mut Pass<'_, '_, '_>) -> Vec<NodeId> {
     let mut allowance = Allowance::of(pass, Reason::Underutilized, pass.settings.most_candidates);
     let candidates = pass.candidates(|policy| policy == Policy::FewestNodes);
     candidates.into_iter().filter(|node| allowance.take(pass, *node).is_ok()).collect()
 }
 
 /// The candidates of each pool in order, the pools in turn.
-fn in_turn(pass: &Pass<'_, '_, '_>) -> Vec<u32> {
+fn in_turn(pass: &Pass<'_, '_, '_>) -> Vec<NodeId> {
     let mut turns = vec![0; pass.cluster.problem.node_pools.len()];
-    let mut all: Vec<(usize, u32)> = Vec::new();
+    let mut all: Vec<(usize, NodeId)> = Vec::new();
     for node in pass.candidates(|policy| policy == Policy::FewestNodes) {
-        let Some(pool) = pass.nodes[node as usize].pool else { continue };
+        let Some(pool) = pass.nodes[node].pool else { continue };
         all.push((turns[pool], node));
         turns[pool] += 1;
     }
@@ -81,9 +82,9 @@ fn in_turn(pass: &Pass<'_, '_, '_>) -> Vec<u32> {
 
 /// Removes nodes for trial: the command if their pods have places elsewhere, with one cheaper new node at most; else what
 /// stands in the way.
-fn attempt(pass: &mut Pass<'_, '_, '_>, nodes: &[u32], method: &'static str) -> Result<Command, String> {
+fn attempt(pass: &mut Pass<'_, '_, '_>, nodes: &[NodeId], method: &'static str) -> Result<Command, String> {
     let start = pass.fleet.mark();
-    let mut launch: Option<Launch> = None;
+    let mut launch: Option<TrialNode> = None;
     let placed = place(pass, nodes, &mut launch);
     let found = placed.and_then(|()| finish(pass, nodes, launch.as_ref(), method));
     if let Some(launch) = &mut launch {
@@ -96,10 +97,10 @@ fn attempt(pass: &mut Pass<'_, '_, '_>, nodes: &[u32], method: &'static str) -> 
     })
 }
 
-fn place(pass: &mut Pass<'_, '_, '_>, nodes: &[u32], launch: &mut Option<Launch>) -> Result<(), String> {
+fn place(pass: &mut Pass<'_, '_, '_>, nodes: &[NodeId], launch: &mut Option<TrialNode>) -> Result<(), String> {
     let receivers = by_name(pass);
     nodes.iter().for_each(|node| pass.fleet.clear(*node));
-    let mut pods: Vec<u32> = nodes.iter().flat_map(|node| pass.fleet.nodes[*node as usize].pods.clone()).collect();
+    let mut pods: Vec<PodId> = nodes.iter().flat_map(|node| pass.fleet.nodes[*node].pods.clone()).collect();
     pods.sort_by_key(|pod| (pass.fleet.class_of(*pod), *pod));
     for pod in pods {
         if pass.fleet.put(pod, &receivers) {
@@ -124,19 +125,19 @@ fn place(pass: &mut Pass<'_, '_, '_>, nodes: &[u32], launch: &mut Option<Launch>
 }
 
 /// Nodes to which pods may come, in the order in which packing fills them: by name.
-fn by_name(pass: &Pass<'_, '_, '_>) -> Vec<u32> {
-    let open = |node: &u32| pass.nodes[*node as usize].receives && !pass.fleet.nodes[*node as usize].gone;
-    let mut all: Vec<u32> = (0..pass.nodes.len() as u32).filter(open).collect();
+fn by_name(pass: &Pass<'_, '_, '_>) -> Vec<NodeId> {
+    let open = |node: &NodeId| pass.nodes[*node].receives && !pass.fleet.nodes[*node].gone;
+    let mut all: Vec<NodeId> = pass.nodes.ids().filter(open).collect();
     all.sort_by(|a, b| {
-        let name = |node: &u32| pass.fleet.nodes[*node as usize].node().name.as_str();
+        let name = |node: &NodeId| pass.fleet.nodes[*node].node().name.as_str();
         name(a).cmp(name(b))
     });
     all
 }
 
 /// A new node of the first pool that has one for a pod.
-fn open(pass: &mut Pass<'_, '_, '_>, pod: u32) -> Option<Launch> {
-    (0..pass.fleet.context.pools.len()).find_map(|pool| {
+fn open(pass: &mut Pass<'_, '_, '_>, pod: PodId) -> Option<TrialNode> {
+    pass.fleet.context.pools.ids().find_map(|pool| {
         let mut launch = pass.fleet.launch(pool, None)?;
         pass.fleet.load(&mut launch, pod).then_some(launch)
     })
@@ -144,13 +145,12 @@ fn open(pass: &mut Pass<'_, '_, '_>, pod: u32) -> Option<Launch> {
 
 fn finish(
     pass: &mut Pass<'_, '_, '_>,
-    nodes: &[u32],
-    launch: Option<&Launch>,
+    nodes: &[NodeId],
+    launch: Option<&TrialNode>,
     method: &'static str,
 ) -> Result<Command, String> {
-    let named = (Reason::Underutilized, method);
-    let Some(launch) = launch else { return Ok(pass.command(named, nodes.to_vec(), vec![])) };
-    let price: f64 = nodes.iter().map(|node| pass.nodes[*node as usize].price).sum();
+    let Some(launch) = launch else { return Ok(pass.command(Reason::Underutilized, method, nodes.to_vec(), vec![])) };
+    let price: f64 = nodes.iter().map(|node| pass.nodes[*node].price).sum();
     let bound = bound(pass, launch, nodes, price)
         .ok_or("a spot node is not replaced by a spot node: SpotToSpotConsolidation is off")?;
     let claim = pass.fleet.claim(launch, bound).ok_or("it cannot be replaced by a cheaper node")?;
@@ -161,20 +161,20 @@ fn finish(
         }
         false => claim,
     };
-    Ok(pass.command(named, nodes.to_vec(), vec![claim]))
+    Ok(pass.command(Reason::Underutilized, method, nodes.to_vec(), vec![claim]))
 }
 
-fn names_a_type_of(pass: &Pass<'_, '_, '_>, claim: &PlannedClaim, nodes: &[u32]) -> bool {
+fn names_a_type_of(pass: &Pass<'_, '_, '_>, claim: &PlannedClaim, nodes: &[NodeId]) -> bool {
     nodes.iter().any(|node| is_option(pass, claim, *node))
 }
 
-fn is_option(pass: &Pass<'_, '_, '_>, claim: &PlannedClaim, node: u32) -> bool {
-    let own = pass.nodes[node as usize].instance_type;
+fn is_option(pass: &Pass<'_, '_, '_>, claim: &PlannedClaim, node: NodeId) -> bool {
+    let own = pass.nodes[node].instance_type;
     claim.options.iter().any(|option| Some(option.instance_type) == own)
 }
 
 /// What the cheapest of the nodes costs whose type the claim names: a replacement has to be cheaper.
-fn cheapest_of_kept(pass: &Pass<'_, '_, '_>, claim: &PlannedClaim, nodes: &[u32]) -> f64 {
-    let own = nodes.iter().filter(|node| is_option(pass, claim, **node)).map(|node| pass.nodes[*node as usize].price);
+fn cheapest_of_kept(pass: &Pass<'_, '_, '_>, claim: &PlannedClaim, nodes: &[NodeId]) -> f64 {
+    let own = nodes.iter().filter(|node| is_option(pass, claim, **node)).map(|node| pass.nodes[*node].price);
     own.fold(f64::INFINITY, f64::min)
 }

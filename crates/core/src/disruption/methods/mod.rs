@@ -96,7 +96,7 @@ pub fn price_bound(cluster: &Cluster) -> Result<f64, PackingError> {
         asked.iter_mut().zip(node.asked()).for_each(|(sum, amount)| *sum += amount as f64);
     }
     // What a unit is worth in each pool bounds what its nodes carry; the least of these bounds what those of any do.
-    let worth = (0..context.pools.len()).map(|pool| fleet.worth(pool, &asked, NodePrice::default()));
+    let worth = context.pools.ids().map(|pool| fleet.worth(pool, &asked, NodePrice::default()));
     let least = worth.reduce(|one, other| one.iter().zip(&other).map(|(a, b)| a.min(*b)).collect());
     Ok(least.iter().flatten().zip(&asked).map(|(worth, amount)| worth * amount).sum())
 }

@@ -13,6 +13,7 @@ use crate::disruption::pools::{EMPTY_ONLY, NEVER};
 use crate::labels;
 use crate::pack::NodePrice;
 use crate::pack::fleet::Fleet;
+use crate::pack::model::ids::{IndexVec, InstanceTypeId, NodeId, PodId};
 use crate::problem::{Policy, Problem};
 
 /// A drain goes on as the first pods that it has evicted are ready elsewhere: a command may take so many times the pods of a
@@ -47,14 +48,14 @@ pub(super) struct Left {
     pub underutilized: Option<usize>,
 }
 
-/// The pass.
+/// One look at the cluster, and what commands have changed of it since.
 pub(super) struct Pass<'p, 'c, 'a> {
     pub cluster: &'p Cluster,
     pub settings: &'p Settings,
     pub fleet: Fleet<'c, 'a>,
-    pub nodes: Vec<View>,
+    pub nodes: IndexVec<NodeId, View>,
     /// Nodes, those first that save the most for what they disturb.
-    pub order: Vec<u32>,
+    pub order: Vec<NodeId>,
     /// What a unit of each resource is worth in a pool, by the pool's index in the problem.
     pub worth: Vec<Vec<f64>>,
     /// What a pool's mean pod is worth by that.
@@ -64,8 +65,8 @@ pub(super) struct Pass<'p, 'c, 'a> {
     pub evictions: Vec<u32>,
     pub price_moves: usize,
     /// What stood in the way of each node, as far as a method has looked: budgets, and whatever else.
-    barred: BTreeMap<u32, String>,
-    notes: BTreeMap<u32, String>,
+    barred: BTreeMap<NodeId, String>,
+    notes: BTreeMap<NodeId, String>,
 }
 
 impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
@@ -76,7 +77,7 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
             cluster,
             settings,
             fleet,
-            nodes: vec![],
+            nodes: IndexVec::new(),
             order: vec![],
             worth: vec![],
             mean_pod: vec![],
@@ -86,19 +87,19 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
             barred: BTreeMap::new(),
             notes: BTreeMap::new(),
         };
-        pass.nodes = (0..cluster.nodes.len()).map(|node| pass.view(node, now)).collect();
+        pass.nodes = NodeId::all(cluster.nodes.len()).map(|node| pass.view(node, now)).collect();
         pass.worth = (0..cluster.problem.node_pools.len()).map(|pool| pass.worth_in(pool)).collect();
         pass.mean_pod = (0..pass.worth.len()).map(|pool| pass.mean_pod_of(pool)).collect();
-        for node in 0..pass.nodes.len() {
+        for node in pass.nodes.ids() {
             pass.nodes[node].efficient = pass.is_efficient(node);
         }
         pass.order = pass.ordered();
         pass
     }
 
-    fn view(&self, node: usize, now: Timestamp) -> View {
-        let (problem, state) = (&self.cluster.problem, &self.cluster.nodes[node]);
-        let (instance_type, price) = priced(problem, node);
+    fn view(&self, node: NodeId, now: Timestamp) -> View {
+        let (problem, state) = (&self.cluster.problem, &self.cluster.nodes[node.index()]);
+        let (instance_type, price) = priced(problem, node.index());
         let evictions = state.pods.iter().filter(|pod| pod.moves).map(|pod| pod.cost.max(0.0)).sum::<f64>();
         let pool = state.pool;
         let cost_policy = pool.is_some_and(|pool| self.cluster.packing(pool) != Policy::FewestNodes);
@@ -119,8 +120,8 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
     }
 
     /// What keeps a node from being a candidate: the first thing that does.
-    fn kept(&self, node: usize, empty: bool, now: Timestamp) -> Option<String> {
-        let state = &self.cluster.nodes[node];
+    fn kept(&self, node: NodeId, empty: bool, now: Timestamp) -> Option<String> {
+        let state = &self.cluster.nodes[node.index()];
         if let Some(why) = &state.held {
             return Some(why.clone());
         }
@@ -167,9 +168,9 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
 
     /// A pod of a node that runs to its end and began lately: moved, it would begin anew, and what it leaves behind is soon there
     /// again.
-    fn begun_lately(&self, node: usize, now: Timestamp) -> Option<usize> {
+    fn begun_lately(&self, node: NodeId, now: Timestamp) -> Option<usize> {
         let lately = |begun: Timestamp| now.duration_since(begun) < self.settings.rest;
-        self.cluster.nodes[node].pods.iter().position(|pod| pod.moves && pod.begun.is_some_and(lately))
+        self.cluster.nodes[node.index()].pods.iter().position(|pod| pod.moves && pod.begun.is_some_and(lately))
     }
 
     fn worth_in(&self, pool: usize) -> Vec<f64> {
@@ -189,7 +190,7 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
     }
 
     /// Whether a node is worth its price when it is full, or its pods are not worth moving for what they would save.
-    fn is_efficient(&self, node: usize) -> bool {
+    fn is_efficient(&self, node: NodeId) -> bool {
         let view = &self.nodes[node];
         let Some(pool) = view.pool else { return true };
         let member = &self.fleet.nodes[node];
@@ -199,7 +200,7 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
 
     fn mean_pod_of(&self, pool: usize) -> f64 {
         let own = self.nodes.iter().zip(&self.fleet.nodes).filter(|(view, _)| view.pool == Some(pool));
-        let add = |(worth, pods): (f64, usize), node: &crate::pack::fleet::Member<'_>| {
+        let add = |(worth, pods): (f64, usize), node: &crate::pack::fleet::FleetNode<'_>| {
             (worth + self.value(pool, node.asked()), pods + node.pods.len())
         };
         let (worth, pods) = own.fold((0.0, 0), |sum, (_, node)| add(sum, node));
@@ -223,25 +224,25 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
     }
 
     /// Whether deleting a node saves enough for each of its pods, which all move.
-    pub fn is_worth_deleting(&self, node: u32) -> bool {
-        let (view, member) = (&self.nodes[node as usize], &self.fleet.nodes[node as usize]);
+    pub fn is_worth_deleting(&self, node: NodeId) -> bool {
+        let (view, member) = (&self.nodes[node], &self.fleet.nodes[node]);
         let mean = view.pool.map_or(0.0, |pool| self.mean_pod[pool]);
         view.price >= self.settings.least_per_pod * mean * member.pods.len() as f64
     }
 
-    fn ordered(&self) -> Vec<u32> {
-        let mut order: Vec<u32> = (0..self.nodes.len() as u32).collect();
-        let worth = |node: u32| self.nodes[node as usize].price / self.nodes[node as usize].cost;
-        let name = |node: u32| self.fleet.nodes[node as usize].node().name.as_str();
+    fn ordered(&self) -> Vec<NodeId> {
+        let mut order: Vec<NodeId> = self.nodes.ids().collect();
+        let worth = |node: NodeId| self.nodes[node].price / self.nodes[node].cost;
+        let name = |node: NodeId| self.fleet.nodes[node].node().name.as_str();
         order.sort_by(|a, b| worth(*b).total_cmp(&worth(*a)).then_with(|| name(*a).cmp(name(*b))));
         order
     }
 
     /// Nodes that may go and have pods, of pools that are packed by a policy, in order; those to which pods have come stay.
-    pub fn candidates(&self, policy: impl Fn(Policy) -> bool) -> Vec<u32> {
+    pub fn candidates(&self, policy: impl Fn(Policy) -> bool) -> Vec<NodeId> {
         let all = self.order.iter().copied();
         all.filter(|node| {
-            let (view, member) = (&self.nodes[*node as usize], &self.fleet.nodes[*node as usize]);
+            let (view, member) = (&self.nodes[*node], &self.fleet.nodes[*node]);
             let of_policy = view.pool.is_some_and(|pool| policy(self.cluster.packing(pool)));
             of_policy && view.kept.is_none() && !view.empty && !member.gone && member.arrivals == 0
         })
@@ -249,45 +250,46 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
     }
 
     /// Notes what stands in the way of a node.
-    pub fn note(&mut self, node: u32, why: impl Into<String>) {
+    pub fn note(&mut self, node: NodeId, why: impl Into<String>) {
         self.notes.insert(node, why.into());
     }
 
     /// Notes that what is allowed at once keeps a node, whatever else would.
-    pub fn bar(&mut self, node: u32, why: String) {
+    pub fn bar(&mut self, node: NodeId, why: String) {
         self.barred.insert(node, why);
     }
 
     /// A pod's namespace and name.
-    pub fn pod_name(&self, pod: u32) -> String {
-        let pod = &self.cluster.problem.pods[pod as usize];
+    pub fn pod_name(&self, pod: PodId) -> String {
+        let pod = &self.cluster.problem.pods[pod];
         format!("{}/{}", pod.namespace, pod.name)
     }
 
     /// Where the pods of nodes that have been cleared are now, and what that is as a command.
     pub fn command(
         &self,
-        (reason, method): (Reason, &'static str),
-        candidates: Vec<u32>,
+        reason: Reason,
+        method: &'static str,
+        candidates: Vec<NodeId>,
         replacements: Vec<crate::pack::PlannedClaim>,
     ) -> Command {
-        let mut pods: Vec<u32> =
-            candidates.iter().flat_map(|node| self.fleet.nodes[*node as usize].pods.iter().copied()).collect();
+        let mut pods: Vec<PodId> =
+            candidates.iter().flat_map(|node| self.fleet.nodes[*node].pods.iter().copied()).collect();
         // A node that has taken pods in for trial may go as well: each of its pods is named once.
         pods.sort_unstable();
         pods.dedup();
-        let to = |pod: u32| {
-            let home = self.fleet.home[pod as usize] as usize;
-            (pod as usize, (!self.fleet.nodes[home].gone).then_some(home))
+        let to = |pod: PodId| {
+            let home = self.fleet.home[pod];
+            (pod.index(), (!self.fleet.nodes[home].gone).then_some(home.index()))
         };
         let moves = pods.into_iter().map(to).collect();
-        let price = |node: &u32| self.nodes[*node as usize].price;
+        let price = |node: &NodeId| self.nodes[*node].price;
         Command {
             reason,
             method,
             price_before: candidates.iter().map(price).sum(),
             price_after: replacements.iter().map(|claim| claim.price).sum(),
-            candidates: candidates.into_iter().map(|node| node as usize).collect(),
+            candidates: candidates.into_iter().map(NodeId::index).collect(),
             replacements,
             moves,
         }
@@ -295,13 +297,13 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
 
     /// Does a command, as if all of it took no time; `name` gives each new node one.
     pub fn apply(&mut self, command: &Command, mut name: impl FnMut() -> String) {
-        for node in &command.candidates {
-            self.fleet.clear(*node as u32);
-            self.forget_usage(*node);
+        for node in command.candidates.iter().copied().map(NodeId::from) {
+            self.fleet.clear(node);
+            self.forget_usage(node);
         }
         for (pod, to) in &command.moves {
             if let Some(to) = to {
-                self.fleet.move_to(*pod as u32, *to as u32);
+                self.fleet.move_to(PodId::from(*pod), NodeId::from(*to));
             }
         }
         for claim in &command.replacements {
@@ -324,25 +326,25 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
     }
 
     /// A pool's limits get back what a node that goes has of them.
-    fn forget_usage(&mut self, node: usize) {
+    fn forget_usage(&mut self, node: NodeId) {
         let view = &self.nodes[node];
         let pool = view.pool.and_then(|pool| self.fleet.pool_at(pool));
         if let (Some(pool), Some(one)) = (pool, view.instance_type) {
-            self.fleet.give_back(pool, one);
+            self.fleet.give_back(pool, InstanceTypeId::from(one));
         }
     }
 
     /// What a command uses up of what is bounded.
     fn spend(&mut self, command: &Command) {
-        for node in &command.candidates {
-            if let Some(pool) = self.nodes[*node].pool {
+        for node in command.candidates.iter().copied().map(NodeId::from) {
+            if let Some(pool) = self.nodes[node].pool {
                 let left = &mut self.left[pool];
                 let left = if command.reason == Reason::Empty { &mut left.empty } else { &mut left.underutilized };
                 *left = left.map(|left| left.saturating_sub(1));
             }
         }
         for (pod, _) in &command.moves {
-            if let Some(pdb) = self.cluster.pod(*pod as u32).pdb {
+            if let Some(pdb) = self.cluster.pod(PodId::from(*pod)).pdb {
                 self.evictions[pdb] = self.evictions[pdb].saturating_sub(1);
             }
         }
@@ -359,7 +361,9 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
         if types.is_empty() {
             return false;
         }
-        let known = |node: &usize| self.nodes[*node].instance_type.map(|one| &problem.instance_types[one].capacity);
+        let known = |node: &usize| {
+            self.nodes[NodeId::from(*node)].instance_type.map(|one| &problem.instance_types[one].capacity)
+        };
         [crate::resources::CPU, crate::resources::MEMORY].iter().all(|name| {
             let before: i64 = command.candidates.iter().filter_map(known).map(|have| have.get(name)).sum();
             types.iter().map(|one| problem.instance_types[*one].capacity.get(name)).sum::<i64>() >= before
@@ -369,16 +373,16 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
     /// What stood in the way of the nodes that are left, each with one thing.
     pub fn unconsolidatable(&self, command: Option<&Command>) -> Vec<Unconsolidatable> {
         let mut all = Vec::new();
-        for (node, view) in self.nodes.iter().enumerate() {
-            let goes = command.is_some_and(|command| command.candidates.contains(&node));
+        for (node, view) in self.nodes.enumerate() {
+            let goes = command.is_some_and(|command| command.candidates.contains(&node.index()));
             if goes || self.fleet.nodes[node].gone {
                 continue;
             }
             // What a method found is the end of it only where no other found anything.
-            let notes = self.notes.get(&(node as u32)).filter(|_| command.is_none());
-            let noted = || self.barred.get(&(node as u32)).or(notes);
+            let notes = self.notes.get(&node).filter(|_| command.is_none());
+            let noted = || self.barred.get(&node).or(notes);
             let why = view.kept.clone().or_else(|| noted().cloned());
-            all.extend(why.map(|why| Unconsolidatable { node, why }));
+            all.extend(why.map(|why| Unconsolidatable { node: node.index(), why }));
         }
         all
     }

@@ -13,9 +13,10 @@ use super::delete::receivers;
 use super::pass::Pass;
 use super::{Method, Reason, balanced};
 use crate::pack::PlannedClaim;
-use crate::pack::fleet::launch::{Bound, Launch};
+use crate::pack::fleet::launch::{Bound, TrialNode};
+use crate::pack::model::ids::{IndexVec, InstanceTypeId, NodeId};
 
-/// The method.
+/// Replaces nodes by one new node that carries their pods for less.
 pub(super) struct Replace;
 
 /// So many instance types of each number of cpus are tried.
@@ -34,7 +35,7 @@ const NO_SINGLE_ONE: &str = "no single node that is cheaper by enough takes its 
 
 /// An instance type that may be bought.
 struct Offer {
-    at: usize,
+    at: InstanceTypeId,
     cost: f64,
     price: f64,
     room: Vec<i64>,
@@ -83,10 +84,16 @@ impl Replace {
     }
 
     /// Fills a node of the type by all rules; answers the command if it pays.
-    fn attempt(&self, pass: &mut Pass<'_, '_, '_>, pool: usize, offer: &Offer, candidates: &[u32]) -> Option<Command> {
+    fn attempt(
+        &self,
+        pass: &mut Pass<'_, '_, '_>,
+        pool: usize,
+        offer: &Offer,
+        candidates: &[NodeId],
+    ) -> Option<Command> {
         let mut launch = pass.fleet.launch(pass.fleet.pool_at(pool)?, Some(offer.at))?;
         let start = pass.fleet.mark();
-        let taken = fill(pass, &mut launch, (pool, offer), candidates);
+        let taken = fill(pass, &mut launch, pool, offer, candidates);
         let command = self.finish(pass, pool, &mut launch, taken);
         pass.fleet.abandon(&mut launch);
         pass.fleet.rollback(start);
@@ -97,26 +104,26 @@ impl Replace {
         &self,
         pass: &mut Pass<'_, '_, '_>,
         pool: usize,
-        launch: &mut Launch,
-        taken: Vec<u32>,
+        launch: &mut TrialNode,
+        taken: Vec<NodeId>,
     ) -> Option<Command> {
         if taken.is_empty() {
             return None;
         }
-        let named = (Reason::Underutilized, self.name());
         if launch.pods.is_empty() {
-            return Some(pass.command(named, taken, vec![]));
+            return Some(pass.command(Reason::Underutilized, self.name(), taken, vec![]));
         }
         let (price, most) = pass.at_most(pool, &taken);
         let bound = bound(pass, launch, &taken, most)?;
         let claim = any_type(pass, launch, bound, price).or_else(|| pass.fleet.claim(launch, bound))?;
-        Some(pass.command(named, taken, vec![claim])).filter(|command| pass.within_price_moves(command))
+        Some(pass.command(Reason::Underutilized, self.name(), taken, vec![claim]))
+            .filter(|command| pass.within_price_moves(command))
     }
 }
 
 /// Whether several new nodes could be cheaper by enough than a node that no single one replaces, as far as prices tell.
-fn might_be_several(pass: &Pass<'_, '_, '_>, pool: usize, offers: &[Offer], node: u32) -> bool {
-    let (price, pods) = (pass.nodes[node as usize].price, pass.fleet.nodes[node as usize].pods.len());
+fn might_be_several(pass: &Pass<'_, '_, '_>, pool: usize, offers: &[Offer], node: NodeId) -> bool {
+    let (price, pods) = (pass.nodes[node].price, pass.fleet.nodes[node].pods.len());
     let cheapest = offers.iter().map(|offer| offer.price).fold(f64::INFINITY, f64::min);
     pods > 1 && 2.0 * cheapest + pass.node_prices(2.0 * cheapest, 2, 1) <= price - pass.least(pool, price, pods)
 }
@@ -148,11 +155,9 @@ fn offers(pass: &Pass<'_, '_, '_>, pool: usize) -> Vec<Offer> {
 }
 
 /// For each type how well the candidates fill it, by amounts alone; the best first.
-fn sketches(pass: &Pass<'_, '_, '_>, pool: usize, offers: &[Offer], candidates: &[u32]) -> Vec<Sketch> {
-    let asked: Vec<(f64, Vec<i64>)> = candidates
-        .iter()
-        .map(|node| (pass.nodes[*node as usize].price, pass.fleet.nodes[*node as usize].asked().collect()))
-        .collect();
+fn sketches(pass: &Pass<'_, '_, '_>, pool: usize, offers: &[Offer], candidates: &[NodeId]) -> Vec<Sketch> {
+    let asked: Vec<(f64, Vec<i64>)> =
+        candidates.iter().map(|node| (pass.nodes[*node].price, pass.fleet.nodes[*node].asked().collect())).collect();
     let mut all: Vec<Sketch> = Vec::with_capacity(offers.len());
     for (at, offer) in offers.iter().enumerate() {
         let (mut left, mut price, mut count) = (offer.room.clone(), 0.0, 0);
@@ -181,14 +186,15 @@ fn sketches(pass: &Pass<'_, '_, '_>, pool: usize, offers: &[Offer], candidates: 
 /// Takes candidates as long as their pods have places on the new node, or on others that are worth their price.
 fn fill(
     pass: &mut Pass<'_, '_, '_>,
-    launch: &mut Launch,
-    (pool, offer): (usize, &Offer),
-    candidates: &[u32],
-) -> Vec<u32> {
+    launch: &mut TrialNode,
+    pool: usize,
+    offer: &Offer,
+    candidates: &[NodeId],
+) -> Vec<NodeId> {
     // What goes in this command takes nothing in.
-    let mut stays = vec![true; pass.nodes.len()];
-    candidates.iter().for_each(|node| stays[*node as usize] = false);
-    let receivers: Vec<u32> = receivers(pass, true).into_iter().filter(|node| stays[*node as usize]).collect();
+    let mut stays: IndexVec<NodeId, bool> = IndexVec::from_elem(true, pass.nodes.len());
+    candidates.iter().for_each(|node| stays[*node] = false);
+    let receivers: Vec<NodeId> = receivers(pass, true).into_iter().filter(|node| stays[*node]).collect();
     let mut allowance = Allowance::of(pass, Reason::Underutilized, pass.settings.most_candidates);
     let mut left = offer.room.clone();
     let mut taken = Vec::new();
@@ -196,7 +202,7 @@ fn fill(
         if allowance.is_spent() || pass.value(pool, left.iter().copied()) < (1.0 - FULL) * offer.worth {
             break;
         }
-        let fits = pass.fleet.nodes[*node as usize].asked().zip(&left).all(|(asked, left)| asked <= *left);
+        let fits = pass.fleet.nodes[*node].asked().zip(&left).all(|(asked, left)| asked <= *left);
         let mut after = allowance.clone();
         if !fits {
             continue;
@@ -216,13 +222,13 @@ fn fill(
 
 /// Takes one candidate away, its pods to others or onto the new node; says whether all have a place, and changes nothing
 /// where not.
-fn take(pass: &mut Pass<'_, '_, '_>, launch: &mut Launch, node: u32, receivers: &[u32]) -> bool {
+fn take(pass: &mut Pass<'_, '_, '_>, launch: &mut TrialNode, node: NodeId, receivers: &[NodeId]) -> bool {
     let mark = pass.fleet.mark();
-    let (planned, counts) = crate::pack::fleet::Fleet::saved(launch);
+    let saved = crate::pack::fleet::Fleet::saved(launch);
     pass.fleet.clear(node);
-    for pod in pass.fleet.nodes[node as usize].pods.clone() {
+    for pod in pass.fleet.nodes[node].pods.clone() {
         if !pass.fleet.put(pod, receivers) && !pass.fleet.load(launch, pod) {
-            pass.fleet.unload(launch, planned, counts);
+            pass.fleet.unload(launch, saved);
             pass.fleet.rollback(mark);
             return false;
         }
@@ -230,13 +236,13 @@ fn take(pass: &mut Pass<'_, '_, '_>, launch: &mut Launch, node: u32, receivers: 
     true
 }
 
-pub(super) fn is_spot(pass: &Pass<'_, '_, '_>, node: u32) -> bool {
-    let node = pass.fleet.nodes[node as usize].node();
+pub(super) fn is_spot(pass: &Pass<'_, '_, '_>, node: NodeId) -> bool {
+    let node = pass.fleet.nodes[node].node();
     node.labels.get(crate::labels::CAPACITY_TYPE).is_some_and(|kind| kind == crate::labels::SPOT)
 }
 
 /// What a replacement of these nodes is held to; `None` where there may be none.
-pub(super) fn bound(pass: &Pass<'_, '_, '_>, launch: &Launch, taken: &[u32], price: f64) -> Option<Bound> {
+pub(super) fn bound(pass: &Pass<'_, '_, '_>, launch: &TrialNode, taken: &[NodeId], price: f64) -> Option<Bound> {
     let from_spot = taken.iter().all(|node| is_spot(pass, *node)) && pass.fleet.may_be_spot(launch);
     if from_spot && !pass.settings.spot_to_spot {
         return None;
@@ -247,7 +253,7 @@ pub(super) fn bound(pass: &Pass<'_, '_, '_>, launch: &Launch, taken: &[u32], pri
 
 /// The claim of a planned node: in all zones where it may be, or held to one. Where a spot node has too few types that save
 /// enough, those come in as well that are no dearer than `whole`, which is what is replaced: the mean of them saves enough.
-fn claim_of(pass: &Pass<'_, '_, '_>, launch: &Launch, bound: Bound, whole: f64) -> Option<PlannedClaim> {
+fn claim_of(pass: &Pass<'_, '_, '_>, launch: &TrialNode, bound: Bound, whole: f64) -> Option<PlannedClaim> {
     let strictly = pass.fleet.claim(launch, bound).or_else(|| pass.fleet.claim_in_one_zone(launch, bound));
     strictly.or_else(|| {
         bound.types?;
@@ -259,7 +265,7 @@ fn claim_of(pass: &Pass<'_, '_, '_>, launch: &Launch, bound: Bound, whole: f64) 
 
 /// The claim for the pods of a planned node on one that may be any type, in the same places: what is not quite full may be had
 /// cheaper.
-fn any_type(pass: &mut Pass<'_, '_, '_>, launch: &mut Launch, bound: Bound, whole: f64) -> Option<PlannedClaim> {
+fn any_type(pass: &mut Pass<'_, '_, '_>, launch: &mut TrialNode, bound: Bound, whole: f64) -> Option<PlannedClaim> {
     let mut other = pass.fleet.instead_of(launch)?;
     let all = launch.pods.iter().all(|pod| pass.fleet.load(&mut other, *pod));
     let claim = if all { claim_of(pass, &other, bound, whole) } else { None };

@@ -2,6 +2,7 @@
 
 use super::command::Command;
 use super::pass::Pass;
+use crate::pack::model::ids::NodeId;
 use crate::problem::Policy;
 
 impl Pass<'_, '_, '_> {
@@ -12,22 +13,22 @@ impl Pass<'_, '_, '_> {
     }
 
     /// Candidates of a pool that cost by enough more than what their pods are worth elsewhere.
-    pub fn replaceable(&self, pool: usize) -> Vec<u32> {
+    pub fn replaceable(&self, pool: usize) -> Vec<NodeId> {
         let mut all = self.candidates(|policy| policy == Policy::Cost);
-        all.retain(|node| self.nodes[*node as usize].pool == Some(pool) && self.is_worth_replacing(pool, *node));
+        all.retain(|node| self.nodes[*node].pool == Some(pool) && self.is_worth_replacing(pool, *node));
         all
     }
 
     /// Whether a node costs by enough more than what its pods are worth elsewhere.
-    pub fn is_worth_replacing(&self, pool: usize, node: u32) -> bool {
-        let (view, member) = (&self.nodes[node as usize], &self.fleet.nodes[node as usize]);
+    pub fn is_worth_replacing(&self, pool: usize, node: NodeId) -> bool {
+        let (view, member) = (&self.nodes[node], &self.fleet.nodes[node]);
         view.price - self.value(pool, member.asked()) > self.least(pool, view.price, member.pods.len())
     }
 
     /// What these nodes of a pool cost, and what may be spent at most in their stead.
-    pub fn at_most(&self, pool: usize, nodes: &[u32]) -> (f64, f64) {
-        let price: f64 = nodes.iter().map(|node| self.nodes[*node as usize].price).sum();
-        let pods: usize = nodes.iter().map(|node| self.fleet.nodes[*node as usize].pods.len()).sum();
+    pub fn at_most(&self, pool: usize, nodes: &[NodeId]) -> (f64, f64) {
+        let price: f64 = nodes.iter().map(|node| self.nodes[*node].price).sum();
+        let pods: usize = nodes.iter().map(|node| self.fleet.nodes[*node].pods.len()).sum();
         (price, price - self.least(pool, price, pods))
     }
 

@@ -111,9 +111,9 @@ fn refill(pass: &mut Pass<'_, '_, '_>, allowed: &dyn Fn(usize) -> usize) {
 fn rebuilt(pass: &Pass<'_, '_, '_>, now: Timestamp) -> Cluster {
     let old = pass.cluster;
     let (mut nodes, mut states) = (Vec::new(), Vec::new());
-    for at in (0..pass.fleet.nodes.len()).filter(|at| !pass.fleet.nodes[*at].gone) {
+    for at in pass.fleet.nodes.ids().filter(|at| !pass.fleet.nodes[*at].gone) {
         let node = pass.node_now(at, true);
-        let known = old.nodes.get(at);
+        let known = old.nodes.get(at.index());
         let mut state = known.cloned().unwrap_or_else(|| NodeState {
             pool: pass.nodes[at].pool,
             consolidatable: true,

@@ -5,7 +5,8 @@ pub(in crate::pack) mod warnings;
 
 use k8s_openapi::api::core::v1::Taint;
 
-use super::limits::Limits;
+use super::limits::LimitsLeft;
+use super::model::ids::{IndexVec, PoolId};
 use crate::pack::explain::reason::{PoolReason, Reason, Removed, Rule};
 use crate::pack::filter::alternatives::{GivenUp, alternatives};
 use crate::pack::filter::taints;
@@ -20,20 +21,22 @@ use crate::problem::{LeftOut, PreferencePolicy};
 use crate::requirements::{Incompatible, NodeSelectorRequirement, Requirements, describe};
 use crate::resources::format_amount;
 
+/// What is left when packing ends.
+#[derive(Clone, Copy)]
+pub(crate) struct LeftAtEnd<'p> {
+    pub limits: &'p IndexVec<PoolId, LimitsLeft>,
+    pub reservations: &'p Reservations,
+}
+
 /// The reason of a class, by its least demanding alternative.
-pub(crate) fn reason(
-    context: &Context<'_>,
-    class: &Class,
-    (limits, reservations): (&[Limits], &Reservations),
-    topology: Option<&str>,
-) -> Reason {
+pub(crate) fn reason(context: &Context<'_>, class: &Class, left: LeftAtEnd<'_>, topology: Option<&str>) -> Reason {
     if let Some(wrong) = &class.refused {
         match wrong.strip_suffix(NOT_SUPPORTED) {
             Some(rule) => return Reason::Unsupported { rule: rule.to_owned() },
             None => return Reason::Invalid { problem: wrong.clone() },
         }
     }
-    let pools = (0..context.pools.len()).map(|at| why_not(context, class, at, (&limits[at], reservations), topology));
+    let pools = context.pools.ids().map(|at| why_not(context, class, at, left, topology));
     let pools: Vec<PoolReason> = pools.chain(context.problem.left_out.iter().map(left_out)).collect();
     if pools.is_empty() { Reason::NoNodePool } else { Reason::NoPoolFits { pools } }
 }
@@ -69,9 +72,9 @@ impl Trial<'_, '_> {
     }
 
     /// Applies where the pod's volumes are; says whether anything is left.
-    fn keep_where_volumes_are(&mut self, class: &Class, pool: usize) -> bool {
+    fn keep_where_volumes_are(&mut self, class: &Class, pool: PoolId) -> bool {
         let mut there = Bits::empty(self.context.problem.instance_types.len());
-        let selections = class.alternatives.iter().filter_map(|(set, _)| self.context.selection(*set, pool));
+        let selections = class.alternatives.iter().filter_map(|one| self.context.selection(one.set, pool));
         selections.for_each(|selection| there.or(&selection.types));
         there.and(&self.types);
         self.keep(Rule::Volumes, there)
@@ -86,8 +89,8 @@ impl Trial<'_, '_> {
 fn why_not(
     context: &Context<'_>,
     class: &Class,
-    pool: usize,
-    (limits, reservations): (&Limits, &Reservations),
+    pool: PoolId,
+    LeftAtEnd { limits, reservations }: LeftAtEnd<'_>,
     topology: Option<&str>,
 ) -> PoolReason {
     let view = &context.pools[pool];
@@ -102,11 +105,11 @@ fn why_not(
     if let Some(detail) = not_tolerated(class, example, &context.problem.node_pools[view.index].taints) {
         return trial.end(Rule::Taints, detail);
     }
-    let Some((set, _)) = class.alternatives.last() else {
+    let Some(last) = class.alternatives.last() else {
         return trial.end(Rule::Requirements, "no alternative".to_owned());
     };
     let without_volumes = own_requirements(example);
-    let wanted = without_volumes.as_ref().unwrap_or(&context.sets[*set as usize]);
+    let wanted = without_volumes.as_ref().unwrap_or(&context.sets[last.set]);
     if let Err(conflict) = view.requirements.compatible(wanted, &context.allowed_undefined) {
         return refused_label(trial, conflict);
     }
@@ -134,10 +137,10 @@ fn why_not(
     }
     let before = trial.types.clone();
     let mut allowed = before.clone();
-    limits.keep(context.problem, &mut allowed);
+    limits[pool].keep(context.problem, &mut allowed);
     if !trial.keep(Rule::Limits, allowed) {
         let of = &context.problem.node_pools[view.index];
-        let detail = limits.describe(context.problem, &before, of);
+        let detail = limits[pool].describe(context.problem, &before, of);
         return trial.end(Rule::Limits, detail);
     }
     only_together(trial, topology)
@@ -145,7 +148,7 @@ fn why_not(
 
 /// Which of a pool's taints the pods of a class do not tolerate.
 fn not_tolerated(class: &Class, example: &Pod, taints: &[Taint]) -> Option<String> {
-    let forgiving = class.alternatives.iter().any(|(_, forgiving)| *forgiving);
+    let forgiving = class.alternatives.iter().any(|one| one.forgiving);
     let named: Vec<String> = taints
         .iter()
         .filter(|taint| taints::untolerated(std::slice::from_ref(taint), &example.tolerations, forgiving).is_some())
@@ -246,7 +249,7 @@ fn types_left(trial: &mut Trial<'_, '_>, wanted: &Requirements) -> Result<(), (R
 }
 
 /// The resource that is short everywhere, or all of them together.
-fn too_large(context: &Context<'_>, class: &Class, pool: usize, types: &Bits) -> String {
+fn too_large(context: &Context<'_>, class: &Class, pool: PoolId, types: &Bits) -> String {
     let count = types.count();
     let noun = if count == 1 { "instance type" } else { "instance types" };
     if context.pools[pool].is_group {
@@ -270,7 +273,7 @@ fn too_large(context: &Context<'_>, class: &Class, pool: usize, types: &Bits) ->
 
 /// That a DaemonSet keeps the pod off, or is not there to be joined, if this resource stands for its nodes.
 fn kept_off(context: &Context<'_>, class: &Class, resource: usize) -> Option<String> {
-    if let Some((_, pod_affinity)) = context.names.companies().find(|(at, _)| *at == resource) {
+    if let Some((_, pod_affinity)) = context.names.daemon_affinities().find(|(at, _)| *at == resource) {
         let name = &pod_affinity.name;
         return Some(format!(
             "required pod affinity to the pods of DaemonSet {name}, which does not run on such a node"
@@ -287,7 +290,7 @@ fn kept_off(context: &Context<'_>, class: &Class, resource: usize) -> Option<Str
 }
 
 /// A node of a group may become the smallest of its types.
-fn too_large_for_a_group(context: &Context<'_>, class: &Class, pool: usize) -> String {
+fn too_large_for_a_group(context: &Context<'_>, class: &Class, pool: PoolId) -> String {
     for (resource, name) in context.names.0.iter().enumerate() {
         let asked = class.first[resource];
         let least =

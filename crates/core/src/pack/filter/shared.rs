@@ -6,22 +6,31 @@ use std::collections::BTreeMap;
 use smallvec::SmallVec;
 
 use crate::pack::model::classes::ResourceNames;
+use crate::pack::model::ids::VolumeId;
 use crate::pod::Pod;
 use crate::problem::Problem;
 
-/// A pod's shared volumes: which, and the resource that counts it, by place.
-pub(crate) type Shared = SmallVec<[(u32, u32); 1]>;
+/// A volume that a pod uses together with others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SharedVolume {
+    volume: VolumeId,
+    /// The resource that counts it, by its place among [`ResourceNames`].
+    resource: usize,
+}
+
+/// A pod's shared volumes.
+pub(crate) type Shared = SmallVec<[SharedVolume; 1]>;
 
 /// All shared volumes, by name.
 #[derive(Debug, Default)]
-pub(crate) struct SharedVolumes(BTreeMap<String, u32>);
+pub(crate) struct SharedVolumes(BTreeMap<String, VolumeId>);
 
 impl SharedVolumes {
     /// Collects them.
     pub fn of(problem: &Problem) -> Self {
         let mut all = BTreeMap::new();
         for name in problem.pods.iter().flat_map(|pod| pod.shared_volumes.keys()) {
-            let next = all.len() as u32;
+            let next = VolumeId::from(all.len());
             all.entry(name.clone()).or_insert(next);
         }
         Self(all)
@@ -31,7 +40,7 @@ impl SharedVolumes {
     pub fn of_pod(&self, names: &ResourceNames, pod: &Pod) -> Shared {
         let of = |(name, resource): (&String, &String)| {
             let resource = names.0.iter().position(|known| known == resource)?;
-            Some((*self.0.get(name)?, resource as u32))
+            Some(SharedVolume { volume: *self.0.get(name)?, resource })
         };
         pod.shared_volumes.iter().filter_map(of).collect()
     }
@@ -44,20 +53,20 @@ impl SharedVolumes {
 
 /// The shared volumes that a node has attached.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Attached(SmallVec<[u32; 2]>);
+pub(crate) struct Attached(SmallVec<[VolumeId; 2]>);
 
 impl Attached {
     /// Puts what a pod needs that is not there yet on top of amounts.
     pub fn add_missing(&self, shared: &Shared, amounts: &mut [i64]) {
-        for (_, resource) in shared.iter().filter(|(volume, _)| !self.0.contains(volume)) {
-            let amount = &mut amounts[*resource as usize];
+        for SharedVolume { resource, .. } in shared.iter().filter(|one| !self.0.contains(&one.volume)) {
+            let amount = &mut amounts[*resource];
             *amount = amount.saturating_add(1);
         }
     }
 
     /// Now a pod is there that uses them.
     pub fn attach(&mut self, shared: &Shared) {
-        for (volume, _) in shared {
+        for SharedVolume { volume, .. } in shared {
             if !self.0.contains(volume) {
                 self.0.push(*volume);
             }

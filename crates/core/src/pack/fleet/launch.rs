@@ -8,15 +8,17 @@ use rustc_hash::FxHashMap;
 
 use super::node::node_of_claim;
 use super::{Fleet, Free, member};
-use crate::pack::limits::Limits;
+use crate::pack::limits::LimitsLeft;
+use crate::pack::limits::under_limits::types_of;
 use crate::pack::model::bits::Bits;
 use crate::pack::model::context::Context;
+use crate::pack::model::ids::{BinId, ClassId, IndexVec, InstanceTypeId, NodeId, PodId, PoolId};
 use crate::pack::model::item::Item;
 use crate::pack::model::offers::Mask;
 use crate::pack::model::options::common;
 use crate::pack::model::plan::PlannedClaim;
 use crate::pack::model::reserved::Room;
-use crate::pack::place::assign;
+use crate::pack::place::assign::{self, WaitingPods};
 use crate::pack::place::finish::Finisher;
 use crate::pack::place::planned_node::{Candidate, PlannedNode};
 use crate::pack::policy::policies::policy_of;
@@ -24,23 +26,31 @@ use crate::requirements::Operator;
 
 /// What classes ask of pools, each looked at once; limits apart, which a planned node's types are held to.
 pub(super) struct Items<'c> {
-    known: RefCell<FxHashMap<(u32, Candidate, usize), Option<Item<'c>>>>,
-    unlimited: Vec<Limits>,
+    known: RefCell<FxHashMap<(ClassId, Candidate, PoolId), Option<Item<'c>>>>,
+    unlimited: IndexVec<PoolId, LimitsLeft>,
 }
 
 impl Items<'_> {
     pub fn new(context: &Context<'_>) -> Self {
-        Self { known: RefCell::default(), unlimited: vec![Limits::none(); context.pools.len()] }
+        Self { known: RefCell::default(), unlimited: IndexVec::from_elem(LimitsLeft::none(), context.pools.len()) }
     }
 }
 
 /// A node that is planned for trial.
-pub(crate) struct Launch {
+pub(crate) struct TrialNode {
     planned: PlannedNode,
-    /// Pods that rules over wider domains speak of, by class and place.
-    placed: Vec<(u32, u32)>,
+    /// Pods that zonal rules speak of, by class and bin.
+    placed: Vec<(ClassId, BinId)>,
     /// The pods on it.
-    pub pods: Vec<u32>,
+    pub pods: Vec<PodId>,
+}
+
+/// How a launch was: what [`Fleet::unload`] goes back to.
+pub(crate) struct Saved {
+    planned: PlannedNode,
+    /// How many pods it had, and how many bins of them.
+    pods: usize,
+    placed: usize,
 }
 
 /// What the launch options of a replacement are held to.
@@ -56,14 +66,16 @@ pub(crate) struct Bound {
 
 impl<'c, 'a> Fleet<'c, 'a> {
     /// The pool, by its place here, of an index in the problem.
-    pub fn pool_at(&self, index: usize) -> Option<usize> {
-        self.context.pools.iter().position(|pool| pool.index == index)
+    pub fn pool_at(&self, index: usize) -> Option<PoolId> {
+        self.context.pools.position(|pool| pool.index == index)
     }
 
     /// Begins a new node of a pool; of one type only, if given. `None` where the pool's limits leave no type.
-    pub fn launch(&self, pool: usize, only: Option<usize>) -> Option<Launch> {
+    pub fn launch(&self, pool: PoolId, only: Option<InstanceTypeId>) -> Option<TrialNode> {
         let context = self.context;
         let mut types = context.pools[pool].types.clone();
+        // One type only: the trial is how well that type is filled. Which other types would do as well is asked
+        // when its claim is written.
         if let Some(only) = only {
             types = Bits::empty(context.problem.instance_types.len());
             types.insert(only);
@@ -71,11 +83,11 @@ impl<'c, 'a> Fleet<'c, 'a> {
         self.limits[pool].keep(context.problem, &mut types);
         let planned = PlannedNode::new(context, pool, types.clone())
             .narrowed(types, context.pools[pool].offering_bits & self.open());
-        (!planned.types.is_empty()).then_some(Launch { planned, placed: vec![], pods: vec![] })
+        (!planned.types.is_empty()).then_some(TrialNode { planned, placed: vec![], pods: vec![] })
     }
 
     /// Begins a new node in the stead of a planned one: of any type of its pool, where that one may be.
-    pub fn launch_as(&self, claim: &PlannedClaim) -> Option<Launch> {
+    pub fn launch_as(&self, claim: &PlannedClaim) -> Option<TrialNode> {
         let launch = self.launch(self.pool_at(claim.pool)?, None)?;
         let Some(zones) = zones_of(claim) else {
             return Some(launch);
@@ -83,17 +95,18 @@ impl<'c, 'a> Fleet<'c, 'a> {
         let offering_bits =
             self.context.offers.with(|offering_bit| zones.contains(&offering_bit.zone)) & launch.planned.offering_bits;
         let planned = launch.planned.narrowed(launch.planned.types.clone(), offering_bits);
-        (!planned.types.is_empty()).then_some(Launch { planned, ..launch })
+        (!planned.types.is_empty()).then_some(TrialNode { planned, ..launch })
     }
 
     /// Whether the pools' limits allow all of these together, whichever of its types each gets.
     pub fn within_limits(&self, claims: &[PlannedClaim]) -> bool {
         let problem = self.context.problem;
-        let mut limits: Vec<Option<Limits>> = vec![None; self.limits.len()];
+        let mut limits: IndexVec<PoolId, Option<LimitsLeft>> = IndexVec::from_elem(None, self.limits.len());
         claims.iter().all(|claim| {
             let Some(pool) = self.pool_at(claim.pool) else { return false };
+            // Copied when first needed, as most trials are of one pool.
             let left = limits[pool].get_or_insert_with(|| self.limits[pool].clone());
-            let types = claim.options.iter().map(|one| one.instance_type);
+            let types = types_of(claim);
             let allowed = types.clone().all(|one| left.allow(&problem.instance_types[one].capacity));
             left.take(problem, types);
             allowed
@@ -101,14 +114,15 @@ impl<'c, 'a> Fleet<'c, 'a> {
     }
 
     /// Puts a pod on the new node; says whether it has room and the rules allow it.
-    pub fn load(&mut self, launch: &mut Launch, pod: u32) -> bool {
+    pub fn load(&mut self, launch: &mut TrialNode, pod: PodId) -> bool {
         let class = self.class_of(pod);
+        // Zonal rules need a bin to count the pod in; without them any offering bit of the node will do.
         let done = match self.context.topology.of_class[class].is_zonal() {
             false => {
                 let item = self.item(class, Candidate::ANYWHERE, launch.planned.pool);
                 item.is_some_and(|item| launch.planned.add(self.context, &item, 1))
             }
-            true => self.load_wide(launch, class),
+            true => self.load_zonal(launch, class),
         };
         if done {
             launch.pods.push(pod);
@@ -116,20 +130,19 @@ impl<'c, 'a> Fleet<'c, 'a> {
         done
     }
 
-    fn load_wide(&mut self, launch: &mut Launch, class: usize) -> bool {
+    fn load_zonal(&mut self, launch: &mut TrialNode, class: ClassId) -> bool {
         let context = self.context;
-        let places = context.places.of(context.topology.of_class[class].keys);
-        for tier in 0..context.classes[class].alternatives.len() {
-            for (at, place) in places.iter().enumerate() {
-                if place.mask & launch.planned.offering_bits == 0 || !self.domains.may_join(class, tier, &place.domain)
-                {
+        let bins = context.bins.of(context.topology.of_class[class].keys);
+        for tier in context.classes[class].alternatives.ids() {
+            for (at, bin) in bins.enumerate() {
+                if bin.mask & launch.planned.offering_bits == 0 || !self.domains.may_join(class, tier, &bin.domain) {
                     continue;
                 }
-                let spot = Candidate { tier: tier as u32, place: at as u32 };
-                let Some(item) = self.item(class, spot, launch.planned.pool) else { continue };
+                let candidate = Candidate { tier, bin: at };
+                let Some(item) = self.item(class, candidate, launch.planned.pool) else { continue };
                 if launch.planned.add(context, &item, 1) {
-                    self.domains.put(class, at as u32);
-                    launch.placed.push((class as u32, at as u32));
+                    self.domains.put(class, at);
+                    launch.placed.push((class, at));
                     return true;
                 }
             }
@@ -137,53 +150,55 @@ impl<'c, 'a> Fleet<'c, 'a> {
         false
     }
 
-    /// Takes the last pods off the new node again, down to so many, and to the planned node as it was then.
-    pub fn unload(&mut self, launch: &mut Launch, planned: PlannedNode, (pods, placed): (usize, usize)) {
-        while launch.placed.len() > placed {
-            if let Some((class, place)) = launch.placed.pop() {
-                self.domains.forget(class as usize, place);
+    /// Takes the last pods off the new node again: it is as it was when it was saved.
+    pub fn unload(&mut self, launch: &mut TrialNode, saved: Saved) {
+        // In the reverse order, as they were counted.
+        while launch.placed.len() > saved.placed {
+            if let Some((class, bin)) = launch.placed.pop() {
+                self.domains.forget(class, bin);
             }
         }
-        launch.pods.truncate(pods);
-        launch.planned = planned;
+        launch.pods.truncate(saved.pods);
+        launch.planned = saved.planned;
     }
 
     /// As [`Fleet::unload`] needs it.
-    pub fn saved(launch: &Launch) -> (PlannedNode, (usize, usize)) {
-        (launch.planned.clone(), (launch.pods.len(), launch.placed.len()))
+    pub fn saved(launch: &TrialNode) -> Saved {
+        Saved { planned: launch.planned.clone(), pods: launch.pods.len(), placed: launch.placed.len() }
     }
 
     /// Begins another node for the pods of a planned one, which counts nowhere from now on: of any type of its pool, in the
     /// places where that one may be, as what went elsewhere since has been held to these.
-    pub fn instead_of(&mut self, launch: &mut Launch) -> Option<Launch> {
-        while let Some((class, place)) = launch.placed.pop() {
-            self.domains.forget(class as usize, place);
+    pub fn instead_of(&mut self, launch: &mut TrialNode) -> Option<TrialNode> {
+        while let Some((class, bin)) = launch.placed.pop() {
+            self.domains.forget(class, bin);
         }
         let other = self.launch(launch.planned.pool, None)?;
         let planned = other
             .planned
             .narrowed(other.planned.types.clone(), other.planned.offering_bits & launch.planned.offering_bits);
-        Some(Launch { planned, ..other })
+        Some(TrialNode { planned, ..other })
     }
 
     /// Forgets the new node.
-    pub fn abandon(&mut self, launch: &mut Launch) {
-        let planned = launch.planned.clone();
-        self.unload(launch, planned, (0, 0));
+    pub fn abandon(&mut self, launch: &mut TrialNode) {
+        let saved = Saved { planned: launch.planned.clone(), pods: 0, placed: 0 };
+        self.unload(launch, saved);
     }
 
-    fn item(&self, class: usize, spot: Candidate, pool: usize) -> Option<Item<'c>> {
-        let key = (class as u32, spot, pool);
+    fn item(&self, class: ClassId, candidate: Candidate, pool: PoolId) -> Option<Item<'c>> {
+        let key = (class, candidate, pool);
         if let Some(known) = self.items.known.borrow().get(&key) {
             return known.clone();
         }
         let context: &'c Context<'a> = self.context;
         let room = Room { limits: &self.items.unlimited, open: self.open() };
+        let waiting = WaitingPods::one(class, candidate);
         let found = match context.topology.of_class[class].is_zonal() {
-            false => assign::assign(context, class as u32, 1, room, spot, Some(pool)).map(|(_, item)| item),
+            false => assign::assign(context, waiting, room, Some(pool)).map(|(_, item)| item),
             true => {
-                let alternative = context.classes[class].alternatives[spot.tier as usize];
-                assign::item(context, (class as u32, 1, spot), alternative, pool, room).map(|(item, _)| item)
+                let alternative = context.classes[class].alternatives[candidate.tier];
+                assign::item(context, waiting, alternative, pool, room).map(|(item, _)| item)
             }
         };
         self.items.known.borrow_mut().insert(key, found.clone());
@@ -192,13 +207,13 @@ impl<'c, 'a> Fleet<'c, 'a> {
 
     /// The claim for the new node, all of whose options keep to the bound; `None` where none is left. A type keeps to it where
     /// it does in the dearest zone that the node may be in (core spec 5.7).
-    pub fn claim(&self, launch: &Launch, bound: Bound) -> Option<PlannedClaim> {
+    pub fn claim(&self, launch: &TrialNode, bound: Bound) -> Option<PlannedClaim> {
         self.claim_in(launch, bound, launch.planned.offering_bits)
     }
 
     /// The same for a node of spot capacity that is held to one zone, the one in which it is cheapest: spot prices of a type
     /// differ by zone, and too few types may keep to the bound in all of them. Karpenter has no such rule.
-    pub fn claim_in_one_zone(&self, launch: &Launch, bound: Bound) -> Option<PlannedClaim> {
+    pub fn claim_in_one_zone(&self, launch: &TrialNode, bound: Bound) -> Option<PlannedClaim> {
         let (offers, offering_bits) = (&self.context.offers, launch.planned.offering_bits);
         let spot = offering_bits & self.context.spot_bits();
         let zones: BTreeSet<&str> =
@@ -210,23 +225,27 @@ impl<'c, 'a> Fleet<'c, 'a> {
     }
 
     /// As [`Fleet::claim`], in these offering bits.
-    fn claim_in(&self, launch: &Launch, bound: Bound, offering_bits: Mask) -> Option<PlannedClaim> {
+    fn claim_in(&self, launch: &TrialNode, bound: Bound, offering_bits: Mask) -> Option<PlannedClaim> {
         let (context, planned) = (self.context, &launch.planned);
         let spot = context.spot_bits();
         let mut offering_bits = if bound.spot { offering_bits } else { offering_bits & !spot };
         let mut types = common(context, &planned.narrowed(planned.types.clone(), offering_bits));
         for at in types.clone().iter() {
+            // A launch may land in the dearest zone that is left, and must save there too.
             if self.worst_price(at, offering_bits) >= bound.price {
                 types.remove(at);
             }
         }
         // A spot launch that fails must not become a dearer one on demand.
         let any_spot = types.iter().any(|at| context.offers.available(at) & offering_bits & spot != 0);
+        // EC2 takes spot first where both are allowed, so the claim is of spot alone.
         if any_spot {
             offering_bits &= spot;
             types.and(&context.bought(offering_bits).types);
         }
         let fixed = bound.types.filter(|_| any_spot);
+        // Karpenter keeps the 15 cheapest for a spot node that replaces one: with fewer it would be taken back
+        // soon, with more it might be no cheaper.
         if let Some(least) = fixed {
             types = self.cheapest(planned, &types, offering_bits, least)?;
         }
@@ -241,7 +260,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
             None => finisher.claim(&narrow, policy),
         };
         let mut claim = claim?;
-        claim.pods = launch.pods.iter().map(|pod| *pod as usize).collect();
+        claim.pods = launch.pods.iter().map(|pod| pod.index()).collect();
         Some(claim)
     }
 
@@ -250,7 +269,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
         let bought = self.context.bought(offering_bits);
         let mut kept = Bits::empty(self.context.problem.instance_types.len());
         let mut count = 0;
-        for at in bought.order.iter().map(|at| *at as usize).filter(|at| types.has(*at)) {
+        for at in bought.order.iter().copied().filter(|at| types.has(*at)) {
             if count >= least && planned.may_be(self.context, &kept) {
                 break;
             }
@@ -261,28 +280,28 @@ impl<'c, 'a> Fleet<'c, 'a> {
     }
 
     /// Whether the new node may be spot.
-    pub fn may_be_spot(&self, launch: &Launch) -> bool {
+    pub fn may_be_spot(&self, launch: &TrialNode) -> bool {
         launch.planned.offering_bits & self.context.spot_bits() != 0
     }
 
     /// What is left of a type for more pods on the new node.
-    pub fn left(&self, launch: &Launch, at: usize) -> Vec<i64> {
+    pub fn left(&self, launch: &TrialNode, at: InstanceTypeId) -> Vec<i64> {
         let room = self.context.room(launch.planned.pool, at).iter().zip(&launch.planned.requests);
         room.map(|(have, taken)| have.saturating_sub(*taken)).collect()
     }
 
     /// What a type costs at worst: the dearest way of the kind of capacity that is launched first.
-    fn worst_price(&self, at: usize, offering_bits: Mask) -> f64 {
+    fn worst_price(&self, at: InstanceTypeId, offering_bits: Mask) -> f64 {
         let offers = &self.context.offers;
         let open = offers.available(at) & offering_bits;
         let spot = open & self.context.spot_bits();
+        // What is launched first is what it costs.
         let open = if spot == 0 { open } else { spot };
-        let each = (0..offers.offering_bits.len()).filter(|offering_bit| open >> offering_bit & 1 == 1);
-        each.map(|offering_bit| offers.cheapest(at, 1 << offering_bit).0).fold(0.0, f64::max)
+        offers.within(open).map(|(one, _)| offers.cheapest(at, one.bit()).0).fold(0.0, f64::max)
     }
 
     /// The pool's cheapest price of every type for new nodes, infinite where it has none.
-    pub fn prices(&self, pool: usize) -> Vec<(usize, f64)> {
+    pub fn prices(&self, pool: PoolId) -> Vec<(InstanceTypeId, f64)> {
         let view = &self.context.pools[pool];
         let bought = self.context.bought(view.offering_bits & self.open());
         let all = view.types.iter().map(|at| (at, bought.price[at]));
@@ -290,19 +309,17 @@ impl<'c, 'a> Fleet<'c, 'a> {
     }
 
     /// Adds the node that a claim becomes at its cheapest, and moves the claim's pods there; answers its index.
-    pub fn launched(&mut self, claim: &PlannedClaim, name: String) -> Option<u32> {
+    pub fn launched(&mut self, claim: &PlannedClaim, name: String) -> Option<NodeId> {
         let mut node = node_of_claim(self.context.problem, claim, name)?;
         let pool = self.pool_at(claim.pool)?;
-        let daemons = self.context.pools[pool].fit.daemons.get(claim.cheapest_type()?);
+        let daemons = self.context.pools[pool].fit.daemons.get(InstanceTypeId::from(claim.cheapest_type()?));
         node.daemon_requests = daemons.map(|taken| self.context.names.resources(taken)).unwrap_or_default();
-        self.limits[pool].take(self.context.problem, claim.options.iter().take(1).map(|one| one.instance_type));
-        let at = self.nodes.len() as u32;
-        let free = Free::read(self.context, at as usize, Cow::Owned(node));
+        // At its cheapest, as this trial assumes; a plan for launching counts the largest.
+        self.limits[pool].take(self.context.problem, types_of(claim).take(1));
+        let free = Free::read(self.context, NodeId::from(self.nodes.len()), Cow::Owned(node));
         self.heads.push(super::head(&free.room));
-        self.nodes.push(member(&self.domains, free));
-        for pod in &claim.pods {
-            self.move_to(*pod as u32, at);
-        }
+        let at = self.nodes.push(member(&self.domains, free));
+        claim.pods.iter().for_each(|pod| self.move_to(PodId::from(*pod), at));
         Some(at)
     }
 }

@@ -10,13 +10,15 @@ pub(crate) mod node;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use super::limits::Limits;
+use super::limits::LimitsLeft;
 use crate::pack::filter::shared::Attached;
+use crate::pack::filter::topology::bins::DomainOfKeys;
 use crate::pack::filter::topology::domains::Domains;
 use crate::pack::filter::topology::node_rules::Tally;
-use crate::pack::filter::topology::places::Domain;
 use crate::pack::model::classes::Amounts;
 use crate::pack::model::context::Context;
+use crate::pack::model::ids::{ClassId, IndexVec, InstanceTypeId, NodeId, PodId, PoolId};
+use crate::pack::model::numbers::float;
 use crate::pack::model::offers::Mask;
 use crate::pack::place::existing::Free;
 use crate::pack::policy::cost::NodePrice;
@@ -24,20 +26,20 @@ use crate::pack::policy::cost::rates::rates;
 use crate::problem::ExistingNode;
 
 /// A node, and what of it moves.
-pub(crate) struct Member<'a> {
+pub(crate) struct FleetNode<'a> {
     free: Free<'a>,
-    domain: Domain,
+    domain: DomainOfKeys,
     /// Whether it has been taken away.
     pub gone: bool,
-    /// The pods on it that may move, by their index in the problem.
-    pub pods: Vec<u32>,
+    /// The pods on it that may move.
+    pub pods: Vec<PodId>,
     /// How many of these have come to it since the cluster was compiled.
     pub arrivals: u32,
     /// What it has for pods when none that may move is on it.
     pub whole: Amounts,
 }
 
-impl Member<'_> {
+impl FleetNode<'_> {
     /// What these pods request together.
     pub fn asked(&self) -> impl Iterator<Item = i64> + '_ {
         self.whole.iter().zip(&self.free.room).map(|(whole, room)| whole.saturating_sub(*room))
@@ -51,8 +53,8 @@ impl Member<'_> {
 
 /// What a trial has changed.
 enum Change {
-    Cleared(u32),
-    Took { node: u32, room: Vec<i64>, tally: Tally, volumes: Attached, pod: u32, home: u32 },
+    Cleared(NodeId),
+    Took { node: NodeId, room: Vec<i64>, tally: Tally, volumes: Attached, pod: PodId, home: NodeId },
 }
 
 /// How far the log of changes reached.
@@ -63,29 +65,29 @@ pub(crate) struct Mark(usize);
 pub(crate) struct Fleet<'c, 'a> {
     pub context: &'c Context<'a>,
     /// By the problem's order, then those launched since.
-    pub nodes: Vec<Member<'a>>,
+    pub nodes: IndexVec<NodeId, FleetNode<'a>>,
     /// What is free of cpu, memory and places for pods, for a first look.
-    heads: Vec<[i64; 3]>,
+    heads: IndexVec<NodeId, [i64; 3]>,
     domains: Domains<'c, 'a>,
-    limits: Vec<Limits>,
-    class_of: Vec<u32>,
+    limits: IndexVec<PoolId, LimitsLeft>,
+    class_of: IndexVec<PodId, ClassId>,
     /// On which node each pod is.
-    pub home: Vec<u32>,
+    pub home: IndexVec<PodId, NodeId>,
     log: Vec<Change>,
     items: launch::Items<'c>,
 }
 
 impl<'c, 'a> Fleet<'c, 'a> {
     /// Reads a cluster: `home` says on which existing node each pod of the problem is.
-    pub fn new(context: &'c Context<'a>, home: Vec<u32>) -> Self {
+    pub fn new(context: &'c Context<'a>, home: IndexVec<PodId, NodeId>) -> Self {
         let domains = Domains::new(context, &BTreeSet::new());
-        let mut class_of = vec![0; home.len()];
-        for (at, class) in context.classes.iter().enumerate() {
-            class.pods.iter().for_each(|pod| class_of[*pod as usize] = at as u32);
+        let mut class_of = IndexVec::from_elem(ClassId::FIRST, home.len());
+        for (at, class) in context.classes.enumerate() {
+            class.pods.iter().for_each(|pod| class_of[*pod] = at);
         }
-        let nodes = context.problem.existing_nodes.iter().enumerate();
+        let nodes = NodeId::all(context.problem.existing_nodes.len()).zip(&context.problem.existing_nodes);
         let nodes = nodes.map(|(at, node)| Free::read(context, at, Cow::Borrowed(node)));
-        let nodes: Vec<Member<'a>> = nodes.map(|free| member(&domains, free)).collect();
+        let nodes: IndexVec<NodeId, FleetNode<'a>> = nodes.map(|free| member(&domains, free)).collect();
         let mut fleet = Self {
             context,
             heads: nodes.iter().map(|node| head(&node.free.room)).collect(),
@@ -103,10 +105,10 @@ impl<'c, 'a> Fleet<'c, 'a> {
 
     /// Notes which pods are where; they are counted there already.
     fn settle_in(&mut self) {
-        for (pod, node) in self.home.iter().enumerate() {
-            let class = &self.context.classes[self.class_of[pod] as usize];
-            let member = &mut self.nodes[*node as usize];
-            member.pods.push(pod as u32);
+        for (pod, node) in self.home.enumerate() {
+            let class = &self.context.classes[self.class_of[pod]];
+            let member = &mut self.nodes[*node];
+            member.pods.push(pod);
             member
                 .whole
                 .iter_mut()
@@ -115,13 +117,14 @@ impl<'c, 'a> Fleet<'c, 'a> {
         }
         // The largest first, as packing has them.
         for member in &mut self.nodes {
-            member.pods.sort_by_key(|pod| (self.class_of[*pod as usize], *pod));
+            // By class and then by pod: classes are ordered by size.
+            member.pods.sort_by_key(|pod| (self.class_of[*pod], *pod));
         }
     }
 
     /// The class of a pod.
-    pub fn class_of(&self, pod: u32) -> usize {
-        self.class_of[pod as usize] as usize
+    pub fn class_of(&self, pod: PodId) -> ClassId {
+        self.class_of[pod]
     }
 
     /// Where undoing begins.
@@ -135,27 +138,29 @@ impl<'c, 'a> Fleet<'c, 'a> {
     }
 
     /// Takes a node away; its pods have none until they are put elsewhere.
-    pub fn clear(&mut self, node: u32) {
-        self.nodes[node as usize].gone = true;
-        for at in 0..self.nodes[node as usize].pods.len() {
-            let pod = self.nodes[node as usize].pods[at];
+    pub fn clear(&mut self, node: NodeId) {
+        self.nodes[node].gone = true;
+        for at in 0..self.nodes[node].pods.len() {
+            let pod = self.nodes[node].pods[at];
             self.leave(pod, node);
         }
+        // Its pods keep their places on the list: they are moved one by one, or the node comes back with all of
+        // them.
         self.log.push(Change::Cleared(node));
     }
 
-    fn leave(&mut self, pod: u32, node: u32) {
+    fn leave(&mut self, pod: PodId, node: NodeId) {
         let class = self.class_of(pod);
         if self.context.topology.of_class[class].is_zonal() {
-            let member = &self.nodes[node as usize];
+            let member = &self.nodes[node];
             self.domains.leave(class, &member.free.node, &member.domain);
         }
     }
 
-    fn join(&mut self, pod: u32, node: u32) {
+    fn join(&mut self, pod: PodId, node: NodeId) {
         let class = self.class_of(pod);
         if self.context.topology.of_class[class].is_zonal() {
-            let member = &self.nodes[node as usize];
+            let member = &self.nodes[node];
             self.domains.join(class, &member.free.node, &member.domain);
         }
     }
@@ -165,20 +170,22 @@ impl<'c, 'a> Fleet<'c, 'a> {
         while self.log.len() > mark.0 {
             match self.log.pop() {
                 Some(Change::Cleared(node)) => {
-                    for at in 0..self.nodes[node as usize].pods.len() {
-                        let pod = self.nodes[node as usize].pods[at];
+                    for at in 0..self.nodes[node].pods.len() {
+                        let pod = self.nodes[node].pods[at];
                         self.join(pod, node);
                     }
-                    self.nodes[node as usize].gone = false;
+                    self.nodes[node].gone = false;
                 }
                 Some(Change::Took { node, room, tally, volumes, pod, home }) => {
                     self.leave(pod, node);
-                    self.heads[node as usize] = head(&room);
-                    let member = &mut self.nodes[node as usize];
+                    self.heads[node] = head(&room);
+                    let member = &mut self.nodes[node];
+                    // What was on the node is put back as it was, and not computed backwards: volumes and caps
+                    // cannot be taken off.
                     (member.free.room, member.free.tally, member.free.volumes) = (room, tally, volumes);
                     member.pods.pop();
                     member.arrivals -= 1;
-                    self.home[pod as usize] = home;
+                    self.home[pod] = home;
                 }
                 None => {}
             }
@@ -186,12 +193,12 @@ impl<'c, 'a> Fleet<'c, 'a> {
     }
 
     /// Whether a node takes a pod of a class; by which of its alternatives.
-    fn takes(&self, class: usize, node: u32) -> bool {
+    fn takes(&self, class: ClassId, node: NodeId) -> bool {
         let context = self.context;
-        let (of, member) = (&context.classes[class], &self.nodes[node as usize]);
+        let (of, member) = (&context.classes[class], &self.nodes[node]);
         let zonal = context.topology.of_class[class].is_zonal();
         member.free.holds(of) > 0
-            && (0..of.alternatives.len()).any(|tier| {
+            && of.alternatives.ids().any(|tier| {
                 member.free.tally.allows(context.node_rules_there(class, tier), 1) > 0
                     && member.free.suits(context, of, tier)
                     && (!zonal || self.domains.may_join(class, tier, &member.domain))
@@ -199,9 +206,9 @@ impl<'c, 'a> Fleet<'c, 'a> {
     }
 
     /// Puts a pod on a node, rules apart: who asks has looked.
-    pub fn move_to(&mut self, pod: u32, node: u32) {
+    pub fn move_to(&mut self, pod: PodId, node: NodeId) {
         let (context, class) = (self.context, self.class_of(pod));
-        let member = &mut self.nodes[node as usize];
+        let member = &mut self.nodes[node];
         let free = &mut member.free;
         self.log.push(Change::Took {
             node,
@@ -209,26 +216,28 @@ impl<'c, 'a> Fleet<'c, 'a> {
             tally: free.tally.clone(),
             volumes: free.volumes.clone(),
             pod,
-            home: self.home[pod as usize],
+            home: self.home[pod],
         });
+        // Hard rules only: what a pod would rather have binds nobody else.
         free.take(&context.classes[class], context.hard_node_rules(class), 1);
-        self.heads[node as usize] = head(&free.room);
+        self.heads[node] = head(&free.room);
         member.pods.push(pod);
         member.arrivals += 1;
-        self.home[pod as usize] = node;
+        self.home[pod] = node;
         self.join(pod, node);
     }
 
     /// Gives a pod the first of the nodes that takes it; says whether it got one.
-    pub fn put(&mut self, pod: u32, nodes: &[u32]) -> bool {
+    pub fn put(&mut self, pod: PodId, nodes: &[NodeId]) -> bool {
         let class = self.class_of(pod);
+        // Cpu, memory and pods lie together for all nodes. Most are full, and none of the rest of them is read.
         let asked = head(&self.context.classes[class].requests);
         let found = nodes.iter().copied().find(|node| {
-            let have = &self.heads[*node as usize];
+            let have = &self.heads[*node];
             have[0] >= asked[0]
                 && have[1] >= asked[1]
                 && have[2] >= asked[2]
-                && !self.nodes[*node as usize].gone
+                && !self.nodes[*node].gone
                 && self.takes(class, *node)
         });
         if let Some(node) = found {
@@ -244,15 +253,16 @@ impl<'c, 'a> Fleet<'c, 'a> {
 
     /// What a unit of each resource is worth on a pool's nodes at the best mix of those that it could have for these pods,
     /// where a node costs so much beside its price.
-    pub fn worth(&self, pool: usize, asked: &[f64], node_price: NodePrice) -> Vec<f64> {
+    pub fn worth(&self, pool: PoolId, asked: &[f64], node_price: NodePrice) -> Vec<f64> {
         let (context, view) = (self.context, &self.context.pools[pool]);
         let bought = context.bought(view.offering_bits & self.open());
+        // A resource that nobody asks for is worth nothing, and would leave the program without an answer.
         let counted: Vec<usize> = (0..asked.len()).filter(|at| asked[*at] > 0.0).collect();
         let types = view.types.iter().filter(|at| bought.price[*at].is_finite());
         let nodes: Vec<(Vec<f64>, f64)> = types
             .map(|at| {
                 let room = context.room(pool, at);
-                let parts = counted.iter().map(|which| room[*which] as f64 / asked[*which]);
+                let parts = counted.iter().map(|which| float(room[*which]) / asked[*which]);
                 (parts.collect(), node_price.with(bought.price[at]))
             })
             .collect();
@@ -260,6 +270,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
         // The linear program ends after so many steps. No node carries more than it costs, so prices at which one would are too
         // high: all of them are lowered until none does.
         let carried = |parts: &[f64]| -> f64 { parts.iter().zip(&rates).map(|(part, rate)| part * rate).sum() };
+        // Say one node would carry 1.1 of what it costs: all rates are divided by 1.1.
         let most = nodes.iter().map(|(parts, cost)| carried(parts) / cost).filter(|ratio| ratio.is_finite());
         let scale = 1.0 / most.fold(1.0, f64::max);
         let mut worth = vec![0.0; asked.len()];
@@ -270,15 +281,15 @@ impl<'c, 'a> Fleet<'c, 'a> {
     }
 
     /// Gives a pool's limits back what a node of a type has taken of them.
-    pub fn give_back(&mut self, pool: usize, instance_type: usize) {
+    pub fn give_back(&mut self, pool: PoolId, instance_type: InstanceTypeId) {
         self.limits[pool].give_back(self.context.problem, std::iter::once(instance_type));
     }
 }
 
-fn member<'a>(domains: &Domains<'_, '_>, free: Free<'a>) -> Member<'a> {
+fn member<'a>(domains: &Domains<'_, '_>, free: Free<'a>) -> FleetNode<'a> {
     let domain = domains.of_node(&free.node);
     let whole = Amounts::from_slice(&free.room);
-    Member { free, domain, gone: false, pods: vec![], arrivals: 0, whole }
+    FleetNode { free, domain, gone: false, pods: vec![], arrivals: 0, whole }
 }
 
 fn head(amounts: &[i64]) -> [i64; 3] {

@@ -3,22 +3,25 @@
 pub(in crate::pack) mod under_limits;
 
 use crate::pack::model::bits::Bits;
+use crate::pack::model::ids::InstanceTypeId;
+use crate::pack::model::numbers::part_of;
 use crate::problem::{Pool, Problem};
 use crate::resources::{NODES, Resources};
 
 /// What is left of a pool's limits.
 #[derive(Debug, Clone)]
-pub(crate) struct Limits {
+pub(crate) struct LimitsLeft {
     left: Resources,
     nodes: Option<i64>,
     /// The most that any type of the pool has of each limited resource.
     largest: Resources,
 }
 
-impl Limits {
+impl LimitsLeft {
     /// A pool's limits less what its nodes have.
     pub fn new(limits: &Resources, usage: &Resources) -> Self {
         let mut left = Resources::new();
+        // `nodes` is a count and no resource of an instance type, so it is kept apart.
         for (name, amount) in limits.iter().filter(|(name, _)| *name != NODES) {
             left.set(name, amount.saturating_sub(usage.get(name)));
         }
@@ -46,6 +49,7 @@ impl Limits {
 
     /// Removes the types that are too large for what is left.
     pub fn keep(&self, problem: &Problem, types: &mut Bits) {
+        // Most pools are far from their limits, and then no type needs a look.
         if self.are_far() {
             return;
         }
@@ -62,21 +66,24 @@ impl Limits {
     }
 
     /// Takes a planned node off: the most that any of its types has of each limited resource.
-    pub fn take(&mut self, problem: &Problem, types: impl Iterator<Item = usize> + Clone) {
+    pub fn take(&mut self, problem: &Problem, types: impl Iterator<Item = InstanceTypeId> + Clone) {
         self.change(problem, types, -1);
     }
 
     /// Gives back what was taken for a planned node.
-    pub fn give_back(&mut self, problem: &Problem, types: impl Iterator<Item = usize> + Clone) {
+    pub fn give_back(&mut self, problem: &Problem, types: impl Iterator<Item = InstanceTypeId> + Clone) {
         self.change(problem, types, 1);
     }
 
-    fn change(&mut self, problem: &Problem, types: impl Iterator<Item = usize> + Clone, sign: i64) {
+    fn change(&mut self, problem: &Problem, types: impl Iterator<Item = InstanceTypeId> + Clone, sign: i64) {
         if let Some(nodes) = &mut self.nodes {
             *nodes = nodes.saturating_add(sign);
         }
+        // The names are copied, as the amounts are set while they are gone through.
         let names: Vec<String> = self.left.iter().map(|(name, _)| name.to_owned()).collect();
         for name in names {
+            // A node with options of 8 and 16 cpu counts as 16: EC2 may launch either. Each resource has its own
+            // largest option.
             let most = types.clone().map(|at| problem.instance_types[at].capacity.get(&name)).max().unwrap_or(0);
             let left = self.left.get(&name);
             self.left.set(name, left.saturating_add(most.saturating_mul(sign)));
@@ -94,9 +101,9 @@ impl Limits {
     }
 
     /// How much of what is limited a type takes, for the largest of the pool.
-    pub fn share(&self, problem: &Problem, at: usize) -> f64 {
+    pub fn share(&self, problem: &Problem, at: InstanceTypeId) -> f64 {
         let capacity = &problem.instance_types[at].capacity;
-        let of = |(name, _): (&str, i64)| capacity.get(name) as f64 / self.largest.get(name).max(1) as f64;
+        let of = |(name, _): (&str, i64)| part_of(capacity.get(name), self.largest.get(name));
         self.left.iter().map(of).fold(0.0, f64::max)
     }
 

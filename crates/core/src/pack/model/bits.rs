@@ -2,7 +2,10 @@
 
 use smallvec::SmallVec;
 
-/// A set of instance types, by index in the problem.
+use super::ids::InstanceTypeId;
+use super::numbers::len_of;
+
+/// A set of instance types of the problem.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Bits(SmallVec<[u64; 20]>);
 
@@ -23,15 +26,18 @@ impl Bits {
         bits
     }
 
-    pub fn insert(&mut self, at: usize) {
+    pub fn insert(&mut self, id: InstanceTypeId) {
+        let at = id.index();
         self.0[at / 64] |= 1 << (at % 64);
     }
 
-    pub fn remove(&mut self, at: usize) {
+    pub fn remove(&mut self, id: InstanceTypeId) {
+        let at = id.index();
         self.0[at / 64] &= !(1 << (at % 64));
     }
 
-    pub fn has(&self, at: usize) -> bool {
+    pub fn has(&self, id: InstanceTypeId) -> bool {
+        let at = id.index();
         self.0[at / 64] >> (at % 64) & 1 == 1
     }
 
@@ -56,18 +62,18 @@ impl Bits {
     }
 
     pub fn count(&self) -> usize {
-        self.0.iter().map(|word| word.count_ones() as usize).sum()
+        self.0.iter().map(|word| len_of(word.count_ones())).sum()
     }
 
     /// The members in order.
-    pub fn iter(&self) -> impl Iterator<Item = usize> + Clone + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = InstanceTypeId> + Clone + '_ {
         self.0.iter().enumerate().flat_map(|(at, word)| {
             let mut left = *word;
             std::iter::from_fn(move || {
                 (left != 0).then(|| {
-                    let bit = left.trailing_zeros() as usize;
+                    let bit = len_of(left.trailing_zeros());
                     left &= left - 1;
-                    at * 64 + bit
+                    InstanceTypeId::from(at * 64 + bit)
                 })
             })
         })
@@ -82,9 +88,9 @@ mod tests {
     fn members_come_in_order_and_the_full_set_has_no_more_than_there_are() {
         let mut bits = Bits::empty(130);
         for at in [129, 0, 64, 63] {
-            bits.insert(at);
+            bits.insert(InstanceTypeId::from(at));
         }
-        assert_eq!(bits.iter().collect::<Vec<_>>(), [0, 63, 64, 129]);
+        assert_eq!(bits.iter().collect::<Vec<_>>(), [0, 63, 64, 129].map(InstanceTypeId::from));
         assert_eq!(Bits::full(130).count(), 130);
         assert_eq!(Bits::full(128).count(), 128);
     }

@@ -4,12 +4,13 @@ use std::cmp::{Ordering, Reverse};
 use std::hash::{Hash, Hasher};
 use std::io;
 
-use indexmap::IndexSet;
-use rustc_hash::{FxBuildHasher, FxHashMap, FxHasher};
+use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
 
 use super::columns::Columns;
 use super::daemons::{DaemonAffinity, DaemonConflict};
+use super::ids::{ClassId, IndexVec, Interned, PodId, PoolId, SetId, TierId};
+use super::numbers::count_of;
 use super::offers::Offers;
 use super::pools::PoolView;
 use crate::pack::filter::alternatives::{self, Alternative, GivenUp, alternatives, where_volumes_can_be};
@@ -37,7 +38,7 @@ pub(crate) struct ResourceNames(pub Vec<String>, Vec<DaemonConflict>, Vec<Daemon
 
 impl ResourceNames {
     /// Collects them.
-    pub fn of(problem: &Problem, pools: &[PoolView], columns: &Columns<'_>, offers: &Offers) -> Self {
+    pub fn of(problem: &Problem, pools: &IndexVec<PoolId, PoolView>, columns: &Columns<'_>, offers: &Offers) -> Self {
         let mut names = vec![CPU.to_owned(), MEMORY.to_owned(), PODS.to_owned()];
         let mut others = std::collections::BTreeSet::new();
         for pod in problem.pods.iter().chain(&problem.daemon_pods) {
@@ -58,9 +59,10 @@ impl ResourceNames {
         names.extend(others);
         let conflicts = DaemonConflict::all(problem);
         names.extend(conflicts.iter().map(|conflict| format!("nodes without DaemonSet {}", conflict.name)));
-        let companies = DaemonAffinity::all(problem, pools, columns, offers);
-        names.extend(companies.iter().map(|pod_affinity| format!("nodes with DaemonSet {}", pod_affinity.name)));
-        Self(names, conflicts, companies)
+        let daemon_affinities = DaemonAffinity::all(problem, pools, columns, offers);
+        names
+            .extend(daemon_affinities.iter().map(|pod_affinity| format!("nodes with DaemonSet {}", pod_affinity.name)));
+        Self(names, conflicts, daemon_affinities)
     }
 
     /// The resources that have names of their own.
@@ -74,7 +76,7 @@ impl ResourceNames {
     }
 
     /// The rules by which pods have to be with a DaemonSet's, each with its place among the resources.
-    pub fn companies(&self) -> impl Iterator<Item = (usize, &DaemonAffinity)> {
+    pub fn daemon_affinities(&self) -> impl Iterator<Item = (usize, &DaemonAffinity)> {
         self.2.iter().enumerate().map(|(nth, pod_affinity)| (self.named().len() + self.1.len() + nth, pod_affinity))
     }
 
@@ -92,14 +94,14 @@ impl ResourceNames {
     }
 
     /// What a pod, by index, takes of a node.
-    pub fn of_pod(&self, problem: &Problem, at: u32) -> Amounts {
-        let pod = &problem.pods[at as usize];
+    pub fn of_pod(&self, problem: &Problem, at: PodId) -> Amounts {
+        let pod = &problem.pods[at];
         let mut amounts = self.requested(pod);
         amounts[2] = 1;
         for (at, conflict) in self.conflicts() {
             amounts[at] = i64::from(conflict.clash(problem, pod).is_some());
         }
-        for (slot, pod_affinity) in self.companies() {
+        for (slot, pod_affinity) in self.daemon_affinities() {
             amounts[slot] = i64::from(pod_affinity.is_for(at));
         }
         amounts
@@ -136,28 +138,42 @@ impl ResourceNames {
 #[derive(Debug)]
 pub(crate) struct Class {
     /// Their indices in the problem, by age, then uid, then name.
-    pub pods: Vec<u32>,
+    pub pods: Vec<PodId>,
     pub requests: Amounts,
     /// Volumes that they use together with others, and the amounts that the first of them on a node takes.
     pub shared: Shared,
     pub first: Amounts,
-    /// Indices of requirement sets, with whether preferring taints are tolerated; tried in order.
-    pub alternatives: Vec<(u32, bool)>,
+    /// What they may ask of a node, tried in order.
+    pub alternatives: IndexVec<TierId, ClassAlternative>,
     /// Which alternatives have nothing soft: where none of these has a place, no other has. Empty where all are such.
-    pub hard: SmallVec<[u32; 2]>,
+    pub hard: SmallVec<[TierId; 2]>,
     /// Why they can never be placed, as a sentence.
     pub refused: Option<String>,
 }
 
+/// One way in which a class's pods can be placed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ClassAlternative {
+    /// What it requires of a node.
+    pub set: SetId,
+    /// Whether taints that only prefer are tolerated.
+    pub forgiving: bool,
+}
+
 impl Class {
+    /// How many pods it has.
+    pub fn count(&self) -> u32 {
+        count_of(self.pods.len())
+    }
+
     /// The pod that stands for all.
     pub fn example<'a>(&self, problem: &'a Problem) -> &'a Pod {
-        &problem.pods[self.pods[0] as usize]
+        &problem.pods[self.pods[0]]
     }
 }
 
 /// The distinct requirement sets of all classes.
-pub(crate) type RequirementSets = IndexSet<Requirements, FxBuildHasher>;
+pub(crate) type RequirementSets = Interned<SetId, Requirements>;
 
 /// Compiles the pods. Classes come in an order that does not depend on the order of the pods: more cpu first, then
 /// more memory (spec core 3.3), then more of anything else, then by the first pod; pods still to come after all that
@@ -165,32 +181,19 @@ pub(crate) type RequirementSets = IndexSet<Requirements, FxBuildHasher>;
 pub(crate) fn compile(
     problem: &Problem,
     softly_capped: bool,
-    (names, volumes): (&ResourceNames, &SharedVolumes),
+    names: &ResourceNames,
+    volumes: &SharedVolumes,
     sets: &mut RequirementSets,
     steps: &Steps,
-) -> (Vec<Class>, Topology) {
+) -> (IndexVec<ClassId, Class>, Topology) {
     let forgiveness = problem.node_pools.iter().any(|pool| crate::pack::filter::taints::any_preferring(&pool.taints))
         || problem.existing_nodes.iter().any(|node| crate::pack::filter::taints::any_preferring(&node.taints));
-    let ages: Vec<Age> = problem.pods.iter().zip(0..).map(|(pod, at)| Age::of(pod, at)).collect();
-    let oldest = |a: &u32, b: &u32| ages[*a as usize].cmp_in(problem, &ages[*b as usize]);
-    let keyed = grouped(problem, topology::labels_matter(problem)).into_iter().map(|mut pods| {
-        pods.sort_unstable_by(oldest);
-        let example = &problem.pods[pods[0] as usize];
-        (example.to_come, Reverse(names.of_pod(problem, pods[0])), pods)
-    });
-    let mut keyed: Vec<(bool, Reverse<Amounts>, Vec<u32>)> = keyed.collect();
-    keyed.sort_unstable_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)).then_with(|| oldest(&a.2[0], &b.2[0])));
-    let class = |(_, Reverse(requests), pods): (bool, Reverse<Amounts>, Vec<u32>)| {
-        let shared = volumes.of_pod(names, &problem.pods[pods[0] as usize]);
-        let mut first = requests.clone();
-        Attached::default().add_missing(&shared, &mut first);
-        Class { pods, requests, shared, first, alternatives: vec![], hard: SmallVec::new(), refused: None }
-    };
-    let mut classes: Vec<Class> = keyed.into_iter().map(class).collect();
+    let mut classes = in_order(problem, names, volumes);
     let reader = Reader::new(problem);
     let mut topology = Builder::new(problem, softly_capped);
     for class in &mut classes {
-        let example = &problem.pods[class.pods[0] as usize];
+        let example = &problem.pods[class.pods[0]];
+        // Before the work: a pod with a thousand terms is paid for before it is read.
         if !steps.take(names.0.len() + alternatives::work(example)) {
             break;
         }
@@ -206,17 +209,42 @@ pub(crate) fn compile(
                 vec![]
             }
         };
-        let with_daemons = names.companies().filter(|(_, pod_affinity)| pod_affinity.is_for(class.pods[0]));
+        let with_daemons = names.daemon_affinities().filter(|(_, pod_affinity)| pod_affinity.is_for(class.pods[0]));
         let with_daemons: Vec<&Group> = with_daemons.map(|(_, pod_affinity)| &pod_affinity.group).collect();
         let unkept = topology.add(example, &stated, &found, &with_daemons);
         class.refused = class.refused.take().or(wrong).or(unkept).or_else(|| example.blocked.clone());
         if found.iter().any(|one| !one.hard) {
-            class.hard = found.iter().zip(0..).filter(|(one, _)| one.hard).map(|(_, at)| at).collect();
+            let tiers = found.iter().zip(TierId::all(found.len()));
+            class.hard = tiers.filter(|(one, _)| one.hard).map(|(_, tier)| tier).collect();
         }
-        let index = |one: Alternative| (sets.insert_full(one.requirements).0 as u32, one.forgiving);
-        class.alternatives = found.into_iter().map(index).collect();
+        let compiled =
+            |one: Alternative| ClassAlternative { set: sets.insert(one.requirements), forgiving: one.forgiving };
+        class.alternatives = found.into_iter().map(compiled).collect();
     }
     (classes, topology.finish(steps))
+}
+
+/// The classes in the order of [`compile`], before anything is known of their alternatives.
+fn in_order(problem: &Problem, names: &ResourceNames, volumes: &SharedVolumes) -> IndexVec<ClassId, Class> {
+    // Read once, as sorting looks at each pod many times.
+    let ages: IndexVec<PodId, Age> =
+        problem.pods.iter().zip(PodId::all(problem.pods.len())).map(|(pod, at)| Age::of(pod, at)).collect();
+    let oldest = |a: &PodId, b: &PodId| ages[*a].cmp_in(problem, &ages[*b]);
+    let keyed = grouped(problem, topology::labels_matter(problem)).into_iter().map(|mut pods| {
+        pods.sort_unstable_by(oldest);
+        let example = &problem.pods[pods[0]];
+        (example.to_come, Reverse(names.of_pod(problem, pods[0])), pods)
+    });
+    let mut keyed: Vec<(bool, Reverse<Amounts>, Vec<PodId>)> = keyed.collect();
+    // Large pods first: small ones fill what these leave.
+    keyed.sort_unstable_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)).then_with(|| oldest(&a.2[0], &b.2[0])));
+    let class = |(_, Reverse(requests), pods): (bool, Reverse<Amounts>, Vec<PodId>)| {
+        let shared = volumes.of_pod(names, &problem.pods[pods[0]]);
+        let mut first = requests.clone();
+        Attached::default().add_missing(&shared, &mut first);
+        Class { pods, requests, shared, first, alternatives: IndexVec::new(), hard: SmallVec::new(), refused: None }
+    };
+    keyed.into_iter().map(class).collect()
 }
 
 /// The rules between pods that a pod states. Topology counts nodes by what it requires, preferences apart.
@@ -234,11 +262,11 @@ struct Age {
     created: Option<jiff::Timestamp>,
     /// The first bytes of the uid.
     uid: [u8; 16],
-    pod: u32,
+    pod: PodId,
 }
 
 impl Age {
-    fn of(pod: &Pod, at: u32) -> Self {
+    fn of(pod: &Pod, at: PodId) -> Self {
         let mut uid = [0; 16];
         let known = pod.uid.len().min(uid.len());
         uid[..known].copy_from_slice(&pod.uid.as_bytes()[..known]);
@@ -248,7 +276,7 @@ impl Age {
     /// Older pods first, then by uid, namespace and name.
     fn cmp_in(&self, problem: &Problem, other: &Self) -> Ordering {
         let whole = |age: &Self| {
-            let pod = &problem.pods[age.pod as usize];
+            let pod = &problem.pods[age.pod];
             (&pod.uid, &pod.namespace, &pod.name)
         };
         (self.created, self.uid).cmp(&(other.created, other.uid)).then_with(|| whole(self).cmp(&whole(other)))
@@ -256,21 +284,20 @@ impl Age {
 }
 
 /// The pods in groups of equals, in order of first appearance.
-fn grouped(problem: &Problem, labels_matter: bool) -> Vec<Vec<u32>> {
-    let mut groups: Vec<Vec<u32>> = Vec::new();
-    let mut by_hash: FxHashMap<u64, SmallVec<[u32; 1]>> = FxHashMap::default();
+fn grouped(problem: &Problem, labels_matter: bool) -> IndexVec<ClassId, Vec<PodId>> {
+    // Before classes are ordered: these ids are none of theirs.
+    let mut groups: IndexVec<ClassId, Vec<PodId>> = IndexVec::new();
+    let mut by_hash: FxHashMap<u64, SmallVec<[ClassId; 1]>> = FxHashMap::default();
     for (at, pod) in problem.pods.iter().enumerate() {
         let candidates = by_hash.entry(hash(pod, labels_matter)).or_default();
+        // Equal hashes need not be equal pods.
         let known = candidates.iter().copied().find(|group| {
-            let example = &problem.pods[groups[*group as usize][0] as usize];
+            let example = &problem.pods[groups[*group][0]];
             equal(pod, example, labels_matter)
         });
         match known {
-            Some(group) => groups[group as usize].push(at as u32),
-            None => {
-                candidates.push(groups.len() as u32);
-                groups.push(vec![at as u32]);
-            }
+            Some(group) => groups[group].push(PodId::from(at)),
+            None => candidates.push(groups.push(vec![PodId::from(at)])),
         }
     }
     groups

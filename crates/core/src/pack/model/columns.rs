@@ -8,6 +8,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::bits::Bits;
+use super::ids::{IndexVec, InstanceTypeId, StatementId};
 use crate::instance_type::InstanceType;
 use crate::requirements::{NodeSelectorRequirement, Operator, Requirement};
 
@@ -42,7 +43,7 @@ pub(crate) fn keep_satisfying(types: &[Arc<InstanceType>], wanted: &[(&str, &Req
     let mut refused = Bits::empty(types.len());
     for at in among.iter() {
         for (nth, (key, requirement)) in wanted.iter().enumerate() {
-            let mut said = said(&types[at], key);
+            let mut said = said(&types[at.index()], key);
             let good = match (said.next(), said.next()) {
                 (None, _) => {
                     lacking[nth].insert(at);
@@ -51,7 +52,7 @@ pub(crate) fn keep_satisfying(types: &[Arc<InstanceType>], wanted: &[(&str, &Req
                 (Some(NodeSelectorRequirement { operator: Operator::In, values, .. }), None) if !values.is_empty() => {
                     values.iter().any(|value| requirement.has(value))
                 }
-                _ => satisfiable(&statement(&types[at], key), requirement),
+                _ => satisfiable(&statement(&types[at.index()], key), requirement),
             };
             defined[nth] = true;
             if !good {
@@ -93,55 +94,51 @@ fn satisfiable(statement: &Requirement, requirement: &Requirement) -> bool {
 /// One key's statements over all instance types of the problem.
 #[derive(Debug)]
 pub(crate) struct Column {
-    /// For each type the index of its statement, or `UNDEFINED`.
-    entries: Vec<u32>,
-    statements: Vec<Requirement>,
+    /// For each type its statement, or [`UNDEFINED`].
+    entries: IndexVec<InstanceTypeId, StatementId>,
+    statements: IndexVec<StatementId, Requirement>,
     /// Whether some type leaves its value open, so that two pods may each be satisfied but not both together.
     pub open: bool,
 }
 
-const UNDEFINED: u32 = u32::MAX;
+/// The statement of a type that does not define the key.
+const UNDEFINED: StatementId = StatementId::LAST;
 
 impl Column {
     /// Reads the key off every type of `among`; `None` when none defines it.
     fn read(types: &[Arc<InstanceType>], among: &Bits, key: &str) -> Option<Self> {
-        let mut column = Self { entries: vec![UNDEFINED; types.len()], statements: vec![], open: false };
-        let mut single: FxHashMap<&str, u32> = FxHashMap::default();
+        let entries = IndexVec::from_elem(UNDEFINED, types.len());
+        let mut column = Self { entries, statements: IndexVec::new(), open: false };
+        let mut single: FxHashMap<&str, StatementId> = FxHashMap::default();
         for at in among.iter() {
-            let mut said = said(&types[at], key);
+            let mut said = said(&types[at.index()], key);
             column.entries[at] = match (said.next(), said.next()) {
                 (None, _) => UNDEFINED,
                 (Some(NodeSelectorRequirement { operator: Operator::In, values, .. }), None) if values.len() == 1 => {
-                    let next = column.statements.len() as u32;
-                    let entry = *single.entry(&values[0]).or_insert(next);
-                    if entry == next {
-                        column.statements.push(Requirement::one_of([values[0].as_str()]));
-                    }
-                    entry
+                    let new = || column.statements.push(Requirement::one_of([values[0].as_str()]));
+                    *single.entry(&values[0]).or_insert_with(new)
                 }
-                _ => column.intern(statement(&types[at], key)),
+                _ => column.intern(statement(&types[at.index()], key)),
             };
         }
         (!column.statements.is_empty()).then_some(column)
     }
 
     /// A statement that is not just one value.
-    fn intern(&mut self, all: Requirement) -> u32 {
+    fn intern(&mut self, all: Requirement) -> StatementId {
         self.open |= all.single().is_none() && !all.is_empty();
-        let known = self.statements.iter().position(|statement| *statement == all);
-        known.unwrap_or_else(|| {
-            self.statements.push(all);
-            self.statements.len() - 1
-        }) as u32
+        let known = self.statements.position(|statement| *statement == all);
+        known.unwrap_or_else(|| self.statements.push(all))
     }
 
     /// The types that can satisfy a requirement on this key.
     pub fn select(&self, requirement: &Requirement) -> Bits {
         let absent = requirement.allows_absence();
-        let good: Vec<bool> = self.statements.iter().map(|statement| satisfiable(statement, requirement)).collect();
+        let good: IndexVec<StatementId, bool> =
+            self.statements.iter().map(|statement| satisfiable(statement, requirement)).collect();
         let mut bits = Bits::empty(self.entries.len());
-        for (at, entry) in self.entries.iter().enumerate() {
-            if if *entry == UNDEFINED { absent } else { good[*entry as usize] } {
+        for (at, entry) in self.entries.enumerate() {
+            if if *entry == UNDEFINED { absent } else { good[*entry] } {
                 bits.insert(at);
             }
         }
@@ -149,12 +146,12 @@ impl Column {
     }
 
     /// What a type says; `None` when it does not define the key.
-    pub fn statement(&self, at: usize) -> Option<&Requirement> {
-        self.statements.get(self.entries[at] as usize)
+    pub fn statement(&self, at: InstanceTypeId) -> Option<&Requirement> {
+        self.statements.get(self.entries[at])
     }
 
-    /// A number that is the same for types that say the same.
-    pub fn entry(&self, at: usize) -> u32 {
+    /// Which statement that is: the same for types that say the same.
+    pub fn entry(&self, at: InstanceTypeId) -> StatementId {
         self.entries[at]
     }
 }

@@ -7,16 +7,17 @@ use std::rc::Rc;
 use super::bits::Bits;
 use super::classes::{self, Amounts, Class, RequirementSets, ResourceNames};
 use super::columns::Columns;
+use super::ids::{ClassId, IndexVec, InstanceTypeId, JointId, PoolId, SetId, TierId};
 use super::offers::{Bought, Mask, Offers};
 use super::options::Rare;
 use super::plan::Options;
 use super::pools::{self, PoolView};
 use crate::labels;
-use crate::pack::filter::joint::{JointId, Joints};
+use crate::pack::filter::joint::Joints;
 use crate::pack::filter::shared::SharedVolumes;
 use crate::pack::filter::topology::Topology;
+use crate::pack::filter::topology::bins::{BinSources, Bins};
 use crate::pack::filter::topology::node_rules::NodeRules;
-use crate::pack::filter::topology::places::Places;
 use crate::pack::rounds::failure::PackingError;
 use crate::pack::rounds::steps::Steps;
 use crate::problem::Problem;
@@ -32,10 +33,10 @@ pub(crate) struct Context<'a> {
     pub offers: Offers,
     pub rare: Rare,
     /// In the order in which they are tried: weight descending, then name descending.
-    pub pools: Vec<PoolView>,
-    pub classes: Vec<Class>,
+    pub pools: IndexVec<PoolId, PoolView>,
+    pub classes: IndexVec<ClassId, Class>,
     pub topology: Topology,
-    pub places: Places,
+    pub bins: Bins,
     pub sets: RequirementSets,
     /// Keys that a pod may ask for although a pool does not define them.
     pub allowed_undefined: BTreeSet<String>,
@@ -77,9 +78,10 @@ impl<'a> Context<'a> {
         }
         let mut sets = RequirementSets::default();
         let (classes, topology) =
-            classes::compile(problem, options.soft_spread_on_new_nodes, (&names, &volumes), &mut sets, &steps);
+            classes::compile(problem, options.soft_spread_on_new_nodes, &names, &volumes, &mut sets, &steps);
         steps.bound_met()?;
-        let places = Places::find(problem, &pools, (&columns, &offers), &topology, (&classes, &mut sets, &steps));
+        let found = BinSources { problem, pools: &pools, columns: &columns, offers: &offers };
+        let bins = Bins::find(&found, &topology, &classes, &mut sets, &steps);
         steps.take(sets.len() * pools.len());
         steps.bound_met()?;
         let selections = std::iter::repeat_with(OnceCell::new).take(sets.len() * pools.len()).collect();
@@ -95,7 +97,7 @@ impl<'a> Context<'a> {
             pools,
             classes,
             topology,
-            places,
+            bins,
             sets,
             allowed_undefined,
             steps,
@@ -110,9 +112,9 @@ impl<'a> Context<'a> {
     }
 
     /// What requirement set `set` leaves of pool `pool`, resources and limits apart; `None` if nothing.
-    pub fn selection(&self, set: u32, pool: usize) -> Option<&Selection> {
-        let slot = &self.selections[set as usize * self.pools.len() + pool];
-        slot.get_or_init(|| self.select(&self.sets[set as usize], &self.pools[pool])).as_ref()
+    pub fn selection(&self, set: SetId, pool: PoolId) -> Option<&Selection> {
+        let slot = &self.selections[set.index() * self.pools.len() + pool.index()];
+        slot.get_or_init(|| self.select(&self.sets[set], &self.pools[pool])).as_ref()
     }
 
     /// The same for a requirement set that is none of a class's.
@@ -180,7 +182,7 @@ impl<'a> Context<'a> {
     }
 
     /// The types of a pool that hold so much beside the pool's daemons; of a node group all or none.
-    pub fn fitting(&self, pool: usize, requests: &[i64], types: &mut Bits) {
+    pub fn fitting(&self, pool: PoolId, requests: &[i64], types: &mut Bits) {
         let view = &self.pools[pool];
         view.fit.keep(requests, types);
         if view.is_group && types.count() < view.types.count() {
@@ -189,41 +191,40 @@ impl<'a> Context<'a> {
     }
 
     /// What a pool's node of a type has for pods.
-    pub fn room(&self, pool: usize, at: usize) -> &[i64] {
+    pub fn room(&self, pool: PoolId, at: InstanceTypeId) -> &[i64] {
         self.pools[pool].fit.room(at)
     }
 
     /// The weight of a pool, by its place here.
-    pub fn weight(&self, pool: usize) -> i32 {
+    pub fn weight(&self, pool: PoolId) -> i32 {
         self.problem.node_pools[self.pools[pool].index].weight
     }
 
     /// In how many ways a class's volumes can be had: so many of its alternatives differ in that alone.
-    pub fn volume_ways(&self, class: usize) -> usize {
+    pub fn volume_ways(&self, class: ClassId) -> usize {
         self.classes[class].example(self.problem).volume_topology.len().max(1)
     }
 
     /// What a class means for the new nodes it is on.
-    pub fn node_rules(&self, class: u32) -> &NodeRules {
-        &self.topology.node_rules[self.topology.of_class[class as usize].new_node_rules as usize]
+    pub fn node_rules(&self, class: ClassId) -> &NodeRules {
+        &self.topology.node_rules[self.topology.of_class[class].new_node_rules]
     }
 
     /// Whether a class's pods have to be on a node with others, and are such themselves.
-    pub fn is_own_company(&self, class: usize) -> bool {
+    pub fn is_own_pod_affinity(&self, class: ClassId) -> bool {
         let pod_affinity = &self.topology.of_class[class].pod_affinity;
-        !pod_affinity.is_empty()
-            && pod_affinity.iter().all(|group| self.node_rules(class as u32).member.contains(group))
+        !pod_affinity.is_empty() && pod_affinity.iter().all(|group| self.node_rules(class).member.contains(group))
     }
 
     /// What a class means for the existing nodes it is on: soft rules bind nobody else.
-    pub fn hard_node_rules(&self, class: usize) -> &NodeRules {
-        &self.topology.node_rules[self.topology.of_class[class].node_rules as usize]
+    pub fn hard_node_rules(&self, class: ClassId) -> &NodeRules {
+        &self.topology.node_rules[self.topology.of_class[class].node_rules]
     }
 
     /// What a class by one of its alternatives means for the existing nodes it is on, soft rules kept.
-    pub fn node_rules_there(&self, class: usize, alternative: usize) -> &NodeRules {
+    pub fn node_rules_there(&self, class: ClassId, alternative: TierId) -> &NodeRules {
         let tier = self.topology.of_class[class].tier(alternative);
-        &self.topology.node_rules[tier.node_rules as usize]
+        &self.topology.node_rules[tier.node_rules]
     }
 
     /// Nothing requested of any resource.

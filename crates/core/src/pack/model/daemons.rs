@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::Taint;
 use super::bits::Bits;
 use super::classes::{Amounts, ResourceNames, UNBOUNDED};
 use super::columns::Columns;
+use super::ids::{IndexVec, InstanceTypeId, PodId, PoolId};
 use super::offers::Offers;
 use super::pools::PoolView;
 use crate::labels;
@@ -27,25 +28,25 @@ pub(crate) fn overhead(
     names: &ResourceNames,
     columns: &Columns<'_>,
     offers: &Offers,
-) -> Vec<Amounts> {
+) -> IndexVec<InstanceTypeId, Amounts> {
     let count = problem.instance_types.len();
-    let mut all = Vec::new();
+    let mut all = IndexVec::new();
     for (nth, daemon) in problem.daemon_pods.iter().enumerate() {
         let types = types_with(daemon, pool, view, columns, offers);
         if types.is_empty() {
             continue;
         }
         if all.is_empty() {
-            all = vec![Amounts::from_elem(0, names.0.len()); count];
+            all = IndexVec::from_elem(Amounts::from_elem(0, names.0.len()), count);
         }
         let requests = names.of_daemon(nth, daemon, |key| may_have(view, columns, offers, key));
         for at in types.iter() {
             all[at].iter_mut().zip(&requests).for_each(|(sum, amount)| *sum = sum.saturating_add(*amount));
         }
     }
-    for (slot, pod_affinity) in names.companies() {
+    for (slot, pod_affinity) in names.daemon_affinities() {
         if all.is_empty() {
-            all = vec![Amounts::from_elem(0, names.0.len()); count];
+            all = IndexVec::from_elem(Amounts::from_elem(0, names.0.len()), count);
         }
         let with = pod_affinity.types(problem, pool, view, columns, offers);
         for at in view.types.iter().filter(|at| !with.has(*at)) {
@@ -150,8 +151,8 @@ impl DaemonConflict {
     /// What the DaemonSet has or says itself that keeps the pod off.
     fn keeps_off(&self, pod: &Pod) -> Option<Clash> {
         let taken = pod.host_ports.iter().find(|port| self.ports.iter().any(|own| own.conflicts(port)));
-        let most_on_a_node = || self.keeps_off.iter().any(|group| group.means(pod)).then_some(Clash::AntiAffinity);
-        taken.map(|port| Clash::Port(port.port)).or_else(most_on_a_node)
+        let by_anti_affinity = || self.keeps_off.iter().any(|group| group.means(pod)).then_some(Clash::AntiAffinity);
+        taken.map(|port| Clash::Port(port.port)).or_else(by_anti_affinity)
     }
 
     /// Whether the pod keeps off by what it says itself.
@@ -176,12 +177,17 @@ pub(crate) struct DaemonAffinity {
     pub name: String,
     daemons: Vec<usize>,
     /// The pods, by index, that state it and can be on such a node.
-    pods: BTreeSet<u32>,
+    pods: BTreeSet<PodId>,
 }
 
 impl DaemonAffinity {
     /// Those of the rules of pods that wait, for pods that can be on a new node with such a DaemonSet.
-    pub fn all(problem: &Problem, pools: &[PoolView], columns: &Columns<'_>, offers: &Offers) -> Vec<Self> {
+    pub fn all(
+        problem: &Problem,
+        pools: &IndexVec<PoolId, PoolView>,
+        columns: &Columns<'_>,
+        offers: &Offers,
+    ) -> Vec<Self> {
         let mut all: Vec<Self> = Vec::new();
         if problem.daemon_pods.is_empty() {
             return all;
@@ -192,14 +198,14 @@ impl DaemonAffinity {
         for (at, pod) in problem.pods.iter().enumerate().filter(|(_, pod)| seeks(pod)) {
             if let Some((last, found)) = known.as_ref().filter(|(last, _)| alike(pod, &problem.pods[*last])) {
                 debug_assert!(*last < at);
-                found.iter().for_each(|one| _ = all[*one].pods.insert(at as u32));
+                found.iter().for_each(|one| _ = all[*one].pods.insert(PodId::from(at)));
                 continue;
             }
             let mut found = Vec::new();
             for group in reader.pod_affinity(pod) {
                 let Some(pod_affinity) = Self::find(problem, &group, &mut all) else { continue };
-                if all[pod_affinity].can_be_with(problem, pod, pools, (columns, offers)) {
-                    all[pod_affinity].pods.insert(at as u32);
+                if all[pod_affinity].can_be_with(problem, pod, pools, columns, offers) {
+                    all[pod_affinity].pods.insert(PodId::from(at));
                     found.push(pod_affinity);
                 }
             }
@@ -224,7 +230,7 @@ impl DaemonAffinity {
     }
 
     /// Whether a pod, by index, states it and can be on such a node.
-    pub fn is_for(&self, pod: u32) -> bool {
+    pub fn is_for(&self, pod: PodId) -> bool {
         self.pods.contains(&pod)
     }
 
@@ -242,8 +248,9 @@ impl DaemonAffinity {
         &self,
         problem: &Problem,
         pod: &Pod,
-        pools: &[PoolView],
-        (columns, offers): (&Columns<'_>, &Offers),
+        pools: &IndexVec<PoolId, PoolView>,
+        columns: &Columns<'_>,
+        offers: &Offers,
     ) -> bool {
         let pools = pools.iter().map(|view| (view, &problem.node_pools[view.index]));
         pools.into_iter().any(|(view, pool)| {

@@ -1,11 +1,12 @@
 //! What a pool is asked to carry: so many pods of a class by one of its requirement sets.
 
 use super::context::Selection;
+use super::ids::{ClassId, SetId};
 use super::offers::Mask;
 use crate::pack::place::planned_node::Candidate;
 
 /// Pods that have no place yet: a count that only falls, and never by more than there are. A plan that places more than it was
-/// asked to would hand out pods that do not exist; it panics here, where it goes wrong.
+/// asked to would assign pods that do not exist; it panics here, where it goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PodsLeft(u32);
 
@@ -39,8 +40,8 @@ impl PodsLeft {
 /// Pods of one class that go to one pool.
 #[derive(Debug, Clone)]
 pub(crate) struct Item<'c> {
-    pub class: u32,
-    pub set: u32,
+    pub class: ClassId,
+    pub set: SetId,
     /// What the set leaves of the pool.
     pub selection: &'c Selection,
     /// What rules between pods chose for them.

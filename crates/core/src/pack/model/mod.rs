@@ -8,6 +8,7 @@ pub(in crate::pack) mod daemons;
 pub(in crate::pack) mod fold;
 pub(crate) mod ids;
 pub(in crate::pack) mod item;
+pub(in crate::pack) mod numbers;
 pub(in crate::pack) mod offers;
 pub(in crate::pack) mod options;
 pub(in crate::pack) mod plan;

@@ -7,6 +7,8 @@ use std::rc::Rc;
 use rustc_hash::FxHashMap;
 
 use super::bits::Bits;
+use super::ids::{IndexVec, InstanceTypeId, OfferingId};
+use super::numbers::len_of;
 use crate::labels;
 use crate::problem::Problem;
 use crate::requirements::{NodeSelectorRequirement, Requirement, Requirements};
@@ -16,6 +18,18 @@ pub(crate) type Mask = u128;
 
 /// More distinct offering bits than this are not looked at; AWS has no region with half as many.
 pub(crate) const MOST_OFFERING_BITS: usize = 128;
+
+impl OfferingId {
+    /// The set of it alone.
+    pub fn bit(self) -> Mask {
+        1 << self.index()
+    }
+
+    /// Whether a set has it.
+    pub fn is_in(self, mask: Mask) -> bool {
+        mask & self.bit() != 0
+    }
+}
 
 /// One way of buying: what it makes of a node's labels.
 #[derive(Debug)]
@@ -29,17 +43,18 @@ pub(crate) struct OfferingBit {
 /// All ways of buying, and what each type costs in each.
 #[derive(Debug)]
 pub(crate) struct Offers {
-    pub offering_bits: Vec<OfferingBit>,
+    pub offering_bits: IndexVec<OfferingId, OfferingBit>,
     /// Label keys that depend on the offering bit.
     pub keys: BTreeSet<String>,
-    available: Vec<Mask>,
+    available: IndexVec<InstanceTypeId, Mask>,
+    /// By type, then by offering bit.
     price: Vec<f64>,
     /// The offering bits of reserved capacity.
     pub reserved: Mask,
     /// The capacity reservations, in the order of their first offering bit.
     pub reservations: Vec<Reservation>,
     /// Spot offering bits in which nothing costs less than on demand, with the offering bit that is as cheap.
-    pointless: Vec<(usize, usize)>,
+    pointless: Vec<(OfferingId, OfferingId)>,
     by_mask: RefCell<FxHashMap<Mask, Rc<Bought>>>,
 }
 
@@ -60,12 +75,17 @@ pub(crate) struct Bought {
     /// Types that are available in any of the offering bits.
     pub types: Bits,
     /// For each type its lowest price in them.
-    pub price: Vec<f64>,
+    pub price: IndexVec<InstanceTypeId, f64>,
     /// The types by price, then by name.
-    pub order: Vec<u32>,
+    pub order: Vec<InstanceTypeId>,
 }
 
 impl OfferingBit {
+    /// The zone or the capacity type, whichever a key names.
+    pub fn label(&self, key: &str) -> &str {
+        if key == labels::ZONE { &self.zone } else { &self.capacity_type }
+    }
+
     /// The id of the capacity reservation that it is of.
     pub fn reservation(&self) -> Option<&str> {
         let id = self.extra.iter().find(|one| one.key == labels::CAPACITY_RESERVATION_ID);
@@ -83,9 +103,9 @@ impl Offers {
     /// Reads the offerings of the types in `universe`.
     pub fn read(problem: &Problem, universe: &Bits) -> Self {
         let mut offers = Self {
-            offering_bits: vec![],
+            offering_bits: IndexVec::new(),
             keys: BTreeSet::from([labels::ZONE.to_owned(), labels::CAPACITY_TYPE.to_owned()]),
-            available: vec![0; problem.instance_types.len()],
+            available: IndexVec::from_elem(0, problem.instance_types.len()),
             price: vec![],
             reserved: 0,
             reservations: vec![],
@@ -93,12 +113,12 @@ impl Offers {
             by_mask: RefCell::default(),
         };
         let mut found = Vec::new();
-        let mut last = 0;
-        let mut read = |at: usize, offering: &crate::Offering| {
+        let mut last = OfferingId::FIRST;
+        let mut read = |at: InstanceTypeId, offering: &crate::Offering| {
             let offering_bit = offers.offering_bit(offering, last)?;
             last = offering_bit;
             found.push((at, offering_bit, offering.price));
-            offers.available[at] |= 1 << offering_bit;
+            offers.available[at] |= offering_bit.bit();
             Some(offering_bit)
         };
         // Reserved capacity last: however many reservations there are, they leave the others their offering bits.
@@ -113,12 +133,12 @@ impl Offers {
         }
         let offering_bits =
             reserved.into_iter().filter_map(|(at, one)| Some((read(at, one)?, one.reservation_capacity)));
-        let offering_bits: Vec<(usize, Option<u32>)> = offering_bits.collect();
+        let offering_bits: Vec<(OfferingId, Option<u32>)> = offering_bits.collect();
         offering_bits.into_iter().for_each(|(offering_bit, left)| offers.reserve(offering_bit, left));
         let width = offers.offering_bits.len();
         offers.price = vec![f64::INFINITY; width * problem.instance_types.len()];
         for (at, offering_bit, price) in found {
-            let slot = &mut offers.price[at * width + offering_bit];
+            let slot = &mut offers.price[at.index() * width + offering_bit.index()];
             *slot = slot.min(price);
         }
         offers.pointless = offers.find_pointless();
@@ -126,32 +146,32 @@ impl Offers {
     }
 
     /// Notes that an offering bit is of a reservation with so many instances left.
-    fn reserve(&mut self, offering_bit: usize, left: Option<u32>) {
-        self.reserved |= 1 << offering_bit;
+    fn reserve(&mut self, offering_bit: OfferingId, left: Option<u32>) {
+        self.reserved |= offering_bit.bit();
         let id = self.offering_bits[offering_bit].reservation().unwrap_or_default();
-        let same =
-            |one: &&mut Reservation| one.id == id && (!id.is_empty() || one.offering_bits >> offering_bit & 1 == 1);
+        let same = |one: &&mut Reservation| one.id == id && (!id.is_empty() || offering_bit.is_in(one.offering_bits));
         match self.reservations.iter_mut().find(same) {
             Some(known) => {
-                known.offering_bits |= 1 << offering_bit;
+                known.offering_bits |= offering_bit.bit();
                 known.left = known.left.into_iter().chain(left).min();
             }
-            None => self.reservations.push(Reservation { id: id.to_owned(), offering_bits: 1 << offering_bit, left }),
+            None => self.reservations.push(Reservation { id: id.to_owned(), offering_bits: offering_bit.bit(), left }),
         }
     }
 
-    fn find_pointless(&self) -> Vec<(usize, usize)> {
+    fn find_pointless(&self) -> Vec<(OfferingId, OfferingId)> {
         let width = self.offering_bits.len();
         let alike = |a: &OfferingBit, b: &OfferingBit| a.zone == b.zone && a.extra == b.extra;
         let mut found = Vec::new();
         for (spot, offering_bit) in
-            self.offering_bits.iter().enumerate().filter(|(_, offering_bit)| offering_bit.capacity_type == labels::SPOT)
+            self.offering_bits.enumerate().filter(|(_, offering_bit)| offering_bit.capacity_type == labels::SPOT)
         {
             let on_demand =
                 |other: &&OfferingBit| other.capacity_type == labels::ON_DEMAND && alike(offering_bit, other);
-            let Some(other) = self.offering_bits.iter().position(|other| on_demand(&other)) else { continue };
+            // On demand in the same zone, with the same further labels.
+            let Some(other) = self.offering_bits.position(|other| on_demand(&other)) else { continue };
             let mut rows = self.price.chunks(width);
-            if rows.all(|price| price[other] <= price[spot]) {
+            if rows.all(|price| price[other.index()] <= price[spot.index()]) {
                 found.push((spot, other));
             }
         }
@@ -160,12 +180,12 @@ impl Offers {
 
     /// The offering bits without those of spot capacity that saves nothing: it can be taken back, and costs as much.
     pub fn worthwhile(&self, mask: Mask) -> Mask {
-        let pointless = self.pointless.iter().filter(|(_, other)| mask >> other & 1 == 1);
-        pointless.fold(mask, |mask, (spot, _)| mask & !(1 << spot))
+        let pointless = self.pointless.iter().filter(|(_, other)| other.is_in(mask));
+        pointless.fold(mask, |mask, (spot, _)| mask & !spot.bit())
     }
 
     /// The offering bit of an offering, starting the search after the one found last.
-    fn offering_bit(&mut self, offering: &crate::Offering, last: usize) -> Option<usize> {
+    fn offering_bit(&mut self, offering: &crate::Offering, last: OfferingId) -> Option<OfferingId> {
         let extra = || offering.requirements.iter().filter(|written| !offering.repeats(written));
         let plain = extra().next().is_none();
         let same = |offering_bit: &OfferingBit| {
@@ -175,8 +195,10 @@ impl Offers {
                 && (plain || offering_bit.extra.iter().eq(extra()))
         };
         let count = self.offering_bits.len();
-        if let Some(at) = (0..count).map(|step| (last + 1 + step) % count).find(|at| same(&self.offering_bits[*at])) {
-            return Some(at);
+        // Types list their offerings in the same order, so the next one is nearly always the one after the last.
+        let mut all = (0..count).map(|step| OfferingId::from((last.index() + 1 + step) % count));
+        if let Some(known) = all.find(|at| same(&self.offering_bits[*at])) {
+            return Some(known);
         }
         if count == MOST_OFFERING_BITS {
             return None;
@@ -189,13 +211,12 @@ impl Offers {
             read.add(&written.key, requirement);
             self.keys.insert(labels::stable(&written.key).to_owned());
         }
-        self.offering_bits.push(OfferingBit {
+        Some(self.offering_bits.push(OfferingBit {
             zone: offering.zone.clone(),
             capacity_type: offering.capacity_type.clone(),
             extra: extra().cloned().collect(),
             labels: read,
-        });
-        Some(count)
+        }))
     }
 
     /// Every offering bit.
@@ -208,13 +229,13 @@ impl Offers {
         let mut mask = self.all();
         for key in &self.keys {
             let Some(requirement) = wanted.get(key) else { continue };
-            for (at, offering_bit) in self.offering_bits.iter().enumerate() {
+            for (at, offering_bit) in self.offering_bits.enumerate() {
                 let good = match offering_bit.labels.get(key) {
                     Some(own) => own.intersects(requirement),
                     None => requirement.allows_absence(),
                 };
                 if !good {
-                    mask &= !(1 << at);
+                    mask &= !at.bit();
                 }
             }
         }
@@ -223,29 +244,32 @@ impl Offers {
 
     /// The offering bits whose capacity type or zone is the one named.
     pub fn with(&self, test: impl Fn(&OfferingBit) -> bool) -> Mask {
-        self.offering_bits
-            .iter()
-            .enumerate()
-            .filter(|(_, offering_bit)| test(offering_bit))
-            .fold(0, |mask, (at, _)| mask | 1 << at)
+        let all = self.offering_bits.enumerate().filter(|(_, offering_bit)| test(offering_bit));
+        all.fold(0, |mask, (at, _)| mask | at.bit())
+    }
+
+    /// The offering bits of a set, in order.
+    pub fn within(&self, mask: Mask) -> impl Iterator<Item = (OfferingId, &OfferingBit)> + Clone {
+        self.offering_bits.enumerate().filter(move |(at, _)| at.is_in(mask))
     }
 
     /// The offering bits in which a type is available.
-    pub fn available(&self, at: usize) -> Mask {
+    pub fn available(&self, at: InstanceTypeId) -> Mask {
         self.available[at]
     }
 
     /// A type's lowest price within a mask and its offering bit, the first of equals.
-    pub fn cheapest(&self, at: usize, mask: Mask) -> (f64, usize) {
+    pub fn cheapest(&self, at: InstanceTypeId, mask: Mask) -> (f64, OfferingId) {
         let width = self.offering_bits.len();
         let mut left = self.available[at] & mask;
-        let mut best = (f64::INFINITY, 0);
+        let mut best = (f64::INFINITY, OfferingId::FIRST);
+        let prices = &self.price[at.index() * width..(at.index() + 1) * width];
         while left != 0 {
-            let offering_bit = left.trailing_zeros() as usize;
+            let offering_bit = len_of(left.trailing_zeros());
             left &= left - 1;
-            let price = self.price[at * width + offering_bit];
-            if price < best.0 {
-                best = (price, offering_bit);
+            // Strictly less, so that of equal prices the first counts.
+            if prices[offering_bit] < best.0 {
+                best = (prices[offering_bit], OfferingId::from(offering_bit));
             }
         }
         best
@@ -257,14 +281,13 @@ impl Offers {
             return Rc::clone(known);
         }
         let count = self.available.len();
-        let price: Vec<f64> = (0..count).map(|at| self.cheapest(at, mask).0).collect();
-        let mut order: Vec<u32> = (0..count as u32).filter(|at| self.available[*at as usize] & mask != 0).collect();
-        let name = |at: u32| problem.instance_types[at as usize].name.as_str();
-        order.sort_unstable_by(|a, b| {
-            price[*a as usize].total_cmp(&price[*b as usize]).then_with(|| name(*a).cmp(name(*b)))
-        });
+        let price: IndexVec<InstanceTypeId, f64> = self.available.ids().map(|at| self.cheapest(at, mask).0).collect();
+        let mut order: Vec<InstanceTypeId> =
+            self.available.ids().filter(|at| self.available[*at] & mask != 0).collect();
+        let name = |at: InstanceTypeId| problem.instance_types[at].name.as_str();
+        order.sort_unstable_by(|a, b| price[*a].total_cmp(&price[*b]).then_with(|| name(*a).cmp(name(*b))));
         let mut types = Bits::empty(count);
-        order.iter().for_each(|at| types.insert(*at as usize));
+        order.iter().for_each(|at| types.insert(*at));
         let bought = Rc::new(Bought { types, price, order });
         self.by_mask.borrow_mut().insert(mask, Rc::clone(&bought));
         bought

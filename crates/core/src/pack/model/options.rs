@@ -6,6 +6,8 @@ use smallvec::SmallVec;
 
 use super::bits::Bits;
 use super::context::Context;
+use super::ids::{InstanceTypeId, PoolId, StatementId};
+use super::numbers::{float_of_count, len_of};
 use super::offers::Mask;
 use crate::labels;
 use crate::pack::place::planned_node::PlannedNode;
@@ -16,7 +18,7 @@ use crate::requirements::Requirements;
 pub(crate) type Least = SmallVec<[u32; 2]>;
 
 /// Whether the types offer as many distinct values as the pool's `minValues` demand, or need not.
-pub(crate) fn enough_values(context: &Context<'_>, pool: usize, types: &Bits, offering_bits: Mask) -> bool {
+pub(crate) fn enough_values(context: &Context<'_>, pool: PoolId, types: &Bits, offering_bits: Mask) -> bool {
     let view = &context.pools[pool];
     view.min_values.is_empty()
         || context.problem.min_values_policy == MinValuesPolicy::BestEffort
@@ -24,7 +26,7 @@ pub(crate) fn enough_values(context: &Context<'_>, pool: usize, types: &Bits, of
 }
 
 /// Whether the types offer so many.
-pub(crate) fn enough_of(context: &Context<'_>, pool: usize, types: &Bits, offering_bits: Mask, least: &Least) -> bool {
+pub(crate) fn enough_of(context: &Context<'_>, pool: PoolId, types: &Bits, offering_bits: Mask, least: &Least) -> bool {
     least.is_empty() || {
         // Each type's values are looked up by name.
         if !context.work(types.count() * least.len()) {
@@ -40,7 +42,7 @@ pub(crate) fn enough_of(context: &Context<'_>, pool: usize, types: &Bits, offeri
 
 /// What a node that is opened with types has to keep: what is written, or, where the best effort is asked for, what these
 /// types can offer of it.
-pub(crate) fn least_of(context: &Context<'_>, pool: usize, types: &Bits, offering_bits: Mask) -> Least {
+pub(crate) fn least_of(context: &Context<'_>, pool: PoolId, types: &Bits, offering_bits: Mask) -> Least {
     let least = written(context, pool);
     if least.is_empty() || context.problem.min_values_policy == MinValuesPolicy::Strict {
         return least;
@@ -53,14 +55,19 @@ pub(crate) fn least_of(context: &Context<'_>, pool: usize, types: &Bits, offerin
 }
 
 /// Lowers the `minValues` of a claim's requirements to what the types kept offer; says whether any was.
-pub(crate) fn lower(context: &Context<'_>, planned: &PlannedNode, kept: &[u32], all: &mut Requirements) -> bool {
+pub(crate) fn lower(
+    context: &Context<'_>,
+    planned: &PlannedNode,
+    kept: &[InstanceTypeId],
+    all: &mut Requirements,
+) -> bool {
     let least = written(context, planned.pool);
     if least.is_empty() || context.problem.min_values_policy == MinValuesPolicy::Strict {
         return false;
     }
     let mut values = Values::new(context, planned.pool, planned.offering_bits, &least);
     kept.iter().for_each(|at| {
-        values.add(*at as usize);
+        values.add(*at);
     });
     let mut lowered = false;
     for ((key, written), reached) in context.pools[planned.pool].min_values.iter().zip(values.reached()) {
@@ -74,14 +81,14 @@ pub(crate) fn lower(context: &Context<'_>, planned: &PlannedNode, kept: &[u32], 
     lowered
 }
 
-fn written(context: &Context<'_>, pool: usize) -> Least {
+fn written(context: &Context<'_>, pool: PoolId) -> Least {
     context.pools[pool].min_values.iter().map(|(_, least)| *least).collect()
 }
 
 /// The options of a node, and how many types are none for their price alone.
 pub(crate) struct Chosen {
     /// Instance types, cheapest first.
-    pub kept: Vec<u32>,
+    pub kept: Vec<InstanceTypeId>,
     /// As [`crate::pack::PlannedClaim::too_dear`] has it.
     pub too_dear: usize,
 }
@@ -94,49 +101,53 @@ pub(crate) fn choose(context: &Context<'_>, planned: &PlannedNode, policy: Polic
     let (pool, offering_bits) = (planned.pool, planned.offering_bits);
     let types = if whole { planned.types.clone() } else { common(context, planned) };
     let bought = context.bought(offering_bits);
-    let order: Vec<u32> = bought.order.iter().copied().filter(|at| types.has(*at as usize)).collect();
+    let order: Vec<InstanceTypeId> = bought.order.iter().copied().filter(|at| types.has(*at)).collect();
     let limits = context.options;
     let Some(first) = order.first() else { return Chosen { kept: order, too_dear: 0 } };
-    let cheapest = bought.price[*first as usize];
+    let cheapest = bought.price[*first];
     let most = match policy {
         Policy::NodeGroups => f64::INFINITY,
         _ if whole => f64::INFINITY,
-        Policy::Cost | Policy::FewestNodes => {
-            limits.max_option_price.of(&context.problem.instance_types[*first as usize])
-        }
+        Policy::Cost | Policy::FewestNodes => limits.max_option_price.of(&context.problem.instance_types[*first]),
     };
+    // Only the price policy cares for how near the cheapest an option is.
     let near = if policy == Policy::Cost { most.min(limits.price_spread) } else { most };
-    let within = |at: u32, times: f64| bought.price[at as usize] <= cheapest * times * (1.0 + 1e-12);
+    let within = |at: InstanceTypeId, times: f64| bought.price[at] <= cheapest * times * (1.0 + 1e-12);
     let spot = offering_bits & context.spot_bits();
     let mut values = Values::new(context, pool, offering_bits, &written(context, pool));
     let mut families = Families::new(context);
     let mut kept = Vec::new();
     let mut later = Vec::new();
     let (mut varied, mut too_dear, mut sum) = (0, 0, 0.0);
+    // A hair more than asked, so that equal prices are never told apart by noise.
     let mean = if whole { f64::INFINITY } else { limits.max_option_price.mean() * cheapest * (1.0 + 1e-12) };
     for at in order {
-        let may_be_spot = spot == 0 || context.offers.available(at as usize) & spot != 0;
+        // Variety is for spot: a type without spot here adds nothing to it.
+        let may_be_spot = spot == 0 || context.offers.available(at) & spot != 0;
         let few = varied < limits.spot_types && may_be_spot;
         let alike = families.count() < limits.spot_families && may_be_spot && !families.knows(at);
         let wanted = within(at, near) || few || alike;
-        let price = bought.price[at as usize];
-        let worth = within(at, near) || within(at, most) && sum + price <= mean * (kept.len() + 1) as f64;
+        let price = bought.price[at];
+        // An option beyond the near ones must leave the mean of all within its bound, as any of them may be
+        // launched.
+        let worth = within(at, near) || within(at, most) && sum + price <= mean * float_of_count(kept.len() + 1);
         if kept.len() < limits.most_types && wanted && worth {
             kept.push(at);
             sum += price;
-            values.add(at as usize);
+            values.add(at);
             if may_be_spot {
                 varied += 1;
                 families.add(at);
             }
         } else {
+            // Counted for the reason that the claim gives: variety wanted it, and its price forbade it.
             too_dear += usize::from(wanted && !worth);
             later.push(at);
         }
     }
     if !values.enough() {
         add_missing_values(&mut values, &mut kept, later, limits.most_types);
-        let price = |at: &u32| bought.price[*at as usize];
+        let price = |at: &InstanceTypeId| bought.price[*at];
         kept.sort_by(|a, b| price(a).total_cmp(&price(b)));
     }
     Chosen { kept, too_dear }
@@ -157,6 +168,7 @@ pub(crate) fn common(context: &Context<'_>, planned: &PlannedNode) -> Bits {
         leave_out(&mut types, special);
     }
     let mut unasked = uncommon.clone();
+    // Of the uncommon types those alone that are among these.
     unasked.and(&types);
     if !unasked.is_empty() {
         for at in unasked.clone().iter().filter(|at| is_named(context, planned, *at)) {
@@ -177,8 +189,8 @@ fn leave_out(types: &mut Bits, those: &Bits) {
 }
 
 /// Whether the pool or a pod of the node lists a type by its name, its family or its generation.
-fn is_named(context: &Context<'_>, planned: &PlannedNode, at: usize) -> bool {
-    let sets = planned.shares.iter().map(|share| &context.sets[share.set as usize]);
+fn is_named(context: &Context<'_>, planned: &PlannedNode, at: InstanceTypeId) -> bool {
+    let sets = planned.shares.iter().map(|share| &context.sets[share.set]);
     let asked: Vec<_> = std::iter::once(&context.pools[planned.pool].requirements).chain(sets).collect();
     let lists = |key: &str, value: &str| {
         let all = asked.iter().filter_map(|one| one.get(key));
@@ -205,7 +217,8 @@ impl Rare {
     pub fn of(types: &[std::sync::Arc<crate::InstanceType>]) -> Self {
         let with = |is: fn(&crate::InstanceType) -> bool| {
             let mut bits = Bits::empty(types.len());
-            types.iter().enumerate().filter(|(_, one)| is(one)).for_each(|(at, _)| bits.insert(at));
+            let such = types.iter().enumerate().filter(|(_, one)| is(one));
+            such.for_each(|(at, _)| bits.insert(InstanceTypeId::from(at)));
             bits
         };
         Self {
@@ -229,19 +242,24 @@ pub(crate) fn varied_enough(context: &Context<'_>, types: &Bits, offering_bits: 
     }
     let mut families = Families::new(context);
     spot_types.iter().any(|at| {
-        families.add(at as u32);
+        families.add(at);
         families.count() >= context.options.spot_families
     })
 }
 
 /// Takes what offers a value still missing, cheapest first, and makes room at the dear end where there is none.
-fn add_missing_values(values: &mut Values<'_, '_>, kept: &mut Vec<u32>, later: Vec<u32>, most: usize) {
+fn add_missing_values(
+    values: &mut Values<'_, '_>,
+    kept: &mut Vec<InstanceTypeId>,
+    later: Vec<InstanceTypeId>,
+    most: usize,
+) {
     let mut added = Vec::new();
     for at in later {
         if values.enough() {
             break;
         }
-        if values.add(at as usize) {
+        if values.add(at) {
             added.push(at);
         }
     }
@@ -257,34 +275,25 @@ struct Values<'c, 'a> {
 }
 
 impl<'c, 'a> Values<'c, 'a> {
-    fn new(context: &'c Context<'a>, pool: usize, offering_bits: Mask, least: &Least) -> Self {
+    fn new(context: &'c Context<'a>, pool: PoolId, offering_bits: Mask, least: &Least) -> Self {
         let demands = context.pools[pool].min_values.iter().zip(least);
         let demands = demands.map(|((key, _), least)| (key.as_str(), *least, BTreeSet::new())).collect();
         Self { context, offering_bits, demands }
     }
 
     /// Adds a type; says whether it brought a value that was missing.
-    fn add(&mut self, at: usize) -> bool {
+    fn add(&mut self, at: InstanceTypeId) -> bool {
         let mut new = false;
         for (key, least, seen) in &mut self.demands {
-            if seen.len() >= *least as usize {
+            if seen.len() >= len_of(*least) {
                 continue;
             }
             let before = seen.len();
             match self.context.columns.get(key) {
                 _ if *key == labels::ZONE || *key == labels::CAPACITY_TYPE => {
                     let mask = self.context.offers.available(at) & self.offering_bits;
-                    let zone = *key == labels::ZONE;
-                    let offering_bits = self
-                        .context
-                        .offers
-                        .offering_bits
-                        .iter()
-                        .enumerate()
-                        .filter(|(offering_bit, _)| mask >> offering_bit & 1 == 1);
-                    seen.extend(offering_bits.map(|(_, offering_bit)| {
-                        if zone { &offering_bit.zone } else { &offering_bit.capacity_type }.clone()
-                    }));
+                    let offering_bits = self.context.offers.within(mask);
+                    seen.extend(offering_bits.map(|(_, offering_bit)| offering_bit.label(key).to_owned()));
                 }
                 Some(column) => {
                     let statement = column.statement(at).filter(|statement| !statement.is_complement());
@@ -304,7 +313,7 @@ impl<'c, 'a> Values<'c, 'a> {
     }
 
     fn enough(&self) -> bool {
-        self.demands.iter().all(|(_, least, seen)| seen.len() >= *least as usize)
+        self.demands.iter().all(|(_, least, seen)| seen.len() >= len_of(*least))
     }
 }
 
@@ -312,7 +321,7 @@ impl<'c, 'a> Values<'c, 'a> {
 struct Families<'c, 'a> {
     context: &'c Context<'a>,
     column: Option<std::rc::Rc<super::columns::Column>>,
-    seen: BTreeSet<u32>,
+    seen: BTreeSet<StatementId>,
     named: BTreeSet<&'c str>,
 }
 
@@ -322,21 +331,21 @@ impl<'c, 'a> Families<'c, 'a> {
         Self { context, column, seen: BTreeSet::new(), named: BTreeSet::new() }
     }
 
-    fn name(&self, at: u32) -> &'c str {
-        let name = &self.context.problem.instance_types[at as usize].name;
+    fn name(&self, at: InstanceTypeId) -> &'c str {
+        let name = &self.context.problem.instance_types[at].name;
         name.split_once('.').map_or(name.as_str(), |(family, _)| family)
     }
 
-    fn knows(&self, at: u32) -> bool {
+    fn knows(&self, at: InstanceTypeId) -> bool {
         match &self.column {
-            Some(column) => self.seen.contains(&column.entry(at as usize)),
+            Some(column) => self.seen.contains(&column.entry(at)),
             None => self.named.contains(self.name(at)),
         }
     }
 
-    fn add(&mut self, at: u32) {
+    fn add(&mut self, at: InstanceTypeId) {
         match &self.column {
-            Some(column) => self.seen.insert(column.entry(at as usize)),
+            Some(column) => self.seen.insert(column.entry(at)),
             None => self.named.insert(self.name(at)),
         };
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use super::numbers::float_of_count;
 use crate::pack::explain::reason::Reason;
 use crate::pack::option_price::MaxOptionPrice;
 use crate::problem::Policy;
@@ -103,7 +104,7 @@ impl PlannedClaim {
     #[must_use]
     pub fn expected_price(&self) -> f64 {
         let sum: f64 = self.options.iter().map(|option| option.price).sum();
-        if self.options.is_empty() { 0.0 } else { sum / self.options.len() as f64 }
+        if self.options.is_empty() { 0.0 } else { sum / float_of_count(self.options.len()) }
     }
 }
 

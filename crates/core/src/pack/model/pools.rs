@@ -6,10 +6,11 @@ use super::bits::Bits;
 use super::classes::{Amounts, ResourceNames, UNBOUNDED};
 use super::columns::{self, Columns};
 use super::daemons;
+use super::ids::{IndexVec, InstanceTypeId, PoolId};
 use super::offers::{Mask, Offers};
 use super::ranks::Ranks;
 use crate::labels;
-use crate::pack::limits::Limits;
+use crate::pack::limits::LimitsLeft;
 use crate::problem::{Policy, Pool, Problem};
 use crate::requirements::{Requirement, Requirements};
 use crate::volumes::is_attachable;
@@ -30,7 +31,7 @@ pub(crate) struct PoolView {
     pub fit: Fit,
     /// Keys for which the types kept must offer so many values.
     pub min_values: Vec<(String, u32)>,
-    pub limits: Limits,
+    pub limits: LimitsLeft,
     /// Whether each of its nodes has to be all its types at once ([`Policy::NodeGroups`]).
     pub is_group: bool,
     /// Why it can have no node at all.
@@ -38,7 +39,7 @@ pub(crate) struct PoolView {
 }
 
 /// Reads the pools in the order in which they are tried: weight descending, then name descending (spec core 3.4).
-pub(crate) fn read(problem: &Problem) -> Vec<PoolView> {
+pub(crate) fn read(problem: &Problem) -> IndexVec<PoolId, PoolView> {
     let mut order: Vec<usize> = (0..problem.node_pools.len()).collect();
     order.sort_by(|a, b| {
         let (a, b) = (&problem.node_pools[*a], &problem.node_pools[*b]);
@@ -70,7 +71,7 @@ impl PoolView {
             None => Bits::full(count),
             Some(listed) => {
                 let mut types = Bits::empty(count);
-                listed.iter().filter(|at| **at < count).for_each(|at| types.insert(*at));
+                listed.iter().filter(|at| **at < count).for_each(|at| types.insert(InstanceTypeId::from(*at)));
                 types
             }
         };
@@ -90,7 +91,7 @@ impl PoolView {
             offering_bits: 0,
             fit: Fit::default(),
             min_values: min_values.collect(),
-            limits: Limits::new(&pool.limits, &pool.usage),
+            limits: LimitsLeft::new(&pool.limits, &pool.usage),
             is_group: pool.policy == Policy::NodeGroups,
             requirements,
             broken,
@@ -112,20 +113,20 @@ pub(crate) struct Fit {
     width: usize,
     room: Vec<i64>,
     /// What daemons take, by type; empty when there are none.
-    pub daemons: Vec<Amounts>,
+    pub daemons: IndexVec<InstanceTypeId, Amounts>,
     ranks: Vec<Ranks>,
     /// Types on which something is below zero already.
     never: Option<Bits>,
 }
 
 impl Fit {
-    fn new(problem: &Problem, types: &Bits, names: &ResourceNames, daemons: Vec<Amounts>) -> Self {
+    fn new(problem: &Problem, types: &Bits, names: &ResourceNames, daemons: IndexVec<InstanceTypeId, Amounts>) -> Self {
         let width = names.0.len();
         let count = problem.instance_types.len();
         let mut room = vec![0; width * count];
         let mut never = Bits::empty(count);
         for at in types.iter() {
-            let slot = &mut room[at * width..(at + 1) * width];
+            let slot = &mut room[at.index() * width..(at.index() + 1) * width];
             allocatable(&problem.instance_types[at], names, slot);
             if let Some(taken) = daemons.get(at) {
                 slot.iter_mut().zip(taken).for_each(|(have, taken)| *have = have.saturating_sub(*taken));
@@ -134,7 +135,8 @@ impl Fit {
                 never.insert(at);
             }
         }
-        let ranks = (0..width).map(|resource| Ranks::new(types, count, |at| room[at * width + resource])).collect();
+        let ranks =
+            (0..width).map(|resource| Ranks::new(types, count, |at| room[at.index() * width + resource])).collect();
         Self { width, room, daemons, ranks, never: (!never.is_empty()).then_some(never) }
     }
 
@@ -151,8 +153,9 @@ impl Fit {
     }
 
     /// What a type has for pods.
-    pub fn room(&self, at: usize) -> &[i64] {
-        &self.room[at * self.width..(at + 1) * self.width]
+    pub fn room(&self, at: InstanceTypeId) -> &[i64] {
+        let first = at.index() * self.width;
+        &self.room[first..first + self.width]
     }
 }
 

@@ -1,13 +1,14 @@
 //! Which instance types have at least so much of a resource: by rank, without looking at the types.
 
 use super::bits::Bits;
+use super::ids::InstanceTypeId;
 
 /// The types in order of one resource. Sets of "this much or more" are kept at every so many ranks, so that memory
 /// stays linear in the number of types.
 #[derive(Debug)]
 pub(crate) struct Ranks {
     /// Amount and type, ascending.
-    order: Vec<(i64, u32)>,
+    order: Vec<(i64, InstanceTypeId)>,
     stride: usize,
     /// At `i`: the types at rank `i * stride` and above.
     suffixes: Vec<Bits>,
@@ -18,15 +19,15 @@ const MOST_SETS: usize = 64;
 
 impl Ranks {
     /// Ranks the types of `among`.
-    pub fn new(among: &Bits, len: usize, amount: impl Fn(usize) -> i64) -> Self {
-        let mut order: Vec<(i64, u32)> = among.iter().map(|at| (amount(at), at as u32)).collect();
+    pub fn new(among: &Bits, len: usize, amount: impl Fn(InstanceTypeId) -> i64) -> Self {
+        let mut order: Vec<(i64, InstanceTypeId)> = among.iter().map(|at| (amount(at), at)).collect();
         order.sort_unstable();
         let stride = order.len().div_ceil(MOST_SETS).max(1);
         let sets = order.len().div_ceil(stride) + 1;
         let mut suffixes = vec![Bits::empty(len); sets];
         let mut bits = Bits::empty(len);
         for (rank, (_, at)) in order.iter().enumerate().rev() {
-            bits.insert(*at as usize);
+            bits.insert(*at);
             if rank.is_multiple_of(stride) {
                 suffixes[rank / stride] = bits.clone();
             }
@@ -40,7 +41,7 @@ impl Ranks {
         let set = rank / self.stride;
         types.and(&self.suffixes[set]);
         for (_, at) in &self.order[set * self.stride..rank] {
-            types.remove(*at as usize);
+            types.remove(*at);
         }
     }
 }
@@ -54,11 +55,11 @@ mod tests {
         #[test]
         fn ranks_keep_what_a_scan_keeps(amounts in prop::collection::vec(-3i64..40, 1..1200), asked in -5i64..45) {
             let all = Bits::full(amounts.len());
-            let ranks = Ranks::new(&all, amounts.len(), |at| amounts[at]);
+            let ranks = Ranks::new(&all, amounts.len(), |at| amounts[at.index()]);
             let mut kept = all.clone();
             ranks.keep(asked, &mut kept);
-            let scanned: Vec<usize> = (0..amounts.len()).filter(|at| amounts[*at] >= asked).collect();
-            prop_assert_eq!(kept.iter().collect::<Vec<_>>(), scanned);
+            let scanned = InstanceTypeId::all(amounts.len()).filter(|at| amounts[at.index()] >= asked);
+            prop_assert_eq!(kept.iter().collect::<Vec<_>>(), scanned.collect::<Vec<_>>());
         }
     }
 }

@@ -3,10 +3,11 @@
 
 use super::bits::Bits;
 use super::context::Context;
+use super::ids::{IndexVec, PoolId};
 use super::item::Item;
 use super::offers::{Mask, Offers, Reservation};
 use super::options::enough_values;
-use crate::pack::limits::Limits;
+use crate::pack::limits::LimitsLeft;
 use crate::pack::place::planned_node::PlannedNode;
 
 /// What is left of each reservation while packing, whichever pool uses it.
@@ -20,7 +21,7 @@ pub(crate) struct Reservations {
 /// What new nodes may be made of: pools' limits, and the ways of buying that are left.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Room<'p> {
-    pub limits: &'p [Limits],
+    pub limits: &'p IndexVec<PoolId, LimitsLeft>,
     pub open: Mask,
 }
 
@@ -61,9 +62,9 @@ impl Reservations {
     fn narrowed(&self, context: &Context<'_>, planned: &PlannedNode) -> Option<PlannedNode> {
         let offering_bits = planned.offering_bits & self.open & context.offers.reserved;
         let bought = context.bought(offering_bits);
-        let first = bought.order.iter().find(|at| planned.types.has(**at as usize))?;
-        let (_, cheapest) = context.offers.cheapest(*first as usize, offering_bits);
-        [1 << cheapest, offering_bits].into_iter().find_map(|offering_bits| {
+        let first = bought.order.iter().find(|at| planned.types.has(**at))?;
+        let (_, cheapest) = context.offers.cheapest(*first, offering_bits);
+        [cheapest.bit(), offering_bits].into_iter().find_map(|offering_bits| {
             let mut types: Bits = planned.types.clone();
             types.and(&context.bought(offering_bits).types);
             let enough = !types.is_empty() && enough_values(context, planned.pool, &types, offering_bits);
@@ -72,14 +73,14 @@ impl Reservations {
     }
 
     /// Asks for no more of the items than what is left of the reservations could carry of each.
-    pub fn bound(&self, context: &Context<'_>, pool: usize, items: &mut [Item<'_>]) {
+    pub fn bound(&self, context: &Context<'_>, pool: PoolId, items: &mut [Item<'_>]) {
         for item in items {
-            let requests = &context.classes[item.class as usize].requests;
+            let requests = &context.classes[item.class].requests;
             let carried = |one: &Reservation| {
                 let Some(left) = one.left else { return u32::MAX };
                 let types = context.bought(one.offering_bits);
                 let each = types.order.iter().map(|at| {
-                    let room = context.room(pool, *at as usize).iter().zip(requests);
+                    let room = context.room(pool, *at).iter().zip(requests);
                     room.filter(|(_, asked)| **asked > 0).map(|(have, asked)| have / asked).min().unwrap_or(0)
                 });
                 left.saturating_mul(u32::try_from(each.max().unwrap_or(0)).unwrap_or(0))

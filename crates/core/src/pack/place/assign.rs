@@ -3,7 +3,9 @@
 use super::planned_node::{Candidate, PlannedNode};
 use crate::pack::filter::taints;
 use crate::pack::model::bits::Bits;
+use crate::pack::model::classes::{Class, ClassAlternative};
 use crate::pack::model::context::Context;
+use crate::pack::model::ids::{ClassId, PoolId, TierId};
 use crate::pack::model::item::{Item, PodsLeft};
 use crate::pack::model::reserved::{Room, in_order};
 use crate::problem::Policy;
@@ -11,94 +13,122 @@ use crate::problem::Policy;
 /// What a look at a pool for a class by one of its alternatives takes, in steps.
 const ITEM: usize = 4;
 
+/// Pods of a class, where they are to be and how many of them there are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WaitingPods {
+    pub class: ClassId,
+    pub candidate: Candidate,
+    pub count: u32,
+}
+
+impl WaitingPods {
+    /// One pod of a class.
+    pub fn one(class: ClassId, candidate: Candidate) -> Self {
+        Self { class, candidate, count: 1 }
+    }
+}
+
 /// The first alternative of a class for which a pool has a node, and the first such pool; of one pool only, if given.
 /// Where volumes can be had in several ways, the pool comes first.
 pub(crate) fn assign<'c>(
     context: &'c Context<'_>,
-    at: u32,
-    left: u32,
+    waiting: WaitingPods,
     room: Room<'_>,
-    candidate: Candidate,
-    only: Option<usize>,
-) -> Option<(usize, Item<'c>)> {
-    first(context, at, left, room, candidate, only).map(|(pool, item, _)| (pool, item))
+    only: Option<PoolId>,
+) -> Option<(PoolId, Item<'c>)> {
+    first(context, waiting, room, only).map(|(pool, item, _)| (pool, item))
 }
 
 /// The same, with the instance types that hold one of the pods.
 pub(crate) fn first<'c>(
     context: &'c Context<'_>,
-    at: u32,
-    left: u32,
+    waiting: WaitingPods,
     room: Room<'_>,
-    candidate: Candidate,
-    only: Option<usize>,
-) -> Option<(usize, Item<'c>, Bits)> {
-    let class = &context.classes[at as usize];
-    let alternatives = match candidate {
-        Candidate::ANYWHERE => class.alternatives.as_slice(),
-        Candidate { tier, .. } => class.alternatives.get(tier as usize..=tier as usize).unwrap_or_default(),
-    };
-    let ways = context.volume_ways(at as usize);
-    let pools = || (0..context.pools.len()).filter(|pool| only.is_none_or(|only| only == *pool));
+    only: Option<PoolId>,
+) -> Option<(PoolId, Item<'c>, Bits)> {
+    // A class of 500 pods is looked at as one pod here: what holds one holds one of each, and how many there are is
+    // for the policy to find out.
+    let class = &context.classes[waiting.class];
+    let alternatives = class.open_alternatives(waiting.candidate);
+    let ways = context.volume_ways(waiting.class);
+    let pools = || context.pools.ids().filter(|pool| only.is_none_or(|only| only == *pool));
     // What has no place without its soft rules has none with them: they are not given up one after the other for that.
-    let fits = |tier: &u32| {
-        let one = class.alternatives[*tier as usize];
-        pools().any(|pool| item(context, (at, left, candidate), one, pool, room).is_some())
+    let fits = |tier: &TierId| {
+        let one = class.alternatives[*tier];
+        pools().any(|pool| item(context, waiting, one, pool, room).is_some())
     };
-    if candidate == Candidate::ANYWHERE && !class.hard.is_empty() && !class.hard.iter().any(fits) {
+    // A pod with ten preferences has eleven alternatives. If its bare requirements have no pool, all eleven would
+    // be tried in vain.
+    if waiting.candidate == Candidate::ANYWHERE && !class.hard.is_empty() && !class.hard.iter().any(fits) {
         return None;
     }
+    // The order of the loops is the order of what matters: what the pod prefers, then the weight of the pool, then
+    // which of its volumes it gets.
     alternatives.chunks(ways).find_map(|ways| {
         pools().find_map(|pool| {
-            let item = |one: &(u32, bool)| item(context, (at, left, candidate), *one, pool, room);
+            let item = |one: &ClassAlternative| item(context, waiting, *one, pool, room);
             ways.iter().find_map(item).map(|(item, types)| (pool, item, types))
         })
     })
 }
 
+impl Class {
+    /// The alternatives that a candidate leaves: its own, or all.
+    pub fn open_alternatives(&self, candidate: Candidate) -> &[ClassAlternative] {
+        match candidate {
+            Candidate::ANYWHERE => self.alternatives.as_slice(),
+            Candidate { tier, .. } => self.alternatives.get(tier).map_or(&[], std::slice::from_ref),
+        }
+    }
+}
+
 /// What a class asks of a pool by one of its alternatives, if it could get a node there, and the types that hold one of its pods.
 pub(crate) fn item<'c>(
     context: &'c Context<'_>,
-    (at, left, candidate): (u32, u32, Candidate),
-    (set, forgiving): (u32, bool),
-    pool: usize,
+    waiting: WaitingPods,
+    ClassAlternative { set, forgiving }: ClassAlternative,
+    pool: PoolId,
     room: Room<'_>,
 ) -> Option<(Item<'c>, Bits)> {
     if !context.work(ITEM) {
         return None;
     }
-    let class = &context.classes[at as usize];
-    let keys = context.topology.of_class[at as usize].keys;
+    let WaitingPods { class: id, candidate, count } = waiting;
+    let class = &context.classes[id];
+    let keys = context.topology.of_class[id].keys;
     let tolerations = &class.example(context.problem).tolerations;
-    let place = context.places.of(keys).get(candidate.place as usize);
-    let mask = place.map_or(!0, |place| place.mask);
-    let set = context.places.narrowed(set, keys, candidate.place);
+    // `ANYWHERE` is in no list: no bin, and all offering bits.
+    let bin = context.bins.of(keys).get(candidate.bin);
+    let mask = bin.map_or(!0, |bin| bin.mask);
+    let set = context.bins.narrowed(set, keys, candidate.bin);
     let view = &context.pools[pool];
     let of = &context.problem.node_pools[view.index];
+    // The cheapest test first: taints need no look at any type.
     if taints::untolerated(&of.taints, tolerations, forgiving).is_some() {
         return None;
     }
     let selection = context.selection(set, pool)?;
     let mut offering_bits = selection.offering_bits & mask & room.open;
     if of.policy == Policy::Cost && view.min_values.is_empty() {
+        // Spot that costs as much as on demand can only lose. Other policies keep it, as Karpenter does, and
+        // `minValues` may need it.
         offering_bits = context.offers.worthwhile(offering_bits);
     }
+    // Reserved capacity is tried by itself first: it is paid for already.
     in_order(&context.offers, offering_bits).find_map(|offering_bits| {
         let mut types: Bits = selection.types.clone();
         if offering_bits != selection.offering_bits {
+            // The selection has the types of all its offering bits; of fewer bits fewer types can be had.
             types.and(&context.bought(offering_bits).types);
         }
         context.fitting(pool, &class.first, &mut types);
         room.limits[pool].keep(context.problem, &mut types);
         let good =
             !types.is_empty() && crate::pack::model::options::enough_values(context, pool, &types, offering_bits);
-        let left = PodsLeft::new(left);
-        good.then_some((Item { class: at, set, selection, candidate, offering_bits, left }, types))
+        let left = PodsLeft::new(count);
+        good.then_some((Item { class: id, set, selection, candidate, offering_bits, left }, types))
     })
 }
-
-/// Pods of a class, where they are to be and how many of them there are.
-pub(crate) type Waiting = (usize, Candidate, u32);
 
 /// Plans nodes for pods that have to be on a node with others.
 pub(crate) struct Together<'c, 'a> {
@@ -112,9 +142,10 @@ impl<'c, 'a> Together<'c, 'a> {
     }
 
     /// A node with the first pod of a group, and one that needs it.
-    pub fn open(&self, first: Waiting, second: Option<Waiting>) -> Option<PlannedNode> {
+    pub fn open(&self, first: WaitingPods, second: Option<WaitingPods>) -> Option<PlannedNode> {
         let context = self.context;
-        (0..context.pools.len()).find_map(|pool| {
+        // The pools in order, as for any other pod: a lighter one is taken only where no heavier one holds both.
+        context.pools.ids().find_map(|pool| {
             let mut types = context.pools[pool].types.clone();
             self.room.limits[pool].keep(context.problem, &mut types);
             let mut planned = PlannedNode::new(context, pool, types);
@@ -128,13 +159,14 @@ impl<'c, 'a> Together<'c, 'a> {
     }
 
     /// Adds as many of a class as the node takes, those apart that are on it.
-    pub fn add(&self, planned: &mut PlannedNode, waiting: Waiting) {
-        let there =
-            planned.shares.iter().filter(|share| (share.class as usize, share.candidate) == (waiting.0, waiting.1));
+    pub fn add(&self, planned: &mut PlannedNode, waiting: WaitingPods) {
+        // Those on the node are still counted as waiting: they are assigned when it is admitted.
+        let own = (waiting.class, waiting.candidate);
+        let there = planned.shares.iter().filter(|share| (share.class, share.candidate) == own);
         let there: u32 = there.map(|share| share.count).sum();
         let Some(item) = self.item(waiting, planned.pool) else { return };
         let rules = self.context.node_rules(item.class);
-        let mut most = planned.tally.allows(rules, waiting.2.saturating_sub(there));
+        let mut most = planned.tally.allows(rules, waiting.count.saturating_sub(there));
         // Each step is the largest that still fits, halved until nothing does.
         let mut step = most;
         while step > 0 {
@@ -150,8 +182,7 @@ impl<'c, 'a> Together<'c, 'a> {
         }
     }
 
-    fn item(&self, waiting: Waiting, pool: usize) -> Option<Item<'c>> {
-        let (at, candidate, left) = waiting;
-        assign(self.context, at as u32, left, self.room, candidate, Some(pool)).map(|(_, item)| item)
+    fn item(&self, waiting: WaitingPods, pool: PoolId) -> Option<Item<'c>> {
+        assign(self.context, waiting, self.room, Some(pool)).map(|(_, item)| item)
     }
 }

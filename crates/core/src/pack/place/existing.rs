@@ -9,9 +9,10 @@ use crate::pack::filter::taints;
 use crate::pack::filter::topology::domains::Domains;
 use crate::pack::filter::topology::groups::Reader;
 use crate::pack::filter::topology::node_rules::{NodeRules, Tally};
-use crate::pack::model::classes::Class;
+use crate::pack::model::classes::{Class, ClassAlternative};
 use crate::pack::model::context::Context;
-use crate::pack::model::ids::GroupId;
+use crate::pack::model::ids::{ClassId, GroupId, NodeId, TierId};
+use crate::pack::model::numbers::count_of_amount;
 use crate::problem::ExistingNode;
 use crate::requirements::{Requirement, Requirements};
 use crate::resources;
@@ -22,7 +23,7 @@ const A_NODE: usize = 4;
 /// A node with what is free on it.
 #[derive(Debug)]
 pub(in crate::pack) struct Free<'a> {
-    pub(in crate::pack) index: usize,
+    pub(in crate::pack) id: NodeId,
     pub(in crate::pack) node: Cow<'a, ExistingNode>,
     labels: Requirements,
     pub(in crate::pack) room: Vec<i64>,
@@ -32,10 +33,11 @@ pub(in crate::pack) struct Free<'a> {
 
 impl<'a> Free<'a> {
     /// Reads a node.
-    pub(in crate::pack) fn read(context: &Context<'_>, index: usize, node: Cow<'a, ExistingNode>) -> Self {
+    pub(in crate::pack) fn read(context: &Context<'_>, id: NodeId, node: Cow<'a, ExistingNode>) -> Self {
         let problem = context.problem;
         let mut labels: BTreeMap<String, String> = node.labels.clone();
         labels.entry(labels::HOSTNAME.to_owned()).or_insert_with(|| node.name.clone());
+        // `matchFields` on `metadata.name` is read as a requirement on this key, so the node has it as a label.
         labels.insert(labels::NODE_NAME_FIELD.to_owned(), node.name.clone());
         let mut room = context.names.room(&node.allocatable).to_vec();
         if is_fargate(&node) {
@@ -49,24 +51,26 @@ impl<'a> Free<'a> {
         }
         let labels = Requirements::from_labels(&labels);
         for (at, conflict) in context.names.conflicts() {
+            // A resource that stands for nodes without this DaemonSet: none of it is left here.
             if conflict.binds_on(problem, &node.taints, &labels) {
                 room[at] = room[at].min(0);
             }
         }
         let mut tally = Tally::default();
         let reader = Reader::new(problem);
+        // Bound pods count for the rules of others, and keep their own anti-affinity.
         for pod in node.pods.iter().take_while(|_| context.work(1)) {
             tally.add(&context.topology.of_bound(reader, pod), 1);
         }
-        for (_, pod_affinity) in context.names.companies().filter(|_| !node.initialized) {
-            let rule =
-                context.topology.groups.get_index_of(&pod_affinity.group).filter(|_| pod_affinity.group.by_node());
+        // On an initialized node the pods of DaemonSets are among the bound ones already.
+        for (_, pod_affinity) in context.names.daemon_affinities().filter(|_| !node.initialized) {
+            let rule = context.topology.groups.id_of(&pod_affinity.group).filter(|_| pod_affinity.group.by_node());
             if let Some(at) = rule.filter(|_| pod_affinity.comes_to(problem, &node.taints, &labels)) {
-                tally.add(&NodeRules { member: [GroupId::from(at)].into_iter().collect(), ..NodeRules::default() }, 1);
+                tally.add(&NodeRules { member: [at].into_iter().collect(), ..NodeRules::default() }, 1);
             }
         }
         let volumes = context.volumes.attached(node.volumes.iter());
-        Self { index, node, labels, room, tally, volumes }
+        Self { id, node, labels, room, tally, volumes }
     }
 
     /// How many more pods of a class fit.
@@ -74,6 +78,7 @@ impl<'a> Free<'a> {
         if class.shared.is_empty() {
             return holds(&self.room, &class.requests);
         }
+        // The first pod of the class attaches the volumes, so their room is gone before any is counted.
         holds(&self.room_beside(class), &class.requests)
     }
 
@@ -85,15 +90,15 @@ impl<'a> Free<'a> {
     }
 
     /// Whether its taints and labels are what an alternative of a class asks for.
-    pub(in crate::pack) fn suits(&self, context: &Context<'_>, class: &Class, tier: usize) -> bool {
-        let (set, forgiving) = class.alternatives[tier];
+    pub(in crate::pack) fn suits(&self, context: &Context<'_>, class: &Class, tier: TierId) -> bool {
+        let ClassAlternative { set, forgiving } = class.alternatives[tier];
         let example = class.example(context.problem);
         if example.refused_nodes.contains(&self.node.name) {
             return false;
         }
         let tolerations = &example.tolerations;
         taints::untolerated(&self.node.taints, tolerations, forgiving).is_none()
-            && satisfies(&self.labels, &context.sets[set as usize])
+            && satisfies(&self.labels, &context.sets[set])
     }
 
     pub(in crate::pack) fn take(&mut self, class: &Class, rules: &NodeRules, count: u32) {
@@ -143,7 +148,7 @@ impl<'a> Existing<'a> {
     }
 
     /// Places pods of a class, alternative by alternative and node by node: which node takes how many.
-    pub fn fill(&mut self, context: &Context<'_>, at: usize, stage: Stage, left: &mut u32) -> Vec<(usize, u32)> {
+    pub fn fill(&mut self, context: &Context<'_>, at: ClassId, stage: Stage, left: &mut u32) -> Vec<(NodeId, u32)> {
         let mut placed = Vec::new();
         if self.0.is_empty() {
             return placed;
@@ -152,13 +157,14 @@ impl<'a> Existing<'a> {
         if !self.worth_relaxing(context, class, stage) {
             return placed;
         }
-        for tier in 0..class.alternatives.len() {
+        for tier in class.alternatives.ids() {
             let rules = context.node_rules_there(at, tier);
             for free in self.0.iter_mut().filter(|free| stage.has(&free.node)) {
                 if *left == 0 || !context.work(free.tally.work(rules)) {
                     return placed;
                 }
-                let count = free.holds(class).min(i64::from(*left)) as u32;
+                // From cheap to dear: amounts, then rules between pods, then taints and labels.
+                let count = count_of_amount(free.holds(class)).min(*left);
                 let count = free.tally.allows(rules, count);
                 if count == 0 || !free.suits(context, class, tier) {
                     continue;
@@ -166,19 +172,19 @@ impl<'a> Existing<'a> {
                 // Soft rules bind nobody else.
                 free.take(class, context.hard_node_rules(at), count);
                 *left -= count;
-                placed.push((free.index, count));
+                placed.push((free.id, count));
             }
         }
         placed
     }
 
-    /// Places one pod of a class that rules over wider domains speak of: the first node that takes it.
-    pub fn take_one(&mut self, context: &Context<'_>, at: usize, domains: &mut Domains<'_, '_>) -> Option<usize> {
+    /// Places one pod of a class that zonal rules speak of: the first node that takes it.
+    pub fn take_one(&mut self, context: &Context<'_>, at: ClassId, domains: &mut Domains<'_, '_>) -> Option<NodeId> {
         let class = &context.classes[at];
         if !self.worth_relaxing(context, class, Stage::Any) {
             return None;
         }
-        for tier in 0..class.alternatives.len() {
+        for tier in class.alternatives.ids() {
             let rules = context.node_rules_there(at, tier);
             for free in &mut self.0 {
                 if !context.work(free.tally.work(rules)) {
@@ -187,10 +193,10 @@ impl<'a> Existing<'a> {
                 if free.holds(class) > 0
                     && free.tally.allows(rules, 1) > 0
                     && free.suits(context, class, tier)
-                    && domains.take(at, tier, free.index)
+                    && domains.take(at, tier, free.id)
                 {
                     free.take(class, context.hard_node_rules(at), 1);
-                    return Some(free.index);
+                    return Some(free.id);
                 }
             }
         }
@@ -205,16 +211,16 @@ impl<'a> Existing<'a> {
         }
         let mut open = self.0.iter().filter(|free| stage.has(&free.node));
         open.any(|free| {
-            let suits = |tier: &u32| free.suits(context, class, *tier as usize);
+            let suits = |tier: &TierId| free.suits(context, class, *tier);
             context.work(1) && free.holds(class) > 0 && class.hard.iter().any(suits)
         })
     }
 
     /// Whether any of the chosen nodes has what one pod of a class asks of it, rules between pods apart.
-    pub fn may_hold(&self, context: &Context<'_>, at: usize, chosen: impl Fn(usize) -> bool) -> bool {
+    pub fn may_hold(&self, context: &Context<'_>, at: ClassId, chosen: impl Fn(NodeId) -> bool) -> bool {
         let class = &context.classes[at];
-        let mut open = self.0.iter().filter(|free| context.work(1) && chosen(free.index) && free.holds(class) > 0);
-        open.any(|free| (0..class.alternatives.len()).any(|tier| free.suits(context, class, tier)))
+        let mut open = self.0.iter().filter(|free| context.work(1) && chosen(free.id) && free.holds(class) > 0);
+        open.any(|free| class.alternatives.ids().any(|tier| free.suits(context, class, tier)))
     }
 
     /// Whether any node holds a pod of a group.
@@ -233,6 +239,7 @@ pub(crate) fn satisfies(labels: &Requirements, wanted: &Requirements) -> bool {
 
 /// How many more pods fit.
 fn holds(room: &[i64], requests: &[i64]) -> i64 {
+    // A node that is overfull takes nothing, not even what asks for none of what is short.
     if room.iter().any(|amount| *amount < 0) {
         return 0;
     }
@@ -254,14 +261,15 @@ fn size_asked_for(node: &ExistingNode) -> Option<(i64, i64)> {
 
 fn free_nodes<'a>(context: &Context<'a>) -> Vec<Free<'a>> {
     let problem = context.problem;
-    let mut order: Vec<usize> = (0..problem.existing_nodes.len()).collect();
+    let mut order: Vec<NodeId> = NodeId::all(problem.existing_nodes.len()).collect();
     order.sort_by_cached_key(|at| {
         let node = &problem.existing_nodes[*at];
+        // `false` before `true`: nodes that are ready, then those on their way.
         (!node.initialized, size_asked_for(node), node.name.as_str())
     });
     let mut nodes = Vec::with_capacity(order.len());
-    for index in order.into_iter().take_while(|_| context.work(A_NODE)) {
-        nodes.push(Free::read(context, index, Cow::Borrowed(&problem.existing_nodes[index])));
+    for id in order.into_iter().take_while(|_| context.work(A_NODE)) {
+        nodes.push(Free::read(context, id, Cow::Borrowed(&problem.existing_nodes[id])));
     }
     nodes
 }

@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 use super::planned_node::PlannedNode;
 use crate::labels;
 use crate::pack::model::context::Context;
+use crate::pack::model::ids::{InstanceTypeId, PoolId, SetId};
 use crate::pack::model::options::{Chosen, choose, lower};
 use crate::pack::model::plan::{LaunchOption, PlannedClaim};
 use crate::problem::Policy;
@@ -20,7 +21,7 @@ const CLAIM: usize = 50;
 pub(crate) struct Finisher<'c, 'a> {
     context: &'c Context<'a>,
     /// By pool and the distinct requirement sets of its pods.
-    bases: FxHashMap<(usize, Vec<u32>), Rc<Requirements>>,
+    bases: FxHashMap<(PoolId, Vec<SetId>), Rc<Requirements>>,
 }
 
 impl<'c, 'a> Finisher<'c, 'a> {
@@ -44,16 +45,20 @@ impl<'c, 'a> Finisher<'c, 'a> {
         if !context.work(CLAIM + planned.types.count()) {
             return None;
         }
+        // The types that may be launched are decided here, and not while pods are added: until now each type was
+        // worth keeping.
         let Chosen { kept, too_dear } = choose(context, planned, policy, whole);
         let first = *kept.first()?;
         let bought = context.bought(planned.offering_bits);
-        let (price, offering_bit) = context.offers.cheapest(first as usize, planned.offering_bits);
+        let (price, offering_bit) = context.offers.cheapest(first, planned.offering_bits);
         let offering_bit = &context.offers.offering_bits[offering_bit];
-        let price_of = |at: &u32| bought.price[*at as usize];
-        let options = kept.iter().map(|at| LaunchOption { instance_type: *at as usize, price: price_of(at) });
+        let price_of = |at: &InstanceTypeId| bought.price[*at];
+        let options = kept.iter().map(|at| LaunchOption { instance_type: at.index(), price: price_of(at) });
         let mut requests = context.names.resources(&planned.requests);
         if !view.fit.daemons.is_empty() {
-            let least = kept.iter().map(|at| &view.fit.daemons[*at as usize]);
+            // Daemons differ by type. The claim asks for what surely runs there: the least of each amount over all
+            // options.
+            let least = kept.iter().map(|at| &view.fit.daemons[*at]);
             let least = least.fold(None, |least: Option<crate::pack::model::classes::Amounts>, one| match least {
                 None => Some(one.clone()),
                 Some(least) => Some(least.iter().zip(one).map(|(a, b)| *a.min(b)).collect()),
@@ -76,18 +81,18 @@ impl<'c, 'a> Finisher<'c, 'a> {
         })
     }
 
-    fn requirements(&mut self, planned: &PlannedNode, kept: &[u32]) -> Requirements {
+    fn requirements(&mut self, planned: &PlannedNode, kept: &[InstanceTypeId]) -> Requirements {
         let context = self.context;
         let mut all = Requirements::clone(&self.base(planned));
-        let name = |at: &u32| context.problem.instance_types[*at as usize].name.as_str();
+        let name = |at: &InstanceTypeId| context.problem.instance_types[*at].name.as_str();
         all.add(labels::INSTANCE_TYPE, Requirement::one_of(kept.iter().map(name)));
-        let open =
-            kept.iter().fold(0, |mask, at| mask | context.offers.available(*at as usize)) & planned.offering_bits;
-        let offering_bits = context.offers.offering_bits.iter().enumerate().filter(|(at, _)| open >> at & 1 == 1);
+        let open = kept.iter().fold(0, |mask, at| mask | context.offers.available(*at)) & planned.offering_bits;
+        let offering_bits = context.offers.within(open);
         let (zones, capacity_types): (BTreeSet<&str>, BTreeSet<&str>) = offering_bits
             .clone()
             .map(|(_, offering_bit)| (offering_bit.zone.as_str(), offering_bit.capacity_type.as_str()))
             .unzip();
+        // Only what an option can be bought as: a pool may allow spot where none of these types has it.
         all.add(labels::CAPACITY_TYPE, Requirement::one_of(capacity_types));
         let held: BTreeSet<&str> =
             offering_bits.clone().filter_map(|(_, offering_bit)| offering_bit.reservation()).collect();
@@ -103,12 +108,14 @@ impl<'c, 'a> Finisher<'c, 'a> {
 
     /// The requirements of the pool and of the pods.
     fn base(&mut self, planned: &PlannedNode) -> Rc<Requirements> {
-        let sets: BTreeSet<u32> = planned.shares.iter().map(|share| share.set).collect();
+        // Sets and not pods are the key: nodes with other pods of the same sets share their base.
+        let sets: BTreeSet<SetId> = planned.shares.iter().map(|share| share.set).collect();
         let key = (planned.pool, sets.into_iter().collect::<Vec<_>>());
         let context = self.context;
-        let build = |key: &(usize, Vec<u32>)| {
+        let build = |key: &(PoolId, Vec<SetId>)| {
             let mut all = context.pools[key.0].requirements.clone();
-            key.1.iter().for_each(|set| all.intersect(&context.sets[*set as usize]));
+            key.1.iter().for_each(|set| all.intersect(&context.sets[*set]));
+            // A new node has no name yet, so no claim can ask for one.
             all.remove(labels::HOSTNAME);
             all.remove(labels::NODE_NAME_FIELD);
             Rc::new(all)

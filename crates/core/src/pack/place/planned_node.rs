@@ -2,13 +2,15 @@
 
 use smallvec::SmallVec;
 
-use crate::pack::filter::joint::JointId;
 use crate::pack::filter::shared::Attached;
+use crate::pack::filter::topology::domains::PodsInBin;
 use crate::pack::filter::topology::node_rules::Tally;
 use crate::pack::model::bits::Bits;
 use crate::pack::model::classes::Amounts;
 use crate::pack::model::context::Context;
+use crate::pack::model::ids::{BinId, ClassId, JointId, PoolId, SetId, TierId};
 use crate::pack::model::item::Item;
+use crate::pack::model::numbers::count_of;
 use crate::pack::model::offers::Mask;
 use crate::pack::model::options::{Least, enough_of, least_of};
 
@@ -18,33 +20,40 @@ const PUT: usize = 4;
 const SHARES_A_STEP: usize = 16;
 const RESOURCES_A_STEP: usize = 8;
 
-/// What rules between pods chose for a pod: one of its class's alternatives, and a place.
+/// What rules between pods chose for a pod: one of its class's alternatives, and a bin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Candidate {
-    pub tier: u32,
-    pub place: u32,
+    pub tier: TierId,
+    pub bin: BinId,
 }
 
 impl Candidate {
-    /// Any alternative, no particular place.
-    pub const ANYWHERE: Self = Self { tier: u32::MAX, place: u32::MAX };
+    /// Any alternative, no particular bin.
+    pub const ANYWHERE: Self = Self { tier: TierId::LAST, bin: BinId::LAST };
 }
 
 /// So many pods of a class, placed by one of its requirement sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Share {
-    pub class: u32,
-    pub set: u32,
+    pub class: ClassId,
+    pub set: SetId,
     /// What rules between pods chose, or [`Candidate::ANYWHERE`].
     pub candidate: Candidate,
     pub count: u32,
+}
+
+impl Share {
+    /// The same as pods in a bin.
+    pub fn placed(&self) -> PodsInBin {
+        PodsInBin { class: self.class, bin: self.candidate.bin, count: self.count }
+    }
 }
 
 /// A node being planned.
 #[derive(Debug, Clone)]
 pub(crate) struct PlannedNode {
     /// Its pool, by place in the context.
-    pub pool: usize,
+    pub pool: PoolId,
     pub shares: SmallVec<[Share; 4]>,
     /// What its pods request.
     pub requests: Amounts,
@@ -62,7 +71,7 @@ pub(crate) struct PlannedNode {
 
 impl PlannedNode {
     /// An empty node of a pool that may be any of `types`.
-    pub fn new(context: &Context<'_>, pool: usize, types: Bits) -> Self {
+    pub fn new(context: &Context<'_>, pool: PoolId, types: Bits) -> Self {
         Self {
             pool,
             shares: SmallVec::new(),
@@ -91,8 +100,9 @@ impl PlannedNode {
 
     /// Adds so many pods, or fewer where volumes that they share take what is left; says how many, which is never more.
     pub fn add_most(&mut self, context: &Context<'_>, item: &Item<'_>, count: u32) -> u32 {
-        let shared = context.classes[item.class as usize].shared.len() as u32;
+        let shared = count_of(context.classes[item.class].shared.len());
         let tries = if shared > 0 { 4 } else { 1 };
+        // Say 8 pods fit by themselves, and the two volumes that they share take what they would have. Tried are 8, 6, 4 and 1, as a count that fits exactly is not worth a longer search.
         let mut tries = [count, count.saturating_sub(shared), count / 2, count.min(1)].into_iter().take(tries);
         tries.find(|count| *count > 0 && self.add(context, item, *count)).unwrap_or(0)
     }
@@ -104,13 +114,14 @@ impl PlannedNode {
     }
 
     fn put(&mut self, context: &Context<'_>, item: &Item<'_>, count: u32) -> bool {
-        let class = &context.classes[item.class as usize];
+        let class = &context.classes[item.class];
         let (selection, requests) = (item.selection, &class.requests);
         let share = Share { class: item.class, set: item.set, candidate: item.candidate, count };
         let rules = context.node_rules(item.class);
         if !context.work(PUT + self.shares.len() / SHARES_A_STEP + requests.len() / RESOURCES_A_STEP) {
             return false;
         }
+        // Nothing of the node changes until every rule has agreed: a refusal leaves it as it was.
         let Some(joint) = context.meet(self.joint, selection.joint) else { return false };
         let offering_bits = self.offering_bits & item.offering_bits;
         let mut total = self.requests.clone();
@@ -120,16 +131,19 @@ impl PlannedNode {
         self.volumes.add_missing(&class.shared, &mut total);
         let mut types = self.types.clone();
         types.and(&selection.types);
+        // All pods together and not this one alone: a type that holds each of them may not hold both.
         context.fitting(self.pool, &total, &mut types);
         if offering_bits != self.offering_bits {
             types.and(&context.bought(offering_bits).types);
         }
         if joint != self.joint {
+            // One pod asks for a value, another for a different one, and a type leaves it open: each has it, both together do not.
             context.keep_joint(joint, &mut types);
         }
         if types.is_empty() {
             return false;
         }
+        // With best effort `minValues` come to what the first pod leaves: later pods may not lower them.
         let least = self.least.clone().unwrap_or_else(|| self.least_with(context, item));
         if !enough_of(context, self.pool, &types, offering_bits, &least) {
             return false;
@@ -139,6 +153,7 @@ impl PlannedNode {
         self.tally.add(rules, count);
         self.volumes.attach(&class.shared);
         let same = |own: &&mut Share| (own.class, own.set, own.candidate) == (share.class, share.set, share.candidate);
+        // One share for equal pods, so that a node with hundreds of them stays as small as one with two.
         match self.shares.iter_mut().find(same) {
             Some(own) => own.count += share.count,
             None => self.shares.push(share),
@@ -155,7 +170,7 @@ impl PlannedNode {
         let mut types = self.types.clone();
         types.and(&item.selection.types);
         types.and(&context.bought(offering_bits).types);
-        context.fitting(self.pool, &context.classes[item.class as usize].first, &mut types);
+        context.fitting(self.pool, &context.classes[item.class].first, &mut types);
         least_of(context, self.pool, &types, offering_bits)
     }
 

@@ -4,18 +4,19 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::pack::limits::Limits;
+use crate::pack::limits::LimitsLeft;
 use crate::pack::model::bits::Bits;
 use crate::pack::model::context::Context;
+use crate::pack::model::ids::PoolId;
 use crate::pack::model::item::Item;
 use crate::pack::place::planned_node::PlannedNode;
 
 /// Plans nodes of one pool for the items, in their order; takes what it places off their counts.
 pub(crate) fn pack(
     context: &Context<'_>,
-    pool: usize,
+    pool: PoolId,
     items: &mut [Item<'_>],
-    limits: &mut Limits,
+    limits: &mut LimitsLeft,
 ) -> Vec<PlannedNode> {
     let mut planned_nodes: Vec<PlannedNode> = Vec::new();
     for item in items {
@@ -23,6 +24,7 @@ pub(crate) fn pack(
         let mut queue: BinaryHeap<Reverse<(u32, usize)>> =
             planned_nodes.iter().enumerate().map(|(at, planned)| Reverse((planned.pods(), at))).collect();
         while !item.left.is_none() && context.work(1) {
+            // The node with the fewest pods, and the oldest of equals.
             match queue.pop() {
                 Some(Reverse((pods, at))) => {
                     if planned_nodes[at].add(context, item, 1) {
@@ -42,13 +44,14 @@ pub(crate) fn pack(
     planned_nodes
 }
 
-fn open(context: &Context<'_>, pool: usize, item: &Item<'_>, limits: &mut Limits) -> Option<PlannedNode> {
+fn open(context: &Context<'_>, pool: PoolId, item: &Item<'_>, limits: &mut LimitsLeft) -> Option<PlannedNode> {
     let mut types: Bits = context.pools[pool].types.clone();
     limits.keep(context.problem, &mut types);
     let mut planned = PlannedNode::new(context, pool, types);
     if !planned.add(context, item, 1) {
         return None;
     }
+    // At its largest type, as it may still become that.
     limits.take(context.problem, planned.types.iter());
     Some(planned)
 }

@@ -2,9 +2,11 @@
 //! them a node becomes has to hold what is planned on it. Pods go to the first node that takes them, the largest first; a
 //! group grows up to its limit of nodes and never shrinks below its least.
 
-use crate::pack::limits::Limits;
+use crate::pack::limits::LimitsLeft;
 use crate::pack::model::context::Context;
+use crate::pack::model::ids::PoolId;
 use crate::pack::model::item::Item;
+use crate::pack::model::numbers::len_of;
 use crate::pack::model::plan::PlannedClaim;
 use crate::pack::place::planned_node::PlannedNode;
 use crate::problem::Policy;
@@ -12,12 +14,13 @@ use crate::problem::Policy;
 /// Plans nodes of one group for the items, in their order; takes what it places off their counts.
 pub(crate) fn pack(
     context: &Context<'_>,
-    pool: usize,
+    pool: PoolId,
     items: &mut [Item<'_>],
-    limits: &mut Limits,
+    limits: &mut LimitsLeft,
 ) -> Vec<PlannedNode> {
     let mut planned_nodes: Vec<PlannedNode> = Vec::new();
     for item in items {
+        // First fit, in the order in which the nodes came: Cluster Autoscaler estimates by the same.
         for planned in &mut planned_nodes {
             fill(context, planned, item);
         }
@@ -55,14 +58,15 @@ const MOST_MISSING: usize = 1000;
 /// Empty nodes of groups that have fewer than their least.
 pub(crate) fn missing(context: &Context<'_>, claims: &[PlannedClaim]) -> Vec<PlannedNode> {
     let mut planned_nodes = Vec::new();
-    for (at, view) in context.pools.iter().enumerate() {
+    for (at, view) in context.pools.enumerate() {
         let pool = &context.problem.node_pools[view.index];
         if pool.policy != Policy::NodeGroups || view.types.is_empty() {
             continue;
         }
         let there = claims.iter().filter(|claim| claim.pool == view.index).count();
-        let missing = (pool.min_nodes as usize).saturating_sub(there).min(MOST_MISSING);
+        let missing = len_of(pool.min_nodes).saturating_sub(there).min(MOST_MISSING);
         let mut empty = PlannedNode::new(context, at, view.types.clone());
+        // A group is bought as it is written; reservations are for pods.
         empty.offering_bits &= !context.offers.reserved;
         planned_nodes.extend(std::iter::repeat_n(empty, missing));
     }

@@ -144,15 +144,19 @@ impl Isolation {
             Stage::Kept => self.kept.clone(),
         };
         self.chosen = classes.iter().flat_map(|class| &self.classes[*class]).copied().collect();
+        // Packing must not depend on the order in which classes were kept.
         self.chosen.sort_unstable();
         let pods = self.chosen.iter().map(|pod| self.whole.pods[*pod].clone()).collect();
         let mut problem = Problem { pods, ..self.rest.clone() };
         if matches!(self.stage, Stage::FewestNodes | Stage::Part(_)) {
+            // The search looks for what breaks packing, not for the price: the plain policy is faster and fails
+            // less.
             let by_cost = problem.node_pools.iter_mut().filter(|pool| pool.policy == Policy::Cost);
             by_cost.for_each(|pool| pool.policy = Policy::FewestNodes);
         }
         let mut options = self.options.clone();
         if matches!(self.stage, Stage::Part(_) | Stage::Kept) {
+            // A quarter for each part: 24 attempts then take no more than six whole packings.
             let own = options.most_steps.unwrap_or_else(|| steps::by_size(&problem));
             options.most_steps = Some(own / PART_OF_STEPS);
         }
@@ -171,6 +175,7 @@ impl Isolation {
                 self.fails_with(part, error);
                 self.next_part()
             }
+            // The packing of the search itself is still good, only dearer.
             (Stage::Kept, Err(_)) => Some(self.end()),
             (_, Ok(packing)) => {
                 self.best = self.of_whole(packing);
@@ -213,6 +218,8 @@ impl Isolation {
             0 => {}
             1 => self.leave_out(&part, error, true),
             count => {
+                // Both halves wait. The first is the plainer one, and what it keeps stands when the second is
+                // tried.
                 let second = part.split_off(count.div_ceil(2));
                 self.waiting.push_back((part, Some(error.clone())));
                 self.waiting.push_back((second, Some(error)));
@@ -222,6 +229,7 @@ impl Isolation {
 
     /// Goes on with the next part; ends where there is none, or where enough was tried.
     fn next_part(&mut self) -> Option<Isolated> {
+        // What is left untried is left out as it is: others must not wait any longer.
         if self.attempts >= MOST_ATTEMPTS {
             for (part, error) in std::mem::take(&mut self.waiting) {
                 let error = error.or_else(|| self.error.clone());
@@ -297,6 +305,7 @@ fn grouped(pods: &[Pod], chosen: impl Fn(usize) -> bool) -> Vec<Vec<usize>> {
     }
     // What has been created last is the likelier to be new.
     let age = |pod: &Pod| (pod.created, pod.namespace.clone(), pod.name.clone());
+    // Plain classes are tried first, so that of two that break each other the one with more rules is left out.
     classes.sort_by_cached_key(|class| {
         let oldest = class.iter().map(|at| age(&pods[*at])).min();
         (rules_of(&pods[class[0]]), oldest, Reverse(class.len()))

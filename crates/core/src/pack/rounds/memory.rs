@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use super::solve::Plan;
-use crate::pack::filter::topology::domains::Placed;
-use crate::pack::limits::Limits;
+use super::solve::RoundPlan;
+use crate::pack::filter::topology::domains::PodsInBin;
+use crate::pack::limits::LimitsLeft;
 use crate::pack::model::classes::Class;
-use crate::pack::model::ids::{DomainId, GroupId};
+use crate::pack::model::ids::{BinId, ClassId, DomainId, GroupId, IndexVec, NodeId, PoolId};
 use crate::pack::place::existing::Existing;
 use crate::pack::place::planned_node::{Candidate, PlannedNode, Share};
 
@@ -16,44 +16,46 @@ use crate::pack::place::planned_node::{Candidate, PlannedNode, Share};
 #[derive(Debug, Clone, Default)]
 pub(in crate::pack) struct RoundMemory {
     /// How many pods of each class get no place.
-    pub held_back: Vec<u32>,
+    pub held_back: IndexVec<ClassId, u32>,
     /// Whether these join no planned nodes either: most that mislead others do so only where they would have a node of their own.
     pub strictly: bool,
-    /// What pool, by its weight, a class got in a place that a heavier one was believed to give it.
-    pub lighter: BTreeMap<(u32, u32), i32>,
+    /// What pool, by its weight, a class got in a bin that a heavier one was believed to give it.
+    pub lighter: BTreeMap<(ClassId, BinId), i32>,
     /// Domains that a spread counts though its pods could not have them, by group and place among the values: nodes planned
     /// for others are there.
     pub counted: BTreeSet<(GroupId, DomainId)>,
 }
 
-impl Plan<'_, '_> {
-    /// The pods that have a place but no node, as far as others hang on them, as class and count.
-    pub(in crate::pack) fn depended_on(&self) -> Vec<(u32, u32)> {
+impl RoundPlan<'_, '_> {
+    /// The pods that have a bin but no node, as far as others hang on them, as class and count.
+    pub(in crate::pack) fn depended_on(&self) -> Vec<(ClassId, u32)> {
         let waiting = self.without_node();
         if waiting.is_empty() && self.forgotten.is_empty() {
             return vec![];
         }
+        // By class only: which of several equal pods it was does not matter.
         let by_class = summed(self.domains.depended_on(&waiting, &self.forgotten));
         // Those that were forgotten may have found a place since.
-        let left = by_class.into_iter().map(|(class, count)| (class, count.min(self.left[class as usize])));
+        let left = by_class.into_iter().map(|(class, count)| (class, count.min(self.left[class])));
         left.filter(|(_, count)| *count > 0).collect()
     }
 
     /// The pods that a rule forbids where they have their nodes, since pods that it means were moved, as class and count.
-    pub(in crate::pack) fn invalidated(&self) -> Vec<(u32, u32)> {
+    pub(in crate::pack) fn invalidated(&self) -> Vec<(ClassId, u32)> {
         if self.forgotten.is_empty() {
             return vec![];
         }
         if !self.context.work(self.planned_nodes.len() + self.forgotten.len()) {
             return vec![];
         }
+        // A rule can only have become broken where a pod that it means has left its bin.
         let shares = self.planned_nodes.iter().flat_map(|planned| &planned.shares);
-        let on_nodes: Vec<Placed> = shares.map(|share| (share.class, share.candidate.place, share.count)).collect();
+        let on_nodes: Vec<PodsInBin> = shares.map(Share::placed).collect();
         summed(self.domains.invalidated(&self.without_node(), &self.forgotten, &on_nodes)).into_iter().collect()
     }
 
     /// The pods on planned nodes that have to be beside others and that may not be bound there, as class and count.
-    pub(in crate::pack) fn unopened(&self) -> Vec<(u32, u32)> {
+    pub(in crate::pack) fn unopened(&self) -> Vec<(ClassId, u32)> {
         if self.context.topology.of_class.iter().all(|part| part.pod_affinity.is_empty()) {
             return vec![];
         }
@@ -62,35 +64,41 @@ impl Plan<'_, '_> {
         }
         let nodes: Vec<&[Share]> = self.planned_nodes.iter().map(|planned| planned.shares.as_slice()).collect();
         let mut found = self.domains.unopened(&self.without_node(), &nodes);
+        // Both leave a pod pending on a node that is launched for it: one waits for pods that wait for it, the
+        // other may be bound alone before its kind is there.
         found.extend(self.domains.outrun(&nodes));
         summed(found).into_iter().collect()
     }
 
-    /// The places where a class got a lighter pool than it was believed to, limits having been reached, while another place
-    /// promises a heavier one: by class and place, the weight that it got.
-    pub(in crate::pack) fn lighter_than_believed(&self) -> Vec<((u32, u32), i32)> {
+    /// The bins where a class got a lighter pool than it was believed to, limits having been reached, while another bin
+    /// promises a heavier one: by class and bin, the weight that it got.
+    pub(in crate::pack) fn lighter_than_believed(&self) -> Vec<((ClassId, BinId), i32)> {
         let context = self.context;
         // The heaviest pool is the first.
-        let light = |planned: &&Rc<PlannedNode>| context.weight(planned.pool) < context.weight(0);
-        if self.limits.iter().all(Limits::are_far) || !self.planned_nodes.iter().any(|planned| light(&planned)) {
+        // Only limits make a pool give less than it promised, and only a pool that is not the heaviest is less.
+        let light = |planned: &&Rc<PlannedNode>| context.weight(planned.pool) < context.weight(PoolId::FIRST);
+        if self.limits.iter().all(LimitsLeft::are_far) || !self.planned_nodes.iter().any(|planned| light(&planned)) {
             return vec![];
         }
-        let mut got: BTreeMap<(u32, Candidate), i32> = BTreeMap::new();
+        let mut got: BTreeMap<(ClassId, Candidate), i32> = BTreeMap::new();
         for planned in self.planned_nodes.iter().filter(light) {
             let zonal = planned.shares.iter().filter(|share| share.candidate != Candidate::ANYWHERE);
             for share in zonal {
                 let least = got.entry((share.class, share.candidate)).or_insert(i32::MAX);
+                // Several nodes in one bin may be of several pools: the lightest is what the bin is worth.
                 *least = context.weight(planned.pool).min(*least);
             }
         }
-        let before = Plan::new(context, &self.memory);
+        // What was promised is asked of an empty plan, in which no limit is used up yet.
+        let before = RoundPlan::new(context, &self.memory);
         let mut found = Vec::new();
         for ((class, candidate), weight) in got {
-            let chances = before.feasible_places(class as usize, candidate.tier as usize);
+            let chances = before.feasible_places(class, candidate.tier);
             let heavier =
-                |own: bool| chances.iter().any(|one| (one.place == candidate.place) == own && one.weight > weight);
+                |own: bool| chances.iter().any(|one| (one.bin == candidate.bin) == own && one.weight > weight);
+            // Its own bin promised more, and so does another: only then is there anything to choose differently.
             if heavier(true) && heavier(false) {
-                found.push(((class, candidate.place), weight));
+                found.push(((class, candidate.bin), weight));
             }
         }
         found
@@ -113,14 +121,15 @@ impl Plan<'_, '_> {
 
     /// Whether a pod is left over while a less urgent one has a place, which limits or reservations may have caused.
     pub(in crate::pack) fn passed_over_the_urgent(&self) -> bool {
-        let far = !self.limits.is_empty() && self.limits.iter().all(Limits::are_far);
+        // Where no limit is near and no reservation short, new nodes are never scarce: only existing ones are.
+        let far = !self.limits.is_empty() && self.limits.iter().all(LimitsLeft::are_far);
         if far && !self.reservations.are_short() {
             return self.nodes_took_less_urgent();
         }
         let classes = self.context.classes.iter().zip(&self.left).filter(|(class, _)| class.refused.is_none());
         let priority = |class: &Class| class.example(self.context.problem).priority;
         let waiting = classes.clone().filter(|(_, left)| **left > 0).map(|(class, _)| priority(class)).max();
-        let placed = classes.filter(|(class, left)| (**left as usize) < class.pods.len());
+        let placed = classes.filter(|(class, left)| **left < class.count());
         waiting > placed.map(|(class, _)| priority(class)).min() && waiting.is_some()
     }
 
@@ -129,27 +138,30 @@ impl Plan<'_, '_> {
         let (context, problem) = (self.context, self.context.problem);
         let of = |class: &Class| class.example(problem).priority;
         let mut waiting =
-            context.classes.iter().enumerate().filter(|(at, class)| class.refused.is_none() && self.left[*at] > 0);
+            context.classes.enumerate().filter(|(at, class)| class.refused.is_none() && self.left[*at] > 0);
         let Some(most) = waiting.clone().map(|(_, class)| of(class)).max() else { return false };
         let least = |pods: &Vec<usize>| pods.iter().map(|pod| problem.pods[*pod].priority).min();
         let taken = self.on_existing.iter().filter_map(|(node, pods)| Some((*node, least(pods)?)));
-        let taken: BTreeMap<usize, i32> = taken.filter(|(_, least)| *least < most).collect();
+        let taken: BTreeMap<NodeId, i32> = taken.filter(|(_, least)| *least < most).collect();
         if taken.is_empty() {
             return false;
         }
+        // The nodes are read anew, without what this plan put on them: the urgent would have come first.
         let empty = Existing::of(context);
         waiting.any(|(at, class)| {
             empty.may_hold(context, at, |node| taken.get(&node).is_some_and(|least| *least < of(class)))
         })
     }
 
-    fn without_node(&self) -> Vec<Placed> {
+    fn without_node(&self) -> Vec<PodsInBin> {
         let waiting = self.pinned.iter().filter(|(_, count)| **count > 0);
-        waiting.map(|((class, candidate), count)| (*class, candidate.place, *count)).collect()
+        waiting
+            .map(|((class, candidate), count)| PodsInBin { class: *class, bin: candidate.bin, count: *count })
+            .collect()
     }
 }
 
-fn summed(counts: Vec<(u32, u32)>) -> BTreeMap<u32, u32> {
+fn summed(counts: Vec<(ClassId, u32)>) -> BTreeMap<ClassId, u32> {
     let mut by_class = BTreeMap::new();
     counts.into_iter().for_each(|(class, count)| *by_class.entry(class).or_insert(0) += count);
     by_class

@@ -10,6 +10,7 @@
 //! The order matters: an outer loop may only learn from a plan that kube-scheduler could bind, which the inner ones make.
 //! What an outer loop learns stays known, while pods are held back anew each time: with other beliefs they may get a node.
 
+mod assigner;
 pub(in crate::pack) mod failure;
 pub(in crate::pack) mod isolation;
 pub(in crate::pack) mod memory;
@@ -24,12 +25,12 @@ use crate::pack::explain::reason::Reason;
 use crate::pack::filter::soft;
 use crate::pack::filter::topology::any_soft_spread;
 use crate::pack::model::context::Context;
-use crate::pack::model::ids::{DomainId, GroupId};
+use crate::pack::model::ids::{ClassId, DomainId, GroupId, IndexVec};
 use crate::pack::model::plan::{Options, Packing};
 use crate::pack::policy::node_groups;
 use crate::pack::rounds::failure::PackingError;
 use crate::pack::rounds::memory::RoundMemory;
-use crate::pack::rounds::solve::Plan;
+use crate::pack::rounds::solve::RoundPlan;
 use crate::problem::Problem;
 
 /// Packs. The answer depends on the problem only, and not on the order of its pods. Where packing meets its bound every pod is
@@ -53,11 +54,14 @@ pub fn solve_within(problem: &Problem, options: &Options) -> Result<Packing, Pac
         other.node_pools.iter_mut().for_each(|pool| pool.policy = policy);
         return solve_within(&other, &Options { policy: None, ..options.clone() });
     }
+    // Before anything is compiled: each soft term multiplies the alternatives of its pod.
     let problem = &*soft::with_heaviest(problem);
     let packing = solve_once(problem, options)?;
     if packing.unscheduled.is_empty() || !options.soft_spread_on_new_nodes || !any_soft_spread(problem) {
         return Ok(packing);
     }
+    // Soft spread on new nodes is a wish. It may cost nodes, but never a pod its place, so it is given up where
+    // pods are left over.
     let loose = solve_once(problem, &Options { soft_spread_on_new_nodes: false, ..options.clone() })?;
     Ok(if loose.unscheduled.len() < packing.unscheduled.len() { loose } else { packing })
 }
@@ -65,22 +69,26 @@ pub fn solve_within(problem: &Problem, options: &Options) -> Result<Packing, Pac
 fn solve_once(problem: &Problem, options: &Options) -> Result<Packing, PackingError> {
     let context = Context::new(problem, options)?;
     let mut plan = counted(&context);
+    // First each node gets back the options that limits leave, then nodes are given up for each other, and groups
+    // are filled up last: each step changes what the next one looks at.
     plan.relax();
     plan.fold();
     for planned in node_groups::missing(&context, &plan.claims) {
         plan.admit(planned, 1);
     }
     context.steps.bound_met()?;
+    // A plan that met its bound stopped halfway: it is no answer, not even in part.
     let answer = plan.answer();
     context.steps.bound_met()?;
     Ok(crate::pack::place::to_come::taken_out(problem, answer))
 }
 
 /// A plan in which spreads count the domains of nodes planned for others, or as near as rounds come to it.
-fn counted<'c, 'a>(context: &'c Context<'a>) -> Plan<'c, 'a> {
+fn counted<'c, 'a>(context: &'c Context<'a>) -> RoundPlan<'c, 'a> {
     let mut known = BTreeSet::new();
     let mut plan = settled(context, &known);
     for _ in 0..ROUNDS {
+        // A domain once counted stays counted: taking it back could go on forever.
         let found = plan.counted_for_others();
         if found.is_empty() {
             break;
@@ -92,17 +100,20 @@ fn counted<'c, 'a>(context: &'c Context<'a>) -> Plan<'c, 'a> {
 }
 
 /// A plan in which no pod was put where it gets a lighter pool than elsewhere, or as near as rounds come to it.
-fn settled<'c, 'a>(context: &'c Context<'a>, counted: &BTreeSet<(GroupId, DomainId)>) -> Plan<'c, 'a> {
-    let held_back = vec![0; context.classes.len()];
+fn settled<'c, 'a>(context: &'c Context<'a>, counted: &BTreeSet<(GroupId, DomainId)>) -> RoundPlan<'c, 'a> {
+    let held_back = IndexVec::from_elem(0, context.classes.len());
     let mut memory = RoundMemory { held_back, counted: counted.clone(), ..RoundMemory::default() };
     let mut plan = opened(context, memory.clone());
     for _ in 0..ROUNDS {
         let lighter = plan.lighter_than_believed();
+        // The plan got what it believed in.
         if lighter.is_empty() {
             break;
         }
         memory.lighter.extend(lighter);
         let next = opened(context, memory.clone());
+        // What was learned left over more pods than it helped: the plan before was better, and so is what it
+        // believed.
         if next.left_over() > plan.left_over() {
             break;
         }
@@ -112,13 +123,15 @@ fn settled<'c, 'a>(context: &'c Context<'a>, counted: &BTreeSet<(GroupId, Domain
 }
 
 /// The first plan in which no pod was misled by another, or as near as rounds come to it.
-fn opened<'c, 'a>(context: &'c Context<'a>, mut memory: RoundMemory) -> Plan<'c, 'a> {
+fn opened<'c, 'a>(context: &'c Context<'a>, mut memory: RoundMemory) -> RoundPlan<'c, 'a> {
     let mut plan = planned(context, &memory);
-    let mut before_upset: Option<Plan<'c, 'a>> = None;
+    let mut before_invalidated: Option<RoundPlan<'c, 'a>> = None;
     let mut invalidated = 0;
     for round in 0..=2 * ROUNDS {
         let mut misled = plan.depended_on();
         if misled.is_empty() {
+            // Pods that nobody can open a node for mislead as well; they are looked for only where no pod hangs on
+            // another.
             misled = plan.unopened();
         }
         let depended_on = !misled.is_empty();
@@ -130,31 +143,37 @@ fn opened<'c, 'a>(context: &'c Context<'a>, mut memory: RoundMemory) -> Plan<'c,
             invalidated += misled.iter().map(|(_, count)| count).sum::<u32>();
         }
         let held_back = &mut memory.held_back;
-        misled.into_iter().for_each(|(class, count)| held_back[class as usize] += count);
+        misled.into_iter().for_each(|(class, count)| held_back[class] += count);
+        // Four rounds of holding back single pods did not settle it: whole classes that need others are held back,
+        // which surely ends it.
         if depended_on && round >= ROUNDS {
-            let needs_others = |class: &usize| {
+            let needs_others = |class: &ClassId| {
                 context.topology.follows(*class) || !context.topology.of_class[*class].pod_affinity.is_empty()
             };
-            let followers = (0..held_back.len()).filter(needs_others);
-            followers.for_each(|class| held_back[class] = context.classes[class].pods.len() as u32);
+            let followers = held_back.ids().filter(needs_others);
+            followers.for_each(|class| held_back[class] = context.classes[class].count());
         }
         memory.strictly = round >= ROUNDS;
         let next = planned(context, &memory);
+        // The first plan in which no pod hung on another: what holding back for broken rules is held against.
         let last = std::mem::replace(&mut plan, next);
         if !depended_on {
-            before_upset.get_or_insert(last);
+            before_invalidated.get_or_insert(last);
         }
     }
-    // Holding back the upset is to leave over them, and nobody else.
-    before_upset.filter(|before| plan.left_over() > before.left_over() + invalidated).unwrap_or(plan)
+    // Holding back pods whose rules are broken is to leave over them, and nobody else.
+    // To hold back so many pods may leave over as many more, and no more than that.
+    before_invalidated.filter(|before| plan.left_over() > before.left_over() + invalidated).unwrap_or(plan)
 }
 
 /// Packs once, with what earlier rounds have shown.
-fn planned<'c, 'a>(context: &'c Context<'a>, memory: &RoundMemory) -> Plan<'c, 'a> {
-    let mut plan = Plan::new(context, memory);
+fn planned<'c, 'a>(context: &'c Context<'a>, memory: &RoundMemory) -> RoundPlan<'c, 'a> {
+    let mut plan = RoundPlan::new(context, memory);
     plan.place(&|_| true);
+    // Most plans place everything, and then the order by size is the better one. By priority it is planned only
+    // where that failed the urgent.
     if plan.passed_over_the_urgent() {
-        plan = Plan::new(context, memory);
+        plan = RoundPlan::new(context, memory);
         for priority in priorities(context) {
             plan.place(&|class| class.example(context.problem).priority == priority);
         }
@@ -169,6 +188,7 @@ fn planned<'c, 'a>(context: &'c Context<'a>, memory: &RoundMemory) -> Plan<'c, '
 /// All priorities, the most urgent first.
 fn priorities(context: &Context<'_>) -> Vec<i32> {
     let all: BTreeSet<i32> = context.classes.iter().map(|class| class.example(context.problem).priority).collect();
+    // Ascending in the set, so the most urgent are last there.
     all.into_iter().rev().collect()
 }
 

@@ -4,39 +4,42 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use super::assigner::PodAssigner;
 use super::memory::RoundMemory;
-use crate::pack::explain;
-use crate::pack::filter::topology::domains::{Chance, Domains, Placed};
-use crate::pack::limits::Limits;
+use crate::pack::explain::{self, LeftAtEnd};
+use crate::pack::filter::topology::domains::{Chance, Domains, PodsInBin};
+use crate::pack::limits::LimitsLeft;
+use crate::pack::limits::under_limits::types_of;
 use crate::pack::model::classes::Class;
 use crate::pack::model::context::Context;
+use crate::pack::model::ids::{BinId, ClassId, IndexVec, NodeId, PoolId, TierId};
 use crate::pack::model::item::Item;
 use crate::pack::model::plan::{Packing, PlannedClaim};
 use crate::pack::model::reserved::{Reservations, Room};
-use crate::pack::place::assign::{self, assign};
+use crate::pack::place::assign::{self, WaitingPods, assign};
 use crate::pack::place::existing::{Existing, Stage};
 use crate::pack::place::finish::Finisher;
 use crate::pack::place::planned_node::{Candidate, PlannedNode};
 use crate::pack::policy::policies::{nodes, policy_of};
 
 /// What is planned so far.
-pub(in crate::pack) struct Plan<'c, 'a> {
+pub(in crate::pack) struct RoundPlan<'c, 'a> {
     pub(in crate::pack) context: &'c Context<'a>,
     pub(in crate::pack) memory: RoundMemory,
     /// Pods not placed yet, by class.
-    pub(in crate::pack) left: Vec<u32>,
-    pub(in crate::pack) limits: Vec<Limits>,
+    pub(in crate::pack) left: IndexVec<ClassId, u32>,
+    pub(in crate::pack) limits: IndexVec<PoolId, LimitsLeft>,
     pub(in crate::pack) reservations: Reservations,
     pub(super) existing: Existing<'a>,
     /// Where the pods are that rules between pods speak of.
     pub(in crate::pack) domains: Domains<'c, 'a>,
-    /// Pods whose place such rules chose and that have no node yet, by class and spot.
-    pub(in crate::pack) pinned: BTreeMap<(u32, Candidate), u32>,
-    /// Pods, as class, place and count, that had such a place and chose again.
-    pub(in crate::pack) forgotten: Vec<Placed>,
+    /// Pods whose bin such rules chose and that have no node yet, by class and candidate.
+    pub(in crate::pack) pinned: BTreeMap<(ClassId, Candidate), u32>,
+    /// Pods, as class, bin and count, that had such a bin and chose again.
+    pub(in crate::pack) forgotten: Vec<PodsInBin>,
     pub(in crate::pack) finisher: Finisher<'c, 'a>,
-    hand: Hand<'c>,
-    pub(in crate::pack) on_existing: BTreeMap<usize, Vec<usize>>,
+    assigner: PodAssigner<'c>,
+    pub(in crate::pack) on_existing: BTreeMap<NodeId, Vec<usize>>,
     pub(in crate::pack) claims: Vec<PlannedClaim>,
     /// What each claim was written for.
     pub(in crate::pack) planned_nodes: Vec<Rc<PlannedNode>>,
@@ -46,9 +49,9 @@ pub(in crate::pack) struct Plan<'c, 'a> {
     pub(in crate::pack) selective: bool,
 }
 
-impl<'c, 'a> Plan<'c, 'a> {
+impl<'c, 'a> RoundPlan<'c, 'a> {
     pub(in crate::pack) fn new(context: &'c Context<'a>, memory: &RoundMemory) -> Self {
-        let left: Vec<u32> = context.classes.iter().map(|class| class.pods.len() as u32).collect();
+        let left: IndexVec<ClassId, u32> = context.classes.iter().map(Class::count).collect();
         Self {
             context,
             memory: memory.clone(),
@@ -59,7 +62,7 @@ impl<'c, 'a> Plan<'c, 'a> {
             pinned: BTreeMap::new(),
             forgotten: vec![],
             finisher: Finisher::new(context),
-            hand: Hand { next: vec![0; left.len()], classes: &context.classes },
+            assigner: PodAssigner::new(&context.classes),
             left,
             on_existing: BTreeMap::new(),
             claims: vec![],
@@ -70,8 +73,8 @@ impl<'c, 'a> Plan<'c, 'a> {
     }
 
     /// The classes chosen, but for those that can have no node.
-    pub(in crate::pack) fn open(&self, chosen: &dyn Fn(&Class) -> bool) -> Vec<usize> {
-        let classes = self.context.classes.iter().enumerate();
+    pub(in crate::pack) fn open(&self, chosen: &dyn Fn(&Class) -> bool) -> Vec<ClassId> {
+        let classes = self.context.classes.enumerate();
         classes.filter(|(_, class)| class.refused.is_none() && chosen(class)).map(|(at, _)| at).collect()
     }
 
@@ -79,32 +82,39 @@ impl<'c, 'a> Plan<'c, 'a> {
     pub(in crate::pack) fn place(&mut self, chosen: &dyn Fn(&Class) -> bool) {
         let context = self.context;
         let chosen = self.open(chosen);
-        let (mut zonal, narrow): (Vec<usize>, Vec<usize>) =
+        let (mut zonal, narrow): (Vec<ClassId>, Vec<ClassId>) =
+            // Zonal classes need a domain before they need a node; all others only need room.
             chosen.iter().partition(|at| context.topology.of_class[**at].is_zonal());
         // One that is its own pod affinity on a node can only come first of all, so it says where others of its kind begin.
         // Those that are counted by a spread which binds others go before those: where they go nobody would ask later.
-        zonal.sort_by_key(|at| (!context.is_own_company(*at), context.topology.is_spread(*at)));
+        zonal.sort_by_key(|at| (!context.is_own_pod_affinity(*at), context.topology.is_spread(*at)));
+        // Pods without zonal rules fill what is ready first: kube-scheduler binds them there at once, whatever is
+        // planned here.
         narrow.iter().for_each(|at| {
             self.fill_existing(*at, Stage::Initialized);
         });
         self.fill_coming(&chosen, &zonal);
-        let pod_affinity: Vec<usize> =
+        // Only classes that need another pod on their node are tried again: the others found no room, and none
+        // appears.
+        let pod_affinity: Vec<ClassId> =
             narrow.into_iter().filter(|at| !context.topology.of_class[*at].pod_affinity.is_empty()).collect();
         // A pod may wait for another one to be placed: go round until nothing moves.
         loop {
-            let moved = zonal.iter().filter(|at| self.place_wide(**at)).count() > 0;
+            let moved = zonal.iter().filter(|at| self.place_zonal(**at)).count() > 0;
             if !pod_affinity.iter().fold(moved, |moved, at| self.fill_existing(*at, Stage::Any) || moved) {
                 break;
             }
         }
+        // `|` and not `||`: both go on in each round, as a node that one opens gives the other pods to join.
         while self.plan_together(&chosen) | self.new_nodes(&chosen) {}
-        self.tighten(&chosen);
+        // Limits come last: only now is it known which pods they leave over.
+        self.place_under_limits(&chosen);
     }
 
     /// Places pods on nodes that are on their way: those were planned for pods largest first, whatever rules they have, and in
-    /// that order the pods find their places again, as far as the order of the wide among themselves allows. Otherwise small
+    /// that order the pods find their places again, as far as the order of zonal classes among themselves allows. Otherwise small
     /// pods without rules take what large ones with rules were to have, and a new leader launches for these once more.
-    fn fill_coming(&mut self, chosen: &[usize], zonal: &[usize]) {
+    fn fill_coming(&mut self, chosen: &[ClassId], zonal: &[ClassId]) {
         if !self.existing.any_coming() {
             return;
         }
@@ -112,6 +122,7 @@ impl<'c, 'a> Plan<'c, 'a> {
         for at in chosen {
             if !self.context.topology.of_class[*at].is_zonal() {
                 self.fill_existing(*at, Stage::Coming);
+            // A zonal class stands here only for its turn: the next zonal class in their own order takes it.
             } else if let Some(at) = zonal.next() {
                 let mut waiting = self.without_place(at).saturating_sub(self.memory.held_back[at]);
                 while waiting > 0 && self.take_existing(at) {
@@ -121,67 +132,74 @@ impl<'c, 'a> Plan<'c, 'a> {
         }
     }
 
-    /// Gives a pod of a class that rules over wider domains speak of an existing node; says whether it got one.
-    fn take_existing(&mut self, at: usize) -> bool {
+    /// Gives a pod of a class that zonal rules speak of an existing node; says whether it got one.
+    fn take_existing(&mut self, at: ClassId) -> bool {
         let Some(node) = self.existing.take_one(self.context, at, &mut self.domains) else { return false };
         self.left[at] -= 1;
-        self.on_existing.entry(node).or_default().extend(self.hand.next_pods(at as u32, 1));
+        self.on_existing.entry(node).or_default().extend(self.assigner.next_pods(at, 1));
         true
     }
 
     /// Gives pods of a class existing nodes; says whether any got one.
-    fn fill_existing(&mut self, at: usize, stage: Stage) -> bool {
+    fn fill_existing(&mut self, at: ClassId, stage: Stage) -> bool {
         let before = self.left[at];
         for (node, count) in self.existing.fill(self.context, at, stage, &mut self.left[at]) {
-            self.on_existing.entry(node).or_default().extend(self.hand.next_pods(at as u32, count));
+            self.on_existing.entry(node).or_default().extend(self.assigner.next_pods(at, count));
         }
         self.left[at] < before
     }
 
-    /// Gives pods of a class that rules over wider domains speak of their existing node, or at least their place; says
+    /// Gives pods of a class that zonal rules speak of their existing node, or at least their bin; says
     /// whether any got one.
-    pub(in crate::pack) fn place_wide(&mut self, at: usize) -> bool {
+    pub(in crate::pack) fn place_zonal(&mut self, at: ClassId) -> bool {
         let context = self.context;
         let mut waiting = self.without_place(at).saturating_sub(self.memory.held_back[at]);
         let before = waiting;
-        let tiers = context.classes[at].alternatives.len();
+        let alternatives = &context.classes[at].alternatives;
+        // Alternatives come in runs of `ways`: one alternative with each of the ways in which its volumes can be had.
         let ways = context.volume_ways(at);
-        let own_company = context.is_own_company(at);
-        let mut feasible: Vec<Option<Vec<Chance>>> = vec![None; tiers];
+        let own_pod_affinity = context.is_own_pod_affinity(at);
+        // Filled when a tier is first asked for: most pods never look beyond the first.
+        let mut feasible = IndexVec::from_elem(None, alternatives.len());
         let mut worth_relaxing = context.classes[at].hard.is_empty();
         while waiting > 0 {
+            // A node that is there costs nothing. Without one the pod is pinned to a bin, and gets its node with
+            // the others of the bin when nodes are planned.
             if !self.take_existing(at) {
                 // What has no place without its soft rules has none with them.
                 if !worth_relaxing && !self.has_place_without_soft_rules(at, &mut feasible) {
                     break;
                 }
                 worth_relaxing = true;
-                let mut found: Option<(usize, Chance)> = None;
-                for (tier, feasible) in feasible.iter_mut().enumerate() {
+                let mut found: Option<(TierId, Chance)> = None;
+                for (tier, feasible) in alternatives.ids().zip(&mut feasible) {
                     // Where volumes can be had in several ways, the pool comes first.
-                    if tier % ways == 0 && found.is_some() {
+                    if tier.index() % ways == 0 && found.is_some() {
                         break;
                     }
                     let feasible = feasible.get_or_insert_with(|| self.feasible_places(at, tier));
                     // Only one node can be where the first of those is that have to be together.
-                    if own_company && let Some(first) = self.pinned.range(of_class(at as u32)).next() {
-                        let first = first.0.1.place;
-                        feasible.retain(|one| one.place == first);
+                    if own_pod_affinity && let Some(first) = self.pinned.range(of_class(at)).next() {
+                        let first = first.0.1.bin;
+                        feasible.retain(|one| one.bin == first);
                     }
                     // Only a pod that gives up what it prefers goes where its like are.
-                    let candidates = |place| (0..tiers as u32).map(move |tier| Candidate { tier, place });
+                    let candidates = |bin| alternatives.ids().map(move |tier| Candidate { tier, bin });
                     let pinned = &self.pinned;
-                    let chosen = |place| {
-                        tier > 0 && candidates(place).any(|candidate| pinned.contains_key(&(at as u32, candidate)))
+                    let chosen = |bin| {
+                        tier > TierId::FIRST && candidates(bin).any(|candidate| pinned.contains_key(&(at, candidate)))
                     };
                     let best = self.domains.best(at, tier, feasible, chosen);
+                    // A later tier wins by a heavier pool only: of equal pools the pod keeps more of what it
+                    // prefers.
                     if best.is_some_and(|best| found.is_none_or(|(_, found)| best.weight > found.weight)) {
                         found = best.map(|best| (tier, best));
                     }
                 }
-                let Some((tier, Chance { place, .. })) = found else { break };
-                self.domains.put(at, place);
-                *self.pinned.entry((at as u32, Candidate { tier: tier as u32, place })).or_insert(0) += 1;
+                // The pods of a class are alike, so where one finds no bin none of the rest does.
+                let Some((tier, Chance { bin, .. })) = found else { break };
+                self.domains.put(at, bin);
+                *self.pinned.entry((at, Candidate { tier, bin })).or_insert(0) += 1;
             }
             waiting -= 1;
         }
@@ -189,34 +207,36 @@ impl<'c, 'a> Plan<'c, 'a> {
     }
 
     /// Whether a pod of a class could have a place by what it requires; notes in which places it could have a node.
-    fn has_place_without_soft_rules(&self, at: usize, feasible: &mut [Option<Vec<Chance>>]) -> bool {
+    fn has_place_without_soft_rules(&self, at: ClassId, feasible: &mut IndexVec<TierId, Option<Vec<Chance>>>) -> bool {
         self.context.classes[at].hard.iter().any(|tier| {
-            let tier = *tier as usize;
+            let tier = *tier;
             let feasible = feasible[tier].get_or_insert_with(|| self.feasible_places(at, tier));
             self.domains.best(at, tier, feasible, |_| false).is_some()
         })
     }
 
     /// How many pods of a class have neither a node nor a place.
-    pub(in crate::pack) fn without_place(&self, at: usize) -> u32 {
-        let pinned: u32 = self.pinned.range(of_class(at as u32)).map(|(_, count)| *count).sum();
+    pub(in crate::pack) fn without_place(&self, at: ClassId) -> u32 {
+        let pinned: u32 = self.pinned.range(of_class(at)).map(|(_, count)| *count).sum();
+        // Pinned pods are among those left: they have a bin and no node yet.
         self.left[at] - pinned
     }
 
-    /// The places in which a class by one of its alternatives could get a new node, with the cheapest that holds its pod.
-    pub(in crate::pack) fn feasible_places(&self, at: usize, tier: usize) -> Vec<Chance> {
+    /// The bins in which a class by one of its alternatives could get a new node, with the cheapest that holds its pod.
+    pub(in crate::pack) fn feasible_places(&self, at: ClassId, tier: TierId) -> Vec<Chance> {
         let context = self.context;
-        let places = context.places.of(context.topology.of_class[at].keys);
-        let chance = |place: u32| {
-            let candidate = Candidate { tier: tier as u32, place };
-            let (pool, item, types) = assign::first(context, at as u32, 1, self.room(), candidate, None)?;
+        let bins = context.bins.of(context.topology.of_class[at].keys);
+        let chance = |bin: BinId| {
+            let waiting = WaitingPods::one(at, Candidate { tier, bin });
+            let (pool, item, types) = assign::first(context, waiting, self.room(), None)?;
             let bought = context.bought(item.offering_bits);
-            let first = bought.order.iter().find(|at| types.has(**at as usize))?;
-            let known = self.memory.lighter.get(&(at as u32, place));
+            let first = bought.order.iter().find(|at| types.has(**at))?;
+            // An earlier round got a lighter pool here than this look promises: what it got counts.
+            let known = self.memory.lighter.get(&(at, bin));
             let weight = known.map_or(context.weight(pool), |known| context.weight(pool).min(*known));
-            Some(Chance { place, weight, price: bought.price[*first as usize] })
+            Some(Chance { bin, weight, price: bought.price[*first] })
         };
-        (0..places.len() as u32).filter_map(chance).collect()
+        bins.ids().filter_map(chance).collect()
     }
 
     /// How many pods have no node.
@@ -228,55 +248,63 @@ impl<'c, 'a> Plan<'c, 'a> {
         Room { limits: &self.limits, open: self.reservations.open() }
     }
 
-    /// The pods of a class without a node, by spot.
-    pub(in crate::pack) fn waiting(&self, at: usize) -> Vec<(Candidate, u32)> {
-        let mut all: Vec<(Candidate, u32)> = match self.context.topology.of_class[at].is_zonal() {
-            false => vec![(Candidate::ANYWHERE, self.left[at].saturating_sub(self.memory.held_back[at]))],
-            true => self.pinned.range(of_class(at as u32)).map(|((_, candidate), left)| (*candidate, *left)).collect(),
+    /// The pods of a class without a node, by candidate.
+    pub(in crate::pack) fn waiting(&self, at: ClassId) -> Vec<WaitingPods> {
+        let waiting = |candidate, count| WaitingPods { class: at, candidate, count };
+        let mut all: Vec<WaitingPods> = match self.context.topology.of_class[at].is_zonal() {
+            false => {
+                vec![waiting(Candidate::ANYWHERE, self.left[at].saturating_sub(self.memory.held_back[at]))]
+            }
+            true => self.pinned.range(of_class(at)).map(|((_, candidate), left)| waiting(*candidate, *left)).collect(),
         };
-        all.retain(|(_, left)| *left > 0);
+        all.retain(|one| one.count > 0);
         all
     }
 
     pub(in crate::pack) fn answer(mut self) -> Packing {
         let mut unscheduled = Vec::new();
-        for (class, count) in self.left.iter().enumerate().filter(|(_, count)| **count > 0) {
+        for (class, count) in self.left.enumerate().filter(|(_, count)| **count > 0) {
             let part = &self.context.topology.of_class[class];
             let told = (part.is_zonal() || !part.pod_affinity.is_empty()).then(|| self.domains.describe(class));
-            let left = (self.limits.as_slice(), &self.reservations);
+            let left = LeftAtEnd { limits: &self.limits, reservations: &self.reservations };
             let reason = explain::reason(self.context, &self.context.classes[class], left, told.as_deref());
             let reason = Arc::new(reason);
-            unscheduled.extend(self.hand.next_pods(class as u32, *count).map(|pod| (pod, Arc::clone(&reason))));
+            unscheduled.extend(self.assigner.next_pods(class, *count).map(|pod| (pod, Arc::clone(&reason))));
         }
         Packing {
             total_price: self.claims.iter().map(|claim| claim.price).sum(),
             expected_price: self.claims.iter().map(PlannedClaim::expected_price).sum(),
             claims: self.claims,
-            on_existing: self.on_existing.into_iter().collect(),
+            on_existing: self.on_existing.into_iter().map(|(node, pods)| (node.index(), pods)).collect(),
             unscheduled,
         }
     }
 
     /// One pass over the pools; says whether anything was placed, so that what one cannot take comes to the next.
-    pub(in crate::pack) fn new_nodes(&mut self, chosen: &[usize]) -> bool {
+    pub(in crate::pack) fn new_nodes(&mut self, chosen: &[ClassId]) -> bool {
         let context = self.context;
-        let mut by_pool: Vec<Vec<Item<'c>>> = context.pools.iter().map(|_| vec![]).collect();
+        // All classes choose their pool before any pool is packed, so that a pool sees all pods that share its
+        // nodes.
+        let mut by_pool: IndexVec<PoolId, Vec<Item<'c>>> = context.pools.iter().map(|_| vec![]).collect();
         for at in
             chosen.iter().filter(|at| self.left[**at] > 0 && context.topology.of_class[**at].pod_affinity.is_empty())
         {
-            for (candidate, left) in self.waiting(*at) {
-                if let Some((pool, item)) = assign(context, *at as u32, left, self.room(), candidate, None) {
+            for waiting in self.waiting(*at) {
+                if let Some((pool, item)) = assign(context, waiting, self.room(), None) {
                     by_pool[pool].push(item);
                 }
             }
         }
-        if let Some(pool) = by_pool.iter().position(|items| items.iter().any(|item| self.is_reserved(item))) {
+        // Reserved capacity goes first and alone. It is paid for already, and what it cannot hold has to choose
+        // again among what is bought.
+        if let Some(pool) = by_pool.position(|items| items.iter().any(|item| self.is_reserved(item))) {
             by_pool[pool].retain(|item| self.is_reserved(item));
             self.use_reserved(pool, &mut by_pool[pool]);
             return true;
         }
         let mut progress = false;
-        for (pool, mut items) in by_pool.into_iter().enumerate().filter(|(_, items)| !items.is_empty()) {
+        // The limits are copied: a policy tries them out, and only admitted nodes use them up.
+        for (pool, mut items) in context.pools.ids().zip(by_pool).filter(|(_, items)| !items.is_empty()) {
             for (planned, times) in nodes(context, pool, &mut items, &mut self.limits[pool].clone()) {
                 progress |= self.admit(planned, times);
             }
@@ -289,7 +317,7 @@ impl<'c, 'a> Plan<'c, 'a> {
     }
 
     /// Plans a pool's nodes of reserved capacity, as many as there are; whatever pods are left go round again.
-    fn use_reserved(&mut self, pool: usize, items: &mut [Item<'c>]) {
+    fn use_reserved(&mut self, pool: PoolId, items: &mut [Item<'c>]) {
         let context = self.context;
         self.reservations.bound(context, pool, items);
         let mut used = false;
@@ -298,6 +326,7 @@ impl<'c, 'a> Plan<'c, 'a> {
         }
         if !used {
             let offering_bits = items.iter().fold(0, |offering_bits, item| offering_bits | item.offering_bits);
+            // Nothing fits on what is left of it: without this the same pods would come back in each round.
             self.reservations.close(offering_bits & context.offers.reserved);
         }
     }
@@ -310,6 +339,7 @@ impl<'c, 'a> Plan<'c, 'a> {
         let mut known: Option<(PlannedClaim, Rc<PlannedNode>)> = None;
         for time in 0..times {
             let limits = &self.limits[planned.pool];
+            // Near its limits a pool loses types from one node to the next, so each node is written by itself.
             if !limits.are_far() {
                 limits.keep(problem, &mut planned.types);
                 if !planned.may_be(self.context, &planned.types) {
@@ -317,6 +347,7 @@ impl<'c, 'a> Plan<'c, 'a> {
                 }
                 known = None;
             }
+            // Each node holds an instance of its reservation, so no two are written alike.
             if reserved {
                 let held = self.reservations.hold(self.context, &planned);
                 known = held.and_then(|held| self.claim(&held, policy).map(|claim| (claim, Rc::new(held))));
@@ -324,11 +355,12 @@ impl<'c, 'a> Plan<'c, 'a> {
                 known = self.claim(&planned, policy).map(|claim| (claim, Rc::new(planned.clone())));
             }
             let Some((claim, shared)) = &known else { return time > 0 };
-            self.limits[planned.pool].take(problem, claim.options.iter().map(|option| option.instance_type));
+            // A planned node counts at its largest option: any of them may be launched.
+            self.limits[planned.pool].take(problem, types_of(claim));
             let mut claim = claim.clone();
             self.planned_nodes.push(Rc::clone(shared));
             for share in &planned.shares {
-                self.assign_class((share.class, share.candidate), share.count, &mut claim);
+                self.assign_class(share.class, share.candidate, share.count, &mut claim);
             }
             self.claims.push(claim);
         }
@@ -338,33 +370,20 @@ impl<'c, 'a> Plan<'c, 'a> {
     /// Puts so many pods of a class on a claim.
     pub(in crate::pack) fn assign_class(
         &mut self,
-        (class, candidate): (u32, Candidate),
+        class: ClassId,
+        candidate: Candidate,
         count: u32,
         claim: &mut PlannedClaim,
     ) {
-        self.left[class as usize] -= count;
+        self.left[class] -= count;
+        // The pod has its node, so it no longer waits in its bin.
         if let Some(pinned) = self.pinned.get_mut(&(class, candidate)) {
             *pinned -= count;
         }
-        claim.pods.extend(self.hand.next_pods(class, count));
+        claim.pods.extend(self.assigner.next_pods(class, count));
     }
 }
 
-fn of_class(class: u32) -> std::ops::RangeInclusive<(u32, Candidate)> {
-    (class, Candidate { tier: 0, place: 0 })..=(class, Candidate::ANYWHERE)
-}
-
-/// Hands out the pods of the classes, each once, in order.
-struct Hand<'c> {
-    next: Vec<usize>,
-    classes: &'c [Class],
-}
-
-impl Hand<'_> {
-    fn next_pods(&mut self, class: u32, count: u32) -> impl Iterator<Item = usize> {
-        let first = self.next[class as usize];
-        let end = first + count as usize;
-        self.next[class as usize] = end;
-        self.classes[class as usize].pods[first..end].iter().map(|pod| *pod as usize)
-    }
+fn of_class(class: ClassId) -> std::ops::RangeInclusive<(ClassId, Candidate)> {
+    (class, Candidate { tier: TierId::FIRST, bin: BinId::FIRST })..=(class, Candidate::ANYWHERE)
 }

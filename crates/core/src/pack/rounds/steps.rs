@@ -36,8 +36,10 @@ impl Steps {
 
     /// Takes so many; says whether there were as many. Once there were not, there never are.
     pub fn take(&self, count: usize) -> bool {
-        let left = self.left.get().saturating_sub(count as u64);
+        // A `Cell`, as steps are taken while much else is borrowed; packing runs on one thread.
+        let left = self.left.get().saturating_sub(steps_of(count));
         self.left.set(left);
+        // Zero left counts as spent: whoever would take nothing more still learns that it is over.
         left > 0
     }
 
@@ -48,6 +50,11 @@ impl Steps {
     pub fn bound_met(&self) -> Result<(), PackingError> {
         if self.left.get() == 0 { Err(PackingError::Bound { steps: self.all }) } else { Ok(()) }
     }
+}
+
+/// A count as steps are counted: no `usize` has more than 64 bits.
+fn steps_of(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
 }
 
 /// How many steps a packing of a problem may take, by its size.
@@ -61,7 +68,7 @@ pub fn by_size(problem: &Problem) -> u64 {
         (bound, A_BOUND_POD),
         (types, A_TYPE_OF_A_POOL),
     ];
-    parts.iter().fold(BASE, |sum, (count, each)| sum.saturating_add(each.saturating_mul(*count as u64)))
+    parts.iter().fold(BASE, |sum, (count, each)| sum.saturating_add(each.saturating_mul(steps_of(*count))))
 }
 
 #[cfg(test)]

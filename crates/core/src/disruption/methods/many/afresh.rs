@@ -4,6 +4,7 @@ use super::super::Pass;
 use super::super::delete::receivers;
 use super::super::settle::shell;
 use crate::Problem;
+use crate::pack::model::ids::{IndexVec, NodeId, PodId};
 use crate::pack::{Options, PlannedClaim, solve_within};
 use crate::problem::ExistingNode;
 use crate::resources::Resources;
@@ -13,7 +14,7 @@ pub(super) struct Afresh {
     /// The nodes to launch.
     pub claims: Vec<PlannedClaim>,
     /// Pods that nodes take which are there.
-    pub on_existing: Vec<(u32, u32)>,
+    pub on_existing: Vec<(PodId, NodeId)>,
 }
 
 impl Afresh {
@@ -24,14 +25,14 @@ impl Afresh {
 }
 
 /// Packs the pods of these nodes as if the nodes were gone; `None` where a pod finds no place.
-pub(super) fn packed(pass: &Pass<'_, '_, '_>, nodes: &[u32]) -> Option<Afresh> {
-    let pods: Vec<u32> = nodes.iter().flat_map(|node| pass.fleet.nodes[*node as usize].pods.iter().copied()).collect();
+pub(super) fn packed(pass: &Pass<'_, '_, '_>, nodes: &[NodeId]) -> Option<Afresh> {
+    let pods: Vec<PodId> = nodes.iter().flat_map(|node| pass.fleet.nodes[*node].pods.iter().copied()).collect();
     let (problem, there) = asked(pass, nodes, &pods);
     let options = Options { most_steps: None, ..super::super::options(pass.settings) };
     let packing = solve_within(&problem, &options).ok().filter(|packing| packing.unscheduled.is_empty())?;
     let mut claims = packing.claims;
     for claim in &mut claims {
-        claim.pods.iter_mut().for_each(|pod| *pod = pods[*pod] as usize);
+        claim.pods.iter_mut().for_each(|pod| *pod = pods[*pod].index());
     }
     let taken = packing.on_existing.into_iter();
     let on_existing = taken.flat_map(|(node, own)| {
@@ -43,28 +44,28 @@ pub(super) fn packed(pass: &Pass<'_, '_, '_>, nodes: &[u32]) -> Option<Afresh> {
 
 /// The problem: nodes that are worth their price take pods in. Others are to be replaced themselves, and count for the rules
 /// between pods only.
-fn asked(pass: &Pass<'_, '_, '_>, nodes: &[u32], pods: &[u32]) -> (Problem, Vec<u32>) {
+fn asked(pass: &Pass<'_, '_, '_>, nodes: &[NodeId], pods: &[PodId]) -> (Problem, Vec<NodeId>) {
     let rules = !pass.fleet.context.topology.groups.is_empty();
-    let mut out: Vec<bool> = pass.fleet.nodes.iter().map(|node| node.gone).collect();
-    nodes.iter().for_each(|node| out[*node as usize] = true);
-    let mut there: Vec<u32> = receivers(pass, true).into_iter().filter(|node| !out[*node as usize]).collect();
-    let mut existing_nodes: Vec<ExistingNode> = there.iter().map(|node| pass.node_now(*node as usize, rules)).collect();
+    let mut out: IndexVec<NodeId, bool> = pass.fleet.nodes.iter().map(|node| node.gone).collect();
+    nodes.iter().for_each(|node| out[*node] = true);
+    let mut there: Vec<NodeId> = receivers(pass, true).into_iter().filter(|node| !out[*node]).collect();
+    let mut existing_nodes: Vec<ExistingNode> = there.iter().map(|node| pass.node_now(*node, rules)).collect();
     if rules {
-        there.iter().for_each(|node| out[*node as usize] = true);
-        for node in (0..pass.nodes.len() as u32).filter(|node| !out[*node as usize]) {
+        there.iter().for_each(|node| out[*node] = true);
+        for node in pass.nodes.ids().filter(|node| !out[*node]) {
             there.push(node);
-            let full = ExistingNode { allocatable: Resources::new(), ..pass.node_now(node as usize, true) };
+            let full = ExistingNode { allocatable: Resources::new(), ..pass.node_now(node, true) };
             existing_nodes.push(full);
         }
     }
-    let pods = pods.iter().map(|pod| pass.cluster.problem.pods[*pod as usize].clone()).collect();
+    let pods = pods.iter().map(|pod| pass.cluster.problem.pods[*pod].clone()).collect();
     (Problem { pods, existing_nodes, ..shell(&pass.cluster.problem) }, there)
 }
 
 impl Pass<'_, '_, '_> {
     /// The pods that have come to a node, in order.
-    pub fn arrived(&self, at: usize) -> Vec<u32> {
-        let home = |pod: &u32| self.cluster.home.get(*pod as usize).map(|(node, _)| *node as usize);
+    pub fn arrived(&self, at: NodeId) -> Vec<PodId> {
+        let home = |pod: &PodId| self.cluster.home.get(*pod).map(|(node, _)| *node);
         let mut pods = self.fleet.nodes[at].pods.clone();
         pods.retain(|pod| home(pod) != Some(at));
         pods.sort_unstable();
@@ -72,11 +73,11 @@ impl Pass<'_, '_, '_> {
     }
 
     /// A node with all that has come to it; with its pods only where they are asked for.
-    pub fn node_now(&self, at: usize, with_pods: bool) -> ExistingNode {
+    pub fn node_now(&self, at: NodeId, with_pods: bool) -> ExistingNode {
         let node = self.fleet.nodes[at].node();
         let mut node = if with_pods { node.clone() } else { bare(node) };
         for pod in self.arrived(at) {
-            let own = &self.cluster.problem.pods[pod as usize];
+            let own = &self.cluster.problem.pods[pod];
             let places = node.used.get(crate::resources::PODS);
             node.used.add(&own.requests);
             node.used.set(crate::resources::PODS, places.saturating_add(1));

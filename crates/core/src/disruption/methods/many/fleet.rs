@@ -4,12 +4,13 @@ use super::super::Pass;
 use super::super::replace::bound;
 use super::afresh::Afresh;
 use crate::pack::PlannedClaim;
-use crate::pack::fleet::launch::Launch;
+use crate::pack::fleet::launch::TrialNode;
+use crate::pack::model::ids::{NodeId, PodId};
 
 /// Where a pod goes: to a node that is there, or to one of the new ones.
 #[derive(Clone, Copy)]
 enum Place {
-    There(u32),
+    There(NodeId),
     New(usize),
 }
 
@@ -17,7 +18,7 @@ enum Place {
 /// however dearly they are bought. `None` where a rule or a bound forbids it. Who asks undoes what is moved.
 pub(super) fn launched(
     pass: &mut Pass<'_, '_, '_>,
-    nodes: &[u32],
+    nodes: &[NodeId],
     plan: &Afresh,
     most: f64,
 ) -> Option<Vec<PlannedClaim>> {
@@ -26,9 +27,10 @@ pub(super) fn launched(
         launches.push(pass.fleet.launch_as(claim)?);
     }
     nodes.iter().for_each(|node| pass.fleet.clear(*node));
-    let mut to_do: Vec<(u32, Place)> = plan.on_existing.iter().map(|(pod, node)| (*pod, Place::There(*node))).collect();
+    let mut to_do: Vec<(PodId, Place)> =
+        plan.on_existing.iter().map(|(pod, node)| (*pod, Place::There(*node))).collect();
     for (at, claim) in plan.claims.iter().enumerate() {
-        to_do.extend(claim.pods.iter().map(|pod| (*pod as u32, Place::New(at))));
+        to_do.extend(claim.pods.iter().map(|pod| (PodId::from(*pod), Place::New(at))));
     }
     let claims = place(pass, to_do, &mut launches).then(|| bounded(pass, nodes, plan, &launches, most)).flatten();
     launches.iter_mut().for_each(|launch| pass.fleet.abandon(launch));
@@ -37,7 +39,7 @@ pub(super) fn launched(
 
 /// Puts each pod in its place. Rules that count pods by domain may allow one only after another: what is refused is tried again
 /// as long as that helps.
-fn place(pass: &mut Pass<'_, '_, '_>, mut to_do: Vec<(u32, Place)>, launches: &mut [Launch]) -> bool {
+fn place(pass: &mut Pass<'_, '_, '_>, mut to_do: Vec<(PodId, Place)>, launches: &mut [TrialNode]) -> bool {
     while !to_do.is_empty() {
         let before = to_do.len();
         to_do.retain(|(pod, to)| match to {
@@ -55,12 +57,12 @@ fn place(pass: &mut Pass<'_, '_, '_>, mut to_do: Vec<(u32, Place)>, launches: &m
 /// for that, its claims get the cheapest types there are, and keep to both bounds together.
 fn bounded(
     pass: &Pass<'_, '_, '_>,
-    nodes: &[u32],
+    nodes: &[NodeId],
     plan: &Afresh,
-    launches: &[Launch],
+    launches: &[TrialNode],
     most: f64,
 ) -> Option<Vec<PlannedClaim>> {
-    let each = |own: &dyn Fn(&Launch, f64) -> Option<PlannedClaim>| -> Option<Vec<PlannedClaim>> {
+    let each = |own: &dyn Fn(&TrialNode, f64) -> Option<PlannedClaim>| -> Option<Vec<PlannedClaim>> {
         launches.iter().zip(&plan.claims).map(|(launch, planned)| own(launch, planned.price)).collect()
     };
     let share = most / plan.price();
@@ -68,7 +70,7 @@ fn bounded(
         let bound = bound(pass, launch, nodes, price * share)?;
         pass.fleet.claim(launch, bound).or_else(|| pass.fleet.claim_in_one_zone(launch, bound))
     });
-    let whole: f64 = nodes.iter().map(|node| pass.nodes[*node as usize].price).sum();
+    let whole: f64 = nodes.iter().map(|node| pass.nodes[*node].price).sum();
     let together = || {
         let claims = each(&|launch, _| {
             let bound = bound(pass, launch, nodes, whole).filter(|bound| bound.types.is_some())?;

@@ -12,8 +12,9 @@ use super::command::Command;
 use super::pass::Pass;
 use super::replace::is_spot;
 use super::{Method, Reason, balanced};
+use crate::pack::model::ids::NodeId;
 
-/// The method.
+/// Replaces nodes by several new ones together.
 pub(super) struct Many;
 
 /// So many nodes are looked at one by one, where no larger number of them comes to a command.
@@ -48,23 +49,22 @@ impl Many {
         singles.into_iter().find_map(|node| self.attempt(pass, pool, &[*node]))
     }
 
-    fn attempt(&self, pass: &mut Pass<'_, '_, '_>, pool: usize, nodes: &[u32]) -> Option<Command> {
+    fn attempt(&self, pass: &mut Pass<'_, '_, '_>, pool: usize, nodes: &[NodeId]) -> Option<Command> {
         let (_, most) = pass.at_most(pool, nodes);
         let packing = afresh::packed(pass, nodes)?;
         if packing.price() + pass.node_prices(packing.price(), packing.claims.len(), nodes.len()) > most {
             return None;
         }
         let start = pass.fleet.mark();
-        let named = (Reason::Underutilized, self.name());
         let claims = fleet::launched(pass, nodes, &packing, most);
-        let command = claims.map(|claims| pass.command(named, nodes.to_vec(), claims));
+        let command = claims.map(|claims| pass.command(Reason::Underutilized, self.name(), nodes.to_vec(), claims));
         pass.fleet.rollback(start);
         command.filter(|command| balanced::approves(pass, command) && pass.within_price_moves(command))
     }
 }
 
 /// Nodes of a pool that are worth replacing, and that may go by themselves.
-fn candidates(pass: &mut Pass<'_, '_, '_>, pool: usize) -> Vec<u32> {
+fn candidates(pass: &mut Pass<'_, '_, '_>, pool: usize) -> Vec<NodeId> {
     let allowance = Allowance::of(pass, Reason::Underutilized, pass.settings.most_candidates);
     let mut all = pass.replaceable(pool);
     let may_be_spot = pass.settings.spot_to_spot;
@@ -81,7 +81,7 @@ fn candidates(pass: &mut Pass<'_, '_, '_>, pool: usize) -> Vec<u32> {
 }
 
 /// The first of them that may go in one command. The others may go in the next, so that nothing stands in their way.
-fn together(pass: &Pass<'_, '_, '_>, candidates: &[u32]) -> Vec<u32> {
+fn together(pass: &Pass<'_, '_, '_>, candidates: &[NodeId]) -> Vec<NodeId> {
     let mut allowance = Allowance::of(pass, Reason::Underutilized, pass.settings.most_candidates);
     let mut all = candidates.to_vec();
     all.retain(|node| !allowance.is_spent() && allowance.take(pass, *node).is_ok());

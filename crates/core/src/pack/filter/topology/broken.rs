@@ -1,53 +1,63 @@
 //! Rules that hold only by pods which got no node: these are counted where nobody is.
 //!
-//! A pod is counted in its place before it has a node, so that the next one sees it. Say a spread with skew 1 over zones a
+//! A pod is counted in its bin before it has a node, so that the next one sees it. Say a spread with skew 1 over zones a
 //! and b has one pod on a node in a, and one counted in b that no pool can take in the end. With what is counted, a second
 //! pod in a is right: two in a, one in b. Once the one in b is gone it is not: kube-scheduler would not bind it. So the pod
-//! in b is leaned on: it is held back, and everything is planned anew.
+//! in a depends on the one in b: that one is held back, and everything is planned anew.
 
-use super::counted::Held;
-use super::domains::{Domains, Placed, RULES_A_STEP};
-use super::groups::Kind;
-use crate::pack::model::ids::{DomainId, GroupId};
+use super::counted::GroupCount;
+use super::domains::{Domains, GroupCounts, PodsInBin, RULES_A_STEP, StatingCounts};
+use super::groups::RuleKind;
+use crate::pack::model::ids::{ClassId, DomainId, GroupId, IndexVec};
 
 impl Domains<'_, '_> {
-    /// Of pods that have a place but got no node, as class, place and count, those by which a hard rule of a pod that has
+    /// Of pods that have a bin but got no node, as class, bin and count, those by which a hard rule of a pod that has
     /// its node holds only as long as they are counted: kube-scheduler would not bind that one. The same of those that were
     /// counted and have been forgotten since.
-    pub fn depended_on(&self, without_node: &[Placed], forgotten: &[Placed]) -> Vec<(u32, u32)> {
+    pub fn depended_on(&self, without_node: &[PodsInBin], forgotten: &[PodsInBin]) -> Vec<(ClassId, u32)> {
         let topology = &self.context.topology;
         if !self.context.work((self.counts.len() + without_node.len() + forgotten.len()) / RULES_A_STEP) {
             return vec![];
         }
         let (real, stating) = self.with_nodes(without_node);
+        // Two pictures: all pods that were counted, and those alone that have nodes. A rule that holds in the first
+        // and not in the second depends on pods that are nowhere.
         let mut believed = self.counts.clone();
         forgotten.iter().for_each(|one| self.believe(*one, &mut believed));
         let broken = |at: &GroupId| {
             let (believed, real) = (&believed[*at], &real[*at]);
-            let mut bound = DomainId::all(real.len()).filter(|domain| stating[*at][*domain] > 0);
+            let mut bound = real.ids().filter(|domain| stating[*at][*domain] > 0);
+            // Most groups are the same in both, and need no look at each domain.
             believed != real && bound.any(|domain| self.holds(*at, believed, domain) && !self.holds(*at, real, domain))
         };
-        let broken: Vec<GroupId> = GroupId::all(topology.groups.len()).filter(broken).collect();
-        let pods = without_node.iter().chain(forgotten).filter(|(class, ..)| self.is_meant(*class, &broken));
-        pods.map(|(class, _, count)| (*class, *count)).collect()
+        let broken: Vec<GroupId> = topology.groups.ids().filter(broken).collect();
+        let pods = without_node.iter().chain(forgotten).filter(|one| self.is_meant(one.class, &broken));
+        pods.map(|one| (one.class, one.count)).collect()
     }
 
     /// Of pods on nodes those that a hard rule forbids there, as class and count: pods that it means got no node where they
     /// were counted, and chose again when these had theirs.
-    pub fn invalidated(&self, without_node: &[Placed], forgotten: &[Placed], on_nodes: &[Placed]) -> Vec<(u32, u32)> {
+    pub fn invalidated(
+        &self,
+        without_node: &[PodsInBin],
+        forgotten: &[PodsInBin],
+        on_nodes: &[PodsInBin],
+    ) -> Vec<(ClassId, u32)> {
         let topology = &self.context.topology;
         let (real, stating) = self.with_nodes(without_node);
-        let moved = |at: &GroupId| forgotten.iter().any(|(class, ..)| self.is_meant(*class, &[*at]));
+        // Only groups of which a pod left its bin can have changed.
+        let moved = |at: &GroupId| forgotten.iter().any(|one| self.is_meant(one.class, &[*at]));
         let mut found = Vec::new();
-        for at in GroupId::all(topology.groups.len()).filter(moved) {
+        for at in topology.groups.ids().filter(moved) {
             let counts = &real[at];
-            for domain in DomainId::all(counts.len()).filter(|domain| stating[at][*domain] > 0) {
+            for domain in counts.ids().filter(|domain| stating[at][*domain] > 0) {
                 let mut above = self.above(at, counts, domain);
-                for (class, place, count) in on_nodes {
-                    let part = &topology.of_class[*class as usize];
-                    let place = self.context.places.of(part.keys).get(*place as usize);
-                    let there = place.and_then(|place| place.domain[topology.key_of(at)]) == Some(domain);
-                    if above > 0 && there && part.tier(usize::MAX).states.contains(&at) {
+                for PodsInBin { class, bin, count } in on_nodes {
+                    let part = &topology.of_class[*class];
+                    let bin = self.context.bins.of(part.keys).get(*bin);
+                    let there = bin.and_then(|bin| bin.domain[topology.key_of(at)]) == Some(domain);
+                    // No more are invalidated than are too many: the rest may stay.
+                    if above > 0 && there && part.hard().states.contains(&at) {
                         found.push((*class, above.min(*count)));
                         above -= above.min(*count);
                     }
@@ -58,24 +68,23 @@ impl Domains<'_, '_> {
     }
 
     /// How many pods of each group every domain has on nodes, and how many state it.
-    pub(super) fn with_nodes(&self, without_node: &[Placed]) -> (Vec<Vec<Held>>, Vec<Vec<u32>>) {
+    pub(super) fn with_nodes(&self, without_node: &[PodsInBin]) -> (GroupCounts, StatingCounts) {
         let (mut counts, mut stating) = (self.counts.clone(), self.stating.clone());
-        for (class, place, count) in without_node {
-            self.give_back(*class as usize, *place, *count, (&mut counts, &mut stating));
-        }
+        without_node.iter().for_each(|one| self.give_back(*one, &mut counts, &mut stating));
         (counts, stating)
     }
 
     /// Whether a pod in a domain that states a group is there by right.
-    fn holds(&self, group: GroupId, counts: &[Held], domain: DomainId) -> bool {
+    fn holds(&self, group: GroupId, counts: &IndexVec<DomainId, GroupCount>, domain: DomainId) -> bool {
         self.above(group, counts, domain) == 0
     }
 
     /// How many pods too many are in a domain where one states a group: all, where it has not the pod affinity that it needs.
-    fn above(&self, group: GroupId, counts: &[Held], domain: DomainId) -> u32 {
+    fn above(&self, group: GroupId, counts: &IndexVec<DomainId, GroupCount>, domain: DomainId) -> u32 {
         match &self.context.topology.groups[group].kind {
-            Kind::PodAffinity if counts[domain].most == 0 => u32::MAX,
-            Kind::Spread { skew, .. } => {
+            RuleKind::PodAffinity if counts[domain].most == 0 => u32::MAX,
+            RuleKind::Spread { skew, .. } => {
+                // Say the least is 1 and maxSkew 1: a domain with 4 has two too many.
                 let most = self.least(group, counts, domain).saturating_add(*skew);
                 counts[domain].most.saturating_sub(most)
             }
@@ -83,7 +92,7 @@ impl Domains<'_, '_> {
         }
     }
 
-    fn is_meant(&self, class: u32, groups: &[GroupId]) -> bool {
-        self.context.topology.of_class[class as usize].meant.iter().any(|at| groups.contains(at))
+    fn is_meant(&self, class: ClassId, groups: &[GroupId]) -> bool {
+        self.context.topology.of_class[class].meant.iter().any(|at| groups.contains(at))
     }
 }

@@ -5,11 +5,12 @@ use std::cell::RefCell;
 
 use rustc_hash::FxHashMap;
 
-use super::groups::{Group, Kind};
-use super::places::Place;
+use super::bins::Bin;
+use super::groups::{Group, RuleKind};
+use super::keys::KeySet;
 use crate::pack::filter::taints::{Tolerated, untolerated};
 use crate::pack::model::context::Context;
-use crate::pack::model::ids::GroupId;
+use crate::pack::model::ids::{BinId, ClassId, GroupId, PoolId, SetId};
 use crate::requirements::Requirements;
 
 /// What is known before there is a node.
@@ -30,14 +31,14 @@ impl Counted {
 
 /// How many pods of a group are in a domain.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Held {
+pub(super) struct GroupCount {
     /// Those that count for sure: what the least of a spread is taken of.
     pub sure: u32,
     /// Those that may count besides: what no domain may have too many of.
     pub most: u32,
 }
 
-impl Held {
+impl GroupCount {
     /// Takes on so many.
     pub fn add(&mut self, counted: Counted, count: u32) {
         if counted != Counted::Never {
@@ -59,10 +60,10 @@ impl Held {
     }
 }
 
-/// Answers it for a class, a place and a group, each looked at once.
+/// Answers it for a class, a bin and a group, each looked at once.
 pub(super) struct Counting<'c, 'a> {
     context: &'c Context<'a>,
-    known: RefCell<FxHashMap<(u32, u32, GroupId), Counted>>,
+    known: RefCell<FxHashMap<(ClassId, BinId, GroupId), Counted>>,
 }
 
 impl<'c, 'a> Counting<'c, 'a> {
@@ -70,57 +71,59 @@ impl<'c, 'a> Counting<'c, 'a> {
         Self { context, known: RefCell::default() }
     }
 
-    /// Whether a class's pods on a new node in a place count for a group.
-    pub fn of(&self, class: usize, place: u32, group: GroupId) -> Counted {
+    /// Whether a class's pods on a new node in a bin count for a group.
+    pub fn of(&self, class: ClassId, bin: BinId, group: GroupId) -> Counted {
         let topology = &self.context.topology;
         let of = &topology.groups[group];
         // Where its own pods can be, its own rule counts.
-        if !is_particular(of) || topology.of_class[class].tier(usize::MAX).states.contains(&group) {
+        // Most rules count all nodes.
+        if !is_particular(of) || topology.of_class[class].hard().states.contains(&group) {
             return Counted::Surely;
         }
-        let key = (class as u32, place, group);
+        let key = (class, bin, group);
         if let Some(known) = self.known.borrow().get(&key) {
             return *known;
         }
-        let found = self.look(class, place, of);
+        let found = self.look(class, bin, of);
         self.known.borrow_mut().insert(key, found);
         found
     }
 
-    fn look(&self, class: usize, at: u32, group: &Group) -> Counted {
+    fn look(&self, class: ClassId, at: BinId, group: &Group) -> Counted {
         let context = self.context;
         let keys = context.topology.of_class[class].keys;
-        let Some(place) = context.places.of(keys).get(at as usize) else { return Counted::Maybe };
+        let Some(bin) = context.bins.of(keys).get(at) else { return Counted::Maybe };
         let tolerations = &context.classes[class].example(context.problem).tolerations;
-        let reachable = |pool: &usize| {
+        let reachable = |pool: &PoolId| {
             let taints = &context.problem.node_pools[context.pools[*pool].index].taints;
             untolerated(taints, tolerations, true).is_none()
         };
-        let pools: Vec<usize> = (0..context.pools.len()).filter(reachable).collect();
-        let sets = context.classes[class].alternatives.iter().map(|(set, _)| context.places.narrowed(*set, keys, at));
+        let pools: Vec<PoolId> = context.pools.ids().filter(reachable).collect();
+        let sets = context.classes[class].alternatives.iter().map(|one| context.bins.narrowed(one.set, keys, at));
+        // Which alternative and which pool it will be is not known yet: where they differ, the answer is maybe.
         let parts = sets.flat_map(|set| {
             let pools = pools.iter().filter(move |pool| context.selection(set, **pool).is_some());
-            pools.map(move |pool| self.in_pool(set, *pool, (place, keys), group))
+            pools.map(move |pool| self.in_pool(set, *pool, bin, keys, group))
         });
         Counted::of(parts)
     }
 
     /// The same for the nodes of one pool that suit a requirement set.
-    fn in_pool(&self, set: u32, pool: usize, (place, keys): (&Place, u32), group: &Group) -> Counted {
-        let Kind::Spread { nodes, tolerated, labels, .. } = &group.kind else { return Counted::Surely };
+    fn in_pool(&self, set: SetId, pool: PoolId, bin: &Bin, keys: KeySet, group: &Group) -> Counted {
+        let RuleKind::Spread { nodes, tolerated, labels, .. } = &group.kind else { return Counted::Surely };
         let (context, topology) = (self.context, &self.context.topology);
         let taints = &context.problem.node_pools[context.pools[pool].index].taints;
         if tolerated.as_ref().is_some_and(|all| !Tolerated::cover(all, taints)) {
             return Counted::Never;
         }
-        let mut found = self.suits(set, pool, place, nodes);
+        let mut found = self.suits(set, pool, bin, nodes);
         for label in labels {
-            let Some(key) = topology.keys.get_index_of(label) else { return Counted::Never };
-            let asked = keys >> key & 1 == 1;
-            match place.domain[key] {
+            let Some(key) = topology.keys.id_of(label) else { return Counted::Never };
+            let asked = keys.has(key);
+            match bin.domain[key] {
                 Some(_) => {}
-                None if asked || !context.places.may_have(topology, label, pool) => return Counted::Never,
-                None if context.places.may_lack(key, pool) => found = Counted::of([found, Counted::Maybe].into_iter()),
+                None if asked || !context.bins.may_have(topology, label, pool) => return Counted::Never,
+                None if context.bins.may_lack(key, pool) => found = Counted::of([found, Counted::Maybe].into_iter()),
                 None => {}
             }
         }
@@ -128,7 +131,7 @@ impl<'c, 'a> Counting<'c, 'a> {
     }
 
     /// Whether they have the labels that one of several requirements asks for.
-    fn suits(&self, set: u32, pool: usize, place: &Place, nodes: &[Requirements]) -> Counted {
+    fn suits(&self, set: SetId, pool: PoolId, bin: &Bin, nodes: &[Requirements]) -> Counted {
         let context = self.context;
         let Some(own) = context.selection(set, pool).filter(|_| !nodes.is_empty()) else { return Counted::Surely };
         let bought = |offering_bits| {
@@ -136,17 +139,18 @@ impl<'c, 'a> Counting<'c, 'a> {
             types.and(&context.bought(offering_bits).types);
             types
         };
-        let (offering_bits, mut possible) = (own.offering_bits & place.mask, false);
+        let (offering_bits, mut possible) = (own.offering_bits & bin.mask, false);
         let types = bought(offering_bits);
         for one in nodes {
-            let mut both = context.sets[set as usize].clone();
+            let mut both = context.sets[set].clone();
             both.intersect(one);
             let Some(met) = context.select(&both, &context.pools[pool]) else { continue };
-            let left = bought(met.offering_bits & place.mask);
+            let left = bought(met.offering_bits & bin.mask);
+            // If the node has the labels for all types that it may be, its pods count; if for some, they may.
             let mut narrowed = left.clone();
             narrowed.and(&met.types);
             possible |= !narrowed.is_empty();
-            if met.offering_bits & place.mask == offering_bits && met.joint == own.joint && narrowed == types {
+            if met.offering_bits & bin.mask == offering_bits && met.joint == own.joint && narrowed == types {
                 return Counted::Surely;
             }
         }
@@ -157,7 +161,9 @@ impl<'c, 'a> Counting<'c, 'a> {
 /// Whether a rule does not count all nodes.
 fn is_particular(group: &Group) -> bool {
     match &group.kind {
-        Kind::Spread { nodes, tolerated, labels, .. } => !nodes.is_empty() || tolerated.is_some() || !labels.is_empty(),
+        RuleKind::Spread { nodes, tolerated, labels, .. } => {
+            !nodes.is_empty() || tolerated.is_some() || !labels.is_empty()
+        }
         _ => false,
     }
 }

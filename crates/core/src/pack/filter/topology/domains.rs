@@ -5,46 +5,57 @@ use std::collections::BTreeSet;
 
 use smallvec::SmallVec;
 
-use super::counted::{Counted, Counting, Held};
-use super::groups::{Group, Kind, Reader};
-use super::places::{Domain, Place, labels_of};
+use super::bins::{Bin, DomainOfKeys, labels_of};
+use super::counted::{Counted, Counting, GroupCount};
+use super::groups::{Group, Reader, RuleKind};
 use super::reach;
 use crate::labels::stable;
 use crate::pack::filter::taints::Tolerated;
 use crate::pack::model::context::Context;
-use crate::pack::model::ids::{DomainId, GroupId};
+use crate::pack::model::ids::{BinId, ClassId, DomainId, GroupId, IndexVec, NodeId, TierId};
+use crate::pack::model::numbers::len_of;
 use crate::pack::place::existing::satisfies;
 use crate::problem::ExistingNode;
 
-/// A place in which a pod could get a new node.
+/// A bin in which a pod could get a new node.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Chance {
-    pub place: u32,
+    pub bin: BinId,
     /// The weight of the pool that would give the node.
     pub weight: i32,
     /// What the cheapest node that holds the pod costs.
     pub price: f64,
 }
 
-/// So many rules of a place are looked at in a step.
+/// So many rules of a bin are looked at in a step.
 pub(super) const RULES_A_STEP: usize = 4;
 
-/// So many pods of a class in one of its places.
-pub(crate) type Placed = (u32, u32, u32);
+/// So many pods of a class in one of its bins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PodsInBin {
+    pub class: ClassId,
+    pub bin: BinId,
+    pub count: u32,
+}
+
+/// How many pods of each group every domain has.
+pub(super) type GroupCounts = IndexVec<GroupId, IndexVec<DomainId, GroupCount>>;
+/// How many pods in each domain state each group.
+pub(super) type StatingCounts = IndexVec<GroupId, IndexVec<DomainId, u32>>;
 
 /// Where pods are, as far as rules ask.
 pub(crate) struct Domains<'c, 'a> {
     pub(super) context: &'c Context<'a>,
     /// For each group how many of its pods each domain has.
-    pub(super) counts: Vec<Vec<Held>>,
+    pub(super) counts: GroupCounts,
     /// Which pods on new nodes count.
     counting: Counting<'c, 'a>,
     /// For each group how many pods in each domain state it.
-    pub(super) stating: Vec<Vec<u32>>,
+    pub(super) stating: StatingCounts,
     /// For each spread the domains over which the least is taken.
-    eligible: Vec<Vec<DomainId>>,
+    eligible: IndexVec<GroupId, Vec<DomainId>>,
     /// The domains of the existing nodes.
-    nodes: Vec<Domain>,
+    nodes: IndexVec<NodeId, DomainOfKeys>,
 }
 
 impl<'c, 'a> Domains<'c, 'a> {
@@ -52,22 +63,27 @@ impl<'c, 'a> Domains<'c, 'a> {
     pub fn new(context: &'c Context<'a>, counted: &BTreeSet<(GroupId, DomainId)>) -> Self {
         let topology = &context.topology;
         let zonal = |at: GroupId| !topology.groups[at].by_node();
-        let size = |at: GroupId| if zonal(at) { context.places.values[topology.key_of(at)].len() } else { 0 };
-        let counts = GroupId::all(topology.groups.len()).map(|at| vec![Held::default(); size(at)]).collect();
-        let stating = GroupId::all(topology.groups.len()).map(|at| vec![0; size(at)]).collect();
+        // Rules by node have no domains here: the tally of each node counts for them.
+        let size = |at: GroupId| if zonal(at) { context.bins.values[topology.key_of(at)].len() } else { 0 };
+        let counts = topology.groups.ids().map(|at| IndexVec::from_elem(GroupCount::default(), size(at))).collect();
+        let stating = topology.groups.ids().map(|at| IndexVec::from_elem(0, size(at))).collect();
         let nodes = match topology.keys.is_empty() {
-            true => vec![],
-            false => context.problem.existing_nodes.iter().map(|node| context.places.of_node(topology, node)).collect(),
+            true => IndexVec::new(),
+            false => context.problem.existing_nodes.iter().map(|node| context.bins.of_node(topology, node)).collect(),
         };
-        let mut domains = Self { context, counts, counting: Counting::new(context), stating, eligible: vec![], nodes };
+        let mut domains =
+            Self { context, counts, counting: Counting::new(context), stating, eligible: IndexVec::new(), nodes };
         let stating = reach::stating(context);
-        let eligible = |(at, classes): (GroupId, &Vec<u32>)| {
+        let eligible = |(at, classes): (GroupId, &Vec<ClassId>)| {
             let mut all = domains.eligible_of(at, classes);
+            // Domains that an earlier round found nodes in, planned for others: kube-scheduler will count those
+            // nodes.
             all.extend(counted.range((at, DomainId::FIRST)..=(at, DomainId::LAST)).map(|(_, domain)| *domain));
             all.into_iter().collect()
         };
-        domains.eligible = GroupId::all(stating.len()).zip(&stating).map(eligible).collect();
-        for at in 0..domains.nodes.len() {
+        domains.eligible = stating.enumerate().map(eligible).collect();
+        // After the eligible domains, as counting needs none of them and they need no counts.
+        for at in domains.nodes.ids() {
             domains.count_bound(at);
             domains.count_to_come(at);
         }
@@ -76,10 +92,10 @@ impl<'c, 'a> Domains<'c, 'a> {
 
     /// The domains that count for a spread: those in which a node is that counts, and those in which a pool can make one that
     /// its pods could be on.
-    fn eligible_of(&self, group: GroupId, classes: &[u32]) -> BTreeSet<DomainId> {
+    fn eligible_of(&self, group: GroupId, classes: &[ClassId]) -> BTreeSet<DomainId> {
         let context = self.context;
         let of = &context.topology.groups[group];
-        if of.by_node() || !matches!(of.kind, Kind::Spread { .. }) {
+        if of.by_node() || !matches!(of.kind, RuleKind::Spread { .. }) {
             return BTreeSet::new();
         }
         let key = context.topology.key_of(group);
@@ -90,17 +106,17 @@ impl<'c, 'a> Domains<'c, 'a> {
         all
     }
 
-    /// The spreads over wider domains that a pod with a node or a place requires, and that leave out some domain.
+    /// The zonal spreads that a pod with a node or a bin requires, and that leave out some domain.
     pub fn with_domains_left_out(&self) -> Vec<GroupId> {
         let topology = &self.context.topology;
         let left_out = |at: &GroupId| {
             let group = &topology.groups[*at];
-            matches!(group.kind, Kind::Spread { .. })
+            matches!(group.kind, RuleKind::Spread { .. })
                 && !group.by_node()
-                && self.eligible[*at].len() < self.context.places.values[topology.key_of(*at)].len()
+                && self.eligible[*at].len() < self.context.bins.values[topology.key_of(*at)].len()
                 && self.is_stated(*at)
         };
-        GroupId::all(topology.groups.len()).filter(left_out).collect()
+        topology.groups.ids().filter(left_out).collect()
     }
 
     /// Whether a spread counts a domain.
@@ -109,14 +125,11 @@ impl<'c, 'a> Domains<'c, 'a> {
     }
 
     /// Counts pods of DaemonSets that a node on its way will have, as far as any pod has to be with them.
-    fn count_to_come(&mut self, at: usize) {
+    fn count_to_come(&mut self, at: NodeId) {
         let (context, node) = (self.context, &self.context.problem.existing_nodes[at]);
-        for (_, pod_affinity) in context.names.companies().filter(|_| !node.initialized) {
-            let rule =
-                context.topology.groups.get_index_of(&pod_affinity.group).filter(|_| !pod_affinity.group.by_node());
-            let Some(rule) = rule
-                .map(GroupId::from)
-                .filter(|_| pod_affinity.comes_to(context.problem, &node.taints, &labels_of(node)))
+        for (_, pod_affinity) in context.names.daemon_affinities().filter(|_| !node.initialized) {
+            let rule = context.topology.groups.id_of(&pod_affinity.group).filter(|_| !pod_affinity.group.by_node());
+            let Some(rule) = rule.filter(|_| pod_affinity.comes_to(context.problem, &node.taints, &labels_of(node)))
             else {
                 continue;
             };
@@ -126,19 +139,19 @@ impl<'c, 'a> Domains<'c, 'a> {
         }
     }
 
-    fn count_bound(&mut self, at: usize) {
+    fn count_bound(&mut self, at: NodeId) {
         let topology = &self.context.topology;
         let (node, domain) = (&self.context.problem.existing_nodes[at], &self.nodes[at]);
         let reader = Reader::new(self.context.problem);
         let of = |at: GroupId| (!topology.groups[at].by_node()).then(|| domain[topology.key_of(at)]).flatten();
         for pod in node.pods.iter().take_while(|_| self.context.work(1)) {
             for at in topology.meaning(pod) {
+                // A pod may be meant and not count: a spread leaves out nodes that its own pods could not be on.
                 let Some(domain) = of(at).filter(|_| counts_on(&topology.groups[at], node)) else { continue };
                 self.counts[at][domain].add(Counted::Surely, 1);
             }
             let kept = reader.kept_by_bound(pod);
-            let kept = kept.iter().filter_map(|group| topology.groups.get_index_of(group));
-            let kept: BTreeSet<GroupId> = kept.map(GroupId::from).collect();
+            let kept: BTreeSet<GroupId> = kept.iter().filter_map(|group| topology.groups.id_of(group)).collect();
             for at in kept {
                 if let Some(domain) = of(at) {
                     self.stating[at][domain] += 1;
@@ -148,40 +161,50 @@ impl<'c, 'a> Domains<'c, 'a> {
     }
 
     /// Whether a pod of a class may be in these domains, on a new node or one that is there, by an alternative's rules.
-    pub(super) fn allows(&self, class: usize, tier: usize, domain: &Domain, new: bool) -> bool {
+    pub(super) fn allows(&self, class: ClassId, tier: TierId, domain: &DomainOfKeys, new: bool) -> bool {
         let topology = &self.context.topology;
         let part = &topology.of_class[class];
         let stated = part.tier(tier).states.iter().all(|at| {
             let group = &topology.groups[*at];
             let counts = &self.counts[*at];
-            let Some(domain) = domain[topology.key_of(*at)] else { return group.kind == Kind::PodAntiAffinity };
+            // Without the label there is no domain: nothing keeps pods apart there, and nothing brings them
+            // together.
+            let Some(domain) = domain[topology.key_of(*at)] else { return group.kind == RuleKind::PodAntiAffinity };
             let held = counts[domain].most;
             match &group.kind {
-                Kind::Spread { skew, .. } => {
+                RuleKind::Spread { skew, .. } => {
                     let most = self.least(*at, counts, domain).saturating_add(*skew);
+                    // Say maxSkew is 1 and zones a, b and c hold 2, 1 and 1. A pod in a would make 3, which is more
+                    // than 1 + 1; in b it makes 2, which is not. A pod that is not counted itself adds nothing.
                     held + u32::from(part.meant.contains(at)) <= most
                 }
-                Kind::PodAffinity if new && part.is_with_daemon(*at) => true,
-                Kind::PodAffinity => held > 0 || (part.meant.contains(at) && counts.iter().all(|held| held.most == 0)),
-                Kind::PodAntiAffinity => held == 0,
-                Kind::Port(_) => true,
+                RuleKind::PodAffinity if new && part.is_with_daemon(*at) => true,
+                RuleKind::PodAffinity => {
+                    held > 0 || (part.meant.contains(at) && counts.iter().all(|held| held.most == 0))
+                }
+                RuleKind::PodAntiAffinity => held == 0,
+                RuleKind::Port(_) => true,
             }
         });
         stated
             && part.meant.iter().all(|at| {
-                topology.groups[*at].kind != Kind::PodAntiAffinity
+                // Anti-affinity binds both ways: pods that are there may keep this one out.
+                topology.groups[*at].kind != RuleKind::PodAntiAffinity
                     || domain[topology.key_of(*at)].is_none_or(|domain| self.stating[*at][domain] == 0)
             })
     }
 
     /// How many of a spread's pods the domain has that has the fewest, at worst for one of them: it may have all that may
     /// count, and the others only those that do.
-    pub(super) fn least(&self, group: GroupId, counts: &[Held], of: DomainId) -> u32 {
-        let Kind::Spread { domains, .. } = &self.context.topology.groups[group].kind else { return 0 };
+    pub(super) fn least(&self, group: GroupId, counts: &IndexVec<DomainId, GroupCount>, of: DomainId) -> u32 {
+        let RuleKind::Spread { domains, .. } = &self.context.topology.groups[group].kind else { return 0 };
         let eligible = &self.eligible[group];
-        match eligible.len() < *domains as usize {
+        // `minDomains`: with fewer domains than that the least counts as none.
+        match eligible.len() < len_of(*domains) {
             true => 0,
             false => {
+                // The domain itself is counted as it is at most, the others as they are for sure: so the skew holds
+                // whichever pods count in the end.
                 let held = |at: &DomainId| (counts[*at], *at == of);
                 let least = eligible.iter().map(held).map(|(held, own)| if own { held.most } else { held.sure }).min();
                 least.unwrap_or(0)
@@ -190,10 +213,15 @@ impl<'c, 'a> Domains<'c, 'a> {
     }
 
     /// Counts a pod. Only hard rules bind others, and the last alternative has given up all soft ones.
-    fn record(&mut self, class: usize, domain: &Domain, counted: impl Fn(&Counting<'c, 'a>, GroupId) -> Counted) {
+    fn record(
+        &mut self,
+        class: ClassId,
+        domain: &DomainOfKeys,
+        counted: impl Fn(&Counting<'c, 'a>, GroupId) -> Counted,
+    ) {
         let topology = &self.context.topology;
         let part = &topology.of_class[class];
-        let hard = &part.tier(usize::MAX).states;
+        let hard = &part.hard().states;
         for at in &part.meant {
             if let Some(domain) = domain[topology.key_of(*at)] {
                 self.counts[*at][domain].add(counted(&self.counting, *at), 1);
@@ -206,51 +234,48 @@ impl<'c, 'a> Domains<'c, 'a> {
         }
     }
 
-    /// Forgets a pod of a class for which a place was chosen, and which got no node there.
-    pub fn forget(&mut self, class: usize, place: u32) {
+    /// Forgets a pod of a class for which a bin was chosen, and which got no node there.
+    pub fn forget(&mut self, class: ClassId, bin: BinId) {
+        // Taken out for the time being, as the counts change while the rest of `self` is read.
         let (mut counts, mut stating) = (std::mem::take(&mut self.counts), std::mem::take(&mut self.stating));
-        self.give_back(class, place, 1, (&mut counts, &mut stating));
+        self.give_back(PodsInBin { class, bin, count: 1 }, &mut counts, &mut stating);
         (self.counts, self.stating) = (counts, stating);
     }
 
-    /// Adds pods in a place to the counts.
-    pub(super) fn believe(&self, (class, place, count): Placed, counts: &mut [Vec<Held>]) {
+    /// Adds pods in a bin to the counts.
+    pub(super) fn believe(&self, PodsInBin { class, bin, count }: PodsInBin, counts: &mut GroupCounts) {
         let topology = &self.context.topology;
-        let part = &topology.of_class[class as usize];
-        let Some(Place { domain, .. }) = self.context.places.of(part.keys).get(place as usize) else { return };
+        let part = &topology.of_class[class];
+        let Some(Bin { domain, .. }) = self.context.bins.of(part.keys).get(bin) else { return };
         for at in &part.meant {
             if let Some(domain) = domain[topology.key_of(*at)] {
-                counts[*at][domain].add(self.counting.of(class as usize, place, *at), count);
+                counts[*at][domain].add(self.counting.of(class, bin, *at), count);
             }
         }
     }
 
-    /// Takes so many pods of a class, recorded in a place, out of the counts.
-    pub(super) fn give_back(
-        &self,
-        class: usize,
-        place: u32,
-        count: u32,
-        (counts, stating): (&mut [Vec<Held>], &mut [Vec<u32>]),
-    ) {
+    /// Takes so many pods of a class, recorded in a bin, out of the counts.
+    pub(super) fn give_back(&self, placed: PodsInBin, counts: &mut GroupCounts, stating: &mut StatingCounts) {
+        let PodsInBin { class, bin, count } = placed;
         let topology = &self.context.topology;
         let part = &topology.of_class[class];
-        let Some(Place { domain, .. }) = self.context.places.of(part.keys).get(place as usize) else { return };
+        let Some(Bin { domain, .. }) = self.context.bins.of(part.keys).get(bin) else { return };
         for at in &part.meant {
             if let Some(domain) = domain[topology.key_of(*at)] {
-                counts[*at][domain].take(self.counting.of(class, place, *at), count);
+                counts[*at][domain].take(self.counting.of(class, bin, *at), count);
             }
         }
-        for at in &part.tier(usize::MAX).states {
+        for at in &part.hard().states {
             if let Some(domain) = domain[topology.key_of(*at)] {
                 let stating = &mut stating[*at][domain];
+                // Never below none: a pod that was counted in fewer domains is taken out of fewer.
                 *stating = stating.saturating_sub(count);
             }
         }
     }
 
     /// Puts one pod of a class into an existing node's domains, if it may be there.
-    pub fn take(&mut self, class: usize, tier: usize, node: usize) -> bool {
+    pub fn take(&mut self, class: ClassId, tier: TierId, node: NodeId) -> bool {
         let good = self.context.work(1) && self.allows(class, tier, &self.nodes[node], false);
         if good {
             let (domain, there) = (self.nodes[node].clone(), &self.context.problem.existing_nodes[node]);
@@ -261,65 +286,75 @@ impl<'c, 'a> Domains<'c, 'a> {
         good
     }
 
-    /// Where one pod would best be of the places in which it could get a node: in that of the heaviest pool (spec core 3.4),
+    /// Where one pod would best be of the bins in which it could get a node: in that of the heaviest pool (spec core 3.4),
     /// then where the fewest are that a spread counts with it, then where its like were put before, as a node there may hold
     /// both, then the cheapest.
-    pub fn best(&self, class: usize, tier: usize, feasible: &[Chance], chosen: impl Fn(u32) -> bool) -> Option<Chance> {
+    pub fn best(
+        &self,
+        class: ClassId,
+        tier: TierId,
+        feasible: &[Chance],
+        chosen: impl Fn(BinId) -> bool,
+    ) -> Option<Chance> {
         let context = self.context;
         let (part, groups) = (&context.topology.of_class[class], &context.topology.groups);
         let rules = part.tier(tier).states.len() + part.meant.len();
         if !context.work(1 + feasible.len() * (1 + rules) / RULES_A_STEP) {
             return None;
         }
-        let places = context.places.of(part.keys);
+        let bins = context.bins.of(part.keys);
         // A spread that does not count the pod itself is no more even for where it goes.
+        // Those that it states, then those that mean it: others are counted against it as well.
         let own = part.tier(tier).states.iter().filter(|at| part.meant.contains(at)).chain(&part.meant);
         let own: SmallVec<[GroupId; 4]> =
-            own.copied().filter(|at| matches!(groups[*at].kind, Kind::Spread { .. })).collect();
-        let crowd = |place: u32| -> u32 {
-            let domain = &places[place as usize].domain;
+            own.copied().filter(|at| matches!(groups[*at].kind, RuleKind::Spread { .. })).collect();
+        let crowd = |bin: BinId| -> u32 {
+            let domain = &bins[bin].domain;
             let held =
                 |at: &GroupId| domain[context.topology.key_of(*at)].map_or(0, |domain| self.counts[*at][domain].most);
             own.iter().map(held).sum()
         };
-        let open = feasible.iter().filter(|one| self.allows(class, tier, &places[one.place as usize].domain, true));
-        let open = open.map(|one| ((Reverse(one.weight), crowd(one.place), !chosen(one.place)), one));
+        let open = feasible.iter().filter(|one| self.allows(class, tier, &bins[one.bin].domain, true));
+        // As a key: the heaviest pool, then the emptiest domain, then a bin that was chosen before (`false` first).
+        let open = open.map(|one| ((Reverse(one.weight), crowd(one.bin), !chosen(one.bin)), one));
         let best = open.min_by(|(a, one), (b, other)| {
-            a.cmp(b).then(one.price.total_cmp(&other.price)).then(one.place.cmp(&other.place))
+            // The price last. By price first all pods would go to the cheapest zone until the skew forbids it, and
+            // the nodes there would hold whatever comes first.
+            a.cmp(b).then(one.price.total_cmp(&other.price)).then(one.bin.cmp(&other.bin))
         });
         best.map(|(_, one)| *one)
     }
 
-    /// Whether any pod that has a node or a place requires what a group says.
+    /// Whether any pod that has a node or a bin requires what a group says.
     pub fn is_stated(&self, group: GroupId) -> bool {
         self.stating[group].iter().any(|count| *count > 0)
     }
 
-    /// How many pods of a group are, at most, in the domain of a place that a class could have.
-    pub fn held_in(&self, group: GroupId, class: usize, place: u32) -> u32 {
+    /// How many pods of a group are, at most, in the domain of a bin that a class could have.
+    pub fn held_in(&self, group: GroupId, class: ClassId, bin: BinId) -> u32 {
         let topology = &self.context.topology;
-        let place = self.context.places.of(topology.of_class[class].keys).get(place as usize);
-        let domain = place.and_then(|place| place.domain[topology.key_of(group)]);
+        let bin = self.context.bins.of(topology.of_class[class].keys).get(bin);
+        let domain = bin.and_then(|bin| bin.domain[topology.key_of(group)]);
         domain.map_or(0, |domain| self.counts[group][domain].most)
     }
 
-    /// Counts one pod of a class in one of its places.
-    pub fn put(&mut self, class: usize, place: u32) {
+    /// Counts one pod of a class in one of its bins.
+    pub fn put(&mut self, class: ClassId, bin: BinId) {
         let context = self.context;
-        let places = context.places.of(context.topology.of_class[class].keys);
-        self.record(class, &places[place as usize].domain, |counting, at| counting.of(class, place, at));
+        let bins = context.bins.of(context.topology.of_class[class].keys);
+        self.record(class, &bins[bin].domain, |counting, at| counting.of(class, bin, at));
     }
 
     /// Why a pod of a class finds no domain.
-    pub fn describe(&self, class: usize) -> String {
+    pub fn describe(&self, class: ClassId) -> String {
         let topology = &self.context.topology;
         let part = &topology.of_class[class];
-        let stated = part.tier(usize::MAX).states.iter().chain(&part.pod_affinity);
+        let stated = part.hard().states.iter().chain(&part.pod_affinity);
         let told = stated.map(|at| {
             let Group { kind, key, .. } = &topology.groups[*at];
             match kind {
-                Kind::Spread { skew, .. } => format!("topology spread over {key} with maxSkew {skew}"),
-                Kind::PodAffinity => format!("required pod affinity by {key}, which finds no pod to join"),
+                RuleKind::Spread { skew, .. } => format!("topology spread over {key} with maxSkew {skew}"),
+                RuleKind::PodAffinity => format!("required pod affinity by {key}, which finds no pod to join"),
                 _ => format!("required pod anti-affinity by {key}"),
             }
         });
@@ -333,7 +368,7 @@ impl<'c, 'a> Domains<'c, 'a> {
 
 /// Whether a pod on this node counts for a rule.
 pub(super) fn counts_on(group: &Group, node: &ExistingNode) -> bool {
-    let Kind::Spread { nodes, tolerated, labels, .. } = &group.kind else { return true };
+    let RuleKind::Spread { nodes, tolerated, labels, .. } = &group.kind else { return true };
     let wanted = || {
         let own = labels_of(node);
         nodes.iter().any(|one| satisfies(&own, one))

@@ -13,13 +13,14 @@ use super::{MOST_KEYS, too_many_keys};
 use crate::labels;
 use crate::pack::filter::alternatives::GivenUp;
 use crate::pack::filter::taints::Tolerated;
+use crate::pack::model::ids::{GroupId, Interned};
 use crate::pod::{HostPort, Pod, is_soft};
 use crate::problem::{PreferencePolicy, Problem};
 use crate::requirements::{Operator, Requirements};
 
 /// What a rule says of the pods that its selector means.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Kind {
+pub(crate) enum RuleKind {
     /// They are spread over domains.
     Spread {
         /// How many more a domain may have than the least.
@@ -52,7 +53,7 @@ struct Target {
 /// A rule between pods.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Group {
-    pub kind: Kind,
+    pub kind: RuleKind,
     /// The label whose values are the domains.
     pub key: String,
     /// A pod is meant when it is by each of these: the pod affinity of several terms is one pod that suits them all.
@@ -62,7 +63,7 @@ pub(crate) struct Group {
 impl Group {
     /// Whether the rule means a pod.
     pub fn means(&self, pod: &Pod) -> bool {
-        if let Kind::Port(own) = &self.kind {
+        if let RuleKind::Port(own) = &self.kind {
             return pod.host_ports.iter().any(|port| port.conflicts(own));
         }
         let meant = |target: &Target| {
@@ -84,7 +85,7 @@ impl Group {
 }
 
 /// All rules, each once.
-pub(crate) type Groups = IndexSet<Group, FxBuildHasher>;
+pub(crate) type Groups = Interned<GroupId, Group>;
 
 /// The rules that a pod states.
 #[derive(Debug, Default)]
@@ -149,11 +150,11 @@ impl<'a> Reader<'a> {
             let pod_anti_affinity = affinity.pod_anti_affinity.as_ref();
             let pod_anti_affinity =
                 pod_anti_affinity.and_then(|all| all.preferred_during_scheduling_ignored_during_execution.as_ref());
-            found.pod_affinity = self.preferred(pod, pod_affinity, Kind::PodAffinity);
-            found.pod_anti_affinity = self.preferred(pod, pod_anti_affinity, Kind::PodAntiAffinity);
+            found.pod_affinity = self.preferred(pod, pod_affinity, RuleKind::PodAffinity);
+            found.pod_anti_affinity = self.preferred(pod, pod_anti_affinity, RuleKind::PodAntiAffinity);
         }
         for port in &pod.host_ports {
-            let kind = Kind::Port(port.clone());
+            let kind = RuleKind::Port(port.clone());
             found.hard.push(Group { kind, key: labels::HOSTNAME.to_owned(), targets: SmallVec::new() });
         }
         Ok(found)
@@ -165,7 +166,7 @@ impl<'a> Reader<'a> {
             pod_affinity.and_then(|all| all.required_during_scheduling_ignored_during_execution.as_ref());
         let mut targets: SmallVec<[Target; 1]> = SmallVec::new();
         for term in pod_affinity.into_iter().flatten() {
-            targets.push(self.target(pod, term, &Kind::PodAffinity)?);
+            targets.push(self.target(pod, term, &RuleKind::PodAffinity)?);
         }
         targets.sort_unstable();
         targets.dedup();
@@ -176,27 +177,27 @@ impl<'a> Reader<'a> {
             return Err(too_many_keys());
         }
         for key in keys {
-            found.push(Group { kind: Kind::PodAffinity, key: key.to_owned(), targets: targets.clone() });
+            found.push(Group { kind: RuleKind::PodAffinity, key: key.to_owned(), targets: targets.clone() });
         }
-        for term in required_distance(pod) {
-            found.push(self.of_term(pod, term, Kind::PodAntiAffinity)?);
+        for term in required_anti_affinity(pod) {
+            found.push(self.of_term(pod, term, RuleKind::PodAntiAffinity)?);
         }
         Ok(())
     }
 
     /// Preferred terms, the heaviest first.
-    fn preferred(self, pod: &Pod, terms: Option<&Vec<WeightedPodAffinityTerm>>, kind: Kind) -> Vec<Group> {
+    fn preferred(self, pod: &Pod, terms: Option<&Vec<WeightedPodAffinityTerm>>, kind: RuleKind) -> Vec<Group> {
         let mut terms: Vec<_> = terms.into_iter().flatten().collect();
         terms.sort_by_key(|term| std::cmp::Reverse(term.weight));
         terms.into_iter().filter_map(|term| self.of_term(pod, &term.pod_affinity_term, kind.clone()).ok()).collect()
     }
 
-    fn of_term(self, pod: &Pod, term: &PodAffinityTerm, kind: Kind) -> Result<Group, String> {
+    fn of_term(self, pod: &Pod, term: &PodAffinityTerm, kind: RuleKind) -> Result<Group, String> {
         let targets = [self.target(pod, term, &kind)?].into_iter().collect();
         Ok(Group { kind, key: labels::stable(&term.topology_key).to_owned(), targets })
     }
 
-    fn target(self, pod: &Pod, term: &PodAffinityTerm, kind: &Kind) -> Result<Target, String> {
+    fn target(self, pod: &Pod, term: &PodAffinityTerm, kind: &RuleKind) -> Result<Target, String> {
         let selector = Selector::read(term.label_selector.as_ref())?
             .keyed(term.match_label_keys.as_ref(), Operator::In, &pod.labels)
             .keyed(term.mismatch_label_keys.as_ref(), Operator::NotIn, &pod.labels);
@@ -209,7 +210,7 @@ impl<'a> Reader<'a> {
                     Some(listed)
                 }
                 // Distance from too many is safe; pod affinity has to be exact.
-                None if *kind == Kind::PodAntiAffinity => None,
+                None if *kind == RuleKind::PodAntiAffinity => None,
                 None => {
                     return Err("pod affinity by namespaceSelector needs the namespaces' labels, which are not known"
                         .to_owned());
@@ -247,14 +248,14 @@ impl<'a> Reader<'a> {
     pub fn pod_affinity(self, pod: &Pod) -> Vec<Group> {
         let mut found = Vec::new();
         match self.hard_terms(pod, &mut found) {
-            Ok(()) => found.into_iter().filter(|group| group.kind == Kind::PodAffinity).collect(),
+            Ok(()) => found.into_iter().filter(|group| group.kind == RuleKind::PodAffinity).collect(),
             Err(_) => vec![],
         }
     }
 
     /// The anti-affinity that a pod already on a node keeps: it binds others too.
     pub fn kept_by_bound(self, pod: &Pod) -> Vec<Group> {
-        required_distance(pod).filter_map(|term| self.of_term(pod, term, Kind::PodAntiAffinity).ok()).collect()
+        required_anti_affinity(pod).filter_map(|term| self.of_term(pod, term, RuleKind::PodAntiAffinity).ok()).collect()
     }
 }
 
@@ -263,7 +264,7 @@ fn selects_all(wanted: &LabelSelector) -> bool {
         && wanted.match_expressions.as_ref().is_none_or(Vec::is_empty)
 }
 
-fn required_distance(pod: &Pod) -> impl Iterator<Item = &PodAffinityTerm> {
+fn required_anti_affinity(pod: &Pod) -> impl Iterator<Item = &PodAffinityTerm> {
     let terms = pod.affinity.as_ref().and_then(|affinity| affinity.pod_anti_affinity.as_ref());
     let terms = terms.and_then(|terms| terms.required_during_scheduling_ignored_during_execution.as_ref());
     terms.into_iter().flatten()
@@ -271,7 +272,7 @@ fn required_distance(pod: &Pod) -> impl Iterator<Item = &PodAffinityTerm> {
 
 /// Whether a pod may not be with others.
 pub(crate) fn has_anti_affinity(pod: &Pod) -> bool {
-    required_distance(pod).next().is_some()
+    required_anti_affinity(pod).next().is_some()
 }
 
 /// The further keys over which a pod is spread as strictly: kube-scheduler leaves out nodes that lack any of them. Every
@@ -297,7 +298,7 @@ fn of_spread(pod: &Pod, spread: &TopologySpreadConstraint, nodes: &[Requirements
     let ignored = spread.node_affinity_policy.as_deref() == Some("Ignore");
     let unbound = ignored || nodes.iter().any(Requirements::is_empty);
     let honoured = spread.node_taints_policy.as_deref() == Some("Honor");
-    let kind = Kind::Spread {
+    let kind = RuleKind::Spread {
         skew,
         domains: spread.min_domains.map_or(0, |least| u32::try_from(least).unwrap_or(0)),
         nodes: if unbound { vec![] } else { nodes.to_vec() },

@@ -17,7 +17,7 @@ pub(super) struct Index {
 impl Index {
     pub fn of(groups: &Groups) -> Self {
         let mut index = Self { by_label: FxHashMap::default(), others: vec![] };
-        for (at, group) in GroupId::all(groups.len()).zip(groups) {
+        for (at, group) in groups.enumerate() {
             match group.certain() {
                 Some((key, values)) => {
                     for value in values {

@@ -1,34 +1,35 @@
 //! Rules between pods: spread, affinity, anti-affinity and host ports.
 //!
-//! Those whose domain is the node become rules for what one node may hold ([`node_rules`]). Those over zones or other
+//! Zonal rules are those over zones or other labels, and not node by node. Those whose domain is the node become rules for what one node may hold ([`node_rules`]). Those over zones or other
 //! labels are decided before nodes are planned ([`domains`]): each pod they speak of gets its domain, and planning then
 //! only sees where it may be. Soft rules are kept in both as long as they leave a way, and given up in the order of
 //! [`super::alternatives`]; those over nodes choose among nodes that are there and never open one more, but for a spread that
 //! lets a node hold many: it bounds what is lost with one node, and holds on new ones while nothing is left over for it.
 
+pub(crate) mod bins;
 mod broken;
 mod counted;
 pub(crate) mod domains;
 pub(crate) mod groups;
 mod index;
+pub(crate) mod keys;
 mod moves;
 pub(crate) mod node_rules;
 mod opened;
-pub(crate) mod places;
 mod reach;
 pub(crate) mod selector;
 
 use std::collections::BTreeMap;
 
-use indexmap::IndexSet;
-use rustc_hash::{FxBuildHasher, FxHashMap};
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use self::groups::{Group, Groups, Kind, Reader, Stated};
+use self::groups::{Group, Groups, Reader, RuleKind, Stated};
 use self::index::Index;
+use self::keys::KeySet;
 use self::node_rules::NodeRules;
 use super::alternatives::Alternative;
-use crate::pack::model::ids::GroupId;
+use crate::pack::model::ids::{ClassId, GroupId, IndexVec, Interned, KeyId, NodeRulesId, TierId};
 use crate::pack::rounds::steps::Steps;
 use crate::pod::Pod;
 use crate::problem::Problem;
@@ -37,7 +38,7 @@ use crate::problem::Problem;
 /// which opens no node.
 const MANY: u32 = 10;
 
-/// More distinct keys of wide rules than this are not told apart.
+/// More distinct keys of zonal rules than this are not told apart.
 const MOST_KEYS: usize = 32;
 
 fn too_many_keys() -> String {
@@ -48,34 +49,34 @@ fn too_many_keys() -> String {
 #[derive(Debug, Default)]
 pub(crate) struct Topology {
     pub groups: Groups,
-    /// Label keys of wide rules.
-    pub keys: IndexSet<String, FxBuildHasher>,
-    /// For each group the place of its key, if it is wide.
-    key_of: Vec<Option<u8>>,
+    /// Label keys of zonal rules.
+    pub keys: Interned<KeyId, String>,
+    /// For each group its key, if it is zonal.
+    key_of: IndexVec<GroupId, Option<KeyId>>,
     /// Distinct node rules; the first is none at all.
-    pub node_rules: IndexSet<NodeRules, FxBuildHasher>,
-    /// For each class its node rules and its part in wider rules.
-    pub of_class: Vec<Part>,
+    pub node_rules: Interned<NodeRulesId, NodeRules>,
+    /// For each class its node rules and its part in zonal rules.
+    pub of_class: IndexVec<ClassId, Part>,
     index: Index,
 }
 
 /// What a class has to do with rules between pods.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Part {
-    /// Index of its hard node rules.
-    pub node_rules: u32,
-    /// Index of the node rules that new nodes are held to: the hard ones, and soft spread that lets a node hold many.
-    pub new_node_rules: u32,
+    /// Its hard node rules.
+    pub node_rules: NodeRulesId,
+    /// The node rules that new nodes are held to: the hard ones, and soft spread that lets a node hold many.
+    pub new_node_rules: NodeRulesId,
     /// Groups of which its node must hold a pod, but for those that a DaemonSet's pod is of.
     pub pod_affinity: SmallVec<[GroupId; 1]>,
     /// Groups of pod affinity that its pods find on any new node that they can be on: a DaemonSet's pods.
     with_daemons: SmallVec<[GroupId; 1]>,
     /// For each of its alternatives, or for all where these do not differ in rules.
-    tiers: Vec<Tier>,
-    /// Rules over wider domains that mean it.
+    tiers: IndexVec<TierId, Tier>,
+    /// Zonal rules that mean it.
     pub meant: Vec<GroupId>,
-    /// Which of the wide keys its rules ask for, as bits.
-    pub keys: u32,
+    /// Which of the zonal keys its rules ask for.
+    pub keys: KeySet,
     /// How many of its pods a node may hold, where its hard node rules speak of itself alone.
     pub most_on_a_node: Option<u32>,
 }
@@ -83,18 +84,18 @@ pub(crate) struct Part {
 /// The rules of one alternative of a class, soft ones among them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Tier {
-    /// Index of its node rules, which nodes that are there are held to.
-    pub node_rules: u32,
-    /// Rules over wider domains that it states.
+    /// Its node rules, which nodes that are there are held to.
+    pub node_rules: NodeRulesId,
+    /// Zonal rules that it states.
     pub states: Vec<GroupId>,
 }
 
-static NO_RULES: Tier = Tier { node_rules: 0, states: Vec::new() };
+static NO_RULES: Tier = Tier { node_rules: NodeRulesId::NONE, states: Vec::new() };
 
 impl Part {
     /// Whether its domain has to be decided before planning.
     pub fn is_zonal(&self) -> bool {
-        self.keys != 0
+        !self.keys.is_empty()
     }
 
     /// Whether a new node that its pods can be on has a DaemonSet's pod that a rule asks for.
@@ -103,8 +104,13 @@ impl Part {
     }
 
     /// The rules of an alternative.
-    pub fn tier(&self, alternative: usize) -> &Tier {
+    pub fn tier(&self, alternative: TierId) -> &Tier {
         self.tiers.get(alternative).or(self.tiers.last()).unwrap_or(&NO_RULES)
+    }
+
+    /// The rules that bind whatever is given up: the last alternative has given up all soft ones.
+    pub fn hard(&self) -> &Tier {
+        self.tiers.last().unwrap_or(&NO_RULES)
     }
 }
 
@@ -118,7 +124,9 @@ pub(crate) fn labels_matter(problem: &Problem) -> bool {
 /// Whether any soft spread may bound what a new node holds.
 pub(crate) fn any_soft_spread(problem: &Problem) -> bool {
     let mut all = problem.pods.iter().flat_map(|pod| &pod.topology_spread_constraints);
-    all.any(|spread| spread.when_unsatisfiable == "ScheduleAnyway" && spread.max_skew >= MANY as i32)
+    all.any(|spread| {
+        spread.when_unsatisfiable == "ScheduleAnyway" && u32::try_from(spread.max_skew).is_ok_and(|skew| skew >= MANY)
+    })
 }
 
 /// Whether a pod states any rule between pods, hard or soft.
@@ -133,7 +141,7 @@ pub(crate) fn states_any(pod: &Pod) -> bool {
 
 /// The rules of a class as groups, before it is known which of them mean it.
 #[derive(Debug, Default)]
-struct PlannedNode {
+struct ClassGroups {
     hard: Vec<GroupId>,
     /// Soft ones kept, by alternative; one entry where all keep the same.
     soft: Vec<Vec<GroupId>>,
@@ -141,7 +149,7 @@ struct PlannedNode {
     with_daemons: SmallVec<[GroupId; 1]>,
 }
 
-impl PlannedNode {
+impl ClassGroups {
     /// How many rules there are, those of each alternative.
     fn work(&self) -> usize {
         let soft: usize = self.soft.iter().map(Vec::len).sum();
@@ -156,7 +164,7 @@ const GROUPS_A_STEP: usize = 16;
 pub(crate) struct Builder<'a> {
     problem: &'a Problem,
     topology: Topology,
-    planned_nodes: Vec<(&'a Pod, PlannedNode)>,
+    classes: Vec<(&'a Pod, ClassGroups)>,
     /// Whether soft spread that lets a node hold many holds on new nodes.
     softly_capped: bool,
 }
@@ -165,7 +173,7 @@ impl<'a> Builder<'a> {
     pub fn new(problem: &'a Problem, softly_capped: bool) -> Self {
         let mut topology = Topology::default();
         topology.node_rules.insert(NodeRules::default());
-        Self { problem, topology, planned_nodes: vec![], softly_capped }
+        Self { problem, topology, classes: vec![], softly_capped }
     }
 
     /// Takes the next class, by its example; answers why it cannot be placed, if so.
@@ -177,42 +185,42 @@ impl<'a> Builder<'a> {
         alternatives: &[Alternative],
         with_daemons: &[&Group],
     ) -> Option<String> {
-        let mut planned = PlannedNode::default();
+        let mut own = ClassGroups::default();
         let mut wrong = None;
         for group in &stated.hard {
             match self.intern(group) {
                 Some(at) => {
-                    planned.hard.push(at);
-                    planned.with_daemons.extend(with_daemons.contains(&group).then_some(at));
+                    own.hard.push(at);
+                    own.with_daemons.extend(with_daemons.contains(&group).then_some(at));
                 }
                 None => wrong = Some(too_many_keys()),
             }
         }
         for alternative in alternatives {
             let kept: Vec<GroupId> = stated.kept(alternative.given_up).filter_map(|group| self.intern(group)).collect();
-            planned.soft.push(kept);
+            own.soft.push(kept);
         }
-        if planned.soft.iter().all(Vec::is_empty) {
-            planned.soft.truncate(1);
+        if own.soft.iter().all(Vec::is_empty) {
+            own.soft.truncate(1);
         }
-        self.planned_nodes.push((pod, planned));
+        self.classes.push((pod, own));
         wrong
     }
 
     fn intern(&mut self, group: &Group) -> Option<GroupId> {
         let topology = &mut self.topology;
-        if let Some(known) = topology.groups.get_index_of(group) {
-            return Some(GroupId::from(known));
+        if let Some(known) = topology.groups.id_of(group) {
+            return Some(known);
         }
         let mut key = None;
         if !group.by_node() {
-            if topology.keys.len() == MOST_KEYS && !topology.keys.contains(&group.key) {
+            if topology.keys.len() == MOST_KEYS && topology.keys.id_of(&group.key).is_none() {
                 return None;
             }
-            key = Some(topology.keys.insert_full(group.key.clone()).0 as u8);
+            key = Some(topology.keys.insert(group.key.clone()));
         }
         topology.key_of.push(key);
-        Some(GroupId::from(topology.groups.insert_full(group.clone()).0))
+        Some(topology.groups.insert(group.clone()))
     }
 
     /// What all of them come to; it may end early when the steps are spent.
@@ -223,16 +231,16 @@ impl<'a> Builder<'a> {
                 self.intern(&group);
             }
         }
-        let Self { mut topology, planned_nodes, softly_capped, .. } = self;
+        let Self { mut topology, classes, softly_capped, .. } = self;
         if topology.groups.is_empty() {
-            topology.of_class = vec![Part::default(); planned_nodes.len()];
+            topology.of_class = IndexVec::from_elem(Part::default(), classes.len());
             return topology;
         }
         topology.index = Index::of(&topology.groups);
         let index = &topology.index;
         let mut known: FxHashMap<(&str, &BTreeMap<String, String>), Vec<GroupId>> = FxHashMap::default();
-        let mut meant_by_class = Vec::with_capacity(planned_nodes.len());
-        for (pod, _) in &planned_nodes {
+        let mut meant_by_class = Vec::with_capacity(classes.len());
+        for (pod, _) in &classes {
             steps.take(1 + index.others.len() / GROUPS_A_STEP);
             if steps.bound_met().is_err() {
                 break;
@@ -246,57 +254,60 @@ impl<'a> Builder<'a> {
                 }
             });
         }
-        for ((_, planned), meant) in planned_nodes.into_iter().zip(meant_by_class) {
-            if !steps.take(1 + planned.work() * (1 + meant.len() / GROUPS_A_STEP)) {
+        for ((_, own), meant) in classes.into_iter().zip(meant_by_class) {
+            if !steps.take(1 + own.work() * (1 + meant.len() / GROUPS_A_STEP)) {
                 break;
             }
-            let part = topology.part(&planned, &meant, softly_capped);
+            let part = topology.part(&own, &meant, softly_capped);
             topology.of_class.push(part);
         }
-        topology.find_those_apart();
+        topology.find_self_contained();
         topology
     }
 }
 
 impl Topology {
-    /// The place of a wide group's key.
-    pub fn key_of(&self, group: GroupId) -> usize {
-        self.key_of[group].map_or(0, usize::from)
+    /// A zonal group's key.
+    pub fn key_of(&self, group: GroupId) -> KeyId {
+        self.key_of[group].unwrap_or(KeyId::FIRST)
     }
 
-    fn part(&mut self, planned: &PlannedNode, meant: &[GroupId], softly_capped: bool) -> Part {
+    fn part(&mut self, own: &ClassGroups, meant: &[GroupId], softly_capped: bool) -> Part {
         let by_node = |group: &GroupId| self.key_of[*group].is_none();
-        let lonely = |group: &GroupId| !planned.with_daemons.contains(group);
-        let pod_affinity = planned.hard.iter().copied().filter(by_node).filter(lonely);
+        // A DaemonSet's pod is on every new node of these already: the rule asks nothing of the plan.
+        let lonely = |group: &GroupId| !own.with_daemons.contains(group);
+        let pod_affinity = own.hard.iter().copied().filter(by_node).filter(lonely);
         let mut part = Part {
-            pod_affinity: pod_affinity.filter(|group| self.is_company(*group)).collect(),
-            with_daemons: planned.with_daemons.clone(),
+            pod_affinity: pod_affinity.filter(|group| self.is_pod_affinity(*group)).collect(),
+            with_daemons: own.with_daemons.clone(),
             meant: meant.iter().copied().filter(|group| !by_node(group)).collect(),
             ..Part::default()
         };
-        part.keys = self.bits(&part.meant);
-        part.node_rules = self.rules(planned.hard.iter(), meant);
-        part.new_node_rules = self.rules(planned.hard.iter().filter(|group| lonely(group)), meant);
-        let caps = planned.soft.first().filter(|_| softly_capped).into_iter().flatten();
+        part.meant.iter().for_each(|group| part.keys.insert(self.key_of(*group)));
+        part.node_rules = self.rules(own.hard.iter(), meant);
+        part.new_node_rules = self.rules(own.hard.iter().filter(|group| lonely(group)), meant);
+        // The first alternative keeps all soft rules. A spread of ten a host bounds new nodes too, so that one lost
+        // node is not half of the pods.
+        let caps = own.soft.first().filter(|_| softly_capped).into_iter().flatten();
         let caps: Vec<GroupId> = caps.copied().filter(|group| self.bounds_a_node(*group)).collect();
         if !caps.is_empty() {
-            part.new_node_rules = self.rules(planned.hard.iter().filter(|group| lonely(group)).chain(&caps), meant);
+            part.new_node_rules = self.rules(own.hard.iter().filter(|group| lonely(group)).chain(&caps), meant);
         }
-        for soft in &planned.soft {
-            let all = || planned.hard.iter().chain(soft);
+        for soft in &own.soft {
+            let all = || own.hard.iter().chain(soft);
             let states: Vec<GroupId> = all().copied().filter(|group| self.key_of[*group].is_some()).collect();
-            part.keys |= self.bits(&states);
+            states.iter().for_each(|group| part.keys.insert(self.key_of(*group)));
             let node_rules = self.rules(all(), meant);
             part.tiers.push(Tier { node_rules, states });
         }
         part
     }
 
-    /// Finds the classes whose node rules concern no other class: many apps, each apart from itself, are alike.
-    fn find_those_apart(&mut self) {
-        let mut users = vec![0u32; self.groups.len()];
-        let rules = |part: &Part| &self.node_rules[part.new_node_rules as usize];
-        for part in self.of_class.iter().filter(|part| part.new_node_rules != 0) {
+    /// Finds the classes whose node rules concern no other class: many apps, each with anti-affinity to itself, are alike.
+    fn find_self_contained(&mut self) {
+        let mut users: IndexVec<GroupId, u32> = IndexVec::from_elem(0, self.groups.len());
+        let rules = |part: &Part| &self.node_rules[part.new_node_rules];
+        for part in self.of_class.iter().filter(|part| part.new_node_rules != NodeRulesId::NONE) {
             let own = rules(part);
             let stated = own.caps.iter().map(|(group, _)| *group).filter(|group| !own.member.contains(group));
             own.member.iter().copied().chain(stated).for_each(|group| users[group] += 1);
@@ -305,48 +316,45 @@ impl Topology {
             let own = rules(part);
             let alone = own.caps.iter().map(|(group, _)| group).chain(&own.member).all(|group| users[*group] == 1);
             let caps = own.caps.iter().filter(|(group, _)| own.member.contains(group)).map(|(_, cap)| *cap);
-            (part.new_node_rules != 0 && alone && own.needs.is_empty()).then(|| caps.min().unwrap_or(u32::MAX))
+            (part.new_node_rules != NodeRulesId::NONE && alone && own.needs.is_empty())
+                .then(|| caps.min().unwrap_or(u32::MAX))
         };
         let found: Vec<Option<u32>> = self.of_class.iter().map(most_on_a_node).collect();
         self.of_class.iter_mut().zip(found).for_each(|(part, most_on_a_node)| part.most_on_a_node = most_on_a_node);
     }
 
     /// Whether a class's pods have to be in a domain with others.
-    pub fn follows(&self, class: usize) -> bool {
+    pub fn follows(&self, class: ClassId) -> bool {
         let part = &self.of_class[class];
-        part.tier(usize::MAX).states.iter().any(|group| self.is_company(*group) && !part.is_with_daemon(*group))
+        part.hard().states.iter().any(|group| self.is_pod_affinity(*group) && !part.is_with_daemon(*group))
     }
 
     /// Whether a class's pods have to be spread over domains wider than a node.
-    pub fn is_spread(&self, class: usize) -> bool {
-        let spread = |at: &GroupId| matches!(self.groups[*at].kind, Kind::Spread { .. });
-        self.of_class[class].tier(usize::MAX).states.iter().any(spread)
+    pub fn is_spread(&self, class: ClassId) -> bool {
+        let spread = |at: &GroupId| matches!(self.groups[*at].kind, RuleKind::Spread { .. });
+        self.of_class[class].hard().states.iter().any(spread)
     }
 
     /// Whether a rule parts pods rather than gathers them.
     pub fn parts(&self, group: GroupId) -> bool {
-        matches!(self.groups[group].kind, Kind::Spread { .. } | Kind::PodAntiAffinity)
+        matches!(self.groups[group].kind, RuleKind::Spread { .. } | RuleKind::PodAntiAffinity)
     }
 
-    fn is_company(&self, group: GroupId) -> bool {
-        self.groups[group].kind == Kind::PodAffinity
+    fn is_pod_affinity(&self, group: GroupId) -> bool {
+        self.groups[group].kind == RuleKind::PodAffinity
     }
 
     /// Whether a rule is a spread over hosts that lets a node hold many.
     fn bounds_a_node(&self, group: GroupId) -> bool {
         let of = &self.groups[group];
-        of.by_node() && matches!(of.kind, Kind::Spread { skew, .. } if skew >= MANY)
-    }
-
-    fn bits(&self, groups: &[GroupId]) -> u32 {
-        groups.iter().fold(0, |bits, group| bits | 1 << self.key_of(*group))
+        of.by_node() && matches!(of.kind, RuleKind::Spread { skew, .. } if skew >= MANY)
     }
 
     /// Interns what those of the groups stated and meant come to that are by node.
-    fn rules<'g>(&mut self, stated: impl Iterator<Item = &'g GroupId>, meant: &[GroupId]) -> u32 {
+    fn rules<'g>(&mut self, stated: impl Iterator<Item = &'g GroupId>, meant: &[GroupId]) -> NodeRulesId {
         let mut rules = NodeRules::default();
         for group in stated.filter(|group| self.key_of[**group].is_none()) {
-            if self.is_company(*group) {
+            if self.is_pod_affinity(*group) {
                 rules.needs.push(*group);
             } else {
                 rules.caps.push((*group, cap(&self.groups[*group], meant.contains(group))));
@@ -357,7 +365,7 @@ impl Topology {
         rules.caps.dedup();
         rules.needs.sort_unstable();
         rules.needs.dedup();
-        self.node_rules.insert_full(rules).0 as u32
+        self.node_rules.insert(rules)
     }
 
     /// The groups that mean a pod, in order.
@@ -372,8 +380,8 @@ impl Topology {
             return rules;
         }
         for group in reader.kept_by_bound(pod) {
-            if let Some(at) = self.groups.get_index_of(&group).filter(|_| group.by_node()) {
-                rules.caps.push((GroupId::from(at), u32::from(group.means(pod))));
+            if let Some(at) = self.groups.id_of(&group).filter(|_| group.by_node()) {
+                rules.caps.push((at, u32::from(group.means(pod))));
             }
         }
         let member = self.meaning(pod).into_iter();
@@ -386,7 +394,7 @@ impl Topology {
 fn cap(group: &Group, is_member: bool) -> u32 {
     match &group.kind {
         // The least is zero: a node without any could always be made.
-        Kind::Spread { skew, .. } => *skew,
+        RuleKind::Spread { skew, .. } => *skew,
         _ => u32::from(is_member),
     }
 }

@@ -1,23 +1,24 @@
 //! Pods that are on nodes already, moved from one to another: they leave the domains of the one and join those of the other.
 
+use super::bins::DomainOfKeys;
 use super::counted::Counted;
 use super::domains::{Domains, counts_on};
-use super::places::Domain;
+use crate::pack::model::ids::{ClassId, TierId};
 use crate::problem::ExistingNode;
 
 impl Domains<'_, '_> {
     /// The domains of a node.
-    pub fn of_node(&self, node: &ExistingNode) -> Domain {
-        self.context.places.of_node(&self.context.topology, node)
+    pub fn of_node(&self, node: &ExistingNode) -> DomainOfKeys {
+        self.context.bins.of_node(&self.context.topology, node)
     }
 
     /// Whether a pod of a class may be in these domains by an alternative's rules.
-    pub fn may_join(&self, class: usize, tier: usize, domain: &Domain) -> bool {
+    pub fn may_join(&self, class: ClassId, tier: TierId, domain: &DomainOfKeys) -> bool {
         self.context.work(1) && self.allows(class, tier, domain, false)
     }
 
     /// Counts a pod of a class on a node. Only hard rules bind others, and the last alternative has given up all soft ones.
-    pub fn join(&mut self, class: usize, node: &ExistingNode, domain: &Domain) {
+    pub fn join(&mut self, class: ClassId, node: &ExistingNode, domain: &DomainOfKeys) {
         let topology = &self.context.topology;
         let part = &topology.of_class[class];
         for at in part.meant.iter().filter(|at| counts_on(&topology.groups[**at], node)) {
@@ -25,7 +26,7 @@ impl Domains<'_, '_> {
                 self.counts[*at][domain].add(Counted::Surely, 1);
             }
         }
-        for at in &part.tier(usize::MAX).states {
+        for at in &part.hard().states {
             if let Some(domain) = domain[topology.key_of(*at)] {
                 self.stating[*at][domain] += 1;
             }
@@ -33,7 +34,7 @@ impl Domains<'_, '_> {
     }
 
     /// Takes a pod of a class on a node out of the counts.
-    pub fn leave(&mut self, class: usize, node: &ExistingNode, domain: &Domain) {
+    pub fn leave(&mut self, class: ClassId, node: &ExistingNode, domain: &DomainOfKeys) {
         let topology = &self.context.topology;
         let part = &topology.of_class[class];
         for at in part.meant.iter().filter(|at| counts_on(&topology.groups[**at], node)) {
@@ -41,7 +42,7 @@ impl Domains<'_, '_> {
                 self.counts[*at][domain].take(Counted::Surely, 1);
             }
         }
-        for at in &part.tier(usize::MAX).states {
+        for at in &part.hard().states {
             if let Some(domain) = domain[topology.key_of(*at)] {
                 let stating = &mut self.stating[*at][domain];
                 *stating = stating.saturating_sub(1);

@@ -2,7 +2,18 @@
 
 use smallvec::SmallVec;
 
-use crate::pack::model::ids::GroupId;
+use crate::pack::model::ids::{GroupId, NodeRulesId};
+
+impl NodeRulesId {
+    /// No rules at all.
+    pub const NONE: Self = Self::FIRST;
+}
+
+impl Default for NodeRulesId {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
 
 /// What a class of pods means for the nodes it is on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -41,6 +52,7 @@ impl Tally {
 
     fn slot(&mut self, group: GroupId) -> &mut (GroupId, u32, u32) {
         let at = self.0.iter().position(|entry| entry.0 == group).unwrap_or_else(|| {
+            // None held, and no cap yet.
             self.0.push((group, 0, u32::MAX));
             self.0.len() - 1
         });
@@ -67,6 +79,8 @@ impl Tally {
         let mut count = wanted;
         for (group, cap) in &rules.caps {
             let (held, _) = self.of(*group);
+            // Say at most 3 of a group may be on a node and 2 are: one more of its own fits. A pod that only keeps
+            // the group off fits while no more than its cap are there.
             if rules.member.contains(group) {
                 count = count.min(cap.saturating_sub(held));
             } else if held > *cap {
@@ -84,6 +98,7 @@ impl Tally {
     pub fn add(&mut self, rules: &NodeRules, count: u32) {
         for (group, cap) in &rules.caps {
             let slot = self.slot(*group);
+            // The strictest of all pods on the node counts, and it stays when others are added.
             slot.2 = slot.2.min(*cap);
         }
         for group in &rules.member {

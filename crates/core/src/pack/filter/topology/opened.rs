@@ -2,15 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::counted::Held;
-use super::domains::{Domains, Placed};
-use crate::pack::model::ids::GroupId;
+use super::domains::{Domains, GroupCounts, PodsInBin};
+use crate::pack::model::ids::{ClassId, GroupId};
 use crate::pack::place::planned_node::Share;
 
 impl Domains<'_, '_> {
     /// Of the pods on planned nodes, given node by node, those that have to be in a domain with others and cannot be bound in
     /// any order, as class and count: the pod affinity that they need comes with pods that need them.
-    pub fn unopened(&self, without_node: &[Placed], nodes: &[&[Share]]) -> Vec<(u32, u32)> {
+    pub fn unopened(&self, without_node: &[PodsInBin], nodes: &[&[Share]]) -> Vec<(ClassId, u32)> {
         let topology = &self.context.topology;
         // Rules over one kind of domain alone choose pod affinity that is placed already.
         if !topology.of_class.iter().any(|part| part.is_zonal() && !part.pod_affinity.is_empty()) {
@@ -19,10 +18,11 @@ impl Domains<'_, '_> {
         let (mut counts, mut stating) = self.with_nodes(without_node);
         let mut members: Vec<BTreeSet<GroupId>> = Vec::new();
         let mut waiting: Vec<(usize, Share)> = Vec::new();
+        // Everything is taken out of the counts first, and comes back as it could be bound.
         for (node, shares) in nodes.iter().enumerate() {
             members.push(BTreeSet::new());
             for share in *shares {
-                self.give_back(share.class as usize, share.candidate.place, share.count, (&mut counts, &mut stating));
+                self.give_back(share.placed(), &mut counts, &mut stating);
                 waiting.push((node, *share));
             }
         }
@@ -31,31 +31,35 @@ impl Domains<'_, '_> {
             if !self.context.work(before) {
                 break;
             }
+            // Say b needs a, and a needs c, which is there: the first round binds a, the second b, the third
+            // nothing. Had c been missing, neither would have moved.
             waiting.retain(|(node, share)| {
-                let opened = self.has_company(share, &counts, &members[*node]);
+                let opened = self.has_pod_affinity(share, &counts, &members[*node]);
                 if opened {
-                    self.believe((share.class, share.candidate.place, share.count), &mut counts);
+                    self.believe(share.placed(), &mut counts);
                     members[*node].extend(&self.context.node_rules(share.class).member);
                 }
                 !opened
             });
+            // Nothing moves any more: what waits now waits for itself.
             if waiting.len() == before {
                 break;
             }
         }
-        let waiting = waiting.into_iter().filter(|(_, share)| topology.follows(share.class as usize));
+        let waiting = waiting.into_iter().filter(|(_, share)| topology.follows(share.class));
         waiting.map(|(_, share)| (share.class, share.count)).collect()
     }
 
     /// Of the pods on planned nodes those that are the only pod affinity that they have there, while others of the kind have
     /// other nodes: kube-scheduler lets the first of its kind begin, and these may be bound before.
-    pub fn outrun(&self, nodes: &[&[Share]]) -> Vec<(u32, u32)> {
+    pub fn outrun(&self, nodes: &[&[Share]]) -> Vec<(ClassId, u32)> {
         let of_class = &self.context.topology.of_class;
         let on = |shares: &[Share], group: GroupId| -> u32 {
             let members = shares.iter().filter(|share| self.context.node_rules(share.class).member.contains(&group));
             members.map(|share| share.count).sum()
         };
         let mut everywhere: BTreeMap<GroupId, u32> = BTreeMap::new();
+        // Counted when first asked for: few groups are ever looked at.
         let mut total = |group| {
             *everywhere.entry(group).or_insert_with(|| nodes.iter().map(|shares| on(shares, group)).sum::<u32>())
         };
@@ -63,8 +67,7 @@ impl Domains<'_, '_> {
         for shares in nodes {
             for share in shares.iter().filter(|share| share.count == 1) {
                 let own = &self.context.node_rules(share.class).member;
-                let mut pod_affinity =
-                    of_class[share.class as usize].pod_affinity.iter().filter(|group| own.contains(group));
+                let mut pod_affinity = of_class[share.class].pod_affinity.iter().filter(|group| own.contains(group));
                 if pod_affinity.any(|group| on(shares, *group) == 1 && total(*group) > 1) {
                     found.push((share.class, 1));
                 }
@@ -74,15 +77,15 @@ impl Domains<'_, '_> {
     }
 
     /// Whether pods find the pod affinity that they need, or are it themselves.
-    fn has_company(&self, share: &Share, counts: &[Vec<Held>], on_node: &BTreeSet<GroupId>) -> bool {
+    fn has_pod_affinity(&self, share: &Share, counts: &GroupCounts, on_node: &BTreeSet<GroupId>) -> bool {
         let topology = &self.context.topology;
-        let part = &topology.of_class[share.class as usize];
+        let part = &topology.of_class[share.class];
         let own = &self.context.node_rules(share.class).member;
-        let place = self.context.places.of(part.keys).get(share.candidate.place as usize);
-        let mut zonal = part.tier(usize::MAX).states.iter().filter(|at| topology.is_company(**at));
+        let bin = self.context.bins.of(part.keys).get(share.candidate.bin);
+        let mut zonal = part.hard().states.iter().filter(|at| topology.is_pod_affinity(**at));
         part.pod_affinity.iter().all(|group| own.contains(group) || on_node.contains(group))
             && zonal.all(|at| {
-                let domain = place.and_then(|place| place.domain[topology.key_of(*at)]);
+                let domain = bin.and_then(|bin| bin.domain[topology.key_of(*at)]);
                 part.meant.contains(at)
                     || part.is_with_daemon(*at)
                     || domain.is_some_and(|domain| counts[*at][domain].most > 0)

@@ -5,12 +5,12 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::domains::Domains;
-use super::groups::Kind;
+use super::groups::RuleKind;
 use crate::labels;
 use crate::pack::filter::alternatives::{GivenUp, alternatives};
 use crate::pack::filter::taints::{Tolerated, untolerated};
 use crate::pack::model::context::{Context, Selection};
-use crate::pack::model::ids::{DomainId, GroupId};
+use crate::pack::model::ids::{ClassId, DomainId, GroupId, IndexVec, KeyId, PoolId, SetId, TierId};
 use crate::pack::place::planned_node::PlannedNode;
 use crate::problem::PreferencePolicy;
 use crate::requirements::{Requirement, Requirements};
@@ -22,10 +22,10 @@ const TYPES_A_STEP: usize = 64;
 const FEW_VALUES: usize = 64;
 
 /// The classes that state each group, softly or not, in their order.
-pub(super) fn stating(context: &Context<'_>) -> Vec<Vec<u32>> {
+pub(super) fn stating(context: &Context<'_>) -> IndexVec<GroupId, Vec<ClassId>> {
     let topology = &context.topology;
-    let mut all: Vec<Vec<u32>> = vec![vec![]; topology.groups.len()];
-    for (class, part) in (0..).zip(&topology.of_class) {
+    let mut all = IndexVec::from_elem(vec![], topology.groups.len());
+    for (class, part) in topology.of_class.enumerate() {
         let stated: BTreeSet<GroupId> = part.tiers.iter().flat_map(|tier| &tier.states).copied().collect();
         stated.into_iter().for_each(|group| all[group].push(class));
     }
@@ -35,16 +35,17 @@ pub(super) fn stating(context: &Context<'_>) -> Vec<Vec<u32>> {
 /// The domains of a group, by their place among its key's values, in which some pool could make a node for a pod of one of
 /// the classes: by what the pod requires of a node, its tolerations and what it requests. Where its volumes are is no part
 /// of it (spec core 3.8).
-pub(super) fn reached(context: &Context<'_>, group: GroupId, classes: &[u32]) -> BTreeSet<DomainId> {
+pub(super) fn reached(context: &Context<'_>, group: GroupId, classes: &[ClassId]) -> BTreeSet<DomainId> {
     let key = context.topology.key_of(group);
     let mut found = BTreeSet::new();
-    for class in classes.iter().map(|class| *class as usize) {
-        let pools: Vec<usize> = (0..context.pools.len()).filter(|pool| is_open(context, group, class, *pool)).collect();
-        for (selection, pool, wanted) in selections(context, class, &pools) {
-            add(context, (class, pool, key), &selection, &wanted, &mut found);
+    for class in classes.iter().copied() {
+        let pools: Vec<PoolId> = context.pools.ids().filter(|pool| is_open(context, group, class, *pool)).collect();
+        // What one class can reach is enough: a spread counts a domain if any of its pods could be there.
+        for selected in selections(context, class, &pools) {
+            add(context, class, key, &selected, &mut found);
         }
         // Most groups are stated by one class, and most reach everything.
-        if found.len() == context.places.values[key].len() {
+        if found.len() == context.bins.values[key].len() {
             break;
         }
     }
@@ -52,38 +53,51 @@ pub(super) fn reached(context: &Context<'_>, group: GroupId, classes: &[u32]) ->
 }
 
 /// Whether the pods of a class tolerate a pool's taints, and its nodes may have all labels over which they are spread.
-fn is_open(context: &Context<'_>, group: GroupId, class: usize, pool: usize) -> bool {
+fn is_open(context: &Context<'_>, group: GroupId, class: ClassId, pool: PoolId) -> bool {
     let topology = &context.topology;
-    let Kind::Spread { labels, .. } = &topology.groups[group].kind else { return true };
+    let RuleKind::Spread { labels, .. } = &topology.groups[group].kind else { return true };
     let taints = &context.problem.node_pools[context.pools[pool].index].taints;
     let tolerations = &context.classes[class].example(context.problem).tolerations;
     untolerated(taints, tolerations, true).is_none()
-        && labels.iter().all(|label| context.places.may_have(topology, label, pool))
+        && labels.iter().all(|label| context.bins.may_have(topology, label, pool))
+}
+
+/// What requirements leave of a pool.
+struct Selected<'c> {
+    selection: Cow<'c, Selection>,
+    pool: PoolId,
+    wanted: Cow<'c, Requirements>,
 }
 
 /// What a class's requirements leave of each of these pools, preferences and volumes apart.
-fn selections<'c>(
-    context: &'c Context<'_>,
-    class: usize,
-    pools: &[usize],
-) -> Vec<(Cow<'c, Selection>, usize, Cow<'c, Requirements>)> {
+fn selections<'c>(context: &'c Context<'_>, class: ClassId, pools: &[PoolId]) -> Vec<Selected<'c>> {
     let own = &context.classes[class];
     let pod = own.example(context.problem);
     let mut all = Vec::new();
     if pod.volume_topology.is_empty() {
-        let hard = |at: &usize| own.hard.is_empty() || own.hard.contains(&(*at as u32));
-        let sets: BTreeSet<u32> = (0..own.alternatives.len()).filter(hard).map(|at| own.alternatives[at].0).collect();
+        let hard = |tier: &TierId| own.hard.is_empty() || own.hard.contains(tier);
+        let sets: BTreeSet<SetId> =
+            own.alternatives.ids().filter(hard).map(|tier| own.alternatives[tier].set).collect();
         for set in sets {
             let found = pools.iter().filter_map(|pool| Some((context.selection(set, *pool)?, *pool)));
-            let wanted = &context.sets[set as usize];
-            all.extend(found.map(|(one, pool)| (Cow::Borrowed(one), pool, Cow::Borrowed(wanted))));
+            let wanted = &context.sets[set];
+            all.extend(found.map(|(one, pool)| Selected {
+                selection: Cow::Borrowed(one),
+                pool,
+                wanted: Cow::Borrowed(wanted),
+            }));
         }
         return all;
     }
+    // Volumes are out of it, and the compiled sets have them: they are read again without.
     let strict = alternatives(pod, PreferencePolicy::Ignore, false, GivenUp::default()).unwrap_or_default();
     for wanted in strict.into_iter().map(|one| one.requirements) {
         let found = pools.iter().filter_map(|pool| Some((context.select(&wanted, &context.pools[*pool])?, *pool)));
-        all.extend(found.map(|(one, pool)| (Cow::Owned(one), pool, Cow::Owned(wanted.clone()))));
+        all.extend(found.map(|(one, pool)| Selected {
+            selection: Cow::Owned(one),
+            pool,
+            wanted: Cow::Owned(wanted.clone()),
+        }));
     }
     all
 }
@@ -91,28 +105,26 @@ fn selections<'c>(
 /// Adds the domains that nodes have which a class's requirements leave of a pool.
 fn add(
     context: &Context<'_>,
-    (class, pool, key): (usize, usize, usize),
-    selection: &Selection,
-    wanted: &Requirements,
+    class: ClassId,
+    key: KeyId,
+    Selected { selection, pool, wanted }: &Selected<'_>,
     found: &mut BTreeSet<DomainId>,
 ) {
+    let pool = *pool;
     let mut types = selection.types.clone();
+    // A type that is too small for the pod makes no node for it, in whatever zone.
     context.fitting(pool, &context.classes[class].first, &mut types);
     if types.is_empty() || !context.work(1 + types.count() / TYPES_A_STEP) {
         return;
     }
-    let (values, name) = (&context.places.values[key], context.topology.keys[key].as_str());
-    let place = |value: &str| values.binary_search_by(|own| own.as_str().cmp(value)).ok().map(DomainId::from);
+    let (values, name) = (&context.bins.values[key], context.topology.keys[key].as_str());
+    let domain = |value: &str| domain_named(values, value);
     if matches!(name, labels::ZONE | labels::CAPACITY_TYPE) {
         let offers = &context.offers;
         let bought =
             types.iter().fold(0, |offering_bits, at| offering_bits | offers.available(at)) & selection.offering_bits;
-        let offering_bits = offers.offering_bits.iter().enumerate().filter(|(at, _)| bought >> at & 1 == 1);
-        let names =
-            offering_bits.map(
-                |(_, offering_bit)| if name == labels::ZONE { &offering_bit.zone } else { &offering_bit.capacity_type },
-            );
-        found.extend(names.filter_map(|value| place(value)));
+        let names = offers.within(bought).map(|(_, offering_bit)| offering_bit.label(name));
+        found.extend(names.filter_map(domain));
         // A zone that is sold out for some minutes counts all the same, by what the types say: a spread is not broken for that.
         if name == labels::CAPACITY_TYPE {
             return;
@@ -130,7 +142,7 @@ fn add(
                 if few { values.iter().filter(|value| allowed(&value.as_str())).count() } else { usize::MAX };
             let mut seen = 0u64;
             for value in said.flat_map(Requirement::values).filter(allowed) {
-                let Some(at) = place(value) else { continue };
+                let Some(at) = domain(value) else { continue };
                 found.insert(at);
                 if few && seen >> at.index() & 1 == 0 {
                     seen |= 1 << at.index();
@@ -144,9 +156,14 @@ fn add(
         None => {
             let own = asked[0].filter(|own| !own.is_empty() && !own.is_complement());
             let own = own.into_iter().flat_map(Requirement::values).filter(allowed);
-            found.extend(own.filter_map(place));
+            found.extend(own.filter_map(domain));
         }
     }
+}
+
+/// The domain of a value of a key. Values are sorted.
+fn domain_named(values: &IndexVec<DomainId, String>, value: &str) -> Option<DomainId> {
+    values.as_slice().binary_search_by(|own| own.as_str().cmp(value)).ok().map(DomainId::from)
 }
 
 impl Domains<'_, '_> {
@@ -154,30 +171,27 @@ impl Domains<'_, '_> {
     pub fn domain_of(&self, group: GroupId, planned: &PlannedNode) -> Option<DomainId> {
         let context = self.context;
         let key = context.topology.key_of(group);
-        let (values, name) = (&context.places.values[key], context.topology.keys[key].as_str());
-        let at = |value: &str| values.binary_search_by(|own| own.as_str().cmp(value)).ok().map(DomainId::from);
+        let (values, name) = (&context.bins.values[key], context.topology.keys[key].as_str());
+        let at = |value: &str| domain_named(values, value);
         if matches!(name, labels::ZONE | labels::CAPACITY_TYPE) {
             let offers = &context.offers;
             let bought = planned.types.iter().fold(0, |offering_bits, at| offering_bits | offers.available(at))
                 & planned.offering_bits;
-            let offering_bits = offers.offering_bits.iter().enumerate().filter(|(at, _)| bought >> at & 1 == 1);
-            let found: BTreeSet<&str> = offering_bits
-                .map(|(_, offering_bit)| {
-                    if name == labels::ZONE { offering_bit.zone.as_str() } else { offering_bit.capacity_type.as_str() }
-                })
-                .collect();
+            let found: BTreeSet<&str> =
+                offers.within(bought).map(|(_, offering_bit)| offering_bit.label(name)).collect();
             return found.first().filter(|_| found.len() == 1).and_then(|value| at(value));
         }
         let view = &context.pools[planned.pool];
         if let Some(value) = view.requirements.get(name).and_then(Requirement::single) {
             return at(value);
         }
-        let places = planned.shares.iter().filter_map(|share| {
-            let keys = context.topology.of_class[share.class as usize].keys;
-            context.places.of(keys).get(share.candidate.place as usize)?.domain[key]
+        let bins = planned.shares.iter().filter_map(|share| {
+            let keys = context.topology.of_class[share.class].keys;
+            context.bins.of(keys).get(share.candidate.bin)?.domain[key]
         });
-        let of_sets = planned.shares.iter().filter_map(|share| context.sets[share.set as usize].get(name));
-        let asked = of_sets.filter_map(Requirement::single).filter_map(at).chain(places).next();
+        let of_sets = planned.shares.iter().filter_map(|share| context.sets[share.set].get(name));
+        // In order: what its pods require, what rules chose for them, and what all its types say.
+        let asked = of_sets.filter_map(Requirement::single).filter_map(at).chain(bins).next();
         asked.or_else(|| {
             let column = context.columns.get(name)?;
             let said: BTreeSet<Option<&str>> =
@@ -189,7 +203,7 @@ impl Domains<'_, '_> {
     /// Whether a planned node takes part in a spread, by the policies of that.
     pub fn counts_node(&self, group: GroupId, planned: &PlannedNode) -> bool {
         let (context, topology) = (self.context, &self.context.topology);
-        let Kind::Spread { nodes, tolerated, labels, .. } = &topology.groups[group].kind else { return false };
+        let RuleKind::Spread { nodes, tolerated, labels, .. } = &topology.groups[group].kind else { return false };
         let view = &context.pools[planned.pool];
         let taints = &context.problem.node_pools[view.index].taints;
         let suits = |one: &Requirements| {
@@ -199,7 +213,7 @@ impl Domains<'_, '_> {
             others.is_empty() && planned.offering_bits & view.offering_bits & !met.offering_bits == 0
         };
         tolerated.as_ref().is_none_or(|all| Tolerated::cover(all, taints))
-            && labels.iter().all(|label| context.places.may_have(topology, label, planned.pool))
+            && labels.iter().all(|label| context.bins.may_have(topology, label, planned.pool))
             && (nodes.is_empty() || nodes.iter().any(suits))
     }
 }

@@ -5,10 +5,11 @@ use smallvec::SmallVec;
 use super::Pattern;
 use super::shapes::{Shapes, half_of};
 use crate::pack::model::context::Context;
+use crate::pack::model::ids::NodeRulesId;
 use crate::pack::model::item::Item;
 use crate::pack::place::planned_node::PlannedNode;
 
-/// Deals a pattern's pods out to the items of its shapes, which may make several planned nodes of one pattern. What rules
+/// Assigns a pattern's pods to the items of its shapes, which may make several planned nodes of one pattern. What rules
 /// for nodes do not let together stays with its item.
 pub(super) fn assign_pattern(
     context: &Context<'_>,
@@ -24,8 +25,9 @@ pub(super) fn assign_pattern(
         let mut planned = empty.clone();
         let mut taken: Vec<(usize, u32)> = Vec::new();
         for (shape, count) in pattern {
-            take(context, &mut planned, &shapes.all[*shape as usize].items, items, *count, &mut taken);
+            take(context, &mut planned, &shapes.all[*shape].items, items, *count, &mut taken);
         }
+        // Rules between pods let none of them in: what is left stays with its items, for another node.
         if taken.is_empty() {
             return;
         }
@@ -46,7 +48,9 @@ fn take(
     mut wanted: u32,
     taken: &mut Vec<(usize, u32)>,
 ) {
-    let ruled = of_shape.iter().any(|at| context.topology.of_class[items[*at].class as usize].node_rules != 0);
+    // With rules the order decides how many nodes are needed: those with most left first, as they need the most
+    // nodes of their own.
+    let ruled = of_shape.iter().any(|at| context.topology.of_class[items[*at].class].node_rules != NodeRulesId::NONE);
     let mut order: Vec<usize> = of_shape.to_vec();
     if ruled {
         order.sort_by_key(|at| std::cmp::Reverse(items[*at].left));
@@ -58,6 +62,7 @@ fn take(
         for (at, most) in order.iter().copied().zip(&mut most) {
             let item = &mut items[at];
             let wish = wanted.min(item.left.count());
+            // Taken less than wished: the second round may take more, where no other item filled the gap.
             bound |= wish > *most;
             let count = planned.tally.allows(context.node_rules(item.class), wish.min(*most));
             let count = planned.add_most(context, item, count);
@@ -77,6 +82,7 @@ fn take(
         if !bound {
             return;
         }
+        // No other item is left that could share the node: better half a workload on it than a node half empty.
         most.fill(u32::MAX);
     }
 }

@@ -7,6 +7,8 @@ use super::{Aims, NodePrice};
 use crate::pack::model::bits::Bits;
 use crate::pack::model::classes::Amounts;
 use crate::pack::model::context::Context;
+use crate::pack::model::ids::{InstanceTypeId, PoolId, ShapeId};
+use crate::pack::model::numbers::float;
 use crate::pack::model::offers::Mask;
 
 /// With more shapes than this, types that are almost alike are not told apart: a node gets the cheapest type that holds
@@ -25,8 +27,8 @@ const CANDIDATES_A_STEP: usize = 8;
 
 /// A type bought in one of some offering bits that all shapes see alike.
 #[derive(Debug)]
-pub(super) struct Candidate {
-    pub at: usize,
+pub(super) struct TypeCandidate {
+    pub at: InstanceTypeId,
     /// Dollars an hour.
     pub price: f64,
     /// The same with what a node costs beside its price.
@@ -34,26 +36,27 @@ pub(super) struct Candidate {
     /// The ways of buying it that are meant.
     pub offering_bits: Mask,
     /// The shapes that it may carry.
-    pub shapes: Vec<u32>,
+    pub shapes: Vec<ShapeId>,
 }
 
 /// Types that are in the same sets: the shapes that these allow, what all their pods ask for together, which is as much
 /// room as is of use, and the candidates kept, cheapest first, so that the first to have room wins.
 struct Kept {
-    allowed: Vec<u32>,
+    allowed: Vec<ShapeId>,
     asked: Amounts,
     candidates: Vec<usize>,
 }
 
 impl Kept {
-    fn of(shapes: &Shapes<'_>, allowed: Vec<u32>, nothing: Amounts) -> Self {
+    fn of(shapes: &Shapes<'_>, allowed: Vec<ShapeId>, nothing: Amounts) -> Self {
         let mut asked = nothing;
-        let pods: u32 = allowed.iter().map(|shape| shapes.all[*shape as usize].count).sum();
+        let pods: u32 = allowed.iter().map(|shape| shapes.all[*shape].count).sum();
+        // With many pods there is always something to fill a node with, so any room may be of use.
         if pods > FEW_PODS && shapes.all.len() <= MANY_SHAPES {
             asked.fill(i64::MAX);
             return Self { allowed, asked, candidates: vec![] };
         }
-        for shape in allowed.iter().map(|shape| &shapes.all[*shape as usize]) {
+        for shape in allowed.iter().map(|shape| &shapes.all[*shape]) {
             for (sum, one) in asked.iter_mut().zip(&shape.requests) {
                 *sum = sum.saturating_add(one.saturating_mul(i64::from(shape.count)));
             }
@@ -63,54 +66,59 @@ impl Kept {
 }
 
 #[derive(Debug)]
-pub(super) struct Candidates {
-    pub all: Vec<Candidate>,
+pub(super) struct TypeCandidates {
+    pub all: Vec<TypeCandidate>,
     pub aims: Aims,
 }
 
-impl Candidates {
-    pub fn of(context: &Context<'_>, pool: usize, shapes: &Shapes<'_>, aims: Aims) -> Self {
+impl TypeCandidates {
+    pub fn of(context: &Context<'_>, pool: PoolId, shapes: &Shapes<'_>, aims: Aims) -> Self {
         let mut open = Bits::empty(context.problem.instance_types.len());
         shapes.all.iter().for_each(|shape| open.or(&shape.types));
         let sets = distinct_sets(shapes);
-        let mut all: Vec<Candidate> = Vec::new();
-        for offering_bits in cell_groups(context, pool, shapes) {
+        let mut all: Vec<TypeCandidate> = Vec::new();
+        // Say half the shapes are held to zone a: then zone a and the other zones are two groups, in which a type
+        // has two prices and carries two sets of shapes.
+        for offering_bits in offering_groups(context, pool, shapes) {
             let bought = context.bought(offering_bits);
             // By what sets a type is in.
             let mut kept: FxHashMap<Vec<bool>, Kept> = FxHashMap::default();
-            for at in bought.order.iter().map(|at| *at as usize).filter(|at| open.has(*at)) {
+            for at in bought.order.iter().copied().filter(|at| open.has(*at)) {
+                // Only types that the same shapes may be on can be held against each other.
                 let signature: Vec<bool> = sets.iter().map(|set| set.has(at)).collect();
                 let room = context.room(pool, at);
-                let may = |shape: &u32| {
-                    let shape = &shapes.all[*shape as usize];
+                let may = |shape: &ShapeId| {
+                    let shape = &shapes.all[*shape];
                     shape.offering_bits & offering_bits != 0 && shape.types.has(at)
                 };
-                let same = kept.entry(signature).or_insert_with(|| {
-                    Kept::of(shapes, (0..shapes.all.len() as u32).filter(may).collect(), context.nothing())
-                });
+                let same = kept
+                    .entry(signature)
+                    .or_insert_with(|| Kept::of(shapes, shapes.all.ids().filter(may).collect(), context.nothing()));
                 if !context.work(1 + same.candidates.len() / CANDIDATES_A_STEP) {
                     break;
                 }
                 let more = if shapes.all.len() > MANY_SHAPES { MORE_ROOM } else { 1.0 };
+                // They come by price, so whatever is kept is no dearer. A type that has no more room than one of
+                // these of anything that is asked for makes no better pattern.
                 let beaten = same.candidates.iter().any(|other| {
                     let (room_of, shapes) = (context.room(pool, all[*other].at), &all[*other].shapes);
                     let rooms = room_of.iter().zip(room).zip(&same.asked);
-                    let mut rooms = rooms.map(|((other, own), asked)| (*other as f64, *own.min(asked) as f64));
+                    let mut rooms = rooms.map(|((other, own), asked)| (float(*other), float(*own.min(asked))));
                     let all_carried = shapes.len() == same.allowed.len();
                     rooms.all(|(other, own)| other * if all_carried { more } else { 1.0 } >= own)
                 });
                 if beaten {
                     continue;
                 }
-                let holds = |shape: &u32| {
-                    let requests = &shapes.all[*shape as usize].requests;
+                let holds = |shape: &ShapeId| {
+                    let requests = &shapes.all[*shape].requests;
                     requests.iter().zip(room).all(|(asked, have)| asked <= have)
                 };
-                let carried: Vec<u32> = same.allowed.iter().copied().filter(holds).collect();
+                let carried: Vec<ShapeId> = same.allowed.iter().copied().filter(holds).collect();
                 if !carried.is_empty() {
                     same.candidates.push(all.len());
                     let price = bought.price[at];
-                    all.push(Candidate {
+                    all.push(TypeCandidate {
                         at,
                         price,
                         cost: aims.node_price.with(price),
@@ -140,13 +148,14 @@ fn distinct_sets<'s>(shapes: &'s Shapes<'_>) -> Vec<&'s Bits> {
     sets
 }
 
-/// Cells that every shape allows or forbids together.
-fn cell_groups(context: &Context<'_>, pool: usize, shapes: &Shapes<'_>) -> Vec<Mask> {
+/// Offering bits that every shape allows or forbids together.
+fn offering_groups(context: &Context<'_>, pool: PoolId, shapes: &Shapes<'_>) -> Vec<Mask> {
     let mut masks: Vec<Mask> = shapes.all.iter().map(|shape| shape.offering_bits).collect();
     masks.sort_unstable();
     masks.dedup();
     let mut groups = vec![context.pools[pool].offering_bits];
     for mask in masks {
+        // Each mask cuts every group in two: what it has of it, and what it has not.
         groups = groups.iter().flat_map(|group| [group & mask, group & !mask]).filter(|group| *group != 0).collect();
     }
     groups.sort_unstable();

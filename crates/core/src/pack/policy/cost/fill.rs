@@ -3,13 +3,14 @@
 use std::collections::BinaryHeap;
 
 use super::Pattern;
-use super::candidates::Candidate;
-use super::search::{self, Choice, Found};
+use super::candidates::TypeCandidate;
+use super::search::{self, SearchResult, ShapeChoice};
 use super::shapes::Shapes;
-use crate::pack::filter::joint::JointId;
 use crate::pack::filter::topology::node_rules::Tally;
 use crate::pack::model::classes::Amounts;
 use crate::pack::model::context::Context;
+use crate::pack::model::ids::{IndexVec, JointId, PoolId, ShapeId};
+use crate::pack::model::numbers::{count_of_amount, float, part_of};
 
 /// How strongly cpu and memory count when pods are ordered by worth per resource taken. No one order is best for all
 /// types: the best of several is taken.
@@ -26,26 +27,29 @@ const MANY_SHAPES: usize = 256;
 /// A filling looks at so many shapes in a step.
 const SHAPES_A_STEP: usize = 2;
 
+/// The bits of a key of [`PatternFiller::rank`] that are the place of a shape among the able.
+const PLACE: u64 = 0xffff;
+
 /// How much every other resource counts.
 const OTHER_WEIGHT: f64 = 0.3;
 
 /// A shape that may be taken: its value, and what it takes of cpu, memory and the rest.
 #[derive(Debug, Clone, Copy)]
 struct Able {
-    shape: u32,
+    shape: ShapeId,
     value: f64,
     taken: [f64; 3],
 }
 
 /// Fills nodes; keeps its buffers.
-pub(super) struct Filler<'c, 'a> {
+pub(super) struct PatternFiller<'c, 'a> {
     context: &'c Context<'a>,
     shapes: &'c Shapes<'c>,
-    pool: usize,
+    pool: PoolId,
     able: Vec<Able>,
     /// The least that any of these asks of each resource.
     least: Amounts,
-    /// The able by worth, see [`Filler::rank`].
+    /// The able by worth, see [`PatternFiller::rank`].
     order: BinaryHeap<u64>,
     pattern: Pattern,
     whole: Amounts,
@@ -53,8 +57,8 @@ pub(super) struct Filler<'c, 'a> {
     tally: Tally,
 }
 
-impl<'c, 'a> Filler<'c, 'a> {
-    pub fn new(context: &'c Context<'a>, pool: usize, shapes: &'c Shapes<'c>) -> Self {
+impl<'c, 'a> PatternFiller<'c, 'a> {
+    pub fn new(context: &'c Context<'a>, pool: PoolId, shapes: &'c Shapes<'c>) -> Self {
         Self {
             context,
             shapes,
@@ -76,7 +80,14 @@ impl<'c, 'a> Filler<'c, 'a> {
 
     /// The most valuable filling of so many quarters of a candidate found, with its value. At most `left` pods of each
     /// shape.
-    pub fn fill(&mut self, candidate: &Candidate, value: &[f64], left: &[u32], quarters: i64) -> (f64, Pattern) {
+    pub fn fill(
+        &mut self,
+        candidate: &TypeCandidate,
+        value: &IndexVec<ShapeId, f64>,
+        left: &IndexVec<ShapeId, u32>,
+        quarters: i64,
+    ) -> (f64, Pattern) {
+        // Filling is where most of the time goes, so its steps grow with the shapes that it looks at.
         if !self.context.work(1 + candidate.shapes.len() / SHAPES_A_STEP) {
             return (0.0, Pattern::new());
         }
@@ -85,8 +96,10 @@ impl<'c, 'a> Filler<'c, 'a> {
         self.whole.extend(room.iter().map(|have| if quarters == 4 { *have } else { have / 4 * quarters }));
         self.look(candidate, value, left);
         let mut best = (0.0, Pattern::new());
+        // Three tries of different orders are far cheaper than one search, and mostly find the same.
         self.attempt(EVENLY, candidate, left, &mut best);
-        let of_whole = |at: usize| self.room[at] as f64 / self.whole[at].max(1) as f64;
+        let of_whole = |at: usize| part_of(self.room[at], self.whole[at]);
+        // What the first try used up is what was scarce: it is what the next try counts.
         let cpu_first = of_whole(0) <= of_whole(1);
         let few = self.able.len() <= FEW_SHAPES;
         let tried = if self.able.len() <= MANY_SHAPES { 2 } else { 1 };
@@ -101,26 +114,39 @@ impl<'c, 'a> Filler<'c, 'a> {
 
     /// The most valuable filling by a search, for shapes that no rules bind to each other: one worth more than `known`,
     /// if there is any, and the steps that it took.
-    pub fn search(&mut self, candidate: &Candidate, value: &[f64], left: &[u32], known: f64) -> Found {
+    pub fn search(
+        &mut self,
+        candidate: &TypeCandidate,
+        value: &IndexVec<ShapeId, f64>,
+        left: &IndexVec<ShapeId, u32>,
+        known: f64,
+    ) -> SearchResult {
         self.look(candidate, value, left);
         let bound = |one: &Able| {
-            let shape = &self.shapes.all[one.shape as usize];
+            let shape = &self.shapes.all[one.shape];
             shape.rules.is_some() || shape.joint != JointId::NONE
         };
+        // The search adds amounts and knows no rules.
         if self.able.iter().any(bound) {
-            return Found::default();
+            return SearchResult::default();
         }
         let choices = self.able.iter().map(|one| {
-            let shape = &self.shapes.all[one.shape as usize];
-            let most = left[one.shape as usize].min(shape.cap);
+            let shape = &self.shapes.all[one.shape];
+            let most = left[one.shape].min(shape.cap);
             let part = one.taken.iter().sum();
-            Choice { shape: one.shape, value: one.value, requests: &shape.requests, most, part }
+            ShapeChoice { shape: one.shape, value: one.value, requests: &shape.requests, most, part }
         });
         let room = Amounts::from_slice(self.context.room(self.pool, candidate.at));
         search::best(choices.collect(), &room, known)
     }
 
-    fn attempt(&mut self, weights: [f64; 2], candidate: &Candidate, left: &[u32], best: &mut (f64, Pattern)) {
+    fn attempt(
+        &mut self,
+        weights: [f64; 2],
+        candidate: &TypeCandidate,
+        left: &IndexVec<ShapeId, u32>,
+        best: &mut (f64, Pattern),
+    ) {
         self.rank(weights);
         let worth = self.by_order(candidate, left);
         if worth > best.0 * (1.0 + 1e-9) {
@@ -130,21 +156,23 @@ impl<'c, 'a> Filler<'c, 'a> {
     }
 
     /// Finds the shapes that may be taken, and what each takes of the node.
-    fn look(&mut self, candidate: &Candidate, value: &[f64], left: &[u32]) {
+    fn look(&mut self, candidate: &TypeCandidate, value: &IndexVec<ShapeId, f64>, left: &IndexVec<ShapeId, u32>) {
         let room = self.context.room(self.pool, candidate.at);
-        let part: smallvec::SmallVec<[f64; 4]> = room.iter().map(|have| 1.0 / (*have).max(1) as f64).collect();
+        let part: smallvec::SmallVec<[f64; 4]> = room.iter().map(|have| 1.0 / float((*have).max(1))).collect();
         self.able.clear();
         self.least.clear();
         self.least.resize(room.len(), i64::MAX);
         for shape in &candidate.shapes {
-            let value = value[*shape as usize];
-            if left[*shape as usize] == 0 || value <= 0.0 {
+            let value = value[*shape];
+            // What has no value would only take room: the rest is planned when values are known for all.
+            if left[*shape] == 0 || value <= 0.0 {
                 continue;
             }
             let mut taken = [0.0; 3];
-            let requests = &self.shapes.all[*shape as usize].requests;
+            let requests = &self.shapes.all[*shape].requests;
             for (resource, ((asked, part), least)) in requests.iter().zip(&part).zip(&mut self.least).enumerate() {
-                taken[resource.min(2)] += *asked as f64 * part;
+                // Cpu, memory, and everything else in one.
+                taken[resource.min(2)] += float(*asked) * part;
                 *least = (*least).min(*asked);
             }
             self.able.push(Able { shape: *shape, value, taken });
@@ -154,41 +182,45 @@ impl<'c, 'a> Filler<'c, 'a> {
     /// Orders the shapes by value for what they take, the first of equals first: the bits of a positive number are in
     /// the order of the numbers, and the last of them, which do not matter, make room for the place.
     fn rank(&mut self, weights: [f64; 2]) {
-        const PLACE: u64 = 0xffff;
         let mut order = std::mem::take(&mut self.order).into_vec();
         order.clear();
         order.extend(self.able.iter().enumerate().map(|(at, one)| {
             let taken = weights[0] * one.taken[0] + weights[1] * one.taken[1] + OTHER_WEIGHT * one.taken[2];
-            ((one.value / taken).to_bits() & !PLACE) | (PLACE - (at as u64).min(PLACE))
+            // A heap of integers instead of a sort of floats: most fillings end long before the last shape is
+            // looked at.
+            ((one.value / taken).to_bits() & !PLACE) | (PLACE - u64::try_from(at).unwrap_or(PLACE).min(PLACE))
         }));
         self.order = BinaryHeap::from(order);
     }
 
     /// Fills in that order, into the pattern kept; answers what it is worth.
-    fn by_order(&mut self, candidate: &Candidate, left: &[u32]) -> f64 {
+    fn by_order(&mut self, candidate: &TypeCandidate, left: &IndexVec<ShapeId, u32>) -> f64 {
         self.room.clone_from(&self.whole);
         self.tally.clear();
         self.pattern.clear();
         let mut worth = 0.0;
         let mut joint = JointId::NONE;
         while let Some(key) = self.order.pop() {
-            let Able { shape, value, .. } = self.able[0xffff - (key & 0xffff) as usize];
-            let one = &self.shapes.all[shape as usize];
+            let Able { shape, value, .. } = self.able[place_of(key)];
+            let one = &self.shapes.all[shape];
+            // Not one pod of it fits any more. A smaller shape may.
             if one.requests.iter().zip(&self.room).any(|(asked, have)| asked > have) {
                 continue;
             }
-            let mut count = i64::from(left[shape as usize].min(one.cap));
+            let mut count = i64::from(left[shape].min(one.cap));
             for (asked, have) in one.requests.iter().zip(&self.room) {
                 if *asked > 0 && asked.saturating_mul(count) > *have {
                     count = have / asked;
                 }
             }
+            let mut count = count_of_amount(count);
             if let Some(rules) = one.rules.filter(|_| count > 0) {
-                count = i64::from(self.tally.allows(rules, count as u32));
+                count = self.tally.allows(rules, count);
             }
-            if count <= 0 {
+            if count == 0 {
                 continue;
             }
+            // Most shapes ask for nothing that a type leaves open, and then both are `NONE`.
             if one.joint != joint {
                 let Some(met) = self.context.meet(joint, one.joint) else { continue };
                 let mut types = one.types.clone();
@@ -199,17 +231,23 @@ impl<'c, 'a> Filler<'c, 'a> {
                 joint = met;
             }
             if let Some(rules) = one.rules {
-                self.tally.add(rules, count as u32);
+                self.tally.add(rules, count);
             }
             for (have, asked) in self.room.iter_mut().zip(&one.requests) {
-                *have -= asked * count;
+                *have -= asked * i64::from(count);
             }
-            worth += value * count as f64;
-            self.pattern.push((shape, count as u32));
+            worth += value * f64::from(count);
+            self.pattern.push((shape, count));
+            // Not even the least of any shape is left of some resource: nothing more fits.
             if self.least.iter().zip(&self.room).any(|(least, have)| least > have) {
                 break;
             }
         }
         worth
     }
+}
+
+/// The place among the able that a key of [`PatternFiller::rank`] has in its last bits.
+fn place_of(key: u64) -> usize {
+    usize::try_from(PLACE - (key & PLACE)).unwrap_or_default()
 }

@@ -1,17 +1,19 @@
 //! Several shapes: the best mix of patterns, rounded down, and the rest by the same values.
 
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::candidates::{Candidate, Candidates};
-use super::fill::Filler;
+use super::candidates::{TypeCandidate, TypeCandidates};
+use super::fill::PatternFiller;
+use super::hope::Hope;
 use super::lp::Master;
 use super::rates;
-use super::shapes::{Shape, Shapes};
+use super::shapes::Shapes;
 use super::variety::Variety;
 use super::{Answer, Pattern};
-use crate::pack::filter::topology::node_rules::NodeRules;
 use crate::pack::model::context::Context;
+use crate::pack::model::ids::{IndexVec, PoolId, ShapeId};
+use crate::pack::model::numbers::{count_of_amount, len_of, rounded_down};
 
 /// How often patterns are generated anew at most: the bound on work, instead of time, keeps the answer the same.
 const ROUNDS: usize = 60;
@@ -74,95 +76,67 @@ const FEW_FOR_FEWER: usize = 32;
 /// Where the cheapest is not wanted no fewer nodes are looked for.
 pub(super) fn plan(
     context: &Context<'_>,
-    pool: usize,
+    pool: PoolId,
     shapes: &Shapes<'_>,
-    candidates: &mut Candidates,
+    candidates: &mut TypeCandidates,
     unwanted: impl Fn(&Answer) -> bool,
 ) -> Answer {
     let counts = shapes.counts();
-    let pods: usize = counts.iter().map(|count| *count as usize).sum();
+    let pods: usize = counts.iter().map(|count| len_of(*count)).sum();
     candidates.set_node_price(candidates.aims.node_price);
-    let (filler, variety) = (Filler::new(context, pool, shapes), Variety::new(context, pool, shapes, candidates.aims));
+    let (filler, variety) =
+        (PatternFiller::new(context, pool, shapes), Variety::new(context, pool, shapes, candidates.aims));
     let mut planner = Planner { filler, variety, steps: MOST_STEPS.min(pods * STEPS_A_POD) };
     let Some(singles) = planner.singles(context, pool, shapes, candidates) else { return Answer::new() };
+    // Say 100 shapes have 300 pods: no pattern of a mix would come once as a whole, so rounding down would leave
+    // everything.
     let sparse = counts.len() > FEW_ROWS && pods < counts.len() * LEAST_PODS_A_SHAPE;
     if shapes.all.len() > MOST_ROWS || sparse {
-        let value = worth(context, pool, shapes, candidates, &singles);
+        let value = rates::worth(context, pool, shapes, candidates, &singles);
         let mut answer = Answer::new();
         planner.rest(candidates, &value, &mut counts.clone(), &mut answer);
         return answer;
     }
-    let mut master = Master::new(&counts, &singles, candidates.aims.node_price);
+    let mut master = Master::new(counts.as_slice(), singles.as_slice(), candidates.aims.node_price);
     let a_pod = match counts.len() {
         few if few <= FEW_ROWS => LOOKS_A_POD_OF_FEW_SHAPES,
         some if some <= SOME_ROWS => LOOKS_A_POD_OF_SOME_SHAPES,
         _ => LOOKS_A_POD,
     };
+    // Looks and not seconds: the same problem has the same answer on a slow machine.
     let looks = MOST_LOOKS.min(LEAST_LOOKS + pods.saturating_mul(a_pod));
-    planner.best_mix(&mut master, candidates, &counts, (ROUNDS, looks));
-    let mut best = planner.whole(&master, candidates, &counts);
+    planner.best_mix(&mut master, candidates, &counts, WorkBound { rounds: ROUNDS, looks });
+    let best = planner.whole(&master, candidates, &counts);
+    // Fewer nodes take three more programs, which is worth it for small ones only.
     if shapes.all.len() > FEW_FOR_FEWER || unwanted(&best) {
         return best;
     }
-    let most = best.price * FEWER_NODES_MAY_COST;
-    let mean = best.price / f64::from(best.nodes.max(1));
-    // The dearest node known to be within bounds, and the cheapest known not to be.
-    let mut bracket = (0.0, None);
-    let mut next = FIRST_NODE_PRICE;
-    for _ in 0..TRIES {
-        let node = candidates.aims.node_price.and(next * mean);
-        candidates.set_node_price(node);
-        master.reprice(node);
-        planner.best_mix(&mut master, candidates, &counts, (ROUNDS / 4, looks / 8));
-        let other = planner.whole(&master, candidates, &counts);
-        if other.price > most {
-            bracket.1 = Some(next);
-        } else {
-            bracket.0 = next;
-            if (other.nodes, Hope(other.price)) < (best.nodes, Hope(best.price)) {
-                best = other;
-            }
-        }
-        next = match bracket {
-            (low, None) => low * 2.5,
-            (low, Some(high)) => (low + high) / 2.0,
-        };
-    }
-    best
-}
-
-/// What a pod of each shape is worth without a linear program over shapes: what it asks at going rates, or what it costs
-/// with its like alone, where a node holds no more of these, whatever room it has, or where going rates say nothing.
-fn worth(
-    context: &Context<'_>,
-    pool: usize,
-    shapes: &Shapes<'_>,
-    candidates: &Candidates,
-    singles: &[(u32, f64)],
-) -> Vec<f64> {
-    let alone = |(held, price): &(u32, f64)| candidates.aims.node_price.with(*price) / f64::from(*held);
-    let Some(rates) = rates::values(context, pool, shapes, candidates) else {
-        return singles.iter().map(alone).collect();
-    };
-    let capped = |shape: &Shape<'_>, held| held == shape.cap && shape.rules.is_some_and(NodeRules::caps_itself);
-    let known = rates.into_iter().zip(singles).zip(&shapes.all);
-    known.map(|((rate, single), shape)| if capped(shape, single.0) { rate.max(alone(single)) } else { rate }).collect()
+    planner.fewer_nodes(&mut master, candidates, &counts, looks, best)
 }
 
 /// The patterns of the mix as often as they come whole.
-fn round_down(master: &Master, left: &mut [u32], answer: &mut Answer) {
+fn round_down(master: &Master, left: &mut IndexVec<ShapeId, u32>, answer: &mut Answer) {
     for (pattern, price, level) in master.solution() {
-        let possible = pattern.iter().map(|(shape, count)| left[*shape as usize] / count).min().unwrap_or(0);
-        let times = ((level + 1e-6) as u32).min(possible);
+        // Patterns share shapes, so what one took may be missing for the next: none takes more than there is.
+        let possible = pattern.iter().map(|(shape, count)| left[*shape] / count).min().unwrap_or(0);
+        let times = rounded_down(level + 1e-6).min(possible);
         if times > 0 {
-            pattern.iter().for_each(|(shape, count)| left[*shape as usize] -= count * times);
+            pattern.iter().for_each(|(shape, count)| left[*shape] -= count * times);
             answer.add(pattern.clone(), price, times);
         }
     }
 }
 
+/// The bound on the work of one linear program.
+#[derive(Clone, Copy)]
+struct WorkBound {
+    rounds: usize,
+    /// How many shapes are looked at.
+    looks: usize,
+}
+
 struct Planner<'c, 'a> {
-    filler: Filler<'c, 'a>,
+    filler: PatternFiller<'c, 'a>,
     variety: Variety<'c, 'a>,
     /// Steps left to searches.
     steps: usize,
@@ -170,21 +144,61 @@ struct Planner<'c, 'a> {
 
 impl Planner<'_, '_> {
     /// An answer in whole nodes.
-    fn whole(&mut self, master: &Master, candidates: &Candidates, counts: &[u32]) -> Answer {
-        let mut left = counts.to_vec();
+    fn whole(&mut self, master: &Master, candidates: &TypeCandidates, counts: &IndexVec<ShapeId, u32>) -> Answer {
+        let mut left = counts.clone();
         let mut answer = Answer::new();
         round_down(master, &mut left, &mut answer);
         self.rest(candidates, master.duals(), &mut left, &mut answer);
         answer
     }
 
+    /// Among answers little dearer than the cheapest, which is the best known, the one with the fewest nodes.
+    fn fewer_nodes(
+        &mut self,
+        master: &mut Master,
+        candidates: &mut TypeCandidates,
+        counts: &IndexVec<ShapeId, u32>,
+        looks: usize,
+        mut best: Answer,
+    ) -> Answer {
+        let most = best.price * FEWER_NODES_MAY_COST;
+        let mean = best.price / f64::from(best.nodes.max(1));
+        // The dearest node known to be within bounds, and the cheapest known not to be.
+        // Say the mean node costs $1. A node is first taken to cost $0.10 more, then 0.25, 0.625 and so on as long as
+        // the answer stays within 2 % of the cheapest; then the middle between the last that did and the first that did
+        // not.
+        let mut bracket = (0.0, None);
+        let mut next = FIRST_NODE_PRICE;
+        for _ in 0..TRIES {
+            let node = candidates.aims.node_price.and(next * mean);
+            candidates.set_node_price(node);
+            master.reprice(node);
+            self.best_mix(master, candidates, counts, WorkBound { rounds: ROUNDS / 4, looks: looks / 8 });
+            let other = self.whole(master, candidates, counts);
+            if other.price > most {
+                bracket.1 = Some(next);
+            } else {
+                bracket.0 = next;
+                // Fewer nodes first, then the price: all that comes here is cheap enough.
+                if (other.nodes, Hope(other.price)) < (best.nodes, Hope(best.price)) {
+                    best = other;
+                }
+            }
+            next = match bracket {
+                (low, None) => low * 2.5,
+                (low, Some(high)) => (low + high) / 2.0,
+            };
+        }
+        best
+    }
+
     /// The linear program's best mix, patterns generated as they pay.
     fn best_mix(
         &mut self,
         master: &mut Master,
-        candidates: &Candidates,
-        counts: &[u32],
-        (rounds, most_looks): (usize, usize),
+        candidates: &TypeCandidates,
+        counts: &IndexVec<ShapeId, u32>,
+        bound: WorkBound,
     ) {
         let mut looks = 0;
         // What each candidate was last worth for its cost: those that were worth most are asked again first.
@@ -194,9 +208,10 @@ impl Planner<'_, '_> {
         let all = counts.len() <= FEW_ROWS && pairs < FEW_PAIRS;
         let asked_first = if all { order.len() } else { ASKED_FIRST };
         let mut thorough = false;
-        for round in 0..rounds {
+        for round in 0..bound.rounds {
             master.price();
-            let duals = master.duals().to_vec();
+            // Copied, as entering patterns changes them: all patterns of a round are made by the same values.
+            let duals = master.duals().clone();
             order.sort_by(|a, b| known[*b].total_cmp(&known[*a]).then(a.cmp(b)));
             let mut found: Vec<(f64, Pattern, f64)> = Vec::new();
             for (rank, at) in order.iter().enumerate() {
@@ -206,6 +221,7 @@ impl Planner<'_, '_> {
                 }
                 let candidate = &candidates.all[*at];
                 looks += candidate.shapes.len();
+                // A search is hundreds of fillings: only where filling in order was near enough to paying.
                 let search = thorough && known[*at] > WORTH_A_SEARCH;
                 let (value, pattern) = match search {
                     true => self.searched(candidate, &duals, counts),
@@ -216,21 +232,13 @@ impl Planner<'_, '_> {
                     found.push((known[*at], pattern, candidate.price));
                 }
             }
-            found.sort_by(|a, b| b.0.total_cmp(&a.0));
-            let mut entered = false;
-            for (_, pattern, price) in found.into_iter().take(counts.len().clamp(8, MOST_ENTERING)) {
-                if !self.filler.context().work(counts.len() * counts.len() / PAIRS_A_LOOK) {
-                    break;
-                }
-                if master.enter(pattern, price) {
-                    entered = true;
-                    looks += counts.len() * counts.len() / PAIRS_A_LOOK;
-                }
-            }
-            if looks > most_looks {
+            let entered = self.enter(master, found, counts.len());
+            looks += entered * (counts.len() * counts.len() / PAIRS_A_LOOK);
+            if looks > bound.looks {
                 break;
             }
-            if !entered {
+            if entered == 0 {
+                // With many shapes a search does not get through the fillings that there are.
                 if thorough || counts.len() > FEW_ROWS {
                     break;
                 }
@@ -240,39 +248,63 @@ impl Planner<'_, '_> {
         }
     }
 
+    /// Lets the patterns found enter the program, which has so many rows; says how many did.
+    fn enter(&self, master: &mut Master, mut found: Vec<(f64, Pattern, f64)>, rows: usize) -> usize {
+        // The best enters first: it changes what pods are worth, and many of the others gain nothing any more.
+        found.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let mut entered = 0;
+        for (_, pattern, price) in found.into_iter().take(rows.clamp(8, MOST_ENTERING)) {
+            if !self.filler.context().work(rows * rows / PAIRS_A_LOOK) {
+                break;
+            }
+            entered += usize::from(master.enter(pattern, price));
+        }
+        entered
+    }
+
     /// For each shape the cheapest way to carry it alone: how many on a node, and the node's price.
     fn singles(
         &mut self,
         context: &Context<'_>,
-        pool: usize,
+        pool: PoolId,
         shapes: &Shapes<'_>,
-        candidates: &Candidates,
-    ) -> Option<Vec<(u32, f64)>> {
+        candidates: &TypeCandidates,
+    ) -> Option<IndexVec<ShapeId, (u32, f64)>> {
         let node = candidates.aims.node_price;
-        let mut best: Vec<Option<(u32, f64)>> = vec![None; shapes.all.len()];
+        let mut best: IndexVec<ShapeId, Option<(u32, f64)>> = IndexVec::from_elem(None, shapes.all.len());
         for candidate in &candidates.all {
             let room = context.room(pool, candidate.at);
             for shape in &candidate.shapes {
-                let one = &shapes.all[*shape as usize];
+                let one = &shapes.all[*shape];
                 let mut count = one.count.min(one.cap);
                 for (asked, have) in one.requests.iter().zip(room).filter(|(asked, _)| **asked > 0) {
-                    count = count.min((have / asked).clamp(0, i64::from(u32::MAX)) as u32);
+                    count = count.min(count_of_amount(have / asked));
                 }
+                // Three quarters each time: 40, 30, 22, 16 … A few tries too small cost less than 39 looks.
                 while count > 1 && !self.variety.enough(&vec![(*shape, count)]) {
                     count = count * 3 / 4;
                 }
-                let slot = &mut best[*shape as usize];
+                let slot = &mut best[*shape];
                 let each = candidate.cost / f64::from(count);
+                // Cheapest by the pod, and not by the node.
                 if count > 0 && slot.is_none_or(|(held, price)| each < node.with(price) / f64::from(held)) {
                     *slot = Some((count, candidate.price));
                 }
             }
         }
+        // A shape that no candidate carries has no single, and then there is no program.
         best.into_iter().collect()
     }
 
     /// The best filling that leaves the node enough variety; of a part of the node where the whole does not.
-    fn filling(&mut self, candidate: &Candidate, value: &[f64], left: &[u32]) -> (f64, Pattern) {
+    fn filling(
+        &mut self,
+        candidate: &TypeCandidate,
+        value: &IndexVec<ShapeId, f64>,
+        left: &IndexVec<ShapeId, u32>,
+    ) -> (f64, Pattern) {
+        // A node filled to the brim fits its own type only. Filled by three quarters it may be many, which spot
+        // needs.
         for quarters in [4, 3, 2, 1] {
             let (worth, pattern) = self.filler.fill(candidate, value, left, quarters);
             if self.variety.enough(&pattern) {
@@ -283,7 +315,12 @@ impl Planner<'_, '_> {
     }
 
     /// The same by a search, where that finds more, as long as the steps last.
-    fn searched(&mut self, candidate: &Candidate, value: &[f64], left: &[u32]) -> (f64, Pattern) {
+    fn searched(
+        &mut self,
+        candidate: &TypeCandidate,
+        value: &IndexVec<ShapeId, f64>,
+        left: &IndexVec<ShapeId, u32>,
+    ) -> (f64, Pattern) {
         let known = self.filling(candidate, value, left);
         if self.steps == 0 {
             return known;
@@ -297,9 +334,17 @@ impl Planner<'_, '_> {
     }
 
     /// What rounding left: again and again the pattern that is worth most for its cost.
-    fn rest(&mut self, candidates: &Candidates, value: &[f64], left: &mut [u32], answer: &mut Answer) {
+    fn rest(
+        &mut self,
+        candidates: &TypeCandidates,
+        value: &IndexVec<ShapeId, f64>,
+        left: &mut IndexVec<ShapeId, u32>,
+        answer: &mut Answer,
+    ) {
+        // What the program held to be worth nothing still has to be somewhere: it fills what is left of a node, and
+        // never decides for one.
         let floor = value.iter().copied().filter(|value| *value > 0.0).fold(f64::INFINITY, f64::min);
-        let value: Vec<f64> =
+        let value: IndexVec<ShapeId, f64> =
             value.iter().map(|value| if *value > 0.0 { *value } else { floor.min(1.0) * 1e-3 }).collect();
         // What a candidate is worth only falls as pods go: the most hopeful is filled again, and taken if it is still
         // worth more than the next ever was.
@@ -317,40 +362,23 @@ impl Planner<'_, '_> {
                 hopes.push((Hope(ratio), Reverse(at)));
                 continue;
             }
-            let times = pattern.iter().map(|(shape, count)| left[*shape as usize] / count).min().unwrap_or(0);
-            pattern.iter().for_each(|(shape, count)| left[*shape as usize] -= count * times);
+            let times = pattern.iter().map(|(shape, count)| left[*shape] / count).min().unwrap_or(0);
+            pattern.iter().for_each(|(shape, count)| left[*shape] -= count * times);
             answer.add(pattern, candidate.price, times);
             hopes.push((Hope(ratio), Reverse(at)));
         }
+        // No filling takes these: each gets a node of its own, whose options are found when the claim is written.
         while let Some(pattern) = one_alone(candidates, left) {
-            let times = left[pattern[0].0 as usize];
-            left[pattern[0].0 as usize] = 0;
+            let times = left[pattern[0].0];
+            left[pattern[0].0] = 0;
             answer.add(pattern, 0.0, times);
         }
     }
 }
 
 /// A pod alone on a node, where nothing else is left to do.
-fn one_alone(candidates: &Candidates, left: &[u32]) -> Option<Pattern> {
+fn one_alone(candidates: &TypeCandidates, left: &IndexVec<ShapeId, u32>) -> Option<Pattern> {
     let carried = candidates.all.iter().flat_map(|candidate| &candidate.shapes);
-    let shape = carried.copied().filter(|shape| left[*shape as usize] > 0).min()?;
+    let shape = carried.copied().filter(|shape| left[*shape] > 0).min()?;
     Some(vec![(shape, 1)])
-}
-
-/// What a candidate may be worth for its cost.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Hope(pub f64);
-
-impl Eq for Hope {}
-
-impl PartialOrd for Hope {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Hope {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.0.total_cmp(&other.0)
-    }
 }

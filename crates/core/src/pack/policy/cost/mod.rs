@@ -10,6 +10,7 @@ mod candidates;
 mod crowd;
 mod fill;
 mod holes;
+mod hope;
 mod lp;
 mod mix;
 mod node_price;
@@ -19,19 +20,20 @@ mod shapes;
 mod single;
 mod variety;
 
-use crate::pack::limits::Limits;
-use crate::pack::model::bits::Bits;
+use crate::pack::limits::LimitsLeft;
 use crate::pack::model::context::Context;
+use crate::pack::model::ids::{PoolId, ShapeId};
 use crate::pack::model::item::Item;
+use crate::pack::model::numbers::len_of;
 use crate::pack::model::offers::Mask;
 use crate::pack::place::planned_node::PlannedNode;
-use candidates::Candidates;
+use candidates::TypeCandidates;
 pub(crate) use holes::cheapest;
 pub(crate) use node_price::NodePrice;
 use shapes::Shapes;
 
 /// So many pods of each shape on one node; shapes in order.
-type Pattern = Vec<(u32, u32)>;
+type Pattern = Vec<(ShapeId, u32)>;
 
 /// How much dearer the answer may be in which no node holds more than half of a workload worth splitting.
 const SPLITTING_MAY_COST: f64 = 1.05;
@@ -73,31 +75,39 @@ impl Answer {
 /// off the items' counts.
 pub(crate) fn pack(
     context: &Context<'_>,
-    pool: usize,
-    limits: &Limits,
+    pool: PoolId,
+    limits: &LimitsLeft,
     items: &mut [Item<'_>],
     aims: Aims,
 ) -> Vec<(PlannedNode, u32)> {
     let mut open = context.pools[pool].types.clone();
     limits.keep(context.problem, &mut open);
     let open = &open;
-    let place = crowd::Open { pool, types: open };
+    let place = crowd::OpenTypes { pool, types: open };
     let mut planned_nodes = Vec::new();
+    // Each part is planned by itself: a program over two zones that share no pod would be twice as large and find
+    // the same.
     for which in unrelated(items) {
         let shapes = Shapes::of(context, open, items, &which);
         let pods: u32 = shapes.all.iter().map(|shape| shape.count).sum();
+        // Patterns are exact where shapes are few. Bundles are tried beside them where rounding the patterns would
+        // lose much: with many pods of some shapes, and with few pods of many.
         let crowd = match shapes.all.len() {
             few if few <= mix::FEW_ROWS => false,
             some if some <= mix::MOST_ROWS => pods >= CROWD,
-            many => pods > LARGE_CROWD || (pods as usize) < many * mix::LEAST_PODS_A_SHAPE,
+            many => pods > LARGE_CROWD || len_of(pods) < many * mix::LEAST_PODS_A_SHAPE,
         };
+        // A rule that binds pods to others is lost in a bundle, which knows amounts only.
         let crowd = crowd && which.iter().all(|at| !is_ruled(context, &items[*at]));
+        // A program over more than a thousand shapes would take longer than its patterns are worth.
         if shapes.all.len() > shapes::MANY {
-            planned_nodes.extend(crowd::pack(context, place, limits, (items, &which), aims));
+            planned_nodes.extend(crowd::pack(context, place, limits, items, &which, aims));
         } else if crowd {
+            // Both are planned and the cheaper one is taken: which of the two it will be cannot be told from the
+            // shapes.
             let mut other = items.to_vec();
-            let by_bundles = crowd::pack(context, place, limits, (&mut other, &which), aims);
-            let by_patterns = patterns(context, pool, (open, aims), &shapes, items);
+            let by_bundles = crowd::pack(context, place, limits, &mut other, &which, aims);
+            let by_patterns = patterns(context, place, aims, &shapes, items);
             let left = |items: &[Item<'_>]| which.iter().map(|at| items[*at].left.count()).sum::<u32>();
             let cost = |planned_nodes: &[(PlannedNode, u32)]| {
                 let each = |(planned, times): &(PlannedNode, u32)| {
@@ -113,7 +123,7 @@ pub(crate) fn pack(
                 planned_nodes.extend(by_patterns);
             }
         } else {
-            planned_nodes.extend(patterns(context, pool, (open, aims), &shapes, items));
+            planned_nodes.extend(patterns(context, place, aims, &shapes, items));
         }
     }
     holes::fill(context, items, &mut planned_nodes);
@@ -122,19 +132,22 @@ pub(crate) fn pack(
 
 /// Whether rules for nodes bind an item's pods to others than their like: patterns are better at those.
 fn is_ruled(context: &Context<'_>, item: &Item<'_>) -> bool {
-    let part = &context.topology.of_class[item.class as usize];
+    let part = &context.topology.of_class[item.class];
     part.most_on_a_node.is_none() && !context.node_rules(item.class).is_empty()
 }
 
 /// Plans nodes for shapes by patterns of them.
 fn patterns(
     context: &Context<'_>,
-    pool: usize,
-    (open, aims): (&Bits, Aims),
+    open: crowd::OpenTypes<'_>,
+    aims: Aims,
     shapes: &Shapes<'_>,
     items: &mut [Item<'_>],
 ) -> Vec<(PlannedNode, u32)> {
-    let mut candidates = Candidates::of(context, pool, shapes, aims);
+    let pool = open.pool;
+    let mut candidates = TypeCandidates::of(context, pool, shapes, aims);
+    // Say a deployment has 12 pods and one large node is cheapest. Two nodes of 6 that cost at most 5 % more are
+    // better: one lost node is not the whole deployment.
     let hangs = |answer: &Answer| shapes.hang_on_one_node(&answer.patterns);
     let mut answer = answer(context, pool, shapes, &mut candidates, hangs);
     if hangs(&answer) {
@@ -142,12 +155,16 @@ fn patterns(
         if split.price <= answer.price * SPLITTING_MAY_COST {
             answer = split;
         } else {
+            // Too dear: planned once more without the wish, as the first answer stopped before it looked for fewer
+            // nodes.
             answer = self::answer(context, pool, shapes, &mut candidates, |_| false);
         }
     }
     let mut planned_nodes = Vec::new();
     for (pattern, times) in answer.patterns {
-        let empty = PlannedNode::new(context, pool, open.clone());
+        // A pattern was made for one type. The node may still be any type that holds it: options are chosen when
+        // its claim is written.
+        let empty = PlannedNode::new(context, pool, open.types.clone());
         assign::assign_pattern(context, &empty, shapes, items, &pattern, times, &mut planned_nodes);
     }
     planned_nodes
@@ -161,9 +178,9 @@ pub(crate) fn price(context: &Context<'_>, planned_nodes: &[(PlannedNode, u32)])
 
 fn answer(
     context: &Context<'_>,
-    pool: usize,
+    pool: PoolId,
     shapes: &Shapes<'_>,
-    candidates: &mut Candidates,
+    candidates: &mut TypeCandidates,
     unwanted: impl Fn(&Answer) -> bool,
 ) -> Answer {
     if shapes.all.len() == 1 {
@@ -180,10 +197,11 @@ fn unrelated(items: &[Item<'_>]) -> Vec<Vec<usize>> {
         if masks.contains(&joined) {
             continue;
         }
+        // Parts that the item connects become one. What it leaves alone stays.
         masks.retain(|mask| {
-            let most_on_a_node = mask & item.offering_bits == 0;
-            joined |= if most_on_a_node { 0 } else { *mask };
-            most_on_a_node
+            let is_unrelated = mask & item.offering_bits == 0;
+            joined |= if is_unrelated { 0 } else { *mask };
+            is_unrelated
         });
         masks.push(joined);
     }

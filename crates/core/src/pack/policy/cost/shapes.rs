@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 
 use super::Pattern;
-use crate::pack::filter::joint::JointId;
 use crate::pack::filter::topology::node_rules::{NodeRules, Tally};
 use crate::pack::model::bits::Bits;
 use crate::pack::model::classes::Amounts;
 use crate::pack::model::context::Context;
+use crate::pack::model::ids::{ClassId, IndexVec, JointId, NodeRulesId, ShapeId};
 use crate::pack::model::item::Item;
 use crate::pack::model::offers::Mask;
 
@@ -23,12 +23,13 @@ const FEW: usize = 200;
 const COMMON: u64 = 16;
 
 /// A workload of so many pods is not to hang on one node.
-const WORTH_SPLITTING: usize = 10;
+const WORTH_SPLITTING: u32 = 10;
 
 /// How many pods of a class one node should hold at most: half of a workload worth splitting.
-pub(super) fn half_of(context: &Context<'_>, class: u32) -> u32 {
-    let all = context.classes[class as usize].pods.len();
-    if all >= WORTH_SPLITTING { (all / 2) as u32 } else { u32::MAX }
+pub(super) fn half_of(context: &Context<'_>, class: ClassId) -> u32 {
+    let all = context.classes[class].count();
+    // A workload of a few pods is on one node anyway, and splitting it would cost a node.
+    if all >= WORTH_SPLITTING { all / 2 } else { u32::MAX }
 }
 
 /// Pods that ask for the same.
@@ -50,10 +51,10 @@ pub(super) struct Shape<'c> {
 }
 
 /// The ids of rules that let a node hold only so many of their own pods, where one pod in [`COMMON`] has the same.
-fn common_caps(context: &Context<'_>, items: &[Item<'_>], which: &[usize]) -> Vec<u32> {
-    let mut pods: BTreeMap<u32, u64> = BTreeMap::new();
+fn common_caps(context: &Context<'_>, items: &[Item<'_>], which: &[usize]) -> Vec<NodeRulesId> {
+    let mut pods: BTreeMap<NodeRulesId, u64> = BTreeMap::new();
     for item in which.iter().map(|at| &items[*at]).filter(|item| context.node_rules(item.class).caps_itself()) {
-        let id = context.topology.of_class[item.class as usize].node_rules;
+        let id = context.topology.of_class[item.class].node_rules;
         *pods.entry(id).or_insert(0) += u64::from(item.left.count());
     }
     let all: u64 = which.iter().map(|at| u64::from(items[*at].left.count())).sum();
@@ -63,19 +64,19 @@ fn common_caps(context: &Context<'_>, items: &[Item<'_>], which: &[usize]) -> Ve
 /// All shapes, in the order of their first item.
 #[derive(Debug)]
 pub(super) struct Shapes<'c> {
-    pub all: Vec<Shape<'c>>,
+    pub all: IndexVec<ShapeId, Shape<'c>>,
 }
 
 /// What makes two items one shape: requests, types, offering bits, joint requirement, rules for nodes.
-type Key<'k> = (&'k Amounts, &'k Bits, Mask, JointId, Told);
+type Key<'k> = (&'k Amounts, &'k Bits, Mask, JointId, RuleKey);
 
 /// How items are told apart by their rules for nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Told {
+enum RuleKey {
     /// So many of a class, and each class for itself.
-    Apart(u32),
+    Alone(u32),
     /// By all that the rules say.
-    Rules(u32),
+    Rules(NodeRulesId),
     /// By whether they only count.
     Roughly(bool),
 }
@@ -85,48 +86,54 @@ impl<'c> Shapes<'c> {
     /// whose cap is only a bound; planning again what does not fit as hoped makes up for that.
     pub fn of(context: &'c Context<'_>, open: &Bits, items: &[Item<'_>], which: &[usize]) -> Self {
         let exact = Self::merged(context, open, items, which, true);
+        // Two hundred rows are what the program is good at. With more shapes, rules that few pods have are told
+        // apart by their kind only.
         if exact.all.len() <= FEW { exact } else { Self::merged(context, open, items, which, false) }
     }
 
     fn merged(context: &'c Context<'_>, open: &Bits, items: &[Item<'_>], which: &[usize], exact: bool) -> Self {
-        let mut all: Vec<Shape<'c>> = Vec::new();
-        let mut known: FxHashMap<Key<'_>, usize> = FxHashMap::default();
-        let mut seen: Vec<Vec<u32>> = Vec::new();
+        let mut all: IndexVec<ShapeId, Shape<'c>> = IndexVec::new();
+        let mut known: FxHashMap<Key<'_>, ShapeId> = FxHashMap::default();
+        let mut seen: IndexVec<ShapeId, Vec<NodeRulesId>> = IndexVec::new();
         let common = if exact { vec![] } else { common_caps(context, items, which) };
         for at in which.iter().copied() {
             let item = &items[at];
-            let requests = &context.classes[item.class as usize].requests;
+            let requests = &context.classes[item.class].requests;
             let selection = item.selection;
-            let part = &context.topology.of_class[item.class as usize];
+            let part = &context.topology.of_class[item.class];
             let (id, rules) = (part.node_rules, context.node_rules(item.class));
-            // Classes apart from themselves alone are alike: a node takes some of each. Where too many are told apart:
+            // Classes with anti-affinity to themselves alone are alike: a node takes some of each. Where too many are told apart:
             // no rule, one that caps, or one that only counts.
+            // Equal requests do not make a shape: a pod that may be on a node once fills it in another way than one
+            // that may be there ten times.
             let told = match part.most_on_a_node {
-                Some(cap) => Told::Apart(cap),
-                None if exact || id == 0 || common.contains(&id) => Told::Rules(id),
-                None => Told::Roughly(rules.caps.is_empty()),
+                Some(cap) => RuleKey::Alone(cap),
+                None if exact || id == NodeRulesId::NONE || common.contains(&id) => RuleKey::Rules(id),
+                None => RuleKey::Roughly(rules.caps.is_empty()),
             };
             let new = || {
                 let mut types = selection.types.clone();
                 types.and(open);
+                // Its bin or a spread left it fewer zones than its requirements: types that are nowhere in these
+                // are out.
                 if item.offering_bits != selection.offering_bits {
                     types.and(&context.bought(item.offering_bits).types);
                 }
-                let rules = (matches!(told, Told::Rules(_)) && !rules.is_empty()).then_some(rules);
+                let rules = (matches!(told, RuleKey::Rules(_)) && !rules.is_empty()).then_some(rules);
                 let (requests, offering_bits, joint) = (requests.clone(), item.offering_bits, selection.joint);
                 Shape { requests, types, offering_bits, joint, count: 0, cap: 0, half: 0, rules, items: vec![] }
             };
             let key = (requests, &selection.types, item.offering_bits, selection.joint, told);
             let shape = *known.entry(key).or_insert_with(|| {
-                all.push(new());
                 seen.push(vec![]);
-                all.len() - 1
+                all.push(new())
             });
             // Equal rules cap their classes together, unless each class has its own.
             if !seen[shape].contains(&id) {
                 seen[shape].push(id);
                 all[shape].cap = all[shape].cap.saturating_add(Tally::default().allows(rules, u32::MAX));
             }
+            // The count is what the program has to place, whichever items the pods are of.
             all[shape].count += item.left.count();
             all[shape].half = all[shape].half.saturating_add(item.left.count().min(half_of(context, item.class)));
             all[shape].items.push(at);
@@ -137,7 +144,7 @@ impl<'c> Shapes<'c> {
     /// Whether a pattern puts more than half of a workload on one node.
     pub fn hang_on_one_node(&self, patterns: &[(Pattern, u32)]) -> bool {
         let mut held = patterns.iter().flat_map(|(pattern, _)| pattern);
-        held.any(|(shape, count)| *count > self.all[*shape as usize].half)
+        held.any(|(shape, count)| *count > self.all[*shape].half)
     }
 
     /// The same shapes, of which no node may hold more than half of a workload.
@@ -147,7 +154,7 @@ impl<'c> Shapes<'c> {
         Self { all }
     }
 
-    pub fn counts(&self) -> Vec<u32> {
+    pub fn counts(&self) -> IndexVec<ShapeId, u32> {
         self.all.iter().map(|shape| shape.count).collect()
     }
 }

@@ -1,27 +1,38 @@
 //! One shape only: how many nodes of which size carry exactly so many pods at the least cost.
 
 use super::Answer;
-use super::candidates::Candidates;
+use super::candidates::TypeCandidates;
 use super::shapes::Shapes;
 use super::variety::Variety;
 use crate::pack::model::context::Context;
+use crate::pack::model::ids::{PoolId, ShapeId};
+use crate::pack::model::numbers::{count_of, count_of_amount, len_of};
 
 /// Up to so many pods the answer is exact; beyond, whole nodes of the best size come first.
 const EXACT: u32 = 4096;
+
+/// The shape that there is.
+const ONLY: ShapeId = ShapeId::FIRST;
 
 /// So many sizes of a node are tried in a step.
 const SIZES_A_STEP: usize = 64;
 
 /// The patterns to launch and how often.
-pub(super) fn plan(context: &Context<'_>, pool: usize, shapes: &Shapes<'_>, candidates: &Candidates) -> Answer {
+pub(super) fn plan(context: &Context<'_>, pool: PoolId, shapes: &Shapes<'_>, candidates: &TypeCandidates) -> Answer {
     let sizes = sizes(context, pool, shapes, candidates);
-    if !context.work(shapes.all[0].count.min(EXACT) as usize * sizes.len() / SIZES_A_STEP) {
+    // The table has a row for each pod and a look for each size.
+    if !context.work(len_of(shapes.all[ONLY].count.min(EXACT)) * sizes.len() / SIZES_A_STEP) {
         return Answer::new();
     }
-    let found = cheapest(&sizes, shapes.all[0].count);
+    let found = cheapest(&sizes, shapes.all[ONLY].count);
     let nodes: u32 = found.nodes.iter().map(|(_, times)| times).sum();
+    // The answer holds the price; what a node costs beside it was only for choosing.
     let price = found.price;
-    Answer { patterns: found.nodes.into_iter().map(|(held, times)| (vec![(0, held)], times)).collect(), price, nodes }
+    Answer {
+        patterns: found.nodes.into_iter().map(|(held, times)| (vec![(ONLY, held)], times)).collect(),
+        price,
+        nodes,
+    }
 }
 
 /// A node for so many pods.
@@ -35,15 +46,16 @@ struct Size {
 }
 
 /// How many pods a node may hold at what cost, each count once, by its lowest cost.
-fn sizes(context: &Context<'_>, pool: usize, shapes: &Shapes<'_>, candidates: &Candidates) -> Vec<Size> {
-    let shape = &shapes.all[0];
+fn sizes(context: &Context<'_>, pool: PoolId, shapes: &Shapes<'_>, candidates: &TypeCandidates) -> Vec<Size> {
+    let shape = &shapes.all[ONLY];
     let mut variety = Variety::new(context, pool, shapes, candidates.aims);
     let mut sizes: Vec<Size> = Vec::new();
     for candidate in &candidates.all {
         let room = context.room(pool, candidate.at);
         let each = shape.requests.iter().zip(room).filter(|(asked, _)| **asked > 0).map(|(asked, have)| have / asked);
-        let mut held = each.min().unwrap_or(0).clamp(0, i64::from(shape.count.min(shape.cap))) as u32;
-        while held > 1 && !variety.enough(&vec![(0, held)]) {
+        let mut held = count_of_amount(each.min().unwrap_or(0)).min(shape.count).min(shape.cap);
+        // In steps of a sixteenth, and of one where few are held.
+        while held > 1 && !variety.enough(&vec![(ONLY, held)]) {
             held -= 1 + held / 16;
         }
         if held > 0 {
@@ -62,8 +74,7 @@ fn sizes(context: &Context<'_>, pool: usize, shapes: &Shapes<'_>, candidates: &C
 }
 
 struct Found {
-    cost: f64,
-    /// What of the cost is paid.
+    /// What is paid, without what a node costs beside its price.
     price: f64,
     nodes: Vec<(u32, u32)>,
 }
@@ -72,16 +83,19 @@ struct Found {
 fn cheapest(sizes: &[Size], count: u32) -> Found {
     let each = |size: &Size| size.cost / f64::from(size.held);
     let Some(best) = sizes.iter().min_by(|a, b| each(a).total_cmp(&each(b))) else {
-        return Found { cost: 0.0, price: 0.0, nodes: vec![] };
+        return Found { price: 0.0, nodes: vec![] };
     };
+    // Say 10,000 pods come, and the best size holds 50: 118 such nodes carry 5,900, and the other 4,100 are planned
+    // exactly. Near the end the best size may not be the best, far from it it surely is.
     let whole = count.saturating_sub(EXACT) / best.held;
-    let rest = (count - whole * best.held) as usize;
+    let rest = len_of(count - whole * best.held);
     let mut cost = vec![0.0; rest + 1];
     let mut by = vec![0; rest + 1];
     for pods in 1..=rest {
         cost[pods] = f64::INFINITY;
         for (at, size) in sizes.iter().enumerate() {
-            let total = cost[pods.saturating_sub(size.held as usize)] + size.cost;
+            // A node may stay partly empty: fewer pods than it holds cost as much as a full one.
+            let total = cost[pods.saturating_sub(len_of(size.held))] + size.cost;
             if total < cost[pods] {
                 (cost[pods], by[pods]) = (total, at);
             }
@@ -89,9 +103,10 @@ fn cheapest(sizes: &[Size], count: u32) -> Found {
     }
     let mut nodes: Vec<(u32, u32)> = if whole > 0 { vec![(best.held, whole)] } else { vec![] };
     let mut price = best.price * f64::from(whole);
-    let mut left = rest as u32;
+    let mut left = count_of(rest);
     while left > 0 {
-        let size = &sizes[by[left as usize]];
+        // Back from the end: which size was the last one for so many pods.
+        let size = &sizes[by[len_of(left)]];
         let held = size.held.min(left);
         left -= held;
         price += size.price;
@@ -100,7 +115,7 @@ fn cheapest(sizes: &[Size], count: u32) -> Found {
             None => nodes.push((held, 1)),
         }
     }
-    Found { cost: cost[rest] + f64::from(whole) * best.cost, price, nodes }
+    Found { price, nodes }
 }
 
 #[cfg(test)]
@@ -116,8 +131,8 @@ mod tests {
         let found = cheapest(&sizes(&[(10, 8.0), (4, 4.0), (1, 1.5)]), 25);
         let carried: u32 = found.nodes.iter().map(|(held, times)| held * times).sum();
         assert_eq!(carried, 25);
-        assert!((found.cost - 21.5).abs() < 1e-9, "{}", found.cost);
-        assert!((found.price * 2.0 - found.cost).abs() < 1e-9, "{}", found.price);
+        // A node costs twice its price here.
+        assert!((found.price * 2.0 - 21.5).abs() < 1e-9, "{}", found.price);
     }
 
     #[test]

@@ -6,25 +6,27 @@ use super::shapes::Shapes;
 use super::{Aims, Pattern};
 use crate::pack::model::bits::Bits;
 use crate::pack::model::context::Context;
+use crate::pack::model::ids::PoolId;
 use crate::pack::model::options::{enough_of, least_of, varied_enough};
 
 /// Decides it, and remembers.
 pub(super) struct Variety<'c, 'a> {
     context: &'c Context<'a>,
     shapes: &'c Shapes<'c>,
-    pool: usize,
+    pool: PoolId,
     aims: Aims,
     known: FxHashMap<Pattern, bool>,
 }
 
 impl<'c, 'a> Variety<'c, 'a> {
-    pub fn new(context: &'c Context<'a>, pool: usize, shapes: &'c Shapes<'c>, aims: Aims) -> Self {
+    pub fn new(context: &'c Context<'a>, pool: PoolId, shapes: &'c Shapes<'c>, aims: Aims) -> Self {
         Self { context, shapes, pool, aims, known: FxHashMap::default() }
     }
 
     /// Whether the pattern's node keeps enough types in enough families, or cannot be spot, and as many values as the
     /// pool's `minValues` demand; or its pods have no such choice even one by one. One pod alone always does: its node cannot be any smaller.
     pub fn enough(&mut self, pattern: &Pattern) -> bool {
+        // The knowledge of thousands of patterns is kept, but these two need none.
         if matches!(pattern.as_slice(), [] | [(_, 1)]) {
             return true;
         }
@@ -43,7 +45,7 @@ impl<'c, 'a> Variety<'c, 'a> {
         let mut offering_bits = context.pools[self.pool].offering_bits;
         let mut types = context.pools[self.pool].types.clone();
         for (shape, count) in pattern {
-            let one = &self.shapes.all[*shape as usize];
+            let one = &self.shapes.all[*shape];
             offering_bits &= one.offering_bits;
             types.and(&one.types);
             for (sum, asked) in total.iter_mut().zip(&one.requests) {
@@ -56,6 +58,8 @@ impl<'c, 'a> Variety<'c, 'a> {
             context.fitting(self.pool, requests, &mut types);
             types
         };
+        // Say the pods together fit 9 types and the largest alone fits 40. With 15 wanted the pattern takes choice
+        // away. If it fitted 12 alone, there was none to take.
         let (together, alone) = (fitting(&total), fitting(&largest));
         let least = least_of(context, self.pool, &alone, offering_bits);
         let offers = |types: &Bits| enough_of(context, self.pool, types, offering_bits, &least);

@@ -3,15 +3,16 @@
 use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;
 
-use super::super::candidates::Candidates;
+use super::super::candidates::TypeCandidates;
 use super::super::shapes::{Shape, Shapes, half_of};
 use super::fluid::Flow;
-use crate::pack::filter::joint::JointId;
 use crate::pack::filter::topology::node_rules::Tally;
 use crate::pack::model::bits::Bits;
 use crate::pack::model::classes::Amounts;
 use crate::pack::model::context::Context;
+use crate::pack::model::ids::{BundleId, IndexVec, InstanceTypeId, JointId, ShapeId};
 use crate::pack::model::item::Item;
+use crate::pack::model::numbers::float;
 use crate::pack::model::offers::Mask;
 
 /// So many bundles there are at most, if there are not more kinds.
@@ -39,7 +40,7 @@ const GOOD_PART: f64 = 0.25;
 
 /// The pods of one item.
 #[derive(Debug, Clone)]
-pub(super) struct Entry<'c> {
+pub(super) struct BundleEntry<'c> {
     pub item: usize,
     pub requests: &'c Amounts,
     /// What one pod asks for, as a part of all that is asked.
@@ -56,11 +57,18 @@ pub(super) struct Entry<'c> {
     crowded: bool,
 }
 
-impl Entry<'_> {
+impl BundleEntry<'_> {
     /// So many nodes those that are left need at least.
     pub fn nodes(&self) -> u32 {
         self.left.div_ceil(self.cap.max(1))
     }
+}
+
+/// The nodes that pods may be on.
+struct Kind {
+    types: Bits,
+    offering_bits: Mask,
+    joint: JointId,
 }
 
 /// Pods that are planned alike.
@@ -85,18 +93,33 @@ pub(super) struct Bundle {
     pub most: Option<f64>,
 }
 
+impl BundleId {
+    /// The bundle that a shape of [`Bundles::shapes`] stands for.
+    pub fn of_shape(shape: ShapeId) -> Self {
+        Self::from(shape.index())
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Bundles<'c> {
-    pub entries: Vec<Entry<'c>>,
-    pub all: Vec<Bundle>,
+    pub entries: Vec<BundleEntry<'c>>,
+    pub all: IndexVec<BundleId, Bundle>,
 }
 
 impl<'c> Bundles<'c> {
     /// At most so many bundles, if there are not more kinds.
-    pub fn of(context: &'c Context<'_>, open: &Bits, items: &[Item<'_>], entries: Vec<Entry<'c>>, most: usize) -> Self {
+    pub fn of(
+        context: &'c Context<'_>,
+        open: &Bits,
+        items: &[Item<'_>],
+        entries: Vec<BundleEntry<'c>>,
+        most: usize,
+    ) -> Self {
         let mut kinds: IndexMap<(&Bits, Mask, JointId, bool), Vec<usize>, FxBuildHasher> = IndexMap::default();
         for (at, entry) in entries.iter().enumerate() {
             let item = &items[entry.item];
+            // Pods of one kind may be on the same nodes. Bundles never mix kinds, so every pod of a bundle may be
+            // wherever its bundle is.
             let kind = (&item.selection.types, item.offering_bits, item.selection.joint, entry.crowded);
             kinds.entry(kind).or_default().push(at);
         }
@@ -112,7 +135,8 @@ impl<'c> Bundles<'c> {
             if item.offering_bits != item.selection.offering_bits {
                 types.and(&context.bought(item.offering_bits).types);
             }
-            Bundle::of(context, &entries, members, (types, item.offering_bits, item.selection.joint))
+            let kind = Kind { types, offering_bits: item.offering_bits, joint: item.selection.joint };
+            Bundle::of(context, &entries, members, kind)
         };
         let all = parts.into_iter().map(bundle).collect();
         Self { entries, all }
@@ -136,14 +160,17 @@ impl<'c> Bundles<'c> {
 
     /// Finds the pods of which a node may hold so few that they need a good part of the nodes that they could be on, by a
     /// mix of nodes that does not know of that.
-    pub fn find_crowded(&mut self, flow: &Flow, candidates: &Candidates) {
-        let mut nodes = vec![0.0; self.all.len()];
+    pub fn find_crowded(&mut self, flow: &Flow, candidates: &TypeCandidates) {
+        let mut nodes: IndexVec<BundleId, f64> = IndexVec::from_elem(0.0, self.all.len());
         for mix in &flow.mixes {
-            candidates.all[mix.candidate].shapes.iter().for_each(|bundle| nodes[*bundle as usize] += mix.nodes);
+            let carried = candidates.all[mix.candidate].shapes.iter();
+            carried.for_each(|shape| nodes[BundleId::of_shape(*shape)] += mix.nodes);
         }
         for (bundle, nodes) in self.all.iter().zip(nodes) {
             for at in &bundle.entries {
                 let entry = &mut self.entries[*at];
+                // Say 40 pods may be two on a node: they need 20 nodes. Of 30 nodes that is a lot, and they get a
+                // bundle of their own; of 300 they find room anywhere.
                 entry.crowded = entry.nodes() >= MANY_NODES && f64::from(entry.nodes()) > nodes * GOOD_PART;
             }
         }
@@ -155,7 +182,7 @@ impl<'c> Bundles<'c> {
     }
 
     /// The types that every bundle may be on that may be on this one.
-    pub fn types_like(&self, at: usize) -> Option<Bits> {
+    pub fn types_like(&self, at: InstanceTypeId) -> Option<Bits> {
         let mut with = self.all.iter().map(|bundle| &bundle.types).filter(|types| types.has(at));
         let mut types = with.next()?.clone();
         with.for_each(|more| types.and(more));
@@ -169,31 +196,33 @@ pub(super) fn told_by(resource: usize) -> bool {
 }
 
 /// The pods of some items.
-pub(super) fn entries<'c>(context: &'c Context<'_>, items: &[Item<'_>], which: &[usize]) -> Vec<Entry<'c>> {
+pub(super) fn entries<'c>(context: &'c Context<'_>, items: &[Item<'_>], which: &[usize]) -> Vec<BundleEntry<'c>> {
     let mut all = vec![0.0; context.names.0.len()];
     for item in which.iter().map(|at| &items[*at]) {
-        let requests = &context.classes[item.class as usize].requests;
+        let requests = &context.classes[item.class].requests;
         let count = f64::from(item.left.count());
-        all.iter_mut().zip(requests).for_each(|(sum, asked)| *sum += *asked as f64 * count);
+        all.iter_mut().zip(requests).for_each(|(sum, asked)| *sum += float(*asked) * count);
     }
-    let part = |requests: &Amounts, at: usize| if all[at] > 0.0 { requests[at] as f64 / all[at] } else { 0.0 };
+    let part = |requests: &Amounts, at: usize| if all[at] > 0.0 { float(requests[at]) / all[at] } else { 0.0 };
     let entry = |at: &usize| {
         let item = &items[*at];
-        let requests = &context.classes[item.class as usize].requests;
+        let requests = &context.classes[item.class].requests;
         let asked: f64 = (0..all.len()).filter(|at| told_by(*at)).map(|at| part(requests, at)).sum();
         // Pods count a little: those that ask for nothing else have to be somewhere.
         let weight = asked + part(requests, 2) * 1e-3;
+        // A hundredth of the weight on both sides, as a pod may ask for no memory at all. The logarithm makes twice
+        // and half as much equally far.
         let proportion = ((part(requests, 0) + weight * 0.01) / (part(requests, 1) + weight * 0.01)).ln();
         let count = item.left.count();
         let half = half_of(context, item.class);
         let cap = Tally::default().opens(context.node_rules(item.class), half);
-        Entry { item: *at, requests, weight, proportion, count, left: count, half, cap, crowded: false }
+        BundleEntry { item: *at, requests, weight, proportion, count, left: count, half, cap, crowded: false }
     };
     which.iter().map(entry).collect()
 }
 
 /// Cuts the parts that differ most in themselves, by proportion, by size or by the nodes that they need, until there are enough.
-fn cut(entries: &[Entry<'_>], parts: &mut Vec<(usize, Vec<usize>)>, most: usize) {
+fn cut(entries: &[BundleEntry<'_>], parts: &mut Vec<(usize, Vec<usize>)>, most: usize) {
     let keys = |at: usize| {
         let entry = &entries[at];
         let nodes = if entry.crowded { f64::from(entry.nodes()).ln() * NODES_COUNT } else { 0.0 };
@@ -208,6 +237,7 @@ fn cut(entries: &[Entry<'_>], parts: &mut Vec<(usize, Vec<usize>)>, most: usize)
             high - low
         };
         let ranges = [range(0), range(1), range(2)];
+        // The first of equals, so that the cut does not depend on noise.
         let axis = (1..ranges.len()).fold(0, |widest, axis| if ranges[axis] > ranges[widest] { axis } else { widest });
         let widest = ranges[axis];
         let sum: f64 = members.iter().map(weight).sum();
@@ -216,10 +246,12 @@ fn cut(entries: &[Entry<'_>], parts: &mut Vec<(usize, Vec<usize>)>, most: usize)
     let mut worst: Vec<(f64, usize)> = parts.iter().map(|(_, members)| spread(members)).collect();
     while parts.len() < most {
         let at = (0..worst.len()).max_by(|a, b| worst[*a].0.total_cmp(&worst[*b].0).then(b.cmp(a)));
+        // All that is left to cut differs by less than it matters.
         let Some(at) = at.filter(|at| worst[*at].0 > 0.0) else { return };
         let axis = worst[at].1;
         let (kind, mut members) = std::mem::take(&mut parts[at]);
         members.sort_by(|a, b| keys(*a)[axis].total_cmp(&keys(*b)[axis]).then(a.cmp(b)));
+        // In the middle of the range and not of the pods: the halves are each half as wide.
         let middle = f64::midpoint(keys(members[0])[axis], keys(members[members.len() - 1])[axis]);
         let upper = members.split_off(members.partition_point(|at| keys(*at)[axis] <= middle));
         worst[at] = spread(&members);
@@ -232,9 +264,9 @@ fn cut(entries: &[Entry<'_>], parts: &mut Vec<(usize, Vec<usize>)>, most: usize)
 impl Bundle {
     fn of(
         context: &Context<'_>,
-        entries: &[Entry<'_>],
+        entries: &[BundleEntry<'_>],
         mut members: Vec<usize>,
-        (types, offering_bits, joint): (Bits, Mask, JointId),
+        Kind { types, offering_bits, joint }: Kind,
     ) -> Self {
         let crowded = members.iter().any(|at| entries[*at].crowded);
         members.sort_by(|a, b| entries[*b].weight.total_cmp(&entries[*a].weight).then(a.cmp(b)));
@@ -245,12 +277,13 @@ impl Bundle {
         for entry in members.iter().map(|at| &entries[*at]) {
             weight += entry.weight * f64::from(entry.count);
             for (at, asked) in entry.requests.iter().enumerate() {
-                total[at] += *asked as f64 * f64::from(entry.count);
+                total[at] += float(*asked) * f64::from(entry.count);
                 largest[at] = largest[at].max(*asked);
-                least[at] = least[at].min(*asked as f64 / entry.weight);
+                // For its weight: a light pod that asks for little says nothing of what a heavy one asks for.
+                least[at] = least[at].min(float(*asked) / entry.weight);
             }
         }
-        let held = |entry: &Entry<'_>| entry.weight * f64::from(entry.count.min(entry.cap));
+        let held = |entry: &BundleEntry<'_>| entry.weight * f64::from(entry.count.min(entry.cap));
         let most = crowded.then(|| members.iter().map(|at| held(&entries[*at])).sum::<f64>() / weight);
         let mut bundle =
             Self { types, offering_bits, joint, entries: members, total, largest, least, weight, value: 0.0, most };
@@ -259,7 +292,7 @@ impl Bundle {
     }
 
     /// Orders the entries of crowded pods anew, and leaves out those of which none is left.
-    pub fn order(&mut self, entries: &[Entry<'_>]) {
+    pub fn order(&mut self, entries: &[BundleEntry<'_>]) {
         self.entries.retain(|at| entries[*at].left > 0);
         if self.most.is_some() {
             self.entries.sort_by_key(|at| std::cmp::Reverse(entries[*at].nodes()));

@@ -3,13 +3,16 @@
 use smallvec::SmallVec;
 
 use super::super::Aims;
-use super::super::candidates::{Candidate, Candidates};
-use super::Open;
+use super::super::candidates::{TypeCandidate, TypeCandidates};
+use super::OpenTypes;
 use super::bundles::{Bundles, told_by};
+use super::meant::{Meant, Whose};
 use crate::pack::model::bits::Bits;
 use crate::pack::model::classes::Amounts;
 use crate::pack::model::context::Context;
+use crate::pack::model::ids::{BundleId, PoolId};
 use crate::pack::model::item::Item;
+use crate::pack::model::numbers::{count_of_amount, float, rounded_down, scaled};
 use crate::pack::model::options::varied_enough;
 use crate::pack::place::planned_node::PlannedNode;
 
@@ -33,22 +36,34 @@ const LOOKS_A_STEP: usize = 16;
 pub(super) struct Filled {
     pub planned: PlannedNode,
     pub value: f64,
-    taken: Vec<(usize, usize, u32)>,
+    taken: Vec<Taken>,
+}
+
+/// Pods of an entry that a filling took.
+#[derive(Debug, Clone, Copy)]
+struct Taken {
+    entry: usize,
+    bundle: BundleId,
+    count: u32,
 }
 
 /// How far a candidate may be filled so that a node which may be spot keeps enough types to choose from.
 pub(super) fn varied_room(
     context: &Context<'_>,
-    pool: usize,
-    (candidate, aims): (&Candidate, Aims),
+    pool: PoolId,
+    candidate: &TypeCandidate,
+    aims: Aims,
     bundles: &Bundles<'_>,
 ) -> Amounts {
     let room = context.room(pool, candidate.at);
     let whole = Amounts::from_slice(room);
     let offering_bits = candidate.offering_bits;
+    // Only types on which all bundles may be that may be on this one: whatever fills it, the node may become any of
+    // these.
     let Some(alike) = bundles.types_like(candidate.at).filter(|_| aims.varied) else { return whole };
     let mut alike = alike;
     alike.and(&context.bought(offering_bits).types);
+    // Even an empty node has too few types to choose from: then nothing is lost by filling it.
     if !varied_enough(context, &alike, offering_bits) {
         return whole;
     }
@@ -65,40 +80,6 @@ pub(super) fn varied_room(
     whole
 }
 
-fn scaled(amount: i64, part: f64) -> i64 {
-    if part >= 1.0 { amount } else { (amount as f64 * part) as i64 }
-}
-
-/// What of each bundle is meant for nodes of a type, as a part of it.
-#[derive(Debug, Clone)]
-pub(super) struct Meant {
-    /// For the next of them.
-    pub node: Vec<f64>,
-    /// For all that are still to come.
-    pub all: Vec<f64>,
-}
-
-/// Whose pods a node is filled with, one after the other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Whose {
-    /// Crowded ones first: what this node does not take of them no other node can take beside its own.
-    ItsCrowded,
-    Its,
-    ItsLikes,
-    Anybodys,
-}
-
-impl Whose {
-    fn next(self) -> Option<Self> {
-        match self {
-            Self::ItsCrowded => Some(Self::Its),
-            Self::Its => Some(Self::ItsLikes),
-            Self::ItsLikes => Some(Self::Anybodys),
-            Self::Anybodys => None,
-        }
-    }
-}
-
 /// A node that is being filled.
 struct Filling {
     filled: Filled,
@@ -113,7 +94,7 @@ struct Filling {
 
 /// Where a bundle's next pod is looked for.
 struct Cursor {
-    bundle: usize,
+    bundle: BundleId,
     /// Its place among the bundle's entries; what is before fits no more.
     at: usize,
     /// The entry last looked at, and how it goes with the node.
@@ -129,7 +110,7 @@ struct Fit {
 impl Fit {
     fn of(requests: &Amounts, whole: &Amounts) -> Self {
         let part = |(at, (asked, whole)): (usize, (&i64, &i64))| {
-            if told_by(at) && *whole > 0 && *asked > 0 { *asked as f64 / *whole as f64 } else { 0.0 }
+            if told_by(at) && *whole > 0 && *asked > 0 { float(*asked) / float(*whole) } else { 0.0 }
         };
         let parts: SmallVec<[f64; 4]> = requests.iter().zip(whole).enumerate().map(part).collect();
         let size = parts.iter().sum::<f64>().max(f64::MIN_POSITIVE).powf(PROPORTION_COUNTS);
@@ -142,34 +123,23 @@ impl Fit {
     }
 }
 
-impl Meant {
-    /// How much of a bundle may be taken.
-    fn left(&self, whose: Whose, bundle: usize, crowded: bool) -> f64 {
-        match whose {
-            Whose::ItsCrowded if !crowded => 0.0,
-            Whose::ItsCrowded | Whose::Its => self.node[bundle],
-            Whose::ItsLikes => self.all[bundle],
-            Whose::Anybodys => f64::INFINITY,
-        }
-    }
-}
-
 /// Fills nodes, and keeps count of what is left.
-pub(super) struct Filler<'f, 'c, 'a> {
+pub(super) struct BundleFiller<'f, 'c, 'a> {
     context: &'c Context<'a>,
-    pool: usize,
+    pool: PoolId,
     open: &'f Bits,
-    candidates: &'f Candidates,
+    candidates: &'f TypeCandidates,
     rooms: &'f [Amounts],
     items: Vec<Item<'c>>,
     bundles: Bundles<'c>,
 }
 
-impl<'f, 'c, 'a> Filler<'f, 'c, 'a> {
+impl<'f, 'c, 'a> BundleFiller<'f, 'c, 'a> {
     pub fn new(
         context: &'c Context<'a>,
-        open: Open<'f>,
-        (candidates, rooms): (&'f Candidates, &'f [Amounts]),
+        open: OpenTypes<'f>,
+        candidates: &'f TypeCandidates,
+        rooms: &'f [Amounts],
         items: &[Item<'c>],
         bundles: Bundles<'c>,
     ) -> Self {
@@ -184,11 +154,14 @@ impl<'f, 'c, 'a> Filler<'f, 'c, 'a> {
 
     /// A node of a candidate's size with pods, of those meant for it first; none if it would have none.
     pub fn fill(&mut self, candidate: usize, mut meant: Option<&mut Meant>) -> Option<Filled> {
+        // The part that was computed from amounts may still leave too few types. 0 stands for a single pod, which
+        // is always right.
         for part in [1.0, 0.75, 0.5, 0.25, 0.0] {
             let room = self.rooms[candidate].iter().map(|have| scaled(*have, part)).collect();
             let before = meant.as_deref().cloned();
             let filled = self.filled(candidate, room, part == 0.0, meant.as_deref_mut());
-            let one = matches!(filled.taken.as_slice(), [(_, _, 1)]);
+            let one = matches!(filled.taken.as_slice(), [Taken { count: 1, .. }]);
+            // Nothing fits into the whole, so nothing fits into less.
             if filled.taken.is_empty() && part == 1.0 {
                 return None;
             }
@@ -212,7 +185,7 @@ impl<'f, 'c, 'a> Filler<'f, 'c, 'a> {
         let planned = &filled.planned;
         let mut types = self.open.clone();
         let mut largest = self.context.nothing();
-        for (entry, _, _) in &filled.taken {
+        for Taken { entry, .. } in &filled.taken {
             types.and(&self.items[*entry].selection.types);
             largest
                 .iter_mut()
@@ -232,12 +205,10 @@ impl<'f, 'c, 'a> Filler<'f, 'c, 'a> {
         let planned = PlannedNode::new(self.context, self.pool, self.open.clone());
         let filled = Filled { planned, value: 0.0, taken: vec![] };
         let shapes = &self.candidates.all[candidate].shapes;
-        let some = |bundle: &u32| !self.bundles.all[*bundle as usize].entries.is_empty();
-        let cursors = shapes
-            .iter()
-            .filter(|bundle| some(bundle))
-            .map(|bundle| Cursor { bundle: *bundle as usize, at: 0, known: None })
-            .collect();
+        let bundles = shapes.iter().map(|shape| BundleId::of_shape(*shape));
+        let some = bundles.filter(|bundle| !self.bundles.all[*bundle].entries.is_empty());
+        let cursors = some.map(|bundle| Cursor { bundle, at: 0, known: None }).collect();
+        // Nodes of the program take what is meant for them before they take what is not.
         let whose = if meant.is_some() { Whose::ItsCrowded } else { Whose::Anybodys };
         let mut filling = Filling { filled, room, whole, cursors, whose, looks: 0 };
         while let Some(nth) = self.choose(&mut filling, meant.as_deref()) {
@@ -261,6 +232,7 @@ impl<'f, 'c, 'a> Filler<'f, 'c, 'a> {
             if best.is_some() {
                 return best;
             }
+            // Nobody whose turn it is has a pod that fits: the turn of others comes.
             filling.whose = filling.whose.next()?;
         }
     }
@@ -269,7 +241,7 @@ impl<'f, 'c, 'a> Filler<'f, 'c, 'a> {
     fn best(&self, filling: &mut Filling, meant: Option<&Meant>) -> Option<usize> {
         let Filling { room, whole, cursors, whose, looks, .. } = filling;
         let mut best: Option<(f64, usize)> = None;
-        let left_of = |(have, whole): (&i64, &i64)| if *whole > 0 { *have as f64 / *whole as f64 } else { 0.0 };
+        let left_of = |(have, whole): (&i64, &i64)| if *whole > 0 { float(*have) / float(*whole) } else { 0.0 };
         let parts_left: SmallVec<[f64; 4]> = room.iter().zip(&*whole).map(left_of).collect();
         for (nth, cursor) in cursors.iter_mut().enumerate() {
             let crowded = self.bundles.all[cursor.bundle].most.is_some();
@@ -279,10 +251,12 @@ impl<'f, 'c, 'a> Filler<'f, 'c, 'a> {
             }
             *looks += 1;
             let Some(entry) = next(&self.bundles, cursor, room, looks) else { continue };
+            // How a pod goes with the whole node stays the same while the node fills, so it is computed once.
             if cursor.known.as_ref().is_none_or(|(known, _)| *known != entry) {
                 cursor.known = Some((entry, Fit::of(self.bundles.entries[entry].requests, whole)));
             }
             let score = cursor.known.as_ref().map_or(0.0, |(_, fit)| fit.score(&parts_left));
+            // The first of equals: cursors come in the order of bundles.
             if best.is_none_or(|(most, _)| score > most) {
                 best = Some((score, nth));
             }
@@ -298,9 +272,11 @@ impl<'f, 'c, 'a> Filler<'f, 'c, 'a> {
         let entry = self.bundles.all[bundle].entries[cursor.at];
         let crowded = self.bundles.all[bundle].most.is_some();
         let left = meant.as_ref().map_or(f64::INFINITY, |meant| meant.left(*whose, bundle, crowded));
+        // What one pod is of its bundle. If a tenth of the bundle is left for this node, and a pod is a fortieth of
+        // it, four are taken.
         let each = self.bundles.entries[entry].weight / self.bundles.all[bundle].weight;
-        let most = if one { 1 } else { (left / each).ceil().clamp(1.0, f64::from(u32::MAX)) as u32 };
-        let taken = self.take(entry, most, filled, (room, whole));
+        let most = if one { 1 } else { rounded_down((left / each).ceil()).max(1) };
+        let taken = self.take(entry, most, filled, room, whole);
         if taken == 0 {
             cursor.at += 1;
             return false;
@@ -314,7 +290,8 @@ impl<'f, 'c, 'a> Filler<'f, 'c, 'a> {
             meant.all[bundle] -= part;
         }
         room.iter_mut().zip(own.requests).for_each(|(have, asked)| *have -= asked * i64::from(taken));
-        filled.taken.push((entry, bundle, taken));
+        filled.taken.push(Taken { entry, bundle, count: taken });
+        // A crowded pod may be no more on this node: the next look is at another workload.
         if own.left == 0 || (crowded && own.cap <= taken) {
             cursor.at += 1;
         }
@@ -322,16 +299,17 @@ impl<'f, 'c, 'a> Filler<'f, 'c, 'a> {
     }
 
     /// Puts pods of an entry on a node, some at a time; says how many.
-    fn take(&self, entry: usize, most: u32, filled: &mut Filled, (room, whole): (&Amounts, &Amounts)) -> u32 {
+    fn take(&self, entry: usize, most: u32, filled: &mut Filled, room: &Amounts, whole: &Amounts) -> u32 {
         let own = &self.bundles.entries[entry];
         let mut count = i64::from(own.left.min(most));
         let mut at_a_time = count;
         for ((asked, have), whole) in own.requests.iter().zip(room).zip(whole).filter(|((asked, _), _)| **asked > 0) {
             count = count.min(have / asked);
-            at_a_time = at_a_time.min((*whole as f64 * AT_A_TIME) as i64 / asked);
+            // An eighth of the node at a time: after that another bundle may go better with what is left.
+            at_a_time = at_a_time.min(scaled(*whole, AT_A_TIME) / asked);
         }
-        let mut count = count.min(at_a_time.max(1)) as u32;
-        let there: u32 = filled.taken.iter().filter(|(at, _, _)| *at == entry).map(|(_, _, count)| count).sum();
+        let mut count = count_of_amount(count.min(at_a_time.max(1)));
+        let there: u32 = filled.taken.iter().filter(|one| one.entry == entry).map(|one| one.count).sum();
         count = count.min(own.half.saturating_sub(there));
         let item = &self.items[entry];
         count = filled.planned.tally.allows(self.context.node_rules(item.class), count);
@@ -340,13 +318,14 @@ impl<'f, 'c, 'a> Filler<'f, 'c, 'a> {
 
     /// Undoes a filling.
     pub fn put_back(&mut self, filled: Filled) {
-        filled.taken.into_iter().for_each(|(entry, _, count)| self.bundles.entries[entry].left += count);
+        filled.taken.into_iter().for_each(|one| self.bundles.entries[one.entry].left += one.count);
     }
 
     /// Lets a filling stand.
     pub fn keep(&mut self, filled: Filled) -> PlannedNode {
-        let mut touched: SmallVec<[usize; 16]> = SmallVec::new();
-        for (entry, bundle, _) in &filled.taken {
+        let mut touched: SmallVec<[BundleId; 16]> = SmallVec::new();
+        for Taken { entry, bundle, .. } in &filled.taken {
+            // Entries of crowded bundles are ordered by the nodes that they need, which each filling changes.
             let changed = self.bundles.entries[*entry].left == 0 || self.bundles.all[*bundle].most.is_some();
             if changed && !touched.contains(bundle) {
                 touched.push(*bundle);
@@ -372,7 +351,7 @@ fn next(bundles: &Bundles<'_>, cursor: &mut Cursor, room: &Amounts, looks: &mut 
         }
         // No pod that weighs more than this can fit.
         let most = bundle.least.iter().zip(room).filter(|(least, _)| **least > 0.0);
-        let most = most.map(|(least, have)| *have as f64 / least).fold(f64::INFINITY, f64::min) * (1.0 + 1e-9);
+        let most = most.map(|(least, have)| float(*have) / least).fold(f64::INFINITY, f64::min) * (1.0 + 1e-9);
         cursor.at += 1;
         let rest = &bundle.entries[cursor.at..];
         if entry.weight > most && bundle.most.is_none() {

@@ -3,12 +3,14 @@
 use rustc_hash::FxHashMap;
 
 use super::super::Pattern;
-use super::super::candidates::{Candidate, Candidates};
+use super::super::candidates::TypeCandidates;
 use super::super::lp::Master;
 use super::bundles::{Bundle, Bundles};
 use super::knapsack::{self, Choices};
 use crate::pack::model::classes::{Amounts, UNBOUNDED};
 use crate::pack::model::context::Context;
+use crate::pack::model::ids::{BundleId, IndexVec, ShapeId};
+use crate::pack::model::numbers::{float, rounded_down};
 
 /// A bundle is counted in so many parts for each node that it would need alone.
 const PARTS_A_NODE: f64 = 1e4;
@@ -35,54 +37,72 @@ pub(super) struct Mix {
     pub candidate: usize,
     pub nodes: f64,
     /// For each bundle the part of it that goes there.
-    pub quota: Vec<f64>,
+    pub quota: IndexVec<BundleId, f64>,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Flow {
     pub mixes: Vec<Mix>,
     /// What each bundle is worth.
-    pub values: Vec<f64>,
+    pub values: IndexVec<BundleId, f64>,
 }
 
 /// The bundles that have a place, and how they are counted.
 struct Rows {
-    /// For each row its bundle.
-    bundle: Vec<usize>,
+    /// For each row its bundle: to the program a row is a shape.
+    bundle: IndexVec<ShapeId, BundleId>,
     /// For each bundle its row.
-    row: Vec<Option<usize>>,
+    row: IndexVec<BundleId, Option<ShapeId>>,
     /// In how many parts a row is counted.
-    parts: Vec<u32>,
+    parts: IndexVec<ShapeId, u32>,
     /// How many of them its best candidate holds, at what price.
-    singles: Vec<(u32, f64)>,
-    best: Vec<usize>,
+    singles: IndexVec<ShapeId, (u32, f64)>,
+    best: IndexVec<ShapeId, usize>,
+}
+
+/// What patterns are generated for.
+#[derive(Clone, Copy)]
+struct Asked<'f> {
+    bundles: &'f Bundles<'f>,
+    candidates: &'f TypeCandidates,
+    /// How far each candidate may be filled.
+    rooms: &'f [Amounts],
+    rows: &'f Rows,
 }
 
 /// The best mix of nodes.
-pub(super) fn best(context: &Context<'_>, bundles: &Bundles<'_>, candidates: &Candidates, rooms: &[Amounts]) -> Flow {
+pub(super) fn best(
+    context: &Context<'_>,
+    bundles: &Bundles<'_>,
+    candidates: &TypeCandidates,
+    rooms: &[Amounts],
+) -> Flow {
     let rows = rows(bundles, candidates, rooms);
-    let mut flow = Flow { mixes: vec![], values: vec![0.0; bundles.all.len()] };
+    let mut flow = Flow { mixes: vec![], values: IndexVec::from_elem(0.0, bundles.all.len()) };
     if rows.bundle.is_empty() {
         return flow;
     }
-    let mut master = Master::new(&rows.parts, &rows.singles, candidates.aims.node_price);
+    let mut master = Master::new(rows.parts.as_slice(), rows.singles.as_slice(), candidates.aims.node_price);
     let mut of: FxHashMap<Pattern, usize> = FxHashMap::default();
-    for (row, (held, _)) in rows.singles.iter().enumerate() {
-        of.insert(vec![(row as u32, *held)], rows.best[row]);
+    for (row, (held, _)) in rows.singles.enumerate() {
+        of.insert(vec![(row, *held)], rows.best[row]);
     }
-    generate(context, &mut master, &mut of, (bundles, candidates, rooms), &rows);
-    for (row, dual) in master.duals().iter().enumerate() {
+    generate(context, &mut master, &mut of, &Asked { bundles, candidates, rooms, rows: &rows });
+    for (row, dual) in master.duals().enumerate() {
         flow.values[rows.bundle[row]] = dual.max(0.0) * f64::from(rows.parts[row]);
     }
+    // Several patterns of one candidate become one kind of nodes: they differ only in what is meant for each.
     let mut mixes: Vec<Option<Mix>> = candidates.all.iter().map(|_| None).collect();
     for (pattern, _, level) in master.solution() {
         let Some(candidate) = of.get(pattern).copied() else { continue };
-        let mix =
-            mixes[candidate].get_or_insert_with(|| Mix { candidate, nodes: 0.0, quota: vec![0.0; bundles.all.len()] });
+        let mix = mixes[candidate].get_or_insert_with(|| Mix {
+            candidate,
+            nodes: 0.0,
+            quota: IndexVec::from_elem(0.0, bundles.all.len()),
+        });
         mix.nodes += level;
         for (row, held) in pattern {
-            let row = *row as usize;
-            mix.quota[rows.bundle[row]] += level * f64::from(*held) / f64::from(rows.parts[row]);
+            mix.quota[rows.bundle[*row]] += level * f64::from(*held) / f64::from(rows.parts[*row]);
         }
     }
     flow.mixes = mixes.into_iter().flatten().collect();
@@ -92,53 +112,58 @@ pub(super) fn best(context: &Context<'_>, bundles: &Bundles<'_>, candidates: &Ca
 /// What part of a bundle a node holds.
 fn held(bundle: &Bundle, room: &Amounts) -> f64 {
     let parts = bundle.total.iter().zip(room).filter(|(asked, _)| **asked > 0.0);
-    parts.map(|(asked, have)| *have as f64 / asked).fold(bundle.most.unwrap_or(f64::INFINITY), f64::min)
+    parts.map(|(asked, have)| float(*have) / asked).fold(bundle.most.unwrap_or(f64::INFINITY), f64::min)
 }
 
-fn rows(bundles: &Bundles<'_>, candidates: &Candidates, rooms: &[Amounts]) -> Rows {
-    let mut best: Vec<Option<(f64, f64, usize)>> = vec![None; bundles.all.len()];
+fn rows(bundles: &Bundles<'_>, candidates: &TypeCandidates, rooms: &[Amounts]) -> Rows {
+    let mut best: IndexVec<BundleId, Option<(f64, f64, usize)>> = IndexVec::from_elem(None, bundles.all.len());
     for (at, (candidate, room)) in candidates.all.iter().zip(rooms).enumerate() {
-        for bundle in &candidate.shapes {
-            let held = held(&bundles.all[*bundle as usize], room);
+        for bundle in candidate.shapes.iter().map(|shape| BundleId::of_shape(*shape)) {
+            let held = held(&bundles.all[bundle], room);
             let cost = candidate.cost / held;
-            let slot = &mut best[*bundle as usize];
+            let slot = &mut best[bundle];
             if held > 0.0 && held.is_finite() && slot.is_none_or(|(least, _, _)| cost < least) {
                 *slot = Some((cost, held, at));
             }
         }
     }
-    let mut rows = Rows { bundle: vec![], row: vec![None; best.len()], parts: vec![], singles: vec![], best: vec![] };
-    for (bundle, found) in best.into_iter().enumerate() {
-        let Some((_, held, at)) = found else { continue };
-        rows.row[bundle] = Some(rows.bundle.len());
-        rows.bundle.push(bundle);
-        let parts = (PARTS_A_NODE / held).round().clamp(1.0, f64::from(u32::MAX)) as u32;
+    let mut rows = Rows {
+        bundle: IndexVec::new(),
+        row: IndexVec::from_elem(None, best.len()),
+        parts: IndexVec::new(),
+        singles: IndexVec::new(),
+        best: IndexVec::new(),
+    };
+    for (bundle, found) in best.enumerate() {
+        let Some((_, held, at)) = *found else { continue };
+        rows.row[bundle] = Some(rows.bundle.push(bundle));
+        // Say a node holds a fiftieth of a bundle: the bundle is counted in 500,000 parts, of which the node holds
+        // 10,000. Counts of whole pods would be too coarse where a node holds few.
+        let parts = rounded_down((PARTS_A_NODE / held).round()).max(1);
         rows.parts.push(parts);
-        rows.singles.push(((held * f64::from(parts)).max(1.0) as u32, candidates.all[at].price));
+        rows.singles.push((rounded_down(held * f64::from(parts)).max(1), candidates.all[at].price));
+        // The program begins with the candidate that carries the bundle at the least cost alone.
         rows.best.push(at);
     }
     rows
 }
 
 /// Generates patterns as long as they pay.
-fn generate(
-    context: &Context<'_>,
-    master: &mut Master,
-    of: &mut FxHashMap<Pattern, usize>,
-    (bundles, candidates, rooms): (&Bundles<'_>, &Candidates, &[Amounts]),
-    rows: &Rows,
-) {
+fn generate(context: &Context<'_>, master: &mut Master, of: &mut FxHashMap<Pattern, usize>, asked: &Asked<'_>) {
+    let Asked { candidates, rows, .. } = *asked;
     let mut known = vec![f64::INFINITY; candidates.all.len()];
-    let mut held: Vec<Option<Choices>> = candidates.all.iter().map(|_| None).collect();
+    // What a node may hold does not change with the prices: it is worked out when it is first asked.
+    let mut held: Vec<Option<Choices<ShapeId>>> = candidates.all.iter().map(|_| None).collect();
     let mut value = Vec::new();
     let mut order: Vec<usize> = (0..known.len()).collect();
     let pairs = rows.bundle.len() * rows.bundle.len();
     for round in 0..ROUNDS {
         master.price();
-        let duals = master.duals().to_vec();
+        let duals = master.duals().clone();
         order.sort_by(|a, b| known[*b].total_cmp(&known[*a]).then(a.cmp(b)));
         let mut found: Vec<(f64, Pattern, usize)> = Vec::new();
         for (rank, at) in order.iter().copied().enumerate() {
+            // Those that paid least are asked every sixth round only, unless nobody else had anything.
             if rank >= ASKED_FIRST && !found.is_empty() && (at + round) % TURNS != 0 {
                 continue;
             }
@@ -146,7 +171,7 @@ fn generate(
             if !context.work(1 + candidate.shapes.len() / BUNDLES_A_STEP) {
                 return;
             }
-            let held = held[at].get_or_insert_with(|| choices((candidate, &rooms[at]), bundles, rows));
+            let held = held[at].get_or_insert_with(|| choices(asked, at));
             let (worth, pattern) = filling(held, &duals, &mut value);
             known[at] = worth / candidate.cost;
             if known[at] > WORTH_A_ROUND {
@@ -171,30 +196,34 @@ fn generate(
 }
 
 /// What a candidate may hold, by the rows of the program.
-fn choices((candidate, room): (&Candidate, &Amounts), bundles: &Bundles<'_>, rows: &Rows) -> Choices {
+fn choices(asked: &Asked<'_>, candidate: usize) -> Choices<ShapeId> {
+    let Asked { bundles, candidates, rooms, rows } = *asked;
+    let (candidate, room) = (&candidates.all[candidate], &rooms[candidate]);
+    // A resource of which there is no end bounds nothing, and would only make the tableau larger.
     let bounded: Vec<usize> = (0..room.len()).filter(|at| room[*at] < UNBOUNDED / 2).collect();
     let mut choices = Choices::new(bounded.len());
-    for bundle in &candidate.shapes {
-        let Some(row) = rows.row[*bundle as usize] else { continue };
+    for bundle in candidate.shapes.iter().map(|shape| BundleId::of_shape(*shape)) {
+        let Some(row) = rows.row[bundle] else { continue };
         let parts = f64::from(rows.parts[row]);
-        let Bundle { total, most, .. } = &bundles.all[*bundle as usize];
+        let Bundle { total, most, .. } = &bundles.all[bundle];
         let taken = bounded
             .iter()
-            .map(|at| if total[*at] > 0.0 { total[*at] / parts / (room[*at] as f64).max(1e-3) } else { 0.0 });
+            .map(|at| if total[*at] > 0.0 { total[*at] / parts / float(room[*at]).max(1e-3) } else { 0.0 });
+        // A crowded bundle: the rules of its pods let no more of it on one node.
         choices.push(row, taken, most.map_or(f64::INFINITY, |most| most * parts));
     }
     choices
 }
 
 /// The most valuable contents of a candidate, where a part of each row is worth so much.
-fn filling(choices: &Choices, duals: &[f64], value: &mut Vec<f64>) -> (f64, Pattern) {
+fn filling(choices: &Choices<ShapeId>, duals: &IndexVec<ShapeId, f64>, value: &mut Vec<f64>) -> (f64, Pattern) {
     value.clear();
     value.extend(choices.names.iter().map(|row| duals[*row]));
     let held = knapsack::best(choices, value);
-    let mut pattern: Pattern =
-        held.into_iter().map(|(row, level)| (row as u32, level.clamp(0.0, f64::from(u32::MAX)) as u32)).collect();
+    let mut pattern: Pattern = held.into_iter().map(|(row, level)| (row, rounded_down(level))).collect();
+    // Rounded down to parts, of which there are thousands on a node: what is lost is nothing.
     pattern.retain(|(_, count)| *count > 0);
     pattern.sort_unstable();
-    let worth = pattern.iter().map(|(row, count)| duals[*row as usize] * f64::from(*count)).sum();
+    let worth = pattern.iter().map(|(row, count)| duals[*row] * f64::from(*count)).sum();
     (worth, pattern)
 }

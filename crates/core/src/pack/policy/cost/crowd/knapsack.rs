@@ -1,13 +1,16 @@
 //! The most valuable contents of one node where pods can be cut at will: a simplex with a row for each resource.
+//!
+//! Say a takes 0.2 of the cpu and 0.1 of the memory, b the reverse, and both are worth 1. Alone five of either fit. Together
+//! 3.33 of each do, which is worth 6.67: what one leaves of a resource the other needs.
 
 use smallvec::SmallVec;
 
 /// What may be put in: for each choice what it takes, how much of it there may be, and what it is worth. Nothing of this
 /// but the worth changes from one price to the next, so that the rest is worked out once for a node.
 #[derive(Debug)]
-pub(super) struct Choices {
-    /// What is put in is told by these numbers.
-    pub names: Vec<usize>,
+pub(super) struct Choices<I> {
+    /// What is put in is told by these.
+    pub names: Vec<I>,
     /// How many resources count.
     resources: usize,
     /// What a unit takes of each resource, as a part of the node: all of one choice side by side.
@@ -18,13 +21,13 @@ pub(super) struct Choices {
     most: Vec<f64>,
 }
 
-impl Choices {
+impl<I> Choices<I> {
     /// None yet, of a node with so many resources that count.
     pub fn new(resources: usize) -> Self {
         Self { names: vec![], resources, taken: vec![], size: vec![], most: vec![] }
     }
 
-    pub fn push(&mut self, name: usize, taken: impl IntoIterator<Item = f64>, most: f64) {
+    pub fn push(&mut self, name: I, taken: impl IntoIterator<Item = f64>, most: f64) {
         self.names.push(name);
         let before = self.taken.len();
         self.taken.extend(taken);
@@ -48,8 +51,8 @@ const FEW: usize = 4;
 const EPSILON: f64 = 1e-9;
 
 /// A filling and the simplex that made it.
-struct Tableau<'c> {
-    choices: &'c Choices,
+struct Tableau<'c, I> {
+    choices: &'c Choices<I>,
     value: &'c [f64],
     /// The choices that are worth something.
     worth: Vec<usize>,
@@ -65,7 +68,7 @@ struct Tableau<'c> {
 }
 
 /// How much of which choices, by their names, where a unit of each is worth so much. They are looked at in order.
-pub(super) fn best(choices: &Choices, value: &[f64]) -> Vec<(usize, f64)> {
+pub(super) fn best<I: Copy>(choices: &Choices<I>, value: &[f64]) -> Vec<(I, f64)> {
     let rows = choices.resources;
     let mut inverse = vec![0.0; rows * rows];
     (0..rows).for_each(|row| inverse[row * rows + row] = 1.0);
@@ -93,7 +96,7 @@ pub(super) fn best(choices: &Choices, value: &[f64]) -> Vec<(usize, f64)> {
     held.map(|(at, level)| (choices.names[at], level)).collect()
 }
 
-impl Tableau<'_> {
+impl<I> Tableau<'_, I> {
     /// The choice of which more, or less where it is full, gains most for its size, and what it gains. This is where the
     /// time goes: for the usual numbers of resources the compiler knows how many there are.
     fn entering(&self) -> Option<(usize, f64)> {
@@ -120,8 +123,11 @@ impl Tableau<'_> {
         for at in self.worth.iter().copied() {
             // What a unit is worth beyond what it takes.
             let gain = self.value[at] - cost(at);
+            // Of what is full, less can be better once something else has come in.
             let gained = if self.full[at] { -gain } else { gain };
             if gained > self.value[at] * 1e-6 {
+                // By the resource that it takes most of: a choice that takes little of everything gains little
+                // each, but there is room for much.
                 let each = gained / self.choices.size[at];
                 if best.is_none_or(|(most, _, _)| each > most) {
                     best = Some((each, at, gain));
@@ -156,6 +162,7 @@ impl Tableau<'_> {
         let sign = if self.full[at] { -1.0 } else { 1.0 };
         let signed: SmallVec<[f64; FEW]> = direction.iter().map(|step| step * sign).collect();
         let limit = self.limit(&signed);
+        // Its own bound is met before anything runs out: the basis stays as it is.
         if most.is_finite() && limit.is_none_or(|(_, step)| most <= step) {
             for (level, step) in self.level.iter_mut().zip(&signed) {
                 *level = (*level - step * most).max(0.0);
@@ -164,6 +171,7 @@ impl Tableau<'_> {
             return true;
         }
         let Some((out, step)) = limit else { return false };
+        // It leaves at zero, or at its bound if the step made it more.
         if let Some(leaving) = self.basis[out] {
             self.full[leaving] = signed[out] < 0.0;
         }

@@ -10,23 +10,27 @@ mod bundles;
 mod fill;
 mod fluid;
 mod knapsack;
+mod meant;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::candidates::Candidates;
-use super::mix::Hope;
+use super::candidates::TypeCandidates;
+use super::hope::Hope;
 use super::{Aims, holes};
-use crate::pack::limits::Limits;
+use crate::pack::limits::LimitsLeft;
 use crate::pack::model::bits::Bits;
 use crate::pack::model::classes::Amounts;
 use crate::pack::model::context::Context;
+use crate::pack::model::ids::{IndexVec, PoolId};
 use crate::pack::model::item::Item;
+use crate::pack::model::numbers::rounded_down;
 use crate::pack::place::planned_node::PlannedNode;
 use crate::pack::policy::fewest;
-use bundles::{Bundles, Entry};
-use fill::{Filled, Filler, Meant};
+use bundles::{BundleEntry, Bundles};
+use fill::{BundleFiller, Filled};
 use fluid::{Flow, Mix};
+use meant::Meant;
 
 /// A part of a node of that size is planned as a whole one: what it leaves empty, pods left over may have.
 const NEARLY_WHOLE: f64 = 0.07;
@@ -47,8 +51,8 @@ const AGAIN: usize = 64;
 
 /// Where nodes are planned.
 #[derive(Clone, Copy)]
-pub(super) struct Open<'o> {
-    pub pool: usize,
+pub(super) struct OpenTypes<'o> {
+    pub pool: PoolId,
     /// The types that limits leave.
     pub types: &'o Bits,
 }
@@ -56,16 +60,18 @@ pub(super) struct Open<'o> {
 /// Plans nodes of one pool for some of the items; takes what it places off their counts.
 pub(super) fn pack(
     context: &Context<'_>,
-    open: Open<'_>,
-    limits: &Limits,
-    (items, which): (&mut [Item<'_>], &[usize]),
+    open: OpenTypes<'_>,
+    limits: &LimitsLeft,
+    items: &mut [Item<'_>],
+    which: &[usize],
     aims: Aims,
 ) -> Vec<(PlannedNode, u32)> {
     let mut planned_nodes = Vec::new();
     let mut again = 0;
     loop {
+        // What is left is little, and few bundles tell it apart.
         let most = if again == 0 { bundles::MOST } else { AGAIN };
-        let program = Program::of(context, open, (items, which), most, aims);
+        let program = Program::of(context, open, items, which, most, aims);
         let last = again == MOST_AGAIN || !program.is_crowded();
         program.carry_out(context, open, items, last, &mut planned_nodes);
         if last {
@@ -73,14 +79,14 @@ pub(super) fn pack(
         }
         again += 1;
     }
-    planned_nodes.extend(what_no_bundle_holds(context, open.pool, (items, which), limits));
+    planned_nodes.extend(what_no_bundle_holds(context, open.pool, items, which, limits));
     planned_nodes
 }
 
 /// Bundles, and the best mix of nodes for them.
 struct Program<'c> {
     bundles: Bundles<'c>,
-    candidates: Candidates,
+    candidates: TypeCandidates,
     rooms: Vec<Amounts>,
     flow: Flow,
 }
@@ -89,33 +95,36 @@ impl<'c> Program<'c> {
     /// For those of some items that are left, in so many bundles. What is crowded is found by a rough one.
     fn of(
         context: &'c Context<'_>,
-        open: Open<'_>,
-        (items, which): (&[Item<'_>], &[usize]),
+        open: OpenTypes<'_>,
+        items: &[Item<'_>],
+        which: &[usize],
         most: usize,
         aims: Aims,
     ) -> Self {
         let left: Vec<usize> = which.iter().copied().filter(|at| !items[*at].left.is_none()).collect();
         let mut entries = bundles::entries(context, items, &left);
+        // A rough program first: how many nodes there are decides whether 20 pods that may not share one are many.
         if entries.iter().any(|entry| entry.nodes() >= bundles::MANY_NODES) {
-            let mut rough = Self::with(context, open, items, (entries, ROUGHLY), aims);
+            let mut rough = Self::with(context, open, items, entries, ROUGHLY, aims);
             rough.bundles.find_crowded(&rough.flow, &rough.candidates);
             entries = rough.bundles.entries;
         }
-        Self::with(context, open, items, (entries, most), aims)
+        Self::with(context, open, items, entries, most, aims)
     }
 
     fn with(
         context: &'c Context<'_>,
-        open: Open<'_>,
+        open: OpenTypes<'_>,
         items: &[Item<'_>],
-        (entries, most): (Vec<Entry<'c>>, usize),
+        entries: Vec<BundleEntry<'c>>,
+        most: usize,
         aims: Aims,
     ) -> Self {
         let mut bundles = Bundles::of(context, open.types, items, entries, most);
-        let candidates = Candidates::of(context, open.pool, &bundles.shapes(), aims);
-        let rooms: Vec<_> = (0..candidates.all.len())
-            .map(|at| fill::varied_room(context, open.pool, (&candidates.all[at], candidates.aims), &bundles))
-            .collect();
+        let candidates = TypeCandidates::of(context, open.pool, &bundles.shapes(), aims);
+        let room = |candidate| fill::varied_room(context, open.pool, candidate, candidates.aims, &bundles);
+        let rooms: Vec<Amounts> = candidates.all.iter().map(room).collect();
+        // The room and not the node: what a filling may use so that a spot node keeps its choice.
         let flow = fluid::best(context, &bundles, &candidates, &rooms);
         bundles.set_values(&flow);
         Self { bundles, candidates, rooms, flow }
@@ -132,13 +141,13 @@ impl Program<'_> {
     fn carry_out(
         self,
         context: &Context<'_>,
-        open: Open<'_>,
+        open: OpenTypes<'_>,
         items: &mut [Item<'_>],
         all: bool,
         planned_nodes: &mut Vec<(PlannedNode, u32)>,
     ) {
         let Self { bundles, candidates, rooms, flow } = self;
-        let mut filler = Filler::new(context, open, (&candidates, &rooms), items, bundles);
+        let mut filler = BundleFiller::new(context, open, &candidates, &rooms, items, bundles);
         let mut parts = Vec::new();
         for mix in flow.mixes {
             let candidate = mix.candidate;
@@ -146,9 +155,13 @@ impl Program<'_> {
                 parts.push((candidate, left));
             }
         }
+        // Before the last program, crowded pods are left for the next one: parts of nodes and the rest would
+        // scatter them.
         if all {
             for (candidate, mut left) in parts {
                 let Some(filled) = filler.fill(candidate, Some(&mut left)) else { continue };
+                // Say half a node is left of the program, and the pods for it are worth 0.6 of its price: better
+                // that they go where there is room, or on a smaller node.
                 if worth(context, &filled, candidates.aims) < WORTH_KEEPING {
                     filler.put_back(filled);
                 } else {
@@ -164,12 +177,14 @@ impl Program<'_> {
 /// Nodes for pods that are left: no type was worth a look for their bundle.
 fn what_no_bundle_holds(
     context: &Context<'_>,
-    pool: usize,
-    (items, which): (&mut [Item<'_>], &[usize]),
-    limits: &Limits,
+    pool: PoolId,
+    items: &mut [Item<'_>],
+    which: &[usize],
+    limits: &LimitsLeft,
 ) -> Vec<(PlannedNode, u32)> {
     let left: Vec<usize> = which.iter().copied().filter(|at| !items[*at].left.is_none()).collect();
     let mut some: Vec<Item<'_>> = left.iter().map(|at| items[*at].clone()).collect();
+    // Few pods, of which no candidate knew: the plain policy is good enough, and needs no prices.
     let planned = fewest::pack(context, pool, &mut some, &mut limits.clone());
     left.into_iter().zip(some).for_each(|(at, item)| items[at] = item);
     planned.into_iter().map(|planned| (planned, 1)).collect()
@@ -178,13 +193,15 @@ fn what_no_bundle_holds(
 /// The nodes of one type that the program has, as many as come whole, with what of each bundle is meant for them.
 /// Answers what of the bundles is left for a part of a node.
 fn whole_nodes(
-    filler: &mut Filler<'_, '_, '_>,
+    filler: &mut BundleFiller<'_, '_, '_>,
     mix: Mix,
     planned_nodes: &mut Vec<(PlannedNode, u32)>,
 ) -> Option<Meant> {
     let Mix { candidate, nodes, quota } = mix;
-    let mut meant = Meant { node: vec![0.0; quota.len()], all: quota.clone() };
-    for _ in 0..(nodes + NEARLY_WHOLE) as u32 {
+    let mut meant = Meant { node: IndexVec::from_elem(0.0, quota.len()), all: quota.clone() };
+    // Say the program has 3.95 nodes: four are filled, and the fourth has some room for what is left over.
+    for _ in 0..rounded_down(nodes + NEARLY_WHOLE) {
+        // What the last node did not take of its part stays meant for the next.
         meant.node.iter_mut().zip(&quota).for_each(|(own, all)| *own += all / nodes);
         let filled = filler.fill(candidate, Some(&mut meant))?;
         planned_nodes.push((filler.keep(filled), 1));
@@ -196,8 +213,8 @@ fn whole_nodes(
 /// What is left: again and again the node that is worth most for its cost.
 fn the_rest(
     context: &Context<'_>,
-    filler: &mut Filler<'_, '_, '_>,
-    candidates: &Candidates,
+    filler: &mut BundleFiller<'_, '_, '_>,
+    candidates: &TypeCandidates,
     planned_nodes: &mut Vec<(PlannedNode, u32)>,
 ) {
     let all = 0..candidates.all.len();
@@ -205,6 +222,8 @@ fn the_rest(
     while let Some((_, Reverse(at))) = hopes.pop() {
         let Some(filled) = filler.fill(at, None) else { continue };
         let ratio = worth(context, &filled, candidates.aims);
+        // Filled again, it is worth less than it was. If another may now be better, its pods go back and that one
+        // has its turn.
         if hopes.peek().is_some_and(|(next, _)| next.0 > ratio * AS_GOOD) {
             filler.put_back(filled);
         } else {
