@@ -6,5 +6,6 @@ mod common;
 
 mod console;
 mod kubectl;
+mod moto;
 mod run;
 mod sandbox;
