@@ -14,7 +14,7 @@ use std::time::Duration;
 use actix::prelude::*;
 use dovetail_api::names::annotations;
 use dovetail_core::lease::{
-    Deposition, Distrust, Election, JITTER, LONGEST_WAIT, LeaseInput, LeaseOutput, LeaseSettings, LeaseWrite,
+    Deposition, Distrust, Election, JITTER, LONGEST_WAIT, LeaseInput, LeaseOutput, LeaseSettings, LeaseView, LeaseWrite,
 };
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Client;
@@ -67,6 +67,8 @@ pub struct Leader {
     /// Calls that failed in a row, and why the last one did.
     failures: u32,
     failed: String,
+    /// Writes that failed since one was done, or since none was due.
+    unwritten: u32,
 }
 
 /// The Lease has changed, and not by this replica.
@@ -104,6 +106,7 @@ impl Leader {
             tried: false,
             failures: 0,
             failed: String::new(),
+            unwritten: 0,
             env,
         }
     }
@@ -213,6 +216,9 @@ impl Leader {
         match self.election.step(input, self.env.now()) {
             LeaseOutput::Write(write) => self.write(write, ctx),
             LeaseOutput::Wait => {
+                if !failed {
+                    self.unwritten = 0;
+                }
                 self.extend(ctx);
                 self.look_in(pause, ctx);
             }
@@ -300,6 +306,7 @@ impl Leader {
         self.tried |= order.acquires;
         let writing = write(self.lease.clone(), self.env.clone(), self.settings, order).into_actor(self);
         ctx.spawn(writing.map(move |written, leader, ctx| {
+            leader.tell_unwritten(&written);
             let input = leader.heard_of_lease(written.map(|lease| LeaseInput::Wrote { lease, asked }));
             leader.step(input, ctx);
         }));
@@ -323,6 +330,22 @@ impl Leader {
                 tell_failed(&self.env, &what, self.failures, &error);
                 self.failed = error;
                 LeaseInput::Failed
+            }
+        }
+    }
+
+    /// Says once that the Lease can be read and not written, as where the right to it is missing: nobody would know otherwise why
+    /// this replica never leads.
+    fn tell_unwritten(&mut self, written: &Result<LeaseView, String>) {
+        let what = format!("writing lease {}", self.env.settings.lease_name);
+        match written {
+            Ok(_) => {
+                tell_recovered(&self.env, &what, self.unwritten);
+                self.unwritten = 0;
+            }
+            Err(error) => {
+                self.unwritten = self.unwritten.saturating_add(1);
+                tell_failed(&self.env, &what, self.unwritten, error);
             }
         }
     }

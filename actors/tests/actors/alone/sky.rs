@@ -10,6 +10,8 @@ use dovetail_cloud::node_class::NodeClassResolution;
 use dovetail_cloud::{
     CloudError, CloudIdentity, CloudInstances, CloudNodeClasses, CloudOfferings, CloudQueue, Found, Instance,
     LaunchError, LaunchRequest, LaunchedInstance, Made, QueueMessage,
+    Cloud, CloudError, Found, Instance, LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance, Made,
+    QueueMessage,
 };
 use dovetail_core::clock::Clock;
 use dovetail_core::interruption::status::Trouble;
@@ -214,8 +216,15 @@ impl CloudNodeClasses for Sky {
 
 impl CloudInstances for Sky {
     fn launch(&self, request: LaunchRequest) -> BoxFuture<'_, Result<LaunchedInstance, LaunchError>> {
-        self.note("launch", request.token.clone());
-        self.inner.launch(request)
+        let kind = match self.note("launch", request.token.clone()) {
+            None => return self.inner.launch(request),
+            Some(Fails::Hangs) => return std::future::pending().boxed(),
+            Some(Fails::Throttled) => LaunchErrorKind::Retryable,
+            Some(Fails::Unknown) => LaunchErrorKind::MayHaveHappened,
+            Some(Fails::Never | Fails::NotThere) => LaunchErrorKind::Final,
+        };
+        let message = "the test says so".to_owned();
+        async move { Err(LaunchError { kind, reason: "Unauthorized", message, refusals: Vec::new() }) }.boxed()
     }
 
     fn instances(&self) -> CloudFuture<'_, Vec<Instance>> {

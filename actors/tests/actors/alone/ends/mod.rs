@@ -1,6 +1,7 @@
 //! How nodes end: by EC2's announcement, by our own decision, or as nobody owns them.
 
 mod disruptor;
+mod drains;
 mod interrupted;
 mod interruption;
 mod janitor;

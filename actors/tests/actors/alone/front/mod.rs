@@ -3,6 +3,7 @@
 mod batcher;
 mod launcher;
 mod launcher_ceilings;
+mod launcher_refusals;
 mod packer;
 mod packer_trouble;
 mod pod_watcher;

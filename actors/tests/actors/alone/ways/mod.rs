@@ -2,4 +2,5 @@
 
 mod calls;
 mod claims;
+mod context;
 mod evictions;

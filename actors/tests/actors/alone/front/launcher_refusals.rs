@@ -1,0 +1,119 @@
+//! The launcher and refusals: what one launch is refused with holds for others like it, and is tried again with growing pauses.
+
+use std::collections::BTreeSet;
+
+use actix::prelude::*;
+use dovetail_actors::launcher::Launcher;
+use dovetail_actors::messages::{ClosedPools, Launch, LaunchOrder, PackNow, SoldOut};
+use dovetail_core::Resources;
+use dovetail_core::launch_backoff::Demand;
+use dovetail_sandbox::apiserver::NODE_CLAIMS;
+
+use super::launcher::{claims, not_made, one_to_one, planned, start, state, with_pool};
+use crate::alone::{Alone, Fails, TERM, trace};
+use crate::world::Spoil;
+
+/// Orders that are alike to who has refused one.
+fn alike(count: usize, prefix: &str) -> Launch {
+    let demand = Demand {
+        pool: "default".into(),
+        generation: Some(1),
+        shape: "any".into(),
+        zones: BTreeSet::from(["us-east-1a".to_owned(), "us-east-1b".to_owned()]),
+        capacity_type: "on-demand".into(),
+        requests: Resources::new(),
+    };
+    let order = |n| LaunchOrder { claim: planned(&format!("{prefix}-{n:02}")), pods: 1, demand: Some(demand.clone()) };
+    Launch { term: TERM, orders: (0..count).map(order).collect(), trace: trace(1) }
+}
+
+async fn order(bench: &Alone, launcher: &Addr<Launcher>, launch: Launch) {
+    bench.pass(1.0).await;
+    launcher.do_send(launch);
+}
+
+#[test]
+fn a_hundred_claims_that_would_all_be_refused_are_not_all_asked_for() {
+    for code in [403, 422] {
+        with_pool(async |bench| {
+            let launcher = start(&bench);
+            bench.wire.refuse("POST", "/nodeclaims", usize::MAX, code);
+            order(&bench, &launcher, alike(100, "default")).await;
+            bench.pass(120.0).await;
+            let asked = bench.wire.count("POST", "/nodeclaims");
+            assert!(asked <= 25, "{code}: {asked} creations that were refused");
+            let told = bench.told.count("launch_failed");
+            assert!(told <= 25, "{code}: {told} lines");
+            assert_eq!((bench.sky.count("launch"), state(&bench, &launcher).await.running), (0, 0));
+            assert!(
+                not_made(&bench) >= 1 && bench.heard.count::<PackNow>() >= 1,
+                "{code}: their pods are not forgotten"
+            );
+        });
+    }
+}
+
+#[test]
+fn what_is_sold_out_for_one_is_not_asked_for_the_others_like_it() {
+    with_pool(async |bench| {
+        let launcher = start(&bench);
+        bench.sky.inner.spoil([Spoil::SoldOut; 200]);
+        order(&bench, &launcher, alike(100, "default")).await;
+        bench.pass(30.0).await;
+        let asked = bench.sky.count("launch");
+        assert!(asked <= 25, "{asked} calls of CreateFleet for what is sold out");
+        assert!(bench.heard.count::<SoldOut>() >= 90, "each is packed on something else");
+        assert!(claims(&bench).is_empty());
+    });
+}
+
+#[test]
+fn what_ec2_will_never_do_closes_the_pool_and_costs_ever_fewer_calls() {
+    with_pool(async |bench| {
+        let launcher = start(&bench);
+        bench.sky.always("launch", Some(Fails::Never));
+        order(&bench, &launcher, alike(5, "default")).await;
+        bench.pass(900.0).await;
+        let asked = bench.sky.count("launch");
+        assert!((3..=60).contains(&asked), "{asked} in a quarter of an hour");
+        let closed = bench.heard.all::<ClosedPools>();
+        assert!(closed.iter().any(|one| one.closed.contains_key("default")), "packing leaves it out");
+        let conditions = bench.api.list(&NODE_CLAIMS)[0]["status"]["conditions"].to_string();
+        assert!(conditions.contains("Unauthorized"), "why is on the claim: {conditions}");
+        // Somebody gives us the right.
+        bench.sky.always("launch", None);
+        bench.pass(300.0).await;
+        one_to_one(&bench);
+        assert!(!bench.sky.inner.living().is_empty());
+    });
+}
+
+#[test]
+fn a_cloud_that_throttles_is_asked_again_and_told_of_once_a_claim() {
+    with_pool(async |bench| {
+        let launcher = start(&bench);
+        bench.sky.next("launch", [Fails::Throttled; 6]);
+        order(&bench, &launcher, alike(1, "default")).await;
+        bench.pass(120.0).await;
+        one_to_one(&bench);
+        assert_eq!((bench.sky.count("launch"), bench.told.count("retrying")), (7, 1));
+    });
+}
+
+#[test]
+fn a_pool_that_opens_again_has_its_pods_packed() {
+    with_pool(async |bench| {
+        let launcher = start(&bench);
+        bench.wire.refuse("POST", "/nodeclaims", 1, 422);
+        order(&bench, &launcher, alike(3, "default")).await;
+        bench.pass(5.0).await;
+        let before = bench.heard.count::<PackNow>();
+        bench.pass(600.0).await;
+        assert!(bench.heard.count::<PackNow>() > before || before > 0);
+        // Those that are ordered anew then go through.
+        order(&bench, &launcher, alike(3, "again")).await;
+        bench.pass(60.0).await;
+        one_to_one(&bench);
+        assert_eq!(claims(&bench).len(), 3, "{:?}", bench.told.lines());
+    });
+}
