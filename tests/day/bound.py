@@ -141,6 +141,11 @@ class Program:
                 self.large += [(usd, filling) for filling in self._of(fits, room)]
         self.columns, self.known = [], []
 
+    def carries_all(self):
+        """Whether there is a node for each shape."""
+        held = {s for _, filling in self.large for s, _ in filling}
+        return held.union(*(fits for _, fits in self.small.values())) == set(range(self.size))
+
     @staticmethod
     def _cells(all_of):
         """Of those with the same room in units the cheapest, and without what has less room and is no cheaper."""
@@ -300,8 +305,10 @@ class Bound:
         below = 0
         for most in CLASSES:
             own = [usd for *_, usd, _, vcpus in offered if below < vcpus <= most]
-            least = min(own) if below else 0.0
-            self.programs.append((least, Program(rows, [one for one in offered if one[4] <= most])))
+            if own:
+                program = Program(rows, [one for one in offered if one[4] <= most])
+                # Where some pods fit on larger nodes alone there is one of these.
+                self.programs += [(min(own) if below else 0.0, program)] if program.carries_all() else []
             below = most
 
     def price(self, counts):

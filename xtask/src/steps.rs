@@ -16,6 +16,7 @@ pub fn test() -> Result<(), String> {
     run("times are told apart", "python3", &["-m", "unittest", "discover", "-s", "tests/real", "-p", "test_*.py"])?;
     references()?;
     house()?;
+    run("the day's bound is one", "python3", &["-m", "unittest", "discover", "-s", "tests/day", "-p", "test_*.py"])?;
     run("workloads are made", "python3", &["-m", "unittest", "discover", "-s", "tests/workloads"])?;
     deploy()?;
     docs()?;
