@@ -9,9 +9,7 @@ use dovetail_cloud::info::InstanceTypeInfo;
 use dovetail_cloud::node_class::NodeClassResolution;
 use dovetail_cloud::{
     CloudError, CloudIdentity, CloudInstances, CloudNodeClasses, CloudOfferings, CloudQueue, Found, Instance,
-    LaunchError, LaunchRequest, LaunchedInstance, Made, QueueMessage,
-    Cloud, CloudError, Found, Instance, LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance, Made,
-    QueueMessage,
+    LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance, Made, QueueMessage,
 };
 use dovetail_core::clock::Clock;
 use dovetail_core::interruption::status::Trouble;
