@@ -16,10 +16,6 @@ use crate::pack::fleet::Fleet;
 use crate::pack::model::ids::{IndexVec, InstanceTypeId, NodeId, PodId};
 use crate::problem::{Policy, Problem};
 
-/// A drain goes on as the first pods that it has evicted are ready elsewhere: a command may take so many times the pods of a
-/// PodDisruptionBudget that this allows at once. All at once would keep every node that is large beside its workloads.
-const WAVES: u32 = 10;
-
 /// A node as consolidation weighs it.
 #[derive(Clone, Debug)]
 pub(super) struct View {
@@ -61,7 +57,7 @@ pub(super) struct Pass<'p, 'c, 'a> {
     /// What a pool's mean pod is worth by that.
     mean_pod: Vec<f64>,
     pub left: Vec<Left>,
-    /// How many more of each PodDisruptionBudget's pods may go, in some waves.
+    /// How many more evictions each PodDisruptionBudget allows.
     pub evictions: Vec<u32>,
     pub price_moves: usize,
     /// What stood in the way of each node, as far as a method has looked: budgets, and whatever else.
@@ -82,7 +78,7 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
             worth: vec![],
             mean_pod: vec![],
             left,
-            evictions: cluster.pdbs.iter().map(|pdb| pdb.allowed.saturating_mul(WAVES)).collect(),
+            evictions: cluster.pdbs.iter().map(|pdb| pdb.allowed).collect(),
             price_moves: settings.price_moves,
             barred: BTreeMap::new(),
             notes: BTreeMap::new(),

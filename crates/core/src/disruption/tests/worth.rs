@@ -103,6 +103,6 @@ fn a_large_node_goes_in_waves_that_a_budget_of_its_pods_allows() {
     };
     assert_eq!(taken(2).0, [0]);
     let (goes, why) = taken(1);
-    assert_eq!((goes, why.as_str()), (vec![], "pdb default/web allows too few evictions"));
+    assert_eq!((goes, why.as_str()), (vec![], "pdb default/web allows too few evictions at once"));
     assert!(taken(0).1.starts_with("pdb default/web prevents the eviction of pod"));
 }
