@@ -95,7 +95,8 @@ impl RequestRecorder {
             "service": asked.service, "region": asked.region, "operation": asked.operation, "body": asked.body,
             "templates": about.templates, "before": about.before,
         });
-        if let Err(why) = writeln!(written.file, "{line}") {
+        // In one piece: a process may be killed at any time.
+        if let Err(why) = written.file.write_all(format!("{line}\n").as_bytes()) {
             tracing::warn!(%why, "a request to AWS is not written down");
         }
     }
