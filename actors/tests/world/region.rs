@@ -293,7 +293,7 @@ impl CloudQueue for RegionCloud {
             for _ in 0..20 {
                 let messages = self.region.receive(10, HIDDEN);
                 if !messages.is_empty() {
-                    let of = |one: region::Received| QueueMessage {
+                    let of = |one: region::ReceivedMessage| QueueMessage {
                         body: one.body,
                         receipt: one.receipt,
                         sent: Some(one.sent),

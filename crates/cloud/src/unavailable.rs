@@ -55,38 +55,38 @@ pub enum Scope {
 }
 
 /// A moment on the monotonic clock: before its beginning, too, as a predecessor's refusals may be older than the process.
-type Moment = SignedDuration;
+type ClockMoment = SignedDuration;
 
 /// How often something was refused, when last, and until when that is believed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Mark {
     refusals: u32,
-    last: Moment,
-    until: Moment,
+    last: ClockMoment,
+    until: ClockMoment,
 }
 
 impl Mark {
     /// Until when it is lately refused: not even a last resort.
-    fn fresh_until(&self) -> Moment {
+    fn fresh_until(&self) -> ClockMoment {
         self.last.saturating_add(moment(TTL))
     }
 
-    fn is_fresh(&self, now: Moment) -> bool {
+    fn is_fresh(&self, now: ClockMoment) -> bool {
         now < self.fresh_until()
     }
 
-    fn is_believed(&self, now: Moment) -> bool {
+    fn is_believed(&self, now: ClockMoment) -> bool {
         now < self.until
     }
 
     /// Until when another refusal is one more of a row.
-    fn remembered_until(&self) -> Moment {
+    fn remembered_until(&self) -> ClockMoment {
         self.until.max(self.fresh_until()).saturating_add(moment(REMEMBERED))
     }
 }
 
 /// What the clock says, as moments are counted.
-fn moment(since: Duration) -> Moment {
+fn moment(since: Duration) -> ClockMoment {
     SignedDuration::try_from(since).unwrap_or(SignedDuration::MAX)
 }
 
@@ -192,7 +192,7 @@ impl UnavailableOfferings {
     /// Looks what has run out, and forgets what has long ago.
     pub fn look(&mut self, now: Duration) {
         let (since, now) = (moment(std::mem::replace(&mut self.looked, now)), moment(now));
-        let ran_out = |end: Moment| since < end && end <= now;
+        let ran_out = |end: ClockMoment| since < end && end <= now;
         if self.marks.values().any(|mark| ran_out(mark.until) || ran_out(mark.fresh_until())) {
             self.freed = true;
             self.version += 1;

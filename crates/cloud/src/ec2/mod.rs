@@ -54,7 +54,7 @@ use crate::user_data::ClusterFacts;
 use authorization::Verdict;
 use cache::Cache;
 use network::FreeAddresses;
-use placement::{Binding, Placed};
+use placement::{GroupBinding, Placed};
 use planned::PlannedCall;
 use sdk::Clients;
 
@@ -128,7 +128,7 @@ struct Memory {
     /// Placement groups by name and id.
     placement_groups: Cache<(Option<String>, Option<String>), Placed>,
     /// Zones to which launches bind placement groups that have no instance yet, by id.
-    group_zones: Cache<String, Binding>,
+    group_zones: Cache<String, GroupBinding>,
     /// The cluster, as EKS describes it.
     cluster: Cache<(), ClusterFacts>,
     /// Free addresses by subnet, less what is being launched.

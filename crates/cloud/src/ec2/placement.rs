@@ -36,7 +36,7 @@ impl Placed {
 
 /// The zone of a cluster group that EC2 has not shown an instance of yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Binding {
+pub(super) struct GroupBinding {
     zone: String,
     /// Whether a launch has succeeded there: the next ones have to go there, too.
     has_instances: bool,
@@ -110,7 +110,7 @@ impl Ec2Cloud {
     /// Binds a cluster group without instances to the zone that a launch goes to, so that what is launched beside it goes
     /// there, too.
     pub(super) fn bind_group(&self, group: &PlacementGroup, zone: &str) {
-        let binding = Binding { zone: zone.to_owned(), has_instances: false };
+        let binding = GroupBinding { zone: zone.to_owned(), has_instances: false };
         self.memory.group_zones.put(self.now(), group.id.clone(), binding);
     }
 
@@ -120,7 +120,7 @@ impl Ec2Cloud {
         let bindings = &self.memory.group_zones;
         match launched {
             Ok(instance) if group.is_cluster() => {
-                let binding = Binding { zone: instance.zone.clone(), has_instances: true };
+                let binding = GroupBinding { zone: instance.zone.clone(), has_instances: true };
                 bindings.put(self.now(), group.id.clone(), binding);
             }
             Err(error) if error.kind == LaunchErrorKind::InsufficientCapacity => {

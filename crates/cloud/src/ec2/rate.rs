@@ -129,7 +129,7 @@ impl Bucket {
 }
 
 /// Whose turn comes before whose: the priority first, then who came first.
-type Turn = (Priority, u64);
+type QueueTurn = (Priority, u64);
 
 /// The buckets, and who waits for which.
 #[derive(Debug, Default)]
@@ -157,7 +157,7 @@ impl fmt::Debug for Limiter {
 struct Ticket<'a> {
     limiter: &'a Limiter,
     needs: &'a Needs,
-    turn: Turn,
+    turn: QueueTurn,
     /// When it was drawn.
     since: Duration,
 }
@@ -230,12 +230,12 @@ impl Limiter {
 }
 
 impl State {
-    fn join(&mut self, needs: &Needs, (priority, ticket): Turn) {
+    fn join(&mut self, needs: &Needs, (priority, ticket): QueueTurn) {
         self.waiting.insert((needs.api, priority, ticket), 1.0);
         self.waiting.extend(needs.resources.map(|(api, count)| ((api, priority, ticket), count)));
     }
 
-    fn leave(&mut self, needs: &Needs, (priority, ticket): Turn) {
+    fn leave(&mut self, needs: &Needs, (priority, ticket): QueueTurn) {
         self.waiting.remove(&(needs.api, priority, ticket));
         if let Some((api, _)) = needs.resources {
             self.waiting.remove(&(api, priority, ticket));
@@ -243,12 +243,12 @@ impl State {
     }
 
     /// Tokens of a bucket that those take who are before this one.
-    fn before(&self, api: Api, (priority, ticket): Turn) -> f64 {
+    fn before(&self, api: Api, (priority, ticket): QueueTurn) -> f64 {
         self.waiting.range((api, Priority::First, 0)..(api, priority, ticket)).map(|(_, count)| count).sum()
     }
 
     /// Takes the tokens if they are there; answers how long they are to be waited for otherwise.
-    fn take(&mut self, needs: &Needs, turn: Turn, now: Duration) -> Option<Duration> {
+    fn take(&mut self, needs: &Needs, turn: QueueTurn, now: Duration) -> Option<Duration> {
         self.buckets.values_mut().for_each(|bucket| bucket.refill(now));
         let reserve = if turn.0 == Priority::First { 0.0 } else { RESERVE };
         let wanted = [

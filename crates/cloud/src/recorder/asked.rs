@@ -3,7 +3,7 @@
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use serde_json::Value;
 
-use super::known::About;
+use super::known::RequestContext;
 use crate::hash::fnv_parts;
 
 /// Parameters that no condition looks at, and that are others each time.
@@ -30,7 +30,7 @@ const NAMES: [&str; 6] = [
 
 /// A request to AWS.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(super) struct RecordedRequest {
     /// `ec2`, as its signature says.
     pub service: String,
     /// The region of its signature.
@@ -41,7 +41,7 @@ pub(super) struct Asked {
     pub body: String,
 }
 
-impl Asked {
+impl RecordedRequest {
     /// Reads it off a signed request; none where there is no signature to read.
     pub fn read(request: &HttpRequest) -> Option<Self> {
         let scope = request.headers().get("authorization")?.split_once("Credential=")?.1;
@@ -82,7 +82,7 @@ impl Asked {
     }
 
     /// One for all requests that conditions cannot tell apart, nearly: what they have in common hashed.
-    pub fn kind(&self, about: &About) -> u64 {
+    pub fn kind(&self, about: &RequestContext) -> u64 {
         let what = format!("{}.{} {}", self.service, self.operation, self.region);
         if self.operation.starts_with("Describe") && self.service == "ec2" || self.service == "pricing" {
             return fnv_parts(&[&what]);

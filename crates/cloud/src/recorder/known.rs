@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::answers::{instance_ids, profile_in, tags_by_instance};
-use super::asked::Asked;
+use super::asked::RecordedRequest;
 
 /// How many instances are remembered: more than a test has.
 const MOST: usize = 20_000;
 
 /// What a request is about.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct About {
+pub(super) struct RequestContext {
     /// The requests that made its launch templates, by name.
     pub templates: BTreeMap<String, String>,
     /// Tags of its instances by id, and its instance profiles by name: path, tags, roles.
@@ -21,7 +21,7 @@ pub(super) struct About {
 
 /// What is known of a cluster's things.
 #[derive(Default)]
-pub(super) struct Known {
+pub(super) struct KnownResources {
     templates: BTreeMap<String, String>,
     profiles: BTreeMap<String, Value>,
     instances: BTreeMap<String, BTreeMap<String, String>>,
@@ -40,9 +40,9 @@ fn pairs(form: &[(String, String)], list: &str) -> BTreeMap<String, String> {
     keys.collect()
 }
 
-impl Known {
+impl KnownResources {
     /// What is so before a request is carried out, by itself or its answer.
-    pub fn learn_before(&mut self, asked: &Asked, answer: &str) {
+    pub fn learn_before(&mut self, asked: &RecordedRequest, answer: &str) {
         match asked.operation.as_str() {
             "CreateLaunchTemplate" => {
                 let name = value_of(&asked.form(), "LaunchTemplateName").unwrap_or_default();
@@ -54,7 +54,7 @@ impl Known {
     }
 
     /// What is so after it.
-    pub fn learn_after(&mut self, asked: &Asked, answer: &str) {
+    pub fn learn_after(&mut self, asked: &RecordedRequest, answer: &str) {
         let form = || asked.form();
         match asked.operation.as_str() {
             "CreateInstanceProfile" => {
@@ -86,8 +86,8 @@ impl Known {
     }
 
     /// What a request is about; none where not all of it is known.
-    pub fn about(&self, asked: &Asked) -> Option<About> {
-        let mut about = About::default();
+    pub fn about(&self, asked: &RecordedRequest) -> Option<RequestContext> {
+        let mut about = RequestContext::default();
         for id in match asked.operation.as_str() {
             "TerminateInstances" => asked.numbered("InstanceId"),
             "CreateTags" => asked.numbered("ResourceId"),

@@ -26,27 +26,27 @@ use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::byte_stream::ByteStream;
 use serde_json::json;
 
-use asked::Asked;
-use known::Known;
+use asked::RecordedRequest;
+use known::KnownResources;
 
 /// The environment variable of the directory into which each process writes a file of its own.
 pub const DIRECTORY: &str = "DOVETAIL_RECORD_AWS";
 
 /// The file of this process, and the kinds of requests that are in it.
-struct Written {
+struct RecordFile {
     file: File,
     kinds: BTreeSet<u64>,
 }
 
 /// What is written by all clouds of this process; none where nothing is to be.
-static WRITTEN: OnceLock<Option<Mutex<Written>>> = OnceLock::new();
+static WRITTEN: OnceLock<Option<Mutex<RecordFile>>> = OnceLock::new();
 
-fn written() -> Option<&'static Mutex<Written>> {
+fn written() -> Option<&'static Mutex<RecordFile>> {
     let open = || {
         let name = format!("aws-{}.jsonl", std::process::id());
         let path = Path::new(&std::env::var_os(DIRECTORY)?).join(name);
         let file = OpenOptions::new().create(true).append(true).open(path).ok()?;
-        Some(Mutex::new(Written { file, kinds: BTreeSet::new() }))
+        Some(Mutex::new(RecordFile { file, kinds: BTreeSet::new() }))
     };
     WRITTEN.get_or_init(open).as_ref()
 }
@@ -56,28 +56,28 @@ fn written() -> Option<&'static Mutex<Written>> {
 pub(crate) fn recorded(inner: SharedHttpClient, cluster: &str, uid: &str, region: &str) -> SharedHttpClient {
     match written() {
         Some(into) if !cluster.is_empty() && !uid.is_empty() => {
-            let recorder = Recorder::new([cluster, uid, region], into);
-            SharedHttpClient::new(Recorded { inner, recorder: Arc::new(recorder) })
+            let recorder = RequestRecorder::new([cluster, uid, region], into);
+            SharedHttpClient::new(RecordedClient { inner, recorder: Arc::new(recorder) })
         }
         _ => inner,
     }
 }
 
 /// Whose requests they are, and what is known of what they are about.
-struct Recorder {
+struct RequestRecorder {
     /// The cluster's name and UID, and its region.
     of: [String; 3],
-    known: Mutex<Known>,
-    into: &'static Mutex<Written>,
+    known: Mutex<KnownResources>,
+    into: &'static Mutex<RecordFile>,
 }
 
-impl Recorder {
-    fn new(of: [&str; 3], into: &'static Mutex<Written>) -> Self {
+impl RequestRecorder {
+    fn new(of: [&str; 3], into: &'static Mutex<RecordFile>) -> Self {
         Self { of: of.map(str::to_owned), known: Mutex::default(), into }
     }
 
     /// Writes a request down unless one of its kind is, and learns what it and its answer say.
-    fn note(&self, asked: &Asked, answer: &str) {
+    fn note(&self, asked: &RecordedRequest, answer: &str) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.learn_before(asked, answer);
         let about = known.about(asked);
@@ -95,24 +95,25 @@ impl Recorder {
             "service": asked.service, "region": asked.region, "operation": asked.operation, "body": asked.body,
             "templates": about.templates, "before": about.before,
         });
-        if let Err(why) = writeln!(written.file, "{line}") {
+        // In one piece: a process may be killed at any time.
+        if let Err(why) = written.file.write_all(format!("{line}\n").as_bytes()) {
             tracing::warn!(%why, "a request to AWS is not written down");
         }
     }
 }
 
-struct Recorded {
+struct RecordedClient {
     inner: SharedHttpClient,
-    recorder: Arc<Recorder>,
+    recorder: Arc<RequestRecorder>,
 }
 
-impl std::fmt::Debug for Recorded {
+impl std::fmt::Debug for RecordedClient {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Recorded")
+        f.write_str("RecordedClient")
     }
 }
 
-impl HttpClient for Recorded {
+impl HttpClient for RecordedClient {
     fn http_connector(&self, settings: &HttpConnectorSettings, components: &RuntimeComponents) -> SharedHttpConnector {
         let inner = self.inner.http_connector(settings, components);
         SharedHttpConnector::new(RecordedConnector { inner, recorder: self.recorder.clone() })
@@ -122,7 +123,7 @@ impl HttpClient for Recorded {
 #[derive(Clone)]
 struct RecordedConnector {
     inner: SharedHttpConnector,
-    recorder: Arc<Recorder>,
+    recorder: Arc<RequestRecorder>,
 }
 
 impl std::fmt::Debug for RecordedConnector {
@@ -133,7 +134,7 @@ impl std::fmt::Debug for RecordedConnector {
 
 impl HttpConnector for RecordedConnector {
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
-        let (asked, recorder, inner) = (Asked::read(&request), self.recorder.clone(), self.inner.clone());
+        let (asked, recorder, inner) = (RecordedRequest::read(&request), self.recorder.clone(), self.inner.clone());
         HttpConnectorFuture::new(async move {
             let answer = inner.call(request).await;
             let Some(asked) = asked else { return answer };

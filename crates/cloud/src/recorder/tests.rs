@@ -2,12 +2,12 @@
 #![allow(clippy::unwrap_used)]
 
 use super::answers::{instance_ids, profile_in, tags_by_instance};
-use super::asked::{Asked, plain};
-use super::known::Known;
+use super::asked::{RecordedRequest, plain};
+use super::known::KnownResources;
 
-fn ec2(body: &str) -> Asked {
+fn ec2(body: &str) -> RecordedRequest {
     let operation = body.split('&').find_map(|pair| pair.strip_prefix("Action=")).unwrap().to_owned();
-    Asked { service: "ec2".into(), region: "us-east-1".into(), operation, body: body.into() }
+    RecordedRequest { service: "ec2".into(), region: "us-east-1".into(), operation, body: body.into() }
 }
 
 const TEMPLATE: &str = "Action=CreateLaunchTemplate&LaunchTemplateName=dovetail-1&LaunchTemplateData.ImageId=ami-1\
@@ -15,7 +15,7 @@ const TEMPLATE: &str = "Action=CreateLaunchTemplate&LaunchTemplateName=dovetail-
 const LAUNCHED: &str = "<CreateFleetResponse><fleetInstanceSet><item><instanceIds><item>i-0a1</item></instanceIds>\
     </item></fleetInstanceSet></CreateFleetResponse>";
 
-fn fleet(token: &str, subnet: &str) -> Asked {
+fn fleet(token: &str, subnet: &str) -> RecordedRequest {
     ec2(&format!(
         "Action=CreateFleet&ClientToken={token}&LaunchTemplateConfigs.1.LaunchTemplateSpecification.LaunchTemplateName=\
          dovetail-1&LaunchTemplateConfigs.1.Overrides.1.SubnetId={subnet}&TagSpecification.1.ResourceType=instance\
@@ -25,7 +25,7 @@ fn fleet(token: &str, subnet: &str) -> Asked {
 
 #[test]
 fn a_fleet_comes_with_its_templates_and_what_it_launches_is_known_by_its_tags() {
-    let mut known = Known::default();
+    let mut known = KnownResources::default();
     assert_eq!(known.about(&fleet("a", "subnet-1")), None, "its template is not known");
     known.learn_before(&ec2(TEMPLATE), "");
     let fleet = fleet("a", "subnet-1");
@@ -39,9 +39,9 @@ fn a_fleet_comes_with_its_templates_and_what_it_launches_is_known_by_its_tags() 
 
 #[test]
 fn kinds_differ_by_what_conditions_look_at_and_by_nothing_else() {
-    let mut known = Known::default();
+    let mut known = KnownResources::default();
     known.learn_before(&ec2(TEMPLATE), "");
-    let kind = |asked: &Asked| asked.kind(&known.about(asked).unwrap());
+    let kind = |asked: &RecordedRequest| asked.kind(&known.about(asked).unwrap());
     assert_eq!(kind(&fleet("a", "subnet-0a1")), kind(&fleet("b", "subnet-0b2")));
     let other = ec2(&fleet("a", "subnet-1").body.replace("nodepool", "other"));
     assert_ne!(kind(&fleet("a", "subnet-1")), kind(&other));

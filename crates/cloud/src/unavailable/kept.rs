@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::{LONGEST, Mark, Moment, OfferingKey, QuotaGroup, Scope, UnavailableOfferings, moment};
+use super::{ClockMoment, LONGEST, Mark, OfferingKey, QuotaGroup, Scope, UnavailableOfferings, moment};
 
 /// How many are kept, those refused last: some 300 KiB of the one MiB that a ConfigMap may have.
 pub const MOST_KEPT: usize = 2000;
@@ -71,7 +71,7 @@ impl UnavailableOfferings {
 }
 
 /// A moment of the monotonic clock in wall time.
-fn at(moment: Moment, now: Moment, wall: Timestamp) -> Timestamp {
+fn at(moment: ClockMoment, now: ClockMoment, wall: Timestamp) -> Timestamp {
     let ahead: SignedDuration = moment.saturating_sub(now);
     let shifted = wall.checked_add(ahead).unwrap_or(wall);
     // Whole seconds: nobody needs more, and what is kept stays the same as long as nothing happens.

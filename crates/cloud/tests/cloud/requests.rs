@@ -170,14 +170,14 @@ fn has_none(call: &BTreeMap<String, String>, prefix: &str) {
     assert!(call.keys().all(|key| !key.starts_with(prefix)), "{prefix} in {call:?}");
 }
 
-/// A call's parameters, a line each; user data below its name.
+/// A call's parameters, a line each; user data below its name. Prices are the catalogue's, and change with it.
 fn lines(what: &str, call: &BTreeMap<String, String>) -> String {
     let mut text = format!("# {what}\n");
     for (key, value) in call {
-        let value = if value.contains('\n') {
-            format!("\n    {}", value.trim_end().replace('\n', "\n    "))
-        } else {
-            value.clone()
+        let value = match value {
+            _ if key.ends_with(".Priority") => "(the price)".to_owned(),
+            value if value.contains('\n') => format!("\n    {}", value.trim_end().replace('\n', "\n    ")),
+            value => value.clone(),
         };
         text.push_str(&format!("{key} = {value}\n"));
     }

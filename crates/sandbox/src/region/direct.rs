@@ -11,7 +11,7 @@ use super::{Cx, Instance, Region, RegionError};
 
 /// A message of the interruption queue, as it is received.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Received {
+pub struct ReceivedMessage {
     /// What it says.
     pub body: String,
     /// What it is deleted by.
@@ -66,12 +66,12 @@ impl Region {
     }
 
     /// Takes up to so many messages of the interruption queue, and hides them for so long.
-    pub fn receive(&self, most: usize, hide: Duration) -> Vec<Received> {
+    pub fn receive(&self, most: usize, hide: Duration) -> Vec<ReceivedMessage> {
         self.with(|cx| {
             let (now, wall, name) = (cx.now, cx.wall, cx.config.queue_name());
             let messages = cx.state.queues.get_mut(&name).map(|queue| queue.receive(most, hide, now, wall));
             let received = messages.into_iter().flatten();
-            received.map(|one| Received { body: one.body, receipt: one.receipt, sent: one.sent }).collect()
+            received.map(|one| ReceivedMessage { body: one.body, receipt: one.receipt, sent: one.sent }).collect()
         })
     }
 

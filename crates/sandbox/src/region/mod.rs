@@ -61,7 +61,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 pub use answer::ConnectionLost;
 pub use config::{ACCOUNT, CapacityReservation, PlacementGroup, RegionConfig};
-pub use direct::Received;
+pub use direct::ReceivedMessage;
 pub use instance::{CapacityType, Instance, InstanceEvent, InstanceState};
 pub use launch::Placement;
 pub use serve::serve;
