@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::v1::{
     AmiSelectorTerm, BlockDeviceMapping, Budget, DurationOrNever, EC2NodeClassStatus, Kubelet, MetadataOptions,
-    NodeClaimResources, NodeClaimStatus, NodePoolStatus, NodeSelectorRequirement, ResourceList, SecurityGroupSelectorTerm,
-    SubnetSelectorTerm, TemplateMetadata,
+    NodeClaimResources, NodeClaimStatus, NodePoolStatus, NodeSelectorRequirement, ResourceList,
+    SecurityGroupSelectorTerm, SubnetSelectorTerm, TemplateMetadata,
 };
 
 /// What a NodePool asks for.
