@@ -105,7 +105,8 @@ impl Alone {
         let claim = json!({
             "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
             "metadata": {"name": name, "labels": {"karpenter.sh/nodepool": "default", "topology.kubernetes.io/zone": "us-east-1a",
-                    "karpenter.sh/capacity-type": "on-demand", "node.kubernetes.io/instance-type": "m5.large"},
+                    "karpenter.sh/capacity-type": "on-demand", "node.kubernetes.io/instance-type": "m5.large",
+                    "karpenter.k8s.aws/instance-family": "m5"},
                 "annotations": annotations, "finalizers": ["karpenter.sh/termination"]},
             "spec": {"requirements": [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.large"]}],
                 "expireAfter": "Never", "resources": {"requests": {"cpu": "1"}},

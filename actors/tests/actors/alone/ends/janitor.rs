@@ -253,20 +253,6 @@ fn a_claim_that_was_seen_to_go_is_not_missed() {
 }
 
 #[test]
-fn the_node_of_an_orphan_goes_with_it() {
-    alone(|bench| async move {
-        claims(&bench, 1, 3);
-        orphan(&bench, 10);
-        bench.working(10);
-        bench.kubelet(10, "Unknown");
-        bench.show();
-        let _actor = start(&bench);
-        bench.pass(2.0 * TWO_PASSES).await;
-        assert!(!lives(&bench, 10) && !bench.is_there(&NODES, &node_name(10)), "{:?}", bench.told.lines());
-    });
-}
-
-#[test]
 fn an_instance_that_ec2_will_not_end_is_told_of_and_tried_again() {
     alone(|bench| async move {
         claims(&bench, 1, 3);
