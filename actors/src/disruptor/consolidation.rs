@@ -31,8 +31,10 @@ const IDLE: Duration = Duration::from_secs(60);
 const REST: u32 = 10;
 /// But for no longer than this.
 const LONGEST_REST: Duration = Duration::from_secs(300);
-/// What is found is looked at again after this (core spec 5.8).
-const VALIDATION: Duration = Duration::from_secs(15);
+/// Changes come in swarms: it is asked when there has been none for so long, and a [`PAUSE`] after the first at the latest.
+const CALM: Duration = Duration::from_secs(1);
+/// What is found is looked at again after this (docs/decisions/016 says why Karpenter's fifteen seconds are not needed).
+const VALIDATION: Duration = Duration::from_secs(5);
 /// Of a node it is said this often at most what stands in the way (core spec 7.2).
 const SAID: SignedDuration = SignedDuration::from_mins(15);
 /// What was said longer ago is forgotten where more nodes are known.
@@ -49,8 +51,8 @@ pub(super) struct Consolidation {
     restored: bool,
     /// A question is being computed.
     pub asking: bool,
-    /// Something has changed since it was last asked.
-    news: bool,
+    /// The first and the last change since it was last asked. Monotonic time.
+    news: Option<(Duration, Duration)>,
     /// Before this it is not asked again. Monotonic time.
     next: Duration,
     /// What was found, by the uids of its claims, and when it is looked at again.
@@ -68,16 +70,25 @@ impl Consolidation {
             traces: BTreeMap::new(),
             restored: false,
             asking: false,
-            news: true,
+            news: Some((Duration::ZERO, Duration::ZERO)),
             next: Duration::ZERO,
             found: None,
             said: BTreeMap::new(),
         }
     }
 
-    /// The cluster has changed.
-    pub fn changed(&mut self) {
-        self.news = true;
+    /// The cluster has changed, at this monotonic time.
+    pub fn changed(&mut self, now: Duration) {
+        let first = self.news.map_or(now, |(first, _)| first);
+        self.news = Some((first, now));
+    }
+
+    /// When it is asked again. Monotonic time.
+    fn due(&self) -> Duration {
+        match self.news {
+            None => self.next + (IDLE - PAUSE),
+            Some((first, last)) => self.next.max((last + CALM).min(first + PAUSE)),
+        }
     }
 
     /// How many commands are under way.
@@ -124,11 +135,10 @@ impl Disruptor {
             }
             return POLL;
         }
-        let due = self.consolidation.next + if self.consolidation.news { Duration::ZERO } else { IDLE - PAUSE };
-        if let Some(left) = due.checked_sub(now).filter(|left| !left.is_zero()) {
+        if let Some(left) = self.consolidation.due().checked_sub(now).filter(|left| !left.is_zero()) {
             return left;
         }
-        self.consolidation.news = false;
+        self.consolidation.news = None;
         self.ask(snapshot, None, ctx);
         POLL
     }
@@ -209,7 +219,7 @@ impl Disruptor {
             return self.look_in(VALIDATION, ctx);
         };
         // What has come of it is for the next question.
-        self.consolidation.news = true;
+        self.consolidation.changed(self.env.now());
         let Answer { snapshot, planning, command, .. } = answer;
         if let Some(command) = command {
             return self.begin(Found { snapshot, planning, command }, ctx);
