@@ -1,7 +1,10 @@
 //! Which pods are being evicted, and when a refused one is tried again: 100 ms to 10 s later (core spec 5.9). What is to
 //! be done with a pod is judged anew at each attempt; here stands only when the next one may be.
+//!
+//! Of the pods of one PodDisruptionBudget few are evicted at a time. Each eviction writes to the budget; where many do at once
+//! the API server holds each loser up for half a second, and again, up to ten seconds in all.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use crate::context::backoff::Backoff;
@@ -9,6 +12,8 @@ use crate::kube::evict::Outcome;
 
 /// Attempts that run at the same time.
 const AT_ONCE: usize = 100;
+/// Of these for pods of one PodDisruptionBudget: while one is held up, the other goes on.
+const AT_ONCE_UNDER_A_BUDGET: usize = 2;
 /// First and longest pause after a refusal.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 /// After this long a pod that should be going and is not seen to go is tried again.
@@ -19,6 +24,53 @@ const UNSEEN: Duration = Duration::from_secs(5);
 pub struct Evictions {
     known: BTreeMap<String, Entry>,
     running: usize,
+    /// By the budget's name.
+    budgets: BTreeMap<String, UnderBudget>,
+}
+
+/// The evictions under one budget.
+#[derive(Default)]
+struct UnderBudget {
+    running: usize,
+    /// Nodes with a pod that may not be evicted yet, in the order in which they asked.
+    waiting: VecDeque<String>,
+    known: BTreeSet<String>,
+}
+
+impl UnderBudget {
+    fn wait(&mut self, node: &str) {
+        if self.known.insert(node.to_owned()) {
+            self.waiting.push_back(node.to_owned());
+        }
+    }
+
+    fn next(&mut self) -> Option<String> {
+        let node = self.waiting.pop_front()?;
+        self.known.remove(&node);
+        Some(node)
+    }
+}
+
+/// A pod that is to go.
+pub struct Candidate<'a> {
+    /// Its uid.
+    pub uid: &'a str,
+    /// The node that it is on.
+    pub node: &'a str,
+    /// It is deleted, whatever budgets say.
+    pub forced: bool,
+    /// The budget that it is under.
+    pub budget: Option<&'a str>,
+}
+
+/// What follows from an attempt that has ended.
+pub struct Ended {
+    /// After this the pod is looked at again.
+    pub pause: Duration,
+    /// It is the pod's first refusal.
+    pub first_refusal: bool,
+    /// Nodes whose pods have waited for it.
+    pub next: Vec<String>,
 }
 
 struct Entry {
@@ -28,11 +80,14 @@ struct Entry {
     /// Its last attempt was a deletion.
     forced: bool,
     refused: bool,
+    /// The budget that its running attempt is under.
+    budget: Option<String>,
 }
 
 impl Evictions {
     /// Whether an attempt may begin now; if so it counts as running. A deletion does not wait for an eviction's pause.
-    pub fn begins(&mut self, uid: &str, forced: bool, now: Duration, rng: impl FnOnce() -> fastrand::Rng) -> bool {
+    pub fn begins(&mut self, pod: &Candidate<'_>, now: Duration, rng: impl FnOnce() -> fastrand::Rng) -> bool {
+        let Candidate { uid, forced, .. } = *pod;
         if self.running >= AT_ONCE {
             return false;
         }
@@ -42,28 +97,41 @@ impl Evictions {
             running: false,
             forced,
             refused: false,
+            budget: None,
         });
         let presses = forced && !entry.forced;
         if entry.running || (now < entry.not_before && !presses) {
             return false;
+        }
+        entry.budget = pod.budget.filter(|_| !forced).map(str::to_owned);
+        if let Some(name) = &entry.budget {
+            let budget = self.budgets.entry(name.clone()).or_default();
+            if budget.running >= AT_ONCE_UNDER_A_BUDGET {
+                budget.wait(pod.node);
+                return false;
+            }
+            budget.running += 1;
         }
         (entry.running, entry.forced) = (true, forced);
         self.running += 1;
         true
     }
 
-    /// An attempt has ended. Answers after which time to look at the pod again, and whether this is its first refusal.
-    pub fn ended(&mut self, uid: &str, outcome: &Outcome, now: Duration) -> (Duration, bool) {
+    /// An attempt has ended.
+    pub fn ended(&mut self, uid: &str, outcome: &Outcome, now: Duration) -> Ended {
         self.running = self.running.saturating_sub(1);
-        let Some(entry) = self.known.get_mut(uid) else { return (PAUSES.0, false) };
+        let Some(entry) = self.known.get_mut(uid) else {
+            return Ended { pause: PAUSES.0, first_refusal: false, next: Vec::new() };
+        };
         entry.running = false;
+        let next = entry.budget.take().map(|budget| next_under(&mut self.budgets, &budget)).unwrap_or_default();
         let pause = match outcome {
             Outcome::Going | Outcome::Gone => UNSEEN,
             Outcome::Refused(_) | Outcome::Failed(_) => entry.backoff.pause(),
         };
         entry.not_before = now + pause;
-        let first = matches!(outcome, Outcome::Refused(_)) && !std::mem::replace(&mut entry.refused, true);
-        (pause, first)
+        let first_refusal = matches!(outcome, Outcome::Refused(_)) && !std::mem::replace(&mut entry.refused, true);
+        Ended { pause, first_refusal, next }
     }
 
     /// Forgets pods that are no longer there.
@@ -75,6 +143,18 @@ impl Evictions {
     pub fn running(&self) -> usize {
         self.running
     }
+}
+
+/// One attempt less under a budget: the nodes that are looked at now. One more than there is room for, as the pod that has waited
+/// may have gone meanwhile.
+fn next_under(budgets: &mut BTreeMap<String, UnderBudget>, name: &str) -> Vec<String> {
+    let Some(budget) = budgets.get_mut(name) else { return Vec::new() };
+    budget.running = budget.running.saturating_sub(1);
+    let next = std::iter::from_fn(|| budget.next()).take(AT_ONCE_UNDER_A_BUDGET).collect();
+    if budget.running == 0 && budget.waiting.is_empty() {
+        budgets.remove(name);
+    }
+    next
 }
 
 #[cfg(test)]
@@ -89,16 +169,20 @@ mod tests {
         Duration::from_secs(count)
     }
 
+    fn pod(uid: &str, forced: bool) -> Candidate<'_> {
+        Candidate { uid, node: "n", forced, budget: None }
+    }
+
     #[test]
     fn a_refused_pod_waits_longer_each_time_up_to_ten_seconds() {
         let mut evictions = Evictions::default();
         let mut now = seconds(100);
         let mut pauses = Vec::new();
         for _ in 0..12 {
-            assert!(evictions.begins("a", false, now, rng));
-            assert!(!evictions.begins("a", false, now, rng), "one attempt at a time");
-            let (pause, _) = evictions.ended("a", &Outcome::Refused(String::new()), now);
-            assert!(!evictions.begins("a", false, now + pause / 2, rng));
+            assert!(evictions.begins(&pod("a", false), now, rng));
+            assert!(!evictions.begins(&pod("a", false), now, rng), "one attempt at a time");
+            let Ended { pause, .. } = evictions.ended("a", &Outcome::Refused(String::new()), now);
+            assert!(!evictions.begins(&pod("a", false), now + pause / 2, rng));
             now += pause;
             pauses.push(pause);
         }
@@ -108,20 +192,42 @@ mod tests {
     #[test]
     fn a_deletion_does_not_wait_for_the_pause_of_an_eviction() {
         let mut evictions = Evictions::default();
-        assert!(evictions.begins("a", false, seconds(1), rng));
-        assert!(evictions.ended("a", &Outcome::Refused(String::new()), seconds(1)).1);
-        assert!(evictions.begins("a", true, seconds(1), rng));
-        let (pause, first) = evictions.ended("a", &Outcome::Going, seconds(1));
-        assert_eq!((pause, first), (UNSEEN, false));
-        assert!(!evictions.begins("a", true, seconds(2), rng));
+        assert!(evictions.begins(&pod("a", false), seconds(1), rng));
+        assert!(evictions.ended("a", &Outcome::Refused(String::new()), seconds(1)).first_refusal);
+        assert!(evictions.begins(&pod("a", true), seconds(1), rng));
+        let Ended { pause, first_refusal, .. } = evictions.ended("a", &Outcome::Going, seconds(1));
+        assert_eq!((pause, first_refusal), (UNSEEN, false));
+        assert!(!evictions.begins(&pod("a", true), seconds(2), rng));
     }
 
     #[test]
     fn no_more_than_a_hundred_run_at_a_time() {
         let mut evictions = Evictions::default();
-        let begun = (0..150).filter(|n| evictions.begins(&n.to_string(), false, seconds(1), rng)).count();
+        let begun = (0..150).filter(|n| evictions.begins(&pod(&n.to_string(), false), seconds(1), rng)).count();
         assert_eq!((begun, evictions.running()), (100, 100));
         evictions.ended("0", &Outcome::Going, seconds(1));
-        assert!(evictions.begins("149", false, seconds(1), rng));
+        assert!(evictions.begins(&pod("149", false), seconds(1), rng));
+    }
+
+    #[test]
+    fn two_run_under_one_budget_the_others_wait_in_their_order_and_a_deletion_does_not() {
+        let mut evictions = Evictions::default();
+        let under = |uid, node, forced| Candidate { uid, node, forced, budget: Some("default/web") };
+        let mut begins = |pod: Candidate<'_>| evictions.begins(&pod, seconds(1), rng);
+        assert!(begins(under("a", "1", false)) && begins(under("b", "2", false)));
+        for (uid, node) in [("c", "3"), ("d", "0"), ("e", "5"), ("c", "3")] {
+            assert!(!begins(under(uid, node, false)), "{uid}");
+        }
+        assert!(begins(under("f", "6", true)), "a deletion asks no budget");
+        assert!(begins(Candidate { uid: "g", node: "7", forced: false, budget: Some("default/db") }));
+        let next = evictions.ended("a", &Outcome::Going, seconds(1)).next;
+        assert_eq!(next, ["3", "0"]);
+        assert!(evictions.begins(&under("c", "3", false), seconds(1), rng));
+        assert!(!evictions.begins(&under("d", "0", false), seconds(1), rng));
+        assert_eq!(evictions.ended("f", &Outcome::Going, seconds(1)).next, Vec::<String>::new());
+        assert_eq!(evictions.ended("b", &Outcome::Refused(String::new()), seconds(1)).next, ["5", "0"]);
+        evictions.ended("c", &Outcome::Going, seconds(1));
+        evictions.ended("g", &Outcome::Going, seconds(1));
+        assert!(evictions.budgets.is_empty() && evictions.running() == 0);
     }
 }

@@ -21,6 +21,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
 use super::endings::{Ask, End};
+use super::evictions::{Candidate, Ended};
 use super::known::of_node;
 use super::owned::{MayDrain, MayEnd};
 use super::steps::{Done, For, StepEnv};
@@ -209,18 +210,20 @@ impl Terminator {
         }
     }
 
-    /// Evicts a pod, or deletes it with these seconds to end, unless that is under way.
+    /// Evicts a pod, which is under this budget, or deletes it with these seconds to end, unless that is under way.
     pub(super) fn send_away(
         &mut self,
         step_env: &StepEnv,
         node: &Arc<Node>,
-        pod: Arc<PodEntry>,
+        (pod, budget): (Arc<PodEntry>, Option<String>),
         grace: Option<u32>,
         ctx: &mut Context<Self>,
     ) {
         let (uid, now) = (pod.pod.uid.clone(), self.env.now());
         let env = self.env.clone();
-        if !self.evictions.begins(&uid, grace.is_some(), now, || env.rng(&uid)) {
+        let (name, budget) = (node.name_any(), budget.as_deref());
+        let candidate = Candidate { uid: &uid, node: &name, forced: grace.is_some(), budget };
+        if !self.evictions.begins(&candidate, now, || env.rng(&uid)) {
             return;
         }
         let begun = self.env.wall();
@@ -255,7 +258,8 @@ impl Terminator {
     ) {
         let (name, full) = (node.name_any(), format!("{}/{}", pod.pod.namespace, pod.pod.name));
         let goes = matches!(outcome, Outcome::Going | Outcome::Gone);
-        let (pause, first_refusal) = self.evictions.ended(&pod.pod.uid, outcome, self.env.now());
+        let Ended { pause, first_refusal, next } = self.evictions.ended(&pod.pod.uid, outcome, self.env.now());
+        next.into_iter().for_each(|node| self.touch(Key::Node(node), ctx));
         self.tell_sent_away(step_env, node, (&pod.pod, begun), (outcome, forced), first_refusal);
         match outcome {
             Outcome::Going => {

@@ -107,10 +107,11 @@ impl Terminator {
             drain.slow_first();
         }
         for pod in drain.evict {
-            self.send_away(step_env, node, pod, None, ctx);
+            let budget = snapshot.budgets_of(&pod.pod).next().map(|budget| budget.name());
+            self.send_away(step_env, node, (pod, budget), None, ctx);
         }
         for (pod, grace) in drain.delete {
-            self.send_away(step_env, node, pod, Some(grace), ctx);
+            self.send_away(step_env, node, (pod, None), Some(grace), ctx);
         }
     }
 
