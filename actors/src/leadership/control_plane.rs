@@ -14,6 +14,7 @@ use crate::context::backoff::Backoff;
 use crate::context::env::Env;
 use crate::context::leader_term::LeaderTerm;
 use crate::leadership::catch_up;
+use crate::leadership::converted::until_converted;
 use crate::leadership::fence;
 use crate::leadership::messages::{Deposed, Elected, ObserveReplica, Release, Watched};
 use crate::messages::{ActorState, ControlPlaneState, Observe, ReplicaState, Term};
@@ -187,8 +188,8 @@ async fn idle(leading: &Leading) {
 }
 
 impl ControlPlane {
-    /// Starts the leader's actors in a term as soon as they may: first the API server shuts out earlier terms, then what
-    /// they have left is read, as is what this term's own actors have left when they died. Nothing comes after that.
+    /// Starts the leader's actors in a term as soon as they may: first the API server shuts out earlier terms and converts
+    /// what is stored as v1beta1, then what they have left is read, as is what this term's own actors have left when they died. Nothing comes after that.
     fn begin(&mut self, leader_term: LeaderTerm, nothing_left: bool, ctx: &mut Context<Self>) {
         let (kube, cluster) = (self.means.kube.clone(), self.warm.cluster_watcher.clone());
         let (env, ours) = (self.env.clone(), leader_term.clone());
@@ -198,6 +199,9 @@ impl ControlPlane {
                 if !fence::stand_behind(&kube, &ours, &env).await {
                     return Ok(false);
                 }
+            }
+            if ours.while_holds(until_converted(&kube, &env)).await.is_none() {
+                return Ok(false);
             }
             if !nothing_left {
                 return Ok(ours.while_holds(catch_up::catch_up(kube, cluster.into(), env)).await.is_some());

@@ -2,6 +2,7 @@
 
 mod catch_up;
 pub mod control_plane;
+mod converted;
 mod fence;
 pub mod leader;
 mod lease_object;

@@ -16,7 +16,7 @@ use crate::reading::Api;
 use crate::telemetry::log_event::LogEvent;
 
 /// The definitions by name.
-pub(super) const NAMES: [&str; 3] =
+pub(crate) const NAMES: [&str; 3] =
     ["nodepools.karpenter.sh", "nodeclaims.karpenter.sh", "ec2nodeclasses.karpenter.k8s.aws"];
 /// So many patches of one definition within [`PATCHES_WITHIN`]; more are made only where somebody else undoes them.
 const PATCHES: usize = 4;

@@ -30,6 +30,8 @@ use crate::settings::Settings;
 use crate::telemetry::log_event::LogEvent;
 use crate::webhook::definitions::Definitions;
 
+pub(crate) use definitions::NAMES as DEFINITIONS;
+
 /// Pause between two passes; a tenth is added by chance.
 const TICK: Duration = Duration::from_secs(30);
 /// The same while nothing is served, or the leader has something left to do.

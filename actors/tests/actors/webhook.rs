@@ -88,6 +88,31 @@ fn one_writes_all_serve_and_the_definitions_trust_what_is_served() {
     });
 }
 
+/// As an older Karpenter leaves the definitions, brought up to date: its objects are stored, and nothing converts them.
+fn stored_by_an_older(world: &World) {
+    for crd in world.api.list(&CUSTOM_RESOURCE_DEFINITIONS) {
+        let name = crd["metadata"]["name"].as_str().unwrap();
+        let stored = json!({"status": {"storedVersions": ["v1beta1", "v1"]}});
+        world.api.patch_status(&CUSTOM_RESOURCE_DEFINITIONS, "", name, &stored).unwrap();
+    }
+}
+
+#[test]
+fn a_leader_begins_when_what_is_stored_as_v1beta1_is_converted_and_not_before() {
+    world::run(|world| async move {
+        world.pool("default", world::on_demand_m5());
+        stored_by_an_older(&world);
+        assert!(trusted(&world).iter().all(|(bundle, _)| bundle.is_empty()));
+        let _replica = replica(&world, 0, &Arc::new(Texts::default()), Settings::default());
+        tokio::time::sleep(minutes(2)).await;
+        let events: Vec<&str> = world.journal.entries().iter().map(|entry| entry.log_event.event()).collect();
+        let last_defined = events.iter().rposition(|event| *event == "webhook_defined").unwrap();
+        let first_written = events.iter().position(|event| ["node_class", "node_pool"].contains(event)).unwrap();
+        assert!(last_defined < first_written, "{events:?}");
+        assert_eq!(events.iter().filter(|event| **event == "webhook_defined").count(), 3, "{events:?}");
+    });
+}
+
 #[test]
 fn two_that_both_lead_come_to_serve_the_same() {
     world::run(|world| async move {
