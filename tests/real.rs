@@ -121,6 +121,8 @@ fn a_manifest_that_makes_no_sense_is_refused_by_the_rules_in_the_crds() {
         ("  amiFamily: AL2023", "  amiFamily: Gentoo", "amiFamily"),
         ("  amiFamily: AL2023\n", "", "must specify amiFamily"),
         ("  role: KarpenterNodeRole-demo\n", "", "role"),
+        // As post 002 prints it.
+        ("  role: KarpenterNodeRole-demo\n", "  role: KarpenterNodeRole-demo\"\n", "spec.role"),
         ("  disruption:\n", "  weight: 101\n  disruption:\n", "weight"),
     ];
     let taken = cases.iter().enumerate().filter_map(|(number, (from, to, said))| {

@@ -80,6 +80,14 @@ fn v1beta1_is_taken_stored_as_v1_and_served_whatever_becomes_of_certificates_and
     assert!(claims.contains("karpenter.k8s.aws/v1beta1"), "{claims}");
     real.ok(&["scale", "deployment/web", "--replicas=0"]);
     real.until_nothing_is_left();
+    // Its status has been written by now, whose fields both versions have to declare.
+    let version = |real: &Real| get(real, "nodepool")["metadata"]["resourceVersion"].clone();
+    real.ok(&server);
+    real.until("applied once more by the server it stays as it is", |real| {
+        let before = version(real);
+        real.ok(&server);
+        version(real) == before
+    });
 
     // Its time is over: another is made, trusted and served.
     let secret = ["-n", "kube-system", "get", "secret", "dovetail-webhook", "-o", r"jsonpath={.data.tls\.crt}"];

@@ -1,13 +1,13 @@
 //! v1beta1 as it is read: accepted, converted to v1 ([`crate::convert`]), never stored.
 
-use k8s_openapi::{api::core::v1::Taint, apimachinery::pkg::apis::meta::v1::Condition};
+use k8s_openapi::api::core::v1::Taint;
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 
 use crate::v1::{
     AmiSelectorTerm, BlockDeviceMapping, Budget, DurationOrNever, EC2NodeClassStatus, Kubelet, MetadataOptions,
-    NodeClaimResources, NodeClaimStatus, NodeSelectorRequirement, ResourceList, SecurityGroupSelectorTerm,
-    SubnetSelectorTerm, TemplateMetadata,
+    NodeClaimResources, NodeClaimStatus, NodePoolStatus, NodeSelectorRequirement, ResourceList,
+    SecurityGroupSelectorTerm, SubnetSelectorTerm, TemplateMetadata,
 };
 
 /// What a NodePool asks for.
@@ -100,17 +100,6 @@ pub struct Disruption {
     /// How many nodes at once; `10%` unless said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budgets: Option<Vec<Budget>>,
-}
-
-/// What is known of a NodePool.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct NodePoolStatus {
-    /// What the pool's nodes have together.
-    #[serde(default, skip_serializing_if = "ResourceList::is_empty")]
-    pub resources: ResourceList,
-    /// Conditions.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub conditions: Vec<Condition>,
 }
 
 /// How instances are launched.

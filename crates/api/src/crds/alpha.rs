@@ -78,7 +78,7 @@ fn aws() -> Value {
         "amiFamily": {"type": "string", "enum": ["AL2", "Bottlerocket", "Ubuntu", "Windows2019", "Windows2022", "Custom"]},
         "subnetSelector": selector,
         "securityGroupSelector": selector,
-        "instanceProfile": {"type": "string", "minLength": 1},
+        "instanceProfile": class::iam_name(128),
         "launchTemplate": {"type": "string"},
         "tags": parts::text_map(),
         "context": {"type": "string"},

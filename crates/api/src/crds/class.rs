@@ -55,14 +55,19 @@ pub fn shared() -> Value {
         "securityGroupSelectorTerms": terms(json!({"id": text("^sg-[0-9a-z]+$"), "name": {"type": "string", "maxLength": 255}}), true),
         "associatePublicIPAddress": {"type": "boolean"},
         "userData": {"type": "string"},
-        "role": {"type": "string", "minLength": 1},
-        "instanceProfile": {"type": "string", "minLength": 1},
+        "role": iam_name(64),
+        "instanceProfile": iam_name(128),
         "tags": tags(),
         "blockDeviceMappings": block_devices(),
         "instanceStorePolicy": {"type": "string", "enum": ["RAID0"]},
         "detailedMonitoring": {"type": "boolean"},
         "context": {"type": "string"},
     })
+}
+
+/// The name of a role or instance profile with so many characters at most, as IAM has them; a path may stand before it.
+pub fn iam_name(most: u32) -> Value {
+    json!({"type": "string", "minLength": 1, "pattern": format!("^([!-~]*/)?[A-Za-z0-9_+=,.@-]{{1,{most}}}$")})
 }
 
 /// Tags that a selector asks for.

@@ -36,7 +36,7 @@ pub fn schema() -> Value {
         ),
         rule("!has(self.replicas) || !has(self.weight)", "weight is not allowed with replicas"),
     ]});
-    root("NodePool says which nodes may be made", with(object(properties, &["template"]), rules), status())
+    root("NodePool says which nodes may be made", with(object(properties, &["template"]), rules), status(true))
 }
 
 fn template_spec() -> Value {
@@ -112,13 +112,15 @@ pub fn budgets(reasons: bool) -> Value {
     with(parts::atomic(budget, 50), json!({"default": [{"nodes": "10%"}]}))
 }
 
-fn status() -> Value {
+/// Schema of the status, in every version the same fields: of one that a version does not declare the API server cannot keep
+/// track, and forgets the managers of all fields of the object. `reason` says whether each condition needs one.
+pub fn status(reason: bool) -> Value {
     object(
         json!({
             "resources": parts::resource_list(),
             "nodes": {"type": "integer", "format": "int64", "default": 0},
             "nodeClassObservedGeneration": {"type": "integer", "format": "int64"},
-            "conditions": parts::conditions(true),
+            "conditions": parts::conditions(reason),
         }),
         &[],
     )

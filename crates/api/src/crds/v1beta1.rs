@@ -55,8 +55,7 @@ pub fn pool() -> Value {
         }),
         &["template"],
     );
-    let status = object(json!({"resources": parts::resource_list(), "conditions": parts::conditions(false)}), &[]);
-    root("NodePool of v1beta1", spec, status)
+    root("NodePool of v1beta1", spec, pool::status(false))
 }
 
 fn template_spec() -> Value {

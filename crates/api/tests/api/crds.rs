@@ -56,6 +56,20 @@ fn each_crd_stores_one_version_and_every_version_has_a_schema() {
     }
 }
 
+/// The status passes through a conversion as it is.
+#[test]
+fn every_version_declares_the_same_fields_of_a_status() {
+    for crd in crds::crds() {
+        let crd = serde_json::to_value(&crd).unwrap();
+        let fields = |version: &serde_json::Value| {
+            let status = &version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"];
+            status.as_object().unwrap().keys().cloned().collect::<Vec<_>>()
+        };
+        let versions: Vec<_> = crd["spec"]["versions"].as_array().unwrap().iter().map(fields).collect();
+        assert!(versions.windows(2).all(|two| two[0] == two[1]), "{}: {versions:?}", crd["metadata"]["name"]);
+    }
+}
+
 #[test]
 fn v1_alone_is_served_and_what_was_stored_before_stays_named() {
     let all = crds::crds();
