@@ -14,6 +14,8 @@ CLUSTER = "demo"
 #: Where the control plane lives, and its account there, as the chart has it.
 NAMESPACE = "kube-system"
 CHARTS_ACCOUNT = f"system:serviceaccount:{NAMESPACE}:dovetail"
+#: The account of `run --shadow` beside it (shadow.py).
+SHADOWS_ACCOUNT = f"{CHARTS_ACCOUNT}-shadow"
 #: kube-scheduler's and the controller manager's own limits of 50 and 20 requests a second alone cost minutes at 5,000 pods.
 QPS, BURST = 1000, 2000
 #: In the order in which they start.
@@ -118,7 +120,7 @@ class Parts:
     def _kube_apiserver(self, port="api"):
         pki, policy = self.pki, self.state / "audit.json"
         # What the chart's account asks for, of which tests/deploy/roles.py makes a list.
-        account = {"level": "Metadata", "users": [CHARTS_ACCOUNT], "omitStages": ["RequestReceived"]}
+        account = {"level": "Metadata", "users": [CHARTS_ACCOUNT, SHADOWS_ACCOUNT], "omitStages": ["RequestReceived"]}
         rules = [account, {"level": "None"}]
         policy.write_text(json.dumps({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": rules}))
         return [

@@ -26,6 +26,10 @@ const HABITS: &[(&str, &str, fn() -> Result<(), String>)] = &[
          `proof properties [FIRST..LAST]` draws other cases for the core's property tests; \
          `proof load` packs 400, then 5,000 pods on the real parts; \
          `proof handover [ROUNDS]` ends leaders in mid-burst on the real parts, 5 rounds of each kind unless given; \
+         `proof scale-in` takes half of 400 pods away, and drains 100 nodes at once, on the real parts; \
+         `proof drift` has nodes drift there by each cause; `proof adoption` takes a cluster of Karpenter's over and gives it back; \
+         `proof webhook` is what becomes of v1beta1 when certificates, replicas and the API server go; \
+         `proof posts` applies the posts' files by kubectl; `proof shadow` holds a shadow's report against what happened; \
          `proof hostile [--minutes 7]` lets users with few rights do their worst on the real parts, beside ordinary pods; \
          `proof model` follows every history of a launch further than the tests do: an hour and a few GiB; \
          `proof day [SEED…] [--gap]` is the bill of one virtual day against what its pods cost at least; \

@@ -126,9 +126,26 @@ pub fn lint() -> Result<(), String> {
     clippy()
 }
 
+/// Courses on the real control plane, and their scripts.
+const ON_REAL_PARTS: [(&str, &str); 6] = [
+    ("adoption", "tests/real/adoption.py"),
+    ("drift", "tests/real/drift.py"),
+    ("posts", "tests/real/posts.py"),
+    ("scale-in", "tests/real/scale_in.py"),
+    ("shadow", "tests/real/shadow.py"),
+    ("webhook", "tests/real/conversion.py"),
+];
+
 /// What takes too long for every test; its output goes into the docs.
 pub fn proof() -> Result<(), String> {
-    match std::env::args().nth(2).as_deref() {
+    let name = std::env::args().nth(2);
+    if let Some((name, script)) = ON_REAL_PARTS.iter().find(|(known, _)| Some(*known) == name.as_deref()) {
+        let more: Vec<String> = std::env::args().skip(3).collect();
+        let args: Vec<&str> = std::iter::once(*script).chain(more.iter().map(String::as_str)).collect();
+        cargo("binary", &["build", "--release"])?;
+        return run(name, "python3", &args);
+    }
+    match name.as_deref() {
         Some("seeds") => {
             let seeds = std::env::args().nth(3).unwrap_or_else(|| "1..100000".to_owned());
             // A third less CPU is worth the build where it is hours.
@@ -182,7 +199,8 @@ pub fn proof() -> Result<(), String> {
             run("hostile", "python3", &args)
         }
         other => Err(format!(
-            "there is no proof {:?} (there are: console, day, handover, hostile, load, metrics, model, properties, seeds, tracing)",
+            "there is no proof {:?} (there are: adoption, console, day, drift, handover, hostile, load, metrics, model, posts, properties, scale-in, seeds, \
+             shadow, tracing, webhook)",
             other.unwrap_or_default()
         )),
     }

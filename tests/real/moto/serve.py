@@ -4,18 +4,27 @@
 
 moto spends five seconds of a core on writing down all instance types, or all spot prices, and the same again for the next
 who asks. It never runs out of capacity either: what a glob in the file REFUSED matches is answered as EC2 answers it.
+
+What else it lacks of AWS is put in: the SSM parameters that name images of EKS (any image of moto's of that architecture
+will do), spot prices of today that grow with the instance type, and the security groups that a launch template gives to the
+instances of a fleet.
 """
 
 import collections
+import datetime
 import fnmatch
 import hashlib
 import io
+import json
 import pathlib
 import re
 import sys
 import threading
 import urllib.parse
 
+from moto.core import DEFAULT_ACCOUNT_ID
+from moto.ec2.models import ec2_backends, launch_templates
+from moto.ec2.models.instance_types import INSTANCE_TYPES
 from moto.server import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import run_simple
 
@@ -56,7 +65,53 @@ class Kept:
             unfinished.write_bytes(answer)
             unfinished.rename(path)
         start("200 OK", [("content-type", "text/xml")])
-        return [path.read_bytes()]
+        answer = path.read_bytes()
+        return [spot_prices(answer.decode()).encode() if b"spotPriceHistorySet" in answer else answer]
+
+
+#: moto's one price of all types, twenty years old.
+SPOT = re.compile(r"(<instanceType>)([^<]*)(</instanceType>.*?<spotPrice>)[^<]*(</spotPrice>.*?<timestamp>)[^<]*(</timestamp>)", re.S)
+SPOT_PER_CPU = 0.015
+
+
+def spot_prices(answer):
+    """An answer of DescribeSpotPriceHistory with prices of now, by the types' virtual CPUs."""
+    now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.000Z")
+    def priced(found):
+        cpus = INSTANCE_TYPES.get(found[2], {}).get("VCpuInfo", {}).get("DefaultVCpus", 4)
+        return f"{found[1]}{found[2]}{found[3]}{SPOT_PER_CPU * cpus:.5f}{found[4]}{now}{found[5]}"
+    return SPOT.sub(priced, answer)
+
+
+class Images:
+    """Answers for the SSM parameters of EKS's standard images."""
+
+    def __init__(self, app):
+        self.app = app
+
+    def __call__(self, environ, start):
+        if environ.get("HTTP_X_AMZ_TARGET") != "AmazonSSM.GetParameter":
+            return self.app(environ, start)
+        body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        environ["wsgi.input"] = io.BytesIO(body)
+        name = json.loads(body).get("Name", "")
+        if not re.match("/aws/service/(eks|bottlerocket)/", name) or re.search("nvidia|neuron|gpu", name):
+            return self.app(environ, start)
+        region = environ.get("HTTP_AUTHORIZATION", "").partition("Credential=")[2].split(",")[0].split("/")[2]
+        arch = "arm64" if "arm64" in name else "x86_64"
+        every = ec2_backends[DEFAULT_ACCOUNT_ID][region].describe_images()
+        image = min(one.id for one in every if one.architecture == arch and (one.name or "").startswith("al20"))
+        start("200 OK", [("content-type", "application/x-amz-json-1.1")])
+        return [json.dumps({"Parameter": {"Name": name, "Type": "String", "Value": image, "Version": 1}}).encode()]
+
+
+def heed_security_groups():
+    """moto gives a fleet's instances the groups that a template names as its fleets read them, and no template does."""
+    made = launch_templates.LaunchTemplateVersion.__init__
+    def version(self, template, number, data, description):
+        groups = [group for one in data.get("NetworkInterfaces", [])[:1] for group in one.get("Groups", [])]
+        made(self, template, number, data | ({"GroupSet": groups} if groups else {}), description)
+    launch_templates.LaunchTemplateVersion.__init__ = version
 
 
 class RunsOut:
@@ -117,4 +172,5 @@ def refusal(override):
 
 
 ANSWERS.mkdir(parents=True, exist_ok=True)
-run_simple("127.0.0.1", PORT, Kept(RunsOut(DomainDispatcherApplication(create_backend_app))), threaded=True)
+heed_security_groups()
+run_simple("127.0.0.1", PORT, Kept(Images(RunsOut(DomainDispatcherApplication(create_backend_app)))), threaded=True)
