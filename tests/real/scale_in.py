@@ -79,6 +79,7 @@ def settle(proof, given):
     proof.kube.patch(f"{DEPLOYMENTS}/load-0", {"spec": {"replicas": 200}})
     proof.until("200 pods are left and Ready", lambda: len(pods.exist) == 200 == len(pods.ready))
     gone = time.monotonic() - begun
+    proof.until("consolidation takes nodes away", lambda: set(proof.nodes()) != set(before))
     proof.until("the 200 have settled", lambda: changes.quiet_for() > given.quiet)
     settled = changes.changed - begun
     changes.ended = pods.ended = True
