@@ -7,12 +7,12 @@ use dovetail_cloud::{Instance, Made, MadeKind};
 use dovetail_core::clock::Clock as _;
 use dovetail_core::disruption::Reason;
 use dovetail_core::ownership::token::launch_token;
-use dovetail_sandbox::apiserver::{NAMESPACES, NODE_CLAIMS, NODES};
+use dovetail_sandbox::apiserver::{NAMESPACES, NODE_CLAIMS};
 use jiff::SignedDuration;
 use serde_json::json;
 
 use super::terminator::INITIALIZED;
-use crate::alone::objects::{CLUSTER_UID, id, node_name};
+use crate::alone::objects::{CLUSTER_UID, id};
 use crate::alone::{Alone, Fails, alone};
 use crate::world::SpoilEnd;
 

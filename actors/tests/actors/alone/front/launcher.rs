@@ -287,22 +287,6 @@ fn a_claim_of_an_earlier_leader_that_a_pod_is_expected_on_is_launched() {
 }
 
 #[test]
-fn a_claim_that_goes_while_ec2_is_called_gets_no_second_call() {
-    with_pool(async |bench| {
-        let launcher = start(&bench);
-        bench.sky.inner.spoil([Spoil::Hangs]);
-        launcher.do_send(launch(&["default-a"]));
-        bench.pass(5.0).await;
-        bench.delete(&NODE_CLAIMS, "default-a");
-        launcher.do_send(ClaimChanged(bench.claim_now("default-a")));
-        bench.pass(300.0).await;
-        assert_eq!(bench.sky.count("launch"), 1);
-        assert_eq!(state(&bench, &launcher).await.running, 0);
-        assert!(bench.heard.count::<PackNow>() >= 1, "its pods are free");
-    });
-}
-
-#[test]
 fn a_class_that_is_gone_or_unresolved_launches_nothing_and_says_so() {
     with_pool(async |bench| {
         let launcher = start(&bench);

@@ -99,21 +99,3 @@ fn a_cloud_that_throttles_is_asked_again_and_told_of_once_a_claim() {
         assert_eq!((bench.sky.count("launch"), bench.told.count("retrying")), (7, 1));
     });
 }
-
-#[test]
-fn a_pool_that_opens_again_has_its_pods_packed() {
-    with_pool(async |bench| {
-        let launcher = start(&bench);
-        bench.wire.refuse("POST", "/nodeclaims", 1, 422);
-        order(&bench, &launcher, alike(3, "default")).await;
-        bench.pass(5.0).await;
-        let before = bench.heard.count::<PackNow>();
-        bench.pass(600.0).await;
-        assert!(bench.heard.count::<PackNow>() > before || before > 0);
-        // Those that are ordered anew then go through.
-        order(&bench, &launcher, alike(3, "again")).await;
-        bench.pass(60.0).await;
-        one_to_one(&bench);
-        assert_eq!(claims(&bench).len(), 3, "{:?}", bench.told.lines());
-    });
-}

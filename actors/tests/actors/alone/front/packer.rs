@@ -177,25 +177,6 @@ impl Solver for Troubled {
 }
 
 #[test]
-fn what_is_asked_for_meanwhile_is_one_packing_more() {
-    with_pool(async |bench| {
-        let solver = Troubled::with("nobody");
-        let packer = start_with(&bench, solver.clone());
-        let uids = waiting(&bench, "web", 2, "500m");
-        packer.do_send(batch(&uids));
-        bench.pass(0.5).await;
-        let more = waiting(&bench, "more", 2, "500m");
-        for _ in 0..50 {
-            packer.do_send(batch(&more));
-            packer.do_send(PackNow::after(TERM, trace(7)));
-        }
-        bench.pass(1.6).await;
-        bench.pass(5.0).await;
-        assert_eq!((planned(&bench), solver.asked.load(Ordering::Relaxed)), (4, 2));
-    });
-}
-
-#[test]
 fn a_pod_that_breaks_packing_is_left_out_named_and_tried_seldom() {
     with_pool(async |bench| {
         let solver = Troubled::with("bad");

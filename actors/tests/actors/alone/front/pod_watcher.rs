@@ -221,27 +221,6 @@ fn with_never_only_the_mark_of_kube_scheduler_counts() {
 }
 
 #[test]
-fn who_went_while_a_watch_had_expired_is_told_gone_by_the_list() {
-    alone(|bench| async move {
-        let watcher = leading(&bench).await;
-        let (gone, stays) = (bench.pod("gone", None), bench.pod("stays", None));
-        let undecided = unmarked(&bench, "undecided");
-        bench.pass(0.1).await;
-        // The server ends the watch after 50 s, and what it had seen is too old for the next.
-        bench.wire.next("GET", "watch=true", 1, Act::Hang);
-        bench.pass(55.0).await;
-        delete(&bench, "gone");
-        delete(&bench, "undecided");
-        bench.wire.heal();
-        bench.wire.next("GET", "watch=true", 1, Act::Answer(410, status(410)));
-        bench.pass(90.0).await;
-        let told: Vec<String> = bench.heard.all::<PodGone>().iter().map(|pod| pod.uid.clone()).collect();
-        assert!(told.contains(&gone) && !told.contains(&stays), "{told:?} {undecided}");
-        assert_eq!(state(&bench, &watcher).await, PodWatcherState { waiting: 1, undecided: 0, speaks: true });
-    });
-}
-
-#[test]
 fn a_server_that_refuses_the_list_is_told_of_and_outlived() {
     for code in [403, 410, 429, 500, 503] {
         alone(|bench| async move {

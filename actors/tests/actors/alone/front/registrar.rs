@@ -152,60 +152,6 @@ fn the_node_of_an_instance_of_somebody_else_is_never_touched() {
 }
 
 #[test]
-fn a_claim_whose_node_never_comes_is_given_up_and_its_pods_packed() {
-    alone(|bench| async move {
-        let actor = start(&bench);
-        let claim = bench.launched("default-1", 1, &["Launched"]);
-        actor.do_send(bench.marks(&claim, 1));
-        show(&bench, &actor, 1);
-        bench.pass(880.0).await;
-        assert!(bench.claim_now("default-1").metadata.deletion_timestamp.is_none());
-        bench.pass(60.0).await;
-        assert!(bench.claim_now("default-1").metadata.deletion_timestamp.is_some());
-        assert_eq!((bench.heard.count::<NotRegistered>(), bench.heard.count::<PackNow>()), (1, 1));
-        let told: Vec<LogEvent> = bench.told.events().into_iter().filter(|one| one.event() == "gave_up").collect();
-        assert!(matches!(&told[..], [LogEvent::GaveUp { reason, .. }] if reason.contains("registration")), "{told:?}");
-    });
-}
-
-#[test]
-fn a_deletion_that_is_refused_is_asked_again_and_told_once() {
-    for code in [403, 422] {
-        alone(|bench| async move {
-            let actor = start(&bench);
-            let claim = bench.launched("default-1", 1, &["Launched"]);
-            actor.do_send(bench.marks(&claim, 1));
-            show(&bench, &actor, 1);
-            bench.wire.refuse("DELETE", "/nodeclaims", usize::MAX, code);
-            bench.pass(1800.0).await;
-            assert_eq!((bench.told.count("gave_up"), bench.heard.count::<NotRegistered>()), (1, 1), "{code}");
-            assert_eq!(bench.heard.count::<PackNow>(), 0, "{code}: it is there yet, and its pods have it");
-            bench.wire.heal();
-            bench.pass(30.0).await;
-            assert!(bench.claim_now("default-1").metadata.deletion_timestamp.is_some());
-            assert_eq!(bench.heard.count::<PackNow>(), 1, "{code}");
-        });
-    }
-}
-
-#[test]
-fn a_node_whose_registration_is_refused_costs_ever_fewer_calls() {
-    for path in ["/nodes/", "/nodeclaims/"] {
-        alone(|bench| async move {
-            let actor = start(&bench);
-            bench.wire.refuse("PATCH", path, usize::MAX, 422);
-            joins(&bench, &actor, 1);
-            bench.pass(600.0).await;
-            let writes = bench.wire.count("PATCH", path);
-            assert!((4..=40).contains(&writes), "{path}: {writes} in ten minutes");
-            bench.wire.heal();
-            bench.pass(70.0).await;
-            assert_eq!(says(&bench, 1, "Registered"), TRUE, "{path}");
-        });
-    }
-}
-
-#[test]
 fn what_somebody_writes_meanwhile_is_kept() {
     alone(|bench| async move {
         let actor = start(&bench);
@@ -298,24 +244,6 @@ fn a_node_that_is_not_ready_for_pods_in_its_time_is_given_up_with_why() {
         bench.pass(400.0).await;
         assert!(bench.claim_now("default-1").metadata.deletion_timestamp.is_some());
         assert_eq!(bench.records("InitializationTimeout").len(), 1);
-    });
-}
-
-#[test]
-fn instances_get_their_tags_once_their_nodes_are_known() {
-    alone(|bench| async move {
-        let actor = start(&bench);
-        bench.sky.next("tag", [Fails::Throttled]);
-        joins(&bench, &actor, 1);
-        bench.pass(5.0).await;
-        show(&bench, &actor, 1);
-        bench.pass(120.0).await;
-        let tags = bench.sky.asked("tag");
-        assert!(tags.len() == 2 && tags[1].contains(&node_name(1)) && tags[1].contains("default-1"), "{tags:?}");
-        assert_eq!(
-            bench.claim_now("default-1").metadata.annotations.as_ref().unwrap()["karpenter.k8s.aws/tagged"],
-            "true"
-        );
     });
 }
 

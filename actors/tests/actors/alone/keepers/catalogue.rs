@@ -347,30 +347,6 @@ async fn reserved(bench: &Alone, catalogue: &Addr<Catalogue>) -> Vec<(String, bo
 }
 
 #[test]
-fn a_reservation_counts_what_is_left_less_what_was_taken() {
-    with_class(async |bench| {
-        reserve(&bench);
-        bench.sky.reserves(&[("cr-1", 1), ("cr-2", 5)]);
-        let catalogue = start(&bench);
-        bench.pass(1.0).await;
-        assert_eq!(reserved(&bench, &catalogue).await, [], "what is left is not known yet");
-        bench.pass(1.0).await;
-        assert_eq!(reserved(&bench, &catalogue).await, [("cr-1".into(), true), ("cr-2".into(), true)]);
-        catalogue.do_send(TookReserved { id: "cr-1".into() });
-        bench.pass(0.1).await;
-        let left =
-            |all: Vec<(String, bool)>| all.into_iter().filter(|(_, can)| *can).map(|(id, _)| id).collect::<Vec<_>>();
-        assert_eq!(left(reserved(&bench, &catalogue).await), ["cr-2"]);
-        bench.heard.forget();
-        catalogue.do_send(ReservationTakenBack { id: "cr-2".into() });
-        catalogue.do_send(ReservationTakenBack { id: "no-such".into() });
-        bench.pass(0.1).await;
-        assert_eq!(left(reserved(&bench, &catalogue).await), [""; 0]);
-        assert_eq!(bench.heard.count::<WorldChanged>(), 1);
-    });
-}
-
-#[test]
 fn a_class_without_a_status_or_with_a_bad_spec_has_no_types() {
     with_class(async |bench| {
         bench.bare_class("bare");

@@ -140,25 +140,6 @@ fn after_a_detach_the_state_is_kept_and_nothing_said() {
 }
 
 #[test]
-fn our_own_write_is_known_before_the_watch_shows_it() {
-    alone(|bench| async move {
-        let watching = leading(&bench).await;
-        bench.faults.set_watches_late(seconds(30));
-        let claim = bench.claim("default-a");
-        watching.cluster.do_send(Wrote::Claim(claim));
-        assert!(known(&watching.cluster).await.unwrap().claims.contains_key("default-a"));
-        // What the watch shows later is an earlier state than what was written since.
-        let patch = json!({"metadata": {"annotations": {"written": "later"}}});
-        bench.api.patch(&NODE_CLAIMS, "", "default-a", &patch).unwrap();
-        watching.cluster.do_send(Wrote::Claim(bench.claim_now("default-a")));
-        bench.pass(31.0).await;
-        let entry = known(&watching.cluster).await.unwrap().claims["default-a"].clone();
-        assert!(entry.claim.metadata.annotations.as_ref().unwrap().contains_key("written"));
-        assert_eq!(bench.heard.count::<ClaimChanged>(), 2, "each state is said once");
-    });
-}
-
-#[test]
 fn an_older_state_that_comes_late_changes_nothing() {
     alone(|bench| async move {
         let watching = leading(&bench).await;
@@ -189,30 +170,6 @@ fn the_end_of_one_claim_says_nothing_of_another_of_its_name() {
         bench.pass(0.1).await;
         assert_eq!(names_gone(&bench), [""; 0]);
         assert!(known(&watching.cluster).await.unwrap().claims.contains_key("default-a"));
-    });
-}
-
-#[test]
-fn the_end_of_one_class_or_pool_says_nothing_of_another_of_its_name() {
-    alone(|bench| async move {
-        let watching = leading(&bench).await;
-        bench.pool("default");
-        bench.pass(1.0).await;
-        bench.faults.set_watches_late(seconds(10));
-        bench.delete(&NODE_POOLS, "default");
-        bench.delete(&EC2_NODE_CLASSES, "default");
-        bench.pool("default");
-        let read = |kind: &Gvr| (*bench.api.get(kind, "", "default").unwrap()).clone();
-        let class = serde_json::from_value(read(&EC2_NODE_CLASSES)).unwrap();
-        let pool = serde_json::from_value(read(&NODE_POOLS)).unwrap();
-        watching.cluster.do_send(Wrote::Class(Box::new(class)));
-        watching.cluster.do_send(Wrote::Pool(Box::new(pool)));
-        bench.pass(1.0).await;
-        bench.heard.forget();
-        // Now the watches show that the first were deleted.
-        bench.pass(20.0).await;
-        assert!(bench.heard.all::<ClassChanged>().iter().all(|one| one.class.is_some()), "a class that is there");
-        assert!(bench.heard.all::<PoolChanged>().iter().all(|one| one.pool.is_some()), "a pool that is there");
     });
 }
 

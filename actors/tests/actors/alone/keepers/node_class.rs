@@ -166,25 +166,6 @@ fn what_is_wrong_with_a_class_is_said_on_it_and_its_pools_until_mended() {
 }
 
 #[test]
-fn a_class_whose_status_is_refused_costs_ever_fewer_calls() {
-    for code in [403, 422] {
-        alone(|bench| async move {
-            let actor = start(&bench);
-            bench.bare_class("default");
-            bench.wire.refuse("PATCH", "/ec2nodeclasses/default/status", usize::MAX, code);
-            show_class(&bench, &actor, "default");
-            bench.pass(600.0).await;
-            let (writes, resolved) = (bench.wire.count("PATCH", "/status"), bench.sky.count("resolve_node_class"));
-            assert!((4..=25).contains(&writes), "{code}: {writes} writes in ten minutes");
-            assert!(resolved <= 25, "{code}: EC2 was asked {resolved} times");
-            bench.wire.heal();
-            bench.pass(70.0).await;
-            assert!(is_ready(&bench, &EC2_NODE_CLASSES, "default"), "{code}: it is written once that is allowed");
-        });
-    }
-}
-
-#[test]
 fn a_pool_whose_status_is_refused_costs_ever_fewer_calls() {
     for code in [403, 422] {
         alone(|bench| async move {

@@ -7,30 +7,6 @@ use super::node_class::{show_class, start};
 use crate::alone::{Fails, alone};
 
 #[test]
-fn a_class_that_goes_waits_for_its_claims_and_says_for_whom() {
-    alone(|bench| async move {
-        let actor = start(&bench);
-        bench.bare_class("default");
-        show_class(&bench, &actor, "default");
-        bench.pass(1.0).await;
-        bench.claim("default-a");
-        bench.show();
-        bench.delete(&EC2_NODE_CLASSES, "default");
-        show_class(&bench, &actor, "default");
-        bench.pass(30.0).await;
-        assert!(bench.is_there(&EC2_NODE_CLASSES, "default") && bench.sky.count("remove_node_class") == 0);
-        let said = bench.records("WaitingOnNodeClaimTermination");
-        assert!(said[0].1.contains("default-a"), "{said:?}");
-        bench.api.patch(&NODE_CLAIMS, "", "default-a", &json!({"metadata": {"finalizers": []}})).unwrap();
-        bench.delete(&NODE_CLAIMS, "default-a");
-        bench.show();
-        bench.pass(10.0).await;
-        assert!(!bench.is_there(&EC2_NODE_CLASSES, "default"));
-        assert_eq!((bench.sky.count("remove_node_class"), bench.told.count("node_class_deleted")), (1, 1));
-    });
-}
-
-#[test]
 fn a_claim_that_only_the_api_server_knows_keeps_its_class() {
     alone(|bench| async move {
         let actor = start(&bench);
@@ -65,24 +41,6 @@ fn while_claims_cannot_be_listed_nothing_of_a_class_is_removed() {
             assert!(!bench.is_there(&EC2_NODE_CLASSES, "default"), "{code}");
         });
     }
-}
-
-#[test]
-fn what_the_cloud_does_not_remove_holds_the_class_until_it_does() {
-    alone(|bench| async move {
-        let actor = start(&bench);
-        bench.bare_class("default");
-        show_class(&bench, &actor, "default");
-        bench.pass(1.0).await;
-        bench.sky.next("remove_node_class", [Fails::Throttled, Fails::Never, Fails::Unknown]);
-        bench.delete(&EC2_NODE_CLASSES, "default");
-        show_class(&bench, &actor, "default");
-        bench.pass(0.2).await;
-        assert!(bench.is_there(&EC2_NODE_CLASSES, "default"));
-        bench.pass(30.0).await;
-        assert!(!bench.is_there(&EC2_NODE_CLASSES, "default"));
-        assert_eq!((bench.sky.count("remove_node_class"), bench.told.count("retrying")), (4, 1));
-    });
 }
 
 #[test]

@@ -179,18 +179,3 @@ fn an_event_of_a_namespace_that_is_gone_is_dropped() {
         assert_eq!(bench.api.list(&PODS).len(), 0);
     });
 }
-
-/// Each of 60,000 pods has an event of its own within the quiet time of all.
-#[test]
-fn very_many_events_in_one_quiet_time_take_no_time_each() {
-    alone(|bench| async move {
-        let recorder = start(&bench);
-        let begun = std::time::Instant::now();
-        for n in 0..60_000 {
-            let event = Record::warning(pod(&format!("pod-{n}")), "FailedScheduling", "no room");
-            recorder.send(event.quiet_for(seconds(300))).await.unwrap();
-        }
-        let took = begun.elapsed();
-        assert!(took < seconds(8), "{took:?}: what is remembered is gone through for each");
-    });
-}

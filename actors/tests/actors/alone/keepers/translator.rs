@@ -159,19 +159,6 @@ fn a_pool_of_that_name_that_is_nobodys_translation_is_left_as_it_is() {
 }
 
 #[test]
-fn a_provisioner_without_its_template_is_told_so_and_mended_by_it() {
-    with_alpha(async |bench, _actor| {
-        provisioner(&bench, "blue", "not-there");
-        go_on(&bench, 30).await;
-        assert!(pool(&bench, "blue").is_none());
-        assert_eq!(bench.records("NotTranslated").len(), 1, "{:?}", bench.told.lines());
-        template(&bench, "not-there");
-        go_on(&bench, 20).await;
-        assert!(pool(&bench, "blue").is_some());
-    });
-}
-
-#[test]
 fn while_the_cluster_is_not_known_nothing_is_made() {
     with_alpha(async |bench, _actor| {
         bench.heard.knows(false, false);
