@@ -24,7 +24,7 @@ impl NodeBudget {
     }
 
     /// The count that it comes to among so many nodes.
-    pub fn of(self, nodes: usize) -> usize {
+    pub fn count_among(self, nodes: usize) -> usize {
         match self {
             Self::Nodes(count) => count,
             Self::Percent(percent) => nodes.saturating_mul(percent).div_ceil(100),

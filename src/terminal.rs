@@ -4,28 +4,28 @@ use std::io::{IsTerminal as _, Write as _};
 use std::sync::{Mutex, PoisonError};
 
 use dovetail_actors::telemetry::log_event::Level;
-use dovetail_simulation::Line;
+use dovetail_simulation::JournalLine;
 use jiff::Timestamp;
 
-use crate::cli::LogFormat;
+use crate::cli::SandboxLogFormat;
 
 /// One aligned line: time, replica, actor, what happened. A terminal that has gone away is no reason to stop.
-pub fn print_plain(line: &Line) {
+pub fn print_plain(line: &JournalLine) {
     let _ = writeln!(std::io::stdout(), "{}", plain(line));
 }
 
 /// The line as text.
-pub fn plain(line: &Line) -> String {
+pub fn plain(line: &JournalLine) -> String {
     format!("{:>9.3}s  {}  {:<15} {}", line.seconds, who(line), line.actor, line.text)
 }
 
 /// The number of the replica that says so; a step of the scenario is nobody's.
-fn who(line: &Line) -> String {
+fn who(line: &JournalLine) -> String {
     line.replica.map_or_else(|| "-".to_owned(), |replica| replica.to_string())
 }
 
 /// The line as JSON.
-pub fn json(line: &Line) -> String {
+pub fn json(line: &JournalLine) -> String {
     let mut entry = serde_json::Map::new();
     entry.insert("t".to_owned(), line.seconds.into());
     entry.insert("replica".to_owned(), line.replica.into());
@@ -50,7 +50,7 @@ enum Tone {
 }
 
 impl Tone {
-    fn of(line: &Line) -> Self {
+    fn from_line(line: &JournalLine) -> Self {
         match (line.level, line.event) {
             (Level::Error, _) => Tone::Bad,
             (Level::Warn, _) => Tone::Care,
@@ -82,10 +82,10 @@ impl Tone {
 }
 
 /// The line in colours.
-fn coloured(line: &Line) -> String {
+fn coloured(line: &JournalLine) -> String {
     let head = Tone::Faint.paint(&format!("{:>9.3}s  {}", line.seconds, who(line)));
     let actor = Tone::Actor.paint(&format!("{:<15}", line.actor));
-    format!("{head}  {actor} {}", Tone::of(line).paint(&line.text))
+    format!("{head}  {actor} {}", Tone::from_line(line).paint(&line.text))
 }
 
 /// Takes back the line that the cursor is in.
@@ -93,7 +93,7 @@ const CLEAR: &str = "\r\x1b[2K";
 
 /// Where log events are written as they happen: lines, and on a terminal one more below them, of what is on its way.
 pub struct Screen {
-    format: LogFormat,
+    format: SandboxLogFormat,
     terminal: bool,
     colours: bool,
     progress: Mutex<String>,
@@ -101,35 +101,35 @@ pub struct Screen {
 
 impl Screen {
     /// Standard output as it is: colours and progress on a terminal only, no colours where NO_COLOR is set.
-    pub fn new(format: LogFormat) -> Self {
+    pub fn new(format: SandboxLogFormat) -> Self {
         let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         let dumb = set("TERM").is_none_or(|term| term == "dumb");
-        let terminal = format == LogFormat::Text && std::io::stdout().is_terminal() && !dumb;
+        let terminal = format == SandboxLogFormat::Text && std::io::stdout().is_terminal() && !dumb;
         Self { format, terminal, colours: terminal && set("NO_COLOR").is_none(), progress: Mutex::default() }
     }
 
     /// A line.
-    pub fn emit(&self, line: &Line) {
+    pub fn emit(&self, line: &JournalLine) {
         match self.format {
-            LogFormat::Json => self.print(&json(line)),
-            LogFormat::Text if self.colours => self.print(&coloured(line)),
-            LogFormat::Text => self.print(&plain(line)),
+            SandboxLogFormat::Json => self.print(&json(line)),
+            SandboxLogFormat::Text if self.colours => self.print(&coloured(line)),
+            SandboxLogFormat::Text => self.print(&plain(line)),
         }
     }
 
     /// Something of the sandbox's own, on standard error where standard output is for a machine.
     pub fn say(&self, text: &str) {
         match self.format {
-            LogFormat::Text => self.print(text),
-            LogFormat::Json => drop(writeln!(std::io::stderr(), "{text}")),
+            SandboxLogFormat::Text => self.print(text),
+            SandboxLogFormat::Json => drop(writeln!(std::io::stderr(), "{text}")),
         }
     }
 
     /// The line as the log of the replica's pod has it.
-    pub fn logged(&self, line: &Line, at: Timestamp) -> String {
+    pub fn logged(&self, line: &JournalLine, at: Timestamp) -> String {
         match self.format {
-            LogFormat::Json => json(line),
-            LogFormat::Text => {
+            SandboxLogFormat::Json => json(line),
+            SandboxLogFormat::Text => {
                 let level = match line.level {
                     Level::Error => "ERROR",
                     Level::Warn => "WARN",
@@ -168,8 +168,8 @@ impl Screen {
 mod tests {
     use super::*;
 
-    fn line(event: &'static str, level: Level) -> Line {
-        Line {
+    fn line(event: &'static str, level: Level) -> JournalLine {
+        JournalLine {
             seconds: 1.5,
             replica: Some(0),
             actor: "packer",
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn an_error_is_red_whatever_it_is_called() {
-        assert_eq!(Tone::of(&line("bound", Level::Error)), Tone::Bad);
-        assert_eq!(Tone::of(&line("bound", Level::Info)), Tone::Good);
+        assert_eq!(Tone::from_line(&line("bound", Level::Error)), Tone::Bad);
+        assert_eq!(Tone::from_line(&line("bound", Level::Info)), Tone::Good);
     }
 }

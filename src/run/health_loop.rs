@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dovetail_actors::messages::ReplicaState;
-use dovetail_actors::{Entry, Journal, LogJournal, Measure, ReplicaHandle, Span};
+use dovetail_actors::{Journal, JournalEntry, LogJournal, Measure, ReplicaHandle, Span};
 use dovetail_core::clock::Clock as _;
 use dovetail_observability::{Health, Metrics};
 use dovetail_telemetry::state::Latest;
-use dovetail_telemetry::told::Told;
+use dovetail_telemetry::told::LatestEntries;
 use dovetail_telemetry::{Spans, measures, state};
 use tokio::time::{sleep, timeout};
 
@@ -88,30 +88,30 @@ fn not_ready(state: &ReplicaState) -> String {
 
 /// Where all that is told goes beside the log.
 #[derive(Clone)]
-pub struct Heard {
+pub struct TelemetrySinks {
     /// Counted.
     pub metrics: Metrics,
     /// Spans are sent.
     pub spans: Option<Spans>,
     /// Kept for the console.
-    pub told: Told,
+    pub told: LatestEntries,
 }
 
 /// The log, and what hears it.
 pub struct CountedJournal {
-    heard: Heard,
+    heard: TelemetrySinks,
     identity: String,
 }
 
 impl CountedJournal {
     /// For a replica.
-    pub fn shared(heard: Heard, identity: &str) -> Arc<dyn Journal> {
+    pub fn shared(heard: TelemetrySinks, identity: &str) -> Arc<dyn Journal> {
         Arc::new(Self { heard, identity: identity.to_owned() })
     }
 }
 
 impl Journal for CountedJournal {
-    fn record(&self, entry: &Entry) {
+    fn record(&self, entry: &JournalEntry) {
         self.heard.metrics.happened(entry.actor, entry.log_event.event());
         self.heard.told.add(SystemClock.wall(), entry);
         LogJournal.record(entry);
@@ -128,7 +128,7 @@ impl Journal for CountedJournal {
     }
 
     fn measure(&self, measure: &Measure<'_>) {
-        measures::take(&self.heard.metrics, measure);
+        measures::record_measure(&self.heard.metrics, measure);
     }
 }
 
@@ -203,7 +203,7 @@ mod tests {
         let world = World::new(config, clock.clone(), None, |_| {}).unwrap();
         let who = Caller::replica(0, "dovetail-0");
         let http = world.region.http_client(who.clone());
-        let heard = Heard { metrics: metrics.clone(), spans: None, told: Told::default() };
+        let heard = TelemetrySinks { metrics: metrics.clone(), spans: None, told: LatestEntries::default() };
         let replica = dovetail_actors::start(ReplicaParts {
             identity: "dovetail-0".into(),
             kube: world.api.client(who.clone()),

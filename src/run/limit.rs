@@ -34,7 +34,7 @@ impl Bucket {
     }
 
     /// A request goes.
-    pub fn take(&mut self) {
+    pub fn take_token(&mut self) {
         self.tokens = (self.tokens - 1.0).max(0.0);
     }
 }

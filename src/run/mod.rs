@@ -28,7 +28,7 @@ use dovetail_core::clock::Clock;
 use dovetail_input::Failure;
 use dovetail_observability::Health;
 use dovetail_telemetry::state::Latest;
-use dovetail_telemetry::told::Told;
+use dovetail_telemetry::told::LatestEntries;
 use dovetail_telemetry::{self as telemetry, Spans};
 use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
@@ -39,7 +39,7 @@ pub use options::RunArgs;
 use ask::Asker;
 use clock::SystemClock;
 use connect::ApiTarget;
-use health_loop::{CountedJournal, Heard};
+use health_loop::{CountedJournal, TelemetrySinks};
 use pool::PoolSolver;
 use process::{Signals, VERSION};
 
@@ -80,9 +80,9 @@ async fn live(settings: Settings, given: BTreeSet<String>, target: ApiTarget) ->
     let health = Health::new(Arc::new(|| SystemClock.monotonic()), health_loop::DEAD_AFTER);
     process::serve(&settings, target.in_cluster, &health, &metrics, None)?;
     let identities = webhook::serve(&settings, target.in_cluster)?;
-    let told = Told::default();
+    let told = LatestEntries::default();
     console::serve(&settings, target.in_cluster, &identity, &latest, &told);
-    let heard = Heard { metrics: metrics.clone(), spans: spans.clone(), told };
+    let heard = TelemetrySinks { metrics: metrics.clone(), spans: spans.clone(), told };
     let starting = async {
         tokio::select! {
             biased;
@@ -134,7 +134,7 @@ async fn parts(
     target: &ApiTarget,
     identity: String,
     rng_seed: u64,
-    heard: Heard,
+    heard: TelemetrySinks,
 ) -> Result<(ReplicaParts, LocalBoxFuture<'static, ()>), Failure> {
     let counted = heard.metrics.clone();
     let kube = target.client(&settings, move |time| counted.waited(time.as_secs_f64()))?;

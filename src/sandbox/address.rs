@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use dovetail_actors::settings::SHORTEST_TOKEN;
 use dovetail_input::{Failure, Mistake, describe};
-use dovetail_sandbox::apiserver::{Identity, Listener};
+use dovetail_sandbox::apiserver::{Listener, TlsIdentity};
 use dovetail_simulation::World;
 
 use super::page;
@@ -19,12 +19,12 @@ const HERE: &str = "127.0.0.1";
 pub struct Address {
     asked: SocketAddr,
     token: Option<String>,
-    identity: Option<Identity>,
+    identity: Option<TlsIdentity>,
 }
 
 impl Address {
     /// The address asked for.
-    pub fn of(args: &SandboxArgs) -> Result<Self, Failure> {
+    pub fn from_args(args: &SandboxArgs) -> Result<Self, Failure> {
         let token = args.token.clone().filter(|token| !token.is_empty());
         let open = !args.listen.is_loopback();
         if open && token.is_none() {
@@ -41,7 +41,7 @@ impl Address {
         }
         // kubectl sends a token by TLS only.
         let identity = match open || args.tls || token.is_some() {
-            true => Some(Identity::new(names(args.listen)).map_err(|why| Failure::System(why.to_string()))?),
+            true => Some(TlsIdentity::new(names(args.listen)).map_err(|why| Failure::System(why.to_string()))?),
             false => None,
         };
         Ok(Self { asked: SocketAddr::from((args.listen, args.port)), token, identity })

@@ -13,7 +13,7 @@ use serde_json::json;
 use super::Catalogue;
 use crate::kube::calls::{CallError, Calls};
 use crate::messages::{FullSubnets, LaunchedOffering};
-use crate::reading::Api;
+use crate::reading::LenientApi;
 use crate::telemetry::log_event::LogEvent;
 
 /// The ConfigMap, beside the Lease, in which what EC2 lately refused is kept for the next leader.
@@ -89,7 +89,7 @@ impl Catalogue {
     }
 
     /// Reads what a predecessor has kept, once; then writes what is unavailable, unless that is written or nobody leads here.
-    pub(super) fn keep(&mut self, ctx: &mut Context<Self>) {
+    pub(super) fn keep_availability(&mut self, ctx: &mut Context<Self>) {
         let changes = self.unavailable.changes();
         let Some(calls) = self.keeping.calls.clone().filter(|calls| calls.may_act()) else { return };
         if self.keeping.busy {
@@ -118,7 +118,7 @@ impl Catalogue {
     /// Reads what a predecessor has kept. One that was not answered is made again at the next look.
     fn take_over(&mut self, calls: Calls, ctx: &mut Context<Self>) {
         self.keeping.busy = true;
-        let reading = async move { read(&calls).await }.into_actor(self);
+        let reading = async move { read_kept(&calls).await }.into_actor(self);
         ctx.spawn(reading.map(|text, catalogue, _| {
             catalogue.keeping.busy = false;
             catalogue.keeping.unread = matches!(text, Err(CallError::Unanswered(_) | CallError::Deposed));
@@ -148,12 +148,12 @@ impl Catalogue {
     }
 }
 
-fn maps(calls: &Calls) -> Api<ConfigMap> {
-    Api::namespaced(calls.client.clone(), &calls.env.settings.lease_namespace)
+fn maps(calls: &Calls) -> LenientApi<ConfigMap> {
+    LenientApi::namespaced(calls.client.clone(), &calls.env.settings.lease_namespace)
 }
 
 /// What a predecessor has kept, if any has.
-async fn read(calls: &Calls) -> Result<Option<String>, CallError> {
+async fn read_kept(calls: &Calls) -> Result<Option<String>, CallError> {
     let api = maps(calls);
     let map = calls.run_for(LONGEST_WRITE, "read what is unavailable", || api.get_opt(UNAVAILABLE_OFFERINGS)).await?;
     Ok(map.and_then(|map| map.data?.remove(KEY)))

@@ -15,7 +15,7 @@ use std::time::Duration;
 use actix::prelude::*;
 use dovetail_api::v1::EC2NodeClass;
 use dovetail_cloud::CloudOfferings;
-use dovetail_cloud::catalogue::Catalogue as Offers;
+use dovetail_cloud::catalogue::RegionCatalogue as Offers;
 use dovetail_cloud::launch::images::withhold_without_image;
 use dovetail_cloud::node_class::subnet_views;
 use dovetail_cloud::resolve::{self, NodeClassView, ReservationView};
@@ -25,7 +25,7 @@ use kube::ResourceExt;
 
 pub use crate::catalogue::availability::Keep;
 use crate::catalogue::availability::Keeping;
-use crate::catalogue::read::{Late, Read};
+use crate::catalogue::read::{LatePrices, ReadCatalogue};
 use crate::catalogue::reserved::Reserved;
 use crate::context::env::Env;
 use crate::messages::{
@@ -115,10 +115,10 @@ impl Actor for Catalogue {
     }
 }
 
-impl Handler<Read> for Catalogue {
+impl Handler<ReadCatalogue> for Catalogue {
     type Result = ();
 
-    fn handle(&mut self, read: Read, ctx: &mut Self::Context) {
+    fn handle(&mut self, read: ReadCatalogue, ctx: &mut Self::Context) {
         let Read { mut offers, mut on_demand, mut spot } = read;
         if let Some(known) = self.offers.clone() {
             // EC2 does not lose all that it offers: nothing, after something, is an answer that went wrong.
@@ -148,19 +148,19 @@ impl Handler<Read> for Catalogue {
     }
 }
 
-impl Handler<Late> for Catalogue {
+impl Handler<LatePrices> for Catalogue {
     type Result = ();
 
-    fn handle(&mut self, late: Late, _: &mut Self::Context) {
+    fn handle(&mut self, late: LatePrices, _: &mut Self::Context) {
         let Some(offers) = &self.offers else { return };
         if late.is_empty() {
             return;
         }
         let mut offers = Offers::clone(offers);
-        let spot = matches!(late, Late::Spot(_));
+        let spot = matches!(late, LatePrices::Spot(_));
         match late {
-            Late::OnDemand(prices) => offers.on_demand = prices,
-            Late::Spot(prices) => offers.spot = prices,
+            LatePrices::OnDemand(prices) => offers.on_demand = prices,
+            LatePrices::Spot(prices) => offers.spot = prices,
         }
         self.learn(offers, !spot, spot);
     }
@@ -261,12 +261,12 @@ impl Catalogue {
     }
 
     /// Reads everything anew. An earlier read that still waits for prices is given up: this one asks for them as well.
-    fn read(&mut self, ctx: &mut Context<Self>) {
+    fn read_anew(&mut self, ctx: &mut Context<Self>) {
         if let Some(earlier) = self.reading.take() {
             ctx.cancel_future(earlier);
         }
         let (this, first) = (ctx.address(), self.offers.is_none());
-        let reading = read::read(self.cloud.clone(), self.env.clone(), this, first).into_actor(self);
+        let reading = read::read_catalogue(self.cloud.clone(), self.env.clone(), this, first).into_actor(self);
         self.reading = Some(ctx.spawn(reading));
     }
 
@@ -374,13 +374,13 @@ impl Catalogue {
         reservations: Vec<ReservationView>,
         last_resort: bool,
     ) -> Types {
-        let settings = resolve::Settings {
+        let settings = resolve::ResolveSettings {
             vm_memory_overhead_percent: self.env.settings.vm_memory_overhead,
             reserved_enis: self.env.settings.reserved_enis,
-            ..resolve::Settings::default()
+            ..resolve::ResolveSettings::default()
         };
         let unavailable = self.unavailable_now(last_resort);
-        match NodeClassView::of(&class.spec, subnet_views(status)) {
+        match NodeClassView::from_spec(&class.spec, subnet_views(status)) {
             Ok(view) => {
                 let placement_group = status.placement_group.clone();
                 let view = NodeClassView { reservations, placement_group, ..view };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
-use dovetail_cloud::catalogue::{Catalogue as Offers, Zone};
+use dovetail_cloud::catalogue::{RegionCatalogue as Offers, Zone};
 use dovetail_cloud::{CloudError, CloudOfferings, shipped};
 use futures::future::{join, join3, pending};
 use futures::stream::FuturesUnordered;
@@ -26,7 +26,7 @@ pub(super) type SpotPrices = BTreeMap<(String, String), f64>;
 /// The catalogue has been read, and which of its prices are EC2's of now.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(super) struct Read {
+pub(super) struct ReadCatalogue {
     pub offers: Offers,
     /// On-demand prices are those of the Pricing API, read just now.
     pub on_demand: bool,
@@ -37,14 +37,14 @@ pub(super) struct Read {
 /// Prices of a read that have come after all.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(super) enum Late {
+pub(super) enum LatePrices {
     /// By instance type.
     OnDemand(BTreeMap<String, f64>),
     /// By instance type and zone.
     Spot(SpotPrices),
 }
 
-impl Late {
+impl LatePrices {
     /// Whether there is no price at all, which says nothing.
     pub(super) fn is_empty(&self) -> bool {
         match self {
@@ -59,7 +59,7 @@ impl Late {
 /// months, are given up as soon as they are refused: a cluster without a way to the Pricing API does not wait for it.
 ///
 /// With `SPOT_PRICE_REFRESH_INTERVAL=never` spot prices are read once only.
-pub(super) async fn read(cloud: Arc<dyn CloudOfferings>, env: Env, to: Addr<Catalogue>, first: bool) {
+pub(super) async fn read_catalogue(cloud: Arc<dyn CloudOfferings>, env: Env, to: Addr<Catalogue>, first: bool) {
     let spot_again = first || env.settings.spot_price_refresh.is_some();
     let types = patiently(&env, || cloud.instance_types(), || {});
     let offered = patiently(&env, || cloud.offerings(), || {});
@@ -80,13 +80,13 @@ pub(super) async fn read(cloud: Arc<dyn CloudOfferings>, env: Env, to: Addr<Cata
     let (on_demand_came, spot_came) = (on_demand_soon.is_some(), spot_soon.is_some());
     offers.on_demand = on_demand_soon.unwrap_or_else(|| shipped::catalogue(cloud.region()).on_demand);
     offers.spot = spot_soon.unwrap_or_else(|| stand_in(&offers));
-    env.post(&to, Read { offers, on_demand: on_demand_came, spot: spot_came });
+    env.post(&to, ReadCatalogue { offers, on_demand: on_demand_came, spot: spot_came });
     let mut late = FuturesUnordered::new();
     if !on_demand_came {
-        late.push(on_demand.map(Late::OnDemand).boxed_local());
+        late.push(on_demand.map(LatePrices::OnDemand).boxed_local());
     }
     if spot_again && !spot_came {
-        late.push(spot.map(Late::Spot).boxed_local());
+        late.push(spot.map(LatePrices::Spot).boxed_local());
     }
     while let Some(prices) = late.next().await {
         env.post(&to, prices);

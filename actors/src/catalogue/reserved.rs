@@ -10,7 +10,8 @@ use jiff::Timestamp;
 
 /// Whether it is a capacity block that is about to end.
 fn ends(one: &CapacityReservation, now: Timestamp) -> bool {
-    let block = ReservationKind::of(&one.reservation_type, one.interruptible) == ReservationKind::CapacityBlock;
+    let block =
+        ReservationKind::from_status(&one.reservation_type, one.interruptible) == ReservationKind::CapacityBlock;
     one.end_time.as_ref().is_some_and(|end| block && expiring_from(end.0) <= now)
 }
 
@@ -33,7 +34,7 @@ impl Reserved {
 
     /// A class's reservations with what is left of each; `None` while that is not known of all, which are wanted then.
     /// A capacity block that is about to end by now counts as left, whenever the class was looked up.
-    pub fn of(&mut self, status: &EC2NodeClassStatus, now: Timestamp) -> Option<Vec<ReservationView>> {
+    pub fn views(&mut self, status: &EC2NodeClassStatus, now: Timestamp) -> Option<Vec<ReservationView>> {
         let all = status.capacity_reservations.iter();
         self.wanted.extend(all.clone().map(|one| one.id.clone()));
         let view = |one: &CapacityReservation| {
@@ -41,7 +42,7 @@ impl Reserved {
                 id: one.id.clone(),
                 instance_type: one.instance_type.clone(),
                 zone: one.availability_zone.clone(),
-                kind: ReservationKind::of(&one.reservation_type, one.interruptible),
+                kind: ReservationKind::from_status(&one.reservation_type, one.interruptible),
                 active: one.state == "active" && !ends(one, now),
                 left: *self.left.get(&one.id)?,
             })
@@ -92,7 +93,7 @@ impl Reserved {
     }
 
     /// An instance of it was launched.
-    pub fn take(&mut self, id: &str) {
+    pub fn count_launch(&mut self, id: &str) {
         let taken = self.taken.entry(id.to_owned()).or_default();
         *taken = taken.saturating_add(1);
         if let Some(left) = self.left.get_mut(id) {

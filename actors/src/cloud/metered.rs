@@ -9,8 +9,9 @@ use dovetail_api::v1::EC2NodeClass;
 use dovetail_cloud::info::InstanceTypeInfo;
 use dovetail_cloud::node_class::NodeClassResolution;
 use dovetail_cloud::{
-    Cloud, CloudError, CloudFuture, CloudIdentity, CloudInstances, CloudNodeClasses, CloudOfferings, CloudQueue, Found,
-    Instance, LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance, Made, QueueMessage,
+    Cloud, CloudError, CloudFuture, CloudIdentity, CloudInstances, CloudNodeClasses, CloudOfferings, CloudQueue,
+    FoundInstances, Instance, LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance, MadeResource,
+    QueueMessage,
 };
 use dovetail_core::interruption::status::Trouble;
 use futures::future::BoxFuture;
@@ -126,14 +127,14 @@ impl CloudOfferings for MeteredCloud {
 impl CloudNodeClasses for MeteredCloud {
     looking! {
         subnet_has_tag "DescribeSubnets" (key: &'a str) -> bool;
-        made "ListMade" () -> Vec<Made>;
+        made "ListMade" () -> Vec<MadeResource>;
     }
 
     // To resolve a class is to make its instance profile.
     changing! {
         resolve_node_class "ResolveNodeClass" (class: &'a EC2NodeClass) -> NodeClassResolution;
         remove_node_class "RemoveNodeClass" (class: &'a EC2NodeClass) -> ();
-        remove_made "RemoveMade" (made: &'a Made) -> ();
+        remove_made "RemoveMade" (made: &'a MadeResource) -> ();
     }
 }
 
@@ -156,7 +157,7 @@ impl CloudInstances for MeteredCloud {
         instances_by_name "ListByName" (ended: bool) -> Vec<Instance>;
         instance "Get" (id: &'a str) -> Option<Instance>;
         instances_with_token "GetByToken" (token: &'a str) -> Vec<Instance>;
-        instances_of "GetAll" (ids: &'a [String]) -> Found;
+        instances_of "GetAll" (ids: &'a [String]) -> FoundInstances;
         instance_troubles "DescribeInstanceStatus" () -> Vec<Trouble>;
     }
 
@@ -257,8 +258,8 @@ mod tests {
         slow! {
             resolve_node_class(class: &'a EC2NodeClass) -> NodeClassResolution;
             remove_node_class(class: &'a EC2NodeClass) -> ();
-            made() -> Vec<Made>;
-            remove_made(made: &'a Made) -> ();
+            made() -> Vec<MadeResource>;
+            remove_made(made: &'a MadeResource) -> ();
             subnet_has_tag(key: &'a str) -> bool;
         }
     }
@@ -273,7 +274,7 @@ mod tests {
             instances_by_name(ended: bool) -> Vec<Instance>;
             instance(id: &'a str) -> Option<Instance>;
             instances_with_token(token: &'a str) -> Vec<Instance>;
-            instances_of(ids: &'a [String]) -> Found;
+            instances_of(ids: &'a [String]) -> FoundInstances;
             terminate_all(found: &'a [Instance]) -> BTreeMap<String, CloudError>;
             tag(id: &'a str, tags: &'a BTreeMap<String, String>) -> ();
             instance_troubles() -> Vec<Trouble>;
@@ -304,7 +305,8 @@ mod tests {
     async fn change_everything(cloud: &dyn Cloud) -> usize {
         let class = EC2NodeClass::new("default", EC2NodeClassSpec::default());
         let (kind, nothing) = (MadeKind::LaunchTemplate, String::new());
-        let made = Made { kind, name: nothing.clone(), class: nothing, class_uid: None, created: None, in_use: false };
+        let made =
+            MadeResource { kind, name: nothing.clone(), class: nothing, class_uid: None, created: None, in_use: false };
         let request = LaunchRequest::new("token", "default", Arc::new(class.clone()));
         let (ids, tags) = (vec!["i-1".to_owned()], BTreeMap::new());
         let well = tokio::join!(

@@ -7,16 +7,16 @@ use dovetail_api::names::labels;
 use dovetail_api::v1::NodeClaim;
 use dovetail_core::Pod;
 use dovetail_core::cluster_state::{NodeSource, Planning, Snapshot};
-use dovetail_core::disruption::commands::Command;
-use dovetail_core::disruption::{DisruptedClaim, Reason, Removal, Wanted};
+use dovetail_core::disruption::commands::DisruptionCommand;
+use dovetail_core::disruption::{DisruptedClaim, Removal, RemovalReason, WantedRemoval};
 use dovetail_core::pack::Packing;
 use jiff::Timestamp;
 use kube::ResourceExt;
 
 use crate::context::env::Env;
-use crate::messages::{TraceContext, Waited};
+use crate::messages::{TraceContext, WaitingPod};
 use crate::telemetry::measure::Measure;
-use crate::telemetry::span::{Open, Value, names};
+use crate::telemetry::span::{AttributeValue, OpenSpan, names};
 
 /// How many other traces a packing is said to come from.
 pub const MOST_LINKS: usize = 32;
@@ -48,7 +48,7 @@ pub fn of_removal(cause: TraceContext, name: &str) -> TraceContext {
 }
 
 /// What is to be known of a claim.
-pub fn attributes(claim: &NodeClaim) -> Vec<(&'static str, Value)> {
+pub fn attributes(claim: &NodeClaim) -> Vec<(&'static str, AttributeValue)> {
     let label = |key: &str| claim.labels().get(key).cloned().unwrap_or_default();
     let status = claim.status.clone().unwrap_or_default();
     let instance = dovetail_cloud::cloud::instance_id(&status.provider_id).unwrap_or_default();
@@ -77,7 +77,7 @@ pub fn claim_ended(env: &Env, claim: &NodeClaim, error: Option<(&str, &str)>) {
 }
 
 /// Tells a pod's span: it waited and is bound to a node, or is gone. `plan` is where it was expected, or the packing.
-pub fn pod_ended(env: &Env, pod: &Waited, uid: &str, plan: TraceContext, node: &str) {
+pub fn pod_ended(env: &Env, pod: &WaitingPod, uid: &str, plan: TraceContext, node: &str) {
     // The pod with which the trace began is what everything lies in.
     let span = match pod.trace.trace() == plan.trace() {
         true => env.open(pod.trace, None, "pod"),
@@ -90,7 +90,7 @@ pub fn pod_ended(env: &Env, pod: &Waited, uid: &str, plan: TraceContext, node: &
 /// Tells the spans of a packing: `span` is its own; `also` led to it, too.
 pub fn packed(
     env: &Env,
-    span: Open,
+    span: OpenSpan,
     (planning, packing): (&Planning, &Packing),
     (asked, answered): (Timestamp, Timestamp),
     also: &[TraceContext],
@@ -134,7 +134,7 @@ pub fn unplaced(env: &Env, packing: TraceContext, pod: &Pod, error: &str) {
 /// Tells a decision to remove nodes, in which all lies that follows from it.
 pub fn disruption(env: &Env, trace: TraceContext, removal: &Removal) {
     let reason = removal.cause.reason().label();
-    let consolidation_type = if removal.cause.reason() == Reason::Empty { "empty" } else { "none" };
+    let consolidation_type = if removal.cause.reason() == RemovalReason::Empty { "empty" } else { "none" };
     decided(env, &removal.claims, "delete", reason, consolidation_type);
     let pods: usize = removal.claims.iter().map(|disrupted| disrupted.pods).sum();
     let span = env.open(trace, None, "disruption").with(names::REASON, reason).with(names::PODS, pods);
@@ -159,7 +159,7 @@ fn decided(env: &Env, claims: &[DisruptedClaim], decision: &'static str, reason:
 }
 
 /// Tells a command, in which all lies that follows from it.
-pub fn command(env: &Env, trace: TraceContext, command: &Command) {
+pub fn command(env: &Env, trace: TraceContext, command: &DisruptionCommand) {
     let Wanted { reason, method, claims } = &command.wanted;
     let (decision, reason) = (command.decision(), reason.label());
     decided(env, claims, decision, reason, method);

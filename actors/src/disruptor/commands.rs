@@ -6,15 +6,17 @@ use std::collections::BTreeSet;
 use actix::prelude::*;
 use dovetail_api::v1::NodeClaim;
 use dovetail_core::Resources;
-use dovetail_core::cluster_state::{Planning, Snapshot, Target};
-use dovetail_core::disruption::commands::{Command, Ended, Held, Running, Step, Wanted};
+use dovetail_core::cluster_state::{NominationTarget, Planning, Snapshot};
+use dovetail_core::disruption::commands::{CommandStep, DisruptionCommand, Ended, HeldClaim, Running, WantedRemoval};
 use kube::ResourceExt;
 
 use super::report::{NAMES_LISTED, claim_object};
 use super::{Disruptor, writes};
 use crate::context::plan::{self, Plans};
 use crate::context::traces;
-use crate::messages::{ClaimRef, Hold, Launch, LaunchOrder, Plan, Record, Remove, TraceContext, Wrote};
+use crate::messages::{
+    ClaimRef, HoldClaims, LaunchClaims, LaunchOrder, PlanClaims, Record, Remove, TraceContext, Wrote,
+};
 use crate::telemetry::log_event::{LogEvent, Names};
 use crate::telemetry::measure::Measure;
 
@@ -23,19 +25,19 @@ use crate::telemetry::measure::Measure;
 struct Replacements {
     orders: Vec<LaunchOrder>,
     planned: Vec<(NodeClaim, Resources)>,
-    expected: Vec<(Vec<String>, Target)>,
+    expected: Vec<(Vec<String>, NominationTarget)>,
 }
 
 /// A command that is found, and the cluster that it is about.
-pub(super) struct Found {
+pub(super) struct FoundCommand {
     pub snapshot: Snapshot,
     pub planning: Planning,
-    pub command: Command,
+    pub command: DisruptionCommand,
 }
 
 impl Disruptor {
     /// Begins a command.
-    pub(super) fn begin(&mut self, answer: Found, ctx: &mut Context<Self>) {
+    pub(super) fn begin(&mut self, answer: FoundCommand, ctx: &mut Context<Self>) {
         let command = &answer.command;
         // It was computed for a while: what goes by now goes without this, and may have used the budget up.
         let going = self.about_to_go();
@@ -59,10 +61,10 @@ impl Disruptor {
         let on_existing = command.on_existing.iter();
         let expected = on_existing.map(|(node, pods)| (pods.clone(), plan::target(&answer.planning.existing[*node])));
         let (term, cluster) = (self.env.term, &self.links.cluster);
-        self.env.post(cluster, Hold { term, claims: names_of(&command.wanted.claims), held: true });
+        self.env.post(cluster, HoldClaims { term, claims: names_of(&command.wanted.claims), held: true });
         // Before anything else is planned: nothing is planned twice, and pools' limits know of it.
         let Replacements { orders, planned, expected: on_new } = replacements;
-        self.env.post(cluster, Plan { term, claims: planned, expected: expected.chain(on_new).collect() });
+        self.env.post(cluster, PlanClaims { term, claims: planned, expected: expected.chain(on_new).collect() });
         if names.is_empty() {
             return self.remove_claims(&command.wanted, true, trace);
         }
@@ -72,7 +74,8 @@ impl Disruptor {
         let held = command.wanted.claims.iter().filter_map(|claim| {
             let there = answer.snapshot.claims.get(&claim.claim)?.claim.clone();
             let reason = command.wanted.reason;
-            let held = Held { claim: claim.claim.clone(), uid: claim.uid.clone(), reason, replacements: names.clone() };
+            let held =
+                HeldClaim { claim: claim.claim.clone(), uid: claim.uid.clone(), reason, replacements: names.clone() };
             Some((there, held, claim.node.clone(), claim.node_uid.clone()))
         });
         let writing = writes::hold(self.links.clone(), held.collect(), now).into_actor(self);
@@ -86,12 +89,17 @@ impl Disruptor {
         }));
     }
 
-    fn replacements(&mut self, answer: &Found, command: &Command, trace: TraceContext) -> Replacements {
+    fn replacements(
+        &mut self,
+        answer: &FoundCommand,
+        command: &DisruptionCommand,
+        trace: TraceContext,
+    ) -> Replacements {
         let plans = Plans::new(&answer.snapshot, &answer.planning, self.env.term);
         let mut all = Replacements::default();
         for planned in &command.replacements {
             let Some(order) = plans.order(planned, &trace.to_string(), &mut self.rng) else { continue };
-            all.expected.push((plans.uids(&planned.pods), Target::Claim(order.claim.name_any())));
+            all.expected.push((plans.uids(&planned.pods), NominationTarget::Claim(order.claim.name_any())));
             all.planned.push((order.claim.clone(), plans.most_capacity(planned)));
             all.orders.push(order);
         }
@@ -119,7 +127,7 @@ impl Disruptor {
         let message = format!("Waiting for {}, launched in its stead", command.replacements.join(", "));
         command.wanted.claims.iter().for_each(|claim| self.record(claim, "DisruptionWaitingReadiness", &message));
         if !orders.is_empty() {
-            self.env.post(&self.links.launcher, Launch { term, orders, trace });
+            self.env.post(&self.links.launcher, LaunchClaims { term, orders, trace });
         }
     }
 
@@ -139,11 +147,11 @@ impl Disruptor {
         }
     }
 
-    fn step(&mut self, step: Step) {
+    fn step(&mut self, step: CommandStep) {
         match step {
-            Step::Remove(command, first) => self.remove_held(&command, first),
-            Step::End(command, Ended::Done) => drop(self.consolidation.traces.remove(&command.id)),
-            Step::End(command, Ended::Undone(why, pause)) => {
+            CommandStep::Remove(command, first) => self.remove_held(&command, first),
+            CommandStep::End(command, Ended::Done) => drop(self.consolidation.traces.remove(&command.id)),
+            CommandStep::End(command, Ended::Undone(why, pause)) => {
                 self.undo(&command, why, pause.as_secs());
             }
         }
@@ -155,7 +163,7 @@ impl Disruptor {
         self.remove_claims(&command.wanted, first, trace);
     }
 
-    fn remove_claims(&mut self, wanted: &Wanted, first: bool, trace: TraceContext) {
+    fn remove_claims(&mut self, wanted: &WantedRemoval, first: bool, trace: TraceContext) {
         let (term, reason, claims) = (self.env.term, wanted.reason, refs(&wanted.claims));
         if first {
             *self.removed.entry(reason.label()).or_default() += claims.len();
@@ -166,7 +174,7 @@ impl Disruptor {
     /// A command is over and its claims stay: what is written on them goes with the next look.
     fn undo(&mut self, command: &Running, why: String, pause_seconds: i64) {
         let (term, claims) = (self.env.term, names_of(&command.wanted.claims));
-        self.env.post(&self.links.cluster, Hold { term, claims, held: false });
+        self.env.post(&self.links.cluster, HoldClaims { term, claims, held: false });
         let reason = command.wanted.reason.label();
         let decision = if command.replacements.is_empty() { "delete" } else { "replace" };
         let consolidation_type = command.wanted.method;
@@ -181,7 +189,7 @@ impl Disruptor {
         self.env.emit_in(log_event, trace);
     }
 
-    fn tell_command(&self, command: &Command, trace: TraceContext) {
+    fn tell_command(&self, command: &DisruptionCommand, trace: TraceContext) {
         let claims = &command.wanted.claims;
         let log_event = LogEvent::Disrupting {
             command: trace.trace_id(),

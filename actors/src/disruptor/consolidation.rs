@@ -10,16 +10,16 @@ use actix::prelude::*;
 use dovetail_core::cluster_state::{PlanningInput, Snapshot};
 use dovetail_core::disruption::DisruptedClaim;
 use dovetail_core::disruption::commands::{
-    Answer, Command, Question, Queue, Stays, any_consolidates, held_by_commands, kept_by_policy,
+    CommandAnswer, DisruptionCommand, Question, Queue, StayingNode, any_consolidates, held_by_commands, kept_by_policy,
 };
-use dovetail_core::disruption::methods::Settings;
+use dovetail_core::disruption::methods::ConsolidationSettings;
 use jiff::{SignedDuration, Timestamp};
 
-use super::commands::Found;
+use super::commands::FoundCommand;
 use super::report::{NAMES_LISTED, claim_object, node_object};
 use super::{Disruptor, POLL};
 use crate::context::solver::{Solver, consolidate};
-use crate::messages::{Hold, Record, TraceContext};
+use crate::messages::{HoldClaims, Record, TraceContext};
 use crate::telemetry::log_event::{LogEvent, Names};
 use crate::telemetry::measure::Measure;
 
@@ -43,7 +43,7 @@ const MOST_KNOWN: usize = 10_000;
 const MOST_SAID: usize = 100;
 
 /// What is known of consolidation in a term.
-pub(super) struct Consolidation {
+pub(super) struct ConsolidationState {
     pub solver: Arc<dyn Solver>,
     pub queue: Queue,
     /// Traces of the commands under way, by their numbers.
@@ -61,7 +61,7 @@ pub(super) struct Consolidation {
     said: BTreeMap<String, (Timestamp, String)>,
 }
 
-impl Consolidation {
+impl ConsolidationState {
     /// Nothing yet; a pod that was moved to save money rests for so long.
     pub fn new(solver: Arc<dyn Solver>, rest: SignedDuration) -> Self {
         Self {
@@ -107,7 +107,7 @@ impl Disruptor {
         let claims: Vec<String> =
             commands.iter().flat_map(|one| &one.wanted.claims).map(|claim| claim.claim.clone()).collect();
         if !claims.is_empty() {
-            self.env.post(&self.links.cluster, Hold { term: self.env.term, claims, held: true });
+            self.env.post(&self.links.cluster, HoldClaims { term: self.env.term, claims, held: true });
         }
         self.consolidation.queue.restore(commands);
     }
@@ -180,10 +180,10 @@ impl Disruptor {
     }
 
     /// The rules that the settings give consolidation.
-    fn rules(&self) -> Settings {
+    fn rules(&self) -> ConsolidationSettings {
         let settings = &self.env.settings;
         let many_to_many = settings.many_to_many();
-        Settings {
+        ConsolidationSettings {
             many_to_many,
             max_option_price: settings.max_option_price,
             ..settings.churn.rules(settings.price_per_node, settings.spot_to_spot())
@@ -196,9 +196,12 @@ impl Disruptor {
         Question {
             snapshot: snapshot.clone(),
             input: self.planning_input(),
-            settings: Settings {
-                price_moves: Settings::price_moves_within(snapshot.claims.len(), self.env.settings.churn.price_moves)
-                    .saturating_sub(queue.price_moves()),
+            settings: ConsolidationSettings {
+                price_moves: ConsolidationSettings::price_moves_within(
+                    snapshot.claims.len(),
+                    self.env.settings.churn.price_moves,
+                )
+                .saturating_sub(queue.price_moves()),
                 ..self.rules()
             },
             moved: queue.moved(),
@@ -209,7 +212,12 @@ impl Disruptor {
         }
     }
 
-    fn answered(&mut self, answer: Answer, only: Option<(Vec<DisruptedClaim>, &'static str)>, ctx: &mut Context<Self>) {
+    fn answered(
+        &mut self,
+        answer: CommandAnswer,
+        only: Option<(Vec<DisruptedClaim>, &'static str)>,
+        ctx: &mut Context<Self>,
+    ) {
         let Some((wanted, method)) = only else {
             self.say_what_stays(&answer.stays);
             let Some(command) = answer.command else { return };
@@ -222,7 +230,7 @@ impl Disruptor {
         self.consolidation.changed(self.env.now());
         let Answer { snapshot, planning, command, .. } = answer;
         if let Some(command) = command {
-            return self.begin(Found { snapshot, planning, command }, ctx);
+            return self.begin(FoundCommand { snapshot, planning, command }, ctx);
         }
         self.env.measure(&Measure::ValidationFailed { consolidation_type: method });
         for claim in &wanted {
@@ -233,14 +241,14 @@ impl Disruptor {
     }
 
     /// Says of nodes that stay what stands in the way: when it is another thing than before, and now and then at most.
-    pub(super) fn say_what_stays(&mut self, stays: &[Stays]) {
+    pub(super) fn say_what_stays(&mut self, stays: &[StayingNode]) {
         let now = self.env.wall();
         let said = &mut self.consolidation.said;
         if said.len() > MOST_KNOWN {
             said.retain(|_, (when, _)| now.duration_since(*when) < SAID);
         }
         let mut count = 0;
-        for Stays { node, why, blocked } in stays {
+        for StayingNode { node, why, blocked } in stays {
             let known = said.get(&node.uid);
             if known.is_some_and(|(when, before)| before == why || now.duration_since(*when) < SAID) {
                 continue;

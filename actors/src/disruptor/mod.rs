@@ -18,11 +18,11 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_core::cluster_state::{Moment, Snapshot};
-use dovetail_core::disruption::{self, Decision, Memory, Offers, Removal};
+use dovetail_core::disruption::{self, DisruptionDecision, Memory, OffersByClass, Removal};
 use jiff::Timestamp;
 use kube::ResourceExt;
 
-use self::consolidation::Consolidation;
+use self::consolidation::ConsolidationState;
 use self::writes::Write;
 use crate::context::env::Env;
 use crate::context::solver::Solver;
@@ -64,9 +64,9 @@ pub struct Disruptor {
     links: DisruptorLinks,
     rng: fastrand::Rng,
     memory: Memory,
-    consolidation: Consolidation,
+    consolidation: ConsolidationState,
     /// Instance types, and when they were asked for.
-    offers: Offers,
+    offers: OffersByClass,
     asked: Option<Duration>,
     looking: bool,
     changed: bool,
@@ -94,8 +94,8 @@ impl Disruptor {
             links,
             rng,
             memory,
-            consolidation: Consolidation::new(solver, rest),
-            offers: Offers::new(),
+            consolidation: ConsolidationState::new(solver, rest),
+            offers: OffersByClass::new(),
             asked: None,
             looking: false,
             changed: false,
@@ -152,7 +152,7 @@ impl Handler<Observe> for Disruptor {
 /// What a look is taken at.
 struct View {
     snapshot: Snapshot,
-    offers: Option<Offers>,
+    offers: Option<OffersByClass>,
 }
 
 impl Disruptor {
@@ -172,7 +172,7 @@ impl Disruptor {
         self.wake = Some((due, handle));
     }
 
-    fn look(&mut self, ctx: &mut Context<Self>) {
+    fn decide_now(&mut self, ctx: &mut Context<Self>) {
         if self.looking || !self.links.calls.may_act() {
             return;
         }
@@ -198,7 +198,7 @@ impl Disruptor {
         self.carry_on(&view.snapshot);
         self.memory.hold(self.consolidation.queue.held());
         let now = Moment { monotonic: self.env.now(), wall: self.env.wall() };
-        let decision = disruption::look(&view.snapshot, &self.offers, &mut self.memory, now);
+        let decision = disruption::decide_disruption(&view.snapshot, &self.offers, &mut self.memory, now);
         let seconds = self.env.now().saturating_sub(now.monotonic).as_secs_f64();
         self.env.measure(&Measure::DisruptionLooked { seconds });
         let due = decision.again.map_or(POLL, |at| until(now.wall, at).min(POLL));
@@ -209,7 +209,7 @@ impl Disruptor {
     }
 
     /// Does what is decided.
-    fn act(&mut self, decision: Decision, snapshot: &Snapshot, ctx: &mut Context<Self>) {
+    fn act(&mut self, decision: DisruptionDecision, snapshot: &Snapshot, ctx: &mut Context<Self>) {
         self.emit(&decision, snapshot);
         self.order(&decision, snapshot);
         for removal in &decision.removals {
@@ -283,7 +283,7 @@ async fn view(links: DisruptorLinks, with_offers: bool) -> Option<View> {
         let in_use = snapshot.classes_in_use();
         let classes = snapshot.classes.values().filter(|class| in_use.contains(&class.name_any())).cloned().collect();
         drop(snapshot);
-        offers = links.catalogue.send(InstanceTypesFor::of(classes)).await.ok()?;
+        offers = links.catalogue.send(InstanceTypesFor::new(classes)).await.ok()?;
     }
     let snapshot = links.cluster.send(TakeShown).await.ok()??;
     Some(View { snapshot, offers })

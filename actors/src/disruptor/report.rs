@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use dovetail_core::cluster_state::Snapshot;
-use dovetail_core::disruption::{Blocked, Cause, Decision, DisruptedClaim, Exhausted, Nonsense, Removal, TtlMark};
+use dovetail_core::disruption::{
+    Blocked, DisruptedClaim, DisruptionCause, DisruptionDecision, Exhausted, Nonsense, Removal, TtlMark,
+};
 use dovetail_core::validity;
 use k8s_openapi::api::core::v1::ObjectReference;
 
@@ -20,7 +22,7 @@ const POOL_REPEAT_INTERVAL: Duration = Duration::from_secs(60);
 
 impl Disruptor {
     /// Tells all of a decision but its removals.
-    pub(super) fn emit(&self, decision: &Decision, snapshot: &Snapshot) {
+    pub(super) fn emit(&self, decision: &DisruptionDecision, snapshot: &Snapshot) {
         for (node_pool, error) in &decision.mistakes {
             self.env.emit(LogEvent::PoolMistaken { node_pool: node_pool.clone(), error: error.clone() });
         }

@@ -21,7 +21,7 @@ use std::time::Duration;
 use actix::prelude::*;
 use dovetail_cloud::{Cloud, QueueMessage};
 use dovetail_core::cluster_state::ClaimEntry;
-use dovetail_core::interruption::{Announcement, Kind, Notice, Rebalancing};
+use dovetail_core::interruption::{Announcement, InterruptionKind, InterruptionNotice, Rebalancing};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 
@@ -32,7 +32,7 @@ use crate::messages::{InterruptionState, Observe, Record, TakeSnapshot, TraceCon
 use crate::recorder::object;
 use crate::telemetry::log_event::LogEvent;
 use crate::telemetry::measure::Measure;
-use claims::Claims;
+use claims::ClaimsByInstance;
 
 /// Messages that wait to be written down before more are read.
 const MOST_UNWRITTEN: usize = 1000;
@@ -79,7 +79,7 @@ pub struct Interruption {
     /// Messages to be deleted.
     deletions: deletion::Deletions,
     /// Messages about instances that no claim has yet.
-    unknown: unknown::Waiting,
+    unknown: unknown::UnknownInstances,
     /// Claims that follow a recommendation to rebalance.
     rebalancing: Rebalancing,
     /// Claims, by uid, whose removal was asked for as their checks fail, and when. Monotonic.
@@ -105,7 +105,7 @@ struct Failed;
 /// An instance that a message takes away.
 struct Due {
     event: String,
-    notice: Notice,
+    notice: InterruptionNotice,
     claim: Arc<ClaimEntry>,
     instance: String,
     trace: TraceContext,
@@ -127,7 +127,7 @@ impl Interruption {
             writing: BTreeSet::new(),
             told: BTreeMap::new(),
             deletions: deletion::Deletions::default(),
-            unknown: unknown::Waiting::default(),
+            unknown: unknown::UnknownInstances::default(),
             rebalancing: Rebalancing::default(),
             removed: BTreeMap::new(),
             unheard: 0,
@@ -175,7 +175,7 @@ impl Handler<Received> for Interruption {
         };
         Box::pin(snapshot.into_actor(self).then(move |snapshot, actor, ctx| {
             if let Some(snapshot) = snapshot.filter(|_| actor.links.leader_term.holds()) {
-                actor.take(received, &Claims::of(&snapshot), true, ctx);
+                actor.take(received, &ClaimsByInstance::from_snapshot(&snapshot), true, ctx);
             }
             let this = ctx.address();
             let room = !actor.is_crowded();
@@ -226,7 +226,7 @@ impl Interruption {
     }
 
     /// Acts on what the queue has given, now or before; what asks for nothing is deleted.
-    fn take(&mut self, received: Received, claims: &Claims<'_>, new: bool, ctx: &mut Context<Self>) {
+    fn act_on(&mut self, received: Received, claims: &ClaimsByInstance<'_>, new: bool, ctx: &mut Context<Self>) {
         let Received { queue_url, messages } = received;
         let (mut due, mut done) = (Vec::new(), Vec::new());
         let last = messages.len() < queue::FULL;
@@ -284,7 +284,12 @@ impl Interruption {
     }
 
     /// What an announcement asks to be done; nothing for most. `None` while what an earlier one like it asked for is being written.
-    fn read(&mut self, announced: Announcement, sent: Option<Timestamp>, claims: &Claims<'_>) -> Option<Vec<Due>> {
+    fn interpret(
+        &mut self,
+        announced: Announcement,
+        sent: Option<Timestamp>,
+        claims: &ClaimsByInstance<'_>,
+    ) -> Option<Vec<Due>> {
         if self.writing.contains(&announced.id) {
             self.count("being_written");
             return None;
@@ -293,7 +298,7 @@ impl Interruption {
             self.count("duplicate");
             return Some(Vec::new());
         }
-        let notice = match Notice::of(&announced, sent, self.env.wall()) {
+        let notice = match InterruptionNotice::from_announcement(&announced, sent, self.env.wall()) {
             Ok(notice) => notice,
             Err(late) => {
                 self.count("late");
@@ -315,7 +320,7 @@ impl Interruption {
             let Some(notice) = notice.or_else(|| self.recommended(claim, instance, claims.snapshot, trace)) else {
                 continue;
             };
-            let known = Notice::on(&claim.claim);
+            let known = InterruptionNotice::on(&claim.claim);
             if claim.claim.metadata.deletion_timestamp.is_some()
                 || known.is_some_and(|known| known.sooner(notice) == known)
             {
@@ -344,8 +349,8 @@ impl Interruption {
         self.env.emit(LogEvent::MessagesIgnored { reason: reason.to_owned(), messages, example });
     }
 
-    fn record(&self, claim: &ClaimEntry, kind: Kind, message: String) {
-        let warning = kind != Kind::RebalanceRecommendation;
+    fn record(&self, claim: &ClaimEntry, kind: InterruptionKind, message: String) {
+        let warning = kind != InterruptionKind::RebalanceRecommendation;
         self.record_of(claim, |one| Record { warning, ..Record::normal(one, kind.event(), &*message) });
     }
 

@@ -8,12 +8,12 @@ use std::time::Duration;
 use actix::prelude::*;
 use dovetail_cloud::{CloudError, CloudInstances};
 use dovetail_core::cluster_state::{ClaimEntry, Snapshot};
-use dovetail_core::disruption::Reason;
+use dovetail_core::disruption::RemovalReason;
 use dovetail_core::interruption::status::{Judged, Trouble, judge};
-use dovetail_core::interruption::{Announcement, Kind, Notice};
+use dovetail_core::interruption::{Announcement, InterruptionKind, InterruptionNotice};
 use kube::ResourceExt;
 
-use super::claims::Claims;
+use super::claims::ClaimsByInstance;
 use super::{Due, Interruption, InterruptionLinks};
 use crate::context::backoff::Backoff;
 use crate::context::env::Env;
@@ -106,9 +106,11 @@ impl Interruption {
         let waits = |when: &Duration| now.saturating_sub(*when) < REMOVED_WITHIN;
         self.removed.retain(|uid, when| known.get(uid.as_str()).is_some_and(|goes| *goes || waits(when)));
         let stays = |claim: &&Arc<ClaimEntry>| {
-            !claim.facts.deleting && Notice::on(&claim.claim).is_none() && !self.removed.contains_key(&claim.facts.uid)
+            !claim.facts.deleting
+                && InterruptionNotice::on(&claim.claim).is_none()
+                && !self.removed.contains_key(&claim.facts.uid)
         };
-        let claims = Claims::of(snapshot);
+        let claims = ClaimsByInstance::from_snapshot(snapshot);
         // An event is found again at each look until it is written on the claim.
         let news = |one: &Trouble| !self.writing.contains(&event_of(one));
         let own: Vec<Trouble> =
@@ -128,7 +130,7 @@ impl Interruption {
             self.env.measure(&Measure::InstanceUnhealthy { category: trouble.kind.label() });
             self.count(trouble.kind.label());
             match trouble.kind {
-                Kind::EventStatus => due.extend(self.scheduled(trouble, claim)),
+                InterruptionKind::EventStatus => due.extend(self.scheduled(trouble, claim)),
                 _ => self.remove_unhealthy(&trouble, &claim),
             }
         }
@@ -145,7 +147,7 @@ impl Interruption {
         let Trouble { instance, kind, .. } = trouble;
         let instances = vec![instance.clone()];
         let announced = Announcement { id: event.clone(), kind, instances, time: Some(now), begins };
-        let notice = Notice::of(&announced, None, now).ok().flatten()?;
+        let notice = InterruptionNotice::from_announcement(&announced, None, now).ok().flatten()?;
         let trace = TraceContext::root(&mut self.rng);
         self.writing.insert(event.clone());
         Some(Due { event, notice, claim, instance, trace })
@@ -160,7 +162,7 @@ impl Interruption {
         self.env
             .emit_in(LogEvent::StatusFailed { node_claim, instance, status: kind.label().to_owned(), check }, trace);
         let claims = vec![ClaimRef { name: claim.claim.name_any(), uid: claim.facts.uid.clone() }];
-        let order = Remove { term: self.env.term, claims, reason: Reason::Unhealthy, trace };
+        let order = Remove { term: self.env.term, claims, reason: RemovalReason::Unhealthy, trace };
         self.env.post(&self.links.terminator, order);
     }
 

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use dovetail_api::names::{annotations, labels};
 use dovetail_api::v1::{EC2NodeClass, NodeClaim};
 use dovetail_cloud::{Instance, LaunchRequest, LaunchedInstance};
-use dovetail_core::launch_limits::Origin;
-use dovetail_core::lifecycle::claim::{from_quantities, read, to_quantities};
+use dovetail_core::launch_limits::PoolAndClass;
+use dovetail_core::lifecycle::claim::{from_quantities, packing_requirement, to_quantities};
 use dovetail_core::lifecycle::hash;
-use dovetail_core::lifecycle::launch::LaunchedInstance as Facts;
+use dovetail_core::lifecycle::launch::InstanceFacts as Facts;
 use dovetail_core::{InstanceType, Offering, Operator};
 use kube::ResourceExt;
 
 /// Instance types of a class.
-pub type Types = Arc<Vec<Arc<InstanceType>>>;
+pub type ClassTypes = Arc<Vec<Arc<InstanceType>>>;
 
 /// The claim's pool.
 pub fn pool_of(claim: &NodeClaim) -> String {
@@ -22,7 +22,7 @@ pub fn pool_of(claim: &NodeClaim) -> String {
 }
 
 /// The claim's pool and class.
-pub fn origin(claim: &NodeClaim) -> Origin {
+pub fn origin(claim: &NodeClaim) -> PoolAndClass {
     (pool_of(claim), claim.spec.node_class_ref.name.clone())
 }
 
@@ -46,11 +46,11 @@ pub fn lowered_min_values(claim: &NodeClaim) -> Option<String> {
 }
 
 /// The launch of a claim. A claim that names no types may be any of its class's.
-pub fn request(claim: &NodeClaim, token: &str, class: Arc<EC2NodeClass>, types: &Types) -> LaunchRequest {
+pub fn request(claim: &NodeClaim, token: &str, class: Arc<EC2NodeClass>, types: &ClassTypes) -> LaunchRequest {
     let mut request = LaunchRequest::new(token, pool_of(claim), class);
     let named = named_types(claim);
     let by_name: BTreeMap<&str, &Arc<InstanceType>> = types.iter().map(|one| (one.name.as_str(), one)).collect();
-    request.requirements = claim.spec.requirements.iter().map(read).collect();
+    request.requirements = claim.spec.requirements.iter().map(packing_requirement).collect();
     request.requests = from_quantities(&claim.spec.resources.requests);
     request.candidates = if named.is_empty() {
         types.to_vec()
@@ -91,7 +91,7 @@ pub fn as_launched(instance: &Instance) -> LaunchedInstance {
 }
 
 /// What the claim is told of its instance: the labels that its type and offering define, capacity, allocatable.
-pub fn facts(instance: &LaunchedInstance, types: &Types) -> Facts {
+pub fn facts(instance: &LaunchedInstance, types: &ClassTypes) -> Facts {
     let kind = types.iter().find(|one| one.name == instance.instance_type);
     let same = |one: &&Offering| {
         let reservation = one.reservation() == instance.reservation_id.as_deref();

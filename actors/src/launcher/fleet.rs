@@ -1,11 +1,11 @@
 //! A call of CreateFleet as it is told: the call, what came of it, and each offering that was refused.
 
 use dovetail_api::v1::EC2NodeClass;
-use dovetail_cloud::launch::{LaunchError, LaunchedInstance, Refusal};
+use dovetail_cloud::launch::{LaunchError, LaunchedInstance, OfferingRefusal};
 
 use crate::context::env::Env;
 use crate::telemetry::measure::Measure;
-use crate::telemetry::span::{Open, names};
+use crate::telemetry::span::{OpenSpan, names};
 
 /// How many refusals of one call are told of.
 const MOST_REFUSALS: usize = 64;
@@ -14,9 +14,9 @@ const MOST_REFUSALS: usize = 64;
 /// zones are called.
 pub fn called(
     env: &Env,
-    span: Open,
+    span: OpenSpan,
     class: &EC2NodeClass,
-    refusals: &[Refusal],
+    refusals: &[OfferingRefusal],
     outcome: Result<&LaunchedInstance, &LaunchError>,
 ) {
     for refusal in refusals {

@@ -10,7 +10,7 @@ use kube::{Client, ResourceExt};
 
 use crate::context::backoff::Backoff;
 use crate::context::env::Env;
-use crate::reading::Api;
+use crate::reading::LenientApi;
 use crate::telemetry::log_event::LogEvent;
 use crate::webhook::DEFINITIONS;
 
@@ -27,7 +27,7 @@ pub async fn until_converted(client: &Client, env: &Env) {
     if !env.settings.webhook_enabled {
         return;
     }
-    let api = Api::<CustomResourceDefinition>::all(client.clone());
+    let api = LenientApi::<CustomResourceDefinition>::all(client.clone());
     let mut backoff = Backoff::new(PAUSES.0, PAUSES.1, env.rng("converted"));
     let mut waited = false;
     while let Err(error) = all_converted(&api).await {
@@ -46,7 +46,7 @@ pub async fn until_converted(client: &Client, env: &Env) {
 
 /// Whether each definition that may have objects stored as v1beta1 converts them; an error says which does not. One that is not
 /// there, or may not be read, has nothing to be waited for.
-async fn all_converted(api: &Api<CustomResourceDefinition>) -> Result<(), String> {
+async fn all_converted(api: &LenientApi<CustomResourceDefinition>) -> Result<(), String> {
     for name in DEFINITIONS {
         let found = match api.get_opt(name).await {
             Ok(Some(found)) => found,

@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::context::backoff::Backoff;
 use crate::context::env::Env;
 use crate::context::leader_term::LeaderTerm;
-use crate::kube::failure::{Failure, FailureKind};
+use crate::kube::failure::{FailureKind, KubeFailure};
 use crate::kube::watch::{tell_failed, tell_recovered};
 use crate::reading;
 use crate::settings::Settings;
@@ -53,7 +53,7 @@ pub async fn look_at_binding(client: &Client, leader_term: &LeaderTerm, env: &En
     let mut backoff = Backoff::new(PAUSES.0, PAUSES.1, env.rng("binding"));
     loop {
         let doubts = backoff.failures() < BELIEVED;
-        let looking = leader_term.while_holds(look(client, &env.settings, doubts));
+        let looking = leader_term.while_holds(find_binding(client, &env.settings, doubts));
         let error = match tokio::time::timeout(ANSWER_TIMEOUT, looking).await {
             // That the term is over is found out by who stands behind the fence.
             Ok(None) => return Ok(()),
@@ -77,8 +77,8 @@ pub async fn look_at_binding(client: &Client, leader_term: &LeaderTerm, env: &En
 }
 
 /// One look; `doubts` that something is forbidden.
-async fn look(client: &Client, settings: &Settings, doubts: bool) -> Seen {
-    let binding = match read(client, &settings.fence_name, doubts).await {
+async fn find_binding(client: &Client, settings: &Settings, doubts: bool) -> Seen {
+    let binding = match get_object(client, &settings.fence_name, doubts).await {
         Ok(binding) => binding,
         Err(seen) => return seen,
     };
@@ -87,18 +87,21 @@ async fn look(client: &Client, settings: &Settings, doubts: bool) -> Seen {
         seen => return seen,
     }
     let policy = binding.spec.and_then(|spec| spec.policy_name).unwrap_or_default();
-    read::<ValidatingAdmissionPolicy>(client, &policy, doubts).await.map_or_else(|seen| seen, |_| Seen::Stands)
+    get_object::<ValidatingAdmissionPolicy>(client, &policy, doubts).await.map_or_else(|seen| seen, |_| Seen::Stands)
 }
 
-async fn read<K>(client: &Client, name: &str, doubts: bool) -> Result<K, Seen>
+async fn get_object<K>(client: &Client, name: &str, doubts: bool) -> Result<K, Seen>
 where
     K: Resource<DynamicType = (), Scope = k8s_openapi::ClusterResourceScope> + Clone + DeserializeOwned + Debug,
 {
-    reading::Api::<K>::all(client.clone()).get(name).await.map_err(|error| unread::<K>(&error.into(), name, doubts))
+    reading::LenientApi::<K>::all(client.clone())
+        .get(name)
+        .await
+        .map_err(|error| unread::<K>(&error.into(), name, doubts))
 }
 
 /// What it says of the fence that an object of it could not be read.
-fn unread<K: Resource<DynamicType = ()>>(failure: &Failure, name: &str, doubts: bool) -> Seen {
+fn unread<K: Resource<DynamicType = ()>>(failure: &KubeFailure, name: &str, doubts: bool) -> Seen {
     let kind = K::kind(&());
     match failure.kind {
         FailureKind::Away | FailureKind::Unreadable | FailureKind::Budget => Seen::Away(failure.to_string()),
@@ -187,7 +190,7 @@ enum Tried {
     Cannot(String),
 }
 
-fn tried(failure: &Failure, doubts: bool) -> Tried {
+fn tried(failure: &KubeFailure, doubts: bool) -> Tried {
     match failure.kind {
         FailureKind::Away | FailureKind::Unreadable | FailureKind::Budget => Tried::Again(failure.to_string()),
         FailureKind::Forbidden if doubts => Tried::Again(failure.to_string()),
@@ -205,7 +208,7 @@ mod tests {
 
     use super::*;
 
-    fn answered(code: u16, message: &str) -> Failure {
+    fn answered(code: u16, message: &str) -> KubeFailure {
         kube::Error::Api(Status::failure(message, "").with_code(code).boxed()).into()
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use actix::{Message, Recipient};
 use dovetail_api::v1::EC2NodeClass;
-use dovetail_cloud::launch::Refusal;
+use dovetail_cloud::launch::OfferingRefusal;
 use dovetail_cloud::unavailable::OfferingKey;
 use dovetail_core::InstanceType;
 
@@ -23,7 +23,7 @@ pub struct InstanceTypesFor {
 
 impl InstanceTypesFor {
     /// What may be asked for now.
-    pub fn of(classes: Vec<Arc<EC2NodeClass>>) -> Self {
+    pub fn new(classes: Vec<Arc<EC2NodeClass>>) -> Self {
         Self { classes, last_resort: false }
     }
 }
@@ -38,7 +38,7 @@ impl Message for InstanceTypesFor {
 #[rtype(result = "()")]
 pub struct Refused {
     /// What it refused.
-    pub refusals: Vec<Refusal>,
+    pub refusals: Vec<OfferingRefusal>,
     /// Trace of the launch, or of the interruption.
     pub trace: TraceContext,
 }

@@ -17,8 +17,8 @@ use actix::prelude::*;
 use dovetail_api::names::conditions::{ANNOTATIONS_KNOWN, READY, TRUE};
 use dovetail_api::v1::{EC2NodeClass, NodePool, condition, is_true};
 use dovetail_cloud::CloudNodeClasses;
-use dovetail_core::adoption::Change;
-use dovetail_core::cluster_state::{Kind, is_older};
+use dovetail_core::adoption::AdoptionChange;
+use dovetail_core::cluster_state::{WatchedKind, is_older};
 use kube::ResourceExt;
 
 use crate::context::brakes::Brakes;
@@ -52,9 +52,9 @@ pub struct NodeClassActor {
     brakes: Brakes,
     told: BTreeMap<String, (bool, String)>,
     /// What has become of pools that Karpenter has had, until it is written and said.
-    adoptions: BTreeMap<String, Change>,
+    adoptions: BTreeMap<String, AdoptionChange>,
     /// Pools and classes that cannot be read, by kind and name, with uid and reason.
-    unread: BTreeMap<(Kind, String), (String, String)>,
+    unread: BTreeMap<(WatchedKind, String), (String, String)>,
 }
 
 impl NodeClassActor {
@@ -101,12 +101,12 @@ impl Handler<ClassChanged> for NodeClassActor {
     fn handle(&mut self, changed: ClassChanged, ctx: &mut Self::Context) {
         match changed.class {
             Some(class) => {
-                self.unread.remove(&(Kind::NodeClass, changed.name.clone()));
+                self.unread.remove(&(WatchedKind::NodeClass, changed.name.clone()));
                 self.classes.insert(changed.name.clone(), class);
                 self.look_at_class(&changed.name, ctx);
             }
             None => {
-                self.unread.remove(&(Kind::NodeClass, changed.name.clone()));
+                self.unread.remove(&(WatchedKind::NodeClass, changed.name.clone()));
                 self.forget_class(&changed.name);
             }
         }
@@ -120,12 +120,12 @@ impl Handler<PoolChanged> for NodeClassActor {
     fn handle(&mut self, changed: PoolChanged, ctx: &mut Self::Context) {
         match changed.pool {
             Some(pool) => {
-                self.unread.remove(&(Kind::NodePool, changed.name.clone()));
+                self.unread.remove(&(WatchedKind::NodePool, changed.name.clone()));
                 self.pools.insert(changed.name.clone(), pool);
                 self.look_at_pool(&changed.name, ctx);
             }
             None => {
-                self.unread.remove(&(Kind::NodePool, changed.name.clone()));
+                self.unread.remove(&(WatchedKind::NodePool, changed.name.clone()));
                 self.forget_pool(&changed.name);
             }
         }
@@ -143,7 +143,7 @@ impl Handler<CannotUse> for NodeClassActor {
             return;
         }
         match kind {
-            Kind::NodeClass => {
+            WatchedKind::NodeClass => {
                 self.forget_class(&name);
                 self.look_at_pools_of(&name, ctx);
             }
@@ -201,7 +201,7 @@ impl NodeClassActor {
         if !end::is_held(&class) || !self.busy.insert(key.clone()) {
             return;
         }
-        let means = end::Means {
+        let means = end::EndingContext {
             cloud: self.cloud.clone(),
             calls: self.calls.clone(),
             cluster: self.cluster.clone(),
@@ -251,7 +251,7 @@ impl NodeClassActor {
                     actor.brakes.forget(&key);
                     actor.resolved.insert(name.clone(), (written.metadata.generation, actor.env.now()));
                     actor.tell_class(&written);
-                    keep(&mut actor.classes, &name, &written);
+                    keep_newer(&mut actor.classes, &name, &written);
                     actor.env.post(&actor.cluster, Wrote::Class(Box::new(written)));
                     actor.look_at_class(&name, ctx);
                     actor.look_at_pools_of(&name, ctx);
@@ -278,7 +278,7 @@ impl NodeClassActor {
         let class = pool.spec.template.spec.node_class_ref.ec2_name().and_then(|name| self.classes.get(name));
         let (mut wanted, change) = adopt::judged(&pool, class.map(AsRef::as_ref), &self.env.settings, self.env.wall());
         let its_class =
-            pool.spec.template.spec.node_class_ref.ec2_name().map(|name| (Kind::NodeClass, name.to_owned()));
+            pool.spec.template.spec.node_class_ref.ec2_name().map(|name| (WatchedKind::NodeClass, name.to_owned()));
         if let Some((_, why)) = its_class.and_then(|key| self.unread.get(&key)) {
             wanted = pools::of_unreadable_class(wanted, why, self.env.wall());
         }
@@ -301,7 +301,7 @@ impl NodeClassActor {
                 Ok(written) => {
                     actor.brakes.forget(&key);
                     actor.tell_adoption(&written);
-                    keep(&mut actor.pools, &name, &written);
+                    keep_newer(&mut actor.pools, &name, &written);
                     actor.env.post(&actor.cluster, Wrote::Pool(Box::new(written)));
                     actor.look_at_pool(&name, ctx);
                 }
@@ -354,7 +354,7 @@ impl NodeClassActor {
 
 /// Keeps what was written, unless the watch has told meanwhile of a later state or of the end: an object that is being
 /// deleted would look alive again, for as long as nothing else is written to it.
-fn keep<K: ResourceExt + Clone>(known: &mut BTreeMap<String, Arc<K>>, name: &str, written: &K) {
+fn keep_newer<K: ResourceExt + Clone>(known: &mut BTreeMap<String, Arc<K>>, name: &str, written: &K) {
     if let Some(known) = known.get_mut(name)
         && known.meta().uid == written.meta().uid
         && !is_older(written.meta(), known.meta())

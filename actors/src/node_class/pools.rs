@@ -11,7 +11,7 @@ use dovetail_api::unimplemented;
 use dovetail_api::v1::{EC2NodeClass, NodePool, condition, set_condition};
 use dovetail_api::validation::own;
 use dovetail_core::Requirements;
-use dovetail_core::cluster_state::{Kind, Unreadable};
+use dovetail_core::cluster_state::{Unreadable, WatchedKind};
 use dovetail_core::lifecycle::{claim, hash, patch, readiness};
 use dovetail_core::validity;
 use jiff::Timestamp;
@@ -21,7 +21,7 @@ use serde_json::json;
 
 use crate::kube::calls::{CallError, Calls};
 use crate::node_class::said::{self, INVALID_ANNOTATION};
-use crate::reading::Api;
+use crate::reading::LenientApi;
 
 /// The pool with its conditions and hash as they are to be, given its class.
 pub fn judged(pool: &NodePool, class: Option<&EC2NodeClass>, now: Timestamp) -> NodePool {
@@ -94,7 +94,7 @@ fn image_mismatch(pool: &NodePool, class: &EC2NodeClass) -> Option<String> {
     let of_images = amis.iter().flat_map(|ami| &ami.requirements).filter(|one| one.key == labels::ARCH);
     let images: BTreeSet<&str> = of_images.flat_map(|one| one.values.iter().flatten()).map(String::as_str).collect();
     let own = &pool.spec.template.spec.requirements;
-    let written: Vec<_> = own.iter().filter(|one| one.key == labels::ARCH).map(claim::read).collect();
+    let written: Vec<_> = own.iter().filter(|one| one.key == labels::ARCH).map(claim::packing_requirement).collect();
     let wanted = Requirements::from_written(&written).ok()?;
     let wanted = wanted.get(labels::ARCH)?;
     let none = !images.is_empty() && images.iter().all(|arch| !wanted.has(arch));
@@ -155,7 +155,7 @@ pub fn of_unreadable_class(mut pool: NodePool, why: &str, now: Timestamp) -> Nod
 }
 
 /// Writes on a pool or a class that cannot be read that it is not Ready, where the API server lets it be written.
-pub async fn write_unreadable(calls: Calls, kind: Kind, object: Arc<Unreadable>, now: Timestamp) {
+pub async fn write_unreadable(calls: Calls, kind: WatchedKind, object: Arc<Unreadable>, now: Timestamp) {
     let condition = Condition {
         type_: READY.into(),
         status: FALSE.into(),
@@ -167,16 +167,16 @@ pub async fn write_unreadable(calls: Calls, kind: Kind, object: Arc<Unreadable>,
     let patch = json!({"metadata": {"uid": object.metadata.uid}, "status": {"conditions": [condition]}});
     let name = object.metadata.name.clone().unwrap_or_default();
     // What is answered cannot be read either.
-    if kind == Kind::NodePool {
-        let _ = calls.merge_status(&Api::<NodePool>::all(calls.client.clone()), &name, patch).await;
+    if kind == WatchedKind::NodePool {
+        let _ = calls.merge_status(&LenientApi::<NodePool>::all(calls.client.clone()), &name, patch).await;
     } else {
-        let _ = calls.merge_status(&Api::<EC2NodeClass>::all(calls.client.clone()), &name, patch).await;
+        let _ = calls.merge_status(&LenientApi::<EC2NodeClass>::all(calls.client.clone()), &name, patch).await;
     }
 }
 
 /// Writes what differs.
 pub async fn write(calls: Calls, there: Arc<NodePool>, wanted: NodePool) -> Result<NodePool, CallError> {
-    let (api, name) = (Api::<NodePool>::all(calls.client.clone()), wanted.name_any());
+    let (api, name) = (LenientApi::<NodePool>::all(calls.client.clone()), wanted.name_any());
     let mut written = NodePool::clone(&there);
     if written.metadata.annotations != wanted.metadata.annotations {
         // As of a status: what is not wanted any more is taken off by name.

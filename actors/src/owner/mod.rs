@@ -15,15 +15,15 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_api::v1::NodeClaim;
-use dovetail_cloud::{CloudError, CloudInstances, Found};
-use dovetail_core::ownership::{Marks, NotOwned};
+use dovetail_cloud::{CloudError, CloudInstances, FoundInstances};
+use dovetail_core::ownership::{NotOwned, OwnershipMarks};
 use kube::ResourceExt;
 
 use crate::context::backoff::Backoff;
 use crate::context::env::Env;
 use crate::links::{ToClusterWatcher, ToRecorder};
 use crate::messages::{ClaimChanged, ClaimGone, ClaimRefused, InstanceKnown, LookUp, Observe, OwnerState, Record};
-use crate::owner::owned::{Instances, Verdict, instance_of};
+use crate::owner::owned::{Instances, OwnershipVerdict, instance_of};
 use crate::recorder::object;
 use crate::telemetry::log_event::LogEvent;
 
@@ -159,7 +159,8 @@ impl Owner {
     fn look_up(&mut self, id: &str, ctx: &mut Context<Self>) {
         // EC2 refuses a whole call for an id that is none.
         if !is_instance(id) {
-            return self.say(InstanceKnown { id: id.to_owned(), marks: Some(Arc::new(Marks::of_no_instance())) });
+            return self
+                .say(InstanceKnown { id: id.to_owned(), marks: Some(Arc::new(OwnershipMarks::of_no_instance())) });
         }
         let now = self.env.now();
         self.wanted.entry(id.to_owned()).or_insert((now, Duration::ZERO));
@@ -205,7 +206,7 @@ impl Owner {
                 Err(error) => {
                     let pause = owner.failed(&error);
                     let failed = due.iter().map(|id| (id.clone(), error.clone())).collect();
-                    owner.heard(&due, &Found { failed, ..Found::default() });
+                    owner.heard(&due, &FoundInstances { failed, ..FoundInstances::default() });
                     pause
                 }
             };
@@ -225,11 +226,11 @@ impl Owner {
         pause.max(BETWEEN_CALLS)
     }
 
-    fn heard(&mut self, asked: &[String], found: &Found) {
+    fn heard(&mut self, asked: &[String], found: &FoundInstances) {
         let cluster = self.env.cluster(&*self.links.cloud);
         for one in &found.instances {
             self.wanted.remove(&one.id);
-            let marks = Marks::new(&cluster, &one.tags, &one.private_dns_name);
+            let marks = OwnershipMarks::new(&cluster, &one.tags, &one.private_dns_name);
             self.say(InstanceKnown { id: one.id.clone(), marks: Some(Arc::new(marks)) });
         }
         let now = self.env.now();

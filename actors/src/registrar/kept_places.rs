@@ -11,7 +11,7 @@ use actix::prelude::*;
 use dovetail_api::names::conditions;
 use dovetail_api::v1::{NodeClaim, condition};
 use dovetail_core::cluster_state::KeptPlace;
-use dovetail_core::lifecycle::{self, Stage};
+use dovetail_core::lifecycle::{self, ClaimStage};
 use futures::{StreamExt, stream};
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Pod;
@@ -21,7 +21,7 @@ use serde_json::json;
 use super::{Registrar, RegistrarLinks};
 use crate::kube::calls::{BELIEVED, CallError, Calls};
 use crate::messages::TakeSnapshot;
-use crate::reading::Api;
+use crate::reading::LenientApi;
 use crate::telemetry::log_event::LogEvent;
 
 /// So many pods are written at once.
@@ -52,7 +52,7 @@ pub(super) struct KeptPlaces {
 
 /// What an attempt came to.
 #[derive(Debug, Default)]
-pub(super) struct Outcome {
+pub(super) struct NominationWrite {
     /// Pods, by uid, and the node that each is nominated to now; none where it was taken back.
     done: Vec<(String, Option<String>)>,
     /// Pods, by uid, of whose nomination to that node nothing is left to be done.
@@ -66,17 +66,17 @@ pub(super) struct Outcome {
 }
 
 /// Nominates the pods expected at a claim to its node, unless that one `may_wait` and is better let in after others.
-pub(super) async fn keep(links: RegistrarLinks, claim: String, may_wait: bool) -> Outcome {
-    let Ok(Some(known)) = links.cluster.send(TakeSnapshot).await else { return Outcome::default() };
+pub(super) async fn nominate_pods(links: RegistrarLinks, claim: String, may_wait: bool) -> NominationWrite {
+    let Ok(Some(known)) = links.cluster.send(TakeSnapshot).await else { return NominationWrite::default() };
     if may_wait && known.comes_last(&claim, links.calls.env.moment()) {
-        return Outcome { waits: true, ..Outcome::default() };
+        return NominationWrite { waits: true, ..NominationWrite::default() };
     }
     write(&links.calls, known.places_to_keep(&[claim].into(), links.calls.env.moment())).await
 }
 
 /// Writes nominations, as many as there is time for.
-async fn write(calls: &Calls, places: Vec<KeptPlace>) -> Outcome {
-    let mut outcome = Outcome::default();
+async fn write(calls: &Calls, places: Vec<KeptPlace>) -> NominationWrite {
+    let mut outcome = NominationWrite::default();
     let writing = async {
         let mut answers = stream::iter(places).map(|place| write_one(calls, place)).buffer_unordered(AT_ONCE);
         while let Some((place, answer)) = answers.next().await {
@@ -95,7 +95,7 @@ async fn write(calls: &Calls, places: Vec<KeptPlace>) -> Outcome {
 }
 
 async fn write_one(calls: &Calls, place: KeptPlace) -> (KeptPlace, Result<(), CallError>) {
-    let api = Api::<Pod>::namespaced(calls.client.clone(), &place.namespace);
+    let api = LenientApi::<Pod>::namespaced(calls.client.clone(), &place.namespace);
     // Another pod of that name is another.
     let patch = Patch::Merge(json!({"metadata": {"uid": place.uid}, "status": {"nominatedNodeName": place.node}}));
     let answer = calls.once(api.patch_status(&place.name, &PatchParams::default(), &patch)).await;
@@ -109,7 +109,7 @@ impl Registrar {
     }
 
     /// Takes note of what was written.
-    pub(super) fn kept(&mut self, outcome: Outcome) {
+    pub(super) fn kept(&mut self, outcome: NominationWrite) {
         // Another place may have been kept for the pod since it was looked.
         for (uid, node) in outcome.over {
             if self.kept.written.get(&uid) == Some(&node) {
@@ -137,7 +137,7 @@ impl Registrar {
     fn is_about_to_be_ready(&self, claim: &NodeClaim) -> bool {
         let own = claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
         let since = condition(own, conditions::REGISTERED).map(|one| one.last_transition_time.0);
-        lifecycle::stage(claim) == Some(Stage::Registered)
+        lifecycle::stage(claim) == Some(ClaimStage::Registered)
             && since.is_some_and(|since| self.env.wall().duration_since(since) < READY_WITHIN)
     }
 
@@ -152,7 +152,7 @@ impl Registrar {
         self.kept.looking = true;
         let (links, env, written) = (self.links.clone(), self.env.clone(), self.kept.written.clone());
         let looking = async move {
-            let Ok(Some(known)) = links.cluster.send(TakeSnapshot).await else { return Outcome::default() };
+            let Ok(Some(known)) = links.cluster.send(TakeSnapshot).await else { return NominationWrite::default() };
             let (mut places, over) = known.places_over(&written, env.moment());
             let keep = known.places_to_keep(&coming, env.moment());
             // Two writes of one pod would race: its new node is all that is left to be said.

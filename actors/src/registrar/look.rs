@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_api::v1::NodeClaim;
-use dovetail_core::cluster_state::{Kind, Unreadable};
-use dovetail_core::lifecycle::nodeless::Verdict;
-use dovetail_core::lifecycle::{self, Decision, Stage, Timeout};
+use dovetail_core::cluster_state::{Unreadable, WatchedKind};
+use dovetail_core::lifecycle::nodeless::NodelessVerdict;
+use dovetail_core::lifecycle::{self, ClaimStage, LifecycleStep, Timeout};
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
@@ -20,7 +20,7 @@ use crate::telemetry::log_event::LogEvent;
 
 impl Registrar {
     /// Decides a claim's next step and does it.
-    pub(super) fn look(&mut self, name: &str, ctx: &mut Context<Self>) {
+    pub(super) fn take_next_step(&mut self, name: &str, ctx: &mut Context<Self>) {
         if self.busy.contains(name) {
             self.again.insert(name.to_owned());
             return;
@@ -34,22 +34,22 @@ impl Registrar {
         let nodeless = self.nodeless_for(&claim, nodes.is_empty());
         // Nothing is written on a Node whose instance is not known to be the claim's.
         let verdict = self.instances.verdict(&claim);
-        if !nodes.is_empty() && verdict != owned::Verdict::Ours {
+        if !nodes.is_empty() && verdict != owned::OwnershipVerdict::Ours {
             // Before EC2 has been heard it may well be, and register however late nobody was there to see it.
-            let heard = verdict != owned::Verdict::Unknown;
+            let heard = verdict != owned::OwnershipVerdict::Unknown;
             if let Some(timeout) = self.expired(&claim, nodeless).filter(|_| heard) {
                 self.give_up(&claim, timeout, ctx);
             }
             return;
         }
         match lifecycle::next(&claim, &refs, nodeless, self.env.wall()) {
-            Decision::Write(writes) => self.write(name, *writes, ctx),
-            Decision::GiveUp(Timeout::NodeGone) => self.look_for_node(&claim, ctx),
-            Decision::GiveUp(timeout) => self.give_up_unless_unread(&claim, timeout, ctx),
-            Decision::Wait(_) if !nodes.is_empty() && self.uninitialized(&claim).is_some() => {
+            LifecycleStep::Write(writes) => self.write(name, *writes, ctx),
+            LifecycleStep::GiveUp(Timeout::NodeGone) => self.look_for_node(&claim, ctx),
+            LifecycleStep::GiveUp(timeout) => self.give_up_unless_unread(&claim, timeout, ctx),
+            LifecycleStep::Wait(_) if !nodes.is_empty() && self.uninitialized(&claim).is_some() => {
                 self.give_up_unless_unread(&claim, Timeout::InitializationTimeout, ctx);
             }
-            Decision::Wait(_) | Decision::Deleting | Decision::Settled => {}
+            LifecycleStep::Wait(_) | LifecycleStep::Deleting | LifecycleStep::Settled => {}
         }
     }
 
@@ -69,7 +69,7 @@ impl Registrar {
     pub(super) fn nodeless_for(&mut self, claim: &NodeClaim, none: bool) -> Duration {
         let name = claim.name_any();
         let goes = claim.metadata.deletion_timestamp.is_some();
-        if !none || goes || lifecycle::stage(claim) < Some(Stage::Registered) {
+        if !none || goes || lifecycle::stage(claim) < Some(ClaimStage::Registered) {
             self.nodeless.ends(&name);
             return Duration::ZERO;
         }
@@ -80,9 +80,9 @@ impl Registrar {
     pub(super) fn look_for_node(&mut self, claim: &Arc<NodeClaim>, ctx: &mut Context<Self>) {
         let name = claim.name_any();
         match self.nodeless.judge(&name, self.claims.len(), self.env.now()) {
-            Verdict::GiveUp => {}
-            Verdict::Wait => return,
-            Verdict::TooMany { claims, bound } => {
+            NodelessVerdict::GiveUp => {}
+            NodelessVerdict::Wait => return,
+            NodelessVerdict::TooMany { claims, bound } => {
                 return self.env.emit(LogEvent::NodesGone { node_claims: claims, bound });
             }
         }
@@ -125,7 +125,7 @@ impl Registrar {
             let provider_id = claim.status.as_ref().map_or("", |status| status.provider_id.as_str());
             let its = |node: &Unreadable| !provider_id.is_empty() && node.facts.provider_id == provider_id;
             match known {
-                Ok(Some(known)) if known.unreadable_of(Kind::Node).any(|(_, node)| its(node)) => {}
+                Ok(Some(known)) if known.unreadable_of(WatchedKind::Node).any(|(_, node)| its(node)) => {}
                 Ok(Some(_)) if !changed => registrar.give_up(&claim, timeout, ctx),
                 _ if changed => registrar.look(&name, ctx),
                 _ => {}

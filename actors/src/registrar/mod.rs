@@ -17,9 +17,9 @@ use std::time::Duration;
 use actix::prelude::*;
 use dovetail_api::v1::NodeClaim;
 use dovetail_cloud::CloudInstances;
-use dovetail_core::cluster_state::{Target, is_older};
+use dovetail_core::cluster_state::{NominationTarget, is_older};
 use dovetail_core::lifecycle::nodeless::Nodeless;
-use dovetail_core::lifecycle::{self, Stage};
+use dovetail_core::lifecycle::{self, ClaimStage};
 use k8s_openapi::api::core::v1::Node;
 use kube::{Resource, ResourceExt};
 
@@ -33,7 +33,7 @@ use crate::messages::{
 use crate::owner::owned::{self, Instances};
 use kept_places::KeptPlaces;
 use plans::PlanState;
-use tags::After;
+use tags::AfterRegistration;
 
 /// Time-outs are looked for this often.
 const CHECK_INTERVAL: Duration = Duration::from_secs(10);
@@ -77,11 +77,11 @@ pub struct Registrar {
     /// Claims, by uid, of which it was told that they are given up, and that are there yet.
     gave_up: BTreeSet<String>,
     /// Pods that each target waits for, how many it got, and the plan's trace.
-    plans: BTreeMap<Target, PlanState>,
+    plans: BTreeMap<NominationTarget, PlanState>,
     /// Pods that are nominated to their nodes.
     kept: KeptPlaces,
     /// What follows registration at the cloud.
-    after: After,
+    after: AfterRegistration,
     passed: BTreeMap<&'static str, u64>,
 }
 
@@ -90,7 +90,7 @@ impl Registrar {
     pub fn new(env: &Env, links: RegistrarLinks) -> Self {
         let env = env.of("registrar");
         Self {
-            after: After::new(env.rng("tags")),
+            after: AfterRegistration::new(env.rng("tags")),
             env,
             links,
             claims: BTreeMap::new(),
@@ -116,7 +116,7 @@ impl Actor for Registrar {
     fn started(&mut self, ctx: &mut Self::Context) {
         ctx.run_interval(CHECK_INTERVAL, |registrar, ctx| {
             let unfinished = |claim: &NodeClaim| {
-                lifecycle::stage(claim) != Some(Stage::Initialized) || registrar.nodes_of(claim).is_empty()
+                lifecycle::stage(claim) != Some(ClaimStage::Initialized) || registrar.nodes_of(claim).is_empty()
             };
             let names: Vec<_> =
                 registrar.claims.iter().filter(|(_, claim)| unfinished(claim)).map(|(name, _)| name.clone()).collect();
@@ -154,7 +154,7 @@ impl Handler<ClaimGone> for Registrar {
         }
         self.nodeless.ends(&gone.name);
         self.again.remove(&gone.name);
-        self.finish(&Target::Claim(gone.name));
+        self.finish(&NominationTarget::Claim(gone.name));
     }
 }
 
@@ -182,7 +182,7 @@ impl Handler<NodeGone> for Registrar {
     fn handle(&mut self, gone: NodeGone, _: &mut Self::Context) {
         let Some(node) = self.nodes.remove(&gone.name) else { return };
         self.forget_provider(&node, "");
-        self.finish(&Target::Node(gone.name));
+        self.finish(&NominationTarget::Node(gone.name));
     }
 }
 
@@ -255,8 +255,8 @@ impl Registrar {
         let Some(status) = claim.status.as_ref().filter(|status| !status.provider_id.is_empty()) else { return };
         let free = !self.claim_of.contains_key(&status.provider_id);
         match self.instances.verdict(claim) {
-            owned::Verdict::NotOurs(_) => {}
-            owned::Verdict::Ours => drop(self.claim_of.insert(status.provider_id.clone(), claim.name_any())),
+            owned::OwnershipVerdict::NotOurs(_) => {}
+            owned::OwnershipVerdict::Ours => drop(self.claim_of.insert(status.provider_id.clone(), claim.name_any())),
             _ if free => drop(self.claim_of.insert(status.provider_id.clone(), claim.name_any())),
             _ => {}
         }

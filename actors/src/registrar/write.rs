@@ -7,15 +7,15 @@ use actix::prelude::*;
 use dovetail_api::names::{conditions, labels};
 use dovetail_api::v1::{NodeClaim, condition};
 use dovetail_core::lifecycle::claim::from_quantities;
-use dovetail_core::lifecycle::{Stage, Timeout, Writes};
+use dovetail_core::lifecycle::{ClaimStage, Timeout, Writes};
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
-use super::kept_places::Outcome;
+use super::kept_places::NominationWrite;
 use super::{Registrar, is_news, kept_places, register, uid_of};
 use crate::context::traces;
 use crate::kube::calls::CallError;
-use crate::kube::claims::Claims;
+use crate::kube::claims::NodeClaimApi;
 use crate::launcher::facts::pool_of;
 use crate::messages::{NotRegistered, PackNow, Record, TraceContext, Wrote};
 use crate::owner::owned::{self};
@@ -31,12 +31,15 @@ impl Registrar {
         self.busy.insert(name.to_owned());
         let name = name.to_owned();
         // From then on kube-scheduler may put pods there.
-        let lets_in = writes.passes == Some(Stage::Registered) && self.keeps_places();
+        let lets_in = writes.passes == Some(ClaimStage::Registered) && self.keeps_places();
         let may_wait = lets_in && self.may_wait(&writes);
         let (links, wanted, claim) = (self.links.clone(), writes.clone(), name.clone());
         let writing = async move {
-            let kept =
-                if lets_in { kept_places::keep(links.clone(), claim, may_wait).await } else { Outcome::default() };
+            let kept = if lets_in {
+                kept_places::nominate_pods(links.clone(), claim, may_wait).await
+            } else {
+                NominationWrite::default()
+            };
             let written = if kept.waits { None } else { Some(register::write(links, wanted).await) };
             (kept, written)
         };
@@ -111,7 +114,7 @@ impl Registrar {
             self.env.emit_in(LogEvent::GuardMissing { node_claim: node_claim.clone(), node: node.clone() }, trace);
         }
         match writes.passes {
-            Some(Stage::Registered) => {
+            Some(ClaimStage::Registered) => {
                 *self.passed.entry("registered").or_default() += 1;
                 self.tell_stage(claim, "register", conditions::LAUNCHED);
                 let (pool, zone) = (pool_of(claim), claim.labels().get(labels::ZONE).cloned().unwrap_or_default());
@@ -119,14 +122,14 @@ impl Registrar {
                 let provider_id = status.provider_id;
                 self.env.emit_in(LogEvent::Registered { node_claim, node, provider_id }, trace);
             }
-            Some(Stage::Initialized) => {
+            Some(ClaimStage::Initialized) => {
                 *self.passed.entry("initialized").or_default() += 1;
                 self.tell_stage(claim, "initialize", conditions::REGISTERED);
                 traces::claim_ended(&self.env, claim, None);
                 let allocatable = from_quantities(&status.allocatable).to_string();
                 self.env.emit_in(LogEvent::Initialized { node_claim, node, allocatable }, trace);
             }
-            Some(Stage::Launched) | None => {}
+            Some(ClaimStage::Launched) | None => {}
         }
     }
 
@@ -157,7 +160,7 @@ impl Registrar {
             self.tell_give_up(claim, timeout);
         }
         let packing = traces::of_packing(claim);
-        let (claims, claim, uid) = (Claims::new(self.links.calls.clone()), NodeClaim::clone(claim), claim.uid());
+        let (claims, claim, uid) = (NodeClaimApi::new(self.links.calls.clone()), NodeClaim::clone(claim), claim.uid());
         let ending = async move { claims.remove(claim).await }.into_actor(self);
         ctx.spawn(ending.map(move |ended, registrar, _| {
             registrar.busy.remove(&name);
@@ -188,7 +191,7 @@ impl Registrar {
         self.env.emit_in(LogEvent::GaveUp { node_claim, reason }, traces::of_packing(claim));
         // A claim that names an instance of somebody else says nothing of its pool's nodes.
         if matches!(timeout, Timeout::RegistrationTimeout | Timeout::InitializationTimeout)
-            && !matches!(self.instances.verdict(claim), owned::Verdict::NotOurs(_))
+            && !matches!(self.instances.verdict(claim), owned::OwnershipVerdict::NotOurs(_))
         {
             self.env.post(&self.links.launcher, NotRegistered { claim: claim.clone() });
         }

@@ -8,7 +8,7 @@ use dovetail_core::disruption::methods;
 use jiff::SignedDuration;
 use serde::Serialize;
 
-use super::parse::{Refusal, number, one_of, refuse};
+use super::parse::{ValueRefusal, number, one_of, refuse};
 
 /// What deleting a node saves at least for each pod that moves, in parts of a mean pod's price. Where time passes a saving does not
 /// last: load comes back. `plan --consolidate`, for which none passes, takes less.
@@ -31,7 +31,7 @@ pub struct Churn {
 
 impl Default for Churn {
     fn default() -> Self {
-        let own = methods::Settings::default();
+        let own = methods::ConsolidationSettings::default();
         Self {
             least_saving: own.least_saving,
             least_per_pod: LEAST_PER_POD,
@@ -45,16 +45,16 @@ impl Default for Churn {
 impl Churn {
     /// The rules of consolidation with these; `price_per_node` and `spot_to_spot` as in them.
     #[must_use]
-    pub fn rules(&self, price_per_node: f64, spot_to_spot: bool) -> methods::Settings {
+    pub fn rules(&self, price_per_node: f64, spot_to_spot: bool) -> methods::ConsolidationSettings {
         let signed = |time: Duration| SignedDuration::try_from(time).unwrap_or(SignedDuration::MAX);
-        methods::Settings {
+        methods::ConsolidationSettings {
             least_saving: self.least_saving,
             least_per_pod: self.least_per_pod,
             least_age: signed(self.least_age),
             rest: signed(self.rest),
             price_per_node,
             spot_to_spot,
-            ..methods::Settings::default()
+            ..methods::ConsolidationSettings::default()
         }
     }
 }
@@ -71,7 +71,7 @@ pub enum Rebalance {
 }
 
 /// `REBALANCE`.
-pub fn rebalance(text: &str) -> Result<Rebalance, Refusal> {
+pub fn rebalance(text: &str) -> Result<Rebalance, ValueRefusal> {
     match one_of(text, &["event", "replace"])?.as_str() {
         "replace" => Ok(Rebalance::Replace),
         _ => Ok(Rebalance::Event),
@@ -79,19 +79,19 @@ pub fn rebalance(text: &str) -> Result<Rebalance, Refusal> {
 }
 
 /// A Go duration from zero.
-pub fn time_from_zero(text: &str) -> Result<Duration, Refusal> {
+pub fn time_from_zero(text: &str) -> Result<Duration, ValueRefusal> {
     parse_go_duration(text).or_else(|error| refuse(&error.to_string(), "a Go duration from 0s, such as 10m or 1h30m"))
 }
 
 /// So many times something, from none.
-pub fn factor(text: &str) -> Result<f64, Refusal> {
+pub fn factor(text: &str) -> Result<f64, ValueRefusal> {
     const ALLOWED: &str = "a number from 0, such as 1.5";
     let factor: f64 = number(text, ALLOWED)?;
     if factor.is_finite() && factor >= 0.0 { Ok(factor) } else { refuse("it is out of range", ALLOWED) }
 }
 
 /// A part of something, all of it included.
-pub fn part(text: &str) -> Result<f64, Refusal> {
+pub fn part(text: &str) -> Result<f64, ValueRefusal> {
     const ALLOWED: &str = "a fraction from 0 to 1, such as 0.15";
     let part: f64 = number(text, ALLOWED)?;
     if (0.0..=1.0).contains(&part) { Ok(part) } else { refuse("it is out of range", ALLOWED) }
@@ -113,7 +113,10 @@ mod tests {
     #[test]
     fn what_is_said_against_churn_is_what_consolidation_keeps_to() {
         let rules = |name, value| read(name, value).unwrap().churn.rules(0.02, false);
-        let usual = methods::Settings { least_per_pod: LEAST_PER_POD, ..methods::Settings::default() };
+        let usual = methods::ConsolidationSettings {
+            least_per_pod: LEAST_PER_POD,
+            ..methods::ConsolidationSettings::default()
+        };
         assert_eq!(Churn::default().rules(0.02, false), usual);
         assert!((rules("CONSOLIDATION_LEAST_SAVING", "0.3").least_saving - 0.3).abs() < f64::EPSILON);
         assert!((rules("CONSOLIDATION_LEAST_PER_POD", "2.5").least_per_pod - 2.5).abs() < f64::EPSILON);

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dovetail_api::v1::NodeClaim;
-use dovetail_cloud::{CloudError, Found, Instance};
-use dovetail_core::ownership::Marks;
-use dovetail_core::termination::Seen;
+use dovetail_cloud::{CloudError, FoundInstances, Instance};
+use dovetail_core::ownership::OwnershipMarks;
+use dovetail_core::termination::InstanceObservation;
 use dovetail_core::termination::instance::{Handle, handle};
 use futures::StreamExt;
 use jiff::Timestamp;
@@ -19,7 +19,7 @@ use super::left::left_on;
 use super::named::{have_no_node, shared};
 use crate::cloud::end_once::{TOGETHER, end_once};
 use crate::context::backoff::Backoff;
-use crate::kube::claims::Claims;
+use crate::kube::claims::NodeClaimApi;
 use crate::messages::InstanceKnown;
 
 /// How long the first answer of its kind is good for, each further one twice as long, and the longest of all.
@@ -33,16 +33,16 @@ const MOST_TOKENS: usize = 20;
 
 /// An instance that the cloud is to be asked of.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Ask {
+pub struct InstanceQuery {
     /// Which.
     pub handle: Handle,
     /// What it is to end for; none when only its state is asked.
-    pub end: Option<End>,
+    pub end: Option<EndingObject>,
 }
 
 /// What an instance ends for.
 #[derive(Clone, Debug, PartialEq)]
-pub struct End {
+pub struct EndingObject {
     /// The claim that is being deleted.
     claim: NodeClaim,
     /// Its Node, which is drained; none where it is thought to be gone. Either is made sure of, or pods would lose their node
@@ -50,7 +50,7 @@ pub struct End {
     node: Option<String>,
 }
 
-impl End {
+impl EndingObject {
     /// For a claim whose Node is drained.
     pub fn drained(claim: &NodeClaim, node: &str) -> Self {
         Self { claim: claim.clone(), node: Some(node.to_owned()) }
@@ -64,11 +64,11 @@ impl End {
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct InstanceAnswer {
     /// Of which.
     pub handle: Handle,
     /// What is known now.
-    pub seen: Seen,
+    pub seen: InstanceObservation,
     /// Instances whose end has just been accepted.
     pub ended: Vec<String>,
 }
@@ -76,7 +76,7 @@ pub struct Answer {
 /// What was answered last, when, and for how long it is good.
 #[derive(Clone, Copy, Debug)]
 struct Known {
-    seen: Seen,
+    seen: InstanceObservation,
     when: Duration,
     good: Duration,
     /// When it was asked, by the wall clock.
@@ -85,7 +85,7 @@ struct Known {
 
 /// See the module.
 pub struct Endings {
-    wanted: BTreeMap<Handle, Ask>,
+    wanted: BTreeMap<Handle, InstanceQuery>,
     answers: BTreeMap<Handle, Known>,
     /// Of which it has been told that they are refused.
     refused: BTreeSet<Handle>,
@@ -116,18 +116,18 @@ impl Endings {
     }
 
     /// What was last answered, and when that was asked.
-    pub fn seen(&self, handle: Option<&Handle>) -> (Seen, Timestamp) {
+    pub fn seen(&self, handle: Option<&Handle>) -> (InstanceObservation, Timestamp) {
         let known = handle.and_then(|handle| self.answers.get(handle));
-        known.map_or((Seen::Unknown, Timestamp::default()), |known| (known.seen, known.asked))
+        known.map_or((InstanceObservation::Unknown, Timestamp::default()), |known| (known.seen, known.asked))
     }
 
     /// The cloud is to be asked at the next occasion.
-    pub fn want(&mut self, ask: Ask) {
+    pub fn want(&mut self, ask: InstanceQuery) {
         self.wanted.insert(ask.handle.clone(), ask);
     }
 
     /// What is to be asked now, if anything is.
-    pub fn begin(&mut self, now: Duration, wall: Timestamp) -> Vec<Ask> {
+    pub fn begin(&mut self, now: Duration, wall: Timestamp) -> Vec<InstanceQuery> {
         let early = self.begun.is_some_and(|begun| now.saturating_sub(begun) < PAUSE);
         if self.asking || early || now < self.not_before {
             return Vec::new();
@@ -151,11 +151,11 @@ impl Endings {
 
     /// The cloud has answered, as far as it did. Answers what is to be told: the first failure in a row, and the first
     /// refusal of each. What is seen to end of which nobody knew whether it would has been ended by us.
-    pub fn end(&mut self, answered: &mut Answered, now: Duration) -> Vec<CloudError> {
+    pub fn end(&mut self, answered: &mut InstanceAnswers, now: Duration) -> Vec<CloudError> {
         self.asking = false;
         for one in &mut answered.answers {
             if let Handle::Id(id) = &one.handle
-                && one.seen != Seen::Alive
+                && one.seen != InstanceObservation::Alive
                 && self.unsure.remove(id)
                 && one.ended.is_empty()
             {
@@ -188,7 +188,7 @@ impl Endings {
         told
     }
 
-    fn learn(&mut self, handle: &Handle, (seen, asked): (Seen, Timestamp), now: Duration) {
+    fn learn(&mut self, handle: &Handle, (seen, asked): (InstanceObservation, Timestamp), now: Duration) {
         let before = self.answers.get(handle).filter(|known| known.seen == seen);
         let good = before.map_or(AGAIN.0, |known| AGAIN.1.min(known.good * 2));
         self.answers.insert(handle.clone(), Known { seen, when: now, good, asked });
@@ -212,9 +212,9 @@ impl Endings {
 
 /// What the cloud answered, as far as it did.
 #[derive(Debug, Default)]
-pub struct Answered {
+pub struct InstanceAnswers {
     /// The answers; what is missing is asked again.
-    pub answers: Vec<Answer>,
+    pub answers: Vec<InstanceAnswer>,
     /// The last call that failed.
     pub failed: Option<CloudError>,
     /// Of which the cloud says that asking again will not help, and why.
@@ -223,14 +223,14 @@ pub struct Answered {
     pub unsure: BTreeSet<String>,
 }
 
-impl Answered {
+impl InstanceAnswers {
     /// The outcome of a call; its failure keeps no other call from being made.
-    fn take<T>(&mut self, outcome: Result<T, CloudError>) -> Option<T> {
+    fn record<T>(&mut self, outcome: Result<T, CloudError>) -> Option<T> {
         outcome.map_err(|error| self.failed = Some(error)).ok()
     }
 
     /// The answers for ids; `ended` when those alive were to be ended. What fails for some keeps nothing from the others.
-    fn heard(&mut self, ids: &[String], found: &Found, ended: &BTreeSet<&str>) {
+    fn heard(&mut self, ids: &[String], found: &FoundInstances, ended: &BTreeSet<&str>) {
         for id in ids {
             let (handle, failed) = (Handle::Id(id.clone()), found.failed.get(id));
             let mut there = found.instances.iter().filter(|one| one.id == *id).peekable();
@@ -247,9 +247,9 @@ impl Answered {
 }
 
 /// Asks the cloud, and ends what may be ended.
-pub async fn ask(links: TerminatorLinks, asks: Vec<Ask>) -> Answered {
-    let mut answered = Answered::default();
-    let by_id = |one: &Ask| match &one.handle {
+pub async fn ask(links: TerminatorLinks, asks: Vec<InstanceQuery>) -> InstanceAnswers {
+    let mut answered = InstanceAnswers::default();
+    let by_id = |one: &InstanceQuery| match &one.handle {
         Handle::Id(id) => Some(id.clone()),
         Handle::Token(_) => None,
     };
@@ -263,7 +263,7 @@ pub async fn ask(links: TerminatorLinks, asks: Vec<Ask>) -> Answered {
         let mut ended = BTreeSet::new();
         // What was made sure of is acted on before more is: it does not stand for long.
         for some in due.chunks(TOGETHER) {
-            let machine = |ask: &Ask| alive.get(&ask.handle).map(std::slice::from_ref).unwrap_or_default();
+            let machine = |ask: &InstanceQuery| alive.get(&ask.handle).map(std::slice::from_ref).unwrap_or_default();
             let confirmed = confirmed(&links, some.iter().map(|ask| (*ask, machine(ask)))).await;
             let ending: Vec<_> = confirmed.iter().filter_map(|one| alive.get(one).cloned()).collect();
             let Some(failed) = end_once(&*links.cloud, &links.calls, &ending).await else { break };
@@ -283,11 +283,11 @@ pub async fn ask(links: TerminatorLinks, asks: Vec<Ask>) -> Answered {
 }
 
 /// Looks for the instances that carry a launch token, and ends them if that may be.
-async fn by_token(links: &TerminatorLinks, ask: &Ask, token: &str) -> Result<Answer, CloudError> {
+async fn by_token(links: &TerminatorLinks, ask: &InstanceQuery, token: &str) -> Result<InstanceAnswer, CloudError> {
     let mut there = links.cloud.instances_with_token(token).await?;
     if let Some(end) = &ask.end {
         let cluster = links.calls.env.cluster(&*links.cloud);
-        there.retain(|one| Marks::new(&cluster, &one.tags, &one.private_dns_name).is_of(&end.claim).is_ok());
+        there.retain(|one| OwnershipMarks::new(&cluster, &one.tags, &one.private_dns_name).is_of(&end.claim).is_ok());
     }
     let mut alive: Vec<_> = there.iter().filter(|one| is_alive(one)).cloned().collect();
     if alive.is_empty() || confirmed(links, [(ask, &*alive)]).await.is_empty() {
@@ -311,29 +311,29 @@ fn id_of(instance: &Instance) -> Handle {
 }
 
 /// What is seen of the instances of a handle, of which these have just been ended.
-fn answer<'a>(handle: Handle, found: impl Iterator<Item = &'a Instance>, ended_now: &BTreeSet<&str>) -> Answer {
+fn answer<'a>(handle: Handle, found: impl Iterator<Item = &'a Instance>, ended_now: &BTreeSet<&str>) -> InstanceAnswer {
     let (mut seen, mut ended) = (None, Vec::new());
     for instance in found {
         let one = match instance.state.as_str() {
-            "terminated" => Seen::Terminated,
-            "shutting-down" => Seen::Ending,
+            "terminated" => InstanceObservation::Terminated,
+            "shutting-down" => InstanceObservation::Ending,
             _ if ended_now.contains(instance.id.as_str()) => {
                 ended.push(instance.id.clone());
-                Seen::Ending
+                InstanceObservation::Ending
             }
-            _ => Seen::Alive,
+            _ => InstanceObservation::Alive,
         };
         // Of several the one that lives longest.
-        seen = Some(seen.map_or(one, |so_far: Seen| so_far.min(one)));
+        seen = Some(seen.map_or(one, |so_far: InstanceObservation| so_far.min(one)));
     }
-    Answer { handle, seen: seen.unwrap_or(Seen::Missing), ended }
+    InstanceAnswer { handle, seen: seen.unwrap_or(InstanceObservation::Missing), ended }
 }
 
 /// Those whose claim, read just now, is being deleted and still has this instance, by its tags too or because no other claim
 /// names it, and which have no Node, or nobody is on it.
 async fn confirmed<'a>(
     links: &TerminatorLinks,
-    asks: impl IntoIterator<Item = (&'a Ask, &'a [Instance])>,
+    asks: impl IntoIterator<Item = (&'a InstanceQuery, &'a [Instance])>,
 ) -> BTreeSet<Handle> {
     let asks = asks.into_iter().filter_map(|(one, machines)| Some((&one.handle, one.end.as_ref()?, machines)));
     let asks: Vec<_> = asks.collect();
@@ -350,8 +350,13 @@ async fn confirmed<'a>(
 
 /// Everything is asked once and at the same time: between two answers, or while one is waited for, an API server may have been
 /// put back to where nothing was being deleted.
-async fn may_end(links: &TerminatorLinks, of: &Handle, End { claim, node }: &End, machines: &[Instance]) -> bool {
-    let claims = Claims::new(links.calls.clone());
+async fn may_end(
+    links: &TerminatorLinks,
+    of: &Handle,
+    EndingObject { claim, node }: &EndingObject,
+    machines: &[Instance],
+) -> bool {
+    let claims = NodeClaimApi::new(links.calls.clone());
     let undrained = async {
         match node {
             Some(node) => left_on(&links.calls, node).await == Ok(0),
@@ -363,7 +368,7 @@ async fn may_end(links: &TerminatorLinks, of: &Handle, End { claim, node }: &End
     let cluster = links.calls.env.cluster(&*links.cloud);
     let own = |there: &NodeClaim| {
         machines.iter().all(|one| {
-            let marks = Marks::new(&cluster, &one.tags, &one.private_dns_name);
+            let marks = OwnershipMarks::new(&cluster, &one.tags, &one.private_dns_name);
             let is_own = marks.is_of(there).is_ok();
             if !is_own {
                 // Its tags have changed since somebody looked.

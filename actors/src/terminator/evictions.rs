@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use crate::context::backoff::Backoff;
-use crate::kube::evict::Outcome;
+use crate::kube::evict::EvictionOutcome;
 
 /// Attempts that run at the same time.
 const AT_ONCE: usize = 100;
@@ -118,7 +118,7 @@ impl Evictions {
     }
 
     /// An attempt has ended.
-    pub fn ended(&mut self, uid: &str, outcome: &Outcome, now: Duration) -> Ended {
+    pub fn ended(&mut self, uid: &str, outcome: &EvictionOutcome, now: Duration) -> Ended {
         self.running = self.running.saturating_sub(1);
         let Some(entry) = self.known.get_mut(uid) else {
             return Ended { pause: PAUSES.0, first_refusal: false, next: Vec::new() };
@@ -126,11 +126,12 @@ impl Evictions {
         entry.running = false;
         let next = entry.budget.take().map(|budget| next_under(&mut self.budgets, &budget)).unwrap_or_default();
         let pause = match outcome {
-            Outcome::Going | Outcome::Gone => UNSEEN,
-            Outcome::Refused(_) | Outcome::Failed(_) => entry.backoff.pause(),
+            EvictionOutcome::Going | EvictionOutcome::Gone => UNSEEN,
+            EvictionOutcome::Refused(_) | EvictionOutcome::Failed(_) => entry.backoff.pause(),
         };
         entry.not_before = now + pause;
-        let first_refusal = matches!(outcome, Outcome::Refused(_)) && !std::mem::replace(&mut entry.refused, true);
+        let first_refusal =
+            matches!(outcome, EvictionOutcome::Refused(_)) && !std::mem::replace(&mut entry.refused, true);
         Ended { pause, first_refusal, next }
     }
 
@@ -181,7 +182,7 @@ mod tests {
         for _ in 0..12 {
             assert!(evictions.begins(&pod("a", false), now, rng));
             assert!(!evictions.begins(&pod("a", false), now, rng), "one attempt at a time");
-            let Ended { pause, .. } = evictions.ended("a", &Outcome::Refused(String::new()), now);
+            let Ended { pause, .. } = evictions.ended("a", &EvictionOutcome::Refused(String::new()), now);
             assert!(!evictions.begins(&pod("a", false), now + pause / 2, rng));
             now += pause;
             pauses.push(pause);
@@ -193,9 +194,9 @@ mod tests {
     fn a_deletion_does_not_wait_for_the_pause_of_an_eviction() {
         let mut evictions = Evictions::default();
         assert!(evictions.begins(&pod("a", false), seconds(1), rng));
-        assert!(evictions.ended("a", &Outcome::Refused(String::new()), seconds(1)).first_refusal);
+        assert!(evictions.ended("a", &EvictionOutcome::Refused(String::new()), seconds(1)).first_refusal);
         assert!(evictions.begins(&pod("a", true), seconds(1), rng));
-        let Ended { pause, first_refusal, .. } = evictions.ended("a", &Outcome::Going, seconds(1));
+        let Ended { pause, first_refusal, .. } = evictions.ended("a", &EvictionOutcome::Going, seconds(1));
         assert_eq!((pause, first_refusal), (UNSEEN, false));
         assert!(!evictions.begins(&pod("a", true), seconds(2), rng));
     }
@@ -205,7 +206,7 @@ mod tests {
         let mut evictions = Evictions::default();
         let begun = (0..150).filter(|n| evictions.begins(&pod(&n.to_string(), false), seconds(1), rng)).count();
         assert_eq!((begun, evictions.running()), (100, 100));
-        evictions.ended("0", &Outcome::Going, seconds(1));
+        evictions.ended("0", &EvictionOutcome::Going, seconds(1));
         assert!(evictions.begins(&pod("149", false), seconds(1), rng));
     }
 
@@ -220,14 +221,14 @@ mod tests {
         }
         assert!(begins(under("f", "6", true)), "a deletion asks no budget");
         assert!(begins(Candidate { uid: "g", node: "7", forced: false, budget: Some("default/db") }));
-        let next = evictions.ended("a", &Outcome::Going, seconds(1)).next;
+        let next = evictions.ended("a", &EvictionOutcome::Going, seconds(1)).next;
         assert_eq!(next, ["3", "0"]);
         assert!(evictions.begins(&under("c", "3", false), seconds(1), rng));
         assert!(!evictions.begins(&under("d", "0", false), seconds(1), rng));
-        assert_eq!(evictions.ended("f", &Outcome::Going, seconds(1)).next, Vec::<String>::new());
-        assert_eq!(evictions.ended("b", &Outcome::Refused(String::new()), seconds(1)).next, ["5", "0"]);
-        evictions.ended("c", &Outcome::Going, seconds(1));
-        evictions.ended("g", &Outcome::Going, seconds(1));
+        assert_eq!(evictions.ended("f", &EvictionOutcome::Going, seconds(1)).next, Vec::<String>::new());
+        assert_eq!(evictions.ended("b", &EvictionOutcome::Refused(String::new()), seconds(1)).next, ["5", "0"]);
+        evictions.ended("c", &EvictionOutcome::Going, seconds(1));
+        evictions.ended("g", &EvictionOutcome::Going, seconds(1));
         assert!(evictions.budgets.is_empty() && evictions.running() == 0);
     }
 }

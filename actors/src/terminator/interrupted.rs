@@ -10,8 +10,8 @@ use actix::prelude::*;
 use dovetail_api::names::annotations;
 use dovetail_api::v1::NodeClaim;
 use dovetail_core::cluster_state::{Moment, PodEntry, Snapshot};
-use dovetail_core::disruption::Reason;
-use dovetail_core::interruption::{Cause, DisplacedPod, Notice, ReplacementStep, replacement_step};
+use dovetail_core::disruption::RemovalReason;
+use dovetail_core::interruption::{DeletionCause, DisplacedPod, InterruptionNotice, ReplacementStep, replacement_step};
 use dovetail_core::termination::node::cordoned;
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -20,10 +20,10 @@ use super::known::{of_claim, of_node};
 use super::{Terminator, TerminatorLinks};
 use crate::context::traces;
 use crate::kube::calls::CallError;
-use crate::kube::claims::Claims;
+use crate::kube::claims::NodeClaimApi;
 use crate::kube::nodes::Nodes;
 use crate::messages::{ClaimRef, Interrupted, Record, Remove, TakeSnapshot, TraceContext, Wrote};
-use crate::owner::owned::Verdict;
+use crate::owner::owned::OwnershipVerdict;
 use crate::recorder::object;
 use crate::settings::Interruptions;
 use crate::telemetry::log_event::LogEvent;
@@ -38,7 +38,7 @@ const CHECKS_BEFORE_REPEAT: u32 = 20;
 
 /// Interrupted nodes whose claims are there yet.
 #[derive(Default)]
-pub(super) struct Waiting {
+pub(super) struct InterruptedNodes {
     /// By the claim's name.
     claims: BTreeMap<String, InterruptedClaim>,
     looking: bool,
@@ -47,7 +47,7 @@ pub(super) struct Waiting {
 /// A claim whose instance ends.
 struct InterruptedClaim {
     uid: String,
-    notice: Notice,
+    notice: InterruptionNotice,
     trace: TraceContext,
     /// When it was heard of here.
     since: Timestamp,
@@ -60,7 +60,7 @@ struct InterruptedClaim {
     not_before: Duration,
 }
 
-impl Waiting {
+impl InterruptedNodes {
     /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.claims.len()
@@ -90,7 +90,8 @@ impl Handler<Interrupted> for Terminator {
         let Interrupted { claim, notice, trace, .. } = interrupted;
         let links = self.links.clone();
         if self.env.settings.interruption == Interruptions::Evict {
-            let order = Remove { term: self.env.term, claims: vec![claim.clone()], reason: Reason::Interrupted, trace };
+            let order =
+                Remove { term: self.env.term, claims: vec![claim.clone()], reason: RemovalReason::Interrupted, trace };
             ctx.notify(order);
             return Box::pin(async move { deleted(&links, &claim).await });
         }
@@ -113,7 +114,7 @@ impl Terminator {
             // One that is not being deleted any more is ordered anew.
             known.ordered = goes || (known.ordered && !known.goes);
             known.goes = goes;
-            let written = Notice::on(claim);
+            let written = InterruptionNotice::on(claim);
             known.notice = written.unwrap_or(known.notice);
             if written.is_none() && !goes {
                 let (notice, trace, links) = (known.notice, known.trace, self.links.clone());
@@ -127,12 +128,12 @@ impl Terminator {
             }
             return;
         }
-        let Some(notice) = Notice::on(claim).filter(|_| !goes) else {
+        let Some(notice) = InterruptionNotice::on(claim).filter(|_| !goes) else {
             self.waiting.forget(&name);
             return;
         };
         // Anybody may have written that: no Node is tainted for an instance that is not known to be the claim's.
-        if self.instances.verdict(claim) != Verdict::Ours {
+        if self.instances.verdict(claim) != OwnershipVerdict::Ours {
             return;
         }
         let written = traces::of_end(claim).or_else(|| traces::of_packing(claim));
@@ -196,11 +197,18 @@ impl Terminator {
                 let span = span.with(names::CLAIM, &*claim.name).with(names::PODS, pods);
                 span.with(names::REASON, cause_in_words(cause)).end();
             }
-            ctx.notify(Remove { term: self.env.term, claims: vec![claim], reason: Reason::Interrupted, trace });
+            ctx.notify(Remove { term: self.env.term, claims: vec![claim], reason: RemovalReason::Interrupted, trace });
         }
     }
 
-    fn tell_retreat(&self, snapshot: &Snapshot, claim: &ClaimRef, cause: Cause, pods: usize, trace: TraceContext) {
+    fn tell_retreat(
+        &self,
+        snapshot: &Snapshot,
+        claim: &ClaimRef,
+        cause: DeletionCause,
+        pods: usize,
+        trace: TraceContext,
+    ) {
         let Some(entry) = snapshot.claims.get(&claim.name) else { return };
         let node = entry.claim.status.as_ref().map(|status| status.node_name.clone()).unwrap_or_default();
         let cause = cause_in_words(cause);
@@ -214,11 +222,11 @@ impl Terminator {
     }
 }
 
-fn cause_in_words(cause: Cause) -> &'static str {
+fn cause_in_words(cause: DeletionCause) -> &'static str {
     match cause {
-        Cause::Replaced => "every place is ready",
-        Cause::TimeIsUp => "the pods need the rest of its time to end",
-        Cause::InstanceEnds => "its instance is ending",
+        DeletionCause::Replaced => "every place is ready",
+        DeletionCause::TimeIsUp => "the pods need the rest of its time to end",
+        DeletionCause::InstanceEnds => "its instance is ending",
     }
 }
 
@@ -239,17 +247,17 @@ fn displaced(snapshot: &Snapshot, claim: &str, ends: bool, now: Moment) -> Vec<D
 async fn write_down(
     links: &TerminatorLinks,
     claim: &ClaimRef,
-    notice: Notice,
+    notice: InterruptionNotice,
     trace: TraceContext,
 ) -> Result<(), CallError> {
-    let claims = Claims::new(links.calls.clone());
+    let claims = NodeClaimApi::new(links.calls.clone());
     let there = claims.get(&claim.name).await?;
     if there.uid().as_deref() != Some(claim.uid.as_str()) || there.metadata.deletion_timestamp.is_some() {
         return Ok(());
     }
     let written = claims
         .change_metadata(there, |claim| {
-            let counts = Notice::on(claim).map_or(notice, |known| known.sooner(notice));
+            let counts = InterruptionNotice::on(claim).map_or(notice, |known| known.sooner(notice));
             claim.annotations_mut().insert(annotations::INTERRUPTION.into(), counts.to_string());
             claim.annotations_mut().entry(annotations::END_TRACEPARENT.into()).or_insert_with(|| trace.to_string());
         })
@@ -260,7 +268,7 @@ async fn write_down(
 
 /// Waits until a claim that is ordered to be deleted is being deleted.
 async fn deleted(links: &TerminatorLinks, claim: &ClaimRef) -> bool {
-    let claims = Claims::new(links.calls.clone());
+    let claims = NodeClaimApi::new(links.calls.clone());
     for _ in 0..CHECKS_BEFORE_REPEAT {
         match claims.get(&claim.name).await {
             Ok(there) if there.uid().as_deref() != Some(claim.uid.as_str()) => return true,

@@ -7,27 +7,27 @@ use actix::prelude::*;
 use dovetail_api::v1::NodeClaim;
 use dovetail_core::Pod;
 use dovetail_core::cluster_state::{PodEntry, Snapshot};
-use dovetail_core::disruption::Reason;
-use dovetail_core::interruption::Notice;
+use dovetail_core::disruption::RemovalReason;
+use dovetail_core::interruption::InterruptionNotice;
 use dovetail_core::lifecycle::initialization::is_ready;
 use dovetail_core::ownership::is_another_providers;
 use dovetail_core::termination::claim::{self, ClaimStep};
 use dovetail_core::termination::instance::{Handle, handle};
-use dovetail_core::termination::node::{self, Deleting, NodeStep};
+use dovetail_core::termination::node::{self, DeletingNode, NodeStep};
 use dovetail_core::termination::volumes;
 use futures::StreamExt;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
-use super::endings::{Ask, End};
+use super::endings::{EndingObject, InstanceQuery};
 use super::evictions::{Candidate, Ended};
 use super::known::of_node;
 use super::owned::{MayDrain, MayEnd};
 use super::steps::{Done, For, StepEnv};
 use super::{AT_ONCE, Key, SETTLING_TIME, Terminator};
 use crate::context::{measures, traces};
-use crate::kube::evict::{self, Outcome};
+use crate::kube::evict::{self, EvictionOutcome};
 use crate::messages::{Record, TakeSnapshot, TraceContext};
 use crate::recorder::object;
 use crate::telemetry::log_event::{LogEvent, Names};
@@ -40,9 +40,13 @@ const DELETIONS: usize = 16;
 pub(super) const NAMES_LISTED: usize = 5;
 
 /// Deletes claims, given with their Nodes, by our own decision. Answers the names of those that could not be deleted.
-pub async fn remove(step_env: StepEnv, claims: Vec<(Arc<NodeClaim>, Vec<Arc<Node>>)>, reason: Reason) -> Vec<String> {
+pub async fn remove(
+    step_env: StepEnv,
+    claims: Vec<(Arc<NodeClaim>, Vec<Arc<Node>>)>,
+    reason: RemovalReason,
+) -> Vec<String> {
     let why = match reason {
-        Reason::Interrupted | Reason::GarbageCollected => For::Fact,
+        RemovalReason::Interrupted | RemovalReason::GarbageCollected => For::Fact,
         _ => For::Decision,
     };
     let deletions = claims.into_iter().map(|(claim, nodes)| {
@@ -54,7 +58,7 @@ pub async fn remove(step_env: StepEnv, claims: Vec<(Arc<NodeClaim>, Vec<Arc<Node
                 Err(_) => return Some(claim.name_any()),
             }
             // Of an interruption metrics name the kind (aws spec 5).
-            let announced = Notice::on(&claim).filter(|_| reason == Reason::Interrupted);
+            let announced = InterruptionNotice::on(&claim).filter(|_| reason == RemovalReason::Interrupted);
             let label = announced.map_or(reason.label(), |notice| notice.kind.label());
             measures::claim_disrupted(&step_env.env, &claim, label);
             tell_removing(&step_env, &claim, &nodes, reason);
@@ -64,7 +68,7 @@ pub async fn remove(step_env: StepEnv, claims: Vec<(Arc<NodeClaim>, Vec<Arc<Node
     futures::stream::iter(deletions).buffered(DELETIONS).filter_map(futures::future::ready).collect().await
 }
 
-fn tell_removing(step_env: &StepEnv, claim: &NodeClaim, nodes: &[Arc<Node>], reason: Reason) {
+fn tell_removing(step_env: &StepEnv, claim: &NodeClaim, nodes: &[Arc<Node>], reason: RemovalReason) {
     let node = claim.status.as_ref().map(|status| status.node_name.clone()).unwrap_or_default();
     let message = format!("Disrupting: {}", reason.label());
     for object in nodes.iter().map(|node| object::node(node)).chain([object::claim(claim)]) {
@@ -76,7 +80,7 @@ fn tell_removing(step_env: &StepEnv, claim: &NodeClaim, nodes: &[Arc<Node>], rea
 
 impl Terminator {
     /// Looks at all that has changed, on a snapshot of the pods.
-    pub(super) fn look(&mut self, ctx: &mut Context<Self>) {
+    pub(super) fn look_at_changes(&mut self, ctx: &mut Context<Self>) {
         if self.dirty.is_empty() || std::mem::replace(&mut self.looking, true) {
             return;
         }
@@ -143,7 +147,7 @@ impl Terminator {
                 self.begin(key, step_env.delete_nodes(claim, nodes), ctx);
             }
             ClaimStep::AwaitNodes => {}
-            ClaimStep::Terminate => self.want(handle, Some(End::without_node(&claim))),
+            ClaimStep::Terminate => self.want(handle, Some(EndingObject::without_node(&claim))),
             ClaimStep::Say(said) => self.begin(key, step_env.say(claim, said, String::new()), ctx),
             ClaimStep::Release => {
                 let reason = self.reason_of(&claim);
@@ -175,7 +179,7 @@ impl Terminator {
             _ => self.kept(name, &pods, ctx).and_then(|kept| Some(volumes::held(self.attachments.on(name)?, &kept))),
         };
         let (seen, asked) = self.endings.seen(handle.as_ref());
-        let known = Deleting { claims: &refs, pods, volumes: held, seen, asked };
+        let known = DeletingNode { claims: &refs, pods, volumes: held, seen, asked };
         let step = node::next(&node, &known, self.env.wall());
         let step_env = self.step_env(only.as_ref().and_then(|claim| self.trace_of(claim)));
         let node_claim = only.as_ref().map(|claim| claim.name_any()).unwrap_or_default();
@@ -200,7 +204,7 @@ impl Terminator {
             (NodeStep::Say(said), Some(claim)) => self.begin(key, step_env.say(claim, said, name.to_owned()), ctx),
             (NodeStep::Drain(drain), claim) => self.drain(&step_env, &node, claim.as_deref(), drain, snapshot, ctx),
             (NodeStep::AwaitVolumes(volumes), _) => self.await_volumes(&step_env, &node, volumes),
-            (NodeStep::Terminate, Some(claim)) => self.want(handle, Some(End::drained(&claim, name))),
+            (NodeStep::Terminate, Some(claim)) => self.want(handle, Some(EndingObject::drained(&claim, name))),
             (NodeStep::Release, None) if is_ready(&node) => self.begin(key, step_env.release_drained(node), ctx),
             (NodeStep::Release, _) => self.begin(key, step_env.release_node(node, node_claim), ctx),
             (NodeStep::DeleteClaim | NodeStep::Say(_) | NodeStep::Terminate, None) => {}
@@ -208,9 +212,9 @@ impl Terminator {
         self.tell_gone(name);
     }
 
-    fn want(&mut self, handle: Option<Handle>, end: Option<End>) {
+    fn want(&mut self, handle: Option<Handle>, end: Option<EndingObject>) {
         if let Some(handle) = handle {
-            self.endings.want(Ask { handle, end });
+            self.endings.want(InstanceQuery { handle, end });
         }
     }
 
@@ -242,7 +246,7 @@ impl Terminator {
             };
             match stands {
                 Ok(()) => evict::delete(&calls, &target.pod, seconds).await,
-                Err(error) => Outcome::Failed(error.to_string()),
+                Err(error) => EvictionOutcome::Failed(error.to_string()),
             }
         };
         let (step_env, node) = (step_env.clone(), node.clone());
@@ -257,16 +261,16 @@ impl Terminator {
         node: &Arc<Node>,
         (pod, begun): (&Arc<PodEntry>, Timestamp),
         forced: bool,
-        outcome: &Outcome,
+        outcome: &EvictionOutcome,
         ctx: &mut Context<Self>,
     ) {
         let (name, full) = (node.name_any(), format!("{}/{}", pod.pod.namespace, pod.pod.name));
-        let goes = matches!(outcome, Outcome::Going | Outcome::Gone);
+        let goes = matches!(outcome, EvictionOutcome::Going | EvictionOutcome::Gone);
         let Ended { pause, first_refusal, next } = self.evictions.ended(&pod.pod.uid, outcome, self.env.now());
         next.into_iter().for_each(|node| self.touch(Key::Node(node), ctx));
         self.tell_sent_away(step_env, node, (&pod.pod, begun), (outcome, forced), first_refusal);
         match outcome {
-            Outcome::Going => {
+            EvictionOutcome::Going => {
                 self.count(if forced { "deleted" } else { "evicted" });
                 let progress = self.progress.entry(name.clone()).or_default();
                 if forced { &mut progress.deleted } else { &mut progress.evicted }.push(full);
@@ -279,7 +283,7 @@ impl Terminator {
                 };
                 step_env.record(Record::normal(object::pod(&pod.pod), reason, message));
             }
-            Outcome::Refused(error) => {
+            EvictionOutcome::Refused(error) => {
                 let message = format!("evicting pod {full}: {error}");
                 step_env.record(Record::warning(object::node(node), "FailedDraining", message));
                 if first_refusal {
@@ -287,7 +291,7 @@ impl Terminator {
                     step_env.emit(LogEvent::EvictionRefused { pod, node: name.clone(), error });
                 }
             }
-            Outcome::Gone | Outcome::Failed(_) => {}
+            EvictionOutcome::Gone | EvictionOutcome::Failed(_) => {}
         }
         let (key, again) = (Key::Node(name), if goes { SETTLING_TIME } else { pause });
         ctx.run_later(again, move |terminator, ctx| terminator.touch(key, ctx));
@@ -299,20 +303,20 @@ impl Terminator {
         step_env: &StepEnv,
         node: &Arc<Node>,
         (pod, begun): (&Pod, Timestamp),
-        (outcome, forced): (&Outcome, bool),
+        (outcome, forced): (&EvictionOutcome, bool),
         first_refusal: bool,
     ) {
         let code = match outcome {
-            Outcome::Going => 201,
-            Outcome::Gone => 404,
-            Outcome::Refused(_) => 429,
-            Outcome::Failed(_) => 500,
+            EvictionOutcome::Going => 201,
+            EvictionOutcome::Gone => 404,
+            EvictionOutcome::Refused(_) => 429,
+            EvictionOutcome::Failed(_) => 500,
         };
         if !forced {
             self.env.measure(&Measure::EvictionAnswered { code });
         }
         let claim = self.own_claims(node).first().cloned();
-        if matches!(outcome, Outcome::Going) {
+        if matches!(outcome, EvictionOutcome::Going) {
             let decided = claim.as_ref().and_then(|claim| self.reasons.get(&claim.name_any()));
             // Nobody of us has decided it: its deletion was asked for.
             let reason = decided.map_or("deletion_asked", |(reason, _)| reason.label());
@@ -322,9 +326,11 @@ impl Terminator {
         let inside = traces::of_removal(cause, &claim.name_any());
         let span = |key: &str| self.env.span(inside, if forced { "delete pod" } else { "evict" }, key).since(begun);
         let span = match outcome {
-            Outcome::Going => span(&pod.uid),
-            Outcome::Refused(why) if first_refusal => span(&format!("{} refused", pod.uid)).failed("429", why.as_str()),
-            Outcome::Refused(_) | Outcome::Gone | Outcome::Failed(_) => return,
+            EvictionOutcome::Going => span(&pod.uid),
+            EvictionOutcome::Refused(why) if first_refusal => {
+                span(&format!("{} refused", pod.uid)).failed("429", why.as_str())
+            }
+            EvictionOutcome::Refused(_) | EvictionOutcome::Gone | EvictionOutcome::Failed(_) => return,
         };
         let span = span.remote().with(names::POD, &*pod.name).with(names::NAMESPACE, &*pod.namespace);
         span.with(names::NODE, node.name_any()).with(names::CLAIM, claim.name_any()).end();

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use dovetail_api::names::instance_id;
 use dovetail_api::v1::NodeClaim;
 use dovetail_cloud::Instance;
-use dovetail_core::ownership::Marks;
+use dovetail_core::ownership::OwnershipMarks;
 use dovetail_core::termination::claim::is_drained_first;
 use k8s_openapi::api::core::v1::Node;
 
@@ -19,7 +19,7 @@ use super::TerminatorLinks;
 use super::endings::SURE_WITHIN;
 use super::known::of_node;
 use crate::kube::calls::CallError;
-use crate::kube::claims::Claims;
+use crate::kube::claims::NodeClaimApi;
 use crate::kube::nodes::Nodes;
 use crate::messages::Wrote;
 use crate::owner::owned::instance_of;
@@ -31,12 +31,12 @@ pub async fn shared<'a>(
     machines: impl IntoIterator<Item = &'a Instance>,
 ) -> BTreeSet<&'a str> {
     let cluster = links.calls.env.cluster(&*links.cloud);
-    let is_untagged = |one: &&Instance| Marks::new(&cluster, &one.tags, &one.private_dns_name).is_untagged();
+    let is_untagged = |one: &&Instance| OwnershipMarks::new(&cluster, &one.tags, &one.private_dns_name).is_untagged();
     let mut untagged: BTreeSet<&str> = machines.into_iter().filter(is_untagged).map(|one| one.id.as_str()).collect();
     if untagged.is_empty() {
         return untagged;
     }
-    let claims = Claims::new(links.calls.clone());
+    let claims = NodeClaimApi::new(links.calls.clone());
     if let Ok(Ok(all)) = tokio::time::timeout(SURE_WITHIN, claims.list()).await {
         let naming = |id: &str| all.items.iter().filter(|claim| instance_of(claim) == Some(id)).count();
         untagged.retain(|id| naming(id) > 1);

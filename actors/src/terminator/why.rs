@@ -5,14 +5,14 @@ use dovetail_api::names::annotations::END_REASON;
 use dovetail_api::v1::NodeClaim;
 use dovetail_core::clock::CLOCKS_APART;
 use dovetail_core::cluster_state::Snapshot;
-use dovetail_core::interruption::Notice;
+use dovetail_core::interruption::InterruptionNotice;
 use dovetail_core::termination::node::NodeStep;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
 use super::Terminator;
-use super::places::Progress;
+use super::places::DrainProgress;
 use super::steps::StepEnv;
 use crate::launcher::facts::pool_of;
 use crate::messages::Record;
@@ -44,7 +44,7 @@ impl Terminator {
         let decided = claim.and_then(|claim| self.decided(claim));
         let by_hand = decided.is_none();
         let reason = decided.unwrap_or_else(|| who_asked(node, claim, snapshot));
-        self.progress.insert(name.clone(), Progress::begun(reason.clone()));
+        self.progress.insert(name.clone(), DrainProgress::begun(reason.clone()));
         // Later steps were begun by a leader that has said so.
         if !by_hand || !matches!(step, NodeStep::DeleteClaim | NodeStep::Cordon(_)) {
             return;
@@ -72,7 +72,7 @@ impl Terminator {
     fn decided(&self, claim: &NodeClaim) -> Option<String> {
         let here = self.reasons.get(&claim.name_any()).map(|(reason, _)| reason.label().to_owned());
         let before = || written(claim);
-        here.or_else(before).or_else(|| Notice::on(claim).map(|notice| notice.kind.label().to_owned()))
+        here.or_else(before).or_else(|| InterruptionNotice::on(claim).map(|notice| notice.kind.label().to_owned()))
     }
 }
 

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use dovetail_core::webhook::Brake;
-use dovetail_core::webhook::definition::{self, Verdict};
+use dovetail_core::webhook::definition::{self, DefinitionVerdict};
 use dovetail_core::webhook::migration::Migration;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Patch, PatchParams};
 
 use super::Pass;
 use crate::kube::calls::CallError;
-use crate::reading::Api;
+use crate::reading::LenientApi;
 use crate::telemetry::log_event::LogEvent;
 
 /// The definitions by name.
@@ -59,8 +59,8 @@ impl Definitions {
 }
 
 impl Pass {
-    pub(super) fn crds(&self) -> Api<CustomResourceDefinition> {
-        Api::all(self.calls.client.clone())
+    pub(super) fn crds(&self) -> LenientApi<CustomResourceDefinition> {
+        LenientApi::all(self.calls.client.clone())
     }
 
     /// Keeps the definitions in step; those that are as they should be. One never stops the others.
@@ -82,22 +82,26 @@ impl Pass {
     }
 
     /// One definition, if it is as it should be now.
-    async fn keep(&mut self, name: &'static str, bundle: &str) -> Result<Option<CustomResourceDefinition>, CallError> {
+    async fn keep_definition(
+        &mut self,
+        name: &'static str,
+        bundle: &str,
+    ) -> Result<Option<CustomResourceDefinition>, CallError> {
         let api = self.crds();
         let Some(found) = self.calls.once(api.get_opt(name)).await? else {
             self.tell_once(name, "there is no such definition".into());
             return Ok(None);
         };
         let patch = match definition::judge(&found, &self.place, bundle) {
-            Verdict::AsWanted => {
+            DefinitionVerdict::AsWanted => {
                 self.definitions.wrong.remove(name);
                 return Ok(Some(found));
             }
-            Verdict::Not(why) => {
+            DefinitionVerdict::Not(why) => {
                 self.tell_once(name, why);
                 return Ok(None);
             }
-            Verdict::Patch(patch) => patch,
+            DefinitionVerdict::Patch(patch) => patch,
         };
         if self.definitions.brake(name, self.env.now()).is_err() {
             let why = "somebody else undoes what is written into it: it is left alone for ten minutes at a time";
@@ -108,7 +112,7 @@ impl Pass {
         let (params, patch) = (PatchParams::default(), Patch::Json::<()>(patch));
         let now = self.calls.once(api.patch(name, &params, &patch)).await?;
         self.env.emit(LogEvent::WebhookDefined { definition: name.into() });
-        Ok((definition::judge(&now, &self.place, bundle) == Verdict::AsWanted).then_some(now))
+        Ok((definition::judge(&now, &self.place, bundle) == DefinitionVerdict::AsWanted).then_some(now))
     }
 
     fn tell_once(&mut self, name: &'static str, why: String) {

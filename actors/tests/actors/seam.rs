@@ -16,7 +16,7 @@ use dovetail_sandbox::Caller;
 use dovetail_sandbox::apiserver::{DeleteOptions, EC2_NODE_CLASSES, NODE_CLAIMS, NODE_POOLS, NODES, PODS};
 use dovetail_sandbox::faults::SpotRise;
 use dovetail_sandbox::log::EventLog;
-use dovetail_sandbox::region::{CapacityType, Instance, InstanceState, Region, RegionConfig};
+use dovetail_sandbox::region::{CapacityType, InstanceState, Region, RegionConfig, RegionInstance};
 use serde_json::{Value, json};
 use world::region::RegionCloud;
 use world::{World, minutes, run, seconds};
@@ -87,7 +87,7 @@ async fn kubelets(world: World, region: Region) {
     }
 }
 
-async fn join(world: World, instance: Instance) {
+async fn join(world: World, instance: RegionInstance) {
     let is_its = |claim: &Arc<Value>| claim["status"]["providerID"] == *instance.provider_id();
     let claim = loop {
         if let Some(claim) = world.claims().into_iter().find(is_its) {

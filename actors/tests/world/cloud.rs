@@ -9,11 +9,11 @@ use dovetail_api::names::tags::{CLUSTER_UID, LAUNCH_TOKEN, NODE_POOL};
 use dovetail_api::v1::{EC2NodeClass, SecurityGroup, Subnet};
 use dovetail_cloud::cloud::CloudFuture;
 use dovetail_cloud::info::InstanceTypeInfo;
-use dovetail_cloud::launch::{Refusal, filters};
+use dovetail_cloud::launch::{OfferingRefusal, filters};
 use dovetail_cloud::node_class::{Finding, NodeClassResolution};
 use dovetail_cloud::{
-    CloudError, CloudIdentity, CloudInstances, CloudNodeClasses, CloudOfferings, CloudQueue, Found, Instance,
-    LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance, Made, QueueMessage, shipped,
+    CloudError, CloudIdentity, CloudInstances, CloudNodeClasses, CloudOfferings, CloudQueue, FoundInstances, Instance,
+    LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance, MadeResource, QueueMessage, shipped,
 };
 use dovetail_core::clock::Clock;
 use dovetail_core::interruption::status::Trouble;
@@ -347,11 +347,11 @@ impl CloudNodeClasses for FakeCloud {
         ready(())
     }
 
-    fn made(&self) -> CloudFuture<'_, Vec<Made>> {
+    fn made(&self) -> CloudFuture<'_, Vec<MadeResource>> {
         ready(Vec::new())
     }
 
-    fn remove_made<'a>(&'a self, _: &'a Made) -> CloudFuture<'a, ()> {
+    fn remove_made<'a>(&'a self, _: &'a MadeResource) -> CloudFuture<'a, ()> {
         ready(())
     }
 
@@ -374,12 +374,12 @@ impl CloudInstances for FakeCloud {
                 Some(Spoil::SoldOut) => {
                     let selection = filters::select(&request)?;
                     let refused = selection.candidates.iter().flat_map(|candidate| {
-                        candidate.offerings.iter().map(|offering| Refusal {
+                        candidate.offerings.iter().map(|offering| OfferingRefusal {
                             instance_type: candidate.instance_type.name.clone(),
                             zone: offering.zone.clone(),
                             capacity_type: offering.capacity_type.clone(),
                             code: "InsufficientInstanceCapacity".into(),
-                            ..Refusal::default()
+                            ..OfferingRefusal::default()
                         })
                     });
                     Err(LaunchError::insufficient_capacity("sold out", refused.collect()))
@@ -416,7 +416,7 @@ impl CloudInstances for FakeCloud {
         ready(state.instances.values().filter(|one| token_of(one).is_some_and(|own| own == token)).cloned().collect())
     }
 
-    fn instances_of<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, Found> {
+    fn instances_of<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, FoundInstances> {
         let mut state = self.state.lock().unwrap();
         let now = self.clock.wall();
         state.looked_up.push(now);
@@ -425,7 +425,7 @@ impl CloudInstances for FakeCloud {
             let error = CloudError::Retryable { call, code: "RequestLimitExceeded".into(), message };
             return async move { Err(error) }.boxed();
         }
-        let mut found = Found::default();
+        let mut found = FoundInstances::default();
         for id in ids {
             match state.instances.get(id) {
                 Some(instance) => found.instances.push(instance.clone()),

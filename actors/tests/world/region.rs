@@ -10,11 +10,11 @@ use dovetail_api::v1::{Ami, EC2NodeClass, SecurityGroup, Subnet};
 use dovetail_cloud::cloud::CloudFuture;
 use dovetail_cloud::info::InstanceTypeInfo;
 use dovetail_cloud::launch::placement::Placing;
-use dovetail_cloud::launch::{Refusal, filters};
+use dovetail_cloud::launch::{OfferingRefusal, filters};
 use dovetail_cloud::node_class::{Finding, NodeClassResolution};
 use dovetail_cloud::{
-    CloudError, CloudIdentity, CloudInstances, CloudNodeClasses, CloudOfferings, CloudQueue, Found, Instance,
-    LaunchError, LaunchRequest, LaunchedInstance, Made, QueueMessage,
+    CloudError, CloudIdentity, CloudInstances, CloudNodeClasses, CloudOfferings, CloudQueue, FoundInstances, Instance,
+    LaunchError, LaunchRequest, LaunchedInstance, MadeResource, QueueMessage,
 };
 use dovetail_core::interruption::status::Trouble;
 use dovetail_sandbox::region::{self, CapacityType, InstanceState, Placement, Region, RegionError};
@@ -50,11 +50,11 @@ impl RegionCloud {
         .boxed()
     }
 
-    fn those(&self, wanted: impl Fn(&region::Instance) -> bool) -> Vec<Instance> {
+    fn those(&self, wanted: impl Fn(&region::RegionInstance) -> bool) -> Vec<Instance> {
         self.region.instances().iter().filter(|one| wanted(one)).map(as_cloud).collect()
     }
 
-    fn is_ours(&self, one: &region::Instance) -> bool {
+    fn is_ours(&self, one: &region::RegionInstance) -> bool {
         one.tags.get(CLUSTER_UID) == Some(&self.cluster_uid)
     }
 
@@ -81,13 +81,13 @@ impl RegionCloud {
             };
             match self.region.launch(&request.token, &wanted) {
                 Ok(there) => return Ok(LaunchedInstance { price: offer.price, refusals, ..launched(&there) }),
-                Err(RegionError::CannotPlace { instance_type, zone, reason }) => refusals.push(Refusal {
+                Err(RegionError::CannotPlace { instance_type, zone, reason }) => refusals.push(OfferingRefusal {
                     instance_type,
                     zone,
                     capacity_type: offer.capacity_type.clone(),
                     code: reason.split(':').next().unwrap_or_default().to_owned(),
                     message: reason,
-                    ..Refusal::default()
+                    ..OfferingRefusal::default()
                 }),
                 Err(other) => panic!("a launch that says {other}"),
             }
@@ -96,7 +96,7 @@ impl RegionCloud {
     }
 }
 
-fn as_cloud(one: &region::Instance) -> Instance {
+fn as_cloud(one: &region::RegionInstance) -> Instance {
     let group = one.placement_group();
     Instance {
         id: one.id.clone(),
@@ -120,7 +120,7 @@ fn as_cloud(one: &region::Instance) -> Instance {
     }
 }
 
-fn launched(one: &region::Instance) -> LaunchedInstance {
+fn launched(one: &region::RegionInstance) -> LaunchedInstance {
     LaunchedInstance {
         id: one.id.clone(),
         instance_type: one.instance_type.clone(),
@@ -212,11 +212,11 @@ impl CloudNodeClasses for RegionCloud {
         self.later(move |region| Ok(key == "karpenter.sh/discovery" && !region.subnets().is_empty()))
     }
 
-    fn made(&self) -> CloudFuture<'_, Vec<Made>> {
+    fn made(&self) -> CloudFuture<'_, Vec<MadeResource>> {
         self.later(|_| Ok(Vec::new()))
     }
 
-    fn remove_made<'a>(&'a self, made: &'a Made) -> CloudFuture<'a, ()> {
+    fn remove_made<'a>(&'a self, made: &'a MadeResource) -> CloudFuture<'a, ()> {
         self.later(|_| Err(not_there("RemoveMade", &made.name)))
     }
 }
@@ -248,9 +248,9 @@ impl CloudInstances for RegionCloud {
         self.later(move |_| Ok(self.those(|one| one.client_token.as_deref() == Some(token))))
     }
 
-    fn instances_of<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, Found> {
+    fn instances_of<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, FoundInstances> {
         self.later(move |region| {
-            let mut found = Found::default();
+            let mut found = FoundInstances::default();
             for id in ids {
                 match region.instance(id) {
                     Some(there) => found.instances.push(as_cloud(&there)),

@@ -24,8 +24,8 @@ pub mod unavailable;
 pub mod user_data;
 
 pub use cloud::{
-    Cloud, CloudFuture, CloudIdentity, CloudInstances, CloudNodeClasses, CloudOfferings, CloudQueue, Found, Instance,
-    Made, MadeKind, QueueMessage,
+    Cloud, CloudFuture, CloudIdentity, CloudInstances, CloudNodeClasses, CloudOfferings, CloudQueue, FoundInstances,
+    Instance, MadeKind, MadeResource, QueueMessage,
 };
 pub use error::CloudError;
 pub use launch::{LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance};

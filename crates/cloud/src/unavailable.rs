@@ -38,7 +38,7 @@ pub struct OfferingKey {
 
 /// What a refusal covers.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Scope {
+pub enum RefusalScope {
     /// One offering.
     Offering(OfferingKey),
     /// All types of a family group at a capacity type, in the whole region: a quota is used up.
@@ -98,7 +98,7 @@ fn believed_for(refusals: u32) -> Duration {
 /// Refusals by what they cover.
 #[derive(Debug, Clone, Default)]
 pub struct UnavailableOfferings {
-    marks: BTreeMap<Scope, Mark>,
+    marks: BTreeMap<RefusalScope, Mark>,
     version: u64,
     /// How often a refusal or a launch has changed what is remembered.
     changes: u64,
@@ -122,27 +122,27 @@ pub struct Unavailable {
 impl UnavailableOfferings {
     /// EC2 refused this type in this zone at this capacity type.
     pub fn mark(&mut self, now: Duration, key: OfferingKey) {
-        self.mark_scope(now, Scope::Offering(key));
+        self.mark_scope(now, RefusalScope::Offering(key));
     }
 
     /// Nothing of this capacity type can be had (spot's service-linked role may not be made).
     pub fn mark_capacity_type(&mut self, now: Duration, capacity_type: &str) {
-        self.mark_scope(now, Scope::CapacityType(capacity_type.to_owned()));
+        self.mark_scope(now, RefusalScope::CapacityType(capacity_type.to_owned()));
     }
 
     /// The quota of a family group at a capacity type is used up.
     pub fn mark_quota(&mut self, now: Duration, capacity_type: &str, group: QuotaGroup) {
-        self.mark_scope(now, Scope::Quota { capacity_type: capacity_type.to_owned(), group });
+        self.mark_scope(now, RefusalScope::Quota { capacity_type: capacity_type.to_owned(), group });
     }
 
     /// The subnet has no free address left.
     pub fn mark_subnet(&mut self, now: Duration, subnet: &str) {
-        self.mark_scope(now, Scope::Subnet(subnet.to_owned()));
+        self.mark_scope(now, RefusalScope::Subnet(subnet.to_owned()));
     }
 
     /// Refusals within [`TTL`] of the last one are of launches that were under way: they start its time again. A later one
     /// is another, and doubles it.
-    fn mark_scope(&mut self, now: Duration, scope: Scope) {
+    fn mark_scope(&mut self, now: Duration, scope: RefusalScope) {
         let now = moment(now);
         self.version += 1;
         self.changes += 1;
@@ -170,10 +170,13 @@ impl UnavailableOfferings {
     /// the next refusal is believed for half as long. A launch that was under way when EC2 refused another says nothing.
     /// Answers whether anything changed.
     pub fn launched(&mut self, now: Duration, key: &OfferingKey, subnet: &str) -> bool {
-        let quota =
-            Scope::Quota { capacity_type: key.capacity_type.clone(), group: QuotaGroup::of(&key.instance_type) };
-        let capacity_type = Scope::CapacityType(key.capacity_type.clone());
-        let scopes = [Scope::Offering(key.clone()), quota, capacity_type, Scope::Subnet(subnet.to_owned())];
+        let quota = RefusalScope::Quota {
+            capacity_type: key.capacity_type.clone(),
+            group: QuotaGroup::from_instance_type(&key.instance_type),
+        };
+        let capacity_type = RefusalScope::CapacityType(key.capacity_type.clone());
+        let scopes =
+            [RefusalScope::Offering(key.clone()), quota, capacity_type, RefusalScope::Subnet(subnet.to_owned())];
         let (mut changed, now) = (false, moment(now));
         for scope in scopes {
             let Some(mark) = self.marks.get_mut(&scope).filter(|mark| !mark.is_fresh(now)) else { continue };
@@ -190,7 +193,7 @@ impl UnavailableOfferings {
     }
 
     /// Looks what has run out, and forgets what has long ago.
-    pub fn look(&mut self, now: Duration) {
+    pub fn forget_expired(&mut self, now: Duration) {
         let (since, now) = (moment(std::mem::replace(&mut self.looked, now)), moment(now));
         let ran_out = |end: ClockMoment| since < end && end <= now;
         if self.marks.values().any(|mark| ran_out(mark.until) || ran_out(mark.fresh_until())) {
@@ -235,7 +238,7 @@ impl UnavailableOfferings {
     }
 
     /// The refusals that still count at `now`.
-    pub fn at(&self, now: Duration) -> Unavailable {
+    pub fn as_of(&self, now: Duration) -> Unavailable {
         self.those(|mark| mark.is_believed(moment(now)))
     }
 
@@ -248,10 +251,10 @@ impl UnavailableOfferings {
         let mut found = Unavailable::default();
         for (scope, _) in self.marks.iter().filter(|(_, mark)| counts(mark)) {
             match scope.clone() {
-                Scope::Offering(key) => drop(found.offerings.insert(key)),
-                Scope::Quota { capacity_type, group } => drop(found.quotas.insert((capacity_type, group))),
-                Scope::CapacityType(name) => drop(found.capacity_types.insert(name)),
-                Scope::Subnet(id) => drop(found.subnets.insert(id)),
+                RefusalScope::Offering(key) => drop(found.offerings.insert(key)),
+                RefusalScope::Quota { capacity_type, group } => drop(found.quotas.insert((capacity_type, group))),
+                RefusalScope::CapacityType(name) => drop(found.capacity_types.insert(name)),
+                RefusalScope::Subnet(id) => drop(found.subnets.insert(id)),
             }
         }
         found
@@ -264,7 +267,9 @@ impl Unavailable {
         if self.capacity_types.contains(capacity_type) {
             return true;
         }
-        if !self.quotas.is_empty() && self.quotas.contains(&(capacity_type.to_owned(), QuotaGroup::of(instance_type))) {
+        if !self.quotas.is_empty()
+            && self.quotas.contains(&(capacity_type.to_owned(), QuotaGroup::from_instance_type(instance_type)))
+        {
             return true;
         }
         !self.offerings.is_empty()

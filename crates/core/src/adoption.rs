@@ -57,7 +57,7 @@ impl AdoptAs {
 
     /// Reads `as-is`, or words separated by commas; none where it is something else.
     #[must_use]
-    pub fn read(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         if text.trim() == AS_IS {
             return Some(Self::NOTHING);
         }
@@ -95,7 +95,7 @@ impl AdoptAs {
 
 /// What has become of a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum AdoptionChange {
     /// It is taken over from Karpenter.
     TakenOver {
         /// Karpenter's hash version, empty where it had written none.
@@ -119,7 +119,7 @@ pub fn is_foreign(own: &Annotations) -> bool {
 /// What is held back in a pool because it was taken over, as it stands on it: what was written then and nobody has changed.
 #[must_use]
 pub fn held(own: &Annotations) -> AdoptAs {
-    let recorded = own.get(ADOPTED_AS).and_then(|text| AdoptAs::read(text)).unwrap_or(AdoptAs::NOTHING);
+    let recorded = own.get(ADOPTED_AS).and_then(|text| AdoptAs::parse(text)).unwrap_or(AdoptAs::NOTHING);
     let says = |key: &str, value: &str| own.get(key).is_some_and(|there| there == value);
     recorded.both(AdoptAs { observe: says(DISRUPTION, OBSERVE), fewest_nodes: says(PACKING_POLICY, FEWEST_NODES) })
 }
@@ -128,7 +128,7 @@ pub fn held(own: &Annotations) -> AdoptAs {
 ///
 /// A pool that is taken over gets what `wanted` holds back, where no annotation of the operator's says anything. One that was
 /// taken over before loses what `wanted` no longer names and what the operator has changed.
-pub fn settle(own: &mut Annotations, wanted: AdoptAs, now: Timestamp) -> Option<Change> {
+pub fn settle(own: &mut Annotations, wanted: AdoptAs, now: Timestamp) -> Option<AdoptionChange> {
     if is_foreign(own) {
         return Some(take_over(own, wanted, now));
     }
@@ -142,10 +142,10 @@ pub fn settle(own: &mut Annotations, wanted: AdoptAs, now: Timestamp) -> Option<
         return None;
     }
     own.insert(ADOPTED_AS.to_owned(), held_now.name());
-    Some(Change::Released { held: held_now })
+    Some(AdoptionChange::Released { held: held_now })
 }
 
-fn take_over(own: &mut Annotations, wanted: AdoptAs, now: Timestamp) -> Change {
+fn take_over(own: &mut Annotations, wanted: AdoptAs, now: Timestamp) -> AdoptionChange {
     let version = own.get(NODE_POOL_HASH_VERSION).cloned().unwrap_or_default();
     // What an earlier turn of ours has left and nobody has changed is ours still.
     let left = held(own);
@@ -160,7 +160,7 @@ fn take_over(own: &mut Annotations, wanted: AdoptAs, now: Timestamp) -> Change {
     }
     own.insert(ADOPTED.to_owned(), format!("{now:.0} {version}").trim_end().to_owned());
     own.insert(ADOPTED_AS.to_owned(), held.name());
-    Change::TakenOver { version, held }
+    AdoptionChange::TakenOver { version, held }
 }
 
 /// What is said of a pool in which something is held back; none where nothing is.
@@ -201,7 +201,7 @@ mod tests {
     }
 
     /// Whoever leads stamps what is settled.
-    fn settled(own: &mut Annotations, wanted: AdoptAs) -> Option<Change> {
+    fn settled(own: &mut Annotations, wanted: AdoptAs) -> Option<AdoptionChange> {
         let change = settle(own, wanted, now());
         own.insert(NODE_POOL_HASH.into(), "9".into());
         own.insert(NODE_POOL_HASH_VERSION.into(), hash::VERSION.into());
@@ -221,12 +221,12 @@ mod tests {
             ("fewest-nodes", false, true),
             ("as-is", false, false),
         ] {
-            assert_eq!(AdoptAs::read(text), Some(AdoptAs { observe, fewest_nodes }), "{text}");
+            assert_eq!(AdoptAs::parse(text), Some(AdoptAs { observe, fewest_nodes }), "{text}");
         }
         for wrong in ["", "obsrve", "observe,as-is", "as-is,observe", "cost", "observe,", "true"] {
-            assert_eq!(AdoptAs::read(wrong), None, "{wrong}");
+            assert_eq!(AdoptAs::parse(wrong), None, "{wrong}");
         }
-        assert_eq!(AdoptAs::read(&AdoptAs::default().name()), Some(AdoptAs::default()));
+        assert_eq!(AdoptAs::parse(&AdoptAs::default().name()), Some(AdoptAs::default()));
     }
 
     #[test]
@@ -243,7 +243,7 @@ mod tests {
     fn a_pool_of_karpenters_is_taken_over_once_and_held_back() {
         let mut own = karpenters();
         let change = settled(&mut own, AdoptAs::default()).unwrap();
-        assert_eq!(change, Change::TakenOver { version: "v3".into(), held: AdoptAs::default() });
+        assert_eq!(change, AdoptionChange::TakenOver { version: "v3".into(), held: AdoptAs::default() });
         assert_eq!(value(&own, DISRUPTION), Some("observe"));
         assert_eq!(value(&own, PACKING_POLICY), Some("fewest-nodes"));
         assert_eq!(value(&own, ADOPTED), Some("2026-03-02T10:17:00Z v3"));
@@ -282,7 +282,7 @@ mod tests {
                 Some(text) => drop(own.insert(DISRUPTION.into(), text.into())),
             }
             let left = AdoptAs { observe: false, fewest_nodes: true };
-            assert_eq!(settled(&mut own, AdoptAs::default()), Some(Change::Released { held: left }));
+            assert_eq!(settled(&mut own, AdoptAs::default()), Some(AdoptionChange::Released { held: left }));
             assert_eq!(held(&own), left);
             let before = own.clone();
             assert_eq!(settled(&mut own, AdoptAs::default()), None);
@@ -294,8 +294,8 @@ mod tests {
     fn the_setting_releases_what_it_had_held_back() {
         let mut own = karpenters();
         settled(&mut own, AdoptAs::default());
-        let change = settled(&mut own, AdoptAs::read("fewest-nodes").unwrap());
-        assert_eq!(change, Some(Change::Released { held: AdoptAs { observe: false, fewest_nodes: true } }));
+        let change = settled(&mut own, AdoptAs::parse("fewest-nodes").unwrap());
+        assert_eq!(change, Some(AdoptionChange::Released { held: AdoptAs { observe: false, fewest_nodes: true } }));
         assert_eq!((value(&own, DISRUPTION), value(&own, PACKING_POLICY)), (None, Some("fewest-nodes")));
         settled(&mut own, AdoptAs::NOTHING);
         assert_eq!((value(&own, PACKING_POLICY), value(&own, ADOPTED_AS)), (None, Some("as-is")));
@@ -311,7 +311,7 @@ mod tests {
         own.extend(karpenters());
         assert!(is_foreign(&own), "Karpenter stamps it again");
         let change = settled(&mut own, AdoptAs::default());
-        assert_eq!(change, Some(Change::TakenOver { version: "v3".into(), held: AdoptAs::default() }));
+        assert_eq!(change, Some(AdoptionChange::TakenOver { version: "v3".into(), held: AdoptAs::default() }));
         // With another setting than at the first time, what the first has left goes.
         own.extend(karpenters());
         settled(&mut own, AdoptAs::NOTHING);

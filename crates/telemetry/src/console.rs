@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dovetail_actors::replica::View;
+use dovetail_actors::replica::ReplicaView;
 use dovetail_api::names::{annotations, labels};
-use dovetail_core::cluster_state::{ClaimEntry, NodeEntry, Target};
-use dovetail_core::interruption::Notice;
+use dovetail_core::cluster_state::{ClaimEntry, NodeEntry, NominationTarget};
+use dovetail_core::interruption::InterruptionNotice;
 use dovetail_core::resources::{CPU, MEMORY, Resources};
 use serde_json::{Value, json};
 
@@ -119,13 +119,13 @@ fn pipeline(actors: &Value) -> Vec<Value> {
 }
 
 /// Pods that wait and why, and how many there are.
-fn waiting(view: &View, actors: &Value) -> (Vec<Value>, usize) {
+fn waiting(view: &ReplicaView, actors: &Value) -> (Vec<Value>, usize) {
     let pods = view.snapshot.pods.values().filter(|pod| pod.provisionable);
     let named = pods.clone().take(MOST_WAITING).map(|pod| {
         let why = actors["packer"]["leftOver"][&pod.pod.uid].as_str().map(str::to_owned);
         let expected = || match view.snapshot.expected_on(&pod.pod.uid, view.now)? {
-            Target::Claim(name) => Some(format!("expected on NodeClaim {name}")),
-            Target::Node(name) => Some(format!("expected on node {name}")),
+            NominationTarget::Claim(name) => Some(format!("expected on NodeClaim {name}")),
+            NominationTarget::Node(name) => Some(format!("expected on node {name}")),
         };
         let why = why.or_else(expected).unwrap_or_else(|| "waits for its batch".to_owned());
         json!([format!("{}/{}", pod.pod.namespace, pod.pod.name), why])
@@ -133,8 +133,8 @@ fn waiting(view: &View, actors: &Value) -> (Vec<Value>, usize) {
     (named.collect(), pods.count())
 }
 
-fn nodes(view: &View) -> Vec<Value> {
-    let (snapshot, prices) = (&view.snapshot, state::Prices::of(view));
+fn nodes(view: &ReplicaView) -> Vec<Value> {
+    let (snapshot, prices) = (&view.snapshot, state::TypesByClass::from_view(view));
     let by_provider: BTreeMap<&str, &NodeEntry> = snapshot
         .nodes
         .values()
@@ -154,8 +154,8 @@ fn nodes(view: &View) -> Vec<Value> {
 }
 
 fn one(
-    view: &View,
-    prices: &state::Prices<'_>,
+    view: &ReplicaView,
+    prices: &state::TypesByClass<'_>,
     claim: Option<(&String, &std::sync::Arc<ClaimEntry>)>,
     node: Option<&NodeEntry>,
 ) -> Value {
@@ -206,9 +206,9 @@ fn state_of(claim: Option<&ClaimEntry>, node: Option<&NodeEntry>) -> &'static st
 }
 
 /// What will become of it.
-fn next(view: &View, claim: Option<&ClaimEntry>, visitors: usize) -> String {
+fn next(view: &ReplicaView, claim: Option<&ClaimEntry>, visitors: usize) -> String {
     let Some(claim) = claim else { return String::new() };
-    if let Some(notice) = Notice::on(&claim.claim) {
+    if let Some(notice) = InterruptionNotice::on(&claim.claim) {
         return format!("{}, runs until {:.0}", notice.kind, notice.deadline);
     }
     if claim.facts.deleting {

@@ -10,7 +10,7 @@ pub mod told;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use dovetail_actors::telemetry::span::Value;
+use dovetail_actors::telemetry::span::AttributeValue;
 use dovetail_actors::{LogEvent, Settings, Span};
 use dovetail_input::{Failure, Mistake};
 use dovetail_observability::Metrics;
@@ -24,7 +24,7 @@ pub enum Spans {
     /// To a collector.
     Sent(Traces),
     /// Into memory, with the replica that told each.
-    Kept(Arc<Mutex<Vec<(Resource, traces::Span)>>>),
+    Kept(Arc<Mutex<Vec<(Resource, traces::ExportedSpan)>>>),
 }
 
 impl Spans {
@@ -47,7 +47,7 @@ impl Spans {
     }
 
     /// Takes a span of a replica.
-    pub fn take(&self, replica: &str, span: Span) {
+    pub fn record(&self, replica: &str, span: Span) {
         match self {
             Self::Sent(traces) => traces.send(of_span(replica, span)),
             Self::Kept(kept) => {
@@ -130,18 +130,18 @@ pub fn resource_of(settings: &Settings, identity: &str) -> Resource {
     resource(identity, &settings.cluster_name)
 }
 
-fn of_span(replica: &str, span: Span) -> traces::Span {
+fn of_span(replica: &str, span: Span) -> traces::ExportedSpan {
     let nanos = |time: jiff::Timestamp| u64::try_from(time.as_nanosecond()).unwrap_or_default();
     let value = |value| match value {
-        Value::Text(text) => traces::Value::Text(text),
-        Value::Number(number) => traces::Value::Number(number),
-        Value::Real(number) => traces::Value::Real(number),
+        AttributeValue::Text(text) => traces::Value::Text(text),
+        AttributeValue::Number(number) => traces::Value::Number(number),
+        AttributeValue::Real(number) => traces::Value::Real(number),
     };
     let mut attributes = Vec::with_capacity(span.attributes.len() + 2);
     attributes.extend(span.attributes.into_iter().map(|(name, own)| (name, value(own))));
     attributes.push(("dovetail.replica", traces::Value::Text(replica.to_owned())));
     attributes.push(("dovetail.term", traces::Value::Number(i64::try_from(span.term).unwrap_or(i64::MAX))));
-    traces::Span {
+    traces::ExportedSpan {
         trace: span.context.trace(),
         span: span.context.span(),
         parent: span.parent.map_or(0, |parent| parent.span()),

@@ -7,15 +7,15 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use dovetail_actors::messages::ReplicaState;
-use dovetail_actors::replica::View;
+use dovetail_actors::replica::ReplicaView;
 use dovetail_api::names::conditions::DRIFTED;
 use dovetail_api::names::labels;
 use dovetail_api::v1::condition;
-use dovetail_core::cluster_state::{Kind, NodeEntry, PodEntry, Snapshot};
-use dovetail_core::disruption::{self, Reason};
+use dovetail_core::cluster_state::{NodeEntry, PodEntry, Snapshot, WatchedKind};
+use dovetail_core::disruption::{self, RemovalReason};
 use dovetail_core::instance_type::InstanceType;
 use dovetail_core::resources::{CPU, NODES, Resources};
-use dovetail_observability::metrics::{Page, Seen, State};
+use dovetail_observability::metrics::{ActorsSeen, MetricsPage, MetricsWriter};
 use jiff::Timestamp;
 use nodes::{label_of, nodes};
 use serde_json::Value;
@@ -26,7 +26,7 @@ pub struct Latest(Arc<Mutex<Known>>);
 
 #[derive(Default)]
 struct Known {
-    view: Option<View>,
+    view: Option<ReplicaView>,
     /// What the actors of each replica say, and when they said so.
     actors: BTreeMap<String, (ReplicaState, Timestamp)>,
     /// Seconds since 1970 and $/h, the latest of them.
@@ -42,9 +42,9 @@ const MOST_POINTS: usize = 720;
 
 impl Latest {
     /// The cluster, as a replica sees it.
-    pub fn saw(&self, view: View) {
+    pub fn saw(&self, view: ReplicaView) {
         let managed = view.snapshot.nodes.values().filter(|node| node.managed());
-        let prices = Prices::of(&view);
+        let prices = TypesByClass::from_view(&view);
         let cost: f64 = managed.filter_map(|node| prices.node(node)).map(|(own, _)| own).sum();
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.cost.push_back((view.now.wall.as_second() as f64, cost));
@@ -81,7 +81,7 @@ impl Latest {
     }
 
     /// The cluster, who leads, and what the leader's actors said last, or while nobody leads those of any replica.
-    pub fn known(&self) -> (Option<View>, Option<String>, Value) {
+    pub fn known(&self) -> (Option<ReplicaView>, Option<String>, Value) {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let leads = |(_, (actors, _)): &(&String, &(ReplicaState, Timestamp))| leads(actors);
         // Of two that say so, the one that said it last.
@@ -92,12 +92,12 @@ impl Latest {
     }
 
     /// Writes it all when asked.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> MetricsWriter {
         let latest = self.clone();
         Arc::new(move |page| latest.write(page))
     }
 
-    fn write(&self, page: &mut Page) {
+    fn write(&self, page: &mut MetricsPage) {
         let (view, _, actors) = self.known();
         queues(page, &actors);
         not_seen(page, &actors["cluster_watcher"]);
@@ -132,7 +132,7 @@ pub const QUEUES: [(&str, &str); 13] = [
     ("recorder", "waiting"),
 ];
 
-fn queues(page: &mut Page, actors: &Value) {
+fn queues(page: &mut MetricsPage, actors: &Value) {
     page.gauge(
         "dovetail_lease_refused",
         "Whether the Lease says what no leader can have written, or is not renewed for years",
@@ -158,7 +158,7 @@ fn queues(page: &mut Page, actors: &Value) {
 }
 
 /// What of the cluster is not seen as it is.
-fn not_seen(page: &mut Page, cluster: &Value) {
+fn not_seen(page: &mut MetricsPage, cluster: &Value) {
     page.gauge("dovetail_unreadable_objects", "Objects that are there and cannot be read");
     for (kind, count) in cluster["unreadable"].as_object().into_iter().flatten() {
         page.sample("dovetail_unreadable_objects", &[("kind", kind)], count.as_f64().unwrap_or(0.0));
@@ -168,7 +168,7 @@ fn not_seen(page: &mut Page, cluster: &Value) {
         let listed = cluster["notListed"].as_array().is_none_or(|all| all.iter().all(|one| one != kind));
         !listed || cluster["watchesFailing"].get(kind).is_some()
     };
-    for kind in Kind::ALL.map(Kind::resource) {
+    for kind in WatchedKind::ALL.map(WatchedKind::resource) {
         page.sample("dovetail_watch_failing", &[("kind", kind)], if failing(kind) { 1.0 } else { 0.0 });
     }
 }
@@ -195,11 +195,11 @@ fn less(whole: &Resources, part: &Resources) -> Resources {
 }
 
 /// The instance types that a view knows, by node class and name: looked up once for every node.
-pub struct Prices<'a>(BTreeMap<&'a str, BTreeMap<&'a str, &'a InstanceType>>);
+pub struct TypesByClass<'a>(BTreeMap<&'a str, BTreeMap<&'a str, &'a InstanceType>>);
 
-impl<'a> Prices<'a> {
+impl<'a> TypesByClass<'a> {
     /// Of a view.
-    pub fn of(view: &'a View) -> Self {
+    pub fn from_view(view: &'a ReplicaView) -> Self {
         let by_name = |types: &'a [Arc<InstanceType>]| types.iter().map(|kind| (kind.name.as_str(), &**kind)).collect();
         Self(view.types.iter().map(|(class, types)| (class.as_str(), by_name(types))).collect())
     }
@@ -218,11 +218,11 @@ impl<'a> Prices<'a> {
     }
 }
 
-fn cost(page: &mut Page, view: &View) {
+fn cost(page: &mut MetricsPage, view: &ReplicaView) {
     type Sum = (usize, f64, f64);
     let mut by: BTreeMap<[&str; 3], Sum> = BTreeMap::new();
     let mut by_pool: BTreeMap<&str, f64> = view.snapshot.pools.keys().map(|name| (name.as_str(), 0.0)).collect();
-    let prices = Prices::of(view);
+    let prices = TypesByClass::from_view(view);
     for node in view.snapshot.nodes.values().filter(|node| node.managed()) {
         let of = |key| label_of(&node.labels, key);
         let sum = by.entry([of(labels::NODE_POOL), of(labels::CAPACITY_TYPE), of(labels::ZONE)]).or_default();
@@ -248,9 +248,9 @@ fn cost(page: &mut Page, view: &View) {
 }
 
 /// Reasons that budgets know.
-const BUDGETED: [Reason; 3] = [Reason::Empty, Reason::Drifted, Reason::Underutilized];
+const BUDGETED: [RemovalReason; 3] = [RemovalReason::Empty, RemovalReason::Drifted, RemovalReason::Underutilized];
 
-fn pools(page: &mut Page, view: &View) {
+fn pools(page: &mut MetricsPage, view: &ReplicaView) {
     let snapshot = &view.snapshot;
     page.gauge("karpenter_nodepools_limit", "What a pool's nodes may have together");
     for (name, pool) in snapshot.pools.iter() {
@@ -280,7 +280,7 @@ fn pools(page: &mut Page, view: &View) {
     }
 }
 
-fn eligible(page: &mut Page, snapshot: &Snapshot) {
+fn eligible(page: &mut MetricsPage, snapshot: &Snapshot) {
     let (mut empty, mut full) = (0, 0);
     for claim in snapshot.claims.values().filter(|claim| claim.facts.consolidatable && !claim.facts.deleting) {
         let visitors = snapshot.loads.get(&claim.facts.node).map_or(0, |load| load.visitors);
@@ -295,7 +295,7 @@ fn eligible(page: &mut Page, snapshot: &Snapshot) {
 }
 
 /// NodeClaims whose condition Drifted is True, those that go already left out.
-fn drifted(page: &mut Page, snapshot: &Snapshot) {
+fn drifted(page: &mut MetricsPage, snapshot: &Snapshot) {
     let mut by: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for entry in snapshot.claims.values().filter(|entry| entry.facts.drifted.is_some() && !entry.facts.deleting) {
         let conditions = entry.claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
@@ -311,7 +311,7 @@ fn drifted(page: &mut Page, snapshot: &Snapshot) {
     }
 }
 
-fn pods(page: &mut Page, snapshot: &Snapshot) {
+fn pods(page: &mut MetricsPage, snapshot: &Snapshot) {
     page.gauge("karpenter_pods_state", "1 for each pod and what it is like");
     let nowhere = NodeEntry::default();
     for pod in snapshot.pods.values() {
@@ -345,7 +345,7 @@ fn phase(pod: &PodEntry) -> &'static str {
     }
 }
 
-fn scheduler(page: &mut Page, view: &View, actors: &Value) {
+fn scheduler(page: &mut MetricsPage, view: &ReplicaView, actors: &Value) {
     let waiting = view.snapshot.pending(view.now).len();
     page.gauge("karpenter_scheduler_queue_depth", "Pods that wait for a place");
     let own = [("controller", "provisioner"), ("scheduling_id", "")];
@@ -361,11 +361,11 @@ pub fn leads(state: &ReplicaState) -> bool {
 }
 
 /// What the actors say, as far as health and leadership go.
-pub fn seen(state: &ReplicaState) -> Seen {
+pub fn seen(state: &ReplicaState) -> ActorsSeen {
     let number = |value: usize| i64::try_from(value).unwrap_or(i64::MAX);
     let cluster = state.cluster_watcher.clone().unwrap_or_default();
     let term = state.leader.as_ref().and_then(|leader| leader.term).unwrap_or(0);
-    Seen {
+    ActorsSeen {
         // While a watch fails, what is known is not what there is.
         synced: cluster.synced && cluster.watches_failing.is_empty(),
         nodes: number(cluster.nodes),

@@ -10,25 +10,25 @@ use dovetail_cloud::{LaunchRequest, LaunchedInstance};
 use dovetail_core::cluster_state::Snapshot;
 use dovetail_core::lifecycle;
 use dovetail_core::lifecycle::claim::from_quantities;
-use dovetail_core::lifecycle::launch::LaunchedInstance as Facts;
-use dovetail_core::lifecycle::protocol::{Claimed, Failure, put_token, takes_instance, takes_token};
+use dovetail_core::lifecycle::launch::InstanceFacts as Facts;
+use dovetail_core::lifecycle::protocol::{ApiFailure, Claimed, put_token, takes_instance, takes_token};
 use kube::ResourceExt;
 
 use super::{CHECK_INTERVAL, Launching, NO_CLASS, NO_ROOM, NoRequest, TYPES_NAMED, short};
 use crate::context::traces;
 use crate::kube::calls::CallError;
-use crate::kube::claims::Claims;
+use crate::kube::claims::NodeClaimApi;
 use crate::launcher::denied::with_free_subnets;
-use crate::launcher::facts::{self, Types, has_relaxed_min_values, named_types, pool_of};
+use crate::launcher::facts::{self, ClassTypes, has_relaxed_min_values, named_types, pool_of};
 use crate::messages::{
     FullSubnets, InstanceTypesFor, LaunchFails, LaunchedOffering, Record, Refused, TakeSnapshot, Wrote,
 };
 use crate::recorder::object;
 use crate::telemetry::log_event::{LogEvent, Names};
 use crate::telemetry::measure::Measure;
-use crate::telemetry::span::{Open, names};
+use crate::telemetry::span::{OpenSpan, names};
 
-impl From<CallError> for Failure {
+impl From<CallError> for ApiFailure {
     fn from(error: CallError) -> Self {
         match error {
             CallError::Deposed => Self::Deposed,
@@ -40,12 +40,12 @@ impl From<CallError> for Failure {
 
 impl Launching {
     /// The launch as a span.
-    pub(super) fn span(&self) -> Open {
+    pub(super) fn span(&self) -> OpenSpan {
         self.env.open(self.trace, Some(self.inside), "launch").since(self.since)
     }
 
-    pub(super) fn claims(&self) -> Claims {
-        Claims::new(self.links.calls.clone())
+    pub(super) fn claims(&self) -> NodeClaimApi {
+        NodeClaimApi::new(self.links.calls.clone())
     }
 
     pub(super) async fn create(&self, claim: &NodeClaim, pods: usize) -> Result<NodeClaim, CallError> {
@@ -96,7 +96,7 @@ impl Launching {
     pub(super) async fn write_token(&self, claim: NodeClaim, token: &str) -> Result<NodeClaim, CallError> {
         let term = self.env.term.0;
         let put = |claim: &mut NodeClaim| {
-            if takes_token(&Claimed::of(claim)) {
+            if takes_token(&Claimed::from_claim(claim)) {
                 put_token(claim, token, term);
             }
         };
@@ -132,7 +132,7 @@ impl Launching {
     pub(super) async fn write_instance(&self, claim: NodeClaim, facts: &Facts) -> Result<NodeClaim, CallError> {
         let now = self.env.wall();
         let id = instance_id(&facts.provider_id).unwrap_or_default();
-        let done = |claim: &NodeClaim| match takes_instance(&Claimed::of(claim), id) {
+        let done = |claim: &NodeClaim| match takes_instance(&Claimed::from_claim(claim), id) {
             true => lifecycle::launch::launched(claim, facts, now),
             false => claim.clone(),
         };
@@ -175,21 +175,21 @@ impl Launching {
     pub(super) async fn class_and_types(
         &self,
         claim: &NodeClaim,
-    ) -> Result<Option<(Arc<EC2NodeClass>, Types, Snapshot)>, Failure> {
-        let known = self.links.cluster.send(TakeSnapshot).await.map_err(|_| Failure::Deposed)?.unwrap_or_default();
+    ) -> Result<Option<(Arc<EC2NodeClass>, ClassTypes, Snapshot)>, ApiFailure> {
+        let known = self.links.cluster.send(TakeSnapshot).await.map_err(|_| ApiFailure::Deposed)?.unwrap_or_default();
         let named = claim.spec.node_class_ref.ec2_name();
         let Some(class) = named.and_then(|name| known.classes.get(name)).cloned() else { return Ok(None) };
         let types = self.types_of(&class, false).await?;
         Ok(Some((class, types, known)))
     }
 
-    async fn types_of(&self, class: &Arc<EC2NodeClass>, last_resort: bool) -> Result<Types, Failure> {
+    async fn types_of(&self, class: &Arc<EC2NodeClass>, last_resort: bool) -> Result<ClassTypes, ApiFailure> {
         let query = InstanceTypesFor { classes: vec![class.clone()], last_resort };
-        let types = self.links.catalogue.send(query).await.map_err(|_| Failure::Deposed)?;
+        let types = self.links.catalogue.send(query).await.map_err(|_| ApiFailure::Deposed)?;
         Ok(types.and_then(|mut all| all.remove(&class.name_any())).unwrap_or_default())
     }
 
-    pub(super) async fn types(&self, claim: &NodeClaim) -> Result<Option<Types>, Failure> {
+    pub(super) async fn types(&self, claim: &NodeClaim) -> Result<Option<ClassTypes>, ApiFailure> {
         Ok(self.class_and_types(claim).await?.map(|(_, types, _)| types))
     }
 
@@ -199,10 +199,10 @@ impl Launching {
         claim: &NodeClaim,
         token: &str,
         adopted: bool,
-    ) -> Result<Result<LaunchRequest, NoRequest>, Failure> {
+    ) -> Result<Result<LaunchRequest, NoRequest>, ApiFailure> {
         let Some((class, types, known)) = self.class_and_types(claim).await? else { return Ok(Err(NO_CLASS)) };
         let most = self.env.settings.max_option_price;
-        let asked = |class, types: &Types| {
+        let asked = |class, types: &ClassTypes| {
             let request = facts::request(claim, token, class, types);
             LaunchRequest { max_option_price: most, ..request }
         };
@@ -225,8 +225,8 @@ impl Launching {
         &self,
         class: &Arc<EC2NodeClass>,
         last_resort: bool,
-    ) -> Result<Arc<EC2NodeClass>, Failure> {
-        let full = self.links.catalogue.send(FullSubnets { last_resort }).await.map_err(|_| Failure::Deposed)?;
+    ) -> Result<Arc<EC2NodeClass>, ApiFailure> {
+        let full = self.links.catalogue.send(FullSubnets { last_resort }).await.map_err(|_| ApiFailure::Deposed)?;
         Ok(with_free_subnets(class.clone(), &full))
     }
 
@@ -238,7 +238,7 @@ impl Launching {
         }
     }
 
-    pub(super) fn refused(&self, refusals: Vec<dovetail_cloud::launch::Refusal>) {
+    pub(super) fn refused(&self, refusals: Vec<dovetail_cloud::launch::OfferingRefusal>) {
         if !refusals.is_empty() {
             self.env.post(&self.links.catalogue, Refused { refusals, trace: self.trace });
         }

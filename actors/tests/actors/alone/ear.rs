@@ -10,11 +10,12 @@ use std::time::Duration;
 use actix::prelude::*;
 use dovetail_actors::leadership::messages::{Deposed, Elected};
 use dovetail_actors::messages::{
-    Batch, CannotUse, ClaimChanged, ClaimGone, ClaimRefused, ClassChanged, ClosedPools, ClusterChanged, FullSubnets,
-    Hold, InstanceKnown, InstanceTypesFor, InstancesSeen, Interrupted, Launch, LaunchedOffering, LookUp, MarkDeleting,
-    NodeChanged, NodeGone, NodeUnused, NotRead, NotRegistered, PackNow, Plan, Planned, PodBound, PodGone, PodPending,
-    PodSeen, PoolChanged, Record, Refused, Remove, ReservationTakenBack, Roll, SoldOut, TakeShown, TakeSnapshot,
-    TellNotSynced, TookReserved, WatchFailed, WatchRuns, WorldChanged, Wrote,
+    Batch, CannotUse, ClaimChanged, ClaimGone, ClaimRefused, ClaimSoldOut, ClassChanged, ClosedPools, ClusterChanged,
+    FullSubnets, HoldClaims, InstanceKnown, InstanceTypesFor, InstancesSeen, Interrupted, LaunchClaims,
+    LaunchedOffering, LookUp, MarkDeleting, NodeChanged, NodeGone, NodeUnused, NotRead, NotRegistered, PackNow,
+    PlanClaims, Planned, PodBound, PodGone, PodPending, PodSeen, PoolChanged, Record, Refused, Remove,
+    ReservationTakenBack, Roll, TakeShown, TakeSnapshot, TellNotSynced, TookReserved, WatchFailed, WatchRuns,
+    WorldChanged, Wrote,
 };
 use dovetail_core::InstanceType;
 use dovetail_core::cluster_state::{ClusterState, Snapshot};
@@ -160,10 +161,10 @@ hears!(
     ClassChanged,
     ClosedPools,
     ClusterChanged,
-    Hold,
+    HoldClaims,
     InstanceKnown,
     InstancesSeen,
-    Launch,
+    LaunchClaims,
     LaunchedOffering,
     LookUp,
     MarkDeleting,
@@ -184,7 +185,7 @@ hears!(
     Remove,
     ReservationTakenBack,
     Roll,
-    SoldOut,
+    ClaimSoldOut,
     TellNotSynced,
     TookReserved,
     WatchFailed,
@@ -193,11 +194,11 @@ hears!(
     Wrote,
 );
 
-impl Handler<Plan> for Ear {
+impl Handler<PlanClaims> for Ear {
     type Result = ();
 
     /// From then on snapshots show it, as the watcher's do.
-    fn handle(&mut self, plan: Plan, _: &mut Self::Context) {
+    fn handle(&mut self, plan: PlanClaims, _: &mut Self::Context) {
         self.0.cluster(|state| {
             for (claim, capacity) in &plan.claims {
                 state.plan_claim(claim.clone(), capacity.clone());

@@ -23,12 +23,12 @@ use dovetail_actors::context::leader_term::LeaderTerm;
 use dovetail_actors::context::mailbox;
 use dovetail_actors::kube::calls::Calls;
 use dovetail_actors::messages::{ActorState, Observe, Record, Term, TraceContext};
-use dovetail_actors::{Entry, Journal, LogEvent, Measure, Settings};
+use dovetail_actors::{Journal, JournalEntry, LogEvent, Measure, Settings};
 use dovetail_core::clock::Clock as _;
 use dovetail_sandbox::Caller;
 use dovetail_sandbox::apiserver::{self, ApiServer, CUSTOM_RESOURCE_DEFINITIONS};
 use dovetail_sandbox::clock::{DEFAULT_START, VirtualClock};
-use dovetail_sandbox::faults::Faults;
+use dovetail_sandbox::faults::FaultsInForce;
 use tokio::task::LocalSet;
 
 pub use ear::{Ear, Heard};
@@ -41,12 +41,12 @@ pub const TERM: Term = Term(3);
 /// What is told: happenings, and measures as their debug text.
 #[derive(Default)]
 pub struct Told {
-    entries: Mutex<Vec<Entry>>,
+    entries: Mutex<Vec<JournalEntry>>,
     measures: Mutex<Vec<String>>,
 }
 
 impl Journal for Told {
-    fn record(&self, entry: &Entry) {
+    fn record(&self, entry: &JournalEntry) {
         self.entries.lock().unwrap().push(entry.clone());
     }
 
@@ -81,7 +81,7 @@ impl Told {
 #[derive(Clone)]
 pub struct Alone {
     pub api: ApiServer,
-    pub faults: Faults,
+    pub faults: FaultsInForce,
     pub clock: Arc<VirtualClock>,
     pub told: Arc<Told>,
     pub wire: Wire,
@@ -109,10 +109,10 @@ pub fn alone_with<F: Future<Output = ()>>(settings: Settings, test: impl FnOnce(
 impl Alone {
     fn new(settings: Settings) -> Self {
         let clock = Arc::new(VirtualClock::new(DEFAULT_START));
-        let faults = Faults::new(1);
+        let faults = FaultsInForce::new(1);
         let api = ApiServer::with(
             clock.clone(),
-            apiserver::Settings { faults: Some(faults.clone()), ..apiserver::Settings::default() },
+            apiserver::ServerSettings { faults: Some(faults.clone()), ..apiserver::ServerSettings::default() },
         );
         for crd in dovetail_api::crds::crds() {
             api.create(&CUSTOM_RESOURCE_DEFINITIONS, "", serde_json::to_value(crd).unwrap()).unwrap();

@@ -9,7 +9,7 @@ use dovetail_cloud::node_class::subnet_views;
 use dovetail_cloud::resolve::{self, NodeClassView};
 use dovetail_cloud::{Instance, shipped};
 use dovetail_core::cluster_state::ClusterState;
-use dovetail_core::ownership::Marks;
+use dovetail_core::ownership::OwnershipMarks;
 use dovetail_core::ownership::token::launch_token;
 use dovetail_sandbox::apiserver::{
     DAEMON_SETS, DeleteOptions, EC2_NODE_CLASSES, Gvr, NODE_CLAIMS, NODE_POOLS, NODES, POD_DISRUPTION_BUDGETS, PODS,
@@ -162,7 +162,10 @@ impl Alone {
     /// What the tags of a launched claim's instance say.
     pub fn marks(&self, claim: &NodeClaim, number: u64) -> InstanceKnown {
         let token = launch_token([claim.metadata.uid.as_deref().unwrap()], 1);
-        InstanceKnown { id: id(number), marks: Some(Arc::new(Marks::launched_with(&token, &node_name(number)))) }
+        InstanceKnown {
+            id: id(number),
+            marks: Some(Arc::new(OwnershipMarks::launched_with(&token, &node_name(number)))),
+        }
     }
 
     /// The Node of a claim's instance as its kubelet brings it.
@@ -285,8 +288,8 @@ impl Alone {
     pub fn offer(&self, class: &str) {
         let shipped = shipped::catalogue_once("us-east-1").narrowed(|name| name.starts_with("m5."));
         let there: EC2NodeClass = read(&self.api.get(&EC2_NODE_CLASSES, "", class).unwrap());
-        let view = NodeClassView::of(&there.spec, subnet_views(there.status.as_ref().unwrap())).unwrap();
-        let types = resolve::instance_types(&shipped, &view, &resolve::Settings::default());
+        let view = NodeClassView::from_spec(&there.spec, subnet_views(there.status.as_ref().unwrap())).unwrap();
+        let types = resolve::instance_types(&shipped, &view, &resolve::ResolveSettings::default());
         let types = Arc::new(types.into_iter().map(Arc::new).collect());
         self.heard.offers(Some(BTreeMap::from([(class.to_owned(), types)])));
     }

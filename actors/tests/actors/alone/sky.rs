@@ -8,8 +8,8 @@ use dovetail_cloud::cloud::CloudFuture;
 use dovetail_cloud::info::InstanceTypeInfo;
 use dovetail_cloud::node_class::NodeClassResolution;
 use dovetail_cloud::{
-    CloudError, CloudIdentity, CloudInstances, CloudNodeClasses, CloudOfferings, CloudQueue, Found, Instance,
-    LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance, Made, QueueMessage,
+    CloudError, CloudIdentity, CloudInstances, CloudNodeClasses, CloudOfferings, CloudQueue, FoundInstances, Instance,
+    LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance, MadeResource, QueueMessage,
 };
 use dovetail_core::clock::Clock;
 use dovetail_core::interruption::status::Trouble;
@@ -39,7 +39,7 @@ struct State {
     calls: Vec<(&'static str, String)>,
     resolution: Option<NodeClassResolution>,
     listed: Option<Vec<Instance>>,
-    made: Vec<Made>,
+    made: Vec<MadeResource>,
     types: Option<Vec<InstanceTypeInfo>>,
     on_demand: Option<BTreeMap<String, f64>>,
     spot: Option<BTreeMap<(String, String), f64>>,
@@ -91,7 +91,7 @@ impl Sky {
     }
 
     /// What was made for node classes.
-    pub fn has_made(&self, made: Vec<Made>) {
+    pub fn has_made(&self, made: Vec<MadeResource>) {
         self.state.lock().unwrap().made = made;
     }
 
@@ -202,12 +202,12 @@ impl CloudNodeClasses for Sky {
         self.or("subnet_has_tag", key.to_owned(), self.inner.subnet_has_tag(key))
     }
 
-    fn made(&self) -> CloudFuture<'_, Vec<Made>> {
+    fn made(&self) -> CloudFuture<'_, Vec<MadeResource>> {
         let made = self.state.lock().unwrap().made.clone();
         self.or("made", String::new(), ready(made))
     }
 
-    fn remove_made<'a>(&'a self, made: &'a Made) -> CloudFuture<'a, ()> {
+    fn remove_made<'a>(&'a self, made: &'a MadeResource) -> CloudFuture<'a, ()> {
         self.or("remove_made", made.name.clone(), ready(()))
     }
 }
@@ -243,7 +243,7 @@ impl CloudInstances for Sky {
         self.or("instances_with_token", token.to_owned(), self.inner.instances_with_token(token))
     }
 
-    fn instances_of<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, Found> {
+    fn instances_of<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, FoundInstances> {
         self.or("instances_of", ids.join(","), self.inner.instances_of(ids))
     }
 

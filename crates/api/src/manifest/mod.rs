@@ -16,12 +16,12 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::convert::{Context, Converted};
+use crate::convert::{ConversionContext, Converted};
 
 pub use error::InputError;
 pub use objects::Objects;
 pub use pods::{MAX_PODS, workload_pods};
-pub use read::read;
+pub use read::read_manifests;
 
 /// What reading depends on besides the files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,8 +35,8 @@ pub struct ReadOptions {
 }
 
 impl ReadOptions {
-    fn context(&self) -> Context {
-        Context { kubernetes_minor: self.kubernetes_minor, ..Context::new(&*self.cluster_name) }
+    fn context(&self) -> ConversionContext {
+        ConversionContext { kubernetes_minor: self.kubernetes_minor, ..ConversionContext::new(&*self.cluster_name) }
     }
 }
 

@@ -33,7 +33,7 @@ impl FreeAddresses {
     }
 
     /// A launch is about to take so many.
-    pub fn take(&mut self, subnet: &str, count: i64) {
+    pub fn reserve(&mut self, subnet: &str, count: i64) {
         *self.free.entry(subnet.to_owned()).or_default() -= count;
     }
 
@@ -60,7 +60,7 @@ pub(super) struct TakenAddresses<'a> {
 }
 
 impl<'a> TakenAddresses<'a> {
-    pub fn take(cloud: &'a Ec2Cloud, counts: Vec<(String, i64)>) -> Self {
+    pub fn reserve(cloud: &'a Ec2Cloud, counts: Vec<(String, i64)>) -> Self {
         cloud.with_addresses(|all| counts.iter().for_each(|(subnet, count)| all.take(subnet, *count)));
         Self { cloud, counts }
     }

@@ -28,7 +28,7 @@ const LATEST: Duration = Duration::from_secs(30);
 
 /// Requests that share a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Api {
+pub(super) enum RequestBucket {
     /// Describe, Get, List.
     Describe,
     /// CreateFleet, launch templates and whatever else changes something.
@@ -49,15 +49,15 @@ pub(super) enum Api {
 
 /// Each bucket's size and how many tokens it gets a second: EC2's own, but for [`Api::All`], which is the sum of the two
 /// that matter.
-const LIMITS: [(Api, f64, f64); 8] = [
-    (Api::Describe, 100.0, 20.0),
-    (Api::Mutate, 50.0, 5.0),
-    (Api::RunInstances, 5.0, 2.0),
-    (Api::TerminateInstances, 100.0, 5.0),
-    (Api::Tags, 100.0, 10.0),
-    (Api::Launched, 1000.0, 2.0),
-    (Api::Ended, 1000.0, 20.0),
-    (Api::All, 150.0, 25.0),
+const LIMITS: [(RequestBucket, f64, f64); 8] = [
+    (RequestBucket::Describe, 100.0, 20.0),
+    (RequestBucket::Mutate, 50.0, 5.0),
+    (RequestBucket::RunInstances, 5.0, 2.0),
+    (RequestBucket::TerminateInstances, 100.0, 5.0),
+    (RequestBucket::Tags, 100.0, 10.0),
+    (RequestBucket::Launched, 1000.0, 2.0),
+    (RequestBucket::Ended, 1000.0, 20.0),
+    (RequestBucket::All, 150.0, 25.0),
 ];
 
 /// Whose turn comes first.
@@ -72,35 +72,35 @@ enum Priority {
 /// What a request takes.
 #[derive(Clone, Debug, PartialEq)]
 struct Needs {
-    api: Api,
+    api: RequestBucket,
     priority: Priority,
     /// Tokens of a bucket of resources.
-    resources: Option<(Api, f64)>,
+    resources: Option<(RequestBucket, f64)>,
 }
 
 impl Needs {
     /// By the request's body, a form as EC2's protocol has it.
-    fn read(body: &[u8]) -> Self {
+    fn from_body(body: &[u8]) -> Self {
         let text = std::str::from_utf8(body).unwrap_or_default();
         let action = text.split('&').find_map(|pair| pair.strip_prefix("Action=")).unwrap_or_default();
         let ids = || text.split('&').filter(|pair| pair.starts_with("InstanceId.")).count().max(1);
         let dry_run = || text.split('&').any(|pair| pair == "DryRun=true");
         let (api, priority, resources) = match action {
             // It launches nothing, and no pod waits for it.
-            "CreateFleet" if dry_run() => (Api::Mutate, Priority::Later, None),
-            "CreateFleet" => (Api::Mutate, Priority::First, Some((Api::Launched, 1.0))),
-            "CreateLaunchTemplate" => (Api::Mutate, Priority::First, None),
-            "DescribeLaunchTemplates" => (Api::Describe, Priority::First, None),
+            "CreateFleet" if dry_run() => (RequestBucket::Mutate, Priority::Later, None),
+            "CreateFleet" => (RequestBucket::Mutate, Priority::First, Some((RequestBucket::Launched, 1.0))),
+            "CreateLaunchTemplate" => (RequestBucket::Mutate, Priority::First, None),
+            "DescribeLaunchTemplates" => (RequestBucket::Describe, Priority::First, None),
             "TerminateInstances" => {
                 let ended = f64::from(u32::try_from(ids()).unwrap_or(u32::MAX)).min(500.0);
-                (Api::TerminateInstances, Priority::First, Some((Api::Ended, ended)))
+                (RequestBucket::TerminateInstances, Priority::First, Some((RequestBucket::Ended, ended)))
             }
-            "RunInstances" => (Api::RunInstances, Priority::Later, None),
-            "CreateTags" | "DeleteTags" => (Api::Tags, Priority::Later, None),
+            "RunInstances" => (RequestBucket::RunInstances, Priority::Later, None),
+            "CreateTags" | "DeleteTags" => (RequestBucket::Tags, Priority::Later, None),
             _ if ["Describe", "Get", "List"].iter().any(|verb| action.starts_with(verb)) => {
-                (Api::Describe, Priority::Later, None)
+                (RequestBucket::Describe, Priority::Later, None)
             }
-            _ => (Api::Mutate, Priority::Later, None),
+            _ => (RequestBucket::Mutate, Priority::Later, None),
         };
         Self { api, priority, resources }
     }
@@ -134,9 +134,9 @@ type QueueTurn = (Priority, u64);
 /// The buckets, and who waits for which.
 #[derive(Debug, Default)]
 struct State {
-    buckets: BTreeMap<Api, Bucket>,
+    buckets: BTreeMap<RequestBucket, Bucket>,
     /// Tokens that those who wait will take of a bucket.
-    waiting: BTreeMap<(Api, Priority, u64), f64>,
+    waiting: BTreeMap<(RequestBucket, Priority, u64), f64>,
     tickets: u64,
 }
 
@@ -183,7 +183,7 @@ impl Limiter {
     /// Full buckets.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         let now = clock.monotonic();
-        let bucket = |(api, size, rate): (Api, f64, f64)| {
+        let bucket = |(api, size, rate): (RequestBucket, f64, f64)| {
             let (size, rate) = (size * SHARE, rate * SHARE);
             (api, Bucket { tokens: size, size, rate, at: now })
         };
@@ -219,7 +219,7 @@ impl Limiter {
     }
 
     /// EC2 refused a request for the rate of them: it knows of others that we do not.
-    fn throttled(&self, api: Api) {
+    fn throttled(&self, api: RequestBucket) {
         self.with(|state, now| {
             if let Some(bucket) = state.buckets.get_mut(&api) {
                 bucket.refill(now);
@@ -243,20 +243,22 @@ impl State {
     }
 
     /// Tokens of a bucket that those take who are before this one.
-    fn before(&self, api: Api, (priority, ticket): QueueTurn) -> f64 {
+    fn before(&self, api: RequestBucket, (priority, ticket): QueueTurn) -> f64 {
         self.waiting.range((api, Priority::First, 0)..(api, priority, ticket)).map(|(_, count)| count).sum()
     }
 
     /// Takes the tokens if they are there; answers how long they are to be waited for otherwise.
-    fn take(&mut self, needs: &Needs, turn: QueueTurn, now: Duration) -> Option<Duration> {
+    fn take_tokens(&mut self, needs: &Needs, turn: QueueTurn, now: Duration) -> Option<Duration> {
         self.buckets.values_mut().for_each(|bucket| bucket.refill(now));
         let reserve = if turn.0 == Priority::First { 0.0 } else { RESERVE };
         let wanted = [
             Some((needs.api, 1.0 + self.before(needs.api, turn), 1.0)),
-            Some((Api::All, 1.0 + reserve, 1.0)),
+            Some((RequestBucket::All, 1.0 + reserve, 1.0)),
             needs.resources.map(|(api, count)| (api, count + self.before(api, turn), count)),
         ];
-        let wait = |(api, least, _): &(Api, f64, f64)| self.buckets.get(api).map_or(0.0, |bucket| bucket.wait(*least));
+        let wait = |(api, least, _): &(RequestBucket, f64, f64)| {
+            self.buckets.get(api).map_or(0.0, |bucket| bucket.wait(*least))
+        };
         let longest = wanted.iter().flatten().map(wait).fold(0.0, f64::max);
         if longest > 0.0 {
             // A little more, as what was counted in fractions may be short of one.

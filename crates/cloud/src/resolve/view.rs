@@ -34,7 +34,7 @@ pub struct NodeClassView {
     /// `kubelet.evictionHard["nodefs.available"]`.
     pub eviction_disk: Option<Threshold>,
     /// `blockDeviceMappings`.
-    pub volumes: Vec<Volume>,
+    pub volumes: Vec<BlockDeviceVolume>,
     /// `instanceStorePolicy: RAID0`.
     pub instance_store_raid0: bool,
     /// `networkInterfaces`.
@@ -82,7 +82,7 @@ pub enum Threshold {
 
 /// A volume of `blockDeviceMappings`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Volume {
+pub struct BlockDeviceVolume {
     /// `/dev/xvda`.
     pub device: String,
     /// Pods' local storage lies on it.
@@ -112,7 +112,7 @@ impl NodeClassView {
     ///
     /// # Errors
     /// A quantity, a percentage or a kubelet field that cannot be read, by its path.
-    pub fn of(spec: &EC2NodeClassSpec, subnets: Vec<SubnetView>) -> Result<Self, NodeClassError> {
+    pub fn from_spec(spec: &EC2NodeClassSpec, subnets: Vec<SubnetView>) -> Result<Self, NodeClassError> {
         let kubelet = match &spec.kubelet {
             Some(kubelet) => kubelet.understood().map_err(|e| error("spec.kubelet", e.to_string()))?,
             None => Default::default(),
@@ -209,7 +209,7 @@ fn threshold(eviction: &BTreeMap<String, String>, signal: &str) -> Result<Option
     Ok(Some(parsed))
 }
 
-fn volumes(spec: &EC2NodeClassSpec) -> Result<Vec<Volume>, NodeClassError> {
+fn volumes(spec: &EC2NodeClassSpec) -> Result<Vec<BlockDeviceVolume>, NodeClassError> {
     let mappings = spec.block_device_mappings.iter().enumerate();
     mappings
         .map(|(i, mapping)| {
@@ -219,7 +219,7 @@ fn volumes(spec: &EC2NodeClassSpec) -> Result<Vec<Volume>, NodeClassError> {
                 .transpose()
                 .map_err(|e| error(format!("spec.blockDeviceMappings[{i}].ebs.volumeSize"), e.to_string()))?;
             let device = mapping.device_name.clone().unwrap_or_default();
-            Ok(Volume { device, root: mapping.root_volume == Some(true), bytes })
+            Ok(BlockDeviceVolume { device, root: mapping.root_volume == Some(true), bytes })
         })
         .collect()
 }
@@ -247,10 +247,13 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_named_by_its_path() {
         let bad = spec(serde_json::json!({"kubelet": {"kubeReserved": {"memory": "lots"}}}));
-        assert_eq!(NodeClassView::of(&bad, vec![]).unwrap_err().field, "spec.kubelet.kubeReserved.memory");
+        assert_eq!(NodeClassView::from_spec(&bad, vec![]).unwrap_err().field, "spec.kubelet.kubeReserved.memory");
         let bad = spec(serde_json::json!({"kubelet": {"evictionHard": {"memory.available": "120%"}}}));
-        assert!(NodeClassView::of(&bad, vec![]).unwrap_err().to_string().contains("0% to 100%"));
+        assert!(NodeClassView::from_spec(&bad, vec![]).unwrap_err().to_string().contains("0% to 100%"));
         let bad = spec(serde_json::json!({"blockDeviceMappings": [{"ebs": {"volumeSize": "big"}}]}));
-        assert_eq!(NodeClassView::of(&bad, vec![]).unwrap_err().field, "spec.blockDeviceMappings[0].ebs.volumeSize");
+        assert_eq!(
+            NodeClassView::from_spec(&bad, vec![]).unwrap_err().field,
+            "spec.blockDeviceMappings[0].ebs.volumeSize"
+        );
     }
 }

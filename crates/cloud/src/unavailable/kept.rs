@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::{ClockMoment, LONGEST, Mark, OfferingKey, QuotaGroup, Scope, UnavailableOfferings, moment};
+use super::{ClockMoment, LONGEST, Mark, OfferingKey, QuotaGroup, RefusalScope, UnavailableOfferings, moment};
 
 /// How many are kept, those refused last: some 300 KiB of the one MiB that a ConfigMap may have.
 pub const MOST_KEPT: usize = 2000;
@@ -31,15 +31,15 @@ impl UnavailableOfferings {
     #[must_use]
     pub fn kept(&self, now: Duration, wall: Timestamp) -> String {
         let now = moment(now);
-        let mut all: Vec<(&Scope, &Mark)> = self.marks.iter().collect();
+        let mut all: Vec<(&RefusalScope, &Mark)> = self.marks.iter().collect();
         all.sort_by(|(a, x), (b, y)| y.last.cmp(&x.last).then_with(|| a.cmp(b)));
         all.truncate(MOST_KEPT);
-        let line = |(scope, mark): (&Scope, &Mark)| {
+        let line = |(scope, mark): (&RefusalScope, &Mark)| {
             let kept = Kept {
                 what: written(scope),
                 refusals: mark.refusals,
-                last: at(mark.last, now, wall),
-                until: at(mark.until, now, wall),
+                last: wall_time(mark.last, now, wall),
+                until: wall_time(mark.until, now, wall),
             };
             serde_json::to_string(&kept).ok()
         };
@@ -54,7 +54,7 @@ impl UnavailableOfferings {
         let mut taken = 0;
         let on_our_clock = |time: Timestamp| moment(now).saturating_add(time.duration_since(wall));
         for kept in lines {
-            let Some(scope) = read(&kept.what) else { continue };
+            let Some(scope) = parse_scope(&kept.what) else { continue };
             let last = on_our_clock(kept.last).min(moment(now));
             let until = on_our_clock(kept.until).min(moment(now + LONGEST));
             let mark = Mark { refusals: kept.refusals.clamp(1, MOST_REFUSALS), last, until };
@@ -71,38 +71,38 @@ impl UnavailableOfferings {
 }
 
 /// A moment of the monotonic clock in wall time.
-fn at(moment: ClockMoment, now: ClockMoment, wall: Timestamp) -> Timestamp {
+fn wall_time(moment: ClockMoment, now: ClockMoment, wall: Timestamp) -> Timestamp {
     let ahead: SignedDuration = moment.saturating_sub(now);
     let shifted = wall.checked_add(ahead).unwrap_or(wall);
     // Whole seconds: nobody needs more, and what is kept stays the same as long as nothing happens.
     Timestamp::from_second(shifted.as_second()).unwrap_or(wall)
 }
 
-fn written(scope: &Scope) -> String {
+fn written(scope: &RefusalScope) -> String {
     match scope {
-        Scope::Offering(OfferingKey { capacity_type, instance_type, zone }) => {
+        RefusalScope::Offering(OfferingKey { capacity_type, instance_type, zone }) => {
             format!("offering {capacity_type} {zone} {instance_type}")
         }
-        Scope::Quota { capacity_type, group } => format!("quota {capacity_type} {group}"),
-        Scope::CapacityType(name) => format!("capacity-type {name}"),
-        Scope::Subnet(id) => format!("subnet {id}"),
+        RefusalScope::Quota { capacity_type, group } => format!("quota {capacity_type} {group}"),
+        RefusalScope::CapacityType(name) => format!("capacity-type {name}"),
+        RefusalScope::Subnet(id) => format!("subnet {id}"),
     }
 }
 
-fn read(what: &str) -> Option<Scope> {
+fn parse_scope(what: &str) -> Option<RefusalScope> {
     let (kind, rest) = what.split_once(' ')?;
     match kind {
         "offering" => {
             let mut parts = rest.split(' ').filter(|part| !part.is_empty()).map(str::to_owned);
             let (capacity_type, zone, instance_type) = (parts.next()?, parts.next()?, parts.next()?);
-            Some(Scope::Offering(OfferingKey { capacity_type, instance_type, zone }))
+            Some(RefusalScope::Offering(OfferingKey { capacity_type, instance_type, zone }))
         }
         "quota" => {
             let (capacity_type, group) = rest.split_once(' ')?;
-            Some(Scope::Quota { capacity_type: capacity_type.to_owned(), group: QuotaGroup::named(group)? })
+            Some(RefusalScope::Quota { capacity_type: capacity_type.to_owned(), group: QuotaGroup::named(group)? })
         }
-        "capacity-type" => Some(Scope::CapacityType(rest.to_owned())),
-        "subnet" => Some(Scope::Subnet(rest.to_owned())),
+        "capacity-type" => Some(RefusalScope::CapacityType(rest.to_owned())),
+        "subnet" => Some(RefusalScope::Subnet(rest.to_owned())),
         _ => None,
     }
 }

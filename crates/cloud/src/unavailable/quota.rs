@@ -49,7 +49,7 @@ const NAMES: [(QuotaGroup, &str); 11] = [
 impl QuotaGroup {
     /// The group of an instance type, `m5.large`.
     #[must_use]
-    pub fn of(instance_type: &str) -> Self {
+    pub fn from_instance_type(instance_type: &str) -> Self {
         match category(instance_type) {
             "inf" => Self::Inf,
             "trn" => Self::Trn,
@@ -118,7 +118,7 @@ mod tests {
             ("ä1.large", QuotaGroup::Other),
         ];
         for (name, group) in groups {
-            assert_eq!(QuotaGroup::of(name), group, "{name}");
+            assert_eq!(QuotaGroup::from_instance_type(name), group, "{name}");
         }
     }
 

@@ -88,7 +88,7 @@ fn a_refusal_says_nothing_of_other_zones_or_capacity_types() {
 #[test]
 fn a_quota_covers_its_family_group_at_its_capacity_type_in_all_zones() {
     let mut cache = UnavailableOfferings::default();
-    cache.mark_quota(minutes(0), "on-demand", QuotaGroup::of("m5.large"));
+    cache.mark_quota(minutes(0), "on-demand", QuotaGroup::from_instance_type("m5.large"));
     let now = cache.at(minutes(1));
     assert!(now.refused("c7g.xlarge", "a", "on-demand") && now.refused("t3.micro", "b", "on-demand"));
     assert!(!now.refused("g5.xlarge", "a", "on-demand") && !now.refused("m5.large", "a", "spot"));

@@ -9,11 +9,11 @@ use dovetail_api::v1::EC2NodeClass;
 use dovetail_cloud::ec2::{Ec2Cloud, Ec2Settings, SdkParts};
 use dovetail_cloud::launch::reserved::ReservationKind;
 use dovetail_cloud::prelude::*;
-use dovetail_cloud::resolve::{NodeClassView, ReservationView, Settings, instance_types, subnet_views_of};
-use dovetail_cloud::{LaunchErrorKind, LaunchRequest, Made, MadeKind, shipped};
+use dovetail_cloud::resolve::{NodeClassView, ReservationView, ResolveSettings, instance_types, subnet_views_of};
+use dovetail_cloud::{LaunchErrorKind, LaunchRequest, MadeKind, MadeResource, shipped};
 use dovetail_core::{NodeSelectorRequirement, Resources};
 use dovetail_sandbox::clock::{DEFAULT_START, VirtualClock};
-use dovetail_sandbox::faults::{Direction, Faults, Service};
+use dovetail_sandbox::faults::{Direction, FaultsInForce, Service};
 use dovetail_sandbox::log::{Caller, EventLog};
 use dovetail_sandbox::region::{Region, RegionConfig};
 use serde_json::json;
@@ -27,7 +27,7 @@ pub fn sandbox_of(config: RegionConfig) -> (Region, Ec2Cloud) {
     let clock = Arc::new(VirtualClock::new(DEFAULT_START));
     let log = EventLog::new(clock.clone());
     let reserved_capacity = !config.reservations.is_empty();
-    let region = Region::new(config, clock.clone(), log, Faults::new(1));
+    let region = Region::new(config, clock.clone(), log, FaultsInForce::new(1));
     let client = region.http_client(Caller::replica(0, "controller"));
     let (cluster_name, cluster_uid) = ("demo".into(), "uid-1".into());
     let settings = Ec2Settings { cluster_name, cluster_uid, reserved_capacity, ..Ec2Settings::default() };
@@ -65,18 +65,18 @@ pub async fn resolved(cloud: &Ec2Cloud, mut class: EC2NodeClass) -> EC2NodeClass
 
 pub fn request(token: &str, class: EC2NodeClass) -> LaunchRequest {
     let status = class.status.as_ref().unwrap();
-    let mut view = NodeClassView::of(&class.spec, subnet_views_of(&status.subnets)).unwrap();
+    let mut view = NodeClassView::from_spec(&class.spec, subnet_views_of(&status.subnets)).unwrap();
     view.placement_group.clone_from(&status.placement_group);
     let reservations = status.capacity_reservations.iter().map(|one| ReservationView {
         id: one.id.clone(),
         instance_type: one.instance_type.clone(),
         zone: one.availability_zone.clone(),
-        kind: ReservationKind::of(&one.reservation_type, one.interruptible),
+        kind: ReservationKind::from_status(&one.reservation_type, one.interruptible),
         active: one.state == "active",
         left: 9,
     });
     view.reservations = reservations.collect();
-    let all = instance_types(&shipped::catalogue("us-east-1"), &view, &Settings::default());
+    let all = instance_types(&shipped::catalogue("us-east-1"), &view, &ResolveSettings::default());
     LaunchRequest {
         requirements: vec![NodeSelectorRequirement::one_of("karpenter.k8s.aws/instance-family", ["m5", "c5", "m6g"])],
         requests: Resources::parse([("cpu", "1")]).unwrap(),
@@ -298,7 +298,7 @@ async fn what_was_made_for_a_class_is_removed_with_it() {
     cloud.launch(request("token-2", anew)).await.unwrap();
 }
 
-async fn templates(cloud: &Ec2Cloud) -> Vec<Made> {
+async fn templates(cloud: &Ec2Cloud) -> Vec<MadeResource> {
     let made = cloud.made().await.unwrap().into_iter();
     made.filter(|one| one.kind == MadeKind::LaunchTemplate).collect()
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::joined::NodeSource;
 use super::load::with_itself;
 use super::problem::daemons_to_come;
-use super::{JoinedNode, Moment, PodEntry, Snapshot, Target};
+use super::{JoinedNode, Moment, NominationTarget, PodEntry, Snapshot};
 use crate::pack::alike;
 use crate::pod::Pod;
 use crate::resources::Resources;
@@ -79,7 +79,7 @@ impl Snapshot {
     pub fn comes_last(&self, claim: &str, now: Moment) -> bool {
         let waiting = || self.pods.iter().filter(|(_, entry)| waits(entry));
         let at = |uid: &str| match self.expected_on(uid, now) {
-            Some(Target::Claim(name)) => Some(name.as_str()),
+            Some(NominationTarget::Claim(name)) => Some(name.as_str()),
             _ => None,
         };
         let here: Vec<&Arc<PodEntry>> =
@@ -167,8 +167,8 @@ impl Snapshot {
 
     fn is_expected_on(&self, uid: &str, node: &str, now: Moment) -> bool {
         match self.expected_on(uid, now) {
-            Some(Target::Node(name)) => name == node,
-            Some(Target::Claim(name)) => {
+            Some(NominationTarget::Node(name)) => name == node,
+            Some(NominationTarget::Claim(name)) => {
                 let claim = self.claims.get(name).and_then(|entry| entry.claim.status.as_ref());
                 claim.is_some_and(|status| status.node_name == node)
             }

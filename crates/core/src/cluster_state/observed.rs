@@ -92,7 +92,7 @@ impl Observed {
     }
 
     /// What nodes of an instance type have of the resources of which they have less than is foreseen.
-    fn of(&self, class: &EC2NodeClass, instance_type: &str, now: Timestamp) -> Option<&Resources> {
+    fn resources_of(&self, class: &EC2NodeClass, instance_type: &str, now: Timestamp) -> Option<&Resources> {
         let known = self.0.get(class.metadata.name.as_deref()?)?;
         let hash = class.metadata.annotations.as_ref()?.get(annotations::NODE_CLASS_HASH)?;
         let images = class.status.as_ref().map(|status| status.amis.as_slice()).unwrap_or_default();
@@ -106,8 +106,8 @@ impl Observed {
     }
 
     /// Takes what a class's annotation says, where that is later than what is known; what makes no sense says nothing.
-    fn read(&mut self, class: &str, written: &str, now: Timestamp) {
-        let Some(mut there) = read(written) else { return };
+    fn take_annotation(&mut self, class: &str, written: &str, now: Timestamp) {
+        let Some(mut there) = parse_observed(written) else { return };
         if self.0.get(class).is_some_and(|known| known.version >= there.version) {
             return;
         }
@@ -119,7 +119,7 @@ impl Observed {
 
     fn to_write(&self, class: &str, written: Option<&str>) -> Option<String> {
         let known = self.0.get(class).filter(|known| !known.types.is_empty())?;
-        let there = written.and_then(read);
+        let there = written.and_then(parse_observed);
         if there.is_some_and(|there| there.version >= known.version) {
             return None;
         }
@@ -127,7 +127,7 @@ impl Observed {
     }
 }
 
-fn read(written: &str) -> Option<OfClass> {
+fn parse_observed(written: &str) -> Option<OfClass> {
     serde_json::from_str(written).ok().filter(|one: &OfClass| one.version < MOST_CHANGES)
 }
 

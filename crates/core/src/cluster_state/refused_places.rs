@@ -13,8 +13,8 @@ use std::time::Duration;
 use rustc_hash::FxHasher;
 use serde::Serialize;
 
-use super::{ClusterState, JoinedNode, Moment, NodeEntry, PodEntry, Snapshot, Target};
-use crate::lifecycle::Stage;
+use super::{ClusterState, JoinedNode, Moment, NodeEntry, NominationTarget, PodEntry, Snapshot};
+use crate::lifecycle::ClaimStage;
 use crate::pack::OWN_LABELS;
 use crate::pod::Pod;
 use crate::resources::Resources;
@@ -62,7 +62,7 @@ struct Like {
 }
 
 impl Like {
-    fn of(pod: &Pod) -> Self {
+    fn from_pod(pod: &Pod) -> Self {
         Self { namespace: pod.namespace.clone(), requests: pod.requests.clone() }
     }
 
@@ -117,7 +117,7 @@ impl ClusterState {
             self.expect_no_more(&uid);
             let place = (node.name.clone(), class_of(&entry.pod));
             let places = Arc::make_mut(&mut self.now.refused_places);
-            let known = places.0.entry(place.clone()).or_insert_with(|| Refused::of(&node, &entry.pod));
+            let known = places.0.entry(place.clone()).or_insert_with(|| Refused::new(&node, &entry.pod));
             known.pods.insert(uid);
             known.words = entry.words.clone().unwrap_or_default();
             known.last = now.monotonic;
@@ -182,14 +182,14 @@ impl ClusterState {
 }
 
 impl Refused {
-    fn of(node: &NodeEntry, pod: &Pod) -> Self {
+    fn new(node: &NodeEntry, pod: &Pod) -> Self {
         Self {
             points: 0,
             times: 0,
             last: Duration::ZERO,
             until: Duration::ZERO,
             node: print_of(node),
-            pods_are: Like::of(pod),
+            pods_are: Like::from_pod(pod),
             pods: BTreeSet::new(),
             words: String::new(),
         }
@@ -221,12 +221,12 @@ impl Refused {
 
 impl Snapshot {
     /// The Node at which a target's pods are expected, if it is there and ready for pods.
-    fn node_of(&self, target: &Target) -> Option<&Arc<NodeEntry>> {
+    fn node_of(&self, target: &NominationTarget) -> Option<&Arc<NodeEntry>> {
         match target {
-            Target::Node(name) => self.nodes.get(name),
-            Target::Claim(name) => {
+            NominationTarget::Node(name) => self.nodes.get(name),
+            NominationTarget::Claim(name) => {
                 let facts = &self.claims.get(name)?.facts;
-                self.nodes.get(&facts.node).filter(|_| facts.stage == Some(Stage::Initialized))
+                self.nodes.get(&facts.node).filter(|_| facts.stage == Some(ClaimStage::Initialized))
             }
         }
     }

@@ -221,7 +221,7 @@ impl UnusedLaunches {
     #[must_use]
     pub fn to_write(&self, pool: &str, written: Option<&str>) -> Option<String> {
         let known = self.0.get(pool)?;
-        let there = written.and_then(read);
+        let there = written.and_then(parse_unused);
         if there.as_ref().map_or(known.is_empty(), |there| there.version >= known.version) {
             return None;
         }
@@ -232,8 +232,8 @@ impl UnusedLaunches {
 
     /// What a pool's annotation says, where that is later than what is known. A pause that ends too late by our clock is
     /// cut; what makes no sense says nothing.
-    pub fn read(&mut self, pool: &str, written: &str, now: Timestamp) {
-        let Some(mut there) = read(written) else { return };
+    pub fn take_annotation(&mut self, pool: &str, written: &str, now: Timestamp) {
+        let Some(mut there) = parse_unused(written) else { return };
         if self.0.get(pool).is_some_and(|known| known.version >= there.version) {
             return;
         }
@@ -246,7 +246,7 @@ impl UnusedLaunches {
     }
 }
 
-fn read(written: &str) -> Option<OfPool> {
+fn parse_unused(written: &str) -> Option<OfPool> {
     serde_json::from_str(written).ok().filter(|one: &OfPool| one.version < MOST_CHANGES)
 }
 

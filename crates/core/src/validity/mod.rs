@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use dovetail_api::names::conditions::{FALSE, TRUE};
 use dovetail_api::quantity::billionths;
-use dovetail_api::schema::{ErrorKind, Path, SchemaError};
+use dovetail_api::schema::{ErrorKind, FieldPath, SchemaError};
 use dovetail_api::v1::{NodeClaimTemplateSpec, NodeClassRef, NodePool};
 use dovetail_api::validation::{self, Wrong};
 use jiff::Timestamp;
 
 pub use claim::{claim, claim_of};
 
-use crate::budgets::{Reason, allowed};
+use crate::budgets::{RemovalReason, allowed};
 
 /// The least `expireAfter` that nodes are planned for. A node needs a minute or more to be initialized: one that expires
 /// before it is launched, drained and launched again without end.
@@ -33,7 +33,7 @@ pub fn node_pool(pool: &NodePool) -> Vec<SchemaError> {
     let mut found = Found::default();
     let name = pool.metadata.name.as_deref().unwrap_or_default();
     // The name becomes the value of a label of each claim.
-    found.add(validation::label_value(name), || Path::of(&["metadata", "name"]));
+    found.add(validation::label_value(name), || FieldPath::from_fields(&["metadata", "name"]));
     metadata(pool, &mut found);
     let spec = &pool.spec.template.spec;
     node_class_ref(&spec.node_class_ref, &mut found);
@@ -69,7 +69,7 @@ pub fn verdict(pool: &NodePool) -> (&'static str, &'static str, String) {
 /// The budgets of a pool that cannot be read. With one of them nothing of the pool is disrupted.
 #[must_use]
 pub fn budgets(pool: &NodePool) -> Vec<String> {
-    allowed(pool, Reason::Empty, 0, Timestamp::UNIX_EPOCH).mistakes
+    allowed(pool, RemovalReason::Empty, 0, Timestamp::UNIX_EPOCH).mistakes
 }
 
 /// Several mistakes as one sentence: the first few, and how many more there are.
@@ -97,7 +97,7 @@ fn cut(text: String) -> String {
 struct Found(Vec<SchemaError>);
 
 impl Found {
-    fn add(&mut self, wrong: Option<Wrong>, path: impl FnOnce() -> Path) {
+    fn add(&mut self, wrong: Option<Wrong>, path: impl FnOnce() -> FieldPath) {
         if let Some(Wrong { what, allowed }) = wrong {
             self.0.push(SchemaError::new(path(), ErrorKind::Invalid, what, allowed));
         }
@@ -105,13 +105,13 @@ impl Found {
 }
 
 /// A field of the template's metadata.
-fn of_metadata(field: &str) -> Path {
-    Path::of(&["spec", "template", "metadata", field])
+fn of_metadata(field: &str) -> FieldPath {
+    FieldPath::from_fields(&["spec", "template", "metadata", field])
 }
 
 /// A field of the template's spec.
-fn of_spec(field: &str) -> Path {
-    Path::of(&["spec", "template", "spec", field])
+fn of_spec(field: &str) -> FieldPath {
+    FieldPath::from_fields(&["spec", "template", "spec", field])
 }
 
 fn metadata(pool: &NodePool, found: &mut Found) {
@@ -166,11 +166,11 @@ fn numbers(pool: &NodePool, found: &mut Found) {
     for (name, quantity) in pool.spec.limits.iter().flatten() {
         let negative = billionths(&quantity.0).is_some_and(|amount| amount < 0);
         let wrong = negative.then(|| Wrong::new(format!("is {}", quantity.0), "0 or more"));
-        found.add(wrong, || Path::of(&["spec", "limits"]).key(name));
+        found.add(wrong, || FieldPath::from_fields(&["spec", "limits"]).key(name));
     }
     let weight = pool.spec.weight.filter(|weight| !(1..=100).contains(weight));
     let wrong = weight.map(|weight| Wrong::new(format!("is {weight}"), "1 to 100"));
-    found.add(wrong, || Path::of(&["spec", "weight"]));
+    found.add(wrong, || FieldPath::from_fields(&["spec", "weight"]));
 }
 
 #[cfg(test)]

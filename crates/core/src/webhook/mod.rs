@@ -31,7 +31,7 @@ impl Brake {
     ///
     /// # Errors
     /// How long to wait.
-    pub fn take(&mut self, now: Duration) -> Result<(), Duration> {
+    pub fn take_token(&mut self, now: Duration) -> Result<(), Duration> {
         self.recent.retain(|when| now.saturating_sub(*when) < self.within);
         match self.recent.front() {
             Some(first) if self.recent.len() >= self.most => Err((*first + self.within).saturating_sub(now)),

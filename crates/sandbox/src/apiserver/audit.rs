@@ -1,7 +1,7 @@
 //! Each write in the event log: who, what, how it ended, and what it changed.
 use super::ApiServer;
 use super::handler::Reply;
-use super::request::Path;
+use super::request::ResourcePath;
 use crate::log::Caller;
 use bytes::Bytes;
 use http::Method;
@@ -53,7 +53,7 @@ struct Held {
 }
 
 /// As much of an answer as `T` has; nothing where it is no such thing.
-fn read<T: Default + DeserializeOwned>(answer: &Bytes) -> T {
+fn read_answer<T: Default + DeserializeOwned>(answer: &Bytes) -> T {
     serde_json::from_slice(answer).unwrap_or_default()
 }
 
@@ -69,7 +69,7 @@ pub struct Request<'a> {
 
 /// When the caller hears how a write has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heard {
+pub enum AnswerTiming {
     /// As it ends.
     Now,
     /// When the answer has come.
@@ -80,22 +80,22 @@ pub enum Heard {
 
 /// Notes a write, also one whose answer is lost. Reads and dry runs are not noted. Answers the term in which the caller
 /// acts once it hears of the write, where that comes later.
-pub fn note(server: &ApiServer, who: &Caller, asked: &Request<'_>, reply: &Reply, heard: Heard) -> Option<i64> {
+pub fn note(server: &ApiServer, who: &Caller, asked: &Request<'_>, reply: &Reply, heard: AnswerTiming) -> Option<i64> {
     let (parts, body) = (asked.parts, asked.body);
     let log = server.settings().log.as_ref()?;
     let verb = verb(&parts.method)?;
-    let path = Path::parse(parts.uri.path())?;
+    let path = ResourcePath::parse(parts.uri.path())?;
     if parts.uri.query().is_some_and(|query| query.contains("dryRun=All")) {
         return None;
     }
     let Reply::Json(code, answer, _) = reply else { return None };
     let of_lease = path.resource == "leases";
     // A holder that does not learn of it does not act in the new term.
-    let term = if of_lease && *code < 300 { lease_term(&read::<Lease>(answer).spec) } else { None };
-    if let (Heard::Now, Some(replica), Some(term)) = (heard, who.replica, term) {
+    let term = if of_lease && *code < 300 { lease_term(&read_answer::<Lease>(answer).spec) } else { None };
+    if let (AnswerTiming::Now, Some(replica), Some(term)) = (heard, who.replica, term) {
         log.set_term(replica, term);
     }
-    let (text, answer) = (answer, read::<Answer>(answer));
+    let (text, answer) = (answer, read_answer::<Answer>(answer));
     let name = path.name.clone().or_else(|| answer.metadata.name.as_str().map(str::to_owned)).unwrap_or_default();
     let or_null = |text: &str| if text.is_empty() { Value::Null } else { json!(text) };
     let mut fields = vec![
@@ -115,7 +115,7 @@ pub fn note(server: &ApiServer, who: &Caller, asked: &Request<'_>, reply: &Reply
     if path.resource == "nodeclaims" && *code < 300 {
         fields.push(("claim", claim(server, &name)));
     }
-    if heard == Heard::Lost {
+    if heard == AnswerTiming::Lost {
         fields.push(("answerLost", json!(true)));
     }
     if of_lease {
@@ -123,13 +123,13 @@ pub fn note(server: &ApiServer, who: &Caller, asked: &Request<'_>, reply: &Reply
     }
     fields.push(("sent", sent(body)));
     log.append("api", who, fields);
-    term.filter(|_| heard == Heard::Later)
+    term.filter(|_| heard == AnswerTiming::Later)
 }
 
 /// The uid of the object that an answer is, or that a status is about.
 fn uid(answer: &Answer, text: &Bytes) -> Value {
     let of_object = &answer.metadata.uid;
-    if of_object.is_null() { read::<Status>(text).details.uid } else { of_object.clone() }
+    if of_object.is_null() { read_answer::<Status>(text).details.uid } else { of_object.clone() }
 }
 
 /// A NodeClaim as it stands after a write; null when it is gone.

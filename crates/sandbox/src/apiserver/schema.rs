@@ -2,7 +2,7 @@
 use super::error::{ApiError, Result, StatusCause};
 use super::registry::{FoundResource, ResourceDef};
 use super::typed;
-use dovetail_api::schema::{ErrorKind, Path, Schema, SchemaError, UnknownFields, schema_for};
+use dovetail_api::schema::{ErrorKind, FieldPath, Schema, SchemaError, UnknownFields, schema_for};
 use serde_json::Value;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,7 +11,7 @@ const KEPT: usize = 32;
 
 /// A schema as it is written, and compiled.
 #[derive(Clone, Debug)]
-pub struct Compiled {
+pub struct ResourceSchema {
     /// The `openAPIV3Schema`.
     pub openapi: Arc<Value>,
     /// What it means.
@@ -22,14 +22,14 @@ pub struct Compiled {
 ///
 /// # Errors
 /// What is wrong with the schema, and where.
-pub fn compile(schema: &Value) -> std::result::Result<Compiled, String> {
-    static COMPILED: Mutex<Vec<Compiled>> = Mutex::new(Vec::new());
+pub fn compile(schema: &Value) -> std::result::Result<ResourceSchema, String> {
+    static COMPILED: Mutex<Vec<ResourceSchema>> = Mutex::new(Vec::new());
     let kept = || COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = kept().iter().find(|known| *known.openapi == *schema) {
         return Ok(known.clone());
     }
     let meant = Schema::compile(schema).map_err(|e| e.to_string())?;
-    let compiled = Compiled { openapi: Arc::new(schema.clone()), schema: Arc::new(meant) };
+    let compiled = ResourceSchema { openapi: Arc::new(schema.clone()), schema: Arc::new(meant) };
     let mut kept = kept();
     if kept.len() < KEPT {
         kept.push(compiled.clone());
@@ -42,7 +42,7 @@ pub fn compile(schema: &Value) -> std::result::Result<Compiled, String> {
 /// # Errors
 /// 400 when a field of a built-in kind has the wrong type (a custom kind's are checked later, and all are named).
 pub fn prune(found: &FoundResource, object: &mut Value) -> Result<Vec<String>> {
-    let paths = |paths: Vec<Path>| paths.iter().map(Path::to_string).collect();
+    let paths = |paths: Vec<FieldPath>| paths.iter().map(FieldPath::to_string).collect();
     if let Some(schema) = &found.version.schema {
         return Ok(paths(schema.prune(object)));
     }

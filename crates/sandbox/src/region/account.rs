@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use dovetail_cloud::unavailable::QuotaGroup;
 
-use super::call::Api;
+use super::call::AwsService;
 use super::config::ACCOUNT;
 use super::error::AwsError;
 use super::instance::{CapacityType, InstanceState};
@@ -38,7 +38,7 @@ fn bucket_of(action: &str) -> (&'static str, f64, f64) {
 
 impl RequestLimits {
     /// Takes tokens; whether there were enough.
-    fn take(&mut self, (name, size, rate): (&'static str, f64, f64), count: f64, now: Duration) -> bool {
+    fn take_tokens(&mut self, (name, size, rate): (&'static str, f64, f64), count: f64, now: Duration) -> bool {
         let bucket = self.0.entry(name).or_insert(Bucket { tokens: size, at: now });
         let refilled = bucket.tokens + now.saturating_sub(bucket.at).as_secs_f64() * rate;
         *bucket = Bucket { tokens: refilled.min(size), at: now };
@@ -53,8 +53,8 @@ impl RequestLimits {
 
 impl Cx<'_> {
     /// Whether a call is one too many for the account's buckets, where they are in force.
-    pub fn is_throttled(&mut self, api: Api, action: &str) -> bool {
-        if api != Api::Ec2 || !self.faults.of_ec2(|faults| faults.request_limits) {
+    pub fn is_throttled(&mut self, api: AwsService, action: &str) -> bool {
+        if api != AwsService::Ec2 || !self.faults.of_ec2(|faults| faults.request_limits) {
             return false;
         }
         let limits = &mut self.state.limits;
@@ -111,14 +111,16 @@ impl Cx<'_> {
     }
 
     fn check_quota(&self, spec: &Spec) -> Result<(), AwsError> {
-        let (group, capacity) = (QuotaGroup::of(&spec.instance_type), spec.capacity);
+        let (group, capacity) = (QuotaGroup::from_instance_type(&spec.instance_type), spec.capacity);
         let key = format!("{group}/{}", capacity.name());
         let Some(quota) = self.faults.of_ec2(|faults| faults.vcpu_quotas.get(&key).copied()) else { return Ok(()) };
         let vcpus = |name: &str| self.catalogue.instance_type(name).map_or(0, |info| info.vcpus);
         let counts = |state: InstanceState| matches!(state, InstanceState::Pending | InstanceState::Running);
         let there = self.state.instances.values().filter(|one| counts(one.state) && one.capacity_type == capacity);
-        let used: u32 =
-            there.filter(|one| QuotaGroup::of(&one.instance_type) == group).map(|one| vcpus(&one.instance_type)).sum();
+        let used: u32 = there
+            .filter(|one| QuotaGroup::from_instance_type(&one.instance_type) == group)
+            .map(|one| vcpus(&one.instance_type))
+            .sum();
         if used + vcpus(&spec.instance_type) <= quota {
             return Ok(());
         }
@@ -141,7 +143,7 @@ impl Cx<'_> {
     }
 
     /// Addresses of a subnet that may still be taken.
-    pub fn free_addresses(&self, subnet: &super::network::Subnet) -> u32 {
+    pub fn free_addresses(&self, subnet: &super::network::VpcSubnet) -> u32 {
         let bound = self.faults.of_ec2(|faults| faults.subnet_addresses.get(&subnet.zone).copied());
         bound.map_or(subnet.free(), |bound| bound.saturating_sub(subnet.used()).min(subnet.free()))
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dovetail_cloud::catalogue::Catalogue;
+use dovetail_cloud::catalogue::RegionCatalogue;
 use dovetail_cloud::shipped;
 
 /// The account that everything belongs to: one that AWS's documentation uses for examples.
@@ -12,7 +12,7 @@ pub const ACCOUNT: &str = "111122223333";
 
 /// A capacity reservation of the account: targeted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CapacityReservation {
+pub struct AccountCapacityReservation {
     /// `cr-…`.
     pub id: String,
     /// `m5.large`.
@@ -34,7 +34,7 @@ pub struct CapacityReservation {
 
 /// A placement group of the account.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PlacementGroup {
+pub struct AccountPlacementGroup {
     /// `pg-…`.
     pub id: String,
     /// Its name, by which classes select it.
@@ -63,11 +63,11 @@ pub struct RegionConfig {
     /// The cluster's certificate authority, base64, as DescribeCluster gives it; `None`: a placeholder.
     pub certificate_authority: Option<String>,
     /// Types, offerings and prices; `None`: the shipped catalogue of the region, with synthetic spot prices.
-    pub catalogue: Option<Arc<Catalogue>>,
+    pub catalogue: Option<Arc<RegionCatalogue>>,
     /// The account's capacity reservations.
-    pub reservations: Vec<CapacityReservation>,
+    pub reservations: Vec<AccountCapacityReservation>,
     /// The account's placement groups.
-    pub placement_groups: Vec<PlacementGroup>,
+    pub placement_groups: Vec<AccountPlacementGroup>,
 }
 
 impl RegionConfig {
@@ -87,7 +87,7 @@ impl RegionConfig {
         }
     }
 
-    pub(crate) fn catalogue(&self) -> Arc<Catalogue> {
+    pub(crate) fn catalogue(&self) -> Arc<RegionCatalogue> {
         self.catalogue.clone().unwrap_or_else(|| Arc::new(shipped::catalogue(&self.region)))
     }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::launch::Placement;
-use super::network::Subnet;
-use super::{Cx, Instance, Region, RegionError};
+use super::network::VpcSubnet;
+use super::{Cx, Region, RegionError, RegionInstance};
 
 /// A message of the interruption queue, as it is received.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,9 +26,9 @@ impl Region {
     ///
     /// # Errors
     /// EC2 would refuse it, and why.
-    pub fn launch(&self, token: &str, wanted: &Placement) -> Result<Instance, RegionError> {
+    pub fn launch(&self, token: &str, wanted: &Placement) -> Result<RegionInstance, RegionError> {
         self.with(|cx| {
-            let of_token = |one: &&Instance| one.client_token.as_deref() == Some(token);
+            let of_token = |one: &&RegionInstance| one.client_token.as_deref() == Some(token);
             if let Some(there) = cx.state.instances.values().find(of_token) {
                 return Ok(there.clone());
             }
@@ -56,7 +56,7 @@ impl Region {
 
     /// The cluster's subnets: id, zone, and the zone's id.
     pub fn subnets(&self) -> Vec<(String, String, String)> {
-        let of = |one: &Subnet| (one.id.clone(), one.zone.clone(), one.zone_id.clone());
+        let of = |one: &VpcSubnet| (one.id.clone(), one.zone.clone(), one.zone_id.clone());
         self.with(|cx| cx.state.network.subnets.values().map(of).collect())
     }
 
@@ -85,7 +85,7 @@ impl Region {
 }
 
 impl Cx<'_> {
-    fn launch_directly(&mut self, token: &str, wanted: &Placement) -> Result<Instance, super::error::AwsError> {
+    fn launch_directly(&mut self, token: &str, wanted: &Placement) -> Result<RegionInstance, super::error::AwsError> {
         let (spec, _) = self.placed(wanted)?;
         let ready = self.check(&spec)?;
         let launched = self.launch(&spec, &ready, Some(token), 1).into_iter().next();

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::error::AwsError;
-use super::form::Form;
+use super::form::FormNode;
 use super::instance::CapacityType;
 use super::launch::{Ready, Spec};
 use super::state::RegionState;
@@ -14,7 +14,7 @@ use super::{Cx, ids, tags};
 struct Pool {
     template_id: String,
     template_name: String,
-    over: Form,
+    over: FormNode,
     spec: Spec,
     /// $/h; without a price the pool comes last, and is refused when it is tried.
     price: f64,
@@ -29,8 +29,8 @@ struct Outcome {
 }
 
 /// CreateFleet.
-pub(crate) fn create(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
-    let wanted = Wanted::read(form)?;
+pub(crate) fn create(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError> {
+    let wanted = Wanted::from_form(form)?;
     // First of all: what was answered once is answered again, even if the template is gone by now.
     if let Some(answer) = cx.answered("CreateFleet", form)? {
         cx.notes.push(("repeated", Value::from(true)));
@@ -52,7 +52,7 @@ pub(crate) fn create(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
     xml.text("fleetId", &fleet);
     let (mut errors, mut instances) = (Xml::new(), Xml::new());
     for (capacity, count, mut pools) in groups {
-        let strategy = Strategy::read(form, capacity)?;
+        let strategy = Strategy::from_form(form, capacity)?;
         strategy.sort(cx, &mut pools);
         for pool in &mut pools {
             pool.spec.tags.extend(by_ec2(&fleet, &pool.template_id));
@@ -87,7 +87,7 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn read(form: &Form) -> Result<Self, AwsError> {
+    fn from_form(form: &FormNode) -> Result<Self, AwsError> {
         match form.text("Type") {
             Some("instant") => {}
             Some(other @ ("maintain" | "request")) => {
@@ -122,18 +122,18 @@ impl Wanted {
     }
 }
 
-fn pools(cx: &Cx<'_>, form: &Form, capacity: CapacityType) -> Result<Vec<Pool>, AwsError> {
+fn pools(cx: &Cx<'_>, form: &FormNode, capacity: CapacityType) -> Result<Vec<Pool>, AwsError> {
     let mut pools = Vec::new();
     for config in form.list("LaunchTemplateConfigs") {
         let template = cx.state.template(config.get("LaunchTemplateSpecification"))?;
-        let none = Form::default();
-        let overrides: Vec<&Form> = config.list("Overrides").collect();
+        let none = FormNode::default();
+        let overrides: Vec<&FormNode> = config.list("Overrides").collect();
         let overrides = if overrides.is_empty() { vec![&none] } else { overrides };
         for over in overrides {
             if over.text("WeightedCapacity").is_some_and(|weight| weight.parse() != Ok(1.0)) {
                 return Err(AwsError::new("UnsupportedOperation", "weighted capacity is not simulated"));
             }
-            let mut spec = Spec::read(&template.data, over, capacity)?;
+            let mut spec = Spec::from_forms(&template.data, over, capacity)?;
             spec.tags.extend(tags::specified(form, "instance"));
             let zone = zone_of(cx.state, &spec).unwrap_or_default();
             pools.push(Pool {
@@ -157,7 +157,7 @@ fn zone_of(state: &RegionState, spec: &Spec) -> Option<String> {
     spec.subnet_id.as_ref().and_then(of_subnet).or_else(|| spec.zone.clone())
 }
 
-fn options(form: &Form, capacity: CapacityType) -> &Form {
+fn options(form: &FormNode, capacity: CapacityType) -> &FormNode {
     form.get(match capacity {
         CapacityType::OnDemand => "OnDemandOptions",
         CapacityType::Spot => "SpotOptions",
@@ -176,7 +176,7 @@ enum Strategy {
 }
 
 impl Strategy {
-    fn read(form: &Form, capacity: CapacityType) -> Result<Self, AwsError> {
+    fn from_form(form: &FormNode, capacity: CapacityType) -> Result<Self, AwsError> {
         let asked = options(form, capacity).text("AllocationStrategy");
         Ok(match (capacity, asked) {
             (_, None | Some("lowest-price" | "lowestPrice")) => Self::LowestPrice,

@@ -52,7 +52,7 @@ mod xml;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use dovetail_cloud::catalogue::{Catalogue, Zone};
+use dovetail_cloud::catalogue::{RegionCatalogue, Zone};
 use dovetail_core::clock::Clock;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -60,14 +60,14 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 pub use answer::ConnectionLost;
-pub use config::{ACCOUNT, CapacityReservation, PlacementGroup, RegionConfig};
+pub use config::{ACCOUNT, AccountCapacityReservation, AccountPlacementGroup, RegionConfig};
 pub use direct::ReceivedMessage;
-pub use instance::{CapacityType, Instance, InstanceEvent, InstanceState};
+pub use instance::{CapacityType, InstanceEvent, InstanceState, RegionInstance};
 pub use launch::Placement;
 pub use serve::serve;
 pub use taken_over::TakenOver;
 
-use crate::faults::Faults;
+use crate::faults::FaultsInForce;
 use crate::log::{Caller, EventLog};
 use state::RegionState;
 
@@ -100,10 +100,10 @@ pub struct Region {
 
 struct Shared {
     config: RegionConfig,
-    catalogue: Arc<Catalogue>,
+    catalogue: Arc<RegionCatalogue>,
     clock: Arc<dyn Clock>,
     log: EventLog,
-    faults: Faults,
+    faults: FaultsInForce,
     state: Mutex<RegionState>,
     /// The agenda's first entry has changed.
     replanned: Notify,
@@ -114,9 +114,9 @@ struct Shared {
 /// What an action works on.
 pub(crate) struct Cx<'a> {
     pub config: &'a RegionConfig,
-    pub catalogue: &'a Catalogue,
+    pub catalogue: &'a RegionCatalogue,
     pub log: &'a EventLog,
-    pub faults: &'a Faults,
+    pub faults: &'a FaultsInForce,
     pub state: &'a mut RegionState,
     pub now: Duration,
     pub wall: Timestamp,
@@ -132,7 +132,7 @@ impl std::fmt::Debug for Region {
 
 impl Region {
     /// A region at its start.
-    pub fn new(config: RegionConfig, clock: Arc<dyn Clock>, log: EventLog, faults: Faults) -> Self {
+    pub fn new(config: RegionConfig, clock: Arc<dyn Clock>, log: EventLog, faults: FaultsInForce) -> Self {
         let catalogue = config.catalogue();
         let zones = cluster_zones(&config, &catalogue);
         let mut state = RegionState::new(&config, &zones);
@@ -148,7 +148,7 @@ impl Region {
     }
 
     /// The faults in force here.
-    pub fn faults(&self) -> &Faults {
+    pub fn faults(&self) -> &FaultsInForce {
         &self.shared.faults
     }
 
@@ -158,7 +158,7 @@ impl Region {
     }
 
     /// Types, offerings and prices.
-    pub fn catalogue(&self) -> &Arc<Catalogue> {
+    pub fn catalogue(&self) -> &Arc<RegionCatalogue> {
         &self.shared.catalogue
     }
 
@@ -170,17 +170,17 @@ impl Region {
     }
 
     /// One instance, whatever its state, as long as EC2 describes it.
-    pub fn instance(&self, id: &str) -> Option<Instance> {
+    pub fn instance(&self, id: &str) -> Option<RegionInstance> {
         self.with(|cx| cx.state.instances.get(id).cloned())
     }
 
     /// All instances by id, the terminated of the last hour among them.
-    pub fn instances(&self) -> Vec<Instance> {
+    pub fn instances(&self) -> Vec<RegionInstance> {
         self.with(|cx| cx.state.instances.values().cloned().collect())
     }
 
     /// Every instance that there ever was, by id.
-    pub fn instances_ever(&self) -> Vec<Instance> {
+    pub fn instances_ever(&self) -> Vec<RegionInstance> {
         self.with(|cx| {
             let mut all = cx.state.forgotten.clone();
             all.extend(cx.state.instances.clone());
@@ -251,7 +251,7 @@ impl Region {
 }
 
 /// The zones of the configuration that the region has, or its first three.
-fn cluster_zones(config: &RegionConfig, catalogue: &Catalogue) -> Vec<Zone> {
+fn cluster_zones(config: &RegionConfig, catalogue: &RegionCatalogue) -> Vec<Zone> {
     match &config.zones {
         None => catalogue.first_zones(3),
         Some(names) => catalogue.zones.iter().filter(|zone| names.contains(&zone.name)).cloned().collect(),

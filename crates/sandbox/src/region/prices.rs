@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use dovetail_cloud::catalogue::Catalogue;
+use dovetail_cloud::catalogue::RegionCatalogue;
 use jiff::Timestamp;
 
 use super::error::AwsError;
 use super::filters::{Filterable, Filters, one};
-use super::form::Form;
+use super::form::FormNode;
 use super::instance::CapacityType;
 use super::paging::ResultPage;
 use super::xml::Xml;
@@ -16,7 +16,7 @@ use super::{Cx, stamp};
 const LINUX: [&str; 2] = ["Linux/UNIX", "Linux/UNIX (Amazon VPC)"];
 
 /// $/h; `None` where the type is not offered or has no such price.
-fn price(catalogue: &Catalogue, instance_type: &str, zone: &str, capacity: CapacityType) -> Option<f64> {
+fn price(catalogue: &RegionCatalogue, instance_type: &str, zone: &str, capacity: CapacityType) -> Option<f64> {
     let offered = catalogue.offered.get(instance_type).is_some_and(|zones| zones.contains(zone));
     let price = match capacity {
         CapacityType::OnDemand => catalogue.on_demand.get(instance_type),
@@ -63,8 +63,8 @@ impl Filterable for SpotView<'_> {
 
 /// DescribeSpotPriceHistory: whatever the period, each pool has one price, the one in force now, since the top of the hour
 /// before the request.
-pub(crate) fn spot_history(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
-    let filters = Filters::read(form)?;
+pub(crate) fn spot_history(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError> {
+    let filters = Filters::from_form(form)?;
     let (types, products) = (form.strings("InstanceType"), form.strings("ProductDescription"));
     let zone = form.text("AvailabilityZone");
     let since = Timestamp::from_second(cx.wall.as_second() / 3600 * 3600).unwrap_or(cx.wall);
@@ -90,7 +90,7 @@ pub(crate) fn spot_history(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError
         }
     }
     chosen.sort_by(|a, b| a.0.cmp(&b.0));
-    let (page, next) = ResultPage::read(form, 1000)?.cut(chosen);
+    let (page, next) = ResultPage::from_form(form, 1000)?.cut(chosen);
     let mut xml = Xml::new();
     xml.list("spotPriceHistorySet", page, |xml, view| {
         xml.text("instanceType", view.instance_type)

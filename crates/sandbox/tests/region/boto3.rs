@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dovetail_sandbox::clock::RealClock;
-use dovetail_sandbox::faults::Faults;
+use dovetail_sandbox::faults::FaultsInForce;
 use dovetail_sandbox::log::EventLog;
-use dovetail_sandbox::region::{CapacityReservation, PlacementGroup, Region, RegionConfig, serve};
+use dovetail_sandbox::region::{AccountCapacityReservation, AccountPlacementGroup, Region, RegionConfig, serve};
 use tokio::net::TcpListener;
 
 fn root() -> PathBuf {
@@ -42,9 +42,10 @@ fn run(command: &mut Command) {
 fn config() -> RegionConfig {
     let mut config = RegionConfig::new("us-east-1", "demo");
     let strategy = "partition".to_owned();
-    let group = PlacementGroup { id: "pg-0123456789abcdef0".into(), name: "rack".into(), strategy, partitions: 3 };
+    let group =
+        AccountPlacementGroup { id: "pg-0123456789abcdef0".into(), name: "rack".into(), strategy, partitions: 3 };
     config.placement_groups = vec![group];
-    let reserved = |id: &str, instance_type: &str, block: bool| CapacityReservation {
+    let reserved = |id: &str, instance_type: &str, block: bool| AccountCapacityReservation {
         id: id.into(),
         instance_type: instance_type.into(),
         zone: "us-east-1a".into(),
@@ -65,7 +66,7 @@ fn config() -> RegionConfig {
 async fn boto3_reads_from_the_region_what_it_reads_from_aws() {
     let python = python();
     let clock = Arc::new(RealClock::new());
-    let faults = Faults::new(1);
+    let faults = FaultsInForce::new(1);
     faults.change(|settings| {
         settings.ec2.insufficient_capacity = vec!["r5.large/*/spot".to_owned()];
         settings.ec2.vcpu_quotas = [("X/on-demand".to_owned(), 0)].into();

@@ -6,16 +6,16 @@ use dovetail_api::names::annotations::END_REASON;
 use dovetail_api::names::labels::CAPACITY_BLOCK;
 use dovetail_api::names::labels::CAPACITY_RESERVATION_TYPE;
 use dovetail_core::quantity;
-use dovetail_sandbox::log::Entry;
+use dovetail_sandbox::log::ActionEntry;
 use serde_json::Value;
 
-use super::commands::Held;
-use super::rules::{self, Rules};
+use super::commands::ClaimHold;
+use super::rules::{self, RulesInForce};
 use crate::scenario::parse_duration;
 use crate::world::{Action, step};
 
 /// Amounts of resources by name: milliCPU, bytes, or plain numbers.
-pub(crate) type Amounts = BTreeMap<String, i64>;
+pub(crate) type AmountsByName = BTreeMap<String, i64>;
 
 /// A NodeClaim.
 #[derive(Clone, Debug, Default)]
@@ -27,9 +27,9 @@ pub(super) struct Claim {
     pub token: String,
     /// Its instance's id, empty while it has none.
     pub instance: String,
-    pub requests: Amounts,
+    pub requests: AmountsByName,
     /// What its instance has, as far as it was written.
-    pub capacity: Amounts,
+    pub capacity: AmountsByName,
     pub created: f64,
     /// Nobody was told that it was made, by a request that may have been done long after it had been given up, and no replica
     /// has written to it since.
@@ -42,7 +42,7 @@ pub(super) struct Claim {
     /// When that was written first.
     pub initialized_at: Option<f64>,
     /// The command that holds it, as its condition DisruptionReason says.
-    pub held: Option<Held>,
+    pub held: Option<ClaimHold>,
     /// Why it is removed, as it says itself.
     pub goes_for: String,
     /// Its instance is in a capacity block, which EC2 ends at its time.
@@ -59,7 +59,7 @@ pub(super) struct Claim {
 
 /// An instance of ours.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Machine {
+pub(super) struct InstanceRecord {
     /// The launch token, of all attempts that it names.
     pub token: String,
     pub from: f64,
@@ -70,7 +70,7 @@ pub(super) struct Machine {
 
 /// A Node.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Node {
+pub(super) struct NodeRecord {
     pub instance: String,
     pub ready: bool,
     pub deleting: bool,
@@ -78,12 +78,12 @@ pub(super) struct Node {
 
 /// A pod.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Pod {
+pub(super) struct PodRecord {
     pub namespace: String,
     pub name: String,
     /// `Kind/name` of what it is one of, empty for a pod of its own.
     pub owner: String,
-    pub requests: Amounts,
+    pub requests: AmountsByName,
     pub node: String,
     pub ready: bool,
     /// Until when it is or was ready as the API server shows it, which hears of an instance's end only after a while.
@@ -99,24 +99,24 @@ pub(super) struct Pod {
 
 /// Everything as it stands after the entries so far.
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct ClusterRecord {
     pub now: f64,
     /// By uid.
     pub claims: BTreeMap<String, Claim>,
     /// By id; those of ours, which have a token.
-    pub machines: BTreeMap<String, Machine>,
+    pub machines: BTreeMap<String, InstanceRecord>,
     /// By name.
-    pub nodes: BTreeMap<String, Node>,
+    pub nodes: BTreeMap<String, NodeRecord>,
     /// By uid; those that are there.
-    pub pods: BTreeMap<String, Pod>,
-    pub rules: Rules,
+    pub pods: BTreeMap<String, PodRecord>,
+    pub rules: RulesInForce,
     /// Claims by name that an operator has deleted.
     deleted: BTreeMap<String, f64>,
 }
 
-impl State {
+impl ClusterRecord {
     /// What an entry changes.
-    pub fn take(&mut self, entry: &Entry) {
+    pub fn apply(&mut self, entry: &ActionEntry) {
         self.now = seconds(entry);
         match entry.kind.as_str() {
             "api" if entry.text("resource") == "nodeclaims" && entry.text("subresource") != "eviction" => {
@@ -133,7 +133,7 @@ impl State {
     }
 
     #[allow(clippy::too_many_lines)] // one arm a change of a claim
-    fn claim(&mut self, entry: &Entry) {
+    fn claim(&mut self, entry: &ActionEntry) {
         if !accepted(entry) {
             let refused = entry.text("verb") == "delete" && entry.replica.is_some();
             let named = self.claims.values_mut().filter(|claim| refused && claim.name == entry.text("name"));
@@ -200,7 +200,7 @@ impl State {
                 claim.initialized_at = claim.initialized_at.or(claim.initialized.then_some(now));
             }
             if let Some(all) = conditions {
-                claim.held = Held::anew(all, claim.held.take(), now);
+                claim.held = ClaimHold::anew(all, claim.held.take(), now);
             }
         }
         if verb == "delete" || self.deleted.contains_key(&claim.name) {
@@ -209,7 +209,7 @@ impl State {
     }
 
     /// A launch that brought nothing.
-    fn launch(&mut self, entry: &Entry) {
+    fn launch(&mut self, entry: &ActionEntry) {
         let token = entry.field("parameters").and_then(|all| all["token"].as_str()).map(base).unwrap_or_default();
         let brought =
             entry.field("result").and_then(|result| result["instances"].as_array()).is_some_and(|all| !all.is_empty());
@@ -219,16 +219,16 @@ impl State {
         }
     }
 
-    fn machine(&mut self, entry: &Entry) {
+    fn machine(&mut self, entry: &ActionEntry) {
         let (id, token) = (entry.text("id"), entry.text("token"));
         if token.is_empty() {
             return;
         }
         let now = self.now;
-        let machine = self.machines.entry(id.to_owned()).or_insert_with(|| Machine {
+        let machine = self.machines.entry(id.to_owned()).or_insert_with(|| InstanceRecord {
             token: base(token).to_owned(),
             from: now,
-            ..Machine::default()
+            ..InstanceRecord::default()
         });
         match entry.text("change") {
             "shutting-down" | "terminated" => {
@@ -239,7 +239,7 @@ impl State {
         }
     }
 
-    fn node(&mut self, entry: &Entry) {
+    fn node(&mut self, entry: &ActionEntry) {
         let name = entry.text("name");
         if entry.text("change") == "deleted" {
             self.nodes.remove(name);
@@ -256,7 +256,7 @@ impl State {
         }
     }
 
-    fn pod(&mut self, entry: &Entry) {
+    fn pod(&mut self, entry: &ActionEntry) {
         let uid = entry.text("uid");
         if entry.text("change") == "deleted" {
             self.pods.remove(uid);
@@ -339,12 +339,12 @@ impl State {
 }
 
 /// When an entry was written, in seconds.
-pub(super) fn seconds(entry: &Entry) -> f64 {
+pub(super) fn seconds(entry: &ActionEntry) -> f64 {
     entry.micros as f64 / 1e6
 }
 
 /// Whether a write was accepted.
-pub(super) fn accepted(entry: &Entry) -> bool {
+pub(super) fn accepted(entry: &ActionEntry) -> bool {
     entry.field("code").and_then(Value::as_u64).is_some_and(|code| code < 300)
 }
 
@@ -354,7 +354,7 @@ pub(super) fn base(token: &str) -> &str {
 }
 
 /// Quantities by name: CPU in thousandths, all else whole.
-pub(crate) fn amounts(list: &Value) -> Amounts {
+pub(crate) fn amounts(list: &Value) -> AmountsByName {
     let read = |(name, value): (&String, &Value)| {
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let scale = if name == "cpu" { 1000 } else { 1 };
@@ -364,7 +364,7 @@ pub(crate) fn amounts(list: &Value) -> Amounts {
 }
 
 /// Adds up.
-pub(super) fn add(sum: &mut Amounts, more: &Amounts) {
+pub(super) fn add(sum: &mut AmountsByName, more: &AmountsByName) {
     for (name, amount) in more {
         let one = sum.entry(name.clone()).or_default();
         // One that asks for more than there is stands at the largest number already.

@@ -17,11 +17,11 @@ mod windows;
 use std::collections::{BTreeMap, BTreeSet};
 
 use dovetail_api::names::{annotations, tags};
-use dovetail_sandbox::log::Entry;
-use dovetail_sandbox::region::Instance;
+use dovetail_sandbox::log::ActionEntry;
+use dovetail_sandbox::region::RegionInstance;
 use serde::Serialize;
 
-pub(super) use history::{Amounts, amounts};
+pub(super) use history::{AmountsByName, amounts};
 pub(super) use rules::note as note_rules;
 
 use crate::rounding::seconds;
@@ -29,7 +29,7 @@ use crate::world::{OTHER_CLUSTER, World};
 
 /// What was checked and what was found.
 #[derive(Serialize)]
-pub struct Outcome {
+pub struct CheckOutcome {
     /// How many single checks were made.
     pub checked: usize,
     /// What does not hold.
@@ -48,11 +48,11 @@ pub struct Violation {
 }
 
 /// Checks all of them.
-pub fn check(world: &World, instances: &[Instance]) -> Outcome {
-    let foreign = |one: &&Instance| one.tags.get(tags::CLUSTER_UID).is_some_and(|uid| uid == OTHER_CLUSTER);
+pub fn check(world: &World, instances: &[RegionInstance]) -> CheckOutcome {
+    let foreign = |one: &&RegionInstance| one.tags.get(tags::CLUSTER_UID).is_some_and(|uid| uid == OTHER_CLUSTER);
     let end = End {
         t: seconds(world.now()),
-        alive: instances.iter().filter(|one| one.state.is_alive()).map(Living::of).collect(),
+        alive: instances.iter().filter(|one| one.state.is_alive()).map(Living::from_instance).collect(),
         foreign: instances.iter().filter(foreign).map(|one| one.id.clone()).collect(),
         claimed: world
             .claims()
@@ -96,7 +96,7 @@ struct Living {
 }
 
 impl Living {
-    fn of(instance: &Instance) -> Self {
+    fn from_instance(instance: &RegionInstance) -> Self {
         Self {
             id: instance.id.clone(),
             provider_id: instance.provider_id(),
@@ -107,7 +107,7 @@ impl Living {
 }
 
 /// Judges a run by its events and its end.
-fn judge(entries: &[Entry], end: &End) -> Outcome {
+fn judge(entries: &[ActionEntry], end: &End) -> CheckOutcome {
     let ended_by_call = entries.iter().filter(|entry| {
         entry.kind == "instance"
             && entry.text("change") == "shutting-down"
@@ -131,7 +131,7 @@ fn judge(entries: &[Entry], end: &End) -> Outcome {
     checker.disruption(entries);
     checker.commands(entries);
     checker.unused_launches(entries);
-    Outcome { checked: checker.checked, violations: checker.violations }
+    CheckOutcome { checked: checker.checked, violations: checker.violations }
 }
 
 struct Checker {
@@ -179,7 +179,7 @@ impl Checker {
     }
 
     /// INV-6: what another cluster made is never ended, whatever its name.
-    fn nothing_foreign_is_ended(&mut self, entries: &[Entry], end: &End) {
+    fn nothing_foreign_is_ended(&mut self, entries: &[ActionEntry], end: &End) {
         if end.foreign.is_empty() {
             return;
         }

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use fastrand::Rng;
 
 use super::faulty::Faulty;
-use super::moves::Moves;
+use super::moves::SeedMoves;
 use super::odds::Odds;
 use super::rollouts::Rollouts;
 use super::workload::{self, Workload};
@@ -55,7 +55,7 @@ pub fn scenario(seed: u64) -> Files {
     steps.extend(super::held::writes(seed, &workloads, busy));
     steps.extend(super::terms::removals(seed, busy));
     let rollouts = Rollouts::draw(seed, &workloads);
-    let moves = Moves::draw(seed, &workloads, busy, rollouts.many_to_many);
+    let moves = SeedMoves::draw(seed, &workloads, busy, rollouts.many_to_many);
     let workload = rollouts.manifests(moves.first(workload));
     let changed = moves.changed(&workload);
     steps.extend(moves.steps);

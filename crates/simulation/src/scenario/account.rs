@@ -1,7 +1,7 @@
 //! What an account has beside instances: capacity reservations and placement groups.
 
-use dovetail_cloud::catalogue::Catalogue;
-use dovetail_sandbox::region::{CapacityReservation, PlacementGroup};
+use dovetail_cloud::catalogue::RegionCatalogue;
+use dovetail_sandbox::region::{AccountCapacityReservation, AccountPlacementGroup};
 
 use super::check::{Checker, nearest};
 use crate::scenario::{self, duration};
@@ -14,9 +14,9 @@ const STRATEGIES: [&str; 3] = ["cluster", "partition", "spread"];
 const MOST_PARTITIONS: u32 = 7;
 
 /// A capacity reservation as the region takes it.
-pub(super) fn reservation(path: &str, one: &scenario::CapacityReservation) -> CapacityReservation {
+pub(super) fn reservation(path: &str, one: &scenario::ScenarioCapacityReservation) -> AccountCapacityReservation {
     let kind = one.kind.as_ref().map(|kind| kind.value.as_str());
-    CapacityReservation {
+    AccountCapacityReservation {
         id: one.id.value.clone(),
         instance_type: one.instance_type.value.clone(),
         zone: one.zone.value.clone(),
@@ -29,8 +29,8 @@ pub(super) fn reservation(path: &str, one: &scenario::CapacityReservation) -> Ca
 }
 
 /// A placement group as the region takes it.
-pub(super) fn placement_group(one: &scenario::PlacementGroup) -> PlacementGroup {
-    PlacementGroup {
+pub(super) fn placement_group(one: &scenario::ScenarioPlacementGroup) -> AccountPlacementGroup {
+    AccountPlacementGroup {
         id: one.id.value.clone(),
         name: one.name.value.clone(),
         strategy: one.strategy.value.clone(),
@@ -39,7 +39,7 @@ pub(super) fn placement_group(one: &scenario::PlacementGroup) -> PlacementGroup 
 }
 
 impl Checker<'_> {
-    pub(super) fn reservations(&mut self, all: &[scenario::CapacityReservation], catalogue: &Catalogue) {
+    pub(super) fn reservations(&mut self, all: &[scenario::ScenarioCapacityReservation], catalogue: &RegionCatalogue) {
         for (index, one) in all.iter().enumerate() {
             let field = |name: &str| format!("capacityReservations[{index}].{name}");
             let name = &one.instance_type;
@@ -65,7 +65,7 @@ impl Checker<'_> {
         }
     }
 
-    pub(super) fn placement_groups(&mut self, all: &[scenario::PlacementGroup]) {
+    pub(super) fn placement_groups(&mut self, all: &[scenario::ScenarioPlacementGroup]) {
         for (index, one) in all.iter().enumerate() {
             let field = |name: &str| format!("placementGroups[{index}].{name}");
             if !one.id.value.starts_with("pg-") {

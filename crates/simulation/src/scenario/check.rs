@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dovetail_actors::Settings;
-use dovetail_cloud::catalogue::Catalogue;
+use dovetail_cloud::catalogue::RegionCatalogue;
 use dovetail_cloud::shipped;
 use dovetail_input::Mistake;
 use dovetail_sandbox::cluster::NodesBeforehand;
 use dovetail_sandbox::faults::{ApiServerFaults, Ec2Faults, FaultSettings, SchedulerFaults, SqsFaults, glob_matches};
-use dovetail_sandbox::region::{CapacityReservation, PlacementGroup};
+use dovetail_sandbox::region::{AccountCapacityReservation, AccountPlacementGroup};
 use serde_saphyr::Spanned;
 
 use super::account;
@@ -31,7 +31,7 @@ pub(super) const MOST_NODES: u32 = 10_000;
 #[derive(Debug)]
 pub struct Checked {
     /// What the region offers.
-    pub catalogue: Option<Arc<Catalogue>>,
+    pub catalogue: Option<Arc<RegionCatalogue>>,
     /// When the run ends, since time 0.
     pub until: Duration,
     /// The end comes earlier when everything has been settled for so long.
@@ -51,9 +51,9 @@ pub struct Checked {
     /// Settings by name, feature gates folded in.
     pub settings: BTreeMap<String, String>,
     /// Capacity reservations of the account.
-    pub reservations: Vec<CapacityReservation>,
+    pub reservations: Vec<AccountCapacityReservation>,
     /// Placement groups of the account.
-    pub placement_groups: Vec<PlacementGroup>,
+    pub placement_groups: Vec<AccountPlacementGroup>,
     /// Nodes beforehand, zones filled in.
     pub nodes: Vec<NodesBeforehand>,
 }
@@ -109,7 +109,7 @@ pub(super) struct Checker<'a> {
 }
 
 impl Checker<'_> {
-    pub(super) fn keep<T>(&mut self, result: Result<T, Mistake>) -> Option<T> {
+    pub(super) fn collect<T>(&mut self, result: Result<T, Mistake>) -> Option<T> {
         result.map_err(|mistake| self.mistakes.push(mistake)).ok()
     }
 
@@ -173,7 +173,7 @@ impl Checker<'_> {
         Some(Skew { offset, drift_ppm })
     }
 
-    fn catalogue(&mut self, region: &Spanned<String>, offers: &[Spanned<String>]) -> Option<Arc<Catalogue>> {
+    fn catalogue(&mut self, region: &Spanned<String>, offers: &[Spanned<String>]) -> Option<Arc<RegionCatalogue>> {
         if !shipped::regions().any(|known| known == region.value) {
             self.mistake(
                 "region",
@@ -218,7 +218,7 @@ impl Checker<'_> {
         None
     }
 
-    pub(super) fn zone(&mut self, field: &str, zone: &Spanned<String>, catalogue: &Catalogue) {
+    pub(super) fn zone(&mut self, field: &str, zone: &Spanned<String>, catalogue: &RegionCatalogue) {
         if catalogue.zones.iter().any(|known| known.name == zone.value) {
             return;
         }
@@ -227,7 +227,7 @@ impl Checker<'_> {
     }
 
     /// A zone of the region in which the cluster has a subnet.
-    pub(super) fn zone_of_cluster(&mut self, field: &str, zone: &Spanned<String>, catalogue: &Catalogue) {
+    pub(super) fn zone_of_cluster(&mut self, field: &str, zone: &Spanned<String>, catalogue: &RegionCatalogue) {
         let known: Vec<String> = catalogue.first_zones(ZONES).into_iter().map(|zone| zone.name).collect();
         if known.contains(&zone.value) {
             return;
@@ -247,7 +247,7 @@ impl Checker<'_> {
         }
     }
 
-    fn faults(&mut self, faults: &scenario::Faults, catalogue: Option<&Catalogue>) -> FaultSettings {
+    fn faults(&mut self, faults: &scenario::Faults, catalogue: Option<&RegionCatalogue>) -> FaultSettings {
         let (api, ec2) = (&faults.api_server, &faults.ec2);
         FaultSettings {
             api_server: ApiServerFaults {
@@ -306,7 +306,7 @@ impl Checker<'_> {
 }
 
 /// A few types that share a family or a beginning with what was written.
-pub(super) fn nearest(name: &str, catalogue: &Catalogue) -> String {
+pub(super) fn nearest(name: &str, catalogue: &RegionCatalogue) -> String {
     let family = name.split('.').next().unwrap_or(name);
     let names = catalogue.types.iter().map(|known| known.name.as_str());
     let all = names.clone();

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use dovetail_api::validation::{label_key, label_value};
-use dovetail_cloud::catalogue::Catalogue;
+use dovetail_cloud::catalogue::RegionCatalogue;
 use dovetail_sandbox::faults::{
-    JoinsLate, KubeletRefuses, LabelOfNodes, LessAllocatable, NodeFaults, OnTypes, TaintOnJoin, Types, glob_matches,
+    JoinsLate, KubeletRefuses, LabelOfNodes, LessAllocatable, NodeFaults, OnTypes, TaintOnJoin, TypeGlobs, glob_matches,
 };
 use serde_saphyr::Spanned;
 
@@ -20,7 +20,11 @@ fn text(written: Option<&Spanned<String>>) -> String {
 }
 
 impl Checker<'_> {
-    pub(super) fn node_faults(&mut self, written: &faults::NodeFaults, catalogue: Option<&Catalogue>) -> NodeFaults {
+    pub(super) fn node_faults(
+        &mut self,
+        written: &faults::ScenarioNodeFaults,
+        catalogue: Option<&RegionCatalogue>,
+    ) -> NodeFaults {
         let mut types = |field: &str, globs: &[Spanned<String>]| self.types(field, globs, catalogue);
         let cordon = written.cordon_on_join.as_ref();
         let off = written.label_taken_off.as_ref();
@@ -84,16 +88,17 @@ impl Checker<'_> {
         self.keep(duration(self.path, field, text)).unwrap_or_default()
     }
 
-    fn types(&mut self, fault: &str, globs: &[Spanned<String>], catalogue: Option<&Catalogue>) -> Types {
+    fn types(&mut self, fault: &str, globs: &[Spanned<String>], catalogue: Option<&RegionCatalogue>) -> TypeGlobs {
         for (number, glob) in globs.iter().enumerate() {
-            let known = |catalogue: &Catalogue| catalogue.types.iter().any(|one| glob_matches(&glob.value, &one.name));
+            let known =
+                |catalogue: &RegionCatalogue| catalogue.types.iter().any(|one| glob_matches(&glob.value, &one.name));
             if catalogue.is_some_and(|catalogue| !known(catalogue)) {
                 let what = format!("{:?} is none of the region's instance types", glob.value);
                 let field = format!("faults.nodes.{fault}.types[{number}]");
                 self.mistake(field, glob, what, "globs of EC2 types of the region, such as m5.*");
             }
         }
-        Types(globs.iter().map(|glob| glob.value.clone()).collect())
+        TypeGlobs(globs.iter().map(|glob| glob.value.clone()).collect())
     }
 
     fn less(&mut self, text: &Spanned<String>) -> f64 {

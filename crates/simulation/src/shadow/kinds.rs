@@ -8,7 +8,7 @@ use serde_json::Value;
 
 /// A kind that is copied.
 #[derive(Clone, Debug)]
-pub struct Kind {
+pub struct CopiedKind {
     /// Its resource.
     pub gvr: Gvr,
     /// Its name.
@@ -17,12 +17,12 @@ pub struct Kind {
     pub needed: bool,
 }
 
-const fn kind(gvr: Gvr, kind: &'static str, needed: bool) -> Kind {
-    Kind { gvr, kind, needed }
+const fn kind(gvr: Gvr, kind: &'static str, needed: bool) -> CopiedKind {
+    CopiedKind { gvr, kind, needed }
 }
 
 /// All of them.
-pub static KINDS: [Kind; 14] = [
+pub static KINDS: [CopiedKind; 14] = [
     kind(NAMESPACES, "Namespace", false),
     kind(PRIORITY_CLASSES, "PriorityClass", false),
     kind(RUNTIME_CLASSES, "RuntimeClass", false),
@@ -37,11 +37,11 @@ pub static KINDS: [Kind; 14] = [
     kind(POD_DISRUPTION_BUDGETS, "PodDisruptionBudget", false),
     kind(PODS, "Pod", true),
     // What a DaemonSet's pods get unless they say it.
-    kind(Gvr::of("", "v1", "limitranges"), "LimitRange", false),
+    kind(Gvr::from_static("", "v1", "limitranges"), "LimitRange", false),
 ];
 
 /// RuntimeClasses.
-pub const RUNTIME_CLASSES: Gvr = Gvr::of("node.k8s.io", "v1", "runtimeclasses");
+pub const RUNTIME_CLASSES: Gvr = Gvr::from_static("node.k8s.io", "v1", "runtimeclasses");
 
 /// A text in an object; empty where there is none.
 pub fn text<'a>(value: &'a Value, path: &[&str]) -> &'a str {

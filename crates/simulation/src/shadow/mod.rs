@@ -33,9 +33,9 @@ use std::time::Duration;
 
 use dovetail_actors::{Journal, ReplicaHandle, Settings, Solver};
 use dovetail_cloud::Cloud;
-use dovetail_cloud::catalogue::Catalogue;
+use dovetail_cloud::catalogue::RegionCatalogue;
 use dovetail_core::clock::Clock;
-use dovetail_core::shadow::{Decision, Ledger, Observer, Report, Side};
+use dovetail_core::shadow::{Ledger, Observer, ShadowReport, Side, SideDecision};
 use dovetail_input::Failure;
 use dovetail_sandbox::apiserver::{ChangeKind, Gvr, Happened, NODE_CLAIMS, PODS};
 use jiff::SignedDuration;
@@ -45,7 +45,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use copy::Copy;
 use kinds::text;
 use mirror::Mirror;
-use watch::{Heard, Watched};
+use watch::{ClusterWatches, CopiedNews};
 
 /// The pauses after failures in a row.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -68,17 +68,17 @@ pub struct ShadowParts {
     /// Where the replica in the copy tells what it does.
     pub journal: Arc<dyn Journal>,
     /// Hears what there is to say.
-    pub told: Told,
+    pub told: ShadowListener,
 }
 
 /// Hears what there is to say of a shadow.
-pub type Told = Rc<dyn Fn(&ShadowEvent)>;
+pub type ShadowListener = Rc<dyn Fn(&ShadowEvent)>;
 
 /// What there is to say.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ShadowEvent {
     /// A node is launched or told to go: by whom.
-    Decided(Side, Decision),
+    Decided(Side, SideDecision),
     /// Something keeps the report from being whole; said once.
     Note(String),
 }
@@ -101,9 +101,9 @@ struct State {
     ledger: Ledger,
     active: Observer,
     shadow: Observer,
-    catalogue: Arc<Catalogue>,
+    catalogue: Arc<RegionCatalogue>,
     clock: Arc<dyn Clock>,
-    told: Told,
+    told: ShadowListener,
     notes: Notes,
 }
 
@@ -122,7 +122,7 @@ impl Shadow {
         let notes = Notes::default();
         let told = noted(&notes, parts.told.clone());
         let catalogue = Arc::new(catalogue::read(&*parts.cloud, parts.seed, &told).await);
-        let (watched, first) = Watched::start(&parts.kube, parts.seed, &told).await;
+        let (watched, first) = ClusterWatches::start(&parts.kube, parts.seed, &told).await;
         let copy = Copy::new(&parts, &catalogue, &first)?;
         let changes = copy.api.subscribe(&[PODS, NODE_CLAIMS]);
         let window = parts.settings.batch_max + parts.settings.batch_idle;
@@ -143,13 +143,13 @@ impl Shadow {
         let replica = state.mirror.copy().start_replica(parts);
         let clock = state.clock.clone();
         let state = Rc::new(RefCell::new(state));
-        tokio::task::spawn_local(keep(state.clone(), watched, changes));
+        tokio::task::spawn_local(follow_both(state.clone(), watched, changes));
         Ok(Self { state, replica, clock })
     }
 
     /// What was done, and what would have been done, until now.
     #[must_use]
-    pub fn report(&self) -> Report {
+    pub fn report(&self) -> ShadowReport {
         let state = self.state.borrow();
         let mut report = state.ledger.report(self.clock.wall());
         report.notes.extend(state.notes.borrow().iter().cloned());
@@ -164,7 +164,7 @@ impl Shadow {
 }
 
 /// Notes each note, and passes on what has not been noted yet.
-fn noted(notes: &Notes, to: Told) -> Told {
+fn noted(notes: &Notes, to: ShadowListener) -> ShadowListener {
     let notes = notes.clone();
     Rc::new(move |event| {
         let known = match event {
@@ -182,7 +182,7 @@ fn noted(notes: &Notes, to: Told) -> Told {
 }
 
 /// Follows both sides for ever. What happens in the copy comes first: a pod that it has lost may be wanted anew.
-async fn keep(state: Rc<RefCell<State>>, mut watched: Watched, mut changes: UnboundedReceiver<Happened>) {
+async fn follow_both(state: Rc<RefCell<State>>, mut watched: ClusterWatches, mut changes: UnboundedReceiver<Happened>) {
     loop {
         tokio::select! {
             biased;
@@ -200,14 +200,14 @@ async fn keep(state: Rc<RefCell<State>>, mut watched: Watched, mut changes: Unbo
 }
 
 impl State {
-    fn heard(&mut self, heard: Heard) {
+    fn heard(&mut self, heard: CopiedNews) {
         match heard {
-            Heard::There(gvr, object) => self.real(&gvr, &object, false),
-            Heard::Gone(gvr, object) => {
+            CopiedNews::There(gvr, object) => self.real(&gvr, &object, false),
+            CopiedNews::Gone(gvr, object) => {
                 let name = |field: &str| text(&object, &["metadata", field]).to_owned();
                 self.gone(&gvr, &name("namespace"), &name("name"));
             }
-            Heard::All(gvr, there) => {
+            CopiedNews::All(gvr, there) => {
                 for (namespace, name) in self.mirror.missed(&gvr, &there) {
                     self.gone(&gvr, &namespace, &name);
                 }
@@ -285,7 +285,7 @@ impl State {
 }
 
 /// $/h of a node. What is reserved is paid for, used or not.
-fn price(catalogue: &Catalogue, instance_type: &str, zone: &str, capacity_type: &str) -> Option<f64> {
+fn price(catalogue: &RegionCatalogue, instance_type: &str, zone: &str, capacity_type: &str) -> Option<f64> {
     match capacity_type {
         "spot" => catalogue.spot.get(&(instance_type.to_owned(), zone.to_owned())).copied(),
         "reserved" => Some(0.0),

@@ -13,11 +13,12 @@ use dovetail_api::v1::{EC2NodeClass, NodeClaim};
 use dovetail_cloud::info::InstanceTypeInfo;
 use dovetail_cloud::node_class::NodeClassResolution;
 use dovetail_cloud::{
-    Cloud, CloudError, CloudFuture, CloudIdentity, CloudInstances, CloudNodeClasses, CloudOfferings, CloudQueue, Found,
-    Instance, LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance, Made, QueueMessage,
+    Cloud, CloudError, CloudFuture, CloudIdentity, CloudInstances, CloudNodeClasses, CloudOfferings, CloudQueue,
+    FoundInstances, Instance, LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance, MadeResource,
+    QueueMessage,
 };
 use dovetail_core::Problem;
-use dovetail_core::disruption::commands::{Answer, Question};
+use dovetail_core::disruption::commands::{CommandAnswer, Question};
 use dovetail_core::interruption::status::Trouble;
 use dovetail_core::pack::{Options, PackingError};
 use dovetail_sandbox::apiserver::{ApiError, ApiServer, DeleteOptions, Gvr};
@@ -201,7 +202,7 @@ impl Solver for BrokenSolver {
         self.inner.solve(problem, options)
     }
 
-    fn consolidate(&self, mut question: Question) -> BoxFuture<'static, Result<Answer, PackingError>> {
+    fn consolidate(&self, mut question: Question) -> BoxFuture<'static, Result<CommandAnswer, PackingError>> {
         match self.broken {
             Broken::ForgottenMoves => question.moved = Arc::default(),
             _ => question.settings.least_age = SignedDuration::ZERO,
@@ -280,11 +281,11 @@ impl CloudNodeClasses for BrokenCloud {
         self.inner.subnet_has_tag(key)
     }
 
-    fn made(&self) -> CloudFuture<'_, Vec<Made>> {
+    fn made(&self) -> CloudFuture<'_, Vec<MadeResource>> {
         self.inner.made()
     }
 
-    fn remove_made<'a>(&'a self, made: &'a Made) -> CloudFuture<'a, ()> {
+    fn remove_made<'a>(&'a self, made: &'a MadeResource) -> CloudFuture<'a, ()> {
         self.inner.remove_made(made)
     }
 }
@@ -324,7 +325,7 @@ impl CloudInstances for BrokenCloud {
         }
     }
 
-    fn instances_of<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, Found> {
+    fn instances_of<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, FoundInstances> {
         self.inner.instances_of(ids)
     }
 

@@ -21,23 +21,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dovetail_actors::Settings;
-use dovetail_cloud::catalogue::Catalogue;
+use dovetail_cloud::catalogue::RegionCatalogue;
 use dovetail_core::clock::Clock;
 use dovetail_input::Failure;
 use dovetail_input::manifests::KUBERNETES_MINOR;
-use dovetail_sandbox::apiserver::{self, ApiServer, Gvr, Snapshot};
+use dovetail_sandbox::apiserver::{self, ApiServer, Gvr, StoreSnapshot};
 use dovetail_sandbox::clock::VirtualClock;
-use dovetail_sandbox::cluster::{Cluster, ClusterSettings, NodesBeforehand};
-use dovetail_sandbox::faults::{FaultSettings, Faults};
+use dovetail_sandbox::cluster::{ClusterSettings, NodesBeforehand, SandboxCluster};
+use dovetail_sandbox::faults::{FaultSettings, FaultsInForce};
 use dovetail_sandbox::log::EventLog;
-use dovetail_sandbox::region::{CapacityReservation, PlacementGroup, Region, RegionConfig};
+use dovetail_sandbox::region::{AccountCapacityReservation, AccountPlacementGroup, Region, RegionConfig};
 use dovetail_telemetry::state::Latest;
 use serde_json::Value;
 
 pub use actions::{Action, DELETABLE, ReplicaRef};
 pub use broken::{Broken, forget_rules};
 pub use clock::Skew;
-pub use journal::{Line, Timeline, Watcher};
+pub use journal::{JournalLine, Timeline, Watcher};
 pub(crate) use logged::step;
 pub(crate) use objects::install_crds;
 pub use operator_faults::OTHER_CLUSTER;
@@ -50,7 +50,7 @@ pub struct WorldConfig {
     /// AWS's name of the region: `us-east-1`.
     pub region: String,
     /// What the region offers; all that the region of that name has where nothing else is said.
-    pub catalogue: Option<Arc<Catalogue>>,
+    pub catalogue: Option<Arc<RegionCatalogue>>,
     /// The cluster's name.
     pub cluster_name: String,
     /// The seed of all chance.
@@ -60,9 +60,9 @@ pub struct WorldConfig {
     /// Their settings by environment name.
     pub settings: BTreeMap<String, String>,
     /// The account's capacity reservations.
-    pub reservations: Vec<CapacityReservation>,
+    pub reservations: Vec<AccountCapacityReservation>,
     /// The account's placement groups.
-    pub placement_groups: Vec<PlacementGroup>,
+    pub placement_groups: Vec<AccountPlacementGroup>,
     /// Nodes that are there beforehand.
     pub nodes: Vec<NodesBeforehand>,
     /// What goes wrong from the start.
@@ -90,12 +90,12 @@ pub struct World {
     pub log: EventLog,
     /// The control plane's log events.
     pub timeline: Timeline,
-    faults: Faults,
+    faults: FaultsInForce,
     clock: Arc<dyn Clock>,
     replicas: Vec<Rc<Replica>>,
     latest: Option<(Latest, Duration)>,
     /// What the API server had stored, by time.
-    snapshots: RefCell<Vec<(Duration, Snapshot)>>,
+    snapshots: RefCell<Vec<(Duration, StoreSnapshot)>>,
     /// Uids of objects that replicas cannot read now.
     spoilt: Rc<RefCell<BTreeSet<String>>>,
 }
@@ -113,13 +113,13 @@ impl World {
         fastrand::seed(config.seed);
         let log = EventLog::new(clock.clone());
         begin(&log);
-        let faults = Faults::new(config.seed);
+        let faults = FaultsInForce::new(config.seed);
         faults.set(config.faults.clone());
-        let settings = apiserver::Settings {
+        let settings = apiserver::ServerSettings {
             seed: config.seed,
             faults: Some(faults.clone()),
             log: Some(log.clone()),
-            ..apiserver::Settings::default()
+            ..apiserver::ServerSettings::default()
         };
         let api = ApiServer::with(clock.clone(), settings);
         let mut of_region = RegionConfig::new(&config.region, &config.cluster_name);
@@ -139,7 +139,8 @@ impl World {
             fence::install(&api, &config.settings)?;
         }
         let settings = ClusterSettings { cluster_name: config.cluster_name.clone(), ..ClusterSettings::default() };
-        let mut cluster = Cluster::new(api.clone(), region.clone(), clock.clone(), log.clone(), settings, config.seed);
+        let mut cluster =
+            SandboxCluster::new(api.clone(), region.clone(), clock.clone(), log.clone(), settings, config.seed);
         cluster.place(&config.nodes).map_err(|why| Failure::System(format!("nodes beforehand: {why}")))?;
         cluster.start();
         let replicas = (0..config.replicas).map(|number| Rc::new(Replica::new(number))).collect();
@@ -204,7 +205,7 @@ impl World {
     }
 
     fn start_replica(&self, replica: &Replica) -> Result<(), Failure> {
-        replica.start(&replica::Surroundings {
+        replica.start(&replica::ReplicaSurroundings {
             config: &self.config,
             api: &self.api,
             region: &self.region,

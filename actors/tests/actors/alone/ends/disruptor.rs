@@ -5,12 +5,12 @@ use std::sync::Arc;
 use actix::prelude::*;
 use dovetail_actors::disruptor::{Disruptor, DisruptorLinks};
 use dovetail_actors::messages::{
-    ActorState, ClusterChanged, DisruptorState, Hold, InstancesSeen, Launch, Plan, Remove, Wrote,
+    ActorState, ClusterChanged, DisruptorState, HoldClaims, InstancesSeen, LaunchClaims, PlanClaims, Remove, Wrote,
 };
 use dovetail_actors::{InlineSolver, Settings, Solution, Solver};
 use dovetail_core::Problem;
-use dovetail_core::disruption::Reason;
-use dovetail_core::disruption::commands::{Answer, Question};
+use dovetail_core::disruption::RemovalReason;
+use dovetail_core::disruption::commands::{CommandAnswer, Question};
 use dovetail_core::pack::{Options, PackingError};
 use dovetail_sandbox::apiserver::{DAEMON_SETS, NODE_CLAIMS, NODE_POOLS, PODS};
 use futures::future::BoxFuture;
@@ -69,7 +69,7 @@ async fn go_on(bench: &Alone, actor: &Addr<Disruptor>, seconds: u32) {
 }
 
 /// The claims that were ordered to go, each once, and why.
-fn removed(bench: &Alone) -> Vec<(String, Reason)> {
+fn removed(bench: &Alone) -> Vec<(String, RemovalReason)> {
     let all = bench.heard.all::<Remove>();
     let mut each: Vec<_> =
         all.iter().flat_map(|one| one.claims.iter().map(|claim| (claim.name.clone(), one.reason))).collect();
@@ -93,7 +93,7 @@ fn an_empty_node_goes_after_its_pools_time_and_not_before() {
         go_on(&bench, &actor, 25).await;
         assert_eq!(removed(&bench), []);
         go_on(&bench, &actor, 60).await;
-        assert_eq!(removed(&bench), [("default-1".to_owned(), Reason::Empty)], "{:?}", bench.told.lines());
+        assert_eq!(removed(&bench), [("default-1".to_owned(), RemovalReason::Empty)], "{:?}", bench.told.lines());
         assert_eq!(bench.told.count("disrupting"), 1);
         assert!(!bench.records("DisruptionTerminating").is_empty());
     });
@@ -112,7 +112,7 @@ fn a_node_with_a_pod_is_not_empty_and_one_with_a_daemon_is() {
         bench.api.create(&PODS, "default", daemon).unwrap();
         bench.api.bind("default", "agent", &crate::alone::objects::node_name(2)).unwrap();
         go_on(&bench, &actor, 120).await;
-        assert_eq!(removed(&bench), [("default-2".to_owned(), Reason::Empty)]);
+        assert_eq!(removed(&bench), [("default-2".to_owned(), RemovalReason::Empty)]);
     });
 }
 
@@ -208,7 +208,7 @@ fn a_node_whose_claim_expires_goes_though_pods_are_on_it() {
         bench.api.patch_status(&NODE_CLAIMS, "", "default-4", &json!({"status": status})).unwrap();
         go_on(&bench, &actor, 120).await;
         let all = removed(&bench);
-        assert!(all.contains(&("default-4".to_owned(), Reason::Expired)), "{all:?} {:?}", bench.told.lines());
+        assert!(all.contains(&("default-4".to_owned(), RemovalReason::Expired)), "{all:?} {:?}", bench.told.lines());
         assert!(!all.iter().any(|(name, _)| name == "default-1" || name == "default-2"), "{all:?}");
     });
 }
@@ -301,10 +301,10 @@ fn two_nodes_for_one_nodes_pods_become_one() {
         go_on(&bench, &actor, 900).await;
         let all = removed(&bench);
         assert_eq!(all.len(), 1, "{all:?} {:?}", bench.told.lines());
-        assert_eq!(all[0].1, Reason::Underutilized);
-        assert!(bench.heard.all::<Hold>().iter().any(|hold| hold.held), "nothing new is planned on it");
-        assert_eq!(bench.heard.count::<Launch>(), 0, "its pod fits on the other");
-        assert!(bench.heard.count::<Plan>() >= 1);
+        assert_eq!(all[0].1, RemovalReason::Underutilized);
+        assert!(bench.heard.all::<HoldClaims>().iter().any(|hold| hold.held), "nothing new is planned on it");
+        assert_eq!(bench.heard.count::<LaunchClaims>(), 0, "its pod fits on the other");
+        assert!(bench.heard.count::<PlanClaims>() >= 1);
     });
 }
 
@@ -332,7 +332,7 @@ impl Solver for Broken {
         InlineSolver.solve(problem, options)
     }
 
-    fn consolidate(&self, _: Question) -> BoxFuture<'static, Result<Answer, PackingError>> {
+    fn consolidate(&self, _: Question) -> BoxFuture<'static, Result<CommandAnswer, PackingError>> {
         assert!(!self.0, "the consolidation has a bug");
         Box::pin(async { Err(PackingError::of_panic(&"its bound")) })
     }
@@ -349,7 +349,7 @@ fn a_consolidation_that_fails_is_told_rests_and_keeps_emptiness() {
             go_on(&bench, &actor, 1200).await;
             let failed = bench.told.count("consolidation_failed");
             assert!((1..=5).contains(&failed), "{failed} in twenty minutes");
-            assert_eq!(removed(&bench), [("default-3".to_owned(), Reason::Empty)]);
+            assert_eq!(removed(&bench), [("default-3".to_owned(), RemovalReason::Empty)]);
         });
     }
 }

@@ -2,7 +2,7 @@
 
 use dovetail_actors::Settings;
 use dovetail_actors::messages::Roll;
-use dovetail_core::cluster_state::Target;
+use dovetail_core::cluster_state::NominationTarget;
 use dovetail_sandbox::apiserver::{DEPLOYMENTS, DeleteOptions, NODE_CLAIMS, PODS, VOLUME_ATTACHMENTS};
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ fn evictions(bench: &Alone) -> usize {
 
 /// A pod is expected on a node that is ready for it.
 fn place_on(bench: &Alone, uid: &str, number: u64) {
-    let target = Target::Node(node_name(number));
+    let target = NominationTarget::Node(node_name(number));
     bench.heard.cluster(|state| state.nominate([uid], &target, seconds(1_000_000_000)));
 }
 

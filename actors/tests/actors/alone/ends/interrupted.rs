@@ -6,7 +6,7 @@ use dovetail_actors::messages::{ClaimRef, Interrupted};
 use dovetail_actors::settings::Interruptions;
 use dovetail_actors::terminator::Terminator;
 use dovetail_core::clock::Clock as _;
-use dovetail_core::interruption::{Announcement, Kind, Notice};
+use dovetail_core::interruption::{Announcement, InterruptionKind, InterruptionNotice};
 use dovetail_sandbox::apiserver::{NODE_CLAIMS, NODES};
 use jiff::SignedDuration;
 
@@ -15,14 +15,14 @@ use crate::alone::objects::{id, node_name};
 use crate::alone::{Alone, TERM, alone, alone_with, trace};
 
 /// EC2 ends the instance in two minutes.
-fn notice(bench: &Alone, kind: Kind) -> Notice {
+fn notice(bench: &Alone, kind: InterruptionKind) -> InterruptionNotice {
     let now = bench.clock.wall();
     let instances = vec![id(1)];
     let announced = Announcement { id: "e-1".into(), kind, instances, time: Some(now), begins: None };
-    Notice::of(&announced, Some(now), now).unwrap().unwrap()
+    InterruptionNotice::from_announcement(&announced, Some(now), now).unwrap().unwrap()
 }
 
-fn interrupted(bench: &Alone, kind: Kind) -> Interrupted {
+fn interrupted(bench: &Alone, kind: InterruptionKind) -> Interrupted {
     let uid = bench.claim_now("default-1").metadata.uid.clone().unwrap();
     let claim = ClaimRef { name: "default-1".into(), uid };
     Interrupted { term: TERM, claim, notice: notice(bench, kind), trace: trace(1) }
@@ -57,7 +57,7 @@ fn with_node(test: impl AsyncFnOnce(Alone, Addr<Terminator>)) {
 #[test]
 fn the_end_is_on_the_claim_before_it_is_answered() {
     with_node(async |bench, actor| {
-        assert!(ask(&actor, interrupted(&bench, Kind::SpotInterruption)).await);
+        assert!(ask(&actor, interrupted(&bench, InterruptionKind::SpotInterruption)).await);
         assert!(written(&bench).starts_with("spot_interrupted 2026-01-01T00:02"), "{}", written(&bench));
         show(&bench, &actor, 1);
         bench.pass(1.0).await;
@@ -68,10 +68,10 @@ fn the_end_is_on_the_claim_before_it_is_answered() {
 #[test]
 fn a_sooner_end_that_is_written_stays() {
     with_node(async |bench, actor| {
-        ask(&actor, interrupted(&bench, Kind::SpotInterruption)).await;
+        ask(&actor, interrupted(&bench, InterruptionKind::SpotInterruption)).await;
         let first = written(&bench);
         bench.pass(30.0).await;
-        assert!(ask(&actor, interrupted(&bench, Kind::SpotInterruption)).await);
+        assert!(ask(&actor, interrupted(&bench, InterruptionKind::SpotInterruption)).await);
         assert_eq!(written(&bench), first);
     });
 }
@@ -79,7 +79,7 @@ fn a_sooner_end_that_is_written_stays() {
 #[test]
 fn an_announcement_of_an_older_term_is_not_written() {
     with_node(async |bench, actor| {
-        let mut older = interrupted(&bench, Kind::SpotInterruption);
+        let mut older = interrupted(&bench, InterruptionKind::SpotInterruption);
         older.term.0 -= 1;
         assert!(!ask(&actor, older).await, "its message comes again");
         assert_eq!(written(&bench), "");
@@ -89,9 +89,9 @@ fn an_announcement_of_an_older_term_is_not_written() {
 #[test]
 fn what_is_gone_or_another_is_written_on_nothing_and_done_with() {
     with_node(async |bench, actor| {
-        let mut another = interrupted(&bench, Kind::SpotInterruption);
+        let mut another = interrupted(&bench, InterruptionKind::SpotInterruption);
         another.claim.uid = "another".into();
-        let mut gone = interrupted(&bench, Kind::SpotInterruption);
+        let mut gone = interrupted(&bench, InterruptionKind::SpotInterruption);
         gone.claim.name = "no-such".into();
         assert!(ask(&actor, another).await && ask(&actor, gone).await, "nobody needs the messages");
         assert_eq!(written(&bench), "");
@@ -103,8 +103,8 @@ fn a_server_that_refuses_it_leaves_the_message_in_the_queue() {
     for code in [403, 422] {
         with_node(async |bench, actor| {
             bench.wire.refuse("PATCH", "/nodeclaims/default-1", 1, code);
-            assert!(!ask(&actor, interrupted(&bench, Kind::SpotInterruption)).await, "{code}");
-            assert!(ask(&actor, interrupted(&bench, Kind::SpotInterruption)).await, "{code}");
+            assert!(!ask(&actor, interrupted(&bench, InterruptionKind::SpotInterruption)).await, "{code}");
+            assert!(ask(&actor, interrupted(&bench, InterruptionKind::SpotInterruption)).await, "{code}");
         });
     }
 }
@@ -112,7 +112,7 @@ fn a_server_that_refuses_it_leaves_the_message_in_the_queue() {
 #[test]
 fn an_empty_node_is_drained_at_once_and_its_instance_ended() {
     with_node(async |bench, actor| {
-        ask(&actor, interrupted(&bench, Kind::SpotInterruption)).await;
+        ask(&actor, interrupted(&bench, InterruptionKind::SpotInterruption)).await;
         go_on(&bench, &actor, 1, 20).await;
         assert!(is_going(&bench) && bench.sky.inner.living().is_empty(), "{:?}", bench.told.lines());
         assert_eq!(bench.told.count("retreating"), 1);
@@ -123,7 +123,7 @@ fn an_empty_node_is_drained_at_once_and_its_instance_ended() {
 fn pods_without_a_place_stay_until_the_time_is_up() {
     with_node(async |bench, actor| {
         bench.pod("web-a", Some(1));
-        ask(&actor, interrupted(&bench, Kind::SpotInterruption)).await;
+        ask(&actor, interrupted(&bench, InterruptionKind::SpotInterruption)).await;
         go_on(&bench, &actor, 1, 60).await;
         assert!(!is_going(&bench), "thirty seconds of grace and ten more of two minutes");
         go_on(&bench, &actor, 1, 40).await;
@@ -135,7 +135,7 @@ fn pods_without_a_place_stay_until_the_time_is_up() {
 fn an_instance_that_ends_already_is_waited_for_by_nobody() {
     with_node(async |bench, actor| {
         bench.pod("web-a", Some(1));
-        ask(&actor, interrupted(&bench, Kind::InstanceTerminating)).await;
+        ask(&actor, interrupted(&bench, InterruptionKind::InstanceTerminating)).await;
         go_on(&bench, &actor, 1, 5).await;
         assert!(is_going(&bench));
     });
@@ -146,7 +146,7 @@ fn a_deletion_that_is_refused_for_a_while_is_asked_again_in_time() {
     for code in [403, 422] {
         with_node(async |bench, actor| {
             bench.wire.refuse("DELETE", "/nodeclaims/default-1", usize::MAX, code);
-            ask(&actor, interrupted(&bench, Kind::SpotInterruption)).await;
+            ask(&actor, interrupted(&bench, InterruptionKind::SpotInterruption)).await;
             go_on(&bench, &actor, 1, 30).await;
             assert!(!is_going(&bench));
             let tries = bench.wire.count("DELETE", "/nodeclaims/default-1");
@@ -164,7 +164,7 @@ fn a_deletion_that_is_refused_for_a_while_is_asked_again_in_time() {
 fn what_a_predecessor_has_written_is_gone_on_with() {
     with_node(async |bench, first| {
         bench.pod("web-a", Some(1));
-        ask(&first, interrupted(&bench, Kind::SpotInterruption)).await;
+        ask(&first, interrupted(&bench, InterruptionKind::SpotInterruption)).await;
         // Another leader's, which hears of the claim as of any other.
         let second = start(&bench);
         let claim = bench.claim_now("default-1");
@@ -211,7 +211,7 @@ fn nonsense_in_the_annotation_is_no_end() {
 fn an_end_that_a_restored_server_has_forgotten_is_written_again() {
     with_node(async |bench, actor| {
         bench.pod("web-a", Some(1));
-        ask(&actor, interrupted(&bench, Kind::SpotInterruption)).await;
+        ask(&actor, interrupted(&bench, InterruptionKind::SpotInterruption)).await;
         show(&bench, &actor, 1);
         bench.pass(1.0).await;
         let first = written(&bench);
@@ -229,11 +229,11 @@ fn karpenters_way_deletes_at_once_and_answers_when_that_is_so() {
         let actor = start(&bench);
         working(&bench, &actor, 1);
         bench.pod("web-a", Some(1));
-        assert!(ask(&actor, interrupted(&bench, Kind::SpotInterruption)).await);
+        assert!(ask(&actor, interrupted(&bench, InterruptionKind::SpotInterruption)).await);
         assert!(is_going(&bench));
         working(&bench, &actor, 2);
         bench.wire.refuse("DELETE", "/nodeclaims/default-2", usize::MAX, 403);
-        let mut second = interrupted(&bench, Kind::SpotInterruption);
+        let mut second = interrupted(&bench, InterruptionKind::SpotInterruption);
         second.claim =
             ClaimRef { name: "default-2".into(), uid: bench.claim_now("default-2").metadata.uid.clone().unwrap() };
         assert!(!ask(&actor, second).await, "the message comes again");

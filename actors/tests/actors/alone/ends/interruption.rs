@@ -9,7 +9,7 @@ use dovetail_actors::messages::{
 };
 use dovetail_actors::settings::{Interruptions, Rebalance};
 use dovetail_core::clock::Clock as _;
-use dovetail_core::interruption::Kind;
+use dovetail_core::interruption::InterruptionKind;
 use dovetail_core::interruption::status::Trouble;
 use dovetail_sandbox::apiserver::NODE_CLAIMS;
 use jiff::SignedDuration;
@@ -68,7 +68,7 @@ fn warning(bench: &Alone, event_id: &str, number: u64) -> String {
     event(bench, event_id, "EC2 Spot Instance Interruption Warning", detail)
 }
 
-fn interrupted(bench: &Alone) -> Vec<(String, Kind)> {
+fn interrupted(bench: &Alone) -> Vec<(String, InterruptionKind)> {
     bench.heard.all::<Interrupted>().iter().map(|one| (one.claim.name.clone(), one.notice.kind)).collect()
 }
 
@@ -90,7 +90,7 @@ fn a_warning_is_marked_packed_for_written_and_then_deleted() {
         let _actor = start(&bench);
         bench.sky.inner.announce_by(&warning(&bench, "e-1", 1), "r-1");
         bench.pass(1.0).await;
-        assert_eq!(interrupted(&bench), [("default-1".to_owned(), Kind::SpotInterruption)]);
+        assert_eq!(interrupted(&bench), [("default-1".to_owned(), InterruptionKind::SpotInterruption)]);
         let mark = bench.heard.last::<MarkDeleting>();
         assert!(mark.deleting && mark.claims == ["default-1"] && mark.term == TERM);
         assert_eq!(bench.heard.count::<PackNow>(), 1);
@@ -203,7 +203,7 @@ fn a_warning_that_comes_before_its_claim_has_the_instance_is_kept() {
         bench.pass(3.0).await;
         assert_eq!(
             interrupted(&bench),
-            [("default-1".to_owned(), Kind::SpotInterruption)],
+            [("default-1".to_owned(), InterruptionKind::SpotInterruption)],
             "{:?}",
             claim.metadata.name
         );
@@ -395,7 +395,7 @@ fn three_thousand_warnings_at_once_are_all_acted_on() {
     });
 }
 
-pub fn trouble(bench: &Alone, number: u64, kind: Kind) -> Trouble {
+pub fn trouble(bench: &Alone, number: u64, kind: InterruptionKind) -> Trouble {
     Trouble {
         instance: id(number),
         kind,

@@ -3,9 +3,9 @@
 use actix::prelude::*;
 use dovetail_actors::janitor::{Janitor, JanitorLinks};
 use dovetail_actors::messages::{ActorState, ClaimChanged, InstancesSeen, JanitorState, Remove};
-use dovetail_cloud::{Instance, Made, MadeKind};
+use dovetail_cloud::{Instance, MadeKind, MadeResource};
 use dovetail_core::clock::Clock as _;
-use dovetail_core::disruption::Reason;
+use dovetail_core::disruption::RemovalReason;
 use dovetail_core::ownership::token::launch_token;
 use dovetail_sandbox::apiserver::{NAMESPACES, NODE_CLAIMS};
 use jiff::SignedDuration;
@@ -229,7 +229,7 @@ fn a_claim_whose_instance_has_ended_is_removed_by_its_uid() {
         bench.pass(3.0 * TWO_PASSES).await;
         let removed = bench.heard.all::<Remove>();
         assert!(!removed.is_empty(), "{:?}", bench.told.lines());
-        assert!(removed.iter().all(|one| one.reason == Reason::GarbageCollected && one.claims.len() == 1));
+        assert!(removed.iter().all(|one| one.reason == RemovalReason::GarbageCollected && one.claims.len() == 1));
         assert_eq!(removed[0].claims[0].name, "default-2");
         assert_eq!(Some(&removed[0].claims[0].uid), bench.claim_now("default-2").metadata.uid.as_ref());
     });
@@ -282,9 +282,9 @@ fn after_the_term_nothing_is_ended() {
     });
 }
 
-fn made(bench: &Alone, kind: MadeKind, name: &str, class: &str, in_use: bool) -> Made {
+fn made(bench: &Alone, kind: MadeKind, name: &str, class: &str, in_use: bool) -> MadeResource {
     let created = Some(bench.clock.wall() - SignedDuration::from_hours(5));
-    Made { kind, name: name.into(), class: class.into(), class_uid: None, created, in_use }
+    MadeResource { kind, name: name.into(), class: class.into(), class_uid: None, created, in_use }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use actix::prelude::*;
 use dovetail_actors::messages::{ActorState, ClaimChanged, ClaimGone, ClaimRefused, InstanceKnown, LookUp, OwnerState};
 use dovetail_actors::owner::{Owner, OwnerLinks};
-use dovetail_core::ownership::Marks;
+use dovetail_core::ownership::OwnershipMarks;
 use dovetail_core::ownership::token::launch_token;
 
 use crate::alone::objects::{CLUSTER_UID, id};
@@ -23,7 +23,7 @@ fn start(bench: &Alone) -> Addr<Owner> {
 }
 
 /// What was said of an instance, the last time.
-fn said(bench: &Alone, number: u64) -> Option<Option<Arc<Marks>>> {
+fn said(bench: &Alone, number: u64) -> Option<Option<Arc<OwnershipMarks>>> {
     let all = bench.heard.all::<InstanceKnown>();
     all.iter().rev().find(|one| one.id == id(number)).map(|one| one.marks.clone())
 }

@@ -2,8 +2,8 @@
 
 use dovetail_actors::Settings;
 use dovetail_actors::messages::Remove;
-use dovetail_core::disruption::Reason;
-use dovetail_core::interruption::Kind;
+use dovetail_core::disruption::RemovalReason;
+use dovetail_core::interruption::InterruptionKind;
 use serde_json::json;
 
 use super::interruption::{node, spot, start, state, trouble, with_queue};
@@ -13,15 +13,15 @@ use crate::alone::{Fails, alone_with};
 fn a_status_check_that_fails_for_long_removes_the_node_once() {
     with_queue(async |bench| {
         (1..=10).for_each(|number| node(&bench, number));
-        bench
-            .sky
-            .inner
-            .trouble(vec![trouble(&bench, 1, Kind::InstanceStatus), trouble(&bench, 99, Kind::SystemStatus)]);
+        bench.sky.inner.trouble(vec![
+            trouble(&bench, 1, InterruptionKind::InstanceStatus),
+            trouble(&bench, 99, InterruptionKind::SystemStatus),
+        ]);
         let _actor = start(&bench);
         bench.pass(500.0).await;
         let removals = bench.heard.all::<Remove>();
         assert_eq!(removals.len(), 1, "{:?}", bench.told.lines());
-        assert_eq!((removals[0].claims[0].name.as_str(), removals[0].reason), ("default-1", Reason::Unhealthy));
+        assert_eq!((removals[0].claims[0].name.as_str(), removals[0].reason), ("default-1", RemovalReason::Unhealthy));
         assert_eq!(bench.told.count("status_failed"), 1);
         // It has not gone: that is asked for again, without haste.
         bench.pass(700.0).await;
@@ -33,7 +33,10 @@ fn a_status_check_that_fails_for_long_removes_the_node_once() {
 fn checks_that_fail_on_many_nodes_take_none_away() {
     with_queue(async |bench| {
         (1..=10).for_each(|number| node(&bench, number));
-        bench.sky.inner.trouble((1..=8).map(|number| trouble(&bench, number, Kind::SystemStatus)).collect());
+        bench
+            .sky
+            .inner
+            .trouble((1..=8).map(|number| trouble(&bench, number, InterruptionKind::SystemStatus)).collect());
         let _actor = start(&bench);
         bench.pass(900.0).await;
         assert!(bench.heard.count::<Remove>() <= 2, "{}", bench.heard.count::<Remove>());

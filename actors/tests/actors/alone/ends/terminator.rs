@@ -5,7 +5,7 @@ use dovetail_actors::messages::{
     ActorState, ClaimChanged, ClaimGone, ClaimRef, LookUp, NodeChanged, NodeGone, Remove, TerminatorState, Wrote,
 };
 use dovetail_actors::terminator::{Terminator, TerminatorLinks};
-use dovetail_core::disruption::Reason;
+use dovetail_core::disruption::RemovalReason;
 use dovetail_sandbox::apiserver::{DeleteOptions, NODE_CLAIMS, NODES, PODS};
 use serde_json::json;
 
@@ -80,7 +80,7 @@ pub fn delete_claim(bench: &Alone, number: u64) {
     bench.delete(&NODE_CLAIMS, &format!("default-{number}"));
 }
 
-fn order(bench: &Alone, number: u64, reason: Reason) -> Remove {
+fn order(bench: &Alone, number: u64, reason: RemovalReason) -> Remove {
     let claim = bench.claim_now(&format!("default-{number}"));
     let claims = vec![ClaimRef { name: format!("default-{number}"), uid: claim.metadata.uid.clone().unwrap() }];
     Remove { term: TERM, claims, reason, trace: trace(1) }
@@ -98,7 +98,7 @@ fn an_empty_node_goes_with_its_instance_in_order() {
     alone(|bench| async move {
         let actor = start(&bench);
         working(&bench, &actor, 1);
-        actor.do_send(order(&bench, 1, Reason::Empty));
+        actor.do_send(order(&bench, 1, RemovalReason::Empty));
         go_on(&bench, &actor, 1, 20).await;
         assert!(is_gone(&bench, 1) && !lives(&bench, 1), "{:?}", bench.told.lines());
         let events: Vec<&str> = bench.told.events().iter().map(|one| one.event()).collect();
@@ -146,11 +146,11 @@ fn an_order_of_an_older_term_or_for_another_uid_does_nothing() {
     alone(|bench| async move {
         let actor = start(&bench);
         working(&bench, &actor, 1);
-        let mut older = order(&bench, 1, Reason::Empty);
+        let mut older = order(&bench, 1, RemovalReason::Empty);
         older.term.0 -= 1;
-        let mut another = order(&bench, 1, Reason::Empty);
+        let mut another = order(&bench, 1, RemovalReason::Empty);
         another.claims[0].uid = "another".into();
-        let mut unknown = order(&bench, 1, Reason::Empty);
+        let mut unknown = order(&bench, 1, RemovalReason::Empty);
         unknown.claims[0].name = "no-such".into();
         for one in [older, another, unknown] {
             actor.do_send(one);
@@ -164,10 +164,10 @@ fn an_order_of_an_older_term_or_for_another_uid_does_nothing() {
 fn a_hundred_claims_in_one_order_all_go() {
     alone(|bench| async move {
         let actor = start(&bench);
-        let mut all = Remove { term: TERM, claims: vec![], reason: Reason::Empty, trace: trace(1) };
+        let mut all = Remove { term: TERM, claims: vec![], reason: RemovalReason::Empty, trace: trace(1) };
         for number in 1..=100 {
             working(&bench, &actor, number);
-            all.claims.extend(order(&bench, number, Reason::Empty).claims);
+            all.claims.extend(order(&bench, number, RemovalReason::Empty).claims);
         }
         actor.do_send(all);
         for _ in 0..60 {
@@ -240,7 +240,7 @@ fn a_node_that_no_claim_speaks_for_and_is_not_ours_goes_as_it_is() {
         bench.working(7);
         bench.sky.inner.strange(&id(7), &[]);
         bench.pod("web-a", Some(7));
-        let marks = dovetail_core::ownership::Marks::of_no_instance();
+        let marks = dovetail_core::ownership::OwnershipMarks::of_no_instance();
         actor.do_send(dovetail_actors::messages::InstanceKnown { id: id(7), marks: Some(std::sync::Arc::new(marks)) });
         bench.delete(&NODES, &node_name(7));
         go_on(&bench, &actor, 7, 20).await;

@@ -8,7 +8,7 @@ use actix::prelude::*;
 use dovetail_actors::Settings;
 use dovetail_actors::batcher::Batcher;
 use dovetail_actors::context::env::Env;
-use dovetail_actors::messages::{ActorState, Batch, BatcherState, PodBound, PodGone, PodPending, Waited};
+use dovetail_actors::messages::{ActorState, Batch, BatcherState, PodBound, PodGone, PodPending, WaitingPod};
 use dovetail_sandbox::clock::VirtualClock;
 use jiff::SignedDuration;
 use proptest::prelude::*;
@@ -30,7 +30,7 @@ fn gone(uid: &str) -> PodGone {
 
 fn bound(uid: &str) -> PodBound {
     let since = jiff::Timestamp::UNIX_EPOCH;
-    let waited = Waited { name: uid.into(), namespace: "shop".into(), since, created: None, trace: trace(1) };
+    let waited = WaitingPod { name: uid.into(), namespace: "shop".into(), since, created: None, trace: trace(1) };
     PodBound { uid: uid.into(), node: "node-1".into(), waited: Arc::new(waited) }
 }
 

@@ -4,11 +4,11 @@ use actix::prelude::*;
 use dovetail_actors::Settings;
 use dovetail_actors::launcher::{Launcher, LauncherLinks};
 use dovetail_actors::messages::{
-    ActorState, ClaimChanged, InstanceKnown, Launch, LaunchOrder, LaunchedOffering, LauncherState, PackNow, Refused,
-    SoldOut, Term, Wrote,
+    ActorState, ClaimChanged, ClaimSoldOut, InstanceKnown, LaunchClaims, LaunchOrder, LaunchedOffering, LauncherState,
+    PackNow, Refused, Term, Wrote,
 };
 use dovetail_api::v1::NodeClaim;
-use dovetail_core::cluster_state::Target;
+use dovetail_core::cluster_state::NominationTarget;
 use dovetail_sandbox::apiserver::NODE_CLAIMS;
 use kube::ResourceExt as _;
 use serde_json::json;
@@ -61,8 +61,8 @@ fn order(name: &str) -> LaunchOrder {
     LaunchOrder { claim: planned(name), pods: 1, demand: None }
 }
 
-pub fn launch(names: &[&str]) -> Launch {
-    Launch { term: TERM, orders: names.iter().map(|name| order(name)).collect(), trace: trace(1) }
+pub fn launch(names: &[&str]) -> LaunchClaims {
+    LaunchClaims { term: TERM, orders: names.iter().map(|name| order(name)).collect(), trace: trace(1) }
 }
 
 pub async fn state(bench: &Alone, launcher: &Addr<Launcher>) -> LauncherState {
@@ -126,7 +126,7 @@ fn the_same_order_twice_is_one_claim() {
 fn an_order_of_an_older_term_is_not_carried_out() {
     with_pool(async |bench| {
         let launcher = start(&bench);
-        launcher.do_send(Launch { term: Term(TERM.0 - 1), ..launch(&["default-a"]) });
+        launcher.do_send(LaunchClaims { term: Term(TERM.0 - 1), ..launch(&["default-a"]) });
         bench.pass(10.0).await;
         assert_eq!(claims(&bench), [""; 0]);
     });
@@ -191,7 +191,7 @@ fn what_is_sold_out_is_said_before_the_claim_goes_and_packed_anew() {
         let names = bench.heard.names();
         let at = |name| names.iter().rposition(|one| *one == name).unwrap_or_else(|| panic!("{name}: {names:?}"));
         assert!(at("SoldOut") < at("PackNow"), "{names:?}");
-        assert_eq!((bench.heard.count::<SoldOut>(), bench.heard.count::<PackNow>(), not_made(&bench)), (1, 1, 1));
+        assert_eq!((bench.heard.count::<ClaimSoldOut>(), bench.heard.count::<PackNow>(), not_made(&bench)), (1, 1, 1));
     });
 }
 
@@ -277,7 +277,9 @@ fn a_claim_of_an_earlier_leader_that_a_pod_is_expected_on_is_launched() {
         bench.claim_with("left", json!({"dovetail.dev/term": "2"}));
         let uid = bench.pod("web", None);
         bench.show();
-        bench.heard.cluster(|state| state.nominate([uid.as_str()], &Target::Claim("left".into()), seconds(100_000)));
+        bench
+            .heard
+            .cluster(|state| state.nominate([uid.as_str()], &NominationTarget::Claim("left".into()), seconds(100_000)));
         let launcher = start(&bench);
         launcher.do_send(ClaimChanged(bench.claim_now("left")));
         bench.pass(60.0).await;
@@ -292,7 +294,7 @@ fn a_class_that_is_gone_or_unresolved_launches_nothing_and_says_so() {
         let launcher = start(&bench);
         let mut of_nothing = order("default-a");
         of_nothing.claim.spec.node_class_ref.name = "no-such".into();
-        launcher.do_send(Launch { term: TERM, orders: vec![of_nothing], trace: trace(1) });
+        launcher.do_send(LaunchClaims { term: TERM, orders: vec![of_nothing], trace: trace(1) });
         bench.pass(10.0).await;
         assert_eq!((bench.sky.count("launch"), claims(&bench).len()), (0, 0));
         let told = bench.told.lines();

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use actix::prelude::*;
 use dovetail_actors::launcher::Launcher;
-use dovetail_actors::messages::{ClosedPools, Launch, LaunchOrder, PackNow, SoldOut};
+use dovetail_actors::messages::{ClaimSoldOut, ClosedPools, LaunchClaims, LaunchOrder, PackNow};
 use dovetail_core::Resources;
 use dovetail_core::launch_backoff::Demand;
 use dovetail_sandbox::apiserver::NODE_CLAIMS;
@@ -14,7 +14,7 @@ use crate::alone::{Alone, Fails, TERM, trace};
 use crate::world::Spoil;
 
 /// Orders that are alike to who has refused one.
-fn alike(count: usize, prefix: &str) -> Launch {
+fn alike(count: usize, prefix: &str) -> LaunchClaims {
     let demand = Demand {
         pool: "default".into(),
         generation: Some(1),
@@ -24,10 +24,10 @@ fn alike(count: usize, prefix: &str) -> Launch {
         requests: Resources::new(),
     };
     let order = |n| LaunchOrder { claim: planned(&format!("{prefix}-{n:02}")), pods: 1, demand: Some(demand.clone()) };
-    Launch { term: TERM, orders: (0..count).map(order).collect(), trace: trace(1) }
+    LaunchClaims { term: TERM, orders: (0..count).map(order).collect(), trace: trace(1) }
 }
 
-async fn order(bench: &Alone, launcher: &Addr<Launcher>, launch: Launch) {
+async fn order(bench: &Alone, launcher: &Addr<Launcher>, launch: LaunchClaims) {
     bench.pass(1.0).await;
     launcher.do_send(launch);
 }
@@ -62,7 +62,7 @@ fn what_is_sold_out_for_one_is_not_asked_for_the_others_like_it() {
         bench.pass(30.0).await;
         let asked = bench.sky.count("launch");
         assert!(asked <= 25, "{asked} calls of CreateFleet for what is sold out");
-        assert!(bench.heard.count::<SoldOut>() >= 90, "each is packed on something else");
+        assert!(bench.heard.count::<ClaimSoldOut>() >= 90, "each is packed on something else");
         assert!(claims(&bench).is_empty());
     });
 }

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use actix::prelude::*;
 use dovetail_actors::messages::{
-    ActorState, Batch, Launch, PackNow, PackerState, Plan, Planned, Record, Term, WorldChanged,
+    ActorState, Batch, LaunchClaims, PackNow, PackerState, PlanClaims, Planned, Record, Term, WorldChanged,
 };
 use dovetail_actors::packer::{Packer, PackerLinks};
 use dovetail_actors::{InlineSolver, Solution, Solver};
 use dovetail_core::Problem;
-use dovetail_core::cluster_state::Target;
+use dovetail_core::cluster_state::NominationTarget;
 use dovetail_core::pack::Options;
 use dovetail_sandbox::apiserver::{DeleteOptions, PODS};
 use futures::future::BoxFuture;
@@ -55,7 +55,7 @@ pub fn waiting(bench: &Alone, name: &str, count: usize, cpu: &str) -> Vec<String
 
 /// How many pods are planned on new claims.
 pub fn planned(bench: &Alone) -> usize {
-    bench.heard.all::<Launch>().iter().flat_map(|launch| &launch.orders).map(|order| order.pods).sum()
+    bench.heard.all::<LaunchClaims>().iter().flat_map(|launch| &launch.orders).map(|order| order.pods).sum()
 }
 
 pub async fn state(bench: &Alone, packer: &Addr<Packer>) -> PackerState {
@@ -76,12 +76,12 @@ fn a_batch_becomes_claims_and_the_plan_is_said_before_the_launch() {
         let names: Vec<_> = bench.heard.names().into_iter().filter(|name| *name != "Record").collect();
         let at = |name| names.iter().position(|one| *one == name).unwrap();
         assert!(at("Planned") < at("Plan") && at("Plan") < at("Launch"), "{names:?}");
-        let launch = bench.heard.last::<Launch>();
+        let launch = bench.heard.last::<LaunchClaims>();
         assert!(launch.term == TERM && launch.trace.trace() == trace(1).trace());
         let claim = &launch.orders[0].claim;
         assert_eq!(claim.metadata.annotations.as_ref().unwrap()["dovetail.dev/term"], "3");
-        let expected = &bench.heard.last::<Plan>().expected[0];
-        assert_eq!(expected.1, Target::Claim(claim.metadata.name.clone().unwrap()));
+        let expected = &bench.heard.last::<PlanClaims>().expected[0];
+        assert_eq!(expected.1, NominationTarget::Claim(claim.metadata.name.clone().unwrap()));
         assert_eq!(bench.records("Nominated").len(), 10);
     });
 }
@@ -236,18 +236,18 @@ fn a_thousand_pods_are_planned_each_once() {
         packer.do_send(batch(&uids));
         bench.pass(2.0).await;
         let mut expected: Vec<String> =
-            bench.heard.last::<Plan>().expected.iter().flat_map(|(pods, _)| pods.clone()).collect();
+            bench.heard.last::<PlanClaims>().expected.iter().flat_map(|(pods, _)| pods.clone()).collect();
         expected.sort();
         let mut all = uids.clone();
         all.sort();
         assert_eq!(expected, all);
         let names: std::collections::BTreeSet<_> = bench
             .heard
-            .last::<Launch>()
+            .last::<LaunchClaims>()
             .orders
             .iter()
             .map(|order| order.claim.metadata.name.clone().unwrap())
             .collect();
-        assert_eq!(names.len(), bench.heard.last::<Launch>().orders.len(), "no name twice");
+        assert_eq!(names.len(), bench.heard.last::<LaunchClaims>().orders.len(), "no name twice");
     });
 }

@@ -1,6 +1,6 @@
 //! The packer in trouble: what cannot be packed now is packed later, once, and keeps nobody else.
 
-use dovetail_actors::messages::{Launch, PackNow, Plan, WorldChanged};
+use dovetail_actors::messages::{LaunchClaims, PackNow, PlanClaims, WorldChanged};
 use dovetail_sandbox::apiserver::NODE_POOLS;
 use serde_json::json;
 
@@ -117,7 +117,7 @@ fn an_empty_batch_launches_nothing() {
         packer.do_send(batch(&[]));
         packer.do_send(PackNow::after(TERM, trace(1)));
         bench.pass(60.0).await;
-        assert_eq!((bench.heard.count::<Launch>(), bench.heard.count::<Plan>()), (0, 0));
+        assert_eq!((bench.heard.count::<LaunchClaims>(), bench.heard.count::<PlanClaims>()), (0, 0));
         assert_eq!(state(&bench, &packer).await.packings, 0);
     });
 }

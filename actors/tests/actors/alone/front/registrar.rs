@@ -5,13 +5,13 @@ use std::sync::Arc;
 use actix::prelude::*;
 use dovetail_actors::messages::{
     ActorState, ClaimChanged, ClaimGone, InstanceKnown, NodeChanged, NodeGone, NotRegistered, PackNow, Planned,
-    PodBound, PodGone, RegistrarState, Waited, Wrote,
+    PodBound, PodGone, RegistrarState, WaitingPod, Wrote,
 };
 use dovetail_actors::registrar::{Registrar, RegistrarLinks};
 use dovetail_actors::{LogEvent, Settings};
 use dovetail_api::v1::NodeClaim;
-use dovetail_core::cluster_state::Target;
-use dovetail_core::ownership::Marks;
+use dovetail_core::cluster_state::NominationTarget;
+use dovetail_core::ownership::OwnershipMarks;
 use dovetail_sandbox::apiserver::{NODE_CLAIMS, NODES};
 use serde_json::{Value, json};
 
@@ -143,7 +143,7 @@ fn the_node_of_an_instance_of_somebody_else_is_never_touched() {
         bench.launched("default-1", 1, &["Launched"]);
         bench.joined(1);
         show(&bench, &actor, 1);
-        let marks = Marks::launched_with("dt-of-another-1", "");
+        let marks = OwnershipMarks::launched_with("dt-of-another-1", "");
         actor.do_send(InstanceKnown { id: id(1), marks: Some(Arc::new(marks)) });
         bench.pass(60.0).await;
         assert_eq!(label(&bench, 1, "karpenter.sh/registered"), Value::Null);
@@ -249,13 +249,13 @@ fn a_node_that_is_not_ready_for_pods_in_its_time_is_given_up_with_why() {
 
 fn bound(uid: &str, node: &str) -> PodBound {
     let since = jiff::Timestamp::UNIX_EPOCH;
-    let waited = Waited { name: uid.into(), namespace: "shop".into(), since, created: None, trace: trace(1) };
+    let waited = WaitingPod { name: uid.into(), namespace: "shop".into(), since, created: None, trace: trace(1) };
     PodBound { uid: uid.into(), node: node.into(), waited: Arc::new(waited) }
 }
 
 fn planned(target: &str, pods: &[&str]) -> Planned {
     let pods = pods.iter().map(|uid| (*uid).to_owned()).collect();
-    Planned { target: Target::Claim(target.into()), pods, trace: trace(2) }
+    Planned { target: NominationTarget::Claim(target.into()), pods, trace: trace(2) }
 }
 
 /// How many pods each line says to be bound.

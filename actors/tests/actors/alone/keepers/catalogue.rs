@@ -9,7 +9,7 @@ use dovetail_actors::messages::{
     ActorState, CatalogueAttach, CatalogueState, Detach, FullSubnets, InstanceTypesFor, LaunchedOffering, Refused,
     ReservationTakenBack, TookReserved, WorldChanged,
 };
-use dovetail_cloud::launch::Refusal;
+use dovetail_cloud::launch::OfferingRefusal;
 use dovetail_cloud::shipped;
 use dovetail_cloud::unavailable::OfferingKey;
 use dovetail_sandbox::apiserver::{CONFIG_MAPS, EC2_NODE_CLASSES};
@@ -36,19 +36,19 @@ async fn state(bench: &Alone, catalogue: &Addr<Catalogue>) -> CatalogueState {
 async fn offered(bench: &Alone, catalogue: &Addr<Catalogue>, name: &str) -> Option<BTreeMap<String, f64>> {
     let class = bench.api.get(&EC2_NODE_CLASSES, "", "default").unwrap();
     let class = serde_json::from_value((*class).clone()).unwrap();
-    let types = catalogue.send(InstanceTypesFor::of(vec![std::sync::Arc::new(class)])).await.unwrap()?;
+    let types = catalogue.send(InstanceTypesFor::new(vec![std::sync::Arc::new(class)])).await.unwrap()?;
     let all = types.get("default")?.iter().find(|one| one.name == name)?.clone();
     let can = all.offerings.iter().filter(|one| one.available && one.capacity_type == "on-demand");
     Some(can.map(|one| (one.zone.clone(), one.price)).collect())
 }
 
 fn refused(types: &[&str], code: &str) -> Refused {
-    let refusal = |name: &&str| Refusal {
+    let refusal = |name: &&str| OfferingRefusal {
         instance_type: (*name).to_owned(),
         zone: "us-east-1a".into(),
         capacity_type: "on-demand".into(),
         code: code.into(),
-        ..Refusal::default()
+        ..OfferingRefusal::default()
     };
     Refused { refusals: types.iter().map(refusal).collect(), trace: trace(1) }
 }
@@ -340,7 +340,7 @@ fn reserve(bench: &Alone) {
 async fn reserved(bench: &Alone, catalogue: &Addr<Catalogue>) -> Vec<(String, bool)> {
     let class = bench.api.get(&EC2_NODE_CLASSES, "", "default").unwrap();
     let class = serde_json::from_value((*class).clone()).unwrap();
-    let types = catalogue.send(InstanceTypesFor::of(vec![std::sync::Arc::new(class)])).await.unwrap();
+    let types = catalogue.send(InstanceTypesFor::new(vec![std::sync::Arc::new(class)])).await.unwrap();
     let Some(types) = types.as_ref().and_then(|types| types.get("default")) else { return Vec::new() };
     let all = types.iter().flat_map(|one| one.offerings.iter().filter(|one| one.capacity_type == "reserved"));
     all.map(|one| (one.reservation().unwrap_or_default().to_owned(), one.available)).collect()
@@ -354,8 +354,8 @@ fn a_class_without_a_status_or_with_a_bad_spec_has_no_types() {
         bench.pass(1.0).await;
         let class = bench.api.get(&EC2_NODE_CLASSES, "", "bare").unwrap();
         let class: dovetail_api::v1::EC2NodeClass = serde_json::from_value((*class).clone()).unwrap();
-        let types = catalogue.send(InstanceTypesFor::of(vec![std::sync::Arc::new(class)])).await.unwrap().unwrap();
+        let types = catalogue.send(InstanceTypesFor::new(vec![std::sync::Arc::new(class)])).await.unwrap().unwrap();
         assert!(types["bare"].is_empty());
-        assert_eq!(catalogue.send(InstanceTypesFor::of(vec![])).await.unwrap(), Some(BTreeMap::new()));
+        assert_eq!(catalogue.send(InstanceTypesFor::new(vec![])).await.unwrap(), Some(BTreeMap::new()));
     });
 }

@@ -4,13 +4,13 @@ use actix::prelude::*;
 use dovetail_actors::cluster_watcher::ClusterWatcher;
 use dovetail_actors::messages::{
     ActorState, Attach, ClaimChanged, ClaimGone, ClaimRefused, ClassChanged, ClusterChanged, ClusterWatcherState,
-    Detach, Forget, Hold, MarkDeleting, NodeChanged, Plan, PoolChanged, Record, TakeShown, TakeSnapshot, TellNotSynced,
-    WorldChanged, Wrote,
+    Detach, Forget, HoldClaims, MarkDeleting, NodeChanged, PlanClaims, PoolChanged, Record, TakeShown, TakeSnapshot,
+    TellNotSynced, WorldChanged, Wrote,
 };
 use dovetail_actors::pod_watcher::PodWatcher;
 use dovetail_api::v1::NodeClaim;
 use dovetail_core::Resources;
-use dovetail_core::cluster_state::{Snapshot, Target};
+use dovetail_core::cluster_state::{NominationTarget, Snapshot};
 use dovetail_sandbox::apiserver::{EC2_NODE_CLASSES, Gvr, NODE_CLAIMS, NODE_POOLS, NODES};
 use serde_json::json;
 
@@ -183,8 +183,8 @@ fn a_planned_claim_is_capacity_until_it_is_not_made() {
             "metadata": {"name": "default-a"}, "spec": {"requirements": [],
             "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}}}))
         .unwrap();
-        let expected = vec![(vec![uid.clone()], Target::Claim("default-a".into()))];
-        watching.cluster.do_send(Plan { term: TERM, claims: vec![(planned, Resources::new())], expected });
+        let expected = vec![(vec![uid.clone()], NominationTarget::Claim("default-a".into()))];
+        watching.cluster.do_send(PlanClaims { term: TERM, claims: vec![(planned, Resources::new())], expected });
         let snapshot = known(&watching.cluster).await.unwrap();
         assert!(snapshot.claims["default-a"].is_planned() && snapshot.nominations.contains_key(&uid));
         watching.cluster.do_send(Wrote::NotMade("default-a".into()));
@@ -213,8 +213,8 @@ fn plans_are_void_with_the_term_and_claims_that_are_there_are_not() {
         let uid = bench.pod("web", None);
         bench.claim("default-a");
         bench.pass(1.0).await;
-        let expected = vec![(vec![uid], Target::Claim("default-a".into()))];
-        watching.cluster.do_send(Plan { term: TERM, claims: vec![], expected });
+        let expected = vec![(vec![uid], NominationTarget::Claim("default-a".into()))];
+        watching.cluster.do_send(PlanClaims { term: TERM, claims: vec![], expected });
         watching.cluster.do_send(Forget);
         let snapshot = known(&watching.cluster).await.unwrap();
         assert!(snapshot.nominations.is_empty() && snapshot.claims.contains_key("default-a"));
@@ -251,7 +251,7 @@ fn who_is_about_to_leave_is_told_to_the_packer_once() {
         watching.cluster.do_send(mark(false));
         assert!(!known(&watching.cluster).await.unwrap().deleting.claims.contains("default-a"));
         // A command of ours holds it: that is leaving too, and another reason.
-        watching.cluster.do_send(Hold { term: TERM, claims: vec!["default-a".into()], held: true });
+        watching.cluster.do_send(HoldClaims { term: TERM, claims: vec!["default-a".into()], held: true });
         assert!(known(&watching.cluster).await.unwrap().deleting.claims.contains("default-a"));
         assert!(bench.heard.count::<ClusterChanged>() >= 3);
     });

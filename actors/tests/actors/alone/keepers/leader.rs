@@ -8,7 +8,7 @@ use dovetail_actors::Settings;
 use dovetail_actors::context::env::Env;
 use dovetail_actors::context::leader_term::LeaderTerm;
 use dovetail_actors::leadership::leader::Leader;
-use dovetail_actors::leadership::messages::{Deposed, Elected, Release};
+use dovetail_actors::leadership::messages::{Deposed, Elected, ReleaseLease};
 use dovetail_actors::messages::{ActorState, LeaderState};
 use dovetail_core::clock::Clock as _;
 use dovetail_sandbox::Caller;
@@ -157,7 +157,7 @@ fn who_gives_the_lease_back_is_followed_at_once() {
         let (first, second) = (start(&bench, 0, 0), start(&bench, 1, 0));
         bench.until(60, || first.leads() || second.leads()).await;
         let (leads, waits) = if first.leads() { (&first, &second) } else { (&second, &first) };
-        leads.leader.send(Release).await.unwrap();
+        leads.leader.send(ReleaseLease).await.unwrap();
         assert!(!leads.leads());
         let took = bench.until(30, || waits.leads()).await;
         assert!(took <= seconds(3), "{took:?}");
@@ -172,7 +172,7 @@ fn a_release_whose_answers_are_lost_leaves_no_name_on_the_lease() {
         let one = start(&bench, 0, 0);
         bench.until(60, || one.leads()).await;
         one.wire.next("PUT", NAME, 2, Act::Lose);
-        one.leader.send(Release).await.unwrap();
+        one.leader.send(ReleaseLease).await.unwrap();
         assert_eq!(lease(&bench)["holderIdentity"], "");
     });
 }

@@ -8,7 +8,7 @@ use dovetail_actors::messages::{ActorState, CannotUse, ClassChanged, NodeClassSt
 use dovetail_actors::node_class::NodeClassActor;
 use dovetail_api::names::conditions;
 use dovetail_cloud::node_class::{Finding, NodeClassResolution};
-use dovetail_core::cluster_state::{Kind, Unreadable};
+use dovetail_core::cluster_state::{Unreadable, WatchedKind};
 use dovetail_sandbox::apiserver::{EC2_NODE_CLASSES, Gvr, NODE_POOLS};
 use serde_json::{Value, json};
 
@@ -229,10 +229,10 @@ fn a_lost_answer_leaves_the_class_as_if_it_had_come() {
     });
 }
 
-fn unreadable(bench: &Alone, kind: Kind, gvr: &Gvr, name: &str) -> CannotUse {
+fn unreadable(bench: &Alone, kind: WatchedKind, gvr: &Gvr, name: &str) -> CannotUse {
     let meta = bench.api.get(gvr, "", name).unwrap()["metadata"].clone();
     let object = Unreadable {
-        kind: if kind == Kind::NodePool { "NodePool" } else { "EC2NodeClass" }.into(),
+        kind: if kind == WatchedKind::NodePool { "NodePool" } else { "EC2NodeClass" }.into(),
         metadata: serde_json::from_value(meta).unwrap(),
         why: "spec.template: invalid type".into(),
         ..Unreadable::default()
@@ -251,7 +251,7 @@ fn what_cannot_be_read_is_said_not_ready_once_and_its_pools_with_it() {
         bench.pass(1.0).await;
         bench.wire.forget();
         for _ in 0..10 {
-            actor.do_send(unreadable(&bench, Kind::NodeClass, &EC2_NODE_CLASSES, "default"));
+            actor.do_send(unreadable(&bench, WatchedKind::NodeClass, &EC2_NODE_CLASSES, "default"));
         }
         bench.pass(5.0).await;
         assert_eq!(says(&bench, &EC2_NODE_CLASSES, "default", "Ready").0, "False");

@@ -7,7 +7,7 @@ use dovetail_actors::context::identities::Identities;
 use dovetail_actors::context::leader_term::Office;
 use dovetail_actors::messages::{ActorState, WebhookState};
 use dovetail_actors::webhook::Webhook;
-use dovetail_core::webhook::kept::Identity;
+use dovetail_core::webhook::kept::ServingIdentity;
 use dovetail_sandbox::apiserver::{CUSTOM_RESOURCE_DEFINITIONS, SECRETS};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -26,18 +26,18 @@ struct Texts {
 }
 
 impl Identities for Texts {
-    fn make(&self, names: &[String], begins: Timestamp, until: Timestamp) -> Result<Identity, String> {
+    fn make(&self, names: &[String], begins: Timestamp, until: Timestamp) -> Result<ServingIdentity, String> {
         let mut made = self.made.lock().unwrap();
         *made += 1;
         let text = |what: &str| format!("{what} {} {}", *made, names.join(","));
-        Ok(Identity { certificate: text("crt"), key: text("key"), authority: text("ca"), begins, until })
+        Ok(ServingIdentity { certificate: text("crt"), key: text("key"), authority: text("ca"), begins, until })
     }
 
-    fn is_sound(&self, identity: &Identity, names: &[String], now: Timestamp) -> bool {
+    fn is_sound(&self, identity: &ServingIdentity, names: &[String], now: Timestamp) -> bool {
         identity.certificate.ends_with(&names.join(",")) && identity.begins <= now && now < identity.until
     }
 
-    fn serve(&self, identity: &Identity) -> Result<(), String> {
+    fn serve(&self, identity: &ServingIdentity) -> Result<(), String> {
         let mut fails = self.fails.lock().unwrap();
         if *fails > 0 {
             *fails -= 1;

@@ -1,7 +1,7 @@
 //! What comes from the API server, object by object: texts that users write, of any depth and any kind.
 
-use dovetail_actors::kube::failure::{Failure, FailureKind};
-use dovetail_actors::reading::{Read, read, without_managed_fields};
+use dovetail_actors::kube::failure::{FailureKind, KubeFailure};
+use dovetail_actors::reading::{ReadObject, read_object, without_managed_fields};
 use dovetail_api::v1::NodePool;
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::Status;
@@ -39,7 +39,7 @@ fn an_object_that_its_type_refuses_is_known_by_name_and_uid_with_why() {
         json!({"spec": {"containers": [], "priority": "high"}}),
         json!({"status": {"conditions": {"Ready": true}}}),
     ] {
-        let Read::Unreadable(odd) = read::<Pod>(&pod(&more).to_string()) else { panic!("{more} is read") };
+        let Read::Unreadable(odd) = read_object::<Pod>(&pod(&more).to_string()) else { panic!("{more} is read") };
         assert_eq!((odd.metadata.name.as_deref(), odd.metadata.uid.as_deref()), (Some("web"), Some("1")), "{more}");
         assert!(!odd.why.is_empty() && odd.why.len() < 2000, "{more}: {}", odd.why);
     }
@@ -49,7 +49,7 @@ fn an_object_that_its_type_refuses_is_known_by_name_and_uid_with_why() {
 fn texts_that_are_no_objects_are_no_objects() {
     for text in ["", "null", "[]", "5", "\"a\"", "{", "{\"metadata\": 7}", "{\"metadata\": {\"name\": 5}}", "nonsense"]
     {
-        assert!(matches!(read::<Pod>(text), Read::Unreadable(_) | Read::Object(_)), "{text}");
+        assert!(matches!(read_object::<Pod>(text), ReadObject::Unreadable(_) | ReadObject::Object(_)), "{text}");
         let _ = without_managed_fields(text);
     }
 }
@@ -63,9 +63,9 @@ proptest! {
         let mut pool = json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "default", "uid": "1"},
             "spec": {"template": {"spec": {"requirements": [], "nodeClassRef": {"group": "g", "kind": "k", "name": "n"}}}}});
         pool[field] = value;
-        match read::<NodePool>(&pool.to_string()) {
-            Read::Object(_) => {}
-            Read::Unreadable(odd) => prop_assert!(!odd.why.is_empty()),
+        match read_object::<NodePool>(&pool.to_string()) {
+            ReadObject::Object(_) => {}
+            ReadObject::Unreadable(odd) => prop_assert!(!odd.why.is_empty()),
         }
     }
 
@@ -85,7 +85,7 @@ proptest! {
     /// Every answer of an API server has a kind; nothing that is a fault of the server is the object's.
     #[test]
     fn every_status_is_classified(code in 100_u16..1100, reason in "[A-Za-z]{0,16}", message in "\\PC{0,60}") {
-        let failure = Failure::from(kube::Error::Api(Box::new(Status::failure(&message, &reason).with_code(code))));
+        let failure = KubeFailure::from(kube::Error::Api(Box::new(Status::failure(&message, &reason).with_code(code))));
         if code >= 500 && !message.contains("PodDisruptionBudget") {
             prop_assert_eq!(failure.kind, FailureKind::Away);
         }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use dovetail_actors::kube::calls::CallError;
-use dovetail_actors::kube::claims::Claims;
+use dovetail_actors::kube::claims::NodeClaimApi;
 use dovetail_actors::kube::nodes::Nodes;
 use dovetail_api::v1::NodeClaim;
 use dovetail_sandbox::apiserver::{NODE_CLAIMS, NODES};
@@ -15,8 +15,8 @@ use crate::alone::objects::node_name;
 use crate::alone::wire::{Act, status};
 use crate::alone::{Alone, alone};
 
-fn claims(bench: &Alone) -> Claims {
-    Claims::new(bench.calls("launcher"))
+fn claims(bench: &Alone) -> NodeClaimApi {
+    NodeClaimApi::new(bench.calls("launcher"))
 }
 
 /// A claim as it is planned.

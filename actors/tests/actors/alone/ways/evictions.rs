@@ -1,6 +1,6 @@
 //! Evictions and deletions of pods: what each answer of an API server means for the pod, and that no other pod goes.
 
-use dovetail_actors::kube::evict::{Outcome, delete, evict};
+use dovetail_actors::kube::evict::{EvictionOutcome, delete, evict};
 use dovetail_core::Pod;
 use dovetail_core::cluster_state::PodEntry;
 use dovetail_sandbox::apiserver::{DeleteOptions, POD_DISRUPTION_BUDGETS, PODS};
@@ -24,7 +24,7 @@ fn goes(bench: &Alone, name: &str) -> bool {
 fn an_eviction_carries_the_pods_uid_and_lets_it_go() {
     alone(|bench| async move {
         let web = pod(&bench, "web");
-        assert_eq!(evict(&bench.calls("terminator"), &web).await, Outcome::Going);
+        assert_eq!(evict(&bench.calls("terminator"), &web).await, EvictionOutcome::Going);
         assert!(goes(&bench, "web"));
         let body = &bench.wire.asked("POST", "/eviction")[0].body;
         assert_eq!(body["deleteOptions"]["preconditions"]["uid"], web.uid.as_str(), "{body}");
@@ -39,8 +39,8 @@ fn another_pod_of_the_name_is_neither_evicted_nor_deleted() {
         bench.api.delete(&PODS, "default", "web-0", &now).unwrap();
         bench.pod("web-0", Some(1));
         let calls = bench.calls("terminator");
-        assert_eq!(evict(&calls, &first).await, Outcome::Gone);
-        assert_eq!(delete(&calls, &first, 0).await, Outcome::Gone);
+        assert_eq!(evict(&calls, &first).await, EvictionOutcome::Gone);
+        assert_eq!(delete(&calls, &first, 0).await, EvictionOutcome::Gone);
         assert!(!goes(&bench, "web-0"));
     });
 }
@@ -52,8 +52,8 @@ fn a_pod_that_is_gone_is_gone() {
         let now = DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::default() };
         bench.api.delete(&PODS, "default", "web", &now).unwrap();
         let calls = bench.calls("terminator");
-        assert_eq!(evict(&calls, &web).await, Outcome::Gone);
-        assert_eq!(delete(&calls, &web, 30).await, Outcome::Gone);
+        assert_eq!(evict(&calls, &web).await, EvictionOutcome::Gone);
+        assert_eq!(delete(&calls, &web, 30).await, EvictionOutcome::Gone);
     });
 }
 
@@ -70,9 +70,9 @@ fn a_budget_refuses_with_its_words_and_a_deletion_asks_no_budget() {
         bench.api.patch_status(&POD_DISRUPTION_BUDGETS, "default", "web", &status).unwrap();
         let calls = bench.calls("terminator");
         let refused = evict(&calls, &web).await;
-        assert!(matches!(&refused, Outcome::Refused(why) if why.contains("disruption budget")), "{refused:?}");
+        assert!(matches!(&refused, EvictionOutcome::Refused(why) if why.contains("disruption budget")), "{refused:?}");
         assert!(!goes(&bench, "web"));
-        assert_eq!(delete(&calls, &web, 0).await, Outcome::Going);
+        assert_eq!(delete(&calls, &web, 0).await, EvictionOutcome::Going);
     });
 }
 
@@ -84,7 +84,7 @@ fn more_than_one_budget_is_a_refusal_though_the_code_says_500() {
         said["message"] =
             json!("This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.");
         bench.wire.next("POST", "/eviction", 1, Act::Answer(500, said));
-        assert!(matches!(evict(&bench.calls("terminator"), &web).await, Outcome::Refused(_)));
+        assert!(matches!(evict(&bench.calls("terminator"), &web).await, EvictionOutcome::Refused(_)));
     });
 }
 
@@ -95,9 +95,9 @@ fn whatever_else_is_answered_the_pod_stays_and_is_tried_later() {
             let web = pod(&bench, "web");
             let calls = bench.calls("terminator");
             bench.wire.refuse("POST", "/eviction", 1, code);
-            assert!(matches!(evict(&calls, &web).await, Outcome::Failed(_)), "{code}");
+            assert!(matches!(evict(&calls, &web).await, EvictionOutcome::Failed(_)), "{code}");
             bench.wire.refuse("DELETE", "/pods/web", 1, code);
-            assert!(matches!(delete(&calls, &web, 0).await, Outcome::Failed(_)), "{code}");
+            assert!(matches!(delete(&calls, &web, 0).await, EvictionOutcome::Failed(_)), "{code}");
             assert!(!goes(&bench, "web"), "{code}");
             assert_eq!(bench.wire.count("POST", "/eviction"), 1, "{code}: who asked decides when to try again");
         });
@@ -110,7 +110,7 @@ fn an_eviction_that_is_never_answered_is_given_up_after_ten_seconds() {
         let web = pod(&bench, "web");
         bench.wire.next("POST", "/eviction", 1, Act::Hang);
         let begun = tokio::time::Instant::now();
-        assert!(matches!(evict(&bench.calls("terminator"), &web).await, Outcome::Failed(_)));
+        assert!(matches!(evict(&bench.calls("terminator"), &web).await, EvictionOutcome::Failed(_)));
         assert_eq!(begun.elapsed().as_secs(), 10);
     });
 }
@@ -120,7 +120,7 @@ fn after_the_term_nobody_is_evicted() {
     alone(|bench| async move {
         let web = pod(&bench, "web");
         bench.term.end();
-        assert!(matches!(evict(&bench.calls("terminator"), &web).await, Outcome::Failed(_)));
+        assert!(matches!(evict(&bench.calls("terminator"), &web).await, EvictionOutcome::Failed(_)));
         assert_eq!((goes(&bench, "web"), bench.wire.writes()), (false, vec![]));
     });
 }

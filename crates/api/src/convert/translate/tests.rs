@@ -15,12 +15,15 @@ fn template_named(name: &str, spec: Value) -> AWSNodeTemplate {
     serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap()
 }
 
-fn translated(templates: &[AWSNodeTemplate], provisioners: &[Provisioner]) -> BTreeMap<Source, Result<Made, Problem>> {
+fn translated(
+    templates: &[AWSNodeTemplate],
+    provisioners: &[Provisioner],
+) -> BTreeMap<Source, Result<Translation, TranslationProblem>> {
     translate(
         templates,
         provisioners,
         &BTreeSet::new(),
-        &Context { kubernetes_minor: Some(33), ..Context::new("demo") },
+        &ConversionContext { kubernetes_minor: Some(33), ..ConversionContext::new("demo") },
     )
 }
 
@@ -138,11 +141,11 @@ fn only_what_is_ours_is_written_and_users_annotations_stay() {
 
 #[test]
 fn a_cluster_whose_subnets_have_the_clusters_tag_is_found_by_it_and_a_profile_may_be_set() {
-    let context = Context {
+    let context = ConversionContext {
         default_instance_profile: Some("nodes".into()),
         cluster_tagged: true,
         kubernetes_minor: Some(28),
-        ..Context::new("demo")
+        ..ConversionContext::new("demo")
     };
     let old = provisioner_named("default", json!({}));
     let made = translate([], [&old], &BTreeSet::new(), &context)[&of("default")].clone().unwrap();

@@ -48,7 +48,7 @@ impl HttpConnector for LimitedConnector {
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
         let (this, inner) = (self.clone(), self.inner.clone());
         HttpConnectorFuture::new(async move {
-            let needs = Needs::read(request.body().bytes().unwrap_or_default());
+            let needs = Needs::from_body(request.body().bytes().unwrap_or_default());
             this.limiter.admit(&needs).await;
             let answer = tokio::time::timeout(this.attempt, whole(inner.call(request))).await;
             let answer = answer.unwrap_or_else(|late| Err(ConnectorError::timeout(late.into())));

@@ -21,7 +21,7 @@ pub fn limiter() -> (Limiter, tokio::time::Instant) {
 }
 
 pub fn needs(action: &str) -> Needs {
-    Needs::read(format!("Action={action}&Version=2016-11-15").as_bytes())
+    Needs::from_body(format!("Action={action}&Version=2016-11-15").as_bytes())
 }
 
 /// When each of so many requests that come at once is sent, in seconds.
@@ -75,10 +75,10 @@ async fn a_launch_goes_before_all_descriptions_that_wait() {
 #[tokio::test(start_paused = true)]
 async fn who_is_throttled_waits_and_who_gives_up_waiting_holds_up_nobody() {
     let (limiter, begun) = limiter();
-    limiter.throttled(Api::Mutate);
+    limiter.throttled(RequestBucket::Mutate);
     let one = sent(&limiter, begun, &needs("CreateFleet"), 1).await;
     assert!((0.2..0.3).contains(&one[0]), "{one:?}");
-    limiter.throttled(Api::Mutate);
+    limiter.throttled(RequestBucket::Mutate);
     let fleet = needs("CreateFleet");
     let impatient = tokio::time::timeout(Duration::from_millis(50), sent(&limiter, begun, &fleet, 40));
     assert!(impatient.await.is_err());
@@ -116,7 +116,7 @@ async fn whoever_ends_many_is_not_overtaken_for_ever_by_those_that_end_one() {
     let (limiter, begun) = limiter();
     let end = |count: usize| {
         let ids: Vec<String> = (1..=count).map(|n| format!("InstanceId.{n}=i-{n}")).collect();
-        Needs::read(format!("Action=TerminateInstances&{}", ids.join("&")).as_bytes())
+        Needs::from_body(format!("Action=TerminateInstances&{}", ids.join("&")).as_bytes())
     };
     sent(&limiter, begun, &end(500), 1).await;
     sent(&limiter, begun, &end(390), 1).await;
@@ -137,14 +137,14 @@ fn requests_are_told_apart_by_their_action() {
         let Needs { api, priority, resources } = Needs::read(body.as_bytes());
         (api, priority == Priority::First, resources)
     };
-    assert_eq!(read("Action=CreateFleet&X=1"), (Api::Mutate, true, Some((Api::Launched, 1.0))));
+    assert_eq!(read("Action=CreateFleet&X=1"), (RequestBucket::Mutate, true, Some((RequestBucket::Launched, 1.0))));
     let dry = "Action=CreateFleet&DryRun=true&X=1";
-    assert_eq!(read(dry), (Api::Mutate, false, None), "it launches nothing");
-    assert_eq!(read("Action=DescribeInstances"), (Api::Describe, false, None));
-    assert_eq!(read("Action=DescribeLaunchTemplates"), (Api::Describe, true, None));
+    assert_eq!(read(dry), (RequestBucket::Mutate, false, None), "it launches nothing");
+    assert_eq!(read("Action=DescribeInstances"), (RequestBucket::Describe, false, None));
+    assert_eq!(read("Action=DescribeLaunchTemplates"), (RequestBucket::Describe, true, None));
     let ended = "Action=TerminateInstances&InstanceId.1=i-1&InstanceId.2=i-2";
-    assert_eq!(read(ended), (Api::TerminateInstances, true, Some((Api::Ended, 2.0))));
-    assert_eq!(read("Action=CreateTags"), (Api::Tags, false, None));
-    assert_eq!(read("Action=Whatever"), (Api::Mutate, false, None));
-    assert_eq!(read("\u{fffd}"), (Api::Mutate, false, None));
+    assert_eq!(read(ended), (RequestBucket::TerminateInstances, true, Some((RequestBucket::Ended, 2.0))));
+    assert_eq!(read("Action=CreateTags"), (RequestBucket::Tags, false, None));
+    assert_eq!(read("Action=Whatever"), (RequestBucket::Mutate, false, None));
+    assert_eq!(read("\u{fffd}"), (RequestBucket::Mutate, false, None));
 }

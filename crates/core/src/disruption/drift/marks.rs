@@ -28,7 +28,7 @@ pub struct DriftMark {
 
 impl DriftMark {
     /// What is to be written on a claim, if anything is. What could not be checked leaves a condition that says so as it is.
-    pub(super) fn of(claim: &NodeClaim, node: &str, pool: &str, drift: &Drift) -> Option<Self> {
+    pub(super) fn from_drift(claim: &NodeClaim, node: &str, pool: &str, drift: &Drift) -> Option<Self> {
         let conditions = claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
         let there = condition(conditions, DRIFTED);
         let drifted = match drift {
@@ -80,7 +80,7 @@ fn says(one: &Condition, reason: DriftReason, what: &str) -> bool {
 /// Hashes to be written on a claim that carries those of another version, Karpenter's or an earlier one of ours. One that drifts
 /// already keeps its hash, and only the version is written: it goes on drifting (core spec 5.6).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stamp {
+pub struct HashStamp {
     /// The claim's name.
     pub claim: String,
     /// The claim's uid: another claim may have had the name before.
@@ -91,9 +91,9 @@ pub struct Stamp {
     pub class: Option<String>,
 }
 
-impl Stamp {
+impl HashStamp {
     /// What is to be written on a claim, if anything is, given the hashes of what is there and can be read.
-    pub(super) fn of(claim: &NodeClaim, pool: Option<&str>, class: Option<&str>) -> Option<Self> {
+    pub(super) fn from_claim(claim: &NodeClaim, pool: Option<&str>, class: Option<&str>) -> Option<Self> {
         let own = claim.metadata.annotations.as_ref();
         let old = |key: &str| own.and_then(|own| own.get(key)).is_none_or(|version| version != VERSION);
         let (name, uid) = named(claim)?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::pass::{Left, Pass};
-use crate::disruption::Reason;
+use crate::disruption::RemovalReason;
 use crate::pack::model::ids::{NodeId, PodId};
 
 /// A drain evicts as many pods as their PodDisruptionBudget allows, and goes on as these are ready elsewhere: one node of a command
@@ -20,8 +20,8 @@ pub(super) struct Allowance {
 
 impl Allowance {
     /// All that a pass has left for a reason, for a command of so many nodes at most.
-    pub fn of(pass: &Pass<'_, '_, '_>, reason: Reason, most: usize) -> Self {
-        let of = |left: &Left| if reason == Reason::Empty { left.empty } else { left.underutilized };
+    pub fn left_in(pass: &Pass<'_, '_, '_>, reason: RemovalReason, most: usize) -> Self {
+        let of = |left: &Left| if reason == RemovalReason::Empty { left.empty } else { left.underutilized };
         Self { left: pass.left.iter().map(of).collect(), evictions: pass.evictions.clone(), nodes: most }
     }
 
@@ -31,7 +31,7 @@ impl Allowance {
     }
 
     /// Takes a node with its pods off; says what stands in the way, if that is more than there is.
-    pub fn take(&mut self, pass: &Pass<'_, '_, '_>, node: NodeId) -> Result<(), String> {
+    pub fn take_node(&mut self, pass: &Pass<'_, '_, '_>, node: NodeId) -> Result<(), String> {
         self.take_with(pass, node, |_| true)
     }
 

@@ -1,9 +1,9 @@
 //! Empty nodes go, all that the budgets allow (core spec 5.5).
 
 use super::budget::Allowance;
-use super::command::Command;
+use super::command::ConsolidationCommand;
 use super::pass::Pass;
-use super::{Method, Reason};
+use super::{Method, RemovalReason};
 
 /// Takes nodes away that have no pod which needs another.
 pub(super) struct Empty;
@@ -13,8 +13,8 @@ impl Method for Empty {
         "empty"
     }
 
-    fn propose(&self, pass: &mut Pass<'_, '_, '_>) -> Option<Command> {
-        let mut allowance = Allowance::of(pass, Reason::Empty, usize::MAX);
+    fn propose(&self, pass: &mut Pass<'_, '_, '_>) -> Option<ConsolidationCommand> {
+        let mut allowance = Allowance::left_in(pass, RemovalReason::Empty, usize::MAX);
         let mut taken = Vec::new();
         for node in pass.order.clone() {
             let (view, member) = (&pass.nodes[node], &pass.fleet.nodes[node]);
@@ -27,6 +27,6 @@ impl Method for Empty {
                 Err(why) => pass.bar(node, why),
             }
         }
-        (!taken.is_empty()).then(|| pass.command(Reason::Empty, self.name(), taken, vec![]))
+        (!taken.is_empty()).then(|| pass.command(RemovalReason::Empty, self.name(), taken, vec![]))
     }
 }

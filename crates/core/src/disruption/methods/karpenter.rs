@@ -2,10 +2,10 @@
 //! that works together, then single ones in turn.
 
 use super::budget::Allowance;
-use super::command::Command;
+use super::command::ConsolidationCommand;
 use super::pass::Pass;
 use super::replace::bound;
-use super::{Method, Reason, balanced};
+use super::{Method, RemovalReason, balanced};
 use crate::pack::PlannedClaim;
 use crate::pack::fleet::launch::TrialNode;
 use crate::pack::model::ids::{NodeId, PodId};
@@ -22,7 +22,7 @@ impl Method for Multi {
         "multi"
     }
 
-    fn propose(&self, pass: &mut Pass<'_, '_, '_>) -> Option<Command> {
+    fn propose(&self, pass: &mut Pass<'_, '_, '_>) -> Option<ConsolidationCommand> {
         let candidates = within_budgets(pass);
         let (mut low, mut high, mut best) = (2, candidates.len(), None);
         while low <= high {
@@ -44,9 +44,9 @@ impl Method for Single {
         "single"
     }
 
-    fn propose(&self, pass: &mut Pass<'_, '_, '_>) -> Option<Command> {
+    fn propose(&self, pass: &mut Pass<'_, '_, '_>) -> Option<ConsolidationCommand> {
         for node in in_turn(pass) {
-            let mut allowance = Allowance::of(pass, Reason::Underutilized, 1);
+            let mut allowance = Allowance::left_in(pass, RemovalReason::Underutilized, 1);
             if let Err(why) = allowance.take(pass, node) {
                 pass.bar(node, why);
                 continue;
@@ -62,7 +62,7 @@ impl Method for Single {
 
 /// The candidates that budgets allow together, in order.
 fn within_budgets(pass: &mut Pass<'_, '_, '_>) -> Vec<NodeId> {
-    let mut allowance = Allowance::of(pass, Reason::Underutilized, pass.settings.most_candidates);
+    let mut allowance = Allowance::left_in(pass, RemovalReason::Underutilized, pass.settings.most_candidates);
     let candidates = pass.candidates(|policy| policy == Policy::FewestNodes);
     candidates.into_iter().filter(|node| allowance.take(pass, *node).is_ok()).collect()
 }
@@ -82,7 +82,11 @@ fn in_turn(pass: &Pass<'_, '_, '_>) -> Vec<NodeId> {
 
 /// Removes nodes for trial: the command if their pods have places elsewhere, with one cheaper new node at most; else what
 /// stands in the way.
-fn attempt(pass: &mut Pass<'_, '_, '_>, nodes: &[NodeId], method: &'static str) -> Result<Command, String> {
+fn attempt(
+    pass: &mut Pass<'_, '_, '_>,
+    nodes: &[NodeId],
+    method: &'static str,
+) -> Result<ConsolidationCommand, String> {
     let start = pass.fleet.mark();
     let mut launch: Option<TrialNode> = None;
     let placed = place(pass, nodes, &mut launch);
@@ -148,8 +152,10 @@ fn finish(
     nodes: &[NodeId],
     launch: Option<&TrialNode>,
     method: &'static str,
-) -> Result<Command, String> {
-    let Some(launch) = launch else { return Ok(pass.command(Reason::Underutilized, method, nodes.to_vec(), vec![])) };
+) -> Result<ConsolidationCommand, String> {
+    let Some(launch) = launch else {
+        return Ok(pass.command(RemovalReason::Underutilized, method, nodes.to_vec(), vec![]));
+    };
     let price: f64 = nodes.iter().map(|node| pass.nodes[*node].price).sum();
     let bound = bound(pass, launch, nodes, price)
         .ok_or("a spot node is not replaced by a spot node: SpotToSpotConsolidation is off")?;
@@ -161,7 +167,7 @@ fn finish(
         }
         false => claim,
     };
-    Ok(pass.command(Reason::Underutilized, method, nodes.to_vec(), vec![claim]))
+    Ok(pass.command(RemovalReason::Underutilized, method, nodes.to_vec(), vec![claim]))
 }
 
 fn names_a_type_of(pass: &Pass<'_, '_, '_>, claim: &PlannedClaim, nodes: &[NodeId]) -> bool {

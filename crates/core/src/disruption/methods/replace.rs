@@ -8,10 +8,10 @@
 use std::cmp::Reverse;
 
 use super::budget::Allowance;
-use super::command::Command;
+use super::command::ConsolidationCommand;
 use super::delete::receivers;
 use super::pass::Pass;
-use super::{Method, Reason, balanced};
+use super::{Method, RemovalReason, balanced};
 use crate::pack::PlannedClaim;
 use crate::pack::fleet::launch::{Bound, TrialNode};
 use crate::pack::model::ids::{IndexVec, InstanceTypeId, NodeId};
@@ -53,13 +53,13 @@ impl Method for Replace {
         "replace"
     }
 
-    fn propose(&self, pass: &mut Pass<'_, '_, '_>) -> Option<Command> {
+    fn propose(&self, pass: &mut Pass<'_, '_, '_>) -> Option<ConsolidationCommand> {
         pass.cost_pools().into_iter().find_map(|pool| self.in_pool(pass, pool))
     }
 }
 
 impl Replace {
-    fn in_pool(&self, pass: &mut Pass<'_, '_, '_>, pool: usize) -> Option<Command> {
+    fn in_pool(&self, pass: &mut Pass<'_, '_, '_>, pool: usize) -> Option<ConsolidationCommand> {
         let candidates = pass.replaceable(pool);
         if candidates.is_empty() {
             return None;
@@ -90,7 +90,7 @@ impl Replace {
         pool: usize,
         offer: &Offer,
         candidates: &[NodeId],
-    ) -> Option<Command> {
+    ) -> Option<ConsolidationCommand> {
         let mut launch = pass.fleet.launch(pass.fleet.pool_at(pool)?, Some(offer.at))?;
         let start = pass.fleet.mark();
         let taken = fill(pass, &mut launch, pool, offer, candidates);
@@ -106,17 +106,17 @@ impl Replace {
         pool: usize,
         launch: &mut TrialNode,
         taken: Vec<NodeId>,
-    ) -> Option<Command> {
+    ) -> Option<ConsolidationCommand> {
         if taken.is_empty() {
             return None;
         }
         if launch.pods.is_empty() {
-            return Some(pass.command(Reason::Underutilized, self.name(), taken, vec![]));
+            return Some(pass.command(RemovalReason::Underutilized, self.name(), taken, vec![]));
         }
         let (price, most) = pass.at_most(pool, &taken);
         let bound = bound(pass, launch, &taken, most)?;
         let claim = any_type(pass, launch, bound, price).or_else(|| pass.fleet.claim(launch, bound))?;
-        Some(pass.command(Reason::Underutilized, self.name(), taken, vec![claim]))
+        Some(pass.command(RemovalReason::Underutilized, self.name(), taken, vec![claim]))
             .filter(|command| pass.within_price_moves(command))
     }
 }
@@ -195,7 +195,7 @@ fn fill(
     let mut stays: IndexVec<NodeId, bool> = IndexVec::from_elem(true, pass.nodes.len());
     candidates.iter().for_each(|node| stays[*node] = false);
     let receivers: Vec<NodeId> = receivers(pass, true).into_iter().filter(|node| stays[*node]).collect();
-    let mut allowance = Allowance::of(pass, Reason::Underutilized, pass.settings.most_candidates);
+    let mut allowance = Allowance::left_in(pass, RemovalReason::Underutilized, pass.settings.most_candidates);
     let mut left = offer.room.clone();
     let mut taken = Vec::new();
     for node in candidates {
@@ -211,7 +211,7 @@ fn fill(
             pass.bar(*node, why);
             continue;
         }
-        if take(pass, launch, *node, &receivers) {
+        if take_away(pass, launch, *node, &receivers) {
             taken.push(*node);
             allowance = after;
             left = pass.fleet.left(launch, offer.at);
@@ -222,7 +222,7 @@ fn fill(
 
 /// Takes one candidate away, its pods to others or onto the new node; says whether all have a place, and changes nothing
 /// where not.
-fn take(pass: &mut Pass<'_, '_, '_>, launch: &mut TrialNode, node: NodeId, receivers: &[NodeId]) -> bool {
+fn take_away(pass: &mut Pass<'_, '_, '_>, launch: &mut TrialNode, node: NodeId, receivers: &[NodeId]) -> bool {
     let mark = pass.fleet.mark();
     let saved = crate::pack::fleet::Fleet::saved(launch);
     pass.fleet.clear(node);

@@ -4,7 +4,9 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use crate::disruption::methods::{Cluster, NodeState, PodBudget, PodState, PoolState, Settings, decide};
+use crate::disruption::methods::{
+    ClusterView, ConsolidationSettings, NodeState, PodBudget, PodState, PoolState, decide,
+};
 use crate::problem::Problem;
 
 fn now() -> Timestamp {
@@ -56,8 +58,13 @@ fn pool() -> Vec<PoolState> {
 }
 
 /// The nodes that go, and what keeps the first.
-fn answer(problem: Problem, nodes: Vec<NodeState>, pdbs: Vec<PodBudget>, settings: &Settings) -> (Vec<usize>, String) {
-    let decision = decide(&Cluster::new(problem, nodes, pool(), pdbs), settings, now()).unwrap();
+fn answer(
+    problem: Problem,
+    nodes: Vec<NodeState>,
+    pdbs: Vec<PodBudget>,
+    settings: &ConsolidationSettings,
+) -> (Vec<usize>, String) {
+    let decision = decide(&ClusterView::new(problem, nodes, pool(), pdbs), settings, now()).unwrap();
     let why = decision.unconsolidatable.iter().find(|one| one.node == 0).map(|one| one.why.clone()).unwrap_or_default();
     (decision.command.map(|command| command.candidates).unwrap_or_default(), why)
 }
@@ -65,7 +72,7 @@ fn answer(problem: Problem, nodes: Vec<NodeState>, pdbs: Vec<PodBudget>, setting
 #[test]
 fn a_node_that_is_nearly_full_is_not_deleted_for_room_that_others_have() {
     // The second has room for the four pods of the first, which is full: the price of a node of two cpus for four moves.
-    let settings = |least_per_pod| Settings { least_per_pod, ..Settings::default() };
+    let settings = |least_per_pod| ConsolidationSettings { least_per_pod, ..ConsolidationSettings::default() };
     let (problem, nodes) = cluster(&[(2, 4), (16, 28)]);
     let (goes, why) = answer(problem.clone(), nodes.clone(), vec![], &settings(2.0));
     assert_eq!((goes, why.as_str()), (vec![], "what it costs is not worth the move of so many pods"));
@@ -83,14 +90,19 @@ fn a_pod_that_runs_to_its_end_keeps_its_node_for_an_hour_and_nothing_is_moved_to
         (problem, all(&mut nodes[0]), nodes)
     };
     let (problem, (), nodes) = begun(59);
-    let (goes, why) = answer(problem, nodes, vec![], &Settings::default());
+    let (goes, why) = answer(problem, nodes, vec![], &ConsolidationSettings::default());
     assert_eq!((goes, why.as_str()), (vec![], "pod default/n0-0, which runs to its end, began less than 1h ago"));
     let (problem, (), nodes) = begun(61);
-    assert_eq!(answer(problem, nodes, vec![], &Settings::default()).0, [0]);
+    assert_eq!(answer(problem, nodes, vec![], &ConsolidationSettings::default()).0, [0]);
     // On the large node: what is moved there would keep it when the other pod is done.
     let (problem, mut nodes) = cluster(&[(4, 1), (16, 28)]);
     nodes[1].pods[0].begun = Some(now() - SignedDuration::from_mins(5));
-    let (goes, _) = answer(problem, nodes, vec![], &Settings { least_per_move: 9.0, ..Settings::default() });
+    let (goes, _) = answer(
+        problem,
+        nodes,
+        vec![],
+        &ConsolidationSettings { least_per_move: 9.0, ..ConsolidationSettings::default() },
+    );
     assert_eq!(goes, Vec::<usize>::new());
 }
 
@@ -99,7 +111,12 @@ fn a_large_node_goes_in_waves_that_a_budget_of_its_pods_allows() {
     let taken = |allowed| {
         let (problem, mut nodes) = cluster(&[(16, 12), (16, 20)]);
         nodes.iter_mut().flat_map(|node| &mut node.pods).for_each(|pod| pod.pdb = Some(0));
-        answer(problem, nodes, vec![PodBudget { name: "default/web".into(), allowed }], &Settings::default())
+        answer(
+            problem,
+            nodes,
+            vec![PodBudget { name: "default/web".into(), allowed }],
+            &ConsolidationSettings::default(),
+        )
     };
     assert_eq!(taken(2).0, [0]);
     let (goes, why) = taken(1);

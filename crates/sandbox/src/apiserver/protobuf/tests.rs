@@ -41,16 +41,16 @@ fn a_deployment_is_read_as_its_json_would_be() {
 #[test]
 fn what_is_broken_off_or_unknown_is_refused() {
     let good = body("v1", "ConfigMap", &with(1, &with(1, b"a")));
-    assert_eq!(read(&good).unwrap()["metadata"]["name"], "a");
+    assert_eq!(decode_body(&good).unwrap()["metadata"]["name"], "a");
     for end in 1..good.len() - 4 {
         // Cut anywhere it is refused or, between two fields, shorter; it never panics.
-        let _ = read(&good[..end]);
+        let _ = decode_body(&good[..end]);
     }
-    assert_eq!(read(b"k8s\0\xff").unwrap_err().code(), 400);
-    assert_eq!(read(b"{}").unwrap_err().code(), 400);
-    assert_eq!(read(&body("example.com/v1", "Thing", b"")).unwrap_err().code(), 415);
+    assert_eq!(decode_body(b"k8s\0\xff").unwrap_err().code(), 400);
+    assert_eq!(decode_body(b"{}").unwrap_err().code(), 400);
+    assert_eq!(decode_body(&body("example.com/v1", "Thing", b"")).unwrap_err().code(), 415);
     let deep = (0..100).fold(Vec::new(), |inner, _| with(4, &inner[inner.len().saturating_sub(60)..]));
-    let _ = read(&body("apiextensions.k8s.io/v1", "JSONSchemaProps", &deep));
+    let _ = decode_body(&body("apiextensions.k8s.io/v1", "JSONSchemaProps", &deep));
 }
 
 #[test]

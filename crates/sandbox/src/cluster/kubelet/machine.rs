@@ -2,21 +2,25 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dovetail_cloud::catalogue::Catalogue;
-use dovetail_cloud::resolve::{NodeClassView, Settings, Threshold, instance_types};
+use dovetail_cloud::catalogue::RegionCatalogue;
+use dovetail_cloud::resolve::{NodeClassView, ResolveSettings, Threshold, instance_types};
 use dovetail_core::Resources;
 use dovetail_core::resources::{format_amount, parse_amount};
 use serde_json::{Map, Value};
 
 use super::user_data::NodeConfig;
-use crate::region::{Instance, Region};
+use crate::region::{Region, RegionInstance};
 
 /// Capacity and allocatable of a node; none for a type that no node can be of.
-pub(crate) fn resources(region: &Region, instance: &Instance, config: &NodeConfig) -> Option<(Resources, Resources)> {
+pub(crate) fn resources(
+    region: &Region,
+    instance: &RegionInstance,
+    config: &NodeConfig,
+) -> Option<(Resources, Resources)> {
     let catalogue = region.catalogue();
     let info = catalogue.instance_type(&instance.instance_type)?;
     // The formulas speak of types that are on offer: one type, on offer where the instance is.
-    let one = Catalogue {
+    let one = RegionCatalogue {
         region: catalogue.region.clone(),
         zones: catalogue.zones.clone(),
         types: vec![info.clone()],
@@ -32,7 +36,7 @@ pub(crate) fn resources(region: &Region, instance: &Instance, config: &NodeConfi
     class.eviction_memory = threshold(config, "memory.available");
     class.eviction_disk = threshold(config, "nodefs.available");
     class.instance_store_raid0 = config.raid0;
-    let machine = instance_types(&one, &class, &Settings::default()).pop()?;
+    let machine = instance_types(&one, &class, &ResolveSettings::default()).pop()?;
     let allocatable = machine.allocatable();
     Some((machine.capacity, allocatable))
 }
@@ -62,7 +66,7 @@ pub(crate) fn quantities(resources: &Resources) -> Value {
 }
 
 /// How many volumes the EBS CSI driver says that it can attach.
-pub(crate) fn volume_limit(region: &Region, instance: &Instance) -> u64 {
+pub(crate) fn volume_limit(region: &Region, instance: &RegionInstance) -> u64 {
     let info = region.catalogue().instance_type(&instance.instance_type);
     info.map_or(26, |info| u64::from(info.ebs_volumes()))
 }

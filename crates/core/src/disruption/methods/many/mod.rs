@@ -8,10 +8,10 @@ mod afresh;
 mod fleet;
 
 use super::budget::Allowance;
-use super::command::Command;
+use super::command::ConsolidationCommand;
 use super::pass::Pass;
 use super::replace::is_spot;
-use super::{Method, Reason, balanced};
+use super::{Method, RemovalReason, balanced};
 use crate::pack::model::ids::NodeId;
 
 /// Replaces nodes by several new ones together.
@@ -25,7 +25,7 @@ impl Method for Many {
         "many by many"
     }
 
-    fn propose(&self, pass: &mut Pass<'_, '_, '_>) -> Option<Command> {
+    fn propose(&self, pass: &mut Pass<'_, '_, '_>) -> Option<ConsolidationCommand> {
         if !pass.settings.many_to_many {
             return None;
         }
@@ -35,7 +35,7 @@ impl Method for Many {
 
 impl Many {
     /// The first nodes in order: all that may go together, then half as many, and so on; then each by itself.
-    fn in_pool(&self, pass: &mut Pass<'_, '_, '_>, pool: usize) -> Option<Command> {
+    fn in_pool(&self, pass: &mut Pass<'_, '_, '_>, pool: usize) -> Option<ConsolidationCommand> {
         let candidates = candidates(pass, pool);
         let together = together(pass, &candidates);
         let mut count = together.len();
@@ -49,7 +49,7 @@ impl Many {
         singles.into_iter().find_map(|node| self.attempt(pass, pool, &[*node]))
     }
 
-    fn attempt(&self, pass: &mut Pass<'_, '_, '_>, pool: usize, nodes: &[NodeId]) -> Option<Command> {
+    fn attempt(&self, pass: &mut Pass<'_, '_, '_>, pool: usize, nodes: &[NodeId]) -> Option<ConsolidationCommand> {
         let (_, most) = pass.at_most(pool, nodes);
         let packing = afresh::packed(pass, nodes)?;
         if packing.price() + pass.node_prices(packing.price(), packing.claims.len(), nodes.len()) > most {
@@ -57,7 +57,8 @@ impl Many {
         }
         let start = pass.fleet.mark();
         let claims = fleet::launched(pass, nodes, &packing, most);
-        let command = claims.map(|claims| pass.command(Reason::Underutilized, self.name(), nodes.to_vec(), claims));
+        let command =
+            claims.map(|claims| pass.command(RemovalReason::Underutilized, self.name(), nodes.to_vec(), claims));
         pass.fleet.rollback(start);
         command.filter(|command| balanced::approves(pass, command) && pass.within_price_moves(command))
     }
@@ -65,7 +66,7 @@ impl Many {
 
 /// Nodes of a pool that are worth replacing, and that may go by themselves.
 fn candidates(pass: &mut Pass<'_, '_, '_>, pool: usize) -> Vec<NodeId> {
-    let allowance = Allowance::of(pass, Reason::Underutilized, pass.settings.most_candidates);
+    let allowance = Allowance::left_in(pass, RemovalReason::Underutilized, pass.settings.most_candidates);
     let mut all = pass.replaceable(pool);
     let may_be_spot = pass.settings.spot_to_spot;
     // Nodes on demand may become spot ones; a spot node does so by its own gate only.
@@ -82,7 +83,7 @@ fn candidates(pass: &mut Pass<'_, '_, '_>, pool: usize) -> Vec<NodeId> {
 
 /// The first of them that may go in one command. The others may go in the next, so that nothing stands in their way.
 fn together(pass: &Pass<'_, '_, '_>, candidates: &[NodeId]) -> Vec<NodeId> {
-    let mut allowance = Allowance::of(pass, Reason::Underutilized, pass.settings.most_candidates);
+    let mut allowance = Allowance::left_in(pass, RemovalReason::Underutilized, pass.settings.most_candidates);
     let mut all = candidates.to_vec();
     all.retain(|node| !allowance.is_spent() && allowance.take(pass, *node).is_ok());
     all
