@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dovetail_core::disruption::methods::{Cluster, Settings, Settled, settle};
+use dovetail_core::disruption::methods::{ClusterView, ConsolidationSettings, Settled, settle};
 use dovetail_core::pack::Packing;
 use dovetail_input::{Failure, Mistake, describe};
 use dovetail_telemetry::stopwatch::Stopwatch;
@@ -48,15 +48,15 @@ pub(super) fn run(args: &PlanArgs, loaded: Loaded) -> Result<(), Failure> {
     let name = problem.name.clone();
     let nodes_before = problem.existing_nodes.len();
     let solving = Stopwatch::start();
-    let settings = Settings {
+    let settings = ConsolidationSettings {
         price_per_node: args.price_per_node,
         max_option_price: args.max_option_price.unwrap_or_default(),
-        price_moves: Settings::price_moves_of(nodes_before),
+        price_moves: ConsolidationSettings::price_moves_of(nodes_before),
         spot_to_spot: args.spot_to_spot,
         many_to_many: args.many_to_many,
-        ..Settings::default()
+        ..ConsolidationSettings::default()
     };
-    let cluster = Cluster::of_workload(std::sync::Arc::unwrap_or_clone(problem));
+    let cluster = ClusterView::of_workload(std::sync::Arc::unwrap_or_clone(problem));
     // No time passes: every command is done at once.
     let settled = settle(cluster, &settings, Timestamp::UNIX_EPOCH, &|nodes| args.budget.of(nodes))
         .map_err(|why| Failure::System(why.to_string()))?;
@@ -99,7 +99,7 @@ fn told(name: &str, nodes_before: usize, settled: &Settled, solve: Duration, as_
 }
 
 /// Writes the settled cluster as a plan of all its pods.
-fn write_plan(path: &str, cluster: &Cluster, times: &Times) -> Result<(), Failure> {
+fn write_plan(path: &str, cluster: &ClusterView, times: &Times) -> Result<(), Failure> {
     let (problem, packing): (_, Packing) = cluster.as_plan();
     let answer = Answer::of(&problem, &packing, times, file_name);
     let mut text = serde_json::to_string_pretty(&answer).map_err(|why| Failure::System(why.to_string()))?;

@@ -9,7 +9,7 @@ use std::thread;
 
 use dovetail_actors::{Solution, Solver};
 use dovetail_core::Problem;
-use dovetail_core::disruption::commands::{Answer, Question};
+use dovetail_core::disruption::commands::{CommandAnswer, Question};
 use dovetail_core::pack::{Options, PackingError, solve_within};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -74,7 +74,7 @@ impl Solver for PoolSolver {
         self.run(move || solve_within(&problem, &options))
     }
 
-    fn consolidate(&self, question: Question) -> BoxFuture<'static, Result<Answer, PackingError>> {
+    fn consolidate(&self, question: Question) -> BoxFuture<'static, Result<CommandAnswer, PackingError>> {
         self.run(move || question.answer())
     }
 }

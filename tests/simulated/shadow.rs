@@ -10,7 +10,7 @@ use std::time::Duration;
 use dovetail_actors::{InlineSolver, MemoryJournal, Settings};
 use dovetail_cloud::ec2::Ec2Cloud;
 use dovetail_core::clock::Clock;
-use dovetail_core::shadow::{Report, Side};
+use dovetail_core::shadow::{ShadowReport, Side};
 use dovetail_input::manifests::read_manifests;
 use dovetail_sandbox::apiserver::Gvr;
 use dovetail_sandbox::clock::{DEFAULT_START, VirtualClock};
@@ -91,7 +91,7 @@ impl Beside {
         self.world.api.patch(&deployments, "default", "web", &patch).unwrap();
     }
 
-    async fn pass(&self, seconds: u64) -> Report {
+    async fn pass(&self, seconds: u64) -> ShadowReport {
         tokio::time::sleep(Duration::from_secs(seconds)).await;
         self.shadow.report()
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_core::window::{WindowInput, WindowSettings};
-use dovetail_core::windows::{Batched, Step, Windows};
+use dovetail_core::windows::{Batched, WindowStep, Windows};
 use jiff::Timestamp;
 
 use crate::context::env::Env;
@@ -86,7 +86,7 @@ impl Batcher {
         self.traces.retain(|namespace, _| !self.windows.is_shut(namespace));
     }
 
-    fn act(&mut self, step: Step, ctx: &mut Context<Self>) {
+    fn act(&mut self, step: WindowStep, ctx: &mut Context<Self>) {
         if let Some(batched) = step.batch {
             self.hand_over(batched);
         }

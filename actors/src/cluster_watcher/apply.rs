@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
-use dovetail_core::cluster_state::{Applied, ClusterState, Kind};
-use dovetail_core::lifecycle::{self, Stage};
+use dovetail_core::cluster_state::{ClusterState, UpdateEffect, WatchedKind};
+use dovetail_core::lifecycle::{self, ClaimStage};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::ResourceExt;
 
@@ -13,7 +13,7 @@ use crate::messages::{ClaimChanged, ClaimGone, ClassChanged, NodeChanged, NodeGo
 use crate::telemetry::log_event::LogEvent;
 
 impl ClusterWatcher {
-    pub(super) fn listed(&mut self, kind: Kind) {
+    pub(super) fn listed(&mut self, kind: WatchedKind) {
         self.state.list_ends(kind);
         if self.state.synced() && !self.synced {
             self.synced = true;
@@ -81,7 +81,7 @@ impl ClusterWatcher {
         if !self.state.apply_claim(claim.clone()) {
             return;
         }
-        if before != Some(Stage::Initialized) && stage_of(&self.state) == Some(Stage::Initialized) {
+        if before != Some(ClaimStage::Initialized) && stage_of(&self.state) == Some(ClaimStage::Initialized) {
             let displacements = self.state.displacements();
             self.state.note_ready(&name, self.env.now());
             self.state.expect_until(&name, self.patience());
@@ -113,9 +113,9 @@ impl ClusterWatcher {
         let name = pool.name_any();
         let told = Arc::new(pool.clone());
         match self.state.apply_pool(pool) {
-            Applied::Stale => return,
-            Applied::Alike => {}
-            Applied::News => self.world_changed(),
+            UpdateEffect::Stale => return,
+            UpdateEffect::Alike => {}
+            UpdateEffect::News => self.world_changed(),
         }
         self.to_leader(|leader| {
             self.env.post(&leader.pools, PoolChanged { name: name.clone(), pool: Some(told.clone()) })
@@ -136,9 +136,9 @@ impl ClusterWatcher {
         let name = class.name_any();
         let told = Arc::new(class.clone());
         match self.state.apply_class(class) {
-            Applied::Stale => return,
-            Applied::Alike => {}
-            Applied::News => self.world_changed(),
+            UpdateEffect::Stale => return,
+            UpdateEffect::Alike => {}
+            UpdateEffect::News => self.world_changed(),
         }
         self.to_leader(|leader| {
             self.env.post(&leader.classes, ClassChanged { name: name.clone(), class: Some(told.clone()) })

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
-use dovetail_core::cluster_state::{Applied, Kind, Unreadable};
+use dovetail_core::cluster_state::{Unreadable, UpdateEffect, WatchedKind};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource as _;
@@ -62,7 +62,7 @@ impl Handler<NotRead> for ClusterWatcher {
             Came::Gone => self.unread_gone(kind, &object.metadata),
             Came::Listed | Came::Changed => self.cannot_read(kind, *object),
         }
-        if kind == Kind::Pod && self.state.date_moves(self.env.wall()) {
+        if kind == WatchedKind::Pod && self.state.date_moves(self.env.wall()) {
             self.cluster_changed();
         }
     }
@@ -86,7 +86,7 @@ impl Handler<TellNotSynced> for ClusterWatcher {
         if self.synced {
             return;
         }
-        let kinds: Vec<_> = self.state.not_listed().map(Kind::resource).collect();
+        let kinds: Vec<_> = self.state.not_listed().map(WatchedKind::resource).collect();
         let errors = self.failures.all.iter().map(|(kind, one)| format!("{kind}: {}", one.error));
         let error = errors.collect::<Vec<_>>().join("; ");
         self.env.emit(LogEvent::NotSynced { kinds: kinds.join(", "), error });
@@ -107,14 +107,14 @@ impl ClusterWatcher {
         };
         unread.facts.node_name = spec.and_then(|spec| spec.node_name.clone()).unwrap_or_default();
         unread.facts.phase = status.and_then(|status| status.phase.clone()).unwrap_or_default();
-        self.cannot_read(Kind::Pod, unread);
+        self.cannot_read(WatchedKind::Pod, unread);
     }
 
-    fn cannot_read(&mut self, kind: Kind, unread: Unreadable) {
+    fn cannot_read(&mut self, kind: WatchedKind, unread: Unreadable) {
         let name = unread.metadata.name.clone().unwrap_or_default();
         let displacements = self.state.displacements();
         let applied = self.state.apply_unreadable(kind, unread.clone());
-        if applied == Applied::Stale {
+        if applied == UpdateEffect::Stale {
             return;
         }
         let unread = Arc::new(unread);
@@ -122,18 +122,18 @@ impl ClusterWatcher {
             self.record(report::event(&unread));
         }
         match kind {
-            Kind::NodeClaim => self.tell_claim(&name, &unread.metadata),
-            Kind::Node => self.tell_node(&name, &unread.metadata),
+            WatchedKind::NodeClaim => self.tell_claim(&name, &unread.metadata),
+            WatchedKind::Node => self.tell_node(&name, &unread.metadata),
             _ => {}
         }
-        if matches!(kind, Kind::NodePool | Kind::NodeClass) {
+        if matches!(kind, WatchedKind::NodePool | WatchedKind::NodeClass) {
             let told = CannotUse { kind, object: unread };
             self.to_leader(|leader| self.env.post(&leader.unusable, told.clone()));
         }
         self.tell_displaced(displacements);
         self.tell_departures();
         // A kubelet writes the status of its Node every few seconds: nobody's place depends on that.
-        if kind != Kind::Pod && applied == Applied::News {
+        if kind != WatchedKind::Pod && applied == UpdateEffect::News {
             self.world_changed();
         }
         self.cluster_changed();
@@ -158,24 +158,24 @@ impl ClusterWatcher {
     }
 
     /// The pools, or the classes, that are there, also those that cannot be read, by name.
-    pub(super) fn names(&self, kind: Kind) -> BTreeSet<String> {
+    pub(super) fn names(&self, kind: WatchedKind) -> BTreeSet<String> {
         let now = self.state.snapshot();
         let read: BTreeSet<String> = match kind {
-            Kind::NodePool => now.pools.keys().cloned().collect(),
+            WatchedKind::NodePool => now.pools.keys().cloned().collect(),
             _ => now.classes.keys().cloned().collect(),
         };
         let unread = now.unreadable_of(kind).map(|(name, _)| name.to_owned());
         unread.chain(read).collect()
     }
 
-    fn unread_gone(&mut self, kind: Kind, meta: &ObjectMeta) {
+    fn unread_gone(&mut self, kind: WatchedKind, meta: &ObjectMeta) {
         let name = meta.name.clone().unwrap_or_default();
         self.state.delete_unreadable(kind, meta);
         match kind {
-            Kind::Node => self.node_gone(&name, meta.uid.as_deref()),
-            Kind::NodeClaim => self.claim_gone(&name, meta.uid.as_deref()),
-            Kind::NodePool => self.pool_gone(name),
-            Kind::NodeClass => self.class_gone(name),
+            WatchedKind::Node => self.node_gone(&name, meta.uid.as_deref()),
+            WatchedKind::NodeClaim => self.claim_gone(&name, meta.uid.as_deref()),
+            WatchedKind::NodePool => self.pool_gone(name),
+            WatchedKind::NodeClass => self.class_gone(name),
             _ => {}
         }
         self.world_changed();
@@ -193,7 +193,7 @@ impl ClusterWatcher {
     pub(super) fn tell_unread(&self) {
         for ((kind, _), unread) in self.state.snapshot().unreadable.iter() {
             self.record(report::event(unread));
-            if matches!(kind, Kind::NodePool | Kind::NodeClass) {
+            if matches!(kind, WatchedKind::NodePool | WatchedKind::NodeClass) {
                 let told = CannotUse { kind: *kind, object: unread.clone() };
                 self.to_leader(|leader| self.env.post(&leader.unusable, told.clone()));
             }
@@ -251,7 +251,7 @@ impl ClusterWatcher {
             node_classes: now.classes.len(),
             expected: now.nominations.len(),
             deleting: now.deleting.nodes.len(),
-            not_listed: self.state.not_listed().map(Kind::resource).collect(),
+            not_listed: self.state.not_listed().map(WatchedKind::resource).collect(),
             watches_failing: failing.collect(),
             unreadable: now.unreadable_counts(),
             unreadable_objects: now.unreadable.values().take(MOST_SHOWN).map(object).collect(),

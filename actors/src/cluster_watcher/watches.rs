@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use actix::prelude::*;
 use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
-use dovetail_core::cluster_state::{Kept, Kind};
+use dovetail_core::cluster_state::{KeptFacts, WatchedKind};
 use k8s_openapi::api::apps::v1::{DaemonSet, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{
     LimitRange, Namespace, Node, PersistentVolume, PersistentVolumeClaim, ReplicationController, Service,
@@ -36,7 +36,7 @@ macro_rules! watches {
         let (this, env, api) = ($ctx.address(), $self.env.clone(), Api::<$kind>::all($self.client.clone()));
         let on = move |heard| match heard {
             Heard::Event(event) => env.post(&this, Seen(event)),
-            Heard::NotRead(object, came) => env.post(&this, NotRead { kind: Kind::$of, watch: $name, object, came }),
+            Heard::NotRead(object, came) => env.post(&this, NotRead { kind: WatchedKind::$of, watch: $name, object, came }),
             Heard::Failed(pause, error) => env.post(&this, WatchFailed { kind: $name, pause, error }),
             Heard::Runs => env.post(&this, WatchRuns { kind: $name }),
         };
@@ -59,7 +59,7 @@ impl Actor for ClusterWatcher {
             RuntimeClass: RuntimeClass => "runtimeclasses");
         if self.env.settings.default_spread.is_empty() {
             // Nothing is asked of them, and there may be very many.
-            for kind in Kind::OF_DEFAULT_SPREAD {
+            for kind in WatchedKind::OF_DEFAULT_SPREAD {
                 self.state.list_begins(kind);
                 self.state.list_ends(kind);
             }
@@ -89,10 +89,10 @@ impl Handler<PodSeen> for ClusterWatcher {
     fn handle(&mut self, PodSeen(event): PodSeen, _: &mut Self::Context) {
         self.unobserved.said(PODS, &*event);
         match &*event {
-            Event::Init => self.state.list_begins(Kind::Pod),
+            Event::Init => self.state.list_begins(WatchedKind::Pod),
             Event::InitApply(pod) | Event::Apply(pod) => self.apply_pod(pod),
             Event::Delete(pod) => self.state.delete_pod(pod.metadata.uid.as_deref().unwrap_or_default()),
-            Event::InitDone => self.listed(Kind::Pod),
+            Event::InitDone => self.listed(WatchedKind::Pod),
         }
         if self.state.date_moves(self.env.wall()) {
             self.cluster_changed();
@@ -106,11 +106,11 @@ impl Handler<Seen<Node>> for ClusterWatcher {
     fn handle(&mut self, Seen(event): Seen<Node>, _: &mut Self::Context) {
         self.unobserved.said(NODES, &event);
         match event {
-            Event::Init => self.state.list_begins(Kind::Node),
+            Event::Init => self.state.list_begins(WatchedKind::Node),
             Event::InitApply(node) | Event::Apply(node) => self.apply_node(Arc::new(node)),
             Event::Delete(node) => self.node_gone(&node.name_any(), node.metadata.uid.as_deref()),
             Event::InitDone => {
-                self.listed(Kind::Node);
+                self.listed(WatchedKind::Node);
                 let known = self.state.snapshot().nodes;
                 let gone: Vec<_> = self.nodes.keys().filter(|name| !known.contains_key(*name)).cloned().collect();
                 gone.iter().for_each(|name| self.node_gone(name, None));
@@ -125,7 +125,7 @@ impl Handler<Seen<NodeClaim>> for ClusterWatcher {
     fn handle(&mut self, Seen(event): Seen<NodeClaim>, _: &mut Self::Context) {
         self.unobserved.said(CLAIMS, &event);
         match event {
-            Event::Init => self.state.list_begins(Kind::NodeClaim),
+            Event::Init => self.state.list_begins(WatchedKind::NodeClaim),
             Event::InitApply(claim) | Event::Apply(claim) => {
                 self.lag.shows(&claim.metadata, self.env.now());
                 self.apply_claim(Arc::new(claim));
@@ -136,7 +136,7 @@ impl Handler<Seen<NodeClaim>> for ClusterWatcher {
             }
             Event::InitDone => {
                 let before = self.state.snapshot().claims;
-                self.listed(Kind::NodeClaim);
+                self.listed(WatchedKind::NodeClaim);
                 let after = self.state.snapshot().claims;
                 lost(&before, &after).for_each(|name| self.claim_gone(&name, None));
             }
@@ -150,16 +150,16 @@ impl Handler<Seen<NodePool>> for ClusterWatcher {
     fn handle(&mut self, Seen(event): Seen<NodePool>, _: &mut Self::Context) {
         self.unobserved.said(POOLS, &event);
         match event {
-            Event::Init => self.state.list_begins(Kind::NodePool),
+            Event::Init => self.state.list_begins(WatchedKind::NodePool),
             Event::InitApply(pool) | Event::Apply(pool) => self.apply_pool(pool),
             Event::Delete(pool) => {
                 self.state.delete_pool(&pool.name_any(), pool.metadata.uid.as_deref());
                 self.pool_gone(pool.name_any());
             }
             Event::InitDone => {
-                let before = self.names(Kind::NodePool);
-                self.listed(Kind::NodePool);
-                let after = self.names(Kind::NodePool);
+                let before = self.names(WatchedKind::NodePool);
+                self.listed(WatchedKind::NodePool);
+                let after = self.names(WatchedKind::NodePool);
                 before.difference(&after).for_each(|name| self.pool_gone(name.clone()));
             }
         }
@@ -171,16 +171,16 @@ impl Handler<Seen<EC2NodeClass>> for ClusterWatcher {
 
     fn handle(&mut self, Seen(event): Seen<EC2NodeClass>, _: &mut Self::Context) {
         match event {
-            Event::Init => self.state.list_begins(Kind::NodeClass),
+            Event::Init => self.state.list_begins(WatchedKind::NodeClass),
             Event::InitApply(class) | Event::Apply(class) => self.apply_class(class),
             Event::Delete(class) => {
                 self.state.delete_class(&class.name_any(), class.metadata.uid.as_deref());
                 self.class_gone(class.name_any());
             }
             Event::InitDone => {
-                let before = self.names(Kind::NodeClass);
-                self.listed(Kind::NodeClass);
-                let after = self.names(Kind::NodeClass);
+                let before = self.names(WatchedKind::NodeClass);
+                self.listed(WatchedKind::NodeClass);
+                let after = self.names(WatchedKind::NodeClass);
                 before.difference(&after).for_each(|name| self.class_gone(name.clone()));
             }
         }
@@ -192,10 +192,10 @@ impl Handler<Seen<DaemonSet>> for ClusterWatcher {
 
     fn handle(&mut self, Seen(event): Seen<DaemonSet>, _: &mut Self::Context) {
         match event {
-            Event::Init => self.state.list_begins(Kind::DaemonSet),
+            Event::Init => self.state.list_begins(WatchedKind::DaemonSet),
             Event::InitApply(set) | Event::Apply(set) => self.state.apply_daemon_set(set),
             Event::Delete(set) => self.state.delete_daemon_set(&set),
-            Event::InitDone => self.listed(Kind::DaemonSet),
+            Event::InitDone => self.listed(WatchedKind::DaemonSet),
         }
     }
 }
@@ -205,10 +205,10 @@ impl Handler<Seen<PodDisruptionBudget>> for ClusterWatcher {
 
     fn handle(&mut self, Seen(event): Seen<PodDisruptionBudget>, _: &mut Self::Context) {
         match event {
-            Event::Init => self.state.list_begins(Kind::PodDisruptionBudget),
+            Event::Init => self.state.list_begins(WatchedKind::PodDisruptionBudget),
             Event::InitApply(budget) | Event::Apply(budget) => self.state.apply_budget(budget),
             Event::Delete(budget) => self.state.delete_budget(&budget),
-            Event::InitDone => self.listed(Kind::PodDisruptionBudget),
+            Event::InitDone => self.listed(WatchedKind::PodDisruptionBudget),
         }
         self.cluster_changed();
     }
@@ -228,13 +228,13 @@ macro_rules! facts {
             fn handle(&mut self, Seen(event): Seen<$kind>, _: &mut Self::Context) {
                 let news = match event {
                     Event::Init => {
-                        self.state.list_begins(<$kind as Kept>::KIND);
+                        self.state.list_begins(<$kind as KeptFacts>::KIND);
                         false
                     }
                     Event::InitApply(one) | Event::Apply(one) => self.state.apply(&one),
                     Event::Delete(one) => self.state.delete(&one),
                     Event::InitDone => {
-                        self.listed(<$kind as Kept>::KIND);
+                        self.listed(<$kind as KeptFacts>::KIND);
                         false
                     }
                 };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use dovetail_cloud::Cloud;
 use dovetail_core::clock::Clock;
 use dovetail_core::cluster_state::Moment;
-use dovetail_core::ownership::Cluster;
+use dovetail_core::ownership::AskingCluster;
 
 use crate::context::outage::Outage;
 use crate::messages::{Term, TraceContext};
@@ -90,8 +90,8 @@ impl Env {
     }
 
     /// The cluster, as instances' tags are held against it.
-    pub fn cluster(&self, cloud: &dyn Cloud) -> Cluster {
-        Cluster {
+    pub fn cluster(&self, cloud: &dyn Cloud) -> AskingCluster {
+        AskingCluster {
             name: self.settings.cluster_name.clone(),
             uid: cloud.cluster_uid().to_owned(),
             adopts_karpenter_instances: self.settings.adopt_karpenter_instances,

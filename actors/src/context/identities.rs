@@ -1,6 +1,6 @@
 //! The seam to certificates: keys come from the machine's randomness, and what is served lies outside of the actors' thread.
 
-use dovetail_core::webhook::kept::Identity;
+use dovetail_core::webhook::kept::ServingIdentity;
 use jiff::Timestamp;
 
 /// Makes certificates, judges them, and serves with them.
@@ -9,14 +9,14 @@ pub trait Identities: Send + Sync {
     ///
     /// # Errors
     /// Why there is none.
-    fn make(&self, names: &[String], begins: Timestamp, until: Timestamp) -> Result<Identity, String>;
+    fn make(&self, names: &[String], begins: Timestamp, until: Timestamp) -> Result<ServingIdentity, String>;
 
     /// Whether a client that trusts its authority would take it at that time under each of these names.
-    fn is_sound(&self, identity: &Identity, names: &[String], now: Timestamp) -> bool;
+    fn is_sound(&self, identity: &ServingIdentity, names: &[String], now: Timestamp) -> bool;
 
     /// From the next connection on it is served.
     ///
     /// # Errors
     /// Why it cannot be.
-    fn serve(&self, identity: &Identity) -> Result<(), String>;
+    fn serve(&self, identity: &ServingIdentity) -> Result<(), String>;
 }

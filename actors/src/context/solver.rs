@@ -4,7 +4,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use dovetail_core::Problem;
-use dovetail_core::disruption::commands::{Answer, Question};
+use dovetail_core::disruption::commands::{CommandAnswer, Question};
 use dovetail_core::pack::{Options, Packing, PackingError, solve_within};
 use futures::future::{BoxFuture, FutureExt};
 
@@ -17,7 +17,7 @@ pub trait Solver: Send + Sync {
     fn solve(&self, problem: Arc<Problem>, options: Options) -> BoxFuture<'static, Solution>;
 
     /// What consolidation answers; in place where nothing else is said.
-    fn consolidate(&self, question: Question) -> BoxFuture<'static, Result<Answer, PackingError>> {
+    fn consolidate(&self, question: Question) -> BoxFuture<'static, Result<CommandAnswer, PackingError>> {
         async move { question.answer() }.boxed()
     }
 }
@@ -40,7 +40,7 @@ pub async fn attempt(
 ///
 /// # Errors
 /// It has met a bound, or panicked.
-pub async fn consolidate(solver: Arc<dyn Solver>, question: Question) -> Result<Answer, PackingError> {
+pub async fn consolidate(solver: Arc<dyn Solver>, question: Question) -> Result<CommandAnswer, PackingError> {
     let computing = AssertUnwindSafe(async move { solver.consolidate(question).await }).catch_unwind();
     computing.await.unwrap_or_else(|panic| Err(PackingError::of_panic(&*panic)))
 }

@@ -7,8 +7,8 @@ use dovetail_api::names::labels;
 use dovetail_api::v1::NodeClaim;
 use dovetail_core::Pod;
 use dovetail_core::cluster_state::{NodeSource, Planning, Snapshot};
-use dovetail_core::disruption::commands::Command;
-use dovetail_core::disruption::{DisruptedClaim, Reason, Removal, Wanted};
+use dovetail_core::disruption::commands::DisruptionCommand;
+use dovetail_core::disruption::{DisruptedClaim, Removal, RemovalReason, WantedRemoval};
 use dovetail_core::pack::Packing;
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -134,7 +134,7 @@ pub fn unplaced(env: &Env, packing: TraceContext, pod: &Pod, error: &str) {
 /// Tells a decision to remove nodes, in which all lies that follows from it.
 pub fn disruption(env: &Env, trace: TraceContext, removal: &Removal) {
     let reason = removal.cause.reason().label();
-    let consolidation_type = if removal.cause.reason() == Reason::Empty { "empty" } else { "none" };
+    let consolidation_type = if removal.cause.reason() == RemovalReason::Empty { "empty" } else { "none" };
     decided(env, &removal.claims, "delete", reason, consolidation_type);
     let pods: usize = removal.claims.iter().map(|disrupted| disrupted.pods).sum();
     let span = env.open(trace, None, "disruption").with(names::REASON, reason).with(names::PODS, pods);
@@ -159,8 +159,8 @@ fn decided(env: &Env, claims: &[DisruptedClaim], decision: &'static str, reason:
 }
 
 /// Tells a command, in which all lies that follows from it.
-pub fn command(env: &Env, trace: TraceContext, command: &Command) {
-    let Wanted { reason, method, claims } = &command.wanted;
+pub fn command(env: &Env, trace: TraceContext, command: &DisruptionCommand) {
+    let WantedRemoval { reason, method, claims } = &command.wanted;
     let (decision, reason) = (command.decision(), reason.label());
     decided(env, claims, decision, reason, method);
     let span = env.open(trace, None, "disruption").with(names::REASON, reason).with(names::PODS, command.pods.len());

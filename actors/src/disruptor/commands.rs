@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use actix::prelude::*;
 use dovetail_api::v1::NodeClaim;
 use dovetail_core::Resources;
-use dovetail_core::cluster_state::{Planning, Snapshot, Target};
-use dovetail_core::disruption::commands::{Command, Ended, Held, Running, Step, Wanted};
+use dovetail_core::cluster_state::{NominationTarget, Planning, Snapshot};
+use dovetail_core::disruption::commands::{CommandStep, DisruptionCommand, Ended, HeldClaim, Running, WantedRemoval};
 use kube::ResourceExt;
 
 use super::report::{NAMES_LISTED, claim_object};
@@ -23,14 +23,14 @@ use crate::telemetry::measure::Measure;
 struct Replacements {
     orders: Vec<LaunchOrder>,
     planned: Vec<(NodeClaim, Resources)>,
-    expected: Vec<(Vec<String>, Target)>,
+    expected: Vec<(Vec<String>, NominationTarget)>,
 }
 
 /// A command that is found, and the cluster that it is about.
 pub(super) struct Found {
     pub snapshot: Snapshot,
     pub planning: Planning,
-    pub command: Command,
+    pub command: DisruptionCommand,
 }
 
 impl Disruptor {
@@ -72,7 +72,8 @@ impl Disruptor {
         let held = command.wanted.claims.iter().filter_map(|claim| {
             let there = answer.snapshot.claims.get(&claim.claim)?.claim.clone();
             let reason = command.wanted.reason;
-            let held = Held { claim: claim.claim.clone(), uid: claim.uid.clone(), reason, replacements: names.clone() };
+            let held =
+                HeldClaim { claim: claim.claim.clone(), uid: claim.uid.clone(), reason, replacements: names.clone() };
             Some((there, held, claim.node.clone(), claim.node_uid.clone()))
         });
         let writing = writes::hold(self.links.clone(), held.collect(), now).into_actor(self);
@@ -86,12 +87,12 @@ impl Disruptor {
         }));
     }
 
-    fn replacements(&mut self, answer: &Found, command: &Command, trace: TraceContext) -> Replacements {
+    fn replacements(&mut self, answer: &Found, command: &DisruptionCommand, trace: TraceContext) -> Replacements {
         let plans = Plans::new(&answer.snapshot, &answer.planning, self.env.term);
         let mut all = Replacements::default();
         for planned in &command.replacements {
             let Some(order) = plans.order(planned, &trace.to_string(), &mut self.rng) else { continue };
-            all.expected.push((plans.uids(&planned.pods), Target::Claim(order.claim.name_any())));
+            all.expected.push((plans.uids(&planned.pods), NominationTarget::Claim(order.claim.name_any())));
             all.planned.push((order.claim.clone(), plans.most_capacity(planned)));
             all.orders.push(order);
         }
@@ -139,11 +140,11 @@ impl Disruptor {
         }
     }
 
-    fn step(&mut self, step: Step) {
+    fn step(&mut self, step: CommandStep) {
         match step {
-            Step::Remove(command, first) => self.remove_held(&command, first),
-            Step::End(command, Ended::Done) => drop(self.consolidation.traces.remove(&command.id)),
-            Step::End(command, Ended::Undone(why, pause)) => {
+            CommandStep::Remove(command, first) => self.remove_held(&command, first),
+            CommandStep::End(command, Ended::Done) => drop(self.consolidation.traces.remove(&command.id)),
+            CommandStep::End(command, Ended::Undone(why, pause)) => {
                 self.undo(&command, why, pause.as_secs());
             }
         }
@@ -155,7 +156,7 @@ impl Disruptor {
         self.remove_claims(&command.wanted, first, trace);
     }
 
-    fn remove_claims(&mut self, wanted: &Wanted, first: bool, trace: TraceContext) {
+    fn remove_claims(&mut self, wanted: &WantedRemoval, first: bool, trace: TraceContext) {
         let (term, reason, claims) = (self.env.term, wanted.reason, refs(&wanted.claims));
         if first {
             *self.removed.entry(reason.label()).or_default() += claims.len();
@@ -181,7 +182,7 @@ impl Disruptor {
         self.env.emit_in(log_event, trace);
     }
 
-    fn tell_command(&self, command: &Command, trace: TraceContext) {
+    fn tell_command(&self, command: &DisruptionCommand, trace: TraceContext) {
         let claims = &command.wanted.claims;
         let log_event = LogEvent::Disrupting {
             command: trace.trace_id(),

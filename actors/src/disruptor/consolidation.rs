@@ -10,9 +10,9 @@ use actix::prelude::*;
 use dovetail_core::cluster_state::{PlanningInput, Snapshot};
 use dovetail_core::disruption::DisruptedClaim;
 use dovetail_core::disruption::commands::{
-    Answer, Command, Question, Queue, Stays, any_consolidates, held_by_commands, kept_by_policy,
+    CommandAnswer, DisruptionCommand, Question, Queue, StayingNode, any_consolidates, held_by_commands, kept_by_policy,
 };
-use dovetail_core::disruption::methods::Settings;
+use dovetail_core::disruption::methods::ConsolidationSettings;
 use jiff::{SignedDuration, Timestamp};
 
 use super::commands::Found;
@@ -170,10 +170,10 @@ impl Disruptor {
     }
 
     /// The rules that the settings give consolidation.
-    fn rules(&self) -> Settings {
+    fn rules(&self) -> ConsolidationSettings {
         let settings = &self.env.settings;
         let many_to_many = settings.many_to_many();
-        Settings {
+        ConsolidationSettings {
             many_to_many,
             max_option_price: settings.max_option_price,
             ..settings.churn.rules(settings.price_per_node, settings.spot_to_spot())
@@ -186,9 +186,12 @@ impl Disruptor {
         Question {
             snapshot: snapshot.clone(),
             input: self.planning_input(),
-            settings: Settings {
-                price_moves: Settings::price_moves_within(snapshot.claims.len(), self.env.settings.churn.price_moves)
-                    .saturating_sub(queue.price_moves()),
+            settings: ConsolidationSettings {
+                price_moves: ConsolidationSettings::price_moves_within(
+                    snapshot.claims.len(),
+                    self.env.settings.churn.price_moves,
+                )
+                .saturating_sub(queue.price_moves()),
                 ..self.rules()
             },
             moved: queue.moved(),
@@ -199,18 +202,23 @@ impl Disruptor {
         }
     }
 
-    fn answered(&mut self, answer: Answer, only: Option<(Vec<DisruptedClaim>, &'static str)>, ctx: &mut Context<Self>) {
+    fn answered(
+        &mut self,
+        answer: CommandAnswer,
+        only: Option<(Vec<DisruptedClaim>, &'static str)>,
+        ctx: &mut Context<Self>,
+    ) {
         let Some((wanted, method)) = only else {
             self.say_what_stays(&answer.stays);
             let Some(command) = answer.command else { return };
-            let Command { wanted, .. } = command;
+            let DisruptionCommand { wanted, .. } = command;
             let due = self.env.now() + VALIDATION;
             self.consolidation.found = Some((wanted.claims, wanted.method, due));
             return self.look_in(VALIDATION, ctx);
         };
         // What has come of it is for the next question.
         self.consolidation.news = true;
-        let Answer { snapshot, planning, command, .. } = answer;
+        let CommandAnswer { snapshot, planning, command, .. } = answer;
         if let Some(command) = command {
             return self.begin(Found { snapshot, planning, command }, ctx);
         }
@@ -223,14 +231,14 @@ impl Disruptor {
     }
 
     /// Says of nodes that stay what stands in the way: when it is another thing than before, and now and then at most.
-    pub(super) fn say_what_stays(&mut self, stays: &[Stays]) {
+    pub(super) fn say_what_stays(&mut self, stays: &[StayingNode]) {
         let now = self.env.wall();
         let said = &mut self.consolidation.said;
         if said.len() > MOST_KNOWN {
             said.retain(|_, (when, _)| now.duration_since(*when) < SAID);
         }
         let mut count = 0;
-        for Stays { node, why, blocked } in stays {
+        for StayingNode { node, why, blocked } in stays {
             let known = said.get(&node.uid);
             if known.is_some_and(|(when, before)| before == why || now.duration_since(*when) < SAID) {
                 continue;

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_core::cluster_state::Snapshot;
-use dovetail_core::disruption::drift::{DriftMark, Gates, Orders, Stays, Unpinned};
+use dovetail_core::disruption::drift::{DriftMark, Gates, Orders, Unpinned, UnreplacedNode};
 use dovetail_core::disruption::repair::NotRepaired;
-use dovetail_core::disruption::{Cause, Decision};
+use dovetail_core::disruption::{DisruptionCause, DisruptionDecision};
 
 use super::report::{NAMES_LISTED, claim_object, node_object};
 use super::writes::Write;
@@ -52,7 +52,7 @@ pub(super) struct Decided<'a> {
 }
 
 impl<'a> Decided<'a> {
-    pub(super) fn by(decision: &'a Decision) -> Self {
+    pub(super) fn by(decision: &'a DisruptionDecision) -> Self {
         let going = decision.removals.iter().flat_map(|one| &one.claims).map(|disrupted| disrupted.claim.as_str());
         let orders = &decision.drift;
         Self {
@@ -89,9 +89,9 @@ impl Handler<InstancesSeen> for Disruptor {
 
 impl Disruptor {
     /// Orders and tells what is decided of drift and repair, but for removals and writes.
-    pub(super) fn order(&self, decision: &Decision, snapshot: &Snapshot) {
+    pub(super) fn order(&self, decision: &DisruptionDecision, snapshot: &Snapshot) {
         for removal in &decision.removals {
-            let Cause::Unhealthy(condition) = removal.cause else { continue };
+            let DisruptionCause::Unhealthy(condition) = removal.cause else { continue };
             let claims = removal.claims.iter().filter_map(|disrupted| snapshot.claims.get(&disrupted.claim));
             claims.for_each(|entry| measures::claim_unhealthy(&self.env, &entry.claim, condition));
         }
@@ -137,7 +137,7 @@ impl Disruptor {
         }
     }
 
-    fn tell_stays(&self, one: &Stays) {
+    fn tell_stays(&self, one: &UnreplacedNode) {
         let (node, node_claim) = (one.disrupted.node.clone(), one.disrupted.claim.clone());
         let (why, pause_seconds) = (one.why.clone(), one.pause);
         self.env.emit(LogEvent::ReplacementOff { node, node_claim, why, pause_seconds });

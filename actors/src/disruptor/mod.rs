@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_core::cluster_state::{Moment, Snapshot};
-use dovetail_core::disruption::{self, Decision, Memory, Offers, Removal};
+use dovetail_core::disruption::{self, DisruptionDecision, Memory, OffersByClass, Removal};
 use jiff::Timestamp;
 use kube::ResourceExt;
 
@@ -66,7 +66,7 @@ pub struct Disruptor {
     memory: Memory,
     consolidation: Consolidation,
     /// Instance types, and when they were asked for.
-    offers: Offers,
+    offers: OffersByClass,
     asked: Option<Duration>,
     looking: bool,
     changed: bool,
@@ -95,7 +95,7 @@ impl Disruptor {
             rng,
             memory,
             consolidation: Consolidation::new(solver, rest),
-            offers: Offers::new(),
+            offers: OffersByClass::new(),
             asked: None,
             looking: false,
             changed: false,
@@ -152,7 +152,7 @@ impl Handler<Observe> for Disruptor {
 /// What a look is taken at.
 struct View {
     snapshot: Snapshot,
-    offers: Option<Offers>,
+    offers: Option<OffersByClass>,
 }
 
 impl Disruptor {
@@ -209,7 +209,7 @@ impl Disruptor {
     }
 
     /// Does what is decided.
-    fn act(&mut self, decision: Decision, snapshot: &Snapshot, ctx: &mut Context<Self>) {
+    fn act(&mut self, decision: DisruptionDecision, snapshot: &Snapshot, ctx: &mut Context<Self>) {
         self.emit(&decision, snapshot);
         self.order(&decision, snapshot);
         for removal in &decision.removals {

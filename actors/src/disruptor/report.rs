@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use dovetail_core::cluster_state::Snapshot;
-use dovetail_core::disruption::{Blocked, Cause, Decision, DisruptedClaim, Exhausted, Nonsense, Removal, TtlMark};
+use dovetail_core::disruption::{
+    Blocked, DisruptedClaim, DisruptionCause, DisruptionDecision, Exhausted, Nonsense, Removal, TtlMark,
+};
 use dovetail_core::validity;
 use k8s_openapi::api::core::v1::ObjectReference;
 
@@ -20,7 +22,7 @@ const POOL_REPEAT_INTERVAL: Duration = Duration::from_secs(60);
 
 impl Disruptor {
     /// Tells all of a decision but its removals.
-    pub(super) fn emit(&self, decision: &Decision, snapshot: &Snapshot) {
+    pub(super) fn emit(&self, decision: &DisruptionDecision, snapshot: &Snapshot) {
         for (node_pool, error) in &decision.mistakes {
             self.env.emit(LogEvent::PoolMistaken { node_pool: node_pool.clone(), error: error.clone() });
         }
@@ -105,7 +107,7 @@ impl Disruptor {
 
     /// Claims go.
     pub(super) fn tell_removal(&self, removal: &Removal, trace: TraceContext) {
-        if let Cause::Ttl(seconds) = removal.cause {
+        if let DisruptionCause::Ttl(seconds) = removal.cause {
             for disrupted in &removal.claims {
                 self.env.emit_in(LogEvent::TtlReached { node: disrupted.node.clone(), seconds }, trace);
             }

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use dovetail_api::names::annotations::{EMPTINESS_TIMESTAMP, OBSERVED_ALLOCATABLE, UNUSED_LAUNCHES};
 use dovetail_api::names::taints;
 use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
-use dovetail_core::disruption::commands::Held;
-use dovetail_core::disruption::drift::{DriftMark, Stamp};
-use dovetail_core::disruption::{Mark, PoolUsage, TtlMark};
+use dovetail_core::disruption::commands::HeldClaim;
+use dovetail_core::disruption::drift::{DriftMark, HashStamp};
+use dovetail_core::disruption::{PoolUsage, StatusMark, TtlMark};
 use dovetail_core::lifecycle::claim::to_quantities;
 use futures::{StreamExt as _, TryStreamExt as _};
 use jiff::Timestamp;
@@ -43,7 +43,7 @@ pub(super) enum Write {
         /// The claim as it stands.
         claim: Arc<NodeClaim>,
         /// How it is to be.
-        mark: Mark,
+        mark: StatusMark,
     },
     /// A claim's condition Drifted.
     Drift {
@@ -57,7 +57,7 @@ pub(super) enum Write {
         /// The claim as it stands.
         claim: Arc<NodeClaim>,
         /// What is to be written on it.
-        stamp: Stamp,
+        stamp: HashStamp,
     },
     /// What a pool's nodes have together.
     Usage {
@@ -150,7 +150,7 @@ pub(super) async fn write(links: DisruptorLinks, write: Write, now: Timestamp) {
 /// The first that cannot be written; what is written then is taken back at a later look, as nobody holds it.
 pub(super) async fn hold(
     links: DisruptorLinks,
-    held: Vec<(Arc<NodeClaim>, Held, String, String)>,
+    held: Vec<(Arc<NodeClaim>, HeldClaim, String, String)>,
     now: Timestamp,
 ) -> Result<(), CallError> {
     let writing = held.into_iter().map(|(claim, held, node, uid)| {

@@ -6,7 +6,7 @@ use actix::prelude::*;
 use dovetail_api::names::labels;
 use dovetail_cloud::launch::Refusal;
 use dovetail_core::cluster_state::{ClaimEntry, Snapshot};
-use dovetail_core::interruption::{Kind, Notice};
+use dovetail_core::interruption::{InterruptionKind, InterruptionNotice};
 use kube::ResourceExt;
 
 use super::{Due, Interruption};
@@ -27,13 +27,17 @@ impl Interruption {
         instance: &str,
         snapshot: &Snapshot,
         trace: TraceContext,
-    ) -> Option<Notice> {
+    ) -> Option<InterruptionNotice> {
         let (node_claim, instance) = (claim.claim.name_any(), instance.to_owned());
-        self.record(claim, Kind::RebalanceRecommendation, format!("EC2 recommends to rebalance instance {instance}"));
+        self.record(
+            claim,
+            InterruptionKind::RebalanceRecommendation,
+            format!("EC2 recommends to rebalance instance {instance}"),
+        );
         self.env.emit_in(LogEvent::RebalanceRecommended { node_claim, instance }, trace);
         let follows = self.env.settings.rebalance == Rebalance::Replace
             && self.rebalancing.follow(&claim.claim, snapshot.claims.values().map(|entry| &*entry.claim));
-        follows.then(|| Notice::of_recommendation(self.env.wall()))
+        follows.then(|| InterruptionNotice::of_recommendation(self.env.wall()))
     }
 
     /// `due`: what is to be done, by message; `last`: no more messages wait in the queue.
@@ -97,7 +101,7 @@ impl Interruption {
         let Due { notice, claim, trace, .. } = due;
         let node_claim = claim.claim.name_any();
         // A recommendation has been told, and ends nothing.
-        if notice.kind != Kind::RebalanceRecommendation {
+        if notice.kind != InterruptionKind::RebalanceRecommendation {
             self.tell_interrupted(due, &node_claim);
         }
         let claim = ClaimRef { name: node_claim, uid: claim.claim.uid().unwrap_or_default() };
@@ -130,7 +134,8 @@ fn taken_back(due: &Due) -> Option<Refusal> {
         ..Refusal::default()
     };
     // Where EC2 recommends to leave, too, the next node is not to come.
-    let leaves = matches!(due.notice.kind, Kind::SpotInterruption | Kind::RebalanceRecommendation);
+    let leaves =
+        matches!(due.notice.kind, InterruptionKind::SpotInterruption | InterruptionKind::RebalanceRecommendation);
     (leaves && refusal.capacity_type == labels::SPOT).then_some(refusal)
 }
 
@@ -138,5 +143,5 @@ fn taken_back(due: &Due) -> Option<Refusal> {
 fn reservation_taken_back(due: &Due) -> Option<String> {
     let kind = due.notice.kind;
     let id = due.claim.claim.labels().get(labels::CAPACITY_RESERVATION_ID)?;
-    (kind == Kind::CapacityReservationInterrupted).then(|| id.clone())
+    (kind == InterruptionKind::CapacityReservationInterrupted).then(|| id.clone())
 }

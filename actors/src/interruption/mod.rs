@@ -21,7 +21,7 @@ use std::time::Duration;
 use actix::prelude::*;
 use dovetail_cloud::{Cloud, QueueMessage};
 use dovetail_core::cluster_state::ClaimEntry;
-use dovetail_core::interruption::{Announcement, Kind, Notice, Rebalancing};
+use dovetail_core::interruption::{Announcement, InterruptionKind, InterruptionNotice, Rebalancing};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 
@@ -105,7 +105,7 @@ struct Failed;
 /// An instance that a message takes away.
 struct Due {
     event: String,
-    notice: Notice,
+    notice: InterruptionNotice,
     claim: Arc<ClaimEntry>,
     instance: String,
     trace: TraceContext,
@@ -293,7 +293,7 @@ impl Interruption {
             self.count("duplicate");
             return Some(Vec::new());
         }
-        let notice = match Notice::of(&announced, sent, self.env.wall()) {
+        let notice = match InterruptionNotice::of(&announced, sent, self.env.wall()) {
             Ok(notice) => notice,
             Err(late) => {
                 self.count("late");
@@ -315,7 +315,7 @@ impl Interruption {
             let Some(notice) = notice.or_else(|| self.recommended(claim, instance, claims.snapshot, trace)) else {
                 continue;
             };
-            let known = Notice::on(&claim.claim);
+            let known = InterruptionNotice::on(&claim.claim);
             if claim.claim.metadata.deletion_timestamp.is_some()
                 || known.is_some_and(|known| known.sooner(notice) == known)
             {
@@ -344,8 +344,8 @@ impl Interruption {
         self.env.emit(LogEvent::MessagesIgnored { reason: reason.to_owned(), messages, example });
     }
 
-    fn record(&self, claim: &ClaimEntry, kind: Kind, message: String) {
-        let warning = kind != Kind::RebalanceRecommendation;
+    fn record(&self, claim: &ClaimEntry, kind: InterruptionKind, message: String) {
+        let warning = kind != InterruptionKind::RebalanceRecommendation;
         self.record_of(claim, |one| Record { warning, ..Record::normal(one, kind.event(), &*message) });
     }
 

@@ -7,9 +7,9 @@ use std::time::Duration;
 use actix::prelude::*;
 use dovetail_cloud::{Cloud, CloudError};
 use dovetail_core::cluster_state::{ClaimEntry, Snapshot};
-use dovetail_core::disruption::Reason;
+use dovetail_core::disruption::RemovalReason;
 use dovetail_core::interruption::status::{Judged, Trouble, judge};
-use dovetail_core::interruption::{Announcement, Kind, Notice};
+use dovetail_core::interruption::{Announcement, InterruptionKind, InterruptionNotice};
 use kube::ResourceExt;
 
 use super::claims::Claims;
@@ -98,7 +98,9 @@ impl Interruption {
     fn judge_troubles(&mut self, troubles: Vec<Trouble>, snapshot: &Snapshot, ctx: &mut Context<Self>) {
         self.removed.retain(|uid| snapshot.claims.values().any(|entry| entry.facts.uid == *uid));
         let stays = |claim: &&Arc<ClaimEntry>| {
-            !claim.facts.deleting && Notice::on(&claim.claim).is_none() && !self.removed.contains(&claim.facts.uid)
+            !claim.facts.deleting
+                && InterruptionNotice::on(&claim.claim).is_none()
+                && !self.removed.contains(&claim.facts.uid)
         };
         let claims = Claims::of(snapshot);
         // An event is found again at each look until it is written on the claim.
@@ -120,7 +122,7 @@ impl Interruption {
             self.env.measure(&Measure::InstanceUnhealthy { category: trouble.kind.label() });
             self.count(trouble.kind.label());
             match trouble.kind {
-                Kind::EventStatus => due.extend(self.scheduled(trouble, claim)),
+                InterruptionKind::EventStatus => due.extend(self.scheduled(trouble, claim)),
                 _ => self.remove_unhealthy(&trouble, &claim),
             }
         }
@@ -137,7 +139,7 @@ impl Interruption {
         let Trouble { instance, kind, .. } = trouble;
         let instances = vec![instance.clone()];
         let announced = Announcement { id: event.clone(), kind, instances, time: Some(now), begins };
-        let notice = Notice::of(&announced, None, now).ok().flatten()?;
+        let notice = InterruptionNotice::of(&announced, None, now).ok().flatten()?;
         let trace = TraceContext::root(&mut self.rng);
         self.writing.insert(event.clone());
         Some(Due { event, notice, claim, instance, trace })
@@ -152,7 +154,7 @@ impl Interruption {
         self.env
             .emit_in(LogEvent::StatusFailed { node_claim, instance, status: kind.label().to_owned(), check }, trace);
         let claims = vec![ClaimRef { name: claim.claim.name_any(), uid: claim.facts.uid.clone() }];
-        let order = Remove { term: self.env.term, claims, reason: Reason::Unhealthy, trace };
+        let order = Remove { term: self.env.term, claims, reason: RemovalReason::Unhealthy, trace };
         self.env.post(&self.links.terminator, order);
     }
 

@@ -1,12 +1,12 @@
 //! Messages about instances that no claim has yet: they are kept for a while, and acted on when a claim has the instance
-//! (`dovetail_core::interruption::Kept`).
+//! (`dovetail_core::interruption::KeptMessages`).
 
 use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_cloud::QueueMessage;
 use dovetail_core::cluster_state::Snapshot;
-use dovetail_core::interruption::{Announcement, Kept};
+use dovetail_core::interruption::{Announcement, KeptMessages};
 
 use super::claims::Claims;
 use super::{Interruption, Received};
@@ -27,7 +27,7 @@ pub(super) struct Unknown {
 /// See the module.
 #[derive(Default)]
 pub(super) struct Waiting {
-    kept: Kept<Unknown>,
+    kept: KeptMessages<Unknown>,
     looking: bool,
 }
 

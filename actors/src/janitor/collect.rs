@@ -7,8 +7,8 @@ use std::time::Duration;
 use dovetail_api::names::{TERMINATION_FINALIZER, annotations, instance_id, labels, tags};
 use dovetail_api::v1::NodeClaim;
 use dovetail_cloud::{CloudError, Instance, Made, MadeKind};
-use dovetail_core::cluster_state::{Kind, Unreadable};
-use dovetail_core::collection::{MadeThing, Owner, SeenClaim, SeenInstance, SeenNode, Survey, is_released};
+use dovetail_core::cluster_state::{Unreadable, WatchedKind};
+use dovetail_core::collection::{InstanceOwner, MadeThing, SeenClaim, SeenInstance, SeenNode, Survey, is_released};
 use dovetail_core::disruption::drift::{InstanceNetwork, Networks};
 use dovetail_core::ownership::{self, Maker, NotOwned};
 use dovetail_core::{lifecycle, ownership::token_on};
@@ -117,10 +117,10 @@ impl GarbageCollection {
 
     fn instance(&self, one: &Instance) -> SeenInstance {
         let owner = match ownership::maker(&self.env.cluster(&*self.links.cloud), &one.tags) {
-            Ok(Maker::Dovetail) => Owner::Ours,
-            Err(NotOwned::OtherCluster { .. }) => Owner::Foreign,
+            Ok(Maker::Dovetail) => InstanceOwner::Ours,
+            Err(NotOwned::OtherCluster { .. }) => InstanceOwner::Foreign,
             // What Karpenter launched is ended for its NodeClaim, and never for want of one.
-            Ok(Maker::Karpenter) | Err(_) => Owner::Unmarked,
+            Ok(Maker::Karpenter) | Err(_) => InstanceOwner::Unmarked,
         };
         SeenInstance {
             id: one.id.clone(),
@@ -171,8 +171,9 @@ impl GarbageCollection {
         let Ok(found) = self.links.cloud.instances_of(ids).await else { return ids.to_vec() };
         let Ok(claims) = Claims::new(self.links.calls.clone()).list().await else { return ids.to_vec() };
         let claimed = Claimed::by(&claims);
-        let is_due =
-            |one: &Instance| !one.is_terminating() && self.instance(one).owner == Owner::Ours && !claimed.has(one);
+        let is_due = |one: &Instance| {
+            !one.is_terminating() && self.instance(one).owner == InstanceOwner::Ours && !claimed.has(one)
+        };
         let (due, others): (Vec<Instance>, Vec<Instance>) = found.instances.into_iter().partition(is_due);
         let mut again: Vec<String> = found.failed.into_keys().collect();
         let Some(mut failed) = end_once(&*self.links.cloud, &self.links.calls, &due).await else { return again };
@@ -235,7 +236,7 @@ impl GarbageCollection {
         used.extend(by_claims.iter().map(String::as_str));
         // A class that claims still use is on its way out at most: what was made for it is needed for nothing new.
         let read = now.classes.values().map(|class| (class.name_any(), class.uid().unwrap_or_default()));
-        let unread = now.unreadable_of(Kind::NodeClass);
+        let unread = now.unreadable_of(WatchedKind::NodeClass);
         let unread = unread.map(|(name, one)| (name.to_owned(), one.metadata.uid.clone().unwrap_or_default()));
         let classes = read.chain(unread).collect();
         // A claim of an older version does not say which profile its instance has: then all of its class's stay.

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_cloud::Cloud;
-use dovetail_core::collection::{Collector, Leftovers, Notice, Verdict};
-use dovetail_core::disruption::Reason;
+use dovetail_core::collection::{CollectionNotice, CollectionVerdict, Collector, Leftovers};
+use dovetail_core::disruption::RemovalReason;
 use dovetail_core::lifecycle;
 
 use crate::context::env::Env;
@@ -151,13 +151,14 @@ impl Janitor {
         self.act(verdict, ctx);
     }
 
-    fn act(&mut self, verdict: Verdict, ctx: &mut Context<Self>) {
+    fn act(&mut self, verdict: CollectionVerdict, ctx: &mut Context<Self>) {
         self.count("instances_collected", verdict.terminate.len());
         self.count("claims_removed", verdict.remove.len());
         if !verdict.remove.is_empty() {
             let claims = verdict.remove.into_iter().map(|(name, uid)| ClaimRef { name, uid }).collect();
             let (term, trace) = (self.env.term, TraceContext::root(&mut self.rng));
-            self.env.post(&self.links.terminator, Remove { term, claims, reason: Reason::GarbageCollected, trace });
+            self.env
+                .post(&self.links.terminator, Remove { term, claims, reason: RemovalReason::GarbageCollected, trace });
         }
         if !verdict.terminate.is_empty() {
             let collect = self.collect();
@@ -174,41 +175,41 @@ impl Janitor {
         }
     }
 
-    fn notice(&mut self, notice: &Notice, found: &Found) {
+    fn notice(&mut self, notice: &CollectionNotice, found: &Found) {
         const BY: &str =
             "annotate namespace kube-system with dovetail.dev/allow-collection=TIME to allow it until then";
         let name = &self.env.settings.cluster_name;
         let (count, message) = match notice {
-            Notice::Braked { due, bound } => (
+            CollectionNotice::Braked { due, bound } => (
                 *due,
                 format!(
                     "{due} instances or nodeclaims are to be collected, more than {bound} in ten minutes: nothing is; {BY}"
                 ),
             ),
-            Notice::CloudSuspect { claims } => (
+            CollectionNotice::CloudSuspect { claims } => (
                 *claims,
                 format!("EC2 lists no instance though {claims} nodeclaims have one: nothing is collected; {BY}"),
             ),
-            Notice::ClaimsSuspect { instances } => (
+            CollectionNotice::ClaimsSuspect { instances } => (
                 *instances,
                 format!(
                     "the API server seems to have lost nodeclaims, {instances} instances are without one: nothing is collected; {BY}"
                 ),
             ),
-            Notice::Held { instances } => {
+            CollectionNotice::Held { instances } => {
                 (*instances, format!("{instances} instances whose nodeclaims were lost are left alone; {BY}"))
             }
-            Notice::Foreign { instances } => (
+            CollectionNotice::Foreign { instances } => (
                 *instances,
                 format!("{instances} instances of another cluster go by the name {name}: they are never touched"),
             ),
-            Notice::Unmarked { instances } => (
+            CollectionNotice::Unmarked { instances } => (
                 *instances,
                 format!(
                     "{instances} instances by the name {name} have no nodeclaim and do not say which cluster made them: they are left alone"
                 ),
             ),
-            Notice::Released => {
+            CollectionNotice::Released => {
                 let until = found.until.clone();
                 if self.is_news("released", 0) {
                     let message = format!("everything may be collected until {until}");
@@ -263,14 +264,14 @@ impl Janitor {
 }
 
 /// A notice's name, for counting and in the log.
-fn reason(notice: &Notice) -> &'static str {
+fn reason(notice: &CollectionNotice) -> &'static str {
     match notice {
-        Notice::Braked { .. } => "over_bound",
-        Notice::CloudSuspect { .. } => "no_instances",
-        Notice::ClaimsSuspect { .. } => "claims_lost",
-        Notice::Held { .. } => "held",
-        Notice::Foreign { .. } => "foreign",
-        Notice::Unmarked { .. } => "unmarked",
-        Notice::Released => "released",
+        CollectionNotice::Braked { .. } => "over_bound",
+        CollectionNotice::CloudSuspect { .. } => "no_instances",
+        CollectionNotice::ClaimsSuspect { .. } => "claims_lost",
+        CollectionNotice::Held { .. } => "held",
+        CollectionNotice::Foreign { .. } => "foreign",
+        CollectionNotice::Unmarked { .. } => "unmarked",
+        CollectionNotice::Released => "released",
     }
 }

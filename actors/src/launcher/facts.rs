@@ -6,10 +6,10 @@ use std::sync::Arc;
 use dovetail_api::names::{annotations, labels};
 use dovetail_api::v1::{EC2NodeClass, NodeClaim};
 use dovetail_cloud::{Instance, LaunchRequest, LaunchedInstance};
-use dovetail_core::launch_limits::Origin;
+use dovetail_core::launch_limits::PoolAndClass;
 use dovetail_core::lifecycle::claim::{from_quantities, read, to_quantities};
 use dovetail_core::lifecycle::hash;
-use dovetail_core::lifecycle::launch::LaunchedInstance as Facts;
+use dovetail_core::lifecycle::launch::InstanceFacts as Facts;
 use dovetail_core::{InstanceType, Offering, Operator};
 use kube::ResourceExt;
 
@@ -22,7 +22,7 @@ pub fn pool_of(claim: &NodeClaim) -> String {
 }
 
 /// The claim's pool and class.
-pub fn origin(claim: &NodeClaim) -> Origin {
+pub fn origin(claim: &NodeClaim) -> PoolAndClass {
     (pool_of(claim), claim.spec.node_class_ref.name.clone())
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_api::v1::NodeClaim;
-use dovetail_core::cluster_state::Target;
+use dovetail_core::cluster_state::NominationTarget;
 use kube::ResourceExt;
 use tokio::sync::Notify;
 
@@ -78,7 +78,7 @@ impl Launcher {
 
 /// What is to be done about a claim that is left over.
 async fn verdict(launching: &Launching, claim: &NodeClaim) -> Verdict {
-    let own = Target::Claim(claim.name_any());
+    let own = NominationTarget::Claim(claim.name_any());
     let mut looks = Duration::ZERO;
     while looks < launching.env.settings.batch_max + PLANNED {
         tokio::select! {

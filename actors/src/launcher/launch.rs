@@ -10,10 +10,12 @@ use std::time::Duration;
 use actix::Recipient;
 use dovetail_api::v1::NodeClaim;
 use dovetail_cloud::{Instance, LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance};
-use dovetail_core::launch_backoff::{Cause, Outcome};
-pub use dovetail_core::lifecycle::protocol::End;
-use dovetail_core::lifecycle::protocol::{Called, Claimed, Failure, Input, Pause, Protocol, Step, takes_instance};
-use dovetail_core::ownership::Marks;
+use dovetail_core::launch_backoff::{BackoffCause, LaunchOutcome};
+pub use dovetail_core::lifecycle::protocol::LaunchEnd;
+use dovetail_core::lifecycle::protocol::{
+    ApiFailure, Claimed, Input, LaunchCallResult, LaunchStep, Pause, Protocol, takes_instance,
+};
+use dovetail_core::ownership::OwnershipMarks;
 use jiff::Timestamp;
 use kube::ResourceExt;
 use tokio::sync::Notify;
@@ -88,22 +90,22 @@ fn short(words: &str) -> String {
 }
 
 /// Launches a claim, from creation to the instance written on it. Answers how it ended, and what that says about others.
-pub async fn run(launching: Launching, order: LaunchOrder) -> (End, Outcome) {
+pub async fn run(launching: Launching, order: LaunchOrder) -> (LaunchEnd, LaunchOutcome) {
     let (ordered, mut input) = (order.claim.clone(), Input::Begin);
     let mut protocol = Protocol::new(ordered.metadata.uid.is_none());
     let mut work = Work::new(&launching, order);
     let end = loop {
         match protocol.step(input, launching.env.now(), launching.links.calls.may_act()) {
-            Step::End(end) => break end,
+            LaunchStep::End(end) => break end,
             step => input = work.act(step).await.unwrap_or_else(|failure| work.failed(failure)),
         }
     };
-    if matches!(end, End::Lost { .. } | End::Refused) {
+    if matches!(end, LaunchEnd::Lost { .. } | LaunchEnd::Refused) {
         let span = launching.span().with_all(|| traces::attributes(&ordered));
         span.failed(end.label(), "the claim is given up").end();
         traces::claim_ended(&launching.env, &ordered, Some((end.label(), "no instance was launched for it")));
     }
-    let outcome = if matches!(end, End::Launched { .. }) { Outcome::Launched } else { work.outcome };
+    let outcome = if matches!(end, LaunchEnd::Launched { .. }) { LaunchOutcome::Launched } else { work.outcome };
     (end, outcome)
 }
 
@@ -124,7 +126,7 @@ struct Work<'a> {
     /// Why the attempt failed for good: reason and message.
     failure: (&'static str, String),
     /// What it says about others if nothing is launched.
-    outcome: Outcome,
+    outcome: LaunchOutcome,
     calls: Backoff,
     attempts: Backoff,
 }
@@ -142,33 +144,35 @@ impl<'a> Work<'a> {
             instance: None,
             found: Vec::new(),
             failure: ("", String::new()),
-            outcome: Outcome::Other,
+            outcome: LaunchOutcome::Other,
             calls: Backoff::cloud(rng),
             attempts,
         }
     }
 
     /// Does a step.
-    async fn act(&mut self, step: Step) -> Result<Input, Failure> {
+    async fn act(&mut self, step: LaunchStep) -> Result<Input, ApiFailure> {
         let launching = self.launching;
         let claim = match step {
-            Step::Create => {
+            LaunchStep::Create => {
                 let made = launching.create(&self.claim, self.pods).await;
                 if let Err(CallError::Refused(words) | CallError::Forbidden(words)) = &made {
-                    self.outcome = Outcome::Refused(Cause::ClaimRefused, short(words));
+                    self.outcome = LaunchOutcome::Refused(BackoffCause::ClaimRefused, short(words));
                 }
                 made?
             }
-            Step::Read => self.read().await?,
-            Step::WriteToken(token) => launching.write_token(self.claim.clone(), &token).await?,
-            Step::Prepare(token) => return self.prepare(&token).await.map(Input::Prepared),
-            Step::Call { number: (attempt, call), .. } => return self.call(attempt, call).await.map(Input::Called),
-            Step::Look(token) => {
+            LaunchStep::Read => self.read().await?,
+            LaunchStep::WriteToken(token) => launching.write_token(self.claim.clone(), &token).await?,
+            LaunchStep::Prepare(token) => return self.prepare(&token).await.map(Input::Prepared),
+            LaunchStep::Call { number: (attempt, call), .. } => {
+                return self.call(attempt, call).await.map(Input::Called);
+            }
+            LaunchStep::Look(token) => {
                 let asked = launching.env.now();
                 let found = launching.links.cloud.instances_with_token(&token).await;
                 return Ok(Input::Looked(asked, found.ok().map(|found| self.keep(found))));
             }
-            Step::Rest(pause) => {
+            LaunchStep::Rest(pause) => {
                 let pause = match pause {
                     Pause::Look => CHECK_INTERVAL,
                     Pause::FailedLook => CHECK_INTERVAL * 2,
@@ -178,27 +182,29 @@ impl<'a> Work<'a> {
                 tokio::time::sleep(pause).await;
                 return Ok(Input::Done);
             }
-            Step::WriteInstance { id, adopted } => self.write_instance(&id, adopted).await?,
-            Step::WriteFailure => launching.write_failure(self.claim.clone(), self.failure.0, &self.failure.1).await?,
-            Step::Discard(reason) => {
+            LaunchStep::WriteInstance { id, adopted } => self.write_instance(&id, adopted).await?,
+            LaunchStep::WriteFailure => {
+                launching.write_failure(self.claim.clone(), self.failure.0, &self.failure.1).await?
+            }
+            LaunchStep::Discard(reason) => {
                 launching.discard(&self.claim, reason).await?;
                 return Ok(Input::Done);
             }
-            Step::Remove(reason) => {
+            LaunchStep::Remove(reason) => {
                 launching.remove(&self.claim, reason).await?;
                 return Ok(Input::Done);
             }
-            Step::End(_) => return Ok(Input::Done),
+            LaunchStep::End(_) => return Ok(Input::Done),
         };
         self.claim = claim;
         Ok(Input::Claim(Claimed::of(&self.claim)))
     }
 
     /// The claim as the API server has it; another of the same name is none of ours.
-    async fn read(&self) -> Result<NodeClaim, Failure> {
+    async fn read(&self) -> Result<NodeClaim, ApiFailure> {
         let there = self.launching.claims().get(&self.claim.name_any()).await?;
         if self.claim.metadata.uid.is_some() && there.metadata.uid != self.claim.metadata.uid {
-            return Err(Failure::Gone);
+            return Err(ApiFailure::Gone);
         }
         self.launching.wrote(&there);
         self.launching.tell_foreign_token(&there);
@@ -206,13 +212,13 @@ impl<'a> Work<'a> {
     }
 
     /// Makes what the cloud is asked for; answers why there is nothing to ask for, as it is counted.
-    async fn prepare(&mut self, token: &str) -> Result<Result<(), &'static str>, Failure> {
+    async fn prepare(&mut self, token: &str) -> Result<Result<(), &'static str>, ApiFailure> {
         self.calls = Backoff::cloud(self.launching.env.rng(token));
         let prepared = self.launching.request(&self.claim, token, self.adopted).await?;
         if let Err(no) = &prepared {
             self.launching.tell_failure(&self.claim, no.reason, no.why, false);
             if no.label == NO_CLASS.label {
-                self.outcome = Outcome::Refused(Cause::ClassNotReady, no.why.to_owned());
+                self.outcome = LaunchOutcome::Refused(BackoffCause::ClassNotReady, no.why.to_owned());
             }
         }
         let outcome = prepared.as_ref().map(|_| ()).map_err(|no| no.label);
@@ -221,9 +227,9 @@ impl<'a> Work<'a> {
     }
 
     /// Calls the cloud.
-    async fn call(&mut self, attempt: u32, call: u32) -> Result<Called, Failure> {
+    async fn call(&mut self, attempt: u32, call: u32) -> Result<LaunchCallResult, ApiFailure> {
         let launching = self.launching;
-        let Some(request) = self.request.clone() else { return Ok(Called::Never) };
+        let Some(request) = self.request.clone() else { return Ok(LaunchCallResult::Never) };
         let (request_token, class) = (request.token.clone(), request.node_class.clone());
         let span = launching.env.span(launching.trace, "CreateFleet", &format!("{attempt}/{call}")).remote();
         let error = match tokio::time::timeout(FLEET_TIMEOUT, launching.links.cloud.launch(request)).await {
@@ -236,15 +242,15 @@ impl<'a> Work<'a> {
                     launching.env.post(&launching.links.catalogue, TookReserved { id });
                 }
                 let id = instance.id.clone();
-                launching.known_to_be(&id, Marks::launched_with(&request_token, ""));
+                launching.known_to_be(&id, OwnershipMarks::launched_with(&request_token, ""));
                 self.instance = Some((instance, String::new()));
-                return Ok(Called::Launched(id));
+                return Ok(LaunchCallResult::Launched(id));
             }
-            Ok(Err(_)) if !launching.links.calls.may_act() => return Err(Failure::Deposed),
+            Ok(Err(_)) if !launching.links.calls.may_act() => return Err(ApiFailure::Deposed),
             Ok(Err(error)) => error,
             Err(_) => {
                 span.failed("TimedOut", format!("no answer within {FLEET_TIMEOUT:?}")).end();
-                return Ok(Called::Unknown);
+                return Ok(LaunchCallResult::Unknown);
             }
         };
         fleet::called(&launching.env, span, &class, &error.refusals, Err(&error));
@@ -255,7 +261,7 @@ impl<'a> Work<'a> {
     }
 
     /// What follows from an error of the cloud's. `at_once`: it has said of capacity that there is none.
-    fn called_in_vain(&mut self, error: LaunchError, at_once: bool) -> Called {
+    fn called_in_vain(&mut self, error: LaunchError, at_once: bool) -> LaunchCallResult {
         let (launching, claim) = (self.launching, &self.claim);
         match error.kind {
             LaunchErrorKind::InsufficientCapacity => {
@@ -264,42 +270,42 @@ impl<'a> Work<'a> {
                 launching.tell_failure(claim, error.reason, &error.message, false);
                 // Before the claim goes, and with it who was expected on it.
                 launching.env.post(&launching.links.cluster, SoldOut { claim: claim.name_any() });
-                self.outcome = Outcome::SoldOut;
-                Called::NothingToBeHad { reason: "insufficient_capacity", at_once }
+                self.outcome = LaunchOutcome::SoldOut;
+                LaunchCallResult::NothingToBeHad { reason: "insufficient_capacity", at_once }
             }
             LaunchErrorKind::NodeClassNotReady => {
                 launching.tell_failure(claim, error.reason, &error.message, false);
-                self.outcome = Outcome::Refused(Cause::ClassNotReady, short(&error.message));
-                Called::NothingToBeHad { reason: "nodeclass_not_ready", at_once: false }
+                self.outcome = LaunchOutcome::Refused(BackoffCause::ClassNotReady, short(&error.message));
+                LaunchCallResult::NothingToBeHad { reason: "nodeclass_not_ready", at_once: false }
             }
             LaunchErrorKind::Retryable => {
                 if self.calls.failures() == 0 {
                     let what = format!("launching {}", claim.name_any());
                     launching.env.emit_in(LogEvent::Retrying { what, error: error.to_string() }, launching.trace);
                 }
-                Called::Later
+                LaunchCallResult::Later
             }
             LaunchErrorKind::Final => {
                 launching.tell_failure(claim, error.reason, &error.message, true);
                 launching.fails(claim, error.reason, &error.message);
                 self.failure = (error.reason, error.message);
-                Called::Never
+                LaunchCallResult::Never
             }
-            LaunchErrorKind::MayHaveHappened => Called::Unknown,
+            LaunchErrorKind::MayHaveHappened => LaunchCallResult::Unknown,
             LaunchErrorKind::TokenUsed => {
                 launching.tell_failure(claim, error.reason, &error.message, true);
                 self.failure = (error.reason, error.message);
-                Called::TokenUsed
+                LaunchCallResult::TokenUsed
             }
         }
     }
 
     /// A call to the API server has no answer to work with.
-    fn failed(&mut self, failure: Failure) -> Input {
+    fn failed(&mut self, failure: ApiFailure) -> Input {
         // What was refused before the claim was there has been told in the API server's words.
-        if failure == Failure::Refused && self.outcome == Outcome::Other && self.claim.metadata.uid.is_some() {
+        if failure == ApiFailure::Refused && self.outcome == LaunchOutcome::Other && self.claim.metadata.uid.is_some() {
             let words = "it refuses what is to be written on them".to_owned();
-            self.outcome = Outcome::Refused(Cause::ClaimRefused, words);
+            self.outcome = LaunchOutcome::Refused(BackoffCause::ClaimRefused, words);
         }
         Input::Failed(failure)
     }
@@ -312,14 +318,14 @@ impl<'a> Work<'a> {
         self.found.iter().map(|instance| instance.id.clone()).collect()
     }
 
-    async fn write_instance(&mut self, id: &str, adopted: bool) -> Result<NodeClaim, Failure> {
+    async fn write_instance(&mut self, id: &str, adopted: bool) -> Result<NodeClaim, ApiFailure> {
         let launching = self.launching;
         if let Some(found) = self.found.iter().find(|instance| adopted && instance.id == id) {
             let (node_claim, instance) = (self.claim.name_any(), found.id.clone());
             launching.env.emit_in(LogEvent::Adopted { node_claim, instance }, launching.trace);
             self.instance = Some((as_launched(found), found.private_dns_name.clone()));
         }
-        let Some((instance, hostname)) = self.instance.take() else { return Err(Failure::Gone) };
+        let Some((instance, hostname)) = self.instance.take() else { return Err(ApiFailure::Gone) };
         let types = launching.types(&self.claim).await?.unwrap_or_default();
         let mut facts = facts::facts(&instance, &types);
         if let Some(request) = self.request.as_ref().filter(|_| !adopted) {
@@ -334,7 +340,7 @@ impl<'a> Work<'a> {
         let hostname = if hostname.is_empty() { launching.hostname(&instance.id).await } else { hostname };
         if let Some(request) = self.request.as_ref().filter(|_| !adopted) {
             // Its Node is told from others by that name.
-            launching.known_to_be(&instance.id, Marks::launched_with(&request.token, &hostname));
+            launching.known_to_be(&instance.id, OwnershipMarks::launched_with(&request.token, &hostname));
         }
         launching.tell_launched(&claim, &instance, hostname, &facts);
         Ok(claim)

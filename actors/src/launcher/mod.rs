@@ -27,9 +27,9 @@ use std::time::Duration;
 use actix::prelude::*;
 use dovetail_api::v1::NodeClaim;
 use dovetail_cloud::Cloud;
-use dovetail_core::launch_backoff::{ClosedPool, Demand, LaunchBackoff, Outcome};
-use dovetail_core::launch_limits::{Limits, Origin};
-use dovetail_core::lifecycle::{self, Creations, Stage};
+use dovetail_core::launch_backoff::{ClosedPool, Demand, LaunchBackoff, LaunchOutcome};
+use dovetail_core::launch_limits::{LaunchLimits, PoolAndClass};
+use dovetail_core::lifecycle::{self, ClaimStage, Creations};
 use dovetail_core::ownership::{has_foreign_token, token_on};
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -39,7 +39,7 @@ use crate::context::backoff::Backoff;
 use crate::context::env::Env;
 use crate::kube::calls::Calls;
 use crate::launcher::facts::origin;
-use crate::launcher::launch::End;
+use crate::launcher::launch::LaunchEnd;
 use crate::links::{ToCatalogue, ToClusterWatcher, ToOwner, ToPacker, ToRecorder};
 use crate::messages::{
     ClaimChanged, ClaimGone, Launch, LaunchFails, LaunchOrder, LauncherState, NotRegistered, Observe, PackNow,
@@ -97,7 +97,7 @@ pub struct Launcher {
     /// Claims whose launches have ended well.
     again: Again,
     ends: BTreeMap<&'static str, u64>,
-    limits: Limits,
+    limits: LaunchLimits,
     /// Whether it is known what was launched before the term, or waited for no longer.
     begun: bool,
     /// $/h of claims that are being launched, by name, where a ceiling asks for it.
@@ -108,7 +108,7 @@ pub struct Launcher {
     /// Orders that wait, by the claim's name.
     waiting: BTreeMap<String, Held>,
     /// Trials whose claims are gone before their launches have ended, by the claim's name.
-    over: BTreeMap<String, Origin>,
+    over: BTreeMap<String, PoolAndClass>,
     /// Claims whose nodes have not registered.
     unregistered: BTreeSet<String>,
     /// Grows while claims are lost for reasons that repeat themselves.
@@ -153,7 +153,7 @@ impl Queued {
 struct Held {
     trace: TraceContext,
     /// For a node of this pool and class to register, if it does.
-    trial: Option<Origin>,
+    trial: Option<PoolAndClass>,
     /// The claim, where it is there already.
     claim: Option<Arc<NodeClaim>>,
     /// For what it asks for to be tried again, if that was refused.
@@ -168,7 +168,7 @@ impl Launcher {
         let (rng, jitter) = (env.rng("trace"), env.rng("refusals"));
         let losses = Backoff::new(Duration::from_secs(1), Duration::from_secs(60), env.rng("losses"));
         Self {
-            limits: Limits::new(env.settings.ceilings),
+            limits: LaunchLimits::new(env.settings.ceilings),
             begun: false,
             committed: BTreeMap::new(),
             told: BTreeMap::new(),
@@ -323,7 +323,7 @@ impl Launcher {
             let age = Duration::try_from(self.env.wall().duration_since(created.0)).unwrap_or(Duration::ZERO);
             self.limits.made(name, self.env.now(), age);
         }
-        if lifecycle::stage(claim) < Some(Stage::Registered) {
+        if lifecycle::stage(claim) < Some(ClaimStage::Registered) {
             self.unregistered.insert(name.to_owned());
         } else if self.unregistered.remove(name) && self.limits.registered(&origin(claim)) {
             self.go_on(&origin(claim), ctx);
@@ -332,13 +332,20 @@ impl Launcher {
 
     /// A launch has ended. What it says of its pool is learnt before the claim is freed: a claim that came late and is taken back
     /// then, and the next order, are judged by it.
-    fn ended(&mut self, name: &str, end: End, outcome: &Outcome, trace: TraceContext, ctx: &mut Context<Self>) {
+    fn ended(
+        &mut self,
+        name: &str,
+        end: LaunchEnd,
+        outcome: &LaunchOutcome,
+        trace: TraceContext,
+        ctx: &mut Context<Self>,
+    ) {
         self.running -= 1;
         // Where it is not the world that has changed, but the pool that is refused, others are not concerned.
-        let known = matches!(outcome, Outcome::Refused(..));
+        let known = matches!(outcome, LaunchOutcome::Refused(..));
         match end {
-            End::Refused if known => self.creations.give_up(name),
-            End::Refused => self.give_up_plans(name),
+            LaunchEnd::Refused if known => self.creations.give_up(name),
+            LaunchEnd::Refused => self.give_up_plans(name),
             _ => {}
         }
         self.learn(name, outcome, ctx);
@@ -347,7 +354,7 @@ impl Launcher {
         let mut trial = self.over.remove(name);
         *self.ends.entry(end.label()).or_default() += 1;
         match &end {
-            End::Launched { uid } => {
+            LaunchEnd::Launched { uid } => {
                 self.losses.reset();
                 self.creations.seen(name, uid);
                 self.again.ended(name, uid, self.env.now(), self.env.rng(&format!("again/{name}")));
@@ -355,14 +362,14 @@ impl Launcher {
                     self.go_on(&trial, ctx);
                 }
             }
-            End::Lost { .. } | End::Refused | End::Deleting => {
-                let at_once = end == (End::Lost { at_once: true });
+            LaunchEnd::Lost { .. } | LaunchEnd::Refused | LaunchEnd::Deleting => {
+                let at_once = end == (LaunchEnd::Lost { at_once: true });
                 self.creations.gone(name, self.env.now());
-                if end != End::Deleting {
+                if end != LaunchEnd::Deleting {
                     trial = self.limits.gone(name).or(trial);
                     self.env.post(&self.links.cluster, Wrote::NotMade(name.to_owned()));
                 }
-                if let Some(trial) = trial.filter(|_| at_once || end == End::Deleting) {
+                if let Some(trial) = trial.filter(|_| at_once || end == LaunchEnd::Deleting) {
                     self.go_on(&trial, ctx);
                 }
                 let again = PackNow::after(self.env.term, trace);
@@ -373,7 +380,7 @@ impl Launcher {
                     ctx.run_later(pause, move |launcher, _| launcher.env.post(&launcher.links.packer, again));
                 }
             }
-            End::Deposed => {}
+            LaunchEnd::Deposed => {}
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use dovetail_api::names::annotations;
 use dovetail_api::v1::NodeClaim;
 use dovetail_cloud::Instance;
-use dovetail_core::ownership::{Marks, has_foreign_token};
+use dovetail_core::ownership::{OwnershipMarks, has_foreign_token};
 use kube::ResourceExt;
 
 use crate::launcher::launch::Launching;
@@ -17,7 +17,7 @@ impl Launching {
     /// Whether an instance that was found is the claim's, by its tags; if so it need not be looked up again.
     pub fn is_own(&self, claim: &NodeClaim, found: &Instance) -> bool {
         let cluster = self.env.cluster(&*self.links.cloud);
-        let marks = Marks::new(&cluster, &found.tags, &found.private_dns_name);
+        let marks = OwnershipMarks::new(&cluster, &found.tags, &found.private_dns_name);
         match marks.is_of(claim) {
             Ok(_) => {
                 self.known_to_be(&found.id, marks);
@@ -46,7 +46,7 @@ impl Launching {
     }
 
     /// Says whose an instance is, so that it need not be looked up.
-    pub fn known_to_be(&self, id: &str, marks: Marks) {
+    pub fn known_to_be(&self, id: &str, marks: OwnershipMarks) {
         self.env.post(&self.links.owner, InstanceKnown { id: id.to_owned(), marks: Some(Arc::new(marks)) });
     }
 }

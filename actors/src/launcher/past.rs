@@ -10,7 +10,7 @@ use dovetail_api::v1::{NodeClaim, condition, is_true};
 use dovetail_cloud::Instance;
 use dovetail_core::launch_limits::{Past, Present};
 use dovetail_core::lifecycle;
-use dovetail_core::ownership::{Cluster, Maker, maker, token_on};
+use dovetail_core::ownership::{AskingCluster, Maker, maker, token_on};
 use jiff::Timestamp;
 use kube::ResourceExt;
 
@@ -53,7 +53,7 @@ pub async fn look(links: LauncherLinks, env: Env) -> Option<(Vec<Past>, Vec<Pres
 }
 
 /// Launched by us, for this cluster.
-fn is_ours(one: &Instance, cluster: &Cluster) -> bool {
+fn is_ours(one: &Instance, cluster: &AskingCluster) -> bool {
     one.tags.contains_key(tags::LAUNCH_TOKEN) && maker(cluster, &one.tags) == Ok(Maker::Dovetail)
 }
 
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!((&found.origin, found.launched, found.ended), (&origin, seconds(1800), Some(seconds(899))));
         let there = present(&claim, now()).unwrap();
         assert_eq!((&there.origin, there.made, there.registered), (&origin, seconds(1200), Some(seconds(1140))));
-        let named = |uid: &str| Cluster { uid: uid.into(), ..Cluster::default() };
+        let named = |uid: &str| AskingCluster { uid: uid.into(), ..AskingCluster::default() };
         assert!(is_ours(&all[2], &named("us")) && !is_ours(&all[2], &named("them")));
         let unmarked = Instance { tags: [(tags::LAUNCH_TOKEN.to_owned(), "t".to_owned())].into(), ..all[2].clone() };
         assert!(!is_ours(&unmarked, &named("us")));

@@ -17,8 +17,8 @@ use std::sync::Arc;
 use actix::prelude::*;
 use dovetail_api::names::annotations::{LAUNCH_TOKEN, TERM};
 use dovetail_api::v1::NodeClaim;
-use dovetail_core::cluster_state::{Snapshot, Target};
-use dovetail_core::launch_limits::{Ask, Origin, Wait};
+use dovetail_core::cluster_state::{NominationTarget, Snapshot};
+use dovetail_core::launch_limits::{AskedLaunch, PoolAndClass, Wait};
 use dovetail_core::lifecycle::{self};
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -104,7 +104,7 @@ impl Launcher {
             }
             one.needed = now;
             let name = one.order.claim.name_any();
-            let needed = awaited.contains(&Target::Claim(name.clone()));
+            let needed = awaited.contains(&NominationTarget::Claim(name.clone()));
             if !needed {
                 self.busy.remove(&name);
                 self.env.post(&self.links.cluster, Wrote::NotMade(name));
@@ -137,7 +137,7 @@ impl Launcher {
         cost: f64,
         ctx: &mut Context<Self>,
     ) {
-        let ask = Ask { claim: order.claim.name_any(), origin: origin(&order.claim), cost };
+        let ask = AskedLaunch { claim: order.claim.name_any(), origin: origin(&order.claim), cost };
         let is_there = order.claim.metadata.uid.is_some();
         let asked = match is_there {
             true => self.limits.ask_for_present(&ask, self.env.now()),
@@ -212,7 +212,7 @@ impl Launcher {
     }
 
     /// Another trial of this pool and class may begin, or none is needed: what waits for that need not wait any longer.
-    pub(super) fn go_on(&mut self, trial: &Origin, ctx: &mut Context<Self>) {
+    pub(super) fn go_on(&mut self, trial: &PoolAndClass, ctx: &mut Context<Self>) {
         let those: Vec<_> = self
             .waiting
             .iter()

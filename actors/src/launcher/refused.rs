@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use actix::prelude::*;
-use dovetail_core::launch_backoff::{Cause, Demand, Outcome, Verdict};
+use dovetail_core::launch_backoff::{BackoffCause, Demand, LaunchOutcome, LaunchVerdict};
 use kube::ResourceExt;
 
 use super::{Held, Launcher, Queued, REPEAT_INTERVAL};
@@ -21,7 +21,7 @@ impl Handler<LaunchFails> for Launcher {
     fn handle(&mut self, fails: LaunchFails, ctx: &mut Self::Context) {
         let (now, jitter) = (self.env.now(), self.jitter.f64());
         let demand = self.refusals.demand(&fails.claim);
-        self.refusals.fails(&fails.claim, Cause::Call(fails.reason), &fails.words, now, jitter);
+        self.refusals.fails(&fails.claim, BackoffCause::Call(fails.reason), &fails.words, now, jitter);
         if let Some(demand) = demand {
             self.give_back(|other| other.pool == demand.pool, false);
             self.env.post(&self.links.packer, PackNow::after(self.env.term, fails.trace));
@@ -45,8 +45,8 @@ impl Launcher {
                 continue;
             }
             let demand = one.order.demand.as_ref().filter(|_| !one.is_there());
-            match demand.map_or(Verdict::Go, |demand| self.refusals.ask(demand, now)) {
-                Verdict::Go => {
+            match demand.map_or(LaunchVerdict::Go, |demand| self.refusals.ask(demand, now)) {
+                LaunchVerdict::Go => {
                     let refusals = demand.map_or(0, |demand| self.refusals.refusals_of_shape(demand));
                     if chosen.is_none_or(|(least, _)| refusals < least) {
                         chosen = Some((refusals, at));
@@ -55,8 +55,8 @@ impl Launcher {
                         break;
                     }
                 }
-                Verdict::AfterOthers => after_others = true,
-                Verdict::Wait { until, cause } => waits.push((at, until, cause)),
+                LaunchVerdict::AfterOthers => after_others = true,
+                LaunchVerdict::Wait { until, cause } => waits.push((at, until, cause)),
             }
         }
         if after_others && self.waking.is_none() {
@@ -82,7 +82,7 @@ impl Launcher {
     }
 
     /// The order waits, its pods with it.
-    fn hold_back(&mut self, one: Queued, until: Duration, cause: Cause, ctx: &mut Context<Self>) {
+    fn hold_back(&mut self, one: Queued, until: Duration, cause: BackoffCause, ctx: &mut Context<Self>) {
         let (name, now) = (one.order.claim.name_any(), self.env.now());
         self.held += 1;
         self.tell_held(&pool_of(&one.order.claim), cause, one.trace);
@@ -92,7 +92,7 @@ impl Launcher {
         self.waiting.insert(name, Held { trace: one.trace, trial: None, claim: None, demand: one.order.demand, alarm });
     }
 
-    fn tell_held(&mut self, node_pool: &str, cause: Cause, trace: TraceContext) {
+    fn tell_held(&mut self, node_pool: &str, cause: BackoffCause, trace: TraceContext) {
         let (key, now) = ((node_pool.to_owned(), cause.name()), self.env.now());
         if self.told.get(&key).is_some_and(|when| now.saturating_sub(*when) < REPEAT_INTERVAL) {
             return;
@@ -104,24 +104,24 @@ impl Launcher {
     }
 
     /// What a launch came to holds for others.
-    pub(super) fn learn(&mut self, name: &str, outcome: &Outcome, ctx: &mut Context<Self>) {
+    pub(super) fn learn(&mut self, name: &str, outcome: &LaunchOutcome, ctx: &mut Context<Self>) {
         let (now, jitter) = (self.env.now(), self.jitter.f64());
         let Some(demand) = self.refusals.ended(name, outcome, now, jitter) else { return };
         match outcome {
-            Outcome::SoldOut => self.give_back(|other| demand.covers(other), true),
-            Outcome::Refused(..) if self.refusals.closed(now).contains_key(&demand.pool) => {
+            LaunchOutcome::SoldOut => self.give_back(|other| demand.covers(other), true),
+            LaunchOutcome::Refused(..) if self.refusals.closed(now).contains_key(&demand.pool) => {
                 self.give_back(|other| other.pool == demand.pool, false);
             }
-            Outcome::Refused(..) => {
+            LaunchOutcome::Refused(..) => {
                 self.give_back(|other| other.pool == demand.pool && other.shape == demand.shape, false);
             }
-            Outcome::Launched => {
+            LaunchOutcome::Launched => {
                 let freed = |held: &Held| held.demand.as_ref().is_some_and(|other| other.pool == demand.pool);
                 let freed: Vec<_> =
                     self.waiting.iter().filter(|(_, held)| freed(held)).map(|(name, _)| name.clone()).collect();
                 self.release(freed, ctx);
             }
-            Outcome::Other => {}
+            LaunchOutcome::Other => {}
         }
         self.close_pools(ctx);
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dovetail_api::v1::NodeClaim;
-use dovetail_core::cluster_state::{Kind, Snapshot, Unreadable, is_older};
+use dovetail_core::cluster_state::{Snapshot, Unreadable, WatchedKind, is_older};
 use kube::{Client, ResourceExt};
 
 use crate::context::backoff::Backoff;
@@ -53,7 +53,7 @@ pub async fn catch_up(client: Client, cluster: ToClusterWatcher, env: Env) {
         }
         for claim in &listed.unreadable {
             let (object, came) = (Box::new(claim.clone()), Came::Listed);
-            env.post(&cluster, NotRead { kind: Kind::NodeClaim, watch: "nodeclaims", object, came });
+            env.post(&cluster, NotRead { kind: WatchedKind::NodeClaim, watch: "nodeclaims", object, came });
         }
         for _ in 0..LOOKS {
             let Ok(known) = cluster.send(TakeSnapshot).await else { return };
@@ -79,7 +79,8 @@ fn knows(known: &Snapshot, listed: &NodeClaim) -> bool {
 /// Whether a claim that cannot be read is known by its name.
 fn knows_of(known: &Snapshot, listed: &Unreadable) -> bool {
     let name = listed.metadata.name.as_deref().unwrap_or_default();
-    let unread = known.unreadable(Kind::NodeClaim, name).is_some_and(|one| one.metadata.uid == listed.metadata.uid);
+    let unread =
+        known.unreadable(WatchedKind::NodeClaim, name).is_some_and(|one| one.metadata.uid == listed.metadata.uid);
     // What was made readable since the list is known as well.
     unread || known.claims.get(name).is_some_and(|entry| entry.claim.uid() == listed.metadata.uid)
 }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use dovetail_api::names::annotations;
-use dovetail_core::lease::{AHEAD, LeaseSettings, LeaseView, LeaseWrite, Origin};
+use dovetail_core::lease::{AHEAD, LeaseSettings, LeaseView, LeaseWrite, TermOrigin};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{GetParams, Patch, PatchParams, PostParams};
@@ -76,7 +76,7 @@ fn bytes(body: &Value) -> kube::Result<Vec<u8>> {
 
 /// What an order says, as an object or a merge patch.
 pub fn body(order: &LeaseWrite, name: &str, identity: &str, settings: &LeaseSettings, now: Timestamp) -> Value {
-    let mark = if order.origin() == Origin::Vacant { annotations::LEASE_VACANT } else { annotations::LEASE_LED };
+    let mark = if order.origin() == TermOrigin::Vacant { annotations::LEASE_VACANT } else { annotations::LEASE_LED };
     let now = format!("{now:.6}");
     let mut metadata = json!({"name": name, "annotations": {annotations::LEASE: mark}});
     let mut spec = json!({
@@ -105,9 +105,9 @@ pub fn view(lease: &Value, settings: &LeaseSettings, now: Timestamp) -> LeaseVie
     let term = whole("leaseTransitions");
     let origin = match lease["metadata"]["annotations"][annotations::LEASE].as_str() {
         // client-go takes what has run out and leaves the mark.
-        Some(annotations::LEASE_VACANT) if term == 0 => Origin::Vacant,
-        Some(annotations::LEASE_LED) => Origin::Led,
-        _ => Origin::Foreign,
+        Some(annotations::LEASE_VACANT) if term == 0 => TermOrigin::Vacant,
+        Some(annotations::LEASE_LED) => TermOrigin::Led,
+        _ => TermOrigin::Foreign,
     };
     LeaseView {
         holder: holder(lease).to_owned(),
@@ -153,12 +153,12 @@ mod tests {
     fn a_lease_with_nonsense_in_it_is_read_as_far_as_it_makes_sense() {
         let known = read(&json!({"holderIdentity": "a", "leaseTransitions": 3, "leaseDurationSeconds": 15,
             "renewTime": "2026-01-01T00:00:10.000000Z"}));
-        assert_eq!((known.holder.as_str(), known.term, known.origin, known.stale), ("a", 3, Origin::Led, false));
+        assert_eq!((known.holder.as_str(), known.term, known.origin, known.stale), ("a", 3, TermOrigin::Led, false));
         for renewed in ["9999-12-31T23:59:59.000000Z", "-0001-01-01T00:00:00Z", "soon", "2025-12-31T23:59:59Z"] {
             assert!(read(&json!({"renewTime": renewed})).stale, "{renewed}");
         }
         let odd = read(&json!({"leaseTransitions": -1, "leaseDurationSeconds": "x", "holderIdentity": 5}));
         assert_eq!((odd.term, odd.duration, odd.holder.as_str(), odd.stale), (0, Duration::from_secs(1), "", false));
-        assert_eq!(view(&Value::Null, &LeaseSettings::default(), Timestamp::UNIX_EPOCH).origin, Origin::Foreign);
+        assert_eq!(view(&Value::Null, &LeaseSettings::default(), Timestamp::UNIX_EPOCH).origin, TermOrigin::Foreign);
     }
 }

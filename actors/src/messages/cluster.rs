@@ -6,7 +6,7 @@ use std::time::Duration;
 use actix::{Message, Recipient};
 use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
 use dovetail_core::Resources;
-use dovetail_core::cluster_state::{Kind, NotUsed, Snapshot, Target, Unreadable};
+use dovetail_core::cluster_state::{NominationTarget, NotUsed, Snapshot, Unreadable, WatchedKind};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube_runtime::watcher::Event;
 
@@ -56,7 +56,7 @@ pub struct Plan {
     /// Planned claims with the most that their instances may have.
     pub claims: Vec<(NodeClaim, Resources)>,
     /// Pods, by uid, and where they are expected.
-    pub expected: Vec<(Vec<String>, Target)>,
+    pub expected: Vec<(Vec<String>, NominationTarget)>,
 }
 
 /// The term is over: plans are void. Order.
@@ -116,7 +116,7 @@ pub enum Came {
 #[rtype(result = "()")]
 pub struct NotRead {
     /// Of which kind it was read as.
-    pub kind: Kind,
+    pub kind: WatchedKind,
     /// What its watch is called.
     pub watch: &'static str,
     /// What could be read of it.
@@ -130,7 +130,7 @@ pub struct NotRead {
 #[rtype(result = "()")]
 pub struct CannotUse {
     /// Its kind: [`Kind::NodePool`] or [`Kind::NodeClass`].
-    pub kind: Kind,
+    pub kind: WatchedKind,
     /// What could be read of it.
     pub object: Arc<Unreadable>,
 }

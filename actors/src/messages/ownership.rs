@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use actix::Message;
-use dovetail_core::ownership::Marks;
+use dovetail_core::ownership::OwnershipMarks;
 
 /// What the tags of an instance say of whose it is. Fact, from `launcher` to `owner` of what it has just launched or found, and
 /// from `owner` to `registrar` and `terminator`.
@@ -13,7 +13,7 @@ pub struct InstanceKnown {
     /// The instance's id, as provider IDs have it.
     pub id: String,
     /// What its tags say; none where EC2 knows no such instance, or none yet.
-    pub marks: Option<Arc<Marks>>,
+    pub marks: Option<Arc<OwnershipMarks>>,
 }
 
 /// Find out whose an instance is that no claim names. Order, from `terminator` to `owner`.

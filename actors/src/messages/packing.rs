@@ -56,7 +56,7 @@ pub enum WorldChanged {
 #[rtype(result = "()")]
 pub struct Planned {
     /// Where.
-    pub target: dovetail_core::cluster_state::Target,
+    pub target: dovetail_core::cluster_state::NominationTarget,
     /// Uids.
     pub pods: Vec<String>,
     /// Trace of the batch.

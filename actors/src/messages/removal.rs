@@ -1,8 +1,8 @@
 //! What leads to the end of nodes: from `disruptor`, `interruption` and `janitor` to `terminator`.
 
 use actix::Message;
-use dovetail_core::disruption::Reason;
-use dovetail_core::interruption::Notice;
+use dovetail_core::disruption::RemovalReason;
+use dovetail_core::interruption::InterruptionNotice;
 
 use super::{Term, TraceContext};
 
@@ -15,7 +15,7 @@ pub struct Remove {
     /// Which; one of the name with another uid is another and stays.
     pub claims: Vec<ClaimRef>,
     /// Why.
-    pub reason: Reason,
+    pub reason: RemovalReason,
     /// Trace of the decision.
     pub trace: TraceContext,
 }
@@ -38,7 +38,7 @@ pub struct Interrupted {
     /// Whose instance.
     pub claim: ClaimRef,
     /// What was announced, and until when the instance runs.
-    pub notice: Notice,
+    pub notice: InterruptionNotice,
     /// Trace that starts with the announcement.
     pub trace: TraceContext,
 }

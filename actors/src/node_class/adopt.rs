@@ -3,7 +3,7 @@
 
 use dovetail_api::names::conditions::{ADOPTED, TRUE};
 use dovetail_api::v1::{EC2NodeClass, NodePool, set_condition};
-use dovetail_core::adoption::{self, Change};
+use dovetail_core::adoption::{self, AdoptionChange};
 use jiff::Timestamp;
 use kube::ResourceExt;
 
@@ -24,7 +24,7 @@ pub(super) fn judged(
     class: Option<&EC2NodeClass>,
     settings: &Settings,
     now: Timestamp,
-) -> (NodePool, Option<Change>) {
+) -> (NodePool, Option<AdoptionChange>) {
     let mut settled = pool.clone();
     let stays = pool.metadata.deletion_timestamp.is_none() && pool.spec.template.spec.node_class_ref.is_ec2();
     let own = settled.metadata.annotations.as_mut().filter(|_| stays);
@@ -50,22 +50,22 @@ impl NodeClassActor {
         let said = adoption::sentence(&node_pool, pool.annotations());
         let instances = self.env.settings.adopt_karpenter_instances;
         let (reason, message) = match &change {
-            Change::TakenOver { .. } => {
+            AdoptionChange::TakenOver { .. } => {
                 let held = said.unwrap_or_else(|| "taken over from Karpenter as it is: nothing is held back".into());
                 let stay =
                     "; the instances that Karpenter launched stay as they are (ADOPT_KARPENTER_INSTANCES is off)";
                 (ADOPTED_FROM_KARPENTER, format!("{held}{}", if instances { "" } else { stay }))
             }
-            Change::Released { .. } => {
+            AdoptionChange::Released { .. } => {
                 (RELEASED, said.unwrap_or_else(|| "nothing is held back any more in this NodePool".into()))
             }
         };
         self.env.post(&self.recorder, Record::normal(object::pool(pool), reason, message));
         self.env.emit(match change {
-            Change::TakenOver { version, held } => {
+            AdoptionChange::TakenOver { version, held } => {
                 LogEvent::PoolAdopted { node_pool, version, held: held.name(), instances }
             }
-            Change::Released { held } => LogEvent::PoolReleased { node_pool, held: held.name() },
+            AdoptionChange::Released { held } => LogEvent::PoolReleased { node_pool, held: held.name() },
         });
     }
 }

@@ -17,8 +17,8 @@ use actix::prelude::*;
 use dovetail_api::names::conditions::{ANNOTATIONS_KNOWN, READY, TRUE};
 use dovetail_api::v1::{EC2NodeClass, NodePool, condition, is_true};
 use dovetail_cloud::Cloud;
-use dovetail_core::adoption::Change;
-use dovetail_core::cluster_state::{Kind, is_older};
+use dovetail_core::adoption::AdoptionChange;
+use dovetail_core::cluster_state::{WatchedKind, is_older};
 use kube::ResourceExt;
 
 use crate::context::env::Env;
@@ -49,9 +49,9 @@ pub struct NodeClassActor {
     busy: BTreeSet<String>,
     told: BTreeMap<String, (bool, String)>,
     /// What has become of pools that Karpenter has had, until it is written and said.
-    adoptions: BTreeMap<String, Change>,
+    adoptions: BTreeMap<String, AdoptionChange>,
     /// Pools and classes that cannot be read, by kind and name, with uid and reason.
-    unread: BTreeMap<(Kind, String), (String, String)>,
+    unread: BTreeMap<(WatchedKind, String), (String, String)>,
 }
 
 impl NodeClassActor {
@@ -97,12 +97,12 @@ impl Handler<ClassChanged> for NodeClassActor {
     fn handle(&mut self, changed: ClassChanged, ctx: &mut Self::Context) {
         match changed.class {
             Some(class) => {
-                self.unread.remove(&(Kind::NodeClass, changed.name.clone()));
+                self.unread.remove(&(WatchedKind::NodeClass, changed.name.clone()));
                 self.classes.insert(changed.name.clone(), class);
                 self.look_at_class(&changed.name, ctx);
             }
             None => {
-                self.unread.remove(&(Kind::NodeClass, changed.name.clone()));
+                self.unread.remove(&(WatchedKind::NodeClass, changed.name.clone()));
                 self.forget_class(&changed.name);
             }
         }
@@ -116,12 +116,12 @@ impl Handler<PoolChanged> for NodeClassActor {
     fn handle(&mut self, changed: PoolChanged, ctx: &mut Self::Context) {
         match changed.pool {
             Some(pool) => {
-                self.unread.remove(&(Kind::NodePool, changed.name.clone()));
+                self.unread.remove(&(WatchedKind::NodePool, changed.name.clone()));
                 self.pools.insert(changed.name.clone(), pool);
                 self.look_at_pool(&changed.name, ctx);
             }
             None => {
-                self.unread.remove(&(Kind::NodePool, changed.name.clone()));
+                self.unread.remove(&(WatchedKind::NodePool, changed.name.clone()));
                 self.forget_pool(&changed.name);
             }
         }
@@ -139,7 +139,7 @@ impl Handler<CannotUse> for NodeClassActor {
             return;
         }
         match kind {
-            Kind::NodeClass => {
+            WatchedKind::NodeClass => {
                 self.forget_class(&name);
                 self.look_at_pools_of(&name, ctx);
             }
@@ -261,7 +261,7 @@ impl NodeClassActor {
         let class = pool.spec.template.spec.node_class_ref.ec2_name().and_then(|name| self.classes.get(name));
         let (mut wanted, change) = adopt::judged(&pool, class.map(AsRef::as_ref), &self.env.settings, self.env.wall());
         let its_class =
-            pool.spec.template.spec.node_class_ref.ec2_name().map(|name| (Kind::NodeClass, name.to_owned()));
+            pool.spec.template.spec.node_class_ref.ec2_name().map(|name| (WatchedKind::NodeClass, name.to_owned()));
         if let Some((_, why)) = its_class.and_then(|key| self.unread.get(&key)) {
             wanted = pools::of_unreadable_class(wanted, why, self.env.wall());
         }

@@ -11,7 +11,7 @@ use dovetail_api::unimplemented;
 use dovetail_api::v1::{EC2NodeClass, NodePool, condition, set_condition};
 use dovetail_api::validation::own;
 use dovetail_core::Requirements;
-use dovetail_core::cluster_state::{Kind, Unreadable};
+use dovetail_core::cluster_state::{Unreadable, WatchedKind};
 use dovetail_core::lifecycle::{claim, hash, patch, readiness};
 use dovetail_core::validity;
 use jiff::Timestamp;
@@ -155,7 +155,7 @@ pub fn of_unreadable_class(mut pool: NodePool, why: &str, now: Timestamp) -> Nod
 }
 
 /// Writes on a pool or a class that cannot be read that it is not Ready, where the API server lets it be written.
-pub async fn write_unreadable(calls: Calls, kind: Kind, object: Arc<Unreadable>, now: Timestamp) {
+pub async fn write_unreadable(calls: Calls, kind: WatchedKind, object: Arc<Unreadable>, now: Timestamp) {
     let condition = Condition {
         type_: READY.into(),
         status: FALSE.into(),
@@ -167,7 +167,7 @@ pub async fn write_unreadable(calls: Calls, kind: Kind, object: Arc<Unreadable>,
     let patch = json!({"metadata": {"uid": object.metadata.uid}, "status": {"conditions": [condition]}});
     let name = object.metadata.name.clone().unwrap_or_default();
     // What is answered cannot be read either.
-    if kind == Kind::NodePool {
+    if kind == WatchedKind::NodePool {
         let _ = calls.merge_status(&Api::<NodePool>::all(calls.client.clone()), &name, patch).await;
     } else {
         let _ = calls.merge_status(&Api::<EC2NodeClass>::all(calls.client.clone()), &name, patch).await;

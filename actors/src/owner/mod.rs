@@ -16,7 +16,7 @@ use std::time::Duration;
 use actix::prelude::*;
 use dovetail_api::v1::NodeClaim;
 use dovetail_cloud::{Cloud, CloudError, Found};
-use dovetail_core::ownership::{Marks, NotOwned};
+use dovetail_core::ownership::{NotOwned, OwnershipMarks};
 use kube::ResourceExt;
 
 use crate::context::backoff::Backoff;
@@ -159,7 +159,8 @@ impl Owner {
     fn look_up(&mut self, id: &str, ctx: &mut Context<Self>) {
         // EC2 refuses a whole call for an id that is none.
         if !is_instance(id) {
-            return self.say(InstanceKnown { id: id.to_owned(), marks: Some(Arc::new(Marks::of_no_instance())) });
+            return self
+                .say(InstanceKnown { id: id.to_owned(), marks: Some(Arc::new(OwnershipMarks::of_no_instance())) });
         }
         let now = self.env.now();
         self.wanted.entry(id.to_owned()).or_insert((now, Duration::ZERO));
@@ -229,7 +230,7 @@ impl Owner {
         let cluster = self.env.cluster(&*self.links.cloud);
         for one in &found.instances {
             self.wanted.remove(&one.id);
-            let marks = Marks::new(&cluster, &one.tags, &one.private_dns_name);
+            let marks = OwnershipMarks::new(&cluster, &one.tags, &one.private_dns_name);
             self.say(InstanceKnown { id: one.id.clone(), marks: Some(Arc::new(marks)) });
         }
         let now = self.env.now();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use dovetail_api::names::{instance_id, tags};
 use dovetail_api::v1::NodeClaim;
-use dovetail_core::ownership::{Marks, NotOwned};
+use dovetail_core::ownership::{NotOwned, OwnershipMarks};
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
@@ -29,7 +29,7 @@ pub enum Verdict {
 /// Whose each instance is, as far as `owner` has said.
 #[derive(Default)]
 pub struct Instances {
-    known: BTreeMap<String, Option<Arc<Marks>>>,
+    known: BTreeMap<String, Option<Arc<OwnershipMarks>>>,
     /// What each claim names, by the claim's name.
     named: BTreeMap<String, String>,
     /// Names of claims by the instance that they name.
@@ -106,7 +106,7 @@ impl Instances {
     }
 
     /// What is known of an instance; `None` while EC2 has not been heard.
-    pub fn marks(&self, id: &str) -> Option<Option<&Marks>> {
+    pub fn marks(&self, id: &str) -> Option<Option<&OwnershipMarks>> {
         self.known.get(id).map(Option::as_deref)
     }
 
@@ -158,7 +158,7 @@ mod tests {
         Arc::new(serde_json::from_value(node).unwrap())
     }
 
-    fn known(id: &str, marks: Option<Marks>) -> InstanceKnown {
+    fn known(id: &str, marks: Option<OwnershipMarks>) -> InstanceKnown {
         InstanceKnown { id: id.into(), marks: marks.map(Arc::new) }
     }
 
@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(instances.verdict(&own), Verdict::Unknown);
         [&own, &thief].into_iter().for_each(|claim| instances.note(claim));
         assert_eq!(instances.naming("i-1"), ["own", "thief"]);
-        let marks = Marks::launched_with(&launch_token(["uid-own"], 1), "");
+        let marks = OwnershipMarks::launched_with(&launch_token(["uid-own"], 1), "");
         assert!(instances.learn(&known("i-1", Some(marks))));
         assert_eq!(instances.verdict(&own), Verdict::Ours);
         assert!(matches!(instances.verdict(&thief), Verdict::NotOurs(NotOwned::OtherClaim { .. })));
@@ -193,7 +193,7 @@ mod tests {
         let names = |nodes: Vec<Arc<Node>>| nodes.iter().map(|node| node.name_any()).collect::<Vec<_>>();
         let all = || vec![node("copied"), node("registered"), node("ip-10-0-0-1.ec2.internal")];
         assert_eq!(names(instances.own_nodes(&claim, all())), ["registered"]);
-        let marks = Marks::launched_with(&launch_token(["uid-own"], 1), "ip-10-0-0-1.ec2.internal");
+        let marks = OwnershipMarks::launched_with(&launch_token(["uid-own"], 1), "ip-10-0-0-1.ec2.internal");
         instances.learn(&known("i-1", Some(marks)));
         assert_eq!(names(instances.own_nodes(&claim, all())), ["ip-10-0-0-1.ec2.internal"]);
         assert_eq!(names(instances.own_nodes(&claim, vec![node("by-its-own-name")])), ["by-its-own-name"]);

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
-use dovetail_core::cluster_state::{Planning, PlanningInput, RefusedPlace, Snapshot, Target};
+use dovetail_core::cluster_state::{NominationTarget, Planning, PlanningInput, RefusedPlace, Snapshot};
 use dovetail_core::pack::{Isolated, Options, Packing};
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -321,7 +321,7 @@ impl Packer {
         for claim in &packing.claims {
             let Some(order) = plans.order(claim, &traceparent, &mut self.rng) else { continue };
             let pods = plans.uids(&claim.pods);
-            expected.push((pods, Target::Claim(order.claim.name_any())));
+            expected.push((pods, NominationTarget::Claim(order.claim.name_any())));
             planned.push((order.claim.clone(), plans.most_capacity(claim)));
             orders.push(order);
         }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
-use dovetail_core::cluster_state::{Kind, is_provisionable, is_unmarked};
+use dovetail_core::cluster_state::{WatchedKind, is_provisionable, is_unmarked};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
@@ -76,7 +76,7 @@ impl Actor for PodWatcher {
         let on = move |heard| match heard {
             Heard::Event(event) => env.post(&this, Seen(event)),
             Heard::NotRead(object, came) => {
-                env.post(&this, NotRead { kind: Kind::Pod, watch: PODS, object, came });
+                env.post(&this, NotRead { kind: WatchedKind::Pod, watch: PODS, object, came });
             }
             Heard::Failed(pause, error) => env.post(&this, WatchFailed { kind: PODS, pause, error }),
             Heard::Runs => env.post(&this, WatchRuns { kind: PODS }),

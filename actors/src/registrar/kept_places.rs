@@ -11,7 +11,7 @@ use actix::prelude::*;
 use dovetail_api::names::conditions;
 use dovetail_api::v1::{NodeClaim, condition};
 use dovetail_core::cluster_state::KeptPlace;
-use dovetail_core::lifecycle::{self, Stage};
+use dovetail_core::lifecycle::{self, ClaimStage};
 use futures::{StreamExt, stream};
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Pod;
@@ -130,7 +130,7 @@ impl Registrar {
     fn is_about_to_be_ready(&self, claim: &NodeClaim) -> bool {
         let own = claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
         let since = condition(own, conditions::REGISTERED).map(|one| one.last_transition_time.0);
-        lifecycle::stage(claim) == Some(Stage::Registered)
+        lifecycle::stage(claim) == Some(ClaimStage::Registered)
             && since.is_some_and(|since| self.env.wall().duration_since(since) < READY_WITHIN)
     }
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_api::v1::NodeClaim;
-use dovetail_core::cluster_state::{Kind, Unreadable};
-use dovetail_core::lifecycle::nodeless::Verdict;
-use dovetail_core::lifecycle::{self, Decision, Stage, Timeout};
+use dovetail_core::cluster_state::{Unreadable, WatchedKind};
+use dovetail_core::lifecycle::nodeless::NodelessVerdict;
+use dovetail_core::lifecycle::{self, ClaimStage, LifecycleStep, Timeout};
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
@@ -40,13 +40,13 @@ impl Registrar {
             return;
         }
         match lifecycle::next(&claim, &refs, nodeless, self.env.wall()) {
-            Decision::Write(writes) => self.write(name, *writes, ctx),
-            Decision::GiveUp(Timeout::NodeGone) => self.look_for_node(&claim, ctx),
-            Decision::GiveUp(timeout) => self.give_up_unless_unread(&claim, timeout, ctx),
-            Decision::Wait(_) if !nodes.is_empty() && self.uninitialized(&claim).is_some() => {
+            LifecycleStep::Write(writes) => self.write(name, *writes, ctx),
+            LifecycleStep::GiveUp(Timeout::NodeGone) => self.look_for_node(&claim, ctx),
+            LifecycleStep::GiveUp(timeout) => self.give_up_unless_unread(&claim, timeout, ctx),
+            LifecycleStep::Wait(_) if !nodes.is_empty() && self.uninitialized(&claim).is_some() => {
                 self.give_up_unless_unread(&claim, Timeout::InitializationTimeout, ctx);
             }
-            Decision::Wait(_) | Decision::Deleting | Decision::Settled => {}
+            LifecycleStep::Wait(_) | LifecycleStep::Deleting | LifecycleStep::Settled => {}
         }
     }
 
@@ -66,7 +66,7 @@ impl Registrar {
     pub(super) fn nodeless_for(&mut self, claim: &NodeClaim, none: bool) -> Duration {
         let name = claim.name_any();
         let goes = claim.metadata.deletion_timestamp.is_some();
-        if !none || goes || lifecycle::stage(claim) < Some(Stage::Registered) {
+        if !none || goes || lifecycle::stage(claim) < Some(ClaimStage::Registered) {
             self.nodeless.ends(&name);
             return Duration::ZERO;
         }
@@ -77,9 +77,9 @@ impl Registrar {
     pub(super) fn look_for_node(&mut self, claim: &Arc<NodeClaim>, ctx: &mut Context<Self>) {
         let name = claim.name_any();
         match self.nodeless.judge(&name, self.claims.len(), self.env.now()) {
-            Verdict::GiveUp => {}
-            Verdict::Wait => return,
-            Verdict::TooMany { claims, bound } => {
+            NodelessVerdict::GiveUp => {}
+            NodelessVerdict::Wait => return,
+            NodelessVerdict::TooMany { claims, bound } => {
                 return self.env.emit(LogEvent::NodesGone { node_claims: claims, bound });
             }
         }
@@ -122,7 +122,7 @@ impl Registrar {
             let provider_id = claim.status.as_ref().map_or("", |status| status.provider_id.as_str());
             let its = |node: &Unreadable| !provider_id.is_empty() && node.facts.provider_id == provider_id;
             match known {
-                Ok(Some(known)) if known.unreadable_of(Kind::Node).any(|(_, node)| its(node)) => {}
+                Ok(Some(known)) if known.unreadable_of(WatchedKind::Node).any(|(_, node)| its(node)) => {}
                 Ok(Some(_)) if !changed => registrar.give_up(&claim, timeout, ctx),
                 _ if changed => registrar.look(&name, ctx),
                 _ => {}

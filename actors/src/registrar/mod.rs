@@ -17,9 +17,9 @@ use std::time::Duration;
 use actix::prelude::*;
 use dovetail_api::v1::NodeClaim;
 use dovetail_cloud::Cloud;
-use dovetail_core::cluster_state::{Target, is_older};
+use dovetail_core::cluster_state::{NominationTarget, is_older};
 use dovetail_core::lifecycle::nodeless::Nodeless;
-use dovetail_core::lifecycle::{self, Stage};
+use dovetail_core::lifecycle::{self, ClaimStage};
 use k8s_openapi::api::core::v1::Node;
 use kube::{Resource, ResourceExt};
 
@@ -72,7 +72,7 @@ pub struct Registrar {
     /// Claims that changed while they were worked on.
     again: BTreeSet<String>,
     /// Pods that each target waits for, how many it got, and the plan's trace.
-    plans: BTreeMap<Target, PlanState>,
+    plans: BTreeMap<NominationTarget, PlanState>,
     /// Pods that are nominated to their nodes.
     kept: KeptPlaces,
     /// What follows registration at the cloud.
@@ -109,7 +109,7 @@ impl Actor for Registrar {
     fn started(&mut self, ctx: &mut Self::Context) {
         ctx.run_interval(CHECK_INTERVAL, |registrar, ctx| {
             let unfinished = |claim: &NodeClaim| {
-                lifecycle::stage(claim) != Some(Stage::Initialized) || registrar.nodes_of(claim).is_empty()
+                lifecycle::stage(claim) != Some(ClaimStage::Initialized) || registrar.nodes_of(claim).is_empty()
             };
             let names: Vec<_> =
                 registrar.claims.iter().filter(|(_, claim)| unfinished(claim)).map(|(name, _)| name.clone()).collect();
@@ -145,7 +145,7 @@ impl Handler<ClaimGone> for Registrar {
         }
         self.nodeless.ends(&gone.name);
         self.again.remove(&gone.name);
-        self.finish(&Target::Claim(gone.name));
+        self.finish(&NominationTarget::Claim(gone.name));
     }
 }
 
@@ -173,7 +173,7 @@ impl Handler<NodeGone> for Registrar {
     fn handle(&mut self, gone: NodeGone, _: &mut Self::Context) {
         let Some(node) = self.nodes.remove(&gone.name) else { return };
         self.forget_provider(&node, "");
-        self.finish(&Target::Node(gone.name));
+        self.finish(&NominationTarget::Node(gone.name));
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use dovetail_api::v1::NodeClaim;
-use dovetail_core::cluster_state::Target;
+use dovetail_core::cluster_state::NominationTarget;
 use kube::ResourceExt;
 
 use super::Registrar;
@@ -54,10 +54,10 @@ impl Registrar {
         for plan in self.plans.values_mut() {
             plan.waiting.retain(|uid| !planned.pods.contains(uid));
         }
-        let left = |(target, plan): (&Target, &PlanState)| {
+        let left = |(target, plan): (&NominationTarget, &PlanState)| {
             (plan.waiting.is_empty() && *target != planned.target).then(|| target.clone())
         };
-        let left: Vec<Target> = self.plans.iter().filter_map(left).collect();
+        let left: Vec<NominationTarget> = self.plans.iter().filter_map(left).collect();
         left.iter().for_each(|target| self.finish(target));
         let plan = self.plans.entry(planned.target).or_insert_with(|| PlanState {
             waiting: BTreeSet::new(),
@@ -68,10 +68,10 @@ impl Registrar {
     }
 
     /// A plan is over: how many of its pods each node got is told.
-    pub(super) fn finish(&mut self, target: &Target) {
+    pub(super) fn finish(&mut self, target: &NominationTarget) {
         let Some(plan) = self.plans.remove(target) else { return };
         for (node, pods) in plan.bound {
-            let planned = || if let Target::Claim(name) = target { name.clone() } else { String::new() };
+            let planned = || if let NominationTarget::Claim(name) = target { name.clone() } else { String::new() };
             let node_claim = self.claim_on(&node).unwrap_or_else(planned);
             self.env.emit_in(LogEvent::Bound { pods, node, node_claim }, plan.trace);
         }
@@ -80,8 +80,8 @@ impl Registrar {
     /// A pod that no plan has: one whose plan an earlier leader made, or that found room before it was planned. It is told
     /// of with those that are planned for its node.
     fn count_unplanned(&mut self, node: &str) {
-        let by_claim = self.claim_on(node).map(Target::Claim);
-        let targets = by_claim.into_iter().chain([Target::Node(node.to_owned())]);
+        let by_claim = self.claim_on(node).map(NominationTarget::Claim);
+        let targets = by_claim.into_iter().chain([NominationTarget::Node(node.to_owned())]);
         let known = targets.into_iter().find(|target| self.plans.contains_key(target));
         if let Some(plan) = known.and_then(|target| self.plans.get_mut(&target)) {
             *plan.bound.entry(node.to_owned()).or_default() += 1;
@@ -90,7 +90,7 @@ impl Registrar {
 
     /// Tells the pod's span: in the trace of the claim that it was expected at, or else of the packing. Where it is not
     /// known to be expected, as an earlier leader planned it, it belongs to a claim that was made while it waited.
-    fn tell_bound(&self, pod: &PodBound, target: Option<&Target>) {
+    fn tell_bound(&self, pod: &PodBound, target: Option<&NominationTarget>) {
         let made_later = |claim: &&Arc<NodeClaim>| {
             claim
                 .metadata
@@ -99,8 +99,8 @@ impl Registrar {
                 .is_some_and(|made| made.0.as_second() >= pod.waited.since.as_second())
         };
         let claim = match target {
-            Some(Target::Claim(name)) => self.claims.get(name),
-            Some(Target::Node(_)) => None,
+            Some(NominationTarget::Claim(name)) => self.claims.get(name),
+            Some(NominationTarget::Node(_)) => None,
             None => self.claim_on(&pod.node).and_then(|name| self.claims.get(&name)).filter(made_later),
         };
         let of_claim = claim.and_then(|claim| Some(traces::of_claim(traces::of_packing(claim)?, &claim.name_any())));
@@ -110,14 +110,14 @@ impl Registrar {
     }
 
     /// The plan for a node, or else the pod's own.
-    fn plan_of(&self, node: &str, own: &Target) -> Target {
-        let by_claim = self.claim_on(node).map(Target::Claim);
-        let mut known = by_claim.into_iter().chain([Target::Node(node.to_owned())]);
+    fn plan_of(&self, node: &str, own: &NominationTarget) -> NominationTarget {
+        let by_claim = self.claim_on(node).map(NominationTarget::Claim);
+        let mut known = by_claim.into_iter().chain([NominationTarget::Node(node.to_owned())]);
         known.find(|target| self.plans.contains_key(target)).unwrap_or_else(|| own.clone())
     }
 
     /// kube-scheduler has put a pod of one plan in the place of another plan's: their pods change plans.
-    fn swap(&mut self, uid: &str, from: &Target, to: &Target) {
+    fn swap(&mut self, uid: &str, from: &NominationTarget, to: &NominationTarget) {
         let Some(other) = self.plans.get(to).and_then(|plan| plan.waiting.first().cloned()) else { return };
         for (target, leaves, comes) in [(from, uid, other.as_str()), (to, other.as_str(), uid)] {
             if let Some(plan) = self.plans.get_mut(target) {

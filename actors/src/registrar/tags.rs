@@ -13,7 +13,7 @@ use dovetail_api::names::{annotations, labels, tags};
 use dovetail_api::v1::NodeClaim;
 use dovetail_cloud::cloud::instance_id;
 use dovetail_cloud::{CloudError, Instance};
-use dovetail_core::lifecycle::{self, Stage};
+use dovetail_core::lifecycle::{self, ClaimStage};
 use futures::{FutureExt, StreamExt, stream};
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
@@ -134,7 +134,7 @@ impl Registrar {
         let due = |claim: &&Arc<NodeClaim>| {
             wanted(claim)
                 && claim.metadata.deletion_timestamp.is_none()
-                && lifecycle::stage(claim) >= Some(Stage::Registered)
+                && lifecycle::stage(claim) >= Some(ClaimStage::Registered)
                 && self.instances.verdict(claim) == Verdict::Ours
         };
         self.claims.values().filter(due).take(most).cloned().collect()

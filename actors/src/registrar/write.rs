@@ -7,7 +7,7 @@ use actix::prelude::*;
 use dovetail_api::names::{conditions, labels};
 use dovetail_api::v1::{NodeClaim, condition};
 use dovetail_core::lifecycle::claim::from_quantities;
-use dovetail_core::lifecycle::{Stage, Timeout, Writes};
+use dovetail_core::lifecycle::{ClaimStage, Timeout, Writes};
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
@@ -28,7 +28,7 @@ impl Registrar {
         self.busy.insert(name.to_owned());
         let name = name.to_owned();
         // From then on kube-scheduler may put pods there.
-        let lets_in = writes.passes == Some(Stage::Registered) && self.keeps_places();
+        let lets_in = writes.passes == Some(ClaimStage::Registered) && self.keeps_places();
         let (links, wanted, claim) = (self.links.clone(), writes.clone(), name.clone());
         let writing = async move {
             let kept = if lets_in { kept_places::keep(links.clone(), claim).await } else { Outcome::default() };
@@ -83,7 +83,7 @@ impl Registrar {
             self.env.emit_in(LogEvent::GuardMissing { node_claim: node_claim.clone(), node: node.clone() }, trace);
         }
         match writes.passes {
-            Some(Stage::Registered) => {
+            Some(ClaimStage::Registered) => {
                 *self.passed.entry("registered").or_default() += 1;
                 self.tell_stage(claim, "register", conditions::LAUNCHED);
                 let (pool, zone) = (pool_of(claim), claim.labels().get(labels::ZONE).cloned().unwrap_or_default());
@@ -91,14 +91,14 @@ impl Registrar {
                 let provider_id = status.provider_id;
                 self.env.emit_in(LogEvent::Registered { node_claim, node, provider_id }, trace);
             }
-            Some(Stage::Initialized) => {
+            Some(ClaimStage::Initialized) => {
                 *self.passed.entry("initialized").or_default() += 1;
                 self.tell_stage(claim, "initialize", conditions::REGISTERED);
                 traces::claim_ended(&self.env, claim, None);
                 let allocatable = from_quantities(&status.allocatable).to_string();
                 self.env.emit_in(LogEvent::Initialized { node_claim, node, allocatable }, trace);
             }
-            Some(Stage::Launched) | None => {}
+            Some(ClaimStage::Launched) | None => {}
         }
     }
 

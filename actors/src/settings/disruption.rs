@@ -25,7 +25,7 @@ pub struct Churn {
 
 impl Default for Churn {
     fn default() -> Self {
-        let own = methods::Settings::default();
+        let own = methods::ConsolidationSettings::default();
         Self {
             least_saving: own.least_saving,
             least_age: own.least_age.unsigned_abs(),
@@ -38,15 +38,15 @@ impl Default for Churn {
 impl Churn {
     /// The rules of consolidation with these; `price_per_node` and `spot_to_spot` as in them.
     #[must_use]
-    pub fn rules(&self, price_per_node: f64, spot_to_spot: bool) -> methods::Settings {
+    pub fn rules(&self, price_per_node: f64, spot_to_spot: bool) -> methods::ConsolidationSettings {
         let signed = |time: Duration| SignedDuration::try_from(time).unwrap_or(SignedDuration::MAX);
-        methods::Settings {
+        methods::ConsolidationSettings {
             least_saving: self.least_saving,
             least_age: signed(self.least_age),
             rest: signed(self.rest),
             price_per_node,
             spot_to_spot,
-            ..methods::Settings::default()
+            ..methods::ConsolidationSettings::default()
         }
     }
 }
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn what_is_said_against_churn_is_what_consolidation_keeps_to() {
         let rules = |name, value| read(name, value).unwrap().churn.rules(0.02, false);
-        assert_eq!(Churn::default().rules(0.02, false), methods::Settings::default());
+        assert_eq!(Churn::default().rules(0.02, false), methods::ConsolidationSettings::default());
         assert!((rules("CONSOLIDATION_LEAST_SAVING", "0.3").least_saving - 0.3).abs() < f64::EPSILON);
         assert_eq!(rules("CONSOLIDATION_LEAST_AGE", "0s").least_age, SignedDuration::ZERO);
         assert_eq!(rules("CONSOLIDATION_REST", "3h").rest, SignedDuration::from_hours(3));

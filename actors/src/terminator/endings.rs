@@ -8,8 +8,8 @@ use std::time::Duration;
 use dovetail_api::names::instance_id;
 use dovetail_api::v1::NodeClaim;
 use dovetail_cloud::{CloudError, Found, Instance};
-use dovetail_core::ownership::Marks;
-use dovetail_core::termination::Seen;
+use dovetail_core::ownership::OwnershipMarks;
+use dovetail_core::termination::InstanceObservation;
 use dovetail_core::termination::claim::is_drained_first;
 use dovetail_core::termination::instance::{Handle, handle};
 use futures::StreamExt;
@@ -72,7 +72,7 @@ pub struct Answer {
     /// Of which.
     pub handle: Handle,
     /// What is known now.
-    pub seen: Seen,
+    pub seen: InstanceObservation,
     /// Instances whose end has just been accepted.
     pub ended: Vec<String>,
 }
@@ -80,7 +80,7 @@ pub struct Answer {
 /// What was answered last, when, and for how long it is good.
 #[derive(Clone, Copy, Debug)]
 struct Known {
-    seen: Seen,
+    seen: InstanceObservation,
     when: Duration,
     good: Duration,
     /// When it was asked, by the wall clock.
@@ -120,9 +120,9 @@ impl Endings {
     }
 
     /// What was last answered, and when that was asked.
-    pub fn seen(&self, handle: Option<&Handle>) -> (Seen, Timestamp) {
+    pub fn seen(&self, handle: Option<&Handle>) -> (InstanceObservation, Timestamp) {
         let known = handle.and_then(|handle| self.answers.get(handle));
-        known.map_or((Seen::Unknown, Timestamp::default()), |known| (known.seen, known.asked))
+        known.map_or((InstanceObservation::Unknown, Timestamp::default()), |known| (known.seen, known.asked))
     }
 
     /// The cloud is to be asked at the next occasion.
@@ -159,7 +159,7 @@ impl Endings {
         self.asking = false;
         for one in &mut answered.answers {
             if let Handle::Id(id) = &one.handle
-                && one.seen != Seen::Alive
+                && one.seen != InstanceObservation::Alive
                 && self.unsure.remove(id)
                 && one.ended.is_empty()
             {
@@ -192,7 +192,7 @@ impl Endings {
         told
     }
 
-    fn learn(&mut self, handle: &Handle, (seen, asked): (Seen, Timestamp), now: Duration) {
+    fn learn(&mut self, handle: &Handle, (seen, asked): (InstanceObservation, Timestamp), now: Duration) {
         let before = self.answers.get(handle).filter(|known| known.seen == seen);
         let good = before.map_or(AGAIN.0, |known| AGAIN.1.min(known.good * 2));
         self.answers.insert(handle.clone(), Known { seen, when: now, good, asked });
@@ -291,7 +291,7 @@ async fn by_token(links: &TerminatorLinks, ask: &Ask, token: &str) -> Result<Ans
     let mut there = links.cloud.instances_with_token(token).await?;
     if let Some(end) = &ask.end {
         let cluster = links.calls.env.cluster(&*links.cloud);
-        there.retain(|one| Marks::new(&cluster, &one.tags, &one.private_dns_name).is_of(&end.claim).is_ok());
+        there.retain(|one| OwnershipMarks::new(&cluster, &one.tags, &one.private_dns_name).is_of(&end.claim).is_ok());
     }
     let mut alive: Vec<_> = there.iter().filter(|one| is_alive(one)).cloned().collect();
     if alive.is_empty() || confirmed(links, [(ask, &*alive)]).await.is_empty() {
@@ -319,18 +319,18 @@ fn answer<'a>(handle: Handle, found: impl Iterator<Item = &'a Instance>, ended_n
     let (mut seen, mut ended) = (None, Vec::new());
     for instance in found {
         let one = match instance.state.as_str() {
-            "terminated" => Seen::Terminated,
-            "shutting-down" => Seen::Ending,
+            "terminated" => InstanceObservation::Terminated,
+            "shutting-down" => InstanceObservation::Ending,
             _ if ended_now.contains(instance.id.as_str()) => {
                 ended.push(instance.id.clone());
-                Seen::Ending
+                InstanceObservation::Ending
             }
-            _ => Seen::Alive,
+            _ => InstanceObservation::Alive,
         };
         // Of several the one that lives longest.
-        seen = Some(seen.map_or(one, |so_far: Seen| so_far.min(one)));
+        seen = Some(seen.map_or(one, |so_far: InstanceObservation| so_far.min(one)));
     }
-    Answer { handle, seen: seen.unwrap_or(Seen::Missing), ended }
+    Answer { handle, seen: seen.unwrap_or(InstanceObservation::Missing), ended }
 }
 
 /// Those whose claim, read just now, is being deleted and still has this instance, by its tags too, and which have no Node, or nobody is on it.
@@ -360,7 +360,7 @@ async fn may_end(links: &TerminatorLinks, of: &Handle, End { claim, node }: &End
     let cluster = links.calls.env.cluster(&*links.cloud);
     let own = |there: &NodeClaim| {
         machines.iter().all(|one| {
-            let marks = Marks::new(&cluster, &one.tags, &one.private_dns_name);
+            let marks = OwnershipMarks::new(&cluster, &one.tags, &one.private_dns_name);
             let is_own = marks.is_of(there).is_ok();
             if !is_own {
                 // Its tags have changed since somebody looked.

@@ -10,8 +10,8 @@ use actix::prelude::*;
 use dovetail_api::names::annotations;
 use dovetail_api::v1::NodeClaim;
 use dovetail_core::cluster_state::{Moment, PodEntry, Snapshot};
-use dovetail_core::disruption::Reason;
-use dovetail_core::interruption::{Cause, DisplacedPod, Notice, ReplacementStep, replacement_step};
+use dovetail_core::disruption::RemovalReason;
+use dovetail_core::interruption::{DeletionCause, DisplacedPod, InterruptionNotice, ReplacementStep, replacement_step};
 use dovetail_core::termination::node::cordoned;
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -45,7 +45,7 @@ pub(super) struct Waiting {
 /// A claim whose instance ends.
 struct InterruptedClaim {
     uid: String,
-    notice: Notice,
+    notice: InterruptionNotice,
     trace: TraceContext,
     /// When it was heard of here.
     since: Timestamp,
@@ -77,7 +77,8 @@ impl Handler<Interrupted> for Terminator {
         let Interrupted { claim, notice, trace, .. } = interrupted;
         let links = self.links.clone();
         if self.env.settings.interruption == Interruptions::Evict {
-            let order = Remove { term: self.env.term, claims: vec![claim.clone()], reason: Reason::Interrupted, trace };
+            let order =
+                Remove { term: self.env.term, claims: vec![claim.clone()], reason: RemovalReason::Interrupted, trace };
             ctx.notify(order);
             return Box::pin(async move { deleted(&links, &claim).await });
         }
@@ -100,7 +101,7 @@ impl Terminator {
             // One that is not being deleted any more is ordered anew.
             known.ordered = goes || (known.ordered && !known.goes);
             known.goes = goes;
-            let written = Notice::on(claim);
+            let written = InterruptionNotice::on(claim);
             known.notice = written.unwrap_or(known.notice);
             if written.is_none() && !goes {
                 let (notice, trace, links) = (known.notice, known.trace, self.links.clone());
@@ -114,7 +115,7 @@ impl Terminator {
             }
             return;
         }
-        let Some(notice) = Notice::on(claim).filter(|_| !goes) else {
+        let Some(notice) = InterruptionNotice::on(claim).filter(|_| !goes) else {
             self.waiting.forget(&name);
             return;
         };
@@ -169,11 +170,18 @@ impl Terminator {
             self.tell_retreat(snapshot, &claim, cause, pods, trace);
             let span = self.env.span(trace, "await places", &claim.name).since(since).with(names::CLAIM, &*claim.name);
             span.with(names::PODS, pods).with(names::REASON, cause_in_words(cause)).end();
-            ctx.notify(Remove { term: self.env.term, claims: vec![claim], reason: Reason::Interrupted, trace });
+            ctx.notify(Remove { term: self.env.term, claims: vec![claim], reason: RemovalReason::Interrupted, trace });
         }
     }
 
-    fn tell_retreat(&self, snapshot: &Snapshot, claim: &ClaimRef, cause: Cause, pods: usize, trace: TraceContext) {
+    fn tell_retreat(
+        &self,
+        snapshot: &Snapshot,
+        claim: &ClaimRef,
+        cause: DeletionCause,
+        pods: usize,
+        trace: TraceContext,
+    ) {
         let Some(entry) = snapshot.claims.get(&claim.name) else { return };
         let node = entry.claim.status.as_ref().map(|status| status.node_name.clone()).unwrap_or_default();
         let cause = cause_in_words(cause);
@@ -187,11 +195,11 @@ impl Terminator {
     }
 }
 
-fn cause_in_words(cause: Cause) -> &'static str {
+fn cause_in_words(cause: DeletionCause) -> &'static str {
     match cause {
-        Cause::Replaced => "every place is ready",
-        Cause::TimeIsUp => "the pods need the rest of its time to end",
-        Cause::InstanceEnds => "its instance is ending",
+        DeletionCause::Replaced => "every place is ready",
+        DeletionCause::TimeIsUp => "the pods need the rest of its time to end",
+        DeletionCause::InstanceEnds => "its instance is ending",
     }
 }
 
@@ -212,7 +220,7 @@ fn displaced(snapshot: &Snapshot, claim: &str, ends: bool, now: Moment) -> Vec<D
 async fn write_down(
     links: &TerminatorLinks,
     claim: &ClaimRef,
-    notice: Notice,
+    notice: InterruptionNotice,
     trace: TraceContext,
 ) -> Result<(), CallError> {
     let claims = Claims::new(links.calls.clone());
@@ -222,7 +230,7 @@ async fn write_down(
     }
     let written = claims
         .change_metadata(there, |claim| {
-            let counts = Notice::on(claim).map_or(notice, |known| known.sooner(notice));
+            let counts = InterruptionNotice::on(claim).map_or(notice, |known| known.sooner(notice));
             claim.annotations_mut().insert(annotations::INTERRUPTION.into(), counts.to_string());
             claim.annotations_mut().entry(annotations::END_TRACEPARENT.into()).or_insert_with(|| trace.to_string());
         })

@@ -7,13 +7,13 @@ use actix::prelude::*;
 use dovetail_api::v1::NodeClaim;
 use dovetail_core::Pod;
 use dovetail_core::cluster_state::{PodEntry, Snapshot};
-use dovetail_core::disruption::Reason;
-use dovetail_core::interruption::Notice;
+use dovetail_core::disruption::RemovalReason;
+use dovetail_core::interruption::InterruptionNotice;
 use dovetail_core::lifecycle::initialization::is_ready;
 use dovetail_core::ownership::is_another_providers;
 use dovetail_core::termination::claim::{self, ClaimStep};
 use dovetail_core::termination::instance::{Handle, handle};
-use dovetail_core::termination::node::{self, Deleting, NodeStep};
+use dovetail_core::termination::node::{self, DeletingNode, NodeStep};
 use dovetail_core::termination::volumes;
 use futures::StreamExt;
 use jiff::Timestamp;
@@ -39,9 +39,9 @@ const DELETIONS: usize = 16;
 pub(super) const NAMES_LISTED: usize = 5;
 
 /// Deletes claims, given with their Nodes, by our own decision.
-pub async fn remove(step_env: StepEnv, claims: Vec<(Arc<NodeClaim>, Vec<Arc<Node>>)>, reason: Reason) {
+pub async fn remove(step_env: StepEnv, claims: Vec<(Arc<NodeClaim>, Vec<Arc<Node>>)>, reason: RemovalReason) {
     let why = match reason {
-        Reason::Interrupted | Reason::GarbageCollected => For::Fact,
+        RemovalReason::Interrupted | RemovalReason::GarbageCollected => For::Fact,
         _ => For::Decision,
     };
     let deletions = claims.into_iter().map(|(claim, nodes)| {
@@ -49,7 +49,7 @@ pub async fn remove(step_env: StepEnv, claims: Vec<(Arc<NodeClaim>, Vec<Arc<Node
         async move {
             if let Ok(true) = step_env.delete_claim(&claim, why, Some(reason.label())).await {
                 // Of an interruption metrics name the kind (aws spec 5).
-                let announced = Notice::on(&claim).filter(|_| reason == Reason::Interrupted);
+                let announced = InterruptionNotice::on(&claim).filter(|_| reason == RemovalReason::Interrupted);
                 let label = announced.map_or(reason.label(), |notice| notice.kind.label());
                 measures::claim_disrupted(&step_env.env, &claim, label);
                 tell_removing(&step_env, &claim, &nodes, reason);
@@ -59,7 +59,7 @@ pub async fn remove(step_env: StepEnv, claims: Vec<(Arc<NodeClaim>, Vec<Arc<Node
     futures::stream::iter(deletions).buffered(DELETIONS).for_each(futures::future::ready).await;
 }
 
-fn tell_removing(step_env: &StepEnv, claim: &NodeClaim, nodes: &[Arc<Node>], reason: Reason) {
+fn tell_removing(step_env: &StepEnv, claim: &NodeClaim, nodes: &[Arc<Node>], reason: RemovalReason) {
     let node = claim.status.as_ref().map(|status| status.node_name.clone()).unwrap_or_default();
     let message = format!("Disrupting: {}", reason.label());
     for object in nodes.iter().map(|node| object::node(node)).chain([object::claim(claim)]) {
@@ -170,7 +170,7 @@ impl Terminator {
             _ => self.kept(name, &pods, ctx).and_then(|kept| Some(volumes::held(self.attachments.on(name)?, &kept))),
         };
         let (seen, asked) = self.endings.seen(handle.as_ref());
-        let known = Deleting { claims: &refs, pods, volumes: held, seen, asked };
+        let known = DeletingNode { claims: &refs, pods, volumes: held, seen, asked };
         let step = node::next(&node, &known, self.env.wall());
         let step_env = self.step_env(only.as_ref().and_then(|claim| self.trace_of(claim)));
         let node_claim = only.as_ref().map(|claim| claim.name_any()).unwrap_or_default();

@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_cloud::Cloud;
-use dovetail_core::disruption::Reason;
+use dovetail_core::disruption::RemovalReason;
 use dovetail_core::termination::Patience;
 use dovetail_core::termination::instance::{Handle, handle};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
@@ -105,7 +105,7 @@ pub struct Terminator {
     /// How far Nodes are, for the log.
     progress: BTreeMap<String, Progress>,
     /// Why claims go, by name, where that was decided here.
-    reasons: BTreeMap<String, (Reason, TraceContext)>,
+    reasons: BTreeMap<String, (RemovalReason, TraceContext)>,
     /// Claims whose instances end and whose nodes are not drained yet.
     waiting: Waiting,
     /// Deployments that are restarted for Nodes that go.

@@ -8,10 +8,10 @@ use std::time::Duration;
 use actix::prelude::*;
 use dovetail_api::v1::NodeClaim;
 use dovetail_core::cluster_state::Snapshot;
-use dovetail_core::disruption::Reason;
-use dovetail_core::interruption::Notice;
+use dovetail_core::disruption::RemovalReason;
+use dovetail_core::interruption::InterruptionNotice;
 use dovetail_core::lifecycle::initialization::is_ready;
-use dovetail_core::termination::{Drain, Held, Place, Waited, deadline, held};
+use dovetail_core::termination::{Drain, HeldPod, PlaceWait, SuccessorPlace, deadline, held};
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
@@ -89,7 +89,7 @@ impl Terminator {
         ctx: &mut Context<Self>,
     ) {
         let (ends, now) = (claim.and_then(deadline::of_machine), self.env.moment());
-        let mut waited = Waited::default();
+        let mut waited = PlaceWait::default();
         if !snapshot.deleting.nodes.contains(&node.name_any()) {
             // The state does not count its pods among those that need a place before it knows that it goes.
             drain.evict.clear();
@@ -119,11 +119,11 @@ impl Terminator {
         let Some(claim) = claim else { return false };
         let decided = self.reasons.get(&claim.name_any()).map(|(reason, _)| *reason);
         let evicts = self.env.settings.interruption == Interruptions::Evict;
-        (evicts && decided == Some(Reason::Interrupted))
-            || Notice::on(claim).is_some_and(|notice| notice.kind.is_over())
+        (evicts && decided == Some(RemovalReason::Interrupted))
+            || InterruptionNotice::on(claim).is_some_and(|notice| notice.kind.is_over())
     }
 
-    fn tell_draining(&mut self, drained: &Drained<'_>, pods: usize, held: &[Held]) {
+    fn tell_draining(&mut self, drained: &Drained<'_>, pods: usize, held: &[HeldPod]) {
         let (node, now) = (drained.node.name_any(), self.env.now());
         let reason = self.reason_of_node(&node);
         let progress = self.progress.entry(node.clone()).or_default();
@@ -144,7 +144,7 @@ impl Terminator {
         }
     }
 
-    fn tell_waited(&mut self, drained: &Drained<'_>, waited: &Waited) {
+    fn tell_waited(&mut self, drained: &Drained<'_>, waited: &PlaceWait) {
         let node = drained.node.name_any();
         let full = |pod: &dovetail_core::Pod| format!("{}/{}", pod.namespace, pod.name);
         if !waited.given_up.is_empty() {
@@ -155,7 +155,7 @@ impl Terminator {
             drained.step_env.emit(LogEvent::PlacesGivenUp { node: node.clone(), pods, names });
         }
         // Until packing has answered, which takes a moment, nobody knows until when.
-        let known = waited.awaiting.iter().any(|one| one.place != Place::None);
+        let known = waited.awaiting.iter().any(|one| one.place != SuccessorPlace::None);
         let Some(until) = waited.awaiting.iter().map(|one| one.until).max().filter(|_| known) else { return };
         let progress = self.progress.entry(node.clone()).or_default();
         if std::mem::replace(&mut progress.awaiting_places, true) {
@@ -169,7 +169,7 @@ impl Terminator {
         drained.step_env.emit(LogEvent::AwaitingPlaces { node, node_claim, pods, names, until });
     }
 
-    fn tell_held(&mut self, drained: &Drained<'_>, held: &[Held]) {
+    fn tell_held(&mut self, drained: &Drained<'_>, held: &[HeldPod]) {
         let lines: BTreeSet<String> = held.iter().filter(|one| one.rule.holds()).map(ToString::to_string).collect();
         if lines.is_empty() {
             return;

@@ -8,9 +8,9 @@ use std::time::Duration;
 use actix::prelude::*;
 use dovetail_api::v1::NodeClaim;
 use dovetail_core::cluster_state::{Moment, PodEntry, Snapshot};
-use dovetail_core::termination::rollout::progress::{Answer, News, Progress};
-use dovetail_core::termination::rollout::{Verdict, judge, restart};
-use dovetail_core::termination::{Drain, Held, Place, Rule};
+use dovetail_core::termination::rollout::progress::{News, RestartAnswer, RestartProgress};
+use dovetail_core::termination::rollout::{RestartVerdict, judge, restart};
+use dovetail_core::termination::{Drain, HeldPod, HoldReason, SuccessorPlace};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::Node;
@@ -32,7 +32,7 @@ pub(super) struct Rollouts {
 
 /// A Deployment's restart in a drain.
 struct Restart {
-    progress: Progress,
+    progress: RestartProgress,
     /// Its namespace and name; its ReplicaSet's before it is known.
     deployment: String,
 }
@@ -58,7 +58,7 @@ impl Terminator {
         snapshot: &Snapshot,
         now: Moment,
         ctx: &mut Context<Self>,
-    ) -> BTreeMap<String, Rule> {
+    ) -> BTreeMap<String, HoldReason> {
         let mut rules = BTreeMap::new();
         let name = node.name_any();
         for pod in std::mem::take(&mut drain.evict) {
@@ -68,7 +68,8 @@ impl Terminator {
             };
             let key = (name.clone(), set);
             self.give_up_rollout(step_env, &pod, &key, now.monotonic);
-            let there = || Place::of(snapshot, &pod, now) == Place::Ready || snapshot.budgets_hold(&pod.pod);
+            let there =
+                || SuccessorPlace::of(snapshot, &pod, now) == SuccessorPlace::Ready || snapshot.budgets_hold(&pod.pod);
             let moves = match self.rollouts.known.get(&key) {
                 Some(known) => known.progress.moves(),
                 None => snapshot.moves_by_rollout(&pod) && there(),
@@ -77,10 +78,10 @@ impl Terminator {
                 drain.evict.push(pod);
                 continue;
             }
-            let new = || Restart { progress: Progress::new(now.monotonic), deployment: key.1.clone() };
+            let new = || Restart { progress: RestartProgress::new(now.monotonic), deployment: key.1.clone() };
             let progress = &mut self.rollouts.known.entry(key.clone()).or_insert_with(new).progress;
             let full = format!("{}/{}", pod.pod.namespace, pod.pod.name);
-            rules.insert(full, Rule::Rollout(progress.shown().to_owned()));
+            rules.insert(full, HoldReason::Rollout(progress.shown().to_owned()));
             let asks = progress.asks(now.monotonic);
             // What the restart brings is to have the pod's place, and nobody is to look for another.
             if progress.add(&pod.pod.uid) {
@@ -128,7 +129,7 @@ impl Terminator {
         &mut self,
         step_env: &StepEnv,
         (pod, key): (&PodEntry, &(String, String)),
-        (deployment, answer): (String, Answer),
+        (deployment, answer): (String, RestartAnswer),
     ) {
         let now = self.env.now();
         let Some(known) = self.rollouts.known.get_mut(key) else { return };
@@ -159,7 +160,7 @@ impl Terminator {
 }
 
 /// Says of pods that go by a rollout that they do.
-pub(super) fn overlay(held: &mut [Held], rules: &BTreeMap<String, Rule>) {
+pub(super) fn overlay(held: &mut [HeldPod], rules: &BTreeMap<String, HoldReason>) {
     for one in held {
         if let Some(rule) = rules.get(&one.pod) {
             one.rule = rule.clone();
@@ -168,24 +169,24 @@ pub(super) fn overlay(held: &mut [Held], rules: &BTreeMap<String, Rule>) {
 }
 
 /// Finds a pod's Deployment, judges it, and restarts it. Answers its namespace and name too, or its set's.
-async fn ask(calls: Calls, pod: Arc<PodEntry>, since: Timestamp, now: Timestamp) -> (String, Answer) {
+async fn ask(calls: Calls, pod: Arc<PodEntry>, since: Timestamp, now: Timestamp) -> (String, RestartAnswer) {
     let (namespace, set) = (&pod.pod.namespace, pod.drain.rollout.clone().unwrap_or_default());
     let of_set = format!("{namespace}/{set}");
     let deployment = match deployment_of(&calls, namespace, &set).await {
         Ok(Some(deployment)) => deployment,
-        Ok(None) => return (of_set, Answer::Never("its pods are of no Deployment".into())),
+        Ok(None) => return (of_set, RestartAnswer::Never("its pods are of no Deployment".into())),
         Err(error) => return (of_set, failed(error)),
     };
     let name = deployment.name_any();
     let full = format!("{namespace}/{name}");
     let answer = match judge(&deployment, since) {
-        Verdict::Restarted => Answer::Known,
-        Verdict::Wait(why) => Answer::Waits(why.into()),
-        Verdict::Never(why) => Answer::Never(why.into()),
-        Verdict::Restart => {
+        RestartVerdict::Restarted => RestartAnswer::Known,
+        RestartVerdict::Wait(why) => RestartAnswer::Waits(why.into()),
+        RestartVerdict::Never(why) => RestartAnswer::Never(why.into()),
+        RestartVerdict::Restart => {
             let api = Api::<Deployment>::namespaced(calls.client.clone(), namespace);
             match calls.merge(&api, &name, restart(&deployment, now)).await {
-                Ok(_) => Answer::Restarted,
+                Ok(_) => RestartAnswer::Restarted,
                 Err(error) => failed(error),
             }
         }
@@ -193,11 +194,13 @@ async fn ask(calls: Calls, pod: Arc<PodEntry>, since: Timestamp, now: Timestamp)
     (full, answer)
 }
 
-fn failed(error: CallError) -> Answer {
+fn failed(error: CallError) -> RestartAnswer {
     match error {
-        CallError::Forbidden(why) => Answer::Never(format!("{why} (the chart's value moves.rollout gives the verb)")),
-        CallError::Refused(why) | CallError::NotFound(why) => Answer::Never(why),
-        error => Answer::Waits(error.to_string()),
+        CallError::Forbidden(why) => {
+            RestartAnswer::Never(format!("{why} (the chart's value moves.rollout gives the verb)"))
+        }
+        CallError::Refused(why) | CallError::NotFound(why) => RestartAnswer::Never(why),
+        error => RestartAnswer::Waits(error.to_string()),
     }
 }
 

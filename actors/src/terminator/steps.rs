@@ -5,9 +5,9 @@ use std::sync::Arc;
 use dovetail_api::names::TERMINATION_FINALIZER;
 use dovetail_api::names::annotations::{END_REASON, END_TRACEPARENT, TERMINATION_TIMESTAMP};
 use dovetail_api::v1::NodeClaim;
-use dovetail_core::disruption::Reason;
+use dovetail_core::disruption::RemovalReason;
 use dovetail_core::termination::instance::handle;
-use dovetail_core::termination::{Said, node, with};
+use dovetail_core::termination::{ClaimCondition, node, with};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
@@ -163,7 +163,7 @@ impl StepEnv {
             }
             if let Some(reason) = reason {
                 claim.annotations_mut().insert(END_REASON.into(), end_reason(reason, now));
-                if reason == Reason::Unhealthy.label() {
+                if reason == RemovalReason::Unhealthy.label() {
                     // Its time is over: it is drained by force (core spec 5.10).
                     claim.annotations_mut().insert(TERMINATION_TIMESTAMP.into(), now.to_string());
                 }
@@ -237,7 +237,7 @@ impl StepEnv {
     ///
     /// # Errors
     /// As [`StepEnv::nobody_left`].
-    pub async fn say_drained(self, claim: Arc<NodeClaim>, said: Vec<Said>, node: Arc<Node>) -> Done {
+    pub async fn say_drained(self, claim: Arc<NodeClaim>, said: Vec<ClaimCondition>, node: Arc<Node>) -> Done {
         self.nobody_left(&node).await?;
         self.say(claim, said, node.name_any()).await
     }
@@ -268,7 +268,7 @@ impl StepEnv {
     }
 
     /// Writes conditions on a claim.
-    pub async fn say(self, claim: Arc<NodeClaim>, said: Vec<Said>, node: String) -> Done {
+    pub async fn say(self, claim: Arc<NodeClaim>, said: Vec<ClaimCondition>, node: String) -> Done {
         let now = self.env.wall();
         let say = |claim: &NodeClaim| if goes(claim) { with(claim, &said, now) } else { claim.clone() };
         let written = self.claims().change_status(NodeClaim::clone(&claim), say).await;

@@ -5,7 +5,7 @@ use dovetail_api::names::annotations::END_REASON;
 use dovetail_api::v1::NodeClaim;
 use dovetail_core::clock::CLOCKS_APART;
 use dovetail_core::cluster_state::Snapshot;
-use dovetail_core::interruption::Notice;
+use dovetail_core::interruption::InterruptionNotice;
 use dovetail_core::termination::node::NodeStep;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
@@ -72,7 +72,7 @@ impl Terminator {
     fn decided(&self, claim: &NodeClaim) -> Option<String> {
         let here = self.reasons.get(&claim.name_any()).map(|(reason, _)| reason.label().to_owned());
         let before = || written(claim);
-        here.or_else(before).or_else(|| Notice::on(claim).map(|notice| notice.kind.label().to_owned()))
+        here.or_else(before).or_else(|| InterruptionNotice::on(claim).map(|notice| notice.kind.label().to_owned()))
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use dovetail_core::webhook::Brake;
-use dovetail_core::webhook::definition::{self, Verdict};
+use dovetail_core::webhook::definition::{self, DefinitionVerdict};
 use dovetail_core::webhook::migration::Migration;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Patch, PatchParams};
@@ -89,15 +89,15 @@ impl Pass {
             return Ok(None);
         };
         let patch = match definition::judge(&found, &self.place, bundle) {
-            Verdict::AsWanted => {
+            DefinitionVerdict::AsWanted => {
                 self.definitions.wrong.remove(name);
                 return Ok(Some(found));
             }
-            Verdict::Not(why) => {
+            DefinitionVerdict::Not(why) => {
                 self.tell_once(name, why);
                 return Ok(None);
             }
-            Verdict::Patch(patch) => patch,
+            DefinitionVerdict::Patch(patch) => patch,
         };
         if self.definitions.brake(name, self.env.now()).is_err() {
             let why = "somebody else undoes what is written into it: it is left alone for ten minutes at a time";
@@ -108,7 +108,7 @@ impl Pass {
         let (params, patch) = (PatchParams::default(), Patch::Json::<()>(patch));
         let now = self.calls.once(api.patch(name, &params, &patch)).await?;
         self.env.emit(LogEvent::WebhookDefined { definition: name.into() });
-        Ok((definition::judge(&now, &self.place, bundle) == Verdict::AsWanted).then_some(now))
+        Ok((definition::judge(&now, &self.place, bundle) == DefinitionVerdict::AsWanted).then_some(now))
     }
 
     fn tell_once(&mut self, name: &'static str, why: String) {

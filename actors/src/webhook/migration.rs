@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use dovetail_core::webhook::definition;
-use dovetail_core::webhook::migration::{Listed, Next};
+use dovetail_core::webhook::migration::{Listed, MigrationStep};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::ResourceExt as _;
 use kube::api::{ListParams, Patch, PatchParams};
@@ -67,18 +67,18 @@ impl Pass {
         loop {
             let now = self.env.now();
             match self.definitions.migrations.entry(name.clone()).or_default().next(crd.metadata.generation, now) {
-                Next::List => {
+                MigrationStep::List => {
                     let all = self.list_all(&api).await?;
                     self.definitions.migrations.entry(name.clone()).or_default().listed(all);
                 }
-                Next::Wait => return Ok(true),
-                Next::Write(_) if *room == 0 => return Ok(false),
-                Next::Write(object) => {
+                MigrationStep::Wait => return Ok(true),
+                MigrationStep::Write(_) if *room == 0 => return Ok(false),
+                MigrationStep::Write(object) => {
                     *room -= 1;
                     self.write_anew(&api, &name, object).await?;
                     tokio::time::sleep(PAUSE).await;
                 }
-                Next::Done(count) => {
+                MigrationStep::Done(count) => {
                     let (params, patch) = (PatchParams::default(), Patch::Merge(definition::trimmed(crd)));
                     self.calls.once(self.crds().patch_status(&name, &params, &patch)).await?;
                     self.definitions.migrations.remove(&name);

@@ -16,8 +16,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
-use dovetail_core::webhook::definition::Place;
-use dovetail_core::webhook::kept::{Identity, Kept};
+use dovetail_core::webhook::definition::WebhookAddress;
+use dovetail_core::webhook::kept::{KeptIdentities, ServingIdentity};
 use kube::Client;
 
 use crate::context::backoff::Backoff;
@@ -43,7 +43,7 @@ pub struct Webhook {
     client: Client,
     identities: Arc<dyn Identities>,
     office: Office,
-    served: Option<Identity>,
+    served: Option<ServingIdentity>,
     /// What the leader remembers of the definitions; taken by the pass that is under way.
     definitions: Option<Definitions>,
     backoff: Backoff,
@@ -55,16 +55,16 @@ pub struct Webhook {
 struct Pass {
     env: Env,
     calls: Calls,
-    place: Place,
+    place: WebhookAddress,
     identities: Arc<dyn Identities>,
     leads: bool,
-    served: Option<Identity>,
+    served: Option<ServingIdentity>,
     definitions: Definitions,
 }
 
 /// What a pass came to.
 struct Outcome {
-    served: Option<Identity>,
+    served: Option<ServingIdentity>,
     definitions: Definitions,
     /// Whether it is worth looking again soon; an error is what stands in the way.
     rests: Result<bool, String>,
@@ -106,11 +106,14 @@ impl Handler<Observe> for Webhook {
 }
 
 /// Where an API server reaches the webhook, by the settings.
-pub fn place(settings: &Settings) -> Place {
+pub fn place(settings: &Settings) -> WebhookAddress {
     if settings.webhook_url.is_empty() {
-        return Place::Service { namespace: settings.system_namespace.clone(), name: settings.webhook_service.clone() };
+        return WebhookAddress::Service {
+            namespace: settings.system_namespace.clone(),
+            name: settings.webhook_service.clone(),
+        };
     }
-    Place::Url(settings.webhook_url.clone())
+    WebhookAddress::Url(settings.webhook_url.clone())
 }
 
 impl Webhook {
@@ -186,7 +189,7 @@ impl Pass {
     }
 
     /// Has what the Secret says served from now on.
-    fn serve(&mut self, kept: &Kept) -> Result<(), CallError> {
+    fn serve(&mut self, kept: &KeptIdentities) -> Result<(), CallError> {
         let now = self.env.wall();
         let names = self.place.names();
         let Some(new) = kept.serving.as_ref().filter(|one| Some(*one) != self.served.as_ref()) else { return Ok(()) };

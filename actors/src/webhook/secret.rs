@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use dovetail_core::webhook::kept::{Identity, Kept};
-use dovetail_core::webhook::rotation::{self, Step};
+use dovetail_core::webhook::kept::{KeptIdentities, ServingIdentity};
+use dovetail_core::webhook::rotation::{self, RotationStep};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{ObjectMeta, PostParams};
@@ -22,7 +22,7 @@ impl Pass {
     }
 
     /// What the Secret holds, after what is due has been done where this is the leader. `None` while there is none.
-    pub(super) async fn certificates(&mut self) -> Result<Option<Kept>, CallError> {
+    pub(super) async fn certificates(&mut self) -> Result<Option<KeptIdentities>, CallError> {
         let name = self.env.settings.webhook_secret.clone();
         let api = self.secrets();
         let mut found = self.calls.once(api.get_opt(&name)).await?;
@@ -32,7 +32,7 @@ impl Pass {
                 return Ok(found.is_some().then_some(kept));
             }
             let step = self.step(&kept);
-            if step == Step::Wait {
+            if step == RotationStep::Wait {
                 return Ok(Some(kept));
             }
             let new = self.after(kept, step)?;
@@ -53,16 +53,16 @@ impl Pass {
         Err(CallError::Refused(format!("secret {name} does not keep what is written into it")))
     }
 
-    fn step(&self, kept: &Kept) -> Step {
+    fn step(&self, kept: &KeptIdentities) -> RotationStep {
         let (now, names) = (self.env.wall(), self.place.names());
-        let sound = |one: &Identity| self.identities.is_sound(one, &names, now);
+        let sound = |one: &ServingIdentity| self.identities.is_sound(one, &names, now);
         let trusted = self.definitions.trusted_for(&kept.bundle(), self.env.now());
         rotation::step(&kept.held(sound), trusted, now)
     }
 
-    fn after(&self, kept: Kept, step: Step) -> Result<Kept, CallError> {
+    fn after(&self, kept: KeptIdentities, step: RotationStep) -> Result<KeptIdentities, CallError> {
         let now = self.env.wall();
-        let made = if matches!(step, Step::Replace | Step::Prepare) {
+        let made = if matches!(step, RotationStep::Replace | RotationStep::Prepare) {
             let (begins, until) = rotation::validity(now);
             let made = self.identities.make(&self.place.names(), begins, until);
             Some(made.map_err(|why| CallError::Refused(format!("no certificate can be made: {why}")))?)
@@ -73,22 +73,22 @@ impl Pass {
     }
 }
 
-fn told(step: Step) -> &'static str {
+fn told(step: RotationStep) -> &'static str {
     match step {
-        Step::Wait => "unchanged",
-        Step::Replace => "made and served at once, as none could be served",
-        Step::Prepare => "made, to be served once API servers trust it",
-        Step::Promote => "changed for the next",
-        Step::Forget => "the only one that is trusted: the former is not any more",
+        RotationStep::Wait => "unchanged",
+        RotationStep::Replace => "made and served at once, as none could be served",
+        RotationStep::Prepare => "made, to be served once API servers trust it",
+        RotationStep::Promote => "changed for the next",
+        RotationStep::Forget => "the only one that is trusted: the former is not any more",
     }
 }
 
-fn read(secret: &Secret) -> Kept {
+fn read(secret: &Secret) -> KeptIdentities {
     let data = secret.data.iter().flatten();
     let text = data.filter_map(|(name, value)| Some((name.clone(), String::from_utf8(value.0.clone()).ok()?)));
-    Kept::read(&text.collect())
+    KeptIdentities::read(&text.collect())
 }
 
-fn entries(kept: &Kept) -> BTreeMap<String, ByteString> {
+fn entries(kept: &KeptIdentities) -> BTreeMap<String, ByteString> {
     kept.entries().into_iter().map(|(name, text)| (name, ByteString(text.into_bytes()))).collect()
 }

@@ -9,7 +9,7 @@ use dovetail_actors::Settings;
 use dovetail_actors::settings::Rebalance;
 use dovetail_api::names::tags::{CLUSTER_UID, LAUNCH_TOKEN, NODE_POOL};
 use dovetail_core::clock::Clock as _;
-use dovetail_core::interruption::Kind;
+use dovetail_core::interruption::InterruptionKind;
 use dovetail_core::interruption::status::Trouble;
 use dovetail_core::ownership::token::launch_token;
 use dovetail_sandbox::apiserver::NODE_CLAIMS;
@@ -153,19 +153,19 @@ fn a_recommendation_to_rebalance_is_followed_only_where_the_settings_say_so() {
 
 #[test]
 fn an_instance_whose_checks_fail_goes_without_a_queue_and_an_event_has_its_node_replaced() {
-    for kind in [Kind::InstanceStatus, Kind::EventStatus] {
+    for kind in [InterruptionKind::InstanceStatus, InterruptionKind::EventStatus] {
         run(|world| async move {
             let _replica = world.replica(0);
             let instance = running(&world).await;
             let time = match kind {
-                Kind::EventStatus => world.clock.wall() + jiff::SignedDuration::from_hours(24),
+                InterruptionKind::EventStatus => world.clock.wall() + jiff::SignedDuration::from_hours(24),
                 _ => world.clock.wall() - jiff::SignedDuration::from_mins(3),
             };
             let what = "reachability".to_owned();
             world.cloud.trouble(vec![Trouble { instance: instance.clone(), kind, time: Some(time), what }]);
             world.until(seconds(400), || world.cloud.living().iter().all(|one| one.id != instance)).await;
             let (failed, interrupted) = (world.journal.count("status_failed"), world.journal.count("interrupted"));
-            let expected = if kind == Kind::EventStatus { (0, 1) } else { (1, 0) };
+            let expected = if kind == InterruptionKind::EventStatus { (0, 1) } else { (1, 0) };
             assert_eq!((failed, interrupted), expected, "{}", world.log_events().join("\n"));
         });
     }
@@ -184,8 +184,12 @@ fn that_too_many_nodes_fail_their_checks_is_said_once_a_quarter_of_an_hour_of_ea
         let failing = |count: usize| {
             let since = world.clock.wall() - jiff::SignedDuration::from_mins(3);
             let living = world.cloud.living().into_iter().take(count);
-            let trouble =
-                |instance| Trouble { instance, kind: Kind::InstanceStatus, time: Some(since), what: "c".into() };
+            let trouble = |instance| Trouble {
+                instance,
+                kind: InterruptionKind::InstanceStatus,
+                time: Some(since),
+                what: "c".into(),
+            };
             living.map(|one| trouble(one.id)).collect::<Vec<_>>()
         };
         assert_eq!(failing(3).len(), 3, "a node each");

@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock};
 use dovetail_actors::reading::{Read, read, report};
 use dovetail_api::schema;
 use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
-use dovetail_core::cluster_state::{ClusterState, Kept, Kind};
+use dovetail_core::cluster_state::{ClusterState, KeptFacts, WatchedKind};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{
@@ -258,7 +258,7 @@ type Keep<K> = fn(&mut ClusterState, K);
 /// A kind under test.
 struct Tried<K> {
     full: Value,
-    kind: Option<Kind>,
+    kind: Option<WatchedKind>,
     keep: Keep<K>,
 }
 
@@ -266,7 +266,7 @@ impl<K> Tried<K>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
 {
-    fn new(kind: Option<Kind>, keep: Keep<K>) -> Self {
+    fn new(kind: Option<WatchedKind>, keep: Keep<K>) -> Self {
         let full = full::<K>();
         let whole =
             read::<K>(&full.to_string()).object().unwrap_or_else(|unread| panic!("{}: {}", unread.kind, unread.why));
@@ -297,31 +297,31 @@ where
 /// Nothing of it is kept.
 fn nothing<K>(_: &mut ClusterState, _: K) {}
 
-fn stored<K: Kept>(state: &mut ClusterState, object: K) {
+fn stored<K: KeptFacts>(state: &mut ClusterState, object: K) {
     state.apply(&object);
 }
 
 macro_rules! every_kind {
     ($do:ident) => {
         $do! {
-            Pod: Some(Kind::Pod), |state, pod| { let _ = state.apply_pod(&pod); };
-            Node: Some(Kind::Node), |state, node| { let _ = state.apply_node(&node); };
-            NodeClaim: Some(Kind::NodeClaim), |state, claim| { let _ = state.apply_claim(Arc::new(claim)); };
-            NodePool: Some(Kind::NodePool), |state, pool| { let _ = state.apply_pool(pool); };
-            EC2NodeClass: Some(Kind::NodeClass), |state, class| { let _ = state.apply_class(class); };
-            DaemonSet: Some(Kind::DaemonSet), |state, set| state.apply_daemon_set(set);
-            PodDisruptionBudget: Some(Kind::PodDisruptionBudget), |state, budget| state.apply_budget(budget);
-            Namespace: Some(Kind::Namespace), stored;
-            PersistentVolumeClaim: Some(Kind::PersistentVolumeClaim), stored;
-            PersistentVolume: Some(Kind::PersistentVolume), stored;
-            StorageClass: Some(Kind::StorageClass), stored;
-            CSINode: Some(Kind::CsiNode), stored;
-            StatefulSet: Some(Kind::StatefulSet), stored;
-            LimitRange: Some(Kind::LimitRange), stored;
-            RuntimeClass: Some(Kind::RuntimeClass), stored;
-            Service: Some(Kind::Service), stored;
-            ReplicaSet: Some(Kind::ReplicaSet), stored;
-            ReplicationController: Some(Kind::ReplicationController), stored;
+            Pod: Some(WatchedKind::Pod), |state, pod| { let _ = state.apply_pod(&pod); };
+            Node: Some(WatchedKind::Node), |state, node| { let _ = state.apply_node(&node); };
+            NodeClaim: Some(WatchedKind::NodeClaim), |state, claim| { let _ = state.apply_claim(Arc::new(claim)); };
+            NodePool: Some(WatchedKind::NodePool), |state, pool| { let _ = state.apply_pool(pool); };
+            EC2NodeClass: Some(WatchedKind::NodeClass), |state, class| { let _ = state.apply_class(class); };
+            DaemonSet: Some(WatchedKind::DaemonSet), |state, set| state.apply_daemon_set(set);
+            PodDisruptionBudget: Some(WatchedKind::PodDisruptionBudget), |state, budget| state.apply_budget(budget);
+            Namespace: Some(WatchedKind::Namespace), stored;
+            PersistentVolumeClaim: Some(WatchedKind::PersistentVolumeClaim), stored;
+            PersistentVolume: Some(WatchedKind::PersistentVolume), stored;
+            StorageClass: Some(WatchedKind::StorageClass), stored;
+            CSINode: Some(WatchedKind::CsiNode), stored;
+            StatefulSet: Some(WatchedKind::StatefulSet), stored;
+            LimitRange: Some(WatchedKind::LimitRange), stored;
+            RuntimeClass: Some(WatchedKind::RuntimeClass), stored;
+            Service: Some(WatchedKind::Service), stored;
+            ReplicaSet: Some(WatchedKind::ReplicaSet), stored;
+            ReplicationController: Some(WatchedKind::ReplicationController), stored;
             Lease: None, nothing;
             VolumeAttachment: None, nothing;
             Deployment: None, nothing;

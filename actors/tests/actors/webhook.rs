@@ -7,7 +7,7 @@ use std::time::Duration;
 use dovetail_actors::context::identities::Identities;
 use dovetail_actors::{InlineSolver, ReplicaHandle, ReplicaParts, Settings};
 use dovetail_core::clock::Clock as _;
-use dovetail_core::webhook::kept::Identity;
+use dovetail_core::webhook::kept::ServingIdentity;
 use dovetail_sandbox::Caller;
 use dovetail_sandbox::apiserver::{CUSTOM_RESOURCE_DEFINITIONS, DeleteOptions, SECRETS};
 use jiff::Timestamp;
@@ -23,18 +23,18 @@ struct Texts {
 }
 
 impl Identities for Texts {
-    fn make(&self, names: &[String], begins: Timestamp, until: Timestamp) -> Result<Identity, String> {
+    fn make(&self, names: &[String], begins: Timestamp, until: Timestamp) -> Result<ServingIdentity, String> {
         let mut made = self.made.lock().unwrap();
         *made += 1;
         let text = |what: &str| format!("{what} {} {}", *made, names.join(","));
-        Ok(Identity { certificate: text("crt"), key: text("key"), authority: text("ca"), begins, until })
+        Ok(ServingIdentity { certificate: text("crt"), key: text("key"), authority: text("ca"), begins, until })
     }
 
-    fn is_sound(&self, identity: &Identity, names: &[String], now: Timestamp) -> bool {
+    fn is_sound(&self, identity: &ServingIdentity, names: &[String], now: Timestamp) -> bool {
         identity.certificate.ends_with(&names.join(",")) && identity.begins <= now && now < identity.until
     }
 
-    fn serve(&self, identity: &Identity) -> Result<(), String> {
+    fn serve(&self, identity: &ServingIdentity) -> Result<(), String> {
         self.served.lock().unwrap().push(identity.certificate.clone());
         Ok(())
     }

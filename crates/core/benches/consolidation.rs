@@ -8,19 +8,19 @@ mod support;
 use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
-use dovetail_core::disruption::methods::{Cluster, Settings, decide, price_bound, settle};
+use dovetail_core::disruption::methods::{ClusterView, ConsolidationSettings, decide, price_bound, settle};
 use jiff::Timestamp;
 
 /// So many nodes with 15 pods each, of which each asks for so many thousandths of a cpu, or up to a third more.
-fn cluster(nodes: usize, milli: i64) -> Cluster {
-    Cluster::of_workload(support::nodes::occupied(nodes, milli))
+fn cluster(nodes: usize, milli: i64) -> ClusterView {
+    ClusterView::of_workload(support::nodes::occupied(nodes, milli))
 }
 
 fn passes(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("consolidation");
     group.sample_size(10).measurement_time(Duration::from_secs(10)).warm_up_time(Duration::from_secs(1));
     // The types' prices are drawn: what is asked to be saved is more than any of them could.
-    let settings = Settings { least_saving: 0.99, ..Settings::default() };
+    let settings = ConsolidationSettings { least_saving: 0.99, ..ConsolidationSettings::default() };
     for (nodes, name) in
         [(2_000, "a full pass, 2,000 nodes, 30,000 pods"), (5_000, "a full pass, 5,000 nodes, 75,000 pods")]
     {
@@ -28,7 +28,7 @@ fn passes(criterion: &mut Criterion) {
         group.bench_function(name, |bench| bench.iter(|| decide(&full, &settings, Timestamp::UNIX_EPOCH)));
     }
     let half = cluster(2_000, 350);
-    let end = settle(half.clone(), &Settings::default(), Timestamp::UNIX_EPOCH, &|nodes| nodes).unwrap();
+    let end = settle(half.clone(), &ConsolidationSettings::default(), Timestamp::UNIX_EPOCH, &|nodes| nodes).unwrap();
     println!(
         "2,000 nodes at 40 %: {:.2} $/h become {:.2}, {:.3} times the bound, by {} commands and {} moves of pods",
         end.price.0,
@@ -40,7 +40,7 @@ fn passes(criterion: &mut Criterion) {
     group.bench_function("settling, 2,000 nodes, 30,000 pods", |bench| {
         bench.iter_batched(
             || half.clone(),
-            |half| settle(half, &Settings::default(), Timestamp::UNIX_EPOCH, &|nodes| nodes),
+            |half| settle(half, &ConsolidationSettings::default(), Timestamp::UNIX_EPOCH, &|nodes| nodes),
             BatchSize::PerIteration,
         );
     });

@@ -7,7 +7,7 @@ use std::time::Duration;
 use criterion::{Criterion, criterion_group, criterion_main};
 use dovetail_core::InstanceType;
 use dovetail_core::cluster_state::{ClusterState, Moment};
-use dovetail_core::disruption::{Memory, Offers, look, usage};
+use dovetail_core::disruption::{Memory, OffersByClass, look, usage};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -64,7 +64,7 @@ fn cluster(occupied: usize, ttl: bool) -> ClusterState {
 
 fn looking(criterion: &mut Criterion) {
     let large: InstanceType = read(json!({"name": "m5.large", "capacity": {}, "requirements": [], "offerings": []}));
-    let offers: Offers = [("default".to_owned(), Arc::new(vec![Arc::new(large)]))].into();
+    let offers: OffersByClass = [("default".to_owned(), Arc::new(vec![Arc::new(large)]))].into();
     let mut group = criterion.benchmark_group("disruption");
     let start: Timestamp = "2026-01-01T00:00:10Z".parse().unwrap();
     for (name, occupied, ttl) in

@@ -17,7 +17,7 @@ use std::io::Read;
 use std::time::Instant;
 
 use dovetail_core::Problem;
-use dovetail_core::disruption::methods::{Cluster, Settings, decide, price_bound, settle};
+use dovetail_core::disruption::methods::{ClusterView, ConsolidationSettings, decide, price_bound, settle};
 use dovetail_core::pack::{Options, solve};
 use jiff::Timestamp;
 
@@ -43,16 +43,16 @@ fn main() {
     for path in std::env::args().skip(1) {
         let problem = read(&path);
         let nodes = problem.existing_nodes.len();
-        let cluster = Cluster::of_workload(problem);
+        let cluster = ClusterView::of_workload(problem);
         let bound = price_bound(&cluster).unwrap();
         let fresh = Problem { existing_nodes: vec![], ..cluster.problem().clone() };
         let start = Instant::now();
         let per_node = number("PER_NODE").unwrap_or(Options::default().price_per_node);
         let packing = solve(&fresh, &Options { price_per_node: per_node, ..Options::default() });
         let fresh_ms = start.elapsed().as_secs_f64() * 1e3;
-        let usual = Settings::default();
-        let settings = Settings {
-            price_moves: Settings::price_moves_of(nodes),
+        let usual = ConsolidationSettings::default();
+        let settings = ConsolidationSettings {
+            price_moves: ConsolidationSettings::price_moves_of(nodes),
             price_per_node: per_node,
             least_per_move: number("PER_MOVE").unwrap_or(usual.least_per_move),
             many_to_many: std::env::var("MANY").is_ok(),

@@ -95,7 +95,7 @@ impl AdoptAs {
 
 /// What has become of a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum AdoptionChange {
     /// It is taken over from Karpenter.
     TakenOver {
         /// Karpenter's hash version, empty where it had written none.
@@ -128,7 +128,7 @@ pub fn held(own: &Annotations) -> AdoptAs {
 ///
 /// A pool that is taken over gets what `wanted` holds back, where no annotation of the operator's says anything. One that was
 /// taken over before loses what `wanted` no longer names and what the operator has changed.
-pub fn settle(own: &mut Annotations, wanted: AdoptAs, now: Timestamp) -> Option<Change> {
+pub fn settle(own: &mut Annotations, wanted: AdoptAs, now: Timestamp) -> Option<AdoptionChange> {
     if is_foreign(own) {
         return Some(take_over(own, wanted, now));
     }
@@ -142,10 +142,10 @@ pub fn settle(own: &mut Annotations, wanted: AdoptAs, now: Timestamp) -> Option<
         return None;
     }
     own.insert(ADOPTED_AS.to_owned(), held_now.name());
-    Some(Change::Released { held: held_now })
+    Some(AdoptionChange::Released { held: held_now })
 }
 
-fn take_over(own: &mut Annotations, wanted: AdoptAs, now: Timestamp) -> Change {
+fn take_over(own: &mut Annotations, wanted: AdoptAs, now: Timestamp) -> AdoptionChange {
     let version = own.get(NODE_POOL_HASH_VERSION).cloned().unwrap_or_default();
     // What an earlier turn of ours has left and nobody has changed is ours still.
     let left = held(own);
@@ -160,7 +160,7 @@ fn take_over(own: &mut Annotations, wanted: AdoptAs, now: Timestamp) -> Change {
     }
     own.insert(ADOPTED.to_owned(), format!("{now:.0} {version}").trim_end().to_owned());
     own.insert(ADOPTED_AS.to_owned(), held.name());
-    Change::TakenOver { version, held }
+    AdoptionChange::TakenOver { version, held }
 }
 
 /// What is said of a pool in which something is held back; none where nothing is.
@@ -201,7 +201,7 @@ mod tests {
     }
 
     /// Whoever leads stamps what is settled.
-    fn settled(own: &mut Annotations, wanted: AdoptAs) -> Option<Change> {
+    fn settled(own: &mut Annotations, wanted: AdoptAs) -> Option<AdoptionChange> {
         let change = settle(own, wanted, now());
         own.insert(NODE_POOL_HASH.into(), "9".into());
         own.insert(NODE_POOL_HASH_VERSION.into(), hash::VERSION.into());
@@ -243,7 +243,7 @@ mod tests {
     fn a_pool_of_karpenters_is_taken_over_once_and_held_back() {
         let mut own = karpenters();
         let change = settled(&mut own, AdoptAs::default()).unwrap();
-        assert_eq!(change, Change::TakenOver { version: "v3".into(), held: AdoptAs::default() });
+        assert_eq!(change, AdoptionChange::TakenOver { version: "v3".into(), held: AdoptAs::default() });
         assert_eq!(value(&own, DISRUPTION), Some("observe"));
         assert_eq!(value(&own, PACKING_POLICY), Some("fewest-nodes"));
         assert_eq!(value(&own, ADOPTED), Some("2026-03-02T10:17:00Z v3"));
@@ -282,7 +282,7 @@ mod tests {
                 Some(text) => drop(own.insert(DISRUPTION.into(), text.into())),
             }
             let left = AdoptAs { observe: false, fewest_nodes: true };
-            assert_eq!(settled(&mut own, AdoptAs::default()), Some(Change::Released { held: left }));
+            assert_eq!(settled(&mut own, AdoptAs::default()), Some(AdoptionChange::Released { held: left }));
             assert_eq!(held(&own), left);
             let before = own.clone();
             assert_eq!(settled(&mut own, AdoptAs::default()), None);
@@ -295,7 +295,7 @@ mod tests {
         let mut own = karpenters();
         settled(&mut own, AdoptAs::default());
         let change = settled(&mut own, AdoptAs::read("fewest-nodes").unwrap());
-        assert_eq!(change, Some(Change::Released { held: AdoptAs { observe: false, fewest_nodes: true } }));
+        assert_eq!(change, Some(AdoptionChange::Released { held: AdoptAs { observe: false, fewest_nodes: true } }));
         assert_eq!((value(&own, DISRUPTION), value(&own, PACKING_POLICY)), (None, Some("fewest-nodes")));
         settled(&mut own, AdoptAs::NOTHING);
         assert_eq!((value(&own, PACKING_POLICY), value(&own, ADOPTED_AS)), (None, Some("as-is")));
@@ -311,7 +311,7 @@ mod tests {
         own.extend(karpenters());
         assert!(is_foreign(&own), "Karpenter stamps it again");
         let change = settled(&mut own, AdoptAs::default());
-        assert_eq!(change, Some(Change::TakenOver { version: "v3".into(), held: AdoptAs::default() }));
+        assert_eq!(change, Some(AdoptionChange::TakenOver { version: "v3".into(), held: AdoptAs::default() }));
         // With another setting than at the first time, what the first has left goes.
         own.extend(karpenters());
         settled(&mut own, AdoptAs::NOTHING);

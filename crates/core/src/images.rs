@@ -7,9 +7,9 @@ use crate::requirements::{NodeSelectorRequirement, Requirements};
 
 /// The images that a node class has resolved to, with what each asks of an instance type.
 #[derive(Debug)]
-pub struct Images<'a>(Vec<(&'a Ami, Requirements)>);
+pub struct ResolvedImages<'a>(Vec<(&'a Ami, Requirements)>);
 
-impl<'a> Images<'a> {
+impl<'a> ResolvedImages<'a> {
     /// Of these. One whose requirements make no sense is for no type.
     #[must_use]
     pub fn of(amis: &'a [Ami]) -> Self {

@@ -31,15 +31,15 @@ pub struct Ceilings {
 }
 
 /// A pool and its class.
-pub type Origin = (String, String);
+pub type PoolAndClass = (String, String);
 
 /// A launch that is asked for.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Ask {
+pub struct AskedLaunch {
     /// The claim's name.
     pub claim: String,
     /// Its pool and class.
-    pub origin: Origin,
+    pub origin: PoolAndClass,
     /// $/h of all that there is and is on the way, and of this one at its cheapest; 0 where no ceiling asks for it.
     pub cost: f64,
 }
@@ -102,15 +102,15 @@ struct Failing {
 
 /// What was launched of late and what came of it.
 #[derive(Clone, Debug, Default)]
-pub struct Limits {
+pub struct LaunchLimits {
     ceilings: Ceilings,
     /// The claim of each launch, and until when it counts.
     launched: VecDeque<(String, Duration)>,
     counted: BTreeSet<String>,
-    failing: BTreeMap<Origin, Failing>,
+    failing: BTreeMap<PoolAndClass, Failing>,
 }
 
-impl Limits {
+impl LaunchLimits {
     /// Nothing launched yet.
     #[must_use]
     pub fn new(ceilings: Ceilings) -> Self {
@@ -148,7 +148,7 @@ impl Limits {
     ///
     /// # Errors
     /// Why it has to wait.
-    pub fn ask(&mut self, ask: &Ask, now: Duration) -> Result<(), Wait> {
+    pub fn ask(&mut self, ask: &AskedLaunch, now: Duration) -> Result<(), Wait> {
         self.within_ceilings(ask, now)?;
         if let Some(failing) = self.failing.get_mut(&ask.origin) {
             if failing.trial.is_some() || now < failing.next {
@@ -165,14 +165,14 @@ impl Limits {
     ///
     /// # Errors
     /// Why it has to wait.
-    pub fn ask_for_present(&mut self, ask: &Ask, now: Duration) -> Result<(), Wait> {
+    pub fn ask_for_present(&mut self, ask: &AskedLaunch, now: Duration) -> Result<(), Wait> {
         self.within_ceilings(ask, now)?;
         self.count(&ask.claim, now);
         Ok(())
     }
 
     /// Whether the ceilings leave room for a launch, beside all others.
-    fn within_ceilings(&mut self, ask: &Ask, now: Duration) -> Result<(), Wait> {
+    fn within_ceilings(&mut self, ask: &AskedLaunch, now: Duration) -> Result<(), Wait> {
         self.launched.retain(|(_, until)| now < *until);
         let counts = self.counted.contains(&ask.claim);
         let others = self.launched.iter().filter(|(claim, _)| !counts || *claim != ask.claim).count();
@@ -196,12 +196,12 @@ impl Limits {
     }
 
     /// A node has registered: its pool and class are trusted again. Answers whether they were not.
-    pub fn registered(&mut self, origin: &Origin) -> bool {
+    pub fn registered(&mut self, origin: &PoolAndClass) -> bool {
         self.failing.remove(origin).is_some()
     }
 
     /// A node has not registered in its time. Nodes that were launched before the first failure say nothing new.
-    pub fn not_registered(&mut self, claim: &str, origin: &Origin, now: Duration) {
+    pub fn not_registered(&mut self, claim: &str, origin: &PoolAndClass, now: Duration) {
         let failing = self.failing.entry(origin.clone()).or_insert_with(|| Failing {
             failures: 0,
             next: now,
@@ -217,7 +217,7 @@ impl Limits {
     }
 
     /// A claim is gone, whatever became of it: if it was a trial another may follow. Answers of what.
-    pub fn gone(&mut self, claim: &str) -> Option<Origin> {
+    pub fn gone(&mut self, claim: &str) -> Option<PoolAndClass> {
         self.counted.remove(claim);
         let (origin, failing) = self.failing.iter_mut().find(|(_, one)| one.trial.as_deref() == Some(claim))?;
         failing.trial = None;
@@ -234,19 +234,19 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    fn ask(claim: &str) -> Ask {
-        Ask { claim: claim.into(), origin: ("pool".into(), "class".into()), cost: 0.0 }
+    fn ask(claim: &str) -> AskedLaunch {
+        AskedLaunch { claim: claim.into(), origin: ("pool".into(), "class".into()), cost: 0.0 }
     }
 
     #[test]
     fn without_ceilings_everything_is_allowed() {
-        let mut limits = Limits::new(Ceilings::default());
+        let mut limits = LaunchLimits::new(Ceilings::default());
         assert!((0..1000).all(|n| limits.ask(&ask(&n.to_string()), at(0)).is_ok()));
     }
 
     #[test]
     fn no_more_than_the_ceiling_is_launched_in_any_hour() {
-        let mut limits = Limits::new(Ceilings { launches: Some(3), cost: None });
+        let mut limits = LaunchLimits::new(Ceilings { launches: Some(3), cost: None });
         let mut times: Vec<u64> = Vec::new();
         for second in (0..20_000).step_by(100) {
             if limits.ask(&ask(&second.to_string()), at(second)).is_ok() {
@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn what_an_earlier_leader_launched_counts_once() {
-        let mut limits = Limits::new(Ceilings { launches: Some(2), cost: None });
+        let mut limits = LaunchLimits::new(Ceilings { launches: Some(2), cost: None });
         limits.made("a", at(4000), at(100));
         limits.made("a", at(4000), at(100));
         limits.made("old", at(4000), HOUR + CLOCKS_APART);
@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn what_may_have_been_launched_within_the_hour_by_a_clock_apart_from_ours_counts() {
-        let mut limits = Limits::new(Ceilings { launches: Some(1), cost: None });
+        let mut limits = LaunchLimits::new(Ceilings { launches: Some(1), cost: None });
         limits.made("old", at(4000), HOUR + CLOCKS_APART - at(1));
         assert_eq!(limits.ask(&ask("a"), at(4000)), Err(Wait::Launches { ceiling: 1 }));
         assert!(limits.ask(&ask("a"), at(4001)).is_ok());
@@ -277,7 +277,7 @@ mod tests {
 
     #[test]
     fn claims_of_another_hand_wait_at_the_ceiling_and_count_when_they_are_launched() {
-        let mut limits = Limits::new(Ceilings { launches: Some(2), cost: None });
+        let mut limits = LaunchLimits::new(Ceilings { launches: Some(2), cost: None });
         assert!(limits.ask_for_present(&ask("by-hand-1"), at(0)).is_ok());
         assert!(limits.ask_for_present(&ask("by-hand-1"), at(1)).is_ok(), "once");
         assert!(limits.ask_for_present(&ask("by-hand-2"), at(2)).is_ok());
@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn what_an_earlier_leader_has_begun_is_not_kept_waiting_by_itself() {
-        let mut limits = Limits::new(Ceilings { launches: Some(2), cost: None });
+        let mut limits = LaunchLimits::new(Ceilings { launches: Some(2), cost: None });
         limits.made("a", at(4000), at(100));
         limits.made("b", at(4000), at(100));
         assert!(limits.ask_for_present(&ask("a"), at(4001)).is_ok());
@@ -298,15 +298,15 @@ mod tests {
 
     #[test]
     fn what_would_cost_too_much_waits() {
-        let mut limits = Limits::new(Ceilings { launches: None, cost: Some(1.0) });
-        assert!(limits.ask(&Ask { cost: 1.0, ..ask("a") }, at(0)).is_ok());
-        let wait = limits.ask(&Ask { cost: 1.01, ..ask("b") }, at(0)).unwrap_err();
+        let mut limits = LaunchLimits::new(Ceilings { launches: None, cost: Some(1.0) });
+        assert!(limits.ask(&AskedLaunch { cost: 1.0, ..ask("a") }, at(0)).is_ok());
+        let wait = limits.ask(&AskedLaunch { cost: 1.01, ..ask("b") }, at(0)).unwrap_err();
         assert_eq!(wait.to_string(), "$1.00/h are allowed, it would be $1.01/h");
     }
 
     #[test]
     fn nodes_that_do_not_register_are_tried_one_at_a_time_with_growing_pauses() {
-        let (mut limits, origin) = (Limits::new(Ceilings::default()), ask("x").origin);
+        let (mut limits, origin) = (LaunchLimits::new(Ceilings::default()), ask("x").origin);
         for claim in ["a", "b", "c"] {
             limits.ask(&ask(claim), at(0)).unwrap();
         }
@@ -320,14 +320,14 @@ mod tests {
         limits.not_registered("d", &origin, at(2000));
         assert!(limits.ask(&ask("e"), at(2119)).is_err());
         assert!(limits.ask(&ask("e"), at(2120)).is_ok());
-        assert!(limits.ask(&Ask { origin: ("other".into(), "class".into()), ..ask("f") }, at(2120)).is_ok());
+        assert!(limits.ask(&AskedLaunch { origin: ("other".into(), "class".into()), ..ask("f") }, at(2120)).is_ok());
         assert!(limits.registered(&origin));
         assert!((0..5).all(|n| limits.ask(&ask(&n.to_string()), at(2121)).is_ok()));
     }
 
     #[test]
     fn a_trial_that_goes_for_another_reason_makes_room_for_the_next() {
-        let (mut limits, origin) = (Limits::new(Ceilings::default()), ask("x").origin);
+        let (mut limits, origin) = (LaunchLimits::new(Ceilings::default()), ask("x").origin);
         limits.not_registered("a", &origin, at(0));
         limits.ask(&ask("b"), at(60)).unwrap();
         assert_eq!(limits.gone("another"), None);

@@ -35,7 +35,7 @@
 //!
 //! A Lease that other software created, such as Karpenter, counts from 0 while its creator leads: it is never vacant, and
 //! its count says nothing of earlier terms, nor does its release say that whoever led before it was created has ended. So a
-//! vacant Lease carries a mark, as does one that Dovetail has taken ([`Origin`]); what carries none is taken only when it
+//! vacant Lease carries a mark, as does one that Dovetail has taken ([`TermOrigin`]); what carries none is taken only when it
 //! has stood unchanged, whoever holds it, with a term that begins anew above all.
 //!
 //! An API server that is restored from a backup shows the Lease as it was: whom it names may have been followed by others,
@@ -57,7 +57,7 @@ mod record;
 mod settings;
 mod trust;
 
-pub use record::{LeaseView, LeaseWrite, Origin};
+pub use record::{LeaseView, LeaseWrite, TermOrigin};
 pub use settings::{AHEAD, JITTER, LeaseSettings};
 pub use trust::{Distrust, LONGEST_WAIT};
 
@@ -291,12 +291,12 @@ impl Election {
                 let respected = self.respected(&lease);
                 let stood_by = self.believes(&lease) && self.is_latest(&lease) && !self.was_away(&lease, now);
                 match (lease.origin, stood_by) {
-                    (Origin::Led | Origin::Vacant, false) => {
+                    (TermOrigin::Led | TermOrigin::Vacant, false) => {
                         // Who leads by it is seen to renew it.
                         let stands = self.stands(&lease, self.settings.renew_deadline / 2, now);
                         if named || stands { vacate(Some(lease.resource_version)) } else { LeaseOutput::Wait }
                     }
-                    (Origin::Led, true) if named => self.acquire(lease),
+                    (TermOrigin::Led, true) if named => self.acquire(lease),
                     _ if self.stands(&lease, respected, now) => self.acquire(lease),
                     _ => LeaseOutput::Wait,
                 }
@@ -325,7 +325,7 @@ impl Election {
 
     fn acquire(&mut self, lease: LeaseView) -> LeaseOutput {
         let above_all = match lease.resource_version.parse() {
-            Ok(version) if lease.origin != Origin::Led && version <= MOST_FIRST_TERM => version,
+            Ok(version) if lease.origin != TermOrigin::Led && version <= MOST_FIRST_TERM => version,
             _ => 0,
         };
         let term = above_all.max(self.highest + 1);
@@ -362,7 +362,7 @@ impl Election {
     /// Whether a Lease names us from so long ago that others may have led in between, of whom a backup knows nothing.
     fn was_away(&self, lease: &LeaseView, now: Duration) -> bool {
         let away = self.renewed.map_or(lease.stale, |asked| now > asked + self.settings.duration);
-        away && lease.origin == Origin::Led && lease.holder == self.identity
+        away && lease.origin == TermOrigin::Led && lease.holder == self.identity
     }
 
     /// Takes note of a Lease's version: what we wrote, what is fresh and what has come while we looked is not out of a backup.

@@ -29,7 +29,7 @@ use token::{attempt_of, launch_token};
 
 /// The cluster that asks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Cluster {
+pub struct AskingCluster {
     /// As EKS knows it (`CLUSTER_NAME`).
     pub name: String,
     /// UID of its namespace kube-system; nothing is ours while it is empty.
@@ -103,7 +103,7 @@ impl fmt::Display for NotOwned {
 ///
 /// # Errors
 /// Why it is not this cluster's.
-pub fn maker(cluster: &Cluster, own: &BTreeMap<String, String>) -> Result<Maker, NotOwned> {
+pub fn maker(cluster: &AskingCluster, own: &BTreeMap<String, String>) -> Result<Maker, NotOwned> {
     if cluster.uid.is_empty() {
         return Err(NotOwned::ClusterUnknown);
     }
@@ -139,7 +139,7 @@ fn filled<'a>(own: &'a BTreeMap<String, String>, key: &str) -> Option<&'a String
 
 /// What of an instance says whose it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Marks {
+pub struct OwnershipMarks {
     /// What launched it for this cluster, or why it is not this cluster's.
     pub maker: Result<Maker, NotOwned>,
     /// The token of its launch.
@@ -152,10 +152,10 @@ pub struct Marks {
     pub dns_name: String,
 }
 
-impl Marks {
+impl OwnershipMarks {
     /// Of an instance with these tags.
     #[must_use]
-    pub fn new(cluster: &Cluster, own: &BTreeMap<String, String>, dns_name: &str) -> Self {
+    pub fn new(cluster: &AskingCluster, own: &BTreeMap<String, String>, dns_name: &str) -> Self {
         Self {
             maker: maker(cluster, own),
             token: filled(own, tags::LAUNCH_TOKEN).cloned(),
@@ -261,8 +261,8 @@ mod tests {
         assert!(!labelled(&["karpenter.sh/nodepool"]) && !labelled(&[]), "whoever wrote that");
     }
 
-    fn cluster(adopts: bool) -> Cluster {
-        Cluster { name: "demo".into(), uid: "us".into(), adopts_karpenter_instances: adopts }
+    fn cluster(adopts: bool) -> AskingCluster {
+        AskingCluster { name: "demo".into(), uid: "us".into(), adopts_karpenter_instances: adopts }
     }
 
     fn tagged(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
@@ -283,7 +283,7 @@ mod tests {
     }
 
     fn judged(adopts: bool, own: &BTreeMap<String, String>, of: &NodeClaim) -> Result<Maker, NotOwned> {
-        Marks::new(&cluster(adopts), own, "").is_of(of)
+        OwnershipMarks::new(&cluster(adopts), own, "").is_of(of)
     }
 
     #[test]
@@ -362,19 +362,22 @@ mod tests {
             claim
         };
         assert_eq!(judged(true, &own, &of_pool("default")), Ok(Maker::Karpenter));
-        assert!(Marks::new(&cluster(true), &own, "").is_untagged());
+        assert!(OwnershipMarks::new(&cluster(true), &own, "").is_untagged());
         assert!(judged(false, &own, &of_pool("default")).is_err(), "the setting says nothing of it");
         assert_eq!(judged(true, &own, &of_pool("other")), Err(missing(tags::NODE_CLAIM)));
         assert_eq!(judged(true, &own, &claim("a")), Err(missing(tags::NODE_CLAIM)), "a claim of no pool");
         own.insert(tags::NODE_CLASS.into(), "other".into());
         assert!(judged(true, &own, &of_pool("default")).is_err());
-        assert!(!Marks::new(&cluster(true), &karpenters("a"), "").is_untagged());
+        assert!(!OwnershipMarks::new(&cluster(true), &karpenters("a"), "").is_untagged());
     }
 
     #[test]
     fn while_the_clusters_uid_is_not_known_nothing_is_ours() {
-        let nobody = Cluster { uid: String::new(), ..cluster(true) };
-        assert_eq!(Marks::new(&nobody, &own_tags("uid-a"), "").is_of(&claim("a")), Err(NotOwned::ClusterUnknown));
+        let nobody = AskingCluster { uid: String::new(), ..cluster(true) };
+        assert_eq!(
+            OwnershipMarks::new(&nobody, &own_tags("uid-a"), "").is_of(&claim("a")),
+            Err(NotOwned::ClusterUnknown)
+        );
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub struct Problem {
     pub node_pools: Vec<Pool>,
     /// NodePools that may not be used now: a pod that none of the others takes is told why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Vec<UnusablePool>,
     /// The instance types that there are.
     pub instance_types: Vec<Arc<InstanceType>>,
     /// The pods that wait for a node.
@@ -53,7 +53,7 @@ pub struct Problem {
 /// A NodePool that may not be used now.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct LeftOut {
+pub struct UnusablePool {
     /// Name of the NodePool.
     pub pool: String,
     /// Why, such as `it is not Ready`.

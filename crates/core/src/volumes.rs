@@ -38,7 +38,7 @@ type Place = Vec<NodeSelectorRequirement>;
 
 /// A PersistentVolumeClaim.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ClaimFacts {
+pub struct VolumeClaimFacts {
     /// Its storage class; none when it asks for none.
     pub class: Option<String>,
     /// The PersistentVolume that it names, empty while it names none.
@@ -55,7 +55,7 @@ pub struct ClaimFacts {
     pub one_pod: bool,
 }
 
-impl ClaimFacts {
+impl VolumeClaimFacts {
     /// Reads a claim.
     #[must_use]
     pub fn of(claim: &PersistentVolumeClaim) -> Self {
@@ -209,7 +209,7 @@ fn told(namespace: &str, claim: &str) -> String {
 
 /// What is known of volumes.
 #[derive(Clone, Copy, Debug)]
-pub struct Known<'a, C, V, S> {
+pub struct VolumeLookup<'a, C, V, S> {
     /// Claims by `namespace/name`.
     pub claims: &'a BTreeMap<String, C>,
     /// Volumes by name.
@@ -227,7 +227,7 @@ pub struct Needs {
     pub attachments: BTreeSet<(String, String)>,
 }
 
-impl<C: AsRef<ClaimFacts>, V: AsRef<VolumeFacts>, S: AsRef<ClassFacts>> Known<'_, C, V, S> {
+impl<C: AsRef<VolumeClaimFacts>, V: AsRef<VolumeFacts>, S: AsRef<ClassFacts>> VolumeLookup<'_, C, V, S> {
     /// What claims of a namespace ask of a node.
     ///
     /// # Errors
@@ -332,7 +332,7 @@ mod tests {
 
     #[derive(Default)]
     struct Store {
-        claims: BTreeMap<String, Arc<ClaimFacts>>,
+        claims: BTreeMap<String, Arc<VolumeClaimFacts>>,
         volumes: BTreeMap<String, Arc<VolumeFacts>>,
         classes: BTreeMap<String, Arc<ClassFacts>>,
     }
@@ -351,7 +351,7 @@ mod tests {
         }
 
         fn claim(&mut self, name: &str, claim: Value) {
-            let facts = ClaimFacts::of(&serde_json::from_value(claim).unwrap());
+            let facts = VolumeClaimFacts::of(&serde_json::from_value(claim).unwrap());
             self.claims.insert(format!("default/{name}"), Arc::new(facts));
         }
 
@@ -364,7 +364,7 @@ mod tests {
         }
 
         fn needs(&self, claims: &[&str]) -> Result<Needs, String> {
-            let known = Known { claims: &self.claims, volumes: &self.volumes, classes: &self.classes };
+            let known = VolumeLookup { claims: &self.claims, volumes: &self.volumes, classes: &self.classes };
             known.needs("default", &claims.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
         }
 

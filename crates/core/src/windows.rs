@@ -50,7 +50,7 @@ impl Windows {
     }
 
     /// A pod of a namespace waits, in the words of [`Window::step`]. Answers when to wake, or a batch and its namespaces.
-    pub fn join(&mut self, namespace: &str, input: WindowInput<'_>, now: Duration) -> Step {
+    pub fn join(&mut self, namespace: &str, input: WindowInput<'_>, now: Duration) -> WindowStep {
         if !self.open.contains_key(namespace) {
             self.open.insert(namespace.to_owned(), Window::new(self.settings));
         }
@@ -70,7 +70,7 @@ impl Windows {
     }
 
     /// Time has passed.
-    pub fn tick(&mut self, now: Duration) -> Step {
+    pub fn tick(&mut self, now: Duration) -> WindowStep {
         let due = self.open.iter().filter_map(|(name, window)| Some((window.closes()?, name)));
         let Some((_, name)) = due.min().filter(|(due, _)| *due <= now) else { return self.wake() };
         let name = name.clone();
@@ -81,12 +81,12 @@ impl Windows {
         }
     }
 
-    fn wake(&self) -> Step {
-        Step { batch: None, wake: self.open.values().filter_map(Window::closes).min() }
+    fn wake(&self) -> WindowStep {
+        WindowStep { batch: None, wake: self.open.values().filter_map(Window::closes).min() }
     }
 
     /// Closes what is quiet with it.
-    fn close(&mut self, first: &str, mut batch: ClosedWindow, now: Duration) -> Step {
+    fn close(&mut self, first: &str, mut batch: ClosedWindow, now: Duration) -> WindowStep {
         let mut namespaces = BTreeSet::from([first.to_owned()]);
         for (name, window) in &mut self.open {
             let quiet = window.last().is_some_and(|last| now.saturating_sub(last) >= IDLE);
@@ -97,7 +97,7 @@ impl Windows {
             }
         }
         self.forget(now);
-        Step { batch: Some(Batched { batch, namespaces }), ..self.wake() }
+        WindowStep { batch: Some(Batched { batch, namespaces }), ..self.wake() }
     }
 
     fn forget(&mut self, now: Duration) {
@@ -107,7 +107,7 @@ impl Windows {
 
 /// What to do after a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct WindowStep {
     /// A batch has closed.
     pub batch: Option<Batched>,
     /// Call [`Windows::tick`] at this time.
@@ -137,7 +137,7 @@ mod tests {
         Duration::from_millis(millis)
     }
 
-    fn pods(step: Step) -> Vec<String> {
+    fn pods(step: WindowStep) -> Vec<String> {
         step.batch.expect("a batch").batch.pods.into_iter().collect()
     }
 
@@ -147,7 +147,7 @@ mod tests {
         windows.join("shop", WindowInput::Pending("a"), at(0));
         for n in 0..10_u64 {
             let step = windows.join("test", WindowInput::Pending(&format!("x{n}")), at(n * 100));
-            assert_eq!(step, Step { batch: None, wake: Some(at(1000)) });
+            assert_eq!(step, WindowStep { batch: None, wake: Some(at(1000)) });
         }
         let step = windows.tick(at(1000));
         assert_eq!(step.wake, Some(at(1900)), "the others go on");
@@ -174,7 +174,7 @@ mod tests {
         windows.join("a", WindowInput::Pending("1"), at(0));
         windows.leave("1", at(10));
         assert!(windows.is_shut("a") && windows.open.is_empty());
-        assert_eq!(windows.tick(at(5000)), Step { batch: None, wake: None });
+        assert_eq!(windows.tick(at(5000)), WindowStep { batch: None, wake: None });
     }
 
     proptest! {
@@ -184,7 +184,7 @@ mod tests {
         ) {
             let mut windows = Windows::new(WindowSettings { pace, most, ..SETTINGS });
             let (mut now, mut wake, mut came, mut seen) = (0, None, BTreeMap::new(), Vec::new());
-            let mut take = |step: Step, now: u64, came: &BTreeMap<String, u64>| {
+            let mut take = |step: WindowStep, now: u64, came: &BTreeMap<String, u64>| {
                 for pod in step.batch.into_iter().flat_map(|batched| batched.batch.pods) {
                     assert!(now - came[&pod] <= 10_000, "{pod}");
                     seen.push(pod);

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use dovetail_actors::replica::View;
 use dovetail_api::names::{annotations, labels};
-use dovetail_core::cluster_state::{ClaimEntry, NodeEntry, Target};
-use dovetail_core::interruption::Notice;
+use dovetail_core::cluster_state::{ClaimEntry, NodeEntry, NominationTarget};
+use dovetail_core::interruption::InterruptionNotice;
 use dovetail_core::resources::{CPU, MEMORY, Resources};
 use serde_json::{Value, json};
 
@@ -124,8 +124,8 @@ fn waiting(view: &View, actors: &Value) -> (Vec<Value>, usize) {
     let named = pods.clone().take(MOST_WAITING).map(|pod| {
         let why = actors["packer"]["leftOver"][&pod.pod.uid].as_str().map(str::to_owned);
         let expected = || match view.snapshot.expected_on(&pod.pod.uid, view.now)? {
-            Target::Claim(name) => Some(format!("expected on NodeClaim {name}")),
-            Target::Node(name) => Some(format!("expected on node {name}")),
+            NominationTarget::Claim(name) => Some(format!("expected on NodeClaim {name}")),
+            NominationTarget::Node(name) => Some(format!("expected on node {name}")),
         };
         let why = why.or_else(expected).unwrap_or_else(|| "waits for its batch".to_owned());
         json!([format!("{}/{}", pod.pod.namespace, pod.pod.name), why])
@@ -208,7 +208,7 @@ fn state_of(claim: Option<&ClaimEntry>, node: Option<&NodeEntry>) -> &'static st
 /// What will become of it.
 fn next(view: &View, claim: Option<&ClaimEntry>, visitors: usize) -> String {
     let Some(claim) = claim else { return String::new() };
-    if let Some(notice) = Notice::on(&claim.claim) {
+    if let Some(notice) = InterruptionNotice::on(&claim.claim) {
         return format!("{}, runs until {:.0}", notice.kind, notice.deadline);
     }
     if claim.facts.deleting {

@@ -11,8 +11,8 @@ use dovetail_actors::replica::View;
 use dovetail_api::names::conditions::DRIFTED;
 use dovetail_api::names::labels;
 use dovetail_api::v1::condition;
-use dovetail_core::cluster_state::{Kind, NodeEntry, PodEntry, Snapshot};
-use dovetail_core::disruption::{self, Reason};
+use dovetail_core::cluster_state::{NodeEntry, PodEntry, Snapshot, WatchedKind};
+use dovetail_core::disruption::{self, RemovalReason};
 use dovetail_core::instance_type::InstanceType;
 use dovetail_core::resources::{CPU, NODES, Resources};
 use dovetail_observability::metrics::{Page, Seen, State};
@@ -168,7 +168,7 @@ fn not_seen(page: &mut Page, cluster: &Value) {
         let listed = cluster["notListed"].as_array().is_none_or(|all| all.iter().all(|one| one != kind));
         !listed || cluster["watchesFailing"].get(kind).is_some()
     };
-    for kind in Kind::ALL.map(Kind::resource) {
+    for kind in WatchedKind::ALL.map(WatchedKind::resource) {
         page.sample("dovetail_watch_failing", &[("kind", kind)], if failing(kind) { 1.0 } else { 0.0 });
     }
 }
@@ -248,7 +248,7 @@ fn cost(page: &mut Page, view: &View) {
 }
 
 /// Reasons that budgets know.
-const BUDGETED: [Reason; 3] = [Reason::Empty, Reason::Drifted, Reason::Underutilized];
+const BUDGETED: [RemovalReason; 3] = [RemovalReason::Empty, RemovalReason::Drifted, RemovalReason::Underutilized];
 
 fn pools(page: &mut Page, view: &View) {
     let snapshot = &view.snapshot;

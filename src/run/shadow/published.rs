@@ -2,21 +2,21 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use dovetail_core::shadow::{Report, Side, Totals};
+use dovetail_core::shadow::{ShadowReport, Side, SideTotals};
 use dovetail_observability::Pages;
 use dovetail_observability::metrics::{Page, State};
 
 /// Clones share it.
 #[derive(Clone, Default)]
-pub struct Published(Arc<Mutex<Option<Report>>>);
+pub struct Published(Arc<Mutex<Option<ShadowReport>>>);
 
 impl Published {
     /// What is served from now on.
-    pub fn put(&self, report: Report) {
+    pub fn put(&self, report: ShadowReport) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
     }
 
-    fn latest(&self) -> Option<Report> {
+    fn latest(&self) -> Option<ShadowReport> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -41,9 +41,9 @@ impl Published {
     }
 }
 
-fn write(page: &mut Page, report: &Report) {
+fn write(page: &mut Page, report: &ShadowReport) {
     let sides = [(Side::Active.label(), &report.active), (Side::Shadow.label(), &report.shadow)];
-    let mut gauge = |name: &str, help: &str, of: fn(&Totals) -> f64| {
+    let mut gauge = |name: &str, help: &str, of: fn(&SideTotals) -> f64| {
         page.gauge(name, help);
         sides.iter().for_each(|(side, own)| page.sample(name, &[("side", side)], of(own)));
     };
@@ -51,7 +51,7 @@ fn write(page: &mut Page, report: &Report) {
     let help = "What these nodes cost, in dollars an hour";
     gauge("dovetail_shadow_cost_dollars_per_hour", help, |own| own.cost_per_hour);
     gauge("dovetail_shadow_pods_waiting", "Pods that have no node", |own| own.pods_waiting as f64);
-    let mut counter = |name: &str, help: &str, of: fn(&Totals) -> f64| {
+    let mut counter = |name: &str, help: &str, of: fn(&SideTotals) -> f64| {
         page.counter(name, help);
         sides.iter().for_each(|(side, own)| page.sample(&format!("{name}_total"), &[("side", side)], of(own)));
     };
@@ -77,7 +77,7 @@ fn write(page: &mut Page, report: &Report) {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use dovetail_core::shadow::{Fact, Ledger, Machine};
+    use dovetail_core::shadow::{Fact, Ledger, ShadowNode};
     use jiff::{SignedDuration, Timestamp};
 
     #[test]
@@ -87,7 +87,7 @@ mod tests {
         assert!(pages("/shadow").is_none());
         let began = Timestamp::UNIX_EPOCH;
         let mut ledger = Ledger::new(began, SignedDuration::from_secs(11));
-        let machine = Machine { claim: "a".into(), price_per_hour: Some(0.5), ..Machine::default() };
+        let machine = ShadowNode { claim: "a".into(), price_per_hour: Some(0.5), ..ShadowNode::default() };
         ledger.record(Side::Active, began, Fact::Launched(machine));
         published.put(ledger.report(began));
         let (kind, json) = pages("/shadow").unwrap();

@@ -1,7 +1,7 @@
 //! What a shadow says: a line for each decision of either side, and the report at the end.
 
 use dovetail_actors::{Entry, Journal};
-use dovetail_core::shadow::{Decision, Report, Side};
+use dovetail_core::shadow::{ShadowReport, Side, SideDecision};
 use dovetail_simulation::shadow::ShadowEvent;
 
 /// The replica in the copy is heard by what it decides; the rest is for who looks for a fault.
@@ -26,14 +26,14 @@ pub fn tell(event: &ShadowEvent) {
 }
 
 /// The report, as a person reads it, and as JSON for a program.
-pub fn report(report: &Report) {
+pub fn report(report: &ShadowReport) {
     let json = serde_json::to_string(report).unwrap_or_default();
     tracing::info!(logger = "shadow", report = json, "the report:\n{report}");
 }
 
-fn sentence(side: Side, decision: &Decision) -> String {
+fn sentence(side: Side, decision: &SideDecision) -> String {
     match decision {
-        Decision::Launch(machine) => {
+        SideDecision::Launch(machine) => {
             let verb = if side == Side::Active { "launched" } else { "would launch" };
             let pods = machine.pods.map_or_else(String::new, |pods| format!(" for {pods} pod(s)"));
             format!(
@@ -47,7 +47,7 @@ fn sentence(side: Side, decision: &Decision) -> String {
                 machine.claim
             )
         }
-        Decision::Remove { machine, reason } => {
+        SideDecision::Remove { machine, reason } => {
             let verb = if side == Side::Active { "removed" } else { "would remove" };
             let (claim, kind) = (&machine.claim, &machine.instance_type);
             format!("{verb} nodeclaim {claim}, {kind}, {}: {reason}", price(machine.price_per_hour))
@@ -62,11 +62,11 @@ fn price(per_hour: Option<f64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dovetail_core::shadow::Machine;
+    use dovetail_core::shadow::ShadowNode;
 
     #[test]
     fn what_was_done_and_what_would_have_been_done_are_told_apart() {
-        let machine = Machine {
+        let machine = ShadowNode {
             claim: "default-x".into(),
             node_pool: "default".into(),
             instance_type: "m5.large".into(),
@@ -77,13 +77,13 @@ mod tests {
             options: 12,
             before: false,
         };
-        let launch = Decision::Launch(machine.clone());
+        let launch = SideDecision::Launch(machine.clone());
         let told = "would launch m5.large in us-east-1a, spot, $0.0384/h for nodepool default for 7 pod(s), one of 12 \
                     type(s), as nodeclaim default-x";
         assert_eq!(sentence(Side::Shadow, &launch), told);
         assert!(sentence(Side::Active, &launch).starts_with("launched m5.large"));
-        let unknown = Machine { price_per_hour: None, ..machine };
-        let remove = Decision::Remove { machine: unknown, reason: "Empty".into() };
+        let unknown = ShadowNode { price_per_hour: None, ..machine };
+        let remove = SideDecision::Remove { machine: unknown, reason: "Empty".into() };
         let told = "would remove nodeclaim default-x, m5.large, price unknown: Empty";
         assert_eq!(sentence(Side::Shadow, &remove), told);
     }

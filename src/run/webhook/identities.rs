@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use dovetail_actors::context::identities::Identities;
-use dovetail_core::webhook::kept::Identity;
+use dovetail_core::webhook::kept::ServingIdentity;
 use jiff::Timestamp;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
@@ -57,13 +57,13 @@ impl Certified {
         Ok(Arc::new(config))
     }
 
-    fn certified(&self, identity: &Identity) -> Result<CertifiedKey, String> {
+    fn certified(&self, identity: &ServingIdentity) -> Result<CertifiedKey, String> {
         let told = |why: rustls::Error| why.to_string();
         let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).map_err(|why| why.to_string())?;
         CertifiedKey::from_der(certificates(&identity.certificate)?, key, &self.provider).map_err(told)
     }
 
-    fn verify(&self, identity: &Identity, names: &[String], now: Timestamp) -> Result<(), String> {
+    fn verify(&self, identity: &ServingIdentity, names: &[String], now: Timestamp) -> Result<(), String> {
         let key = self.certified(identity)?;
         let mut roots = RootCertStore::empty();
         for authority in certificates(&identity.authority)? {
@@ -87,15 +87,15 @@ fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, String> {
 }
 
 impl Identities for Certified {
-    fn make(&self, names: &[String], begins: Timestamp, until: Timestamp) -> Result<Identity, String> {
+    fn make(&self, names: &[String], begins: Timestamp, until: Timestamp) -> Result<ServingIdentity, String> {
         make(names, begins, until).map_err(|why| why.to_string())
     }
 
-    fn is_sound(&self, identity: &Identity, names: &[String], now: Timestamp) -> bool {
+    fn is_sound(&self, identity: &ServingIdentity, names: &[String], now: Timestamp) -> bool {
         self.verify(identity, names, now).is_ok()
     }
 
-    fn serve(&self, identity: &Identity) -> Result<(), String> {
+    fn serve(&self, identity: &ServingIdentity) -> Result<(), String> {
         let key = Arc::new(self.certified(identity)?);
         *self.served.key.write().unwrap_or_else(PoisonError::into_inner) = Some(key);
         Ok(())
@@ -103,7 +103,7 @@ impl Identities for Certified {
 }
 
 /// The authority's key is gone when this has returned.
-fn make(names: &[String], begins: Timestamp, until: Timestamp) -> Result<Identity, rcgen::Error> {
+fn make(names: &[String], begins: Timestamp, until: Timestamp) -> Result<ServingIdentity, rcgen::Error> {
     let lasting = |mut params: CertificateParams| {
         let epoch = rcgen::date_time_ymd(1970, 1, 1);
         let at = |time: Timestamp| Duration::from_secs(u64::try_from(time.as_second()).unwrap_or_default());
@@ -126,7 +126,7 @@ fn make(names: &[String], begins: Timestamp, until: Timestamp) -> Result<Identit
     own.use_authority_key_identifier_extension = true;
     let key = KeyPair::generate()?;
     let certificate = own.signed_by(&key, &issuer)?.pem();
-    Ok(Identity { certificate, key: key.serialize_pem(), authority: trusted, begins, until })
+    Ok(ServingIdentity { certificate, key: key.serialize_pem(), authority: trusted, begins, until })
 }
 
 #[cfg(test)]
@@ -152,13 +152,13 @@ mod tests {
         assert!(!own.is_sound(&one, &["another.kube-system.svc".to_owned()], at(0)));
         let two = own.make(&names, begins, until).unwrap();
         for mixed in [
-            Identity { key: two.key.clone(), ..one.clone() },
-            Identity { authority: two.authority.clone(), ..one.clone() },
-            Identity { certificate: "no PEM".into(), ..one.clone() },
+            ServingIdentity { key: two.key.clone(), ..one.clone() },
+            ServingIdentity { authority: two.authority.clone(), ..one.clone() },
+            ServingIdentity { certificate: "no PEM".into(), ..one.clone() },
         ] {
             assert!(!own.is_sound(&mixed, &names, at(0)));
         }
-        let trusted = Identity { authority: format!("{}{}", two.authority, one.authority), ..one };
+        let trusted = ServingIdentity { authority: format!("{}{}", two.authority, one.authority), ..one };
         assert!(own.is_sound(&trusted, &names, at(0)), "beside another");
     }
 }

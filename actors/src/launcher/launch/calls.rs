@@ -10,8 +10,8 @@ use dovetail_cloud::{LaunchRequest, LaunchedInstance};
 use dovetail_core::cluster_state::Snapshot;
 use dovetail_core::lifecycle;
 use dovetail_core::lifecycle::claim::from_quantities;
-use dovetail_core::lifecycle::launch::LaunchedInstance as Facts;
-use dovetail_core::lifecycle::protocol::{Claimed, Failure, put_token, takes_instance, takes_token};
+use dovetail_core::lifecycle::launch::InstanceFacts as Facts;
+use dovetail_core::lifecycle::protocol::{ApiFailure, Claimed, put_token, takes_instance, takes_token};
 use kube::ResourceExt;
 
 use super::{CHECK_INTERVAL, Launching, NO_CLASS, NO_ROOM, NoRequest, TYPES_NAMED, short};
@@ -25,7 +25,7 @@ use crate::telemetry::log_event::{LogEvent, Names};
 use crate::telemetry::measure::Measure;
 use crate::telemetry::span::{Open, names};
 
-impl From<CallError> for Failure {
+impl From<CallError> for ApiFailure {
     fn from(error: CallError) -> Self {
         match error {
             CallError::Deposed => Self::Deposed,
@@ -166,21 +166,21 @@ impl Launching {
     pub(super) async fn class_and_types(
         &self,
         claim: &NodeClaim,
-    ) -> Result<Option<(Arc<EC2NodeClass>, Types, Snapshot)>, Failure> {
-        let known = self.links.cluster.send(TakeSnapshot).await.map_err(|_| Failure::Deposed)?.unwrap_or_default();
+    ) -> Result<Option<(Arc<EC2NodeClass>, Types, Snapshot)>, ApiFailure> {
+        let known = self.links.cluster.send(TakeSnapshot).await.map_err(|_| ApiFailure::Deposed)?.unwrap_or_default();
         let named = claim.spec.node_class_ref.ec2_name();
         let Some(class) = named.and_then(|name| known.classes.get(name)).cloned() else { return Ok(None) };
         let types = self.types_of(&class, false).await?;
         Ok(Some((class, types, known)))
     }
 
-    async fn types_of(&self, class: &Arc<EC2NodeClass>, last_resort: bool) -> Result<Types, Failure> {
+    async fn types_of(&self, class: &Arc<EC2NodeClass>, last_resort: bool) -> Result<Types, ApiFailure> {
         let query = InstanceTypesFor { classes: vec![class.clone()], last_resort };
-        let types = self.links.catalogue.send(query).await.map_err(|_| Failure::Deposed)?;
+        let types = self.links.catalogue.send(query).await.map_err(|_| ApiFailure::Deposed)?;
         Ok(types.and_then(|mut all| all.remove(&class.name_any())).unwrap_or_default())
     }
 
-    pub(super) async fn types(&self, claim: &NodeClaim) -> Result<Option<Types>, Failure> {
+    pub(super) async fn types(&self, claim: &NodeClaim) -> Result<Option<Types>, ApiFailure> {
         Ok(self.class_and_types(claim).await?.map(|(_, types, _)| types))
     }
 
@@ -190,7 +190,7 @@ impl Launching {
         claim: &NodeClaim,
         token: &str,
         adopted: bool,
-    ) -> Result<Result<LaunchRequest, NoRequest>, Failure> {
+    ) -> Result<Result<LaunchRequest, NoRequest>, ApiFailure> {
         let Some((class, types, known)) = self.class_and_types(claim).await? else { return Ok(Err(NO_CLASS)) };
         let most = self.env.settings.max_option_price;
         let asked = |class, types: &Types| {
@@ -216,8 +216,8 @@ impl Launching {
         &self,
         class: &Arc<EC2NodeClass>,
         last_resort: bool,
-    ) -> Result<Arc<EC2NodeClass>, Failure> {
-        let full = self.links.catalogue.send(FullSubnets { last_resort }).await.map_err(|_| Failure::Deposed)?;
+    ) -> Result<Arc<EC2NodeClass>, ApiFailure> {
+        let full = self.links.catalogue.send(FullSubnets { last_resort }).await.map_err(|_| ApiFailure::Deposed)?;
         Ok(with_free_subnets(class.clone(), &full))
     }
 

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use dovetail_api::names::annotations;
-use dovetail_core::cluster_state::Kind;
+use dovetail_core::cluster_state::WatchedKind;
 use dovetail_core::lease::{self, LeaseInput, LeaseSettings, LeaseView, LeaseWrite};
 use k8s_openapi::api::coordination::v1::Lease;
 
@@ -110,7 +110,7 @@ pub(super) async fn terms(cluster: &ToClusterWatcher) -> Option<Terms> {
     loop {
         if let Some(snapshot) = cluster.send(TakeSnapshot).await.ok()? {
             // Where there are claims somebody has led, though it need not have been a Dovetail.
-            let unread = snapshot.unreadable_of(Kind::NodeClaim).map(|(_, claim)| &claim.metadata);
+            let unread = snapshot.unreadable_of(WatchedKind::NodeClaim).map(|(_, claim)| &claim.metadata);
             let all: Vec<_> = snapshot.claims.values().map(|entry| &entry.claim.metadata).chain(unread).collect();
             let mut terms = Terms { highest: u64::from(!all.is_empty()), absurd: None };
             for meta in all {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use aws_sdk_ec2::types::{self as sdk, Filter};
 use dovetail_api::names::labels::{ON_DEMAND, RESERVED, SPOT};
 use dovetail_api::names::tags;
-use dovetail_core::ownership::{Cluster, maker};
+use dovetail_core::ownership::{AskingCluster, maker};
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
 
@@ -85,8 +85,8 @@ impl Ec2Cloud {
     }
 
     /// This cluster, as instances' tags are held against it.
-    fn own_cluster(&self) -> Cluster {
-        Cluster {
+    fn own_cluster(&self) -> AskingCluster {
+        AskingCluster {
             name: self.settings.cluster_name.clone(),
             uid: self.settings.cluster_uid.clone(),
             adopts_karpenter_instances: self.settings.adopt_karpenter_instances,

@@ -1,7 +1,7 @@
 //! What EC2's status checks say (karpenter-aws 5.1): three filters, as EC2 joins those of one call by "and".
 
 use aws_sdk_ec2::types::{Filter, InstanceStatus, InstanceStatusDetails, StatusType};
-use dovetail_core::interruption::Kind;
+use dovetail_core::interruption::InterruptionKind;
 use dovetail_core::interruption::status::Trouble;
 use jiff::Timestamp;
 
@@ -22,11 +22,11 @@ impl Ec2Cloud {
         let mut all = Vec::new();
         for one in self.describe_statuses(filter("instance-status.status", ["impaired"])).await? {
             let details = one.instance_status.as_ref().map(|status| status.details()).unwrap_or_default();
-            all.extend(failed(&one, details, Kind::InstanceStatus));
+            all.extend(failed(&one, details, InterruptionKind::InstanceStatus));
         }
         for one in self.describe_statuses(filter("system-status.status", ["impaired"])).await? {
             let details = one.system_status.as_ref().map(|status| status.details()).unwrap_or_default();
-            all.extend(failed(&one, details, Kind::SystemStatus));
+            all.extend(failed(&one, details, InterruptionKind::SystemStatus));
         }
         for one in self.describe_statuses(filter("event.code", EVENTS)).await? {
             all.extend(scheduled(&one));
@@ -49,7 +49,7 @@ impl Ec2Cloud {
 }
 
 /// The checks that have failed; of several the one that has for longest.
-fn failed(one: &InstanceStatus, details: &[InstanceStatusDetails], kind: Kind) -> Option<Trouble> {
+fn failed(one: &InstanceStatus, details: &[InstanceStatusDetails], kind: InterruptionKind) -> Option<Trouble> {
     let failed = details.iter().filter(|detail| detail.status == Some(StatusType::Failed));
     let trouble = |detail: &InstanceStatusDetails| Trouble {
         instance: one.instance_id.clone().unwrap_or_default(),
@@ -69,7 +69,7 @@ fn scheduled(one: &InstanceStatus) -> Option<Trouble> {
     });
     let trouble = due.map(|event| Trouble {
         instance: one.instance_id.clone().unwrap_or_default(),
-        kind: Kind::EventStatus,
+        kind: InterruptionKind::EventStatus,
         time: event.not_before.as_ref().and_then(moment),
         what: event.code.as_ref().map(|code| code.as_str().to_owned()).unwrap_or_default(),
     });

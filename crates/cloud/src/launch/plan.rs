@@ -7,7 +7,7 @@ use dovetail_core::resources::PODS;
 use dovetail_core::{Offering, Resources};
 
 use super::filters::{LaunchCandidate, LaunchSelection};
-use super::images::Images;
+use super::images::ResolvedImages;
 
 /// Elastic Fabric Adapters, as a resource.
 const EFA: &str = "vpc.amazonaws.com/efa";
@@ -51,7 +51,7 @@ pub struct Override {
 
 /// The selection by launch template; a type without an image is left out.
 pub fn groups(selection: &LaunchSelection, amis: &[Ami], requests: &Resources) -> Vec<LaunchGroup> {
-    let (wants_efa, images) = (requests.get(EFA) > 0, Images::of(amis));
+    let (wants_efa, images) = (requests.get(EFA) > 0, ResolvedImages::of(amis));
     let mut groups: BTreeMap<GroupKey, Vec<LaunchCandidate>> = BTreeMap::new();
     for candidate in &selection.candidates {
         let capacity = &candidate.instance_type.capacity;

@@ -28,7 +28,7 @@ pub use runtime_class::RuntimeClass;
 
 /// Why a pod is refused. The texts are those of the API server, after `pods "NAME" is forbidden: `.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Refusal {
+pub enum PodRefusal {
     /// It names a PriorityClass that is not there.
     #[error("no PriorityClass with name {0} was found")]
     NoPriorityClass(String),
@@ -116,8 +116,8 @@ impl Policies {
     /// Writes into a new pod of `namespace` what the API server would.
     ///
     /// # Errors
-    /// [`Refusal`] when the API server would refuse it.
-    pub fn admit(&self, namespace: &str, pod: &mut Value) -> Result<(), Refusal> {
+    /// [`PodRefusal`] when the API server would refuse it.
+    pub fn admit(&self, namespace: &str, pod: &mut Value) -> Result<(), PodRefusal> {
         if !pod["spec"].is_object() {
             pod["spec"] = json!({});
         }
@@ -134,7 +134,7 @@ impl Policies {
         runtime_class::admit(&self.runtime_classes, spec)?;
         defaults::tolerations_of_devices(spec);
         for (name, range) in ranges.into_iter().flatten() {
-            range.check(spec).map_err(|why| Refusal::LimitRange(why, name.clone()))?;
+            range.check(spec).map_err(|why| PodRefusal::LimitRange(why, name.clone()))?;
         }
         Ok(())
     }
@@ -142,20 +142,20 @@ impl Policies {
     /// The same, and holds what comes of it against the API server's validation.
     ///
     /// # Errors
-    /// [`Refusal`] when the API server would refuse it.
-    pub fn admit_valid(&self, namespace: &str, pod: &mut Value) -> Result<(), Refusal> {
+    /// [`PodRefusal`] when the API server would refuse it.
+    pub fn admit_valid(&self, namespace: &str, pod: &mut Value) -> Result<(), PodRefusal> {
         self.admit(namespace, pod)?;
         let wrong: Vec<String> = valid::pod(&pod["spec"], "spec").iter().map(ToString::to_string).collect();
         match wrong.as_slice() {
             [] => Ok(()),
-            [one] => Err(Refusal::Invalid(one.clone())),
-            several => Err(Refusal::Invalid(format!("[{}]", several.join(", ")))),
+            [one] => Err(PodRefusal::Invalid(one.clone())),
+            several => Err(PodRefusal::Invalid(format!("[{}]", several.join(", ")))),
         }
     }
 
     /// The class that a pod is of: the one that it names, or else the default of the cluster. Of several defaults the
     /// one of least value counts, as in Kubernetes.
-    fn class_of(&self, name: Option<&str>) -> Result<Option<(String, PriorityClass)>, Refusal> {
+    fn class_of(&self, name: Option<&str>) -> Result<Option<(String, PriorityClass)>, PodRefusal> {
         let Some(name) = name else {
             let defaults = self.priority_classes.iter().filter(|(_, class)| class.global_default);
             let least = defaults.min_by_key(|(_, class)| class.value);
@@ -169,17 +169,17 @@ impl Policies {
             let preemption_policy = "PreemptLowerPriority".to_owned();
             ((*name).to_owned(), PriorityClass { value: *value, global_default: false, preemption_policy })
         });
-        system.map(Some).ok_or_else(|| Refusal::NoPriorityClass(name.to_owned()))
+        system.map(Some).ok_or_else(|| PodRefusal::NoPriorityClass(name.to_owned()))
     }
 
-    fn priority(&self, spec: &mut Map<String, Value>) -> Result<(), Refusal> {
+    fn priority(&self, spec: &mut Map<String, Value>) -> Result<(), PodRefusal> {
         let class = self.class_of(text(spec, "priorityClassName"))?;
         let (computed, policy) = match &class {
             Some((_, class)) => (class.value, class.preemption_policy.as_str()),
             None => (0, "PreemptLowerPriority"),
         };
         if let Some(written) = spec.get("priority").and_then(Value::as_i64).filter(|written| *written != computed) {
-            return Err(Refusal::Priority { written, computed });
+            return Err(PodRefusal::Priority { written, computed });
         }
         spec.insert("priority".into(), json!(computed));
         or(spec, "preemptionPolicy", json!(policy));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::{Refusal, quantities, text};
+use super::{PodRefusal, quantities, text};
 use crate::resources::Resources;
 
 /// A RuntimeClass.
@@ -35,12 +35,12 @@ impl RuntimeClass {
 /// Writes into a pod what its RuntimeClass says.
 ///
 /// # Errors
-/// [`Refusal`] for a class that is not there, or that the pod contradicts.
-pub fn admit(classes: &BTreeMap<String, RuntimeClass>, spec: &mut Map<String, Value>) -> Result<(), Refusal> {
+/// [`PodRefusal`] for a class that is not there, or that the pod contradicts.
+pub fn admit(classes: &BTreeMap<String, RuntimeClass>, spec: &mut Map<String, Value>) -> Result<(), PodRefusal> {
     let none = RuntimeClass::default();
     let class = match text(spec, "runtimeClassName") {
         None => &none,
-        Some(name) => classes.get(name).ok_or_else(|| Refusal::NoRuntimeClass(name.to_owned()))?,
+        Some(name) => classes.get(name).ok_or_else(|| PodRefusal::NoRuntimeClass(name.to_owned()))?,
     };
     overhead(class, spec)?;
     node_selector(class, spec)?;
@@ -53,7 +53,7 @@ pub fn admit(classes: &BTreeMap<String, RuntimeClass>, spec: &mut Map<String, Va
     Ok(())
 }
 
-fn overhead(class: &RuntimeClass, spec: &mut Map<String, Value>) -> Result<(), Refusal> {
+fn overhead(class: &RuntimeClass, spec: &mut Map<String, Value>) -> Result<(), PodRefusal> {
     let written = spec.get("overhead").map(quantities).unwrap_or_default();
     let amounts = |texts: &BTreeMap<String, String>| {
         Resources::parse(texts.iter().map(|(name, text)| (name.as_str(), text.as_str()))).ok()
@@ -63,18 +63,18 @@ fn overhead(class: &RuntimeClass, spec: &mut Map<String, Value>) -> Result<(), R
         (true, false) => drop(spec.insert("overhead".into(), json!(class.overhead))),
         (false, true) => {
             let why = "Pod Overhead set without corresponding RuntimeClass defined Overhead";
-            return Err(Refusal::RuntimeClass(why.into()));
+            return Err(PodRefusal::RuntimeClass(why.into()));
         }
         (false, false) if amounts(&written) == amounts(&class.overhead) => {}
         (false, false) => {
             let why = "Pod's Overhead doesn't match RuntimeClass's defined Overhead";
-            return Err(Refusal::RuntimeClass(why.into()));
+            return Err(PodRefusal::RuntimeClass(why.into()));
         }
     }
     Ok(())
 }
 
-fn node_selector(class: &RuntimeClass, spec: &mut Map<String, Value>) -> Result<(), Refusal> {
+fn node_selector(class: &RuntimeClass, spec: &mut Map<String, Value>) -> Result<(), PodRefusal> {
     if class.node_selector.is_empty() {
         return Ok(());
     }
@@ -89,7 +89,7 @@ fn node_selector(class: &RuntimeClass, spec: &mut Map<String, Value>) -> Result<
                 let why = format!(
                     "conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}; pod.spec.nodeSelector[{key}] = {other}"
                 );
-                return Err(Refusal::RuntimeClass(why));
+                return Err(PodRefusal::RuntimeClass(why));
             }
             _ => drop(own.insert(key.clone(), json!(value))),
         }

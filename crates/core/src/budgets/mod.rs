@@ -6,7 +6,7 @@ mod schedule;
 use dovetail_api::v1::{Budget, NodePool};
 use jiff::Timestamp;
 
-pub use reason::Reason;
+pub use reason::RemovalReason;
 use schedule::Schedule;
 
 /// How many nodes of a pool may be disrupted for a reason.
@@ -34,7 +34,7 @@ impl Allowed {
 
 /// What a pool's budgets allow now, with so many nodes in it.
 #[must_use]
-pub fn allowed(pool: &NodePool, reason: Reason, total: usize, now: Timestamp) -> Allowed {
+pub fn allowed(pool: &NodePool, reason: RemovalReason, total: usize, now: Timestamp) -> Allowed {
     let (mut nodes, mut mistakes) = (None, Vec::new());
     for (index, budget) in pool.spec.disruption.budgets.iter().enumerate() {
         match of_one(budget, total, now) {
@@ -50,7 +50,7 @@ pub fn allowed(pool: &NodePool, reason: Reason, total: usize, now: Timestamp) ->
 }
 
 /// Whether a budget is about a reason: that it names it, or names none.
-pub(crate) fn applies(budget: &Budget, reason: Reason) -> bool {
+pub(crate) fn applies(budget: &Budget, reason: RemovalReason) -> bool {
     budget.reasons.is_empty() || budget.reasons.iter().any(|named| Some(named.as_str()) == reason.budget_key())
 }
 
@@ -98,7 +98,7 @@ mod tests {
     }
 
     fn empty(budgets: &Value, total: usize) -> Option<usize> {
-        allowed(&pool(budgets), Reason::Empty, total, "2026-03-10T09:30:00Z".parse().unwrap()).nodes
+        allowed(&pool(budgets), RemovalReason::Empty, total, "2026-03-10T09:30:00Z".parse().unwrap()).nodes
     }
 
     #[test]
@@ -115,7 +115,7 @@ mod tests {
         let mut written = serde_json::to_value(pool(&json!([]))).unwrap();
         written["spec"].as_object_mut().unwrap().remove("disruption");
         let pool = serde_json::from_value(written).unwrap();
-        assert_eq!(allowed(&pool, Reason::Empty, 25, Timestamp::UNIX_EPOCH).nodes, Some(3));
+        assert_eq!(allowed(&pool, RemovalReason::Empty, 25, Timestamp::UNIX_EPOCH).nodes, Some(3));
     }
 
     #[test]
@@ -142,7 +142,7 @@ mod tests {
             json!({"nodes": "5", "duration": "1h", "reasons": ["Drifted"]}),
         ] {
             let pool = pool(&json!([{"nodes": "100%"}, bad]));
-            let allowed = allowed(&pool, Reason::Empty, 10, Timestamp::UNIX_EPOCH);
+            let allowed = allowed(&pool, RemovalReason::Empty, 10, Timestamp::UNIX_EPOCH);
             assert_eq!(allowed.nodes, Some(0), "{bad}");
             assert!(allowed.mistakes[0].starts_with("spec.disruption.budgets[1]: "), "{:?}", allowed.mistakes);
         }

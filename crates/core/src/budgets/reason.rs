@@ -5,7 +5,7 @@ use serde::Serialize;
 /// Why a claim goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Reason {
+pub enum RemovalReason {
     /// No pod that would have to be moved is on it.
     Empty,
     /// It has reached its pool's `expireAfter`.
@@ -22,7 +22,7 @@ pub enum Reason {
     Unhealthy,
 }
 
-impl Reason {
+impl RemovalReason {
     /// Those that budgets know.
     pub const OF_BUDGETS: [Self; 3] = [Self::Underutilized, Self::Empty, Self::Drifted];
 

@@ -13,10 +13,10 @@ use super::budget::BudgetEntry;
 use super::claim::ClaimEntry;
 use super::lists::is_doubted;
 use super::node::NodeEntry;
-use super::nominations::Target;
+use super::nominations::NominationTarget;
 use super::pod::PodEntry;
 use super::unreadable::Unreadable;
-use super::{Applied, ClusterState, Kind, Table, is_older, older, problem};
+use super::{ClusterState, Table, UpdateEffect, WatchedKind, is_older, older, problem};
 
 impl ClusterState {
     /// A pod is there or has changed. Answers what is kept of it.
@@ -25,7 +25,7 @@ impl ClusterState {
     /// A pod whose quantities make no sense is not kept: [`ClusterState::apply_unreadable`] is for it.
     pub fn apply_pod(&mut self, pod: &KubePod) -> Result<Arc<PodEntry>, crate::pod::PodError> {
         let entry = Arc::new(PodEntry::from_kube(pod)?);
-        self.saw(Kind::Pod, &entry.pod.uid);
+        self.saw(WatchedKind::Pod, &entry.pod.uid);
         Ok(self.put_pod(entry))
     }
 
@@ -36,7 +36,7 @@ impl ClusterState {
         let uid = entry.pod.uid.clone();
         let known = self.now.pods.get(&uid).cloned();
         let newly_bound = !entry.node_name.is_empty() && known.as_ref().is_none_or(|known| known.node_name.is_empty());
-        let doubted = is_doubted(&mut self.doubted, Kind::Pod, &uid);
+        let doubted = is_doubted(&mut self.doubted, WatchedKind::Pod, &uid);
         if let Some(known) = &known {
             if !doubted && older(entry.resource_version, known.resource_version) {
                 return known.clone();
@@ -68,7 +68,7 @@ impl ClusterState {
 
     /// A pod is gone.
     pub fn delete_pod(&mut self, uid: &str) {
-        self.forget_unreadable(Kind::Pod, uid);
+        self.forget_unreadable(WatchedKind::Pod, uid);
         self.expect_no_more(uid);
         self.forget_sold_out(uid);
         self.forget_refused_pod(uid);
@@ -125,10 +125,10 @@ impl ClusterState {
     /// A Node is there or has changed, by the watch or by an answer to our own write. Answers whether it is kept.
     pub fn apply_node(&mut self, node: &Node) -> bool {
         let entry = NodeEntry::from_kube(node);
-        if self.is_buried(Kind::Node, &node.metadata) {
+        if self.is_buried(WatchedKind::Node, &node.metadata) {
             return false;
         }
-        self.saw(Kind::Node, &entry.name);
+        self.saw(WatchedKind::Node, &entry.name);
         let known = self.now.nodes.get(&entry.name);
         if known.is_some_and(|known| known.uid == entry.uid && older(entry.resource_version, known.resource_version)) {
             return false;
@@ -145,13 +145,13 @@ impl ClusterState {
 
     /// A Node is gone.
     pub fn delete_node(&mut self, name: &str, uid: Option<&str>) {
-        self.remember(Kind::Node, uid);
+        self.remember(WatchedKind::Node, uid);
         let same = |known: &Arc<NodeEntry>| uid.is_none_or(|uid| known.uid == uid);
         if self.now.nodes.get(name).is_some_and(same) {
-            self.forget_unreadable(Kind::Node, name);
+            self.forget_unreadable(WatchedKind::Node, name);
             Arc::make_mut(&mut self.now.nodes).remove(name);
             self.uses.forget_node(name);
-            self.forget_target(&Target::Node(name.to_owned()));
+            self.forget_target(&NominationTarget::Node(name.to_owned()));
             self.forget_moves(|node| node == name);
             self.look_who_leaves();
         }
@@ -160,12 +160,12 @@ impl ClusterState {
     /// A claim is there or has changed, by the watch or by an answer to our own write. Answers whether it is news.
     pub fn apply_claim(&mut self, claim: Arc<NodeClaim>) -> bool {
         let name = claim.metadata.name.clone().unwrap_or_default();
-        if self.is_buried(Kind::NodeClaim, &claim.metadata) {
+        if self.is_buried(WatchedKind::NodeClaim, &claim.metadata) {
             return false;
         }
-        self.saw(Kind::NodeClaim, &name);
+        self.saw(WatchedKind::NodeClaim, &name);
         let known = self.now.claims.get(&name);
-        let doubted = is_doubted(&mut self.doubted, Kind::NodeClaim, &name);
+        let doubted = is_doubted(&mut self.doubted, WatchedKind::NodeClaim, &name);
         if !doubted && known.is_some_and(|known| is_older(&claim.metadata, &known.claim.metadata)) {
             return false;
         }
@@ -185,16 +185,16 @@ impl ClusterState {
 
     /// A claim is gone, or was never made: the pods planned on it are free again.
     pub fn delete_claim(&mut self, name: &str, uid: Option<&str>) {
-        self.remember(Kind::NodeClaim, uid);
+        self.remember(WatchedKind::NodeClaim, uid);
         let same =
             |known: &Arc<ClaimEntry>| uid.is_none() || known.is_planned() || known.claim.metadata.uid.as_deref() == uid;
         let other = |object: &Arc<Unreadable>| uid.is_some() && object.metadata.uid.as_deref() != uid;
-        if !self.now.unreadable(Kind::NodeClaim, name).is_some_and(other) {
-            self.forget_unreadable(Kind::NodeClaim, name);
+        if !self.now.unreadable(WatchedKind::NodeClaim, name).is_some_and(other) {
+            self.forget_unreadable(WatchedKind::NodeClaim, name);
         }
         if self.now.claims.get(name).is_some_and(same) {
             Arc::make_mut(&mut self.now.claims).remove(name);
-            self.forget_target(&Target::Claim(name.to_owned()));
+            self.forget_target(&NominationTarget::Claim(name.to_owned()));
             self.uses.forget_claim(name);
             self.marked.remove(name);
             self.held.remove(name);
@@ -204,15 +204,15 @@ impl ClusterState {
     }
 
     /// A NodePool is there or has changed, by the watch or by an answer to our own write.
-    pub fn apply_pool(&mut self, pool: NodePool) -> Applied {
+    pub fn apply_pool(&mut self, pool: NodePool) -> UpdateEffect {
         let name = pool.metadata.name.clone().unwrap_or_default();
-        if self.is_buried(Kind::NodePool, &pool.metadata) {
-            return Applied::Stale;
+        if self.is_buried(WatchedKind::NodePool, &pool.metadata) {
+            return UpdateEffect::Stale;
         }
-        self.saw(Kind::NodePool, &name);
+        self.saw(WatchedKind::NodePool, &name);
         let known = self.now.pools.get(&name);
         if known.is_some_and(|known| is_older(&pool.metadata, &known.metadata)) {
-            return Applied::Stale;
+            return UpdateEffect::Stale;
         }
         let news = known.is_none_or(|known| {
             known.spec != pool.spec
@@ -228,64 +228,64 @@ impl ClusterState {
         }
         self.to_learn.pools.insert(name.clone());
         Arc::make_mut(&mut self.now.pools).insert(name, Arc::new(pool));
-        if news { Applied::News } else { Applied::Alike }
+        if news { UpdateEffect::News } else { UpdateEffect::Alike }
     }
 
     /// A NodePool is gone.
     pub fn delete_pool(&mut self, name: &str, uid: Option<&str>) {
-        self.remember(Kind::NodePool, uid);
-        self.forget_unreadable(Kind::NodePool, name);
+        self.remember(WatchedKind::NodePool, uid);
+        self.forget_unreadable(WatchedKind::NodePool, name);
         Arc::make_mut(&mut self.now.pools).remove(name);
         Arc::make_mut(&mut self.now.unused).forget(name);
     }
 
     /// A node class is there or has changed, by the watch or by an answer to our own write.
-    pub fn apply_class(&mut self, class: EC2NodeClass) -> Applied {
+    pub fn apply_class(&mut self, class: EC2NodeClass) -> UpdateEffect {
         let name = class.metadata.name.clone().unwrap_or_default();
-        if self.is_buried(Kind::NodeClass, &class.metadata) {
-            return Applied::Stale;
+        if self.is_buried(WatchedKind::NodeClass, &class.metadata) {
+            return UpdateEffect::Stale;
         }
-        self.saw(Kind::NodeClass, &name);
+        self.saw(WatchedKind::NodeClass, &name);
         let known = self.now.classes.get(&name);
         if known.is_some_and(|known| is_older(&class.metadata, &known.metadata)) {
-            return Applied::Stale;
+            return UpdateEffect::Stale;
         }
         let news = known.is_none_or(|known| known.spec != class.spec || known.status != class.status);
         self.to_learn.classes.insert(name.clone());
         Arc::make_mut(&mut self.now.classes).insert(name, Arc::new(class));
-        if news { Applied::News } else { Applied::Alike }
+        if news { UpdateEffect::News } else { UpdateEffect::Alike }
     }
 
     /// A node class is gone.
     pub fn delete_class(&mut self, name: &str, uid: Option<&str>) {
-        self.remember(Kind::NodeClass, uid);
-        self.forget_unreadable(Kind::NodeClass, name);
+        self.remember(WatchedKind::NodeClass, uid);
+        self.forget_unreadable(WatchedKind::NodeClass, name);
         Arc::make_mut(&mut self.now.classes).remove(name);
     }
 
     /// A DaemonSet is there or has changed.
     pub fn apply_daemon_set(&mut self, set: DaemonSet) {
         let key = namespaced(&set.metadata);
-        self.saw(Kind::DaemonSet, &key);
+        self.saw(WatchedKind::DaemonSet, &key);
         Arc::make_mut(&mut self.now.daemon_sets).insert(key, Arc::new(set));
     }
 
     /// A DaemonSet is gone.
     pub fn delete_daemon_set(&mut self, set: &DaemonSet) {
-        self.forget_unreadable(Kind::DaemonSet, &namespaced(&set.metadata));
+        self.forget_unreadable(WatchedKind::DaemonSet, &namespaced(&set.metadata));
         Arc::make_mut(&mut self.now.daemon_sets).remove(&namespaced(&set.metadata));
     }
 
     /// A PodDisruptionBudget is there or has changed.
     pub fn apply_budget(&mut self, budget: PodDisruptionBudget) {
         let key = namespaced(&budget.metadata);
-        self.saw(Kind::PodDisruptionBudget, &key);
+        self.saw(WatchedKind::PodDisruptionBudget, &key);
         Arc::make_mut(&mut self.now.budgets).insert(key, Arc::new(BudgetEntry::new(budget)));
     }
 
     /// A PodDisruptionBudget is gone.
     pub fn delete_budget(&mut self, budget: &PodDisruptionBudget) {
-        self.forget_unreadable(Kind::PodDisruptionBudget, &namespaced(&budget.metadata));
+        self.forget_unreadable(WatchedKind::PodDisruptionBudget, &namespaced(&budget.metadata));
         Arc::make_mut(&mut self.now.budgets).remove(&namespaced(&budget.metadata));
     }
 }

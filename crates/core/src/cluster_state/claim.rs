@@ -9,8 +9,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{NodeEntry, read_launched_for};
 use crate::clock::at_the_latest;
-use crate::interruption::Notice;
-use crate::lifecycle::{self, Stage, deadline};
+use crate::interruption::InterruptionNotice;
+use crate::lifecycle::{self, ClaimStage, deadline};
 use crate::ownership::has_foreign_token;
 use crate::resources::Resources;
 
@@ -37,7 +37,7 @@ pub struct ClaimFacts {
     /// Its Node's name, empty until it has one.
     pub node: String,
     /// The last stage that it has passed.
-    pub stage: Option<Stage>,
+    pub stage: Option<ClaimStage>,
     /// When it became Initialized.
     pub initialized: Option<Timestamp>,
     /// Whether it says itself that it goes: it is being deleted, or the cloud has announced that it takes the instance.
@@ -138,9 +138,9 @@ impl ClaimFacts {
             uid: meta.uid.clone().unwrap_or_default(),
             pool: meta.labels.as_ref().and_then(|own| own.get(labels::NODE_POOL)).cloned().unwrap_or_default(),
             node: status.map(|status| status.node_name.clone()).unwrap_or_default(),
-            initialized: initialized.filter(|_| stage == Some(Stage::Initialized)),
+            initialized: initialized.filter(|_| stage == Some(ClaimStage::Initialized)),
             stage,
-            deleting: lifecycle::is_leaving(claim) || Notice::on(claim).is_some(),
+            deleting: lifecycle::is_leaving(claim) || InterruptionNotice::on(claim).is_some(),
             ends: deadline::of_machine(claim),
             terminating: is_true(conditions, conditions::INSTANCE_TERMINATING),
             created,

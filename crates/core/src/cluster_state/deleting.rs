@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{ClaimEntry, ClusterState, Moment, NodeEntry, PodEntry, Snapshot, Target};
-use crate::lifecycle::Stage;
+use super::{ClaimEntry, ClusterState, Moment, NodeEntry, NominationTarget, PodEntry, Snapshot};
+use crate::lifecycle::ClaimStage;
 
 /// So long before a protected pod has to go a place is made for its successor: what a node takes to come, also where the first
 /// launches are refused. One that has days yet keeps no node waiting.
@@ -16,7 +16,7 @@ const AHEAD: SignedDuration = SignedDuration::from_mins(10);
 /// What is about to go: claim or Node is being deleted, or the cloud takes the instance away, or we have decided so.
 /// Nothing is planned on it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Deleting {
+pub struct DeletingObjects {
     /// Claims, by name.
     pub claims: BTreeSet<String>,
     /// Nodes, by name.
@@ -28,7 +28,7 @@ pub struct Deleting {
     pub ends: BTreeMap<String, Timestamp>,
 }
 
-impl Deleting {
+impl DeletingObjects {
     /// Whether nothing is.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -106,10 +106,10 @@ impl ClusterState {
 }
 
 impl Snapshot {
-    fn who_leaves(&self, marked: &BTreeSet<String>, held: &BTreeSet<String>) -> Deleting {
+    fn who_leaves(&self, marked: &BTreeSet<String>, held: &BTreeSet<String>) -> DeletingObjects {
         let of_ours = |name: &str| marked.contains(name) || held.contains(name);
         let goes = |name: &str, entry: &ClaimEntry| entry.says_it_leaves() || of_ours(name);
-        let mut deleting = Deleting {
+        let mut deleting = DeletingObjects {
             claims: self.claims.iter().filter(|(name, one)| goes(name, one)).map(|(name, _)| name.clone()).collect(),
             nodes: self.nodes.values().filter(|node| node.deleting).map(|node| node.name.clone()).collect(),
             held: BTreeSet::new(),
@@ -206,9 +206,9 @@ impl Snapshot {
     #[must_use]
     pub fn place_is_near(&self, entry: &PodEntry, now: Moment) -> bool {
         let registered =
-            |claim: &str| self.claims.get(claim).and_then(|entry| entry.facts.stage) >= Some(Stage::Registered);
+            |claim: &str| self.claims.get(claim).and_then(|entry| entry.facts.stage) >= Some(ClaimStage::Registered);
         match self.expected_on(&entry.pod.uid, now) {
-            Some(Target::Claim(name)) if registered(name) && self.cannot_run_twice(entry) => true,
+            Some(NominationTarget::Claim(name)) if registered(name) && self.cannot_run_twice(entry) => true,
             _ => self.place_is_ready(&entry.pod.uid, now),
         }
     }
@@ -218,10 +218,10 @@ impl Snapshot {
     pub fn place_is_ready(&self, uid: &str, now: Moment) -> bool {
         match self.expected_on(uid, now) {
             None => false,
-            Some(Target::Claim(name)) => {
-                self.claims.get(name).is_some_and(|entry| entry.facts.stage == Some(Stage::Initialized))
+            Some(NominationTarget::Claim(name)) => {
+                self.claims.get(name).is_some_and(|entry| entry.facts.stage == Some(ClaimStage::Initialized))
             }
-            Some(Target::Node(name)) => self.nodes.get(name).is_some_and(|node| node.ready),
+            Some(NominationTarget::Node(name)) => self.nodes.get(name).is_some_and(|node| node.ready),
         }
     }
 }

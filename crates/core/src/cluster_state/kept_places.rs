@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::joined::NodeSource;
 use super::load::with_itself;
 use super::problem::daemons_to_come;
-use super::{JoinedNode, Moment, PodEntry, Snapshot, Target};
+use super::{JoinedNode, Moment, NominationTarget, PodEntry, Snapshot};
 use crate::pack::alike;
 use crate::pod::Pod;
 use crate::resources::Resources;
@@ -38,7 +38,7 @@ impl Snapshot {
     pub fn places_to_keep(&self, claims: &BTreeSet<String>, now: Moment) -> Vec<KeptPlace> {
         let mut expected: BTreeMap<&str, Vec<&Arc<PodEntry>>> = BTreeMap::new();
         for (uid, one) in self.nominations.iter() {
-            if let Target::Claim(name) = &one.target
+            if let NominationTarget::Claim(name) = &one.target
                 && claims.contains(name)
                 && let Some(entry) = self.pods.get(uid).filter(|entry| waits(entry) && entry.provisionable)
                 && self.expected_on(uid, now) == Some(&one.target)
@@ -140,8 +140,8 @@ impl Snapshot {
 
     fn is_expected_on(&self, uid: &str, node: &str, now: Moment) -> bool {
         match self.expected_on(uid, now) {
-            Some(Target::Node(name)) => name == node,
-            Some(Target::Claim(name)) => {
+            Some(NominationTarget::Node(name)) => name == node,
+            Some(NominationTarget::Claim(name)) => {
                 let claim = self.claims.get(name).and_then(|entry| entry.claim.status.as_ref());
                 claim.is_some_and(|status| status.node_name == node)
             }

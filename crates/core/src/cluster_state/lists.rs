@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::{ClusterState, Kind, Table, each};
+use super::{ClusterState, Table, WatchedKind, each};
 
 impl ClusterState {
     /// Kinds that have not been listed yet.
-    pub fn not_listed(&self) -> impl Iterator<Item = Kind> {
-        Kind::ALL.into_iter().filter(|kind| !self.listed.contains(kind))
+    pub fn not_listed(&self) -> impl Iterator<Item = WatchedKind> {
+        WatchedKind::ALL.into_iter().filter(|kind| !self.listed.contains(kind))
     }
 
     /// A list of that kind starts.
-    pub fn list_begins(&mut self, kind: Kind) {
+    pub fn list_begins(&mut self, kind: WatchedKind) {
         self.listing.insert(kind, BTreeSet::new());
         self.doubt_versions(kind);
     }
@@ -22,68 +22,68 @@ impl ClusterState {
     /// The list that comes is what the API server holds, even where that was restored to an earlier state: what was gone
     /// may be there again, and as it was. Claims keep their versions, as what is written rests on them, and pods, which are
     /// many: one is doubted until it is told again.
-    pub(super) fn doubt_versions(&mut self, kind: Kind) {
+    pub(super) fn doubt_versions(&mut self, kind: WatchedKind) {
         let any = |meta: &mut ObjectMeta| meta.resource_version = None;
         match kind {
-            Kind::Node => each(&mut self.now.nodes, |node| node.resource_version = None),
-            Kind::NodePool => each(&mut self.now.pools, |pool| any(&mut pool.metadata)),
-            Kind::NodeClass => each(&mut self.now.classes, |class| any(&mut class.metadata)),
-            Kind::NodeClaim => drop(self.doubted.insert(kind, self.now.claims.keys().cloned().collect())),
-            Kind::Pod => drop(self.doubted.insert(kind, self.now.pods.keys().cloned().collect())),
+            WatchedKind::Node => each(&mut self.now.nodes, |node| node.resource_version = None),
+            WatchedKind::NodePool => each(&mut self.now.pools, |pool| any(&mut pool.metadata)),
+            WatchedKind::NodeClass => each(&mut self.now.classes, |class| any(&mut class.metadata)),
+            WatchedKind::NodeClaim => drop(self.doubted.insert(kind, self.now.claims.keys().cloned().collect())),
+            WatchedKind::Pod => drop(self.doubted.insert(kind, self.now.pods.keys().cloned().collect())),
             _ => return,
         }
         self.buried.remove(&kind);
     }
 
     /// An object is gone: an answer to a write of ours that arrives late does not bring it back.
-    pub(super) fn remember(&mut self, kind: Kind, uid: Option<&str>) {
+    pub(super) fn remember(&mut self, kind: WatchedKind, uid: Option<&str>) {
         self.buried.entry(kind).or_default().remember(uid);
     }
 
     /// A claim that was known to be gone is there all the same: an API server that was restored has it.
     pub fn is_there(&mut self, claim: &ObjectMeta) {
-        if let (Some(tombstones), Some(uid)) = (self.buried.get_mut(&Kind::NodeClaim), &claim.uid) {
+        if let (Some(tombstones), Some(uid)) = (self.buried.get_mut(&WatchedKind::NodeClaim), &claim.uid) {
             tombstones.open(uid);
         }
     }
 
     /// Whether the object, by its uid, is known to be gone.
-    pub(super) fn is_buried(&self, kind: Kind, meta: &ObjectMeta) -> bool {
+    pub(super) fn is_buried(&self, kind: WatchedKind, meta: &ObjectMeta) -> bool {
         self.buried.get(&kind).is_some_and(|tombstones| tombstones.hold(meta))
     }
 
     /// It is complete: what was not in it, nor written since it began, is gone.
-    pub fn list_ends(&mut self, kind: Kind) {
+    pub fn list_ends(&mut self, kind: WatchedKind) {
         self.listed.insert(kind);
         self.doubted.remove(&kind);
         let Some(seen) = self.listing.remove(&kind) else { return };
         match kind {
-            Kind::Pod => {
+            WatchedKind::Pod => {
                 for uid in missing(&self.now.pods, &seen) {
                     self.delete_pod(&uid);
                 }
             }
-            Kind::Node => {
+            WatchedKind::Node => {
                 for name in missing(&self.now.nodes, &seen) {
                     self.delete_node(&name, None);
                 }
                 self.forget_moves(|node| !seen.contains(node));
             }
-            Kind::NodeClaim => {
+            WatchedKind::NodeClaim => {
                 for name in missing(&self.now.claims, &seen) {
                     if self.now.claims.get(&name).is_some_and(|entry| !entry.is_planned()) {
                         self.delete_claim(&name, None);
                     }
                 }
             }
-            Kind::NodePool => {
+            WatchedKind::NodePool => {
                 for name in missing(&self.now.pools, &seen) {
                     self.delete_pool(&name, None);
                 }
             }
-            Kind::NodeClass => retain(&mut self.now.classes, |name, _| seen.contains(name)),
-            Kind::DaemonSet => retain(&mut self.now.daemon_sets, |name, _| seen.contains(name)),
-            Kind::PodDisruptionBudget => retain(&mut self.now.budgets, |name, _| seen.contains(name)),
+            WatchedKind::NodeClass => retain(&mut self.now.classes, |name, _| seen.contains(name)),
+            WatchedKind::DaemonSet => retain(&mut self.now.daemon_sets, |name, _| seen.contains(name)),
+            WatchedKind::PodDisruptionBudget => retain(&mut self.now.budgets, |name, _| seen.contains(name)),
             kept => self.stored_list_ends(kept, &seen),
         }
         self.forget_unreadable_but(kind, &seen);
@@ -91,7 +91,7 @@ impl ClusterState {
     }
 
     /// An object is there, as it is applied now: readable, unless it is said otherwise afterwards.
-    pub(super) fn saw(&mut self, kind: Kind, key: &str) {
+    pub(super) fn saw(&mut self, kind: WatchedKind, key: &str) {
         self.forget_unreadable(kind, key);
         if let Some(seen) = self.listing.get_mut(&kind) {
             seen.insert(key.to_owned());
@@ -100,7 +100,7 @@ impl ClusterState {
 }
 
 /// Whether it is told for the first time since a list began.
-pub(super) fn is_doubted(doubted: &mut BTreeMap<Kind, BTreeSet<String>>, kind: Kind, key: &str) -> bool {
+pub(super) fn is_doubted(doubted: &mut BTreeMap<WatchedKind, BTreeSet<String>>, kind: WatchedKind, key: &str) -> bool {
     doubted.get_mut(&kind).is_some_and(|keys| keys.remove(key))
 }
 

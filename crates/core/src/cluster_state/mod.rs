@@ -49,27 +49,27 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 pub use budget::BudgetEntry;
 pub use claim::{ClaimEntry, ClaimFacts};
 pub use closed_pools::ClosedPool;
-pub use deleting::Deleting;
+pub use deleting::DeletingObjects;
 pub(crate) use deleting::forced_from;
 pub use joined::{JoinedNode, NodeSource};
 pub use kept_places::KeptPlace;
 pub use load::Load;
-pub use moves::Moves;
+pub use moves::PodMoves;
 pub use node::NodeEntry;
-pub use nominations::{Nomination, Target};
+pub use nominations::{Nomination, NominationTarget};
 pub use observed::Observed;
 use observed::ToLearn;
 pub use pod::{DoNotDisrupt, PodEntry, is_provisionable, is_unmarked};
 pub use problem::{Planning, PlanningInput, SkippedPool};
 pub use refused_places::{RefusedPlace, RefusedPlaces};
-pub use sold_out::SoldOut;
-pub use storage::{Kept, OrderedSet, Storage};
+pub use sold_out::SoldOutTime;
+pub use storage::{KeptFacts, OrderedSet, Storage};
 use tombstones::Tombstones;
 pub use unreadable::{Facts, Unreadable};
 
 use unused::Uses;
 pub use unused::{NotUsed, NotUsedReason, read_launched_for};
-pub use unwell::Unwell;
+pub use unwell::UnhealthyCondition;
 pub use workload::workload_of;
 
 use crate::launch_limits::UnusedLaunches;
@@ -78,7 +78,7 @@ use lists::retain;
 
 /// A kind that is listed and watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub enum WatchedKind {
     /// Pods.
     Pod,
     /// Nodes.
@@ -117,7 +117,7 @@ pub enum Kind {
     ReplicationController,
 }
 
-impl Kind {
+impl WatchedKind {
     /// All of them.
     pub const ALL: [Self; 18] = [
         Self::Pod,
@@ -195,21 +195,21 @@ pub struct Snapshot {
     /// What is bound to each node, by its name.
     pub loads: Table<Load>,
     /// When pods last came to a node or went from it, by its name.
-    pub moves: Arc<BTreeMap<String, Moves>>,
+    pub moves: Arc<BTreeMap<String, PodMoves>>,
     /// Where pods are expected, by pod uid: those that wait for a node, and those that have to leave theirs.
     pub nominations: Arc<BTreeMap<String, Nomination>>,
     /// What EC2 had nothing for, by the uid of the pod that it was for.
-    pub sold_out: Arc<BTreeMap<String, SoldOut>>,
+    pub sold_out: Arc<BTreeMap<String, SoldOutTime>>,
     /// Pools whose launches are refused, by name.
     pub closed_pools: Arc<BTreeMap<String, ClosedPool>>,
     /// Nodes that kube-scheduler refuses, and for which pods.
     pub refused_places: Arc<RefusedPlaces>,
     /// What is about to go.
-    pub deleting: Arc<Deleting>,
+    pub deleting: Arc<DeletingObjects>,
     /// Claims, by name, on which an instance is written that is not theirs: they are nobody's room and nobody's node.
     pub refused: Arc<BTreeSet<String>>,
     /// What is there and cannot be read, by kind and key.
-    pub unreadable: Arc<BTreeMap<(Kind, String), Arc<Unreadable>>>,
+    pub unreadable: Arc<BTreeMap<(WatchedKind, String), Arc<Unreadable>>>,
     /// Workloads whose nodes are not used by the pods that they are launched for.
     pub unused: Arc<UnusedLaunches>,
     /// Claims by name whose nodes may turn out not to be used, once kube-scheduler's turn has been seen.
@@ -235,18 +235,18 @@ pub struct Moment {
 #[derive(Debug, Default)]
 pub struct ClusterState {
     now: Snapshot,
-    listing: BTreeMap<Kind, BTreeSet<String>>,
-    listed: BTreeSet<Kind>,
-    buried: BTreeMap<Kind, Tombstones>,
+    listing: BTreeMap<WatchedKind, BTreeSet<String>>,
+    listed: BTreeSet<WatchedKind>,
+    buried: BTreeMap<WatchedKind, Tombstones>,
     /// Claims by name, and pods by uid, of which nothing has been told since the list that is under way began.
-    doubted: BTreeMap<Kind, BTreeSet<String>>,
+    doubted: BTreeMap<WatchedKind, BTreeSet<String>>,
     /// Claims that are said to be leaving before the API server knows.
     marked: BTreeSet<String>,
     /// Claims that commands hold: they leave, and the commands have found the places of their pods.
     held: BTreeSet<String>,
     departures: u64,
     /// Pods by where they are expected.
-    awaited: BTreeMap<Target, BTreeSet<String>>,
+    awaited: BTreeMap<NominationTarget, BTreeSet<String>>,
     /// Pods that are expected elsewhere and being deleted: what comes in their stead has their place.
     outgoing: BTreeSet<String>,
     displacements: u64,
@@ -261,7 +261,7 @@ pub struct ClusterState {
 
 /// What became of what was told of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Applied {
+pub enum UpdateEffect {
     /// It was told late: a later state is known, or the object is gone.
     Stale,
     /// It is kept; scheduling sees nothing new in it.
@@ -291,7 +291,7 @@ impl ClusterState {
     /// Whether every kind has been listed once.
     #[must_use]
     pub fn synced(&self) -> bool {
-        self.listed.len() == Kind::ALL.len()
+        self.listed.len() == WatchedKind::ALL.len()
     }
 
     /// How often kube-scheduler has put a pod where it left too little room for others that were expected there.

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::{ClusterState, Kind, PodEntry};
+use super::{ClusterState, PodEntry, WatchedKind};
 
 /// The last comings and goings on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moves {
+pub struct PodMoves {
     /// When a pod was last bound, ended or began to end: the pod event of core spec 4.
     pub event: Option<Timestamp>,
     /// When a pod last came or was gone for good.
@@ -24,7 +24,7 @@ impl ClusterState {
         }
         let moves = Arc::make_mut(&mut self.now.moves);
         for (node, is_event) in std::mem::take(&mut self.moved) {
-            let dated = moves.entry(node).or_insert(Moves { event: None, last: now });
+            let dated = moves.entry(node).or_insert(PodMoves { event: None, last: now });
             dated.last = now;
             if is_event {
                 dated.event = Some(now);
@@ -35,7 +35,7 @@ impl ClusterState {
 
     /// What a change of a pod means for its node. While pods are listed for the first time nothing has moved.
     pub(super) fn note_move(&mut self, before: Option<&PodEntry>, after: &PodEntry) {
-        let first = before.is_none() && !self.listed.contains(&Kind::Pod);
+        let first = before.is_none() && !self.listed.contains(&WatchedKind::Pod);
         if first || after.belongs_to_node() || after.node_name.is_empty() {
             return;
         }

@@ -6,7 +6,7 @@ use dovetail_api::names::{annotations, labels, taints};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Taint};
 
-use super::unwell::{Unwell, unwell};
+use super::unwell::{UnhealthyCondition, unwell};
 use crate::lifecycle::{claim::from_quantities, initialization::is_ready};
 use crate::resources::Resources;
 
@@ -30,7 +30,7 @@ pub struct NodeEntry {
     /// Whether its kubelet says Ready.
     pub ready: bool,
     /// The conditions that it is repaired for, those that it has.
-    pub unwell: Vec<Unwell>,
+    pub unwell: Vec<UnhealthyCondition>,
     /// Whether it is being deleted.
     pub deleting: bool,
     /// The annotation by which it is to be left alone: `karpenter.sh/do-not-disrupt`, or where that is absent

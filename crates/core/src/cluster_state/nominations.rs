@@ -11,13 +11,13 @@ use dovetail_api::v1::NodeClaim;
 use super::load::with_itself;
 use super::{ClaimEntry, ClusterState, Moment, PodEntry, Snapshot};
 use crate::labels;
-use crate::lifecycle::Stage;
+use crate::lifecycle::ClaimStage;
 use crate::pod::Pod;
 use crate::resources::Resources;
 
 /// Where a pod is expected.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Target {
+pub enum NominationTarget {
     /// On the node of a claim that is on its way.
     Claim(String),
     /// On a node that is there.
@@ -28,7 +28,7 @@ pub enum Target {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nomination {
     /// Where.
-    pub target: Target,
+    pub target: NominationTarget,
     /// Until when; counted anew from the moment the node becomes ready.
     pub until: Duration,
     /// What had been heard of kube-scheduler when it began.
@@ -47,7 +47,12 @@ impl ClusterState {
 
     /// Pods are expected somewhere, at least until then; not those that have gone while they were planned. What was bound there
     /// meanwhile may have left some no room: those are without a place.
-    pub fn nominate<'a>(&mut self, pods: impl IntoIterator<Item = &'a str>, target: &Target, until: Duration) {
+    pub fn nominate<'a>(
+        &mut self,
+        pods: impl IntoIterator<Item = &'a str>,
+        target: &NominationTarget,
+        until: Duration,
+    ) {
         for uid in pods {
             if !self.now.pods.contains_key(uid) {
                 continue;
@@ -63,7 +68,7 @@ impl ClusterState {
 
     fn expect(&mut self, uid: &str, nomination: Nomination) {
         self.expect_no_more(uid);
-        if let Target::Claim(claim) = &nomination.target {
+        if let NominationTarget::Claim(claim) = &nomination.target {
             self.uses.note_expected(claim, uid);
         }
         self.awaited.entry(nomination.target.clone()).or_default().insert(uid.to_owned());
@@ -143,7 +148,7 @@ impl ClusterState {
     /// A claim's node has become ready for pods: kube-scheduler has until then to bind those expected. It may have bound
     /// others before that was known.
     pub fn expect_until(&mut self, claim: &str, until: Duration) {
-        let target = Target::Claim(claim.to_owned());
+        let target = NominationTarget::Claim(claim.to_owned());
         let Some(pods) = self.awaited.get(&target) else { return };
         let heard = self.heard;
         let nominations = Arc::make_mut(&mut self.now.nominations);
@@ -157,13 +162,13 @@ impl ClusterState {
     }
 
     /// Looks whether all that are expected at a target have room on its node, if that is ready for pods.
-    fn look_at_room(&mut self, target: &Target) {
+    fn look_at_room(&mut self, target: &NominationTarget) {
         let node = match target {
-            Target::Node(name) => Some(name.clone()),
-            Target::Claim(name) if self.is_ready(target) => {
+            NominationTarget::Node(name) => Some(name.clone()),
+            NominationTarget::Claim(name) if self.is_ready(target) => {
                 self.now.claims.get(name).and_then(|entry| Some(entry.claim.status.as_ref()?.node_name.clone()))
             }
-            Target::Claim(_) => None,
+            NominationTarget::Claim(_) => None,
         };
         if node.is_some_and(|node| self.displace(&node)) {
             self.displacements += 1;
@@ -193,21 +198,21 @@ impl ClusterState {
 
     /// Whether what pods are expected at is that node. A claim's is known by its machine: pods are bound before the claim
     /// says which node it has.
-    fn is_on(&self, target: &Target, node: &str) -> bool {
+    fn is_on(&self, target: &NominationTarget, node: &str) -> bool {
         match target {
-            Target::Node(name) => name == node,
-            Target::Claim(name) => {
+            NominationTarget::Node(name) => name == node,
+            NominationTarget::Claim(name) => {
                 let machine = self.now.claims.get(name).map(|entry| entry.provider_id()).filter(|id| !id.is_empty());
                 machine.is_some() && machine == self.now.nodes.get(node).map(|entry| entry.provider_id.as_str())
             }
         }
     }
 
-    fn is_ready(&self, target: &Target) -> bool {
+    fn is_ready(&self, target: &NominationTarget) -> bool {
         match target {
-            Target::Node(_) => true,
-            Target::Claim(name) => {
-                self.now.claims.get(name).is_some_and(|entry| entry.facts.stage == Some(Stage::Initialized))
+            NominationTarget::Node(_) => true,
+            NominationTarget::Claim(name) => {
+                self.now.claims.get(name).is_some_and(|entry| entry.facts.stage == Some(ClaimStage::Initialized))
             }
         }
     }
@@ -252,7 +257,7 @@ impl ClusterState {
     }
 
     /// Pods expected at such a target are free again.
-    pub(super) fn forget_target(&mut self, gone: &Target) {
+    pub(super) fn forget_target(&mut self, gone: &NominationTarget) {
         let Some(pods) = self.awaited.remove(gone) else { return };
         let nominations = Arc::make_mut(&mut self.now.nominations);
         for uid in &pods {
@@ -317,18 +322,20 @@ impl Snapshot {
     /// Where a pod is expected, while that counts: a claim on its way always does, a ready node for its time, and for a
     /// pod that has yet to leave its node both do. Nobody is expected on what is leaving itself.
     #[must_use]
-    pub fn expected_on(&self, uid: &str, now: Moment) -> Option<&Target> {
+    pub fn expected_on(&self, uid: &str, now: Moment) -> Option<&NominationTarget> {
         let nomination = self.nominations.get(uid)?;
         let moves = match self.pods.get(uid).filter(|entry| !entry.node_name.is_empty()) {
             Some(bound) if !self.must_move(bound, now.wall) && !self.makes_way(bound) => return None,
             bound => bound.is_some(),
         };
         let (stays, ready) = match &nomination.target {
-            Target::Claim(name) => {
+            NominationTarget::Claim(name) => {
                 let stage = self.claims.get(name)?.facts.stage;
-                (!self.deleting.claims.contains(name) && !self.is_refused(name), stage == Some(Stage::Initialized))
+                (!self.deleting.claims.contains(name) && !self.is_refused(name), stage == Some(ClaimStage::Initialized))
             }
-            Target::Node(name) => (self.nodes.contains_key(name) && !self.deleting.nodes.contains(name), true),
+            NominationTarget::Node(name) => {
+                (self.nodes.contains_key(name) && !self.deleting.nodes.contains(name), true)
+            }
         };
         (stays && (moves || !ready || now.monotonic < nomination.until)).then_some(&nomination.target)
     }
@@ -341,13 +348,13 @@ impl Snapshot {
 
     /// Whether some pod is expected at a place.
     #[must_use]
-    pub fn is_awaited(&self, at: &Target, now: Moment) -> bool {
+    pub fn is_awaited(&self, at: &NominationTarget, now: Moment) -> bool {
         self.nominations.iter().any(|(uid, one)| one.target == *at && self.expected_on(uid, now).is_some())
     }
 
     /// Every place that some pod is expected at.
     #[must_use]
-    pub fn awaited(&self, now: Moment) -> BTreeSet<&Target> {
+    pub fn awaited(&self, now: Moment) -> BTreeSet<&NominationTarget> {
         self.nominations.keys().filter_map(|uid| self.expected_on(uid, now)).collect()
     }
 }

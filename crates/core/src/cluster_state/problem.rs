@@ -12,13 +12,13 @@ use serde::Serialize;
 use super::load::with_itself;
 use super::room::usage;
 use super::storage::any_attaches;
-use super::{JoinedNode, Kind, Moment, NodeSource, PodEntry, RefusedPlace, Snapshot, daemon};
+use super::{JoinedNode, Moment, NodeSource, PodEntry, RefusedPlace, Snapshot, WatchedKind, daemon};
 use crate::adoption;
 use crate::instance_type::InstanceType;
 use crate::labels::CAPACITY_RESERVATION_ID;
 use crate::lifecycle::claim::{from_quantities, read};
 use crate::pod::Pod;
-use crate::problem::{ExistingNode, LeftOut, MinValuesPolicy, Namespace, Policy, Pool, PreferencePolicy, Problem};
+use crate::problem::{ExistingNode, MinValuesPolicy, Namespace, Policy, Pool, PreferencePolicy, Problem, UnusablePool};
 use crate::resources::{PODS, Resources};
 use crate::validity;
 
@@ -122,7 +122,8 @@ impl Snapshot {
             ..Problem::default()
         };
         let (pools, skipped) = self.pools(input, &joined, &mut problem);
-        problem.left_out = skipped.iter().map(|one| LeftOut { pool: one.pool.clone(), why: one.why.clone() }).collect();
+        problem.left_out =
+            skipped.iter().map(|one| UnusablePool { pool: one.pool.clone(), why: one.why.clone() }).collect();
         self.take_reserved(&mut problem.instance_types);
         let existing: Vec<_> = joined.into_iter().filter(|node| !node.deleting && !self.has_no_room(node)).collect();
         let expected = self.expected(input.now);
@@ -168,7 +169,7 @@ impl Snapshot {
             let refused = closed.is_some();
             let why = match (unusable(pool).or(closed), types) {
                 (Some(why), _) => why,
-                (None, None) => match self.unreadable(Kind::NodeClass, class) {
+                (None, None) => match self.unreadable(WatchedKind::NodeClass, class) {
                     Some(object) => format!("its EC2NodeClass {class} cannot be read: {}", object.why),
                     None => format!("no instance types for its EC2NodeClass {class}"),
                 },
@@ -191,7 +192,7 @@ impl Snapshot {
             };
             skipped.push(SkippedPool { pool: name.clone(), why, refused });
         }
-        let unread = self.unreadable_of(Kind::NodePool);
+        let unread = self.unreadable_of(WatchedKind::NodePool);
         skipped.extend(unread.map(|(pool, object)| SkippedPool {
             pool: pool.to_owned(),
             why: format!("it cannot be read: {}", object.why),
@@ -205,7 +206,7 @@ impl Snapshot {
 
     /// Whether nothing can be planned on a machine: its Node cannot be read, or nobody knows whether it will be there.
     fn has_no_room(&self, node: &JoinedNode) -> bool {
-        let unreadable = node.node_name().is_some_and(|name| self.unreadable(Kind::Node, name).is_some());
+        let unreadable = node.node_name().is_some_and(|name| self.unreadable(WatchedKind::Node, name).is_some());
         unreadable || matches!(&node.source, NodeSource::Claim(entry) if !entry.is_promised())
     }
 
@@ -232,7 +233,7 @@ impl Snapshot {
     }
 
     /// Pods expected on a node or claim though not bound there, by its name.
-    fn expected(&self, now: Moment) -> BTreeMap<&super::Target, Vec<&Arc<PodEntry>>> {
+    fn expected(&self, now: Moment) -> BTreeMap<&super::NominationTarget, Vec<&Arc<PodEntry>>> {
         let mut all: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for uid in self.nominations.keys() {
             if let (Some(target), Some(entry)) = (self.expected_on(uid, now), self.pods.get(uid)) {
@@ -246,7 +247,7 @@ impl Snapshot {
     fn on_node<'s>(
         &'s self,
         node: &JoinedNode,
-        expected: &BTreeMap<&super::Target, Vec<&'s Arc<PodEntry>>>,
+        expected: &BTreeMap<&super::NominationTarget, Vec<&'s Arc<PodEntry>>>,
     ) -> Vec<&'s Arc<PodEntry>> {
         let load = node.node_name().and_then(|name| self.loads.get(name));
         let bound = load.into_iter().flat_map(|load| load.pods.values());
@@ -259,7 +260,7 @@ impl Snapshot {
         &self,
         node: &JoinedNode,
         daemons: &[Pod],
-        expected: &BTreeMap<&super::Target, Vec<&Arc<PodEntry>>>,
+        expected: &BTreeMap<&super::NominationTarget, Vec<&Arc<PodEntry>>>,
     ) -> ExistingNode {
         let load = node.node_name().and_then(|name| self.loads.get(name));
         let mut used = load.map(|load| load.requests.clone()).unwrap_or_default();
@@ -293,10 +294,10 @@ impl Snapshot {
 }
 
 /// What pods are expected at that are expected on a node.
-fn targets(node: &JoinedNode) -> [Option<super::Target>; 2] {
+fn targets(node: &JoinedNode) -> [Option<super::NominationTarget>; 2] {
     [
-        node.node_name().map(|name| super::Target::Node(name.to_owned())),
-        node.claim_name().map(|name| super::Target::Claim(name.to_owned())),
+        node.node_name().map(|name| super::NominationTarget::Node(name.to_owned())),
+        node.claim_name().map(|name| super::NominationTarget::Claim(name.to_owned())),
     ]
 }
 

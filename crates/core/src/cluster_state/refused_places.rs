@@ -13,8 +13,8 @@ use std::time::Duration;
 use rustc_hash::FxHasher;
 use serde::Serialize;
 
-use super::{ClusterState, JoinedNode, Moment, NodeEntry, PodEntry, Snapshot, Target};
-use crate::lifecycle::Stage;
+use super::{ClusterState, JoinedNode, Moment, NodeEntry, NominationTarget, PodEntry, Snapshot};
+use crate::lifecycle::ClaimStage;
 use crate::pack::OWN_LABELS;
 use crate::pod::Pod;
 use crate::resources::Resources;
@@ -221,12 +221,12 @@ impl Refused {
 
 impl Snapshot {
     /// The Node at which a target's pods are expected, if it is there and ready for pods.
-    fn node_of(&self, target: &Target) -> Option<&Arc<NodeEntry>> {
+    fn node_of(&self, target: &NominationTarget) -> Option<&Arc<NodeEntry>> {
         match target {
-            Target::Node(name) => self.nodes.get(name),
-            Target::Claim(name) => {
+            NominationTarget::Node(name) => self.nodes.get(name),
+            NominationTarget::Claim(name) => {
                 let facts = &self.claims.get(name)?.facts;
-                self.nodes.get(&facts.node).filter(|_| facts.stage == Some(Stage::Initialized))
+                self.nodes.get(&facts.node).filter(|_| facts.stage == Some(ClaimStage::Initialized))
             }
         }
     }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{ClusterState, Moment, Snapshot, Target};
+use super::{ClusterState, Moment, NominationTarget, Snapshot};
 use crate::pod::Pod;
 
 /// So long EC2 may refuse what a pod would rather have.
@@ -14,7 +14,7 @@ const REMEMBERED: Duration = Duration::from_secs(600);
 
 /// How long EC2 has had nothing for the claims that a pod was expected on. Monotonic time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SoldOut {
+pub struct SoldOutTime {
     /// When the first of them was refused.
     pub since: Duration,
     /// When the last was.
@@ -24,10 +24,10 @@ pub struct SoldOut {
 impl ClusterState {
     /// There is nothing to be had for a claim: the pods expected on it have waited for it in vain.
     pub fn sold_out(&mut self, claim: &str, now: Duration) {
-        let Some(pods) = self.awaited.get(&Target::Claim(claim.to_owned())) else { return };
+        let Some(pods) = self.awaited.get(&NominationTarget::Claim(claim.to_owned())) else { return };
         let remembered = Arc::make_mut(&mut self.now.sold_out);
         for uid in pods {
-            let known = remembered.entry(uid.clone()).or_insert(SoldOut { since: now, last: now });
+            let known = remembered.entry(uid.clone()).or_insert(SoldOutTime { since: now, last: now });
             if now.saturating_sub(known.last) > REMEMBERED {
                 known.since = now;
             }
@@ -51,7 +51,7 @@ impl Snapshot {
         }
         for pod in pods {
             let known = self.sold_out.get(pod.base_uid());
-            let lately = |known: &&SoldOut| now.monotonic.saturating_sub(known.last) <= REMEMBERED;
+            let lately = |known: &&SoldOutTime| now.monotonic.saturating_sub(known.last) <= REMEMBERED;
             let long = known
                 .filter(lately)
                 .is_some_and(|known| known.last.saturating_sub(known.since) >= LONGEST_PREFERENCE_WAIT);

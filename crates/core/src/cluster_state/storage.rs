@@ -11,15 +11,15 @@ use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use super::default_spread::{STATEFUL_SET, selector_key};
-use super::{ClusterState, JoinedNode, Kind, PodEntry, Snapshot, Table};
+use super::{ClusterState, JoinedNode, PodEntry, Snapshot, Table, WatchedKind};
 use crate::admission::{LimitRange, Policies, RuntimeClass};
 use crate::instance_type::InstanceType;
 use crate::labels;
 use crate::pod::Pod;
 use crate::problem::{ExistingNode, Namespace};
 use crate::resources::Resources;
-use crate::volumes::{ClaimFacts, ClassFacts, Known, VolumeFacts, attachable, is_attachable};
-pub use kept::Kept;
+use crate::volumes::{ClassFacts, VolumeClaimFacts, VolumeFacts, VolumeLookup, attachable, is_attachable};
+pub use kept::KeptFacts;
 use kept::put;
 
 /// How many ordinals to come of a StatefulSet count when a node is chosen for the one that waits.
@@ -56,7 +56,7 @@ pub struct Storage {
     /// Namespaces by name.
     pub namespaces: Table<Namespace>,
     /// PersistentVolumeClaims by `namespace/name`.
-    pub claims: Table<ClaimFacts>,
+    pub claims: Table<VolumeClaimFacts>,
     /// PersistentVolumes by name.
     pub volumes: Table<VolumeFacts>,
     /// StorageClasses by name.
@@ -92,64 +92,66 @@ impl Storage {
 
 impl ClusterState {
     /// An object is there or has changed. Answers whether packing may see a difference.
-    pub fn apply<K: Kept>(&mut self, object: &K) -> bool {
+    pub fn apply<K: KeptFacts>(&mut self, object: &K) -> bool {
         self.saw(K::KIND, &object.key());
         object.keep(Arc::make_mut(&mut self.now.storage), true)
     }
 
     /// It is gone.
-    pub fn delete<K: Kept>(&mut self, object: &K) -> bool {
+    pub fn delete<K: KeptFacts>(&mut self, object: &K) -> bool {
         self.forget_unreadable(K::KIND, &object.key());
         object.keep(Arc::make_mut(&mut self.now.storage), false)
     }
 
     /// What only facts are kept of is gone, by its key.
-    pub(super) fn delete_stored(&mut self, kind: Kind, key: &str) {
+    pub(super) fn delete_stored(&mut self, kind: WatchedKind, key: &str) {
         let storage = Arc::make_mut(&mut self.now.storage);
         match kind {
-            Kind::Namespace => drop(put(&mut storage.namespaces, key.to_owned(), None)),
-            Kind::PersistentVolumeClaim => drop(put(&mut storage.claims, key.to_owned(), None)),
-            Kind::PersistentVolume => drop(put(&mut storage.volumes, key.to_owned(), None)),
-            Kind::StorageClass => drop(put(&mut storage.classes, key.to_owned(), None)),
-            Kind::CsiNode => drop(put(&mut storage.csi_nodes, key.to_owned(), None)),
-            Kind::StatefulSet => {
+            WatchedKind::Namespace => drop(put(&mut storage.namespaces, key.to_owned(), None)),
+            WatchedKind::PersistentVolumeClaim => drop(put(&mut storage.claims, key.to_owned(), None)),
+            WatchedKind::PersistentVolume => drop(put(&mut storage.volumes, key.to_owned(), None)),
+            WatchedKind::StorageClass => drop(put(&mut storage.classes, key.to_owned(), None)),
+            WatchedKind::CsiNode => drop(put(&mut storage.csi_nodes, key.to_owned(), None)),
+            WatchedKind::StatefulSet => {
                 put(&mut storage.ordered_sets, key.to_owned(), None);
                 put(&mut storage.selectors, selector_key(STATEFUL_SET, key), None);
             }
-            Kind::Service => drop(put(&mut storage.services, key.to_owned(), None)),
-            Kind::ReplicaSet | Kind::ReplicationController => drop(put(&mut storage.selectors, key.to_owned(), None)),
-            Kind::LimitRange => drop(put(&mut storage.limit_ranges, key.to_owned(), None)),
-            Kind::RuntimeClass => drop(put(&mut storage.runtime_classes, key.to_owned(), None)),
+            WatchedKind::Service => drop(put(&mut storage.services, key.to_owned(), None)),
+            WatchedKind::ReplicaSet | WatchedKind::ReplicationController => {
+                drop(put(&mut storage.selectors, key.to_owned(), None))
+            }
+            WatchedKind::LimitRange => drop(put(&mut storage.limit_ranges, key.to_owned(), None)),
+            WatchedKind::RuntimeClass => drop(put(&mut storage.runtime_classes, key.to_owned(), None)),
             // Whole objects, kept elsewhere.
-            Kind::Pod
-            | Kind::Node
-            | Kind::NodeClaim
-            | Kind::NodePool
-            | Kind::NodeClass
-            | Kind::DaemonSet
-            | Kind::PodDisruptionBudget => {}
+            WatchedKind::Pod
+            | WatchedKind::Node
+            | WatchedKind::NodeClaim
+            | WatchedKind::NodePool
+            | WatchedKind::NodeClass
+            | WatchedKind::DaemonSet
+            | WatchedKind::PodDisruptionBudget => {}
         }
     }
 
     /// A list of a kind of which only facts are kept is complete.
-    pub(super) fn stored_list_ends(&mut self, kind: Kind, seen: &BTreeSet<String>) {
+    pub(super) fn stored_list_ends(&mut self, kind: WatchedKind, seen: &BTreeSet<String>) {
         let storage = Arc::make_mut(&mut self.now.storage);
         let gone = |key: &str| !seen.contains(key);
         match kind {
-            Kind::Namespace => super::retain(&mut storage.namespaces, |key, _| !gone(key)),
-            Kind::PersistentVolumeClaim => super::retain(&mut storage.claims, |key, _| !gone(key)),
-            Kind::PersistentVolume => super::retain(&mut storage.volumes, |key, _| !gone(key)),
-            Kind::StorageClass => super::retain(&mut storage.classes, |key, _| !gone(key)),
-            Kind::CsiNode => super::retain(&mut storage.csi_nodes, |key, _| !gone(key)),
-            Kind::StatefulSet => {
+            WatchedKind::Namespace => super::retain(&mut storage.namespaces, |key, _| !gone(key)),
+            WatchedKind::PersistentVolumeClaim => super::retain(&mut storage.claims, |key, _| !gone(key)),
+            WatchedKind::PersistentVolume => super::retain(&mut storage.volumes, |key, _| !gone(key)),
+            WatchedKind::StorageClass => super::retain(&mut storage.classes, |key, _| !gone(key)),
+            WatchedKind::CsiNode => super::retain(&mut storage.csi_nodes, |key, _| !gone(key)),
+            WatchedKind::StatefulSet => {
                 super::retain(&mut storage.ordered_sets, |key, _| !gone(key));
                 let set = |key: &str| key.strip_prefix(STATEFUL_SET).and_then(|rest| rest.strip_prefix('/')).map(gone);
                 super::retain(&mut storage.selectors, |key, _| set(key) != Some(true));
             }
-            Kind::LimitRange => super::retain(&mut storage.limit_ranges, |key, _| !gone(key)),
-            Kind::RuntimeClass => super::retain(&mut storage.runtime_classes, |key, _| !gone(key)),
-            Kind::Service => super::retain(&mut storage.services, |key, _| !gone(key)),
-            Kind::ReplicaSet | Kind::ReplicationController => {
+            WatchedKind::LimitRange => super::retain(&mut storage.limit_ranges, |key, _| !gone(key)),
+            WatchedKind::RuntimeClass => super::retain(&mut storage.runtime_classes, |key, _| !gone(key)),
+            WatchedKind::Service => super::retain(&mut storage.services, |key, _| !gone(key)),
+            WatchedKind::ReplicaSet | WatchedKind::ReplicationController => {
                 let of_kind = |key: &str| key.starts_with(&format!("{kind:?}/"));
                 super::retain(&mut storage.selectors, |key, _| !of_kind(key) || !gone(key));
             }
@@ -158,12 +160,12 @@ impl ClusterState {
     }
 }
 
-type Facts<'a> = Known<'a, Arc<ClaimFacts>, Arc<VolumeFacts>, Arc<ClassFacts>>;
+type Facts<'a> = VolumeLookup<'a, Arc<VolumeClaimFacts>, Arc<VolumeFacts>, Arc<ClassFacts>>;
 
 impl Snapshot {
     fn known_volumes(&self) -> Facts<'_> {
         let storage = &*self.storage;
-        Known { claims: &storage.claims, volumes: &storage.volumes, classes: &storage.classes }
+        VolumeLookup { claims: &storage.claims, volumes: &storage.volumes, classes: &storage.classes }
     }
 
     /// What the pods on a node and those expected there have attached.
@@ -269,19 +271,16 @@ impl Snapshot {
             let renamed = own.strip_suffix(entry.pod.name.as_str()).map(|stem| format!("{stem}{name}"));
             let known = self.storage.claims.get(&format!("{namespace}/{own}"))?;
             let facts = match &renamed {
-                Some(next) => self
-                    .storage
-                    .claims
-                    .get(&format!("{namespace}/{next}"))
-                    .cloned()
-                    .unwrap_or_else(|| Arc::new(ClaimFacts { class: known.class.clone(), ..ClaimFacts::default() })),
+                Some(next) => self.storage.claims.get(&format!("{namespace}/{next}")).cloned().unwrap_or_else(|| {
+                    Arc::new(VolumeClaimFacts { class: known.class.clone(), ..VolumeClaimFacts::default() })
+                }),
                 None => known.clone(),
             };
             let next = renamed.unwrap_or_else(|| own.clone());
             claims.insert(format!("{namespace}/{next}"), facts);
             names.push(next);
         }
-        let (mut pod, own) = needing(&entry.pod, &names, Known { claims: &claims, ..self.known_volumes() });
+        let (mut pod, own) = needing(&entry.pod, &names, VolumeLookup { claims: &claims, ..self.known_volumes() });
         pod.uid = format!("{}/{name}", entry.pod.uid);
         pod.name = name.to_owned();
         pod.to_come = true;

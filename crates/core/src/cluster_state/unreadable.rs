@@ -9,9 +9,9 @@ use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec}
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 
 use super::budget::BudgetEntry;
-use super::{Applied, ClusterState, Kind, NodeEntry, PodEntry, Snapshot, Storage, namespaced};
+use super::{ClusterState, NodeEntry, PodEntry, Snapshot, Storage, UpdateEffect, WatchedKind, namespaced};
 use crate::problem::Namespace;
-use crate::volumes::{ClaimFacts, ClassFacts, VolumeFacts};
+use crate::volumes::{ClassFacts, VolumeClaimFacts, VolumeFacts};
 
 /// An object that is there and cannot be read as its kind.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -86,34 +86,34 @@ impl Unreadable {
 }
 
 /// The key that an object of a kind is kept under.
-fn key(kind: Kind, meta: &ObjectMeta) -> String {
+fn key(kind: WatchedKind, meta: &ObjectMeta) -> String {
     match kind {
-        Kind::Pod => meta.uid.clone().unwrap_or_default(),
-        Kind::Node
-        | Kind::NodeClaim
-        | Kind::NodePool
-        | Kind::NodeClass
-        | Kind::Namespace
-        | Kind::PersistentVolume
-        | Kind::StorageClass
-        | Kind::RuntimeClass
-        | Kind::CsiNode => meta.name.clone().unwrap_or_default(),
-        Kind::DaemonSet
-        | Kind::PodDisruptionBudget
-        | Kind::PersistentVolumeClaim
-        | Kind::StatefulSet
-        | Kind::LimitRange
-        | Kind::Service => namespaced(meta),
-        Kind::ReplicaSet | Kind::ReplicationController => format!("{kind:?}/{}", namespaced(meta)),
+        WatchedKind::Pod => meta.uid.clone().unwrap_or_default(),
+        WatchedKind::Node
+        | WatchedKind::NodeClaim
+        | WatchedKind::NodePool
+        | WatchedKind::NodeClass
+        | WatchedKind::Namespace
+        | WatchedKind::PersistentVolume
+        | WatchedKind::StorageClass
+        | WatchedKind::RuntimeClass
+        | WatchedKind::CsiNode => meta.name.clone().unwrap_or_default(),
+        WatchedKind::DaemonSet
+        | WatchedKind::PodDisruptionBudget
+        | WatchedKind::PersistentVolumeClaim
+        | WatchedKind::StatefulSet
+        | WatchedKind::LimitRange
+        | WatchedKind::Service => namespaced(meta),
+        WatchedKind::ReplicaSet | WatchedKind::ReplicationController => format!("{kind:?}/{}", namespaced(meta)),
     }
 }
 
 impl ClusterState {
     /// An object is there or has changed, and cannot be read. It is not kept when it is known to be gone, or when a later state
     /// of it has been read; it is no news where it was there, as unreadable and like this.
-    pub fn apply_unreadable(&mut self, kind: Kind, object: Unreadable) -> Applied {
+    pub fn apply_unreadable(&mut self, kind: WatchedKind, object: Unreadable) -> UpdateEffect {
         if self.is_buried(kind, &object.metadata) || self.has_read_later(kind, &object.metadata) {
-            return Applied::Stale;
+            return UpdateEffect::Stale;
         }
         let key = key(kind, &object.metadata);
         let before = self.now.unreadable(kind, &key).cloned();
@@ -121,11 +121,11 @@ impl ClusterState {
         self.treat(kind, &key, &object);
         let object = Arc::new(object);
         Arc::make_mut(&mut self.now.unreadable).insert((kind, key), object.clone());
-        if before.is_some_and(|before| object.is_like(&before)) { Applied::Alike } else { Applied::News }
+        if before.is_some_and(|before| object.is_like(&before)) { UpdateEffect::Alike } else { UpdateEffect::News }
     }
 
-    fn has_read_later(&self, kind: Kind, meta: &ObjectMeta) -> bool {
-        if kind == Kind::Pod {
+    fn has_read_later(&self, kind: WatchedKind, meta: &ObjectMeta) -> bool {
+        if kind == WatchedKind::Pod {
             let uid = meta.uid.clone().unwrap_or_default();
             let doubted = self.doubted.get(&kind).is_some_and(|doubted| doubted.contains(&uid));
             let version = meta.resource_version.as_ref().and_then(|version| version.parse().ok());
@@ -133,24 +133,28 @@ impl ClusterState {
             return known.is_some_and(|known| super::older(version, known.resource_version));
         }
         let known = match kind {
-            Kind::NodeClaim => {
+            WatchedKind::NodeClaim => {
                 meta.name.as_ref().and_then(|name| self.now.claims.get(name)).map(|one| &one.claim.metadata)
             }
-            Kind::NodePool => meta.name.as_ref().and_then(|name| self.now.pools.get(name)).map(|pool| &pool.metadata),
-            Kind::NodeClass => meta.name.as_ref().and_then(|name| self.now.classes.get(name)).map(|one| &one.metadata),
+            WatchedKind::NodePool => {
+                meta.name.as_ref().and_then(|name| self.now.pools.get(name)).map(|pool| &pool.metadata)
+            }
+            WatchedKind::NodeClass => {
+                meta.name.as_ref().and_then(|name| self.now.classes.get(name)).map(|one| &one.metadata)
+            }
             _ => None,
         };
         known.is_some_and(|known| super::is_older(meta, known))
     }
 
-    fn treat(&mut self, kind: Kind, key: &str, object: &Unreadable) {
+    fn treat(&mut self, kind: WatchedKind, key: &str, object: &Unreadable) {
         match kind {
-            Kind::Pod => drop(self.put_pod(Arc::new(PodEntry::unreadable(&object.pod())))),
-            Kind::Node => self.treat_node(key, object),
-            Kind::NodeClaim => self.treat_claim(key, &object.metadata),
-            Kind::NodePool => drop(Arc::make_mut(&mut self.now.pools).remove(key)),
-            Kind::NodeClass => drop(Arc::make_mut(&mut self.now.classes).remove(key)),
-            Kind::PodDisruptionBudget => {
+            WatchedKind::Pod => drop(self.put_pod(Arc::new(PodEntry::unreadable(&object.pod())))),
+            WatchedKind::Node => self.treat_node(key, object),
+            WatchedKind::NodeClaim => self.treat_claim(key, &object.metadata),
+            WatchedKind::NodePool => drop(Arc::make_mut(&mut self.now.pools).remove(key)),
+            WatchedKind::NodeClass => drop(Arc::make_mut(&mut self.now.classes).remove(key)),
+            WatchedKind::PodDisruptionBudget => {
                 Arc::make_mut(&mut self.now.budgets).insert(key.to_owned(), Arc::new(object.budget()));
             }
             _ => treat_stored(kind, key, &object.metadata, Arc::make_mut(&mut self.now.storage)),
@@ -188,23 +192,23 @@ impl ClusterState {
     }
 
     /// An object that could not be read is gone.
-    pub fn delete_unreadable(&mut self, kind: Kind, meta: &ObjectMeta) {
+    pub fn delete_unreadable(&mut self, kind: WatchedKind, meta: &ObjectMeta) {
         let key = key(kind, meta);
         match kind {
-            Kind::Pod => self.delete_pod(&key),
-            Kind::Node => self.delete_node(&key, meta.uid.as_deref()),
-            Kind::NodeClaim => self.delete_claim(&key, meta.uid.as_deref()),
-            Kind::NodePool => self.delete_pool(&key, meta.uid.as_deref()),
-            Kind::NodeClass => self.delete_class(&key, meta.uid.as_deref()),
-            Kind::PodDisruptionBudget => drop(Arc::make_mut(&mut self.now.budgets).remove(&key)),
-            Kind::DaemonSet => drop(Arc::make_mut(&mut self.now.daemon_sets).remove(&key)),
+            WatchedKind::Pod => self.delete_pod(&key),
+            WatchedKind::Node => self.delete_node(&key, meta.uid.as_deref()),
+            WatchedKind::NodeClaim => self.delete_claim(&key, meta.uid.as_deref()),
+            WatchedKind::NodePool => self.delete_pool(&key, meta.uid.as_deref()),
+            WatchedKind::NodeClass => self.delete_class(&key, meta.uid.as_deref()),
+            WatchedKind::PodDisruptionBudget => drop(Arc::make_mut(&mut self.now.budgets).remove(&key)),
+            WatchedKind::DaemonSet => drop(Arc::make_mut(&mut self.now.daemon_sets).remove(&key)),
             stored => self.delete_stored(stored, &key),
         }
         self.forget_unreadable(kind, &key);
     }
 
     /// It can be read, or is gone.
-    pub(super) fn forget_unreadable(&mut self, kind: Kind, key: &str) {
+    pub(super) fn forget_unreadable(&mut self, kind: WatchedKind, key: &str) {
         if !self.now.unreadable.is_empty() {
             let entry = (kind, key.to_owned());
             if self.now.unreadable.contains_key(&entry) {
@@ -214,7 +218,7 @@ impl ClusterState {
     }
 
     /// A list is complete that has not shown what could not be read before.
-    pub(super) fn forget_unreadable_but(&mut self, kind: Kind, seen: &BTreeSet<String>) {
+    pub(super) fn forget_unreadable_but(&mut self, kind: WatchedKind, seen: &BTreeSet<String>) {
         if self.now.unreadable.keys().any(|(own, key)| *own == kind && !seen.contains(key)) {
             Arc::make_mut(&mut self.now.unreadable).retain(|(own, key), _| *own != kind || seen.contains(key));
         }
@@ -223,22 +227,22 @@ impl ClusterState {
 
 /// Of what only facts are kept. What pods are bound to by name is there and cannot be read; what only adds to other rules keeps
 /// what was last read of it.
-fn treat_stored(kind: Kind, key: &str, meta: &ObjectMeta, storage: &mut Storage) {
+fn treat_stored(kind: WatchedKind, key: &str, meta: &ObjectMeta, storage: &mut Storage) {
     let key = key.to_owned();
     match kind {
-        Kind::Namespace => {
+        WatchedKind::Namespace => {
             let (name, labels) = (key.clone(), meta.labels.clone().unwrap_or_default());
             Arc::make_mut(&mut storage.namespaces).insert(key, Arc::new(Namespace { name, labels }));
         }
-        Kind::PersistentVolumeClaim => {
-            let facts = ClaimFacts { unreadable: true, ..ClaimFacts::default() };
+        WatchedKind::PersistentVolumeClaim => {
+            let facts = VolumeClaimFacts { unreadable: true, ..VolumeClaimFacts::default() };
             Arc::make_mut(&mut storage.claims).insert(key, Arc::new(facts));
         }
-        Kind::PersistentVolume => {
+        WatchedKind::PersistentVolume => {
             let facts = VolumeFacts { unreadable: true, ..VolumeFacts::default() };
             Arc::make_mut(&mut storage.volumes).insert(key, Arc::new(facts));
         }
-        Kind::StorageClass => {
+        WatchedKind::StorageClass => {
             let facts = ClassFacts { unreadable: true, ..ClassFacts::default() };
             Arc::make_mut(&mut storage.classes).insert(key, Arc::new(facts));
         }
@@ -249,12 +253,12 @@ fn treat_stored(kind: Kind, key: &str, meta: &ObjectMeta, storage: &mut Storage)
 impl Snapshot {
     /// The object of that kind and name, if it is there and cannot be read.
     #[must_use]
-    pub fn unreadable(&self, kind: Kind, key: &str) -> Option<&Arc<Unreadable>> {
+    pub fn unreadable(&self, kind: WatchedKind, key: &str) -> Option<&Arc<Unreadable>> {
         if self.unreadable.is_empty() { None } else { self.unreadable.get(&(kind, key.to_owned())) }
     }
 
     /// All of that kind, by key: the uid of pods, otherwise the name, with the namespace where there is one.
-    pub fn unreadable_of(&self, kind: Kind) -> impl Iterator<Item = (&str, &Arc<Unreadable>)> {
+    pub fn unreadable_of(&self, kind: WatchedKind) -> impl Iterator<Item = (&str, &Arc<Unreadable>)> {
         let all = self.unreadable.range((kind, String::new())..);
         all.take_while(move |((own, _), _)| *own == kind).map(|((_, key), object)| (key.as_str(), object))
     }
@@ -317,7 +321,7 @@ mod tests {
     fn a_pod_that_cannot_be_read_holds_its_node_and_its_room_until_it_goes() {
         let mut state = ClusterState::new();
         state.apply_node(&node("n"));
-        assert_eq!(state.apply_unreadable(Kind::Pod, on_node("bad", "n")), Applied::News);
+        assert_eq!(state.apply_unreadable(WatchedKind::Pod, on_node("bad", "n")), UpdateEffect::News);
         let snapshot = state.snapshot();
         assert_eq!(snapshot.loads["n"].visitors, 1);
         let planning = snapshot.planning(&PlanningInput::default());
@@ -325,7 +329,7 @@ mod tests {
         let mut left = existing.allocatable.clone();
         left.sub(&existing.used);
         assert!(!crate::Resources::new().fits_in(&left), "there is no room at all beside it");
-        state.delete_unreadable(Kind::Pod, &on_node("bad", "n").metadata);
+        state.delete_unreadable(WatchedKind::Pod, &on_node("bad", "n").metadata);
         assert!(state.snapshot().loads.is_empty() && state.snapshot().unreadable.is_empty());
     }
 
@@ -334,8 +338,8 @@ mod tests {
         let mut state = ClusterState::new();
         let mut ended = on_node("ended", "n");
         ended.facts.phase = "Succeeded".into();
-        state.apply_unreadable(Kind::Pod, ended);
-        state.apply_unreadable(Kind::Pod, on_node("waits", ""));
+        state.apply_unreadable(WatchedKind::Pod, ended);
+        state.apply_unreadable(WatchedKind::Pod, on_node("waits", ""));
         let snapshot = state.snapshot();
         assert!(snapshot.loads.is_empty() && snapshot.pending(Moment::default()).is_empty());
         assert_eq!(snapshot.unreadable_counts(), [("Pod".to_owned(), 2)].into());
@@ -347,7 +351,7 @@ mod tests {
         let mut bad = on_node("p", "n");
         bad.metadata.uid = Some("p".into());
         bad.metadata.resource_version = Some("1".into());
-        state.apply_unreadable(Kind::Pod, bad);
+        state.apply_unreadable(WatchedKind::Pod, bad);
         state.apply_pod(&pod("p", None)).unwrap();
         let snapshot = state.snapshot();
         assert!(snapshot.unreadable.is_empty() && snapshot.loads.is_empty());
@@ -357,13 +361,13 @@ mod tests {
     #[test]
     fn what_a_list_no_longer_shows_counts_no_more() {
         let mut state = ClusterState::new();
-        for kind in Kind::ALL {
+        for kind in WatchedKind::ALL {
             let mut object = unreadable("Any", "x");
             object.metadata.namespace = Some("default".into());
-            assert_eq!(state.apply_unreadable(kind, object), Applied::News, "{kind:?}");
+            assert_eq!(state.apply_unreadable(kind, object), UpdateEffect::News, "{kind:?}");
         }
-        assert_eq!(state.snapshot().unreadable.len(), Kind::ALL.len());
-        for kind in Kind::ALL {
+        assert_eq!(state.snapshot().unreadable.len(), WatchedKind::ALL.len());
+        for kind in WatchedKind::ALL {
             state.list_begins(kind);
             state.list_ends(kind);
             assert!(state.snapshot().unreadable_of(kind).next().is_none(), "{kind:?}");
@@ -382,9 +386,9 @@ mod tests {
         let class: k8s_openapi::api::node::v1::RuntimeClass = serde_json::from_value(class).unwrap();
         state.apply(&range);
         state.apply(&class);
-        for kind in [Kind::LimitRange, Kind::RuntimeClass] {
+        for kind in [WatchedKind::LimitRange, WatchedKind::RuntimeClass] {
             let mut object = unreadable("Any", "x");
-            object.metadata.namespace = (kind == Kind::LimitRange).then(|| "default".into());
+            object.metadata.namespace = (kind == WatchedKind::LimitRange).then(|| "default".into());
             let meta = object.metadata.clone();
             state.apply_unreadable(kind, object);
             state.delete_unreadable(kind, &meta);
@@ -399,8 +403,8 @@ mod tests {
         for name in ["a", "b"] {
             state.apply_node(&node(name));
         }
-        state.apply_unreadable(Kind::Node, unreadable("Node", "b"));
-        state.apply_unreadable(Kind::Node, unreadable("Node", "c"));
+        state.apply_unreadable(WatchedKind::Node, unreadable("Node", "b"));
+        state.apply_unreadable(WatchedKind::Node, unreadable("Node", "c"));
         let planning = state.snapshot().planning(&PlanningInput::default());
         let names: Vec<_> = planning.problem.existing_nodes.iter().map(|node| node.name.as_str()).collect();
         assert_eq!(names, ["a"]);
@@ -410,8 +414,8 @@ mod tests {
     #[test]
     fn a_pool_and_a_class_that_cannot_be_read_are_left_out_and_named() {
         let mut state = ClusterState::new();
-        state.apply_unreadable(Kind::NodePool, unreadable("NodePool", "odd"));
-        state.apply_unreadable(Kind::NodeClass, unreadable("EC2NodeClass", "classy"));
+        state.apply_unreadable(WatchedKind::NodePool, unreadable("NodePool", "odd"));
+        state.apply_unreadable(WatchedKind::NodeClass, unreadable("EC2NodeClass", "classy"));
         let pool = json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "plain"},
             "spec": {"template": {"spec": {"requirements": [],
                 "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "classy"}}}},
@@ -431,11 +435,11 @@ mod tests {
         let mut state = ClusterState::new();
         let mut budget = unreadable("PodDisruptionBudget", "pdb");
         budget.metadata.namespace = Some("default".into());
-        state.apply_unreadable(Kind::PodDisruptionBudget, budget.clone());
+        state.apply_unreadable(WatchedKind::PodDisruptionBudget, budget.clone());
         let entry = state.apply_pod(&pod("p", Some("n"))).unwrap();
         assert!(state.snapshot().budgets_forbid(&entry.pod), "its selector is not known: it could be any pod");
         budget.facts.selector = serde_json::from_value(json!({"matchLabels": {"app": "other"}})).ok();
-        state.apply_unreadable(Kind::PodDisruptionBudget, budget);
+        state.apply_unreadable(WatchedKind::PodDisruptionBudget, budget);
         assert!(!state.snapshot().budgets_forbid(&entry.pod));
     }
 
@@ -449,32 +453,39 @@ mod tests {
             "status": {"providerID": "aws:///a/i-1"}});
         state.apply_claim(Arc::new(serde_json::from_value(claim).unwrap()));
         for name in ["a", "b"] {
-            assert_ne!(state.apply_unreadable(Kind::NodeClaim, unreadable("NodeClaim", name)), Applied::Stale);
+            assert_ne!(
+                state.apply_unreadable(WatchedKind::NodeClaim, unreadable("NodeClaim", name)),
+                UpdateEffect::Stale
+            );
         }
         let snapshot = state.snapshot();
         assert_eq!(snapshot.claims["a"].provider_id(), "aws:///a/i-1");
         assert_eq!(snapshot.claims["a"].claim.metadata.resource_version.as_deref(), Some("7"));
-        assert!(!snapshot.claims.contains_key("b") && snapshot.unreadable(Kind::NodeClaim, "b").is_some());
+        assert!(!snapshot.claims.contains_key("b") && snapshot.unreadable(WatchedKind::NodeClaim, "b").is_some());
         let mut late = unreadable("NodeClaim", "a");
         late.metadata.resource_version = Some("2".into());
-        assert_eq!(state.apply_unreadable(Kind::NodeClaim, late), Applied::Stale, "a later state of it is known");
+        assert_eq!(
+            state.apply_unreadable(WatchedKind::NodeClaim, late),
+            UpdateEffect::Stale,
+            "a later state of it is known"
+        );
     }
 
     #[test]
     fn what_is_written_again_of_a_node_that_cannot_be_read_is_no_news_and_what_is_written_anew_is() {
         let mut state = ClusterState::new();
         let mut node = unreadable("Node", "n");
-        assert_eq!(state.apply_unreadable(Kind::Node, node.clone()), Applied::News);
+        assert_eq!(state.apply_unreadable(WatchedKind::Node, node.clone()), UpdateEffect::News);
         node.metadata.resource_version = Some("77".into());
         node.why = "another".into();
-        assert_eq!(state.apply_unreadable(Kind::Node, node.clone()), Applied::Alike);
+        assert_eq!(state.apply_unreadable(WatchedKind::Node, node.clone()), UpdateEffect::Alike);
         node.metadata.labels = Some([("a".to_owned(), "b".to_owned())].into());
-        assert_eq!(state.apply_unreadable(Kind::Node, node.clone()), Applied::News);
+        assert_eq!(state.apply_unreadable(WatchedKind::Node, node.clone()), UpdateEffect::News);
         node.facts.provider_id = "p".into();
-        assert_eq!(state.apply_unreadable(Kind::Node, node.clone()), Applied::News);
-        state.delete_unreadable(Kind::Node, &node.metadata);
+        assert_eq!(state.apply_unreadable(WatchedKind::Node, node.clone()), UpdateEffect::News);
+        state.delete_unreadable(WatchedKind::Node, &node.metadata);
         node.metadata.uid = Some("of-another".into());
-        assert_eq!(state.apply_unreadable(Kind::Node, node), Applied::News, "what is there again is news");
+        assert_eq!(state.apply_unreadable(WatchedKind::Node, node), UpdateEffect::News, "what is there again is news");
     }
 
     #[test]
@@ -482,7 +493,7 @@ mod tests {
         let mut state = ClusterState::new();
         let mut object = unreadable("PersistentVolumeClaim", "data");
         object.metadata.namespace = Some("default".into());
-        state.apply_unreadable(Kind::PersistentVolumeClaim, object);
+        state.apply_unreadable(WatchedKind::PersistentVolumeClaim, object);
         let mut waits = pod("p", None);
         let volumes = json!([{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]);
         waits.spec.as_mut().unwrap().volumes = serde_json::from_value(volumes).unwrap();

@@ -21,7 +21,7 @@ const POLICIES: [Policy; 7] = [
 
 /// A condition of a Node that it is repaired for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unwell {
+pub struct UnhealthyCondition {
     /// `type` of the condition: `Ready`, `StorageReady`, …
     pub condition: &'static str,
     /// `status` that is unwell: `False` or `Unknown`.
@@ -32,13 +32,13 @@ pub struct Unwell {
 
 /// The conditions of a Node that it is repaired for; one whose beginning is not said is not.
 #[must_use]
-pub fn unwell(node: &Node) -> Vec<Unwell> {
+pub fn unwell(node: &Node) -> Vec<UnhealthyCondition> {
     let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
     let of = |&(condition, status, minutes): &Policy| {
         let mut all = conditions.into_iter().flatten();
         let one = all.find(|one| one.type_ == condition && one.status == status)?;
         let until = later(one.last_transition_time.as_ref()?.0, SignedDuration::from_mins(minutes));
-        Some(Unwell { condition, status, until })
+        Some(UnhealthyCondition { condition, status, until })
     };
     POLICIES.iter().filter_map(of).collect()
 }

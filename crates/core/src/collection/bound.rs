@@ -18,9 +18,9 @@ pub fn bound(size: usize) -> usize {
 
 /// What was collected of late, each subject once, at the time of its first collection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Window(BTreeMap<Subject, Duration>);
+pub(super) struct RecentCollections(BTreeMap<Subject, Duration>);
 
-impl Window {
+impl RecentCollections {
     /// Forgets what is long enough ago.
     pub fn forget(&mut self, now: Duration) {
         self.0.retain(|_, when| now.saturating_sub(*when) < WINDOW);

@@ -27,11 +27,11 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use bound::Window;
+use bound::RecentCollections;
 pub use bound::{WINDOW, bound};
 pub use leftovers::{Leftovers, MadeThing};
 pub use release::is_released;
-pub use survey::{Owner, SeenClaim, SeenInstance, SeenNode, Survey};
+pub use survey::{InstanceOwner, SeenClaim, SeenInstance, SeenNode, Survey};
 use suspicion::Suspicion;
 
 use crate::clock::CLOCKS_APART;
@@ -46,18 +46,18 @@ const LOOKS_BACK: u8 = 2;
 
 /// What is to be done after a pass, and what is to be said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Verdict {
+pub struct CollectionVerdict {
     /// Instances to be ended, by id.
     pub terminate: Vec<String>,
     /// Claims to be removed, by name and uid.
     pub remove: Vec<(String, String)>,
     /// What is to be said, as long as it holds.
-    pub notices: Vec<Notice>,
+    pub notices: Vec<CollectionNotice>,
 }
 
 /// Something that an operator has to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Notice {
+pub enum CollectionNotice {
     /// More is to be collected at once than the bound allows: nothing is.
     Braked {
         /// How much is due.
@@ -107,7 +107,7 @@ enum Subject {
 pub struct Collector {
     /// Since when each subject has been seen as one in every listing that is believed.
     sightings: BTreeMap<Subject, Duration>,
-    window: Window,
+    window: RecentCollections,
     suspicion: Suspicion,
     braked: bool,
     /// How many listings that show something have been believed; no further than `LOOKS_BACK`.
@@ -150,12 +150,12 @@ impl Collector {
     }
 
     /// Judges a pass.
-    pub fn pass(&mut self, survey: &Survey) -> Verdict {
-        let mut verdict = Verdict::default();
+    pub fn pass(&mut self, survey: &Survey) -> CollectionVerdict {
+        let mut verdict = CollectionVerdict::default();
         let orphans = survey.orphans();
         say_strangers(survey, &mut verdict.notices);
         if survey.released {
-            verdict.notices.push(Notice::Released);
+            verdict.notices.push(CollectionNotice::Released);
         }
         let doubts = self.suspicion.doubts(survey, &orphans);
         if !doubts.is_empty() {
@@ -190,10 +190,15 @@ impl Collector {
     }
 
     /// What is to be collected once it has been seen for long enough.
-    fn subjects(&self, survey: &Survey, orphans: &[&SeenInstance], notices: &mut Vec<Notice>) -> BTreeSet<Subject> {
+    fn subjects(
+        &self,
+        survey: &Survey,
+        orphans: &[&SeenInstance],
+        notices: &mut Vec<CollectionNotice>,
+    ) -> BTreeSet<Subject> {
         let held = orphans.iter().filter(|one| self.suspicion.holds(&one.id)).count();
         if held > 0 {
-            notices.push(Notice::Held { instances: held });
+            notices.push(CollectionNotice::Held { instances: held });
         }
         let instances = orphans.iter().filter(|one| !self.suspicion.holds(&one.id));
         let instances = instances.map(|one| Subject::Instance(one.id.clone()));
@@ -201,7 +206,7 @@ impl Collector {
         instances.chain(claims).collect()
     }
 
-    fn collect(&mut self, survey: &Survey, verdict: &mut Verdict) {
+    fn collect(&mut self, survey: &Survey, verdict: &mut CollectionVerdict) {
         self.window.forget(survey.at);
         let seen_long = |since: &Duration| survey.at.saturating_sub(*since) >= APART;
         let ripe = |subject: &Subject| match subject {
@@ -219,7 +224,7 @@ impl Collector {
         let fresh = due.iter().filter(|subject| !self.window.has(subject)).count();
         self.braked = !survey.released && fresh > 0 && (self.braked || fresh > bound);
         if self.braked {
-            verdict.notices.push(Notice::Braked { due: fresh, bound });
+            verdict.notices.push(CollectionNotice::Braked { due: fresh, bound });
             return;
         }
         for subject in due {
@@ -236,13 +241,13 @@ impl Collector {
     }
 }
 
-fn say_strangers(survey: &Survey, notices: &mut Vec<Notice>) {
-    let foreign = survey.instances.iter().filter(|one| one.owner == Owner::Foreign).count();
+fn say_strangers(survey: &Survey, notices: &mut Vec<CollectionNotice>) {
+    let foreign = survey.instances.iter().filter(|one| one.owner == InstanceOwner::Foreign).count();
     if foreign > 0 {
-        notices.push(Notice::Foreign { instances: foreign });
+        notices.push(CollectionNotice::Foreign { instances: foreign });
     }
-    let unmarked = survey.without_claim().filter(|one| one.owner == Owner::Unmarked).count();
+    let unmarked = survey.without_claim().filter(|one| one.owner == InstanceOwner::Unmarked).count();
     if unmarked > 0 {
-        notices.push(Notice::Unmarked { instances: unmarked });
+        notices.push(CollectionNotice::Unmarked { instances: unmarked });
     }
 }

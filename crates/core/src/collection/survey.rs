@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// Who made an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Owner {
+pub enum InstanceOwner {
     /// This cluster: its UID is a tag.
     Ours,
     /// Another cluster, whatever the name that it goes by.
@@ -20,7 +20,7 @@ pub struct SeenInstance {
     /// `i-…`.
     pub id: String,
     /// Who made it.
-    pub owner: Owner,
+    pub owner: InstanceOwner,
     /// How long ago it was launched; none when the cloud does not say.
     pub age: Option<Duration>,
     /// The token of its launch.
@@ -77,7 +77,7 @@ impl Survey {
     /// The cluster's size: its instances, or its claims if they are more.
     #[must_use]
     pub fn size(&self) -> usize {
-        let ours = self.instances.iter().filter(|one| one.owner == Owner::Ours).count();
+        let ours = self.instances.iter().filter(|one| one.owner == InstanceOwner::Ours).count();
         ours.max(self.claims.len())
     }
 
@@ -99,7 +99,7 @@ impl Survey {
 
     /// Those of them that this cluster made.
     pub(super) fn orphans(&self) -> Vec<&SeenInstance> {
-        self.without_claim().filter(|one| one.owner == Owner::Ours).collect()
+        self.without_claim().filter(|one| one.owner == InstanceOwner::Ours).collect()
     }
 
     /// Claims whose instance is not there and whose Node is gone or not Ready; those that are leaving are somebody

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Notice, SeenInstance, Survey};
+use super::{CollectionNotice, SeenInstance, Survey};
 
 /// What was believed before.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -29,11 +29,11 @@ impl Suspicion {
     }
 
     /// Why the listing is not believed; nothing when it is, and then it is what later ones are compared with.
-    pub fn doubts(&mut self, survey: &Survey, orphans: &[&SeenInstance]) -> Vec<Notice> {
+    pub fn doubts(&mut self, survey: &Survey, orphans: &[&SeenInstance]) -> Vec<CollectionNotice> {
         if survey.released {
             self.held.clear();
         } else {
-            let doubts: Vec<Notice> =
+            let doubts: Vec<CollectionNotice> =
                 self.of_cloud(survey).into_iter().chain(self.of_claims(survey, orphans)).collect();
             if !doubts.is_empty() {
                 self.held.extend(orphans.iter().map(|one| one.id.clone()));
@@ -48,7 +48,7 @@ impl Suspicion {
 
     /// The cloud lists nothing though claims have instances of which it does not say that they have ended, and though
     /// it listed some before or a kubelet of theirs is at work.
-    fn of_cloud(&self, survey: &Survey) -> Option<Notice> {
+    fn of_cloud(&self, survey: &Survey) -> Option<CollectionNotice> {
         if !survey.instances.is_empty() {
             return None;
         }
@@ -57,12 +57,12 @@ impl Suspicion {
         let missing: BTreeSet<&str> = missing.into_iter().filter(|id| !survey.ended.contains_key(*id)).collect();
         let at_work = survey.nodes.iter().any(|node| node.ready && missing.contains(node.instance.as_str()));
         let suspect = !missing.is_empty() && (self.had_instances || at_work);
-        suspect.then_some(Notice::CloudSuspect { claims: missing.len() })
+        suspect.then_some(CollectionNotice::CloudSuspect { claims: missing.len() })
     }
 
     /// The API server lists no claim though some were there that were not on their way out; or more registered Nodes
     /// are without a claim than with one, which a new leader can tell too.
-    fn of_claims(&self, survey: &Survey, orphans: &[&SeenInstance]) -> Option<Notice> {
+    fn of_claims(&self, survey: &Survey, orphans: &[&SeenInstance]) -> Option<CollectionNotice> {
         if orphans.is_empty() {
             return None;
         }
@@ -72,6 +72,6 @@ impl Suspicion {
         let registered = || survey.nodes.iter().filter(|node| node.registered && !node.deleting);
         let without = registered().filter(|node| orphaned.contains(node.instance.as_str())).count();
         let with = registered().filter(|node| claimed.contains(node.instance.as_str())).count();
-        (vanished || without > with).then_some(Notice::ClaimsSuspect { instances: orphans.len() })
+        (vanished || without > with).then_some(CollectionNotice::ClaimsSuspect { instances: orphans.len() })
     }
 }

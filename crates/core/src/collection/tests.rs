@@ -12,7 +12,7 @@ fn at(seconds: u64) -> Duration {
 }
 
 fn instance(id: &str) -> SeenInstance {
-    SeenInstance { id: id.into(), owner: Owner::Ours, age: Some(at(3600)), token: None }
+    SeenInstance { id: id.into(), owner: InstanceOwner::Ours, age: Some(at(3600)), token: None }
 }
 
 fn claim(name: &str, id: &str) -> SeenClaim {
@@ -48,8 +48,8 @@ fn later(survey: &Survey, seconds: u64) -> Survey {
 #[test]
 fn gc_1_an_orphan_goes_at_the_second_sighting_two_minutes_after_the_first() {
     let (mut collector, survey) = (Collector::new(), with_orphans(3, 1));
-    assert_eq!(collector.pass(&later(&survey, 0)), Verdict::default());
-    assert_eq!(collector.pass(&later(&survey, 119)), Verdict::default());
+    assert_eq!(collector.pass(&later(&survey, 0)), CollectionVerdict::default());
+    assert_eq!(collector.pass(&later(&survey, 119)), CollectionVerdict::default());
     assert_eq!(collector.pass(&later(&survey, 120)).terminate, ["i-orphan0"]);
 }
 
@@ -81,7 +81,7 @@ fn an_instance_whose_token_a_claim_waits_for_is_none() {
     survey.instances[3].token = Some("dt-1".into());
     survey.claims.push(SeenClaim { token: Some("dt-1".into()), ..claim("launching", "") });
     for time in [0, 120, 240] {
-        assert_eq!(collector.pass(&later(&survey, time)), Verdict::default());
+        assert_eq!(collector.pass(&later(&survey, time)), CollectionVerdict::default());
     }
     // Its claim has got another instance: this one is waited for no longer.
     survey.claims[3].instance = Some("i-000".into());
@@ -95,14 +95,17 @@ fn gc_2_more_than_the_bound_at_once_is_not_collected_until_it_is_released() {
     collector.pass(&later(&survey, 0));
     for time in [120, 240, 10_000] {
         let verdict = collector.pass(&later(&survey, time));
-        assert_eq!((verdict.terminate.len(), verdict.notices), (0, vec![Notice::Braked { due: 6, bound: 5 }]));
+        assert_eq!(
+            (verdict.terminate.len(), verdict.notices),
+            (0, vec![CollectionNotice::Braked { due: 6, bound: 5 }])
+        );
     }
     let fewer = with_orphans(10, 2);
     assert!(collector.pass(&later(&fewer, 10_120)).terminate.is_empty(), "it does not release itself");
     let released = Survey { released: true, ..later(&survey, 10_240) };
     collector.pass(&released);
     let verdict = collector.pass(&Survey { at: at(10_360), ..released });
-    assert_eq!((verdict.terminate.len(), verdict.notices), (6, vec![Notice::Released]));
+    assert_eq!((verdict.terminate.len(), verdict.notices), (6, vec![CollectionNotice::Released]));
 }
 
 #[test]
@@ -186,7 +189,7 @@ fn a_listing_that_is_not_believed_is_no_beginning() {
     let mut collector = Collector::new();
     let mut survey = with_orphans(10, 3);
     let empty = Survey { instances: vec![], ..later(&survey, 0) };
-    assert_eq!(collector.pass(&empty).notices, vec![Notice::CloudSuspect { claims: 10 }]);
+    assert_eq!(collector.pass(&empty).notices, vec![CollectionNotice::CloudSuspect { claims: 10 }]);
     assert!(collector.looks_back());
     // Nor is one that shows nothing where no claim speaks against it.
     let nothing = Survey { instances: vec![], claims: vec![], ..later(&survey, 60) };
@@ -238,13 +241,17 @@ fn the_bound_is_five_or_five_percent() {
 #[test]
 fn gc_3_what_others_made_is_said_and_never_collected_not_even_released() {
     let (mut collector, mut survey) = (Collector::new(), cluster(1));
-    survey.instances.push(SeenInstance { owner: Owner::Foreign, ..instance("i-theirs") });
-    survey.instances.push(SeenInstance { owner: Owner::Unmarked, ..instance("i-whose") });
+    survey.instances.push(SeenInstance { owner: InstanceOwner::Foreign, ..instance("i-theirs") });
+    survey.instances.push(SeenInstance { owner: InstanceOwner::Unmarked, ..instance("i-whose") });
     survey.released = true;
     for time in [0, 120, 240] {
         let verdict = collector.pass(&later(&survey, time));
         assert_eq!(verdict.terminate, Vec::<String>::new());
-        let said = [Notice::Foreign { instances: 1 }, Notice::Unmarked { instances: 1 }, Notice::Released];
+        let said = [
+            CollectionNotice::Foreign { instances: 1 },
+            CollectionNotice::Unmarked { instances: 1 },
+            CollectionNotice::Released,
+        ];
         assert_eq!(verdict.notices, said);
     }
 }
@@ -256,7 +263,7 @@ fn gc_4_no_claim_at_all_after_some_is_suspect_and_its_orphans_are_held() {
     let lost = Survey { claims: Vec::new(), nodes: Vec::new(), ..full.clone() };
     for time in [120, 240, 360] {
         let verdict = collector.pass(&later(&lost, time));
-        let said = vec![Notice::ClaimsSuspect { instances: 3 }];
+        let said = vec![CollectionNotice::ClaimsSuspect { instances: 3 }];
         assert_eq!((verdict.terminate.len(), verdict.notices), (0, said));
     }
     // A claim is made for other pods: the listing is no longer empty, yet what it says of the rest is not believed.
@@ -265,7 +272,7 @@ fn gc_4_no_claim_at_all_after_some_is_suspect_and_its_orphans_are_held() {
     partly.claims.push(claim("new", "i-new"));
     for time in [480, 600, 720] {
         let verdict = collector.pass(&later(&partly, time));
-        assert_eq!((verdict.terminate.len(), verdict.notices), (0, vec![Notice::Held { instances: 3 }]));
+        assert_eq!((verdict.terminate.len(), verdict.notices), (0, vec![CollectionNotice::Held { instances: 3 }]));
     }
     partly.released = true;
     collector.pass(&later(&partly, 840));
@@ -278,7 +285,7 @@ fn gc_4_a_new_leader_tells_lost_claims_by_the_nodes() {
     lost.claims.truncate(2);
     let mut collector = Collector::new();
     for time in [0, 120, 240] {
-        assert_eq!(collector.pass(&later(&lost, time)).notices, [Notice::ClaimsSuspect { instances: 3 }]);
+        assert_eq!(collector.pass(&later(&lost, time)).notices, [CollectionNotice::ClaimsSuspect { instances: 3 }]);
     }
     let mut one = cluster(5);
     one.claims.truncate(4);
@@ -306,7 +313,7 @@ fn gc_4_a_cloud_without_instances_is_not_believed_whatever_the_nodes_say() {
     empty.nodes = full.nodes.iter().map(|one| node(&one.instance, false)).collect();
     for time in [120, 240, 360] {
         let verdict = collector.pass(&later(&empty, time));
-        assert_eq!((verdict.remove.len(), verdict.notices), (0, vec![Notice::CloudSuspect { claims: 3 }]));
+        assert_eq!((verdict.remove.len(), verdict.notices), (0, vec![CollectionNotice::CloudSuspect { claims: 3 }]));
     }
     // What it says of each by its id is a fact.
     empty.ended = full.instances.iter().map(|one| (one.id.clone(), Duration::ZERO)).collect();
@@ -358,7 +365,7 @@ proptest! {
                 let id = format!("i-{n}");
                 if bit(instances, n) && !none {
                     let since = *launched.entry(id.clone()).or_insert(now);
-                    let owner = [Owner::Ours, Owner::Ours, Owner::Ours, Owner::Foreign][n % 4];
+                    let owner = [InstanceOwner::Ours, InstanceOwner::Ours, InstanceOwner::Ours, InstanceOwner::Foreign][n % 4];
                     survey.instances.push(SeenInstance { owner, age: Some(at(now - since)), ..instance(&id) });
                 }
                 if bit(claims, n) {
@@ -377,11 +384,11 @@ proptest! {
             for id in &verdict.terminate {
                 prop_assert!(now - orphan_since[id] >= APART.as_secs(), "{id} after one sighting");
                 prop_assert!(now - launched[id] >= GRACE.as_secs(), "{id} is young");
-                let foreign = survey.instances.iter().any(|one| one.id == *id && one.owner != Owner::Ours);
+                let foreign = survey.instances.iter().any(|one| one.id == *id && one.owner != InstanceOwner::Ours);
                 prop_assert!(!foreign, "{id} is not ours");
             }
             let doubted = verdict.notices.iter().any(|one| {
-                matches!(one, Notice::Braked { .. } | Notice::CloudSuspect { .. } | Notice::ClaimsSuspect { .. })
+                matches!(one, CollectionNotice::Braked { .. } | CollectionNotice::CloudSuspect { .. } | CollectionNotice::ClaimsSuspect { .. })
             });
             prop_assert!(!doubted || verdict.terminate.is_empty(), "{verdict:?}");
             // What was collected ten minutes ago is forgotten first: collected again now, it counts from now on.

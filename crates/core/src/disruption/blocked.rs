@@ -3,7 +3,7 @@
 use dovetail_api::names::taints;
 use jiff::Timestamp;
 
-use super::machines::Machine;
+use super::machines::NodeAndClaim;
 use crate::cluster_state::{DoNotDisrupt, PodEntry, Snapshot};
 use crate::pod::covers;
 
@@ -25,12 +25,12 @@ pub struct Blocked {
 }
 
 /// Why a machine may not go, and when that ends by itself.
-pub fn why(machine: &Machine<'_>, snapshot: &Snapshot, now: Timestamp) -> Option<(String, Option<Timestamp>)> {
+pub fn why(machine: &NodeAndClaim<'_>, snapshot: &Snapshot, now: Timestamp) -> Option<(String, Option<Timestamp>)> {
     held(machine, now).or_else(|| protected(machine, snapshot, now).map(|why| (why, None)))
 }
 
 /// Whether the node or a pod on it asks to be left alone. DaemonSets' pods and mirror pods are asked as well.
-pub fn held(machine: &Machine<'_>, now: Timestamp) -> Option<(String, Option<Timestamp>)> {
+pub fn held(machine: &NodeAndClaim<'_>, now: Timestamp) -> Option<(String, Option<Timestamp>)> {
     if let Some(annotation) = machine.node.do_not_disrupt {
         return Some((format!("the node has the annotation {annotation}"), None));
     }
@@ -47,12 +47,12 @@ pub fn held(machine: &Machine<'_>, now: Timestamp) -> Option<(String, Option<Tim
     Some((why, until))
 }
 
-fn pods<'a>(machine: &Machine<'a>) -> impl Iterator<Item = &'a PodEntry> {
+fn pods<'a>(machine: &NodeAndClaim<'a>) -> impl Iterator<Item = &'a PodEntry> {
     machine.load.into_iter().flat_map(|load| load.pods.values()).map(AsRef::as_ref)
 }
 
 /// Whether a PodDisruptionBudget would refuse the eviction of a pod on it. Judged pod by pod.
-fn protected(machine: &Machine<'_>, snapshot: &Snapshot, now: Timestamp) -> Option<String> {
+fn protected(machine: &NodeAndClaim<'_>, snapshot: &Snapshot, now: Timestamp) -> Option<String> {
     let disrupted = [taints::disrupted(), taints::disruption()];
     let evicted = |pod: &&PodEntry| {
         pod.is_active()
@@ -77,7 +77,7 @@ fn protected(machine: &Machine<'_>, snapshot: &Snapshot, now: Timestamp) -> Opti
 }
 
 /// Pods on a machine whose annotation makes no sense, with its text.
-pub fn nonsense<'a>(machine: &Machine<'a>) -> impl Iterator<Item = (&'a PodEntry, &'a str)> {
+pub fn nonsense<'a>(machine: &NodeAndClaim<'a>) -> impl Iterator<Item = (&'a PodEntry, &'a str)> {
     let pods = machine.load.into_iter().flat_map(|load| load.pods.values());
     pods.filter_map(|pod| match &pod.do_not_disrupt {
         DoNotDisrupt::Invalid(text) => Some((pod.as_ref(), text.as_str())),

@@ -3,10 +3,10 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::look::{Cause, Exhausted, Look, disrupted};
-use super::machines::Machine;
-use super::pools::{Observing, PoolView};
-use super::{Reason, allowed, blocked, marks, price};
+use super::look::{DisruptionCause, Exhausted, Look, disrupted};
+use super::machines::NodeAndClaim;
+use super::pools::{DisruptionPool, Observing};
+use super::{RemovalReason, allowed, blocked, marks, price};
 
 /// How long a node has to stay a candidate before it goes.
 const VALIDATION: SignedDuration = SignedDuration::from_secs(5);
@@ -14,19 +14,19 @@ const VALIDATION: SignedDuration = SignedDuration::from_secs(5);
 const LEAST_EMPTY_TIME: SignedDuration = SignedDuration::from_secs(10);
 
 /// Candidates of one pool.
-pub(super) type Candidates<'a> = Vec<Machine<'a>>;
+pub(super) type PoolCandidates<'a> = Vec<NodeAndClaim<'a>>;
 
 /// How many nodes a pool has for its budgets, and how many of them are being disrupted already.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Totals {
+pub(super) struct PoolNodeTotals {
     pub nodes: usize,
     pub disrupting: usize,
 }
 
-impl Totals {
+impl PoolNodeTotals {
     /// Counts a machine (core spec 5.3): initialized, and its instance not ending; one that is not Ready or is leaving is
     /// being disrupted.
-    pub fn count(&mut self, machine: &Machine<'_>, deleting: bool) {
+    pub fn count(&mut self, machine: &NodeAndClaim<'_>, deleting: bool) {
         if machine.initialized() && !machine.claim.terminating {
             self.nodes += 1;
             self.disrupting += usize::from(deleting || !machine.node.ready);
@@ -35,19 +35,19 @@ impl Totals {
 }
 
 /// Whether a machine is one that emptiness looks at.
-pub(super) fn could_go(machine: &Machine<'_>, view: &PoolView<'_>, now: Timestamp) -> bool {
+pub(super) fn could_go(machine: &NodeAndClaim<'_>, view: &DisruptionPool<'_>, now: Timestamp) -> bool {
     machine.empty() && !machine.nominated && marks::consolidatable_from(machine, view).is_some_and(|from| from <= now)
 }
 
 /// When a machine's last pod has been gone for long enough.
-fn quiet_from(machine: &Machine<'_>) -> Timestamp {
+fn quiet_from(machine: &NodeAndClaim<'_>) -> Timestamp {
     let last = machine.last_pod_event().or(machine.claim.initialized).unwrap_or(Timestamp::MAX);
     last.checked_add(LEAST_EMPTY_TIME).unwrap_or(Timestamp::MAX)
 }
 
 impl<'a> Look<'a> {
     /// The empty machines of a pool.
-    pub(super) fn empty(&mut self, pool: &'a str, machines: Candidates<'a>, totals: Totals) {
+    pub(super) fn empty(&mut self, pool: &'a str, machines: PoolCandidates<'a>, totals: PoolNodeTotals) {
         let Some(view) = self.pools.get(pool).cloned() else { return };
         let class = view.pool.spec.template.spec.node_class_ref.ec2_name();
         if class.and_then(|class| self.offers.get(class)).is_none_or(|types| types.is_empty()) {
@@ -57,17 +57,19 @@ impl<'a> Look<'a> {
         if candidates.is_empty() {
             return;
         }
-        let allowed = allowed(view.pool, Reason::Empty, totals.nodes, self.now);
+        let allowed = allowed(view.pool, RemovalReason::Empty, totals.nodes, self.now);
         if allowed.is_none() {
-            self.exhausted(&view, pool, Reason::Empty, candidates.len());
+            self.exhausted(&view, pool, RemovalReason::Empty, candidates.len());
         }
         let mut room = allowed.after(totals.disrupting);
         let (mut waiting, mut new) = (Vec::new(), Vec::new());
         for machine in candidates {
             match self.memory.planned.get(&machine.claim.uid).copied() {
                 // What has been told of in an observed pool stays told of, and takes nobody's place.
-                _ if view.observing != Observing::No && self.memory.has_observed(&machine.claim.uid, Reason::Empty) => {
-                    self.go(Cause::Empty, disrupted(&machine));
+                _ if view.observing != Observing::No
+                    && self.memory.has_observed(&machine.claim.uid, RemovalReason::Empty) =>
+                {
+                    self.go(DisruptionCause::Empty, disrupted(&machine));
                 }
                 Some(since) => waiting.push((machine, since)),
                 None => new.push((machine, self.now)),
@@ -80,7 +82,7 @@ impl<'a> Look<'a> {
             room -= 1;
             let due = since.checked_add(VALIDATION).unwrap_or(Timestamp::MAX).max(quiet_from(&machine));
             if due <= self.now {
-                self.go(Cause::Empty, disrupted(&machine));
+                self.go(DisruptionCause::Empty, disrupted(&machine));
             } else {
                 self.memory.planned.keep(&machine.claim.uid, since);
                 self.look_again(Some(due));
@@ -89,7 +91,7 @@ impl<'a> Look<'a> {
     }
 
     /// Those that nothing holds, dearest first.
-    fn free(&mut self, machines: Candidates<'a>, view: &PoolView<'a>) -> Candidates<'a> {
+    fn free(&mut self, machines: PoolCandidates<'a>, view: &DisruptionPool<'a>) -> PoolCandidates<'a> {
         let mut priced = Vec::with_capacity(machines.len());
         for machine in machines {
             match blocked::why(&machine, self.snapshot, self.now) {
@@ -102,7 +104,7 @@ impl<'a> Look<'a> {
     }
 
     /// A pool's budgets allow nothing for that reason.
-    pub(super) fn exhausted(&mut self, view: &PoolView<'a>, pool: &str, reason: Reason, nodes: usize) {
+    pub(super) fn exhausted(&mut self, view: &DisruptionPool<'a>, pool: &str, reason: RemovalReason, nodes: usize) {
         let news = self.memory.exhausted.keep(&format!("{pool}/{}", reason.label()), ());
         let uid = view.pool.metadata.uid.clone().unwrap_or_default();
         self.out.exhausted.push(Exhausted { pool: pool.to_owned(), uid, reason, nodes, news });

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::cluster_state::{ClaimFacts, Kind, Snapshot};
+use crate::cluster_state::{ClaimFacts, Snapshot, WatchedKind};
 use crate::labels;
 
 /// So many of a pool may always expire together.
@@ -60,7 +60,7 @@ pub fn expired(
     for entry in snapshot.claims.values().filter(|entry| !snapshot.is_refused(&entry.facts.name)) {
         let claim = &entry.facts;
         // What cannot be read is not removed by our own decision.
-        if snapshot.unreadable(Kind::NodeClaim, &claim.name).is_some() {
+        if snapshot.unreadable(WatchedKind::NodeClaim, &claim.name).is_some() {
             continue;
         }
         let pool = pools.entry(claim.pool.as_str()).or_default();

@@ -7,25 +7,25 @@ use dovetail_api::names::taints;
 use jiff::Timestamp;
 
 use super::blocked::{self, Blocked};
-use super::drift::{self, Candidate};
-use super::emptiness::{self, Candidates, Totals};
-use super::machines::{Machine, machines};
-use super::marks::{self, Mark};
+use super::drift::{self, DriftedNode};
+use super::emptiness::{self, PoolCandidates, PoolNodeTotals};
+use super::machines::{NodeAndClaim, machines};
+use super::marks::{self, StatusMark};
 use super::memory::Memory;
-use super::pools::{Observing, PoolView, pools};
+use super::pools::{DisruptionPool, Observing, pools};
 use super::ttl::{self, TtlMark};
-use super::{Reason, expiry, repair};
+use super::{RemovalReason, expiry, repair};
 use crate::cluster_state::{ClaimFacts, Moment, Snapshot};
 use crate::instance_type::InstanceType;
 
 /// Instance types by the name of the node class.
-pub type Offers = BTreeMap<String, Arc<Vec<Arc<InstanceType>>>>;
+pub type OffersByClass = BTreeMap<String, Arc<Vec<Arc<InstanceType>>>>;
 
 /// What is to be done.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Decision {
+pub struct DisruptionDecision {
     /// To be written on claims.
-    pub marks: Vec<Mark>,
+    pub marks: Vec<StatusMark>,
     /// To be written on Nodes.
     pub ttl: Vec<TtlMark>,
     /// Nodes, by name and uid, that nobody disrupts and that are tainted as if somebody did.
@@ -54,14 +54,14 @@ pub struct Decision {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Removal {
     /// Why.
-    pub cause: Cause,
+    pub cause: DisruptionCause,
     /// Which.
     pub claims: Vec<DisruptedClaim>,
 }
 
 /// Why claims go, as exactly as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Cause {
+pub enum DisruptionCause {
     /// Vacant for so many seconds, in a pool with a TTL.
     Ttl(i64),
     /// Empty, and the budgets allow it.
@@ -74,15 +74,15 @@ pub enum Cause {
     Unhealthy(&'static str),
 }
 
-impl Cause {
+impl DisruptionCause {
     /// The reason that it comes under.
     #[must_use]
-    pub fn reason(self) -> Reason {
+    pub fn reason(self) -> RemovalReason {
         match self {
-            Self::Ttl(_) | Self::Empty => Reason::Empty,
-            Self::Expired => Reason::Expired,
-            Self::Drifted => Reason::Drifted,
-            Self::Unhealthy(_) => Reason::Unhealthy,
+            Self::Ttl(_) | Self::Empty => RemovalReason::Empty,
+            Self::Expired => RemovalReason::Expired,
+            Self::Drifted => RemovalReason::Drifted,
+            Self::Unhealthy(_) => RemovalReason::Unhealthy,
         }
     }
 }
@@ -127,7 +127,7 @@ pub struct Exhausted {
     /// Its uid.
     pub uid: String,
     /// For which reason.
-    pub reason: Reason,
+    pub reason: RemovalReason,
     /// How many nodes could go.
     pub nodes: usize,
     /// Whether it was otherwise at the look before.
@@ -148,7 +148,7 @@ pub struct Nonsense {
 }
 
 /// Looks at the cluster. `memory` is this term's.
-pub fn look(snapshot: &Snapshot, offers: &Offers, memory: &mut Memory, now: Moment) -> Decision {
+pub fn look(snapshot: &Snapshot, offers: &OffersByClass, memory: &mut Memory, now: Moment) -> DisruptionDecision {
     memory.forget(snapshot, now.wall);
     memory.drift.begin(snapshot, offers, now.wall);
     let mut look = Look {
@@ -159,7 +159,7 @@ pub fn look(snapshot: &Snapshot, offers: &Offers, memory: &mut Memory, now: Mome
         pools: pools(snapshot),
         first: !memory.begin(),
         memory,
-        out: Decision::default(),
+        out: DisruptionDecision::default(),
         going: BTreeMap::new(),
     };
     look.mistakes();
@@ -173,16 +173,16 @@ pub fn look(snapshot: &Snapshot, offers: &Offers, memory: &mut Memory, now: Mome
 /// A look that is being taken.
 pub(super) struct Look<'a> {
     pub snapshot: &'a Snapshot,
-    pub offers: &'a Offers,
+    pub offers: &'a OffersByClass,
     pub now: Timestamp,
     /// The same on both clocks.
     pub moment: Moment,
-    pub pools: BTreeMap<&'a str, PoolView<'a>>,
+    pub pools: BTreeMap<&'a str, DisruptionPool<'a>>,
     pub memory: &'a mut Memory,
     /// Whether it is the term's first.
     first: bool,
-    pub out: Decision,
-    going: BTreeMap<(bool, Cause), Vec<DisruptedClaim>>,
+    pub out: DisruptionDecision,
+    going: BTreeMap<(bool, DisruptionCause), Vec<DisruptedClaim>>,
 }
 
 impl<'a> Look<'a> {
@@ -196,10 +196,10 @@ impl<'a> Look<'a> {
         }
     }
 
-    fn machines(&mut self, machines: &[Machine<'a>]) {
-        let mut totals: BTreeMap<&str, Totals> = BTreeMap::new();
-        let mut candidates: BTreeMap<&str, Candidates<'a>> = BTreeMap::new();
-        let mut drifted: BTreeMap<&str, (Vec<Candidate<'a>>, Vec<Machine<'a>>)> = BTreeMap::new();
+    fn machines(&mut self, machines: &[NodeAndClaim<'a>]) {
+        let mut totals: BTreeMap<&str, PoolNodeTotals> = BTreeMap::new();
+        let mut candidates: BTreeMap<&str, PoolCandidates<'a>> = BTreeMap::new();
+        let mut drifted: BTreeMap<&str, (Vec<DriftedNode<'a>>, Vec<NodeAndClaim<'a>>)> = BTreeMap::new();
         for machine in machines {
             let Some(view) = self.pools.get(machine.claim.pool.as_str()).cloned() else { continue };
             let asked = self.memory.is_asked(&machine.claim.uid);
@@ -247,7 +247,7 @@ impl<'a> Look<'a> {
     }
 
     /// A machine of a pool with a TTL.
-    fn ttl(&mut self, machine: &Machine<'a>, view: &PoolView<'a>) {
+    fn ttl(&mut self, machine: &NodeAndClaim<'a>, view: &DisruptionPool<'a>) {
         let Some(ttl) = view.ttl else { return };
         let name = &machine.node.name;
         let known = self.memory.vacant.get(name).copied();
@@ -279,7 +279,7 @@ impl<'a> Look<'a> {
         } else if let Some((why, until)) = blocked::held(machine, self.now) {
             self.block(machine, why, until);
         } else {
-            self.go(Cause::Ttl(ttl.as_secs()), disrupted(machine));
+            self.go(DisruptionCause::Ttl(ttl.as_secs()), disrupted(machine));
         }
     }
 
@@ -287,17 +287,17 @@ impl<'a> Look<'a> {
         let (memory, pools) = (&*self.memory, &self.pools);
         let told = |claim: &ClaimFacts| {
             pools.get(claim.pool.as_str()).is_some_and(|view| view.observing != Observing::No)
-                && memory.has_observed(&claim.uid, Reason::Expired)
+                && memory.has_observed(&claim.uid, RemovalReason::Expired)
         };
         let (expired, again) = expiry::expired(self.snapshot, |claim| memory.is_asked(&claim.uid), told, self.now);
         self.look_again(again);
         for claim in expired {
-            self.go(Cause::Expired, DisruptedClaim::of(claim, self.snapshot));
+            self.go(DisruptionCause::Expired, DisruptedClaim::of(claim, self.snapshot));
         }
     }
 
     /// A claim is to go; or it is told of, when its pool is only observed.
-    pub fn go(&mut self, cause: Cause, disrupted: DisruptedClaim) {
+    pub fn go(&mut self, cause: DisruptionCause, disrupted: DisruptedClaim) {
         let observing = self.pools.get(disrupted.pool.as_str()).is_some_and(|view| view.observing != Observing::No);
         if observing {
             if !self.memory.observe(&disrupted, cause.reason()) {
@@ -316,7 +316,7 @@ impl<'a> Look<'a> {
     }
 
     /// A machine could go and may not.
-    pub fn block(&mut self, machine: &Machine<'a>, why: String, until: Option<Timestamp>) {
+    pub fn block(&mut self, machine: &NodeAndClaim<'a>, why: String, until: Option<Timestamp>) {
         self.look_again(until);
         for (pod, says) in blocked::nonsense(machine) {
             let pod = &pod.pod;
@@ -339,7 +339,7 @@ impl<'a> Look<'a> {
         };
     }
 
-    fn finish(mut self) -> Decision {
+    fn finish(mut self) -> DisruptionDecision {
         self.memory.blocked.turn();
         self.memory.observed_now.turn();
         for ((observing, cause), claims) in std::mem::take(&mut self.going) {
@@ -356,7 +356,7 @@ impl<'a> Look<'a> {
     }
 }
 
-pub(super) fn disrupted(machine: &Machine<'_>) -> DisruptedClaim {
+pub(super) fn disrupted(machine: &NodeAndClaim<'_>) -> DisruptedClaim {
     DisruptedClaim {
         claim: machine.claim.name.clone(),
         uid: machine.claim.uid.clone(),

@@ -8,11 +8,11 @@ use jiff::Timestamp;
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
 use crate::clock::at_the_latest;
-use crate::cluster_state::{ClaimFacts, Kind, Load, Moment, Moves, NodeEntry, Snapshot, Target};
+use crate::cluster_state::{ClaimFacts, Load, Moment, NodeEntry, NominationTarget, PodMoves, Snapshot, WatchedKind};
 
 /// A node and its claim.
 #[derive(Clone, Copy, Debug)]
-pub struct Machine<'a> {
+pub struct NodeAndClaim<'a> {
     /// The Node.
     pub node: &'a NodeEntry,
     /// The claim.
@@ -20,14 +20,14 @@ pub struct Machine<'a> {
     /// What is bound to it.
     pub load: Option<&'a Load>,
     /// When pods last came or went.
-    pub moves: Option<Moves>,
+    pub moves: Option<PodMoves>,
     /// Whether a pod that waits, or has to leave its own node, is expected on it, or may have been in vain: that is judged first.
     pub nominated: bool,
     /// Whether it is on its way out: an object is being deleted, the instance ends, or that is decided.
     pub deleting: bool,
 }
 
-impl Machine<'_> {
+impl NodeAndClaim<'_> {
     /// Whether pods can run on it.
     pub fn initialized(&self) -> bool {
         self.claim.initialized.is_some()
@@ -54,7 +54,7 @@ impl Machine<'_> {
 }
 
 /// All machines by node name.
-pub fn machines(snapshot: &Snapshot, now: Moment) -> Vec<Machine<'_>> {
+pub fn machines(snapshot: &Snapshot, now: Moment) -> Vec<NodeAndClaim<'_>> {
     let mut claims: FxHashMap<&str, &ClaimFacts> =
         FxHashMap::with_capacity_and_hasher(snapshot.claims.len(), FxBuildHasher);
     for entry in snapshot.claims.values().filter(|entry| !snapshot.is_refused(&entry.facts.name)) {
@@ -73,14 +73,21 @@ pub fn machines(snapshot: &Snapshot, now: Moment) -> Vec<Machine<'_>> {
         let Some(claim) = claim.filter(|claim| claim.may_be_on(&node.name)) else { continue };
         // What cannot be read is not removed by our own decision.
         let unread = |kind, name| snapshot.unreadable(kind, name).is_some();
-        if unread(Kind::Node, &node.name) || unread(Kind::NodeClaim, &claim.name) {
+        if unread(WatchedKind::Node, &node.name) || unread(WatchedKind::NodeClaim, &claim.name) {
             continue;
         }
         let is_expected = !expected.is_empty()
             && (expected.contains(&(true, node.name.as_str())) || expected.contains(&(false, claim.name.as_str())));
         let nominated = is_expected || snapshot.unjudged.contains(&claim.name);
         let deleting = node.deleting || claim.deleting || (any_leaves && snapshot.deleting.nodes.contains(&node.name));
-        all.push(Machine { node, claim, load: load.map(AsRef::as_ref), moves: moved.copied(), nominated, deleting });
+        all.push(NodeAndClaim {
+            node,
+            claim,
+            load: load.map(AsRef::as_ref),
+            moves: moved.copied(),
+            nominated,
+            deleting,
+        });
     }
     all
 }
@@ -89,8 +96,8 @@ pub fn machines(snapshot: &Snapshot, now: Moment) -> Vec<Machine<'_>> {
 fn expected(snapshot: &Snapshot, now: Moment) -> FxHashSet<(bool, &str)> {
     let targets = snapshot.nominations.keys().filter_map(|uid| snapshot.expected_on(uid, now));
     let keys = targets.map(|target| match target {
-        Target::Node(name) => (true, name.as_str()),
-        Target::Claim(name) => (false, name.as_str()),
+        NominationTarget::Node(name) => (true, name.as_str()),
+        NominationTarget::Claim(name) => (false, name.as_str()),
     });
     keys.collect()
 }

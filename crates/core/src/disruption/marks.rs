@@ -5,8 +5,8 @@ use dovetail_api::v1::{NodeClaim, set_condition};
 use jiff::{SignedDuration, Timestamp, Unit};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::machines::Machine;
-use super::pools::PoolView;
+use super::machines::NodeAndClaim;
+use super::pools::DisruptionPool;
 use crate::clock::at_the_latest;
 
 /// `lastPodEventTime` is written at most this often (core spec 4).
@@ -14,7 +14,7 @@ const PAUSE: SignedDuration = SignedDuration::from_secs(10);
 
 /// How a claim's status is to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mark {
+pub struct StatusMark {
     /// The claim's name.
     pub claim: String,
     /// Its uid.
@@ -28,7 +28,7 @@ pub struct Mark {
     pub left_behind: bool,
 }
 
-impl Mark {
+impl StatusMark {
     /// The claim with the mark on it. Another claim of its name is left alone.
     #[must_use]
     pub fn on(&self, claim: &NodeClaim, now: Timestamp) -> NodeClaim {
@@ -56,7 +56,7 @@ impl Mark {
 }
 
 /// When a machine becomes consolidatable; never for pools that do not consolidate.
-pub fn consolidatable_from(machine: &Machine<'_>, view: &PoolView<'_>) -> Option<Timestamp> {
+pub fn consolidatable_from(machine: &NodeAndClaim<'_>, view: &DisruptionPool<'_>) -> Option<Timestamp> {
     let initialized = machine.claim.initialized?;
     let after = view.after?;
     let counted = if after.is_zero() { initialized } else { at_the_latest(initialized) };
@@ -64,12 +64,16 @@ pub fn consolidatable_from(machine: &Machine<'_>, view: &PoolView<'_>) -> Option
 }
 
 /// Whether anything would come of a claim's being Consolidatable: nodes with pods go only where the pool's policy says so.
-fn consolidates(machine: &Machine<'_>, view: &PoolView<'_>) -> bool {
+fn consolidates(machine: &NodeAndClaim<'_>, view: &DisruptionPool<'_>) -> bool {
     machine.empty() || view.moves_pods()
 }
 
 /// What is to be written on a machine's claim, and when to look again.
-pub fn mark(machine: &Machine<'_>, view: &PoolView<'_>, now: Timestamp) -> (Option<Mark>, Option<Timestamp>) {
+pub fn mark(
+    machine: &NodeAndClaim<'_>,
+    view: &DisruptionPool<'_>,
+    now: Timestamp,
+) -> (Option<StatusMark>, Option<Timestamp>) {
     let claim = machine.claim;
     let from = consolidatable_from(machine, view);
     let consolidatable = consolidates(machine, view) && from.is_some_and(|from| from <= now);
@@ -86,7 +90,7 @@ pub fn mark(machine: &Machine<'_>, view: &PoolView<'_>, now: Timestamp) -> (Opti
     let left_behind = claim.disruption_reason;
     let differs = consolidatable != claim.consolidatable || left_behind || last_pod_event.is_some();
     let (name, uid) = (claim.name.clone(), claim.uid.clone());
-    let mark = differs.then_some(Mark { claim: name, uid, consolidatable, last_pod_event, left_behind });
+    let mark = differs.then_some(StatusMark { claim: name, uid, consolidatable, last_pod_event, left_behind });
     (mark, again)
 }
 

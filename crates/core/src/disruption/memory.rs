@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::Reason;
-use super::drift::{Gates, Known, Networks, Replacements};
+use super::RemovalReason;
+use super::drift::{DriftKnowledge, Gates, Networks, Replacements};
 use super::look::DisruptedClaim;
 use crate::cluster_state::Snapshot;
 
@@ -38,7 +38,7 @@ pub struct Memory {
     /// What has been said of pools, by name: the version, and what is wrong with it.
     judged: BTreeMap<String, (String, Vec<String>)>,
     /// What nodes are held against.
-    pub(super) drift: Known,
+    pub(super) drift: DriftKnowledge,
     /// Unwell nodes that stay and have been told of, by uid.
     pub(super) not_repaired: Turns<()>,
     /// Drifted nodes whose pods are getting places.
@@ -120,17 +120,17 @@ impl Memory {
     }
 
     /// A claim would go; answers whether that is new.
-    pub(super) fn observe(&mut self, disrupted: &DisruptedClaim, reason: Reason) -> bool {
+    pub(super) fn observe(&mut self, disrupted: &DisruptedClaim, reason: RemovalReason) -> bool {
         match reason {
-            Reason::Expired => self.expired.insert(disrupted.uid.clone(), disrupted.claim.clone()).is_none(),
+            RemovalReason::Expired => self.expired.insert(disrupted.uid.clone(), disrupted.claim.clone()).is_none(),
             _ => self.observed_now.keep(&format!("{}/{}", disrupted.uid, reason.label()), ()),
         }
     }
 
     /// Whether it has been told that a claim would go.
-    pub(super) fn has_observed(&self, uid: &str, reason: Reason) -> bool {
+    pub(super) fn has_observed(&self, uid: &str, reason: RemovalReason) -> bool {
         match reason {
-            Reason::Expired => self.expired.contains_key(uid),
+            RemovalReason::Expired => self.expired.contains_key(uid),
             _ => self.observed_now.get(&format!("{uid}/{}", reason.label())).is_some(),
         }
     }

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use dovetail_api::v1::{Budget, NodePool};
 
-use crate::budgets::{Reason, applies};
+use crate::budgets::{RemovalReason, applies};
 
 /// Budgets that let some nodes go at their times, where no budget bounds how many go at all others: each as a sentence.
 #[must_use]
 pub fn open_outside(pool: &NodePool) -> Vec<String> {
     let budgets = &pool.spec.disruption.budgets;
     let mut open: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
-    for reason in Reason::OF_BUDGETS {
+    for reason in RemovalReason::OF_BUDGETS {
         let of_reason = || budgets.iter().enumerate().filter(|(_, budget)| applies(budget, reason));
         if of_reason().any(|(_, budget)| budget.schedule.is_none()) {
             continue;

@@ -30,14 +30,16 @@ mod ttl;
 mod usage;
 
 pub use blocked::Blocked;
-pub use commands::Wanted;
+pub use commands::WantedRemoval;
 pub use expiry::expiring_from;
-pub use look::{Cause, Decision, DisruptedClaim, Exhausted, Nonsense, Offers, Removal, look};
-pub use marks::Mark;
+pub use look::{
+    DisruptedClaim, DisruptionCause, DisruptionDecision, Exhausted, Nonsense, OffersByClass, Removal, look,
+};
+pub use marks::StatusMark;
 pub use memory::Memory;
 pub use misread::open_outside;
 pub use pools::Observing;
 pub use ttl::TtlMark;
 pub use usage::{PoolUsage, usage};
 
-pub use crate::budgets::{Allowed, Reason, allowed};
+pub use crate::budgets::{Allowed, RemovalReason, allowed};

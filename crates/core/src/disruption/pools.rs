@@ -29,7 +29,7 @@ pub enum Observing {
 
 /// A pool as disruption sees it.
 #[derive(Clone, Debug)]
-pub struct PoolView<'a> {
+pub struct DisruptionPool<'a> {
     /// The pool.
     pub pool: &'a NodePool,
     /// `ttlSecondsAfterEmpty` of the Provisioner that it was: exact, and without budgets.
@@ -40,7 +40,7 @@ pub struct PoolView<'a> {
     pub observing: Observing,
 }
 
-impl<'a> PoolView<'a> {
+impl<'a> DisruptionPool<'a> {
     /// Reads a pool.
     pub fn of(pool: &'a NodePool) -> Self {
         let annotation = |key: &str| pool.metadata.annotations.as_ref().and_then(|own| own.get(key));
@@ -67,7 +67,7 @@ impl<'a> PoolView<'a> {
 
     /// What of its annotations and budgets makes no sense.
     pub fn mistakes(&self, now: Timestamp) -> Vec<String> {
-        let mut all = super::allowed(self.pool, super::Reason::Empty, 0, now).mistakes;
+        let mut all = super::allowed(self.pool, super::RemovalReason::Empty, 0, now).mistakes;
         all.extend(super::open_outside(self.pool));
         let wrong = validation::own::of_pool(self.pool).into_iter();
         all.extend(wrong.map(|(field, Wrong { what, allowed })| format!("{field}: {what} (allowed: {allowed})")));
@@ -80,6 +80,6 @@ fn signed(time: Duration) -> Option<SignedDuration> {
 }
 
 /// All pools by name.
-pub fn pools(snapshot: &Snapshot) -> BTreeMap<&str, PoolView<'_>> {
-    snapshot.pools.iter().map(|(name, pool)| (name.as_str(), PoolView::of(pool))).collect()
+pub fn pools(snapshot: &Snapshot) -> BTreeMap<&str, DisruptionPool<'_>> {
+    snapshot.pools.iter().map(|(name, pool)| (name.as_str(), DisruptionPool::of(pool))).collect()
 }

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use jiff::SignedDuration;
 
-use super::look::{Cause, Look, disrupted};
-use super::machines::Machine;
+use super::look::{DisruptionCause, Look, disrupted};
+use super::machines::NodeAndClaim;
 use crate::clock::later;
 
 /// So many of a hundred nodes of a pool may be unwell, rounded up.
@@ -32,7 +32,7 @@ pub struct NotRepaired {
 
 impl<'a> Look<'a> {
     /// Removes nodes that are unwell for too long.
-    pub(super) fn repair(&mut self, machines: &[Machine<'a>]) {
+    pub(super) fn repair(&mut self, machines: &[NodeAndClaim<'a>]) {
         if !self.memory.drift.gates.node_repair {
             return;
         }
@@ -66,7 +66,7 @@ impl<'a> Look<'a> {
                     news: self.memory.not_repaired.keep(&machine.node.uid, ()),
                 });
             } else {
-                self.go(Cause::Unhealthy(first.condition), disrupted(machine));
+                self.go(DisruptionCause::Unhealthy(first.condition), disrupted(machine));
             }
         }
         self.memory.not_repaired.turn();

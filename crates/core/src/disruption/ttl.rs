@@ -11,7 +11,7 @@
 
 use jiff::{RoundMode, Timestamp, TimestampRound, Unit};
 
-use super::machines::Machine;
+use super::machines::NodeAndClaim;
 
 /// A change of a Node's TTL.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub struct TtlMark {
 /// Since when a vacant machine counts. `known` is what this term has counted so far, and `first` whether this is its first
 /// look: then what the predecessor wrote counts, and what this replica's own watch has seen of pods that came and went
 /// while nobody led.
-pub fn since(machine: &Machine<'_>, known: Option<Timestamp>, first: bool, now: Timestamp) -> Timestamp {
+pub fn since(machine: &NodeAndClaim<'_>, known: Option<Timestamp>, first: bool, now: Timestamp) -> Timestamp {
     match known {
         Some(since) => since,
         None if first => {

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::Kind;
+use super::InterruptionKind;
 
 /// What a message announces.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub struct Announcement {
     /// The event's own id; the same when it is delivered twice.
     pub id: String,
     /// What is announced.
-    pub kind: Kind,
+    pub kind: InterruptionKind,
     /// Of which instances, `i-…`, in order and each once.
     pub instances: Vec<String>,
     /// When the event happened.
@@ -119,22 +119,26 @@ impl Announcement {
             kind,
             instances,
             time: text(&event.time).parse().ok(),
-            begins: begins.filter(|_| kind == Kind::ScheduledChange),
+            begins: begins.filter(|_| kind == InterruptionKind::ScheduledChange),
         })
     }
 }
 
 impl Envelope {
-    fn meaning(&self) -> Result<(Kind, Vec<String>), Ignored> {
+    fn meaning(&self) -> Result<(InterruptionKind, Vec<String>), Ignored> {
         match (text(&self.version), text(&self.source), text(&self.detail_type)) {
-            ("0", "aws.ec2", "EC2 Spot Instance Interruption Warning") => self.of_one(Kind::SpotInterruption),
-            ("0", "aws.ec2", "EC2 Instance Rebalance Recommendation") => self.of_one(Kind::RebalanceRecommendation),
+            ("0", "aws.ec2", "EC2 Spot Instance Interruption Warning") => {
+                self.of_one(InterruptionKind::SpotInterruption)
+            }
+            ("0", "aws.ec2", "EC2 Instance Rebalance Recommendation") => {
+                self.of_one(InterruptionKind::RebalanceRecommendation)
+            }
             ("0", "aws.ec2", "EC2 Capacity Reservation Instance Interruption Warning") => {
-                self.of_one(Kind::CapacityReservationInterrupted)
+                self.of_one(InterruptionKind::CapacityReservationInterrupted)
             }
             ("0", "aws.ec2", "EC2 Instance State-change Notification") => match text(&self.detail["state"]) {
-                "stopping" | "stopped" => self.of_one(Kind::InstanceStopping),
-                "shutting-down" | "terminated" => self.of_one(Kind::InstanceTerminating),
+                "stopping" | "stopped" => self.of_one(InterruptionKind::InstanceStopping),
+                "shutting-down" | "terminated" => self.of_one(InterruptionKind::InstanceTerminating),
                 _ => Err(Ignored::NoAction(format!("state {}", short(&self.detail["state"])))),
             },
             ("0", "aws.health", "AWS Health Event") => self.of_health(),
@@ -146,7 +150,7 @@ impl Envelope {
         }
     }
 
-    fn of_one(&self, kind: Kind) -> Result<(Kind, Vec<String>), Ignored> {
+    fn of_one(&self, kind: InterruptionKind) -> Result<(InterruptionKind, Vec<String>), Ignored> {
         let id = &self.detail["instance-id"];
         match id.as_str().filter(|id| is_instance(id)) {
             Some(id) => Ok((kind, vec![id.to_owned()])),
@@ -154,7 +158,7 @@ impl Envelope {
         }
     }
 
-    fn of_health(&self) -> Result<(Kind, Vec<String>), Ignored> {
+    fn of_health(&self) -> Result<(InterruptionKind, Vec<String>), Ignored> {
         let (service, category) = (&self.detail["service"], &self.detail["eventTypeCategory"]);
         if (text(service), text(category)) != ("EC2", "scheduledChange") {
             return Err(Ignored::NoAction(format!("{} of {}", short(category), short(service))));
@@ -167,7 +171,7 @@ impl Envelope {
         if ids.is_empty() {
             return Err(Ignored::NoAction("a scheduled change of no instance".into()));
         }
-        Ok((Kind::ScheduledChange, ids))
+        Ok((InterruptionKind::ScheduledChange, ids))
     }
 }
 
@@ -220,26 +224,35 @@ mod tests {
         let cases = [
             (
                 of("EC2 Spot Instance Interruption Warning", json!({"instance-action": "terminate"})),
-                Kind::SpotInterruption,
+                InterruptionKind::SpotInterruption,
             ),
-            (of("EC2 Instance Rebalance Recommendation", json!({})), Kind::RebalanceRecommendation),
-            (of("EC2 Instance State-change Notification", json!({"state": "stopping"})), Kind::InstanceStopping),
-            (of("EC2 Instance State-change Notification", json!({"state": "stopped"})), Kind::InstanceStopping),
+            (of("EC2 Instance Rebalance Recommendation", json!({})), InterruptionKind::RebalanceRecommendation),
+            (
+                of("EC2 Instance State-change Notification", json!({"state": "stopping"})),
+                InterruptionKind::InstanceStopping,
+            ),
+            (
+                of("EC2 Instance State-change Notification", json!({"state": "stopped"})),
+                InterruptionKind::InstanceStopping,
+            ),
             (
                 of("EC2 Instance State-change Notification", json!({"state": "shutting-down"})),
-                Kind::InstanceTerminating,
+                InterruptionKind::InstanceTerminating,
             ),
-            (of("EC2 Instance State-change Notification", json!({"state": "terminated"})), Kind::InstanceTerminating),
+            (
+                of("EC2 Instance State-change Notification", json!({"state": "terminated"})),
+                InterruptionKind::InstanceTerminating,
+            ),
             (
                 of("EC2 Capacity Reservation Instance Interruption Warning", json!({"instance-action": "terminate"})),
-                Kind::CapacityReservationInterrupted,
+                InterruptionKind::CapacityReservationInterrupted,
             ),
         ];
         for (event, kind) in cases {
             let read = read(&event).unwrap();
             assert_eq!((read.kind, read.instances.as_slice()), (kind, &["i-0aa11bb22cc33dd44".to_owned()][..]));
             assert_eq!((read.id.as_str(), read.time), ("e-1", Some("2026-03-02T10:15:00Z".parse().unwrap())));
-            assert_eq!(Kind::named(kind.label()), Some(kind));
+            assert_eq!(InterruptionKind::named(kind.label()), Some(kind));
         }
     }
 

@@ -13,17 +13,17 @@ const MOST: usize = 1000;
 
 /// Messages of a type `M`, by what tells one from another.
 #[derive(Clone, Debug)]
-pub struct Kept<M> {
+pub struct KeptMessages<M> {
     messages: BTreeMap<String, (Timestamp, M)>,
 }
 
-impl<M> Default for Kept<M> {
+impl<M> Default for KeptMessages<M> {
     fn default() -> Self {
         Self { messages: BTreeMap::new() }
     }
 }
 
-impl<M> Kept<M> {
+impl<M> KeptMessages<M> {
     /// Keeps a message, first heard of now unless it is kept already: then the newer one takes its place, and its time runs on.
     /// Answers the message that is not kept, as it has waited long enough or too many others do.
     pub fn keep(&mut self, id: &str, message: M, now: Timestamp) -> Option<M> {
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn a_message_is_kept_for_a_minute_however_often_it_comes() {
-        let mut kept = Kept::default();
+        let mut kept = KeptMessages::default();
         assert_eq!(kept.keep("a", 1, at(0)), None);
         assert_eq!(kept.keep("a", 2, at(20)), None);
         assert!(kept.over(at(59)).is_empty());
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn too_many_are_not_kept_and_those_that_are_stay() {
-        let mut kept = Kept::default();
+        let mut kept = KeptMessages::default();
         for one in 0..MOST {
             assert_eq!(kept.keep(&one.to_string(), one, at(0)), None);
         }

@@ -1,5 +1,5 @@
 //! What the cloud announces of its instances, and what follows from it (AWS spec 5): a message becomes an
-//! [`Announcement`], of an instance of ours a [`Notice`] on its claim, and [`replacement_step`] says when the node is drained.
+//! [`Announcement`], of an instance of ours a [`InterruptionNotice`] on its claim, and [`replacement_step`] says when the node is drained.
 //!
 //! ```text
 //! announced ── annotate, taint, pack ──► waiting ── every place ready, or no time left ──► claim deleted (drained)
@@ -19,15 +19,15 @@ use std::fmt;
 use serde::Serialize;
 
 pub use announcement::{Announcement, Ignored};
-pub use kept::Kept;
-pub use notice::{LONGEST_PLACE_WAIT, Late, Notice};
+pub use kept::KeptMessages;
+pub use notice::{InterruptionNotice, LONGEST_PLACE_WAIT, TooLate};
 pub use rebalance::Rebalancing;
-pub use replacement::{Cause, DisplacedPod, ReplacementStep, replacement_step};
+pub use replacement::{DeletionCause, DisplacedPod, ReplacementStep, replacement_step};
 
 /// What is announced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum InterruptionKind {
     /// A spot instance ends in two minutes.
     #[serde(rename = "spot_interrupted")]
     SpotInterruption,
@@ -51,7 +51,7 @@ pub enum Kind {
     EventStatus,
 }
 
-impl Kind {
+impl InterruptionKind {
     /// All of them.
     pub const ALL: [Self; 9] = [
         Self::SpotInterruption,
@@ -109,7 +109,7 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for InterruptionKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.label())
     }

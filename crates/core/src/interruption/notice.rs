@@ -6,7 +6,7 @@ use dovetail_api::names::annotations;
 use dovetail_api::v1::NodeClaim;
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Announcement, Kind};
+use super::{Announcement, InterruptionKind};
 
 /// So long a pod is waited for whose place is on its way, or may be had later. A node that does not come, and its successors,
 /// hold nobody's end up for longer.
@@ -20,9 +20,9 @@ const LATE: SignedDuration = SignedDuration::from_secs(600);
 
 /// An instance ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Notice {
+pub struct InterruptionNotice {
     /// Why.
-    pub kind: Kind,
+    pub kind: InterruptionKind,
     /// Until when it runs.
     pub deadline: Timestamp,
 }
@@ -30,29 +30,32 @@ pub struct Notice {
 /// An announcement that came too late to act on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it is {0:#} old")]
-pub struct Late(pub SignedDuration);
+pub struct TooLate(pub SignedDuration);
 
-impl Notice {
+impl InterruptionNotice {
     /// What an announcement means now; `sent` is when the queue got it, for an event that does not say when it happened.
     /// A recommendation means nothing.
     ///
     /// # Errors
     /// It came too late.
-    pub fn of(announced: &Announcement, sent: Option<Timestamp>, now: Timestamp) -> Result<Option<Self>, Late> {
+    pub fn of(announced: &Announcement, sent: Option<Timestamp>, now: Timestamp) -> Result<Option<Self>, TooLate> {
         let happened = announced.time.or(sent).unwrap_or(now).min(now);
         let age = now.duration_since(happened);
         // A change that is still to come is announced as early as AWS likes.
         let ahead = announced.begins.filter(|begins| *begins > now);
         if age > LATE && ahead.is_none() {
-            return Err(Late(age));
+            return Err(TooLate(age));
         }
         let warned = happened.checked_add(WARNING).unwrap_or(happened);
         let deadline = match announced.kind {
-            Kind::RebalanceRecommendation => return Ok(None),
-            Kind::SpotInterruption | Kind::CapacityReservationInterrupted => warned,
+            InterruptionKind::RebalanceRecommendation => return Ok(None),
+            InterruptionKind::SpotInterruption | InterruptionKind::CapacityReservationInterrupted => warned,
             // Begun, or at a time that cannot be read: no more is counted on than after a warning.
-            Kind::ScheduledChange | Kind::EventStatus => ahead.unwrap_or(warned),
-            Kind::InstanceStopping | Kind::InstanceTerminating | Kind::InstanceStatus | Kind::SystemStatus => happened,
+            InterruptionKind::ScheduledChange | InterruptionKind::EventStatus => ahead.unwrap_or(warned),
+            InterruptionKind::InstanceStopping
+            | InterruptionKind::InstanceTerminating
+            | InterruptionKind::InstanceStatus
+            | InterruptionKind::SystemStatus => happened,
         };
         Ok(Some(Self { kind: announced.kind, deadline }))
     }
@@ -62,7 +65,7 @@ impl Notice {
     #[must_use]
     pub fn of_recommendation(now: Timestamp) -> Self {
         Self {
-            kind: Kind::RebalanceRecommendation,
+            kind: InterruptionKind::RebalanceRecommendation,
             deadline: now.checked_add(LONGEST_PLACE_WAIT).unwrap_or(Timestamp::MAX),
         }
     }
@@ -77,14 +80,15 @@ impl Notice {
     #[must_use]
     pub fn parse(written: &str) -> Option<Self> {
         let (kind, deadline) = written.split_once(' ')?;
-        Some(Self { kind: Kind::named(kind)?, deadline: deadline.parse().ok()? })
+        Some(Self { kind: InterruptionKind::named(kind)?, deadline: deadline.parse().ok()? })
     }
 
     /// When the instance ends whatever is on it, where that is announced. After a scheduled change it may go on, and one that is
     /// ending already is not reckoned with.
     #[must_use]
     pub fn ends(&self) -> Option<Timestamp> {
-        matches!(self.kind, Kind::SpotInterruption | Kind::CapacityReservationInterrupted).then_some(self.deadline)
+        matches!(self.kind, InterruptionKind::SpotInterruption | InterruptionKind::CapacityReservationInterrupted)
+            .then_some(self.deadline)
     }
 
     /// Which of two notices of one instance counts: the end comes when the first of them says so, and an instance that
@@ -92,13 +96,14 @@ impl Notice {
     #[must_use]
     pub fn sooner(self, other: Self) -> Self {
         // What EC2 only recommends says nothing of when the instance ends.
-        let key = |one: &Self| (!one.kind.is_over(), one.kind == Kind::RebalanceRecommendation, one.deadline);
+        let key =
+            |one: &Self| (!one.kind.is_over(), one.kind == InterruptionKind::RebalanceRecommendation, one.deadline);
         if key(&other) < key(&self) { other } else { self }
     }
 }
 
 /// The annotation's value.
-impl fmt::Display for Notice {
+impl fmt::Display for InterruptionNotice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {:.0}", self.kind, self.deadline)
     }
@@ -113,64 +118,67 @@ mod tests {
         format!("2026-03-02T{text}Z").parse().unwrap()
     }
 
-    fn announced(kind: Kind) -> Announcement {
+    fn announced(kind: InterruptionKind) -> Announcement {
         let instances = vec!["i-1".to_owned()];
         Announcement { id: "e".into(), kind, instances, time: Some(at("10:15:00")), begins: None }
     }
 
-    fn notice(announced: &Announcement, now: &str) -> Notice {
-        Notice::of(announced, None, at(now)).unwrap().unwrap()
+    fn notice(announced: &Announcement, now: &str) -> InterruptionNotice {
+        InterruptionNotice::of(announced, None, at(now)).unwrap().unwrap()
     }
 
     #[test]
     fn a_warned_instance_lives_for_two_minutes_from_the_warning() {
-        let read = notice(&announced(Kind::SpotInterruption), "10:15:07");
-        assert_eq!(read, Notice { kind: Kind::SpotInterruption, deadline: at("10:17:00") });
+        let read = notice(&announced(InterruptionKind::SpotInterruption), "10:15:07");
+        assert_eq!(read, InterruptionNotice { kind: InterruptionKind::SpotInterruption, deadline: at("10:17:00") });
         assert_eq!(read.to_string(), "spot_interrupted 2026-03-02T10:17:00Z");
-        assert_eq!(Notice::parse(&read.to_string()), Some(read));
+        assert_eq!(InterruptionNotice::parse(&read.to_string()), Some(read));
     }
 
     #[test]
     fn an_event_of_the_future_gives_no_more_time_than_one_of_now() {
-        assert_eq!(notice(&announced(Kind::SpotInterruption), "10:00:00").deadline, at("10:02:00"));
+        assert_eq!(notice(&announced(InterruptionKind::SpotInterruption), "10:00:00").deadline, at("10:02:00"));
     }
 
     #[test]
     fn an_event_without_a_time_counts_from_when_the_queue_got_it() {
-        let mut read = announced(Kind::SpotInterruption);
+        let mut read = announced(InterruptionKind::SpotInterruption);
         read.time = None;
-        let notice = Notice::of(&read, Some(at("10:14:00")), at("10:15:00")).unwrap().unwrap();
+        let notice = InterruptionNotice::of(&read, Some(at("10:14:00")), at("10:15:00")).unwrap().unwrap();
         assert_eq!(notice.deadline, at("10:16:00"));
     }
 
     #[test]
     fn what_is_an_hour_late_is_not_acted_on_unless_it_is_still_to_come() {
-        for kind in Kind::ALL {
-            assert!(Notice::of(&announced(kind), None, at("11:15:00")).is_err(), "{kind}");
+        for kind in InterruptionKind::ALL {
+            assert!(InterruptionNotice::of(&announced(kind), None, at("11:15:00")).is_err(), "{kind}");
         }
-        let mut change = announced(Kind::ScheduledChange);
+        let mut change = announced(InterruptionKind::ScheduledChange);
         change.begins = Some(at("23:00:00"));
         assert_eq!(notice(&change, "11:15:00").deadline, at("23:00:00"));
-        assert!(Notice::of(&change, None, at("23:00:01")).is_err());
+        assert!(InterruptionNotice::of(&change, None, at("23:00:01")).is_err());
     }
 
     #[test]
     fn a_recommendation_is_no_notice() {
-        assert_eq!(Notice::of(&announced(Kind::RebalanceRecommendation), None, at("10:15:01")), Ok(None));
+        assert_eq!(
+            InterruptionNotice::of(&announced(InterruptionKind::RebalanceRecommendation), None, at("10:15:01")),
+            Ok(None)
+        );
     }
 
     #[test]
     fn the_sooner_end_counts_and_an_end_that_has_begun_before_all() {
-        let spot = Notice { kind: Kind::SpotInterruption, deadline: at("10:17:00") };
-        let change = Notice { kind: Kind::ScheduledChange, deadline: at("12:00:00") };
-        let gone = Notice { kind: Kind::InstanceTerminating, deadline: at("10:18:00") };
+        let spot = InterruptionNotice { kind: InterruptionKind::SpotInterruption, deadline: at("10:17:00") };
+        let change = InterruptionNotice { kind: InterruptionKind::ScheduledChange, deadline: at("12:00:00") };
+        let gone = InterruptionNotice { kind: InterruptionKind::InstanceTerminating, deadline: at("10:18:00") };
         assert_eq!((change.sooner(spot), spot.sooner(change), spot.sooner(gone)), (spot, spot, gone));
     }
 
     #[test]
     fn a_warning_counts_before_a_recommendation_whose_time_is_over_sooner() {
-        let asked = Notice::of_recommendation(at("10:06:00"));
-        let spot = Notice { kind: Kind::SpotInterruption, deadline: at("10:17:00") };
+        let asked = InterruptionNotice::of_recommendation(at("10:06:00"));
+        let spot = InterruptionNotice { kind: InterruptionKind::SpotInterruption, deadline: at("10:17:00") };
         assert_eq!((asked.deadline, asked.ends()), (at("10:16:00"), None));
         assert_eq!((asked.sooner(spot), spot.sooner(asked)), (spot, spot));
     }
@@ -178,7 +186,7 @@ mod tests {
     #[test]
     fn what_somebody_else_wrote_there_does_not_count() {
         for bad in ["", "spot_interrupted", "soon 2026-03-02T10:17:00Z", "spot_interrupted tomorrow"] {
-            assert_eq!(Notice::parse(bad), None, "{bad:?}");
+            assert_eq!(InterruptionNotice::parse(bad), None, "{bad:?}");
         }
     }
 }

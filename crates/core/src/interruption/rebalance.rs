@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use dovetail_api::v1::NodeClaim;
 
-use super::{Kind, Notice};
+use super::{InterruptionKind, InterruptionNotice};
 
 /// Of so many nodes one may follow a recommendation at a time, and so many in any case.
 const ONE_OF: usize = 10;
@@ -20,13 +20,14 @@ impl Rebalancing {
     /// Whether a claim follows a recommendation from now on: not while a tenth of `all` claims follows one already, and not
     /// where something else is announced of it.
     pub fn follow<'c>(&mut self, claim: &NodeClaim, all: impl IntoIterator<Item = &'c NodeClaim>) -> bool {
-        if Notice::on(claim).is_some() {
+        if InterruptionNotice::on(claim).is_some() {
             return false;
         }
         let (mut following, mut count) = (BTreeSet::new(), 0_usize);
         for one in all {
             count += 1;
-            let written = Notice::on(one).is_some_and(|notice| notice.kind == Kind::RebalanceRecommendation);
+            let written = InterruptionNotice::on(one)
+                .is_some_and(|notice| notice.kind == InterruptionKind::RebalanceRecommendation);
             if written || self.following.contains(uid(one)) {
                 following.insert(uid(one).to_owned());
             }
@@ -82,7 +83,7 @@ mod tests {
     #[test]
     fn what_is_written_on_claims_counts_and_who_is_gone_does_not() {
         let all = claims(20, 17, "rebalance_recommendation 2026-03-02T10:15:00Z");
-        assert!(Notice::on(&all[19]).is_some());
+        assert!(InterruptionNotice::on(&all[19]).is_some());
         let mut one = Rebalancing::default();
         assert_eq!(followed(&mut one, &all), 2, "three follow already");
         assert_eq!(followed(&mut one, &claims(5, 5, "")), 5, "the two, and three in the room of those that are gone");

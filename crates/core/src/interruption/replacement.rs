@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::Notice;
+use super::InterruptionNotice;
 
 /// What the eviction itself needs beside the pods' own time: the way to the API server and back, twice or three times.
 const MARGIN: Duration = Duration::from_secs(10);
@@ -25,13 +25,13 @@ pub enum ReplacementStep {
     /// Nothing until then, unless something changes.
     Wait(Timestamp),
     /// Delete its claim, which drains it.
-    Delete(Cause),
+    Delete(DeletionCause),
 }
 
 /// Why the claim of an interrupted node is deleted now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Cause {
+pub enum DeletionCause {
     /// Every pod that has to leave has a place that is ready; there may be none.
     Replaced,
     /// Its pods need the rest of its time to end.
@@ -42,16 +42,16 @@ pub enum Cause {
 
 /// Decides about a node whose end is announced.
 #[must_use]
-pub fn replacement_step(notice: &Notice, displaced: &[DisplacedPod], now: Timestamp) -> ReplacementStep {
+pub fn replacement_step(notice: &InterruptionNotice, displaced: &[DisplacedPod], now: Timestamp) -> ReplacementStep {
     if notice.kind.is_over() {
-        return ReplacementStep::Delete(Cause::InstanceEnds);
+        return ReplacementStep::Delete(DeletionCause::InstanceEnds);
     }
     if displaced.iter().all(|pod| pod.ready) {
-        return ReplacementStep::Delete(Cause::Replaced);
+        return ReplacementStep::Delete(DeletionCause::Replaced);
     }
     let longest = displaced.iter().map(|pod| pod.grace).max().unwrap_or_default();
     let latest = notice.deadline.checked_sub(longest.saturating_add(MARGIN)).unwrap_or(Timestamp::MIN);
-    if now >= latest { ReplacementStep::Delete(Cause::TimeIsUp) } else { ReplacementStep::Wait(latest) }
+    if now >= latest { ReplacementStep::Delete(DeletionCause::TimeIsUp) } else { ReplacementStep::Wait(latest) }
 }
 
 #[cfg(test)]
@@ -60,14 +60,14 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::interruption::Kind;
+    use crate::interruption::InterruptionKind;
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
     }
 
-    fn spot() -> Notice {
-        Notice { kind: Kind::SpotInterruption, deadline: at(120) }
+    fn spot() -> InterruptionNotice {
+        InterruptionNotice { kind: InterruptionKind::SpotInterruption, deadline: at(120) }
     }
 
     fn pod(ready: bool, grace: u64) -> DisplacedPod {
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn a_node_without_pods_to_move_goes_at_once() {
-        assert_eq!(replacement_step(&spot(), &[], at(0)), ReplacementStep::Delete(Cause::Replaced));
+        assert_eq!(replacement_step(&spot(), &[], at(0)), ReplacementStep::Delete(DeletionCause::Replaced));
     }
 
     #[test]
@@ -84,7 +84,7 @@ mod tests {
         assert_eq!(replacement_step(&spot(), &[pod(true, 30), pod(false, 30)], at(60)), ReplacementStep::Wait(at(80)));
         assert_eq!(
             replacement_step(&spot(), &[pod(true, 30), pod(true, 30)], at(60)),
-            ReplacementStep::Delete(Cause::Replaced)
+            ReplacementStep::Delete(DeletionCause::Replaced)
         );
     }
 
@@ -92,20 +92,26 @@ mod tests {
     fn the_pods_get_their_time_to_end_before_the_instance_does() {
         assert_eq!(
             replacement_step(&spot(), &[pod(false, 30), pod(true, 60)], at(50)),
-            ReplacementStep::Delete(Cause::TimeIsUp)
+            ReplacementStep::Delete(DeletionCause::TimeIsUp)
         );
         assert_eq!(replacement_step(&spot(), &[pod(false, 30)], at(79)), ReplacementStep::Wait(at(80)));
-        assert_eq!(replacement_step(&spot(), &[pod(false, 600)], at(0)), ReplacementStep::Delete(Cause::TimeIsUp));
-        assert_eq!(replacement_step(&spot(), &[pod(false, u64::MAX)], at(0)), ReplacementStep::Delete(Cause::TimeIsUp));
+        assert_eq!(
+            replacement_step(&spot(), &[pod(false, 600)], at(0)),
+            ReplacementStep::Delete(DeletionCause::TimeIsUp)
+        );
+        assert_eq!(
+            replacement_step(&spot(), &[pod(false, u64::MAX)], at(0)),
+            ReplacementStep::Delete(DeletionCause::TimeIsUp)
+        );
     }
 
     #[test]
     fn an_instance_that_is_ending_is_not_waited_for() {
-        for kind in [Kind::InstanceStopping, Kind::InstanceTerminating] {
-            let notice = Notice { kind, deadline: at(999) };
+        for kind in [InterruptionKind::InstanceStopping, InterruptionKind::InstanceTerminating] {
+            let notice = InterruptionNotice { kind, deadline: at(999) };
             assert_eq!(
                 replacement_step(&notice, &[pod(false, 30)], at(0)),
-                ReplacementStep::Delete(Cause::InstanceEnds)
+                ReplacementStep::Delete(DeletionCause::InstanceEnds)
             );
         }
     }

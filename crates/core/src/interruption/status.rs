@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::Kind;
+use super::InterruptionKind;
 
 /// A check has to have failed for so long: an instance that reboots fails its checks as well.
 const IMPAIRED: SignedDuration = SignedDuration::from_secs(120);
@@ -19,7 +19,7 @@ pub struct Trouble {
     /// `i-…`.
     pub instance: String,
     /// [`Kind::InstanceStatus`], [`Kind::SystemStatus`] or [`Kind::EventStatus`].
-    pub kind: Kind,
+    pub kind: InterruptionKind,
     /// Since when a check fails, or when an event begins; nothing where EC2 does not say.
     pub time: Option<Timestamp>,
     /// EC2's own words: the check that fails, the event's code.
@@ -40,7 +40,7 @@ pub struct Judged {
 #[must_use]
 pub fn judge(troubles: &[Trouble], nodes: usize, going: usize, now: Timestamp) -> Judged {
     let counts = |one: &&Trouble| match one.kind {
-        Kind::EventStatus => true,
+        InterruptionKind::EventStatus => true,
         // That EC2 does not say since when is no reason to be quick.
         _ => one.time.is_some_and(|since| now.duration_since(since) >= IMPAIRED),
     };
@@ -52,7 +52,7 @@ pub fn judge(troubles: &[Trouble], nodes: usize, going: usize, now: Timestamp) -
         }
     }
     let (events, failed): (Vec<_>, Vec<_>) =
-        first.into_values().cloned().partition(|one| one.kind == Kind::EventStatus);
+        first.into_values().cloned().partition(|one| one.kind == InterruptionKind::EventStatus);
     let too_many = failed.len() + going > nodes.div_ceil(ONE_OF);
     let (go, braked) = if too_many { (events, failed) } else { ([failed, events].concat(), Vec::new()) };
     Judged { go, braked }
@@ -69,13 +69,18 @@ mod tests {
 
     fn failing(instance: &str, seconds: i64) -> Trouble {
         let time = now() - SignedDuration::from_secs(seconds);
-        Trouble { instance: instance.into(), kind: Kind::InstanceStatus, time: Some(time), what: "reachability".into() }
+        Trouble {
+            instance: instance.into(),
+            kind: InterruptionKind::InstanceStatus,
+            time: Some(time),
+            what: "reachability".into(),
+        }
     }
 
     fn event(instance: &str) -> Trouble {
         let time = now() + SignedDuration::from_hours(24);
         let what = "instance-retirement".to_owned();
-        Trouble { instance: instance.into(), kind: Kind::EventStatus, time: Some(time), what }
+        Trouble { instance: instance.into(), kind: InterruptionKind::EventStatus, time: Some(time), what }
     }
 
     fn went(troubles: &[Trouble], nodes: usize) -> Vec<String> {

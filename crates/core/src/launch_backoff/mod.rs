@@ -35,7 +35,7 @@ const MOST: usize = 1000;
 
 /// Why launches of a pool are refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Cause {
+pub enum BackoffCause {
     /// The API server refuses its NodeClaims: validation, admission, a quota.
     ClaimRefused,
     /// Its EC2NodeClass cannot be used.
@@ -46,7 +46,7 @@ pub enum Cause {
     SoldOut,
 }
 
-impl Cause {
+impl BackoffCause {
     /// Its name, for counting and in the log.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -59,7 +59,7 @@ impl Cause {
     }
 }
 
-impl fmt::Display for Cause {
+impl fmt::Display for BackoffCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ClaimRefused => f.write_str("the API server refuses its NodeClaims"),
@@ -72,7 +72,7 @@ impl fmt::Display for Cause {
 
 /// Whether a launch may begin.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum LaunchVerdict {
     /// It may.
     Go,
     /// When others that are under way have been answered, or that takes too long.
@@ -82,17 +82,17 @@ pub enum Verdict {
         /// When.
         until: Duration,
         /// Why.
-        cause: Cause,
+        cause: BackoffCause,
     },
 }
 
 /// What a launch came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum LaunchOutcome {
     /// There is an instance.
     Launched,
     /// It was refused for a reason that concerns its pool, in these words.
-    Refused(Cause, String),
+    Refused(BackoffCause, String),
     /// EC2 has nothing for it.
     SoldOut,
     /// Something else, of which nothing follows.
@@ -120,7 +120,7 @@ struct PoolKnown {
     /// When a claim of it was created last, and of which shape.
     created: Option<(Duration, String)>,
     launched: Option<Duration>,
-    refusing: BTreeMap<Cause, Refusing>,
+    refusing: BTreeMap<BackoffCause, Refusing>,
 }
 
 /// Launches under way, and what was refused lately: by pool, by shape of the claim, and by what EC2 had nothing for.
@@ -136,7 +136,7 @@ pub struct LaunchBackoff {
 impl LaunchBackoff {
     /// Whether a launch may begin now.
     #[must_use]
-    pub fn ask(&self, demand: &Demand, now: Duration) -> Verdict {
+    pub fn ask(&self, demand: &Demand, now: Duration) -> LaunchVerdict {
         let pool = self.pools.get(&demand.pool);
         for (cause, one) in pool.iter().flat_map(|pool| &pool.refusing).filter(|(_, one)| one.concerns(demand)) {
             if let Some(verdict) = one.pauses.verdict(now, *cause) {
@@ -144,7 +144,7 @@ impl LaunchBackoff {
             }
         }
         let shape = self.shapes.get(&(demand.pool.clone(), demand.shape.clone()));
-        if let Some(verdict) = shape.and_then(|one| one.verdict(now, Cause::ClaimRefused)) {
+        if let Some(verdict) = shape.and_then(|one| one.verdict(now, BackoffCause::ClaimRefused)) {
             return verdict;
         }
         if let Some(verdict) = self.sold_out.verdict(demand, now) {
@@ -155,11 +155,11 @@ impl LaunchBackoff {
         };
         let few = self.sold_out.is_near(demand, now).then(|| others(&|other| other.is_in_the_same_market(demand)));
         if few.is_some_and(|few| few >= sold_out::AT_ONCE) {
-            return Verdict::AfterOthers;
+            return LaunchVerdict::AfterOthers;
         }
         match pool.map_or(Some(FIRST_CREATIONS), |pool| pool.at_once(now)) {
-            Some(bound) if others(&|other| other.pool == demand.pool) >= bound => Verdict::AfterOthers,
-            _ => Verdict::Go,
+            Some(bound) if others(&|other| other.pool == demand.pool) >= bound => LaunchVerdict::AfterOthers,
+            _ => LaunchVerdict::Go,
         }
     }
 
@@ -190,12 +190,12 @@ impl LaunchBackoff {
         let before = pool.at_once(now);
         pool.created = Some((now, demand.shape.clone()));
         self.shapes.remove(&(demand.pool.clone(), demand.shape.clone()));
-        let reopened = pool.refusing.remove(&Cause::ClaimRefused).is_some();
+        let reopened = pool.refusing.remove(&BackoffCause::ClaimRefused).is_some();
         reopened || before != pool.at_once(now)
     }
 
     /// A launch under way is refused for a reason that concerns its pool, and goes on trying by itself. `jitter` is 0 to 1.
-    pub fn fails(&mut self, claim: &str, cause: Cause, words: &str, now: Duration, jitter: f64) {
+    pub fn fails(&mut self, claim: &str, cause: BackoffCause, words: &str, now: Duration, jitter: f64) {
         if let Some(running) = self.running.get(claim).cloned() {
             self.refused(claim, &running, cause, words, now, jitter);
         }
@@ -214,13 +214,13 @@ impl LaunchBackoff {
     }
 
     /// A launch has ended. `jitter` is 0 to 1. Answers what it asked for, if it was begun here.
-    pub fn ended(&mut self, claim: &str, outcome: &Outcome, now: Duration, jitter: f64) -> Option<Demand> {
+    pub fn ended(&mut self, claim: &str, outcome: &LaunchOutcome, now: Duration, jitter: f64) -> Option<Demand> {
         let running = self.running.remove(claim)?;
         match outcome {
-            Outcome::Launched => self.launched(&running.demand, now),
-            Outcome::SoldOut => self.sold_out.refused(&running.demand, now),
-            Outcome::Refused(cause, words) => self.refused(claim, &running, *cause, words, now, jitter),
-            Outcome::Other => {}
+            LaunchOutcome::Launched => self.launched(&running.demand, now),
+            LaunchOutcome::SoldOut => self.sold_out.refused(&running.demand, now),
+            LaunchOutcome::Refused(cause, words) => self.refused(claim, &running, *cause, words, now, jitter),
+            LaunchOutcome::Other => {}
         }
         self.release(claim);
         Some(running.demand)
@@ -246,10 +246,18 @@ impl LaunchBackoff {
         self.sold_out.launched(demand);
     }
 
-    fn refused(&mut self, claim: &str, running: &Running, cause: Cause, words: &str, now: Duration, jitter: f64) {
+    fn refused(
+        &mut self,
+        claim: &str,
+        running: &Running,
+        cause: BackoffCause,
+        words: &str,
+        now: Duration,
+        jitter: f64,
+    ) {
         let demand = &running.demand;
         let pool = self.pools.entry(demand.pool.clone()).or_default();
-        if cause == Cause::ClaimRefused {
+        if cause == BackoffCause::ClaimRefused {
             let key = (demand.pool.clone(), demand.shape.clone());
             self.shapes.entry(key).or_default().refused(claim, cause, running.since, now, jitter);
             // Others of the pool are created: it is what this claim's pods ask for that is refused.

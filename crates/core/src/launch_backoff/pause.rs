@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Cause, REMEMBERED, Verdict};
+use super::{BackoffCause, LaunchVerdict, REMEMBERED};
 
 /// Pauses after the first refusals by the API server, in seconds; those that follow are as long as the last. With the two
 /// claims that were under way at the first refusal they make five in the first minute, and one a minute later.
@@ -33,24 +33,24 @@ pub(super) struct Pauses {
 
 impl Pauses {
     /// Whether it may not be tried now.
-    pub fn verdict(&self, now: Duration, cause: Cause) -> Option<Verdict> {
-        let patience = if cause == Cause::SoldOut { PROBE } else { TRIAL };
+    pub fn verdict(&self, now: Duration, cause: BackoffCause) -> Option<LaunchVerdict> {
+        let patience = if cause == BackoffCause::SoldOut { PROBE } else { TRIAL };
         if self.trial.is_some() && now < self.begun + patience {
-            Some(Verdict::AfterOthers)
+            Some(LaunchVerdict::AfterOthers)
         } else if now < self.next {
-            Some(Verdict::Wait { until: self.next, cause })
+            Some(LaunchVerdict::Wait { until: self.next, cause })
         } else {
             None
         }
     }
 
     /// A claim was refused. One that had begun before the last refusal says nothing new.
-    pub fn refused(&mut self, claim: &str, cause: Cause, since: Duration, now: Duration, jitter: f64) {
+    pub fn refused(&mut self, claim: &str, cause: BackoffCause, since: Duration, now: Duration, jitter: f64) {
         let trial = self.trial.as_deref() == Some(claim);
         if self.failures > 0 && !trial && since <= self.last {
             return;
         }
-        let seconds: &[u64] = if cause == Cause::ClaimRefused { &OF_CREATIONS } else { &OF_CALLS };
+        let seconds: &[u64] = if cause == BackoffCause::ClaimRefused { &OF_CREATIONS } else { &OF_CALLS };
         let at = usize::try_from(self.failures).unwrap_or(usize::MAX);
         let pause = seconds.get(at).or(seconds.last()).copied().unwrap_or_default();
         self.failures = self.failures.saturating_add(1);

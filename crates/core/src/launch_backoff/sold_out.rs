@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use super::pause::Pauses;
-use super::{Cause, Demand, MOST, Verdict};
+use super::{BackoffCause, Demand, LaunchVerdict, MOST};
 
 /// How many launches are under way at once in zones and of a capacity type in which something was refused of late.
 pub(super) const AT_ONCE: usize = 3;
@@ -27,9 +27,9 @@ pub(super) struct SoldOutDemands(Vec<Refused>);
 
 impl SoldOutDemands {
     /// Whether a demand may not be launched for now.
-    pub fn verdict(&self, demand: &Demand, now: Duration) -> Option<Verdict> {
+    pub fn verdict(&self, demand: &Demand, now: Duration) -> Option<LaunchVerdict> {
         let mut covering = self.0.iter().filter(|one| one.demand.covers(demand));
-        covering.find_map(|one| one.pauses.verdict(now, Cause::SoldOut))
+        covering.find_map(|one| one.pauses.verdict(now, BackoffCause::SoldOut))
     }
 
     /// Whether something was refused of late where the demand would be served.

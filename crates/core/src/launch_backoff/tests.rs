@@ -23,8 +23,8 @@ fn with_shape(pool: &str, shape: &str) -> Demand {
     Demand { shape: shape.into(), ..demand(pool) }
 }
 
-fn refusal() -> Outcome {
-    Outcome::Refused(Cause::ClaimRefused, "422 no".into())
+fn refusal() -> LaunchOutcome {
+    LaunchOutcome::Refused(BackoffCause::ClaimRefused, "422 no".into())
 }
 
 /// A pool of which so many claims are always wanted; each is answered so long after it began. When they began.
@@ -35,7 +35,7 @@ struct Wanting {
 }
 
 impl Wanting {
-    fn play(demand: &Demand, millis: u64, step: u64, latency: u64, jitter: f64, outcome: &Outcome) -> Self {
+    fn play(demand: &Demand, millis: u64, step: u64, latency: u64, jitter: f64, outcome: &LaunchOutcome) -> Self {
         let mut all = Self { backoff: LaunchBackoff::default(), running: vec![], begun: vec![] };
         for now in (0..millis).step_by(usize::try_from(step).unwrap()) {
             let due: Vec<_> = all.running.iter().filter(|(end, _)| *end <= now).map(|(_, name)| name.clone()).collect();
@@ -43,7 +43,7 @@ impl Wanting {
             for name in due {
                 all.backoff.ended(&name, outcome, at(now), jitter);
             }
-            while all.running.len() < 20 && all.backoff.ask(demand, at(now)) == Verdict::Go {
+            while all.running.len() < 20 && all.backoff.ask(demand, at(now)) == LaunchVerdict::Go {
                 let name = format!("{}", all.begun.len());
                 all.backoff.begin(&name, demand, at(now));
                 all.running.push((now + latency, name));
@@ -82,10 +82,10 @@ fn a_pool_that_packing_leaves_out_says_why_until_a_claim_of_it_is_launched() {
     assert!(backoff.closed(at(2010)).is_empty(), "a trial may be planned");
     backoff.begin("b", &demand("bad"), at(2010));
     assert!(!backoff.closed(at(2020)).is_empty(), "while it is under way the others go elsewhere");
-    assert_eq!(backoff.ask(&demand("bad"), at(2020)), Verdict::AfterOthers);
+    assert_eq!(backoff.ask(&demand("bad"), at(2020)), LaunchVerdict::AfterOthers);
     assert!(backoff.created("b", at(2030)));
     assert!(backoff.closed(at(2030)).is_empty());
-    assert_eq!(backoff.ask(&demand("bad"), at(2031)), Verdict::Go);
+    assert_eq!(backoff.ask(&demand("bad"), at(2031)), LaunchVerdict::Go);
 }
 
 #[test]
@@ -93,9 +93,9 @@ fn one_pool_says_nothing_of_another_nor_of_itself_once_it_has_been_changed() {
     let mut backoff = LaunchBackoff::default();
     backoff.begin("a", &demand("bad"), at(0));
     backoff.ended("a", &refusal(), at(10), 0.0);
-    assert_eq!(backoff.ask(&demand("good"), at(20)), Verdict::Go);
+    assert_eq!(backoff.ask(&demand("good"), at(20)), LaunchVerdict::Go);
     let changed = Demand { generation: Some(2), shape: "another".into(), ..demand("bad") };
-    assert_eq!(backoff.ask(&changed, at(20)), Verdict::Go);
+    assert_eq!(backoff.ask(&changed, at(20)), LaunchVerdict::Go);
 }
 
 /// What one user's pods ask for must not close the pool to others.
@@ -105,12 +105,12 @@ fn a_shape_that_is_refused_while_others_of_the_pool_are_created_is_held_alone() 
     let mut backoff = LaunchBackoff::default();
     backoff.begin("a", &good, at(0));
     backoff.created("a", at(5));
-    backoff.ended("a", &Outcome::Launched, at(10), 0.0);
+    backoff.ended("a", &LaunchOutcome::Launched, at(10), 0.0);
     backoff.begin("b", &bad, at(20));
     backoff.ended("b", &refusal(), at(30), 0.0);
     assert!(backoff.closed(at(31)).is_empty());
-    assert_eq!(backoff.ask(&bad, at(31)), Verdict::Wait { until: at(2030), cause: Cause::ClaimRefused });
-    assert_eq!(backoff.ask(&good, at(31)), Verdict::Go);
+    assert_eq!(backoff.ask(&bad, at(31)), LaunchVerdict::Wait { until: at(2030), cause: BackoffCause::ClaimRefused });
+    assert_eq!(backoff.ask(&good, at(31)), LaunchVerdict::Go);
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn a_pool_that_was_closed_by_one_shape_is_tried_with_another() {
     assert!(backoff.refusals_of_shape(&bad) > backoff.refusals_of_shape(&good));
     backoff.begin("b", &good, at(2010));
     backoff.created("b", at(2020));
-    backoff.ended("b", &Outcome::Launched, at(2030), 0.0);
+    backoff.ended("b", &LaunchOutcome::Launched, at(2030), 0.0);
     backoff.begin("c", &bad, at(2040));
     backoff.ended("c", &refusal(), at(2050), 0.0);
     assert!(backoff.closed(at(2051)).is_empty());
@@ -133,55 +133,55 @@ fn what_ec2_has_nothing_for_is_asked_for_by_one_claim_at_a_time() {
     let mut backoff = LaunchBackoff::default();
     backoff.begin("a", &demand("p"), at(0));
     backoff.created("a", at(1));
-    backoff.ended("a", &Outcome::SoldOut, at(700), 0.0);
+    backoff.ended("a", &LaunchOutcome::SoldOut, at(700), 0.0);
     let larger = Demand { requests: Resources::parse([("cpu", "4")]).unwrap(), ..demand("p") };
-    assert_eq!(backoff.ask(&larger, at(700)), Verdict::Go, "types are tried one after the other");
+    assert_eq!(backoff.ask(&larger, at(700)), LaunchVerdict::Go, "types are tried one after the other");
     backoff.begin("b", &larger, at(700));
-    assert_eq!(backoff.ask(&demand("p"), at(701)), Verdict::AfterOthers);
-    assert_eq!(backoff.ask(&larger, at(701)), Verdict::AfterOthers);
+    assert_eq!(backoff.ask(&demand("p"), at(701)), LaunchVerdict::AfterOthers);
+    assert_eq!(backoff.ask(&larger, at(701)), LaunchVerdict::AfterOthers);
     let smaller = Demand { requests: Resources::parse([("cpu", "1")]).unwrap(), ..demand("p") };
     let elsewhere = Demand { zones: ["b".to_owned()].into(), ..demand("p") };
     let spot = Demand { capacity_type: "spot".into(), ..demand("p") };
     for free in [smaller, elsewhere, spot] {
-        assert_eq!(backoff.ask(&free, at(701)), Verdict::Go, "{free:?}");
+        assert_eq!(backoff.ask(&free, at(701)), LaunchVerdict::Go, "{free:?}");
     }
-    backoff.ended("b", &Outcome::Launched, at(1400), 0.0);
-    assert_eq!(backoff.ask(&demand("p"), at(1400)), Verdict::Go);
-    assert_eq!(backoff.ask(&demand("p"), at(1400)), Verdict::Go, "what the probe has found is there for all");
+    backoff.ended("b", &LaunchOutcome::Launched, at(1400), 0.0);
+    assert_eq!(backoff.ask(&demand("p"), at(1400)), LaunchVerdict::Go);
+    assert_eq!(backoff.ask(&demand("p"), at(1400)), LaunchVerdict::Go, "what the probe has found is there for all");
 }
 
 #[test]
 fn a_probe_without_an_answer_makes_way_for_the_next() {
     let mut backoff = LaunchBackoff::default();
     backoff.begin("a", &demand("p"), at(0));
-    backoff.ended("a", &Outcome::SoldOut, at(700), 0.0);
+    backoff.ended("a", &LaunchOutcome::SoldOut, at(700), 0.0);
     backoff.begin("b", &demand("p"), at(700));
-    assert_eq!(backoff.ask(&demand("p"), at(15_699)), Verdict::AfterOthers);
-    assert_eq!(backoff.ask(&demand("p"), at(15_700)), Verdict::Go);
+    assert_eq!(backoff.ask(&demand("p"), at(15_699)), LaunchVerdict::AfterOthers);
+    assert_eq!(backoff.ask(&demand("p"), at(15_700)), LaunchVerdict::Go);
 }
 
 #[test]
 fn where_something_was_refused_no_more_than_three_launches_are_under_way() {
     let mut backoff = LaunchBackoff::default();
     let of = |shape: &str| with_shape("p", shape);
-    for (name, outcome) in [("a", Outcome::Launched), ("b", Outcome::SoldOut)] {
+    for (name, outcome) in [("a", LaunchOutcome::Launched), ("b", LaunchOutcome::SoldOut)] {
         backoff.begin(name, &of(name), at(0));
         backoff.created(name, at(1));
         backoff.ended(name, &outcome, at(10), 0.0);
     }
     for name in ["c", "d", "e"] {
-        assert_eq!(backoff.ask(&of(name), at(20)), Verdict::Go);
+        assert_eq!(backoff.ask(&of(name), at(20)), LaunchVerdict::Go);
         backoff.begin(name, &of(name), at(20));
     }
-    assert_eq!(backoff.ask(&of("f"), at(20)), Verdict::AfterOthers);
-    assert_eq!(backoff.ask(&Demand { zones: ["z".to_owned()].into(), ..of("f") }, at(20)), Verdict::Go);
-    assert_eq!(backoff.ask(&of("f"), at(5020)), Verdict::Go, "a call without an answer holds nobody up for long");
+    assert_eq!(backoff.ask(&of("f"), at(20)), LaunchVerdict::AfterOthers);
+    assert_eq!(backoff.ask(&Demand { zones: ["z".to_owned()].into(), ..of("f") }, at(20)), LaunchVerdict::Go);
+    assert_eq!(backoff.ask(&of("f"), at(5020)), LaunchVerdict::Go, "a call without an answer holds nobody up for long");
 }
 
 /// What is known of each offering is what keeps it from being asked for again; here nothing is.
 #[test]
 fn a_demand_that_is_refused_again_and_again_is_asked_for_one_call_after_the_other() {
-    let played = Wanting::play(&demand("p"), 60_000, 100, 700, 1.0, &Outcome::SoldOut);
+    let played = Wanting::play(&demand("p"), 60_000, 100, 700, 1.0, &LaunchOutcome::SoldOut);
     assert!(played.begun.len() <= 2 + 60_000 / 700, "{:?}", played.begun);
     assert!(played.begun[2..].windows(2).all(|pair| pair[1] - pair[0] >= 700), "{:?}", played.begun);
 }
@@ -191,7 +191,7 @@ fn three_are_launched_until_one_is_and_then_as_many_as_are_wanted() {
     let mut backoff = LaunchBackoff::default();
     let begin = |backoff: &mut LaunchBackoff, now: u64| {
         let mut begun = 0;
-        while begun < 50 && backoff.ask(&demand("p"), at(now)) == Verdict::Go {
+        while begun < 50 && backoff.ask(&demand("p"), at(now)) == LaunchVerdict::Go {
             backoff.begin(&format!("{now}-{begun}"), &demand("p"), at(now));
             begun += 1;
         }
@@ -200,7 +200,7 @@ fn three_are_launched_until_one_is_and_then_as_many_as_are_wanted() {
     assert_eq!(begin(&mut backoff, 0), 2);
     backoff.created("0-0", at(10));
     assert_eq!(begin(&mut backoff, 10), 1);
-    backoff.ended("0-0", &Outcome::Launched, at(900), 0.0);
+    backoff.ended("0-0", &LaunchOutcome::Launched, at(900), 0.0);
     assert_eq!(begin(&mut backoff, 900), 50);
 }
 
@@ -210,7 +210,7 @@ fn what_is_remembered_is_bounded() {
     for nth in 0..3 * u64::try_from(MOST).unwrap() {
         let one = with_shape("p", &nth.to_string());
         backoff.begin(&nth.to_string(), &one, at(nth));
-        let outcome = if nth % 2 == 0 { refusal() } else { Outcome::SoldOut };
+        let outcome = if nth % 2 == 0 { refusal() } else { LaunchOutcome::SoldOut };
         backoff.ended(&nth.to_string(), &outcome, at(nth), 0.0);
     }
     assert!(backoff.shapes.len() <= MOST + 1 && backoff.running.is_empty());
@@ -222,8 +222,8 @@ proptest! {
     /// However fast the answers are, and whatever the jitter.
     #[test]
     fn refused_pools_keep_their_bound(step in 20_u64..400, latency in 1_u64..3000, jitter in 0.0..1.0, ec2: bool) {
-        let cause = if ec2 { Cause::Call("Unauthorized") } else { Cause::ClaimRefused };
-        let played = Wanting::play(&demand("p"), 600_000, step, latency, jitter, &Outcome::Refused(cause, "no".into()));
+        let cause = if ec2 { BackoffCause::Call("Unauthorized") } else { BackoffCause::ClaimRefused };
+        let played = Wanting::play(&demand("p"), 600_000, step, latency, jitter, &LaunchOutcome::Refused(cause, "no".into()));
         prop_assert!(played.between(0, 60_000) <= 5, "{:?}", played.begun);
         for minute in 1..10 {
             prop_assert!(played.between(minute * 60_000, (minute + 1) * 60_000) <= 1, "{:?}", played.begun);
@@ -237,21 +237,21 @@ proptest! {
         for (nth, (what, shape, pause)) in steps.into_iter().enumerate() {
             now += pause;
             let one = with_shape("p", &shape.to_string());
-            if backoff.ask(&one, at(now)) != Verdict::Go {
+            if backoff.ask(&one, at(now)) != LaunchVerdict::Go {
                 continue;
             }
             let name = nth.to_string();
             backoff.begin(&name, &one, at(now));
             match what {
                 0 => backoff.withdrawn(&name),
-                1 => drop(backoff.ended(&name, &Outcome::Other, at(now + 10), 0.5)),
+                1 => drop(backoff.ended(&name, &LaunchOutcome::Other, at(now + 10), 0.5)),
                 2 => drop(backoff.ended(&name, &refusal(), at(now + 10), 0.5)),
-                3 => drop(backoff.ended(&name, &Outcome::SoldOut, at(now + 10), 0.5)),
-                _ => drop(backoff.ended(&name, &Outcome::Launched, at(now + 10), 0.5)),
+                3 => drop(backoff.ended(&name, &LaunchOutcome::SoldOut, at(now + 10), 0.5)),
+                _ => drop(backoff.ended(&name, &LaunchOutcome::Launched, at(now + 10), 0.5)),
             }
         }
         for shape in 0..3_u8 {
-            prop_assert_eq!(backoff.ask(&with_shape("p", &shape.to_string()), at(now + 80_000)), Verdict::Go);
+            prop_assert_eq!(backoff.ask(&with_shape("p", &shape.to_string()), at(now + 80_000)), LaunchVerdict::Go);
         }
     }
 }

@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use super::{Failing, Limits, Origin};
+use super::{Failing, LaunchLimits, PoolAndClass};
 use crate::lifecycle::liveness::REGISTRATION;
 
 /// An instance that is given up ends so much sooner or later than its time to register, from EC2's times.
@@ -20,7 +20,7 @@ pub struct Past {
     /// Its id, or the claim's name.
     pub id: String,
     /// The pool and class that it was launched for.
-    pub origin: Origin,
+    pub origin: PoolAndClass,
     /// How long ago it was launched.
     pub launched: Duration,
     /// How long ago its end began, where we ended it and EC2 says so.
@@ -33,7 +33,7 @@ pub struct Present {
     /// Name of the NodeClaim.
     pub name: String,
     /// Its pool and class.
-    pub origin: Origin,
+    pub origin: PoolAndClass,
     /// How long ago it was made.
     pub made: Duration,
     /// How long ago its node registered, if it has.
@@ -42,7 +42,7 @@ pub struct Present {
 
 /// What happened, in order.
 enum Happened<'a> {
-    Registered(&'a Origin),
+    Registered(&'a PoolAndClass),
     GivenUp(&'a Past),
 }
 
@@ -60,7 +60,7 @@ impl Past {
     }
 }
 
-impl Limits {
+impl LaunchLimits {
     /// Goes on from what was launched before.
     pub fn take_over(&mut self, past: &[Past], present: &[Present], now: Duration) {
         for one in past {
@@ -100,7 +100,7 @@ impl Limits {
     }
 
     /// What was launched then was a trial, if its pool and class were on trial then.
-    fn on_trial(&mut self, claim: &str, origin: &Origin, launched: Duration) {
+    fn on_trial(&mut self, claim: &str, origin: &PoolAndClass, launched: Duration) {
         if let Some(failing) = self.failing.get_mut(origin)
             && launched >= failing.next
         {
@@ -112,17 +112,17 @@ impl Limits {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-    use super::super::{Ask, CLOCKS_APART, Ceilings, Wait};
+    use super::super::{AskedLaunch, CLOCKS_APART, Ceilings, Wait};
     use super::*;
 
     const MINUTE: Duration = Duration::from_secs(60);
 
-    fn origin() -> Origin {
+    fn origin() -> PoolAndClass {
         ("pool".into(), "class".into())
     }
 
-    fn ask(claim: &str) -> Ask {
-        Ask { claim: claim.into(), origin: origin(), cost: 0.0 }
+    fn ask(claim: &str) -> AskedLaunch {
+        AskedLaunch { claim: claim.into(), origin: origin(), cost: 0.0 }
     }
 
     fn past(id: &str, launched: u32, ended: Option<u32>) -> Past {
@@ -134,8 +134,8 @@ mod tests {
         Present { name: name.into(), origin: origin(), made: MINUTE * made, registered }
     }
 
-    fn after(ceiling: Option<u32>, past: &[Past], present: &[Present]) -> Limits {
-        let mut limits = Limits::new(Ceilings { launches: ceiling, cost: None });
+    fn after(ceiling: Option<u32>, past: &[Past], present: &[Present]) -> LaunchLimits {
+        let mut limits = LaunchLimits::new(Ceilings { launches: ceiling, cost: None });
         limits.take_over(past, present, Duration::ZERO);
         limits
     }
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn a_pool_of_which_a_node_has_registered_since_is_trusted() {
         let burst = [past("i-1", 50, Some(35)), past("i-2", 50, Some(35))];
-        let free = |limits: &mut Limits| (0..5).all(|n| limits.ask(&ask(&n.to_string()), Duration::ZERO).is_ok());
+        let free = |limits: &mut LaunchLimits| (0..5).all(|n| limits.ask(&ask(&n.to_string()), Duration::ZERO).is_ok());
         assert!(!free(&mut after(None, &burst, &[present("older", 59, Some(58))])));
         assert!(free(&mut after(None, &burst, &[present("a", 30, Some(29))])));
         let lived = past("i-3", 32, Some(2));
@@ -183,24 +183,24 @@ mod tests {
 
     #[test]
     fn what_ended_sooner_or_later_or_without_a_word_says_nothing_of_registering() {
-        let free = |limits: &mut Limits| (0..5).all(|n| limits.ask(&ask(&n.to_string()), Duration::ZERO).is_ok());
+        let free = |limits: &mut LaunchLimits| (0..5).all(|n| limits.ask(&ask(&n.to_string()), Duration::ZERO).is_ok());
         for one in [past("i-1", 20, Some(10)), past("i-1", 40, Some(20)), past("i-1", 20, None)] {
             assert!(free(&mut after(None, &[one], &[])));
         }
         let mut other = after(None, &[past("i-1", 20, Some(5))], &[]);
         assert!(!free(&mut other));
-        let elsewhere = |n: u32| Ask { origin: ("other".into(), "class".into()), ..ask(&n.to_string()) };
+        let elsewhere = |n: u32| AskedLaunch { origin: ("other".into(), "class".into()), ..ask(&n.to_string()) };
         assert!((10..15).all(|n| other.ask(&elsewhere(n), Duration::ZERO).is_ok()));
     }
 
     #[test]
     fn what_a_younger_process_takes_over_keeps_its_times() {
-        let mut limits = Limits::new(Ceilings::default());
+        let mut limits = LaunchLimits::new(Ceilings::default());
         let at = Duration::from_secs(5);
         limits.take_over(&[past("i-1", 15, Some(0))], &[], at);
         assert!(limits.ask(&ask("a"), at + MINUTE - Duration::from_secs(1)).is_err());
         assert!(limits.ask(&ask("a"), at + MINUTE).is_ok());
-        let mut limits = Limits::new(Ceilings { launches: Some(1), cost: None });
+        let mut limits = LaunchLimits::new(Ceilings { launches: Some(1), cost: None });
         limits.take_over(&[past("i-1", 50, Some(40))], &[], at);
         let over = at + MINUTE * 10 + CLOCKS_APART;
         assert!(limits.ask(&ask("a"), over - Duration::from_secs(1)).is_err());

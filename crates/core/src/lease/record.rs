@@ -14,7 +14,7 @@ pub struct LeaseView {
     /// `metadata.resourceVersion`: changes with every write.
     pub resource_version: String,
     /// Whose count its term is.
-    pub origin: Origin,
+    pub origin: TermOrigin,
     /// Its `renewTime` is longer ago than [`LeaseSettings::duration`] by the reader's wall clock, or ahead of it ([`AHEAD`]), so
     /// that the clock says nothing of how old it is: it may be out of a backup. A clock that is wrong costs a wait.
     pub stale: bool,
@@ -22,7 +22,7 @@ pub struct LeaseView {
 
 /// Where a Lease's count of terms comes from: told by a mark on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Origin {
+pub enum TermOrigin {
     /// Created vacant by a Dovetail, and taken by nobody yet.
     Vacant,
     /// Taken by a Dovetail once: its count is above every earlier term.
@@ -33,7 +33,7 @@ pub enum Origin {
 
 impl LeaseView {
     pub(super) fn is_vacant(&self) -> bool {
-        self.origin == Origin::Vacant
+        self.origin == TermOrigin::Vacant
     }
 
     /// Of versions that are no numbers it is not known which is older.
@@ -61,7 +61,7 @@ pub struct LeaseWrite {
 impl LeaseWrite {
     /// The mark that goes with it.
     #[must_use]
-    pub fn origin(&self) -> Origin {
-        if self.term == 0 { Origin::Vacant } else { Origin::Led }
+    pub fn origin(&self) -> TermOrigin {
+        if self.term == 0 { TermOrigin::Vacant } else { TermOrigin::Led }
     }
 }

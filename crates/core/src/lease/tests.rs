@@ -8,12 +8,12 @@ fn at(seconds: u64) -> Duration {
 }
 
 fn lease(holder: &str, term: u64, version: &str) -> LeaseView {
-    let origin = if term == 0 { Origin::Vacant } else { Origin::Led };
+    let origin = if term == 0 { TermOrigin::Vacant } else { TermOrigin::Led };
     LeaseView { holder: holder.into(), term, duration: at(15), resource_version: version.into(), origin, stale: false }
 }
 
 fn foreign(holder: &str, term: u64, version: &str) -> LeaseView {
-    LeaseView { origin: Origin::Foreign, ..lease(holder, term, version) }
+    LeaseView { origin: TermOrigin::Foreign, ..lease(holder, term, version) }
 }
 
 fn elected(identity: &str, term: u64, asked: u64) -> Election {

@@ -4,7 +4,7 @@ use dovetail_api::names::annotations::TERMINATION_TIMESTAMP;
 use dovetail_api::v1::NodeClaim;
 use jiff::{SignedDuration, Timestamp};
 
-use crate::interruption::Notice;
+use crate::interruption::InterruptionNotice;
 
 /// The deadline that the claim carries.
 #[must_use]
@@ -17,7 +17,7 @@ pub fn of(claim: &NodeClaim) -> Option<Timestamp> {
 #[must_use]
 pub fn of_machine(claim: &NodeClaim) -> Option<Timestamp> {
     let own = claim.metadata.deletion_timestamp.as_ref().and_then(|_| of(claim).or_else(|| to_write(claim)));
-    let taken = Notice::on(claim).and_then(|notice| notice.ends());
+    let taken = InterruptionNotice::on(claim).and_then(|notice| notice.ends());
     own.into_iter().chain(taken).min()
 }
 

@@ -7,14 +7,14 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Taint};
 
 use super::readiness::set_root;
-use super::{Decision, Stage, Waiting, Writes};
+use super::{ClaimStage, ClaimWait, LifecycleStep, Writes};
 use crate::resources::parse_amount;
 
 /// Marks claim and Node initialized, or says what is waited for.
 #[must_use]
-pub fn initialize(claim: &NodeClaim, nodes: &[&Node], now: Timestamp) -> Decision {
+pub fn initialize(claim: &NodeClaim, nodes: &[&Node], now: Timestamp) -> LifecycleStep {
     let [node] = nodes else {
-        return waiting(claim, Waiting::Node, "NodeNotFound", "node not registered with cluster", now);
+        return waiting(claim, ClaimWait::Node, "NodeNotFound", "node not registered with cluster", now);
     };
     if let Some((what, reason, message)) = missing(claim, node) {
         return waiting(claim, what, reason, &message, now);
@@ -22,28 +22,28 @@ pub fn initialize(claim: &NodeClaim, nodes: &[&Node], now: Timestamp) -> Decisio
     let mut node = (*node).clone();
     node.metadata.labels.get_or_insert_default().insert(labels::INITIALIZED.into(), "true".into());
     let claim = with_condition(claim, TRUE, "", "", now).0;
-    let writes = Writes { passes: Some(Stage::Initialized), node: Some(node), claim, guard_missing: false };
-    Decision::Write(Box::new(writes))
+    let writes = Writes { passes: Some(ClaimStage::Initialized), node: Some(node), claim, guard_missing: false };
+    LifecycleStep::Write(Box::new(writes))
 }
 
 /// What a Node still lacks: readiness, a taint's removal, a resource; with the condition's reason and message.
-fn missing(claim: &NodeClaim, node: &Node) -> Option<(Waiting, &'static str, String)> {
+fn missing(claim: &NodeClaim, node: &Node) -> Option<(ClaimWait, &'static str, String)> {
     if !is_ready(node) {
-        return Some((Waiting::Ready, "NodeNotReady", "node status is not ready".into()));
+        return Some((ClaimWait::Ready, "NodeNotReady", "node status is not ready".into()));
     }
     let on_node = node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
     let same = |a: &Taint, b: &Taint| a.key == b.key && a.effect == b.effect;
     if let Some(taint) = claim.spec.startup_taints.iter().find(|own| on_node.iter().any(|taint| same(own, taint))) {
         let message = format!("startup taint {}:{} still exists", taint.key, taint.effect);
-        return Some((Waiting::Taint(taint.key.clone()), "StartupTaintsExist", message));
+        return Some((ClaimWait::Taint(taint.key.clone()), "StartupTaintsExist", message));
     }
     if let Some(taint) = on_node.iter().find(|taint| taints::is_ephemeral(&taint.key, &taint.effect)) {
         let message = format!("known ephemeral taint {}:{} still exists", taint.key, taint.effect);
-        return Some((Waiting::Taint(taint.key.clone()), "KnownEphemeralTaintsExist", message));
+        return Some((ClaimWait::Taint(taint.key.clone()), "KnownEphemeralTaintsExist", message));
     }
     let name = unregistered_resource(claim, node)?;
     Some((
-        Waiting::Resource(name.clone()),
+        ClaimWait::Resource(name.clone()),
         "ResourceNotRegistered",
         format!("resource {name} was requested but not registered"),
     ))
@@ -67,10 +67,12 @@ pub fn is_ready(node: &Node) -> bool {
     conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
-fn waiting(claim: &NodeClaim, what: Waiting, reason: &str, message: &str, now: Timestamp) -> Decision {
+fn waiting(claim: &NodeClaim, what: ClaimWait, reason: &str, message: &str, now: Timestamp) -> LifecycleStep {
     match with_condition(claim, UNKNOWN, reason, message, now) {
-        (claim, true) => Decision::Write(Box::new(Writes { passes: None, node: None, claim, guard_missing: false })),
-        (_, false) => Decision::Wait(what),
+        (claim, true) => {
+            LifecycleStep::Write(Box::new(Writes { passes: None, node: None, claim, guard_missing: false }))
+        }
+        (_, false) => LifecycleStep::Wait(what),
     }
 }
 

@@ -12,7 +12,7 @@ use super::readiness::set_root;
 
 /// What the cloud says of an instance made for a claim.
 #[derive(Clone, Debug, PartialEq)]
-pub struct LaunchedInstance {
+pub struct InstanceFacts {
     /// `aws:///<zone>/<instance id>`.
     pub provider_id: String,
     /// AMI.
@@ -35,7 +35,7 @@ const LONGEST_MESSAGE: usize = 300;
 /// The claim once its instance is there: the claim's labels win over the instance's, the instance's annotations over
 /// the claim's.
 #[must_use]
-pub fn launched(claim: &NodeClaim, instance: &LaunchedInstance, now: Timestamp) -> NodeClaim {
+pub fn launched(claim: &NodeClaim, instance: &InstanceFacts, now: Timestamp) -> NodeClaim {
     let mut claim = claim.clone();
     let mut labels = instance.labels.clone();
     labels.extend(claim.metadata.labels.take().unwrap_or_default());

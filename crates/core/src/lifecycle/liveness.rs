@@ -94,7 +94,7 @@ mod tests {
     use k8s_openapi::api::core::v1::Taint;
 
     use crate::lifecycle::fixtures::*;
-    use crate::lifecycle::{Decision, next};
+    use crate::lifecycle::{LifecycleStep, next};
 
     #[test]
     fn a_claim_that_does_not_launch_is_given_up_after_five_minutes() {
@@ -116,7 +116,7 @@ mod tests {
         let mut claim = launched_claim("a");
         claim.spec.startup_taints = vec![Taint { key: "cni".into(), effect: "NoSchedule".into(), ..Taint::default() }];
         let written = |decision| match decision {
-            Decision::Write(writes) => *writes,
+            LifecycleStep::Write(writes) => *writes,
             other => panic!("{other:?}"),
         };
         let registered = written(next(&claim, &[&ready(node("n"))], Duration::ZERO, at(100)));

@@ -37,11 +37,11 @@ pub use liveness::Timeout;
 
 /// What the next step of a claim's life is.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Decision {
+pub enum LifecycleStep {
     /// Write these, the Node first; then decide again.
     Write(Box<Writes>),
     /// Nothing to write until something changes.
-    Wait(Waiting),
+    Wait(ClaimWait),
     /// Delete the claim: it has had its time.
     GiveUp(Timeout),
     /// The claim is on its way out; that is the terminator's.
@@ -54,7 +54,7 @@ pub enum Decision {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Writes {
     /// The stage that is passed once these are written, if one is.
-    pub passes: Option<Stage>,
+    pub passes: Option<ClaimStage>,
     /// The Node, metadata and taints.
     pub node: Option<Node>,
     /// The claim, metadata and status.
@@ -66,7 +66,7 @@ pub struct Writes {
 /// A stage of a claim's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Stage {
+pub enum ClaimStage {
     /// The cloud has made the instance.
     Launched,
     /// Its Node is there and carries what the claim says.
@@ -78,7 +78,7 @@ pub enum Stage {
 /// What a claim waits for; the reasons of its conditions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Waiting {
+pub enum ClaimWait {
     /// An instance, from the cloud.
     Launch,
     /// A Node with its provider id.
@@ -95,39 +95,43 @@ pub enum Waiting {
 
 /// The next step for `claim`, given the Nodes that carry its provider id, and for how long there has been none.
 #[must_use]
-pub fn next(claim: &NodeClaim, nodes: &[&Node], nodeless: Duration, now: Timestamp) -> Decision {
+pub fn next(claim: &NodeClaim, nodes: &[&Node], nodeless: Duration, now: Timestamp) -> LifecycleStep {
     if claim.metadata.deletion_timestamp.is_some() {
-        return Decision::Deleting;
+        return LifecycleStep::Deleting;
     }
     // Its Node is there: it is late where nobody was there to register it, and nothing is wrong with it.
-    let registers = stage(claim) == Some(Stage::Launched) && matches!(nodes, [_]);
+    let registers = stage(claim) == Some(ClaimStage::Launched) && matches!(nodes, [_]);
     if let Some(timeout) = liveness::expired(claim, nodeless, now).filter(|_| !registers) {
-        return Decision::GiveUp(timeout);
+        return LifecycleStep::GiveUp(timeout);
     }
     let passed = match stage(claim) {
-        None => return Decision::Wait(Waiting::Launch),
-        Some(Stage::Launched) => return registration::register(claim, nodes, now),
+        None => return LifecycleStep::Wait(ClaimWait::Launch),
+        Some(ClaimStage::Launched) => return registration::register(claim, nodes, now),
         Some(passed) => passed,
     };
     if let Some(again) = registration::let_in_again(claim, nodes, passed) {
         return again;
     }
-    if passed == Stage::Registered { initialization::initialize(claim, nodes, now) } else { Decision::Settled }
+    if passed == ClaimStage::Registered {
+        initialization::initialize(claim, nodes, now)
+    } else {
+        LifecycleStep::Settled
+    }
 }
 
 /// The last stage that the claim has passed.
 #[must_use]
-pub fn stage(claim: &NodeClaim) -> Option<Stage> {
+pub fn stage(claim: &NodeClaim) -> Option<ClaimStage> {
     let conditions = &claim.status.as_ref()?.conditions;
     let passed = |type_: &str| is_true(conditions, type_);
     if !passed(conditions::LAUNCHED) {
         None
     } else if !passed(conditions::REGISTERED) {
-        Some(Stage::Launched)
+        Some(ClaimStage::Launched)
     } else if !passed(conditions::INITIALIZED) {
-        Some(Stage::Registered)
+        Some(ClaimStage::Registered)
     } else {
-        Some(Stage::Initialized)
+        Some(ClaimStage::Initialized)
     }
 }
 
@@ -148,7 +152,7 @@ pub(crate) mod fixtures {
     use k8s_openapi::api::core::v1::{Node, NodeCondition, NodeSpec, NodeStatus};
     use k8s_openapi::apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::Time};
 
-    use super::launch::{LaunchedInstance, launched};
+    use super::launch::{InstanceFacts, launched};
 
     /// The time `seconds` after the claims of these tests were created.
     pub fn at(seconds: i64) -> Timestamp {
@@ -166,11 +170,11 @@ pub(crate) mod fixtures {
     }
 
     /// What the cloud answered.
-    pub fn instance() -> LaunchedInstance {
+    pub fn instance() -> InstanceFacts {
         let amounts = |list: &[(&str, &str)]| {
             list.iter().map(|(name, amount)| ((*name).to_owned(), Quantity((*amount).to_owned()))).collect()
         };
-        LaunchedInstance {
+        InstanceFacts {
             provider_id: "aws:///us-east-1a/i-1".into(),
             image_id: "ami-1".into(),
             labels: [("node.kubernetes.io/instance-type".to_owned(), "m5.large".to_owned())].into(),
@@ -218,9 +222,9 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
     use super::{fixtures::*, *};
 
-    fn written(decision: Decision) -> Writes {
+    fn written(decision: LifecycleStep) -> Writes {
         match decision {
-            Decision::Write(writes) => *writes,
+            LifecycleStep::Write(writes) => *writes,
             other => panic!("nothing to write but {other:?}"),
         }
     }
@@ -228,43 +232,43 @@ mod tests {
     #[test]
     fn a_claim_goes_through_its_stages_in_order() {
         let mut claim = claim("a");
-        assert_eq!(next(&claim, &[], Duration::ZERO, at(1)), Decision::Wait(Waiting::Launch));
+        assert_eq!(next(&claim, &[], Duration::ZERO, at(1)), LifecycleStep::Wait(ClaimWait::Launch));
         claim = launch::launched(&claim, &instance(), at(2));
-        assert_eq!(stage(&claim), Some(Stage::Launched));
-        assert_eq!(next(&claim, &[], Duration::ZERO, at(3)), Decision::Wait(Waiting::Node));
+        assert_eq!(stage(&claim), Some(ClaimStage::Launched));
+        assert_eq!(next(&claim, &[], Duration::ZERO, at(3)), LifecycleStep::Wait(ClaimWait::Node));
 
         let writes = written(next(&claim, &[&node("n")], Duration::ZERO, at(30)));
-        assert_eq!(writes.passes, Some(Stage::Registered));
+        assert_eq!(writes.passes, Some(ClaimStage::Registered));
         let (claim, node) = (writes.claim, writes.node.unwrap());
         assert_eq!(claim.status.as_ref().unwrap().node_name, "n");
 
         let waits = written(next(&claim, &[&node], Duration::ZERO, at(31)));
         assert_eq!(waits.passes, None);
-        assert_eq!(next(&waits.claim, &[&node], Duration::ZERO, at(32)), Decision::Wait(Waiting::Ready));
+        assert_eq!(next(&waits.claim, &[&node], Duration::ZERO, at(32)), LifecycleStep::Wait(ClaimWait::Ready));
 
         let writes = written(next(&waits.claim, &[&ready(node)], Duration::ZERO, at(40)));
-        assert_eq!(writes.passes, Some(Stage::Initialized));
+        assert_eq!(writes.passes, Some(ClaimStage::Initialized));
         assert!(is_true(&writes.claim.status.as_ref().unwrap().conditions, conditions::READY));
-        assert_eq!(next(&writes.claim, &[], Duration::ZERO, at(9000)), Decision::Settled);
+        assert_eq!(next(&writes.claim, &[], Duration::ZERO, at(9000)), LifecycleStep::Settled);
         let gone = next(&writes.claim, &[], liveness::NODE, at(9000));
-        assert_eq!(gone, Decision::GiveUp(Timeout::NodeGone));
+        assert_eq!(gone, LifecycleStep::GiveUp(Timeout::NodeGone));
     }
 
     #[test]
     fn a_node_that_has_come_is_registered_however_late_somebody_looks() {
         let claim = launched_claim("a");
         let writes = written(next(&claim, &[&node("n")], Duration::ZERO, at(9000)));
-        assert_eq!(writes.passes, Some(Stage::Registered));
+        assert_eq!(writes.passes, Some(ClaimStage::Registered));
         let two = next(&claim, &[&node("n"), &node("m")], Duration::ZERO, at(9000));
-        assert_eq!(two, Decision::GiveUp(Timeout::RegistrationTimeout), "nobody knows which is its own");
+        assert_eq!(two, LifecycleStep::GiveUp(Timeout::RegistrationTimeout), "nobody knows which is its own");
     }
 
     #[test]
     fn a_node_that_is_guarded_again_is_let_in_again() {
         let claim = written(next(&launched_claim("a"), &[&ready(node("n"))], Duration::ZERO, at(30))).claim;
-        for stage in [Stage::Registered, Stage::Initialized] {
+        for stage in [ClaimStage::Registered, ClaimStage::Initialized] {
             let claim = match stage {
-                Stage::Registered => claim.clone(),
+                ClaimStage::Registered => claim.clone(),
                 _ => {
                     let there = registration::synced(&ready(node("n")), &claim);
                     written(next(&claim, &[&there], Duration::ZERO, at(31))).claim
@@ -276,14 +280,14 @@ mod tests {
             let there = again.node.unwrap();
             assert!(there.spec.as_ref().unwrap().taints.as_ref().unwrap().is_empty(), "the guard is off");
             let settled = next(&claim, &[&there], Duration::ZERO, at(91));
-            assert_eq!(settled == Decision::Settled, stage == Stage::Initialized, "{settled:?}");
+            assert_eq!(settled == LifecycleStep::Settled, stage == ClaimStage::Initialized, "{settled:?}");
             // While it is not Ready it is let in, and gets its other label when it is.
             let there = written(next(&claim, &[&node("n")], Duration::ZERO, at(93))).node.unwrap();
             let labelled = |node: &k8s_openapi::api::core::v1::Node| {
                 node.metadata.labels.as_ref().unwrap().contains_key("karpenter.sh/initialized")
             };
             assert!(!labelled(&there));
-            if stage == Stage::Initialized {
+            if stage == ClaimStage::Initialized {
                 assert!(labelled(&written(next(&claim, &[&ready(there)], Duration::ZERO, at(94))).node.unwrap()));
             }
             let mut goes = ready(node("n"));
@@ -296,7 +300,7 @@ mod tests {
     fn a_claim_on_its_way_out_is_left_to_the_terminator() {
         let mut claim = launched_claim("a");
         claim.metadata.deletion_timestamp = claim.metadata.creation_timestamp.clone();
-        assert_eq!(next(&claim, &[&node("n")], Duration::ZERO, at(99)), Decision::Deleting);
+        assert_eq!(next(&claim, &[&node("n")], Duration::ZERO, at(99)), LifecycleStep::Deleting);
         assert!(is_leaving(&claim));
     }
 }

@@ -19,7 +19,7 @@ pub struct Nodeless {
 
 /// What is to be done about a claim that has been without its Node for [`NODE`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum NodelessVerdict {
     /// Give it up, if the API server has no such Node.
     GiveUp,
     /// Not now.
@@ -45,22 +45,22 @@ impl Nodeless {
     }
 
     /// Whether a claim may be given up, of so many that there are. What may be counts as given up.
-    pub fn judge(&mut self, claim: &str, all: usize, now: Duration) -> Verdict {
+    pub fn judge(&mut self, claim: &str, all: usize, now: Duration) -> NodelessVerdict {
         self.given_up.retain(|_, when| now.saturating_sub(*when) < WINDOW);
         let (claims, bound) =
             (self.since.values().filter(|since| now.saturating_sub(**since) >= NODE).count(), bound(all));
         if claims > bound {
             if self.told.is_some_and(|told| now.saturating_sub(told) < WINDOW) {
-                return Verdict::Wait;
+                return NodelessVerdict::Wait;
             }
             self.told = Some(now);
-            return Verdict::TooMany { claims, bound };
+            return NodelessVerdict::TooMany { claims, bound };
         }
         if self.given_up.len() >= bound && !self.given_up.contains_key(claim) {
-            return Verdict::Wait;
+            return NodelessVerdict::Wait;
         }
         self.given_up.insert(claim.to_owned(), now);
-        Verdict::GiveUp
+        NodelessVerdict::GiveUp
     }
 
     /// It was not given up after all.
@@ -96,24 +96,24 @@ mod tests {
     #[test]
     fn five_are_given_up_in_ten_minutes_and_one_that_was_kept_makes_room() {
         let mut nodeless = gone(5);
-        assert!((0..5).all(|n| nodeless.judge(&n.to_string(), 20, at(300)) == Verdict::GiveUp));
-        assert_eq!(nodeless.judge("0", 20, at(301)), Verdict::GiveUp, "again, as the first time failed");
+        assert!((0..5).all(|n| nodeless.judge(&n.to_string(), 20, at(300)) == NodelessVerdict::GiveUp));
+        assert_eq!(nodeless.judge("0", 20, at(301)), NodelessVerdict::GiveUp, "again, as the first time failed");
         (0..5).for_each(|n| nodeless.ends(&n.to_string()));
         nodeless.lasts("late", at(10));
-        assert_eq!(nodeless.judge("late", 20, at(310)), Verdict::Wait);
+        assert_eq!(nodeless.judge("late", 20, at(310)), NodelessVerdict::Wait);
         nodeless.kept("4");
-        assert_eq!(nodeless.judge("late", 20, at(310)), Verdict::GiveUp);
+        assert_eq!(nodeless.judge("late", 20, at(310)), NodelessVerdict::GiveUp);
         nodeless.lasts("later", at(301));
-        assert_eq!(nodeless.judge("later", 20, at(601)), Verdict::Wait);
-        assert_eq!(nodeless.judge("later", 20, at(901)), Verdict::GiveUp);
+        assert_eq!(nodeless.judge("later", 20, at(601)), NodelessVerdict::Wait);
+        assert_eq!(nodeless.judge("later", 20, at(901)), NodelessVerdict::GiveUp);
     }
 
     #[test]
     fn where_more_are_gone_none_is_given_up_and_it_is_told_every_ten_minutes() {
         let mut nodeless = gone(6);
-        assert_eq!(nodeless.judge("0", 20, at(300)), Verdict::TooMany { claims: 6, bound: 5 });
-        assert_eq!(nodeless.judge("1", 20, at(300)), Verdict::Wait);
-        assert_eq!(nodeless.judge("1", 20, at(900)), Verdict::TooMany { claims: 6, bound: 5 });
-        assert_eq!(nodeless.judge("1", 120, at(901)), Verdict::GiveUp, "5 % of these");
+        assert_eq!(nodeless.judge("0", 20, at(300)), NodelessVerdict::TooMany { claims: 6, bound: 5 });
+        assert_eq!(nodeless.judge("1", 20, at(300)), NodelessVerdict::Wait);
+        assert_eq!(nodeless.judge("1", 20, at(900)), NodelessVerdict::TooMany { claims: 6, bound: 5 });
+        assert_eq!(nodeless.judge("1", 120, at(901)), NodelessVerdict::GiveUp, "5 % of these");
     }
 }

@@ -32,7 +32,7 @@ pub const OWN_LOOK: Duration = Duration::from_secs(10);
 
 /// What a call of the cloud came to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Called {
+pub enum LaunchCallResult {
     /// An instance, by its id.
     Launched(String),
     /// No offering can be had, or the node class cannot be used.
@@ -54,7 +54,7 @@ pub enum Called {
 
 /// Why a call to the API server has no answer to work with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Failure {
+pub enum ApiFailure {
     /// The term is over.
     Deposed,
     /// The API server will not have it.
@@ -73,14 +73,14 @@ pub enum Input {
     /// What the cloud is to be asked is put together; or why there is nothing to ask for.
     Prepared(Result<(), &'static str>),
     /// The cloud was called.
-    Called(Called),
+    Called(LaunchCallResult),
     /// The cloud was asked for living instances with the token, at that moment or later: their ids, the oldest first;
     /// none: it did not answer, which shows nothing.
     Looked(Duration, Option<Vec<String>>),
     /// A pause, or what cannot come out otherwise, is over.
     Done,
     /// The API server did not do it.
-    Failed(Failure),
+    Failed(ApiFailure),
 }
 
 /// Why there is a pause.
@@ -98,7 +98,7 @@ pub enum Pause {
 
 /// What is to be done now.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Step {
+pub enum LaunchStep {
     /// Create the claim, in this term.
     Create,
     /// Read the claim.
@@ -132,12 +132,12 @@ pub enum Step {
     /// Delete the claim; whether it has an instance is the terminator's to find out.
     Remove(&'static str),
     /// It is over.
-    End(End),
+    End(LaunchEnd),
 }
 
 /// How a launch ended.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum End {
+pub enum LaunchEnd {
     /// The claim has its instance.
     Launched {
         /// The claim's uid.
@@ -156,7 +156,7 @@ pub enum End {
     Deposed,
 }
 
-impl End {
+impl LaunchEnd {
     /// For counting.
     #[must_use]
     pub fn label(&self) -> &'static str {
@@ -170,18 +170,18 @@ impl End {
     }
 }
 
-impl From<Failure> for End {
-    fn from(failure: Failure) -> Self {
+impl From<ApiFailure> for LaunchEnd {
+    fn from(failure: ApiFailure) -> Self {
         match failure {
-            Failure::Deposed => Self::Deposed,
-            Failure::Refused => Self::Refused,
-            Failure::Gone => LOST,
+            ApiFailure::Deposed => Self::Deposed,
+            ApiFailure::Refused => Self::Refused,
+            ApiFailure::Gone => LOST,
         }
     }
 }
 
 /// The claim is gone for a reason that may well repeat itself.
-const LOST: End = End::Lost { at_once: false };
+const LOST: LaunchEnd = LaunchEnd::Lost { at_once: false };
 
 /// One launch, from the claim's creation to the instance written on it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -244,45 +244,45 @@ impl Protocol {
     }
 
     /// The next step. `now` is of the monotonic clock, `acts` whether the term's deadline is still to come.
-    pub fn step(&mut self, input: Input, now: Duration, acts: bool) -> Step {
+    pub fn step(&mut self, input: Input, now: Duration, acts: bool) -> LaunchStep {
         let (doing, step) = self.next(input, now, acts);
         self.doing = doing;
         step
     }
 
-    fn next(&mut self, input: Input, now: Duration, acts: bool) -> (Doing, Step) {
+    fn next(&mut self, input: Input, now: Duration, acts: bool) -> (Doing, LaunchStep) {
         let doing = std::mem::replace(&mut self.doing, Doing::Over);
         match (doing, input) {
-            (Doing::Begin { fresh: true }, _) => (Doing::Create, Step::Create),
-            (Doing::Begin { fresh: false }, _) => (Doing::Read, Step::Read),
+            (Doing::Begin { fresh: true }, _) => (Doing::Create, LaunchStep::Create),
+            (Doing::Begin { fresh: false }, _) => (Doing::Read, LaunchStep::Read),
             (Doing::Create | Doing::Read, Input::Claim(claim)) => self.begin(claim, now),
-            (Doing::WriteToken, Input::Claim(claim)) if claim.deleting => over(End::Deleting),
-            (Doing::WriteToken, Input::Claim(claim)) if claim.launched => over(End::Launched { uid: claim.uid }),
-            (Doing::WriteToken, Input::Claim(_)) => (Doing::Prepare, Step::Prepare(self.token())),
+            (Doing::WriteToken, Input::Claim(claim)) if claim.deleting => over(LaunchEnd::Deleting),
+            (Doing::WriteToken, Input::Claim(claim)) if claim.launched => over(LaunchEnd::Launched { uid: claim.uid }),
+            (Doing::WriteToken, Input::Claim(_)) => (Doing::Prepare, LaunchStep::Prepare(self.token())),
             (Doing::Prepare, Input::Prepared(Err(reason))) => discard(reason, false),
-            (Doing::ReadBeforeCall, Input::Claim(claim)) if claim.deleting => over(End::Deleting),
+            (Doing::ReadBeforeCall, Input::Claim(claim)) if claim.deleting => over(LaunchEnd::Deleting),
             (Doing::Prepare, Input::Prepared(Ok(()))) | (Doing::ReadBeforeCall, Input::Claim(_)) => self.call(acts),
             (Doing::Call, Input::Called(called)) => self.called(called, now),
-            (Doing::RestBeforeCall, Input::Done) => (Doing::ReadBeforeCall, Step::Read),
+            (Doing::RestBeforeCall, Input::Done) => (Doing::ReadBeforeCall, LaunchStep::Read),
             (Doing::WriteFailure, Input::Claim(_)) => {
                 self.number = (self.number.0 + 1, 0);
-                (Doing::RestBeforeAttempt, Step::Rest(Pause::Attempt))
+                (Doing::RestBeforeAttempt, LaunchStep::Rest(Pause::Attempt))
             }
             (Doing::RestBeforeAttempt, Input::Done) => self.write_token(),
             (Doing::Look(looking), Input::Looked(asked, found)) => self.looked(looking, asked, found, acts),
             (Doing::Look(looking), Input::Done) => look(looking),
             // If it has got another meanwhile it keeps that: this one is an orphan.
-            (Doing::WriteInstance, Input::Claim(claim)) => over(End::Launched { uid: claim.uid }),
-            (Doing::Discard { at_once }, Input::Done) => over(End::Lost { at_once }),
-            (Doing::ReadRefused, Input::Claim(claim)) if claim.deleting => over(End::Deleting),
-            (Doing::ReadRefused, Input::Claim(claim)) if claim.launched => over(End::Launched { uid: claim.uid }),
+            (Doing::WriteInstance, Input::Claim(claim)) => over(LaunchEnd::Launched { uid: claim.uid }),
+            (Doing::Discard { at_once }, Input::Done) => over(LaunchEnd::Lost { at_once }),
+            (Doing::ReadRefused, Input::Claim(claim)) if claim.deleting => over(LaunchEnd::Deleting),
+            (Doing::ReadRefused, Input::Claim(claim)) if claim.launched => over(LaunchEnd::Launched { uid: claim.uid }),
             (Doing::ReadRefused, Input::Claim(_)) => remove("refused"),
-            (Doing::Remove, Input::Done) => over(End::Deleting),
-            (_, Input::Failed(Failure::Deposed)) => over(End::Deposed),
+            (Doing::Remove, Input::Done) => over(LaunchEnd::Deleting),
+            (_, Input::Failed(ApiFailure::Deposed)) => over(LaunchEnd::Deposed),
             (Doing::ReadRefused, Input::Failed(_)) => over(LOST),
             (Doing::Create | Doing::Remove, Input::Failed(why)) => over(why.into()),
-            (_, Input::Failed(Failure::Refused)) => (Doing::ReadRefused, Step::Read),
-            (_, Input::Failed(Failure::Gone)) => over(LOST),
+            (_, Input::Failed(ApiFailure::Refused)) => (Doing::ReadRefused, LaunchStep::Read),
+            (_, Input::Failed(ApiFailure::Gone)) => over(LOST),
             // Nothing else follows from the steps: whoever answers something else gets no instance from it.
             _ => over(LOST),
         }
@@ -293,12 +293,12 @@ impl Protocol {
     }
 
     /// Somebody's earlier call may have made an instance: it is looked for, never repeated.
-    fn begin(&mut self, claim: Claimed, now: Duration) -> (Doing, Step) {
+    fn begin(&mut self, claim: Claimed, now: Duration) -> (Doing, LaunchStep) {
         if claim.deleting {
-            return over(End::Deleting);
+            return over(LaunchEnd::Deleting);
         }
         if claim.launched {
-            return over(End::Launched { uid: claim.uid });
+            return over(LaunchEnd::Launched { uid: claim.uid });
         }
         self.uid = claim.uid;
         match claim.token {
@@ -307,47 +307,57 @@ impl Protocol {
         }
     }
 
-    fn write_token(&mut self) -> (Doing, Step) {
+    fn write_token(&mut self) -> (Doing, LaunchStep) {
         self.unsure = false;
-        (Doing::WriteToken, Step::WriteToken(self.token()))
+        (Doing::WriteToken, LaunchStep::WriteToken(self.token()))
     }
 
-    fn call(&mut self, acts: bool) -> (Doing, Step) {
+    fn call(&mut self, acts: bool) -> (Doing, LaunchStep) {
         if !acts {
-            return over(End::Deposed);
+            return over(LaunchEnd::Deposed);
         }
         self.number.1 += 1;
-        (Doing::Call, Step::Call { token: self.token(), number: self.number })
+        (Doing::Call, LaunchStep::Call { token: self.token(), number: self.number })
     }
 
-    fn called(&mut self, called: Called, now: Duration) -> (Doing, Step) {
-        self.unsure |= matches!(called, Called::Unknown | Called::TokenUsed);
+    fn called(&mut self, called: LaunchCallResult, now: Duration) -> (Doing, LaunchStep) {
+        self.unsure |= matches!(called, LaunchCallResult::Unknown | LaunchCallResult::TokenUsed);
         let look_then = |then| look(Looking { token: self.token(), begun: now, then });
         match called {
-            Called::Launched(id) => (Doing::WriteInstance, Step::WriteInstance { id, adopted: false }),
-            Called::NothingToBeHad { reason, .. } if self.unsure => remove(reason),
-            Called::NothingToBeHad { reason, at_once } => discard(reason, at_once),
-            Called::Later => (Doing::RestBeforeCall, Step::Rest(Pause::Call)),
-            Called::Unknown => look_then(Then::Call),
-            Called::Never | Called::TokenUsed if self.unsure => look_then(Then::Fail),
-            Called::Never | Called::TokenUsed => (Doing::WriteFailure, Step::WriteFailure),
+            LaunchCallResult::Launched(id) => (Doing::WriteInstance, LaunchStep::WriteInstance { id, adopted: false }),
+            LaunchCallResult::NothingToBeHad { reason, .. } if self.unsure => remove(reason),
+            LaunchCallResult::NothingToBeHad { reason, at_once } => discard(reason, at_once),
+            LaunchCallResult::Later => (Doing::RestBeforeCall, LaunchStep::Rest(Pause::Call)),
+            LaunchCallResult::Unknown => look_then(Then::Call),
+            LaunchCallResult::Never | LaunchCallResult::TokenUsed if self.unsure => look_then(Then::Fail),
+            LaunchCallResult::Never | LaunchCallResult::TokenUsed => (Doing::WriteFailure, LaunchStep::WriteFailure),
         }
     }
 
-    fn looked(&mut self, looking: Looking, asked: Duration, found: Option<Vec<String>>, acts: bool) -> (Doing, Step) {
+    fn looked(
+        &mut self,
+        looking: Looking,
+        asked: Duration,
+        found: Option<Vec<String>>,
+        acts: bool,
+    ) -> (Doing, LaunchStep) {
         let Some(found) = found else {
-            return if acts { (Doing::Look(looking), Step::Rest(Pause::FailedLook)) } else { over(End::Deposed) };
+            return if acts {
+                (Doing::Look(looking), LaunchStep::Rest(Pause::FailedLook))
+            } else {
+                over(LaunchEnd::Deposed)
+            };
         };
         if let Some(id) = found.into_iter().next() {
-            return (Doing::WriteInstance, Step::WriteInstance { id, adopted: true });
+            return (Doing::WriteInstance, LaunchStep::WriteInstance { id, adopted: true });
         }
         let within = if looking.then == Then::Call { OWN_LOOK } else { CONSISTENT };
         if asked.saturating_sub(looking.begun) < within {
-            return if acts { (Doing::Look(looking), Step::Rest(Pause::Look)) } else { over(End::Deposed) };
+            return if acts { (Doing::Look(looking), LaunchStep::Rest(Pause::Look)) } else { over(LaunchEnd::Deposed) };
         }
         match looking.then {
-            Then::Call => (Doing::ReadBeforeCall, Step::Read),
-            Then::Fail => (Doing::WriteFailure, Step::WriteFailure),
+            Then::Call => (Doing::ReadBeforeCall, LaunchStep::Read),
+            Then::Fail => (Doing::WriteFailure, LaunchStep::WriteFailure),
             Then::Attempt => {
                 self.number = (token::attempt_of(&looking.token).unwrap_or(0).saturating_add(1), 0);
                 self.write_token()
@@ -356,19 +366,19 @@ impl Protocol {
     }
 }
 
-fn look(looking: Looking) -> (Doing, Step) {
+fn look(looking: Looking) -> (Doing, LaunchStep) {
     let token = looking.token.clone();
-    (Doing::Look(looking), Step::Look(token))
+    (Doing::Look(looking), LaunchStep::Look(token))
 }
 
-fn discard(reason: &'static str, at_once: bool) -> (Doing, Step) {
-    (Doing::Discard { at_once }, Step::Discard(reason))
+fn discard(reason: &'static str, at_once: bool) -> (Doing, LaunchStep) {
+    (Doing::Discard { at_once }, LaunchStep::Discard(reason))
 }
 
-fn remove(reason: &'static str) -> (Doing, Step) {
-    (Doing::Remove, Step::Remove(reason))
+fn remove(reason: &'static str) -> (Doing, LaunchStep) {
+    (Doing::Remove, LaunchStep::Remove(reason))
 }
 
-fn over(end: End) -> (Doing, Step) {
-    (Doing::Over, Step::End(end))
+fn over(end: LaunchEnd) -> (Doing, LaunchStep) {
+    (Doing::Over, LaunchStep::End(end))
 }

@@ -9,25 +9,25 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use super::initialization::is_ready;
 use super::readiness::set_root;
-use super::{Decision, Stage, Waiting, Writes};
+use super::{ClaimStage, ClaimWait, LifecycleStep, Writes};
 
 /// Registers the claim when exactly one Node carries its provider id.
 #[must_use]
-pub fn register(claim: &NodeClaim, nodes: &[&Node], now: Timestamp) -> Decision {
+pub fn register(claim: &NodeClaim, nodes: &[&Node], now: Timestamp) -> LifecycleStep {
     match nodes {
-        [] => unregistered(claim, Waiting::Node, UNKNOWN, "NodeNotFound", "node not registered with cluster", now),
+        [] => unregistered(claim, ClaimWait::Node, UNKNOWN, "NodeNotFound", "node not registered with cluster", now),
         [node] => {
             let registered = is_registered(node);
             let guard_missing = !registered && !taints_of(node).iter().any(is_guard);
             let mut written = with_condition(claim, TRUE, "", "", now).0;
             written.status.get_or_insert_default().node_name = node.metadata.name.clone().unwrap_or_default();
             let node = Some(synced(node, claim));
-            let writes = Writes { passes: Some(Stage::Registered), node, claim: written, guard_missing };
-            Decision::Write(Box::new(writes))
+            let writes = Writes { passes: Some(ClaimStage::Registered), node, claim: written, guard_missing };
+            LifecycleStep::Write(Box::new(writes))
         }
         _ => {
             let message = format!("{} nodes carry the provider id", nodes.len());
-            unregistered(claim, Waiting::OneNode, FALSE, "MultipleNodesFound", &message, now)
+            unregistered(claim, ClaimWait::OneNode, FALSE, "MultipleNodesFound", &message, now)
         }
     }
 }
@@ -35,13 +35,13 @@ pub fn register(claim: &NodeClaim, nodes: &[&Node], now: Timestamp) -> Decision 
 /// What a claim that has registered writes on its Node when that is not as registration has left it: one out of a backup, or one
 /// that a kubelet has made anew, is guarded for ever otherwise, and pods are planned on it.
 #[must_use]
-pub fn let_in_again(claim: &NodeClaim, nodes: &[&Node], passed: Stage) -> Option<Decision> {
+pub fn let_in_again(claim: &NodeClaim, nodes: &[&Node], passed: ClaimStage) -> Option<LifecycleStep> {
     let [node] = nodes else { return None };
     let name = node.metadata.name.as_deref().unwrap_or_default();
     // Another Node, with the same provider ID, has registered before this one came.
     let renamed = claim.status.as_ref().is_some_and(|status| status.node_name != name);
     let guarded = renamed || !is_registered(node) || taints_of(node).iter().any(is_guard);
-    let is_initialized = passed == Stage::Initialized && is_ready(node);
+    let is_initialized = passed == ClaimStage::Initialized && is_ready(node);
     let unlabelled = is_initialized && !says(node, labels::INITIALIZED);
     if !(guarded || unlabelled) || node.metadata.deletion_timestamp.is_some() {
         return None;
@@ -50,7 +50,7 @@ pub fn let_in_again(claim: &NodeClaim, nodes: &[&Node], passed: Stage) -> Option
     if is_initialized {
         again.metadata.labels.get_or_insert_default().insert(labels::INITIALIZED.into(), "true".into());
     }
-    if passed == Stage::Initialized {
+    if passed == ClaimStage::Initialized {
         // Those of its start have been taken off by their owners, who do not come again.
         let starts = |taint: &Taint| {
             claim.spec.startup_taints.iter().any(|own| own.key == taint.key && own.effect == taint.effect)
@@ -61,7 +61,7 @@ pub fn let_in_again(claim: &NodeClaim, nodes: &[&Node], passed: Stage) -> Option
     let mut claim = claim.clone();
     claim.status.get_or_insert_default().node_name = name.to_owned();
     let writes = Writes { passes: None, node: Some(again), claim, guard_missing: false };
-    Some(Decision::Write(Box::new(writes)))
+    Some(LifecycleStep::Write(Box::new(writes)))
 }
 
 /// The Node as the claim wants it: finalizer, owner, labels, annotations, taints; guard taint gone.
@@ -114,17 +114,19 @@ fn owner_of(claim: &NodeClaim) -> OwnerReference {
 
 fn unregistered(
     claim: &NodeClaim,
-    waiting: Waiting,
+    waiting: ClaimWait,
     status: &str,
     reason: &str,
     message: &str,
     now: Timestamp,
-) -> Decision {
+) -> LifecycleStep {
     match with_condition(claim, status, reason, message, now) {
         // A claim that waits for its Node is the rule, and its condition is Unknown already: not worth a write.
-        (_, true) if waiting == Waiting::Node => Decision::Wait(waiting),
-        (claim, true) => Decision::Write(Box::new(Writes { passes: None, node: None, claim, guard_missing: false })),
-        (_, false) => Decision::Wait(waiting),
+        (_, true) if waiting == ClaimWait::Node => LifecycleStep::Wait(waiting),
+        (claim, true) => {
+            LifecycleStep::Write(Box::new(Writes { passes: None, node: None, claim, guard_missing: false }))
+        }
+        (_, false) => LifecycleStep::Wait(waiting),
     }
 }
 
@@ -196,17 +198,17 @@ mod tests {
     fn a_node_without_the_guard_taint_is_registered_and_told_of() {
         let mut bare = node("n");
         bare.spec.as_mut().unwrap().taints = None;
-        let Decision::Write(writes) = register(&launched_claim("a"), &[&bare], at(9)) else { panic!() };
-        assert!(writes.guard_missing && writes.passes == Some(Stage::Registered));
+        let LifecycleStep::Write(writes) = register(&launched_claim("a"), &[&bare], at(9)) else { panic!() };
+        assert!(writes.guard_missing && writes.passes == Some(ClaimStage::Registered));
     }
 
     #[test]
     fn two_nodes_with_one_provider_id_are_an_error_said_once() {
         let (one, two) = (node("n"), node("m"));
-        let Decision::Write(writes) = register(&launched_claim("a"), &[&one, &two], at(9)) else { panic!() };
+        let LifecycleStep::Write(writes) = register(&launched_claim("a"), &[&one, &two], at(9)) else { panic!() };
         let condition =
             dovetail_api::v1::condition(&writes.claim.status.as_ref().unwrap().conditions, REGISTERED).unwrap().clone();
         assert_eq!((condition.status.as_str(), condition.reason.as_str()), ("False", "MultipleNodesFound"));
-        assert_eq!(register(&writes.claim, &[&one, &two], at(10)), Decision::Wait(Waiting::OneNode));
+        assert_eq!(register(&writes.claim, &[&one, &two], at(10)), LifecycleStep::Wait(ClaimWait::OneNode));
     }
 }

@@ -26,7 +26,7 @@ impl Side {
 /// A node of a NodePool, from its launch on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Machine {
+pub struct ShadowNode {
     /// Name of its NodeClaim.
     pub claim: String,
     /// Name of its NodePool.
@@ -51,7 +51,7 @@ pub struct Machine {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fact {
     /// A node was launched, or is there from before.
-    Launched(Machine),
+    Launched(ShadowNode),
     /// A node is about to go, and why.
     Leaves {
         /// Name of its NodeClaim.
@@ -90,13 +90,13 @@ pub enum Fact {
 
 /// What a side has decided, as a fact shows it for the first time.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Decision {
+pub enum SideDecision {
     /// To launch a node.
-    Launch(Machine),
+    Launch(ShadowNode),
     /// To remove a node.
     Remove {
         /// Which.
-        machine: Machine,
+        machine: ShadowNode,
         /// Why.
         reason: String,
     },

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::fact::{Decision, Fact, Machine, Side};
-use super::report::{Report, Totals};
+use super::fact::{Fact, ShadowNode, Side, SideDecision};
+use super::report::{ShadowReport, SideTotals};
 use super::rounds::Rounds;
 
 /// Why a node goes of which nobody has said why.
@@ -14,7 +14,7 @@ const UNKNOWN: &str = "Unknown";
 /// A node that is there.
 #[derive(Clone, Debug)]
 struct Open {
-    machine: Machine,
+    machine: ShadowNode,
     since: Timestamp,
     leaves: bool,
 }
@@ -57,11 +57,11 @@ impl Ledger {
     }
 
     /// Takes a fact in. Answers the decision that it shows for the first time.
-    pub fn record(&mut self, side: Side, at: Timestamp, fact: Fact) -> Option<Decision> {
+    pub fn record(&mut self, side: Side, at: Timestamp, fact: Fact) -> Option<SideDecision> {
         let decision = self.book(side).record(at, fact);
         match &decision {
-            Some(Decision::Launch(machine)) => self.rounds.launched(side, at, machine),
-            Some(Decision::Remove { machine, .. }) => self.rounds.removed(side, at, machine),
+            Some(SideDecision::Launch(machine)) => self.rounds.launched(side, at, machine),
+            Some(SideDecision::Remove { machine, .. }) => self.rounds.removed(side, at, machine),
             None => {}
         }
         decision
@@ -69,9 +69,9 @@ impl Ledger {
 
     /// What has come of it until now.
     #[must_use]
-    pub fn report(&self, now: Timestamp) -> Report {
+    pub fn report(&self, now: Timestamp) -> ShadowReport {
         let totals = |book: &Book| book.totals(now);
-        Report::new(self.began, now, totals(&self.active), totals(&self.shadow), &self.rounds)
+        ShadowReport::new(self.began, now, totals(&self.active), totals(&self.shadow), &self.rounds)
     }
 
     fn book(&mut self, side: Side) -> &mut Book {
@@ -83,7 +83,7 @@ impl Ledger {
 }
 
 impl Book {
-    fn record(&mut self, at: Timestamp, fact: Fact) -> Option<Decision> {
+    fn record(&mut self, at: Timestamp, fact: Fact) -> Option<SideDecision> {
         match fact {
             Fact::Launched(machine) => self.launched(at, machine),
             Fact::Leaves { claim, reason } => self.leaves(&claim, reason),
@@ -108,24 +108,24 @@ impl Book {
         }
     }
 
-    fn launched(&mut self, at: Timestamp, machine: Machine) -> Option<Decision> {
+    fn launched(&mut self, at: Timestamp, machine: ShadowNode) -> Option<SideDecision> {
         if self.machines.contains_key(&machine.claim) {
             return None;
         }
-        let decision = (!machine.before).then(|| Decision::Launch(machine.clone()));
+        let decision = (!machine.before).then(|| SideDecision::Launch(machine.clone()));
         self.launched += usize::from(decision.is_some());
         self.machines.insert(machine.claim.clone(), Open { machine, since: at, leaves: false });
         decision
     }
 
-    fn leaves(&mut self, claim: &str, reason: String) -> Option<Decision> {
+    fn leaves(&mut self, claim: &str, reason: String) -> Option<SideDecision> {
         let open = self.machines.get_mut(claim).filter(|open| !open.leaves)?;
         open.leaves = true;
         *self.removed.entry(reason.clone()).or_default() += 1;
-        Some(Decision::Remove { machine: open.machine.clone(), reason })
+        Some(SideDecision::Remove { machine: open.machine.clone(), reason })
     }
 
-    fn gone(&mut self, claim: &str, at: Timestamp) -> Option<Decision> {
+    fn gone(&mut self, claim: &str, at: Timestamp) -> Option<SideDecision> {
         // A node may go without anybody having seen it about to.
         let decision = self.leaves(claim, UNKNOWN.to_owned());
         if let Some(open) = self.machines.remove(claim) {
@@ -150,10 +150,10 @@ impl Book {
         Some((since, waited))
     }
 
-    fn totals(&self, now: Timestamp) -> Totals {
+    fn totals(&self, now: Timestamp) -> SideTotals {
         let open = || self.machines.values();
         let waiting = || self.waiting.values().map(|since| seconds(*since, now));
-        Totals {
+        SideTotals {
             nodes: self.machines.len(),
             cost_per_hour: open().filter_map(|open| open.machine.price_per_hour).fold(0.0, |sum, price| sum + price),
             cost: self.cost + open().map(|open| open.cost(now)).fold(0.0, |sum, cost| sum + cost),

@@ -21,8 +21,8 @@ mod rounds;
 #[cfg(test)]
 mod tests;
 
-pub use fact::{Decision, Fact, Machine, Side};
+pub use fact::{Fact, ShadowNode, Side, SideDecision};
 pub use ledger::Ledger;
-pub use observer::{Observer, Prices, goes_with_its_node};
-pub use report::{Difference, Report, Totals};
-pub use rounds::{Moves, Round, Verdict};
+pub use observer::{Observer, PriceLookup, goes_with_its_node};
+pub use report::{Difference, ShadowReport, SideTotals};
+pub use rounds::{Round, RoundMoves, RoundVerdict};

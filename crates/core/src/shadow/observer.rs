@@ -6,10 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use dovetail_api::names::{annotations, conditions, labels};
 use serde_json::Value;
 
-use super::fact::{Fact, Machine};
+use super::fact::{Fact, ShadowNode};
 
 /// $/h by instance type, zone and capacity type.
-pub type Prices<'a> = &'a dyn Fn(&str, &str, &str) -> Option<f64>;
+pub type PriceLookup<'a> = &'a dyn Fn(&str, &str, &str) -> Option<f64>;
 
 /// What is remembered of the objects of one side.
 #[derive(Clone, Debug, Default)]
@@ -24,7 +24,7 @@ pub struct Observer {
 
 impl Observer {
     /// A NodeClaim is there, or has changed; `before`: it was there when the shadow began.
-    pub fn claim(&mut self, claim: &Value, before: bool, prices: Prices<'_>) -> Vec<Fact> {
+    pub fn claim(&mut self, claim: &Value, before: bool, prices: PriceLookup<'_>) -> Vec<Fact> {
         let name = text(claim, &["metadata", "name"]);
         if name.is_empty() {
             return Vec::new();
@@ -114,14 +114,14 @@ fn is_evicted(pod: &Value) -> bool {
     })
 }
 
-fn machine(claim: &Value, before: bool, prices: Prices<'_>) -> Machine {
+fn machine(claim: &Value, before: bool, prices: PriceLookup<'_>) -> ShadowNode {
     let label = |key: &str| claim["metadata"]["labels"][key].as_str().unwrap_or_default().to_owned();
     let (instance_type, zone) = (label(labels::INSTANCE_TYPE), label(labels::ZONE));
     let capacity_type = label(labels::CAPACITY_TYPE);
     let pods = &claim["spec"]["resources"]["requests"]["pods"];
     let options = claim["spec"]["requirements"].as_array().into_iter().flatten();
     let options = options.filter(|one| one["key"] == labels::INSTANCE_TYPE && one["operator"] == "In");
-    Machine {
+    ShadowNode {
         claim: text(claim, &["metadata", "name"]).to_owned(),
         node_pool: label(labels::NODE_POOL),
         price_per_hour: prices(&instance_type, &zone, &capacity_type),

@@ -6,7 +6,7 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::rounds::{Round, Rounds, Verdict};
+use super::rounds::{Round, RoundVerdict, Rounds};
 
 /// How many of the latest rounds a person is shown.
 const SHOWN: usize = 20;
@@ -14,7 +14,7 @@ const SHOWN: usize = 20;
 /// What one side comes to.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Totals {
+pub struct SideTotals {
     /// Nodes of NodePools now.
     pub nodes: usize,
     /// What they cost now, $/h.
@@ -64,7 +64,7 @@ pub struct Difference {
 /// What was done, and what would have been done.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Report {
+pub struct ShadowReport {
     /// When the shadow began.
     pub began: Timestamp,
     /// When it was asked.
@@ -74,32 +74,38 @@ pub struct Report {
     /// Seconds within which launches and removals count as answers to the same thing.
     pub window_seconds: f64,
     /// What was done.
-    pub active: Totals,
+    pub active: SideTotals,
     /// What would have been done.
-    pub shadow: Totals,
+    pub shadow: SideTotals,
     /// The shadow less the active.
     pub difference: Difference,
     /// How many rounds came out how, those among them that are no longer listed.
-    pub verdicts: BTreeMap<Verdict, usize>,
+    pub verdicts: BTreeMap<RoundVerdict, usize>,
     /// The latest rounds.
-    pub rounds: Vec<Told>,
+    pub rounds: Vec<RoundResult>,
     /// What keeps the report from being whole.
     pub notes: Vec<String>,
 }
 
 /// A round, and how it came out.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Told {
+pub struct RoundResult {
     /// What was done in it.
     #[serde(flatten)]
     pub round: Round,
     /// How it came out for us.
-    pub verdict: Verdict,
+    pub verdict: RoundVerdict,
 }
 
-impl Report {
-    pub(super) fn new(began: Timestamp, now: Timestamp, active: Totals, shadow: Totals, rounds: &Rounds) -> Self {
-        let told = |round: &Round| Told { verdict: round.verdict(), round: round.clone() };
+impl ShadowReport {
+    pub(super) fn new(
+        began: Timestamp,
+        now: Timestamp,
+        active: SideTotals,
+        shadow: SideTotals,
+        rounds: &Rounds,
+    ) -> Self {
+        let told = |round: &Round| RoundResult { verdict: round.verdict(), round: round.clone() };
         Self {
             began,
             now,
@@ -116,7 +122,7 @@ impl Report {
 }
 
 impl Difference {
-    fn between(shadow: &Totals, active: &Totals) -> Self {
+    fn between(shadow: &SideTotals, active: &SideTotals) -> Self {
         Self {
             cost_per_hour: shadow.cost_per_hour - active.cost_per_hour,
             cost: shadow.cost - active.cost,
@@ -133,11 +139,11 @@ fn less(one: usize, other: usize) -> i64 {
     number(one) - number(other)
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for ShadowReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "shadow since {}, for {:.0} s", self.began, self.seconds)?;
         writeln!(f, "{:<28}{:>14}{:>14}{:>14}", "", "active", "shadow", "difference")?;
-        let dollars = |own: &Totals| own.cost;
+        let dollars = |own: &SideTotals| own.cost;
         self.line(f, "cost, $", 4, dollars)?;
         self.line(f, "cost now, $/h", 4, |own| own.cost_per_hour)?;
         self.line(f, "nodes now", 0, |own| count(own.nodes))?;
@@ -160,18 +166,24 @@ impl fmt::Display for Report {
     }
 }
 
-impl Report {
-    fn line(&self, f: &mut fmt::Formatter<'_>, what: &str, places: usize, of: impl Fn(&Totals) -> f64) -> fmt::Result {
+impl ShadowReport {
+    fn line(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        what: &str,
+        places: usize,
+        of: impl Fn(&SideTotals) -> f64,
+    ) -> fmt::Result {
         let (active, shadow) = (of(&self.active), of(&self.shadow));
         let difference = shadow - active;
         writeln!(f, "{what:<28}{active:>14.places$}{shadow:>14.places$}{difference:>+14.places$}")
     }
 }
 
-impl fmt::Display for Told {
+impl fmt::Display for RoundResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Round { from, active, shadow, .. } = &self.round;
-        let side = |own: &super::rounds::Moves| {
+        let side = |own: &super::rounds::RoundMoves| {
             let types: Vec<String> = own.types.iter().map(|(name, count)| format!("{count} {name}")).collect();
             let types = if types.is_empty() { String::new() } else { format!(" ({})", types.join(", ")) };
             format!("+{}{types} -{}", own.launched, own.removed)
@@ -180,7 +192,7 @@ impl fmt::Display for Told {
     }
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for RoundVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Same => "same",

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
-use super::fact::{Machine, Side};
+use super::fact::{ShadowNode, Side};
 
 /// How many of the latest rounds are kept.
 const MOST_KEPT: usize = 500;
@@ -15,7 +15,7 @@ const SAME_PRICE: f64 = 1e-6;
 /// What one side did in a round.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Moves {
+pub struct RoundMoves {
     /// Nodes launched.
     pub launched: usize,
     /// What these cost, $/h.
@@ -28,7 +28,7 @@ pub struct Moves {
     pub removed_per_hour: f64,
 }
 
-impl Moves {
+impl RoundMoves {
     /// What the bill rises by, $/h.
     fn rise(&self) -> f64 {
         self.launched_per_hour - self.removed_per_hour
@@ -42,7 +42,7 @@ impl Moves {
 /// How a round came out for us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Verdict {
+pub enum RoundVerdict {
     /// The same types launched, as many removed, at the same price.
     Same,
     /// Something else, for the same price.
@@ -62,22 +62,22 @@ pub struct Round {
     /// When its latest was.
     pub until: Timestamp,
     /// What was done.
-    pub active: Moves,
+    pub active: RoundMoves,
     /// What we would have done.
-    pub shadow: Moves,
+    pub shadow: RoundMoves,
 }
 
 impl Round {
     /// How it came out for us.
     #[must_use]
-    pub fn verdict(&self) -> Verdict {
+    pub fn verdict(&self) -> RoundVerdict {
         let more = self.shadow.rise() - self.active.rise();
         let same = self.shadow.types == self.active.types && self.shadow.removed == self.active.removed;
         match (more.abs() < SAME_PRICE, same) {
-            (true, true) => Verdict::Same,
-            (true, false) => Verdict::Otherwise,
-            (false, _) if more < 0.0 => Verdict::Cheaper,
-            (false, _) => Verdict::Dearer,
+            (true, true) => RoundVerdict::Same,
+            (true, false) => RoundVerdict::Otherwise,
+            (false, _) if more < 0.0 => RoundVerdict::Cheaper,
+            (false, _) => RoundVerdict::Dearer,
         }
     }
 
@@ -94,7 +94,7 @@ pub(super) struct Rounds {
     window: SignedDuration,
     kept: VecDeque<Round>,
     /// How those that are no longer kept came out.
-    dropped: BTreeMap<Verdict, usize>,
+    dropped: BTreeMap<RoundVerdict, usize>,
 }
 
 impl Rounds {
@@ -111,7 +111,7 @@ impl Rounds {
     }
 
     /// How many came out how.
-    pub fn verdicts(&self) -> BTreeMap<Verdict, usize> {
+    pub fn verdicts(&self) -> BTreeMap<RoundVerdict, usize> {
         let mut all = self.dropped.clone();
         for round in &self.kept {
             *all.entry(round.verdict()).or_default() += 1;
@@ -119,27 +119,27 @@ impl Rounds {
         all
     }
 
-    pub fn launched(&mut self, side: Side, at: Timestamp, machine: &Machine) {
+    pub fn launched(&mut self, side: Side, at: Timestamp, machine: &ShadowNode) {
         let moves = self.moves(side, at);
         moves.launched += 1;
         moves.launched_per_hour += machine.price_per_hour.unwrap_or_default();
         *moves.types.entry(machine.instance_type.clone()).or_default() += 1;
     }
 
-    pub fn removed(&mut self, side: Side, at: Timestamp, machine: &Machine) {
+    pub fn removed(&mut self, side: Side, at: Timestamp, machine: &ShadowNode) {
         let moves = self.moves(side, at);
         moves.removed += 1;
         moves.removed_per_hour += machine.price_per_hour.unwrap_or_default();
     }
 
     /// What a side does at that time: in the latest round, unless that is over for longer than a window.
-    fn moves(&mut self, side: Side, at: Timestamp) -> &mut Moves {
+    fn moves(&mut self, side: Side, at: Timestamp) -> &mut RoundMoves {
         let open = self.kept.back().is_some_and(|round| at.duration_since(round.until) <= self.window);
         if !open && self.kept.len() >= MOST_KEPT {
             let oldest = self.kept.pop_front();
             oldest.into_iter().for_each(|round| *self.dropped.entry(round.verdict()).or_default() += 1);
         }
-        let fresh = Round { from: at, until: at, active: Moves::default(), shadow: Moves::default() };
+        let fresh = Round { from: at, until: at, active: RoundMoves::default(), shadow: RoundMoves::default() };
         let mut round = if open { self.kept.pop_back().unwrap_or(fresh) } else { fresh };
         round.until = round.until.max(at);
         self.kept.push_back(round);

@@ -14,15 +14,15 @@ fn at(second: i64) -> Timestamp {
     BEGAN + SignedDuration::from_secs(second)
 }
 
-fn machine(claim: &str, price: f64) -> Machine {
-    Machine {
+fn machine(claim: &str, price: f64) -> ShadowNode {
+    ShadowNode {
         claim: claim.to_owned(),
         node_pool: "default".to_owned(),
         instance_type: format!("m5.{price}"),
         zone: "us-east-1a".to_owned(),
         capacity_type: "on-demand".to_owned(),
         price_per_hour: Some(price),
-        ..Machine::default()
+        ..ShadowNode::default()
     }
 }
 
@@ -45,7 +45,7 @@ fn placed(pod: &str, claim: &str) -> Fact {
 #[test]
 fn a_node_is_paid_from_its_launch_until_it_is_gone_and_one_from_before_from_the_beginning() {
     let mut ledger = Ledger::new(BEGAN, WINDOW);
-    let before = Machine { before: true, ..machine("old", 0.5) };
+    let before = ShadowNode { before: true, ..machine("old", 0.5) };
     assert_eq!(ledger.record(Side::Active, BEGAN, Fact::Launched(before)), None);
     assert!(ledger.record(Side::Active, at(1800), launched("new", 2.0)).is_some());
     ledger.record(Side::Active, at(3600), leaves("new"));
@@ -94,7 +94,7 @@ fn what_both_sides_do_within_a_window_is_one_round_and_what_comes_later_another(
     ledger.record(Side::Shadow, at(90), leaves("t"));
     let report = ledger.report(at(100));
     let verdicts: Vec<_> = report.rounds.iter().map(|told| told.verdict).collect();
-    assert_eq!(verdicts, [Verdict::Same, Verdict::Cheaper, Verdict::Cheaper]);
+    assert_eq!(verdicts, [RoundVerdict::Same, RoundVerdict::Cheaper, RoundVerdict::Cheaper]);
     assert!(report.rounds[0].round.is_of_both() && !report.rounds[2].round.is_of_both());
 }
 
@@ -103,7 +103,7 @@ fn a_node_that_goes_unseen_is_removed_all_the_same() {
     let mut ledger = Ledger::new(BEGAN, WINDOW);
     ledger.record(Side::Active, at(0), launched("a", 1.0));
     let decision = ledger.record(Side::Active, at(5), Fact::Gone { claim: "a".to_owned() });
-    assert!(matches!(decision, Some(Decision::Remove { .. })));
+    assert!(matches!(decision, Some(SideDecision::Remove { .. })));
     assert_eq!(ledger.report(at(5)).active.removed_by_reason["Unknown"], 1);
 }
 
@@ -193,7 +193,7 @@ fn any_fact() -> impl Strategy<Value = Fact> {
     let pod = || (0..6_u8).prop_map(|n| format!("a/pod-{n}"));
     prop_oneof![
         (claim(), 1..5_u8, any::<bool>()).prop_map(|(claim, price, before)| {
-            Fact::Launched(Machine { before, ..machine(&claim, f64::from(price)) })
+            Fact::Launched(ShadowNode { before, ..machine(&claim, f64::from(price)) })
         }),
         claim().prop_map(|claim| leaves(&claim)),
         claim().prop_map(|claim| Fact::Gone { claim }),
@@ -221,7 +221,7 @@ proptest! {
         let report = ledger.report(at(now));
         prop_assert_eq!(&report.difference, &Difference::default());
         prop_assert_eq!(&report.active, &report.shadow);
-        prop_assert!(report.rounds.iter().all(|told| told.verdict == Verdict::Same), "{}", report);
+        prop_assert!(report.rounds.iter().all(|told| told.verdict == RoundVerdict::Same), "{}", report);
     }
 
     #[test]
@@ -250,7 +250,7 @@ proptest! {
             cost = report.shadow.cost;
         }
         let report = ledger.report(at(now));
-        let sum = |of: fn(&Moves) -> usize| report.rounds.iter().map(|told| of(&told.round.shadow)).sum::<usize>();
+        let sum = |of: fn(&RoundMoves) -> usize| report.rounds.iter().map(|told| of(&told.round.shadow)).sum::<usize>();
         prop_assert_eq!(sum(|moves| moves.launched), report.shadow.launched);
         prop_assert_eq!(sum(|moves| moves.removed), report.shadow.removed);
         prop_assert_eq!(report.verdicts.values().sum::<usize>(), report.rounds.len());

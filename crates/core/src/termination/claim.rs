@@ -6,10 +6,11 @@ use dovetail_api::v1::{NodeClaim, is_true};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 
-use super::{Said, Seen, deadline, instance, unsaid};
+use super::{ClaimCondition, InstanceObservation, deadline, instance, unsaid};
 
 /// What is to be said once the cloud has accepted the instance's end.
-pub(super) const TERMINATING: [Said; 1] = [Said { condition: INSTANCE_TERMINATING, status: TRUE, reason: "" }];
+pub(super) const TERMINATING: [ClaimCondition; 1] =
+    [ClaimCondition { condition: INSTANCE_TERMINATING, status: TRUE, reason: "" }];
 
 /// The next step of a claim's end.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,14 +26,14 @@ pub enum ClaimStep {
     /// End its instance, or see how far that is.
     Terminate,
     /// Write these conditions.
-    Say(Vec<Said>),
+    Say(Vec<ClaimCondition>),
     /// Take the finalizer off: nothing is left.
     Release,
 }
 
 /// The next step for a claim with the Nodes that carry its provider id, and what the cloud said when it was `asked`.
 #[must_use]
-pub fn next(claim: &NodeClaim, nodes: &[&Node], seen: Seen, asked: Timestamp) -> ClaimStep {
+pub fn next(claim: &NodeClaim, nodes: &[&Node], seen: InstanceObservation, asked: Timestamp) -> ClaimStep {
     if claim.metadata.deletion_timestamp.is_none() || !is_held(claim) {
         return ClaimStep::NotOurs;
     }
@@ -48,7 +49,7 @@ pub fn next(claim: &NodeClaim, nodes: &[&Node], seen: Seen, asked: Timestamp) ->
         return ClaimStep::Release;
     }
     let unsaid = unsaid(Some(claim), &TERMINATING);
-    if seen == Seen::Ending && !unsaid.is_empty() {
+    if seen == InstanceObservation::Ending && !unsaid.is_empty() {
         return ClaimStep::Say(unsaid);
     }
     ClaimStep::Terminate
@@ -92,7 +93,7 @@ mod tests {
     use super::super::with;
     use super::*;
     use crate::lifecycle::fixtures::{at, claim, launched_claim, node, ready};
-    use crate::lifecycle::{Decision, registration};
+    use crate::lifecycle::{LifecycleStep, registration};
 
     fn deleted(mut claim: NodeClaim) -> NodeClaim {
         claim.metadata.deletion_timestamp = Some(Time(at(100)));
@@ -102,7 +103,7 @@ mod tests {
 
     fn registered() -> (NodeClaim, Node) {
         match registration::register(&launched_claim("a"), &[&ready(node("n"))], at(10)) {
-            Decision::Write(writes) => (deleted(writes.claim), writes.node.unwrap()),
+            LifecycleStep::Write(writes) => (deleted(writes.claim), writes.node.unwrap()),
             other => panic!("{other:?}"),
         }
     }
@@ -110,21 +111,26 @@ mod tests {
     #[test]
     fn nodes_go_first_then_the_instance_then_the_finalizer() {
         let (claim, mut node) = registered();
-        assert_eq!(next(&claim, &[&node], Seen::Unknown, at(101)), ClaimStep::DeleteNodes(vec!["n".into()]));
+        assert_eq!(
+            next(&claim, &[&node], InstanceObservation::Unknown, at(101)),
+            ClaimStep::DeleteNodes(vec!["n".into()])
+        );
         node.metadata.deletion_timestamp = Some(Time(at(101)));
-        assert_eq!(next(&claim, &[&node], Seen::Terminated, at(102)), ClaimStep::AwaitNodes);
-        assert_eq!(next(&claim, &[], Seen::Unknown, at(103)), ClaimStep::Terminate);
-        assert_eq!(next(&claim, &[], Seen::Alive, at(104)), ClaimStep::Terminate);
-        let ClaimStep::Say(said) = next(&claim, &[], Seen::Ending, at(105)) else { panic!("nothing is said") };
+        assert_eq!(next(&claim, &[&node], InstanceObservation::Terminated, at(102)), ClaimStep::AwaitNodes);
+        assert_eq!(next(&claim, &[], InstanceObservation::Unknown, at(103)), ClaimStep::Terminate);
+        assert_eq!(next(&claim, &[], InstanceObservation::Alive, at(104)), ClaimStep::Terminate);
+        let ClaimStep::Say(said) = next(&claim, &[], InstanceObservation::Ending, at(105)) else {
+            panic!("nothing is said")
+        };
         let claim = with(&claim, &said, at(105));
-        assert_eq!(next(&claim, &[], Seen::Ending, at(106)), ClaimStep::Terminate);
-        assert_eq!(next(&claim, &[], Seen::Terminated, at(107)), ClaimStep::Release);
+        assert_eq!(next(&claim, &[], InstanceObservation::Ending, at(106)), ClaimStep::Terminate);
+        assert_eq!(next(&claim, &[], InstanceObservation::Terminated, at(107)), ClaimStep::Release);
     }
 
     #[test]
     fn a_node_that_has_not_registered_is_left_to_the_cloud_controller() {
         let claim = deleted(launched_claim("a"));
-        assert_eq!(next(&claim, &[&node("n")], Seen::Unknown, at(101)), ClaimStep::Terminate);
+        assert_eq!(next(&claim, &[&node("n")], InstanceObservation::Unknown, at(101)), ClaimStep::Terminate);
         assert!(is_unregistered(&node("n")));
     }
 
@@ -132,40 +138,47 @@ mod tests {
     fn a_node_that_was_let_in_is_drained_although_its_claim_was_deleted_before_it_could_say_so() {
         let (_, node) = registered();
         let claim = deleted(launched_claim("a"));
-        assert_eq!(next(&claim, &[&node], Seen::Unknown, at(101)), ClaimStep::DeleteNodes(vec!["n".into()]));
+        assert_eq!(
+            next(&claim, &[&node], InstanceObservation::Unknown, at(101)),
+            ClaimStep::DeleteNodes(vec!["n".into()])
+        );
     }
 
     #[test]
     fn a_claim_that_was_never_launched_goes_at_once_unless_a_call_may_have_made_an_instance() {
         let mut claim = deleted(claim("a"));
-        assert_eq!(next(&claim, &[], Seen::Unknown, at(101)), ClaimStep::Release);
+        assert_eq!(next(&claim, &[], InstanceObservation::Unknown, at(101)), ClaimStep::Release);
         claim.metadata.annotations = Some([(LAUNCH_TOKEN.to_owned(), "dt-1".to_owned())].into());
-        for (seen, when) in [(Seen::Unknown, 999), (Seen::Missing, 159), (Seen::Alive, 999)] {
+        for (seen, when) in [
+            (InstanceObservation::Unknown, 999),
+            (InstanceObservation::Missing, 159),
+            (InstanceObservation::Alive, 999),
+        ] {
             assert_eq!(next(&claim, &[], seen, at(when)), ClaimStep::Terminate, "{seen:?}");
         }
-        assert_eq!(next(&claim, &[], Seen::Missing, at(160)), ClaimStep::Release);
+        assert_eq!(next(&claim, &[], InstanceObservation::Missing, at(160)), ClaimStep::Release);
     }
 
     #[test]
     fn an_instance_that_was_not_found_just_after_its_launch_is_not_gone_because_nobody_could_be_asked_since() {
         let claim = deleted(launched_claim("a"));
         // Launched at 2: the cloud knows of it a minute later at the latest.
-        assert_eq!(next(&claim, &[], Seen::Missing, at(61)), ClaimStep::Terminate);
-        assert_eq!(next(&claim, &[], Seen::Missing, at(62)), ClaimStep::Release);
+        assert_eq!(next(&claim, &[], InstanceObservation::Missing, at(61)), ClaimStep::Terminate);
+        assert_eq!(next(&claim, &[], InstanceObservation::Missing, at(62)), ClaimStep::Release);
     }
 
     #[test]
     fn its_deadline_is_written_before_anything_else() {
         let (mut claim, node) = registered();
         claim.spec.termination_grace_period = Some(KubeDuration::from_secs(60));
-        assert_eq!(next(&claim, &[&node], Seen::Unknown, at(101)), ClaimStep::SetDeadline(at(160)));
+        assert_eq!(next(&claim, &[&node], InstanceObservation::Unknown, at(101)), ClaimStep::SetDeadline(at(160)));
     }
 
     #[test]
     fn what_is_not_deleted_or_not_held_by_us_is_left_alone() {
-        assert_eq!(next(&launched_claim("a"), &[], Seen::Unknown, at(1)), ClaimStep::NotOurs);
+        assert_eq!(next(&launched_claim("a"), &[], InstanceObservation::Unknown, at(1)), ClaimStep::NotOurs);
         let mut foreign = deleted(launched_claim("a"));
         foreign.metadata.finalizers = Some(vec!["somebody/else".into()]);
-        assert_eq!(next(&foreign, &[], Seen::Unknown, at(101)), ClaimStep::NotOurs);
+        assert_eq!(next(&foreign, &[], InstanceObservation::Unknown, at(101)), ClaimStep::NotOurs);
     }
 }

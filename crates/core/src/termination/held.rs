@@ -4,30 +4,30 @@ use std::fmt;
 
 use jiff::Timestamp;
 
-use super::drain::{Drain, Group};
-use super::places::{Awaiting, Place};
-use crate::cluster_state::{DoNotDisrupt, PodEntry, Snapshot, Target, forced_from};
+use super::drain::{Drain, DrainGroup};
+use super::places::{Awaiting, SuccessorPlace};
+use crate::cluster_state::{DoNotDisrupt, NominationTarget, PodEntry, Snapshot, forced_from};
 
 /// A pod that a node still waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct HeldPod {
     /// Namespace and name, with a slash between.
     pub pod: String,
     /// Why it is there.
-    pub rule: Rule,
+    pub rule: HoldReason,
     /// When it is deleted whatever the rule says, where its node has an end.
     pub forced: Option<Timestamp>,
 }
 
 /// Why a pod is on its node yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Rule {
+pub enum HoldReason {
     /// It asks to be left alone, by this annotation; until then, where it says so.
     DoNotDisrupt(&'static str, Option<Timestamp>),
     /// These PodDisruptionBudgets, by namespace and name, do not let it go now.
     Budgets(Vec<String>),
     /// The place for its successor is not ready; it goes then all the same.
-    Place(Place, Timestamp),
+    Place(SuccessorPlace, Timestamp),
     /// It goes by a restart of its Deployment: how far that is.
     Rollout(String),
     /// It is ending, and is to be gone by then.
@@ -38,7 +38,7 @@ pub enum Rule {
     Asked,
 }
 
-impl Rule {
+impl HoldReason {
     /// Whether it holds by itself: what ends, or waits for others only, does not.
     #[must_use]
     pub fn holds(&self) -> bool {
@@ -69,26 +69,26 @@ pub fn held(
     snapshot: &Snapshot,
     ends: Option<Timestamp>,
     now: Timestamp,
-) -> Vec<Held> {
-    let first = drain.waiting.iter().map(|pod| Group::of(pod)).min();
+) -> Vec<HeldPod> {
+    let first = drain.waiting.iter().map(|pod| DrainGroup::of(pod)).min();
     let of = |pod: &PodEntry| {
         let place = awaiting.iter().find(|one| one.pod.pod.uid == pod.pod.uid);
         let budgets = || budgets(snapshot, pod);
         match place {
-            _ if pod.deleting => Rule::Ending(pod.drain.deletion),
-            Some(one) => Rule::Place(one.place.clone(), one.until),
+            _ if pod.deleting => HoldReason::Ending(pod.drain.deletion),
+            Some(one) => HoldReason::Place(one.place.clone(), one.until),
             None if pod.do_not_disrupt.holds(now) => {
                 let until = match pod.do_not_disrupt {
                     DoNotDisrupt::Until(end) => Some(end),
                     _ => None,
                 };
-                Rule::DoNotDisrupt(pod.asks_by, until)
+                HoldReason::DoNotDisrupt(pod.asks_by, until)
             }
-            None if Some(Group::of(pod)) != first => Rule::Later,
-            None => Some(budgets()).filter(|all| !all.is_empty()).map_or(Rule::Asked, Rule::Budgets),
+            None if Some(DrainGroup::of(pod)) != first => HoldReason::Later,
+            None => Some(budgets()).filter(|all| !all.is_empty()).map_or(HoldReason::Asked, HoldReason::Budgets),
         }
     };
-    let one = |pod: &PodEntry| Held {
+    let one = |pod: &PodEntry| HeldPod {
         pod: format!("{}/{}", pod.pod.namespace, pod.pod.name),
         rule: of(pod),
         forced: ends.map(|ends| forced_from(ends, pod)),
@@ -104,34 +104,42 @@ fn budgets(snapshot: &Snapshot, pod: &PodEntry) -> Vec<String> {
 }
 
 /// As people read it. The same rule reads the same at every look.
-impl fmt::Display for Held {
+impl fmt::Display for HeldPod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "pod {} ", self.pod)?;
         match &self.rule {
-            Rule::DoNotDisrupt(annotation, None) => write!(f, "has the annotation {annotation}")?,
-            Rule::DoNotDisrupt(annotation, Some(end)) => write!(f, "has the annotation {annotation} until {end}")?,
-            Rule::Budgets(names) if names.len() > 1 => {
+            HoldReason::DoNotDisrupt(annotation, None) => write!(f, "has the annotation {annotation}")?,
+            HoldReason::DoNotDisrupt(annotation, Some(end)) => {
+                write!(f, "has the annotation {annotation} until {end}")?
+            }
+            HoldReason::Budgets(names) if names.len() > 1 => {
                 write!(f, "is under more than one pdb, which the API server refuses: {}", names.join(", "))?;
             }
-            Rule::Budgets(names) => write!(f, "is kept by pdb {}", names.join(", "))?,
-            Rule::Place(place, until) => {
+            HoldReason::Budgets(names) => write!(f, "is kept by pdb {}", names.join(", "))?,
+            HoldReason::Place(place, until) => {
                 match place {
-                    Place::Coming(Target::Claim(claim)) => write!(f, "waits for its place on nodeclaim {claim}")?,
-                    Place::Coming(Target::Node(node)) => write!(f, "waits for its place on node {node}")?,
-                    Place::Later => f.write_str("waits for a place, launches for it are refused")?,
-                    Place::Ready | Place::None => f.write_str("waits for a place, there is none yet")?,
+                    SuccessorPlace::Coming(NominationTarget::Claim(claim)) => {
+                        write!(f, "waits for its place on nodeclaim {claim}")?
+                    }
+                    SuccessorPlace::Coming(NominationTarget::Node(node)) => {
+                        write!(f, "waits for its place on node {node}")?
+                    }
+                    SuccessorPlace::Later => f.write_str("waits for a place, launches for it are refused")?,
+                    SuccessorPlace::Ready | SuccessorPlace::None => {
+                        f.write_str("waits for a place, there is none yet")?
+                    }
                 }
                 return write!(f, ", until {until} at the latest");
             }
-            Rule::Rollout(how) => return write!(f, "goes by a rollout of its Deployment: {how}"),
-            Rule::Ending(Some(by)) => return write!(f, "is ending, and is to be gone by {by}"),
-            Rule::Ending(None) => return f.write_str("is ending"),
-            Rule::Later => return f.write_str("goes after the others"),
-            Rule::Asked => return f.write_str("is being evicted"),
+            HoldReason::Rollout(how) => return write!(f, "goes by a rollout of its Deployment: {how}"),
+            HoldReason::Ending(Some(by)) => return write!(f, "is ending, and is to be gone by {by}"),
+            HoldReason::Ending(None) => return f.write_str("is ending"),
+            HoldReason::Later => return f.write_str("goes after the others"),
+            HoldReason::Asked => return f.write_str("is being evicted"),
         }
         match (self.forced, &self.rule) {
             (Some(at), _) => write!(f, ", and is deleted at {at} at the latest"),
-            (None, Rule::DoNotDisrupt(_, None)) => f.write_str(", and nothing ends that"),
+            (None, HoldReason::DoNotDisrupt(_, None)) => f.write_str(", and nothing ends that"),
             (None, _) => Ok(()),
         }
     }

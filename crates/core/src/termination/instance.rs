@@ -12,7 +12,7 @@ pub const CONSISTENT: SignedDuration = SignedDuration::from_secs(60);
 
 /// What the cloud has last said of an instance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Seen {
+pub enum InstanceObservation {
     /// It has not been asked.
     #[default]
     Unknown,
@@ -48,11 +48,13 @@ pub fn handle(claim: &NodeClaim) -> Option<Handle> {
 /// Whether no instance of the claim goes on, for certain; `asked` is when the cloud was asked for what is seen: a cloud that has
 /// not been heard of since may have come to list what it did not list then.
 #[must_use]
-pub fn is_gone(claim: &NodeClaim, seen: Seen, asked: Timestamp) -> bool {
+pub fn is_gone(claim: &NodeClaim, seen: InstanceObservation, asked: Timestamp) -> bool {
     match (handle(claim), seen) {
-        (None, _) | (_, Seen::Terminated) => true,
-        (Some(_), Seen::Unknown | Seen::Alive | Seen::Ending) => false,
-        (Some(handle), Seen::Missing) => visible_since(claim, &handle).is_some_and(|since| asked >= since),
+        (None, _) | (_, InstanceObservation::Terminated) => true,
+        (Some(_), InstanceObservation::Unknown | InstanceObservation::Alive | InstanceObservation::Ending) => false,
+        (Some(handle), InstanceObservation::Missing) => {
+            visible_since(claim, &handle).is_some_and(|since| asked >= since)
+        }
     }
 }
 
@@ -84,16 +86,16 @@ mod tests {
 
     #[test]
     fn a_claim_for_which_nothing_was_called_has_none() {
-        assert!(is_gone(&claim("a"), Seen::Unknown, at(0)));
+        assert!(is_gone(&claim("a"), InstanceObservation::Unknown, at(0)));
     }
 
     #[test]
     fn an_instance_that_is_not_found_just_after_its_launch_may_be_there() {
         let claim = launched_claim("a");
-        assert!(!is_gone(&claim, Seen::Missing, at(61)));
-        assert!(is_gone(&claim, Seen::Missing, at(62)));
-        assert!(is_gone(&claim, Seen::Terminated, at(3)));
-        for not_yet in [Seen::Unknown, Seen::Alive, Seen::Ending] {
+        assert!(!is_gone(&claim, InstanceObservation::Missing, at(61)));
+        assert!(is_gone(&claim, InstanceObservation::Missing, at(62)));
+        assert!(is_gone(&claim, InstanceObservation::Terminated, at(3)));
+        for not_yet in [InstanceObservation::Unknown, InstanceObservation::Alive, InstanceObservation::Ending] {
             assert!(!is_gone(&claim, not_yet, at(9999)), "{not_yet:?}");
         }
     }
@@ -105,8 +107,8 @@ mod tests {
         claim.metadata.annotations = Some([(LAUNCH_TOKEN.to_owned(), token.clone())].into());
         claim.metadata.deletion_timestamp = Some(Time(at(100)));
         assert_eq!(handle(&claim), Some(Handle::Token(token)));
-        assert!(!is_gone(&claim, Seen::Missing, at(159)));
-        assert!(is_gone(&claim, Seen::Missing, at(160)));
+        assert!(!is_gone(&claim, InstanceObservation::Missing, at(159)));
+        assert!(is_gone(&claim, InstanceObservation::Missing, at(160)));
     }
 
     #[test]
@@ -121,7 +123,7 @@ mod tests {
         let mut claim = claim("a");
         claim.status.get_or_insert_default().provider_id = "aws:///us-east-1a/i-nowhere".into();
         claim.metadata.deletion_timestamp = Some(Time(at(100)));
-        assert!(!is_gone(&claim, Seen::Missing, at(159)));
-        assert!(is_gone(&claim, Seen::Missing, at(160)));
+        assert!(!is_gone(&claim, InstanceObservation::Missing, at(159)));
+        assert!(is_gone(&claim, InstanceObservation::Missing, at(160)));
     }
 }

@@ -22,9 +22,9 @@ pub mod rollout;
 pub mod volumes;
 
 pub use drain::Drain;
-pub use held::{Held, Rule, held};
-pub use instance::Seen;
-pub use places::{Awaiting, Patience, Place, Waited};
+pub use held::{HeldPod, HoldReason, held};
+pub use instance::InstanceObservation;
+pub use places::{Awaiting, Patience, PlaceWait, SuccessorPlace};
 pub use volumes::Attachment;
 
 use dovetail_api::v1::{NodeClaim, condition, set_condition};
@@ -34,7 +34,7 @@ pub use crate::lifecycle::deadline;
 
 /// A condition to be written on the claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Said {
+pub struct ClaimCondition {
     /// Its type.
     pub condition: &'static str,
     /// `True`, `False` or `Unknown`.
@@ -43,7 +43,7 @@ pub struct Said {
     pub reason: &'static str,
 }
 
-impl Said {
+impl ClaimCondition {
     /// Whether the claim says so already.
     #[must_use]
     pub fn stands(&self, claim: &NodeClaim) -> bool {
@@ -55,7 +55,7 @@ impl Said {
 
 /// The claim with these conditions.
 #[must_use]
-pub fn with(claim: &NodeClaim, said: &[Said], now: Timestamp) -> NodeClaim {
+pub fn with(claim: &NodeClaim, said: &[ClaimCondition], now: Timestamp) -> NodeClaim {
     let mut claim = claim.clone();
     let generation = claim.metadata.generation;
     let conditions = &mut claim.status.get_or_insert_default().conditions;
@@ -66,7 +66,7 @@ pub fn with(claim: &NodeClaim, said: &[Said], now: Timestamp) -> NodeClaim {
 }
 
 /// The claim's conditions that are not as they should be.
-fn unsaid(claim: Option<&NodeClaim>, wanted: &[Said]) -> Vec<Said> {
+fn unsaid(claim: Option<&NodeClaim>, wanted: &[ClaimCondition]) -> Vec<ClaimCondition> {
     let Some(claim) = claim else { return Vec::new() };
     wanted.iter().filter(|one| !one.stands(claim)).copied().collect()
 }

@@ -11,22 +11,24 @@ use k8s_openapi::api::core::v1::Node;
 
 use super::claim::TERMINATING;
 use super::drain::{Drain, drain};
-use super::{Said, Seen, deadline, instance, unsaid};
+use super::{ClaimCondition, InstanceObservation, deadline, instance, unsaid};
 use crate::cluster_state::PodEntry;
 use crate::lifecycle::initialization::is_ready;
 
 /// Draining takes at least this long: kube-scheduler may bind a pod to a node whose taint it has not seen yet.
 const SHORTEST_DRAIN: SignedDuration = SignedDuration::from_secs(5);
 
-const DRAINING: [Said; 1] = [Said { condition: DRAINED, status: UNKNOWN, reason: "Draining" }];
-const IS_DRAINED: Said = Said { condition: DRAINED, status: TRUE, reason: "" };
-const DETACHING: Said = Said { condition: VOLUMES_DETACHED, status: UNKNOWN, reason: "AwaitingVolumeDetachment" };
-const DETACHED: Said = Said { condition: VOLUMES_DETACHED, status: TRUE, reason: "" };
-const NOT_DETACHED: Said = Said { condition: VOLUMES_DETACHED, status: FALSE, reason: "TerminationGracePeriodElapsed" };
+const DRAINING: [ClaimCondition; 1] = [ClaimCondition { condition: DRAINED, status: UNKNOWN, reason: "Draining" }];
+const IS_DRAINED: ClaimCondition = ClaimCondition { condition: DRAINED, status: TRUE, reason: "" };
+const DETACHING: ClaimCondition =
+    ClaimCondition { condition: VOLUMES_DETACHED, status: UNKNOWN, reason: "AwaitingVolumeDetachment" };
+const DETACHED: ClaimCondition = ClaimCondition { condition: VOLUMES_DETACHED, status: TRUE, reason: "" };
+const NOT_DETACHED: ClaimCondition =
+    ClaimCondition { condition: VOLUMES_DETACHED, status: FALSE, reason: "TerminationGracePeriodElapsed" };
 
 /// What is known of a Node that goes.
 #[derive(Clone, Debug, Default)]
-pub struct Deleting<'a> {
+pub struct DeletingNode<'a> {
     /// The claims that carry its provider id: one, unless somebody has made a mess.
     pub claims: &'a [&'a NodeClaim],
     /// What is bound to it.
@@ -34,7 +36,7 @@ pub struct Deleting<'a> {
     /// The volumes that it holds and that are waited for; unknown until somebody has listed them.
     pub volumes: Option<BTreeSet<String>>,
     /// What the cloud says of its instance.
-    pub seen: Seen,
+    pub seen: InstanceObservation,
     /// When the cloud was asked for that.
     pub asked: Timestamp,
 }
@@ -51,7 +53,7 @@ pub enum NodeStep {
     /// Write it: tainted, and out of the load balancers.
     Cordon(Box<Node>),
     /// Write these conditions on the claim.
-    Say(Vec<Said>),
+    Say(Vec<ClaimCondition>),
     /// Evict and delete these pods, and wait for all.
     Drain(Drain),
     /// The pods are gone, but not for long enough.
@@ -66,7 +68,7 @@ pub enum NodeStep {
 
 /// The next step for a Node.
 #[must_use]
-pub fn next(node: &Node, known: &Deleting<'_>, now: Timestamp) -> NodeStep {
+pub fn next(node: &Node, known: &DeletingNode<'_>, now: Timestamp) -> NodeStep {
     let Some(since) = node.metadata.deletion_timestamp.as_ref().filter(|_| is_held(node)) else {
         return NodeStep::NotOurs;
     };
@@ -80,10 +82,10 @@ pub fn next(node: &Node, known: &Deleting<'_>, now: Timestamp) -> NodeStep {
     // With its instance gone nobody drains it, and nobody confirms that a volume is detached.
     let gone = |claim: &NodeClaim| instance::is_gone(claim, known.seen, known.asked);
     if !is_ready(node) {
-        let missing = matches!(known.seen, Seen::Missing | Seen::Terminated);
+        let missing = matches!(known.seen, InstanceObservation::Missing | InstanceObservation::Terminated);
         match claim.map_or(missing, gone) {
             true => return NodeStep::Release,
-            false if known.seen == Seen::Unknown => return NodeStep::Ask,
+            false if known.seen == InstanceObservation::Unknown => return NodeStep::Ask,
             false => {}
         }
     }
@@ -121,7 +123,7 @@ pub fn next(node: &Node, known: &Deleting<'_>, now: Timestamp) -> NodeStep {
         return NodeStep::Release;
     }
     let unsaid_yet = unsaid(Some(claim), &TERMINATING);
-    if known.seen == Seen::Ending && !unsaid_yet.is_empty() {
+    if known.seen == InstanceObservation::Ending && !unsaid_yet.is_empty() {
         return NodeStep::Say(unsaid_yet);
     }
     NodeStep::Terminate
@@ -139,7 +141,7 @@ fn began(claim: &NodeClaim) -> Option<Timestamp> {
 
 /// Whether it is said that a node is drained.
 #[must_use]
-pub fn is_drained(said: &[Said]) -> bool {
+pub fn is_drained(said: &[ClaimCondition]) -> bool {
     said.contains(&IS_DRAINED)
 }
 
@@ -208,7 +210,7 @@ mod tests {
         Some(names.iter().map(|name| (*name).to_owned()).collect())
     }
 
-    fn said(step: NodeStep) -> Vec<Said> {
+    fn said(step: NodeStep) -> Vec<ClaimCondition> {
         match step {
             NodeStep::Say(said) => said,
             other => panic!("nothing is said but {other:?}"),
@@ -221,17 +223,17 @@ mod tests {
         claim: NodeClaim,
         pods: Vec<Arc<PodEntry>>,
         volumes: Option<BTreeSet<String>>,
-        seen: Seen,
+        seen: InstanceObservation,
     }
 
     impl Story {
         fn begin() -> Self {
             let (node, claim) = (leaving_node(), leaving_claim());
-            Self { node, claim, pods: vec![pod("a")], volumes: volumes(&["data"]), seen: Seen::Unknown }
+            Self { node, claim, pods: vec![pod("a")], volumes: volumes(&["data"]), seen: InstanceObservation::Unknown }
         }
 
         fn next(&self, seconds: i64) -> NodeStep {
-            let known = Deleting {
+            let known = DeletingNode {
                 claims: &[&self.claim],
                 pods: self.pods.clone(),
                 volumes: self.volumes.clone(),
@@ -268,12 +270,12 @@ mod tests {
         story.volumes = volumes(&[]);
         story.say(108);
         assert_eq!(story.next(109), NodeStep::Terminate);
-        story.seen = Seen::Alive;
+        story.seen = InstanceObservation::Alive;
         assert_eq!(story.next(110), NodeStep::Terminate);
-        story.seen = Seen::Ending;
+        story.seen = InstanceObservation::Ending;
         story.say(111);
         assert_eq!(story.next(112), NodeStep::Terminate);
-        story.seen = Seen::Terminated;
+        story.seen = InstanceObservation::Terminated;
         assert_eq!(story.next(113), NodeStep::Release);
         assert!(released(&story.node).metadata.finalizers.unwrap().is_empty());
     }
@@ -292,12 +294,12 @@ mod tests {
         let mut story = Story::begin();
         story.node.status = None;
         assert_eq!(story.next(100), NodeStep::Ask);
-        story.seen = Seen::Terminated;
+        story.seen = InstanceObservation::Terminated;
         assert_eq!(story.next(100), NodeStep::Release);
-        story.seen = Seen::Alive;
+        story.seen = InstanceObservation::Alive;
         assert!(matches!(story.next(100), NodeStep::Cordon(_)), "it is drained like any other");
         story.node = leaving_node();
-        story.seen = Seen::Terminated;
+        story.seen = InstanceObservation::Terminated;
         assert!(
             matches!(story.next(100), NodeStep::Cordon(_)),
             "what EC2 says of a Ready node is not believed at once"
@@ -309,9 +311,9 @@ mod tests {
         let (node, one, two) = (leaving_node(), leaving_claim(), leaving_claim());
         let node = cordoned(&node).unwrap();
         for claims in [&[][..], &[&one, &two]] {
-            let known = Deleting { claims, pods: vec![pod("a")], volumes: volumes(&[]), ..Deleting::default() };
+            let known = DeletingNode { claims, pods: vec![pod("a")], volumes: volumes(&[]), ..DeletingNode::default() };
             assert!(matches!(next(&node, &known, at(101)), NodeStep::Drain(_)));
-            let known = Deleting { pods: Vec::new(), ..known };
+            let known = DeletingNode { pods: Vec::new(), ..known };
             assert_eq!(next(&node, &known, at(104)), NodeStep::Settle);
             assert_eq!(next(&node, &known, at(105)), NodeStep::Release);
         }

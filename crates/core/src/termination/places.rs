@@ -18,7 +18,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::Drain;
 use crate::clock::later;
-use crate::cluster_state::{Moment, PodEntry, Snapshot, Target, forced_from};
+use crate::cluster_state::{Moment, NominationTarget, PodEntry, Snapshot, forced_from};
 use crate::interruption::LONGEST_PLACE_WAIT;
 
 /// So long one is waited for that packing has no place for.
@@ -28,18 +28,18 @@ const MARGIN: SignedDuration = SignedDuration::from_secs(10);
 
 /// How far the place for a pod's successor is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum SuccessorPlace {
     /// It is there.
     Ready,
     /// The node is on its way.
-    Coming(Target),
+    Coming(NominationTarget),
     /// There is none now, as EC2 has nothing or refuses launches; there may be one later.
     Later,
     /// There is none, or nobody has looked yet.
     None,
 }
 
-impl Place {
+impl SuccessorPlace {
     /// The place of a pod that has to leave its node.
     #[must_use]
     pub fn of(snapshot: &Snapshot, pod: &PodEntry, now: Moment) -> Self {
@@ -59,14 +59,14 @@ pub struct Awaiting {
     /// The pod.
     pub pod: Arc<PodEntry>,
     /// How far its place is.
-    pub place: Place,
+    pub place: SuccessorPlace,
     /// When it is sent away, as things stand, though its place is not ready.
     pub until: Timestamp,
 }
 
 /// What a look at a drain comes to.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Waited {
+pub struct PlaceWait {
     /// Pods that stay for now. They are in the drain's `waiting`, and not in its `evict`.
     pub awaiting: Vec<Awaiting>,
     /// Pods that are sent away from now on though their places are not ready, and were not before.
@@ -91,18 +91,19 @@ pub struct Patience {
 impl Patience {
     /// Takes out of a drain's evictions the pods whose places are worth waiting for. Only one that serves is: nobody misses one
     /// that is not Ready.
-    pub fn wait(&mut self, drain: &mut Drain, snapshot: &Snapshot, ends: Option<Timestamp>, now: Moment) -> Waited {
-        let mut waited = Waited::default();
+    pub fn wait(&mut self, drain: &mut Drain, snapshot: &Snapshot, ends: Option<Timestamp>, now: Moment) -> PlaceWait {
+        let mut waited = PlaceWait::default();
         for pod in std::mem::take(&mut drain.evict) {
             let moves = pod.ready && snapshot.must_move(&pod, now.wall);
             let near = || ends.is_some() && snapshot.place_is_near(&pod, now);
-            let place = if moves && !near() { Place::of(snapshot, &pod, now) } else { Place::Ready };
-            let until = if place == Place::Ready { now.wall } else { self.until(&pod, &place, ends, now.wall) };
+            let place = if moves && !near() { SuccessorPlace::of(snapshot, &pod, now) } else { SuccessorPlace::Ready };
+            let until =
+                if place == SuccessorPlace::Ready { now.wall } else { self.until(&pod, &place, ends, now.wall) };
             if until > now.wall {
                 waited.awaiting.push(Awaiting { pod, place, until });
                 continue;
             }
-            if place != Place::Ready && self.give_up(&pod) {
+            if place != SuccessorPlace::Ready && self.give_up(&pod) {
                 waited.given_up.push(pod.clone());
             }
             drain.evict.push(pod);
@@ -111,12 +112,12 @@ impl Patience {
     }
 
     /// Until when a pod is waited for.
-    fn until(&mut self, pod: &PodEntry, place: &Place, ends: Option<Timestamp>, now: Timestamp) -> Timestamp {
+    fn until(&mut self, pod: &PodEntry, place: &SuccessorPlace, ends: Option<Timestamp>, now: Timestamp) -> Timestamp {
         let fresh = Since { first: now, hoped: now, given_up: false };
         let since = self.pods.entry(pod.pod.uid.clone()).or_insert(fresh);
         let patience = match place {
-            Place::None => WITHOUT_A_PLACE,
-            Place::Ready | Place::Coming(_) | Place::Later => {
+            SuccessorPlace::None => WITHOUT_A_PLACE,
+            SuccessorPlace::Ready | SuccessorPlace::Coming(_) | SuccessorPlace::Later => {
                 since.hoped = now;
                 LONGEST_PLACE_WAIT
             }

@@ -15,11 +15,11 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::claim::{self, ClaimStep};
-use super::node::{self, Deleting, NodeStep};
-use super::{Seen, with};
+use super::node::{self, DeletingNode, NodeStep};
+use super::{InstanceObservation, with};
 use crate::cluster_state::PodEntry;
 use crate::lifecycle::fixtures::{at, launched_claim, node as fresh_node, ready};
-use crate::lifecycle::{Decision, registration};
+use crate::lifecycle::{LifecycleStep, registration};
 
 /// A pod, and how long it takes to go once it is told to.
 #[derive(Clone, Debug)]
@@ -58,7 +58,7 @@ struct World {
     /// Pods that are there, and when those told to go will be gone.
     pods: Vec<(OnePod, Arc<PodEntry>, Option<i64>)>,
     volumes: BTreeSet<String>,
-    seen: Seen,
+    seen: InstanceObservation,
     ends_at: Option<i64>,
 }
 
@@ -74,7 +74,9 @@ fn entry(number: usize, pod: &OnePod) -> Arc<PodEntry> {
 impl World {
     fn of(setting: &Setting) -> Self {
         let there = if setting.ready { ready(fresh_node("n")) } else { fresh_node("n") };
-        let Decision::Write(writes) = registration::register(&launched_claim("a"), &[&there], at(10)) else { panic!() };
+        let LifecycleStep::Write(writes) = registration::register(&launched_claim("a"), &[&there], at(10)) else {
+            panic!()
+        };
         let mut claim = writes.claim;
         claim.metadata.finalizers = Some(vec![TERMINATION_FINALIZER.into()]);
         claim.spec.termination_grace_period = setting.grace.map(KubeDuration::from_secs);
@@ -89,7 +91,7 @@ impl World {
             node: Some(node),
             claim: Some(claim),
             volumes: (0..setting.volumes).map(|number| format!("v{number}")).collect(),
-            seen: Seen::Unknown,
+            seen: InstanceObservation::Unknown,
             ends_at: None,
         }
     }
@@ -114,9 +116,9 @@ impl World {
             self.ends_at = Some(now + 30);
         }
         self.seen = match self.ends_at {
-            None => Seen::Alive,
-            Some(end) if now < end => Seen::Ending,
-            Some(_) => Seen::Terminated,
+            None => InstanceObservation::Alive,
+            Some(end) if now < end => InstanceObservation::Ending,
+            Some(_) => InstanceObservation::Terminated,
         };
     }
 
@@ -127,7 +129,7 @@ impl World {
     fn look_at_node(&mut self, now: i64) {
         let Some(node) = self.node.clone() else { return };
         let claims: Vec<&NodeClaim> = self.claim.iter().collect();
-        let known = Deleting {
+        let known = DeletingNode {
             claims: &claims,
             pods: self.pods.iter().map(|(_, entry, _)| entry.clone()).collect(),
             volumes: Some(self.volumes.clone()),
@@ -209,7 +211,7 @@ proptest! {
         let mut world = World::of(&setting);
         for now in 100..1200 {
             if setting.successions.contains(&(now - 100)) {
-                world.seen = Seen::Unknown;
+                world.seen = InstanceObservation::Unknown;
             }
             world.look_at_node(now);
             world.look_at_claim(now);

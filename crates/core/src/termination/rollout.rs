@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 /// What is to be done about a Deployment whose pod is to leave its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum RestartVerdict {
     /// Restart it.
     Restart,
     /// It was restarted since the drain began.
@@ -32,36 +32,36 @@ pub enum Verdict {
 
 /// Judges a Deployment; `since` is when the drain began, in whole seconds as the API server writes it.
 #[must_use]
-pub fn judge(deployment: &Deployment, since: Timestamp) -> Verdict {
+pub fn judge(deployment: &Deployment, since: Timestamp) -> RestartVerdict {
     let spec = deployment.spec.clone().unwrap_or_default();
     let wanted = spec.replicas.unwrap_or(1);
     if deployment.metadata.deletion_timestamp.is_some() {
-        return Verdict::Never("it is being deleted");
+        return RestartVerdict::Never("it is being deleted");
     }
     if spec.paused == Some(true) {
-        return Verdict::Never("it is paused");
+        return RestartVerdict::Never("it is paused");
     }
     if wanted == 0 {
-        return Verdict::Never("it has no replicas");
+        return RestartVerdict::Never("it has no replicas");
     }
     if !surges(&spec.strategy.unwrap_or_default()) {
-        return Verdict::Never("its maxSurge is 0, so that the old pod would go before the new one comes");
+        return RestartVerdict::Never("its maxSurge is 0, so that the old pod would go before the new one comes");
     }
     let annotations = spec.template.metadata.and_then(|meta| meta.annotations).unwrap_or_default();
     let restarted = annotations.get(RESTARTED_AT).and_then(|at| at.parse::<Timestamp>().ok());
     if restarted.is_some_and(|at| at.as_second() >= since.as_second()) {
-        return Verdict::Restarted;
+        return RestartVerdict::Restarted;
     }
     let status = deployment.status.clone().unwrap_or_default();
     let observed = status.observed_generation.unwrap_or_default() >= deployment.metadata.generation.unwrap_or_default();
     let all = |count: Option<i32>| count.unwrap_or_default() == wanted;
     if !observed || !all(status.updated_replicas) || !all(status.replicas) {
-        return Verdict::Wait("it is rolling out already");
+        return RestartVerdict::Wait("it is rolling out already");
     }
     if !all(status.available_replicas) {
-        return Verdict::Wait("not all of its pods are available");
+        return RestartVerdict::Wait("not all of its pods are available");
     }
-    Verdict::Restart
+    RestartVerdict::Restart
 }
 
 /// Whether a new pod comes before an old one goes. Kubernetes rounds a percentage up.
@@ -104,19 +104,19 @@ mod tests {
         serde_json::from_value(one).unwrap()
     }
 
-    fn verdict(change: impl FnOnce(&mut Value)) -> Verdict {
+    fn verdict(change: impl FnOnce(&mut Value)) -> RestartVerdict {
         judge(&deployment(change), since())
     }
 
     #[test]
     fn a_deployment_at_rest_that_surges_is_restarted_once_a_drain() {
-        assert_eq!(verdict(|_| ()), Verdict::Restart);
+        assert_eq!(verdict(|_| ()), RestartVerdict::Restart);
         let restarted = |at: &'static str| {
             verdict(|one| one["spec"]["template"]["metadata"]["annotations"][RESTARTED_AT] = json!(at))
         };
-        assert_eq!(restarted("2026-03-02T10:14:59Z"), Verdict::Restart, "by an earlier drain");
-        assert_eq!(restarted("2026-03-02T10:15:00Z"), Verdict::Restarted);
-        assert_eq!(restarted("2026-03-02T12:15:00+02:00"), Verdict::Restarted, "as kubectl writes it elsewhere");
+        assert_eq!(restarted("2026-03-02T10:14:59Z"), RestartVerdict::Restart, "by an earlier drain");
+        assert_eq!(restarted("2026-03-02T10:15:00Z"), RestartVerdict::Restarted);
+        assert_eq!(restarted("2026-03-02T12:15:00+02:00"), RestartVerdict::Restarted, "as kubectl writes it elsewhere");
         let patch = restart(&deployment(|_| ()), since());
         assert_eq!(patch["metadata"]["resourceVersion"], "7");
         assert_eq!(patch["spec"]["template"]["metadata"]["annotations"][RESTARTED_AT], "2026-03-02T10:15:00Z");
@@ -133,7 +133,7 @@ mod tests {
             |one| one["metadata"]["deletionTimestamp"] = json!("2026-03-02T10:15:00Z"),
         ];
         for (number, change) in changes.into_iter().enumerate() {
-            assert!(matches!(verdict(change), Verdict::Never(_)), "{number}");
+            assert!(matches!(verdict(change), RestartVerdict::Never(_)), "{number}");
         }
     }
 
@@ -146,7 +146,7 @@ mod tests {
             |one| one["status"]["availableReplicas"] = json!(0),
         ];
         for (number, change) in changes.into_iter().enumerate() {
-            assert!(matches!(verdict(change), Verdict::Wait(_)), "{number}");
+            assert!(matches!(verdict(change), RestartVerdict::Wait(_)), "{number}");
         }
     }
 

@@ -17,7 +17,7 @@ use jiff::Timestamp;
 
 pub use claim::{claim, claim_of};
 
-use crate::budgets::{Reason, allowed};
+use crate::budgets::{RemovalReason, allowed};
 
 /// The least `expireAfter` that nodes are planned for. A node needs a minute or more to be initialized: one that expires
 /// before it is launched, drained and launched again without end.
@@ -69,7 +69,7 @@ pub fn verdict(pool: &NodePool) -> (&'static str, &'static str, String) {
 /// The budgets of a pool that cannot be read. With one of them nothing of the pool is disrupted.
 #[must_use]
 pub fn budgets(pool: &NodePool) -> Vec<String> {
-    allowed(pool, Reason::Empty, 0, Timestamp::UNIX_EPOCH).mistakes
+    allowed(pool, RemovalReason::Empty, 0, Timestamp::UNIX_EPOCH).mistakes
 }
 
 /// Several mistakes as one sentence: the first few, and how many more there are.

@@ -16,7 +16,7 @@ pub const PATH: &str = "/convert";
 
 /// Where an API server reaches the webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum WebhookAddress {
     /// By a Service, on port 443.
     Service {
         /// Its namespace.
@@ -28,7 +28,7 @@ pub enum Place {
     Url(String),
 }
 
-impl Place {
+impl WebhookAddress {
     /// The names that a certificate has to have.
     pub fn names(&self) -> Vec<String> {
         match self {
@@ -51,7 +51,7 @@ fn host(url: &str) -> Option<&str> {
 
 /// What is to be done about a definition.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Verdict {
+pub enum DefinitionVerdict {
     /// Nothing: it serves v1beta1, converted here, and trusts what it should.
     AsWanted,
     /// This JSON patch.
@@ -61,15 +61,15 @@ pub enum Verdict {
 }
 
 /// Holds a definition against where the webhook is and what is to be trusted.
-pub fn judge(found: &CustomResourceDefinition, place: &Place, bundle: &str) -> Verdict {
+pub fn judge(found: &CustomResourceDefinition, place: &WebhookAddress, bundle: &str) -> DefinitionVerdict {
     const REMEDY: &str = "install ours: dovetail crds | kubectl apply --server-side --force-conflicts -f -";
     let version = |name: &str| found.spec.versions.iter().position(|one| one.name == name);
     let stored = found.spec.versions.iter().find(|one| one.storage).map_or("none", |one| one.name.as_str());
     if stored != STORED {
-        return Verdict::Not(format!("the version that it stores is {stored}, not {STORED}; {REMEDY}"));
+        return DefinitionVerdict::Not(format!("the version that it stores is {stored}, not {STORED}; {REMEDY}"));
     }
     let Some(older) = version(OLDER) else {
-        return Verdict::Not(format!("it has no version {OLDER}; {REMEDY}"));
+        return DefinitionVerdict::Not(format!("it has no version {OLDER}; {REMEDY}"));
     };
     let wanted = conversion(place, bundle);
     let mut patch = vec![json!({
@@ -83,16 +83,16 @@ pub fn judge(found: &CustomResourceDefinition, place: &Place, bundle: &str) -> V
         patch.push(json!({"op": "test", "path": format!("{at}/name"), "value": OLDER}));
         patch.push(json!({"op": "replace", "path": format!("{at}/served"), "value": true}));
     }
-    if patch.len() == 1 { Verdict::AsWanted } else { Verdict::Patch(patch.into()) }
+    if patch.len() == 1 { DefinitionVerdict::AsWanted } else { DefinitionVerdict::Patch(patch.into()) }
 }
 
-fn conversion(place: &Place, bundle: &str) -> CustomResourceConversion {
+fn conversion(place: &WebhookAddress, bundle: &str) -> CustomResourceConversion {
     let (service, url) = match place {
-        Place::Service { namespace, name } => {
+        WebhookAddress::Service { namespace, name } => {
             let (path, port) = (Some(PATH.into()), Some(443));
             (Some(ServiceReference { name: name.clone(), namespace: namespace.clone(), path, port }), None)
         }
-        Place::Url(url) => (None, Some(url.clone())),
+        WebhookAddress::Url(url) => (None, Some(url.clone())),
     };
     let ca_bundle = Some(ByteString(bundle.as_bytes().to_vec()));
     CustomResourceConversion {
@@ -132,8 +132,8 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::panic)]
     use super::*;
 
-    fn service() -> Place {
-        Place::Service { namespace: "kube-system".into(), name: "dovetail-webhook".into() }
+    fn service() -> WebhookAddress {
+        WebhookAddress::Service { namespace: "kube-system".into(), name: "dovetail-webhook".into() }
     }
 
     fn ours() -> CustomResourceDefinition {
@@ -142,8 +142,8 @@ mod tests {
         crd
     }
 
-    fn patched(crd: &CustomResourceDefinition, place: &Place, bundle: &str) -> CustomResourceDefinition {
-        let Verdict::Patch(patch) = judge(crd, place, bundle) else { panic!("no patch") };
+    fn patched(crd: &CustomResourceDefinition, place: &WebhookAddress, bundle: &str) -> CustomResourceDefinition {
+        let DefinitionVerdict::Patch(patch) = judge(crd, place, bundle) else { panic!("no patch") };
         let mut crd = crd.clone();
         for op in patch.as_array().unwrap() {
             let value = op["value"].clone();
@@ -165,10 +165,10 @@ mod tests {
         assert_eq!(conversion["webhook"]["clientConfig"]["caBundle"], "Y2E=");
         assert_eq!(conversion["webhook"]["clientConfig"]["service"]["path"], "/convert");
         assert!(crd.spec.versions.iter().all(|one| one.served) && crd.spec.versions[0].storage);
-        assert_eq!(judge(&crd, &service(), "ca"), Verdict::AsWanted);
+        assert_eq!(judge(&crd, &service(), "ca"), DefinitionVerdict::AsWanted);
         let rotated = patched(&crd, &service(), "next\nca\n");
-        assert_eq!(judge(&rotated, &service(), "next\nca\n"), Verdict::AsWanted);
-        let url = Place::Url("https://10.0.0.1:9443/convert".into());
+        assert_eq!(judge(&rotated, &service(), "next\nca\n"), DefinitionVerdict::AsWanted);
+        let url = WebhookAddress::Url("https://10.0.0.1:9443/convert".into());
         let elsewhere = patched(&rotated, &url, "ca");
         assert_eq!(json!(elsewhere.spec.conversion)["webhook"]["clientConfig"]["url"], "https://10.0.0.1:9443/convert");
         assert_eq!(json!(elsewhere.spec.conversion)["webhook"]["clientConfig"].get("service"), None);
@@ -182,7 +182,7 @@ mod tests {
         let mut lacks = ours();
         lacks.spec.versions.pop();
         for (crd, said) in [(stores, "it stores is v1beta1"), (lacks, "no version v1beta1")] {
-            let Verdict::Not(why) = judge(&crd, &service(), "ca") else { panic!("{said}") };
+            let DefinitionVerdict::Not(why) = judge(&crd, &service(), "ca") else { panic!("{said}") };
             assert!(why.contains(said) && why.contains("dovetail crds"), "{why}");
         }
     }
@@ -196,7 +196,7 @@ mod tests {
             ("https://127.0.0.1:9443", "127.0.0.1"),
             ("https://[::1]:9443/convert", "::1"),
         ] {
-            assert_eq!(Place::Url(url.into()).names(), [host]);
+            assert_eq!(WebhookAddress::Url(url.into()).names(), [host]);
         }
     }
 

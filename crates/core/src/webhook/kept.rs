@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::rotation::{Certificate, Held, OVERLAPS, Step};
+use super::rotation::{Certificate, OVERLAPS, RotationState, RotationStep};
 use crate::clock::{later, signed};
 
 const NEXT: &str = "next.";
@@ -20,7 +20,7 @@ const FORMER_UNTIL: &str = "former.until";
 
 /// A certificate with its key and its authority, in PEM.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Identity {
+pub struct ServingIdentity {
     /// The certificate.
     pub certificate: String,
     /// Its key.
@@ -33,14 +33,14 @@ pub struct Identity {
     pub until: Timestamp,
 }
 
-impl std::fmt::Debug for Identity {
+impl std::fmt::Debug for ServingIdentity {
     /// Without the key.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Identity({} to {})", self.begins, self.until)
     }
 }
 
-impl Identity {
+impl ServingIdentity {
     fn read(entries: &BTreeMap<String, String>, prefix: &str) -> Option<Self> {
         let text = |name: &str| entries.get(&format!("{prefix}{name}")).filter(|text| !text.is_empty()).cloned();
         Some(Self {
@@ -79,22 +79,22 @@ pub struct Former {
 
 /// What the Secret holds. What cannot be read of it is not there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Kept {
+pub struct KeptIdentities {
     /// What is served.
-    pub serving: Option<Identity>,
+    pub serving: Option<ServingIdentity>,
     /// What is served next.
-    pub next: Option<Identity>,
+    pub next: Option<ServingIdentity>,
     /// The authority of what was served before.
     pub former: Option<Former>,
 }
 
-impl Kept {
+impl KeptIdentities {
     /// Reads the Secret's entries.
     pub fn read(entries: &BTreeMap<String, String>) -> Self {
         let former = entries.get(FORMER_AUTHORITY).zip(entries.get(FORMER_UNTIL));
         let former = former
             .and_then(|(authority, until)| Some(Former { authority: authority.clone(), until: until.parse().ok()? }));
-        Self { serving: Identity::read(entries, ""), next: Identity::read(entries, NEXT), former }
+        Self { serving: ServingIdentity::read(entries, ""), next: ServingIdentity::read(entries, NEXT), former }
     }
 
     /// The Secret's entries.
@@ -110,9 +110,9 @@ impl Kept {
     }
 
     /// What is decided by; `sound` judges an identity.
-    pub fn held(&self, sound: impl Fn(&Identity) -> bool) -> Held {
-        let judged = |one: &Identity| one.judged(sound(one));
-        Held {
+    pub fn held(&self, sound: impl Fn(&ServingIdentity) -> bool) -> RotationState {
+        let judged = |one: &ServingIdentity| one.judged(sound(one));
+        RotationState {
             serving: self.serving.as_ref().map(judged),
             next: self.next.as_ref().map(judged),
             former: self.former.as_ref().map(|former| former.until),
@@ -128,18 +128,18 @@ impl Kept {
 
     /// What it becomes by a step. `made` is a new identity, where the step takes one: without it nothing changes.
     #[must_use]
-    pub fn after(self, step: Step, made: Option<Identity>, now: Timestamp) -> Self {
+    pub fn after(self, step: RotationStep, made: Option<ServingIdentity>, now: Timestamp) -> Self {
         match step {
-            Step::Wait => self,
-            Step::Replace if made.is_some() => Self { serving: made, ..Self::default() },
-            Step::Prepare if made.is_some() => Self { next: made, ..self },
-            Step::Replace | Step::Prepare => self,
-            Step::Promote => {
+            RotationStep::Wait => self,
+            RotationStep::Replace if made.is_some() => Self { serving: made, ..Self::default() },
+            RotationStep::Prepare if made.is_some() => Self { next: made, ..self },
+            RotationStep::Replace | RotationStep::Prepare => self,
+            RotationStep::Promote => {
                 let until = later(now, signed(OVERLAPS));
                 let former = self.serving.map(|one| Former { authority: one.authority, until });
                 Self { serving: self.next, next: None, former }
             }
-            Step::Forget => Self { former: None, ..self },
+            RotationStep::Forget => Self { former: None, ..self },
         }
     }
 }
@@ -154,27 +154,27 @@ mod tests {
         Timestamp::from_second(1_700_000_000).unwrap()
     }
 
-    fn identity(name: &str) -> Identity {
+    fn identity(name: &str) -> ServingIdentity {
         let (begins, until) = validity(now());
         let text = |what: &str| format!("{what} {name}\n");
-        Identity { certificate: text("crt"), key: text("key"), authority: text("ca"), begins, until }
+        ServingIdentity { certificate: text("crt"), key: text("key"), authority: text("ca"), begins, until }
     }
 
     #[test]
     fn what_is_written_is_read_and_what_makes_no_sense_is_not_there() {
-        let one = Kept::default().after(Step::Replace, Some(identity("a")), now());
-        let two = one.after(Step::Prepare, Some(identity("b")), now());
-        assert_eq!(Kept::read(&two.entries()), two);
+        let one = KeptIdentities::default().after(RotationStep::Replace, Some(identity("a")), now());
+        let two = one.after(RotationStep::Prepare, Some(identity("b")), now());
+        assert_eq!(KeptIdentities::read(&two.entries()), two);
         assert_eq!(two.bundle(), "ca a\nca b\n");
-        let three = two.after(Step::Promote, None, now());
-        assert_eq!(Kept::read(&three.entries()), three);
+        let three = two.after(RotationStep::Promote, None, now());
+        assert_eq!(KeptIdentities::read(&three.entries()), three);
         assert_eq!((three.bundle().as_str(), &three.next), ("ca b\nca a\n", &None));
-        let four = three.after(Step::Forget, None, now());
+        let four = three.after(RotationStep::Forget, None, now());
         assert_eq!(four.bundle(), "ca b\n");
         let mut entries = four.entries();
         entries.insert("until".into(), "soon".into());
         entries.insert("next.tls.crt".into(), "x".into());
-        assert_eq!(Kept::read(&entries), Kept::default());
+        assert_eq!(KeptIdentities::read(&entries), KeptIdentities::default());
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub struct Listed {
 
 /// What is next.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum MigrationStep {
     /// All objects are to be listed.
     List,
     /// This one is to be written.
@@ -52,19 +52,19 @@ pub struct Migration {
 
 impl Migration {
     /// What is to be done about the definition of this generation.
-    pub fn next(&mut self, generation: Option<i64>, now: Duration) -> Next {
+    pub fn next(&mut self, generation: Option<i64>, now: Duration) -> MigrationStep {
         if !self.listed || self.generation != generation {
             *self = Self { generation, ..Self::default() };
-            return Next::List;
+            return MigrationStep::List;
         }
         if self.todo.is_empty() && !self.refused.is_empty() && now >= self.until {
             self.todo = std::mem::take(&mut self.refused).into();
             self.failures = self.failures.saturating_add(1);
         }
         match self.todo.front() {
-            Some(one) => Next::Write(one.clone()),
-            None if self.refused.is_empty() => Next::Done(self.count),
-            None => Next::Wait,
+            Some(one) => MigrationStep::Write(one.clone()),
+            None if self.refused.is_empty() => MigrationStep::Done(self.count),
+            None => MigrationStep::Wait,
         }
     }
 
@@ -102,11 +102,11 @@ mod tests {
     }
 
     /// The names that are written in one go; `bad` is refused. Answers what comes then.
-    fn pass(one: &mut Migration, now: Duration, bad: &str) -> (Vec<String>, Next) {
+    fn pass(one: &mut Migration, now: Duration, bad: &str) -> (Vec<String>, MigrationStep) {
         let mut names = Vec::new();
         loop {
             match one.next(Some(1), now) {
-                Next::Write(object) => {
+                MigrationStep::Write(object) => {
                     names.push(object.name.clone());
                     if object.name == bad {
                         let _ = one.refused("no", now);
@@ -122,14 +122,17 @@ mod tests {
     #[test]
     fn each_is_written_once_and_what_was_done_is_not_done_again() {
         let mut one = Migration::default();
-        assert_eq!(one.next(Some(1), at(0)), Next::List);
-        assert_eq!(one.next(Some(1), at(0)), Next::List, "the list has failed");
+        assert_eq!(one.next(Some(1), at(0)), MigrationStep::List);
+        assert_eq!(one.next(Some(1), at(0)), MigrationStep::List, "the list has failed");
         one.listed(listed(&["a", "b", "c"]));
-        assert!(matches!(one.next(Some(1), at(1)), Next::Write(object) if object.name == "a"));
-        assert!(matches!(one.next(Some(1), at(2)), Next::Write(object) if object.name == "a"), "no answer came");
+        assert!(matches!(one.next(Some(1), at(1)), MigrationStep::Write(object) if object.name == "a"));
+        assert!(
+            matches!(one.next(Some(1), at(2)), MigrationStep::Write(object) if object.name == "a"),
+            "no answer came"
+        );
         one.written();
-        assert_eq!(pass(&mut one, at(30), ""), (vec!["b".to_owned(), "c".to_owned()], Next::Done(3)));
-        assert_eq!(one.next(Some(2), at(31)), Next::List, "the definition has changed");
+        assert_eq!(pass(&mut one, at(30), ""), (vec!["b".to_owned(), "c".to_owned()], MigrationStep::Done(3)));
+        assert_eq!(one.next(Some(2), at(31)), MigrationStep::List, "the definition has changed");
     }
 
     #[test]
@@ -137,18 +140,18 @@ mod tests {
         let mut one = Migration::default();
         let _ = one.next(Some(1), at(0));
         one.listed(listed(&["a", "b", "c"]));
-        assert_eq!(pass(&mut one, at(0), "a"), (["a", "b", "c"].map(str::to_owned).to_vec(), Next::Wait));
+        assert_eq!(pass(&mut one, at(0), "a"), (["a", "b", "c"].map(str::to_owned).to_vec(), MigrationStep::Wait));
         let mut tries = Vec::new();
         for second in 1..=4 * 3600 {
             let (names, next) = pass(&mut one, at(second), "a");
-            assert_eq!(next, Next::Wait);
+            assert_eq!(next, MigrationStep::Wait);
             if !names.is_empty() {
                 assert_eq!(names, ["a"]);
                 tries.push(second);
             }
         }
         assert_eq!(tries, [60, 180, 420, 900, 1860, 3780, 7380, 10_980]);
-        assert_eq!(pass(&mut one, at(20_000), ""), (vec!["a".to_owned()], Next::Done(3)));
+        assert_eq!(pass(&mut one, at(20_000), ""), (vec!["a".to_owned()], MigrationStep::Done(3)));
     }
 
     #[test]
@@ -157,7 +160,7 @@ mod tests {
         let _ = one.next(None, at(0));
         one.listed(listed(&["a", "b"]));
         assert!(one.refused("no", at(0)) && !one.refused("no", at(0)));
-        assert!(matches!(one.next(None, at(60)), Next::Write(_)));
+        assert!(matches!(one.next(None, at(60)), MigrationStep::Write(_)));
         assert!(one.refused("never", at(60)));
     }
 }

@@ -47,7 +47,7 @@ impl Certificate {
 
 /// What there is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Held {
+pub struct RotationState {
     /// What is served.
     pub serving: Option<Certificate>,
     /// What is served next.
@@ -58,7 +58,7 @@ pub struct Held {
 
 /// What is done next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum RotationStep {
     /// Nothing.
     Wait,
     /// A certificate is made and served at once: there is none that can be served.
@@ -78,17 +78,17 @@ pub fn validity(now: Timestamp) -> (Timestamp, Timestamp) {
 }
 
 /// What is done next. `trusted` is how long all definitions have been seen to trust everything that is held.
-pub fn step(held: &Held, trusted: Option<Duration>, now: Timestamp) -> Step {
+pub fn step(held: &RotationState, trusted: Option<Duration>, now: Timestamp) -> RotationStep {
     let usable = |one: &Option<Certificate>| one.filter(|one| one.can_be_served(now));
     let (serving, next) = (usable(&held.serving), usable(&held.next));
     match (serving, next) {
-        (None, None) => Step::Replace,
-        (None, Some(_)) => Step::Promote,
-        (Some(_), Some(_)) if trusted.is_some_and(|time| time >= SETTLES) => Step::Promote,
-        (Some(_), None) if held.next.is_some() => Step::Prepare,
-        (Some(serving), None) if left(serving.until, now) <= RENEWED_BEFORE => Step::Prepare,
-        _ if held.former.is_some_and(|until| until <= now || left(until, now) > 2 * OVERLAPS) => Step::Forget,
-        _ => Step::Wait,
+        (None, None) => RotationStep::Replace,
+        (None, Some(_)) => RotationStep::Promote,
+        (Some(_), Some(_)) if trusted.is_some_and(|time| time >= SETTLES) => RotationStep::Promote,
+        (Some(_), None) if held.next.is_some() => RotationStep::Prepare,
+        (Some(serving), None) if left(serving.until, now) <= RENEWED_BEFORE => RotationStep::Prepare,
+        _ if held.former.is_some_and(|until| until <= now || left(until, now) > 2 * OVERLAPS) => RotationStep::Forget,
+        _ => RotationStep::Wait,
     }
 }
 
@@ -100,7 +100,7 @@ fn left(until: Timestamp, now: Timestamp) -> Duration {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::webhook::kept::{Identity, Kept};
+    use crate::webhook::kept::{KeptIdentities, ServingIdentity};
 
     fn at(days: i64) -> Timestamp {
         Timestamp::from_second(1_700_000_000 + days * 86_400).unwrap()
@@ -111,66 +111,67 @@ mod tests {
         Certificate { begins, until, sound: true }
     }
 
-    fn serving(serving: Certificate) -> Held {
-        Held { serving: Some(serving), ..Held::default() }
+    fn serving(serving: Certificate) -> RotationState {
+        RotationState { serving: Some(serving), ..RotationState::default() }
     }
 
     #[test]
     fn where_there_is_none_or_none_that_counts_one_is_made_and_served_at_once() {
-        assert_eq!(step(&Held::default(), None, at(0)), Step::Replace);
-        assert_eq!(step(&serving(made(0)), None, at(90)), Step::Replace, "it has ended");
+        assert_eq!(step(&RotationState::default(), None, at(0)), RotationStep::Replace);
+        assert_eq!(step(&serving(made(0)), None, at(90)), RotationStep::Replace, "it has ended");
         let unsound = Certificate { sound: false, ..made(0) };
-        assert_eq!(step(&serving(unsound), None, at(1)), Step::Replace);
-        assert_eq!(step(&serving(made(5)), None, at(0)), Step::Replace, "by this clock it does not count yet");
+        assert_eq!(step(&serving(unsound), None, at(1)), RotationStep::Replace);
+        assert_eq!(step(&serving(made(5)), None, at(0)), RotationStep::Replace, "by this clock it does not count yet");
     }
 
     #[test]
     fn thirty_days_before_its_end_the_next_is_made_and_served_when_it_has_been_trusted_for_a_while() {
         let mut held = serving(made(0));
-        assert_eq!(step(&held, Some(SETTLES), at(59)), Step::Wait);
-        assert_eq!(step(&held, None, at(60)), Step::Prepare);
+        assert_eq!(step(&held, Some(SETTLES), at(59)), RotationStep::Wait);
+        assert_eq!(step(&held, None, at(60)), RotationStep::Prepare);
         held.next = Some(made(60));
-        assert_eq!(step(&held, None, at(60)), Step::Wait, "nobody is known to trust it");
-        assert_eq!(step(&held, Some(SETTLES - Duration::from_secs(1)), at(60)), Step::Wait);
-        assert_eq!(step(&held, Some(SETTLES), at(60)), Step::Promote);
+        assert_eq!(step(&held, None, at(60)), RotationStep::Wait, "nobody is known to trust it");
+        assert_eq!(step(&held, Some(SETTLES - Duration::from_secs(1)), at(60)), RotationStep::Wait);
+        assert_eq!(step(&held, Some(SETTLES), at(60)), RotationStep::Promote);
     }
 
     #[test]
     fn the_next_is_served_at_once_where_what_is_served_has_ended_and_is_made_anew_where_it_makes_no_sense() {
-        let mut held = Held { next: Some(made(60)), ..serving(made(0)) };
-        assert_eq!(step(&held, None, at(90)), Step::Promote);
+        let mut held = RotationState { next: Some(made(60)), ..serving(made(0)) };
+        assert_eq!(step(&held, None, at(90)), RotationStep::Promote);
         held.next = Some(Certificate { sound: false, ..made(60) });
-        assert_eq!(step(&held, Some(SETTLES), at(61)), Step::Prepare);
-        assert_eq!(step(&held, None, at(90)), Step::Replace);
+        assert_eq!(step(&held, Some(SETTLES), at(61)), RotationStep::Prepare);
+        assert_eq!(step(&held, None, at(90)), RotationStep::Replace);
     }
 
     #[test]
     fn the_former_authority_is_trusted_for_a_day_and_never_for_longer() {
-        let mut held = Held { former: Some(at(2)), ..serving(made(1)) };
-        assert_eq!(step(&held, Some(SETTLES), at(1)), Step::Wait);
-        assert_eq!(step(&held, Some(SETTLES), at(2)), Step::Forget);
+        let mut held = RotationState { former: Some(at(2)), ..serving(made(1)) };
+        assert_eq!(step(&held, Some(SETTLES), at(1)), RotationStep::Wait);
+        assert_eq!(step(&held, Some(SETTLES), at(2)), RotationStep::Forget);
         held.former = Some(at(400));
-        assert_eq!(step(&held, Some(SETTLES), at(1)), Step::Forget, "who has written that?");
+        assert_eq!(step(&held, Some(SETTLES), at(1)), RotationStep::Forget, "who has written that?");
     }
 
     #[test]
     fn left_alone_for_years_it_comes_to_rest_and_always_serves_what_counts() {
-        let mut kept = Kept::default();
+        let mut kept = KeptIdentities::default();
         let mut promoted = 0;
         for hour in 0..24 * 400 {
             let now = Timestamp::from_second(1_700_000_000 + hour * 3600).unwrap();
             let (begins, until) = validity(now);
             let text = |what: &str| format!("{what} {hour}");
-            let new = Identity { certificate: text("crt"), key: text("key"), authority: text("ca"), begins, until };
+            let new =
+                ServingIdentity { certificate: text("crt"), key: text("key"), authority: text("ca"), begins, until };
             for steps in 0.. {
                 assert!(steps < 4, "it does not come to rest: {kept:?}");
                 let before = kept.bundle();
                 let done = step(&kept.held(|_| true), Some(SETTLES), now);
                 match done {
-                    Step::Wait => break,
-                    Step::Replace => assert_eq!(hour, 0, "{kept:?}"),
-                    Step::Promote => promoted += 1,
-                    Step::Prepare | Step::Forget => {}
+                    RotationStep::Wait => break,
+                    RotationStep::Replace => assert_eq!(hour, 0, "{kept:?}"),
+                    RotationStep::Promote => promoted += 1,
+                    RotationStep::Prepare | RotationStep::Forget => {}
                 }
                 kept = kept.after(done, Some(new.clone()), now);
                 let serving = kept.serving.as_ref().unwrap();

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use dovetail_core::lease::{Election, LeaseInput, LeaseOutput, LeaseSettings, LeaseView, LeaseWrite, Origin};
+use dovetail_core::lease::{Election, LeaseInput, LeaseOutput, LeaseSettings, LeaseView, LeaseWrite, TermOrigin};
 use proptest::prelude::*;
 
 /// One tick of the history.
@@ -119,8 +119,8 @@ impl Server {
         self.version += 1;
         let terms = [i32::MAX as u64, i32::MAX as u64 - 1, (1 << 31) - (1 << 20), 2_000_000_000];
         lease.term = chance.rng.choice(terms).unwrap_or_default();
-        if lease.origin == Origin::Vacant {
-            lease.origin = Origin::Led;
+        if lease.origin == TermOrigin::Vacant {
+            lease.origin = TermOrigin::Led;
         }
         lease.duration = Duration::from_secs(chance.rng.choice([1, 15, i32::MAX as u64]).unwrap_or(15));
         if chance.rng.bool() {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use dovetail_core::lifecycle::protocol::{
-    Called, Claimed, End, Failure, Input, Pause, Protocol, Step, takes_instance, takes_token,
+    ApiFailure, Claimed, Input, LaunchCallResult, LaunchEnd, LaunchStep, Pause, Protocol, takes_instance, takes_token,
 };
 
 const NOW: Duration = Duration::from_secs(5);
@@ -15,7 +15,7 @@ fn claim(instance: Option<&str>, deleting: bool) -> Claimed {
 }
 
 /// A launch that has heard all this.
-fn after(inputs: impl IntoIterator<Item = Input>) -> (Protocol, Step) {
+fn after(inputs: impl IntoIterator<Item = Input>) -> (Protocol, LaunchStep) {
     let mut protocol = Protocol::new(false);
     let mut step = protocol.step(Input::Begin, NOW, true);
     for input in inputs {
@@ -31,107 +31,108 @@ fn called() -> [Input; 3] {
 #[test]
 fn a_claim_that_has_got_an_instance_is_not_launched_for_again() {
     let (mut protocol, step) = after([Input::Claim(claim(None, false))]);
-    assert!(matches!(step, Step::WriteToken(_)));
+    assert!(matches!(step, LaunchStep::WriteToken(_)));
     let step = protocol.step(Input::Claim(claim(Some("i-1"), false)), NOW, true);
-    assert_eq!(step, Step::End(End::Launched { uid: "a".into() }));
+    assert_eq!(step, LaunchStep::End(LaunchEnd::Launched { uid: "a".into() }));
     assert!(!takes_token(&claim(Some("i-1"), false)) && !takes_token(&claim(None, true)));
     assert!(takes_token(&claim(None, false)));
 }
 
 #[test]
 fn an_instance_is_never_replaced_and_the_one_too_many_is_left_to_the_janitor() {
-    let (mut protocol, step) = after(called().into_iter().chain([Input::Called(Called::Launched("i-2".into()))]));
-    assert_eq!(step, Step::WriteInstance { id: "i-2".into(), adopted: false });
+    let (mut protocol, step) =
+        after(called().into_iter().chain([Input::Called(LaunchCallResult::Launched("i-2".into()))]));
+    assert_eq!(step, LaunchStep::WriteInstance { id: "i-2".into(), adopted: false });
     assert!(!takes_instance(&claim(Some("i-1"), false), "i-2") && takes_instance(&claim(Some("i-2"), false), "i-2"));
     let step = protocol.step(Input::Claim(claim(Some("i-1"), false)), NOW, true);
-    assert_eq!(step, Step::End(End::Launched { uid: "a".into() }));
+    assert_eq!(step, LaunchStep::End(LaunchEnd::Launched { uid: "a".into() }));
 }
 
 #[test]
 fn a_claim_that_may_have_an_instance_and_takes_no_writes_is_deleted_for_the_terminator_to_look() {
-    let launched = called().into_iter().chain([Input::Called(Called::Launched("i-2".into()))]);
+    let launched = called().into_iter().chain([Input::Called(LaunchCallResult::Launched("i-2".into()))]);
     for heard in [launched.collect::<Vec<_>>(), vec![Input::Claim(claim(None, false))]] {
         let (mut protocol, _) = after(heard);
-        assert_eq!(protocol.step(Input::Failed(Failure::Refused), NOW, true), Step::Read);
-        assert_eq!(protocol.step(Input::Claim(claim(None, false)), NOW, true), Step::Remove("refused"));
+        assert_eq!(protocol.step(Input::Failed(ApiFailure::Refused), NOW, true), LaunchStep::Read);
+        assert_eq!(protocol.step(Input::Claim(claim(None, false)), NOW, true), LaunchStep::Remove("refused"));
         let mut refused = protocol.clone();
-        assert_eq!(protocol.step(Input::Done, NOW, true), Step::End(End::Deleting));
-        assert_eq!(refused.step(Input::Failed(Failure::Refused), NOW, true), Step::End(End::Refused));
+        assert_eq!(protocol.step(Input::Done, NOW, true), LaunchStep::End(LaunchEnd::Deleting));
+        assert_eq!(refused.step(Input::Failed(ApiFailure::Refused), NOW, true), LaunchStep::End(LaunchEnd::Refused));
     }
 }
 
 #[test]
 fn a_claim_of_which_nobody_knows_whether_it_was_created_is_not_lost() {
     for (why, end) in [
-        (Failure::Refused, End::Refused),
-        (Failure::Gone, End::Lost { at_once: false }),
-        (Failure::Deposed, End::Deposed),
+        (ApiFailure::Refused, LaunchEnd::Refused),
+        (ApiFailure::Gone, LaunchEnd::Lost { at_once: false }),
+        (ApiFailure::Deposed, LaunchEnd::Deposed),
     ] {
         let mut protocol = Protocol::new(true);
-        assert_eq!(protocol.step(Input::Begin, NOW, true), Step::Create);
-        assert_eq!(protocol.step(Input::Failed(why), NOW, true), Step::End(end));
+        assert_eq!(protocol.step(Input::Begin, NOW, true), LaunchStep::Create);
+        assert_eq!(protocol.step(Input::Failed(why), NOW, true), LaunchStep::End(end));
     }
 }
 
 /// A launch whose first call came to nobody knows what, and is made again.
 fn unsure() -> (Protocol, String) {
     let (mut protocol, first) = after(called());
-    let Step::Call { token, .. } = first else { panic!("{first:?}") };
-    protocol.step(Input::Called(Called::Unknown), NOW, true);
+    let LaunchStep::Call { token, .. } = first else { panic!("{first:?}") };
+    protocol.step(Input::Called(LaunchCallResult::Unknown), NOW, true);
     let late = NOW + Duration::from_secs(10);
     protocol.step(Input::Looked(late, Some(Vec::new())), late, true);
     let again = protocol.step(Input::Claim(claim(None, false)), late, true);
-    assert_eq!(again, Step::Call { token: token.clone(), number: (1, 2) });
+    assert_eq!(again, LaunchStep::Call { token: token.clone(), number: (1, 2) });
     (protocol, token)
 }
 
 #[test]
 fn after_a_call_of_unknown_outcome_no_failure_proves_that_nothing_was_launched() {
-    for failure in [Called::Never, Called::TokenUsed] {
+    for failure in [LaunchCallResult::Never, LaunchCallResult::TokenUsed] {
         let (mut protocol, token) = unsure();
-        assert_eq!(protocol.step(Input::Called(failure.clone()), NOW, true), Step::Look(token));
+        assert_eq!(protocol.step(Input::Called(failure.clone()), NOW, true), LaunchStep::Look(token));
         let soon = NOW + Duration::from_secs(59);
-        assert_eq!(protocol.step(Input::Looked(soon, Some(Vec::new())), soon, true), Step::Rest(Pause::Look));
+        assert_eq!(protocol.step(Input::Looked(soon, Some(Vec::new())), soon, true), LaunchStep::Rest(Pause::Look));
         protocol.step(Input::Done, soon, true);
         let late = NOW + Duration::from_secs(60);
         let mut found = protocol.clone();
         let step = found.step(Input::Looked(late, Some(vec!["i-1".into()])), late, true);
-        assert_eq!(step, Step::WriteInstance { id: "i-1".into(), adopted: true });
-        assert_eq!(protocol.step(Input::Looked(late, Some(Vec::new())), late, true), Step::WriteFailure);
-        assert_eq!(protocol.step(Input::Claim(claim(None, false)), late, true), Step::Rest(Pause::Attempt));
-        assert!(matches!(protocol.step(Input::Done, late, true), Step::WriteToken(_)), "{failure:?}");
+        assert_eq!(step, LaunchStep::WriteInstance { id: "i-1".into(), adopted: true });
+        assert_eq!(protocol.step(Input::Looked(late, Some(Vec::new())), late, true), LaunchStep::WriteFailure);
+        assert_eq!(protocol.step(Input::Claim(claim(None, false)), late, true), LaunchStep::Rest(Pause::Attempt));
+        assert!(matches!(protocol.step(Input::Done, late, true), LaunchStep::WriteToken(_)), "{failure:?}");
         // The next attempt is sure of its own calls.
         protocol.step(Input::Claim(claim(None, false)), late, true);
         protocol.step(Input::Prepared(Ok(())), late, true);
-        assert_eq!(protocol.step(Input::Called(Called::Never), late, true), Step::WriteFailure);
+        assert_eq!(protocol.step(Input::Called(LaunchCallResult::Never), late, true), LaunchStep::WriteFailure);
     }
     let (mut protocol, _) = unsure();
-    let nothing = Called::NothingToBeHad { reason: "insufficient_capacity", at_once: true };
-    assert_eq!(protocol.step(Input::Called(nothing), NOW, true), Step::Remove("insufficient_capacity"));
+    let nothing = LaunchCallResult::NothingToBeHad { reason: "insufficient_capacity", at_once: true };
+    assert_eq!(protocol.step(Input::Called(nothing), NOW, true), LaunchStep::Remove("insufficient_capacity"));
 }
 
 #[test]
 fn a_token_that_was_used_for_something_else_is_looked_for() {
     let (mut protocol, first) = after(called());
-    let Step::Call { token, .. } = first else { panic!("{first:?}") };
-    assert_eq!(protocol.step(Input::Called(Called::TokenUsed), NOW, true), Step::Look(token));
+    let LaunchStep::Call { token, .. } = first else { panic!("{first:?}") };
+    assert_eq!(protocol.step(Input::Called(LaunchCallResult::TokenUsed), NOW, true), LaunchStep::Look(token));
 }
 
 #[test]
 fn a_call_that_was_not_answered_is_looked_for_then_the_claim_is_read_then_it_is_repeated_with_its_token() {
     let (mut protocol, first) = after(called());
-    let Step::Call { token, number: (1, 1) } = first else { panic!("{first:?}") };
-    assert_eq!(protocol.step(Input::Called(Called::Unknown), NOW, true), Step::Look(token.clone()));
+    let LaunchStep::Call { token, number: (1, 1) } = first else { panic!("{first:?}") };
+    assert_eq!(protocol.step(Input::Called(LaunchCallResult::Unknown), NOW, true), LaunchStep::Look(token.clone()));
     let late = NOW + Duration::from_secs(10);
-    assert_eq!(protocol.step(Input::Looked(late, Some(Vec::new())), late, true), Step::Read);
+    assert_eq!(protocol.step(Input::Looked(late, Some(Vec::new())), late, true), LaunchStep::Read);
     let mut deleted = protocol.clone();
-    assert_eq!(deleted.step(Input::Claim(claim(None, true)), late, true), Step::End(End::Deleting));
+    assert_eq!(deleted.step(Input::Claim(claim(None, true)), late, true), LaunchStep::End(LaunchEnd::Deleting));
     let again = protocol.step(Input::Claim(claim(None, false)), late, true);
-    assert_eq!(again, Step::Call { token, number: (1, 2) });
+    assert_eq!(again, LaunchStep::Call { token, number: (1, 2) });
 }
 
 #[test]
 fn no_call_is_begun_after_the_deadline() {
     let (mut protocol, _) = after([Input::Claim(claim(None, false)), Input::Claim(claim(None, false))]);
-    assert_eq!(protocol.step(Input::Prepared(Ok(())), NOW, false), Step::End(End::Deposed));
+    assert_eq!(protocol.step(Input::Prepared(Ok(())), NOW, false), LaunchStep::End(LaunchEnd::Deposed));
 }

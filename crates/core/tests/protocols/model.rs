@@ -9,7 +9,7 @@
 use std::hash::{BuildHasher, Hash};
 use std::time::Duration;
 
-use dovetail_core::lease::{Election, LeaseInput, LeaseOutput, LeaseSettings, LeaseView, LeaseWrite, Origin};
+use dovetail_core::lease::{Election, LeaseInput, LeaseOutput, LeaseSettings, LeaseView, LeaseWrite, TermOrigin};
 use rustc_hash::{FxBuildHasher, FxHashSet};
 
 const SETTINGS: LeaseSettings = LeaseSettings { duration: ticks(3), renew_deadline: ticks(2), retry: ticks(1) };
@@ -97,7 +97,7 @@ impl World {
             term: 1,
             duration: SETTINGS.duration,
             resource_version: "1".into(),
-            origin: Origin::Led,
+            origin: TermOrigin::Led,
             stale: false,
         };
         let candidate = |number| {
@@ -144,7 +144,7 @@ impl World {
         self.lease.clone().map_or(LeaseInput::Failed, |lease| LeaseInput::Wrote { lease, asked })
     }
 
-    fn write(&mut self, holder: &str, term: u64, origin: Origin) {
+    fn write(&mut self, holder: &str, term: u64, origin: TermOrigin) {
         self.version += 1;
         let (duration, resource_version) = (SETTINGS.duration, self.version.to_string());
         self.lease = Some(LeaseView { holder: holder.into(), term, duration, resource_version, origin, stale: false });
@@ -202,7 +202,7 @@ impl World {
         let mut world = self.clone();
         world.left.foreign -= 1;
         match &self.lease {
-            None => world.write(FOREIGN, 0, Origin::Foreign),
+            None => world.write(FOREIGN, 0, TermOrigin::Foreign),
             Some(lease) if lease.holder == FOREIGN => {
                 let (term, origin) = (lease.term, lease.origin);
                 let mut released = world.clone();
@@ -215,7 +215,7 @@ impl World {
             }
             // Released by us: it takes what it finds, and counts on.
             Some(lease) if lease.holder.is_empty() => {
-                let origin = if lease.origin == Origin::Led { Origin::Led } else { Origin::Foreign };
+                let origin = if lease.origin == TermOrigin::Led { TermOrigin::Led } else { TermOrigin::Foreign };
                 world.write(FOREIGN, lease.term + 1, origin);
             }
             Some(_) => return,
@@ -228,7 +228,7 @@ impl World {
     /// Somebody who may write the Lease patches its term, or its holder too; what is marked as vacant is then read as led.
     fn next_of_forger(&self, then: &mut impl FnMut(World)) {
         let Some(lease) = &self.lease else { return };
-        let origin = if lease.origin == Origin::Foreign { Origin::Foreign } else { Origin::Led };
+        let origin = if lease.origin == TermOrigin::Foreign { TermOrigin::Foreign } else { TermOrigin::Led };
         for holder in [lease.holder.as_str(), "", "c1"] {
             let mut world = self.clone();
             world.left.forgeries -= 1;
@@ -257,7 +257,7 @@ impl World {
     fn read(&self) -> LeaseInput {
         let mut lease = self.lease.clone();
         if let Some(lease) = lease.as_mut().filter(|lease| lease.term == 0 && self.is_broken(Broken::Origins)) {
-            lease.origin = Origin::Led;
+            lease.origin = TermOrigin::Led;
         }
         LeaseInput::Read(lease)
     }

@@ -6,7 +6,7 @@ use super::gvr::Key;
 use super::meta;
 use super::store::StoreState;
 use dovetail_core::admission::quota::{Charge, add, charge_of};
-use dovetail_core::admission::{LimitRange, Policies, PriorityClass, Quota, Refusal, RuntimeClass};
+use dovetail_core::admission::{LimitRange, PodRefusal, Policies, PriorityClass, Quota, RuntimeClass};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -63,9 +63,9 @@ pub fn admit(state: &StoreState, pod: &mut Value) -> Result<()> {
 }
 
 /// The API server's words: it does not name the LimitRange.
-fn words(why: &Refusal) -> String {
+fn words(why: &PodRefusal) -> String {
     match why {
-        Refusal::LimitRange(why, _) => why.clone(),
+        PodRefusal::LimitRange(why, _) => why.clone(),
         other => other.to_string(),
     }
 }

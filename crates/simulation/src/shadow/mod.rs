@@ -35,7 +35,7 @@ use dovetail_actors::{Journal, ReplicaHandle, Settings, Solver};
 use dovetail_cloud::Cloud;
 use dovetail_cloud::catalogue::Catalogue;
 use dovetail_core::clock::Clock;
-use dovetail_core::shadow::{Decision, Ledger, Observer, Report, Side};
+use dovetail_core::shadow::{Ledger, Observer, ShadowReport, Side, SideDecision};
 use dovetail_input::Failure;
 use dovetail_sandbox::apiserver::{ChangeKind, Gvr, Happened, NODE_CLAIMS, PODS};
 use jiff::SignedDuration;
@@ -78,7 +78,7 @@ pub type Told = Rc<dyn Fn(&ShadowEvent)>;
 #[derive(Clone, Debug, PartialEq)]
 pub enum ShadowEvent {
     /// A node is launched or told to go: by whom.
-    Decided(Side, Decision),
+    Decided(Side, SideDecision),
     /// Something keeps the report from being whole; said once.
     Note(String),
 }
@@ -149,7 +149,7 @@ impl Shadow {
 
     /// What was done, and what would have been done, until now.
     #[must_use]
-    pub fn report(&self) -> Report {
+    pub fn report(&self) -> ShadowReport {
         let state = self.state.borrow();
         let mut report = state.ledger.report(self.clock.wall());
         report.notes.extend(state.notes.borrow().iter().cloned());

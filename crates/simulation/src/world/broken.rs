@@ -17,7 +17,7 @@ use dovetail_cloud::{
     Made, QueueMessage,
 };
 use dovetail_core::Problem;
-use dovetail_core::disruption::commands::{Answer, Question};
+use dovetail_core::disruption::commands::{CommandAnswer, Question};
 use dovetail_core::interruption::status::Trouble;
 use dovetail_core::pack::{Options, PackingError};
 use dovetail_sandbox::apiserver::{ApiError, ApiServer, DeleteOptions, Gvr};
@@ -201,7 +201,7 @@ impl Solver for BrokenSolver {
         self.inner.solve(problem, options)
     }
 
-    fn consolidate(&self, mut question: Question) -> BoxFuture<'static, Result<Answer, PackingError>> {
+    fn consolidate(&self, mut question: Question) -> BoxFuture<'static, Result<CommandAnswer, PackingError>> {
         match self.broken {
             Broken::ForgottenMoves => question.moved = Arc::default(),
             _ => question.settings.least_age = SignedDuration::ZERO,

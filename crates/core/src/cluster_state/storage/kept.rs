@@ -12,16 +12,16 @@ use k8s_openapi::api::storage::v1::{CSINode, StorageClass};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::super::default_spread::{STATEFUL_SET, of_replica_set, of_replication_controller, of_service, selector_key};
-use super::super::{Kind, Table, namespaced};
+use super::super::{Table, WatchedKind, namespaced};
 use super::{OrderedSet, Storage};
 use crate::admission::{LimitRange, RuntimeClass};
 use crate::problem::Namespace;
-use crate::volumes::{ClaimFacts, ClassFacts, VolumeFacts, attachments_of};
+use crate::volumes::{ClassFacts, VolumeClaimFacts, VolumeFacts, attachments_of};
 
 /// An object of the API of which the state keeps only facts.
-pub trait Kept {
+pub trait KeptFacts {
     /// Under which its lists begin and end.
-    const KIND: Kind;
+    const KIND: WatchedKind;
     /// The key that it is kept under.
     fn key(&self) -> String;
     /// Keeps it, or forgets it; says whether packing may see a difference.
@@ -42,8 +42,8 @@ pub(super) fn put<V: PartialEq + Clone>(table: &mut Table<V>, key: String, facts
 
 macro_rules! kept {
     ($($object:ty: $kind:ident, $key:path, $table:ident, $facts:path;)*) => {$(
-        impl Kept for $object {
-            const KIND: Kind = Kind::$kind;
+        impl KeptFacts for $object {
+            const KIND: WatchedKind = WatchedKind::$kind;
 
             fn key(&self) -> String {
                 $key(&self.metadata)
@@ -67,7 +67,7 @@ fn namespace_of(one: &KubeNamespace) -> Namespace {
 
 kept! {
     KubeNamespace: Namespace, by_name, namespaces, namespace_of;
-    PersistentVolumeClaim: PersistentVolumeClaim, namespaced, claims, ClaimFacts::of;
+    PersistentVolumeClaim: PersistentVolumeClaim, namespaced, claims, VolumeClaimFacts::of;
     PersistentVolume: PersistentVolume, by_name, volumes, VolumeFacts::of;
     StorageClass: StorageClass, by_name, classes, ClassFacts::of;
     CSINode: CsiNode, by_name, csi_nodes, attachments_of;
@@ -94,8 +94,8 @@ fn replication_controller(meta: &ObjectMeta) -> String {
     selector_key("ReplicationController", &namespaced(meta))
 }
 
-impl Kept for StatefulSet {
-    const KIND: Kind = Kind::StatefulSet;
+impl KeptFacts for StatefulSet {
+    const KIND: WatchedKind = WatchedKind::StatefulSet;
 
     fn key(&self) -> String {
         namespaced(&self.metadata)

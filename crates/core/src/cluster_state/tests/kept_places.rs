@@ -20,7 +20,7 @@ fn joined() -> ClusterState {
 fn expect(state: &mut ClusterState, pods: &[(&str, &str)]) {
     for (name, cpu) in pods {
         state.apply_pod(&kube_pod(name, "", cpu)).unwrap();
-        state.nominate([format!("uid-{name}").as_str()], &Target::Claim("c".into()), Duration::from_secs(20));
+        state.nominate([format!("uid-{name}").as_str()], &NominationTarget::Claim("c".into()), Duration::from_secs(20));
     }
 }
 
@@ -61,7 +61,7 @@ fn pods_of_one_job_or_stateful_set_are_alike_whatever_they_are_called_by() {
         pod.metadata.labels = Some(own.into());
         state.apply_pod(&pod).unwrap();
     }
-    state.nominate(["uid-a", "uid-b"], &Target::Claim("c".into()), Duration::from_secs(20));
+    state.nominate(["uid-a", "uid-b"], &NominationTarget::Claim("c".into()), Duration::from_secs(20));
     assert!(kept(&state).is_empty());
 }
 
@@ -115,7 +115,7 @@ fn a_nomination_is_over_when_the_pod_is_expected_elsewhere_and_waits_still() {
     };
     assert_eq!(over(&state), (vec![], vec!["uid-bound".to_owned(), "uid-gone".to_owned()]));
     state.plan_claim(kube_claim("later", None, "0"), Resources::new());
-    state.nominate(["uid-a"], &Target::Claim("later".into()), Duration::from_secs(20));
+    state.nominate(["uid-a"], &NominationTarget::Claim("later".into()), Duration::from_secs(20));
     assert_eq!(over(&state).0, [("a".to_owned(), None)]);
     state.apply_pod(&nominated(kube_pod("a", "", "1"), "other")).unwrap();
     let (places, done) = over(&state);

@@ -15,7 +15,7 @@ use k8s_openapi::api::core::v1::{Node, Pod as KubePod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 
 use super::*;
-use crate::lifecycle::launch::{LaunchedInstance, launched};
+use crate::lifecycle::launch::{InstanceFacts, launched};
 use crate::resources::Resources;
 
 fn at(seconds: u64) -> Moment {
@@ -85,7 +85,7 @@ fn pending(state: &ClusterState, now: u64) -> Vec<String> {
 
 fn launched_with(claim: &NodeClaim, provider_id: &str) -> NodeClaim {
     let amounts = serde_json::from_value::<dovetail_api::v1::ResourceList>(json!({"cpu": "2", "pods": "29"})).unwrap();
-    let instance = LaunchedInstance {
+    let instance = InstanceFacts {
         provider_id: provider_id.into(),
         image_id: "ami".into(),
         labels: BTreeMap::new(),
@@ -122,11 +122,11 @@ fn a_bound_pod_loads_its_node_once_and_leaves_it_when_it_goes() {
 fn a_list_forgets_what_is_not_in_it_and_keeps_what_was_written_since_it_began() {
     let mut state = ClusterState::new();
     state.apply_claim(Arc::new(kube_claim("gone", Some("1"), "1")));
-    state.list_begins(Kind::NodeClaim);
+    state.list_begins(WatchedKind::NodeClaim);
     state.apply_claim(Arc::new(kube_claim("listed", Some("2"), "2")));
     state.apply_claim(Arc::new(kube_claim("ours", Some("3"), "9")));
     state.plan_claim(kube_claim("planned", None, "0"), Resources::new());
-    state.list_ends(Kind::NodeClaim);
+    state.list_ends(WatchedKind::NodeClaim);
     let names: Vec<_> = state.snapshot().claims.keys().cloned().collect();
     assert_eq!(names, ["listed", "ours", "planned"]);
 }
@@ -180,22 +180,22 @@ fn node_class(role: &str) -> EC2NodeClass {
 #[test]
 fn a_late_answer_neither_undoes_nor_revives_a_pool_a_class_or_a_node() {
     let mut state = ClusterState::new();
-    assert_eq!(state.apply_pool(pool_at(true, "1", "10")), Applied::News);
-    assert_eq!(state.apply_pool(pool_at(false, "1", "9")), Applied::Stale);
-    assert_eq!(state.apply_pool(pool_at(true, "1", "11")), Applied::Alike);
-    assert_eq!(state.apply_class(class_at("new", "1", "10")), Applied::News);
-    assert_eq!(state.apply_class(class_at("old", "1", "9")), Applied::Stale);
+    assert_eq!(state.apply_pool(pool_at(true, "1", "10")), UpdateEffect::News);
+    assert_eq!(state.apply_pool(pool_at(false, "1", "9")), UpdateEffect::Stale);
+    assert_eq!(state.apply_pool(pool_at(true, "1", "11")), UpdateEffect::Alike);
+    assert_eq!(state.apply_class(class_at("new", "1", "10")), UpdateEffect::News);
+    assert_eq!(state.apply_class(class_at("old", "1", "9")), UpdateEffect::Stale);
     let node = |version| Node { metadata: versioned("n", "1", version), ..kube_node("n", "p", json!({})) };
     assert!(state.apply_node(&node("10")) && !state.apply_node(&node("9")));
     state.delete_pool("default", Some("1"));
     state.delete_class("default", Some("1"));
     state.delete_node("n", Some("1"));
-    assert_eq!(state.apply_pool(pool_at(true, "1", "12")), Applied::Stale);
-    assert_eq!(state.apply_class(class_at("new", "1", "12")), Applied::Stale);
+    assert_eq!(state.apply_pool(pool_at(true, "1", "12")), UpdateEffect::Stale);
+    assert_eq!(state.apply_class(class_at("new", "1", "12")), UpdateEffect::Stale);
     assert!(!state.apply_node(&node("12")));
     let now = state.snapshot();
     assert!(now.pools.is_empty() && now.classes.is_empty() && now.nodes.is_empty());
-    assert_eq!(state.apply_pool(pool_at(true, "2", "13")), Applied::News, "another of that name");
+    assert_eq!(state.apply_pool(pool_at(true, "2", "13")), UpdateEffect::News, "another of that name");
 }
 
 #[test]
@@ -204,14 +204,14 @@ fn an_api_server_that_was_restored_to_an_earlier_state_is_believed() {
     state.apply_pool(pool_at(false, "1", "100"));
     state.apply_class(class_at("new", "1", "100"));
     state.delete_class("default", Some("1"));
-    state.list_begins(Kind::NodePool);
-    state.list_begins(Kind::NodeClass);
-    assert_eq!(state.apply_pool(pool_at(true, "1", "50")), Applied::News);
-    assert_eq!(state.apply_class(class_at("old", "1", "50")), Applied::News);
-    state.list_ends(Kind::NodePool);
-    state.list_ends(Kind::NodeClass);
+    state.list_begins(WatchedKind::NodePool);
+    state.list_begins(WatchedKind::NodeClass);
+    assert_eq!(state.apply_pool(pool_at(true, "1", "50")), UpdateEffect::News);
+    assert_eq!(state.apply_class(class_at("old", "1", "50")), UpdateEffect::News);
+    state.list_ends(WatchedKind::NodePool);
+    state.list_ends(WatchedKind::NodeClass);
     assert_eq!((state.snapshot().pools.len(), state.snapshot().classes.len()), (1, 1));
-    assert_eq!(state.apply_pool(pool_at(false, "1", "49")), Applied::Stale);
+    assert_eq!(state.apply_pool(pool_at(false, "1", "49")), UpdateEffect::Stale);
 
     // What was there all the time, and is as it was.
     let mut state = ClusterState::new();
@@ -223,11 +223,11 @@ fn an_api_server_that_was_restored_to_an_earlier_state_is_believed() {
     };
     state.apply_class(class_at("new", "1", "100"));
     state.apply_node(&node_at("100"));
-    assert_eq!(state.apply_class(class_at("old", "1", "50")), Applied::Stale);
+    assert_eq!(state.apply_class(class_at("old", "1", "50")), UpdateEffect::Stale);
     assert!(!state.apply_node(&node_at("50")));
-    state.list_begins(Kind::NodeClass);
-    state.list_begins(Kind::Node);
-    assert_eq!(state.apply_class(class_at("old", "1", "50")), Applied::News);
+    state.list_begins(WatchedKind::NodeClass);
+    state.list_begins(WatchedKind::Node);
+    assert_eq!(state.apply_class(class_at("old", "1", "50")), UpdateEffect::News);
     assert!(state.apply_node(&node_at("50")));
 }
 
@@ -239,12 +239,12 @@ fn claims_are_as_a_restored_api_server_lists_them_but_for_what_is_written_meanwh
     }
     state.delete_claim("gone", Some("gone"));
     assert!(!state.apply_claim(Arc::new(kube_claim("back", Some("back"), "50"))), "late, as long as nothing is listed");
-    state.list_begins(Kind::NodeClaim);
+    state.list_begins(WatchedKind::NodeClaim);
     state.apply_claim(Arc::new(kube_claim("written", Some("written"), "1000")));
     for name in ["back", "gone", "written"] {
         state.apply_claim(Arc::new(kube_claim(name, Some(name), "50")));
     }
-    state.list_ends(Kind::NodeClaim);
+    state.list_ends(WatchedKind::NodeClaim);
     let version = |name: &str| state.snapshot().claims[name].claim.metadata.resource_version.clone().unwrap();
     assert_eq!(["back", "gone", "written"].map(version), ["50", "50", "1000"]);
     assert!(!state.apply_claim(Arc::new(kube_claim("back", Some("back"), "49"))), "late again");
@@ -254,9 +254,9 @@ fn claims_are_as_a_restored_api_server_lists_them_but_for_what_is_written_meanwh
 fn a_pod_that_a_restored_api_server_lists_without_its_node_waits_again() {
     let mut state = ClusterState::new();
     state.apply_pod(&pod_at("n", "100")).unwrap();
-    state.list_begins(Kind::Pod);
+    state.list_begins(WatchedKind::Pod);
     state.apply_pod(&pod_at("", "50")).unwrap();
-    state.list_ends(Kind::Pod);
+    state.list_ends(WatchedKind::Pod);
     let now = state.snapshot();
     assert_eq!((now.pods["uid-a"].node_name.as_str(), now.loads.len()), ("", 0));
     assert_eq!(pending(&state, 0).len(), 1, "it waits for a node");
@@ -362,7 +362,7 @@ fn a_claim_that_is_being_deleted_is_not_planned_on_and_frees_its_pods_and_its_sh
     state.apply_pod(&kube_pod("a", "", "1")).unwrap();
     let mut claim = launched_with(&kube_claim("c", Some("1"), "1"), "p");
     state.apply_claim(Arc::new(claim.clone()));
-    state.nominate(["uid-a"], &Target::Claim("c".into()), Duration::from_secs(20));
+    state.nominate(["uid-a"], &NominationTarget::Claim("c".into()), Duration::from_secs(20));
     let usage = |state: &ClusterState| state.snapshot().planning(&input(1)).problem.node_pools[0].usage.get("cpu");
     assert_eq!(usage(&state), 2000);
     claim.metadata.deletion_timestamp = Some(serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap());
@@ -452,7 +452,7 @@ fn daemons_still_to_land_are_kept_room_for_and_those_there_are_not_counted_twice
 #[test]
 fn the_state_is_synced_when_every_kind_has_been_listed() {
     let mut state = ClusterState::new();
-    for kind in Kind::ALL {
+    for kind in WatchedKind::ALL {
         assert!(!state.synced());
         state.list_begins(kind);
         state.list_ends(kind);
@@ -535,7 +535,7 @@ fn a_mark_taken_back_is_as_if_it_had_never_been() {
     machine(&mut state, "m", &["a"]);
     machine(&mut state, "n", &[]);
     state.mark_leaving(["m"], true);
-    state.nominate(["uid-a"], &Target::Node("node-n".into()), Duration::from_secs(20));
+    state.nominate(["uid-a"], &NominationTarget::Node("node-n".into()), Duration::from_secs(20));
     state.mark_leaving(["m"], false);
     assert!(pending(&state, 0).is_empty());
     assert_eq!(state.snapshot().expected_on("uid-a", at(0)), None, "its place elsewhere is free again");
@@ -612,7 +612,7 @@ fn a_place_is_kept_until_the_pod_has_gone_and_is_its_successors() {
     machine(&mut state, "m", &["old"]);
     state.mark_leaving(["m"], true);
     state.plan_claim(kube_claim("new", None, "0"), Resources::new());
-    state.nominate(["uid-old"], &Target::Claim("new".into()), Duration::from_secs(20));
+    state.nominate(["uid-old"], &NominationTarget::Claim("new".into()), Duration::from_secs(20));
     assert!(pending(&state, 0).is_empty());
     let used = |state: &ClusterState, now| {
         let problem = state.snapshot().planning(&input(now)).problem;
@@ -652,7 +652,7 @@ fn a_pod_whose_place_leaves_too_needs_another() {
     machine(&mut state, "m", &["a"]);
     machine(&mut state, "n", &[]);
     state.mark_leaving(["m"], true);
-    state.nominate(["uid-a"], &Target::Node("node-n".into()), Duration::from_secs(20));
+    state.nominate(["uid-a"], &NominationTarget::Node("node-n".into()), Duration::from_secs(20));
     assert!(pending(&state, 0).is_empty());
     state.mark_leaving(["n"], true);
     assert_eq!(pending(&state, 0), ["a"]);

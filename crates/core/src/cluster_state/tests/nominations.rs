@@ -9,7 +9,7 @@ fn pods_planned_on_a_claim_are_not_pending_while_it_lives() {
         state.apply_pod(&kube_pod(name, "", "1")).unwrap();
     }
     state.plan_claim(kube_claim("c", None, "0"), Resources::new());
-    state.nominate(["uid-a"], &Target::Claim("c".into()), Duration::from_secs(20));
+    state.nominate(["uid-a"], &NominationTarget::Claim("c".into()), Duration::from_secs(20));
     assert_eq!(pending(&state, 9999), ["b"]);
     state.apply_claim(Arc::new(kube_claim("c", Some("1"), "1")));
     assert_eq!(pending(&state, 9999), ["b"]);
@@ -22,7 +22,7 @@ fn a_pod_expected_on_a_node_that_is_ready_is_pending_again_when_its_time_is_over
     let mut state = ClusterState::new();
     state.apply_pod(&kube_pod("a", "", "1")).unwrap();
     state.apply_node(&kube_node("n", "p", json!({})));
-    state.nominate(["uid-a"], &Target::Node("n".into()), Duration::from_secs(20));
+    state.nominate(["uid-a"], &NominationTarget::Node("n".into()), Duration::from_secs(20));
     assert!(pending(&state, 19).is_empty());
     assert_eq!(pending(&state, 20), ["a"]);
     state.delete_node("n", Some("uid-n"));
@@ -37,15 +37,20 @@ fn a_pod_that_takes_the_place_of_one_like_it_leaves_it_its_own() {
     }
     state.apply_node(&kube_node("n", "p", json!({})));
     state.plan_claim(kube_claim("later", None, "0"), Resources::new());
-    state.nominate(["uid-a"], &Target::Claim("later".into()), Duration::from_secs(20));
-    state.nominate(["uid-b", "uid-c"], &Target::Node("n".into()), Duration::from_secs(20));
+    state.nominate(["uid-a"], &NominationTarget::Claim("later".into()), Duration::from_secs(20));
+    state.nominate(["uid-b", "uid-c"], &NominationTarget::Node("n".into()), Duration::from_secs(20));
     state.apply_pod(&kube_pod("a", "n", "1")).unwrap();
     let snapshot = state.snapshot();
-    assert_eq!(snapshot.expected_on("uid-c", at(9999)), Some(&Target::Claim("later".into())));
-    let awaited = |target: &Target, second| snapshot.is_awaited(target, at(second));
-    assert!(awaited(&Target::Claim("later".into()), 9999) && !awaited(&Target::Claim("n".into()), 1));
-    assert!(awaited(&Target::Node("n".into()), 1) && !awaited(&Target::Node("n".into()), 9999), "its time is over");
-    assert_eq!(snapshot.expected_on("uid-b", at(1)), Some(&Target::Node("n".into())), "b is not like a");
+    assert_eq!(snapshot.expected_on("uid-c", at(9999)), Some(&NominationTarget::Claim("later".into())));
+    let awaited = |target: &NominationTarget, second| snapshot.is_awaited(target, at(second));
+    assert!(
+        awaited(&NominationTarget::Claim("later".into()), 9999) && !awaited(&NominationTarget::Claim("n".into()), 1)
+    );
+    assert!(
+        awaited(&NominationTarget::Node("n".into()), 1) && !awaited(&NominationTarget::Node("n".into()), 9999),
+        "its time is over"
+    );
+    assert_eq!(snapshot.expected_on("uid-b", at(1)), Some(&NominationTarget::Node("n".into())), "b is not like a");
     assert_eq!(snapshot.expected_on("uid-a", at(1)), None);
 }
 
@@ -54,7 +59,7 @@ fn a_planned_claim_is_full_with_the_pods_planned_on_it() {
     let mut state = ClusterState::new();
     state.apply_pod(&kube_pod("a", "", "1")).unwrap();
     state.plan_claim(kube_claim("c", None, "0"), Resources::new());
-    state.nominate(["uid-a"], &Target::Claim("c".into()), Duration::from_secs(20));
+    state.nominate(["uid-a"], &NominationTarget::Claim("c".into()), Duration::from_secs(20));
     let problem = state.snapshot().planning(&input(1)).problem;
     assert_eq!((problem.existing_nodes[0].used.get("cpu"), problem.existing_nodes[0].used.get("pods")), (1000, 1));
 }
@@ -67,8 +72,8 @@ fn expected() -> ClusterState {
     }
     state.apply_node(&kube_node("n", "p", json!({})));
     state.plan_claim(kube_claim("later", None, "0"), Resources::new());
-    state.nominate(["uid-a"], &Target::Claim("later".into()), Duration::from_secs(20));
-    state.nominate(["uid-b", "uid-c"], &Target::Node("n".into()), Duration::from_secs(20));
+    state.nominate(["uid-a"], &NominationTarget::Claim("later".into()), Duration::from_secs(20));
+    state.nominate(["uid-b", "uid-c"], &NominationTarget::Node("n".into()), Duration::from_secs(20));
     state
 }
 
@@ -107,7 +112,7 @@ fn nobody_is_displaced_from_a_node_that_is_not_ready_for_pods() {
     claim.status.as_mut().unwrap().node_name = "n".into();
     state.apply_claim(Arc::new(claim));
     state.apply_node(&kube_node("n", "p", json!({})));
-    state.nominate(["uid-a"], &Target::Claim("c".into()), Duration::from_secs(20));
+    state.nominate(["uid-a"], &NominationTarget::Claim("c".into()), Duration::from_secs(20));
     state.apply_pod(&kube_pod("agent", "n", "100m")).unwrap();
     assert_eq!((pending(&state, 0).len(), state.displacements()), (0, 0));
 }
@@ -118,7 +123,7 @@ fn a_pod_that_has_yet_to_leave_its_node_keeps_the_place_that_its_successor_finds
     state.apply_node(&kube_node("old", "o", json!({})));
     state.apply_node(&kube_node("n", "p", json!({})));
     state.apply_pod(&kube_pod("moves", "old", "2")).unwrap();
-    state.nominate(["uid-moves"], &Target::Node("n".into()), Duration::from_secs(20));
+    state.nominate(["uid-moves"], &NominationTarget::Node("n".into()), Duration::from_secs(20));
     let mut going = kube_pod("moves", "old", "2");
     going.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(at(5).wall));
     state.apply_pod(&going).unwrap();
@@ -143,7 +148,7 @@ fn deleting(pods: &[(&str, &str)]) -> ClusterState {
 #[test]
 fn a_place_that_others_have_taken_before_its_pod_has_left_is_not_believed_in_but_made_anew() {
     let mut state = deleting(&[("moves", "1"), ("small", "500m")]);
-    state.nominate(["uid-moves", "uid-small"], &Target::Node("n".into()), Duration::from_secs(20));
+    state.nominate(["uid-moves", "uid-small"], &NominationTarget::Node("n".into()), Duration::from_secs(20));
     assert!(pending(&state, 9999).is_empty(), "it is kept for as long as it takes");
     assert!(state.snapshot().place_is_ready("uid-moves", at(9999)));
     state.apply_pod(&kube_pod("stranger", "n", "500m")).unwrap();
@@ -159,12 +164,12 @@ fn a_place_that_others_have_taken_before_its_pod_has_left_is_not_believed_in_but
 fn a_pod_that_waits_loses_its_place_before_one_that_still_runs() {
     let mut state = deleting(&[("moves", "1")]);
     state.apply_pod(&kube_pod("waits", "", "1")).unwrap();
-    state.nominate(["uid-moves", "uid-waits"], &Target::Node("n".into()), Duration::from_secs(20));
+    state.nominate(["uid-moves", "uid-waits"], &NominationTarget::Node("n".into()), Duration::from_secs(20));
     state.apply_pod(&kube_pod("stranger", "n", "1500m")).unwrap();
     assert_eq!(pending(&state, 6), ["moves", "waits"], "neither fits any more");
     let mut state = deleting(&[("moves", "1500m")]);
     state.apply_pod(&kube_pod("waits", "", "100m")).unwrap();
-    state.nominate(["uid-moves", "uid-waits"], &Target::Node("n".into()), Duration::from_secs(20));
+    state.nominate(["uid-moves", "uid-waits"], &NominationTarget::Node("n".into()), Duration::from_secs(20));
     state.apply_pod(&kube_pod("stranger", "n", "450m")).unwrap();
     assert_eq!(pending(&state, 6), ["moves"], "the one that waits is bound before the other has gone");
 }
@@ -190,7 +195,7 @@ fn a_protected_pod_gets_its_place_when_it_has_to_go_soon_and_not_days_before() {
     assert_eq!(pending(&state, first), ["moves"]);
     state.apply_claim(on_claim("1970-01-01T00:10:00Z", "3"));
     assert_eq!(pending(&state, 0), ["moves"], "its end was brought forward");
-    state.nominate(["uid-moves"], &Target::Node("n".into()), Duration::from_secs(20));
+    state.nominate(["uid-moves"], &NominationTarget::Node("n".into()), Duration::from_secs(20));
     assert!(state.snapshot().place_is_ready("uid-moves", at(500)), "and is kept until it goes");
 }
 
@@ -225,13 +230,13 @@ fn a_pod_bound_before_its_claim_says_which_node_it_has_takes_the_place_of_one_li
     state.apply_claim(Arc::new(launched_with(&kube_claim("c", Some("1"), "1"), "p")));
     state.apply_node(&kube_node("n", "p", json!({})));
     state.plan_claim(kube_claim("later", None, "0"), Resources::new());
-    state.nominate(["uid-a"], &Target::Claim("later".into()), Duration::from_secs(20));
-    state.nominate(["uid-b"], &Target::Claim("c".into()), Duration::from_secs(20));
+    state.nominate(["uid-a"], &NominationTarget::Claim("later".into()), Duration::from_secs(20));
+    state.nominate(["uid-b"], &NominationTarget::Claim("c".into()), Duration::from_secs(20));
     // With its node it gets the labels of that.
     let mut bound = kube_pod("a", "n", "1");
     bound.metadata.labels.get_or_insert_default().insert("topology.kubernetes.io/zone".into(), "a".into());
     state.apply_pod(&bound).unwrap();
-    assert_eq!(state.snapshot().expected_on("uid-b", at(0)), Some(&Target::Claim("later".into())));
+    assert_eq!(state.snapshot().expected_on("uid-b", at(0)), Some(&NominationTarget::Claim("later".into())));
 }
 
 #[test]
@@ -242,7 +247,7 @@ fn a_pod_whose_room_was_taken_while_it_was_planned_is_pending_at_once() {
         state.apply_pod(&kube_pod(name, "", "1")).unwrap();
     }
     state.apply_pod(&kube_pod("stranger", "n", "1")).unwrap();
-    state.nominate(["uid-a", "uid-b"], &Target::Node("n".into()), Duration::from_secs(20));
+    state.nominate(["uid-a", "uid-b"], &NominationTarget::Node("n".into()), Duration::from_secs(20));
     assert_eq!((pending(&state, 0).len(), state.displacements()), (1, 1));
 }
 
@@ -254,7 +259,7 @@ fn a_pod_whose_room_was_taken_before_its_claim_was_ready_is_pending_when_it_is()
     claim.status.as_mut().unwrap().node_name = "n".into();
     state.apply_claim(Arc::new(claim.clone()));
     state.apply_node(&kube_node("n", "p", json!({})));
-    state.nominate(["uid-a"], &Target::Claim("c".into()), Duration::from_secs(20));
+    state.nominate(["uid-a"], &NominationTarget::Claim("c".into()), Duration::from_secs(20));
     state.apply_pod(&kube_pod("stranger", "n", "1")).unwrap();
     assert_eq!((pending(&state, 0).len(), state.displacements()), (0, 0));
     claim.metadata.resource_version = Some("2".into());
@@ -291,11 +296,11 @@ fn two_nodes() -> ClusterState {
 #[test]
 fn a_successor_is_known_though_the_one_before_it_has_the_labels_of_its_node() {
     let mut state = two_nodes();
-    state.nominate(["uid-moves"], &Target::Node("n".into()), Duration::from_secs(20));
+    state.nominate(["uid-moves"], &NominationTarget::Node("n".into()), Duration::from_secs(20));
     state.apply_pod(&moving("moves", true)).unwrap();
     state.apply_pod(&kube_pod("successor", "", "2")).unwrap();
     assert!(pending(&state, 0).is_empty());
-    assert_eq!(state.snapshot().expected_on("uid-successor", at(0)), Some(&Target::Node("n".into())));
+    assert_eq!(state.snapshot().expected_on("uid-successor", at(0)), Some(&NominationTarget::Node("n".into())));
 }
 
 #[test]
@@ -304,7 +309,7 @@ fn a_successor_that_comes_while_the_one_before_it_is_planned_for_has_its_place()
     state.apply_pod(&moving("moves", true)).unwrap();
     state.apply_pod(&kube_pod("successor", "", "2")).unwrap();
     assert_eq!(pending(&state, 0), ["successor"]);
-    state.nominate(["uid-moves"], &Target::Node("n".into()), Duration::from_secs(20));
+    state.nominate(["uid-moves"], &NominationTarget::Node("n".into()), Duration::from_secs(20));
     assert!(pending(&state, 0).is_empty());
     assert!(!state.snapshot().nominations.contains_key("uid-moves"));
 }
@@ -313,7 +318,7 @@ fn a_successor_that_comes_while_the_one_before_it_is_planned_for_has_its_place()
 fn a_pod_that_began_to_go_while_it_was_planned_for_leaves_its_place_to_the_successor_that_comes_later() {
     let mut state = two_nodes();
     state.apply_pod(&moving("moves", true)).unwrap();
-    state.nominate(["uid-moves"], &Target::Node("n".into()), Duration::from_secs(20));
+    state.nominate(["uid-moves"], &NominationTarget::Node("n".into()), Duration::from_secs(20));
     state.apply_pod(&kube_pod("successor", "", "2")).unwrap();
     assert!(pending(&state, 0).is_empty());
 }
@@ -328,10 +333,10 @@ fn at_what_a_list_shows_to_be_gone_nobody_is_expected_and_nothing_leaves_when_it
     let node = kube_node("n", "p", json!({}));
     state.apply_claim(claim());
     state.apply_node(&node);
-    state.nominate(["uid-a"], &Target::Claim("c".into()), Duration::from_secs(20));
-    state.nominate(["uid-b"], &Target::Node("n".into()), Duration::from_secs(20));
+    state.nominate(["uid-a"], &NominationTarget::Claim("c".into()), Duration::from_secs(20));
+    state.nominate(["uid-b"], &NominationTarget::Node("n".into()), Duration::from_secs(20));
     state.mark_leaving(["c"], true);
-    for kind in [Kind::NodeClaim, Kind::Node] {
+    for kind in [WatchedKind::NodeClaim, WatchedKind::Node] {
         state.list_begins(kind);
         state.list_ends(kind);
     }
@@ -346,8 +351,8 @@ fn at_what_a_list_shows_to_be_gone_nobody_is_expected_and_nothing_leaves_when_it
 fn a_pod_that_has_gone_while_it_was_planned_for_is_expected_nowhere() {
     let mut state = ClusterState::new();
     state.plan_claim(kube_claim("c", None, "0"), Resources::new());
-    state.nominate(["uid-a"], &Target::Claim("c".into()), Duration::from_secs(20));
-    assert!(!state.snapshot().is_awaited(&Target::Claim("c".into()), at(0)));
+    state.nominate(["uid-a"], &NominationTarget::Claim("c".into()), Duration::from_secs(20));
+    assert!(!state.snapshot().is_awaited(&NominationTarget::Claim("c".into()), at(0)));
 }
 
 #[test]
@@ -364,12 +369,12 @@ fn what_a_restart_brings_has_the_place_of_the_pod_that_goes_by_it_and_that_one_n
     state.apply_node(&old);
     state.apply_node(&kube_node("n", "p", json!({})));
     state.apply_pod(&pod("before", "old", "1")).unwrap();
-    state.nominate(["uid-before"], &Target::Node("n".into()), Duration::from_secs(20));
+    state.nominate(["uid-before"], &NominationTarget::Node("n".into()), Duration::from_secs(20));
     let must_move = |state: &ClusterState| {
         let snapshot = state.snapshot();
         snapshot.must_move(&snapshot.pods["uid-before"], at(1).wall)
     };
-    let target = Target::Node("n".into());
+    let target = NominationTarget::Node("n".into());
     assert!(must_move(&state));
     state.roll(["uid-before", "uid-nobody"], true);
     assert!(!must_move(&state));

@@ -24,7 +24,7 @@ fn with_pods(names: &[&str]) -> ClusterState {
 
 /// These are nominated to the node, kube-scheduler says something, and twenty seconds later they still wait. The end.
 fn nominate_in_vain(state: &mut ClusterState, uids: &[&str], second: u64) -> u64 {
-    state.nominate(uids.iter().copied(), &Target::Node(NODE.into()), Duration::from_secs(second + 20));
+    state.nominate(uids.iter().copied(), &NominationTarget::Node(NODE.into()), Duration::from_secs(second + 20));
     state.apply_pod(&waiting("other", &format!("said at {second}"))).unwrap();
     state.look_at_refused_places(at(second + 20));
     second + 20
@@ -86,7 +86,7 @@ fn a_kube_scheduler_that_says_nothing_may_not_have_looked() {
     for nth in 0..6 {
         let second = nth * 30;
         assert!(out(&state, second).is_empty(), "at {second} s");
-        state.nominate(["uid-a"], &Target::Node(NODE.into()), Duration::from_secs(second + 20));
+        state.nominate(["uid-a"], &NominationTarget::Node(NODE.into()), Duration::from_secs(second + 20));
         state.look_at_refused_places(at(second + 20));
     }
     assert_eq!(out(&state, 200), ["uid-a"]);
@@ -145,7 +145,7 @@ fn no_more_than_a_thousand_places_are_remembered() {
     }
     // Each is of a class of its own; the node has not room for all of them.
     for uid in &uids {
-        state.nominate([uid.as_str()], &Target::Node(NODE.into()), Duration::from_secs(20));
+        state.nominate([uid.as_str()], &NominationTarget::Node(NODE.into()), Duration::from_secs(20));
         state.look_at_refused_places(at(20));
     }
     let snapshot = state.snapshot();

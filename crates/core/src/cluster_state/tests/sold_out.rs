@@ -18,7 +18,7 @@ fn spread() -> ClusterState {
 /// They are expected on a claim that EC2 has nothing for.
 fn refuse(state: &mut ClusterState, second: u64) {
     state.plan_claim(kube_claim("c", None, "0"), Resources::new());
-    state.nominate(["uid-soft", "uid-hard"], &Target::Claim("c".into()), Duration::from_secs(second + 20));
+    state.nominate(["uid-soft", "uid-hard"], &NominationTarget::Claim("c".into()), Duration::from_secs(second + 20));
     state.sold_out("c", Duration::from_secs(second));
     state.delete_claim("c", None);
 }
@@ -73,7 +73,7 @@ fn only_pods_expected_on_a_claim_that_nothing_is_to_be_had_for_do_without_anythi
     let mut state = spread();
     for second in [1, 30] {
         state.plan_claim(kube_claim("c", None, "0"), Resources::new());
-        state.nominate(["uid-soft"], &Target::Claim("c".into()), Duration::from_secs(20));
+        state.nominate(["uid-soft"], &NominationTarget::Claim("c".into()), Duration::from_secs(20));
         state.sold_out("another", Duration::from_secs(second));
         state.delete_claim("c", None);
     }

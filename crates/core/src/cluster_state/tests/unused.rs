@@ -45,7 +45,7 @@ fn comes_up(state: &mut ClusterState, name: &str, pods: &[&str], second: u64) {
     let mut claim = kube_claim(name, None, "0");
     claim.metadata.annotations = Some([("dovetail.dev/launched-for".to_owned(), launched_for)].into());
     state.plan_claim(claim.clone(), Resources::new());
-    state.nominate(uids.iter().map(String::as_str), &Target::Claim(name.into()), Duration::ZERO);
+    state.nominate(uids.iter().map(String::as_str), &NominationTarget::Claim(name.into()), Duration::ZERO);
     claim.metadata.uid = Some(format!("uid-{name}"));
     claim.metadata.creation_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(at(2).wall));
     let mut claim = launched_with(&claim, name);
@@ -55,7 +55,7 @@ fn comes_up(state: &mut ClusterState, name: &str, pods: &[&str], second: u64) {
         condition.status = "True".into();
         condition.last_transition_time = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(at(second).wall);
     }
-    assert_eq!(crate::lifecycle::stage(&claim), Some(crate::lifecycle::Stage::Initialized));
+    assert_eq!(crate::lifecycle::stage(&claim), Some(crate::lifecycle::ClaimStage::Initialized));
     state.apply_node(&kube_node(
         &format!("node-{name}"),
         name,

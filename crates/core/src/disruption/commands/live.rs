@@ -11,12 +11,12 @@ use super::policy::policy;
 use super::question::Question;
 use crate::clock::{self, CLOCKS_APART};
 use crate::cluster_state::{JoinedNode, Planning, PodEntry};
-use crate::disruption::emptiness::Totals;
+use crate::disruption::emptiness::PoolNodeTotals;
 use crate::disruption::look::{DisruptedClaim, disrupted};
-use crate::disruption::machines::{Machine, machines};
-use crate::disruption::methods::{Cluster, NodeState, PodBudget, PodState, PoolState};
-use crate::disruption::pools::{Observing, PoolView, pools};
-use crate::disruption::{Reason, allowed, blocked, marks};
+use crate::disruption::machines::{NodeAndClaim, machines};
+use crate::disruption::methods::{ClusterView, NodeState, PodBudget, PodState, PoolState};
+use crate::disruption::pools::{DisruptionPool, Observing, pools};
+use crate::disruption::{RemovalReason, allowed, blocked, marks};
 use crate::pod::Pod;
 use crate::problem::Problem;
 
@@ -26,18 +26,18 @@ const ARRIVES_WITHIN: SignedDuration = SignedDuration::from_mins(30);
 /// The cluster, and what its indices mean.
 pub(super) struct Live {
     /// As the methods see it.
-    pub cluster: Cluster,
+    pub cluster: ClusterView,
     /// What it was made from; its problem is the cluster's.
     pub planning: Planning,
     /// The claim of each node, where it has one.
     pub claims: Vec<Option<DisruptedClaim>>,
     /// Of each node what is said where it stays.
-    pub said: Vec<Said>,
+    pub said: Vec<StayNote>,
 }
 
 /// What is said of a node that stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum StayNote {
     /// Nothing: what stands in the way passes by itself, or it is empty.
     Nothing,
     /// That it may not be disrupted.
@@ -83,11 +83,11 @@ pub(super) fn live(question: &Question) -> Live {
         allowed: if budget.blocks_fully { 0 } else { u32::try_from(budget.allowed()).unwrap_or(0) },
     });
     let states = planning.existing.iter().zip(&problem.existing_nodes);
-    let (states, said): (Vec<NodeState>, Vec<Said>) =
+    let (states, said): (Vec<NodeState>, Vec<StayNote>) =
         states.map(|(joined, node)| reader.node(joined, &node.pods, &planning)).unzip();
     let claims = planning.existing.iter().map(|joined| reader.machine(joined).map(disrupted)).collect();
     let pools = planning.pools.iter().map(|pool| reader.pool(name(pool))).collect();
-    let cluster = Cluster::new(problem, states, pools, pdbs.collect());
+    let cluster = ClusterView::new(problem, states, pools, pdbs.collect());
     planning.problem = Arc::new(Problem::default());
     Live { cluster, planning, claims, said }
 }
@@ -98,16 +98,16 @@ fn name(pool: &dovetail_api::v1::NodePool) -> &str {
 
 struct Reader<'a> {
     question: &'a Question,
-    views: BTreeMap<&'a str, PoolView<'a>>,
+    views: BTreeMap<&'a str, DisruptionPool<'a>>,
     /// Pools that packing may use, by name.
     pools: BTreeMap<&'a str, usize>,
-    machines: FxHashMap<&'a str, &'a Machine<'a>>,
+    machines: FxHashMap<&'a str, &'a NodeAndClaim<'a>>,
     /// PodDisruptionBudgets by namespace and name.
     pdbs: BTreeMap<&'a str, usize>,
 }
 
 impl<'a> Reader<'a> {
-    fn machine(&self, joined: &JoinedNode) -> Option<&'a Machine<'a>> {
+    fn machine(&self, joined: &JoinedNode) -> Option<&'a NodeAndClaim<'a>> {
         self.machines.get(joined.node_name()?).copied()
     }
 
@@ -116,11 +116,11 @@ impl<'a> Reader<'a> {
     }
 
     /// What is known of a node, and what is said of it where it stays.
-    fn node(&self, joined: &JoinedNode, pods: &[Pod], planning: &Planning) -> (NodeState, Said) {
+    fn node(&self, joined: &JoinedNode, pods: &[Pod], planning: &Planning) -> (NodeState, StayNote) {
         let Some(machine) = self.machine(joined) else {
             let pods = pods.iter().map(|_| PodState { moves: false, ..PodState::default() }).collect();
             // Who is of no pool of ours takes pods in; what is on its way does not, as it is not initialized.
-            return (NodeState { consolidatable: true, pods, ..NodeState::default() }, Said::Nothing);
+            return (NodeState { consolidatable: true, pods, ..NodeState::default() }, StayNote::Nothing);
         };
         let view = self.views.get(machine.claim.pool.as_str());
         let consolidatable = view.is_none_or(|view| {
@@ -133,9 +133,9 @@ impl<'a> Reader<'a> {
             .initialized
             .is_none_or(|since| self.now().duration_since(since) < self.question.settings.least_age);
         let said = match &blocked {
-            _ if young || !consolidatable || machine.nominated || machine.empty() => Said::Nothing,
-            Some(_) => Said::Blocked,
-            None => Said::Why,
+            _ if young || !consolidatable || machine.nominated || machine.empty() => StayNote::Nothing,
+            Some(_) => StayNote::Blocked,
+            None => StayNote::Why,
         };
         let state = NodeState {
             pool: self.pools.get(machine.claim.pool.as_str()).copied(),
@@ -148,7 +148,7 @@ impl<'a> Reader<'a> {
         (state, said)
     }
 
-    fn pod(&self, machine: &Machine<'_>, pod: &Pod) -> PodState {
+    fn pod(&self, machine: &NodeAndClaim<'_>, pod: &Pod) -> PodState {
         let own = machine.load.and_then(|load| load.pods.get(&pod.uid));
         let Some(entry) = own.filter(|entry| entry.is_active() && entry.reschedulable()) else {
             return PodState { moves: false, ..PodState::default() };
@@ -180,7 +180,12 @@ impl<'a> Reader<'a> {
     }
 
     /// What keeps a node whatever is found for its pods, beside what its pool's policy says.
-    fn held(&self, machine: &Machine<'_>, view: Option<&PoolView<'_>>, planning: &Planning) -> Option<String> {
+    fn held(
+        &self,
+        machine: &NodeAndClaim<'_>,
+        view: Option<&DisruptionPool<'_>>,
+        planning: &Planning,
+    ) -> Option<String> {
         let (pool, claim) = (machine.claim.pool.as_str(), machine.claim);
         if self.question.only.as_ref().is_some_and(|only| !only.contains(&claim.uid)) {
             return Some("it is not of the command that is validated".into());
@@ -221,7 +226,7 @@ impl<'a> Reader<'a> {
     }
 
     /// What forbids that a node is disrupted. The pool's policy comes first where it says no, as it is what there is to change.
-    fn blocked(&self, machine: &Machine<'_>, view: Option<&PoolView<'_>>) -> Option<String> {
+    fn blocked(&self, machine: &NodeAndClaim<'_>, view: Option<&DisruptionPool<'_>>) -> Option<String> {
         let view = view?;
         let moves = view.after.is_some() && view.moves_pods();
         moves.then(|| blocked::why(machine, &self.question.snapshot, self.now()).map(|(why, _)| why)).flatten()
@@ -229,21 +234,21 @@ impl<'a> Reader<'a> {
 
     fn pool(&self, pool: &str) -> PoolState {
         let Some(view) = self.views.get(pool) else { return PoolState::default() };
-        let (mut totals, asked) = (Totals::default(), &self.question.asked);
+        let (mut totals, asked) = (PoolNodeTotals::default(), &self.question.asked);
         let own = self.machines.values().filter(|machine| machine.claim.pool == pool);
         own.for_each(|machine| totals.count(machine, machine.deleting || asked.contains(&machine.claim.uid)));
-        let left = |reason: Reason| {
+        let left = |reason: RemovalReason| {
             let allowed = allowed(view.pool, reason, totals.nodes, self.now());
             allowed.nodes.map(|_| allowed.after(totals.disrupting))
         };
         PoolState {
             policy: view.pool.spec.disruption.consolidation_policy,
             consolidates: view.after.is_some() && view.ttl.is_none(),
-            empty: left(Reason::Empty),
-            underutilized: left(Reason::Underutilized),
+            empty: left(RemovalReason::Empty),
+            underutilized: left(RemovalReason::Underutilized),
         }
     }
 }
 
 /// Uids of claims that go for other reasons, or wait for that, though the snapshot may not show it.
-pub type Asked = BTreeSet<String>;
+pub type ClaimsGoingAnyway = BTreeSet<String>;

@@ -14,25 +14,25 @@ mod question;
 mod queue;
 mod written;
 
-pub use live::Asked;
+pub use live::ClaimsGoingAnyway;
 pub use policy::kept_by_policy;
-pub use question::{Answer, Moved, Question, Stays};
-pub use queue::{Ended, Queue, Running, Step};
-pub use written::{Held, held_by_commands};
+pub use question::{CommandAnswer, Moved, Question, StayingNode};
+pub use queue::{CommandStep, Ended, Queue, Running};
+pub use written::{HeldClaim, held_by_commands};
 
 use dovetail_api::v1::ConsolidationPolicy;
 
-use super::Reason;
+use super::RemovalReason;
 use super::look::DisruptedClaim;
-use super::pools::PoolView;
+use super::pools::DisruptionPool;
 use crate::cluster_state::Snapshot;
 use crate::pack::PlannedClaim;
 
 /// Claims that are to go together, once the pods on them have places elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct WantedRemoval {
     /// Why.
-    pub reason: Reason,
+    pub reason: RemovalReason,
     /// By which method, as the label `consolidation_type` of metrics says it.
     pub method: &'static str,
     /// Which.
@@ -41,9 +41,9 @@ pub struct Wanted {
 
 /// What is to be done, with the place of each pod.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Command {
+pub struct DisruptionCommand {
     /// What goes, and why.
-    pub wanted: Wanted,
+    pub wanted: WantedRemoval,
     /// The nodes to be launched before; their pods are indices of the problem's pods.
     pub replacements: Vec<PlannedClaim>,
     /// Pods, by uid, that nodes take which are there, by their index among the problem's nodes.
@@ -62,13 +62,13 @@ pub struct Command {
 #[must_use]
 pub fn any_consolidates(snapshot: &Snapshot) -> bool {
     snapshot.pools.values().any(|pool| {
-        let view = PoolView::of(pool);
+        let view = DisruptionPool::of(pool);
         let full = view.pool.spec.disruption.consolidation_policy != ConsolidationPolicy::WhenEmpty;
         full && view.after.is_some() && view.ttl.is_none()
     })
 }
 
-impl Command {
+impl DisruptionCommand {
     /// As logs and metrics say it.
     #[must_use]
     pub fn decision(&self) -> &'static str {
@@ -78,6 +78,6 @@ impl Command {
     /// Whether it is done to save money.
     #[must_use]
     pub fn saves(&self) -> bool {
-        self.wanted.reason == Reason::Underutilized
+        self.wanted.reason == RemovalReason::Underutilized
     }
 }

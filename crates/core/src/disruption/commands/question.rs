@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::live::{Asked, Live, Said, live};
-use super::{Command, Wanted};
+use super::live::{ClaimsGoingAnyway, Live, StayNote, live};
+use super::{DisruptionCommand, WantedRemoval};
 use crate::cluster_state::{Moment, Planning, PlanningInput, Snapshot};
 use crate::disruption::look::DisruptedClaim;
-use crate::disruption::methods::{self, Settings};
+use crate::disruption::methods::{self, ConsolidationSettings};
 use crate::pack::PackingError;
 
 /// When pods of a workload were moved to save money, the latest last.
@@ -23,13 +23,13 @@ pub struct Question {
     /// What packing would be asked with.
     pub input: PlanningInput,
     /// By which rules.
-    pub settings: Settings,
+    pub settings: ConsolidationSettings,
     /// The moves of the last hour, by workload.
     pub moved: Arc<Moved>,
     /// Nodes that stay for now, by the uid of the claim, and why.
     pub refused: BTreeMap<String, String>,
     /// Claims, by uid, whose removal has been asked for.
-    pub asked: Asked,
+    pub asked: ClaimsGoingAnyway,
     /// Claims, by uid, that are asked about; all if `None`.
     pub only: Option<BTreeSet<String>>,
     /// The moment.
@@ -38,20 +38,20 @@ pub struct Question {
 
 /// The answer.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct CommandAnswer {
     /// The cluster that it is about.
     pub snapshot: Snapshot,
     /// What the command's indices mean.
     pub planning: Planning,
     /// What is to be done, if anything is.
-    pub command: Option<Command>,
+    pub command: Option<DisruptionCommand>,
     /// What stands in the way of nodes that stay, each with one thing.
-    pub stays: Vec<Stays>,
+    pub stays: Vec<StayingNode>,
 }
 
 /// A node that stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stays {
+pub struct StayingNode {
     /// The node and its claim.
     pub node: DisruptedClaim,
     /// What stands in the way, as a sentence without its end.
@@ -65,13 +65,13 @@ impl Question {
     ///
     /// # Errors
     /// As [`methods::decide`].
-    pub fn answer(self) -> Result<Answer, PackingError> {
+    pub fn answer(self) -> Result<CommandAnswer, PackingError> {
         let Live { cluster, mut planning, claims, said } = live(&self);
         let decision = methods::decide(&cluster, &self.settings, self.now.wall)?;
-        let stays = decision.unconsolidatable.into_iter().filter(|one| said[one.node] != Said::Nothing);
+        let stays = decision.unconsolidatable.into_iter().filter(|one| said[one.node] != StayNote::Nothing);
         let stays = stays.filter_map(|one| {
             let node = claims[one.node].clone()?;
-            Some(Stays { node, why: one.why, blocked: said[one.node] == Said::Blocked })
+            Some(StayingNode { node, why: one.why, blocked: said[one.node] == StayNote::Blocked })
         });
         let stays = stays.collect();
         let command = decision.command.map(|command| {
@@ -81,8 +81,8 @@ impl Question {
                 to.iter().for_each(|to| on_existing.entry(*to).or_default().push(uid(*pod)));
             }
             let going = command.candidates.iter().filter_map(|node| claims[*node].clone()).collect();
-            Command {
-                wanted: Wanted { reason: command.reason, method: type_of(&command), claims: going },
+            DisruptionCommand {
+                wanted: WantedRemoval { reason: command.reason, method: type_of(&command), claims: going },
                 pods: command.moves.iter().map(|(pod, _)| uid(*pod)).collect(),
                 on_existing: on_existing.into_iter().collect(),
                 price_before: command.price_before,
@@ -92,11 +92,11 @@ impl Question {
             }
         });
         planning.problem = Arc::new(cluster.into_problem());
-        Ok(Answer { snapshot: self.snapshot, planning, command, stays })
+        Ok(CommandAnswer { snapshot: self.snapshot, planning, command, stays })
     }
 }
 
 /// A command's kind as Karpenter's metrics call it.
-fn type_of(command: &methods::Command) -> &'static str {
+fn type_of(command: &methods::ConsolidationCommand) -> &'static str {
     if command.candidates.len() == 1 { "single" } else { "multi" }
 }

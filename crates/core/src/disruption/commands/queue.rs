@@ -7,13 +7,13 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::question::Moved;
-use super::{Command, Wanted};
+use super::{DisruptionCommand, WantedRemoval};
 use crate::clock::later;
 use crate::cluster_state::{Moment, Snapshot};
 use crate::disruption::allowed;
-use crate::disruption::emptiness::Totals;
+use crate::disruption::emptiness::PoolNodeTotals;
 use crate::disruption::machines::machines;
-use crate::lifecycle::Stage;
+use crate::lifecycle::ClaimStage;
 
 /// A replacement that is not initialized by then is waited for no longer (core spec 5.8).
 const REPLACEMENT_TIME: SignedDuration = SignedDuration::from_mins(10);
@@ -47,7 +47,7 @@ pub struct Running {
     /// Counts commands within a term.
     pub id: u64,
     /// What goes, and why.
-    pub wanted: Wanted,
+    pub wanted: WantedRemoval,
     /// What is launched in its stead, by name.
     pub replacements: Vec<String>,
     /// When it began, in whichever term.
@@ -57,14 +57,14 @@ pub struct Running {
 
 impl Running {
     /// One that an earlier leader has begun.
-    pub(super) fn restored(wanted: Wanted, replacements: Vec<String>, began: Timestamp) -> Self {
+    pub(super) fn restored(wanted: WantedRemoval, replacements: Vec<String>, began: Timestamp) -> Self {
         Self { id: 0, wanted, replacements, began, phase: Phase::Replacing }
     }
 }
 
 /// What is to be done about a command.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Step {
+pub enum CommandStep {
     /// Its claims are to be removed; whether that is asked for the first time.
     Remove(Running, bool),
     /// It is over.
@@ -116,7 +116,13 @@ impl Queue {
     }
 
     /// A command begins whose replacements have these names; answers its number. Without any its claims are being removed already.
-    pub fn begin(&mut self, command: &Command, replacements: Vec<String>, snapshot: &Snapshot, now: Timestamp) -> u64 {
+    pub fn begin(
+        &mut self,
+        command: &DisruptionCommand,
+        replacements: Vec<String>,
+        snapshot: &Snapshot,
+        now: Timestamp,
+    ) -> u64 {
         self.begun += 1;
         let phase = if replacements.is_empty() { Phase::Removing { first: now, last: now } } else { Phase::Marking };
         let wanted = command.wanted.clone();
@@ -147,7 +153,7 @@ impl Queue {
     }
 
     /// A command cannot be carried on; answers its end.
-    pub fn give_up(&mut self, id: u64, why: String, now: Timestamp) -> Option<Step> {
+    pub fn give_up(&mut self, id: u64, why: String, now: Timestamp) -> Option<CommandStep> {
         let at = self.running.iter().position(|command| command.id == id)?;
         let command = self.running.remove(at);
         Some(self.undone(command, why, now))
@@ -156,7 +162,7 @@ impl Queue {
     /// What comes next of each command.
     ///
     /// `going` are claims, by uid, that are about to go though the snapshot may not show it.
-    pub fn next(&mut self, snapshot: &Snapshot, going: &BTreeSet<String>, now: Timestamp) -> Vec<Step> {
+    pub fn next(&mut self, snapshot: &Snapshot, going: &BTreeSet<String>, now: Timestamp) -> Vec<CommandStep> {
         self.forget(snapshot, now);
         let mut steps = Vec::new();
         for mut command in std::mem::take(&mut self.running) {
@@ -169,10 +175,10 @@ impl Queue {
                             self.paused.remove(&claim.pool);
                         });
                     }
-                    steps.push(Step::Remove(command.clone(), first));
+                    steps.push(CommandStep::Remove(command.clone(), first));
                     self.running.push(command);
                 }
-                Next::Done => steps.push(Step::End(command, Ended::Done)),
+                Next::Done => steps.push(CommandStep::End(command, Ended::Done)),
                 Next::Undo(why) => {
                     let step = self.undone(command, why, now);
                     steps.push(step);
@@ -182,9 +188,9 @@ impl Queue {
         steps
     }
 
-    fn undone(&mut self, command: Running, why: String, now: Timestamp) -> Step {
+    fn undone(&mut self, command: Running, why: String, now: Timestamp) -> CommandStep {
         if command.wanted.claims.is_empty() {
-            return Step::End(command, Ended::Done);
+            return CommandStep::End(command, Ended::Done);
         }
         let pools: BTreeSet<&String> = command.wanted.claims.iter().map(|claim| &claim.pool).collect();
         let mut longest = FIRST_PAUSE;
@@ -194,7 +200,7 @@ impl Queue {
             self.paused.insert(pool.clone(), pause);
             longest = longest.max(length);
         }
-        Step::End(command, Ended::Undone(why, longest))
+        CommandStep::End(command, Ended::Undone(why, longest))
     }
 
     fn forget(&mut self, snapshot: &Snapshot, now: Timestamp) {
@@ -283,7 +289,7 @@ impl Running {
         let mut all = true;
         for name in &self.replacements {
             match snapshot.claims.get(name) {
-                Some(entry) if !entry.facts.deleting => all &= entry.facts.stage == Some(Stage::Initialized),
+                Some(entry) if !entry.facts.deleting => all &= entry.facts.stage == Some(ClaimStage::Initialized),
                 _ => return Next::Undo(format!("its replacement {name} is gone")),
             }
         }
@@ -307,7 +313,7 @@ impl Running {
     }
 }
 
-impl Wanted {
+impl WantedRemoval {
     /// Whether the budgets of the pools allow it now, with all that goes already, and that is about to, by uid: they may be
     /// other ones than when it was found.
     #[must_use]
@@ -317,7 +323,7 @@ impl Wanted {
         let machines = machines(snapshot, Moment { monotonic: Duration::ZERO, wall: now });
         own.into_iter().all(|(name, count)| {
             let Some(pool) = snapshot.pools.get(name) else { return true };
-            let mut totals = Totals::default();
+            let mut totals = PoolNodeTotals::default();
             for machine in machines.iter().filter(|machine| machine.claim.pool == name) {
                 let uid = &machine.claim.uid;
                 let own = self.claims.iter().any(|claim| claim.uid == *uid);

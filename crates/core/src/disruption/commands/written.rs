@@ -5,10 +5,10 @@ use dovetail_api::names::conditions::{DISRUPTION_REASON, TRUE};
 use dovetail_api::v1::{NodeClaim, condition, set_condition};
 use jiff::Timestamp;
 
-use super::Wanted;
+use super::WantedRemoval;
 use super::queue::Running;
 use crate::cluster_state::Snapshot;
-use crate::disruption::Reason;
+use crate::disruption::RemovalReason;
 use crate::disruption::look::DisruptedClaim;
 
 /// How the condition's message begins that names replacements.
@@ -16,18 +16,18 @@ const REPLACED_BY: &str = "to be removed once these nodeclaims are initialized: 
 
 /// What is written on a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct HeldClaim {
     /// The claim's name.
     pub claim: String,
     /// Its uid.
     pub uid: String,
     /// Why it goes.
-    pub reason: Reason,
+    pub reason: RemovalReason,
     /// What is launched in its stead, by name.
     pub replacements: Vec<String>,
 }
 
-impl Held {
+impl HeldClaim {
     /// The claim with the condition. Another claim of its name is left alone.
     #[must_use]
     pub fn on(&self, claim: &NodeClaim, now: Timestamp) -> NodeClaim {
@@ -48,9 +48,9 @@ impl Held {
         let written = condition(&status.conditions, DISRUPTION_REASON).filter(|one| one.status == TRUE)?;
         let names = written.message.strip_prefix(REPLACED_BY)?.split(", ").map(str::to_owned).collect();
         let reason = match written.reason.as_str() {
-            "Underutilized" => Reason::Underutilized,
-            "Drifted" => Reason::Drifted,
-            "Empty" => Reason::Empty,
+            "Underutilized" => RemovalReason::Underutilized,
+            "Drifted" => RemovalReason::Drifted,
+            "Empty" => RemovalReason::Empty,
             _ => return None,
         };
         let (name, uid) = (claim.metadata.name.clone()?, claim.metadata.uid.clone()?);
@@ -63,12 +63,12 @@ impl Held {
 pub fn held_by_commands(snapshot: &Snapshot) -> Vec<Running> {
     let mut all: Vec<Running> = Vec::new();
     for entry in snapshot.claims.values().filter(|entry| entry.facts.disruption_reason && !entry.facts.deleting) {
-        let Some((held, since)) = Held::of(&entry.claim) else { continue };
+        let Some((held, since)) = HeldClaim::of(&entry.claim) else { continue };
         let disrupted = DisruptedClaim::of(&entry.facts, snapshot);
         match all.iter_mut().find(|running| running.replacements == held.replacements) {
             Some(running) => running.wanted.claims.push(disrupted),
             None => all.push(Running::restored(
-                Wanted { reason: held.reason, method: "restored", claims: vec![disrupted] },
+                WantedRemoval { reason: held.reason, method: "restored", claims: vec![disrupted] },
                 held.replacements,
                 since,
             )),

@@ -7,7 +7,7 @@ use dovetail_api::names::{annotations, instance_id, labels};
 use dovetail_api::v1::{EC2NodeClass, EC2NodeClassStatus, NodeClaim, condition, is_true};
 
 use super::known::{OfClass, OfPool};
-use super::offered::Offered;
+use super::offered::OffersAtLook;
 use super::{Drift, DriftReason, Gates, InstanceNetwork};
 use crate::Requirements;
 use crate::cluster_state::{ClaimFacts, NodeEntry};
@@ -51,7 +51,7 @@ pub(super) fn settled(class: &EC2NodeClass) -> Option<&EC2NodeClassStatus> {
 
 impl Subject<'_> {
     /// Goes through the reasons in their order.
-    pub fn drift(&self, offered: &mut Offered<'_>) -> Drift {
+    pub fn drift(&self, offered: &mut OffersAtLook<'_>) -> Drift {
         let mut unknown = BTreeSet::new();
         for reason in DriftReason::ALL {
             match self.check(reason, offered) {
@@ -63,7 +63,7 @@ impl Subject<'_> {
         Drift::IsNot(unknown)
     }
 
-    fn check(&self, reason: DriftReason, offered: &mut Offered<'_>) -> Check {
+    fn check(&self, reason: DriftReason, offered: &mut OffersAtLook<'_>) -> Check {
         let status = self.class.and_then(|(class, _)| class.status.as_ref());
         let Some(status) = status else {
             return match reason {

@@ -9,12 +9,12 @@ use dovetail_api::v1::{AmiSelectorTerm, EC2NodeClass, EC2NodeClassStatus, NodeCl
 use jiff::{SignedDuration, Timestamp};
 
 use super::checks::{Subject, instance_of, settled};
-use super::offered::{Images, Missed, Offered};
-use super::{Drift, DriftMark, DriftReason, Gates, Networks, Orders, Stamp, Unpinned};
+use super::offered::{ImagesByType, Missed, OffersAtLook};
+use super::{Drift, DriftMark, DriftReason, Gates, HashStamp, Networks, Orders, Unpinned};
 use crate::Requirements;
-use crate::cluster_state::{Kind, Snapshot};
-use crate::disruption::look::Offers;
-use crate::disruption::machines::Machine;
+use crate::cluster_state::{Snapshot, WatchedKind};
+use crate::disruption::look::OffersByClass;
+use crate::disruption::machines::NodeAndClaim;
 use crate::lifecycle::{claim::read, hash};
 use crate::validity;
 
@@ -71,14 +71,14 @@ struct Held {
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
-pub struct Known {
+pub struct DriftKnowledge {
     pub gates: Gates,
     pub networks: Arc<Networks>,
     pools: BTreeMap<String, OfPool>,
     classes: BTreeMap<String, OfClass>,
     held: BTreeMap<String, Held>,
     missed: Missed,
-    images: Images,
+    images: ImagesByType,
     stamped: BTreeMap<String, (u32, Timestamp)>,
     unpinned: BTreeSet<(String, String)>,
     seen: Option<Seen>,
@@ -90,15 +90,15 @@ pub struct Known {
 /// What all claims were last held against.
 #[derive(Clone, Debug)]
 struct Seen {
-    offers: Offers,
+    offers: OffersByClass,
     networks: Arc<Networks>,
     gates: Gates,
     at: Timestamp,
 }
 
-impl Known {
+impl DriftKnowledge {
     /// A look begins: finds out whether anything has changed that claims are held against.
-    pub fn begin(&mut self, snapshot: &Snapshot, offers: &Offers, now: Timestamp) {
+    pub fn begin(&mut self, snapshot: &Snapshot, offers: &OffersByClass, now: Timestamp) {
         let there = |uid: &str, claim: &NodeClaim| {
             let name = claim.metadata.name.as_deref().unwrap_or_default();
             snapshot.claims.get(name).is_some_and(|entry| entry.facts.uid == uid)
@@ -117,7 +117,7 @@ impl Known {
         self.seen = Some(Seen { offers: offers.clone(), networks: self.networks.clone(), gates: self.gates, at: now });
     }
 
-    fn is_as(&self, seen: &Seen, offers: &Offers, now: Timestamp) -> bool {
+    fn is_as(&self, seen: &Seen, offers: &OffersByClass, now: Timestamp) -> bool {
         Arc::ptr_eq(&seen.networks, &self.networks)
             && seen.gates == self.gates
             && seen.offers.len() == offers.len()
@@ -164,7 +164,7 @@ impl Known {
     }
 
     /// Whether nodes of a pool can be replaced now: pool and class are as a launch needs them.
-    pub fn may_replace(&self, snapshot: &Snapshot, pool: &str, class: Option<&str>, offers: &Offers) -> bool {
+    pub fn may_replace(&self, snapshot: &Snapshot, pool: &str, class: Option<&str>, offers: &OffersByClass) -> bool {
         let settled = |class: &str| settled_class(snapshot, class).is_some();
         let offered = |class: &str| offers.get(class).is_some_and(|types| !types.is_empty());
         self.pools.get(pool).is_some_and(|known| known.valid)
@@ -175,16 +175,16 @@ impl Known {
     /// or cannot be read.
     pub fn judge(
         &mut self,
-        machine: &Machine<'_>,
+        machine: &NodeAndClaim<'_>,
         snapshot: &Snapshot,
-        offers: &Offers,
+        offers: &OffersByClass,
         out: &mut Orders,
         now: Timestamp,
     ) -> Option<Drift> {
         let entry = snapshot.claims.get(&machine.claim.name)?;
         let uid = &machine.claim.uid;
         let pool = self.pools.get(&machine.claim.pool)?;
-        if snapshot.unreadable(Kind::NodePool, &machine.claim.pool).is_some() {
+        if snapshot.unreadable(WatchedKind::NodePool, &machine.claim.pool).is_some() {
             return None;
         }
         let reference = &entry.claim.spec.node_class_ref.name;
@@ -207,10 +207,11 @@ impl Known {
             network: instance_of(&entry.claim).and_then(|id| self.networks.get(id)),
             gates: self.gates,
         };
-        let drift = subject.drift(&mut Offered { offers, now, missed: &mut self.missed, images: &mut self.images });
+        let drift =
+            subject.drift(&mut OffersAtLook { offers, now, missed: &mut self.missed, images: &mut self.images });
         out.marks.extend(DriftMark::of(&entry.claim, &machine.node.name, &machine.claim.pool, &drift));
         let hashes = (Some(pool.hash.as_str()), of_class.map(|class| class.hash.as_str()));
-        if let Some(stamp) = Stamp::of(&entry.claim, hashes.0, hashes.1)
+        if let Some(stamp) = HashStamp::of(&entry.claim, hashes.0, hashes.1)
             && out.stamps.len() < MOST_STAMPS
             && may_stamp(&mut self.stamped, uid, now)
         {
@@ -279,7 +280,7 @@ fn counted(count: &mut u64) -> u64 {
 }
 
 fn readable(snapshot: &Snapshot, class: &str) -> bool {
-    snapshot.unreadable(Kind::NodeClass, class).is_none()
+    snapshot.unreadable(WatchedKind::NodeClass, class).is_none()
 }
 
 /// A class that nodes may drift by.

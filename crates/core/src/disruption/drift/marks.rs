@@ -80,7 +80,7 @@ fn says(one: &Condition, reason: DriftReason, what: &str) -> bool {
 /// Hashes to be written on a claim that carries those of another version, Karpenter's or an earlier one of ours. One that drifts
 /// already keeps its hash, and only the version is written: it goes on drifting (core spec 5.6).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stamp {
+pub struct HashStamp {
     /// The claim's name.
     pub claim: String,
     /// Its uid.
@@ -91,7 +91,7 @@ pub struct Stamp {
     pub class: Option<String>,
 }
 
-impl Stamp {
+impl HashStamp {
     /// What is to be written on a claim, if anything is, given the hashes of what is there and can be read.
     pub(super) fn of(claim: &NodeClaim, pool: Option<&str>, class: Option<&str>) -> Option<Self> {
         let own = claim.metadata.annotations.as_ref();

@@ -17,9 +17,9 @@ mod replace;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-pub(super) use known::Known;
-pub use marks::{DriftMark, Stamp};
-pub(super) use replace::{Candidate, Replacements};
+pub(super) use known::DriftKnowledge;
+pub use marks::{DriftMark, HashStamp};
+pub(super) use replace::{DriftedNode, Replacements};
 
 use super::look::DisruptedClaim;
 
@@ -119,18 +119,18 @@ pub struct Orders {
     /// To be written on claims: the condition Drifted.
     pub marks: Vec<DriftMark>,
     /// To be written on claims: hashes of this version.
-    pub stamps: Vec<Stamp>,
+    pub stamps: Vec<HashStamp>,
     /// Nodes whose pods need places before they go: nothing is planned on them from now on.
     pub begin: Vec<DisruptedClaim>,
     /// Nodes that stay after all, each with why. Those that no place came for, and not in time, have failed.
-    pub stay: Vec<Stays>,
+    pub stay: Vec<UnreplacedNode>,
     /// Classes whose images have moved on by themselves.
     pub unpinned: Vec<Unpinned>,
 }
 
 /// A node that was to be replaced, and stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stays {
+pub struct UnreplacedNode {
     /// Which.
     pub disrupted: DisruptedClaim,
     /// Why.

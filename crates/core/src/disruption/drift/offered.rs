@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::checks::Check;
 use crate::InstanceType;
 use crate::cluster_state::ClaimFacts;
-use crate::disruption::look::Offers;
+use crate::disruption::look::OffersByClass;
 use crate::images;
 
 /// A younger claim's type has just been bought (core spec 5.6).
@@ -22,17 +22,17 @@ const MISSED: SignedDuration = SignedDuration::from_mins(30);
 pub(super) type Missed = BTreeMap<String, Timestamp>;
 
 /// By class and type the image that it takes: worked out once, as long as neither offers nor classes change.
-pub(super) type Images = BTreeMap<String, BTreeMap<String, Option<String>>>;
+pub(super) type ImagesByType = BTreeMap<String, BTreeMap<String, Option<String>>>;
 
 /// The offers at a look.
-pub(super) struct Offered<'a> {
-    pub offers: &'a Offers,
+pub(super) struct OffersAtLook<'a> {
+    pub offers: &'a OffersByClass,
     pub now: Timestamp,
     pub missed: &'a mut Missed,
-    pub images: &'a mut Images,
+    pub images: &'a mut ImagesByType,
 }
 
-impl<'a> Offered<'a> {
+impl<'a> OffersAtLook<'a> {
     fn types(&self, claim: &NodeClaim) -> Option<&'a Arc<Vec<Arc<InstanceType>>>> {
         self.offers.get(&claim.spec.node_class_ref.name).filter(|types| !types.is_empty())
     }
@@ -71,7 +71,7 @@ impl<'a> Offered<'a> {
         let wanted = match known {
             Some(known) => known.clone(),
             None => {
-                let wanted = images::Images::of(&status.amis).fitting(own).map(|ami| ami.id.clone());
+                let wanted = images::ResolvedImages::of(&status.amis).fitting(own).map(|ami| ami.id.clone());
                 self.images.entry(class.clone()).or_default().insert(own.name.clone(), wanted.clone());
                 wanted
             }

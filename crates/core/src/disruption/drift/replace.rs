@@ -8,16 +8,16 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Drift, Stays};
+use super::{Drift, UnreplacedNode};
 use crate::clock::later;
 use crate::cluster_state::PodEntry;
-use crate::disruption::emptiness::Totals;
-use crate::disruption::look::{Cause, DisruptedClaim, Look, disrupted};
-use crate::disruption::machines::Machine;
-use crate::disruption::pools::{Observing, PoolView};
-use crate::disruption::{Blocked, Reason, allowed, blocked};
+use crate::disruption::emptiness::PoolNodeTotals;
+use crate::disruption::look::{DisruptedClaim, DisruptionCause, Look, disrupted};
+use crate::disruption::machines::NodeAndClaim;
+use crate::disruption::pools::{DisruptionPool, Observing};
+use crate::disruption::{Blocked, RemovalReason, allowed, blocked};
 use crate::interruption::LONGEST_PLACE_WAIT;
-use crate::termination::Place;
+use crate::termination::SuccessorPlace;
 use crate::termination::places::WITHOUT_A_PLACE;
 
 /// The first pause of a pool whose node could not be replaced, and the longest.
@@ -30,8 +30,8 @@ const ASKED: usize = 100;
 
 /// A drifted node that is known to be so at the API server too, and since when.
 #[derive(Clone, Copy)]
-pub struct Candidate<'a> {
-    pub machine: Machine<'a>,
+pub struct DriftedNode<'a> {
+    pub machine: NodeAndClaim<'a>,
     pub since: Timestamp,
 }
 
@@ -108,25 +108,25 @@ enum Outcome {
 
 impl<'a> Look<'a> {
     /// Holds a node against what it is to be.
-    pub(in crate::disruption) fn drift(&mut self, machine: &Machine<'a>) -> Option<Candidate<'a>> {
+    pub(in crate::disruption) fn drift(&mut self, machine: &NodeAndClaim<'a>) -> Option<DriftedNode<'a>> {
         let (snapshot, offers, now) = (self.snapshot, self.offers, self.now);
         let drift = self.memory.drift.judge(machine, snapshot, offers, &mut self.out.drift, now)?;
         let since = machine.claim.drifted.filter(|_| matches!(drift, Drift::Is(..)) && machine.initialized())?;
-        Some(Candidate { machine: *machine, since })
+        Some(DriftedNode { machine: *machine, since })
     }
 
     /// A pool's drifted nodes, and those that are being replaced.
     pub(in crate::disruption) fn replace(
         &mut self,
         pool: &'a str,
-        candidates: Vec<Candidate<'a>>,
-        running: &[Machine<'a>],
-        totals: Totals,
+        candidates: Vec<DriftedNode<'a>>,
+        running: &[NodeAndClaim<'a>],
+        totals: PoolNodeTotals,
     ) {
         let Some(view) = self.pools.get(pool).filter(|_| !candidates.is_empty() || !running.is_empty()).cloned() else {
             return;
         };
-        let allowed = allowed(view.pool, Reason::Drifted, totals.nodes, self.now);
+        let allowed = allowed(view.pool, RemovalReason::Drifted, totals.nodes, self.now);
         let over = allowed.nodes.is_some_and(|nodes| totals.disrupting > nodes);
         for machine in running {
             if self.memory.is_asked(&machine.claim.uid) {
@@ -152,16 +152,16 @@ impl<'a> Look<'a> {
             return;
         }
         if observed {
-            return candidates.iter().for_each(|one| self.go(Cause::Drifted, disrupted(&one.machine)));
+            return candidates.iter().for_each(|one| self.go(DisruptionCause::Drifted, disrupted(&one.machine)));
         }
         if allowed.is_none() {
-            self.exhausted(&view, pool, Reason::Drifted, candidates.len() + rest);
+            self.exhausted(&view, pool, RemovalReason::Drifted, candidates.len() + rest);
         }
         self.begin_some(pool, &candidates, room);
     }
 
     /// Starts with as many as there is room for.
-    fn begin_some(&mut self, pool: &str, candidates: &[Candidate<'a>], room: usize) {
+    fn begin_some(&mut self, pool: &str, candidates: &[DriftedNode<'a>], room: usize) {
         let pause = self.memory.replacing.pauses.get(pool).copied().unwrap_or_default();
         let closed = self.snapshot.closed_pools.get(pool).is_some_and(|closed| closed.until > self.moment.monotonic);
         let held = pause.until > self.now || closed;
@@ -173,7 +173,7 @@ impl<'a> Look<'a> {
         for one in candidates.iter().take(room) {
             let disrupted = disrupted(&one.machine);
             if !moves_any(&one.machine) {
-                self.go(Cause::Drifted, disrupted);
+                self.go(DisruptionCause::Drifted, disrupted);
             } else if !(held || alone && begun > 0) {
                 begun += 1;
                 let (since, uid) = (self.now, disrupted.uid.clone());
@@ -189,10 +189,10 @@ impl<'a> Look<'a> {
     fn free_to_go(
         &mut self,
         pool: &str,
-        mut candidates: Vec<Candidate<'a>>,
-        view: &PoolView<'a>,
+        mut candidates: Vec<DriftedNode<'a>>,
+        view: &DisruptionPool<'a>,
         room: usize,
-    ) -> (Vec<Candidate<'a>>, usize) {
+    ) -> (Vec<DriftedNode<'a>>, usize) {
         let class = view.pool.spec.template.spec.node_class_ref.ec2_name();
         let may = self.memory.drift.may_replace(self.snapshot, pool, class, self.offers);
         candidates.retain(|one| !one.machine.nominated);
@@ -218,7 +218,7 @@ impl<'a> Look<'a> {
     }
 
     /// What keeps a drifted node. With a `terminationGracePeriod` pods do not: it bounds how long they may (core spec 5.2).
-    fn holds(&self, machine: &Machine<'a>) -> Option<(String, Option<Timestamp>)> {
+    fn holds(&self, machine: &NodeAndClaim<'a>) -> Option<(String, Option<Timestamp>)> {
         let claim = self.snapshot.claims.get(&machine.claim.name)?;
         if claim.claim.spec.termination_grace_period.is_none() {
             return blocked::why(machine, self.snapshot, self.now);
@@ -228,13 +228,13 @@ impl<'a> Look<'a> {
     }
 
     /// Whether a pod on it asks that the node stay, and nothing bounds that.
-    fn asks(&self, machine: &Machine<'a>) -> bool {
+    fn asks(&self, machine: &NodeAndClaim<'a>) -> bool {
         let claim = self.snapshot.claims.get(&machine.claim.name);
         let bounded = claim.is_some_and(|claim| claim.claim.spec.termination_grace_period.is_some());
         !bounded && blocked::held(machine, self.now).is_some()
     }
 
-    fn outcome(&self, machine: &Machine<'a>, view: &PoolView<'a>) -> Outcome {
+    fn outcome(&self, machine: &NodeAndClaim<'a>, view: &DisruptionPool<'a>) -> Outcome {
         let uid = &machine.claim.uid;
         let Some(one) = self.memory.replacing.running.get(uid) else { return Outcome::Ready };
         if view.observing != Observing::No {
@@ -256,8 +256,8 @@ impl<'a> Look<'a> {
             return if late { Outcome::Stays(why.into(), true) } else { Outcome::Waits(true) };
         }
         let displaced = self.snapshot.displaced(&machine.node.name, self.now);
-        let places = displaced.iter().map(|pod| (pod, Place::of(self.snapshot, pod, self.moment)));
-        let missing: Vec<_> = places.filter(|(_, place)| *place != Place::Ready).collect();
+        let places = displaced.iter().map(|pod| (pod, SuccessorPlace::of(self.snapshot, pod, self.moment)));
+        let missing: Vec<_> = places.filter(|(_, place)| *place != SuccessorPlace::Ready).collect();
         let Some((pod, _)) = missing.first() else {
             return match holds {
                 None => Outcome::Ready,
@@ -266,7 +266,7 @@ impl<'a> Look<'a> {
             };
         };
         let (namespace, name) = (&pod.pod.namespace, &pod.pod.name);
-        let hope = missing.iter().all(|(_, place)| *place != Place::None);
+        let hope = missing.iter().all(|(_, place)| *place != SuccessorPlace::None);
         if late {
             return Outcome::Stays(format!("no place is ready for pod {namespace}/{name} after ten minutes"), true);
         }
@@ -282,7 +282,7 @@ impl<'a> Look<'a> {
         running.get(uid).is_some_and(|one| self.now.duration_since(one.since) >= LONGEST_PLACE_WAIT)
     }
 
-    fn settle(&mut self, machine: &Machine<'a>, outcome: Outcome) {
+    fn settle(&mut self, machine: &NodeAndClaim<'a>, outcome: Outcome) {
         let uid = &machine.claim.uid;
         let Some(one) = self.memory.replacing.running.get_mut(uid) else { return };
         match outcome {
@@ -299,7 +299,7 @@ impl<'a> Look<'a> {
                 let disrupted = DisruptedClaim { pods: disrupted(machine).pods, ..one.disrupted.clone() };
                 self.memory.replacing.pauses.remove(&disrupted.pool);
                 self.memory.replacing.failed.remove(&disrupted.uid);
-                self.go(Cause::Drifted, disrupted);
+                self.go(DisruptionCause::Drifted, disrupted);
             }
             Outcome::Stays(why, failed) => {
                 let disrupted = one.disrupted.clone();
@@ -307,13 +307,13 @@ impl<'a> Look<'a> {
                 let pause = failed.then(|| self.memory.replacing.fail(&disrupted, self.now));
                 let DisruptedClaim { claim, uid, node, node_uid, .. } = disrupted.clone();
                 self.out.blocked.push(Blocked { claim, uid, node, node_uid, why: why.clone(), news: true });
-                self.out.drift.stay.push(Stays { disrupted, why, pause: pause.map(|pause| pause.as_secs()) });
+                self.out.drift.stay.push(UnreplacedNode { disrupted, why, pause: pause.map(|pause| pause.as_secs()) });
             }
         }
     }
 }
 
 /// Whether a pod on it needs a place elsewhere.
-fn moves_any(machine: &Machine<'_>) -> bool {
+fn moves_any(machine: &NodeAndClaim<'_>) -> bool {
     machine.load.is_some_and(|load| load.pods.values().any(|pod| PodEntry::reschedulable(pod)))
 }

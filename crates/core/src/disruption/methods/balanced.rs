@@ -2,14 +2,14 @@
 
 use dovetail_api::v1::ConsolidationPolicy;
 
-use super::command::Command;
+use super::command::ConsolidationCommand;
 use super::pass::Pass;
 
 /// The least score.
 const LEAST: f64 = 0.5;
 
 /// Whether every pool with that policy, of which a node goes, approves. Pools with another always do.
-pub(super) fn approves(pass: &Pass<'_, '_, '_>, command: &Command) -> bool {
+pub(super) fn approves(pass: &Pass<'_, '_, '_>, command: &ConsolidationCommand) -> bool {
     let pools = command.candidates.iter().filter_map(|node| pass.nodes[*node].pool);
     let mut pools: Vec<usize> =
         pools.filter(|pool| pass.cluster.pools[*pool].policy == ConsolidationPolicy::Balanced).collect();
@@ -20,7 +20,7 @@ pub(super) fn approves(pass: &Pass<'_, '_, '_>, command: &Command) -> bool {
 
 /// What part of the pool's price is saved, over what part of its disruption cost is spent. A saving is shared among pools by
 /// what they pay for the nodes that go.
-fn score(pass: &Pass<'_, '_, '_>, command: &Command, pool: usize) -> f64 {
+fn score(pass: &Pass<'_, '_, '_>, command: &ConsolidationCommand, pool: usize) -> f64 {
     let all = pass.nodes.iter().zip(&pass.fleet.nodes).filter(|(view, node)| view.pool == Some(pool) && !node.gone);
     let (price, cost) = all.fold((0.0, 0.0), |(price, cost), (view, _)| (price + view.price, cost + view.cost));
     let own = command.candidates.iter().map(|node| &pass.nodes[*node]).filter(|view| view.pool == Some(pool));

@@ -1,7 +1,7 @@
 //! What a command may still take while it is being put together.
 
 use super::pass::{Left, Pass};
-use crate::disruption::Reason;
+use crate::disruption::RemovalReason;
 
 /// What is left of pools' budgets, of PodDisruptionBudgets and of the size of one command.
 #[derive(Clone, Debug)]
@@ -13,8 +13,8 @@ pub(super) struct Allowance {
 
 impl Allowance {
     /// All that a pass has left for a reason, for a command of so many nodes at most.
-    pub fn of(pass: &Pass<'_, '_, '_>, reason: Reason, most: usize) -> Self {
-        let of = |left: &Left| if reason == Reason::Empty { left.empty } else { left.underutilized };
+    pub fn of(pass: &Pass<'_, '_, '_>, reason: RemovalReason, most: usize) -> Self {
+        let of = |left: &Left| if reason == RemovalReason::Empty { left.empty } else { left.underutilized };
         Self { left: pass.left.iter().map(of).collect(), evictions: pass.evictions.clone(), nodes: most }
     }
 

@@ -10,7 +10,7 @@ use crate::problem::{Policy, Problem};
 
 /// The cluster at one moment. Who builds it has counted pods that wait, and are expected on a node, among what is used there.
 #[derive(Clone, Debug, Default)]
-pub struct Cluster {
+pub struct ClusterView {
     /// Pools, types and nodes. Its pods are those that may move, in the order of the nodes; they are on their nodes as well.
     pub(super) problem: Problem,
     /// Of each existing node, in the problem's order.
@@ -81,7 +81,7 @@ pub struct PodBudget {
     pub allowed: u32,
 }
 
-impl Cluster {
+impl ClusterView {
     /// A cluster of these nodes and pools; states that are missing are the default ones.
     #[must_use]
     pub fn new(

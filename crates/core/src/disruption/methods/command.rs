@@ -1,13 +1,13 @@
 //! What consolidation answers.
 
-use super::super::Reason;
+use super::super::RemovalReason;
 use crate::pack::PlannedClaim;
 
 /// Nodes that go, and where their pods go.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Command {
+pub struct ConsolidationCommand {
     /// Why they go.
-    pub reason: Reason,
+    pub reason: RemovalReason,
     /// By which method.
     pub method: &'static str,
     /// The nodes, by their index in the cluster.
@@ -22,7 +22,7 @@ pub struct Command {
     pub price_after: f64,
 }
 
-impl Command {
+impl ConsolidationCommand {
     /// Dollars an hour that it saves.
     #[must_use]
     pub fn saving(&self) -> f64 {
@@ -47,9 +47,9 @@ pub struct Unconsolidatable {
 
 /// What is to be done now.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Decision {
+pub struct ConsolidationDecision {
     /// The command, if any is worth it.
-    pub command: Option<Command>,
+    pub command: Option<ConsolidationCommand>,
     /// The nodes that stay, and why, in the order of the nodes. With a command only those that no method may take: of others
     /// it is known when nothing else is found.
     pub unconsolidatable: Vec<Unconsolidatable>,

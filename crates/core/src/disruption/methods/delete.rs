@@ -1,11 +1,11 @@
 //! Nodes go whose pods all have places on others: as many in one command as the budgets allow.
 
 use super::budget::Allowance;
-use super::command::Command;
+use super::command::ConsolidationCommand;
 use super::many::Many;
 use super::pass::Pass;
 use super::replace::{Replace, bound};
-use super::{Method, Reason, balanced};
+use super::{Method, RemovalReason, balanced};
 use crate::problem::Policy;
 
 /// The method, in pools that are packed by price.
@@ -24,7 +24,7 @@ impl Method for Delete {
         if self.to_efficient { "delete" } else { "delete, what is left" }
     }
 
-    fn propose(&self, pass: &mut Pass<'_, '_, '_>) -> Option<Command> {
+    fn propose(&self, pass: &mut Pass<'_, '_, '_>) -> Option<ConsolidationCommand> {
         let receivers = receivers(pass, self.to_efficient);
         let before: Vec<u32> = receivers.iter().map(|node| pass.fleet.nodes[*node as usize].arrivals).collect();
         let start = pass.fleet.mark();
@@ -32,7 +32,7 @@ impl Method for Delete {
         if taken.is_empty() {
             return None;
         }
-        let mut command = pass.command((Reason::Underutilized, self.name()), taken.clone(), vec![]);
+        let mut command = pass.command((RemovalReason::Underutilized, self.name()), taken.clone(), vec![]);
         if cut {
             // What has room left is filled by the next command.
             pass.fleet.rollback(start);
@@ -65,7 +65,7 @@ impl Delete {
         mut taken: Vec<u32>,
         node: u32,
         mut allowance: Allowance,
-    ) -> Option<Command> {
+    ) -> Option<ConsolidationCommand> {
         let view = pass.nodes[node as usize].clone();
         let own = pass.cluster.nodes.get(node as usize)?.pods.iter().filter(|pod| pod.moves).count();
         let pool = view.pool.filter(|_| view.kept.is_none())?;
@@ -79,7 +79,7 @@ impl Delete {
         let claim =
             bound(pass, &launch, &taken, most).filter(|_| all).and_then(|bound| pass.fleet.claim(&launch, bound));
         pass.fleet.abandon(&mut launch);
-        Some(pass.command((Reason::Underutilized, self.name()), taken, vec![claim?]))
+        Some(pass.command((RemovalReason::Underutilized, self.name()), taken, vec![claim?]))
     }
 }
 
@@ -94,7 +94,7 @@ fn waste(pass: &Pass<'_, '_, '_>, node: u32) -> Option<f64> {
 /// go if more were allowed at once.
 fn batch(pass: &mut Pass<'_, '_, '_>, receivers: &[u32]) -> (Vec<u32>, Allowance, bool) {
     let candidates = pass.candidates(|policy| policy == Policy::Cost);
-    let mut allowance = Allowance::of(pass, Reason::Underutilized, pass.settings.most_candidates);
+    let mut allowance = Allowance::of(pass, RemovalReason::Underutilized, pass.settings.most_candidates);
     let (mut taken, mut cut) = (Vec::new(), false);
     for node in candidates {
         if allowance.is_spent() {

@@ -1,9 +1,9 @@
 //! Empty nodes go, all that the budgets allow (core spec 5.5).
 
 use super::budget::Allowance;
-use super::command::Command;
+use super::command::ConsolidationCommand;
 use super::pass::Pass;
-use super::{Method, Reason};
+use super::{Method, RemovalReason};
 
 /// The method.
 pub(super) struct Empty;
@@ -13,8 +13,8 @@ impl Method for Empty {
         "empty"
     }
 
-    fn propose(&self, pass: &mut Pass<'_, '_, '_>) -> Option<Command> {
-        let mut allowance = Allowance::of(pass, Reason::Empty, usize::MAX);
+    fn propose(&self, pass: &mut Pass<'_, '_, '_>) -> Option<ConsolidationCommand> {
+        let mut allowance = Allowance::of(pass, RemovalReason::Empty, usize::MAX);
         let mut taken = Vec::new();
         for node in pass.order.clone() {
             let (view, member) = (&pass.nodes[node as usize], &pass.fleet.nodes[node as usize]);
@@ -27,6 +27,6 @@ impl Method for Empty {
                 Err(why) => pass.bar(node, why),
             }
         }
-        (!taken.is_empty()).then(|| pass.command((Reason::Empty, self.name()), taken, vec![]))
+        (!taken.is_empty()).then(|| pass.command((RemovalReason::Empty, self.name()), taken, vec![]))
     }
 }

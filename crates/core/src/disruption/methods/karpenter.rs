@@ -2,10 +2,10 @@
 //! that works together, then single ones in turn.
 
 use super::budget::Allowance;
-use super::command::Command;
+use super::command::ConsolidationCommand;
 use super::pass::Pass;
 use super::replace::bound;
-use super::{Method, Reason, balanced};
+use super::{Method, RemovalReason, balanced};
 use crate::pack::PlannedClaim;
 use crate::pack::fleet::launch::Launch;
 use crate::problem::Policy;
@@ -21,7 +21,7 @@ impl Method for Multi {
         "multi"
     }
 
-    fn propose(&self, pass: &mut Pass<'_, '_, '_>) -> Option<Command> {
+    fn propose(&self, pass: &mut Pass<'_, '_, '_>) -> Option<ConsolidationCommand> {
         let candidates = within_budgets(pass);
         let (mut low, mut high, mut best) = (2, candidates.len(), None);
         while low <= high {
@@ -43,9 +43,9 @@ impl Method for Single {
         "single"
     }
 
-    fn propose(&self, pass: &mut Pass<'_, '_, '_>) -> Option<Command> {
+    fn propose(&self, pass: &mut Pass<'_, '_, '_>) -> Option<ConsolidationCommand> {
         for node in in_turn(pass) {
-            let mut allowance = Allowance::of(pass, Reason::Underutilized, 1);
+            let mut allowance = Allowance::of(pass, RemovalReason::Underutilized, 1);
             if let Err(why) = allowance.take(pass, node) {
                 pass.bar(node, why);
                 continue;
@@ -61,7 +61,7 @@ impl Method for Single {
 
 /// The candidates that budgets allow together, in order.
 fn within_budgets(pass: &mut Pass<'_, '_, '_>) -> Vec<u32> {
-    let mut allowance = Allowance::of(pass, Reason::Underutilized, pass.settings.most_candidates);
+    let mut allowance = Allowance::of(pass, RemovalReason::Underutilized, pass.settings.most_candidates);
     let candidates = pass.candidates(|policy| policy == Policy::FewestNodes);
     candidates.into_iter().filter(|node| allowance.take(pass, *node).is_ok()).collect()
 }
@@ -81,7 +81,7 @@ fn in_turn(pass: &Pass<'_, '_, '_>) -> Vec<u32> {
 
 /// Removes nodes for trial: the command if their pods have places elsewhere, with one cheaper new node at most; else what
 /// stands in the way.
-fn attempt(pass: &mut Pass<'_, '_, '_>, nodes: &[u32], method: &'static str) -> Result<Command, String> {
+fn attempt(pass: &mut Pass<'_, '_, '_>, nodes: &[u32], method: &'static str) -> Result<ConsolidationCommand, String> {
     let start = pass.fleet.mark();
     let mut launch: Option<Launch> = None;
     let placed = place(pass, nodes, &mut launch);
@@ -147,8 +147,8 @@ fn finish(
     nodes: &[u32],
     launch: Option<&Launch>,
     method: &'static str,
-) -> Result<Command, String> {
-    let named = (Reason::Underutilized, method);
+) -> Result<ConsolidationCommand, String> {
+    let named = (RemovalReason::Underutilized, method);
     let Some(launch) = launch else { return Ok(pass.command(named, nodes.to_vec(), vec![])) };
     let price: f64 = nodes.iter().map(|node| pass.nodes[*node as usize].price).sum();
     let bound = bound(pass, launch, nodes, price)

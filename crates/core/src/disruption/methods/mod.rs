@@ -33,13 +33,13 @@ mod tests;
 
 use jiff::Timestamp;
 
-pub use cluster::{Cluster, NodeState, PodBudget, PodState, PoolState};
-pub use command::{Command, Decision, Unconsolidatable};
+pub use cluster::{ClusterView, NodeState, PodBudget, PodState, PoolState};
+pub use command::{ConsolidationCommand, ConsolidationDecision, Unconsolidatable};
 use pass::Pass;
-pub use settings::{PRICE_MOVES, Settings};
+pub use settings::{ConsolidationSettings, PRICE_MOVES};
 pub use settle::{Settled, settle};
 
-use super::Reason;
+use super::RemovalReason;
 use crate::pack::PackingError;
 use crate::pack::fleet::Fleet;
 use crate::pack::model::context::Context;
@@ -50,7 +50,7 @@ trait Method {
     fn name(&self) -> &'static str;
 
     /// The next command, if this method has any. The pass is left as it was, but for what stood in the way.
-    fn propose(&self, pass: &mut Pass<'_, '_, '_>) -> Option<Command>;
+    fn propose(&self, pass: &mut Pass<'_, '_, '_>) -> Option<ConsolidationCommand>;
 }
 
 /// All methods, in the order in which they are tried.
@@ -64,7 +64,7 @@ const METHODS: [&dyn Method; 7] = [
     &karpenter::Single,
 ];
 
-fn next(pass: &mut Pass<'_, '_, '_>) -> Option<Command> {
+fn next(pass: &mut Pass<'_, '_, '_>) -> Option<ConsolidationCommand> {
     METHODS.iter().find_map(|method| method.propose(pass))
 }
 
@@ -72,14 +72,18 @@ fn next(pass: &mut Pass<'_, '_, '_>) -> Option<Command> {
 ///
 /// # Errors
 /// [`PackingError::Bound`] where reading the cluster met a bound; none is set yet, as each method bounds its own trials.
-pub fn decide(cluster: &Cluster, settings: &Settings, now: Timestamp) -> Result<Decision, PackingError> {
+pub fn decide(
+    cluster: &ClusterView,
+    settings: &ConsolidationSettings,
+    now: Timestamp,
+) -> Result<ConsolidationDecision, PackingError> {
     let options = options(settings);
     let context = Context::new(&cluster.problem, &options)?;
     let mut pass = Pass::new(cluster, settings, fleet(cluster, &context), now);
     let command = next(&mut pass);
     let price_move = command.as_ref().is_some_and(|command| pass.is_price_move(command));
     let unconsolidatable = pass.unconsolidatable(command.as_ref());
-    Ok(Decision { command, unconsolidatable, price_move })
+    Ok(ConsolidationDecision { command, unconsolidatable, price_move })
 }
 
 /// Dollars an hour below which no nodes of its pools carry the pods that may move, by amounts and the cheapest prices alone: the
@@ -87,8 +91,8 @@ pub fn decide(cluster: &Cluster, settings: &Settings, now: Timestamp) -> Result<
 ///
 /// # Errors
 /// As [`decide`].
-pub fn price_bound(cluster: &Cluster) -> Result<f64, PackingError> {
-    let options = options(&Settings { price_per_node: 0.0, ..Settings::default() });
+pub fn price_bound(cluster: &ClusterView) -> Result<f64, PackingError> {
+    let options = options(&ConsolidationSettings { price_per_node: 0.0, ..ConsolidationSettings::default() });
     let context = Context::new(&cluster.problem, &options)?;
     let fleet = fleet(cluster, &context);
     let mut asked = vec![0.0; context.names.0.len()];
@@ -101,7 +105,7 @@ pub fn price_bound(cluster: &Cluster) -> Result<f64, PackingError> {
     Ok(least.iter().flatten().zip(&asked).map(|(worth, amount)| worth * amount).sum())
 }
 
-fn options(settings: &Settings) -> crate::pack::Options {
+fn options(settings: &ConsolidationSettings) -> crate::pack::Options {
     crate::pack::Options {
         price_per_node: settings.price_per_node,
         max_option_price: settings.max_option_price,
@@ -111,6 +115,6 @@ fn options(settings: &Settings) -> crate::pack::Options {
     }
 }
 
-fn fleet<'c, 'a>(cluster: &Cluster, context: &'c Context<'a>) -> Fleet<'c, 'a> {
+fn fleet<'c, 'a>(cluster: &ClusterView, context: &'c Context<'a>) -> Fleet<'c, 'a> {
     Fleet::new(context, cluster.home.iter().map(|(node, _)| *node).collect())
 }

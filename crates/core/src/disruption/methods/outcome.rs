@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::cluster::Cluster;
+use super::cluster::ClusterView;
 use super::pass::priced;
 use crate::labels;
 use crate::pack::{LaunchOption, Packing, PlannedClaim};
@@ -10,7 +10,7 @@ use crate::problem::{ExistingNode, Problem};
 use crate::requirements::NodeSelectorRequirement;
 use crate::resources::{PODS, Resources};
 
-impl Cluster {
+impl ClusterView {
     /// A cluster of the nodes that a packing plans, each at its cheapest, and of nothing else. All that is missing of their
     /// states is as in [`Cluster::of_workload`].
     #[must_use]

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use dovetail_api::v1::ConsolidationPolicy;
 use jiff::Timestamp;
 
-use super::cluster::Cluster;
-use super::command::{Command, Unconsolidatable};
-use super::settings::Settings;
-use crate::disruption::Reason;
+use super::cluster::ClusterView;
+use super::command::{ConsolidationCommand, Unconsolidatable};
+use super::settings::ConsolidationSettings;
+use crate::disruption::RemovalReason;
 use crate::disruption::pools::{EMPTY_ONLY, NEVER};
 use crate::labels;
 use crate::pack::fleet::Fleet;
@@ -16,7 +16,7 @@ use crate::problem::{Policy, Problem};
 
 /// A node as consolidation weighs it.
 #[derive(Clone, Debug)]
-pub(super) struct View {
+pub(super) struct WeighedNode {
     /// Dollars an hour; 0 where nobody knows.
     pub price: f64,
     /// What its disruption costs (core spec 5.4).
@@ -44,10 +44,10 @@ pub(super) struct Left {
 
 /// The pass.
 pub(super) struct Pass<'p, 'c, 'a> {
-    pub cluster: &'p Cluster,
-    pub settings: &'p Settings,
+    pub cluster: &'p ClusterView,
+    pub settings: &'p ConsolidationSettings,
     pub fleet: Fleet<'c, 'a>,
-    pub nodes: Vec<View>,
+    pub nodes: Vec<WeighedNode>,
     /// Nodes, those first that save the most for what they disturb.
     pub order: Vec<u32>,
     /// What a unit of each resource is worth in a pool, by the pool's index in the problem.
@@ -64,7 +64,12 @@ pub(super) struct Pass<'p, 'c, 'a> {
 }
 
 impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
-    pub fn new(cluster: &'p Cluster, settings: &'p Settings, fleet: Fleet<'c, 'a>, now: Timestamp) -> Self {
+    pub fn new(
+        cluster: &'p ClusterView,
+        settings: &'p ConsolidationSettings,
+        fleet: Fleet<'c, 'a>,
+        now: Timestamp,
+    ) -> Self {
         let left = cluster.pools.iter();
         let left = left.map(|pool| Left { empty: pool.empty, underutilized: pool.underutilized }).collect();
         let mut pass = Self {
@@ -91,7 +96,7 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
         pass
     }
 
-    fn view(&self, node: usize, now: Timestamp) -> View {
+    fn view(&self, node: usize, now: Timestamp) -> WeighedNode {
         let (problem, state) = (&self.cluster.problem, &self.cluster.nodes[node]);
         let (instance_type, price) = priced(problem, node);
         let evictions = state.pods.iter().filter(|pod| pod.moves).map(|pod| pod.cost.max(0.0)).sum::<f64>();
@@ -99,7 +104,7 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
         let cost_policy = pool.is_some_and(|pool| self.cluster.packing(pool) != Policy::FewestNodes);
         let remaining = if cost_policy { remaining(state.initialized, state.expires, now) } else { 1.0 };
         let empty = evictions <= 0.0;
-        View {
+        WeighedNode {
             price,
             cost: 1.0 + evictions * remaining,
             pool,
@@ -235,10 +240,10 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
     /// Where the pods of nodes that have been cleared are now, and what that is as a command.
     pub fn command(
         &self,
-        (reason, method): (Reason, &'static str),
+        (reason, method): (RemovalReason, &'static str),
         candidates: Vec<u32>,
         replacements: Vec<crate::pack::PlannedClaim>,
-    ) -> Command {
+    ) -> ConsolidationCommand {
         let mut pods: Vec<u32> =
             candidates.iter().flat_map(|node| self.fleet.nodes[*node as usize].pods.iter().copied()).collect();
         // A node that has taken pods in for trial may go as well: each of its pods is named once.
@@ -250,7 +255,7 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
         };
         let moves = pods.into_iter().map(to).collect();
         let price = |node: &u32| self.nodes[*node as usize].price;
-        Command {
+        ConsolidationCommand {
             reason,
             method,
             price_before: candidates.iter().map(price).sum(),
@@ -262,7 +267,7 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
     }
 
     /// Does a command, as if all of it took no time; `name` gives each new node one.
-    pub fn apply(&mut self, command: &Command, mut name: impl FnMut() -> String) {
+    pub fn apply(&mut self, command: &ConsolidationCommand, mut name: impl FnMut() -> String) {
         for node in &command.candidates {
             self.fleet.clear(*node as u32);
             self.forget_usage(*node);
@@ -276,7 +281,7 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
             if self.fleet.launched(claim, name()).is_none() {
                 continue;
             }
-            self.nodes.push(View {
+            self.nodes.push(WeighedNode {
                 price: claim.price,
                 cost: 1.0 + claim.pods.len() as f64,
                 pool: Some(claim.pool),
@@ -301,11 +306,12 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
     }
 
     /// What a command uses up of what is bounded.
-    fn spend(&mut self, command: &Command) {
+    fn spend(&mut self, command: &ConsolidationCommand) {
         for node in &command.candidates {
             if let Some(pool) = self.nodes[*node].pool {
                 let left = &mut self.left[pool];
-                let left = if command.reason == Reason::Empty { &mut left.empty } else { &mut left.underutilized };
+                let left =
+                    if command.reason == RemovalReason::Empty { &mut left.empty } else { &mut left.underutilized };
                 *left = left.map(|left| left.saturating_sub(1));
             }
         }
@@ -320,7 +326,7 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
     }
 
     /// Whether replacements pay only because prices differ: together they are no smaller than what they replace.
-    pub fn is_price_move(&self, command: &Command) -> bool {
+    pub fn is_price_move(&self, command: &ConsolidationCommand) -> bool {
         let problem = &self.cluster.problem;
         let types: Vec<usize> =
             command.replacements.iter().filter_map(crate::pack::PlannedClaim::cheapest_type).collect();
@@ -335,7 +341,7 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
     }
 
     /// What stood in the way of the nodes that are left, each with one thing.
-    pub fn unconsolidatable(&self, command: Option<&Command>) -> Vec<Unconsolidatable> {
+    pub fn unconsolidatable(&self, command: Option<&ConsolidationCommand>) -> Vec<Unconsolidatable> {
         let mut all = Vec::new();
         for (node, view) in self.nodes.iter().enumerate() {
             let goes = command.is_some_and(|command| command.candidates.contains(&node));

@@ -8,10 +8,10 @@
 use std::cmp::Reverse;
 
 use super::budget::Allowance;
-use super::command::Command;
+use super::command::ConsolidationCommand;
 use super::delete::receivers;
 use super::pass::Pass;
-use super::{Method, Reason, balanced};
+use super::{Method, RemovalReason, balanced};
 use crate::pack::PlannedClaim;
 use crate::pack::fleet::launch::{Bound, Launch};
 
@@ -52,13 +52,13 @@ impl Method for Replace {
         "replace"
     }
 
-    fn propose(&self, pass: &mut Pass<'_, '_, '_>) -> Option<Command> {
+    fn propose(&self, pass: &mut Pass<'_, '_, '_>) -> Option<ConsolidationCommand> {
         pass.cost_pools().into_iter().find_map(|pool| self.in_pool(pass, pool))
     }
 }
 
 impl Replace {
-    fn in_pool(&self, pass: &mut Pass<'_, '_, '_>, pool: usize) -> Option<Command> {
+    fn in_pool(&self, pass: &mut Pass<'_, '_, '_>, pool: usize) -> Option<ConsolidationCommand> {
         let candidates = pass.replaceable(pool);
         if candidates.is_empty() {
             return None;
@@ -83,7 +83,13 @@ impl Replace {
     }
 
     /// Fills a node of the type by all rules; answers the command if it pays.
-    fn attempt(&self, pass: &mut Pass<'_, '_, '_>, pool: usize, offer: &Offer, candidates: &[u32]) -> Option<Command> {
+    fn attempt(
+        &self,
+        pass: &mut Pass<'_, '_, '_>,
+        pool: usize,
+        offer: &Offer,
+        candidates: &[u32],
+    ) -> Option<ConsolidationCommand> {
         let mut launch = pass.fleet.launch(pass.fleet.pool_at(pool)?, Some(offer.at))?;
         let start = pass.fleet.mark();
         let taken = fill(pass, &mut launch, (pool, offer), candidates);
@@ -99,11 +105,11 @@ impl Replace {
         pool: usize,
         launch: &mut Launch,
         taken: Vec<u32>,
-    ) -> Option<Command> {
+    ) -> Option<ConsolidationCommand> {
         if taken.is_empty() {
             return None;
         }
-        let named = (Reason::Underutilized, self.name());
+        let named = (RemovalReason::Underutilized, self.name());
         if launch.pods.is_empty() {
             return Some(pass.command(named, taken, vec![]));
         }
@@ -189,7 +195,7 @@ fn fill(
     let mut stays = vec![true; pass.nodes.len()];
     candidates.iter().for_each(|node| stays[*node as usize] = false);
     let receivers: Vec<u32> = receivers(pass, true).into_iter().filter(|node| stays[*node as usize]).collect();
-    let mut allowance = Allowance::of(pass, Reason::Underutilized, pass.settings.most_candidates);
+    let mut allowance = Allowance::of(pass, RemovalReason::Underutilized, pass.settings.most_candidates);
     let mut left = offer.room.clone();
     let mut taken = Vec::new();
     for node in candidates {

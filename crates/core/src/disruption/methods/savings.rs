@@ -1,6 +1,6 @@
 //! What replacements are for: which nodes cost more than their pods are worth elsewhere, and what may be spent in their stead.
 
-use super::command::Command;
+use super::command::ConsolidationCommand;
 use super::pass::Pass;
 use crate::problem::Policy;
 
@@ -32,7 +32,7 @@ impl Pass<'_, '_, '_> {
     }
 
     /// Whether a command is no move by price, or as many of these are still open.
-    pub fn within_price_moves(&self, command: &Command) -> bool {
+    pub fn within_price_moves(&self, command: &ConsolidationCommand) -> bool {
         !self.is_price_move(command) || self.price_moves >= command.candidates.len()
     }
 }

@@ -6,7 +6,7 @@ use crate::pack::MaxOptionPrice;
 
 /// The rules. Prices are dollars an hour.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Settings {
+pub struct ConsolidationSettings {
     /// What part of the price that it replaces a move saves at least. In `fewest-nodes` any saving is enough, as Karpenter
     /// has it.
     pub least_saving: f64,
@@ -34,7 +34,7 @@ pub struct Settings {
     pub most_candidates: usize,
 }
 
-impl Default for Settings {
+impl Default for ConsolidationSettings {
     fn default() -> Self {
         Self {
             least_saving: 0.15,
@@ -55,7 +55,7 @@ impl Default for Settings {
 /// What part of a cluster's nodes may be replaced within an hour because prices differ alone, unless said otherwise.
 pub const PRICE_MOVES: f64 = 0.01;
 
-impl Settings {
+impl ConsolidationSettings {
     /// How many nodes of so many may be replaced within an hour because prices differ alone: one in a hundred, rounded up.
     #[must_use]
     pub fn price_moves_of(nodes: usize) -> usize {
@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn a_part_of_the_nodes_is_rounded_up_and_a_whole_number_stays() {
         let all = [(0, 0.01), (1, 0.01), (100, 0.01), (101, 0.01), (100, 0.07), (10, 0.0), (10, 1.0)];
-        let moves = all.map(|(nodes, part)| Settings::price_moves_within(nodes, part));
+        let moves = all.map(|(nodes, part)| ConsolidationSettings::price_moves_within(nodes, part));
         assert_eq!(moves, [0, 1, 1, 2, 7, 0, 10]);
     }
 }

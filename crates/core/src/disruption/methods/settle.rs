@@ -2,10 +2,10 @@
 
 use jiff::Timestamp;
 
-use super::cluster::{Cluster, NodeState, PodState, PoolState};
-use super::command::Command;
+use super::cluster::{ClusterView, NodeState, PodState, PoolState};
+use super::command::ConsolidationCommand;
 use super::pass::Pass;
-use super::settings::Settings;
+use super::settings::ConsolidationSettings;
 use super::{fleet, next, options};
 use crate::Problem;
 use crate::pack::PackingError;
@@ -18,11 +18,11 @@ const MOST_ROUNDS: usize = 50;
 #[derive(Clone, Debug, Default)]
 pub struct Settled {
     /// The cluster at the end, with the pods that moved where they are now. Nodes that were launched are ordinary ones.
-    pub cluster: Cluster,
+    pub cluster: ClusterView,
     /// Passes, the last of which found nothing.
     pub rounds: usize,
     /// What was done, in order. Indices are of the cluster as it was in that pass.
-    pub commands: Vec<Command>,
+    pub commands: Vec<ConsolidationCommand>,
     /// How many nodes went.
     pub removed: usize,
     /// How many were launched.
@@ -38,8 +38,8 @@ pub struct Settled {
 /// # Errors
 /// [`PackingError::Bound`] where reading the cluster met a bound; none is set yet, as each method bounds its own trials.
 pub fn settle(
-    cluster: Cluster,
-    settings: &Settings,
+    cluster: ClusterView,
+    settings: &ConsolidationSettings,
     now: Timestamp,
     allowed: &dyn Fn(usize) -> usize,
 ) -> Result<Settled, PackingError> {
@@ -58,7 +58,7 @@ pub fn settle(
 /// One pass with all its commands; answers how many there were.
 fn one_round(
     settled: &mut Settled,
-    settings: &mut Settings,
+    settings: &mut ConsolidationSettings,
     now: Timestamp,
     allowed: &dyn Fn(usize) -> usize,
 ) -> Result<usize, PackingError> {
@@ -108,7 +108,7 @@ fn refill(pass: &mut Pass<'_, '_, '_>, allowed: &dyn Fn(usize) -> usize) {
 }
 
 /// The cluster as the pass has left it.
-fn rebuilt(pass: &Pass<'_, '_, '_>, now: Timestamp) -> Cluster {
+fn rebuilt(pass: &Pass<'_, '_, '_>, now: Timestamp) -> ClusterView {
     let old = pass.cluster;
     let (mut nodes, mut states) = (Vec::new(), Vec::new());
     for at in (0..pass.fleet.nodes.len()).filter(|at| !pass.fleet.nodes[*at].gone) {
@@ -127,7 +127,7 @@ fn rebuilt(pass: &Pass<'_, '_, '_>, now: Timestamp) -> Cluster {
     }
     let pools: Vec<PoolState> = old.pools.clone();
     let problem = Problem { existing_nodes: nodes, pods: vec![], ..shell(&old.problem) };
-    Cluster::new(problem, states, pools, old.pdbs.clone())
+    ClusterView::new(problem, states, pools, old.pdbs.clone())
 }
 
 /// A problem without its pods and nodes.

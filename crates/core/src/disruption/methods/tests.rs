@@ -54,20 +54,20 @@ fn problem(capacity_types: &[&str], kinds: usize, nodes: &[Value]) -> Problem {
     .unwrap()
 }
 
-fn on_demand(nodes: &[Value]) -> Cluster {
-    Cluster::of_workload(problem(&["on-demand"], 1, nodes))
+fn on_demand(nodes: &[Value]) -> ClusterView {
+    ClusterView::of_workload(problem(&["on-demand"], 1, nodes))
 }
 
-fn decided(cluster: &Cluster) -> Decision {
-    decide(cluster, &Settings::default(), now()).unwrap()
+fn decided(cluster: &ClusterView) -> ConsolidationDecision {
+    decide(cluster, &ConsolidationSettings::default(), now()).unwrap()
 }
 
-fn command(cluster: &Cluster) -> Option<Command> {
+fn command(cluster: &ClusterView) -> Option<ConsolidationCommand> {
     decided(cluster).command
 }
 
 /// What stands in the way of a node.
-fn why(cluster: &Cluster, node: usize) -> String {
+fn why(cluster: &ClusterView, node: usize) -> String {
     let decision = decided(cluster);
     let found = decision.unconsolidatable.into_iter().find(|one| one.node == node);
     found.map(|one| one.why).unwrap_or_default()
@@ -78,7 +78,7 @@ fn empty_nodes_go_as_many_as_the_budget_allows_whatever_the_policy() {
     let mut cluster = on_demand(&[node("a", 2, "on-demand", &[]), node("b", 4, "on-demand", &[])]);
     cluster.pools[0].policy = ConsolidationPolicy::WhenEmpty;
     let all = command(&cluster).unwrap();
-    assert_eq!((all.reason, all.decision(), all.candidates.len()), (Reason::Empty, "delete", 2));
+    assert_eq!((all.reason, all.decision(), all.candidates.len()), (RemovalReason::Empty, "delete", 2));
     cluster.pools[0].empty = Some(1);
     assert_eq!(command(&cluster).unwrap().candidates.len(), 1);
     assert!(why(&cluster, 0).contains("budgets allow no more"), "{}", why(&cluster, 0));
@@ -111,8 +111,8 @@ fn many_nodes_are_replaced_by_one_where_deleting_would_leave_one_too_large() {
     assert!(command.price_after < 0.21, "{}", command.price_after);
 }
 
-fn many() -> Settings {
-    Settings { many_to_many: true, ..Settings::default() }
+fn many() -> ConsolidationSettings {
+    ConsolidationSettings { many_to_many: true, ..ConsolidationSettings::default() }
 }
 
 #[test]
@@ -139,14 +139,14 @@ fn one_large_node_is_replaced_by_several_smaller_ones_with_the_gate_and_not_with
 fn several_nodes_by_several_keep_to_budgets_pdbs_age_rest_and_do_not_disrupt() {
     // No other node takes the large pods, and no single new one those of two nodes.
     let nodes: Vec<Value> = (0..4).map(|at| node(&format!("n{at}"), 16, "on-demand", &[7500, 1500])).collect();
-    let decided = |change: &dyn Fn(&mut Cluster)| {
+    let decided = |change: &dyn Fn(&mut ClusterView)| {
         let mut cluster = on_demand(&nodes);
         change(&mut cluster);
         let command = decide(&cluster, &many(), now()).unwrap().command;
         assert!(command.iter().all(|command| command.method == "many by many"), "{command:?}");
         command
     };
-    let each = |cluster: &mut Cluster, change: &dyn Fn(&mut NodeState)| cluster.nodes.iter_mut().for_each(change);
+    let each = |cluster: &mut ClusterView, change: &dyn Fn(&mut NodeState)| cluster.nodes.iter_mut().for_each(change);
     let all = decided(&|_| ()).unwrap();
     assert!(all.candidates.len() == 4 && all.replacements.len() > 1 && all.saving() >= 0.15 * all.price_before);
     let one = decided(&|cluster| cluster.pools[0].underutilized = Some(1)).unwrap();
@@ -175,9 +175,10 @@ fn a_node_that_nothing_replaces_keeps_no_other_from_a_budget_of_one() {
 
 #[test]
 fn one_spot_node_becomes_several_only_with_both_gates_and_fifteen_types_for_each() {
-    let cluster = |kinds| Cluster::of_workload(problem(&["spot"], kinds, &[node("a", 16, "spot", &[7500, 1500])]));
-    let with =
-        |spot_to_spot, kinds| decide(&cluster(kinds), &Settings { spot_to_spot, ..many() }, now()).unwrap().command;
+    let cluster = |kinds| ClusterView::of_workload(problem(&["spot"], kinds, &[node("a", 16, "spot", &[7500, 1500])]));
+    let with = |spot_to_spot, kinds| {
+        decide(&cluster(kinds), &ConsolidationSettings { spot_to_spot, ..many() }, now()).unwrap().command
+    };
     assert_eq!(with(false, 20), None);
     assert_eq!(with(true, 3), None, "too few types");
     let command = with(true, 20).unwrap();
@@ -194,7 +195,7 @@ fn several_new_nodes_exceed_no_limit_of_their_pool_together() {
         let mut problem = problem(&["on-demand"], 1, &nodes);
         problem.node_pools[0].limits = serde_json::from_value(json!({"cpu": cpus})).unwrap();
         problem.node_pools[0].usage = serde_json::from_value(json!({"cpu": "16"})).unwrap();
-        decide(&Cluster::of_workload(problem), &many(), now()).unwrap().command
+        decide(&ClusterView::of_workload(problem), &many(), now()).unwrap().command
     };
     let command = limited("26").expect("ten cpus beside the sixteen that are there");
     assert_eq!(command.replacements.len(), 2, "one of 8 and one of 2");
@@ -210,29 +211,29 @@ fn a_saving_of_less_than_fifteen_percent_moves_nobody() {
     cheaper.requirements.clear();
     cheaper.offerings[0].price = 0.8 * 0.86;
     problem.instance_types.push(std::sync::Arc::new(cheaper));
-    let settings = Settings { price_moves: 9, least_per_move: 0.0, ..Settings::default() };
-    let cluster = Cluster::of_workload(problem.clone());
+    let settings = ConsolidationSettings { price_moves: 9, least_per_move: 0.0, ..ConsolidationSettings::default() };
+    let cluster = ClusterView::of_workload(problem.clone());
     assert_eq!(decide(&cluster, &settings, now()).unwrap().command, None);
     let mut cheap = (*problem.instance_types[4]).clone();
     cheap.offerings[0].price = 0.8 * 0.84;
     problem.instance_types[4] = std::sync::Arc::new(cheap);
-    let cluster = Cluster::of_workload(problem);
+    let cluster = ClusterView::of_workload(problem);
     let command = decide(&cluster, &settings, now()).unwrap().command.unwrap();
     assert!(command.saving() >= 0.15 * command.price_before);
-    let none_left = Settings { price_moves: 0, ..settings };
+    let none_left = ConsolidationSettings { price_moves: 0, ..settings };
     assert_eq!(decide(&cluster, &none_left, now()).unwrap().command, None, "prices alone move too many nodes");
 }
 
 #[test]
 fn what_keeps_a_node_is_named() {
     let nodes = [node("a", 16, "on-demand", &[500]), node("b", 16, "on-demand", &[500])];
-    let keep = |change: &dyn Fn(&mut Cluster)| {
+    let keep = |change: &dyn Fn(&mut ClusterView)| {
         let mut cluster = on_demand(&nodes);
         change(&mut cluster);
         assert_eq!(command(&cluster), None);
         why(&cluster, 0)
     };
-    let each = |cluster: &mut Cluster, change: &dyn Fn(&mut NodeState)| cluster.nodes.iter_mut().for_each(change);
+    let each = |cluster: &mut ClusterView, change: &dyn Fn(&mut NodeState)| cluster.nodes.iter_mut().for_each(change);
     let held = keep(&|cluster| each(cluster, &|node| node.held = Some("pod x/y has the annotation z".into())));
     assert_eq!(held, "pod x/y has the annotation z");
     let young = keep(&|cluster| each(cluster, &|node| node.initialized = Some(now() - SignedDuration::from_mins(9))));
@@ -262,7 +263,7 @@ fn what_keeps_a_node_is_named() {
 fn a_young_node_goes_when_it_is_empty() {
     let mut cluster = on_demand(&[node("a", 2, "on-demand", &[])]);
     cluster.nodes[0].initialized = Some(now());
-    assert_eq!(command(&cluster).unwrap().reason, Reason::Empty);
+    assert_eq!(command(&cluster).unwrap().reason, RemovalReason::Empty);
 }
 
 #[test]
@@ -270,9 +271,9 @@ fn a_pod_that_does_not_move_neither_keeps_a_node_nor_goes_with_it() {
     let mut cluster = on_demand(&[node("a", 2, "on-demand", &[100])]);
     let mut nodes = cluster.nodes.clone();
     nodes[0].pods[0].moves = false;
-    cluster = Cluster::new(cluster.problem.clone(), nodes, cluster.pools.clone(), vec![]);
+    cluster = ClusterView::new(cluster.problem.clone(), nodes, cluster.pools.clone(), vec![]);
     let command = command(&cluster).unwrap();
-    assert_eq!((command.reason, command.moves.len()), (Reason::Empty, 0));
+    assert_eq!((command.reason, command.moves.len()), (RemovalReason::Empty, 0));
 }
 
 #[test]
@@ -295,13 +296,13 @@ fn pods_come_to_no_node_within_its_consolidate_after() {
 
 #[test]
 fn spot_nodes_are_deleted_without_the_gate_and_replaced_only_with_it_and_with_enough_types() {
-    let cluster = |kinds, nodes: &[Value]| Cluster::of_workload(problem(&["spot"], kinds, nodes));
+    let cluster = |kinds, nodes: &[Value]| ClusterView::of_workload(problem(&["spot"], kinds, nodes));
     let two = [node("a", 16, "spot", &[1000]), node("b", 16, "spot", &[1000])];
     let deleted = command(&cluster(5, &two)).unwrap();
     assert_eq!((deleted.decision(), deleted.candidates.len()), ("delete", 1));
     let one = [node("a", 16, "spot", &[1000])];
     assert_eq!(command(&cluster(5, &one)), None);
-    let gate = Settings { spot_to_spot: true, ..Settings::default() };
+    let gate = ConsolidationSettings { spot_to_spot: true, ..ConsolidationSettings::default() };
     let with_gate = |kinds| decide(&cluster(kinds, &one), &gate, now()).unwrap().command;
     assert_eq!(with_gate(4), None, "twelve cheaper types are too few");
     let claim = with_gate(5).unwrap().replacements.remove(0);
@@ -316,8 +317,8 @@ fn too_few_spot_types_that_save_enough_are_joined_by_some_that_are_no_dearer_tha
         let mut problem = problem(&["spot"], 5, &[node("a", 16, "spot", &[1000])]);
         let large = problem.instance_types.iter_mut().filter(|one| one.name.ends_with(".8")).take(3);
         large.for_each(|one| std::sync::Arc::make_mut(one).offerings[1].price = dollars);
-        let gate = Settings { spot_to_spot: true, ..Settings::default() };
-        decide(&Cluster::of_workload(problem), &gate, now()).unwrap().command
+        let gate = ConsolidationSettings { spot_to_spot: true, ..ConsolidationSettings::default() };
+        decide(&ClusterView::of_workload(problem), &gate, now()).unwrap().command
     };
     let claim = with(0.30).unwrap().replacements.remove(0);
     assert_eq!(claim.options.len(), 15);
@@ -327,7 +328,7 @@ fn too_few_spot_types_that_save_enough_are_joined_by_some_that_are_no_dearer_tha
 
 #[test]
 fn a_node_on_demand_is_replaced_by_spot_alone_where_both_are_allowed() {
-    let cluster = Cluster::of_workload(problem(&["spot", "on-demand"], 1, &[node("a", 4, "on-demand", &[1500])]));
+    let cluster = ClusterView::of_workload(problem(&["spot", "on-demand"], 1, &[node("a", 4, "on-demand", &[1500])]));
     let claim = command(&cluster).unwrap().replacements.remove(0);
     let said = claim.requirements.iter().find(|said| said.key == "karpenter.sh/capacity-type").unwrap();
     assert_eq!(said.values, ["spot"]);
@@ -364,10 +365,10 @@ fn the_node_that_is_cheapest_to_disturb_for_its_price_goes_first() {
     assert_eq!(command(&cluster).unwrap().candidates, [1]);
 }
 
-fn fewest(nodes: &[Value]) -> Cluster {
+fn fewest(nodes: &[Value]) -> ClusterView {
     let mut problem = problem(&["on-demand"], 1, nodes);
     problem.node_pools[0].policy = Policy::FewestNodes;
-    Cluster::of_workload(problem)
+    ClusterView::of_workload(problem)
 }
 
 #[test]
@@ -392,16 +393,16 @@ fn in_fewest_nodes_any_saving_is_enough_and_none_is_not() {
 #[test]
 fn a_settled_cluster_is_at_rest() {
     let nodes: Vec<Value> = (0..12).map(|at| node(&format!("n{at:02}"), 16, "on-demand", &[1000, 2000])).collect();
-    let end = settle(on_demand(&nodes), &Settings::default(), now(), &|nodes| nodes).unwrap();
+    let end = settle(on_demand(&nodes), &ConsolidationSettings::default(), now(), &|nodes| nodes).unwrap();
     assert!(end.price.1 < end.price.0 / 2.0, "{:?}", end.price);
-    let again = settle(end.cluster, &Settings::default(), now(), &|nodes| nodes).unwrap();
+    let again = settle(end.cluster, &ConsolidationSettings::default(), now(), &|nodes| nodes).unwrap();
     assert_eq!((again.commands.len(), again.rounds), (0, 1));
 }
 
 #[test]
 fn each_command_of_a_settling_keeps_to_the_budget_of_its_moment() {
     let nodes: Vec<Value> = (0..40).map(|at| node(&format!("n{at:02}"), 8, "on-demand", &[500])).collect();
-    let end = settle(on_demand(&nodes), &Settings::default(), now(), &|nodes| nodes.div_ceil(10)).unwrap();
+    let end = settle(on_demand(&nodes), &ConsolidationSettings::default(), now(), &|nodes| nodes.div_ceil(10)).unwrap();
     let mut left = 40;
     for command in &end.commands {
         assert!(command.candidates.len() <= usize::div_ceil(left, 10), "{} of {left}", command.candidates.len());

@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::commands::{Answer, Asked, Command, Ended, Held, Question, Queue, Step, held_by_commands};
+use super::super::commands::{
+    ClaimsGoingAnyway, CommandAnswer, CommandStep, DisruptionCommand, Ended, HeldClaim, Question, Queue,
+    held_by_commands,
+};
 use super::*;
 use crate::cluster_state::{PlanningInput, Snapshot};
 use crate::instance_type::InstanceType;
@@ -78,16 +81,16 @@ impl World {
                 now,
                 ..PlanningInput::default()
             },
-            settings: methods::Settings::default(),
+            settings: methods::ConsolidationSettings::default(),
             moved: Arc::default(),
             refused: BTreeMap::new(),
-            asked: Asked::new(),
+            asked: ClaimsGoingAnyway::new(),
             only: None,
             now,
         }
     }
 
-    fn answer(&self, seconds: f64) -> Answer {
+    fn answer(&self, seconds: f64) -> CommandAnswer {
         self.question(seconds).answer().unwrap()
     }
 
@@ -100,11 +103,11 @@ impl World {
 /// An hour: everything is old enough.
 const LATER: f64 = 3600.0;
 
-fn claims(command: &Command) -> Vec<&str> {
+fn claims(command: &DisruptionCommand) -> Vec<&str> {
     command.wanted.claims.iter().map(|claim| claim.claim.as_str()).collect()
 }
 
-fn why(answer: &Answer, node: &str) -> String {
+fn why(answer: &CommandAnswer, node: &str) -> String {
     answer.stays.iter().find(|one| one.node.node == node).map(|one| one.why.clone()).unwrap_or_default()
 }
 
@@ -199,8 +202,8 @@ fn pods_of_a_held_node_are_expected_where_the_command_says_and_nobody_else_plans
     let snapshot = world.state.snapshot();
     assert!(snapshot.pending(now).is_empty(), "the command has their places");
     assert!(snapshot.deleting.nodes.contains("small"));
-    world.state.nominate(["uid-two"], &Target::Node("large".into()), Duration::ZERO);
-    assert_eq!(world.state.snapshot().expected_on("uid-two", now), Some(&Target::Node("large".into())));
+    world.state.nominate(["uid-two"], &NominationTarget::Node("large".into()), Duration::ZERO);
+    assert_eq!(world.state.snapshot().expected_on("uid-two", now), Some(&NominationTarget::Node("large".into())));
     world.state.hold(["claim-small"], false);
     let snapshot = world.state.snapshot();
     assert!(snapshot.deleting.is_empty() && snapshot.nominations.is_empty());
@@ -234,7 +237,7 @@ fn too_large() -> World {
     world
 }
 
-fn next(queue: &mut Queue, snapshot: &Snapshot, seconds: f64) -> Vec<Step> {
+fn next(queue: &mut Queue, snapshot: &Snapshot, seconds: f64) -> Vec<CommandStep> {
     queue.next(snapshot, &BTreeSet::new(), at(seconds))
 }
 
@@ -248,9 +251,11 @@ fn a_node_is_removed_when_its_replacement_is_initialized_and_not_before() {
     assert_eq!(next(&mut queue, &world.state.snapshot(), LATER + 60.0), []);
     world.initialize("new");
     let steps = next(&mut queue, &world.state.snapshot(), LATER + 61.0);
-    assert!(matches!(&steps[..], [Step::Remove(command, true)] if command.wanted.claims[0].claim == "claim-large"));
+    assert!(
+        matches!(&steps[..], [CommandStep::Remove(command, true)] if command.wanted.claims[0].claim == "claim-large")
+    );
     let again = next(&mut queue, &world.state.snapshot(), LATER + 75.0);
-    assert!(matches!(&again[..], [Step::Remove(_, false)]), "the API server has not shown it");
+    assert!(matches!(&again[..], [CommandStep::Remove(_, false)]), "the API server has not shown it");
 }
 
 #[test]
@@ -259,8 +264,8 @@ fn a_command_whose_replacement_is_gone_or_late_is_undone_and_its_pool_left_alone
     let (mut queue, id) = replacing(&world, "claim-new");
     queue.marked(id).unwrap();
     let steps = next(&mut queue, &world.state.snapshot(), LATER + 5.0);
-    let pause = |steps: &[Step]| match steps {
-        [Step::End(_, Ended::Undone(_, pause))] => pause.as_secs(),
+    let pause = |steps: &[CommandStep]| match steps {
+        [CommandStep::End(_, Ended::Undone(_, pause))] => pause.as_secs(),
         other => panic!("{other:?}"),
     };
     assert_eq!(pause(&steps), 300);
@@ -285,8 +290,8 @@ fn a_command_that_comes_to_its_end_takes_the_pause_of_its_pool_back() {
         let id = queue.begin(command, vec!["claim-new".to_owned()], &answer.snapshot, at(seconds));
         queue.marked(id).unwrap();
     };
-    let pause = |steps: &[Step]| match steps {
-        [Step::End(_, Ended::Undone(_, pause))] => pause.as_secs(),
+    let pause = |steps: &[CommandStep]| match steps {
+        [CommandStep::End(_, Ended::Undone(_, pause))] => pause.as_secs(),
         other => panic!("{other:?}"),
     };
     begin(&mut queue, LATER);
@@ -295,9 +300,12 @@ fn a_command_that_comes_to_its_end_takes_the_pause_of_its_pool_back() {
     world.initialize("new");
     begin(&mut queue, LATER + 400.0);
     let steps = next(&mut queue, &world.state.snapshot(), LATER + 401.0);
-    assert!(matches!(&steps[..], [Step::Remove(_, true)]), "{steps:?}");
+    assert!(matches!(&steps[..], [CommandStep::Remove(_, true)]), "{steps:?}");
     world.state.delete_claim("claim-large", None);
-    assert!(matches!(&next(&mut queue, &world.state.snapshot(), LATER + 402.0)[..], [Step::End(_, Ended::Done)]));
+    assert!(matches!(
+        &next(&mut queue, &world.state.snapshot(), LATER + 402.0)[..],
+        [CommandStep::End(_, Ended::Done)]
+    ));
     begin(&mut queue, LATER + 500.0);
     assert_eq!(pause(&next(&mut queue, &without, LATER + 505.0)), 300, "as after the first");
 }
@@ -332,16 +340,16 @@ fn what_goes_for_another_reason_meanwhile_ends_the_command() {
     queue.marked(id).unwrap();
     world.state.delete_claim("claim-large", None);
     let steps = next(&mut queue, &world.state.snapshot(), LATER + 5.0);
-    assert!(matches!(&steps[..], [Step::End(_, Ended::Done)]));
+    assert!(matches!(&steps[..], [CommandStep::End(_, Ended::Done)]));
 }
 
 #[test]
 fn a_successor_finds_the_command_on_its_claims() {
     let mut world = too_large();
-    let held = Held {
+    let held = HeldClaim {
         claim: "claim-large".into(),
         uid: "uid-claim-large".into(),
-        reason: Reason::Underutilized,
+        reason: RemovalReason::Underutilized,
         replacements: vec!["claim-new".into()],
     };
     let mut claim = held.on(&world.claim("large"), at(LATER));
@@ -354,16 +362,18 @@ fn a_successor_finds_the_command_on_its_claims() {
     let decision = world.look(LATER + 1.0);
     assert!(decision.marks.iter().all(|mark| mark.claim != "claim-large"), "what is held is not taken off");
     let steps = next(&mut queue, &world.state.snapshot(), LATER + 1.0);
-    assert!(matches!(&steps[..], [Step::Remove(command, true)] if command.wanted.reason == Reason::Underutilized));
+    assert!(
+        matches!(&steps[..], [CommandStep::Remove(command, true)] if command.wanted.reason == RemovalReason::Underutilized)
+    );
 }
 
 #[test]
 fn a_command_of_several_replacements_waits_for_all_and_is_undone_as_a_whole_also_by_a_successor() {
     let mut world = too_large();
-    let held = Held {
+    let held = HeldClaim {
         claim: "claim-large".into(),
         uid: "uid-claim-large".into(),
-        reason: Reason::Underutilized,
+        reason: RemovalReason::Underutilized,
         replacements: vec!["claim-one".into(), "claim-two".into()],
     };
     let mut claim = held.on(&world.claim("large"), at(LATER));
@@ -382,10 +392,13 @@ fn a_command_of_several_replacements_waits_for_all_and_is_undone_as_a_whole_also
     let mut without = restored(&world);
     world.initialize("two");
     let steps = next(&mut queue, &world.state.snapshot(), LATER + 2.0);
-    assert!(matches!(&steps[..], [Step::Remove(command, true)] if command.replacements.len() == 2), "{steps:?}");
+    assert!(matches!(&steps[..], [CommandStep::Remove(command, true)] if command.replacements.len() == 2), "{steps:?}");
     world.state.delete_claim("claim-one", None);
     let steps = next(&mut without, &world.state.snapshot(), LATER + 3.0);
-    assert!(matches!(&steps[..], [Step::End(_, Ended::Undone(why, _))] if why.contains("claim-one")), "{steps:?}");
+    assert!(
+        matches!(&steps[..], [CommandStep::End(_, Ended::Undone(why, _))] if why.contains("claim-one")),
+        "{steps:?}"
+    );
     assert!(without.running().is_empty());
 }
 
@@ -396,7 +409,7 @@ fn cpus(snapshot: &Snapshot, claim: &str) -> f64 {
 
 /// Does a command as if it took no time; kube-scheduler binds the pods that come anew where the most cpus are free, whatever was
 /// planned. Answers how many pods have moved.
-fn done(world: &mut World, answer: &Answer, count: &mut u32) -> usize {
+fn done(world: &mut World, answer: &CommandAnswer, count: &mut u32) -> usize {
     let command = answer.command.as_ref().unwrap();
     let loads = |claim: &str| {
         let node = answer.snapshot.claims[claim].facts.node.clone();

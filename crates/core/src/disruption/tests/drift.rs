@@ -86,7 +86,7 @@ impl Drifting {
     }
 
     /// A look; what it wants written on claims is written.
-    pub(super) fn look(&mut self, seconds: f64) -> Decision {
+    pub(super) fn look(&mut self, seconds: f64) -> DisruptionDecision {
         let decision = self.world.look(seconds);
         for mark in &decision.drift.marks {
             let there = self.world.state.snapshot().claims[&mark.claim].claim.clone();
@@ -410,7 +410,8 @@ fn a_node_is_held_anew_only_where_something_changes_that_it_is_held_against() {
     let mut all = Drifting::new(json!({"consolidateAfter": "Never"}));
     (0..5).for_each(|node| all.node(&format!("node-{node}"), |_| ()));
     // What the cloud offers is the same, and what a look wants written does not come through.
-    let offers: crate::disruption::look::Offers = [("default".to_owned(), Arc::new(vec![Arc::new(large())]))].into();
+    let offers: crate::disruption::look::OffersByClass =
+        [("default".to_owned(), Arc::new(vec![Arc::new(large())]))].into();
     let looked = |all: &mut Drifting, seconds: f64| {
         let now = Moment { monotonic: Duration::from_secs_f64(seconds), wall: at(seconds) };
         look(&all.world.state.snapshot(), &offers, &mut all.world.memory, now)

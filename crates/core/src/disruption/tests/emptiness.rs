@@ -77,7 +77,7 @@ fn a_pod_that_comes_during_the_validation_saves_its_node_and_no_other() {
     world.look(0.0);
     world.at(3.0).pod("one", "n01", |_| ());
     world.pod("two", "", |_| ());
-    world.state.nominate(["uid-two"], &Target::Node("n02".into()), Duration::from_secs(30));
+    world.state.nominate(["uid-two"], &NominationTarget::Node("n02".into()), Duration::from_secs(30));
     world.look(3.0);
     assert_eq!(gone(&world.look(10.0)), ["n00"]);
 }
@@ -114,7 +114,7 @@ fn nothing_goes_before_consolidate_after_counted_from_the_last_pod_event() {
 #[test]
 fn never_and_static_pools_are_left_alone() {
     let mut never = world(json!({"consolidateAfter": "Never"}), 1);
-    assert_eq!(never.look(0.0), Decision { again: None, ..Decision::default() });
+    assert_eq!(never.look(0.0), DisruptionDecision { again: None, ..DisruptionDecision::default() });
     let mut fixed = world(json!({}), 1);
     let mut pool = fixed.pool.clone();
     pool["spec"]["replicas"] = json!(1);
@@ -128,7 +128,7 @@ fn a_pool_whose_instance_types_nobody_knows_is_left_alone() {
     let mut world = world(json!({}), 1);
     let now = |seconds| Moment { monotonic: Duration::ZERO, wall: at(seconds) };
     for seconds in [0.0, 15.0, 30.0] {
-        let decision = look(&world.state.snapshot(), &Offers::new(), &mut world.memory, now(seconds));
+        let decision = look(&world.state.snapshot(), &OffersByClass::new(), &mut world.memory, now(seconds));
         assert_eq!(decision.removals, []);
     }
 }

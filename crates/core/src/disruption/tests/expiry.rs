@@ -15,7 +15,7 @@ fn a_claim_goes_when_its_time_is_over_whatever_is_on_it_and_whatever_budgets_say
     world.pod("two", "b", |_| ());
     assert_eq!(gone(&world.look(3600.9)), Vec::<&str>::new(), "it may have been created at 0.99 s");
     let decision = world.look(3601.0);
-    assert_eq!((gone(&decision), decision.removals[0].cause), (vec!["a"], Cause::Expired));
+    assert_eq!((gone(&decision), decision.removals[0].cause), (vec!["a"], DisruptionCause::Expired));
     assert_eq!(decision.removals[0].claims[0].pods, 1);
     assert_eq!(gone(&world.look(3602.0)), Vec::<&str>::new());
 }
@@ -97,7 +97,7 @@ fn nodes_of_a_capacity_block_go_all_at_once_forty_minutes_before_it_ends() {
     let before = world.look(due - 1.0);
     assert_eq!(gone(&before), Vec::<&str>::new());
     let decision = world.look(due);
-    assert_eq!((gone(&decision).len(), decision.removals[0].cause), (30, Cause::Expired));
+    assert_eq!((gone(&decision).len(), decision.removals[0].cause), (30, DisruptionCause::Expired));
     assert!(gone(&decision).iter().all(|name| name.starts_with('n')));
 }
 

@@ -21,7 +21,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::cluster_state::{ClusterState, Kind, Moment, Target};
+use crate::cluster_state::{ClusterState, Moment, NominationTarget, WatchedKind};
 use crate::lifecycle::hash::VERSION;
 
 /// A cluster, its disruption's memory, and the time in seconds.
@@ -48,8 +48,8 @@ impl World {
         });
         let mut world =
             Self { state: ClusterState::new(), memory: Memory::new(), seconds: 0.0, version: 10, pool: pool.clone() };
-        world.state.list_begins(Kind::Pod);
-        world.state.list_ends(Kind::Pod);
+        world.state.list_begins(WatchedKind::Pod);
+        world.state.list_ends(WatchedKind::Pod);
         world.apply_pool(pool);
         world
     }
@@ -143,7 +143,7 @@ impl World {
     }
 
     /// A look at that time, and what it wants written is written.
-    fn look(&mut self, seconds: f64) -> Decision {
+    fn look(&mut self, seconds: f64) -> DisruptionDecision {
         let decision = self.look_only(seconds);
         for mark in &decision.ttl {
             let since = mark.since.map(|since| since.to_string());
@@ -164,7 +164,7 @@ impl World {
     }
 
     /// A look whose writes do not come through.
-    fn look_only(&mut self, seconds: f64) -> Decision {
+    fn look_only(&mut self, seconds: f64) -> DisruptionDecision {
         self.seconds = seconds;
         let offers = [("default".to_owned(), Arc::new(vec![Arc::new(large())]))].into();
         let now = Moment { monotonic: Duration::from_secs_f64(seconds), wall: at(seconds) };
@@ -184,7 +184,7 @@ fn large() -> crate::InstanceType {
 }
 
 /// Names of the Nodes that go.
-fn gone(decision: &Decision) -> Vec<&str> {
+fn gone(decision: &DisruptionDecision) -> Vec<&str> {
     decision.removals.iter().flat_map(|removal| &removal.claims).map(|disrupted| disrupted.node.as_str()).collect()
 }
 

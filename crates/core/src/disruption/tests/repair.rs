@@ -32,7 +32,7 @@ fn a_node_goes_when_its_condition_has_been_tolerated_for_long_enough_whatever_bu
         let early = world.look(minutes * 60.0 - 1.0);
         assert_eq!((gone(&early), early.again), (vec![], Some(at(minutes * 60.0))), "{condition}");
         let decision = world.look(minutes * 60.0);
-        assert_eq!((gone(&decision), decision.removals[0].cause), (vec!["ill"], Cause::Unhealthy(condition)));
+        assert_eq!((gone(&decision), decision.removals[0].cause), (vec!["ill"], DisruptionCause::Unhealthy(condition)));
     }
 }
 

@@ -15,13 +15,13 @@ fn drifted(disruption: Value, names: &[&str]) -> Drifting {
     all
 }
 
-fn begun(decision: &Decision) -> Vec<&str> {
+fn begun(decision: &DisruptionDecision) -> Vec<&str> {
     decision.drift.begin.iter().map(|disrupted| disrupted.node.as_str()).collect()
 }
 
 impl Drifting {
     /// A look whose orders are carried out: nodes are marked and unmarked.
-    fn act(&mut self, seconds: f64) -> Decision {
+    fn act(&mut self, seconds: f64) -> DisruptionDecision {
         let decision = self.look(seconds);
         let begin: Vec<String> = decision.drift.begin.iter().map(|disrupted| disrupted.claim.clone()).collect();
         let stay: Vec<String> = decision.drift.stay.iter().map(|one| one.disrupted.claim.clone()).collect();
@@ -35,7 +35,7 @@ impl Drifting {
         let until = Duration::from_secs_f64(self.world.seconds + 1000.0);
         let uids: Vec<String> = self.world.state.snapshot().loads[node].pods.keys().cloned().collect();
         for uid in uids {
-            self.world.state.nominate([uid.as_str()], &Target::Node(other.to_owned()), until);
+            self.world.state.nominate([uid.as_str()], &NominationTarget::Node(other.to_owned()), until);
         }
     }
 
@@ -52,7 +52,7 @@ fn a_node_goes_when_its_pods_have_places_and_no_sooner() {
     assert_eq!(gone(&all.act(3.0)), [""; 0]);
     all.place("a", "free");
     let decision = all.act(4.0);
-    assert_eq!((gone(&decision), decision.removals[0].cause), (vec!["a"], Cause::Drifted));
+    assert_eq!((gone(&decision), decision.removals[0].cause), (vec!["a"], DisruptionCause::Drifted));
     assert_eq!(gone(&all.act(5.0)), [""; 0], "asked once");
 }
 
@@ -141,7 +141,7 @@ fn a_place_that_is_on_its_way_is_waited_for_ten_minutes() {
     let mut all = drifted(json!({"consolidateAfter": "Never"}), &["a"]);
     all.node("coming", |claim| claim["status"]["conditions"] = json!([]));
     all.act(2.0);
-    let target = Target::Claim("claim-coming".into());
+    let target = NominationTarget::Claim("claim-coming".into());
     for seconds in [3.0, 60.0, 300.0, 590.0] {
         all.world.state.nominate(["uid-pod-a"], &target, Duration::from_secs_f64(seconds + 1000.0));
         assert_eq!(all.act(seconds).drift.stay, [], "{seconds}");

@@ -15,7 +15,7 @@ fn an_empty_node_goes_thirty_seconds_after_its_last_pod_and_one_with_a_pod_stays
     let decision = world.look(130.0);
     assert_eq!((gone(&decision), decision.again), (vec![], Some(at(130.1))));
     let decision = world.look(130.1);
-    assert_eq!((gone(&decision), decision.removals[0].cause), (vec!["a"], Cause::Ttl(30)));
+    assert_eq!((gone(&decision), decision.removals[0].cause), (vec!["a"], DisruptionCause::Ttl(30)));
     assert_eq!(gone(&world.look(131.0)), Vec::<&str>::new(), "it is asked for once");
 }
 
@@ -49,7 +49,7 @@ fn a_pod_that_is_expected_takes_the_ttl_away() {
     let mut world = World::with_ttl().machines(&["a"]);
     world.look(10.0);
     world.pod("one", "", |_| ());
-    world.state.nominate(["uid-one"], &Target::Node("a".into()), Duration::from_secs(45));
+    world.state.nominate(["uid-one"], &NominationTarget::Node("a".into()), Duration::from_secs(45));
     assert_eq!(world.look(15.0).ttl[0].since, None);
     assert_eq!(gone(&world.look(44.0)), Vec::<&str>::new());
     assert_eq!(world.look(46.0).ttl[0].since, Some(at(46.0)), "it never came");

@@ -16,7 +16,7 @@ use crate::pack::model::daemons::Clash;
 use crate::pack::model::pools::PoolView;
 use crate::pack::model::reserved::Reservations;
 use crate::pod::{NOT_SUPPORTED, Pod};
-use crate::problem::{LeftOut, PreferencePolicy};
+use crate::problem::{PreferencePolicy, UnusablePool};
 use crate::requirements::{Incompatible, NodeSelectorRequirement, Requirements, describe};
 use crate::resources::format_amount;
 
@@ -39,7 +39,7 @@ pub(crate) fn reason(
 }
 
 /// The reason of a pool that may not be used now, whatever the pod asks for.
-fn left_out(one: &LeftOut) -> PoolReason {
+fn left_out(one: &UnusablePool) -> PoolReason {
     PoolReason {
         pool: one.pool.clone(),
         rule: Rule::Pool,

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::super::drain::drain;
-use super::super::held::{Rule, held};
+use super::super::held::{HoldReason, held};
 use super::*;
 use crate::cluster_state::ClusterState;
 
@@ -56,7 +56,7 @@ impl World {
         self.state.apply_pod(&serde_json::from_value::<Pod>(pod).unwrap()).unwrap();
     }
 
-    fn place(&mut self, pod: &str, target: Target) {
+    fn place(&mut self, pod: &str, target: NominationTarget) {
         self.state.nominate([pod], &target, Duration::from_secs(20));
     }
 
@@ -65,10 +65,10 @@ impl World {
         let claim = json!({"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "metadata": {"name": "late"},
             "spec": {"nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}, "requirements": []}});
         self.state.plan_claim(serde_json::from_value(claim).unwrap(), crate::Resources::new());
-        self.place(pod, Target::Claim("late".into()));
+        self.place(pod, NominationTarget::Claim("late".into()));
     }
 
-    fn look(&mut self, seconds: i64) -> (Drain, Waited) {
+    fn look(&mut self, seconds: i64) -> (Drain, PlaceWait) {
         let snapshot = self.state.snapshot();
         let pods = snapshot.loads["old"].pods.values().cloned();
         let ends = self.ends.map(wall);
@@ -81,7 +81,7 @@ impl World {
         self.look(seconds).0.evict.iter().map(|pod| pod.pod.name.clone()).collect()
     }
 
-    fn why(&mut self, seconds: i64) -> Vec<(Rule, String)> {
+    fn why(&mut self, seconds: i64) -> Vec<(HoldReason, String)> {
         let (drain, waited) = self.look(seconds);
         let ends = self.ends.map(wall);
         let all = held(&drain, &waited.awaiting, &self.state.snapshot(), ends, wall(seconds));
@@ -97,14 +97,14 @@ fn left_alone(pod: &mut Value) {
 fn a_pod_goes_when_its_place_is_ready_and_others_wait_for_theirs() {
     let mut world = World::new(None);
     ["a", "b"].iter().for_each(|name| world.pod(name, |_| ()));
-    world.place("a", Target::Node("new".into()));
+    world.place("a", NominationTarget::Node("new".into()));
     world.on_its_way("b");
     let (drain, waited) = world.look(1);
     assert_eq!((drain.evict.len(), drain.waiting.len()), (1, 2), "the drain waits for both");
     assert_eq!(drain.evict[0].pod.name, "a");
     assert_eq!(
         (&*waited.awaiting[0].pod.pod.name, &waited.awaiting[0].place),
-        ("b", &Place::Coming(Target::Claim("late".into())))
+        ("b", &SuccessorPlace::Coming(NominationTarget::Claim("late".into())))
     );
 }
 
@@ -135,7 +135,7 @@ fn while_launches_are_refused_there_is_hope_of_a_place() {
     assert!(world.evicted(0).is_empty());
     world.state.sold_out("late", Duration::from_secs(10));
     world.state.delete_claim("late", None);
-    assert_eq!(world.look(40).1.awaiting[0].place, Place::Later);
+    assert_eq!(world.look(40).1.awaiting[0].place, SuccessorPlace::Later);
     assert!(world.evicted(599).is_empty());
     assert_eq!(world.evicted(600), ["a"]);
 }
@@ -237,7 +237,7 @@ impl World {
                 {"type": "Launched", "status": "True", "lastTransitionTime": wall(0), "reason": "", "message": ""},
                 {"type": "Registered", "status": "True", "lastTransitionTime": wall(0), "reason": "", "message": ""}]}});
         self.state.apply_claim(Arc::new(serde_json::from_value(claim).unwrap()));
-        self.place(pod, Target::Claim("coming".into()));
+        self.place(pod, NominationTarget::Claim("coming".into()));
     }
 }
 

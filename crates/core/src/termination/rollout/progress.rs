@@ -30,7 +30,7 @@ enum State {
 
 /// What the API server has answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum RestartAnswer {
     /// It is restarted now.
     Restarted,
     /// It had been before, in this drain.
@@ -52,7 +52,7 @@ pub enum News {
 
 /// What is known of a Deployment's restart in a drain. Times are of the monotonic clock.
 #[derive(Clone, Debug)]
-pub struct Progress {
+pub struct RestartProgress {
     state: State,
     since: Duration,
     /// Why it waits, where it does.
@@ -61,7 +61,7 @@ pub struct Progress {
     pods: BTreeSet<String>,
 }
 
-impl Progress {
+impl RestartProgress {
     /// One that is to be asked for.
     #[must_use]
     pub fn new(now: Duration) -> Self {
@@ -103,21 +103,21 @@ impl Progress {
     }
 
     /// What an answer makes of it.
-    pub fn answered(&mut self, answer: Answer, now: Duration) -> Option<News> {
+    pub fn answered(&mut self, answer: RestartAnswer, now: Duration) -> Option<News> {
         match answer {
-            Answer::Restarted => {
+            RestartAnswer::Restarted => {
                 self.state = State::Restarted(now);
                 Some(News::Restarted)
             }
-            Answer::Known => {
+            RestartAnswer::Known => {
                 self.state = State::Restarted(now);
                 None
             }
-            Answer::Waits(why) if now.saturating_sub(self.since) < LONGEST => {
+            RestartAnswer::Waits(why) if now.saturating_sub(self.since) < LONGEST => {
                 (self.state, self.why) = (State::Waits(now + AGAIN), Some(why));
                 None
             }
-            Answer::Waits(why) | Answer::Never(why) => Some(self.never(why)),
+            RestartAnswer::Waits(why) | RestartAnswer::Never(why) => Some(self.never(why)),
         }
     }
 
@@ -147,8 +147,8 @@ mod tests {
     }
 
     /// One that was asked for at 0, for the pod `a`.
-    fn asked() -> Progress {
-        let mut one = Progress::new(at(0));
+    fn asked() -> RestartProgress {
+        let mut one = RestartProgress::new(at(0));
         assert!(one.asks(at(0)) && one.add("a"));
         one
     }
@@ -158,13 +158,13 @@ mod tests {
         let mut one = asked();
         assert!(!one.asks(at(1)) && !one.asks(at(60)), "an answer is to come");
         assert!(!one.add("a") && one.add("b"));
-        assert_eq!(one.answered(Answer::Restarted, at(2)), Some(News::Restarted));
+        assert_eq!(one.answered(RestartAnswer::Restarted, at(2)), Some(News::Restarted));
         assert_eq!((one.moves(), one.asks(at(60)), one.shown()), (true, false, "it was restarted"));
     }
 
     #[test]
     fn a_restart_whose_new_pod_does_not_come_is_given_up_after_ten_minutes_once() {
-        for answer in [Answer::Restarted, Answer::Known] {
+        for answer in [RestartAnswer::Restarted, RestartAnswer::Known] {
             let mut one = asked();
             let _ = one.answered(answer, at(100));
             assert_eq!(one.give_up(at(699)), None);
@@ -181,7 +181,7 @@ mod tests {
         let mut now = 1;
         let mut asked = 0;
         let news = loop {
-            if let Some(news) = one.answered(Answer::Waits("it is rolling out already".into()), at(now)) {
+            if let Some(news) = one.answered(RestartAnswer::Waits("it is rolling out already".into()), at(now)) {
                 break news;
             }
             assert_eq!((one.asks(at(now + 9)), one.shown()), (false, "it is rolling out already"));
@@ -197,9 +197,9 @@ mod tests {
     #[test]
     fn the_time_before_a_restart_does_not_count_as_time_of_the_restart() {
         let mut one = asked();
-        assert_eq!(one.answered(Answer::Waits("later".into()), at(580)), None);
+        assert_eq!(one.answered(RestartAnswer::Waits("later".into()), at(580)), None);
         assert!(one.asks(at(590)));
-        assert_eq!(one.answered(Answer::Restarted, at(590)), Some(News::Restarted));
+        assert_eq!(one.answered(RestartAnswer::Restarted, at(590)), Some(News::Restarted));
         assert_eq!(one.give_up(at(1189)), None);
         assert!(one.give_up(at(1190)).is_some());
     }

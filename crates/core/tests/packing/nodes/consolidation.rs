@@ -5,7 +5,7 @@ use crate::support;
 
 use crate::common;
 
-use dovetail_core::disruption::methods::{Cluster, Settings, Settled, decide, settle};
+use dovetail_core::disruption::methods::{ClusterView, ConsolidationSettings, Settled, decide, settle};
 use dovetail_core::pack::{Options, PlannedClaim, solve};
 use dovetail_core::problem::Policy;
 use dovetail_core::{NodeSelectorRequirement, Problem};
@@ -15,12 +15,15 @@ use support::Kind;
 const KINDS: [Kind; 6] = [Kind::Shapes, Kind::Services, Kind::Apart, Kind::Diverse, Kind::Even, Kind::Databases];
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
-fn settings(cluster: &Cluster) -> Settings {
-    Settings { price_moves: Settings::price_moves_of(cluster.nodes().len()), ..Settings::default() }
+fn settings(cluster: &ClusterView) -> ConsolidationSettings {
+    ConsolidationSettings {
+        price_moves: ConsolidationSettings::price_moves_of(cluster.nodes().len()),
+        ..ConsolidationSettings::default()
+    }
 }
 
 /// The nodes that pods of a kind were packed on when each of them asked for two and a half times as much.
-fn half_empty(kind: Kind, pods: usize, seed: u64, policy: Policy) -> Cluster {
+fn half_empty(kind: Kind, pods: usize, seed: u64, policy: Policy) -> ClusterView {
     let mut problem = support::generated(kind, pods, seed);
     for pool in &mut problem.node_pools {
         pool.policy = policy;
@@ -34,15 +37,15 @@ fn half_empty(kind: Kind, pods: usize, seed: u64, policy: Policy) -> Cluster {
         pod.requests.add(&own);
         pod.requests.add(&own.iter().map(|(name, amount)| (name.to_owned(), amount / 2)).collect());
     }
-    Cluster::of_packing(&problem, &solve(&asked, &Options::default()))
+    ClusterView::of_packing(&problem, &solve(&asked, &Options::default()))
 }
 
-fn packed(kind: Kind, pods: usize, seed: u64) -> Cluster {
+fn packed(kind: Kind, pods: usize, seed: u64) -> ClusterView {
     let problem = support::generated(kind, pods, seed);
-    Cluster::of_packing(&problem, &solve(&problem, &Options::default()))
+    ClusterView::of_packing(&problem, &solve(&problem, &Options::default()))
 }
 
-fn settled(cluster: Cluster) -> Settled {
+fn settled(cluster: ClusterView) -> Settled {
     let settings = settings(&cluster);
     settle(cluster, &settings, NOW, &|nodes| nodes).unwrap()
 }
@@ -61,14 +64,14 @@ fn what_was_just_packed_is_left_alone_and_never_replaced_later() {
         let mut nodes = cluster.nodes().to_vec();
         nodes.iter_mut().for_each(|node| node.initialized = Some(NOW));
         let pools = cluster.pools().to_vec();
-        let young = Cluster::new(cluster.problem().clone(), nodes, pools, vec![]);
+        let young = ClusterView::new(cluster.problem().clone(), nodes, pools, vec![]);
         let decision = decide(&young, &settings(&young), NOW + SignedDuration::from_mins(9)).unwrap();
         assert_eq!(decision.command, None, "{kind:?} {seed}");
     }
 }
 
 /// What every command has to keep to, done one after the other.
-fn check(start: &Cluster, end: &Settled, what: &str) {
+fn check(start: &ClusterView, end: &Settled, what: &str) {
     let mut price = end.price.0;
     for command in &end.commands {
         assert!(command.saving() >= 0.0, "{what}: {command:?}");
@@ -78,7 +81,7 @@ fn check(start: &Cluster, end: &Settled, what: &str) {
         assert!(after < command.price_before, "{what}: {after} $/h at worst");
     }
     assert!((price - end.price.1).abs() < 1e-6 * (1.0 + price), "{what}: {price} is not {}", end.price.1);
-    let names = |cluster: &Cluster| {
+    let names = |cluster: &ClusterView| {
         let mut all: Vec<String> = cluster.problem().pods.iter().map(|pod| pod.name.clone()).collect();
         all.sort();
         all
@@ -154,7 +157,7 @@ fn with_several_for_many_every_rule_holds_as_well_and_all_together_costs_no_more
     for (kind, seed) in all().filter(|(_, seed)| seed.is_multiple_of(2)) {
         let what = format!("{kind:?} {seed}");
         let start = half_empty(kind, 400, seed, Policy::Cost);
-        let settings = Settings { many_to_many: true, ..settings(&start) };
+        let settings = ConsolidationSettings { many_to_many: true, ..settings(&start) };
         let end = settle(start.clone(), &settings, NOW, &|nodes| nodes.div_ceil(10)).unwrap();
         let (problem, packing) = end.cluster.as_plan();
         let mut wrong = common::violations(&problem, &packing);
@@ -170,7 +173,8 @@ fn with_several_for_many_every_rule_holds_as_well_and_all_together_costs_no_more
         }
         let fresh = solve(&Problem { existing_nodes: vec![], ..start.problem().clone() }, &Options::default());
         let one =
-            settle(start, &Settings { many_to_many: false, ..settings }, NOW, &|nodes| nodes.div_ceil(10)).unwrap();
+            settle(start, &ConsolidationSettings { many_to_many: false, ..settings }, NOW, &|nodes| nodes.div_ceil(10))
+                .unwrap();
         println!(
             "{what}: {:.3} of fresh, {:.3} without, {} and {} moves",
             end.price.1 / fresh.total_price,

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use dovetail_core::cluster_state::{ClusterState, Kind, Planning, PlanningInput};
+use dovetail_core::cluster_state::{ClusterState, Planning, PlanningInput, WatchedKind};
 use dovetail_core::pack::{Options, solve};
 use dovetail_core::{InstanceType, Pod};
 use k8s_openapi::api::apps::v1::StatefulSet;
@@ -121,8 +121,8 @@ fn a_pod_waits_with_the_reason_until_its_claim_is_there() {
     assert_eq!(told(&state).unwrap(), "PersistentVolumeClaim default/data is not there");
     unbound(&mut state, "data");
     assert_eq!(told(&state), None);
-    state.list_begins(Kind::PersistentVolumeClaim);
-    state.list_ends(Kind::PersistentVolumeClaim);
+    state.list_begins(WatchedKind::PersistentVolumeClaim);
+    state.list_ends(WatchedKind::PersistentVolumeClaim);
     assert!(told(&state).is_some(), "a list that does not have the claim forgets it");
 }
 
@@ -240,7 +240,7 @@ fn what_is_to_come_counts_once_though_several_of_its_set_wait() {
 #[test]
 fn the_list_of_each_kind_has_to_be_seen_before_the_state_is_known() {
     let mut state = ClusterState::new();
-    for kind in Kind::ALL {
+    for kind in WatchedKind::ALL {
         assert!(!state.synced(), "{kind:?}");
         state.list_begins(kind);
         state.list_ends(kind);

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use dovetail_core::cluster_state::{ClusterState, Kind, PlanningInput};
+use dovetail_core::cluster_state::{ClusterState, PlanningInput, WatchedKind};
 use dovetail_core::pack::{Options, solve};
 use dovetail_core::{InstanceType, Problem};
 use k8s_openapi::api::apps::v1::{ReplicaSet, StatefulSet};
@@ -97,8 +97,8 @@ fn the_selector_is_what_all_services_of_a_pod_and_its_replica_set_select() {
         state.delete(&service(name, "default", json!({})));
     }
     assert_eq!(selector(&state).unwrap(), json!({"matchExpressions": both}));
-    state.list_begins(Kind::ReplicaSet);
-    state.list_ends(Kind::ReplicaSet);
+    state.list_begins(WatchedKind::ReplicaSet);
+    state.list_ends(WatchedKind::ReplicaSet);
     assert_eq!(selector(&state), None, "a list without the ReplicaSet forgets it");
 }
 

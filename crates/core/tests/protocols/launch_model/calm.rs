@@ -2,7 +2,7 @@
 
 use std::hash::BuildHasher;
 
-use dovetail_core::lifecycle::protocol::{Called, Input};
+use dovetail_core::lifecycle::protocol::{Input, LaunchCallResult};
 
 use rustc_hash::{FxBuildHasher, FxHashSet};
 
@@ -41,7 +41,7 @@ impl World {
             let call = self.calls.remove(0);
             let instance = self.launch(&call, false);
             if let Some(number) = call.by {
-                self.hear(number, Input::Called(Called::Launched(format!("i{instance}"))));
+                self.hear(number, Input::Called(LaunchCallResult::Launched(format!("i{instance}"))));
             }
         }
     }

@@ -18,8 +18,8 @@ mod world;
 use std::collections::VecDeque;
 use std::hash::BuildHasher;
 
-use dovetail_core::lease::{LeaseInput, LeaseView, Origin};
-use dovetail_core::lifecycle::protocol::{Called, Input};
+use dovetail_core::lease::{LeaseInput, LeaseView, TermOrigin};
+use dovetail_core::lifecycle::protocol::{Input, LaunchCallResult};
 use rustc_hash::{FxBuildHasher, FxHashSet};
 
 use replica::Candidate;
@@ -85,7 +85,7 @@ impl World {
             term: 1,
             duration: SETTINGS.duration,
             resource_version: "1".into(),
-            origin: Origin::Led,
+            origin: TermOrigin::Led,
             stale: false,
         };
         let mut all: Vec<Candidate> = (0..bounds.candidates).map(Candidate::new).collect();
@@ -210,7 +210,7 @@ impl World {
             Event::Unanswered(at) => {
                 world.faults.late -= 1;
                 if let Some(number) = world.calls[at].by.take() {
-                    world.hear(number, Input::Called(Called::Unknown));
+                    world.hear(number, Input::Called(LaunchCallResult::Unknown));
                 }
             }
             Event::Write(at) => {
@@ -232,14 +232,14 @@ impl World {
                 self.faults.lags -= u8::from(lags);
                 self.faults.lost -= u8::from(lost);
                 let instance = self.launch(&call, lags);
-                if lost { Called::Unknown } else { Called::Launched(format!("i{instance}")) }
+                if lost { LaunchCallResult::Unknown } else { LaunchCallResult::Launched(format!("i{instance}")) }
             }
             refused => {
                 self.faults.refused -= 1;
                 match refused {
-                    Fate::Later => Called::Later,
-                    Fate::Never => Called::Never,
-                    _ => Called::NothingToBeHad { reason: "insufficient_capacity", at_once: true },
+                    Fate::Later => LaunchCallResult::Later,
+                    Fate::Never => LaunchCallResult::Never,
+                    _ => LaunchCallResult::NothingToBeHad { reason: "insufficient_capacity", at_once: true },
                 }
             }
         };

@@ -7,11 +7,11 @@ use dovetail_api::names::TERMINATION_FINALIZER;
 use dovetail_api::names::annotations::LAUNCH_TOKEN;
 use dovetail_api::names::conditions::{LAUNCHED, TRUE};
 use dovetail_api::v1::{NodeClaim, NodeClaimSpec, set_condition};
-use dovetail_core::collection::{Collector, Owner, SeenClaim, SeenInstance, Survey};
+use dovetail_core::collection::{Collector, InstanceOwner, SeenClaim, SeenInstance, Survey};
 use dovetail_core::lease::{Election, LeaseInput, LeaseOutput};
-use dovetail_core::lifecycle::protocol::{Called, End, Failure, Input, Protocol, Step};
+use dovetail_core::lifecycle::protocol::{ApiFailure, Input, LaunchCallResult, LaunchEnd, LaunchStep, Protocol};
 use dovetail_core::termination::claim::{self, ClaimStep};
-use dovetail_core::termination::instance::{Handle, Seen, handle};
+use dovetail_core::termination::instance::{Handle, InstanceObservation, handle};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -39,7 +39,7 @@ pub struct Candidate {
 pub struct Run {
     protocol: Protocol,
     /// What is to be done next, or is under way.
-    pub step: Step,
+    pub step: LaunchStep,
     /// The claim, once it is known.
     claim: Option<usize>,
     name: u8,
@@ -179,8 +179,8 @@ impl World {
     /// Whether its launch has something to do.
     pub fn can_act(&self, number: usize) -> bool {
         self.all[number].run.as_ref().is_some_and(|run| match run.step {
-            Step::Call { .. } => false,
-            Step::Rest(_) => run.looks < 2,
+            LaunchStep::Call { .. } => false,
+            LaunchStep::Rest(_) => run.looks < 2,
             _ => true,
         })
     }
@@ -191,11 +191,11 @@ impl World {
         let (now, acts) = (self.now, self.acts(number));
         let claim = run.claim.unwrap_or(0);
         let term = self.all[number].term.unwrap_or(0);
-        let deposed = Input::Failed(Failure::Deposed);
+        let deposed = Input::Failed(ApiFailure::Deposed);
         let input = match &run.step {
-            Step::Prepare(_) => Input::Prepared(Ok(())),
-            Step::Rest(_) => Input::Done,
-            Step::Look(token) => {
+            LaunchStep::Prepare(_) => Input::Prepared(Ok(())),
+            LaunchStep::Rest(_) => Input::Done,
+            LaunchStep::Look(token) => {
                 let found = self.listed(token).into_iter().map(|at| format!("i{at}")).collect();
                 if let Some(run) = &mut self.all[number].run {
                     (run.looks, run.looked) = (run.looks + 1, now);
@@ -204,24 +204,26 @@ impl World {
             }
             // The API server is asked for nothing after the deadline.
             _ if !acts => deposed,
-            Step::Create => self.answer(number, |world| world.create(run.name, term, false)),
-            Step::Read => {
+            LaunchStep::Create => self.answer(number, |world| world.create(run.name, term, false)),
+            LaunchStep::Read => {
                 self.answer(number, |world| if world.claims[claim].gone { Err(Refusal::Gone) } else { Ok(claim) })
             }
-            Step::WriteToken(token) => self.answer(number, |world| world.write_token(claim, token, term, run.looked)),
-            Step::WriteInstance { id, .. } => self.answer(number, |world| world.write_instance(claim, index(id))),
-            Step::WriteFailure => self.answer(number, |world| world.touch(claim)),
-            Step::Discard(_) => {
+            LaunchStep::WriteToken(token) => {
+                self.answer(number, |world| world.write_token(claim, token, term, run.looked))
+            }
+            LaunchStep::WriteInstance { id, .. } => self.answer(number, |world| world.write_instance(claim, index(id))),
+            LaunchStep::WriteFailure => self.answer(number, |world| world.touch(claim)),
+            LaunchStep::Discard(_) => {
                 self.discard(claim);
                 self.all[number].known &= !(1 << claim);
                 Input::Done
             }
-            Step::Remove(_) => {
+            LaunchStep::Remove(_) => {
                 self.delete(claim);
                 self.all[number].known &= !(1 << claim);
                 Input::Done
             }
-            Step::Call { .. } | Step::End(_) => return,
+            LaunchStep::Call { .. } | LaunchStep::End(_) => return,
         };
         self.hear(number, input);
     }
@@ -245,9 +247,9 @@ impl World {
             }
             Err(Refusal::Fenced) => {
                 self.all[number].ended = true;
-                Input::Failed(Failure::Deposed)
+                Input::Failed(ApiFailure::Deposed)
             }
-            Err(Refusal::Gone) => Input::Failed(Failure::Gone),
+            Err(Refusal::Gone) => Input::Failed(ApiFailure::Gone),
         }
     }
 
@@ -256,11 +258,11 @@ impl World {
         let run = self.all[number].run.as_ref().filter(|_| self.acts(number))?;
         let version = |claim: usize| self.claims[claim].version;
         match (&run.step, run.claim, self.all[number].term?) {
-            (Step::Create, _, term) => Some(Write::Create { name: run.name, term }),
-            (Step::WriteToken(token), Some(claim), term) => {
+            (LaunchStep::Create, _, term) => Some(Write::Create { name: run.name, term }),
+            (LaunchStep::WriteToken(token), Some(claim), term) => {
                 Some(Write::Token { claim, version: version(claim), token: token.clone(), term, looked: run.looked })
             }
-            (Step::WriteInstance { id, .. }, Some(claim), _) => {
+            (LaunchStep::WriteInstance { id, .. }, Some(claim), _) => {
                 Some(Write::Instance { claim, version: version(claim), instance: index(id) })
             }
             _ => None,
@@ -270,7 +272,7 @@ impl World {
     /// Its launch hears what came of the last step.
     pub fn hear(&mut self, number: usize, input: Input) {
         let (now, acts) = (self.time(), self.acts(number));
-        let poorly = matches!(input, Input::Called(Called::Unknown | Called::Later));
+        let poorly = matches!(input, Input::Called(LaunchCallResult::Unknown | LaunchCallResult::Later));
         let Some(run) = &mut self.all[number].run else { return };
         if let (true, Some(claim)) = (poorly && self.broken == Some(Broken::DoubleResend), run.claim) {
             let token = format!("{}-again", self.claims[claim].tokens.last().cloned().unwrap_or_default());
@@ -278,8 +280,8 @@ impl World {
         }
         run.step = run.protocol.step(input, now, acts);
         match (run.step.clone(), run.claim) {
-            (Step::Call { token, .. }, Some(claim)) => self.send(number, claim, token),
-            (Step::End(end), claim) => self.ended(number, &end, claim),
+            (LaunchStep::Call { token, .. }, Some(claim)) => self.send(number, claim, token),
+            (LaunchStep::End(end), claim) => self.ended(number, &end, claim),
             _ => {}
         }
     }
@@ -300,9 +302,9 @@ impl World {
         self.calls.push(Fleet { claim, client, tag: token, by: Some(number) });
     }
 
-    fn ended(&mut self, number: usize, end: &End, claim: Option<usize>) {
+    fn ended(&mut self, number: usize, end: &LaunchEnd, claim: Option<usize>) {
         self.all[number].run = None;
-        if let (End::Lost { .. } | End::Deleting | End::Refused, Some(claim)) = (end, claim) {
+        if let (LaunchEnd::Lost { .. } | LaunchEnd::Deleting | LaunchEnd::Refused, Some(claim)) = (end, claim) {
             self.all[number].known &= !(1 << claim);
         }
     }
@@ -318,13 +320,13 @@ impl World {
     /// The next step of a deleted claim's end: its instance, then its finalizer.
     pub fn terminate(&mut self, claim: usize) {
         let there = self.object(claim);
-        let mut seen = Seen::Unknown;
+        let mut seen = InstanceObservation::Unknown;
         if let Some(handle) = handle(&there) {
             let found = match &handle {
                 Handle::Id(id) => vec![index(id)],
                 Handle::Token(token) => self.listed(token),
             };
-            seen = if found.is_empty() { Seen::Missing } else { Seen::Terminated };
+            seen = if found.is_empty() { InstanceObservation::Missing } else { InstanceObservation::Terminated };
             found.into_iter().for_each(|instance| self.end(instance, "the terminator"));
         }
         if claim::next(&there, &[], seen, self.wall(self.now)) == ClaimStep::Release {
@@ -367,7 +369,7 @@ impl World {
     fn survey(&self) -> Survey {
         let seen = |id: String, age: u64, token: Option<String>| SeenInstance {
             id,
-            owner: Owner::Ours,
+            owner: InstanceOwner::Ours,
             age: Some(TICK * u32::try_from(age).unwrap()),
             token,
         };

@@ -8,10 +8,10 @@ mod afresh;
 mod fleet;
 
 use super::budget::Allowance;
-use super::command::Command;
+use super::command::ConsolidationCommand;
 use super::pass::Pass;
 use super::replace::is_spot;
-use super::{Method, Reason, balanced};
+use super::{Method, RemovalReason, balanced};
 
 /// The method.
 pub(super) struct Many;
@@ -24,7 +24,7 @@ impl Method for Many {
         "many by many"
     }
 
-    fn propose(&self, pass: &mut Pass<'_, '_, '_>) -> Option<Command> {
+    fn propose(&self, pass: &mut Pass<'_, '_, '_>) -> Option<ConsolidationCommand> {
         if !pass.settings.many_to_many {
             return None;
         }
@@ -34,7 +34,7 @@ impl Method for Many {
 
 impl Many {
     /// The first nodes in order: all that may go together, then half as many, and so on; then each by itself.
-    fn in_pool(&self, pass: &mut Pass<'_, '_, '_>, pool: usize) -> Option<Command> {
+    fn in_pool(&self, pass: &mut Pass<'_, '_, '_>, pool: usize) -> Option<ConsolidationCommand> {
         let candidates = candidates(pass, pool);
         let together = together(pass, &candidates);
         let mut count = together.len();
@@ -48,14 +48,14 @@ impl Many {
         singles.into_iter().find_map(|node| self.attempt(pass, pool, &[*node]))
     }
 
-    fn attempt(&self, pass: &mut Pass<'_, '_, '_>, pool: usize, nodes: &[u32]) -> Option<Command> {
+    fn attempt(&self, pass: &mut Pass<'_, '_, '_>, pool: usize, nodes: &[u32]) -> Option<ConsolidationCommand> {
         let (_, most) = pass.at_most(pool, nodes);
         let packing = afresh::packed(pass, nodes)?;
         if packing.price() + pass.node_prices(packing.claims.len(), nodes.len()) > most {
             return None;
         }
         let start = pass.fleet.mark();
-        let named = (Reason::Underutilized, self.name());
+        let named = (RemovalReason::Underutilized, self.name());
         let claims = fleet::launched(pass, nodes, &packing, most);
         let command = claims.map(|claims| pass.command(named, nodes.to_vec(), claims));
         pass.fleet.rollback(start);
@@ -65,7 +65,7 @@ impl Many {
 
 /// Nodes of a pool that are worth replacing, and that may go by themselves.
 fn candidates(pass: &mut Pass<'_, '_, '_>, pool: usize) -> Vec<u32> {
-    let allowance = Allowance::of(pass, Reason::Underutilized, pass.settings.most_candidates);
+    let allowance = Allowance::of(pass, RemovalReason::Underutilized, pass.settings.most_candidates);
     let mut all = pass.replaceable(pool);
     let may_be_spot = pass.settings.spot_to_spot;
     // Nodes on demand may become spot ones; a spot node does so by its own gate only.
@@ -82,7 +82,7 @@ fn candidates(pass: &mut Pass<'_, '_, '_>, pool: usize) -> Vec<u32> {
 
 /// The first of them that may go in one command. The others may go in the next, so that nothing stands in their way.
 fn together(pass: &Pass<'_, '_, '_>, candidates: &[u32]) -> Vec<u32> {
-    let mut allowance = Allowance::of(pass, Reason::Underutilized, pass.settings.most_candidates);
+    let mut allowance = Allowance::of(pass, RemovalReason::Underutilized, pass.settings.most_candidates);
     let mut all = candidates.to_vec();
     all.retain(|node| !allowance.is_spent() && allowance.take(pass, *node).is_ok());
     all
