@@ -21,8 +21,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
-use dovetail_api::convert::Context as Meaning;
-use dovetail_api::convert::translate::{Made, Problem, Source, translate};
+use dovetail_api::convert::ConversionContext as Meaning;
+use dovetail_api::convert::translate::{Source, Translation, TranslationProblem, translate};
 use dovetail_api::names::tags;
 use dovetail_api::v1alpha1::AWSNodeTemplate;
 use dovetail_api::v1alpha5::{Machine, Provisioner};
@@ -246,7 +246,7 @@ impl Translator {
     fn work_on(
         &mut self,
         source: Source,
-        meant: Result<Made, Problem>,
+        meant: Result<Translation, TranslationProblem>,
         there: &Snapshot,
         ctx: &mut Context<Self>,
     ) -> Option<Duration> {

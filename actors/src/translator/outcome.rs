@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dovetail_api::convert::translate::Problem;
+use dovetail_api::convert::translate::TranslationProblem;
 use dovetail_api::names::conditions::{DEFAULTS_TAKEN, FALSE, FIELDS_LEFT_OUT, READY, TRANSLATED, TRUE, UNKNOWN};
 use dovetail_api::v1::{condition, set_condition};
 use dovetail_api::v1alpha1::AWSNodeTemplate;
@@ -34,7 +34,7 @@ pub enum Outcome {
         left_out: Vec<String>,
     },
     /// It is not translated; what was made from it before stays as it was.
-    Not(Problem),
+    Not(TranslationProblem),
 }
 
 impl Outcome {

@@ -1,6 +1,8 @@
 //! What is to be written for one alpha object, and writing it.
 
-use dovetail_api::convert::translate::{Made, Next, Problem, is_owned, next_class, next_pool};
+use dovetail_api::convert::translate::{
+    Translation, TranslationProblem, TranslationStep, is_owned, next_class, next_pool,
+};
 use dovetail_api::names::conditions::READY;
 use dovetail_api::v1::{EC2NodeClass, NodePool, condition};
 use dovetail_core::cluster_state::Snapshot;
@@ -18,8 +20,8 @@ use crate::reading::Api;
 pub struct Task {
     /// The object.
     pub object: Alpha,
-    classes: Vec<Next<EC2NodeClass>>,
-    pool: Option<Next<NodePool>>,
+    classes: Vec<TranslationStep<EC2NodeClass>>,
+    pool: Option<TranslationStep<NodePool>>,
     /// Classes that it does not mean any more.
     leftover: Vec<EC2NodeClass>,
     outcome: Outcome,
@@ -29,7 +31,12 @@ pub struct Task {
 
 impl Task {
     /// Of an object that means this, beside what is there; none where everything is as it should be.
-    pub fn of(object: Alpha, meant: Result<Made, Problem>, there: &Snapshot, now: Timestamp) -> Option<Self> {
+    pub fn of(
+        object: Alpha,
+        meant: Result<Translation, TranslationProblem>,
+        there: &Snapshot,
+        now: Timestamp,
+    ) -> Option<Self> {
         let made = match meant {
             Ok(made) => made,
             Err(problem) => return Self::refused(object, problem, now),
@@ -45,13 +52,13 @@ impl Task {
             Outcome::InStep { made: names(&made), defaults: made.defaults.clone(), left_out: made.left_out.clone() };
         let ready = readiness(&object, &made, there);
         let is_done = leftover.is_empty()
-            && classes.iter().all(|next| *next == Next::Keep)
-            && pool.as_ref().is_none_or(|next| *next == Next::Keep)
+            && classes.iter().all(|next| *next == TranslationStep::Keep)
+            && pool.as_ref().is_none_or(|next| *next == TranslationStep::Keep)
             && is_said(&object, &outcome, ready.as_ref(), now);
         (!is_done).then_some(Self { object, classes, pool, leftover, outcome, ready })
     }
 
-    fn refused(object: Alpha, problem: Problem, now: Timestamp) -> Option<Self> {
+    fn refused(object: Alpha, problem: TranslationProblem, now: Timestamp) -> Option<Self> {
         let outcome = Outcome::Not(problem);
         let nothing = Self { classes: vec![], pool: None, leftover: vec![], outcome, ready: None, object };
         (!is_said(&nothing.object, &nothing.outcome, None, now)).then_some(nothing)
@@ -72,33 +79,39 @@ fn is_said(object: &Alpha, outcome: &Outcome, ready: Option<&Condition>, now: Ti
 }
 
 /// Why nothing is written at all: a name is another's, or what stands there is going.
-fn obstacle(made: &Made, classes: &[Next<EC2NodeClass>], pool: Option<&Next<NodePool>>) -> Option<Problem> {
-    let going = |kind: &str, name: String| Problem {
+fn obstacle(
+    made: &Translation,
+    classes: &[TranslationStep<EC2NodeClass>],
+    pool: Option<&TranslationStep<NodePool>>,
+) -> Option<TranslationProblem> {
+    let going = |kind: &str, name: String| TranslationProblem {
         reason: "Waiting",
         message: format!("{kind} {name} of an earlier object is being deleted; this one's is made when it is gone"),
     };
     for (class, next) in made.classes.iter().zip(classes) {
         match next {
-            Next::Taken(by) => return Some(Problem::taken("EC2NodeClass", &class.name_any(), by)),
-            Next::Wait => return Some(going("EC2NodeClass", class.name_any())),
+            TranslationStep::Taken(by) => {
+                return Some(TranslationProblem::taken("EC2NodeClass", &class.name_any(), by));
+            }
+            TranslationStep::Wait => return Some(going("EC2NodeClass", class.name_any())),
             _ => {}
         }
     }
     let name = made.pool.as_ref().map(ResourceExt::name_any).unwrap_or_default();
     match pool {
-        Some(Next::Taken(by)) => Some(Problem::taken("NodePool", &name, by)),
-        Some(Next::Wait) => Some(going("NodePool", name)),
+        Some(TranslationStep::Taken(by)) => Some(TranslationProblem::taken("NodePool", &name, by)),
+        Some(TranslationStep::Wait) => Some(going("NodePool", name)),
         _ => None,
     }
 }
 
-fn names(made: &Made) -> Vec<String> {
+fn names(made: &Translation) -> Vec<String> {
     let pool = made.pool.iter().map(|pool| format!("NodePool {}", pool.name_any()));
     pool.chain(made.classes.iter().map(|class| format!("EC2NodeClass {}", class.name_any()))).collect()
 }
 
 /// Classes that were made for it and that it does not mean any more.
-fn leftover(object: &Alpha, made: &Made, there: &Snapshot) -> Vec<EC2NodeClass> {
+fn leftover(object: &Alpha, made: &Translation, there: &Snapshot) -> Vec<EC2NodeClass> {
     let meant = |class: &EC2NodeClass| made.classes.iter().any(|one| one.name_any() == class.name_any());
     let all = there.classes.values().map(AsRef::as_ref);
     let ours =
@@ -107,7 +120,7 @@ fn leftover(object: &Alpha, made: &Made, there: &Snapshot) -> Vec<EC2NodeClass> 
 }
 
 /// The condition Ready of the pool, or of a template's class.
-fn readiness(object: &Alpha, made: &Made, there: &Snapshot) -> Option<Condition> {
+fn readiness(object: &Alpha, made: &Translation, there: &Snapshot) -> Option<Condition> {
     let conditions = match object.kind {
         Kind::Provisioner => {
             let pool = pool_of(there, &made.pool.as_ref()?.name_any())?;
@@ -129,7 +142,7 @@ pub async fn carry_out(calls: Calls, task: Task, env: Env) -> Result<Outcome, Ca
         Ok(()) => outcome,
         Err(CallError::Refused(why) | CallError::Forbidden(why)) => {
             let message = format!("the API server refuses what it means: {why}");
-            Outcome::Not(Problem { reason: "Refused", message })
+            Outcome::Not(TranslationProblem { reason: "Refused", message })
         }
         Err(error) => return Err(error),
     };
@@ -142,8 +155,8 @@ pub async fn carry_out(calls: Calls, task: Task, env: Env) -> Result<Outcome, Ca
 
 async fn write_all(
     calls: &Calls,
-    classes: &[Next<EC2NodeClass>],
-    pool: Option<&Next<NodePool>>,
+    classes: &[TranslationStep<EC2NodeClass>],
+    pool: Option<&TranslationStep<NodePool>>,
     leftover: &[EC2NodeClass],
 ) -> Result<(), CallError> {
     let of_classes = Api::<EC2NodeClass>::all(calls.client.clone());
@@ -167,7 +180,7 @@ async fn write_all(
 
 /// Creates an object, or writes it on the version that was read: what somebody else has made or changed meanwhile stays, and is
 /// looked at again.
-async fn write<K>(calls: &Calls, api: &Api<K>, next: &Next<K>) -> Result<(), CallError>
+async fn write<K>(calls: &Calls, api: &Api<K>, next: &TranslationStep<K>) -> Result<(), CallError>
 where
     K: kube::Resource<DynamicType = ()>
         + Clone
@@ -179,13 +192,13 @@ where
 {
     let params = PostParams::default();
     match next {
-        Next::Create(object) => {
+        TranslationStep::Create(object) => {
             calls.run(&format!("create {}", object.name_any()), || api.create(&params, object)).await.map(drop)
         }
-        Next::Replace(object) => {
+        TranslationStep::Replace(object) => {
             let name = object.name_any();
             calls.run(&format!("update {name}"), || api.replace(&name, &params, object)).await.map(drop)
         }
-        Next::Keep | Next::Taken(_) | Next::Wait => Ok(()),
+        TranslationStep::Keep | TranslationStep::Taken(_) | TranslationStep::Wait => Ok(()),
     }
 }

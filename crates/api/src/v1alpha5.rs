@@ -10,7 +10,7 @@ use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    v1::{Kubelet, NodeClaimResources, NodeClaimStatus, NodeSelectorRequirement, ResourceList},
+    v1::{Kubelet, NodeClaimResources, NodeClaimStatus, NodeSelectorRequirementWithMinValues, ResourceList},
     v1alpha1::Aws,
     v1beta1::NodeClassRef,
 };
@@ -40,7 +40,7 @@ pub struct ProvisionerSpec {
     pub startup_taints: Vec<Taint>,
     /// Which nodes may be made.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub requirements: Vec<NodeSelectorRequirement>,
+    pub requirements: Vec<NodeSelectorRequirementWithMinValues>,
     /// The kubelet's configuration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kubelet_configuration: Option<Kubelet>,
@@ -106,7 +106,7 @@ pub struct ProvisionerStatus {
 pub struct MachineSpec {
     /// Which nodes will do.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub requirements: Vec<NodeSelectorRequirement>,
+    pub requirements: Vec<NodeSelectorRequirementWithMinValues>,
     /// What the pods planned for it request together.
     #[serde(skip_serializing_if = "NodeClaimResources::is_empty")]
     pub resources: NodeClaimResources,

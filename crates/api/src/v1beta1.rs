@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::v1::{
     AmiSelectorTerm, BlockDeviceMapping, Budget, DurationOrNever, EC2NodeClassStatus, Kubelet, MetadataOptions,
-    NodeClaimResources, NodeClaimStatus, NodeSelectorRequirement, ResourceList, SecurityGroupSelectorTerm,
+    NodeClaimResources, NodeClaimStatus, NodeSelectorRequirementWithMinValues, ResourceList, SecurityGroupSelectorTerm,
     SubnetSelectorTerm, TemplateMetadata,
 };
 
@@ -53,7 +53,7 @@ pub struct NodeClaimTemplate {
 pub struct NodeClaimSpec {
     /// Which nodes will do.
     #[serde(default)]
-    pub requirements: Vec<NodeSelectorRequirement>,
+    pub requirements: Vec<NodeSelectorRequirementWithMinValues>,
     /// What the pods planned for it request together; a claim's only.
     #[serde(default, skip_serializing_if = "NodeClaimResources::is_empty")]
     pub resources: NodeClaimResources,

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Context, ConvertError, Converted, kubelet, metadata, template};
+use super::{ConversionContext, ConvertError, Converted, kubelet, metadata, template};
 use crate::{
     names::{alias, annotations, labels},
     v1::{
         Budget, ConsolidationPolicy, Disruption, DurationOrNever, NodeClaimTemplate, NodeClaimTemplateSpec,
-        NodeClassRef, NodePool, NodePoolSpec, NodeSelectorRequirement, Operator, TemplateMetadata,
+        NodeClassRef, NodePool, NodePoolSpec, NodeSelectorOperator, NodeSelectorRequirementWithMinValues,
+        TemplateMetadata,
     },
     v1alpha5::{Provisioner, ProvisionerSpec},
     v1beta1,
@@ -18,7 +19,7 @@ use crate::{
 ///
 /// # Errors
 /// Its provider names a launch template, which v1 does not know.
-pub fn provisioner(old: &Provisioner, context: &Context) -> Result<Converted, ConvertError> {
+pub fn provisioner(old: &Provisioner, context: &ConversionContext) -> Result<Converted, ConvertError> {
     let spec = &old.spec;
     let mut said = Converted::default();
     let mut pool_metadata = metadata(old);
@@ -87,7 +88,7 @@ pub(crate) fn is_gone(key: &str) -> bool {
     matches!(key, labels::INSTANCE_PODS | labels::INSTANCE_AMI_ID)
 }
 
-fn requirements(spec: &ProvisionerSpec, said: &mut Converted) -> Vec<NodeSelectorRequirement> {
+fn requirements(spec: &ProvisionerSpec, said: &mut Converted) -> Vec<NodeSelectorRequirementWithMinValues> {
     let mut all = Vec::new();
     for (at, written) in spec.requirements.iter().enumerate() {
         if is_gone(&written.key) {
@@ -95,7 +96,10 @@ fn requirements(spec: &ProvisionerSpec, said: &mut Converted) -> Vec<NodeSelecto
             said.left_out.push(format!("spec.requirements[{at}]: nodes have no label {} any more", written.key));
             continue;
         }
-        all.push(NodeSelectorRequirement { key: alias::normalize(&written.key).into(), ..written.clone() });
+        all.push(NodeSelectorRequirementWithMinValues {
+            key: alias::normalize(&written.key).into(),
+            ..written.clone()
+        });
     }
     let named: BTreeSet<String> = all
         .iter()
@@ -106,14 +110,22 @@ fn requirements(spec: &ProvisionerSpec, said: &mut Converted) -> Vec<NodeSelecto
     let written = all.len();
     for (key, value) in [(labels::OS, "linux"), (labels::ARCH, "amd64"), (labels::CAPACITY_TYPE, labels::ON_DEMAND)] {
         if absent(&[key]) {
-            all.push(NodeSelectorRequirement::new(key, Operator::In, [value]));
+            all.push(NodeSelectorRequirementWithMinValues::new(key, NodeSelectorOperator::In, [value]));
         }
     }
     let kinds =
         [labels::INSTANCE_TYPE, labels::INSTANCE_FAMILY, labels::INSTANCE_CATEGORY, labels::INSTANCE_GENERATION];
     if absent(&kinds) {
-        all.push(NodeSelectorRequirement::new(labels::INSTANCE_CATEGORY, Operator::In, ["c", "m", "r"]));
-        all.push(NodeSelectorRequirement::new(labels::INSTANCE_GENERATION, Operator::Gt, ["2"]));
+        all.push(NodeSelectorRequirementWithMinValues::new(
+            labels::INSTANCE_CATEGORY,
+            NodeSelectorOperator::In,
+            ["c", "m", "r"],
+        ));
+        all.push(NodeSelectorRequirementWithMinValues::new(
+            labels::INSTANCE_GENERATION,
+            NodeSelectorOperator::Gt,
+            ["2"],
+        ));
     }
     said.defaults.extend(
         all.iter().skip(written).map(|added| {

@@ -2,13 +2,13 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::{Context, ConvertError, Converted, alpha::class_ref, family, kubelet, metadata};
+use super::{ConversionContext, ConvertError, Converted, alpha::class_ref, family, kubelet, metadata};
 use crate::{
     names::{alias, annotations},
     v1::{
         Budget, ConsolidationPolicy, Disruption, DurationOrNever, EC2NodeClass, EC2NodeClassSpec, MetadataOptions,
         NodeClaim, NodeClaimSpec, NodeClaimTemplate, NodeClaimTemplateSpec, NodePool, NodePoolSpec,
-        NodeSelectorRequirement,
+        NodeSelectorRequirementWithMinValues,
     },
     v1beta1,
 };
@@ -47,10 +47,10 @@ pub fn node_pool(old: &v1beta1::NodePool) -> Result<Converted, ConvertError> {
     Ok(Converted { node_pool: Some(node_pool), ..Converted::default() })
 }
 
-fn normalized(written: &[NodeSelectorRequirement]) -> Vec<NodeSelectorRequirement> {
+fn normalized(written: &[NodeSelectorRequirementWithMinValues]) -> Vec<NodeSelectorRequirementWithMinValues> {
     written
         .iter()
-        .map(|one| NodeSelectorRequirement { key: alias::normalize(&one.key).into(), ..one.clone() })
+        .map(|one| NodeSelectorRequirementWithMinValues { key: alias::normalize(&one.key).into(), ..one.clone() })
         .collect()
 }
 
@@ -86,7 +86,7 @@ fn disruption(old: &v1beta1::Disruption) -> Result<Disruption, ConvertError> {
 }
 
 /// Converts an EC2NodeClass.
-pub fn node_class(old: &v1beta1::EC2NodeClass, context: &Context) -> Converted {
+pub fn node_class(old: &v1beta1::EC2NodeClass, context: &ConversionContext) -> Converted {
     let spec = &old.spec;
     let mut metadata = metadata(old);
     let mut told = Converted::default();

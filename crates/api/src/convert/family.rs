@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Context, Converted};
+use super::{ConversionContext, Converted};
 use crate::{
     names::annotations,
     v1::{AmiSelectorTerm, BlockDevice, BlockDeviceMapping, EC2NodeClassSpec},
@@ -41,7 +41,7 @@ pub(super) fn settle(
     class: &mut EC2NodeClassSpec,
     said: Option<&str>,
     notes: &mut BTreeMap<String, String>,
-    context: &Context,
+    context: &ConversionContext,
     to: &mut Converted,
 ) {
     let family = said.unwrap_or("AL2");

@@ -3,7 +3,7 @@
 use super::{Converted, alpha::class_ref, kubelet, metadata};
 use crate::{
     names::{alias, labels},
-    v1::{DurationOrNever, NodeClaim, NodeClaimSpec, NodeClassRef, NodeSelectorRequirement},
+    v1::{DurationOrNever, NodeClaim, NodeClaimSpec, NodeClassRef, NodeSelectorRequirementWithMinValues},
     v1alpha5::Machine,
 };
 
@@ -26,7 +26,7 @@ pub fn machine(old: &Machine) -> Converted {
     let requirements = old.spec.requirements.iter();
     let spec = NodeClaimSpec {
         requirements: requirements
-            .map(|one| NodeSelectorRequirement { key: alias::normalize(&one.key).into(), ..one.clone() })
+            .map(|one| NodeSelectorRequirementWithMinValues { key: alias::normalize(&one.key).into(), ..one.clone() })
             .collect(),
         resources: old.spec.resources.clone(),
         taints: old.spec.taints.clone(),

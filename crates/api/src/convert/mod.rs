@@ -38,13 +38,13 @@ pub use template::node_template;
 
 use crate::{
     names::{annotations, tags},
-    schema::Path,
+    schema::FieldPath,
     v1,
 };
 
 /// What a conversion has to know of the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Context {
+pub struct ConversionContext {
     /// Name of the cluster: what discovery tags and the node role are called by.
     pub cluster_name: String,
     /// Minor version of Kubernetes 1.x; AL2 images end at 1.32. `None` when not known.
@@ -56,7 +56,7 @@ pub struct Context {
     pub cluster_tagged: bool,
 }
 
-impl Context {
+impl ConversionContext {
     /// A context without a known version of Kubernetes.
     pub fn new(cluster_name: impl Into<String>) -> Self {
         Self { cluster_name: cluster_name.into(), ..Self::default() }
@@ -117,7 +117,7 @@ const MOST_OF_LABEL_VALUE: usize = 63;
 #[error("{path}: {what} (allowed: {allowed})")]
 pub struct ConvertError {
     /// The field.
-    pub path: Path,
+    pub path: FieldPath,
     /// What is wrong.
     pub what: String,
     /// What would be right.
@@ -126,7 +126,7 @@ pub struct ConvertError {
 
 impl ConvertError {
     fn new(path: &[&str], what: impl Into<String>, allowed: impl Into<String>) -> Self {
-        Self { path: Path::of(path), what: what.into(), allowed: allowed.into() }
+        Self { path: FieldPath::of(path), what: what.into(), allowed: allowed.into() }
     }
 }
 
@@ -135,7 +135,7 @@ impl ConvertError {
 ///
 /// # Errors
 /// The object is not what its schema says, or something in it has no meaning in v1 (`launchTemplate`).
-pub fn to_v1(object: &Value, context: &Context) -> Option<Result<Converted, ConvertError>> {
+pub fn to_v1(object: &Value, context: &ConversionContext) -> Option<Result<Converted, ConvertError>> {
     let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
     let converted = match (text("apiVersion"), text("kind")) {
         ("karpenter.sh/v1alpha5", "Provisioner") => read(object).and_then(|old| provisioner(&old, context)),
@@ -163,7 +163,7 @@ fn read<T: DeserializeOwned>(object: &Value) -> Result<T, ConvertError> {
     let mut object = object.clone();
     drop_nulls(&mut object);
     serde_json::from_value(object).map_err(|error| ConvertError {
-        path: Path::root(),
+        path: FieldPath::root(),
         what: error.to_string(),
         allowed: "what the schema of the kind says".into(),
     })

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::{Context, ConvertError, Converted, family, metadata, selector};
+use super::{ConversionContext, ConvertError, Converted, family, metadata, selector};
 use crate::{
     names::{labels, tags},
     v1::{EC2NodeClass, EC2NodeClassSpec, MetadataOptions, SecurityGroupSelectorTerm, SubnetSelectorTerm},
@@ -15,7 +15,7 @@ use crate::{
 ///
 /// # Errors
 /// It names a launch template, which v1 does not know.
-pub fn node_template(old: &AWSNodeTemplate, context: &Context) -> Result<Converted, ConvertError> {
+pub fn node_template(old: &AWSNodeTemplate, context: &ConversionContext) -> Result<Converted, ConvertError> {
     let mut told = Converted::default();
     let mut class = class_of(&old.spec.aws, &["spec"], context, &mut told)?;
     class.user_data.clone_from(&old.spec.user_data);
@@ -30,7 +30,7 @@ pub fn node_template(old: &AWSNodeTemplate, context: &Context) -> Result<Convert
 pub(super) fn inline(
     aws: &Aws,
     metadata: ObjectMeta,
-    context: &Context,
+    context: &ConversionContext,
     told: &mut Converted,
 ) -> Result<EC2NodeClass, ConvertError> {
     let class = class_of(aws, &["spec", "provider"], context, told)?;
@@ -41,7 +41,7 @@ fn finish(
     mut class: EC2NodeClassSpec,
     mut metadata: ObjectMeta,
     said: Option<&str>,
-    context: &Context,
+    context: &ConversionContext,
     told: &mut Converted,
 ) -> EC2NodeClass {
     let notes = metadata.annotations.get_or_insert_default();
@@ -50,7 +50,12 @@ fn finish(
 }
 
 /// What both forms say, images apart.
-fn class_of(aws: &Aws, at: &[&str], context: &Context, told: &mut Converted) -> Result<EC2NodeClassSpec, ConvertError> {
+fn class_of(
+    aws: &Aws,
+    at: &[&str],
+    context: &ConversionContext,
+    told: &mut Converted,
+) -> Result<EC2NodeClassSpec, ConvertError> {
     if aws.launch_template.is_some() {
         let path: Vec<&str> = at.iter().copied().chain(["launchTemplate"]).collect();
         return Err(ConvertError::new(
@@ -84,7 +89,7 @@ fn class_of(aws: &Aws, at: &[&str], context: &Context, told: &mut Converted) -> 
 }
 
 /// Names what an object that does not say it means: selectors by the cluster's name, profile or role, metadata options.
-fn note_defaults(aws: &Aws, at: &[&str], context: &Context, told: &mut Converted) {
+fn note_defaults(aws: &Aws, at: &[&str], context: &ConversionContext, told: &mut Converted) {
     let at = at.join(".");
     let tag = context.discovery().into_iter().map(|(key, value)| format!("{key}: {value}")).collect::<String>();
     for (field, unsaid) in [

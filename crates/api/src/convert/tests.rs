@@ -6,11 +6,13 @@ use super::*;
 use crate::{
     names::{alias, labels},
     schema::{UnknownFields, schema_for},
-    v1::{ConsolidationPolicy, DurationOrNever, EC2NodeClass, NodePool, Operator},
+    v1::{ConsolidationPolicy, DurationOrNever, EC2NodeClass, NodePool, NodeSelectorOperator},
 };
 
 fn converted(object: &Value) -> Converted {
-    let converted = to_v1(object, &Context { kubernetes_minor: Some(33), ..Context::new("demo") }).unwrap().unwrap();
+    let converted = to_v1(object, &ConversionContext { kubernetes_minor: Some(33), ..ConversionContext::new("demo") })
+        .unwrap()
+        .unwrap();
     if let Some(pool) = &converted.node_pool {
         accepted(&serde_json::to_value(pool).unwrap());
     }
@@ -44,7 +46,7 @@ fn beta_pool(disruption: Value) -> NodePool {
     converted(&object).node_pool.unwrap()
 }
 
-fn written(pool: &NodePool) -> Vec<(String, Operator, Vec<String>)> {
+fn written(pool: &NodePool) -> Vec<(String, NodeSelectorOperator, Vec<String>)> {
     let requirements = &pool.spec.template.spec.requirements;
     requirements.iter().map(|one| (one.key.clone(), one.operator, one.values.clone())).collect()
 }
@@ -53,11 +55,11 @@ fn written(pool: &NodePool) -> Vec<(String, Operator, Vec<String>)> {
 fn an_empty_provisioner_gets_what_alphas_webhook_added() {
     let (pool, class) = provisioner(json!({}));
     let expected = [
-        (labels::OS, Operator::In, vec!["linux"]),
-        (labels::ARCH, Operator::In, vec!["amd64"]),
-        (labels::CAPACITY_TYPE, Operator::In, vec!["on-demand"]),
-        (labels::INSTANCE_CATEGORY, Operator::In, vec!["c", "m", "r"]),
-        (labels::INSTANCE_GENERATION, Operator::Gt, vec!["2"]),
+        (labels::OS, NodeSelectorOperator::In, vec!["linux"]),
+        (labels::ARCH, NodeSelectorOperator::In, vec!["amd64"]),
+        (labels::CAPACITY_TYPE, NodeSelectorOperator::In, vec!["on-demand"]),
+        (labels::INSTANCE_CATEGORY, NodeSelectorOperator::In, vec!["c", "m", "r"]),
+        (labels::INSTANCE_GENERATION, NodeSelectorOperator::Gt, vec!["2"]),
     ];
     let expected: Vec<_> = expected
         .into_iter()
@@ -138,7 +140,7 @@ fn al2_stays_where_it_has_images_and_where_it_is_asked_for() {
     let alias = |minor: Option<u32>, spec: Value| {
         let mut object = old.clone();
         object["spec"] = spec;
-        let context = Context { kubernetes_minor: minor, ..Context::new("demo") };
+        let context = ConversionContext { kubernetes_minor: minor, ..ConversionContext::new("demo") };
         let converted = to_v1(&object, &context).unwrap().unwrap();
         (converted.node_class.unwrap().spec.ami_selector_terms[0].alias.clone().unwrap(), converted.warnings.len())
     };
@@ -150,7 +152,7 @@ fn al2_stays_where_it_has_images_and_where_it_is_asked_for() {
 #[test]
 fn a_launch_template_is_refused() {
     let object = json!({"apiVersion": "karpenter.sh/v1alpha5", "kind": "Provisioner", "metadata": {"name": "a"}, "spec": {"provider": {"launchTemplate": "mine"}}});
-    let error = to_v1(&object, &Context::new("demo")).unwrap().unwrap_err();
+    let error = to_v1(&object, &ConversionContext::new("demo")).unwrap().unwrap_err();
     assert_eq!(error.path.to_string(), "spec.provider.launchTemplate");
 }
 

@@ -19,7 +19,7 @@ struct Use {
 
 /// The marks of one file.
 #[derive(Debug, Default)]
-pub(super) struct Marks {
+pub(super) struct FileMarks {
     uses: Vec<Use>,
     /// Uses of variables that are not set, by name, found while scalars are read.
     unset: BTreeMap<String, BTreeSet<usize>>,
@@ -44,9 +44,9 @@ pub(super) fn name_at(text: &str) -> Option<&str> {
 }
 
 /// Puts marks in place of variables, so many at most.
-pub(super) fn mark(text: &str, most: usize) -> (String, Marks) {
+pub(super) fn mark(text: &str, most: usize) -> (String, FileMarks) {
     let mut marked = String::with_capacity(text.len());
-    let mut marks = Marks::default();
+    let mut marks = FileMarks::default();
     let mut rest = text;
     let mut line = 1;
     while let Some(at) = rest.find("${") {
@@ -74,7 +74,7 @@ pub(super) fn mark(text: &str, most: usize) -> (String, Marks) {
     (marked, marks)
 }
 
-impl Marks {
+impl FileMarks {
     /// Puts values in place of marks. In place of a variable that is not set stands `1` if there is other text around it, so
     /// that a mistake in that text is still found.
     pub fn fill(&mut self, text: &str, env: &BTreeMap<String, String>) -> String {

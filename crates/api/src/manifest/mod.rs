@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::convert::{Context, Converted};
+use crate::convert::{ConversionContext, Converted};
 
 pub use error::InputError;
 pub use objects::Objects;
@@ -35,8 +35,8 @@ pub struct ReadOptions {
 }
 
 impl ReadOptions {
-    fn context(&self) -> Context {
-        Context { kubernetes_minor: self.kubernetes_minor, ..Context::new(&*self.cluster_name) }
+    fn context(&self) -> ConversionContext {
+        ConversionContext { kubernetes_minor: self.kubernetes_minor, ..ConversionContext::new(&*self.cluster_name) }
     }
 }
 

@@ -7,9 +7,9 @@ use serde_json::Value;
 
 use super::{
     ReadOptions,
-    fill::{self, Marks},
+    fill::{self, FileMarks},
     scalar,
-    tree::{Content, Entry, Node},
+    tree::{Content, MapEntry, YamlNode},
 };
 
 /// Deepest nesting; Kubernetes' objects have about 20 levels.
@@ -33,9 +33,9 @@ pub(super) type Complaint = (usize, String, &'static str);
 /// What a file holds.
 #[derive(Debug, Default)]
 pub(super) struct Documents {
-    pub documents: Vec<Node>,
+    pub documents: Vec<YamlNode>,
     pub complaints: Vec<Complaint>,
-    pub marks: Marks,
+    pub marks: FileMarks,
 }
 
 /// Parses a file. What stands before a mistake in the YAML is not given out: half a file is no input.
@@ -97,10 +97,10 @@ struct Open {
 
 struct Builder<'a> {
     options: &'a ReadOptions,
-    marks: Marks,
+    marks: FileMarks,
     open: Vec<Open>,
-    done: Vec<Node>,
-    anchors: BTreeMap<usize, Node>,
+    done: Vec<YamlNode>,
+    anchors: BTreeMap<usize, YamlNode>,
     /// Values so far, those of aliases aside.
     values: usize,
     /// Values of aliases.
@@ -114,13 +114,13 @@ impl Builder<'_> {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
                 let value = self.scalar(&text, style, tag.as_deref(), line)?;
-                self.close(Node { line, content: Content::Scalar(value) }, anchor)
+                self.close(YamlNode { line, content: Content::Scalar(value) }, anchor)
             }
             Event::SequenceStart(anchor, _) => self.begin(anchor, line, Content::List(Vec::new())),
             Event::MappingStart(anchor, _) => self.begin(anchor, line, Content::Mapping(Vec::new())),
             Event::SequenceEnd | Event::MappingEnd => {
                 let Some(open) = self.open.pop() else { return Ok(()) };
-                let mut node = Node { line: open.line, content: open.content };
+                let mut node = YamlNode { line: open.line, content: open.content };
                 merge(&mut node)?;
                 self.close(node, open.anchor)
             }
@@ -135,7 +135,7 @@ impl Builder<'_> {
         }
     }
 
-    fn count(&mut self, node: &Node, line: usize) -> Result<(), Complaint> {
+    fn count(&mut self, node: &YamlNode, line: usize) -> Result<(), Complaint> {
         let (values, bytes) = node.size();
         self.unfolded = self.unfolded.saturating_add(values);
         if self.unfolded > MAX_UNFOLDED {
@@ -172,7 +172,7 @@ impl Builder<'_> {
     }
 
     /// Puts a finished value where it belongs.
-    fn close(&mut self, node: Node, anchor: usize) -> Result<(), Complaint> {
+    fn close(&mut self, node: YamlNode, anchor: usize) -> Result<(), Complaint> {
         let is_key =
             self.open.last().is_some_and(|open| matches!(open.content, Content::Mapping(_)) && open.key.is_none());
         self.values += usize::from(!is_key);
@@ -191,7 +191,7 @@ impl Builder<'_> {
         };
         match (&mut open.content, open.key.take()) {
             (Content::List(items), _) => items.push(node),
-            (Content::Mapping(entries), Some((key, line))) => entries.push(Entry { key, line, value: node }),
+            (Content::Mapping(entries), Some((key, line))) => entries.push(MapEntry { key, line, value: node }),
             (Content::Mapping(_), None) => open.key = Some((key_text(&node)?, node.line)),
             (Content::Scalar(_), _) => {}
         }
@@ -200,7 +200,7 @@ impl Builder<'_> {
 }
 
 /// A key as text.
-fn key_text(node: &Node) -> Result<String, Complaint> {
+fn key_text(node: &YamlNode) -> Result<String, Complaint> {
     match &node.content {
         Content::Scalar(Value::String(text)) if text.len() > MAX_KEY => {
             Err((node.line, format!("a key has {} bytes", text.len()), "1,024 at most"))
@@ -213,12 +213,12 @@ fn key_text(node: &Node) -> Result<String, Complaint> {
 }
 
 /// Unfolds `<<`: entries of the mappings named there, unless the mapping has them itself.
-fn merge(node: &mut Node) -> Result<(), Complaint> {
+fn merge(node: &mut YamlNode) -> Result<(), Complaint> {
     let Content::Mapping(entries) = &mut node.content else { return Ok(()) };
     let Some(at) = entries.iter().position(|entry| entry.key == "<<") else { return Ok(()) };
     let merged = entries.remove(at);
     let mut known: BTreeSet<String> = entries.iter().map(|entry| entry.key.clone()).collect();
-    let sources: Vec<&Node> = match &merged.value.content {
+    let sources: Vec<&YamlNode> = match &merged.value.content {
         Content::List(items) => items.iter().collect(),
         _ => vec![&merged.value],
     };

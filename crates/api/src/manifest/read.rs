@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 
 use super::{
     InputError, Manifest, ReadOptions,
-    check::{self, Identity},
+    check::{self, ObjectIdentity},
     objects,
     parse::{self, Documents},
     pods::{MAX_PODS, pod_count},
-    tree::{Content, Entry, Node},
+    tree::{Content, MapEntry, YamlNode},
 };
 use crate::{
     convert,
-    schema::{Path, SchemaError, schema_for},
+    schema::{FieldPath, SchemaError, schema_for},
 };
 
 /// So many mistakes of a file are told; one cause may make a mistake of every line.
@@ -103,14 +103,14 @@ impl File<'_> {
     }
 
     /// Whether the pods that are asked for are too many for one run; told where that begins.
-    fn too_many_pods(&mut self, node: &Node, kind: &str, object: &serde_json::Value) -> bool {
+    fn too_many_pods(&mut self, node: &YamlNode, kind: &str, object: &serde_json::Value) -> bool {
         let (count, field) = pod_count(kind, object);
         let before = self.pods;
         self.pods = before.saturating_add(count);
         if before > MAX_PODS || self.pods <= MAX_PODS {
             return before > MAX_PODS;
         }
-        let line = node.line_of(&Path::of(&field.split('.').collect::<Vec<_>>()));
+        let line = node.line_of(&FieldPath::of(&field.split('.').collect::<Vec<_>>()));
         let what = if before > 0 {
             format!("makes {count} pods, {} with those before", self.pods)
         } else {
@@ -120,7 +120,7 @@ impl File<'_> {
         true
     }
 
-    fn document(&mut self, node: &Node) {
+    fn document(&mut self, node: &YamlNode) {
         if !matches!(node.content, Content::Mapping(_)) {
             return self.fail(node.line, "", "is no object", "a mapping with apiVersion, kind and metadata");
         }
@@ -161,7 +161,13 @@ impl File<'_> {
         self.keep(node, identity, object, v1);
     }
 
-    fn keep(&mut self, node: &Node, identity: Identity, object: serde_json::Value, v1: Option<convert::Converted>) {
+    fn keep(
+        &mut self,
+        node: &YamlNode,
+        identity: ObjectIdentity,
+        object: serde_json::Value,
+        v1: Option<convert::Converted>,
+    ) {
         self.manifests.push(Manifest {
             api_version: identity.api_version,
             kind: identity.kind,
@@ -175,12 +181,12 @@ impl File<'_> {
         });
     }
 
-    fn tell(&mut self, node: &Node, error: &SchemaError) {
+    fn tell(&mut self, node: &YamlNode, error: &SchemaError) {
         self.fail(node.line_of(&error.path), error.path.to_string(), &error.what, &error.allowed);
     }
 
     /// Keys that stand twice in one mapping. Of an object's own keys one mistake is told, for all have the same cause.
-    fn twice(&mut self, root: &Node) -> bool {
+    fn twice(&mut self, root: &YamlNode) -> bool {
         let mut found = false;
         let mut lines: BTreeMap<&str, usize> = BTreeMap::new();
         for entry in root.entries() {
@@ -197,7 +203,7 @@ impl File<'_> {
     }
 
     /// The same below an object's own keys. How deep that goes is bounded by the parser.
-    fn twice_below<'n>(&mut self, node: &'n Node, path: &mut Vec<Cow<'n, str>>) -> bool {
+    fn twice_below<'n>(&mut self, node: &'n YamlNode, path: &mut Vec<Cow<'n, str>>) -> bool {
         let mut found = false;
         let mut lines: BTreeMap<&str, usize> = BTreeMap::new();
         for entry in node.entries() {
@@ -225,7 +231,7 @@ impl File<'_> {
 }
 
 /// The objects that a document holds: itself, or the items of a list.
-pub(super) fn items_of(node: &Node) -> Vec<Node> {
+pub(super) fn items_of(node: &YamlNode) -> Vec<YamlNode> {
     if !is_list(node) {
         return vec![node.clone()];
     }
@@ -234,7 +240,7 @@ pub(super) fn items_of(node: &Node) -> Vec<Node> {
 }
 
 /// A List of v1, or what an API server answers to who asks for all objects of a kind.
-fn is_list(node: &Node) -> bool {
+fn is_list(node: &YamlNode) -> bool {
     let text = |key: &str| node.entry(key).map(|entry| entry.value.to_value()).unwrap_or_default();
     let (version, kind) = (text("apiVersion"), text("kind"));
     let items = node
@@ -244,8 +250,8 @@ fn is_list(node: &Node) -> bool {
 }
 
 /// An item of a list. In a list of one kind an item need not say what it is, as an API server leaves that out.
-fn of_list<'n>(list: &Node, item: &'n Node) -> Cow<'n, Node> {
-    let text = |node: &Node, key: &str| match node.entry(key).map(|entry| entry.value.to_value()) {
+fn of_list<'n>(list: &YamlNode, item: &'n YamlNode) -> Cow<'n, YamlNode> {
+    let text = |node: &YamlNode, key: &str| match node.entry(key).map(|entry| entry.value.to_value()) {
         Some(serde_json::Value::String(text)) => text,
         _ => String::new(),
     };
@@ -259,8 +265,8 @@ fn of_list<'n>(list: &Node, item: &'n Node) -> Cow<'n, Node> {
     let Content::Mapping(entries) = &mut named.content else { return Cow::Borrowed(item) };
     entries.retain(|entry| entry.key != "apiVersion" && entry.key != "kind");
     for (key, value) in [("apiVersion", version.as_str()), ("kind", of)] {
-        let value = Node { line: item.line, content: Content::Scalar(value.into()) };
-        entries.push(Entry { key: key.to_owned(), line: item.line, value });
+        let value = YamlNode { line: item.line, content: Content::Scalar(value.into()) };
+        entries.push(MapEntry { key: key.to_owned(), line: item.line, value });
     }
     Cow::Owned(named)
 }

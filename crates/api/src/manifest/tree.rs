@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value};
 
-use crate::schema::{Path, Step};
+use crate::schema::{FieldPath, PathStep};
 
 /// A value with the line that it starts on.
 #[derive(Clone, Debug)]
-pub(super) struct Node {
+pub(super) struct YamlNode {
     pub line: usize,
     pub content: Content,
 }
@@ -17,20 +17,20 @@ pub(super) enum Content {
     /// Text, number, boolean or null.
     Scalar(Value),
     /// A list.
-    List(Vec<Node>),
+    List(Vec<YamlNode>),
     /// A mapping, as written: keys may stand twice.
-    Mapping(Vec<Entry>),
+    Mapping(Vec<MapEntry>),
 }
 
 /// A key with its value.
 #[derive(Clone, Debug)]
-pub(super) struct Entry {
+pub(super) struct MapEntry {
     pub key: String,
     pub line: usize,
-    pub value: Node,
+    pub value: YamlNode,
 }
 
-impl Node {
+impl YamlNode {
     /// The value without lines; of a key that stands twice the last counts.
     pub fn to_value(&self) -> Value {
         match &self.content {
@@ -43,7 +43,7 @@ impl Node {
     }
 
     /// The entries of a mapping, none of anything else.
-    pub fn entries(&self) -> &[Entry] {
+    pub fn entries(&self) -> &[MapEntry] {
         match &self.content {
             Content::Mapping(entries) => entries,
             _ => &[],
@@ -51,7 +51,7 @@ impl Node {
     }
 
     /// The items of a list, none of anything else.
-    pub fn items(&self) -> &[Node] {
+    pub fn items(&self) -> &[YamlNode] {
         match &self.content {
             Content::List(items) => items,
             _ => &[],
@@ -59,7 +59,7 @@ impl Node {
     }
 
     /// The entry of a key.
-    pub fn entry(&self, key: &str) -> Option<&Entry> {
+    pub fn entry(&self, key: &str) -> Option<&MapEntry> {
         self.entries().iter().rev().find(|entry| entry.key == key)
     }
 
@@ -69,13 +69,13 @@ impl Node {
     }
 
     /// The line of a path, or of what is there on the way to it.
-    pub fn line_of(&self, path: &Path) -> usize {
+    pub fn line_of(&self, path: &FieldPath) -> usize {
         let mut node = self;
         let mut line = self.line;
         for step in &path.0 {
             let next = match step {
-                Step::Key(key) => node.entry(key).map(|entry| (entry.line, &entry.value)),
-                Step::Index(index) => node.items().get(*index).map(|item| (item.line, item)),
+                PathStep::Key(key) => node.entry(key).map(|entry| (entry.line, &entry.value)),
+                PathStep::Index(index) => node.items().get(*index).map(|item| (item.line, item)),
             };
             let Some((at, inner)) = next else { break };
             (line, node) = (at, inner);

@@ -6,7 +6,7 @@ use kube_cel::{CompiledSchema, ErrorKind as CelKind, Validator};
 use serde_json::{Map, Value};
 
 use super::{
-    CompileError, ErrorKind, Path, Schema, SchemaError,
+    CompileError, ErrorKind, FieldPath, Schema, SchemaError,
     cel_leaves::{Leaf, Passed, without_leaves},
 };
 
@@ -14,15 +14,15 @@ use super::{
 static VALIDATOR: LazyLock<Validator> = LazyLock::new(Validator::new);
 
 /// The compiled rules of a schema.
-pub(super) enum Rules {
+pub(super) enum SchemaRules {
     /// The schema has rules of its own, or fills in parts: it is evaluated as a whole.
     Whole(CompiledSchema),
     /// All rules are below its properties: each property by itself.
-    ByProperty(BTreeMap<String, Part>),
+    ByProperty(BTreeMap<String, PropertyRules>),
 }
 
 /// The rules below one property of a schema.
-pub(super) struct Part {
+pub(super) struct PropertyRules {
     /// All but those of the leaves.
     all: Option<CompiledSchema>,
     leaves: Vec<Leaf>,
@@ -33,13 +33,13 @@ pub(super) struct Part {
     passed: [Passed<Value>; 2],
 }
 
-impl fmt::Debug for Rules {
+impl fmt::Debug for SchemaRules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Rules")
     }
 }
 
-impl Rules {
+impl SchemaRules {
     /// Compiles the rules; `None` when there are none.
     pub fn compile(openapi: &Value) -> Result<Option<Self>, CompileError> {
         if !mentions_rules(openapi) {
@@ -50,7 +50,7 @@ impl Rules {
             let parts = parts.map(|(name, property)| {
                 let (rest, leaves) = without_leaves(property)?;
                 let (all, transitions) = (compile_some(&rest)?, compile_some(&only_transitions(property))?);
-                Ok((name.clone(), Part { all, leaves, transitions, passed: Default::default() }))
+                Ok((name.clone(), PropertyRules { all, leaves, transitions, passed: Default::default() }))
             });
             return parts.collect::<Result<_, _>>().map(|parts| Some(Self::ByProperty(parts)));
         }
@@ -125,8 +125,8 @@ impl Schema {
     pub fn check_rules(&self, object: &Value, old: Option<&Value>) -> Vec<SchemaError> {
         let mut errors = match &self.rules {
             None => return Vec::new(),
-            Some(Rules::Whole(all)) => evaluate(all, object, old, ""),
-            Some(Rules::ByProperty(parts)) => parts
+            Some(SchemaRules::Whole(all)) => evaluate(all, object, old, ""),
+            Some(SchemaRules::ByProperty(parts)) => parts
                 .iter()
                 .filter_map(|(name, part)| {
                     let value = object.get(name)?;
@@ -142,7 +142,7 @@ impl Schema {
     }
 }
 
-impl Part {
+impl PropertyRules {
     fn evaluate(&self, value: &Value, before: Option<&Value>, name: &str) -> Vec<SchemaError> {
         let unchanged = before == Some(value);
         let rules = if unchanged { &self.transitions } else { &self.all };
@@ -172,7 +172,7 @@ pub(super) fn evaluate(rules: &CompiledSchema, value: &Value, old: Option<&Value
         };
         let below = failure.field_path;
         let dot = if path.is_empty() || below.is_empty() || below.starts_with('[') { "" } else { "." };
-        SchemaError::new(Path::parse(&format!("{path}{dot}{below}")), ErrorKind::Rule, what, "")
+        SchemaError::new(FieldPath::parse(&format!("{path}{dot}{below}")), ErrorKind::Rule, what, "")
     });
     told.collect()
 }

@@ -6,7 +6,7 @@ use regex_lite::Regex;
 use serde_json::{Map, Value};
 use thiserror::Error;
 
-use super::{Path, cel::Rules, hints};
+use super::{FieldPath, cel::SchemaRules, hints};
 
 /// Deeper schemas are refused; those of Pods have about 15 levels.
 const MAX_DEPTH: usize = 64;
@@ -43,15 +43,15 @@ pub(super) struct Pattern {
 
 /// One level of a schema.
 #[derive(Debug, Default)]
-pub(super) struct Node {
+pub(super) struct SchemaNode {
     pub type_: Option<Type>,
     pub int_or_string: bool,
     pub quantity: bool,
     pub nullable: bool,
-    pub properties: BTreeMap<String, Node>,
+    pub properties: BTreeMap<String, SchemaNode>,
     pub required: Vec<String>,
-    pub additional: Option<Box<Node>>,
-    pub items: Option<Box<Node>>,
+    pub additional: Option<Box<SchemaNode>>,
+    pub items: Option<Box<SchemaNode>>,
     pub preserve_unknown: bool,
     pub embedded: bool,
     pub enumeration: Vec<Value>,
@@ -66,17 +66,17 @@ pub(super) struct Node {
     pub set: bool,
     pub map_keys: Vec<String>,
     pub default: Option<Value>,
-    pub all_of: Vec<Node>,
-    pub any_of: Vec<Node>,
-    pub one_of: Vec<Node>,
-    pub not: Option<Box<Node>>,
+    pub all_of: Vec<SchemaNode>,
+    pub any_of: Vec<SchemaNode>,
+    pub one_of: Vec<SchemaNode>,
+    pub not: Option<Box<SchemaNode>>,
 }
 
 /// A schema ready for use; cheap to share behind a reference, `Send` and `Sync`.
 #[derive(Debug)]
 pub struct Schema {
-    pub(super) root: Node,
-    pub(super) rules: Option<Rules>,
+    pub(super) root: SchemaNode,
+    pub(super) rules: Option<SchemaRules>,
 }
 
 impl Schema {
@@ -86,8 +86,8 @@ impl Schema {
     /// A keyword has an impossible value, a pattern does not compile, a CEL rule does not parse, or it is too deep.
     pub fn compile(openapi: &Value) -> Result<Self, CompileError> {
         let definitions = openapi.get("$defs").and_then(Value::as_object);
-        let root = Reader { definitions }.node(openapi, &Path::root(), 0)?;
-        let rules = Rules::compile(openapi)?;
+        let root = Reader { definitions }.node(openapi, &FieldPath::root(), 0)?;
+        let rules = SchemaRules::compile(openapi)?;
         Ok(Self { root, rules })
     }
 }
@@ -97,14 +97,14 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn node(&self, schema: &Value, path: &Path, depth: usize) -> Result<Node, CompileError> {
+    fn node(&self, schema: &Value, path: &FieldPath, depth: usize) -> Result<SchemaNode, CompileError> {
         let fail = |what: &str| Err(CompileError { path: path.to_string(), what: what.to_string() });
         if depth > MAX_DEPTH {
             return fail("too deep");
         }
         let Some(object) = schema.as_object() else {
             return if schema.is_boolean() {
-                Ok(Node { preserve_unknown: true, ..Node::default() })
+                Ok(SchemaNode { preserve_unknown: true, ..SchemaNode::default() })
             } else {
                 fail("not an object")
             };
@@ -136,11 +136,16 @@ impl Reader<'_> {
         Ok(node)
     }
 
-    fn inner(&self, schema: Option<&Value>, path: &Path, depth: usize) -> Result<Option<Box<Node>>, CompileError> {
+    fn inner(
+        &self,
+        schema: Option<&Value>,
+        path: &FieldPath,
+        depth: usize,
+    ) -> Result<Option<Box<SchemaNode>>, CompileError> {
         schema.map(|schema| self.node(schema, path, depth + 1).map(Box::new)).transpose()
     }
 
-    fn list(&self, schemas: Option<&Value>, path: &Path, depth: usize) -> Result<Vec<Node>, CompileError> {
+    fn list(&self, schemas: Option<&Value>, path: &FieldPath, depth: usize) -> Result<Vec<SchemaNode>, CompileError> {
         schemas
             .and_then(Value::as_array)
             .into_iter()
@@ -157,7 +162,7 @@ fn is_free(definition: &Value) -> bool {
 }
 
 /// The keywords that hold no schema.
-fn scalars(object: &Map<String, Value>, path: &Path) -> Result<Node, CompileError> {
+fn scalars(object: &Map<String, Value>, path: &FieldPath) -> Result<SchemaNode, CompileError> {
     let flag = |name: &str| object.get(name).and_then(Value::as_bool).unwrap_or(false);
     let count = |name: &str| object.get(name).and_then(Value::as_u64);
     let texts = |name: &str| -> Vec<String> {
@@ -173,7 +178,7 @@ fn scalars(object: &Map<String, Value>, path: &Path) -> Result<Node, CompileErro
     let list_type = object.get("x-kubernetes-list-type").and_then(Value::as_str);
     let pattern =
         object.get("pattern").and_then(Value::as_str).map(|pattern| read_pattern(pattern, path)).transpose()?;
-    Ok(Node {
+    Ok(SchemaNode {
         type_: read_type(object, path)?,
         int_or_string: flag("x-kubernetes-int-or-string"),
         nullable: flag("nullable"),
@@ -192,17 +197,17 @@ fn scalars(object: &Map<String, Value>, path: &Path) -> Result<Node, CompileErro
         set: list_type == Some("set"),
         map_keys: if list_type == Some("map") { texts("x-kubernetes-list-map-keys") } else { Vec::new() },
         default: object.get("default").cloned(),
-        ..Node::default()
+        ..SchemaNode::default()
     })
 }
 
-fn read_pattern(pattern: &str, path: &Path) -> Result<Pattern, CompileError> {
+fn read_pattern(pattern: &str, path: &FieldPath) -> Result<Pattern, CompileError> {
     let regex = Regex::new(pattern)
         .map_err(|error| CompileError { path: path.to_string(), what: format!("pattern {pattern:?}: {error}") })?;
     Ok(Pattern { regex, hint: hints::pattern(pattern) })
 }
 
-fn read_type(object: &Map<String, Value>, path: &Path) -> Result<Option<Type>, CompileError> {
+fn read_type(object: &Map<String, Value>, path: &FieldPath) -> Result<Option<Type>, CompileError> {
     let Some(name) = object.get("type") else { return Ok(None) };
     let type_ = match name.as_str() {
         Some("object") => Type::Object,

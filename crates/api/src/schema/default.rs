@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Schema, compile::Node};
+use super::{Schema, compile::SchemaNode};
 
 impl Schema {
     /// Fills in defaults. Nulls of fields that are not nullable are taken away first, then get the default.
@@ -12,11 +12,11 @@ impl Schema {
 }
 
 /// Whether a null is a value, not a field that is not there.
-fn may_be_null(node: &Node) -> bool {
+fn may_be_null(node: &SchemaNode) -> bool {
     node.nullable || (node.type_.is_none() && !node.int_or_string)
 }
 
-fn fill(node: &Node, value: &mut Value) {
+fn fill(node: &SchemaNode, value: &mut Value) {
     match value {
         Value::Object(object) => {
             for (name, property) in &node.properties {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::Path;
+use super::FieldPath;
 
 /// What sort of mistake it is; an API server makes the cause's reason of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -40,7 +40,7 @@ impl ErrorKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchemaError {
     /// Where.
-    pub path: Path,
+    pub path: FieldPath,
     /// Of what sort.
     pub kind: ErrorKind,
     /// What is wrong.
@@ -51,7 +51,7 @@ pub struct SchemaError {
 
 impl SchemaError {
     /// A mistake.
-    pub fn new(path: Path, kind: ErrorKind, what: impl Into<String>, allowed: impl Into<String>) -> Self {
+    pub fn new(path: FieldPath, kind: ErrorKind, what: impl Into<String>, allowed: impl Into<String>) -> Self {
         Self { path, kind, what: what.into(), allowed: allowed.into() }
     }
 }

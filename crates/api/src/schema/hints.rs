@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::compile::{Node, Type};
+use super::compile::{SchemaNode, Type};
 use crate::crds::patterns;
 
 /// What a pattern asks for; one nobody has words for is shown itself.
@@ -27,7 +27,7 @@ pub(super) const QUANTITY: &str =
     "a quantity: a number, then nothing or one of m k M G T P E Ki Mi Gi Ti Pi Ei, such as 500m or 2Gi";
 
 /// What a level of a schema allows.
-pub(super) fn allowed(node: &Node) -> String {
+pub(super) fn allowed(node: &SchemaNode) -> String {
     if !node.enumeration.is_empty() {
         return values(&node.enumeration);
     }

@@ -19,7 +19,7 @@ pub use compile::{CompileError, Schema};
 pub use error::{ErrorKind, SchemaError};
 pub(crate) use hints::is_near;
 pub use kinds::{OWN_KINDS, Scope, accepted_kinds, schema_for, scope_of, written};
-pub use path::{Path, Step};
+pub use path::{FieldPath, PathStep};
 pub use validate::UnknownFields;
 
 #[cfg(test)]

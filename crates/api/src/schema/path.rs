@@ -4,7 +4,7 @@ use std::fmt;
 
 /// One step.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Step {
+pub enum PathStep {
     /// Into a field of an object or a key of a map.
     Key(String),
     /// Into an item of a list.
@@ -14,9 +14,9 @@ pub enum Step {
 /// A path from the object's root; shown as `spec.template.spec.requirements[2].operator`, keys that are no plain words
 /// in brackets (`metadata.labels[example.com/team]`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Path(pub Vec<Step>);
+pub struct FieldPath(pub Vec<PathStep>);
 
-impl Path {
+impl FieldPath {
     /// The path of the whole object, which has no step.
     pub fn root() -> Self {
         Self::default()
@@ -24,14 +24,14 @@ impl Path {
 
     /// A path of field names.
     pub fn of(fields: &[&str]) -> Self {
-        Self(fields.iter().map(|field| Step::Key((*field).into())).collect())
+        Self(fields.iter().map(|field| PathStep::Key((*field).into())).collect())
     }
 
     /// The path of a field.
     #[must_use]
     pub fn key(&self, key: &str) -> Self {
         let mut path = self.clone();
-        path.0.push(Step::Key(key.into()));
+        path.0.push(PathStep::Key(key.into()));
         path
     }
 
@@ -39,14 +39,14 @@ impl Path {
     #[must_use]
     pub fn index(&self, index: usize) -> Self {
         let mut path = self.clone();
-        path.0.push(Step::Index(index));
+        path.0.push(PathStep::Index(index));
         path
     }
 
     /// The last field's name, if the path ends in one.
     pub fn last_key(&self) -> Option<&str> {
         match self.0.last() {
-            Some(Step::Key(key)) => Some(key),
+            Some(PathStep::Key(key)) => Some(key),
             _ => None,
         }
     }
@@ -63,10 +63,10 @@ impl Path {
         for part in text.split('.').filter(|part| !part.is_empty()) {
             let (name, mut rest) = part.split_once('[').map_or((part, ""), |(name, rest)| (name, rest));
             if !name.is_empty() {
-                steps.push(Step::Key(name.into()));
+                steps.push(PathStep::Key(name.into()));
             }
             while let Some((inside, after)) = rest.split_once(']') {
-                steps.push(inside.parse().map_or_else(|_| Step::Key(inside.into()), Step::Index));
+                steps.push(inside.parse().map_or_else(|_| PathStep::Key(inside.into()), PathStep::Index));
                 rest = after.trim_start_matches('[');
             }
         }
@@ -98,31 +98,31 @@ impl<'a> Trail<'a> {
     }
 
     /// Where it has led.
-    pub fn path(&self) -> Path {
+    pub fn path(&self) -> FieldPath {
         let (mut steps, mut at) = (Vec::new(), self);
         while let Some((before, turn)) = &at.0 {
             steps.push(match turn {
-                Turn::Key(key) => Step::Key((*key).into()),
-                Turn::Index(index) => Step::Index(*index),
+                Turn::Key(key) => PathStep::Key((*key).into()),
+                Turn::Index(index) => PathStep::Index(*index),
             });
             at = before;
         }
         steps.reverse();
-        Path(steps)
+        FieldPath(steps)
     }
 }
 
-impl fmt::Display for Path {
+impl fmt::Display for FieldPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plain =
             |key: &str| !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
         for (at, step) in self.0.iter().enumerate() {
             match step {
-                Step::Key(key) if plain(key) && at == 0 => f.write_str(key)?,
-                Step::Key(key) if plain(key) => write!(f, ".{key}")?,
-                Step::Key(key) if at == 0 => write!(f, "{key:?}")?,
-                Step::Key(key) => write!(f, "[{key}]")?,
-                Step::Index(index) => write!(f, "[{index}]")?,
+                PathStep::Key(key) if plain(key) && at == 0 => f.write_str(key)?,
+                PathStep::Key(key) if plain(key) => write!(f, ".{key}")?,
+                PathStep::Key(key) if at == 0 => write!(f, "{key:?}")?,
+                PathStep::Key(key) => write!(f, "[{key}]")?,
+                PathStep::Index(index) => write!(f, "[{index}]")?,
             }
         }
         Ok(())
@@ -135,15 +135,15 @@ mod tests {
 
     #[test]
     fn a_path_is_shown_as_kubernetes_shows_it() {
-        let path = Path::of(&["spec", "requirements"]).index(2).key("operator");
+        let path = FieldPath::of(&["spec", "requirements"]).index(2).key("operator");
         assert_eq!(path.to_string(), "spec.requirements[2].operator");
-        assert_eq!(Path::parse("spec.requirements[2].operator"), path);
-        assert_eq!(Path::of(&["metadata", "labels"]).key("a.b/c").to_string(), "metadata.labels[a.b/c]");
+        assert_eq!(FieldPath::parse("spec.requirements[2].operator"), path);
+        assert_eq!(FieldPath::of(&["metadata", "labels"]).key("a.b/c").to_string(), "metadata.labels[a.b/c]");
     }
 
     #[test]
     fn related_paths_lie_on_one_way() {
-        let list = Path::of(&["spec", "requirements"]);
+        let list = FieldPath::of(&["spec", "requirements"]);
         assert!(list.is_related(&list.index(1)) && list.index(1).is_related(&list));
         assert!(!list.index(0).is_related(&list.index(1)));
     }

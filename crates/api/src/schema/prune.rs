@@ -2,19 +2,19 @@
 
 use serde_json::Value;
 
-use super::{Path, Schema, compile::Node, path::Trail};
+use super::{FieldPath, Schema, compile::SchemaNode, path::Trail};
 
 impl Schema {
     /// Takes unknown fields away; answers where they were (for the warnings of `fieldValidation=Warn`). `apiVersion`,
     /// `kind` and `metadata` stay.
-    pub fn prune(&self, object: &mut Value) -> Vec<Path> {
+    pub fn prune(&self, object: &mut Value) -> Vec<FieldPath> {
         let mut dropped = Vec::new();
         walk(&self.root, object, &Trail::default(), true, &mut dropped);
         dropped
     }
 }
 
-fn walk(node: &Node, value: &mut Value, path: &Trail<'_>, root: bool, dropped: &mut Vec<Path>) {
+fn walk(node: &SchemaNode, value: &mut Value, path: &Trail<'_>, root: bool, dropped: &mut Vec<FieldPath>) {
     match value {
         Value::Object(object) => {
             let typed = root || node.embedded;

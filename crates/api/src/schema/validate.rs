@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{
     ErrorKind, Schema, SchemaError,
-    compile::{Node, Type},
+    compile::{SchemaNode, Type},
     hints,
     path::Trail,
 };
@@ -48,7 +48,7 @@ impl Walk<'_> {
         self.errors.push(SchemaError { path: path.path(), kind, what, allowed });
     }
 
-    fn node(&mut self, node: &Node, value: &Value, path: &Trail<'_>, root: bool) {
+    fn node(&mut self, node: &SchemaNode, value: &Value, path: &Trail<'_>, root: bool) {
         if value.is_null() && (node.nullable || node.type_.is_none()) {
             return;
         }
@@ -72,7 +72,7 @@ impl Walk<'_> {
         }
     }
 
-    fn has_type(&mut self, node: &Node, value: &Value, path: &Trail<'_>) -> bool {
+    fn has_type(&mut self, node: &SchemaNode, value: &Value, path: &Trail<'_>) -> bool {
         let integer = value.is_i64() || value.is_u64();
         let right = if node.quantity {
             value.is_number() || value.is_string()
@@ -98,7 +98,7 @@ impl Walk<'_> {
         right
     }
 
-    fn text(&mut self, node: &Node, text: &str, path: &Trail<'_>) {
+    fn text(&mut self, node: &SchemaNode, text: &str, path: &Trail<'_>) {
         let count = text.chars().count() as u64;
         if node.length.0.is_some_and(|least| count < least) {
             let what = if text.is_empty() { "is empty".into() } else { format!("{text:?} is too short") };
@@ -135,7 +135,7 @@ impl Walk<'_> {
         }
     }
 
-    fn number(&mut self, node: &Node, number: f64, value: &Value, path: &Trail<'_>) {
+    fn number(&mut self, node: &SchemaNode, number: f64, value: &Value, path: &Trail<'_>) {
         let range = match node.format.as_deref() {
             Some("int32") if value.as_i64().is_none_or(|number| i32::try_from(number).is_err()) => {
                 Some("an integer of 32 bits")
@@ -161,7 +161,7 @@ impl Walk<'_> {
         }
     }
 
-    fn array(&mut self, node: &Node, items: &[Value], path: &Trail<'_>) {
+    fn array(&mut self, node: &SchemaNode, items: &[Value], path: &Trail<'_>) {
         self.count(node.item_count, items.len(), "items", path);
         if let Some(inner) = &node.items {
             for (index, item) in items.iter().enumerate() {
@@ -173,7 +173,7 @@ impl Walk<'_> {
         }
     }
 
-    fn duplicates(&mut self, node: &Node, items: &[Value], path: &Trail<'_>) {
+    fn duplicates(&mut self, node: &SchemaNode, items: &[Value], path: &Trail<'_>) {
         let mut seen = BTreeSet::new();
         for (index, item) in items.iter().enumerate() {
             let key = if node.map_keys.is_empty() {
@@ -196,7 +196,7 @@ impl Walk<'_> {
         }
     }
 
-    fn object(&mut self, node: &Node, object: &Map<String, Value>, path: &Trail<'_>, root: bool) {
+    fn object(&mut self, node: &SchemaNode, object: &Map<String, Value>, path: &Trail<'_>, root: bool) {
         self.count(node.property_count, object.len(), "entries", path);
         for name in &node.required {
             if object.get(name).is_none_or(Value::is_null) {
@@ -226,7 +226,7 @@ impl Walk<'_> {
         }
     }
 
-    fn unknown_field(&mut self, node: &Node, name: &str, path: &Trail<'_>) {
+    fn unknown_field(&mut self, node: &SchemaNode, name: &str, path: &Trail<'_>) {
         if self.unknown == UnknownFields::Ignore {
             return;
         }
@@ -252,8 +252,8 @@ impl Walk<'_> {
     }
 
     /// allOf, anyOf, oneOf and not; in a structural schema they only narrow values, so they know no unknown fields.
-    fn combinations(&mut self, node: &Node, value: &Value, path: &Trail<'_>) {
-        let passes = |inner: &Node| {
+    fn combinations(&mut self, node: &SchemaNode, value: &Value, path: &Trail<'_>) {
+        let passes = |inner: &SchemaNode| {
             let mut walk = Walk { errors: Vec::new(), unknown: UnknownFields::Ignore, old: None };
             walk.node(inner, value, path, false);
             walk.errors.is_empty()

@@ -4,7 +4,7 @@ use serde_json::{Number, Value};
 
 use super::{
     Schema,
-    compile::{Node, Type},
+    compile::{SchemaNode, Type},
 };
 
 /// Below this every whole number is one of JSON's integers (2^63).
@@ -18,7 +18,7 @@ impl Schema {
     }
 }
 
-fn settle(node: Option<&Node>, value: &mut Value) {
+fn settle(node: Option<&SchemaNode>, value: &mut Value) {
     match value {
         Value::Number(number) if number.is_f64() && node.is_none_or(wants_integer) => {
             if let Some(whole) = whole(number) {
@@ -43,7 +43,7 @@ fn settle(node: Option<&Node>, value: &mut Value) {
     }
 }
 
-fn wants_integer(node: &Node) -> bool {
+fn wants_integer(node: &SchemaNode) -> bool {
     node.quantity || node.int_or_string || node.type_ == Some(Type::Integer)
 }
 

@@ -22,7 +22,7 @@ pub use node_pool::{
     Budget, ConsolidationPolicy, Disruption, NodeClaimTemplate, NodeClaimTemplateSpec, NodePool, NodePoolSpec,
     NodePoolStatus, TemplateMetadata,
 };
-pub use requirement::{NodeClassRef, NodeSelectorRequirement, Operator};
+pub use requirement::{NodeClassRef, NodeSelectorOperator, NodeSelectorRequirementWithMinValues};
 pub use status::{Ami, CapacityReservation, EC2NodeClassStatus, PlacementGroup, SecurityGroup, Subnet};
 
 /// Kubernetes' map of resource names to quantities.

@@ -9,7 +9,9 @@ use k8s_openapi::{
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 
-use super::{DurationOrNever, KubeDuration, NodeClassRef, NodeSelectorRequirement, ResourceList, node_pool::month};
+use super::{
+    DurationOrNever, KubeDuration, NodeClassRef, NodeSelectorRequirementWithMinValues, ResourceList, node_pool::month,
+};
 
 /// What one node has to be.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -49,7 +51,7 @@ use super::{DurationOrNever, KubeDuration, NodeClassRef, NodeSelectorRequirement
 pub struct NodeClaimSpec {
     /// Which nodes will do.
     #[serde(default)]
-    pub requirements: Vec<NodeSelectorRequirement>,
+    pub requirements: Vec<NodeSelectorRequirementWithMinValues>,
     /// What the pods planned for it request together.
     #[serde(default, skip_serializing_if = "NodeClaimResources::is_empty")]
     pub resources: NodeClaimResources,

@@ -6,7 +6,7 @@ use k8s_openapi::{api::core::v1::Taint, apimachinery::pkg::apis::meta::v1::Condi
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 
-use super::{DurationOrNever, KubeDuration, NodeClassRef, NodeSelectorRequirement, ResourceList};
+use super::{DurationOrNever, KubeDuration, NodeClassRef, NodeSelectorRequirementWithMinValues, ResourceList};
 
 /// What a NodePool asks for.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -74,7 +74,7 @@ pub struct TemplateMetadata {
 pub struct NodeClaimTemplateSpec {
     /// Which nodes may be made.
     #[serde(default)]
-    pub requirements: Vec<NodeSelectorRequirement>,
+    pub requirements: Vec<NodeSelectorRequirementWithMinValues>,
     /// Taints for the node's whole life.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub taints: Vec<Taint>,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// How a requirement's values are meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Operator {
+pub enum NodeSelectorOperator {
     /// One of the values.
     In,
     /// None of the values.
@@ -25,7 +25,7 @@ pub enum Operator {
     Lte,
 }
 
-impl Operator {
+impl NodeSelectorOperator {
     /// All operators, in the order in which messages list them.
     pub const ALL: [Self; 8] =
         [Self::In, Self::NotIn, Self::Exists, Self::DoesNotExist, Self::Gt, Self::Lt, Self::Gte, Self::Lte];
@@ -55,7 +55,7 @@ impl Operator {
     }
 }
 
-impl fmt::Display for Operator {
+impl fmt::Display for NodeSelectorOperator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -64,11 +64,11 @@ impl fmt::Display for Operator {
 /// One requirement on a node's labels, as written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct NodeSelectorRequirement {
+pub struct NodeSelectorRequirementWithMinValues {
     /// Key of the label that a node has to have, or not to have.
     pub key: String,
     /// How the values are meant.
-    pub operator: Operator,
+    pub operator: NodeSelectorOperator,
     /// The values; none for Exists and DoesNotExist, one integer for the numeric operators.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<String>,
@@ -77,9 +77,13 @@ pub struct NodeSelectorRequirement {
     pub min_values: Option<i32>,
 }
 
-impl NodeSelectorRequirement {
+impl NodeSelectorRequirementWithMinValues {
     /// A requirement without minValues.
-    pub fn new<V: Into<String>>(key: &str, operator: Operator, values: impl IntoIterator<Item = V>) -> Self {
+    pub fn new<V: Into<String>>(
+        key: &str,
+        operator: NodeSelectorOperator,
+        values: impl IntoIterator<Item = V>,
+    ) -> Self {
         let values = values.into_iter().map(Into::into).collect();
         Self { key: key.into(), operator, values, min_values: None }
     }

@@ -6,7 +6,7 @@ pub mod kubelet;
 pub mod own;
 mod requirement;
 
-pub use requirement::{Part, Written, requirement};
+pub use requirement::{RequirementPart, WrittenRequirement, requirement};
 
 use crate::names::{alias, annotations, labels, syntax, taints};
 

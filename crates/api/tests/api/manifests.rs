@@ -10,7 +10,7 @@ use std::{fs, path::PathBuf, time::Duration};
 use dovetail_api::{
     manifest::{InputError, Manifest, Objects, ReadOptions, read, workload_pods},
     names::{annotations, labels},
-    v1::{ConsolidationPolicy, Operator},
+    v1::{ConsolidationPolicy, NodeSelectorOperator},
 };
 use proptest::prelude::*;
 
@@ -115,7 +115,7 @@ fn the_introductions_provisioner_means_a_pool_and_a_class() {
     assert_eq!(requirements[0].values, ["m5.large", "m5.2xlarge"]);
     let added: Vec<_> =
         requirements[4..].iter().map(|one| (one.key.as_str(), one.operator, one.values.join(","))).collect();
-    assert_eq!(added, [(labels::OS, Operator::In, "linux".to_string())]);
+    assert_eq!(added, [(labels::OS, NodeSelectorOperator::In, "linux".to_string())]);
     assert_eq!(class.spec.instance_profile.as_deref(), Some("KarpenterNodeInstanceProfile-eks-karpenter-demo"));
     assert_eq!(class.spec.subnet_selector_terms[0].tags["karpenter.sh/discovery"], "demo");
     assert_eq!(pool.spec.disruption.consolidation_policy, ConsolidationPolicy::WhenEmpty);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use dovetail_api::names::labels;
-use dovetail_api::v1::{NodeClaim, Operator};
+use dovetail_api::v1::{NodeClaim, NodeSelectorOperator};
 use jiff::Timestamp;
 
 use super::{ClaimEntry, JoinedNode, NodeSource, Snapshot};
@@ -66,7 +66,7 @@ pub(super) fn usage<'a>(machines: impl Iterator<Item = &'a JoinedNode>, types: &
 fn most(entry: &ClaimEntry, asked: &Resources, types: &[Arc<InstanceType>]) -> Resources {
     let named = entry.claim.spec.requirements.iter().filter(|one| one.key == labels::INSTANCE_TYPE);
     let allowed: BTreeSet<&String> =
-        named.filter(|one| one.operator == Operator::In).flat_map(|one| &one.values).collect();
+        named.filter(|one| one.operator == NodeSelectorOperator::In).flat_map(|one| &one.values).collect();
     let mut most = asked.clone();
     types.iter().filter(|one| allowed.contains(&one.name)).for_each(|one| most.max(&one.capacity));
     most

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use dovetail_api::names::labels;
-use dovetail_api::v1::{NodeClaim, NodePool, Operator};
+use dovetail_api::v1::{NodeClaim, NodePool, NodeSelectorOperator};
 
 /// Nodes and pools whose interruptions nobody hears.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub fn unheard<'a>(claims: impl Iterator<Item = &'a NodeClaim>, pools: impl Iter
         let mut named = pool.spec.template.spec.requirements.iter();
         let asks = named.any(|one| {
             one.key == labels::CAPACITY_TYPE
-                && one.operator == Operator::In
+                && one.operator == NodeSelectorOperator::In
                 && one.values.iter().any(|one| one == labels::SPOT)
         });
         if asks && pool.metadata.deletion_timestamp.is_none() {

@@ -147,10 +147,10 @@ fn owner(pool: &NodePool) -> OwnerReference {
 
 /// A requirement as the API's kinds write it.
 #[must_use]
-pub fn written(requirement: &NodeSelectorRequirement) -> v1::NodeSelectorRequirement {
-    v1::NodeSelectorRequirement {
+pub fn written(requirement: &NodeSelectorRequirement) -> v1::NodeSelectorRequirementWithMinValues {
+    v1::NodeSelectorRequirementWithMinValues {
         key: requirement.key.clone(),
-        operator: v1::Operator::parse(requirement.operator.name()).unwrap_or(v1::Operator::In),
+        operator: v1::NodeSelectorOperator::parse(requirement.operator.name()).unwrap_or(v1::NodeSelectorOperator::In),
         values: requirement.values.clone(),
         min_values: requirement.min_values.and_then(|count| i32::try_from(count).ok()),
     }
@@ -158,7 +158,7 @@ pub fn written(requirement: &NodeSelectorRequirement) -> v1::NodeSelectorRequire
 
 /// A requirement of the API's kinds as packing reads it.
 #[must_use]
-pub fn read(requirement: &v1::NodeSelectorRequirement) -> NodeSelectorRequirement {
+pub fn read(requirement: &v1::NodeSelectorRequirementWithMinValues) -> NodeSelectorRequirement {
     let operator = Operator::named(requirement.operator.as_str()).unwrap_or(Operator::In);
     let mut read = NodeSelectorRequirement::new(requirement.key.clone(), operator, requirement.values.iter().cloned());
     read.min_values = requirement.min_values.and_then(|count| u32::try_from(count).ok());

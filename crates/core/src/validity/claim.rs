@@ -1,6 +1,6 @@
 //! A claim of a pool, held against what the API server holds it against.
 
-use dovetail_api::schema::{ErrorKind, Path, SchemaError, UnknownFields, schema_for};
+use dovetail_api::schema::{ErrorKind, FieldPath, SchemaError, UnknownFields, schema_for};
 use dovetail_api::v1::{NodeClaim, NodePool};
 use dovetail_api::validation;
 
@@ -48,19 +48,19 @@ pub fn claim_of(pool: &NodePool) -> NodeClaim {
 #[must_use]
 pub fn claim(claim: &NodeClaim) -> Vec<SchemaError> {
     let mut found = Vec::new();
-    let mut wrong = |wrong: Option<validation::Wrong>, path: Path| {
+    let mut wrong = |wrong: Option<validation::Wrong>, path: FieldPath| {
         found.extend(wrong.map(|one| SchemaError::new(path, ErrorKind::Invalid, one.what, one.allowed)));
     };
     let name = claim.metadata.name.as_deref().unwrap_or_default();
     let legal = dovetail_api::names::syntax::is_subdomain(name);
     let no_name = || validation::Wrong::new(format!("{name:?} is no object's name"), "253 characters at most");
-    wrong((!legal).then(no_name), Path::of(&["metadata", "name"]));
+    wrong((!legal).then(no_name), FieldPath::of(&["metadata", "name"]));
     for (key, value) in claim.metadata.labels.iter().flatten() {
-        let path = Path::of(&["metadata", "labels"]).key(key);
+        let path = FieldPath::of(&["metadata", "labels"]).key(key);
         wrong(validation::label_key(key).or_else(|| validation::label_value(value)), path);
     }
     for key in claim.metadata.annotations.iter().flatten().map(|(key, _)| key) {
-        wrong(validation::annotation_key(key), Path::of(&["metadata", "annotations"]).key(key));
+        wrong(validation::annotation_key(key), FieldPath::of(&["metadata", "annotations"]).key(key));
     }
     let (Some(schema), Ok(object)) = (schema_for("karpenter.sh/v1", "NodeClaim"), serde_json::to_value(claim)) else {
         return found;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use dovetail_api::names::conditions::{FALSE, TRUE};
 use dovetail_api::quantity::billionths;
-use dovetail_api::schema::{ErrorKind, Path, SchemaError};
+use dovetail_api::schema::{ErrorKind, FieldPath, SchemaError};
 use dovetail_api::v1::{NodeClaimTemplateSpec, NodeClassRef, NodePool};
 use dovetail_api::validation::{self, Wrong};
 use jiff::Timestamp;
@@ -33,7 +33,7 @@ pub fn node_pool(pool: &NodePool) -> Vec<SchemaError> {
     let mut found = Found::default();
     let name = pool.metadata.name.as_deref().unwrap_or_default();
     // The name becomes the value of a label of each claim.
-    found.add(validation::label_value(name), || Path::of(&["metadata", "name"]));
+    found.add(validation::label_value(name), || FieldPath::of(&["metadata", "name"]));
     metadata(pool, &mut found);
     let spec = &pool.spec.template.spec;
     node_class_ref(&spec.node_class_ref, &mut found);
@@ -97,7 +97,7 @@ fn cut(text: String) -> String {
 struct Found(Vec<SchemaError>);
 
 impl Found {
-    fn add(&mut self, wrong: Option<Wrong>, path: impl FnOnce() -> Path) {
+    fn add(&mut self, wrong: Option<Wrong>, path: impl FnOnce() -> FieldPath) {
         if let Some(Wrong { what, allowed }) = wrong {
             self.0.push(SchemaError::new(path(), ErrorKind::Invalid, what, allowed));
         }
@@ -105,13 +105,13 @@ impl Found {
 }
 
 /// A field of the template's metadata.
-fn of_metadata(field: &str) -> Path {
-    Path::of(&["spec", "template", "metadata", field])
+fn of_metadata(field: &str) -> FieldPath {
+    FieldPath::of(&["spec", "template", "metadata", field])
 }
 
 /// A field of the template's spec.
-fn of_spec(field: &str) -> Path {
-    Path::of(&["spec", "template", "spec", field])
+fn of_spec(field: &str) -> FieldPath {
+    FieldPath::of(&["spec", "template", "spec", field])
 }
 
 fn metadata(pool: &NodePool, found: &mut Found) {
@@ -166,11 +166,11 @@ fn numbers(pool: &NodePool, found: &mut Found) {
     for (name, quantity) in pool.spec.limits.iter().flatten() {
         let negative = billionths(&quantity.0).is_some_and(|amount| amount < 0);
         let wrong = negative.then(|| Wrong::new(format!("is {}", quantity.0), "0 or more"));
-        found.add(wrong, || Path::of(&["spec", "limits"]).key(name));
+        found.add(wrong, || FieldPath::of(&["spec", "limits"]).key(name));
     }
     let weight = pool.spec.weight.filter(|weight| !(1..=100).contains(weight));
     let wrong = weight.map(|weight| Wrong::new(format!("is {weight}"), "1 to 100"));
-    found.add(wrong, || Path::of(&["spec", "weight"]));
+    found.add(wrong, || FieldPath::of(&["spec", "weight"]));
 }
 
 #[cfg(test)]

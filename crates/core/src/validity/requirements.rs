@@ -2,7 +2,7 @@
 
 use dovetail_api::names::labels as names;
 use dovetail_api::v1::{self, NodePool};
-use dovetail_api::validation::{self, Part, Written, Wrong};
+use dovetail_api::validation::{self, RequirementPart, WrittenRequirement, Wrong};
 
 use super::{Found, of_metadata, of_spec};
 use crate::labels;
@@ -28,9 +28,9 @@ pub(super) fn check(pool: &NodePool, found: &mut Found) {
     }
 }
 
-fn each(index: usize, requirement: &v1::NodeSelectorRequirement, found: &mut Found) {
+fn each(index: usize, requirement: &v1::NodeSelectorRequirementWithMinValues, found: &mut Found) {
     let values: Vec<&str> = requirement.values.iter().map(String::as_str).collect();
-    let written = Written {
+    let written = WrittenRequirement {
         key: &requirement.key,
         operator: requirement.operator,
         values: &values,
@@ -41,10 +41,10 @@ fn each(index: usize, requirement: &v1::NodeSelectorRequirement, found: &mut Fou
         found.add(Some(wrong), || {
             let path = of_spec("requirements").index(index);
             match part {
-                Part::Key => path.key("key"),
-                Part::Values => path.key("values"),
-                Part::Value(value) => path.key("values").index(value),
-                Part::MinValues => path.key("minValues"),
+                RequirementPart::Key => path.key("key"),
+                RequirementPart::Values => path.key("values"),
+                RequirementPart::Value(value) => path.key("values").index(value),
+                RequirementPart::MinValues => path.key("minValues"),
             }
         });
     }

@@ -2,7 +2,7 @@
 use super::error::{ApiError, Result, StatusCause};
 use super::registry::{FoundResource, ResourceDef};
 use super::typed;
-use dovetail_api::schema::{ErrorKind, Path, Schema, SchemaError, UnknownFields, schema_for};
+use dovetail_api::schema::{ErrorKind, FieldPath, Schema, SchemaError, UnknownFields, schema_for};
 use serde_json::Value;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -42,7 +42,7 @@ pub fn compile(schema: &Value) -> std::result::Result<Compiled, String> {
 /// # Errors
 /// 400 when a field of a built-in kind has the wrong type (a custom kind's are checked later, and all are named).
 pub fn prune(found: &FoundResource, object: &mut Value) -> Result<Vec<String>> {
-    let paths = |paths: Vec<Path>| paths.iter().map(Path::to_string).collect();
+    let paths = |paths: Vec<FieldPath>| paths.iter().map(FieldPath::to_string).collect();
     if let Some(schema) = &found.version.schema {
         return Ok(paths(schema.prune(object)));
     }

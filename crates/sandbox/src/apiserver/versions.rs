@@ -3,7 +3,7 @@
 use super::error::{ApiError, Result};
 use super::registry::{FoundResource, api_version};
 use super::{meta, schema};
-use dovetail_api::convert::webhook::{Version, converted};
+use dovetail_api::convert::webhook::{WebhookVersion, converted};
 use serde_json::{Value, json};
 
 /// Whether requests are in another version than that which is stored.
@@ -32,14 +32,14 @@ pub fn up(found: &FoundResource, mut written: Value, whole: bool) -> Result<(Val
         }
     }
     // What is none of ours has no other form: versions differ by their name alone.
-    let mut stored = converted(&written, Version::V1).unwrap_or(written);
+    let mut stored = converted(&written, WebhookVersion::V1).unwrap_or(written);
     stored["apiVersion"] = json!(def.api_version());
     Ok((stored, unknown))
 }
 
 /// A stored object in the older version.
 pub fn down(found: &FoundResource, stored: &Value) -> Value {
-    let mut seen = converted(stored, Version::V1Beta1).unwrap_or_else(|_| stored.clone());
+    let mut seen = converted(stored, WebhookVersion::V1Beta1).unwrap_or_else(|_| stored.clone());
     seen["apiVersion"] = json!(api_version(&found.group, &found.version.name));
     // Of the status, too, the older version has what it knows.
     let _ = schema::prune(found, &mut seen);

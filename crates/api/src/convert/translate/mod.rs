@@ -14,9 +14,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::{Resource, ResourceExt};
 
-pub use there::{Next, is_owned, next_class, next_pool};
+pub use there::{TranslationStep, is_owned, next_class, next_pool};
 
-use super::{Context, ConvertError, Converted, node_template, provisioner, settle_kubelets};
+use super::{ConversionContext, ConvertError, Converted, node_template, provisioner, settle_kubelets};
 use crate::{
     names::{GROUP, annotations},
     v1::{EC2NodeClass, NodePool},
@@ -45,7 +45,7 @@ impl Source {
 
 /// What an alpha object means.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Made {
+pub struct Translation {
     /// The classes, of a template one; of a Provisioner its own, and copies for its kubelet block.
     pub classes: Vec<EC2NodeClass>,
     /// The pool of a Provisioner.
@@ -58,14 +58,14 @@ pub struct Made {
 
 /// Why an alpha object is not translated.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct TranslationProblem {
     /// Reason of the condition.
     pub reason: &'static str,
     /// Which field, what is wrong, and what to do.
     pub message: String,
 }
 
-impl Problem {
+impl TranslationProblem {
     /// Something in the object has no meaning in v1.
     fn invalid(error: &ConvertError) -> Self {
         Self { reason: "Invalid", message: error.to_string() }
@@ -86,15 +86,15 @@ pub fn translate<'a>(
     templates: impl IntoIterator<Item = &'a AWSNodeTemplate>,
     provisioners: impl IntoIterator<Item = &'a Provisioner>,
     unreadable: &BTreeSet<&str>,
-    context: &Context,
-) -> BTreeMap<Source, Result<Made, Problem>> {
-    let problem = || Problem { reason: "Unreadable", message: "it cannot be read".to_owned() };
+    context: &ConversionContext,
+) -> BTreeMap<Source, Result<Translation, TranslationProblem>> {
+    let problem = || TranslationProblem { reason: "Unreadable", message: "it cannot be read".to_owned() };
     let unread = |name: &&str| (Source::Template((*name).to_owned()), Err(problem()));
-    let mut all: BTreeMap<Source, Result<Made, Problem>> = unreadable.iter().map(unread).collect();
+    let mut all: BTreeMap<Source, Result<Translation, TranslationProblem>> = unreadable.iter().map(unread).collect();
     let mut owners: BTreeMap<String, (Source, String)> = BTreeMap::new();
     for old in templates.into_iter().filter(|old| is_alive(*old)) {
         let source = Source::Template(old.name_any());
-        let converted = node_template(old, context).map_err(|error| Problem::invalid(&error));
+        let converted = node_template(old, context).map_err(|error| TranslationProblem::invalid(&error));
         if converted.is_ok() {
             owners.insert(old.name_any(), (source.clone(), since(old)));
         }
@@ -120,18 +120,18 @@ fn since<K: Resource>(object: &K) -> String {
 
 fn provisioner_of(
     old: &Provisioner,
-    context: &Context,
-    all: &BTreeMap<Source, Result<Made, Problem>>,
+    context: &ConversionContext,
+    all: &BTreeMap<Source, Result<Translation, TranslationProblem>>,
     owners: &mut BTreeMap<String, (Source, String)>,
-) -> Result<Made, Problem> {
-    let converted = provisioner(old, context).map_err(|error| Problem::invalid(&error))?;
+) -> Result<Translation, TranslationProblem> {
+    let converted = provisioner(old, context).map_err(|error| TranslationProblem::invalid(&error))?;
     let template = old.spec.provider_ref.as_ref().map(|reference| reference.name.clone());
     // Its pool would change for what is wrong with another object: it stays as it was.
     if let Some(name) = template
         && matches!(all.get(&Source::Template(name.clone())), Some(Err(_)))
     {
         let message = format!("spec.providerRef: AWSNodeTemplate {name} is not translated; its conditions say why");
-        return Err(Problem { reason: "TemplateNotTranslated", message });
+        return Err(TranslationProblem { reason: "TemplateNotTranslated", message });
     }
     if let Some(class) = &converted.node_class {
         let own = (Source::Provisioner(old.name_any()), since(old));
@@ -145,7 +145,10 @@ fn provisioner_of(
 }
 
 /// Those whose class is another's are not translated.
-fn lose_names(all: &mut BTreeMap<Source, Result<Made, Problem>>, owners: &BTreeMap<String, (Source, String)>) {
+fn lose_names(
+    all: &mut BTreeMap<Source, Result<Translation, TranslationProblem>>,
+    owners: &BTreeMap<String, (Source, String)>,
+) {
     for (source, made) in all.iter_mut() {
         let Ok(own) = made else { continue };
         let other = own.classes.iter().find_map(|class| {
@@ -153,14 +156,14 @@ fn lose_names(all: &mut BTreeMap<Source, Result<Made, Problem>>, owners: &BTreeM
             (owner != source).then(|| (class.name_any(), owner.clone()))
         });
         if let Some((name, owner)) = other {
-            *made = Err(Problem::taken("EC2NodeClass", &name, &format!("made from {}", owner.shown())));
+            *made = Err(TranslationProblem::taken("EC2NodeClass", &name, &format!("made from {}", owner.shown())));
         }
     }
 }
 
 /// Moves kubelet blocks into the classes, as [`settle_kubelets`] does for manifests; a copy of a class belongs to the
 /// Provisioner that it is made for.
-fn settle(all: &mut BTreeMap<Source, Result<Made, Problem>>) {
+fn settle(all: &mut BTreeMap<Source, Result<Translation, TranslationProblem>>) {
     let made = || all.values().filter_map(|made| made.as_ref().ok());
     let mut pools: Vec<NodePool> = made().filter_map(|made| made.pool.clone()).collect();
     let mut classes: Vec<EC2NodeClass> = made().flat_map(|made| made.classes.clone()).collect();
@@ -185,7 +188,7 @@ fn settle(all: &mut BTreeMap<Source, Result<Made, Problem>>) {
                 made.classes.push(copy);
             }
             None if class != said => {
-                *one = Err(Problem::taken("EC2NodeClass", &class, "made from another object"));
+                *one = Err(TranslationProblem::taken("EC2NodeClass", &class, "made from another object"));
                 continue;
             }
             None => {}
@@ -197,7 +200,7 @@ fn settle(all: &mut BTreeMap<Source, Result<Made, Problem>>) {
 }
 
 /// What is made of one object, owned by it.
-fn made<K: Resource<DynamicType = ()>>(converted: Converted, old: &K) -> Made {
+fn made<K: Resource<DynamicType = ()>>(converted: Converted, old: &K) -> Translation {
     let owner = owner(old);
     let owned = |metadata: &mut ObjectMeta| {
         metadata.owner_references = Some(vec![owner.clone()]);
@@ -206,7 +209,12 @@ fn made<K: Resource<DynamicType = ()>>(converted: Converted, old: &K) -> Made {
     let (mut pool, mut class) = (converted.node_pool, converted.node_class);
     pool.iter_mut().for_each(|pool| owned(&mut pool.metadata));
     class.iter_mut().for_each(|class| owned(&mut class.metadata));
-    Made { classes: class.into_iter().collect(), pool, defaults: converted.defaults, left_out: converted.left_out }
+    Translation {
+        classes: class.into_iter().collect(),
+        pool,
+        defaults: converted.defaults,
+        left_out: converted.left_out,
+    }
 }
 
 /// The owner's labels and foreign annotations are about the owner: what a delivery tool has marked would be taken for one of

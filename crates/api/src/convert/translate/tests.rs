@@ -15,12 +15,15 @@ fn template_named(name: &str, spec: Value) -> AWSNodeTemplate {
     serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap()
 }
 
-fn translated(templates: &[AWSNodeTemplate], provisioners: &[Provisioner]) -> BTreeMap<Source, Result<Made, Problem>> {
+fn translated(
+    templates: &[AWSNodeTemplate],
+    provisioners: &[Provisioner],
+) -> BTreeMap<Source, Result<Translation, TranslationProblem>> {
     translate(
         templates,
         provisioners,
         &BTreeSet::new(),
-        &Context { kubernetes_minor: Some(33), ..Context::new("demo") },
+        &ConversionContext { kubernetes_minor: Some(33), ..ConversionContext::new("demo") },
     )
 }
 
@@ -114,35 +117,41 @@ fn kubelet_blocks_go_into_classes_and_where_they_differ_into_copies_of_the_provi
 fn only_what_is_ours_is_written_and_users_annotations_stay() {
     let pool =
         translated(&[], &[provisioner_named("default", json!({}))])[&of("default")].clone().unwrap().pool.unwrap();
-    assert_eq!(next_pool(&pool, None), Next::Create(pool.clone()));
-    assert_eq!(next_pool(&pool, Some(&pool)), Next::Keep);
+    assert_eq!(next_pool(&pool, None), TranslationStep::Create(pool.clone()));
+    assert_eq!(next_pool(&pool, Some(&pool)), TranslationStep::Keep);
 
     let mut by_hand = pool.clone();
     by_hand.metadata.owner_references = None;
-    assert!(matches!(next_pool(&pool, Some(&by_hand)), Next::Taken(_)));
+    assert!(matches!(next_pool(&pool, Some(&by_hand)), TranslationStep::Taken(_)));
     by_hand.spec.weight = Some(7);
-    assert!(matches!(next_pool(&pool, Some(&by_hand)), Next::Taken(_)));
+    assert!(matches!(next_pool(&pool, Some(&by_hand)), TranslationStep::Taken(_)));
 
     let mut edited = pool.clone();
     edited.spec.weight = Some(7);
     edited.annotations_mut().insert("dovetail.dev/disruption".into(), "observe".into());
-    let Next::Replace(written) = next_pool(&pool, Some(&edited)) else { panic!("its spec is the Provisioner's") };
+    let TranslationStep::Replace(written) = next_pool(&pool, Some(&edited)) else {
+        panic!("its spec is the Provisioner's")
+    };
     assert_eq!(written.spec, pool.spec);
     assert_eq!(written.annotations()["dovetail.dev/disruption"], "observe");
-    assert_eq!(next_pool(&pool, Some(&written)), Next::Keep);
+    assert_eq!(next_pool(&pool, Some(&written)), TranslationStep::Keep);
 
     let mut earlier = pool.clone();
     earlier.metadata.owner_references.as_mut().unwrap()[0].uid = "another".into();
-    assert_eq!(next_pool(&pool, Some(&earlier)), Next::Wait, "the pool of a Provisioner that was deleted goes first");
+    assert_eq!(
+        next_pool(&pool, Some(&earlier)),
+        TranslationStep::Wait,
+        "the pool of a Provisioner that was deleted goes first"
+    );
 }
 
 #[test]
 fn a_cluster_whose_subnets_have_the_clusters_tag_is_found_by_it_and_a_profile_may_be_set() {
-    let context = Context {
+    let context = ConversionContext {
         default_instance_profile: Some("nodes".into()),
         cluster_tagged: true,
         kubernetes_minor: Some(28),
-        ..Context::new("demo")
+        ..ConversionContext::new("demo")
     };
     let old = provisioner_named("default", json!({}));
     let made = translate([], [&old], &BTreeSet::new(), &context)[&of("default")].clone().unwrap();

@@ -6,7 +6,7 @@ use crate::v1::{EC2NodeClass, NodePool};
 
 /// What is to be done.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Next<K> {
+pub enum TranslationStep<K> {
     /// Create it.
     Create(K),
     /// Write it as this, on the version that was read.
@@ -20,8 +20,8 @@ pub enum Next<K> {
 }
 
 /// Of a pool.
-pub fn next_pool(wanted: &NodePool, there: Option<&NodePool>) -> Next<NodePool> {
-    let Some(there) = there else { return Next::Create(wanted.clone()) };
+pub fn next_pool(wanted: &NodePool, there: Option<&NodePool>) -> TranslationStep<NodePool> {
+    let Some(there) = there else { return TranslationStep::Create(wanted.clone()) };
     let mut written = there.clone();
     written.spec = wanted.spec.clone();
     next(&wanted.metadata, &there.metadata, written.spec == there.spec, |metadata| NodePool {
@@ -31,8 +31,8 @@ pub fn next_pool(wanted: &NodePool, there: Option<&NodePool>) -> Next<NodePool> 
 }
 
 /// Of a class.
-pub fn next_class(wanted: &EC2NodeClass, there: Option<&EC2NodeClass>) -> Next<EC2NodeClass> {
-    let Some(there) = there else { return Next::Create(wanted.clone()) };
+pub fn next_class(wanted: &EC2NodeClass, there: Option<&EC2NodeClass>) -> TranslationStep<EC2NodeClass> {
+    let Some(there) = there else { return TranslationStep::Create(wanted.clone()) };
     let mut written = there.clone();
     written.spec = wanted.spec.clone();
     next(&wanted.metadata, &there.metadata, written.spec == there.spec, |metadata| EC2NodeClass {
@@ -41,7 +41,12 @@ pub fn next_class(wanted: &EC2NodeClass, there: Option<&EC2NodeClass>) -> Next<E
     })
 }
 
-fn next<K>(wanted: &ObjectMeta, there: &ObjectMeta, same: bool, write: impl FnOnce(ObjectMeta) -> K) -> Next<K> {
+fn next<K>(
+    wanted: &ObjectMeta,
+    there: &ObjectMeta,
+    same: bool,
+    write: impl FnOnce(ObjectMeta) -> K,
+) -> TranslationStep<K> {
     let owner = wanted.owner_references.iter().flatten().next();
     if !owner.is_some_and(|owner| is_owned(there, &owner.uid)) {
         // The owner may be an earlier one of that name, whose objects the API server's garbage collection takes.
@@ -49,15 +54,23 @@ fn next<K>(wanted: &ObjectMeta, there: &ObjectMeta, same: bool, write: impl FnOn
             let mut others = there.owner_references.iter().flatten();
             others.any(|other| other.kind == owner.kind && other.name == owner.name)
         });
-        return if earlier || there.deletion_timestamp.is_some() { Next::Wait } else { Next::Taken(whose(there)) };
+        return if earlier || there.deletion_timestamp.is_some() {
+            TranslationStep::Wait
+        } else {
+            TranslationStep::Taken(whose(there))
+        };
     }
     if there.deletion_timestamp.is_some() {
-        return Next::Wait;
+        return TranslationStep::Wait;
     }
     let mut metadata = there.clone();
     let notes = metadata.annotations.get_or_insert_default();
     notes.extend(wanted.annotations.clone().unwrap_or_default());
-    if same && there.annotations.as_ref() == Some(notes) { Next::Keep } else { Next::Replace(write(metadata)) }
+    if same && there.annotations.as_ref() == Some(notes) {
+        TranslationStep::Keep
+    } else {
+        TranslationStep::Replace(write(metadata))
+    }
 }
 
 /// Whether the object with that uid owns it.

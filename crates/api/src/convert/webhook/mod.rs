@@ -37,14 +37,14 @@ pub use review::{answered, reply};
 
 /// A version that the webhook knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Version {
+pub enum WebhookVersion {
     /// What is stored.
     V1,
     /// What Karpenter 0.32 to 1.0 served.
     V1Beta1,
 }
 
-impl Version {
+impl WebhookVersion {
     /// The version of an apiVersion such as `karpenter.sh/v1`.
     fn of(api_version: &str) -> Option<Self> {
         match api_version.split_once('/')? {
@@ -112,7 +112,7 @@ impl Notes {
 ///
 /// # Errors
 /// The object is of a kind or a version that is none of ours.
-pub fn converted(object: &Value, to: Version) -> Result<Value, NotConverted> {
+pub fn converted(object: &Value, to: WebhookVersion) -> Result<Value, NotConverted> {
     let from = version_of(object)?;
     if from == to {
         return Ok(object.clone());
@@ -135,7 +135,7 @@ pub fn converted(object: &Value, to: Version) -> Result<Value, NotConverted> {
 }
 
 /// The version of an object of ours.
-fn version_of(object: &Value) -> Result<Version, NotConverted> {
+fn version_of(object: &Value) -> Result<WebhookVersion, NotConverted> {
     let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
     let ours = match kind {
@@ -144,11 +144,11 @@ fn version_of(object: &Value) -> Result<Version, NotConverted> {
         _ => false,
     };
     let not = || NotConverted { api_version: api_version.to_owned(), kind: kind.to_owned() };
-    Version::of(api_version).filter(|_| ours).ok_or_else(not)
+    WebhookVersion::of(api_version).filter(|_| ours).ok_or_else(not)
 }
 
 /// Takes what an object says of itself in the other version off it; what makes no sense says nothing.
-fn original_of(object: &mut Value, other: Version) -> Option<Value> {
+fn original_of(object: &mut Value, other: WebhookVersion) -> Option<Value> {
     let mut text = None;
     annotate(object, |all| text = all.remove(annotations::OTHER_VERSION));
     let original: Value = serde_json::from_str(text?.as_str()?).ok()?;
@@ -156,7 +156,7 @@ fn original_of(object: &mut Value, other: Version) -> Option<Value> {
 }
 
 /// Makes the change that an object has had in the version `from` to what it was in the version `to`.
-fn restore(answer: &mut Value, original: &Value, from: Version, to: Version) {
+fn restore(answer: &mut Value, original: &Value, from: WebhookVersion, to: WebhookVersion) {
     let mut before = answer.clone();
     replace(&mut before, "spec", original.get("spec").cloned());
     let known = original.get("annotations").and_then(Value::as_object).cloned().unwrap_or_default();
@@ -172,7 +172,7 @@ fn restore(answer: &mut Value, original: &Value, from: Version, to: Version) {
 }
 
 /// An object in another version, without what that cannot hold.
-fn translated(object: &Value, to: Version) -> Value {
+fn translated(object: &Value, to: WebhookVersion) -> Value {
     let mut answer = object.clone();
     let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
     let group = if kind == "EC2NodeClass" { AWS_GROUP } else { GROUP };
@@ -183,12 +183,12 @@ fn translated(object: &Value, to: Version) -> Value {
         let mut notes = Notes::taken(all);
         if let Some(spec) = &mut spec {
             match (kind, to) {
-                ("NodePool", Version::V1) => pool::pool_up(spec, &mut notes),
-                ("NodePool", Version::V1Beta1) => pool::pool_down(spec, &mut notes),
-                ("NodeClaim", Version::V1) => pool::claim_up(spec, &mut notes),
-                ("NodeClaim", Version::V1Beta1) => pool::claim_down(spec, &mut notes),
-                (_, Version::V1) => class::class_up(spec, &mut notes),
-                (_, Version::V1Beta1) => class::class_down(spec, &mut notes),
+                ("NodePool", WebhookVersion::V1) => pool::pool_up(spec, &mut notes),
+                ("NodePool", WebhookVersion::V1Beta1) => pool::pool_down(spec, &mut notes),
+                ("NodeClaim", WebhookVersion::V1) => pool::claim_up(spec, &mut notes),
+                ("NodeClaim", WebhookVersion::V1Beta1) => pool::claim_down(spec, &mut notes),
+                (_, WebhookVersion::V1) => class::class_up(spec, &mut notes),
+                (_, WebhookVersion::V1Beta1) => class::class_down(spec, &mut notes),
             }
         }
         all.append(&mut notes.0);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Version, converted};
+use super::{WebhookVersion, converted};
 
 const KIND: &str = "ConversionReview";
 const API_VERSION: &str = "apiextensions.k8s.io/v1";
@@ -29,7 +29,7 @@ pub fn reply(body: &[u8]) -> Result<Vec<u8>, String> {
 pub fn answered(review: &Value) -> Value {
     let request = review.get("request");
     let text = |name: &str| request.and_then(|one| one.get(name)).and_then(Value::as_str).unwrap_or_default();
-    let result = match Version::of(text("desiredAPIVersion")) {
+    let result = match WebhookVersion::of(text("desiredAPIVersion")) {
         Some(to) => objects(request, to),
         None => Err(format!(
             "desiredAPIVersion {:?} is none of ours; allowed: v1 and v1beta1 of karpenter.sh and karpenter.k8s.aws",
@@ -47,7 +47,7 @@ pub fn answered(review: &Value) -> Value {
     json!({"apiVersion": API_VERSION, "kind": KIND, "response": response})
 }
 
-fn objects(request: Option<&Value>, to: Version) -> Result<Vec<Value>, String> {
+fn objects(request: Option<&Value>, to: WebhookVersion) -> Result<Vec<Value>, String> {
     let objects = request.and_then(|one| one.get("objects")).and_then(Value::as_array);
     let objects = objects.ok_or("request.objects is no list; allowed: the objects to convert")?;
     let named = |object: &Value| {

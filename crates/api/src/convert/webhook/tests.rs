@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
 
-use super::{Version, answered, converted, merge};
+use super::{WebhookVersion, answered, converted, merge};
 use crate::names::annotations;
 
 fn object(api_version: &str, kind: &str, spec: &Value) -> Value {
@@ -12,8 +12,8 @@ fn object(api_version: &str, kind: &str, spec: &Value) -> Value {
 }
 
 fn there_and_back(object: &Value) -> Value {
-    let from = Version::of(object["apiVersion"].as_str().unwrap()).unwrap();
-    let other = if from == Version::V1 { Version::V1Beta1 } else { Version::V1 };
+    let from = WebhookVersion::of(object["apiVersion"].as_str().unwrap()).unwrap();
+    let other = if from == WebhookVersion::V1 { WebhookVersion::V1Beta1 } else { WebhookVersion::V1 };
     converted(&converted(object, other).unwrap(), from).unwrap()
 }
 
@@ -38,7 +38,7 @@ fn list(of: BoxedStrategy<Value>) -> BoxedStrategy<Value> {
 
 const DURATIONS: &[&str] = &["0s", "30s", "720h", "720h0m0s", "Never"];
 
-fn claim(version: Version) -> BoxedStrategy<Value> {
+fn claim(version: WebhookVersion) -> BoxedStrategy<Value> {
     let requirement = fields(
         &["key", "operator", "values", "minValues"],
         vec![
@@ -70,41 +70,43 @@ fn claim(version: Version) -> BoxedStrategy<Value> {
         vec![text(&["karpenter.k8s.aws", "example.com"]), text(&["EC2NodeClass", "Other"]), text(&["default"])],
     );
     let (reference, names, last): (_, &[&str], _) = match version {
-        Version::V1Beta1 => (old, &["requirements", "taints", "startupTaints", "nodeClassRef", "kubelet"], kubelet),
-        Version::V1 => (
+        WebhookVersion::V1Beta1 => {
+            (old, &["requirements", "taints", "startupTaints", "nodeClassRef", "kubelet"], kubelet)
+        }
+        WebhookVersion::V1 => (
             new,
             &["requirements", "taints", "startupTaints", "nodeClassRef", "expireAfter", "terminationGracePeriod"],
             text(DURATIONS),
         ),
     };
     let mut values = vec![list(requirement), list(taint.clone()), list(taint), reference, last];
-    if version == Version::V1 {
+    if version == WebhookVersion::V1 {
         values.push(text(&["1h", "30s"]));
     }
     fields(names, values)
 }
 
-fn pool(version: Version) -> BoxedStrategy<Value> {
+fn pool(version: WebhookVersion) -> BoxedStrategy<Value> {
     let metadata =
         fields(&["labels", "annotations"], vec![Just(json!({"a": "b"})).boxed(), Just(json!({"c": "d"})).boxed()]);
     let template = fields(&["metadata", "spec"], vec![metadata, claim(version)]);
     let (budget, policies): (&[&str], &[&str]) = match version {
-        Version::V1 => {
+        WebhookVersion::V1 => {
             (&["nodes", "schedule", "duration", "reasons"], &["WhenEmpty", "WhenEmptyOrUnderutilized", "Balanced"])
         }
-        Version::V1Beta1 => (&["nodes", "schedule", "duration"], &["WhenEmpty", "WhenUnderutilized"]),
+        WebhookVersion::V1Beta1 => (&["nodes", "schedule", "duration"], &["WhenEmpty", "WhenUnderutilized"]),
     };
     let mut values = vec![text(&["0", "10%"]), text(&["@daily"]), text(&["8h"])];
-    if version == Version::V1 {
+    if version == WebhookVersion::V1 {
         values.push(list(text(&["Empty", "Drifted"])));
     }
     let budgets = list(fields(budget, values));
     let disruption = match version {
-        Version::V1 => fields(
+        WebhookVersion::V1 => fields(
             &["consolidateAfter", "consolidationPolicy", "budgets"],
             vec![text(DURATIONS), text(policies), budgets],
         ),
-        Version::V1Beta1 => fields(
+        WebhookVersion::V1Beta1 => fields(
             &["consolidateAfter", "consolidationPolicy", "budgets", "expireAfter"],
             vec![text(DURATIONS), text(policies), budgets, text(DURATIONS)],
         ),
@@ -113,16 +115,16 @@ fn pool(version: Version) -> BoxedStrategy<Value> {
     let limits = Just(json!({"cpu": "100", "nodes": "3"})).boxed();
     let mut values = vec![template, disruption, limits, weight];
     let names: &[&str] = match version {
-        Version::V1 => {
+        WebhookVersion::V1 => {
             values.push((0..5).prop_map(|many| json!(many)).boxed());
             &["template", "disruption", "limits", "weight", "replicas"]
         }
-        Version::V1Beta1 => &["template", "disruption", "limits", "weight"],
+        WebhookVersion::V1Beta1 => &["template", "disruption", "limits", "weight"],
     };
     fields(names, values)
 }
 
-fn class(version: Version) -> BoxedStrategy<Value> {
+fn class(version: WebhookVersion) -> BoxedStrategy<Value> {
     let id = Just(json!({"id": "ami-0123456789"})).boxed();
     let tags = Just(json!({"tags": {"team": "a"}})).boxed();
     let alias = text(&["al2@latest", "al2023@v20240807", "bottlerocket@latest", "windows2025@latest"]);
@@ -130,10 +132,10 @@ fn class(version: Version) -> BoxedStrategy<Value> {
     let ssm = Just(json!({"ssmParameter": "/my/image"})).boxed();
     let disk = Just(json!([{"deviceName": "/dev/xvda", "rootVolume": true, "ebs": {"volumeSize": "20Gi"}}])).boxed();
     let (families, term): (&[&str], _) = match version {
-        Version::V1 => {
+        WebhookVersion::V1 => {
             (&["AL2", "AL2023", "Bottlerocket", "Custom", "Windows2022"], prop_oneof![id, tags, alias, ssm].boxed())
         }
-        Version::V1Beta1 => (
+        WebhookVersion::V1Beta1 => (
             &["AL2", "AL2023", "Bottlerocket", "Custom", "Ubuntu", "Windows2019", "Windows2022"],
             prop_oneof![id, tags].boxed(),
         ),
@@ -142,7 +144,7 @@ fn class(version: Version) -> BoxedStrategy<Value> {
     let hops = Just(json!({"httpPutResponseHopLimit": 2, "httpTokens": "required"})).boxed();
     let mut values = vec![text(families), list(term), subnets, disk, hops, text(&["role"]), text(&["#!/bin/sh\n"])];
     let names: &[&str] = match version {
-        Version::V1 => {
+        WebhookVersion::V1 => {
             values.push(Just(json!({"maxPods": 20})).boxed());
             &[
                 "amiFamily",
@@ -155,7 +157,7 @@ fn class(version: Version) -> BoxedStrategy<Value> {
                 "kubelet",
             ]
         }
-        Version::V1Beta1 => &[
+        WebhookVersion::V1Beta1 => &[
             "amiFamily",
             "amiSelectorTerms",
             "subnetSelectorTerms",
@@ -170,7 +172,7 @@ fn class(version: Version) -> BoxedStrategy<Value> {
 
 /// Whole and partial objects of both versions, some with annotations that a conversion writes itself.
 fn any_object() -> BoxedStrategy<Value> {
-    let of = |version: Version, name: &'static str| {
+    let of = |version: WebhookVersion, name: &'static str| {
         let named = move |group: &'static str, kind: &'static str, spec: BoxedStrategy<Value>| {
             spec.prop_map(move |spec| object(&format!("{group}/{name}"), kind, &spec)).boxed()
         };
@@ -188,7 +190,7 @@ fn any_object() -> BoxedStrategy<Value> {
         1 => Just(Some(json!({annotations::V1BETA1_NODE_CLASS_REF: "no JSON"}))),
         1 => Just(Some(json!({annotations::OTHER_VERSION: "no JSON"}))),
     ];
-    (prop_oneof![of(Version::V1, "v1"), of(Version::V1Beta1, "v1beta1")], annotations)
+    (prop_oneof![of(WebhookVersion::V1, "v1"), of(WebhookVersion::V1Beta1, "v1beta1")], annotations)
         .prop_map(|(mut object, annotations)| {
             if let Some(annotations) = annotations {
                 object["metadata"]["annotations"] = annotations;
@@ -212,8 +214,8 @@ proptest! {
 
     #[test]
     fn a_change_in_the_other_version_is_not_lost(object in any_object(), weight in 1..100) {
-        let from = Version::of(object["apiVersion"].as_str().unwrap()).unwrap();
-        let other = if from == Version::V1 { Version::V1Beta1 } else { Version::V1 };
+        let from = WebhookVersion::of(object["apiVersion"].as_str().unwrap()).unwrap();
+        let other = if from == WebhookVersion::V1 { WebhookVersion::V1Beta1 } else { WebhookVersion::V1 };
         prop_assume!(object["kind"] == "NodePool");
         let mut there = converted(&object, other).unwrap();
         there["spec"]["weight"] = json!(weight);
@@ -238,8 +240,8 @@ fn defaulted(mut object: Value) -> Value {
 proptest! {
     /// Manifests are converted on their way into `plan` by one piece, objects of a cluster by the other.
     #[test]
-    fn a_manifest_means_what_the_stored_object_means(pool in pool(Version::V1Beta1), class in class(Version::V1Beta1)) {
-        let context = crate::convert::Context { kubernetes_minor: Some(31), ..crate::convert::Context::new("demo") };
+    fn a_manifest_means_what_the_stored_object_means(pool in pool(WebhookVersion::V1Beta1), class in class(WebhookVersion::V1Beta1)) {
+        let context = crate::convert::ConversionContext { kubernetes_minor: Some(31), ..crate::convert::ConversionContext::new("demo") };
         let mut pool = defaulted(object("karpenter.sh/v1beta1", "NodePool", &pool));
         pool["spec"]["template"]["spec"]["nodeClassRef"] = json!({"apiVersion": "karpenter.k8s.aws/v1beta1", "name": "default"});
         let arch = json!([{"key": "beta.kubernetes.io/arch", "operator": "In", "values": ["amd64"]}]);
@@ -248,7 +250,7 @@ proptest! {
         // v1beta1 refuses it.
         prop_assume!(disruption["consolidationPolicy"] != "WhenEmpty" || !disruption["consolidateAfter"].is_null());
         let read = crate::convert::to_v1(&pool, &context).unwrap().unwrap().node_pool.unwrap();
-        let stored: crate::v1::NodePool = serde_json::from_value(converted(&pool, Version::V1).unwrap()).unwrap();
+        let stored: crate::v1::NodePool = serde_json::from_value(converted(&pool, WebhookVersion::V1).unwrap()).unwrap();
         prop_assert_eq!(read.spec, stored.spec);
         let mut class = defaulted(object("karpenter.k8s.aws/v1beta1", "EC2NodeClass", &class));
         // The API server stores no class without these.
@@ -263,7 +265,7 @@ proptest! {
             }
         }
         let read = crate::convert::to_v1(&class, &context).unwrap().unwrap().node_class.unwrap();
-        let stored: crate::v1::EC2NodeClass = serde_json::from_value(converted(&class, Version::V1).unwrap()).unwrap();
+        let stored: crate::v1::EC2NodeClass = serde_json::from_value(converted(&class, WebhookVersion::V1).unwrap()).unwrap();
         prop_assert_eq!(read.spec, stored.spec);
     }
 }
@@ -274,7 +276,7 @@ fn what_v1_cannot_hold_is_written_as_karpenters_webhook_writes_it() {
         "kubelet": {"maxPods": 20},
         "nodeClassRef": {"apiVersion": "karpenter.k8s.aws/v1beta1", "kind": "EC2NodeClass", "name": "default"},
     }}});
-    let new = converted(&object("karpenter.sh/v1beta1", "NodePool", &spec), Version::V1).unwrap();
+    let new = converted(&object("karpenter.sh/v1beta1", "NodePool", &spec), WebhookVersion::V1).unwrap();
     let notes = &new["metadata"]["annotations"];
     assert_eq!(notes[annotations::V1BETA1_KUBELET], r#"{"maxPods":20}"#);
     assert_eq!(
@@ -287,7 +289,7 @@ fn what_v1_cannot_hold_is_written_as_karpenters_webhook_writes_it() {
 #[test]
 fn an_alias_is_a_family_and_its_version_is_kept() {
     let spec = json!({"amiSelectorTerms": [{"alias": "al2023@v20240807"}]});
-    let old = converted(&object("karpenter.k8s.aws/v1", "EC2NodeClass", &spec), Version::V1Beta1).unwrap();
+    let old = converted(&object("karpenter.k8s.aws/v1", "EC2NodeClass", &spec), WebhookVersion::V1Beta1).unwrap();
     assert_eq!(old["spec"], json!({"amiFamily": "AL2023"}));
     assert_eq!(old["metadata"]["annotations"][annotations::ALIAS_VERSION], "v20240807");
 }
@@ -296,12 +298,12 @@ fn an_alias_is_a_family_and_its_version_is_kept() {
 fn a_policy_that_v1beta1_lacks_survives_an_apply_of_what_it_sees() {
     let spec = json!({"disruption": {"consolidationPolicy": "Balanced", "consolidateAfter": "30s"}});
     let stored = object("karpenter.sh/v1", "NodePool", &spec);
-    let seen = converted(&stored, Version::V1Beta1).unwrap();
+    let seen = converted(&stored, WebhookVersion::V1Beta1).unwrap();
     assert_eq!(seen["spec"]["disruption"], json!({"consolidationPolicy": "WhenUnderutilized"}));
-    assert_eq!(converted(&seen, Version::V1).unwrap(), stored);
+    assert_eq!(converted(&seen, WebhookVersion::V1).unwrap(), stored);
     let mut changed = seen;
     changed["spec"]["disruption"] = json!({"consolidationPolicy": "WhenEmpty", "consolidateAfter": "1m"});
-    let now = converted(&changed, Version::V1).unwrap();
+    let now = converted(&changed, WebhookVersion::V1).unwrap();
     assert_eq!(now["spec"]["disruption"], json!({"consolidationPolicy": "WhenEmpty", "consolidateAfter": "1m"}));
 }
 

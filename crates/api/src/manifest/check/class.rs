@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{Findings, at, names, text};
-use crate::schema::Path;
+use crate::schema::FieldPath;
 use crate::validation::kubelet::{Unfit, kubelet};
 
 /// As `amiFamily` spells them.
@@ -25,7 +25,7 @@ fn kubelet_in(object: &Value, findings: &mut Findings) {
     let family = FAMILIES.iter().find(|known| known.eq_ignore_ascii_case(written)).copied().unwrap_or(written);
     for Unfit { path, wrong, .. } in kubelet(block, family) {
         let steps = ["spec", "kubelet"].into_iter().chain(path.iter().map(String::as_str));
-        findings.add(Path::of(&steps.collect::<Vec<_>>()), wrong.what, wrong.allowed);
+        findings.add(FieldPath::of(&steps.collect::<Vec<_>>()), wrong.what, wrong.allowed);
     }
 }
 
@@ -40,16 +40,16 @@ fn names_in(object: &Value, at_path: &[&str], findings: &mut Findings) {
     let role = text(spec, "role");
     if !role.is_empty() && !role.rsplit('/').next().is_some_and(|name| names::is_iam_name(name, 64)) {
         let what = format!("{} is no role's name", names::shown(role));
-        findings.add(Path::of(at_path).key("role"), what, format!("{IAM}, 64 at most"));
+        findings.add(FieldPath::of(at_path).key("role"), what, format!("{IAM}, 64 at most"));
     }
     let profile = text(spec, "instanceProfile");
     if !profile.is_empty() && !names::is_iam_name(profile, 128) {
         let what = format!("{} is no instance profile's name", names::shown(profile));
-        findings.add(Path::of(at_path).key("instanceProfile"), what, format!("{IAM}, 128 at most"));
+        findings.add(FieldPath::of(at_path).key("instanceProfile"), what, format!("{IAM}, 128 at most"));
     }
     for (field, key) in [("tags", ""), ("tags", " ")] {
         if spec.get(field).and_then(|tags| tags.get(key)).is_some() {
-            findings.add(Path::of(at_path).key(field), "a tag has no key", "a key for every tag");
+            findings.add(FieldPath::of(at_path).key(field), "a tag has no key", "a key for every tag");
         }
     }
 }

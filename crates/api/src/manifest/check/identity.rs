@@ -6,13 +6,13 @@ use serde_json::Value;
 
 use super::{Findings, foreign::is_foreign, names, text, texts};
 use crate::{
-    manifest::tree::Node,
-    schema::{ErrorKind, Path, SchemaError, Scope, accepted_kinds, scope_of},
+    manifest::tree::YamlNode,
+    schema::{ErrorKind, FieldPath, SchemaError, Scope, accepted_kinds, scope_of},
 };
 
 /// Which object it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Identity {
+pub struct ObjectIdentity {
     pub api_version: String,
     pub kind: String,
     pub name: String,
@@ -22,13 +22,13 @@ pub struct Identity {
 }
 
 /// Reads who the object is; a kind that nobody knows is the only mistake told of it.
-pub fn identify(object: &Value) -> Result<Identity, SchemaError> {
+pub fn identify(object: &Value) -> Result<ObjectIdentity, SchemaError> {
     let field = |name: &str| match object.get(name) {
         Some(Value::String(text)) if !text.is_empty() => Ok(text.clone()),
         Some(Value::Null) | None => {
-            Err(SchemaError::new(Path::of(&[name]), ErrorKind::Required, "is required", accepted()))
+            Err(SchemaError::new(FieldPath::of(&[name]), ErrorKind::Required, "is required", accepted()))
         }
-        Some(_) => Err(SchemaError::new(Path::of(&[name]), ErrorKind::Type, "is not text", accepted())),
+        Some(_) => Err(SchemaError::new(FieldPath::of(&[name]), ErrorKind::Type, "is not text", accepted())),
     };
     let api_version = field("apiVersion")?;
     let kind = field("kind")?;
@@ -39,7 +39,7 @@ pub fn identify(object: &Value) -> Result<Identity, SchemaError> {
     let metadata = object.get("metadata").unwrap_or(&Value::Null);
     let namespace = Some(text(metadata, "namespace")).filter(|text| !text.is_empty()).unwrap_or("default");
     let namespace = (scope != Some(Scope::Cluster)).then(|| namespace.to_string());
-    Ok(Identity { name: text(metadata, "name").into(), namespace, known: scope.is_some(), api_version, kind })
+    Ok(ObjectIdentity { name: text(metadata, "name").into(), namespace, known: scope.is_some(), api_version, kind })
 }
 
 fn unknown(api_version: &str, kind: &str) -> SchemaError {
@@ -54,7 +54,7 @@ fn unknown(api_version: &str, kind: &str) -> SchemaError {
     } else {
         ("apiVersion", format!("{api_version:?} is not known, nor its kind {kind:?}"), vec![accepted()])
     };
-    SchemaError::new(Path::of(&[field]), ErrorKind::NotSupported, what, allowed.join(", "))
+    SchemaError::new(FieldPath::of(&[field]), ErrorKind::NotSupported, what, allowed.join(", "))
 }
 
 /// The apiVersions that are known.
@@ -64,7 +64,12 @@ fn accepted() -> String {
 }
 
 /// Checks metadata; answers the keys that stand at the root and belong below it.
-pub fn metadata(node: &Node, object: &Value, identity: &Identity, findings: &mut Findings) -> Vec<&'static str> {
+pub fn metadata(
+    node: &YamlNode,
+    object: &Value,
+    identity: &ObjectIdentity,
+    findings: &mut Findings,
+) -> Vec<&'static str> {
     let there = object.get("metadata").is_some_and(|metadata| !metadata.is_null());
     let misplaced: Vec<&'static str> = ["name", "namespace", "labels", "annotations", "generateName"]
         .into_iter()
@@ -72,10 +77,10 @@ pub fn metadata(node: &Node, object: &Value, identity: &Identity, findings: &mut
         .collect();
     if let Some(first) = misplaced.first() {
         let what = format!("stands beside metadata, not in it: {}", misplaced.join(", "));
-        findings.push(Path::of(&[first]), what, "indented below metadata");
+        findings.push(FieldPath::of(&[first]), what, "indented below metadata");
         return misplaced;
     }
-    let path = Path::of(&["metadata", "name"]);
+    let path = FieldPath::of(&["metadata", "name"]);
     let metadata = object.get("metadata").unwrap_or(&Value::Null);
     match metadata.get("name") {
         None | Some(Value::Null) => {
@@ -89,7 +94,7 @@ pub fn metadata(node: &Node, object: &Value, identity: &Identity, findings: &mut
     }
     if identity.namespace.is_none() && !text(metadata, "namespace").is_empty() {
         let what = format!("{} lives in no namespace", identity.kind);
-        findings.push(Path::of(&["metadata", "namespace"]), what, "no namespace");
+        findings.push(FieldPath::of(&["metadata", "namespace"]), what, "no namespace");
     }
     labels(object, &["metadata"], findings);
     misplaced
@@ -100,7 +105,7 @@ pub fn labels(object: &Value, at: &[&str], findings: &mut Findings) {
     let below = |name: &'static str| at.iter().copied().chain([name]).collect::<Vec<_>>();
     let (labels, annotations) = (below("labels"), below("annotations"));
     for (key, value) in texts(object, &labels) {
-        let path = Path::of(&labels).key(key);
+        let path = FieldPath::of(&labels).key(key);
         if !names::is_key(key) {
             findings.add(path, format!("{} is no label's key", names::shown(key)), names::KEY);
         } else if !names::is_label_value(value) {
@@ -109,7 +114,7 @@ pub fn labels(object: &Value, at: &[&str], findings: &mut Findings) {
     }
     for (key, _) in texts(object, &annotations).filter(|(key, _)| !names::is_key(&key.to_ascii_lowercase())) {
         findings.add(
-            Path::of(&annotations).key(key),
+            FieldPath::of(&annotations).key(key),
             format!("{} is no annotation's key", names::shown(key)),
             names::KEY,
         );

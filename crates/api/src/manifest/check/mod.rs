@@ -9,12 +9,12 @@ mod pool;
 
 use serde_json::Value;
 
-use super::{read::MOST_MISTAKES, tree::Node};
+use super::{read::MOST_MISTAKES, tree::YamlNode};
 use crate::names::syntax as names;
-use crate::schema::{ErrorKind, Path, SchemaError, UnknownFields, schema_for};
+use crate::schema::{ErrorKind, FieldPath, SchemaError, UnknownFields, schema_for};
 use crate::validation::Wrong;
 
-pub(super) use identity::{Identity, identify};
+pub(super) use identity::{ObjectIdentity, identify};
 
 /// The mistakes of one object.
 #[derive(Debug, Default)]
@@ -22,7 +22,7 @@ pub(super) struct Findings(pub Vec<SchemaError>);
 
 impl Findings {
     /// Adds a mistake, whatever there is already.
-    pub fn push(&mut self, path: Path, what: impl Into<String>, allowed: impl Into<String>) {
+    pub fn push(&mut self, path: FieldPath, what: impl Into<String>, allowed: impl Into<String>) {
         // More are not told, and each is held against those that are known.
         if self.0.len() > MOST_MISTAKES {
             return;
@@ -31,14 +31,14 @@ impl Findings {
     }
 
     /// Adds what a rule of fields has found, if anything.
-    pub fn add_wrong(&mut self, wrong: Option<Wrong>, path: impl FnOnce() -> Path) {
+    pub fn add_wrong(&mut self, wrong: Option<Wrong>, path: impl FnOnce() -> FieldPath) {
         if let Some(Wrong { what, allowed }) = wrong {
             self.add(path(), what, allowed);
         }
     }
 
     /// Adds a mistake unless one is known on the way to it or below it.
-    pub fn add(&mut self, path: Path, what: impl Into<String>, allowed: impl Into<String>) {
+    pub fn add(&mut self, path: FieldPath, what: impl Into<String>, allowed: impl Into<String>) {
         if !self.0.iter().any(|known| known.path.is_related(&path)) {
             self.push(path, what, allowed);
         }
@@ -46,12 +46,12 @@ impl Findings {
 }
 
 /// All mistakes of an object of a known kind.
-pub(super) fn object(node: &Node, object: &Value, identity: &Identity) -> Findings {
+pub(super) fn object(node: &YamlNode, object: &Value, identity: &ObjectIdentity) -> Findings {
     let mut findings = Findings::default();
     let misplaced = identity::metadata(node, object, identity, &mut findings);
     let Some(schema) = schema_for(&identity.api_version, &identity.kind) else { return findings };
     for error in schema.validate(object, UnknownFields::Refuse).into_iter().take(MOST_MISTAKES + 1) {
-        let told = matches!(error.path.0.as_slice(), [step] if misplaced.iter().any(|key| Path::root().key(key).0[0] == *step));
+        let told = matches!(error.path.0.as_slice(), [step] if misplaced.iter().any(|key| FieldPath::root().key(key).0[0] == *step));
         if !told && !findings.0.iter().any(|known| known.path == error.path) {
             findings.0.push(error);
         }

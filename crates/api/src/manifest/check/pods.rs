@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{Findings, Identity, at, identity, list, names, text, texts};
-use crate::{names::taints, quantity::billionths, schema::Path};
+use super::{Findings, ObjectIdentity, at, identity, list, names, text, texts};
+use crate::{names::taints, quantity::billionths, schema::FieldPath};
 
 const LABEL_OPERATORS: [&str; 4] = ["In", "NotIn", "Exists", "DoesNotExist"];
 const NODE_OPERATORS: [&str; 6] = ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"];
 
 /// Checks a Pod or a controller of Pods; other kinds have nothing to check here.
-pub fn check(object: &Value, identity: &Identity, findings: &mut Findings) {
+pub fn check(object: &Value, identity: &ObjectIdentity, findings: &mut Findings) {
     let template: &[&str] = match identity.kind.as_str() {
         "Pod" => &[],
         "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" | "Job" | "ReplicationController" => {
@@ -29,12 +29,12 @@ pub fn check(object: &Value, identity: &Identity, findings: &mut Findings) {
     }
     for field in ["replicas", "parallelism", "completions"] {
         if at(object, &["spec", field]).and_then(Value::as_i64).is_some_and(|count| count < 0) {
-            findings.add(Path::of(&["spec", field]), "is negative", "0 or more");
+            findings.add(FieldPath::of(&["spec", field]), "is negative", "0 or more");
         }
     }
     let spec: Vec<&str> = template.iter().copied().chain(["spec"]).collect();
     if let Some(pod) = at(object, &spec) {
-        pod_spec(pod, &Path::of(&spec), findings);
+        pod_spec(pod, &FieldPath::of(&spec), findings);
     }
 }
 
@@ -46,11 +46,11 @@ fn selector(object: &Value, findings: &mut Findings) {
         wanted.find(|(key, value)| labels.and_then(|labels| labels.get(key)).and_then(Value::as_str) != Some(value));
     if let Some((key, value)) = missing {
         let what = format!("has no {key}: {value}, which the selector asks for");
-        findings.add(Path::of(&["spec", "template", "metadata", "labels"]), what, "the labels of spec.selector");
+        findings.add(FieldPath::of(&["spec", "template", "metadata", "labels"]), what, "the labels of spec.selector");
     }
 }
 
-fn pod_spec(pod: &Value, path: &Path, findings: &mut Findings) {
+fn pod_spec(pod: &Value, path: &FieldPath, findings: &mut Findings) {
     if at(pod, &["containers"]).is_some_and(|containers| containers.as_array().is_some_and(Vec::is_empty)) {
         findings.add(path.key("containers"), "is empty", "one container or more");
     }
@@ -96,7 +96,7 @@ fn pod_spec(pod: &Value, path: &Path, findings: &mut Findings) {
 }
 
 /// Nothing is negative, and no request is above its limit.
-fn resources(container: &Value, path: &Path, findings: &mut Findings) {
+fn resources(container: &Value, path: &FieldPath, findings: &mut Findings) {
     let amount = |kind: &str, resource: &str| {
         let value = at(container, &["resources", kind, resource])?;
         billionths(&value.as_str().map_or_else(|| value.to_string(), String::from))
@@ -116,7 +116,7 @@ fn resources(container: &Value, path: &Path, findings: &mut Findings) {
     }
 }
 
-fn tolerates(toleration: &Value, path: &Path, findings: &mut Findings) {
+fn tolerates(toleration: &Value, path: &FieldPath, findings: &mut Findings) {
     one_of(toleration, "operator", &["Equal", "Exists"], path, findings);
     one_of(toleration, "effect", &taints::EFFECTS, path, findings);
     let exists = text(toleration, "operator") == "Exists";
@@ -128,14 +128,14 @@ fn tolerates(toleration: &Value, path: &Path, findings: &mut Findings) {
 }
 
 /// A field whose value, if given and not empty, is one of a few.
-fn one_of(object: &Value, field: &str, allowed: &[&str], path: &Path, findings: &mut Findings) {
+fn one_of(object: &Value, field: &str, allowed: &[&str], path: &FieldPath, findings: &mut Findings) {
     let value = text(object, field);
     if !value.is_empty() && !allowed.contains(&value) {
         findings.add(path.key(field), format!("{value:?} is not supported"), allowed.join(", "));
     }
 }
 
-fn node_affinity(affinity: &Value, path: &Path, findings: &mut Findings) {
+fn node_affinity(affinity: &Value, path: &FieldPath, findings: &mut Findings) {
     let required = path.key("requiredDuringSchedulingIgnoredDuringExecution").key("nodeSelectorTerms");
     let preferred = path.key("preferredDuringSchedulingIgnoredDuringExecution");
     let terms =
@@ -151,7 +151,7 @@ fn node_affinity(affinity: &Value, path: &Path, findings: &mut Findings) {
     }
 }
 
-fn pod_affinity(affinity: &Value, path: &Path, findings: &mut Findings) {
+fn pod_affinity(affinity: &Value, path: &FieldPath, findings: &mut Findings) {
     for kind in ["podAffinity", "podAntiAffinity"] {
         let required = "requiredDuringSchedulingIgnoredDuringExecution";
         for (index, term) in list(affinity, &[kind, required]).iter().enumerate() {
@@ -165,13 +165,13 @@ fn pod_affinity(affinity: &Value, path: &Path, findings: &mut Findings) {
     }
 }
 
-fn selects(term: &Value, path: &Path, findings: &mut Findings) {
+fn selects(term: &Value, path: &FieldPath, findings: &mut Findings) {
     if let Some(selector) = term.get("labelSelector") {
         expressions(selector, &LABEL_OPERATORS, &path.key("labelSelector"), findings);
     }
 }
 
-fn expressions(term: &Value, operators: &[&str], path: &Path, findings: &mut Findings) {
+fn expressions(term: &Value, operators: &[&str], path: &FieldPath, findings: &mut Findings) {
     for (index, expression) in list(term, &["matchExpressions"]).iter().enumerate() {
         let path = path.key("matchExpressions").index(index);
         let (key, operator) = (text(expression, "key"), text(expression, "operator"));

@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use super::{Findings, at, list, text, texts};
 use crate::{
-    schema::Path,
-    v1::Operator,
-    validation::{self, Part, Written},
+    schema::FieldPath,
+    v1::NodeSelectorOperator,
+    validation::{self, RequirementPart, WrittenRequirement},
 };
 
 /// Checks a NodePool, a NodeClaim or a Provisioner.
@@ -22,22 +22,22 @@ pub fn check(object: &Value, kind: &str, findings: &mut Findings) {
         let (labels, annotations) = (below(metadata, "labels"), below(metadata, "annotations"));
         for (key, value) in texts(object, &labels) {
             let wrong = validation::template_label(key, value);
-            findings.add_wrong(wrong, || Path::of(&labels).key(key));
+            findings.add_wrong(wrong, || FieldPath::of(&labels).key(key));
         }
         for (key, _) in texts(object, &annotations) {
             let wrong = validation::template_annotation(key);
-            findings.add_wrong(wrong, || Path::of(&annotations).key(key));
+            findings.add_wrong(wrong, || FieldPath::of(&annotations).key(key));
         }
     }
     let mut seen = BTreeSet::new();
     for field in ["taints", "startupTaints"] {
         for (index, taint) in list(object, &below(spec, field)).iter().enumerate() {
-            let path = || Path::of(&below(spec, field)).index(index);
+            let path = || FieldPath::of(&below(spec, field)).index(index);
             self::taint(taint, &mut seen, path, findings);
         }
     }
     for (index, requirement) in list(object, &below(spec, "requirements")).iter().enumerate() {
-        let path = Path::of(&below(spec, "requirements")).index(index);
+        let path = FieldPath::of(&below(spec, "requirements")).index(index);
         self::requirement(requirement, kind == "NodeClaim", &path, findings);
     }
 }
@@ -45,7 +45,7 @@ pub fn check(object: &Value, kind: &str, findings: &mut Findings) {
 fn taint<'v>(
     taint: &'v Value,
     seen: &mut BTreeSet<(&'v str, &'v str)>,
-    path: impl Fn() -> Path,
+    path: impl Fn() -> FieldPath,
     findings: &mut Findings,
 ) {
     let (key, value, effect) = (text(taint, "key"), text(taint, "value"), text(taint, "effect"));
@@ -59,18 +59,20 @@ fn taint<'v>(
     findings.add_wrong(validation::taint(key, value, effect), &path);
 }
 
-fn requirement(requirement: &Value, of_claim: bool, path: &Path, findings: &mut Findings) {
+fn requirement(requirement: &Value, of_claim: bool, path: &FieldPath, findings: &mut Findings) {
     let key = text(requirement, "key");
     let values: Vec<&str> = list(requirement, &["values"]).iter().filter_map(Value::as_str).collect();
-    let Some(operator) = Operator::parse(text(requirement, "operator")).filter(|_| !key.is_empty()) else { return };
+    let Some(operator) = NodeSelectorOperator::parse(text(requirement, "operator")).filter(|_| !key.is_empty()) else {
+        return;
+    };
     let min_values = at(requirement, &["minValues"]).and_then(Value::as_i64);
-    let written = Written { key, operator, values: &values, min_values, of_claim };
+    let written = WrittenRequirement { key, operator, values: &values, min_values, of_claim };
     for (part, wrong) in validation::requirement(&written) {
         let path = match part {
-            Part::Key => path.key("key"),
-            Part::Values => path.key("values"),
-            Part::Value(index) => path.key("values").index(index),
-            Part::MinValues => path.key("minValues"),
+            RequirementPart::Key => path.key("key"),
+            RequirementPart::Values => path.key("values"),
+            RequirementPart::Value(index) => path.key("values").index(index),
+            RequirementPart::MinValues => path.key("minValues"),
         };
         findings.add_wrong(Some(wrong), || path);
     }

@@ -2,8 +2,8 @@
 
 use saphyr_parser::{Event, Parser, ScalarStyle};
 
-use super::paths::Placed;
-use crate::schema::Path;
+use super::paths::PlacedValue;
+use crate::schema::FieldPath;
 
 /// A comment as it is written, from `#` on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,7 +75,7 @@ fn closing(lines: &[Vec<char>], from: (usize, usize)) -> (usize, usize) {
 }
 
 /// What a comment is about: the value on its line, or the next one after it; none at the end of a document.
-pub(super) fn subject<'p>(comment: &Comment, placed: &'p [Placed]) -> Option<&'p Path> {
+pub(super) fn subject<'p>(comment: &Comment, placed: &'p [PlacedValue]) -> Option<&'p FieldPath> {
     let of = if comment.alone {
         placed.iter().find(|one| one.line > comment.line && !one.path.0.is_empty())
     } else {

@@ -4,20 +4,20 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::{manifest::scalar, schema::Path};
+use crate::{manifest::scalar, schema::FieldPath};
 
 /// A line of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Line {
+pub(super) struct EmittedLine {
     pub text: String,
     /// What begins on it, outermost first.
-    pub paths: Vec<Path>,
+    pub paths: Vec<FieldPath>,
 }
 
 /// The order of fields, and what the source wrote as it is.
 pub(super) struct Order<'a> {
     /// Line of the source at which each field stands; fields that it does not have come after those that it has.
-    pub lines: &'a BTreeMap<Path, usize>,
+    pub lines: &'a BTreeMap<FieldPath, usize>,
 }
 
 /// What the names that stand in for variables have in common.
@@ -27,13 +27,13 @@ pub(super) const STAND_IN: &str = "variableqx";
 const FIRST: [&str; 5] = ["apiVersion", "kind", "metadata", "spec", "template"];
 
 /// An object's lines.
-pub(super) fn emit(object: &Value, order: &Order<'_>) -> Vec<Line> {
+pub(super) fn emit(object: &Value, order: &Order<'_>) -> Vec<EmittedLine> {
     let mut lines = Vec::new();
-    mapping(object, &Path::root(), 0, order, &mut lines);
+    mapping(object, &FieldPath::root(), 0, order, &mut lines);
     lines
 }
 
-fn mapping(value: &Value, path: &Path, indent: usize, order: &Order<'_>, lines: &mut Vec<Line>) {
+fn mapping(value: &Value, path: &FieldPath, indent: usize, order: &Order<'_>, lines: &mut Vec<EmittedLine>) {
     for key in keys(value, path, order) {
         let inner = &value[&key];
         let path = path.key(&key);
@@ -43,20 +43,20 @@ fn mapping(value: &Value, path: &Path, indent: usize, order: &Order<'_>, lines: 
 }
 
 /// A field's lines, its key and what stands before it given.
-fn field(head: String, value: &Value, path: Path, indent: usize, order: &Order<'_>, lines: &mut Vec<Line>) {
+fn field(head: String, value: &Value, path: FieldPath, indent: usize, order: &Order<'_>, lines: &mut Vec<EmittedLine>) {
     if let Some(text) = inline(value) {
         let paths = std::iter::once(path.clone()).chain(inner_paths(value, &path)).collect();
-        lines.push(Line { text: format!("{head} {text}"), paths });
+        lines.push(EmittedLine { text: format!("{head} {text}"), paths });
         return;
     }
     if let Some((style, body)) = block(value) {
-        lines.push(Line { text: format!("{head} {style}"), paths: vec![path] });
+        lines.push(EmittedLine { text: format!("{head} {style}"), paths: vec![path] });
         let pad = " ".repeat(indent + 2);
         let line = |line: &str| if line.is_empty() { String::new() } else { format!("{pad}{line}") };
-        lines.extend(body.lines().map(|text| Line { text: line(text), paths: Vec::new() }));
+        lines.extend(body.lines().map(|text| EmittedLine { text: line(text), paths: Vec::new() }));
         return;
     }
-    lines.push(Line { text: head, paths: vec![path.clone()] });
+    lines.push(EmittedLine { text: head, paths: vec![path.clone()] });
     match value {
         Value::Array(items) => {
             for (index, item) in items.iter().enumerate() {
@@ -66,7 +66,7 @@ fn field(head: String, value: &Value, path: Path, indent: usize, order: &Order<'
                     mapping(item, &path, indent + 4, order, &mut of_item);
                 } else {
                     let text = inline(item).unwrap_or_else(|| item.to_string());
-                    of_item.push(Line { text: format!("{}{text}", " ".repeat(indent + 4)), paths: Vec::new() });
+                    of_item.push(EmittedLine { text: format!("{}{text}", " ".repeat(indent + 4)), paths: Vec::new() });
                 }
                 if let Some(first) = of_item.first_mut() {
                     first.text.replace_range(indent + 2..indent + 4, "- ");
@@ -80,9 +80,9 @@ fn field(head: String, value: &Value, path: Path, indent: usize, order: &Order<'
 }
 
 /// The keys of a mapping in their order.
-fn keys(value: &Value, path: &Path, order: &Order<'_>) -> Vec<String> {
+fn keys(value: &Value, path: &FieldPath, order: &Order<'_>) -> Vec<String> {
     let mut keys: Vec<String> = value.as_object().map(|map| map.keys().cloned().collect()).unwrap_or_default();
-    let outer = path.0.is_empty() || *path == Path::of(&["spec"]) || path.last_key() == Some("template");
+    let outer = path.0.is_empty() || *path == FieldPath::of(&["spec"]) || path.last_key() == Some("template");
     keys.sort_by_cached_key(|key| {
         let first = FIRST.iter().position(|first| outer && first == key).unwrap_or(FIRST.len());
         (first, order.lines.get(&path.key(key)).copied().unwrap_or(usize::MAX), key.clone())
@@ -113,7 +113,7 @@ fn flow(item: &Value) -> String {
     }
 }
 
-fn inner_paths(value: &Value, path: &Path) -> Vec<Path> {
+fn inner_paths(value: &Value, path: &FieldPath) -> Vec<FieldPath> {
     value.as_array().map(|items| (0..items.len()).map(|index| path.index(index)).collect()).unwrap_or_default()
 }
 

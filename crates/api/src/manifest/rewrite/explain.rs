@@ -4,39 +4,39 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::paths::{Mapping, Part, at};
+use super::paths::{ManifestPart, Mapping, at};
 use crate::{
     convert::Converted,
-    manifest::tree::{Content, Node},
-    schema::Path,
+    manifest::tree::{Content, YamlNode},
+    schema::FieldPath,
 };
 
 /// Longest value that an explanation quotes, in characters.
 const LONGEST_VALUE: usize = 120;
 
 /// A change: the line of the file that it is about, and what it says.
-pub(super) type Change = (usize, String);
+pub(super) type LineChange = (usize, String);
 
 /// The objects that a manifest becomes, in the order in which they are written.
-pub(super) struct Parts(pub Vec<(Part, Value)>);
+pub(super) struct Parts(pub Vec<(ManifestPart, Value)>);
 
 impl Parts {
     pub fn of(converted: &Converted) -> Self {
-        let pool = converted.node_pool.as_ref().map(|one| (Part::Pool, serde_json::to_value(one)));
-        let class = converted.node_class.as_ref().map(|one| (Part::Class, serde_json::to_value(one)));
-        let claim = converted.node_claim.as_ref().map(|one| (Part::Claim, serde_json::to_value(one)));
+        let pool = converted.node_pool.as_ref().map(|one| (ManifestPart::Pool, serde_json::to_value(one)));
+        let class = converted.node_class.as_ref().map(|one| (ManifestPart::Class, serde_json::to_value(one)));
+        let claim = converted.node_claim.as_ref().map(|one| (ManifestPart::Claim, serde_json::to_value(one)));
         let all = [pool, class, claim].into_iter().flatten();
         // Types with string keys always become JSON.
         Self(all.filter_map(|(part, value)| Some((part, tidied(value.ok()?)))).collect())
     }
 
-    pub fn get(&self, part: Part) -> Option<&Value> {
+    pub fn get(&self, part: ManifestPart) -> Option<&Value> {
         self.0.iter().find(|(own, _)| *own == part).map(|(_, value)| value)
     }
 
     /// The objects' kinds and names.
     pub fn named(&self) -> Vec<String> {
-        let name = |(_, value): &(Part, Value)| {
+        let name = |(_, value): &(ManifestPart, Value)| {
             let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
             format!("{} {} {}", text(&value["apiVersion"]), text(&value["kind"]), text(&value["metadata"]["name"]))
         };
@@ -55,9 +55,9 @@ fn tidied(mut object: Value) -> Value {
 }
 
 /// Everything that differs between an object as it is written and what it becomes.
-pub(super) fn changes(node: &Node, parts: &Parts, mapping: &Mapping) -> Vec<Change> {
+pub(super) fn changes(node: &YamlNode, parts: &Parts, mapping: &Mapping) -> Vec<LineChange> {
     let mut found = Found { parts, mapping, changes: Vec::new(), covered: BTreeSet::new() };
-    found.walk(node, node.line, &Path::root(), None);
+    found.walk(node, node.line, &FieldPath::root(), None);
     found.add(node.line);
     found.changes
 }
@@ -65,13 +65,13 @@ pub(super) fn changes(node: &Node, parts: &Parts, mapping: &Mapping) -> Vec<Chan
 struct Found<'a> {
     parts: &'a Parts,
     mapping: &'a Mapping,
-    changes: Vec<Change>,
+    changes: Vec<LineChange>,
     /// Fields of the new objects that the old one says.
-    covered: BTreeSet<(Part, Path)>,
+    covered: BTreeSet<(ManifestPart, FieldPath)>,
 }
 
 impl Found<'_> {
-    fn walk(&mut self, node: &Node, line: usize, path: &Path, expected: Option<(Part, Path)>) {
+    fn walk(&mut self, node: &YamlNode, line: usize, path: &FieldPath, expected: Option<(ManifestPart, FieldPath)>) {
         if is_own(path) || node.is_null() {
             return;
         }
@@ -94,7 +94,7 @@ impl Found<'_> {
         match (&node.content, there) {
             (Content::Mapping(entries), Value::Object(_)) => {
                 // What becomes the whole of an object moves field by field.
-                let whole = target.1.0.is_empty() || target.1 == Path::of(&["spec"]);
+                let whole = target.1.0.is_empty() || target.1 == FieldPath::of(&["spec"]);
                 if moved && !whole {
                     self.changes.push((line, format!("{path} is now {}", self.shown(target))));
                 }
@@ -124,12 +124,12 @@ impl Found<'_> {
     }
 
     /// A field of a new object as people call it.
-    fn shown(&self, (part, path): &(Part, Path)) -> String {
+    fn shown(&self, (part, path): &(ManifestPart, FieldPath)) -> String {
         let kind = self.parts.get(*part).and_then(|object| object["kind"].as_str()).unwrap_or_default();
         if self.parts.0.len() > 1 { format!("{path} of the {kind}") } else { path.to_string() }
     }
 
-    fn cover(&mut self, (part, path): &(Part, Path), value: &Value) {
+    fn cover(&mut self, (part, path): &(ManifestPart, FieldPath), value: &Value) {
         match value {
             Value::Object(map) => map.iter().for_each(|(key, inner)| self.cover(&(*part, path.key(key)), inner)),
             Value::Array(items) => {
@@ -143,16 +143,16 @@ impl Found<'_> {
     /// Names what the new objects say and the old one does not.
     fn add(&mut self, line: usize) {
         for (part, object) in &self.parts.0 {
-            self.added(line, (*part, Path::root()), object);
+            self.added(line, (*part, FieldPath::root()), object);
         }
     }
 
-    fn added(&mut self, line: usize, at: (Part, Path), value: &Value) {
-        if is_own(&at.1) || at.1 == Path::of(&["metadata", "name"]) {
+    fn added(&mut self, line: usize, at: (ManifestPart, FieldPath), value: &Value) {
+        if is_own(&at.1) || at.1 == FieldPath::of(&["metadata", "name"]) {
             return;
         }
         let (part, path) = (at.0, &at.1);
-        let lies_over = |(own, covered): &(Part, Path)| *own == part && covered.0.starts_with(&path.0);
+        let lies_over = |(own, covered): &(ManifestPart, FieldPath)| *own == part && covered.0.starts_with(&path.0);
         let open = path.0.len() < 2 || self.covered.iter().any(lies_over);
         match value {
             Value::Object(map)
@@ -174,8 +174,8 @@ impl Found<'_> {
 }
 
 /// What every conversion changes, which is said once in other words.
-fn is_own(path: &Path) -> bool {
-    *path == Path::of(&["apiVersion"]) || *path == Path::of(&["kind"])
+fn is_own(path: &FieldPath) -> bool {
+    *path == FieldPath::of(&["apiVersion"]) || *path == FieldPath::of(&["kind"])
 }
 
 /// Whether two values mean the same: a quantity is a number or a text.

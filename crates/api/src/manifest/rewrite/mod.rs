@@ -24,21 +24,21 @@ use serde_json::Value;
 use self::{
     comments::{Comment, comments, subject},
     documents::{Document, documents},
-    emit::{Line, Order, emit},
+    emit::{EmittedLine, Order, emit},
     explain::{Parts, changes},
-    paths::{Mapping, Part, Placed, placed},
+    paths::{ManifestPart, Mapping, PlacedValue, placed},
     variables::Variables,
 };
 use super::{
     InputError, Manifest, ReadOptions,
     parse::parse,
     read::{self, items_of},
-    tree::Node,
+    tree::YamlNode,
 };
 use crate::{
     convert::{self, Converted},
     names::{AWS_GROUP, GROUP, annotations, labels, taints},
-    schema::Path,
+    schema::FieldPath,
 };
 
 /// A file written again.
@@ -49,14 +49,14 @@ pub struct Rewritten {
     /// Its text as v1.
     pub text: String,
     /// What was changed, in the order of the lines.
-    pub changes: Vec<Change>,
+    pub changes: Vec<ManifestChange>,
     /// What the result cannot say: something of the original has to be written by hand.
-    pub lost: Vec<Change>,
+    pub lost: Vec<ManifestChange>,
 }
 
 /// One change, or something that is worth knowing, with its place in the original.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct ManifestChange {
     /// The file as the user named it.
     pub file: String,
     /// Line, from 1.
@@ -67,7 +67,7 @@ pub struct Change {
     pub what: String,
 }
 
-impl fmt::Display for Change {
+impl fmt::Display for ManifestChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}: {}: {}", self.file, self.line, self.object, self.what)
     }
@@ -110,10 +110,10 @@ impl File<'_> {
         let trees = parse(text, options).documents;
         let notes = comments(text);
         for document in documents(text) {
-            let trees: Vec<&Node> = trees.iter().filter(|tree| document.has(tree.line)).collect();
-            let objects: Vec<Node> = trees.iter().flat_map(|tree| items_of(tree)).collect();
-            let of = |node: &Node| manifests.iter().find(|one| one.file == self.name && one.line == node.line);
-            let all: Vec<(&Node, &Manifest)> = objects.iter().filter_map(|node| Some((node, of(node)?))).collect();
+            let trees: Vec<&YamlNode> = trees.iter().filter(|tree| document.has(tree.line)).collect();
+            let objects: Vec<YamlNode> = trees.iter().flat_map(|tree| items_of(tree)).collect();
+            let of = |node: &YamlNode| manifests.iter().find(|one| one.file == self.name && one.line == node.line);
+            let all: Vec<(&YamlNode, &Manifest)> = objects.iter().filter_map(|node| Some((node, of(node)?))).collect();
             if all.iter().any(|(_, manifest)| is_changed(manifest)) {
                 self.write_anew(&document, &all, &notes);
             } else {
@@ -125,7 +125,7 @@ impl File<'_> {
     }
 
     /// A document of which something changes.
-    fn write_anew(&mut self, document: &Document<'_>, objects: &[(&Node, &Manifest)], notes: &[Comment]) {
+    fn write_anew(&mut self, document: &Document<'_>, objects: &[(&YamlNode, &Manifest)], notes: &[Comment]) {
         if let Some(marker) = document.marker {
             let comment = marker.trim_start_matches('-').trim();
             let keeps = comment.is_empty() || comment.starts_with('#');
@@ -146,10 +146,10 @@ impl File<'_> {
         }
     }
 
-    fn write_object(&mut self, node: &Node, manifest: &Manifest, notes: &[&Comment]) {
+    fn write_object(&mut self, node: &YamlNode, manifest: &Manifest, notes: &[&Comment]) {
         let object = format!("{} {}", manifest.kind, manifest.name);
         let mut parts = manifest.v1.as_ref().map_or_else(
-            || Parts(vec![(Part::Claim, node.to_value())]),
+            || Parts(vec![(ManifestPart::Claim, node.to_value())]),
             |v1| Parts::of(&without_bookkeeping(v1, manifest)),
         );
         if manifest.v1.is_some() && !is_changed(manifest) {
@@ -190,7 +190,7 @@ impl File<'_> {
     }
 
     /// What the result cannot say.
-    fn lose(&mut self, node: &Node, object: &str, manifest: &Manifest) {
+    fn lose(&mut self, node: &YamlNode, object: &str, manifest: &Manifest) {
         let Some(v1) = &manifest.v1 else { return };
         let notes = v1.node_pool.as_ref().and_then(|pool| pool.metadata.annotations.as_ref());
         if notes.is_some_and(|notes| notes.contains_key(annotations::V1BETA1_KUBELET)) {
@@ -207,7 +207,7 @@ impl File<'_> {
     }
 
     /// Old words in manifests of other kinds: they are understood, and changing them would restart pods.
-    fn old_words(&mut self, node: &Node, manifest: &Manifest) {
+    fn old_words(&mut self, node: &YamlNode, manifest: &Manifest) {
         let object = format!("{} {}", manifest.kind, manifest.name);
         for place in placed(node) {
             let value = paths::at(&manifest.object, &place.path).and_then(Value::as_str).unwrap_or_default();
@@ -226,9 +226,9 @@ impl File<'_> {
         self.made.lost.push(self.change(line, object, what));
     }
 
-    fn change(&self, line: usize, object: &str, what: String) -> Change {
+    fn change(&self, line: usize, object: &str, what: String) -> ManifestChange {
         let (what, object) = (self.variables.put_back(&what), self.variables.put_back(object));
-        Change { file: self.name.into(), line, object, what }
+        ManifestChange { file: self.name.into(), line, object, what }
     }
 }
 
@@ -254,15 +254,15 @@ fn is_changed(manifest: &Manifest) -> bool {
         return group == GROUP || group == AWS_GROUP;
     }
     // Another manifest may have changed it: a pool's kubelet block belongs to its class.
-    let alone = convert::to_v1(&manifest.object, &convert::Context::default());
+    let alone = convert::to_v1(&manifest.object, &convert::ConversionContext::default());
     !matches!(alone, Some(Ok(alone)) if alone == *v1)
 }
 
-fn part_of(kind: &str) -> Part {
+fn part_of(kind: &str) -> ManifestPart {
     match kind {
-        "NodePool" => Part::Pool,
-        "EC2NodeClass" => Part::Class,
-        _ => Part::Claim,
+        "NodePool" => ManifestPart::Pool,
+        "EC2NodeClass" => ManifestPart::Class,
+        _ => ManifestPart::Claim,
     }
 }
 
@@ -285,8 +285,8 @@ fn without_bookkeeping(v1: &Converted, manifest: &Manifest) -> Converted {
 }
 
 /// The lines of the new objects.
-fn lines_of(parts: &Parts, mapping: &Mapping, places: &[Placed]) -> Vec<(Part, Vec<Line>)> {
-    let mut order: BTreeMap<Part, BTreeMap<Path, usize>> = BTreeMap::new();
+fn lines_of(parts: &Parts, mapping: &Mapping, places: &[PlacedValue]) -> Vec<(ManifestPart, Vec<EmittedLine>)> {
+    let mut order: BTreeMap<ManifestPart, BTreeMap<FieldPath, usize>> = BTreeMap::new();
     for place in places {
         let Some((part, mut path)) = mapping.target(&place.path) else { continue };
         let lines = order.entry(part).or_default();
@@ -300,13 +300,19 @@ fn lines_of(parts: &Parts, mapping: &Mapping, places: &[Placed]) -> Vec<(Part, V
         }
     }
     let none = BTreeMap::new();
-    let one =
-        |(part, object): &(Part, Value)| (*part, emit(object, &Order { lines: order.get(part).unwrap_or(&none) }));
+    let one = |(part, object): &(ManifestPart, Value)| {
+        (*part, emit(object, &Order { lines: order.get(part).unwrap_or(&none) }))
+    };
     parts.0.iter().map(one).collect()
 }
 
 /// Puts comments where their fields are now; answers the lines of those that stand elsewhere.
-fn put_back(objects: &mut [(Part, Vec<Line>)], notes: &[&Comment], places: &[Placed], mapping: &Mapping) -> Vec<usize> {
+fn put_back(
+    objects: &mut [(ManifestPart, Vec<EmittedLine>)],
+    notes: &[&Comment],
+    places: &[PlacedValue],
+    mapping: &Mapping,
+) -> Vec<usize> {
     let mut lost = Vec::new();
     let mut above: BTreeMap<(usize, usize), Vec<String>> = BTreeMap::new();
     let mut end = Vec::new();
@@ -328,18 +334,23 @@ fn put_back(objects: &mut [(Part, Vec<Line>)], notes: &[&Comment], places: &[Pla
     for ((object, line), texts) in above.into_iter().rev() {
         let Some((_, lines)) = objects.get_mut(object) else { continue };
         let indent = lines.get(line).map_or(0, |line| line.text.len() - line.text.trim_start().len());
-        let texts = texts.into_iter().map(|text| Line { text: format!("{}{text}", " ".repeat(indent)), paths: vec![] });
+        let texts =
+            texts.into_iter().map(|text| EmittedLine { text: format!("{}{text}", " ".repeat(indent)), paths: vec![] });
         lines.splice(line..line, texts);
     }
     if let Some((_, lines)) = objects.last_mut() {
-        lines.extend(end.into_iter().map(|text| Line { text, paths: Vec::new() }));
+        lines.extend(end.into_iter().map(|text| EmittedLine { text, paths: Vec::new() }));
     }
     lost
 }
 
 /// The object and line at which a field of the old object is now, or what holds it; and whether it is the field itself, or one
 /// that was made of it.
-fn place_of(objects: &[(Part, Vec<Line>)], subject: &Path, mapping: &Mapping) -> ((usize, usize), bool) {
+fn place_of(
+    objects: &[(ManifestPart, Vec<EmittedLine>)],
+    subject: &FieldPath,
+    mapping: &Mapping,
+) -> ((usize, usize), bool) {
     let mut old = subject.clone();
     let mut exact = true;
     loop {
@@ -347,7 +358,7 @@ fn place_of(objects: &[(Part, Vec<Line>)], subject: &Path, mapping: &Mapping) ->
             && let Some(object) = objects.iter().position(|(own, _)| *own == part)
         {
             while !path.0.is_empty() {
-                let has = |line: &Line| line.paths.contains(&path);
+                let has = |line: &EmittedLine| line.paths.contains(&path);
                 if let Some(line) = objects[object].1.iter().position(has) {
                     // Selectors have become terms: what was said of a tag is said of the list.
                     return ((object, line), exact || path.0.len() > 2);
@@ -357,7 +368,7 @@ fn place_of(objects: &[(Part, Vec<Line>)], subject: &Path, mapping: &Mapping) ->
             }
         }
         if old.0.pop().is_none() {
-            return ((0, 0), *subject == Path::root());
+            return ((0, 0), *subject == FieldPath::root());
         }
         exact = false;
     }
