@@ -8,7 +8,7 @@ use dovetail_api::names::conditions::{FALSE, NODE_CLASS_READY, READY, VALIDATION
 use dovetail_api::unimplemented;
 use dovetail_api::v1::{EC2NodeClass, NodePool, set_condition};
 use dovetail_api::validation::{Wrong, own};
-use dovetail_cloud::catalogue::Catalogue;
+use dovetail_cloud::catalogue::RegionCatalogue;
 use dovetail_cloud::resolve::{self, NodeClassView, SubnetView};
 use dovetail_cloud::shipped;
 use dovetail_cloud::user_data::{self, ClusterFacts};
@@ -105,12 +105,12 @@ fn misspelt(kind: &str, metadata: &ObjectMeta, found: Vec<(String, Wrong)>) -> V
 }
 
 /// Subnets in the region's first zones, since there is no VPC to look at.
-fn subnets(catalogue: &Catalogue) -> Vec<SubnetView> {
+fn subnets(catalogue: &RegionCatalogue) -> Vec<SubnetView> {
     catalogue.first_zones(ZONES).into_iter().map(|zone| SubnetView { zone, id: String::new() }).collect()
 }
 
 fn instance_types(
-    catalogue: &Catalogue,
+    catalogue: &RegionCatalogue,
     class: &EC2NodeClass,
     manifests: &[Manifest],
 ) -> Result<Vec<Arc<InstanceType>>, Vec<Mistake>> {
@@ -128,12 +128,12 @@ fn instance_types(
     Ok(resolved(catalogue, &view))
 }
 
-fn resolved(catalogue: &Catalogue, view: &NodeClassView) -> Vec<Arc<InstanceType>> {
-    resolve::instance_types(catalogue, view, &resolve::Settings::default()).into_iter().map(Arc::new).collect()
+fn resolved(catalogue: &RegionCatalogue, view: &NodeClassView) -> Vec<Arc<InstanceType>> {
+    resolve::instance_types(catalogue, view, &resolve::ResolveSettings::default()).into_iter().map(Arc::new).collect()
 }
 
 /// A pool whose class is not among the manifests is planned with the defaults of AL2023, and that is said.
-fn settle_class(pool: &NodePool, catalogue: &Catalogue, input: &mut PlanningInput, warnings: &mut Vec<String>) {
+fn settle_class(pool: &NodePool, catalogue: &RegionCatalogue, input: &mut PlanningInput, warnings: &mut Vec<String>) {
     // A pool of another kind of class is left out, and the reason told with it.
     let Some(class) = pool.spec.template.spec.node_class_ref.ec2_name() else { return };
     if input.instance_types.contains_key(class) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dovetail_api::manifest::Manifest;
-use dovetail_cloud::catalogue::{Catalogue, Zone};
+use dovetail_cloud::catalogue::{RegionCatalogue, Zone};
 use dovetail_cloud::family::AmiFamily;
 use dovetail_cloud::resolve::{self, NodeClassView};
 use dovetail_core::labels::{CAPACITY_TYPE, ON_DEMAND, SPOT};
@@ -75,7 +75,7 @@ impl NodeGroup {
 pub fn apply(
     problem: &mut Problem,
     manifests: &[Manifest],
-    catalogue: &Catalogue,
+    catalogue: &RegionCatalogue,
     wanted: bool,
     warnings: &mut Vec<String>,
 ) -> Result<(), Vec<Mistake>> {
@@ -108,7 +108,11 @@ pub fn apply(
     if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
 }
 
-fn add(problem: &mut Problem, group: &NodeGroup, catalogue: &Catalogue) -> Result<(), (&'static str, String, String)> {
+fn add(
+    problem: &mut Problem,
+    group: &NodeGroup,
+    catalogue: &RegionCatalogue,
+) -> Result<(), (&'static str, String, String)> {
     let name = group.ami_family.as_deref().unwrap_or("AL2023");
     let eksctl = match name {
         "AmazonLinux2" => "AL2",
@@ -118,7 +122,7 @@ fn add(problem: &mut Problem, group: &NodeGroup, catalogue: &Catalogue) -> Resul
     let family =
         AmiFamily::parse(eksctl).ok_or_else(|| (".amiFamily", format!("{name:?} is not known"), families()))?;
     let view = NodeClassView::in_zones(family, zones(group, catalogue)?);
-    let mut all: BTreeMap<String, _> = resolve::instance_types(catalogue, &view, &resolve::Settings::default())
+    let mut all: BTreeMap<String, _> = resolve::instance_types(catalogue, &view, &resolve::ResolveSettings::default())
         .into_iter()
         .map(|one| (one.name.clone(), one))
         .collect();
@@ -154,7 +158,7 @@ fn add(problem: &mut Problem, group: &NodeGroup, catalogue: &Catalogue) -> Resul
     Ok(())
 }
 
-fn zones(group: &NodeGroup, catalogue: &Catalogue) -> Result<Vec<Zone>, (&'static str, String, String)> {
+fn zones(group: &NodeGroup, catalogue: &RegionCatalogue) -> Result<Vec<Zone>, (&'static str, String, String)> {
     if group.availability_zones.is_empty() {
         return Ok(catalogue.first_zones(super::manifests::ZONES));
     }

@@ -15,7 +15,7 @@ use std::time::Duration;
 use actix::prelude::*;
 use dovetail_api::v1::EC2NodeClass;
 use dovetail_cloud::Cloud;
-use dovetail_cloud::catalogue::Catalogue as Offers;
+use dovetail_cloud::catalogue::RegionCatalogue as Offers;
 use dovetail_cloud::launch::images::withhold_without_image;
 use dovetail_cloud::node_class::subnet_views;
 use dovetail_cloud::resolve::{self, NodeClassView, ReservationView};
@@ -170,7 +170,7 @@ impl Handler<Refused> for Catalogue {
         let mut news: BTreeMap<_, BTreeSet<String>> = BTreeMap::new();
         for refusal in refused.refusals.iter().filter(|refusal| refusal.is_capacity()) {
             self.unavailable.note(now, refusal);
-            let dovetail_cloud::launch::Refusal { instance_type, zone, capacity_type, code, .. } = refusal;
+            let dovetail_cloud::launch::OfferingRefusal { instance_type, zone, capacity_type, code, .. } = refusal;
             if !known.refused(instance_type, zone, capacity_type) {
                 let market = (zone.clone(), capacity_type.clone(), code.clone());
                 news.entry(market).or_default().insert(instance_type.clone());
@@ -354,10 +354,10 @@ impl Catalogue {
         reservations: Vec<ReservationView>,
         last_resort: bool,
     ) -> Types {
-        let settings = resolve::Settings {
+        let settings = resolve::ResolveSettings {
             vm_memory_overhead_percent: self.env.settings.vm_memory_overhead,
             reserved_enis: self.env.settings.reserved_enis,
-            ..resolve::Settings::default()
+            ..resolve::ResolveSettings::default()
         };
         let unavailable = self.unavailable_now(last_resort);
         match NodeClassView::of(&class.spec, subnet_views(status)) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
-use dovetail_cloud::catalogue::{Catalogue as Offers, Zone};
+use dovetail_cloud::catalogue::{RegionCatalogue as Offers, Zone};
 use dovetail_cloud::{Cloud, CloudError, shipped};
 use futures::future::{join, join3, pending};
 use futures::stream::FuturesUnordered;

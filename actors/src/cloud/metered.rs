@@ -9,8 +9,8 @@ use dovetail_api::v1::EC2NodeClass;
 use dovetail_cloud::info::InstanceTypeInfo;
 use dovetail_cloud::node_class::NodeClassResolution;
 use dovetail_cloud::{
-    Cloud, CloudError, CloudFuture, Found, Instance, LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance,
-    Made, QueueMessage,
+    Cloud, CloudError, CloudFuture, FoundInstances, Instance, LaunchError, LaunchErrorKind, LaunchRequest,
+    LaunchedInstance, MadeResource, QueueMessage,
 };
 use dovetail_core::interruption::status::Trouble;
 use futures::future::BoxFuture;
@@ -152,8 +152,8 @@ impl Cloud for MeteredCloud {
         instances_by_name "ListByName" (ended: bool) -> Vec<Instance>;
         instance "Get" (id: &'a str) -> Option<Instance>;
         instances_with_token "GetByToken" (token: &'a str) -> Vec<Instance>;
-        instances_of "GetAll" (ids: &'a [String]) -> Found;
-        made "ListMade" () -> Vec<Made>;
+        instances_of "GetAll" (ids: &'a [String]) -> FoundInstances;
+        made "ListMade" () -> Vec<MadeResource>;
         queue_url "GetQueueUrl" (name: &'a str) -> String;
         instance_troubles "DescribeInstanceStatus" () -> Vec<Trouble>;
     }
@@ -163,7 +163,7 @@ impl Cloud for MeteredCloud {
         resolve_node_class "ResolveNodeClass" (class: &'a EC2NodeClass) -> NodeClassResolution;
         remove_node_class "RemoveNodeClass" (class: &'a EC2NodeClass) -> ();
         terminate_all "Delete" (found: &'a [Instance]) -> BTreeMap<String, CloudError>;
-        remove_made "RemoveMade" (made: &'a Made) -> ();
+        remove_made "RemoveMade" (made: &'a MadeResource) -> ();
         tag "CreateTags" (id: &'a str, tags: &'a BTreeMap<String, String>) -> ();
         receive "ReceiveMessage" (queue_url: &'a str) -> Vec<QueueMessage>;
     }
@@ -233,10 +233,10 @@ mod tests {
             instances_by_name(ended: bool) -> Vec<Instance>;
             instance(id: &'a str) -> Option<Instance>;
             instances_with_token(token: &'a str) -> Vec<Instance>;
-            instances_of(ids: &'a [String]) -> Found;
+            instances_of(ids: &'a [String]) -> FoundInstances;
             terminate_all(found: &'a [Instance]) -> BTreeMap<String, CloudError>;
-            made() -> Vec<Made>;
-            remove_made(made: &'a Made) -> ();
+            made() -> Vec<MadeResource>;
+            remove_made(made: &'a MadeResource) -> ();
             tag(id: &'a str, tags: &'a BTreeMap<String, String>) -> ();
             queue_url(name: &'a str) -> String;
             receive(queue_url: &'a str) -> Vec<QueueMessage>;
@@ -261,7 +261,8 @@ mod tests {
     async fn change_everything(cloud: &dyn Cloud) -> usize {
         let class = EC2NodeClass::new("default", EC2NodeClassSpec::default());
         let (kind, nothing) = (MadeKind::LaunchTemplate, String::new());
-        let made = Made { kind, name: nothing.clone(), class: nothing, class_uid: None, created: None, in_use: false };
+        let made =
+            MadeResource { kind, name: nothing.clone(), class: nothing, class_uid: None, created: None, in_use: false };
         let request = LaunchRequest::new("token", "default", Arc::new(class.clone()));
         let (ids, tags) = (vec!["i-1".to_owned()], BTreeMap::new());
         let well = tokio::join!(

@@ -4,7 +4,7 @@
 use actix::dev::RecipientRequest;
 use actix::prelude::*;
 use dovetail_api::names::labels;
-use dovetail_cloud::launch::Refusal;
+use dovetail_cloud::launch::OfferingRefusal;
 use dovetail_core::cluster_state::{ClaimEntry, Snapshot};
 use dovetail_core::interruption::{InterruptionKind, InterruptionNotice};
 use kube::ResourceExt;
@@ -124,14 +124,14 @@ impl Interruption {
 }
 
 /// The offering that EC2 takes back: for a while it is not asked for again.
-fn taken_back(due: &Due) -> Option<Refusal> {
+fn taken_back(due: &Due) -> Option<OfferingRefusal> {
     let label = |key: &str| due.claim.claim.labels().get(key).cloned();
-    let refusal = Refusal {
+    let refusal = OfferingRefusal {
         instance_type: label(labels::INSTANCE_TYPE)?,
         zone: label(labels::ZONE)?,
         capacity_type: label(labels::CAPACITY_TYPE)?,
         code: TAKEN_BACK.to_owned(),
-        ..Refusal::default()
+        ..OfferingRefusal::default()
     };
     // Where EC2 recommends to leave, too, the next node is not to come.
     let leaves =

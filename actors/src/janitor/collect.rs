@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use dovetail_api::names::{TERMINATION_FINALIZER, annotations, instance_id, labels, tags};
 use dovetail_api::v1::NodeClaim;
-use dovetail_cloud::{CloudError, Instance, Made, MadeKind};
+use dovetail_cloud::{CloudError, Instance, MadeKind, MadeResource};
 use dovetail_core::cluster_state::{Unreadable, WatchedKind};
 use dovetail_core::collection::{InstanceOwner, MadeThing, SeenClaim, SeenInstance, SeenNode, Survey, is_released};
 use dovetail_core::disruption::drift::{InstanceNetwork, Networks};
@@ -226,7 +226,7 @@ impl GarbageCollection {
     }
 
     /// What was made for node classes, and the classes' uids by name.
-    pub async fn list_made(&self) -> Listed<(Vec<Made>, Vec<MadeThing>, BTreeMap<String, String>)> {
+    pub async fn list_made(&self) -> Listed<(Vec<MadeResource>, Vec<MadeThing>, BTreeMap<String, String>)> {
         let made = self.links.cloud.made().await.ok()?;
         let now = self.links.cluster.send(TakeSnapshot).await.ok()??;
         let of_classes = now.classes.values().filter_map(|class| class.status.as_ref());
@@ -253,7 +253,7 @@ impl GarbageCollection {
             .map(|class| class.name_any())
             .collect();
         // Its class has another one by now: that of another role.
-        let superseded = |one: &Made| resolved.contains(&one.class) && !unsaid.contains(one.class.as_str());
+        let superseded = |one: &MadeResource| resolved.contains(&one.class) && !unsaid.contains(one.class.as_str());
         let things = made.iter().map(|one| MadeThing {
             name: one.name.clone(),
             class: one.class.clone(),
@@ -267,7 +267,7 @@ impl GarbageCollection {
     }
 
     /// Removes launch templates and instance profiles.
-    pub async fn remove_made(&self, made: Vec<Made>) {
+    pub async fn remove_made(&self, made: Vec<MadeResource>) {
         for one in made {
             if !self.links.calls.may_act() {
                 return;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use dovetail_api::names::GROUP;
 use dovetail_api::v1::{EC2NodeClass, NodeClaim};
-use dovetail_cloud::launch::Refusal;
+use dovetail_cloud::launch::OfferingRefusal;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
 
@@ -21,8 +21,8 @@ const CREATE_SPOT_ROLE: &str = "aws iam create-service-linked-role --aws-service
 const SAID_ONCE: Duration = Duration::from_secs(3600);
 
 /// Says that the account has no role for spot, on the claim and on its NodePool, which is there longer.
-pub fn tell(launching: &Launching, claim: &NodeClaim, refusals: &[Refusal]) {
-    if !refusals.iter().any(Refusal::denies_spot) {
+pub fn tell(launching: &Launching, claim: &NodeClaim, refusals: &[OfferingRefusal]) {
+    if !refusals.iter().any(OfferingRefusal::denies_spot) {
         return;
     }
     let message = format!(

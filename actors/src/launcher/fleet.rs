@@ -1,7 +1,7 @@
 //! A call of CreateFleet as it is told: the call, what came of it, and each offering that was refused.
 
 use dovetail_api::v1::EC2NodeClass;
-use dovetail_cloud::launch::{LaunchError, LaunchedInstance, Refusal};
+use dovetail_cloud::launch::{LaunchError, LaunchedInstance, OfferingRefusal};
 
 use crate::context::env::Env;
 use crate::telemetry::measure::Measure;
@@ -16,11 +16,11 @@ pub fn called(
     env: &Env,
     span: Open,
     class: &EC2NodeClass,
-    refusals: &[Refusal],
+    refusals: &[OfferingRefusal],
     outcome: Result<&LaunchedInstance, &LaunchError>,
 ) {
     for refusal in refusals {
-        let Refusal { zone, capacity_type, code, .. } = refusal;
+        let OfferingRefusal { zone, capacity_type, code, .. } = refusal;
         env.measure(&Measure::LaunchRefused { zone, zone_id: zone_id(class, zone), capacity_type, reason: code });
     }
     if !span.is_wanted() {

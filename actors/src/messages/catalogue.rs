@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use actix::{Message, Recipient};
 use dovetail_api::v1::EC2NodeClass;
-use dovetail_cloud::launch::Refusal;
+use dovetail_cloud::launch::OfferingRefusal;
 use dovetail_cloud::unavailable::OfferingKey;
 use dovetail_core::InstanceType;
 
@@ -37,7 +37,7 @@ impl Message for InstanceTypesFor {
 #[rtype(result = "()")]
 pub struct Refused {
     /// What it refused.
-    pub refusals: Vec<Refusal>,
+    pub refusals: Vec<OfferingRefusal>,
     /// Trace of the launch.
     pub trace: TraceContext,
 }

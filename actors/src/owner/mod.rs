@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_api::v1::NodeClaim;
-use dovetail_cloud::{Cloud, CloudError, Found};
+use dovetail_cloud::{Cloud, CloudError, FoundInstances};
 use dovetail_core::ownership::{NotOwned, OwnershipMarks};
 use kube::ResourceExt;
 
@@ -206,7 +206,7 @@ impl Owner {
                 Err(error) => {
                     let pause = owner.failed(&error);
                     let failed = due.iter().map(|id| (id.clone(), error.clone())).collect();
-                    owner.heard(&due, &Found { failed, ..Found::default() });
+                    owner.heard(&due, &FoundInstances { failed, ..FoundInstances::default() });
                     pause
                 }
             };
@@ -226,7 +226,7 @@ impl Owner {
         pause.max(BETWEEN_CALLS)
     }
 
-    fn heard(&mut self, asked: &[String], found: &Found) {
+    fn heard(&mut self, asked: &[String], found: &FoundInstances) {
         let cluster = self.env.cluster(&*self.links.cloud);
         for one in &found.instances {
             self.wanted.remove(&one.id);

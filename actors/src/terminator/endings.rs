@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use dovetail_api::names::instance_id;
 use dovetail_api::v1::NodeClaim;
-use dovetail_cloud::{CloudError, Found, Instance};
+use dovetail_cloud::{CloudError, FoundInstances, Instance};
 use dovetail_core::ownership::OwnershipMarks;
 use dovetail_core::termination::InstanceObservation;
 use dovetail_core::termination::claim::is_drained_first;
@@ -234,7 +234,7 @@ impl Answered {
     }
 
     /// The answers for ids; `ended` when those alive were to be ended. What fails for some keeps nothing from the others.
-    fn heard(&mut self, ids: &[String], found: &Found, ended: &BTreeSet<&str>) {
+    fn heard(&mut self, ids: &[String], found: &FoundInstances, ended: &BTreeSet<&str>) {
         for id in ids {
             let (handle, failed) = (Handle::Id(id.clone()), found.failed.get(id));
             let mut there = found.instances.iter().filter(|one| one.id == *id).peekable();

@@ -9,11 +9,11 @@ use dovetail_api::names::tags::{CLUSTER_UID, LAUNCH_TOKEN, NODE_POOL};
 use dovetail_api::v1::{EC2NodeClass, SecurityGroup, Subnet};
 use dovetail_cloud::cloud::CloudFuture;
 use dovetail_cloud::info::InstanceTypeInfo;
-use dovetail_cloud::launch::{Refusal, filters};
+use dovetail_cloud::launch::{OfferingRefusal, filters};
 use dovetail_cloud::node_class::{Finding, NodeClassResolution};
 use dovetail_cloud::{
-    Cloud, CloudError, Found, Instance, LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance, Made,
-    QueueMessage, shipped,
+    Cloud, CloudError, FoundInstances, Instance, LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance,
+    MadeResource, QueueMessage, shipped,
 };
 use dovetail_core::clock::Clock;
 use dovetail_core::interruption::status::Trouble;
@@ -348,12 +348,12 @@ impl Cloud for FakeCloud {
                 Some(Spoil::SoldOut) => {
                     let selection = filters::select(&request)?;
                     let refused = selection.candidates.iter().flat_map(|candidate| {
-                        candidate.offerings.iter().map(|offering| Refusal {
+                        candidate.offerings.iter().map(|offering| OfferingRefusal {
                             instance_type: candidate.instance_type.name.clone(),
                             zone: offering.zone.clone(),
                             capacity_type: offering.capacity_type.clone(),
                             code: "InsufficientInstanceCapacity".into(),
-                            ..Refusal::default()
+                            ..OfferingRefusal::default()
                         })
                     });
                     Err(LaunchError::insufficient_capacity("sold out", refused.collect()))
@@ -385,11 +385,11 @@ impl Cloud for FakeCloud {
         ready(self.living())
     }
 
-    fn made(&self) -> CloudFuture<'_, Vec<Made>> {
+    fn made(&self) -> CloudFuture<'_, Vec<MadeResource>> {
         ready(Vec::new())
     }
 
-    fn remove_made<'a>(&'a self, _: &'a Made) -> CloudFuture<'a, ()> {
+    fn remove_made<'a>(&'a self, _: &'a MadeResource) -> CloudFuture<'a, ()> {
         ready(())
     }
 
@@ -402,7 +402,7 @@ impl Cloud for FakeCloud {
         ready(state.instances.values().filter(|one| token_of(one).is_some_and(|own| own == token)).cloned().collect())
     }
 
-    fn instances_of<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, Found> {
+    fn instances_of<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, FoundInstances> {
         let mut state = self.state.lock().unwrap();
         let now = self.clock.wall();
         state.looked_up.push(now);
@@ -411,7 +411,7 @@ impl Cloud for FakeCloud {
             let error = CloudError::Retryable { call, code: "RequestLimitExceeded".into(), message };
             return async move { Err(error) }.boxed();
         }
-        let mut found = Found::default();
+        let mut found = FoundInstances::default();
         for id in ids {
             match state.instances.get(id) {
                 Some(instance) => found.instances.push(instance.clone()),

@@ -16,7 +16,7 @@ pub struct Zone {
 
 /// Instance types, where they are offered and what they cost, in one region.
 #[derive(Debug, Clone, Default)]
-pub struct Catalogue {
+pub struct RegionCatalogue {
     /// `us-east-1`.
     pub region: String,
     /// The region's zones, by name.
@@ -31,7 +31,7 @@ pub struct Catalogue {
     pub spot: BTreeMap<(String, String), f64>,
 }
 
-impl Catalogue {
+impl RegionCatalogue {
     /// One type by name.
     pub fn instance_type(&self, name: &str) -> Option<&Arc<InstanceTypeInfo>> {
         self.types.binary_search_by(|t| t.name.as_str().cmp(name)).ok().map(|i| &self.types[i])

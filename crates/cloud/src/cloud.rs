@@ -71,17 +71,17 @@ pub trait Cloud: Send + Sync + 'static {
     fn instances_with_token<'a>(&'a self, token: &'a str) -> CloudFuture<'a, Vec<Instance>>;
 
     /// What EC2 knows of instances, asked in as few calls as the cloud takes. An error where that is nothing at all.
-    fn instances_of<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, Found>;
+    fn instances_of<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, FoundInstances>;
 
     /// Ends instances that it has just been asked for, in as few calls as the cloud takes, none of them repeated: what the end rests
     /// on may be over. One that is gone already is no error, one that no tag shows to be this cluster's is left alone. Answers what failed, by id.
     fn terminate_all<'a>(&'a self, found: &'a [Instance]) -> CloudFuture<'a, BTreeMap<String, CloudError>>;
 
     /// Launch templates and instance profiles that were made for this cluster's node classes, there or gone.
-    fn made(&self) -> CloudFuture<'_, Vec<Made>>;
+    fn made(&self) -> CloudFuture<'_, Vec<MadeResource>>;
 
     /// Removes one of them. One that is gone already is no error; one that a launch has come to need is.
-    fn remove_made<'a>(&'a self, made: &'a Made) -> CloudFuture<'a, ()>;
+    fn remove_made<'a>(&'a self, made: &'a MadeResource) -> CloudFuture<'a, ()>;
 
     /// Puts tags on an instance.
     fn tag<'a>(&'a self, id: &'a str, tags: &'a BTreeMap<String, String>) -> CloudFuture<'a, ()>;
@@ -108,7 +108,7 @@ pub trait Cloud: Send + Sync + 'static {
 /// What is known of instances that were asked for by their ids. An id that is nowhere here was not asked for yet: too many
 /// were unknown.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Found {
+pub struct FoundInstances {
     /// Those that are there, terminated ones and other clusters' too: whose they are is told by their tags.
     pub instances: Vec<Instance>,
     /// Ids of which EC2 says that there is none.
@@ -172,7 +172,7 @@ pub enum MadeKind {
 
 /// Something that was made for a node class of this cluster.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Made {
+pub struct MadeResource {
     /// What it is.
     pub kind: MadeKind,
     /// By which it is removed: of the launch template, or of the instance profile.

@@ -21,6 +21,6 @@ pub mod shipped;
 pub mod unavailable;
 pub mod user_data;
 
-pub use cloud::{Cloud, CloudFuture, Found, Instance, Made, MadeKind, QueueMessage};
+pub use cloud::{Cloud, CloudFuture, FoundInstances, Instance, MadeKind, MadeResource, QueueMessage};
 pub use error::CloudError;
 pub use launch::{LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance};

@@ -35,7 +35,7 @@ pub struct OfferingKey {
 
 /// What a refusal covers.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Scope {
+pub enum RefusalScope {
     /// One offering.
     Offering(OfferingKey),
     /// All types of a family group at a capacity type, in the whole region: a quota is used up.
@@ -78,7 +78,7 @@ fn believed_for(refusals: u32) -> Duration {
 /// Refusals by what they cover.
 #[derive(Debug, Clone, Default)]
 pub struct UnavailableOfferings {
-    marks: BTreeMap<Scope, Mark>,
+    marks: BTreeMap<RefusalScope, Mark>,
     version: u64,
     /// How often a refusal or a launch has changed what is remembered.
     changes: u64,
@@ -102,27 +102,27 @@ pub struct Unavailable {
 impl UnavailableOfferings {
     /// EC2 refused this type in this zone at this capacity type.
     pub fn mark(&mut self, now: Duration, key: OfferingKey) {
-        self.mark_scope(now, Scope::Offering(key));
+        self.mark_scope(now, RefusalScope::Offering(key));
     }
 
     /// Nothing of this capacity type can be had (spot's service-linked role may not be made).
     pub fn mark_capacity_type(&mut self, now: Duration, capacity_type: &str) {
-        self.mark_scope(now, Scope::CapacityType(capacity_type.to_owned()));
+        self.mark_scope(now, RefusalScope::CapacityType(capacity_type.to_owned()));
     }
 
     /// The quota of a family group at a capacity type is used up.
     pub fn mark_quota(&mut self, now: Duration, capacity_type: &str, group: QuotaGroup) {
-        self.mark_scope(now, Scope::Quota { capacity_type: capacity_type.to_owned(), group });
+        self.mark_scope(now, RefusalScope::Quota { capacity_type: capacity_type.to_owned(), group });
     }
 
     /// The subnet has no free address left.
     pub fn mark_subnet(&mut self, now: Duration, subnet: &str) {
-        self.mark_scope(now, Scope::Subnet(subnet.to_owned()));
+        self.mark_scope(now, RefusalScope::Subnet(subnet.to_owned()));
     }
 
     /// Refusals within [`TTL`] of the last one are of launches that were under way: they start its time again. A later one
     /// is another, and doubles it.
-    fn mark_scope(&mut self, now: Duration, scope: Scope) {
+    fn mark_scope(&mut self, now: Duration, scope: RefusalScope) {
         self.version += 1;
         self.changes += 1;
         let before = self.marks.get(&scope).copied();
@@ -143,9 +143,10 @@ impl UnavailableOfferings {
     /// Answers whether anything changed.
     pub fn launched(&mut self, now: Duration, key: &OfferingKey, subnet: &str) -> bool {
         let quota =
-            Scope::Quota { capacity_type: key.capacity_type.clone(), group: QuotaGroup::of(&key.instance_type) };
-        let capacity_type = Scope::CapacityType(key.capacity_type.clone());
-        let scopes = [Scope::Offering(key.clone()), quota, capacity_type, Scope::Subnet(subnet.to_owned())];
+            RefusalScope::Quota { capacity_type: key.capacity_type.clone(), group: QuotaGroup::of(&key.instance_type) };
+        let capacity_type = RefusalScope::CapacityType(key.capacity_type.clone());
+        let scopes =
+            [RefusalScope::Offering(key.clone()), quota, capacity_type, RefusalScope::Subnet(subnet.to_owned())];
         let mut changed = false;
         for scope in scopes {
             let Some(mark) = self.marks.get_mut(&scope).filter(|mark| !mark.is_fresh(now)) else { continue };
@@ -219,10 +220,10 @@ impl UnavailableOfferings {
         let mut found = Unavailable::default();
         for (scope, _) in self.marks.iter().filter(|(_, mark)| counts(mark)) {
             match scope.clone() {
-                Scope::Offering(key) => drop(found.offerings.insert(key)),
-                Scope::Quota { capacity_type, group } => drop(found.quotas.insert((capacity_type, group))),
-                Scope::CapacityType(name) => drop(found.capacity_types.insert(name)),
-                Scope::Subnet(id) => drop(found.subnets.insert(id)),
+                RefusalScope::Offering(key) => drop(found.offerings.insert(key)),
+                RefusalScope::Quota { capacity_type, group } => drop(found.quotas.insert((capacity_type, group))),
+                RefusalScope::CapacityType(name) => drop(found.capacity_types.insert(name)),
+                RefusalScope::Subnet(id) => drop(found.subnets.insert(id)),
             }
         }
         found

@@ -229,7 +229,7 @@ impl Launching {
         }
     }
 
-    pub(super) fn refused(&self, refusals: Vec<dovetail_cloud::launch::Refusal>) {
+    pub(super) fn refused(&self, refusals: Vec<dovetail_cloud::launch::OfferingRefusal>) {
         if !refusals.is_empty() {
             self.env.post(&self.links.catalogue, Refused { refusals, trace: self.trace });
         }

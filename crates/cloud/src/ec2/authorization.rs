@@ -35,7 +35,7 @@ const NO_POOL: &str = "-";
 const MAX_PODS: i64 = 110;
 
 /// What came of the dry runs: nothing to be said, or the reason of the condition and its message.
-pub(super) type Verdict = Option<(&'static str, String)>;
+pub(super) type DryRunVerdict = Option<(&'static str, String)>;
 
 impl Ec2Cloud {
     /// What is to be said of a class that is well otherwise; nothing where dry runs are switched off.
@@ -62,7 +62,7 @@ impl Ec2Cloud {
     }
 
     /// One call after the other, up to the first refusal. An error without a verdict could not be found out.
-    async fn dry_runs(&self, class: &EC2NodeClass, found: &NodeClassResolution) -> Result<(), Verdict> {
+    async fn dry_runs(&self, class: &EC2NodeClass, found: &NodeClassResolution) -> Result<(), DryRunVerdict> {
         let mut all = self.class_tags(class);
         // Policies ask for the tag, whatever its value (karpenter-aws 7.1). Not empty: a condition may take that for none.
         all.insert(tags::NODE_POOL.into(), NO_POOL.into());
@@ -82,7 +82,7 @@ impl Ec2Cloud {
         class: &EC2NodeClass,
         found: &NodeClassResolution,
         tags: &BTreeMap<String, String>,
-    ) -> Result<Option<String>, Verdict> {
+    ) -> Result<Option<String>, DryRunVerdict> {
         let (Ok(cluster), Ok(family)) = (self.cluster_facts().await, family_of(&class.spec)) else { return Ok(None) };
         let (Some(ami), labels) = (found.amis.first(), BTreeMap::new()) else { return Ok(None) };
         let inputs = Inputs {
@@ -124,7 +124,7 @@ impl Ec2Cloud {
         instance_type: &str,
         found: &NodeClassResolution,
         tags: &BTreeMap<String, String>,
-    ) -> Result<(), Verdict> {
+    ) -> Result<(), DryRunVerdict> {
         let mut first = None;
         let groups: Vec<String> = found.security_groups.iter().map(|group| group.id.clone()).collect();
         for subnet in found.subnets.iter().take(SUBNETS) {
@@ -152,7 +152,7 @@ impl Ec2Cloud {
         instance_type: &str,
         subnets: &[&str],
         tags: &BTreeMap<String, String>,
-    ) -> Result<(), Verdict> {
+    ) -> Result<(), DryRunVerdict> {
         let named = sdk::FleetLaunchTemplateSpecificationRequest::builder();
         let named = named.launch_template_name(template).version("$Latest").build();
         let over = |subnet: &&str| {
@@ -177,7 +177,7 @@ impl Ec2Cloud {
 }
 
 /// What an error says of permissions; nothing where it is of another kind.
-fn verdict(reason: &'static str, error: &CloudError) -> Verdict {
+fn verdict(reason: &'static str, error: &CloudError) -> DryRunVerdict {
     let refused = |sign: &&str| error.code().contains(*sign) || error.message().contains(*sign);
     let final_one = matches!(error, CloudError::Final { .. });
     (final_one && NOT_ALLOWED.iter().any(refused)).then(|| {

@@ -13,14 +13,14 @@ use crate::error::CloudError;
 type Asked<V> = BoxFuture<'static, Result<V, CloudError>>;
 
 /// Values by key, each until a moment on the monotonic clock.
-pub(super) struct Cache<K, V> {
+pub(super) struct TtlCache<K, V> {
     ttl: Duration,
     entries: Mutex<BTreeMap<K, (Duration, V)>>,
     /// What is being asked for, as long as somebody waits for it.
     asked: Mutex<BTreeMap<K, WeakShared<Asked<V>>>>,
 }
 
-impl<K: Ord + Clone, V: Clone> Cache<K, V> {
+impl<K: Ord + Clone, V: Clone> TtlCache<K, V> {
     pub fn new(ttl: Duration) -> Self {
         Self { ttl, entries: Mutex::default(), asked: Mutex::default() }
     }
@@ -115,7 +115,7 @@ mod tests {
     fn many_that_ask_at_once_are_one_call_and_share_its_answer_or_its_error() {
         let refused = CloudError::Final { call: "Describe", code: "Denied".into(), message: String::new() };
         for answer in [Ok(7), Err(refused)] {
-            let (cache, count) = (Cache::new(Duration::from_secs(60)), AtomicU32::new(0));
+            let (cache, count) = (TtlCache::new(Duration::from_secs(60)), AtomicU32::new(0));
             let (tell, told) = oneshot::channel();
             let mut told = Some(told);
             let all = (0..20).map(|_| {
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn what_was_forgotten_while_it_was_asked_for_is_not_kept() {
-        let (cache, count) = (Cache::new(Duration::from_secs(60)), AtomicU32::new(0));
+        let (cache, count) = (TtlCache::new(Duration::from_secs(60)), AtomicU32::new(0));
         let (tell, told) = oneshot::channel();
         let mut before = Box::pin(cache.get_or_ask(zero, "a", call(&count, told)));
         assert!(before.as_mut().now_or_never().is_none());
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn who_gives_up_leaves_the_call_to_the_others_and_the_last_one_ends_it() {
-        let (cache, count) = (Cache::new(Duration::from_secs(60)), AtomicU32::new(0));
+        let (cache, count) = (TtlCache::new(Duration::from_secs(60)), AtomicU32::new(0));
         let (tell, told) = oneshot::channel();
         let mut first = Box::pin(cache.get_or_ask(zero, "a", call(&count, told)));
         let mut second = Box::pin(cache.get_or_ask(zero, "a", call(&count, oneshot::channel().1)));
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_value_is_kept_until_its_time_is_over() {
-        let cache = Cache::new(Duration::from_secs(60));
+        let cache = TtlCache::new(Duration::from_secs(60));
         cache.put(Duration::ZERO, "a", 1);
         assert_eq!(cache.get(Duration::from_secs(59), &"a"), Some(1));
         assert_eq!(cache.get(Duration::from_secs(60), &"a"), None);

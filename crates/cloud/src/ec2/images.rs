@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::NodeSelectorRequirement;
 
 use super::Ec2Cloud;
-use super::cache::Cache;
+use super::cache::TtlCache;
 use super::classify::{Effect, classify};
 use super::describe::filter;
 use super::network::tag_filters;
@@ -31,7 +31,7 @@ struct Found {
 
 /// What a class's selector finds.
 #[derive(Debug, Default)]
-pub(super) struct Chosen {
+pub(super) struct SelectedImages {
     /// Newest first; of equals in what they need, the best one only.
     pub amis: Vec<Ami>,
     /// Images that no node can run, each with its architecture.
@@ -46,7 +46,7 @@ impl Ec2Cloud {
         spec: &EC2NodeClassSpec,
         version: &str,
         by_tags: bool,
-    ) -> Result<Chosen, CloudError> {
+    ) -> Result<SelectedImages, CloudError> {
         let (mut found, mut unfit) = (Vec::new(), Vec::new());
         for term in &spec.ami_selector_terms {
             match &term.alias {
@@ -54,7 +54,7 @@ impl Ec2Cloud {
                 None => found.extend(self.images_of_term(term, by_tags, &mut unfit).await?),
             }
         }
-        Ok(Chosen { amis: newest_of_each(found), unfit })
+        Ok(SelectedImages { amis: newest_of_each(found), unfit })
     }
 
     async fn images_of_alias(&self, alias: &str, version: &str) -> Result<Vec<Found>, CloudError> {
@@ -152,7 +152,7 @@ impl Ec2Cloud {
     }
 
     /// Value of an SSM parameter, kept for as long as `known` keeps it; `None` when it does not exist.
-    async fn parameter(&self, known: &Cache<String, String>, path: &str) -> Result<Option<String>, CloudError> {
+    async fn parameter(&self, known: &TtlCache<String, String>, path: &str) -> Result<Option<String>, CloudError> {
         let key = path.to_owned();
         if let Some(value) = known.get(self.now(), &key) {
             return Ok(Some(value));

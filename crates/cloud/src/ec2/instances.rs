@@ -13,7 +13,7 @@ use super::Ec2Cloud;
 use super::classify::{Effect, classify};
 use super::describe::filter;
 use super::template_data::sdk_tags;
-use crate::cloud::{Found, Instance};
+use crate::cloud::{FoundInstances, Instance};
 use crate::error::CloudError;
 use crate::launch::placement::Placing;
 
@@ -112,8 +112,8 @@ impl Ec2Cloud {
 
     /// By a filter: of ids that are asked for as such, one that EC2 does not know spoils the answer for all. That a
     /// filter leaves one out proves nothing; those are asked for one by one, not too many in one go.
-    pub(super) async fn find_instances(&self, ids: &[String]) -> Result<Found, CloudError> {
-        let mut found = Found::default();
+    pub(super) async fn find_instances(&self, ids: &[String]) -> Result<FoundInstances, CloudError> {
+        let mut found = FoundInstances::default();
         for some in ids.chunks(MOST_VALUES) {
             let by_id = filter("instance-id", some.iter().map(String::as_str));
             match self.describe_all(vec![by_id]).await {
@@ -166,7 +166,7 @@ impl Ec2Cloud {
 }
 
 /// An error where nothing at all is known.
-fn known(found: Found) -> Result<Found, CloudError> {
+fn known(found: FoundInstances) -> Result<FoundInstances, CloudError> {
     match found.failed.first_key_value() {
         Some((_, error)) if found.instances.is_empty() && found.missing.is_empty() => Err(error.clone()),
         _ => Ok(found),

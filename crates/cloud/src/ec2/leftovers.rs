@@ -8,14 +8,14 @@ use jiff::Timestamp;
 use super::Ec2Cloud;
 use super::classify::{Effect, classify};
 use super::describe::filter;
-use crate::cloud::{Made, MadeKind};
+use crate::cloud::{MadeKind, MadeResource};
 use crate::error::CloudError;
 
 const PAGE: i32 = 200;
 
 impl Ec2Cloud {
     /// One kind without the other where that cannot be listed: a VPC may have no way to IAM, and has templates.
-    pub(super) async fn list_made(&self) -> Result<Vec<Made>, CloudError> {
+    pub(super) async fn list_made(&self) -> Result<Vec<MadeResource>, CloudError> {
         if self.settings.cluster_uid.is_empty() {
             return Ok(Vec::new());
         }
@@ -31,7 +31,7 @@ impl Ec2Cloud {
         Ok(made)
     }
 
-    async fn made_templates(&self) -> Result<Vec<Made>, CloudError> {
+    async fn made_templates(&self) -> Result<Vec<MadeResource>, CloudError> {
         let settings = &self.settings;
         let call = self.clients.ec2.describe_launch_templates().max_results(PAGE).set_filters(Some(vec![
             filter(format!("tag:{}", tags::CLUSTER_NAME), [settings.cluster_name.as_str()]),
@@ -41,13 +41,13 @@ impl Ec2Cloud {
         let mut made = Vec::new();
         while let Some(item) = items.next().await {
             let item = item.map_err(|e| classify("DescribeLaunchTemplates", Effect::Repeatable, e))?;
-            made.extend(template_of(&item).map(|made| Made { in_use: self.uses_template(&made.name), ..made }));
+            made.extend(template_of(&item).map(|made| MadeResource { in_use: self.uses_template(&made.name), ..made }));
         }
         Ok(made)
     }
 
     /// None where the VPC is isolated: there is no way to IAM (`ISOLATED_VPC`).
-    async fn made_profiles(&self) -> Result<Vec<Made>, CloudError> {
+    async fn made_profiles(&self) -> Result<Vec<MadeResource>, CloudError> {
         if self.settings.isolated_vpc {
             return Ok(Vec::new());
         }
@@ -63,7 +63,7 @@ impl Ec2Cloud {
             if tag(tags::CLUSTER_UID).as_ref() != Some(&self.settings.cluster_uid) {
                 continue;
             }
-            made.push(Made {
+            made.push(MadeResource {
                 kind: MadeKind::InstanceProfile,
                 name: item.instance_profile_name().to_owned(),
                 class: tag(tags::NODE_CLASS).unwrap_or_default(),
@@ -75,7 +75,7 @@ impl Ec2Cloud {
         Ok(made)
     }
 
-    pub(super) async fn remove_one_made(&self, made: &Made) -> Result<(), CloudError> {
+    pub(super) async fn remove_one_made(&self, made: &MadeResource) -> Result<(), CloudError> {
         match made.kind {
             // Listed some time ago: what a launch has come to need since is not taken from it.
             MadeKind::LaunchTemplate if self.uses_template(&made.name) => {
@@ -87,9 +87,9 @@ impl Ec2Cloud {
     }
 }
 
-fn template_of(template: &LaunchTemplate) -> Option<Made> {
+fn template_of(template: &LaunchTemplate) -> Option<MadeResource> {
     let class = template.tags().iter().find(|tag| tag.key() == Some(tags::NODE_CLASS))?.value()?;
-    Some(Made {
+    Some(MadeResource {
         kind: MadeKind::LaunchTemplate,
         name: template.launch_template_name()?.to_owned(),
         class: class.to_owned(),

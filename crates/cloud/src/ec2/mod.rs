@@ -41,16 +41,16 @@ use dovetail_core::interruption::status::Trouble;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
-use crate::cloud::{Cloud, CloudFuture, Found, Instance, Made, QueueMessage};
+use crate::cloud::{Cloud, CloudFuture, FoundInstances, Instance, MadeResource, QueueMessage};
 use crate::error::CloudError;
 use crate::info::InstanceTypeInfo;
 use crate::launch::{LaunchError, LaunchRequest, LaunchedInstance};
 use crate::node_class::NodeClassResolution;
 use crate::user_data::ClusterFacts;
-use authorization::Verdict;
-use cache::Cache;
+use authorization::DryRunVerdict;
+use cache::TtlCache;
 use network::FreeAddresses;
-use placement::Placed;
+use placement::PlacementChoice;
 use planned::PlannedCall;
 use sdk::Clients;
 
@@ -99,38 +99,38 @@ pub struct Ec2Cloud {
 /// What was asked before. Every lock is held for a look-up only.
 struct Memory {
     /// Launch templates known to exist, by name.
-    templates: Cache<String, ()>,
+    templates: TtlCache<String, ()>,
     /// Launch templates that were needed of late, by name.
-    used_templates: Cache<String, ()>,
+    used_templates: TtlCache<String, ()>,
     /// Values of AWS's SSM parameters, by path.
-    parameters: Cache<String, String>,
+    parameters: TtlCache<String, String>,
     /// Values of users' own, by name or ARN.
-    own_parameters: Cache<String, String>,
+    own_parameters: TtlCache<String, String>,
     /// Parameters that were forgotten of late because their image is deprecated.
-    forgotten_parameters: Cache<String, ()>,
+    forgotten_parameters: TtlCache<String, ()>,
     /// The version of Kubernetes that the API server said last; the setting's until it says another.
     version: Mutex<Option<String>>,
     /// The region's zones, once they have been listed.
     zones: Mutex<BTreeSet<String>>,
     /// Instance profiles known to exist with this role.
-    profiles: Cache<(String, String), ()>,
+    profiles: TtlCache<(String, String), ()>,
     /// Instance profiles that classes name: what became of looking them up, where that says that one is there or that it
     /// cannot be known.
-    named_profiles: Cache<String, Option<String>>,
+    named_profiles: TtlCache<String, Option<String>>,
     /// What dry runs of launches have come to, by what they depend on, where they would have been carried out.
-    authorized: Cache<u64, Verdict>,
+    authorized: TtlCache<u64, DryRunVerdict>,
     /// The same where they would not, or where that could not be found out.
-    refused: Cache<u64, Verdict>,
+    refused: TtlCache<u64, DryRunVerdict>,
     /// Placement groups by name and id.
-    placement_groups: Cache<(Option<String>, Option<String>), Placed>,
+    placement_groups: TtlCache<(Option<String>, Option<String>), PlacementChoice>,
     /// Zones to which launches bind placement groups that have no instance yet, by id.
-    group_zones: Cache<String, String>,
+    group_zones: TtlCache<String, String>,
     /// The cluster, as EKS describes it.
-    cluster: Cache<(), ClusterFacts>,
+    cluster: TtlCache<(), ClusterFacts>,
     /// Free addresses by subnet, less what is being launched.
     addresses: Mutex<FreeAddresses>,
     /// Launches of which nobody knows what came, by token.
-    unsettled: Cache<String, Arc<PlannedCall>>,
+    unsettled: TtlCache<String, Arc<PlannedCall>>,
 }
 
 impl Ec2Cloud {
@@ -142,23 +142,23 @@ impl Ec2Cloud {
             clock: parts.clock,
             seed: parts.seed,
             memory: Arc::new(Memory {
-                templates: Cache::new(MINUTE),
-                used_templates: Cache::new(60 * MINUTE),
-                parameters: Cache::new(24 * 60 * MINUTE),
-                own_parameters: Cache::new(5 * MINUTE),
-                forgotten_parameters: Cache::new(30 * MINUTE),
+                templates: TtlCache::new(MINUTE),
+                used_templates: TtlCache::new(60 * MINUTE),
+                parameters: TtlCache::new(24 * 60 * MINUTE),
+                own_parameters: TtlCache::new(5 * MINUTE),
+                forgotten_parameters: TtlCache::new(30 * MINUTE),
                 version: Mutex::new(settings.kubernetes_version.clone()),
                 zones: Mutex::default(),
-                profiles: Cache::new(15 * MINUTE),
-                named_profiles: Cache::new(15 * MINUTE),
-                authorized: Cache::new(30 * MINUTE),
-                refused: Cache::new(5 * MINUTE),
-                placement_groups: Cache::new(MINUTE),
-                group_zones: Cache::new(2 * MINUTE),
-                cluster: Cache::new(5 * MINUTE),
+                profiles: TtlCache::new(15 * MINUTE),
+                named_profiles: TtlCache::new(15 * MINUTE),
+                authorized: TtlCache::new(30 * MINUTE),
+                refused: TtlCache::new(5 * MINUTE),
+                placement_groups: TtlCache::new(MINUTE),
+                group_zones: TtlCache::new(2 * MINUTE),
+                cluster: TtlCache::new(5 * MINUTE),
                 addresses: Mutex::default(),
                 // Longer than a claim may take to launch.
-                unsettled: Cache::new(10 * MINUTE),
+                unsettled: TtlCache::new(10 * MINUTE),
             }),
             settings: Arc::new(settings),
         }
@@ -254,7 +254,7 @@ impl Cloud for Ec2Cloud {
         self.list_with_token(token).boxed()
     }
 
-    fn instances_of<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, Found> {
+    fn instances_of<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, FoundInstances> {
         self.find_instances(ids).boxed()
     }
 
@@ -262,11 +262,11 @@ impl Cloud for Ec2Cloud {
         self.terminate_instances(found).map(Ok).boxed()
     }
 
-    fn made(&self) -> CloudFuture<'_, Vec<Made>> {
+    fn made(&self) -> CloudFuture<'_, Vec<MadeResource>> {
         self.list_made().boxed()
     }
 
-    fn remove_made<'a>(&'a self, made: &'a Made) -> CloudFuture<'a, ()> {
+    fn remove_made<'a>(&'a self, made: &'a MadeResource) -> CloudFuture<'a, ()> {
         self.remove_one_made(made).boxed()
     }
 

@@ -3,7 +3,7 @@
 use dovetail_api::names::{annotations, conditions};
 use dovetail_api::v1::{CapacityReservation, EC2NodeClass};
 
-use super::images::Chosen;
+use super::images::SelectedImages;
 use super::{Ec2Cloud, placement, profile, selectors, validation};
 use crate::error::CloudError;
 use crate::family::AmiFamily;
@@ -70,12 +70,12 @@ impl Ec2Cloud {
         Ok(())
     }
 
-    fn images_finding(&self, class: &EC2NodeClass, images: &Result<Chosen, CloudError>) -> Finding {
+    fn images_finding(&self, class: &EC2NodeClass, images: &Result<SelectedImages, CloudError>) -> Finding {
         let version = self.memory.cluster.get(self.now(), &()).map(|f| f.version).unwrap_or_default();
         let condition = conditions::AMIS_READY;
         match (unsupported_alias(class, &version), images) {
             (Some(why), _) => Finding::not_ready(condition, "UnsupportedAlias", why),
-            (None, Ok(Chosen { amis, unfit })) if amis.is_empty() => {
+            (None, Ok(SelectedImages { amis, unfit })) if amis.is_empty() => {
                 Finding::not_ready(condition, "AMINotFound", selectors::no_image(&class.spec, unfit))
             }
             (None, Ok(_)) => Finding::ready(condition),

@@ -19,7 +19,7 @@ const UNKNOWN_GROUP: &str = "InvalidPlacementGroup";
 
 /// What a class's selector comes to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Placed {
+pub(super) enum PlacementChoice {
     /// The class selects none.
     NotAsked,
     /// This one.
@@ -28,7 +28,7 @@ pub(super) enum Placed {
     Nowhere(String),
 }
 
-impl Placed {
+impl PlacementChoice {
     pub fn group(&self) -> Option<&PlacementGroup> {
         if let Self::In(group) = self { Some(group) } else { None }
     }
@@ -36,8 +36,8 @@ impl Placed {
 
 impl Ec2Cloud {
     /// The class's group, as EC2 has it; asked for at most once a minute for each selector.
-    pub(super) async fn placement_of(&self, spec: &EC2NodeClassSpec) -> Result<Placed, CloudError> {
-        let Some(selector) = &spec.placement_group_selector else { return Ok(Placed::NotAsked) };
+    pub(super) async fn placement_of(&self, spec: &EC2NodeClassSpec) -> Result<PlacementChoice, CloudError> {
+        let Some(selector) = &spec.placement_group_selector else { return Ok(PlacementChoice::NotAsked) };
         let key = (selector.name.clone(), selector.id.clone());
         let ask = || {
             let (this, selector) = (self.clone(), selector.clone());
@@ -46,7 +46,7 @@ impl Ec2Cloud {
         self.memory.placement_groups.get_or_ask(|| self.now(), key, ask).await
     }
 
-    async fn find_placement_group(&self, selector: &PlacementGroupSelector) -> Result<Placed, CloudError> {
+    async fn find_placement_group(&self, selector: &PlacementGroupSelector) -> Result<PlacementChoice, CloudError> {
         let asked = match (&selector.name, &selector.id) {
             (Some(name), _) => format!("spec.placementGroupSelector.name {name:?}"),
             (None, id) => format!("spec.placementGroupSelector.id {:?}", id.as_deref().unwrap_or_default()),
@@ -57,22 +57,22 @@ impl Ec2Cloud {
             Ok(answer) => answer,
             Err(error) => match classify(CALL, Effect::Repeatable, error) {
                 error if error.code().starts_with(UNKNOWN_GROUP) => {
-                    return Ok(Placed::Nowhere(format!("{asked}: there is no such placement group")));
+                    return Ok(PlacementChoice::Nowhere(format!("{asked}: there is no such placement group")));
                 }
                 error => return Err(error),
             },
         };
         let Some(found) = answer.placement_groups().first() else {
-            return Ok(Placed::Nowhere(format!("{asked}: there is no such placement group")));
+            return Ok(PlacementChoice::Nowhere(format!("{asked}: there is no such placement group")));
         };
         if let Some(state) = found.state().filter(|state| **state != sdk::PlacementGroupState::Available) {
-            return Ok(Placed::Nowhere(format!("{asked}: the placement group is {state}, not available")));
+            return Ok(PlacementChoice::Nowhere(format!("{asked}: the placement group is {state}, not available")));
         }
         let mut group = group_of(found);
         if group.is_cluster() {
             group.zone = self.zone_of_group(&group.name).await?;
         }
-        Ok(Placed::In(group))
+        Ok(PlacementChoice::In(group))
     }
 
     /// The zone of a group's instances, whoever's they are; none while it has none.
@@ -89,9 +89,9 @@ impl Ec2Cloud {
     /// It is not there, or cannot be asked for.
     pub(super) async fn launch_group(&self, spec: &EC2NodeClassSpec) -> Result<Option<PlacementGroup>, LaunchError> {
         let mut group = match self.placement_of(spec).await.map_err(|error| LaunchError::from_call(&error))? {
-            Placed::NotAsked => return Ok(None),
-            Placed::Nowhere(why) => return Err(LaunchError::node_class_not_ready(why)),
-            Placed::In(group) => group,
+            PlacementChoice::NotAsked => return Ok(None),
+            PlacementChoice::Nowhere(why) => return Err(LaunchError::node_class_not_ready(why)),
+            PlacementChoice::In(group) => group,
         };
         if group.is_cluster() && group.zone.is_none() {
             group.zone = self.memory.group_zones.get(self.now(), &group.id);
@@ -123,10 +123,10 @@ fn group_of(found: &sdk::PlacementGroup) -> PlacementGroup {
     }
 }
 
-pub(super) fn finding(placed: &Result<Placed, CloudError>) -> Finding {
+pub(super) fn finding(placed: &Result<PlacementChoice, CloudError>) -> Finding {
     match placed {
-        Ok(Placed::NotAsked | Placed::In(_)) => Finding::ready(CONDITION),
-        Ok(Placed::Nowhere(why)) => Finding::not_ready(CONDITION, "PlacementGroupNotFound", why.as_str()),
+        Ok(PlacementChoice::NotAsked | PlacementChoice::In(_)) => Finding::ready(CONDITION),
+        Ok(PlacementChoice::Nowhere(why)) => Finding::not_ready(CONDITION, "PlacementGroupNotFound", why.as_str()),
         Err(error @ CloudError::Final { .. }) => {
             Finding::not_ready(CONDITION, "PlacementGroupResolutionFailed", error.to_string())
         }

@@ -12,7 +12,7 @@ use super::template_data::tag_specification;
 use crate::launch::placement::Placing;
 use crate::launch::plan::Override;
 use crate::launch::reserved::ReservationKind;
-use crate::launch::{LaunchError, LaunchedInstance, Refusal};
+use crate::launch::{LaunchError, LaunchedInstance, OfferingRefusal};
 
 /// One launch template and what is asked for under it.
 pub(super) struct Config {
@@ -104,7 +104,7 @@ fn fleet_config(config: &Config) -> sdk::FleetLaunchTemplateConfigRequest {
 impl PlannedCall {
     /// An instance, or everything that EC2 refused.
     pub(super) fn outcome(&self, answer: &CreateFleetOutput) -> Result<LaunchedInstance, LaunchError> {
-        let refusals: Vec<Refusal> = answer.errors().iter().map(|e| refusal(e, self.capacity_type)).collect();
+        let refusals: Vec<OfferingRefusal> = answer.errors().iter().map(|e| refusal(e, self.capacity_type)).collect();
         let launched = answer.instances().iter().find_map(|i| Some((i, i.instance_ids().first()?)));
         let Some((instance, id)) = launched else {
             let named = refusals.into_iter().flat_map(|one| self.with_names(one)).collect();
@@ -136,12 +136,12 @@ impl PlannedCall {
     }
 
     /// EC2 may refuse without naming an offering: then it is all that was asked for, or the same would be asked for at once.
-    fn with_names(&self, refusal: Refusal) -> Vec<Refusal> {
+    fn with_names(&self, refusal: OfferingRefusal) -> Vec<OfferingRefusal> {
         if !refusal.instance_type.is_empty() || !refusal.is_capacity() || refusal.is_account_wide() {
             return vec![refusal];
         }
         let asked = self.configs.iter().flat_map(|config| &config.overrides);
-        let named = asked.map(|one| Refusal {
+        let named = asked.map(|one| OfferingRefusal {
             instance_type: one.instance_type.clone(),
             zone: one.zone.clone(),
             subnet: one.subnet.clone(),
@@ -151,9 +151,9 @@ impl PlannedCall {
     }
 }
 
-fn refusal(error: &sdk::CreateFleetError, capacity_type: &str) -> Refusal {
+fn refusal(error: &sdk::CreateFleetError, capacity_type: &str) -> OfferingRefusal {
     let chosen = error.launch_template_and_overrides().and_then(|l| l.overrides());
-    Refusal {
+    OfferingRefusal {
         instance_type: chosen.and_then(|c| c.instance_type()).map(|t| t.as_str().to_owned()).unwrap_or_default(),
         zone: chosen.and_then(|c| c.availability_zone()).unwrap_or_default().to_owned(),
         // EC2 calls reserved capacity on-demand.

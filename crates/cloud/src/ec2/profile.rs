@@ -16,7 +16,7 @@ const CONDITION: &str = conditions::INSTANCE_PROFILE_READY;
 
 /// What a class's instances are to be identified by.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Profile {
+pub(super) enum ProfileState {
     /// The class names neither a profile nor a role.
     NotNamed,
     /// This one is there, with a role.
@@ -27,11 +27,11 @@ pub(super) enum Profile {
     Unusable(String, &'static str, String),
 }
 
-fn not_usable(name: &str, reason: &'static str, what: &str) -> Profile {
-    Profile::Unusable(name.to_owned(), reason, format!("spec.instanceProfile {name:?}: {what}"))
+fn not_usable(name: &str, reason: &'static str, what: &str) -> ProfileState {
+    ProfileState::Unusable(name.to_owned(), reason, format!("spec.instanceProfile {name:?}: {what}"))
 }
 
-impl Profile {
+impl ProfileState {
     /// Its name; empty where there is none.
     pub fn name(&self) -> &str {
         match self {
@@ -41,30 +41,30 @@ impl Profile {
     }
 }
 
-pub(super) fn finding(profile: &Result<Profile, CloudError>) -> Finding {
+pub(super) fn finding(profile: &Result<ProfileState, CloudError>) -> Finding {
     match profile {
         // A class that was stored before the API server asked for one of them; no launch could succeed.
-        Ok(Profile::NotNamed) => {
+        Ok(ProfileState::NotNamed) => {
             let why = "spec.role and spec.instanceProfile are absent (allowed: exactly one of them)";
             Finding::not_ready(CONDITION, "InstanceProfileMissing", why)
         }
-        Ok(Profile::Usable(_)) => Finding::ready(CONDITION),
-        Ok(Profile::NotSeen(name, why)) => {
+        Ok(ProfileState::Usable(_)) => Finding::ready(CONDITION),
+        Ok(ProfileState::NotSeen(name, why)) => {
             let message = format!("spec.instanceProfile {name:?} was not looked up: {why}");
             Finding { message, ..Finding::ready(CONDITION) }
         }
-        Ok(Profile::Unusable(_, reason, why)) => Finding::not_ready(CONDITION, reason, why.as_str()),
+        Ok(ProfileState::Unusable(_, reason, why)) => Finding::not_ready(CONDITION, reason, why.as_str()),
         Err(error) => Finding::unknown(CONDITION, error.code(), error.to_string()),
     }
 }
 
 impl Ec2Cloud {
     /// The class's own profile, or one that is made for its role.
-    pub(super) async fn profile_of(&self, class: &EC2NodeClass) -> Result<Profile, CloudError> {
+    pub(super) async fn profile_of(&self, class: &EC2NodeClass) -> Result<ProfileState, CloudError> {
         if let Some(own) = &class.spec.instance_profile {
             return Ok(self.look_up(own).await);
         }
-        let Some(role) = &class.spec.role else { return Ok(Profile::NotNamed) };
+        let Some(role) = &class.spec.role else { return Ok(ProfileState::NotNamed) };
         let role = role.rsplit('/').next().unwrap_or(role);
         let name = self.profile_name(class, role);
         let key = (name.clone(), role.to_owned());
@@ -73,19 +73,21 @@ impl Ec2Cloud {
             async move { this.ensure_profile(&class, &name, &role).await }
         };
         match self.memory.profiles.get_or_ask(|| self.now(), key.clone(), made).await {
-            Ok(()) => Ok(Profile::Usable(name)),
-            Err(error) if error.is_not_found() && error.call() == ADD_ROLE => {
-                Ok(Profile::Unusable(name, "RoleNotFound", format!("spec.role {role:?}: there is no such IAM role")))
-            }
+            Ok(()) => Ok(ProfileState::Usable(name)),
+            Err(error) if error.is_not_found() && error.call() == ADD_ROLE => Ok(ProfileState::Unusable(
+                name,
+                "RoleNotFound",
+                format!("spec.role {role:?}: there is no such IAM role"),
+            )),
             Err(error) => Err(error),
         }
     }
 
     /// Whether a profile that a class names can be launched with. Where IAM does not say (no permission, no way to it) the
     /// class is used as it stands, and IAM is asked again a quarter of an hour later.
-    async fn look_up(&self, name: &str) -> Profile {
+    async fn look_up(&self, name: &str) -> ProfileState {
         if self.settings.isolated_vpc {
-            return Profile::Usable(name.to_owned());
+            return ProfileState::Usable(name.to_owned());
         }
         let key = name.to_owned();
         let known = match self.memory.named_profiles.get(self.now(), &key) {
@@ -106,8 +108,8 @@ impl Ec2Cloud {
             }
         };
         match known {
-            None => Profile::Usable(name.to_owned()),
-            Some(why) => Profile::NotSeen(name.to_owned(), why),
+            None => ProfileState::Usable(name.to_owned()),
+            Some(why) => ProfileState::NotSeen(name.to_owned(), why),
         }
     }
 

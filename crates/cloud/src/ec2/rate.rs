@@ -25,7 +25,7 @@ const TOO_MANY: [u16; 2] = [503, 429];
 
 /// Requests that share a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Api {
+pub(super) enum RequestBucket {
     /// Describe, Get, List.
     Describe,
     /// CreateFleet, launch templates and whatever else changes something.
@@ -46,15 +46,15 @@ pub(super) enum Api {
 
 /// Each bucket's size and how many tokens it gets a second: EC2's own, but for [`Api::All`], which is the sum of the two
 /// that matter.
-const LIMITS: [(Api, f64, f64); 8] = [
-    (Api::Describe, 100.0, 20.0),
-    (Api::Mutate, 50.0, 5.0),
-    (Api::RunInstances, 5.0, 2.0),
-    (Api::TerminateInstances, 100.0, 5.0),
-    (Api::Tags, 100.0, 10.0),
-    (Api::Launched, 1000.0, 2.0),
-    (Api::Ended, 1000.0, 20.0),
-    (Api::All, 150.0, 25.0),
+const LIMITS: [(RequestBucket, f64, f64); 8] = [
+    (RequestBucket::Describe, 100.0, 20.0),
+    (RequestBucket::Mutate, 50.0, 5.0),
+    (RequestBucket::RunInstances, 5.0, 2.0),
+    (RequestBucket::TerminateInstances, 100.0, 5.0),
+    (RequestBucket::Tags, 100.0, 10.0),
+    (RequestBucket::Launched, 1000.0, 2.0),
+    (RequestBucket::Ended, 1000.0, 20.0),
+    (RequestBucket::All, 150.0, 25.0),
 ];
 
 /// Whose turn comes first.
@@ -69,10 +69,10 @@ enum Priority {
 /// What a request takes.
 #[derive(Clone, Debug, PartialEq)]
 struct Needs {
-    api: Api,
+    api: RequestBucket,
     priority: Priority,
     /// Tokens of a bucket of resources.
-    resources: Option<(Api, f64)>,
+    resources: Option<(RequestBucket, f64)>,
 }
 
 impl Needs {
@@ -82,19 +82,19 @@ impl Needs {
         let action = text.split('&').find_map(|pair| pair.strip_prefix("Action=")).unwrap_or_default();
         let ids = || text.split('&').filter(|pair| pair.starts_with("InstanceId.")).count().max(1);
         let (api, priority, resources) = match action {
-            "CreateFleet" => (Api::Mutate, Priority::First, Some((Api::Launched, 1.0))),
-            "CreateLaunchTemplate" => (Api::Mutate, Priority::First, None),
-            "DescribeLaunchTemplates" => (Api::Describe, Priority::First, None),
+            "CreateFleet" => (RequestBucket::Mutate, Priority::First, Some((RequestBucket::Launched, 1.0))),
+            "CreateLaunchTemplate" => (RequestBucket::Mutate, Priority::First, None),
+            "DescribeLaunchTemplates" => (RequestBucket::Describe, Priority::First, None),
             "TerminateInstances" => {
                 let ended = f64::from(u32::try_from(ids()).unwrap_or(u32::MAX)).min(500.0);
-                (Api::TerminateInstances, Priority::First, Some((Api::Ended, ended)))
+                (RequestBucket::TerminateInstances, Priority::First, Some((RequestBucket::Ended, ended)))
             }
-            "RunInstances" => (Api::RunInstances, Priority::Later, None),
-            "CreateTags" | "DeleteTags" => (Api::Tags, Priority::Later, None),
+            "RunInstances" => (RequestBucket::RunInstances, Priority::Later, None),
+            "CreateTags" | "DeleteTags" => (RequestBucket::Tags, Priority::Later, None),
             _ if ["Describe", "Get", "List"].iter().any(|verb| action.starts_with(verb)) => {
-                (Api::Describe, Priority::Later, None)
+                (RequestBucket::Describe, Priority::Later, None)
             }
-            _ => (Api::Mutate, Priority::Later, None),
+            _ => (RequestBucket::Mutate, Priority::Later, None),
         };
         Self { api, priority, resources }
     }
@@ -125,8 +125,8 @@ impl Bucket {
 /// The buckets, and who waits for which.
 #[derive(Debug, Default)]
 struct State {
-    buckets: BTreeMap<Api, Bucket>,
-    waiting: BTreeSet<(Api, Priority, u64)>,
+    buckets: BTreeMap<RequestBucket, Bucket>,
+    waiting: BTreeSet<(RequestBucket, Priority, u64)>,
     tickets: u64,
 }
 
@@ -146,7 +146,7 @@ impl fmt::Debug for Limiter {
 /// A place in the queue, given up with whoever has it.
 struct Ticket<'a> {
     limiter: &'a Limiter,
-    place: (Api, Priority, u64),
+    place: (RequestBucket, Priority, u64),
 }
 
 impl Drop for Ticket<'_> {
@@ -159,7 +159,7 @@ impl Limiter {
     /// Full buckets.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         let now = clock.monotonic();
-        let bucket = |(api, size, rate): (Api, f64, f64)| {
+        let bucket = |(api, size, rate): (RequestBucket, f64, f64)| {
             let (size, rate) = (size * SHARE, rate * SHARE);
             (api, Bucket { tokens: size, size, rate, at: now })
         };
@@ -187,7 +187,7 @@ impl Limiter {
     }
 
     /// EC2 refused a request for the rate of them: it knows of others that we do not.
-    fn throttled(&self, api: Api) {
+    fn throttled(&self, api: RequestBucket) {
         self.with(|state, now| {
             if let Some(bucket) = state.buckets.get_mut(&api) {
                 bucket.refill(now);
@@ -199,17 +199,19 @@ impl Limiter {
 
 impl State {
     /// Takes the tokens if they are there; answers how long they are to be waited for otherwise.
-    fn take(&mut self, needs: &Needs, place: (Api, Priority, u64), now: Duration) -> Option<Duration> {
+    fn take(&mut self, needs: &Needs, place: (RequestBucket, Priority, u64), now: Duration) -> Option<Duration> {
         self.buckets.values_mut().for_each(|bucket| bucket.refill(now));
         let first = (needs.api, Priority::First, 0);
         let before = u32::try_from(self.waiting.range(first..place).count()).unwrap_or(u32::MAX);
         let reserve = if needs.priority == Priority::First { 0.0 } else { RESERVE };
         let wanted = [
             Some((needs.api, 1.0 + f64::from(before), 1.0)),
-            Some((Api::All, 1.0 + reserve, 1.0)),
+            Some((RequestBucket::All, 1.0 + reserve, 1.0)),
             needs.resources.map(|(api, count)| (api, count, count)),
         ];
-        let wait = |(api, least, _): &(Api, f64, f64)| self.buckets.get(api).map_or(0.0, |bucket| bucket.wait(*least));
+        let wait = |(api, least, _): &(RequestBucket, f64, f64)| {
+            self.buckets.get(api).map_or(0.0, |bucket| bucket.wait(*least))
+        };
         let longest = wanted.iter().flatten().map(wait).fold(0.0, f64::max);
         if longest > 0.0 {
             // A little more, as what was counted in fractions may be short of one.
@@ -344,10 +346,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_is_throttled_waits_and_who_gives_up_waiting_holds_up_nobody() {
         let (limiter, begun) = limiter();
-        limiter.throttled(Api::Mutate);
+        limiter.throttled(RequestBucket::Mutate);
         let one = sent(&limiter, begun, &needs("CreateFleet"), 1).await;
         assert!((0.2..0.3).contains(&one[0]), "{one:?}");
-        limiter.throttled(Api::Mutate);
+        limiter.throttled(RequestBucket::Mutate);
         let fleet = needs("CreateFleet");
         let impatient = tokio::time::timeout(Duration::from_millis(50), sent(&limiter, begun, &fleet, 40));
         assert!(impatient.await.is_err());
@@ -361,13 +363,13 @@ mod tests {
             let Needs { api, priority, resources } = Needs::read(body.as_bytes());
             (api, priority == Priority::First, resources)
         };
-        assert_eq!(read("Action=CreateFleet&X=1"), (Api::Mutate, true, Some((Api::Launched, 1.0))));
-        assert_eq!(read("Action=DescribeInstances"), (Api::Describe, false, None));
-        assert_eq!(read("Action=DescribeLaunchTemplates"), (Api::Describe, true, None));
+        assert_eq!(read("Action=CreateFleet&X=1"), (RequestBucket::Mutate, true, Some((RequestBucket::Launched, 1.0))));
+        assert_eq!(read("Action=DescribeInstances"), (RequestBucket::Describe, false, None));
+        assert_eq!(read("Action=DescribeLaunchTemplates"), (RequestBucket::Describe, true, None));
         let ended = "Action=TerminateInstances&InstanceId.1=i-1&InstanceId.2=i-2";
-        assert_eq!(read(ended), (Api::TerminateInstances, true, Some((Api::Ended, 2.0))));
-        assert_eq!(read("Action=CreateTags"), (Api::Tags, false, None));
-        assert_eq!(read("Action=Whatever"), (Api::Mutate, false, None));
-        assert_eq!(read("\u{fffd}"), (Api::Mutate, false, None));
+        assert_eq!(read(ended), (RequestBucket::TerminateInstances, true, Some((RequestBucket::Ended, 2.0))));
+        assert_eq!(read("Action=CreateTags"), (RequestBucket::Tags, false, None));
+        assert_eq!(read("Action=Whatever"), (RequestBucket::Mutate, false, None));
+        assert_eq!(read("\u{fffd}"), (RequestBucket::Mutate, false, None));
     }
 }

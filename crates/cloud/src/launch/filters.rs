@@ -206,7 +206,7 @@ mod tests {
     use super::*;
     use crate::family::AmiFamily;
     use crate::launch::LaunchErrorKind;
-    use crate::resolve::{NodeClassView, ReservationView, Settings, instance_types};
+    use crate::resolve::{NodeClassView, ReservationView, ResolveSettings, instance_types};
     use crate::shipped;
     use dovetail_api::names::labels::CAPACITY_RESERVATION_ID;
     use dovetail_api::v1::{EC2NodeClass, EC2NodeClassSpec};
@@ -215,7 +215,7 @@ mod tests {
     fn catalogue() -> Vec<Arc<InstanceType>> {
         let shipped = shipped::catalogue("us-east-1");
         let class = NodeClassView::in_zones(AmiFamily::Al2023, shipped.first_zones(3));
-        instance_types(&shipped, &class, &Settings::default()).into_iter().map(Arc::new).collect()
+        instance_types(&shipped, &class, &ResolveSettings::default()).into_iter().map(Arc::new).collect()
     }
 
     fn asking(requirements: Vec<NodeSelectorRequirement>, requests: &[(&str, &str)]) -> LaunchRequest {
@@ -301,7 +301,7 @@ mod tests {
         let mut class = NodeClassView::in_zones(AmiFamily::Al2023, shipped.first_zones(3));
         class.reservations =
             vec![view("cr-1", "us-east-1a", 1), view("cr-2", "us-east-1a", 4), view("cr-3", "us-east-1b", 0)];
-        let types = instance_types(&shipped, &class, &Settings::default());
+        let types = instance_types(&shipped, &class, &ResolveSettings::default());
         let m5 = types.iter().find(|t| t.name == "m5.large").unwrap();
         let ids = m5.requirements.iter().find(|one| one.key == CAPACITY_RESERVATION_ID).unwrap();
         assert_eq!(ids.values, ["cr-1", "cr-2", "cr-3"]);

@@ -18,7 +18,7 @@ use dovetail_core::{InstanceType, MaxOptionPrice, NodeSelectorRequirement, Resou
 use k8s_openapi::api::core::v1::Taint;
 
 pub use reason::{LaunchError, LaunchErrorKind};
-pub use refusal::Refusal;
+pub use refusal::OfferingRefusal;
 
 /// One instance to be launched for a NodeClaim.
 #[derive(Debug, Clone)]
@@ -90,7 +90,7 @@ pub struct LaunchedInstance {
     /// `fleet-…`.
     pub fleet_id: String,
     /// What EC2 refused before it gave this one.
-    pub refusals: Vec<Refusal>,
+    pub refusals: Vec<OfferingRefusal>,
 }
 
 impl LaunchedInstance {

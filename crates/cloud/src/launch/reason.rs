@@ -1,6 +1,6 @@
 //! Why a launch failed: the reasons that a NodeClaim's condition shows (karpenter-aws 3.6), and what may be done next.
 
-use super::Refusal;
+use super::OfferingRefusal;
 use super::unauthorized::Denied;
 use crate::error::CloudError;
 
@@ -15,7 +15,7 @@ pub struct LaunchError {
     /// For a person.
     pub message: String,
     /// Every offering that EC2 refused.
-    pub refusals: Vec<Refusal>,
+    pub refusals: Vec<OfferingRefusal>,
 }
 
 /// What a failed launch means for its claim.
@@ -84,8 +84,8 @@ pub fn reason_of(code: &str, message: &str) -> &'static str {
 }
 
 /// A refusal for people: of one that is not for want of capacity EC2's own words tell which field is wrong.
-fn words(refusal: &Refusal) -> String {
-    let Refusal { capacity_type, instance_type, zone, code, message, .. } = refusal;
+fn words(refusal: &OfferingRefusal) -> String {
+    let OfferingRefusal { capacity_type, instance_type, zone, code, message, .. } = refusal;
     let denied = Denied::read("CreateFleet", code, message).map(|denied| denied.words());
     let own = denied.as_deref().unwrap_or(message).trim();
     let own = if refusal.is_capacity() || own.is_empty() { String::new() } else { format!(": {own}") };
@@ -94,7 +94,7 @@ fn words(refusal: &Refusal) -> String {
 
 impl LaunchError {
     /// No offering is left to be tried.
-    pub fn insufficient_capacity(message: impl Into<String>, refusals: Vec<Refusal>) -> Self {
+    pub fn insufficient_capacity(message: impl Into<String>, refusals: Vec<OfferingRefusal>) -> Self {
         let kind = LaunchErrorKind::InsufficientCapacity;
         Self { kind, reason: "InsufficientCapacity", message: message.into(), refusals }
     }
@@ -111,7 +111,7 @@ impl LaunchError {
     }
 
     /// EC2 answered without an instance: for want of capacity when every refusal says so.
-    pub fn from_refusals(refusals: Vec<Refusal>) -> Self {
+    pub fn from_refusals(refusals: Vec<OfferingRefusal>) -> Self {
         let worst = refusals.iter().find(|r| !r.is_capacity());
         let message = match worst.or(refusals.first()) {
             None => "EC2 launched nothing and gave no reason".to_owned(),
@@ -130,11 +130,11 @@ impl LaunchError {
 
     /// CreateFleet itself was refused for this capacity type: for want of a quota or of spot's role as a fleet's offering is.
     pub fn from_fleet(error: &CloudError, capacity_type: &str) -> Self {
-        let refusal = Refusal {
+        let refusal = OfferingRefusal {
             capacity_type: capacity_type.to_owned(),
             code: error.code().to_owned(),
             message: error.message().to_owned(),
-            ..Refusal::default()
+            ..OfferingRefusal::default()
         };
         match error {
             CloudError::Final { .. } if refusal.is_account_wide() => {
@@ -166,8 +166,13 @@ impl LaunchError {
 mod tests {
     use super::*;
 
-    fn refusal(code: &str) -> Refusal {
-        Refusal { code: code.into(), instance_type: "m5.large".into(), zone: "us-east-1a".into(), ..Refusal::default() }
+    fn refusal(code: &str) -> OfferingRefusal {
+        OfferingRefusal {
+            code: code.into(),
+            instance_type: "m5.large".into(),
+            zone: "us-east-1a".into(),
+            ..OfferingRefusal::default()
+        }
     }
 
     #[test]
@@ -186,11 +191,11 @@ mod tests {
 
     #[test]
     fn the_field_that_ec2_refuses_is_told_in_its_own_words_before_what_is_merely_not_to_be_had() {
-        let wrong = Refusal {
+        let wrong = OfferingRefusal {
             message: "Value (nope) for parameter iamInstanceProfile.name is invalid.".into(),
             ..refusal("InvalidParameterValue")
         };
-        let told = |all: Vec<Refusal>| LaunchError::from_refusals(all).message;
+        let told = |all: Vec<OfferingRefusal>| LaunchError::from_refusals(all).message;
         let all = told(vec![refusal("InsufficientInstanceCapacity"), wrong.clone(), wrong.clone()]);
         let own = "m5.large us-east-1a: InvalidParameterValue: Value (nope) for parameter iamInstanceProfile.name is invalid.";
         assert!(all.contains(own) && all.ends_with("; and 2 more refusals"), "{all}");
@@ -236,7 +241,7 @@ mod tests {
         assert_eq!(told.reason, "Unauthorized");
         let begin = "CreateFleet failed (UnauthorizedOperation): the role may not ec2:RunInstances on y: z; ";
         assert!(told.message.starts_with(begin), "{}", told.message);
-        let inside = Refusal { message: message.into(), ..refusal("UnauthorizedOperation") };
+        let inside = OfferingRefusal { message: message.into(), ..refusal("UnauthorizedOperation") };
         let inside = LaunchError::from_refusals(vec![inside]);
         assert!(inside.message.contains("the role may not ec2:RunInstances on y"), "{}", inside.message);
     }

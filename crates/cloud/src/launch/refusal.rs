@@ -33,7 +33,7 @@ const SPREAD_LIMIT: &str = "limit of instances in this spread placement group";
 
 /// One offering that EC2 did not give.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Refusal {
+pub struct OfferingRefusal {
     /// Instance type; empty when EC2 does not say.
     pub instance_type: String,
     /// Zone name; empty when EC2 does not say.
@@ -48,7 +48,7 @@ pub struct Refusal {
     pub message: String,
 }
 
-impl Refusal {
+impl OfferingRefusal {
     /// There was no capacity or no quota: another offering, or a later moment, may have it.
     pub fn is_capacity(&self) -> bool {
         MARKING.contains(&self.code.as_str()) || self.denies_spot() || self.message.contains(SPREAD_LIMIT)
@@ -72,8 +72,8 @@ impl Refusal {
 
 impl UnavailableOfferings {
     /// Remembers what a refusal says about the next minutes: about as much as it covers, and no more.
-    pub fn note(&mut self, now: Duration, refusal: &Refusal) {
-        let Refusal { capacity_type, instance_type, zone, subnet, code, .. } = refusal;
+    pub fn note(&mut self, now: Duration, refusal: &OfferingRefusal) {
+        let OfferingRefusal { capacity_type, instance_type, zone, subnet, code, .. } = refusal;
         if refusal.denies_spot() {
             return self.mark_capacity_type(now, SPOT);
         }
@@ -100,8 +100,8 @@ impl UnavailableOfferings {
 mod tests {
     use super::*;
 
-    fn refusal(code: &str) -> Refusal {
-        Refusal {
+    fn refusal(code: &str) -> OfferingRefusal {
+        OfferingRefusal {
             instance_type: "m5.large".into(),
             zone: "us-east-1a".into(),
             capacity_type: "on-demand".into(),
@@ -129,7 +129,7 @@ mod tests {
     fn what_covers_all_of_a_capacity_type_closes_reserved_capacity_as_well() {
         for code in [FLEET_QUOTA].into_iter().chain(QUOTAS) {
             let mut cache = UnavailableOfferings::default();
-            let all = Refusal { capacity_type: RESERVED.into(), instance_type: String::new(), ..refusal(code) };
+            let all = OfferingRefusal { capacity_type: RESERVED.into(), instance_type: String::new(), ..refusal(code) };
             cache.note(Duration::ZERO, &all);
             assert!(cache.at(Duration::ZERO).refused("m5.large", "us-east-1a", RESERVED), "{code}");
         }
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn a_spread_group_that_is_full_in_a_zone_is_a_want_of_capacity_there() {
         let message = "You have reached the limit of instances in this spread placement group in this zone.";
-        let full = Refusal { message: message.into(), ..refusal("InvalidRequest") };
+        let full = OfferingRefusal { message: message.into(), ..refusal("InvalidRequest") };
         let mut cache = UnavailableOfferings::default();
         cache.note(Duration::ZERO, &full);
         assert!(full.is_capacity() && cache.at(Duration::ZERO).refused("m5.large", "us-east-1a", "on-demand"));
@@ -150,7 +150,7 @@ mod tests {
         assert!(full.all_full(["subnet-1"].into_iter()) && !full.all_full(["subnet-1", "subnet-2"].into_iter()));
         assert!(!full.refused("m5.large", "us-east-1a", "on-demand"));
         let mut unnamed = UnavailableOfferings::default();
-        unnamed.note(Duration::ZERO, &Refusal { subnet: String::new(), ..refusal(FULL_SUBNET) });
+        unnamed.note(Duration::ZERO, &OfferingRefusal { subnet: String::new(), ..refusal(FULL_SUBNET) });
         assert!(unnamed.at(Duration::ZERO).refused("m5.large", "us-east-1a", "on-demand"), "where EC2 names none");
         assert!(!after("InsufficientInstanceCapacity").all_full(["subnet-1"].into_iter()));
     }
@@ -169,11 +169,12 @@ mod tests {
             assert!(!closed.refused("m5.large", "us-east-1a", "spot"), "{code}: another quota");
         }
         let mut spot = UnavailableOfferings::default();
-        let nameless = Refusal { instance_type: String::new(), capacity_type: SPOT.into(), ..refusal(QUOTAS[1]) };
+        let nameless =
+            OfferingRefusal { instance_type: String::new(), capacity_type: SPOT.into(), ..refusal(QUOTAS[1]) };
         spot.note(Duration::ZERO, &nameless);
         assert!(spot.at(Duration::ZERO).refused("g5.xlarge", "us-east-1b", "spot"), "where EC2 names no type");
         let mut reserved = UnavailableOfferings::default();
-        reserved.note(Duration::ZERO, &Refusal { capacity_type: RESERVED.into(), ..refusal(QUOTAS[0]) });
+        reserved.note(Duration::ZERO, &OfferingRefusal { capacity_type: RESERVED.into(), ..refusal(QUOTAS[0]) });
         let reserved = reserved.at(Duration::ZERO);
         assert!(
             reserved.refused("m5.large", "us-east-1a", RESERVED)

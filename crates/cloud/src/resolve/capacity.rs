@@ -3,7 +3,7 @@
 use dovetail_core::Resources;
 use dovetail_core::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS};
 
-use super::{NodeClassView, Settings};
+use super::{NodeClassView, ResolveSettings};
 use crate::family::{AmiFamily, GIB};
 use crate::info::InstanceTypeInfo;
 use crate::shipped;
@@ -15,7 +15,7 @@ const ARM64_CMA_MIB: i64 = 64;
 /// Pods on a node whose network does not limit them.
 const PODS_WITHOUT_ENI_LIMIT: i64 = 110;
 
-pub(super) fn of(info: &InstanceTypeInfo, class: &NodeClassView, settings: &Settings) -> Resources {
+pub(super) fn of(info: &InstanceTypeInfo, class: &NodeClassView, settings: &ResolveSettings) -> Resources {
     let mut capacity = Resources::new();
     capacity.set(CPU, i64::from(info.vcpus) * 1000);
     capacity.set(MEMORY, memory(info, settings));
@@ -30,7 +30,7 @@ pub(super) fn of(info: &InstanceTypeInfo, class: &NodeClassView, settings: &Sett
 }
 
 /// Bytes: what a node once reported, or else all of it less what is lost on the way to the kubelet.
-fn memory(info: &InstanceTypeInfo, settings: &Settings) -> i64 {
+fn memory(info: &InstanceTypeInfo, settings: &ResolveSettings) -> i64 {
     if let Some(bytes) = settings.discovered_memory.get(&info.name) {
         return *bytes;
     }
@@ -58,7 +58,7 @@ fn ephemeral_storage(info: &InstanceTypeInfo, class: &NodeClassView) -> i64 {
     })
 }
 
-fn pods(info: &InstanceTypeInfo, class: &NodeClassView, settings: &Settings) -> i64 {
+fn pods(info: &InstanceTypeInfo, class: &NodeClassView, settings: &ResolveSettings) -> i64 {
     let count = match class.max_pods {
         Some(max) => max,
         None if class.family.eni_limited_pods() => {
@@ -117,11 +117,11 @@ fn efa(info: &InstanceTypeInfo, class: &NodeClassView) -> i64 {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::resolve::Volume;
+    use crate::resolve::BlockDeviceVolume;
     use crate::shipped::instance_type;
 
     fn capacity(name: &str, class: &NodeClassView) -> Resources {
-        of(instance_type(name).unwrap(), class, &Settings::default())
+        of(instance_type(name).unwrap(), class, &ResolveSettings::default())
     }
 
     #[test]
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn memory_that_a_node_reported_replaces_the_estimate() {
-        let mut settings = Settings::default();
+        let mut settings = ResolveSettings::default();
         settings.discovered_memory.insert("m5.large".into(), 7_900_000_000);
         let info = instance_type("m5.large").unwrap();
         assert_eq!(of(info, &NodeClassView::default(), &settings).get(MEMORY), 7_900_000_000);
@@ -167,7 +167,8 @@ mod tests {
         let raid = NodeClassView { instance_store_raid0: true, ..Default::default() };
         assert_eq!(capacity("m5d.large", &raid).get(EPHEMERAL_STORAGE), 75_000_000_000);
         assert_eq!(capacity("m5.large", &raid).get(EPHEMERAL_STORAGE), 20 * GIB);
-        let volume = |device: &str, root, gib: i64| Volume { device: device.into(), root, bytes: Some(gib * GIB) };
+        let volume =
+            |device: &str, root, gib: i64| BlockDeviceVolume { device: device.into(), root, bytes: Some(gib * GIB) };
         let rooted = NodeClassView {
             volumes: vec![volume("/dev/xvda", false, 30), volume("/dev/xvdc", true, 100)],
             ..Default::default()

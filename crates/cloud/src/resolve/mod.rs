@@ -11,18 +11,19 @@ use std::collections::BTreeMap;
 use dovetail_core::volumes::{EBS, attachable};
 use dovetail_core::{InstanceType, Resources};
 
-use crate::catalogue::Catalogue;
+use crate::catalogue::RegionCatalogue;
 use crate::info::InstanceTypeInfo;
 use crate::unavailable::Unavailable;
 
 pub use capacity::eni_limited_pods;
 pub use view::{
-    NodeClassError, NodeClassView, ReservationView, SubnetView, Threshold, Volume, family_of, subnet_views_of,
+    BlockDeviceVolume, NodeClassError, NodeClassView, ReservationView, SubnetView, Threshold, family_of,
+    subnet_views_of,
 };
 
 /// Settings of the control plane that shape an instance type.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Settings {
+pub struct ResolveSettings {
     /// `VM_MEMORY_OVERHEAD_PERCENT`: the share of memory that the hypervisor and the kernel keep, as a fraction.
     pub vm_memory_overhead_percent: f64,
     /// `RESERVED_ENIS`: interfaces that pods cannot use.
@@ -31,14 +32,18 @@ pub struct Settings {
     pub discovered_memory: BTreeMap<String, i64>,
 }
 
-impl Default for Settings {
+impl Default for ResolveSettings {
     fn default() -> Self {
         Self { vm_memory_overhead_percent: 0.075, reserved_enis: 0, discovered_memory: BTreeMap::new() }
     }
 }
 
 /// The types that nodes of this class can be, by name, with all their offerings available.
-pub fn instance_types(catalogue: &Catalogue, class: &NodeClassView, settings: &Settings) -> Vec<InstanceType> {
+pub fn instance_types(
+    catalogue: &RegionCatalogue,
+    class: &NodeClassView,
+    settings: &ResolveSettings,
+) -> Vec<InstanceType> {
     instance_types_without(catalogue, class, settings, &Unavailable::default())
 }
 
@@ -46,9 +51,9 @@ pub fn instance_types(catalogue: &Catalogue, class: &NodeClassView, settings: &S
 ///
 /// A type without any offering in the class's zones is left out, as is a zone without a price.
 pub fn instance_types_without(
-    catalogue: &Catalogue,
+    catalogue: &RegionCatalogue,
     class: &NodeClassView,
-    settings: &Settings,
+    settings: &ResolveSettings,
     unavailable: &Unavailable,
 ) -> Vec<InstanceType> {
     catalogue
@@ -60,10 +65,10 @@ pub fn instance_types_without(
 }
 
 fn instance_type(
-    catalogue: &Catalogue,
+    catalogue: &RegionCatalogue,
     info: &InstanceTypeInfo,
     class: &NodeClassView,
-    settings: &Settings,
+    settings: &ResolveSettings,
     unavailable: &Unavailable,
 ) -> Option<InstanceType> {
     let offerings = offerings::of(catalogue, info, class, unavailable);

@@ -8,7 +8,7 @@ use dovetail_api::v1::PlacementGroup;
 use dovetail_core::{NodeSelectorRequirement, Offering};
 
 use super::NodeClassView;
-use crate::catalogue::{Catalogue, Zone};
+use crate::catalogue::{RegionCatalogue, Zone};
 use crate::family::AmiFamily;
 use crate::info::InstanceTypeInfo;
 use crate::unavailable::Unavailable;
@@ -19,7 +19,7 @@ const RESERVED_PRICE: f64 = 1e7;
 /// One offering for each zone that both the type and the class are in, and each capacity type with a price; and one for each
 /// capacity reservation of the type.
 pub(super) fn of(
-    catalogue: &Catalogue,
+    catalogue: &RegionCatalogue,
     info: &InstanceTypeInfo,
     class: &NodeClassView,
     unavailable: &Unavailable,
@@ -85,7 +85,7 @@ fn may_be_in(class: &NodeClassView, zone: &str) -> bool {
     bound.is_none_or(|bound| bound == zone)
 }
 
-fn price(catalogue: &Catalogue, info: &InstanceTypeInfo, zone: &Zone, capacity_type: &str) -> Option<f64> {
+fn price(catalogue: &RegionCatalogue, info: &InstanceTypeInfo, zone: &Zone, capacity_type: &str) -> Option<f64> {
     match capacity_type {
         SPOT => catalogue.spot.get(&(info.name.clone(), zone.name.clone())).copied(),
         _ => catalogue.on_demand.get(&info.name).copied(),
@@ -137,7 +137,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::resolve::{Settings, instance_types, instance_types_without};
+    use crate::resolve::{ResolveSettings, instance_types, instance_types_without};
     use crate::shipped;
     use crate::unavailable::{OfferingKey, UnavailableOfferings};
     use dovetail_core::InstanceType;
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn a_type_is_offered_in_the_classs_zones_at_both_capacity_types() {
-        let types = instance_types(&shipped::catalogue("us-east-1"), &class(), &Settings::default());
+        let types = instance_types(&shipped::catalogue("us-east-1"), &class(), &ResolveSettings::default());
         let m5 = find(&types, "m5.large");
         assert_eq!(m5.offerings.len(), 6);
         assert!(m5.offerings.iter().all(|o| o.available));
@@ -167,7 +167,8 @@ mod tests {
             OfferingKey { capacity_type: "spot".into(), instance_type: "m5.large".into(), zone: "us-east-1a".into() };
         refused.mark(Duration::ZERO, key);
         let catalogue = shipped::catalogue("us-east-1");
-        let types = instance_types_without(&catalogue, &class(), &Settings::default(), &refused.at(Duration::ZERO));
+        let types =
+            instance_types_without(&catalogue, &class(), &ResolveSettings::default(), &refused.at(Duration::ZERO));
         let gone: Vec<_> = find(&types, "m5.large").offerings.iter().filter(|o| !o.available).collect();
         assert_eq!(gone.len(), 1);
         assert_eq!((gone[0].zone.as_str(), gone[0].capacity_type.as_str()), ("us-east-1a", "spot"));
@@ -178,7 +179,7 @@ mod tests {
         let catalogue = shipped::catalogue("us-east-1");
         let available = |family| {
             let class = NodeClassView { family, ..class() };
-            let types = instance_types(&catalogue, &class, &Settings::default());
+            let types = instance_types(&catalogue, &class, &ResolveSettings::default());
             find(&types, "a1.large").offerings.iter().any(|o| o.available)
         };
         assert!(!available(AmiFamily::Al2023));
@@ -187,7 +188,7 @@ mod tests {
 
     #[test]
     fn mac_and_32_bit_hosts_and_types_without_a_price_are_no_nodes() {
-        let types = instance_types(&shipped::catalogue("us-east-1"), &class(), &Settings::default());
+        let types = instance_types(&shipped::catalogue("us-east-1"), &class(), &ResolveSettings::default());
         for name in ["mac2.metal", "hpc6a.48xlarge"] {
             assert!(types.iter().all(|t| t.name != name), "{name}");
         }

@@ -60,12 +60,12 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::family::AmiFamily;
-    use crate::resolve::{Settings, capacity};
+    use crate::resolve::{ResolveSettings, capacity};
     use crate::shipped::instance_type;
 
     fn overhead(name: &str, class: &NodeClassView) -> Overhead {
         let info = instance_type(name).unwrap();
-        of(info, class, &capacity::of(info, class, &Settings::default()))
+        of(info, class, &capacity::of(info, class, &ResolveSettings::default()))
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub struct NodeClassView {
     /// `kubelet.evictionHard["nodefs.available"]`.
     pub eviction_disk: Option<Threshold>,
     /// `blockDeviceMappings`.
-    pub volumes: Vec<Volume>,
+    pub volumes: Vec<BlockDeviceVolume>,
     /// `instanceStorePolicy: RAID0`.
     pub instance_store_raid0: bool,
     /// `networkInterfaces`.
@@ -82,7 +82,7 @@ pub enum Threshold {
 
 /// A volume of `blockDeviceMappings`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Volume {
+pub struct BlockDeviceVolume {
     /// `/dev/xvda`.
     pub device: String,
     /// Pods' local storage lies on it.
@@ -209,7 +209,7 @@ fn threshold(eviction: &BTreeMap<String, String>, signal: &str) -> Result<Option
     Ok(Some(parsed))
 }
 
-fn volumes(spec: &EC2NodeClassSpec) -> Result<Vec<Volume>, NodeClassError> {
+fn volumes(spec: &EC2NodeClassSpec) -> Result<Vec<BlockDeviceVolume>, NodeClassError> {
     let mappings = spec.block_device_mappings.iter().enumerate();
     mappings
         .map(|(i, mapping)| {
@@ -219,7 +219,7 @@ fn volumes(spec: &EC2NodeClassSpec) -> Result<Vec<Volume>, NodeClassError> {
                 .transpose()
                 .map_err(|e| error(format!("spec.blockDeviceMappings[{i}].ebs.volumeSize"), e.to_string()))?;
             let device = mapping.device_name.clone().unwrap_or_default();
-            Ok(Volume { device, root: mapping.root_volume == Some(true), bytes })
+            Ok(BlockDeviceVolume { device, root: mapping.root_volume == Some(true), bytes })
         })
         .collect()
 }

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use flate2::read::GzDecoder;
 use serde::de::DeserializeOwned;
 
-use crate::catalogue::{Catalogue, Zone};
+use crate::catalogue::{RegionCatalogue, Zone};
 use crate::info::InstanceTypeInfo;
 
 pub use prices::{on_demand_price, price_source};
@@ -23,8 +23,8 @@ pub use spot::{SpotModel, spot_model};
 static TYPES: &[u8] = include_bytes!("../../data/instance-types.json.gz");
 static BRANCHES: &[u8] = include_bytes!("../../data/branch-interfaces.json.gz");
 
-/// A [`Catalogue`] whose figures all come from the binary; spot prices are synthetic.
-pub type ShippedCatalogue = Catalogue;
+/// A [`RegionCatalogue`] whose figures all come from the binary; spot prices are synthetic.
+pub type ShippedCatalogue = RegionCatalogue;
 
 /// Every instance type known, by name, whatever the region. Read once a process.
 pub fn instance_types() -> &'static [Arc<InstanceTypeInfo>] {
@@ -65,7 +65,14 @@ pub fn catalogue(region: &str) -> ShippedCatalogue {
     let on_demand: BTreeMap<String, f64> =
         types.iter().filter_map(|t| Some((t.name.clone(), on_demand_price(t, region)?))).collect();
     let spot = spot::prices(&types, &on_demand, &offered);
-    Catalogue { region: region.to_owned(), zones: offered.zones, types, offered: offered.zones_of, on_demand, spot }
+    RegionCatalogue {
+        region: region.to_owned(),
+        zones: offered.zones,
+        types,
+        offered: offered.zones_of,
+        on_demand,
+        spot,
+    }
 }
 
 /// The same, made once a process for each region: it never changes, and a process may play thousands of worlds in one.

@@ -17,7 +17,7 @@ struct Region {
 }
 
 /// A region's zones and what each type is offered in.
-pub(super) struct Offered {
+pub(super) struct RegionOfferings {
     pub zones: Vec<Zone>,
     pub zones_of: BTreeMap<String, BTreeSet<String>>,
 }
@@ -32,24 +32,24 @@ pub(super) fn regions() -> impl Iterator<Item = &'static str> {
 }
 
 /// The region's offerings; those of us-east-1 in three zones for a region that the file does not know.
-pub(super) fn of(region: &str) -> Offered {
+pub(super) fn of(region: &str) -> RegionOfferings {
     match all().get(region) {
         Some(known) => known_region(region, known),
         None => unknown_region(region),
     }
 }
 
-fn known_region(region: &str, known: &Region) -> Offered {
+fn known_region(region: &str, known: &Region) -> RegionOfferings {
     let zones = known.zones.iter().map(|(name, id)| Zone { name: name.clone(), id: id.clone() }).collect();
     let mut zones_of = BTreeMap::new();
     for (letters, names) in &known.types {
         let offered_in: BTreeSet<String> = letters.chars().map(|c| format!("{region}{c}")).collect();
         zones_of.extend(names.iter().map(|name| (name.clone(), offered_in.clone())));
     }
-    Offered { zones, zones_of }
+    RegionOfferings { zones, zones_of }
 }
 
-fn unknown_region(region: &str) -> Offered {
+fn unknown_region(region: &str) -> RegionOfferings {
     let id = short_name(region);
     let zones: Vec<Zone> = ('a'..='c')
         .zip(1..)
@@ -57,7 +57,7 @@ fn unknown_region(region: &str) -> Offered {
         .collect();
     let names: BTreeSet<String> = zones.iter().map(|z| z.name.clone()).collect();
     let types = all().get("us-east-1").into_iter().flat_map(|r| r.types.values().flatten());
-    Offered { zones, zones_of: types.map(|t| (t.clone(), names.clone())).collect() }
+    RegionOfferings { zones, zones_of: types.map(|t| (t.clone(), names.clone())).collect() }
 }
 
 /// The region as zone ids write it: `us-gov-west-1` is `usgw1`, `ap-southeast-2` is `apse2`.

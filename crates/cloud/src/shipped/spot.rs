@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde::Deserialize;
 
-use super::offerings::Offered;
+use super::offerings::RegionOfferings;
 use super::prices::to_micros;
 use crate::hash::fnv;
 use crate::info::InstanceTypeInfo;
@@ -46,7 +46,7 @@ pub fn spot_model(family: &str) -> SpotModel {
 pub(super) fn prices(
     types: &[Arc<InstanceTypeInfo>],
     on_demand: &BTreeMap<String, f64>,
-    offered: &Offered,
+    offered: &RegionOfferings,
 ) -> BTreeMap<(String, String), f64> {
     let mut prices = BTreeMap::new();
     for info in types.iter().filter(|t| t.usage_classes.iter().any(|c| c == "spot")) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{LONGEST, Mark, OfferingKey, QuotaGroup, Scope, UnavailableOfferings};
+use super::{LONGEST, Mark, OfferingKey, QuotaGroup, RefusalScope, UnavailableOfferings};
 
 /// How many are kept, those refused last: some 300 KiB of the one MiB that a ConfigMap may have.
 pub const MOST_KEPT: usize = 2000;
@@ -30,10 +30,10 @@ impl UnavailableOfferings {
     /// What is remembered, as text, at one moment on both clocks.
     #[must_use]
     pub fn kept(&self, now: Duration, wall: Timestamp) -> String {
-        let mut all: Vec<(&Scope, &Mark)> = self.marks.iter().collect();
+        let mut all: Vec<(&RefusalScope, &Mark)> = self.marks.iter().collect();
         all.sort_by(|(a, x), (b, y)| y.last.cmp(&x.last).then_with(|| a.cmp(b)));
         all.truncate(MOST_KEPT);
-        let line = |(scope, mark): (&Scope, &Mark)| {
+        let line = |(scope, mark): (&RefusalScope, &Mark)| {
             let kept = Kept {
                 what: written(scope),
                 refusals: mark.refusals,
@@ -82,31 +82,31 @@ fn before(earlier: Timestamp, later: Timestamp) -> Duration {
     Duration::try_from(later.duration_since(earlier)).unwrap_or(Duration::ZERO)
 }
 
-fn written(scope: &Scope) -> String {
+fn written(scope: &RefusalScope) -> String {
     match scope {
-        Scope::Offering(OfferingKey { capacity_type, instance_type, zone }) => {
+        RefusalScope::Offering(OfferingKey { capacity_type, instance_type, zone }) => {
             format!("offering {capacity_type} {zone} {instance_type}")
         }
-        Scope::Quota { capacity_type, group } => format!("quota {capacity_type} {group}"),
-        Scope::CapacityType(name) => format!("capacity-type {name}"),
-        Scope::Subnet(id) => format!("subnet {id}"),
+        RefusalScope::Quota { capacity_type, group } => format!("quota {capacity_type} {group}"),
+        RefusalScope::CapacityType(name) => format!("capacity-type {name}"),
+        RefusalScope::Subnet(id) => format!("subnet {id}"),
     }
 }
 
-fn read(what: &str) -> Option<Scope> {
+fn read(what: &str) -> Option<RefusalScope> {
     let (kind, rest) = what.split_once(' ')?;
     match kind {
         "offering" => {
             let mut parts = rest.split(' ').filter(|part| !part.is_empty()).map(str::to_owned);
             let (capacity_type, zone, instance_type) = (parts.next()?, parts.next()?, parts.next()?);
-            Some(Scope::Offering(OfferingKey { capacity_type, instance_type, zone }))
+            Some(RefusalScope::Offering(OfferingKey { capacity_type, instance_type, zone }))
         }
         "quota" => {
             let (capacity_type, group) = rest.split_once(' ')?;
-            Some(Scope::Quota { capacity_type: capacity_type.to_owned(), group: QuotaGroup::named(group)? })
+            Some(RefusalScope::Quota { capacity_type: capacity_type.to_owned(), group: QuotaGroup::named(group)? })
         }
-        "capacity-type" => Some(Scope::CapacityType(rest.to_owned())),
-        "subnet" => Some(Scope::Subnet(rest.to_owned())),
+        "capacity-type" => Some(RefusalScope::CapacityType(rest.to_owned())),
+        "subnet" => Some(RefusalScope::Subnet(rest.to_owned())),
         _ => None,
     }
 }

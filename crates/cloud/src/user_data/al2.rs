@@ -2,16 +2,16 @@
 
 use dovetail_api::v1::KubeletConfiguration;
 
-use super::mime::{Part, archive, is_mime, parts_of};
+use super::mime::{MimePart, archive, is_mime, parts_of};
 use super::{Inputs, UserDataError, kubelet_args};
 
 pub(super) fn render(inputs: &Inputs<'_>, kubelet: &KubeletConfiguration) -> Result<String, UserDataError> {
     let mut parts = match inputs.class.user_data.as_deref() {
         None | Some("") => Vec::new(),
         Some(own) if is_mime(own) => parts_of(own)?,
-        Some(own) => vec![Part::shell(own)],
+        Some(own) => vec![MimePart::shell(own)],
     };
-    parts.push(Part::shell(script(inputs, kubelet)));
+    parts.push(MimePart::shell(script(inputs, kubelet)));
     Ok(archive(&parts).replace('\r', ""))
 }
 

@@ -3,7 +3,7 @@
 use dovetail_api::v1::KubeletConfiguration;
 use serde_json::{Map, Value, json};
 
-use super::mime::{Part, archive, is_mime, parts_of};
+use super::mime::{MimePart, archive, is_mime, parts_of};
 use super::{Inputs, UserDataError, kubelet_args};
 
 const NODE_CONFIG: &str = "application/node.eks.aws";
@@ -12,12 +12,12 @@ pub(super) fn render(inputs: &Inputs<'_>, kubelet: &KubeletConfiguration) -> Res
     let mut parts = match inputs.class.user_data.as_deref() {
         None | Some("") => Vec::new(),
         Some(own) if is_mime(own) => parts_of(own)?,
-        Some(own) if is_mapping(own) => vec![Part { kind: NODE_CONFIG.into(), body: own.into() }],
-        Some(own) => vec![Part::shell(own)],
+        Some(own) if is_mapping(own) => vec![MimePart { kind: NODE_CONFIG.into(), body: own.into() }],
+        Some(own) => vec![MimePart::shell(own)],
     };
     let config = node_config(inputs, kubelet)?;
     let yaml = serde_saphyr::to_string(&config).map_err(|e| UserDataError::Kubelet(e.to_string()))?;
-    parts.push(Part { kind: NODE_CONFIG.into(), body: yaml });
+    parts.push(MimePart { kind: NODE_CONFIG.into(), body: yaml });
     Ok(archive(&parts))
 }
 
@@ -75,7 +75,7 @@ mod tests {
     use crate::user_data::tests::fixture;
     use crate::user_data::{UserDataError, plain};
 
-    fn parts(text: &str) -> Vec<super::Part> {
+    fn parts(text: &str) -> Vec<super::MimePart> {
         super::parts_of(text).unwrap()
     }
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 use dovetail_api::v1::EC2NodeClass;
 use dovetail_cloud::ec2::{Ec2Cloud, Ec2Settings, SdkParts};
 use dovetail_cloud::launch::reserved::ReservationKind;
-use dovetail_cloud::resolve::{NodeClassView, ReservationView, Settings, instance_types, subnet_views_of};
-use dovetail_cloud::{Cloud, LaunchErrorKind, LaunchRequest, Made, MadeKind, shipped};
+use dovetail_cloud::resolve::{NodeClassView, ReservationView, ResolveSettings, instance_types, subnet_views_of};
+use dovetail_cloud::{Cloud, LaunchErrorKind, LaunchRequest, MadeKind, MadeResource, shipped};
 use dovetail_core::{NodeSelectorRequirement, Resources};
 use dovetail_sandbox::clock::{DEFAULT_START, VirtualClock};
 use dovetail_sandbox::faults::{Direction, Faults, Service};
@@ -75,7 +75,7 @@ pub fn request(token: &str, class: EC2NodeClass) -> LaunchRequest {
         left: 9,
     });
     view.reservations = reservations.collect();
-    let all = instance_types(&shipped::catalogue("us-east-1"), &view, &Settings::default());
+    let all = instance_types(&shipped::catalogue("us-east-1"), &view, &ResolveSettings::default());
     LaunchRequest {
         requirements: vec![NodeSelectorRequirement::one_of("karpenter.k8s.aws/instance-family", ["m5", "c5", "m6g"])],
         requests: Resources::parse([("cpu", "1")]).unwrap(),
@@ -297,7 +297,7 @@ async fn what_was_made_for_a_class_is_removed_with_it() {
     cloud.launch(request("token-2", anew)).await.unwrap();
 }
 
-async fn templates(cloud: &Ec2Cloud) -> Vec<Made> {
+async fn templates(cloud: &Ec2Cloud) -> Vec<MadeResource> {
     let made = cloud.made().await.unwrap().into_iter();
     made.filter(|one| one.kind == MadeKind::LaunchTemplate).collect()
 }

@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use dovetail_api::v1::{EC2NodeClass, EC2NodeClassSpec, EC2NodeClassStatus};
 use dovetail_cloud::family::AmiFamily;
 use dovetail_cloud::launch::reserved::ReservationKind;
-use dovetail_cloud::resolve::{NodeClassView, ReservationView, Settings, instance_types};
+use dovetail_cloud::resolve::{NodeClassView, ReservationView, ResolveSettings, instance_types};
 use dovetail_cloud::{Cloud, LaunchRequest, shipped};
 use dovetail_core::{NodeSelectorRequirement, Resources};
 use serde_json::{Value, json};
@@ -126,7 +126,7 @@ fn request(case: &Case) -> LaunchRequest {
         left: 1,
     };
     view.reservations = case.reservation.map(reservation).into_iter().collect();
-    let all = instance_types(&catalogue, &view, &Settings::default());
+    let all = instance_types(&catalogue, &view, &ResolveSettings::default());
     let one_of = |(key, values): &(&str, Vec<&str>)| NodeSelectorRequirement::one_of(*key, values.iter().copied());
     LaunchRequest {
         requirements: case.requirements.iter().map(one_of).collect(),

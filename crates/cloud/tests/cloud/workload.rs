@@ -6,7 +6,7 @@ use std::io::Read;
 use std::path::PathBuf;
 
 use dovetail_cloud::family::AmiFamily;
-use dovetail_cloud::resolve::{NodeClassView, Settings, instance_types};
+use dovetail_cloud::resolve::{NodeClassView, ResolveSettings, instance_types};
 use dovetail_cloud::shipped;
 use dovetail_core::{InstanceType, Operator};
 
@@ -21,7 +21,7 @@ fn reference() -> Vec<InstanceType> {
 fn ours() -> BTreeMap<String, InstanceType> {
     let catalogue = shipped::catalogue("us-east-1");
     let class = NodeClassView::in_zones(AmiFamily::Al2023, catalogue.zones.clone());
-    instance_types(&catalogue, &class, &Settings::default()).into_iter().map(|t| (t.name.clone(), t)).collect()
+    instance_types(&catalogue, &class, &ResolveSettings::default()).into_iter().map(|t| (t.name.clone(), t)).collect()
 }
 
 fn labels(of: &InstanceType) -> BTreeMap<&str, BTreeSet<&str>> {

@@ -11,7 +11,7 @@ use dovetail_cloud::LaunchRequest;
 use dovetail_cloud::ec2::adapt::{BrokenConnection, http_client};
 use dovetail_cloud::ec2::{Ec2Cloud, Ec2Settings, SdkParts};
 use dovetail_cloud::family::AmiFamily;
-use dovetail_cloud::resolve::{NodeClassView, Settings, instance_types};
+use dovetail_cloud::resolve::{NodeClassView, ResolveSettings, instance_types};
 use dovetail_cloud::shipped;
 use dovetail_core::clock::Clock;
 use dovetail_core::{NodeSelectorRequirement, Resources};
@@ -216,7 +216,7 @@ pub fn class() -> EC2NodeClass {
 pub fn request(token: &str, types: &[&str], capacity_type: &str) -> LaunchRequest {
     let catalogue = shipped::catalogue("us-east-1");
     let view = NodeClassView::in_zones(AmiFamily::Al2023, catalogue.first_zones(2));
-    let all = instance_types(&catalogue, &view, &Settings::default());
+    let all = instance_types(&catalogue, &view, &ResolveSettings::default());
     let one_of = |key: &str, values: &[&str]| NodeSelectorRequirement::one_of(key, values.iter().copied());
     LaunchRequest {
         requirements: vec![

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use dovetail_api::names::{TERMINATION_FINALIZER, labels, tags};
-use dovetail_cloud::catalogue::Catalogue;
+use dovetail_cloud::catalogue::RegionCatalogue;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -54,7 +54,7 @@ impl OfKarpenter {
     }
 
     /// Labels of NodeClaim and Node beside those that its kubelet gives a Node.
-    pub(super) fn labels(&self, instance: &Instance, catalogue: &Catalogue) -> BTreeMap<String, String> {
+    pub(super) fn labels(&self, instance: &Instance, catalogue: &RegionCatalogue) -> BTreeMap<String, String> {
         let capacity_type = match instance.capacity_type {
             CapacityType::Spot => labels::SPOT,
             _ => labels::ON_DEMAND,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dovetail_cloud::catalogue::Catalogue;
+use dovetail_cloud::catalogue::RegionCatalogue;
 use dovetail_cloud::shipped;
 
 /// The account that everything belongs to: one that AWS's documentation uses for examples.
@@ -63,7 +63,7 @@ pub struct RegionConfig {
     /// The cluster's certificate authority, base64, as DescribeCluster gives it; `None`: a placeholder.
     pub certificate_authority: Option<String>,
     /// Types, offerings and prices; `None`: the shipped catalogue of the region, with synthetic spot prices.
-    pub catalogue: Option<Arc<Catalogue>>,
+    pub catalogue: Option<Arc<RegionCatalogue>>,
     /// The account's capacity reservations.
     pub reservations: Vec<CapacityReservation>,
     /// The account's placement groups.
@@ -87,7 +87,7 @@ impl RegionConfig {
         }
     }
 
-    pub(crate) fn catalogue(&self) -> Arc<Catalogue> {
+    pub(crate) fn catalogue(&self) -> Arc<RegionCatalogue> {
         self.catalogue.clone().unwrap_or_else(|| Arc::new(shipped::catalogue(&self.region)))
     }
 

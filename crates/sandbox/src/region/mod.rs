@@ -51,7 +51,7 @@ mod xml;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use dovetail_cloud::catalogue::{Catalogue, Zone};
+use dovetail_cloud::catalogue::{RegionCatalogue, Zone};
 use dovetail_core::clock::Clock;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -98,7 +98,7 @@ pub struct Region {
 
 struct Shared {
     config: RegionConfig,
-    catalogue: Arc<Catalogue>,
+    catalogue: Arc<RegionCatalogue>,
     clock: Arc<dyn Clock>,
     log: EventLog,
     faults: Faults,
@@ -112,7 +112,7 @@ struct Shared {
 /// What an action works on.
 pub(crate) struct Cx<'a> {
     pub config: &'a RegionConfig,
-    pub catalogue: &'a Catalogue,
+    pub catalogue: &'a RegionCatalogue,
     pub log: &'a EventLog,
     pub faults: &'a Faults,
     pub state: &'a mut RegionState,
@@ -156,7 +156,7 @@ impl Region {
     }
 
     /// Types, offerings and prices.
-    pub fn catalogue(&self) -> &Arc<Catalogue> {
+    pub fn catalogue(&self) -> &Arc<RegionCatalogue> {
         &self.shared.catalogue
     }
 
@@ -249,7 +249,7 @@ impl Region {
 }
 
 /// The zones of the configuration that the region has, or its first three.
-fn cluster_zones(config: &RegionConfig, catalogue: &Catalogue) -> Vec<Zone> {
+fn cluster_zones(config: &RegionConfig, catalogue: &RegionCatalogue) -> Vec<Zone> {
     match &config.zones {
         None => catalogue.first_zones(3),
         Some(names) => catalogue.zones.iter().filter(|zone| names.contains(&zone.name)).cloned().collect(),

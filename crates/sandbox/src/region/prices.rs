@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dovetail_cloud::catalogue::Catalogue;
+use dovetail_cloud::catalogue::RegionCatalogue;
 use jiff::Timestamp;
 
 use super::error::AwsError;
@@ -16,7 +16,7 @@ use super::{Cx, stamp};
 const LINUX: [&str; 2] = ["Linux/UNIX", "Linux/UNIX (Amazon VPC)"];
 
 /// $/h; `None` where the type is not offered or has no such price.
-fn price(catalogue: &Catalogue, instance_type: &str, zone: &str, capacity: CapacityType) -> Option<f64> {
+fn price(catalogue: &RegionCatalogue, instance_type: &str, zone: &str, capacity: CapacityType) -> Option<f64> {
     let offered = catalogue.offered.get(instance_type).is_some_and(|zones| zones.contains(zone));
     let price = match capacity {
         CapacityType::OnDemand => catalogue.on_demand.get(instance_type),

@@ -1,6 +1,6 @@
 //! What an account has beside instances: capacity reservations and placement groups.
 
-use dovetail_cloud::catalogue::Catalogue;
+use dovetail_cloud::catalogue::RegionCatalogue;
 use dovetail_sandbox::region::{CapacityReservation, PlacementGroup};
 
 use super::check::{Checker, nearest};
@@ -39,7 +39,7 @@ pub(super) fn placement_group(one: &scenario::PlacementGroup) -> PlacementGroup 
 }
 
 impl Checker<'_> {
-    pub(super) fn reservations(&mut self, all: &[scenario::CapacityReservation], catalogue: &Catalogue) {
+    pub(super) fn reservations(&mut self, all: &[scenario::CapacityReservation], catalogue: &RegionCatalogue) {
         for (index, one) in all.iter().enumerate() {
             let field = |name: &str| format!("capacityReservations[{index}].{name}");
             let name = &one.instance_type;

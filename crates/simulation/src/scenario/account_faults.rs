@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use dovetail_cloud::catalogue::Catalogue;
+use dovetail_cloud::catalogue::RegionCatalogue;
 use dovetail_cloud::unavailable::QuotaGroup;
 use dovetail_sandbox::faults::{Ec2Faults, InjectedError};
 use serde_saphyr::Spanned;
@@ -11,7 +11,11 @@ use super::check::Checker;
 use crate::scenario::faults;
 
 impl Checker<'_> {
-    pub(super) fn account_faults(&mut self, written: &faults::Ec2Faults, catalogue: Option<&Catalogue>) -> Ec2Faults {
+    pub(super) fn account_faults(
+        &mut self,
+        written: &faults::Ec2Faults,
+        catalogue: Option<&RegionCatalogue>,
+    ) -> Ec2Faults {
         Ec2Faults {
             sold_out_share: self.rate("faults.ec2.soldOutShare", written.sold_out_share.as_ref()),
             vcpu_quotas: self.quotas(&written.vcpu_quotas),
@@ -38,7 +42,7 @@ impl Checker<'_> {
     fn addresses(
         &mut self,
         written: &BTreeMap<String, Spanned<u32>>,
-        catalogue: Option<&Catalogue>,
+        catalogue: Option<&RegionCatalogue>,
     ) -> BTreeMap<String, u32> {
         let zones: Vec<&str> = catalogue.iter().flat_map(|one| &one.zones).map(|zone| zone.name.as_str()).collect();
         for (zone, count) in written.iter().filter(|(zone, _)| !zones.is_empty() && !zones.contains(&zone.as_str())) {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use dovetail_actors::settings::feature_gates;
 use dovetail_api::names::syntax::is_label;
 use dovetail_api::validation::{label_key, label_value};
-use dovetail_cloud::catalogue::Catalogue;
+use dovetail_cloud::catalogue::RegionCatalogue;
 use dovetail_cloud::shipped;
 use dovetail_sandbox::cluster::{NodesBeforehand, OfKarpenter};
 use dovetail_sandbox::faults::glob_matches;
@@ -54,7 +54,7 @@ fn taint(taint: &scenario::Taint) -> Taint {
 }
 
 impl Checker<'_> {
-    pub(super) fn nodes(&mut self, nodes: &[NodeGroup], catalogue: &Catalogue) {
+    pub(super) fn nodes(&mut self, nodes: &[NodeGroup], catalogue: &RegionCatalogue) {
         let mut all = 0_u32;
         for (index, group) in nodes.iter().enumerate() {
             let field = |name: &str| format!("nodes[{index}].{name}");
@@ -87,7 +87,7 @@ impl Checker<'_> {
     }
 
     /// Whether a type can be had where the nodes are to be.
-    fn place_of(&mut self, of_type: &str, of_zone: &str, group: &NodeGroup, catalogue: &Catalogue) {
+    fn place_of(&mut self, of_type: &str, of_zone: &str, group: &NodeGroup, catalogue: &RegionCatalogue) {
         let name = &group.instance_type;
         if catalogue.instance_type(&name.value).is_none() {
             let what = format!("unknown instance type {:?}", name.value);
@@ -161,7 +161,7 @@ impl Checker<'_> {
     }
 
     /// Globs of offerings, `type/zone/capacityType`; each part has to mean something in the region.
-    pub(super) fn offerings(&mut self, globs: &[Spanned<String>], narrowed: Option<&Catalogue>) -> Vec<String> {
+    pub(super) fn offerings(&mut self, globs: &[Spanned<String>], narrowed: Option<&RegionCatalogue>) -> Vec<String> {
         let catalogue = narrowed.map(|narrowed| shipped::catalogue_once(&narrowed.region));
         for (index, glob) in globs.iter().enumerate() {
             let field = format!("faults.ec2.insufficientCapacity[{index}]");

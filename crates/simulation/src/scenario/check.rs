@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dovetail_actors::Settings;
-use dovetail_cloud::catalogue::Catalogue;
+use dovetail_cloud::catalogue::RegionCatalogue;
 use dovetail_cloud::shipped;
 use dovetail_input::Mistake;
 use dovetail_sandbox::cluster::NodesBeforehand;
@@ -31,7 +31,7 @@ pub(super) const MOST_NODES: u32 = 10_000;
 #[derive(Debug)]
 pub struct Checked {
     /// What the region offers.
-    pub catalogue: Option<Arc<Catalogue>>,
+    pub catalogue: Option<Arc<RegionCatalogue>>,
     /// When the run ends, since time 0.
     pub until: Duration,
     /// The end comes earlier when everything has been settled for so long.
@@ -173,7 +173,7 @@ impl Checker<'_> {
         Some(Skew { offset, drift_ppm })
     }
 
-    fn catalogue(&mut self, region: &Spanned<String>, offers: &[Spanned<String>]) -> Option<Arc<Catalogue>> {
+    fn catalogue(&mut self, region: &Spanned<String>, offers: &[Spanned<String>]) -> Option<Arc<RegionCatalogue>> {
         if !shipped::regions().any(|known| known == region.value) {
             self.mistake(
                 "region",
@@ -218,7 +218,7 @@ impl Checker<'_> {
         None
     }
 
-    pub(super) fn zone(&mut self, field: &str, zone: &Spanned<String>, catalogue: &Catalogue) {
+    pub(super) fn zone(&mut self, field: &str, zone: &Spanned<String>, catalogue: &RegionCatalogue) {
         if catalogue.zones.iter().any(|known| known.name == zone.value) {
             return;
         }
@@ -227,7 +227,7 @@ impl Checker<'_> {
     }
 
     /// A zone of the region in which the cluster has a subnet.
-    pub(super) fn zone_of_cluster(&mut self, field: &str, zone: &Spanned<String>, catalogue: &Catalogue) {
+    pub(super) fn zone_of_cluster(&mut self, field: &str, zone: &Spanned<String>, catalogue: &RegionCatalogue) {
         let known: Vec<String> = catalogue.first_zones(ZONES).into_iter().map(|zone| zone.name).collect();
         if known.contains(&zone.value) {
             return;
@@ -247,7 +247,7 @@ impl Checker<'_> {
         }
     }
 
-    fn faults(&mut self, faults: &scenario::Faults, catalogue: Option<&Catalogue>) -> FaultSettings {
+    fn faults(&mut self, faults: &scenario::Faults, catalogue: Option<&RegionCatalogue>) -> FaultSettings {
         let (api, ec2) = (&faults.api_server, &faults.ec2);
         FaultSettings {
             api_server: ApiServerFaults {
@@ -306,7 +306,7 @@ impl Checker<'_> {
 }
 
 /// A few types that share a family or a beginning with what was written.
-pub(super) fn nearest(name: &str, catalogue: &Catalogue) -> String {
+pub(super) fn nearest(name: &str, catalogue: &RegionCatalogue) -> String {
     let family = name.split('.').next().unwrap_or(name);
     let names = catalogue.types.iter().map(|known| known.name.as_str());
     let all = names.clone();

@@ -1,6 +1,6 @@
 //! What happens to spot prices in a scenario.
 
-use dovetail_cloud::catalogue::Catalogue;
+use dovetail_cloud::catalogue::RegionCatalogue;
 use dovetail_sandbox::faults::{SpotRise, glob_matches};
 
 use super::check::Checker;
@@ -9,9 +9,10 @@ use crate::scenario::duration;
 
 impl Checker<'_> {
     /// Spot prices that rise, with what is wrong about them said.
-    pub(super) fn spot_rise(&mut self, written: &faults::SpotRise, catalogue: Option<&Catalogue>) -> SpotRise {
+    pub(super) fn spot_rise(&mut self, written: &faults::SpotRise, catalogue: Option<&RegionCatalogue>) -> SpotRise {
         for (number, glob) in written.types.iter().enumerate() {
-            let known = |catalogue: &Catalogue| catalogue.types.iter().any(|one| glob_matches(&glob.value, &one.name));
+            let known =
+                |catalogue: &RegionCatalogue| catalogue.types.iter().any(|one| glob_matches(&glob.value, &one.name));
             if catalogue.is_some_and(|catalogue| !known(catalogue)) {
                 let what = format!("{:?} is none of the region's instance types", glob.value);
                 let field = format!("faults.ec2.spotRise.types[{number}]");

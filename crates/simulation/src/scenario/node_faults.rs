@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use dovetail_api::validation::{label_key, label_value};
-use dovetail_cloud::catalogue::Catalogue;
+use dovetail_cloud::catalogue::RegionCatalogue;
 use dovetail_sandbox::faults::{
     JoinsLate, KubeletRefuses, LabelOfNodes, LessAllocatable, NodeFaults, OnTypes, TaintOnJoin, Types, glob_matches,
 };
@@ -20,7 +20,11 @@ fn text(written: Option<&Spanned<String>>) -> String {
 }
 
 impl Checker<'_> {
-    pub(super) fn node_faults(&mut self, written: &faults::NodeFaults, catalogue: Option<&Catalogue>) -> NodeFaults {
+    pub(super) fn node_faults(
+        &mut self,
+        written: &faults::NodeFaults,
+        catalogue: Option<&RegionCatalogue>,
+    ) -> NodeFaults {
         let mut types = |field: &str, globs: &[Spanned<String>]| self.types(field, globs, catalogue);
         let cordon = written.cordon_on_join.as_ref();
         let off = written.label_taken_off.as_ref();
@@ -84,9 +88,10 @@ impl Checker<'_> {
         self.keep(duration(self.path, field, text)).unwrap_or_default()
     }
 
-    fn types(&mut self, fault: &str, globs: &[Spanned<String>], catalogue: Option<&Catalogue>) -> Types {
+    fn types(&mut self, fault: &str, globs: &[Spanned<String>], catalogue: Option<&RegionCatalogue>) -> Types {
         for (number, glob) in globs.iter().enumerate() {
-            let known = |catalogue: &Catalogue| catalogue.types.iter().any(|one| glob_matches(&glob.value, &one.name));
+            let known =
+                |catalogue: &RegionCatalogue| catalogue.types.iter().any(|one| glob_matches(&glob.value, &one.name));
             if catalogue.is_some_and(|catalogue| !known(catalogue)) {
                 let what = format!("{:?} is none of the region's instance types", glob.value);
                 let field = format!("faults.nodes.{fault}.types[{number}]");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use dovetail_api::manifest::MAX_PODS;
-use dovetail_cloud::catalogue::Catalogue;
+use dovetail_cloud::catalogue::RegionCatalogue;
 use dovetail_sandbox::faults::{Direction, Service};
 use serde_saphyr::Spanned;
 
@@ -30,7 +30,7 @@ pub struct Timed {
 }
 
 impl Checker<'_> {
-    pub(super) fn steps(&mut self, steps: &[Step], until: Duration, catalogue: Option<&Catalogue>) -> Vec<Timed> {
+    pub(super) fn steps(&mut self, steps: &[Step], until: Duration, catalogue: Option<&RegionCatalogue>) -> Vec<Timed> {
         let mut before = Duration::ZERO;
         let mut checked = Vec::new();
         for (index, step) in steps.iter().enumerate() {
@@ -72,7 +72,7 @@ impl Checker<'_> {
         }
     }
 
-    fn action(&mut self, field: &str, step: &Step, catalogue: Option<&Catalogue>) -> Option<Action> {
+    fn action(&mut self, field: &str, step: &Step, catalogue: Option<&RegionCatalogue>) -> Option<Action> {
         let mut found = Vec::new();
         let before = self.mistakes.len();
         if let Some(scale) = &step.scale {
@@ -158,7 +158,7 @@ impl Checker<'_> {
         Action::Apply { files }
     }
 
-    fn zone_down(&mut self, field: &str, down: &scenario::ZoneDown, catalogue: Option<&Catalogue>) -> Action {
+    fn zone_down(&mut self, field: &str, down: &scenario::ZoneDown, catalogue: Option<&RegionCatalogue>) -> Action {
         if let Some(catalogue) = catalogue {
             self.zone_of_cluster(&format!("{field}.zoneDown.zone"), &down.zone, catalogue);
         }

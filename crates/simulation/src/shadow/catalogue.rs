@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use dovetail_actors::context::backoff::Backoff;
-use dovetail_cloud::catalogue::{Catalogue, Zone};
+use dovetail_cloud::catalogue::{RegionCatalogue, Zone};
 use dovetail_cloud::{Cloud, CloudError, shipped};
 
 use super::{FIRST_PAUSE, LONGEST_PAUSE, ShadowEvent, Told};
 
 /// Asks until all is answered. On-demand prices change once in months: where they may not be asked for those shipped stand in, as
 /// in a control plane that leads.
-pub async fn read(cloud: &dyn Cloud, seed: u64, told: &Told) -> Catalogue {
+pub async fn read(cloud: &dyn Cloud, seed: u64, told: &Told) -> RegionCatalogue {
     let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE, fastrand::Rng::with_seed(seed ^ 0x0070_7269_6365));
     let mut stands_in = false;
     loop {
@@ -29,7 +29,7 @@ pub async fn read(cloud: &dyn Cloud, seed: u64, told: &Told) -> Catalogue {
     }
 }
 
-async fn once(cloud: &dyn Cloud, told: &Told, stands_in: &mut bool) -> Result<Catalogue, CloudError> {
+async fn once(cloud: &dyn Cloud, told: &Told, stands_in: &mut bool) -> Result<RegionCatalogue, CloudError> {
     let mut types: Vec<_> = cloud.instance_types().await?.into_iter().map(Arc::new).collect();
     types.sort_by(|one, other| one.name.cmp(&other.name));
     let offered = cloud.offerings().await?;
@@ -43,5 +43,5 @@ async fn once(cloud: &dyn Cloud, told: &Told, stands_in: &mut bool) -> Result<Ca
     let zones: BTreeSet<&String> = offered.values().flatten().collect();
     // The ids of zones are told by node classes, where they are needed.
     let zones = zones.into_iter().map(|name| Zone { name: name.clone(), id: String::new() }).collect();
-    Ok(Catalogue { region: cloud.region().to_owned(), zones, types, offered, on_demand, spot })
+    Ok(RegionCatalogue { region: cloud.region().to_owned(), zones, types, offered, on_demand, spot })
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dovetail_actors::{ReplicaHandle, ReplicaParts, Settings};
-use dovetail_cloud::catalogue::{Catalogue, Zone};
+use dovetail_cloud::catalogue::{RegionCatalogue, Zone};
 use dovetail_cloud::ec2::{Ec2Cloud, Ec2Settings, SdkParts};
 use dovetail_input::Failure;
 use dovetail_input::manifests::KUBERNETES_MINOR;
@@ -38,7 +38,7 @@ pub struct Copy {
 
 impl Copy {
     /// Without objects; `first` says which zones it needs.
-    pub fn new(parts: &ShadowParts, catalogue: &Catalogue, first: &[(Gvr, Arc<Value>)]) -> Result<Self, Failure> {
+    pub fn new(parts: &ShadowParts, catalogue: &RegionCatalogue, first: &[(Gvr, Arc<Value>)]) -> Result<Self, Failure> {
         let log = EventLog::new(parts.clock.clone());
         // It may run for weeks: nobody reads what happened.
         log.write_to(Box::new(std::io::sink()), false);
@@ -131,7 +131,7 @@ fn zones(first: &[(Gvr, Arc<Value>)]) -> BTreeMap<String, String> {
 }
 
 /// The same offers, with the ids of zones; zones that nothing is offered in are none of the region's.
-fn with_ids(catalogue: &Catalogue, ids: &BTreeMap<String, String>) -> Catalogue {
+fn with_ids(catalogue: &RegionCatalogue, ids: &BTreeMap<String, String>) -> RegionCatalogue {
     let mut catalogue = catalogue.clone();
     let known: BTreeSet<&String> = ids.keys().collect();
     for Zone { name, id } in &mut catalogue.zones {

@@ -33,7 +33,7 @@ use std::time::Duration;
 
 use dovetail_actors::{Journal, ReplicaHandle, Settings, Solver};
 use dovetail_cloud::Cloud;
-use dovetail_cloud::catalogue::Catalogue;
+use dovetail_cloud::catalogue::RegionCatalogue;
 use dovetail_core::clock::Clock;
 use dovetail_core::shadow::{Ledger, Observer, ShadowReport, Side, SideDecision};
 use dovetail_input::Failure;
@@ -101,7 +101,7 @@ struct State {
     ledger: Ledger,
     active: Observer,
     shadow: Observer,
-    catalogue: Arc<Catalogue>,
+    catalogue: Arc<RegionCatalogue>,
     clock: Arc<dyn Clock>,
     told: Told,
     notes: Notes,
@@ -285,7 +285,7 @@ impl State {
 }
 
 /// $/h of a node. What is reserved is paid for, used or not.
-fn price(catalogue: &Catalogue, instance_type: &str, zone: &str, capacity_type: &str) -> Option<f64> {
+fn price(catalogue: &RegionCatalogue, instance_type: &str, zone: &str, capacity_type: &str) -> Option<f64> {
     match capacity_type {
         "spot" => catalogue.spot.get(&(instance_type.to_owned(), zone.to_owned())).copied(),
         "reserved" => Some(0.0),

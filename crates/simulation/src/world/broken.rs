@@ -13,8 +13,8 @@ use dovetail_api::v1::{EC2NodeClass, NodeClaim};
 use dovetail_cloud::info::InstanceTypeInfo;
 use dovetail_cloud::node_class::NodeClassResolution;
 use dovetail_cloud::{
-    Cloud, CloudError, CloudFuture, Found, Instance, LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance,
-    Made, QueueMessage,
+    Cloud, CloudError, CloudFuture, FoundInstances, Instance, LaunchError, LaunchErrorKind, LaunchRequest,
+    LaunchedInstance, MadeResource, QueueMessage,
 };
 use dovetail_core::Problem;
 use dovetail_core::disruption::commands::{CommandAnswer, Question};
@@ -306,7 +306,7 @@ impl Cloud for BrokenCloud {
         self.inner.instance(id)
     }
 
-    fn instances_of<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, Found> {
+    fn instances_of<'a>(&'a self, ids: &'a [String]) -> CloudFuture<'a, FoundInstances> {
         self.inner.instances_of(ids)
     }
 
@@ -314,11 +314,11 @@ impl Cloud for BrokenCloud {
         self.inner.terminate_all(found)
     }
 
-    fn made(&self) -> CloudFuture<'_, Vec<Made>> {
+    fn made(&self) -> CloudFuture<'_, Vec<MadeResource>> {
         self.inner.made()
     }
 
-    fn remove_made<'a>(&'a self, made: &'a Made) -> CloudFuture<'a, ()> {
+    fn remove_made<'a>(&'a self, made: &'a MadeResource) -> CloudFuture<'a, ()> {
         self.inner.remove_made(made)
     }
 

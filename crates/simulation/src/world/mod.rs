@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dovetail_actors::Settings;
-use dovetail_cloud::catalogue::Catalogue;
+use dovetail_cloud::catalogue::RegionCatalogue;
 use dovetail_core::clock::Clock;
 use dovetail_input::Failure;
 use dovetail_input::manifests::KUBERNETES_MINOR;
@@ -50,7 +50,7 @@ pub struct WorldConfig {
     /// AWS's name of the region: `us-east-1`.
     pub region: String,
     /// What the region offers; all that the region of that name has where nothing else is said.
-    pub catalogue: Option<Arc<Catalogue>>,
+    pub catalogue: Option<Arc<RegionCatalogue>>,
     /// The cluster's name.
     pub cluster_name: String,
     /// The seed of all chance.

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dovetail_cloud::catalogue::Catalogue;
-use dovetail_cloud::resolve::{NodeClassView, Settings, Threshold, instance_types};
+use dovetail_cloud::catalogue::RegionCatalogue;
+use dovetail_cloud::resolve::{NodeClassView, ResolveSettings, Threshold, instance_types};
 use dovetail_core::Resources;
 use dovetail_core::resources::{format_amount, parse_amount};
 use serde_json::{Map, Value};
@@ -16,7 +16,7 @@ pub(crate) fn resources(region: &Region, instance: &Instance, config: &NodeConfi
     let catalogue = region.catalogue();
     let info = catalogue.instance_type(&instance.instance_type)?;
     // The formulas speak of types that are on offer: one type, on offer where the instance is.
-    let one = Catalogue {
+    let one = RegionCatalogue {
         region: catalogue.region.clone(),
         zones: catalogue.zones.clone(),
         types: vec![info.clone()],
@@ -32,7 +32,7 @@ pub(crate) fn resources(region: &Region, instance: &Instance, config: &NodeConfi
     class.eviction_memory = threshold(config, "memory.available");
     class.eviction_disk = threshold(config, "nodefs.available");
     class.instance_store_raid0 = config.raid0;
-    let machine = instance_types(&one, &class, &Settings::default()).pop()?;
+    let machine = instance_types(&one, &class, &ResolveSettings::default()).pop()?;
     let allocatable = machine.allocatable();
     Some((machine.capacity, allocatable))
 }
