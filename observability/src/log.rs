@@ -16,7 +16,7 @@ use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, MakeWriter}
 use tracing_subscriber::registry::LookupSpan;
 
 /// The wall time as RFC 3339, from wherever it comes.
-pub type Stamp = Arc<dyn Fn() -> String + Send + Sync>;
+pub type TimestampSource = Arc<dyn Fn() -> String + Send + Sync>;
 
 /// How the log is written.
 pub struct LogOptions {
@@ -29,7 +29,7 @@ pub struct LogOptions {
     /// What the binary was made from.
     pub commit: &'static str,
     /// How the time of a line is made.
-    pub stamp: Stamp,
+    pub stamp: TimestampSource,
 }
 
 /// Everything of ours at `level`; of libraries only what went wrong: their debug lines may show what was sent. What kube's
@@ -113,7 +113,7 @@ impl Write for Outputs {
 struct Lines {
     json: bool,
     commit: &'static str,
-    stamp: Stamp,
+    stamp: TimestampSource,
 }
 
 impl<S, N> FormatEvent<S, N> for Lines

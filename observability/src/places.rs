@@ -36,7 +36,7 @@ impl Default for Bounds {
 
 /// Who is connected. Pure: the time comes from outside.
 #[derive(Debug, Default)]
-pub struct Places {
+pub struct ConnectionPlaces {
     bounds: Bounds,
     /// The node's address, where it is known.
     node: Option<IpAddr>,
@@ -59,7 +59,7 @@ enum Kind {
     Other,
 }
 
-impl Places {
+impl ConnectionPlaces {
     /// Nobody is connected.
     pub fn new(node: Option<IpAddr>) -> Self {
         Self::within(node, Bounds::default())
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn who_holds_many_connections_loses_its_own_and_nobody_elses() {
-        let mut places = Places::new(None);
+        let mut places = ConnectionPlaces::new(None);
         let (probe, _) = places.admit(address(1), at(0));
         let own: Vec<u64> = (0..OF_ONE).map(|n| places.admit(address(2), at(1 + n as u64)).0).collect();
         for more in 0..1000 {
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn who_comes_is_let_in_and_the_longest_idle_of_whoever_has_most_goes() {
-        let mut places = Places::new(None);
+        let mut places = ConnectionPlaces::new(None);
         let all: Vec<u64> = (0..OF_OTHERS).map(|n| places.admit(address((n / 4) as u8), at(n as u64)).0).collect();
         // The first has said something since.
         places.moved(all[0], at(900));
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn this_machine_and_the_node_have_places_that_nobody_else_takes() {
         let node = address(9);
-        let mut places = Places::new(Some("::ffff:10.0.0.9".parse().unwrap()));
+        let mut places = ConnectionPlaces::new(Some("::ffff:10.0.0.9".parse().unwrap()));
         let (own, _) = places.admit(Ipv4Addr::LOCALHOST.into(), at(0));
         let (kubelet, _) = places.admit(node, at(0));
         for n in 0..5000_u32 {

@@ -22,7 +22,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use crate::places::Bounds;
-use crate::serve::{Connected, HEADERS_WITHIN, Watched, accept_each, converse, text, typed};
+use crate::serve::{Connected, HEADERS_WITHIN, WatchedConnection, accept_each, converse, text, typed};
 
 /// A body that is larger is refused. Objects of etcd have 1.5 MiB at most, and a list is converted as one.
 const BODY_MOST: usize = 32 << 20;
@@ -35,7 +35,7 @@ const TAKEN_WITHIN: Duration = Duration::from_secs(20);
 const BOUNDS: Bounds = Bounds { of_others: 256, of_one: 128 };
 
 /// What is answered to a body: a body, or why it makes no sense.
-pub type Answer = Arc<dyn Fn(&[u8]) -> Result<Vec<u8>, String> + Send + Sync>;
+pub type ReviewHandler = Arc<dyn Fn(&[u8]) -> Result<Vec<u8>, String> + Send + Sync>;
 
 /// What is answered, and where.
 #[derive(Clone)]
@@ -43,7 +43,7 @@ pub struct Reviews {
     /// The paths that are answered at.
     pub paths: Vec<String>,
     /// The answer.
-    pub answer: Answer,
+    pub answer: ReviewHandler,
 }
 
 /// Answers reviews on a listener until the process ends. The identity is that of `tls` at the time of each handshake.
@@ -63,7 +63,7 @@ async fn accept(listener: TcpListener, tls: TlsAcceptor, reviews: Reviews) {
     accept_each(listener, &Connected::new(None, BOUNDS), |stream| talk(stream, tls.clone(), reviewer.clone())).await;
 }
 
-async fn talk(stream: Watched, tls: TlsAcceptor, reviewer: Rc<Reviewer>) {
+async fn talk(stream: WatchedConnection, tls: TlsAcceptor, reviewer: Rc<Reviewer>) {
     // Who does not take our certificate, or asks for another name's, goes away by itself.
     let Ok(Ok(stream)) = timeout(HEADERS_WITHIN, tls.accept(stream)).await else { return };
     let late = Rc::new(Notify::new());

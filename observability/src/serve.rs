@@ -28,7 +28,7 @@ use tokio::time::{Instant, sleep};
 use crate::access::{HttpAccess, PAGE_HEADERS, TurnedAway};
 use crate::health::Health;
 use crate::metrics::Metrics;
-use crate::places::{Bounds, Places};
+use crate::places::{Bounds, ConnectionPlaces};
 
 /// How long a client may take to say what it wants.
 pub(crate) const HEADERS_WITHIN: Duration = Duration::from_secs(5);
@@ -133,7 +133,7 @@ pub(crate) async fn converse(
 pub(crate) async fn accept_each<T: Future<Output = ()> + 'static>(
     listener: TcpListener,
     connected: &Connected,
-    talk: impl Fn(Watched) -> T,
+    talk: impl Fn(WatchedConnection) -> T,
 ) {
     let listener = match tokio::net::TcpListener::from_std(listener) {
         Ok(listener) => listener,
@@ -145,7 +145,7 @@ pub(crate) async fn accept_each<T: Future<Output = ()> + 'static>(
             continue;
         };
         let (number, closed) = connected.admit(peer.ip());
-        let stream = Watched::new(stream, number, connected.clone());
+        let stream = WatchedConnection::new(stream, number, connected.clone());
         tokio::task::spawn_local(until_it_ends(talk(stream), number, closed, connected.clone()));
     }
 }
@@ -164,7 +164,7 @@ async fn until_it_ends(talking: impl Future<Output = ()>, number: u64, closed: R
 /// Who is connected to a listener, and how each is told to go. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Connected {
-    places: Rc<RefCell<Places>>,
+    places: Rc<RefCell<ConnectionPlaces>>,
     closing: Rc<RefCell<BTreeMap<u64, Rc<Notify>>>>,
     begun: Instant,
 }
@@ -172,7 +172,7 @@ pub(crate) struct Connected {
 impl Connected {
     pub(crate) fn new(node: Option<IpAddr>, bounds: Bounds) -> Self {
         Self {
-            places: Rc::new(RefCell::new(Places::within(node, bounds))),
+            places: Rc::new(RefCell::new(ConnectionPlaces::within(node, bounds))),
             closing: Rc::default(),
             begun: Instant::now(),
         }
@@ -212,19 +212,19 @@ impl Connected {
 }
 
 /// A connection of which it is noted when a byte passes.
-pub(crate) struct Watched {
+pub(crate) struct WatchedConnection {
     stream: TcpStream,
     number: u64,
     connected: Connected,
 }
 
-impl Watched {
+impl WatchedConnection {
     fn new(stream: TcpStream, number: u64, connected: Connected) -> Self {
         Self { stream, number, connected }
     }
 }
 
-impl AsyncRead for Watched {
+impl AsyncRead for WatchedConnection {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         ready!(Pin::new(&mut self.stream).poll_read(context, into))?;
         self.connected.moved(self.number);
@@ -232,7 +232,7 @@ impl AsyncRead for Watched {
     }
 }
 
-impl AsyncWrite for Watched {
+impl AsyncWrite for WatchedConnection {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = ready!(Pin::new(&mut self.stream).poll_write(context, bytes))?;
         self.connected.moved(self.number);

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use dovetail_observability::traces::{OtlpProtocol, Span, TraceSettings, Traces, Value};
+use dovetail_observability::traces::{ExportedSpan, OtlpProtocol, TraceSettings, Traces, Value};
 use http::{HeaderMap, Request, Response};
 use http_body::Frame;
 use http_body_util::{BodyExt as _, StreamBody};
@@ -86,8 +86,8 @@ async fn answer(request: Request<Incoming>, kept: Received) -> Result<Response<B
     Ok(response.body(StreamBody::new(futures_stream::Frames(frames))).unwrap())
 }
 
-fn span(number: u64) -> Span {
-    Span {
+fn span(number: u64) -> ExportedSpan {
+    ExportedSpan {
         trace: 0xabc,
         span: number + 1,
         parent: number,

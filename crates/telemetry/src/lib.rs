@@ -24,7 +24,7 @@ pub enum Spans {
     /// To a collector.
     Sent(Traces),
     /// Into memory, with the replica that told each.
-    Kept(Arc<Mutex<Vec<(Resource, traces::Span)>>>),
+    Kept(Arc<Mutex<Vec<(Resource, traces::ExportedSpan)>>>),
 }
 
 impl Spans {
@@ -130,7 +130,7 @@ pub fn resource_of(settings: &Settings, identity: &str) -> Resource {
     resource(identity, &settings.cluster_name)
 }
 
-fn of_span(replica: &str, span: Span) -> traces::Span {
+fn of_span(replica: &str, span: Span) -> traces::ExportedSpan {
     let nanos = |time: jiff::Timestamp| u64::try_from(time.as_nanosecond()).unwrap_or_default();
     let value = |value| match value {
         Value::Text(text) => traces::Value::Text(text),
@@ -141,7 +141,7 @@ fn of_span(replica: &str, span: Span) -> traces::Span {
     attributes.extend(span.attributes.into_iter().map(|(name, own)| (name, value(own))));
     attributes.push(("dovetail.replica", traces::Value::Text(replica.to_owned())));
     attributes.push(("dovetail.term", traces::Value::Number(i64::try_from(span.term).unwrap_or(i64::MAX))));
-    traces::Span {
+    traces::ExportedSpan {
         trace: span.context.trace(),
         span: span.context.span(),
         parent: span.parent.map_or(0, |parent| parent.span()),

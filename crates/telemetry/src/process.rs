@@ -1,11 +1,11 @@
 //! What the process itself takes, by the names that every exporter has.
 
-use dovetail_observability::metrics::Page;
+use dovetail_observability::metrics::MetricsPage;
 use dovetail_observability::traces::TraceCounts;
 use rustix::time::{ClockId, clock_gettime};
 
 /// Writes it, and what has become of spans.
-pub fn write(page: &mut Page, spans: TraceCounts) {
+pub fn write(page: &mut MetricsPage, spans: TraceCounts) {
     if let Some(bytes) = resident() {
         page.gauge("process_resident_memory_bytes", "Memory that is resident");
         page.sample("process_resident_memory_bytes", &[], bytes);

@@ -15,7 +15,7 @@ use dovetail_core::cluster_state::{NodeEntry, PodEntry, Snapshot, WatchedKind};
 use dovetail_core::disruption::{self, RemovalReason};
 use dovetail_core::instance_type::InstanceType;
 use dovetail_core::resources::{CPU, NODES, Resources};
-use dovetail_observability::metrics::{Page, Seen, State};
+use dovetail_observability::metrics::{ActorsSeen, MetricsPage, MetricsWriter};
 use jiff::Timestamp;
 use nodes::{label_of, nodes};
 use serde_json::Value;
@@ -92,12 +92,12 @@ impl Latest {
     }
 
     /// Writes it all when asked.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> MetricsWriter {
         let latest = self.clone();
         Arc::new(move |page| latest.write(page))
     }
 
-    fn write(&self, page: &mut Page) {
+    fn write(&self, page: &mut MetricsPage) {
         let (view, _, actors) = self.known();
         queues(page, &actors);
         not_seen(page, &actors["cluster_watcher"]);
@@ -132,7 +132,7 @@ pub const QUEUES: [(&str, &str); 13] = [
     ("recorder", "waiting"),
 ];
 
-fn queues(page: &mut Page, actors: &Value) {
+fn queues(page: &mut MetricsPage, actors: &Value) {
     page.gauge(
         "dovetail_lease_refused",
         "Whether the Lease says what no leader can have written, or is not renewed for years",
@@ -158,7 +158,7 @@ fn queues(page: &mut Page, actors: &Value) {
 }
 
 /// What of the cluster is not seen as it is.
-fn not_seen(page: &mut Page, cluster: &Value) {
+fn not_seen(page: &mut MetricsPage, cluster: &Value) {
     page.gauge("dovetail_unreadable_objects", "Objects that are there and cannot be read");
     for (kind, count) in cluster["unreadable"].as_object().into_iter().flatten() {
         page.sample("dovetail_unreadable_objects", &[("kind", kind)], count.as_f64().unwrap_or(0.0));
@@ -218,7 +218,7 @@ impl<'a> Prices<'a> {
     }
 }
 
-fn cost(page: &mut Page, view: &View) {
+fn cost(page: &mut MetricsPage, view: &View) {
     type Sum = (usize, f64, f64);
     let mut by: BTreeMap<[&str; 3], Sum> = BTreeMap::new();
     let mut by_pool: BTreeMap<&str, f64> = view.snapshot.pools.keys().map(|name| (name.as_str(), 0.0)).collect();
@@ -250,7 +250,7 @@ fn cost(page: &mut Page, view: &View) {
 /// Reasons that budgets know.
 const BUDGETED: [RemovalReason; 3] = [RemovalReason::Empty, RemovalReason::Drifted, RemovalReason::Underutilized];
 
-fn pools(page: &mut Page, view: &View) {
+fn pools(page: &mut MetricsPage, view: &View) {
     let snapshot = &view.snapshot;
     page.gauge("karpenter_nodepools_limit", "What a pool's nodes may have together");
     for (name, pool) in snapshot.pools.iter() {
@@ -280,7 +280,7 @@ fn pools(page: &mut Page, view: &View) {
     }
 }
 
-fn eligible(page: &mut Page, snapshot: &Snapshot) {
+fn eligible(page: &mut MetricsPage, snapshot: &Snapshot) {
     let (mut empty, mut full) = (0, 0);
     for claim in snapshot.claims.values().filter(|claim| claim.facts.consolidatable && !claim.facts.deleting) {
         let visitors = snapshot.loads.get(&claim.facts.node).map_or(0, |load| load.visitors);
@@ -295,7 +295,7 @@ fn eligible(page: &mut Page, snapshot: &Snapshot) {
 }
 
 /// NodeClaims whose condition Drifted is True, those that go already left out.
-fn drifted(page: &mut Page, snapshot: &Snapshot) {
+fn drifted(page: &mut MetricsPage, snapshot: &Snapshot) {
     let mut by: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for entry in snapshot.claims.values().filter(|entry| entry.facts.drifted.is_some() && !entry.facts.deleting) {
         let conditions = entry.claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
@@ -311,7 +311,7 @@ fn drifted(page: &mut Page, snapshot: &Snapshot) {
     }
 }
 
-fn pods(page: &mut Page, snapshot: &Snapshot) {
+fn pods(page: &mut MetricsPage, snapshot: &Snapshot) {
     page.gauge("karpenter_pods_state", "1 for each pod and what it is like");
     let nowhere = NodeEntry::default();
     for pod in snapshot.pods.values() {
@@ -345,7 +345,7 @@ fn phase(pod: &PodEntry) -> &'static str {
     }
 }
 
-fn scheduler(page: &mut Page, view: &View, actors: &Value) {
+fn scheduler(page: &mut MetricsPage, view: &View, actors: &Value) {
     let waiting = view.snapshot.pending(view.now).len();
     page.gauge("karpenter_scheduler_queue_depth", "Pods that wait for a place");
     let own = [("controller", "provisioner"), ("scheduling_id", "")];
@@ -361,11 +361,11 @@ pub fn leads(state: &ReplicaState) -> bool {
 }
 
 /// What the actors say, as far as health and leadership go.
-pub fn seen(state: &ReplicaState) -> Seen {
+pub fn seen(state: &ReplicaState) -> ActorsSeen {
     let number = |value: usize| i64::try_from(value).unwrap_or(i64::MAX);
     let cluster = state.cluster_watcher.clone().unwrap_or_default();
     let term = state.leader.as_ref().and_then(|leader| leader.term).unwrap_or(0);
-    Seen {
+    ActorsSeen {
         // While a watch fails, what is known is not what there is.
         synced: cluster.synced && cluster.watches_failing.is_empty(),
         nodes: number(cluster.nodes),

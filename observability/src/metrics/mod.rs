@@ -14,9 +14,9 @@ use prometheus_client::metrics::family::{Family, MetricConstructor};
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-pub use page::Page;
+pub use page::MetricsPage;
 use summary::Summary;
-pub use table::{Id, Kind, KnownMetric, TABLE};
+pub use table::{Id, KnownMetric, MetricKind, TABLE};
 
 type Labels = Vec<(&'static str, String)>;
 type Traced = HistogramWithExemplars<Labels>;
@@ -40,7 +40,7 @@ enum Series {
 }
 
 /// Writes metrics of a state onto a page when they are asked for.
-pub type State = Arc<dyn Fn(&mut Page) + Send + Sync>;
+pub type MetricsWriter = Arc<dyn Fn(&mut MetricsPage) + Send + Sync>;
 
 /// All metrics. Clones share them.
 #[derive(Clone)]
@@ -49,7 +49,7 @@ pub struct Metrics(Arc<All>);
 struct All {
     registry: Registry,
     series: Vec<Series>,
-    state: OnceLock<State>,
+    state: OnceLock<MetricsWriter>,
     synced: Gauge,
     nodes: Gauge,
     leads: Gauge,
@@ -59,7 +59,7 @@ struct All {
 
 /// What was seen of the actors when last asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct ActorsSeen {
     /// Every list has been read once.
     pub synced: bool,
     /// Nodes in the cluster.
@@ -131,7 +131,7 @@ impl Metrics {
     }
 
     /// What the actors say of themselves.
-    pub fn saw(&self, seen: Seen) {
+    pub fn saw(&self, seen: ActorsSeen) {
         self.0.synced.set(seen.synced.into());
         self.0.nodes.set(seen.nodes);
         self.0.leads.set(seen.leads.into());
@@ -145,7 +145,7 @@ impl Metrics {
     }
 
     /// From now on the state is shown, too. Said once.
-    pub fn show(&self, state: State) {
+    pub fn show(&self, state: MetricsWriter) {
         let _ = self.0.state.set(state);
     }
 
@@ -158,7 +158,7 @@ impl Metrics {
         text.truncate(text.len().saturating_sub(END.len()));
         // Series without labels are written without braces, as everybody else does.
         let mut text = text.replace("{} ", " ");
-        let mut page = Page::default();
+        let mut page = MetricsPage::default();
         for (known, series) in TABLE.iter().zip(&self.0.series) {
             if let Series::Summary(all) = series {
                 write_summaries(&mut page, known, &all.lock().unwrap_or_else(PoisonError::into_inner));
@@ -180,24 +180,24 @@ const END: &str = "# EOF\n";
 fn register(registry: &mut Registry, known: &KnownMetric) -> Series {
     let alone = known.labels.is_empty();
     match known.kind {
-        Kind::Counter => {
+        MetricKind::Counter => {
             let family = Family::<Labels, Counter>::default();
             registry.register(known.name, known.help, family.clone());
             alone.then(|| drop(family.get_or_create(&Labels::new())));
             Series::Counter(family)
         }
-        Kind::Seconds => {
+        MetricKind::Seconds => {
             let family = Family::<Labels, Counter<f64, AtomicU64>>::default();
             registry.register(known.name, known.help, family.clone());
             alone.then(|| drop(family.get_or_create(&Labels::new())));
             Series::Seconds(family)
         }
-        Kind::Histogram(bounds) => {
+        MetricKind::Histogram(bounds) => {
             let family = Family::new_with_constructor(Bounds(bounds));
             registry.register(known.name, known.help, family.clone());
             Series::Histogram(family)
         }
-        Kind::Summary => Series::Summary(Mutex::default()),
+        MetricKind::Summary => Series::Summary(Mutex::default()),
     }
 }
 
@@ -209,7 +209,7 @@ fn labels(id: Id, values: &[&str]) -> Option<Labels> {
     (known.labels.len() == values.len()).then(|| pairs.map(|(key, value)| (*key, (*value).to_owned())).collect())
 }
 
-fn write_summaries(page: &mut Page, known: &KnownMetric, all: &BTreeMap<Labels, Summary>) {
+fn write_summaries(page: &mut MetricsPage, known: &KnownMetric, all: &BTreeMap<Labels, Summary>) {
     if all.is_empty() {
         return;
     }
@@ -235,7 +235,7 @@ mod tests {
         let metrics = Metrics::new("0.1.0", "abc");
         metrics.count(Id::ClaimsCreated, &["provisioned", "default", "false"], 1);
         metrics.happened("launcher", "launched");
-        metrics.saw(Seen { synced: true, nodes: 7, leads: true, term: 3, restarts: 0 });
+        metrics.saw(ActorsSeen { synced: true, nodes: 7, leads: true, term: 3, restarts: 0 });
         metrics.waited(0.25);
         metrics.observe(Id::Scheduling, &["provisioner"], 0.3, Some(0xabc));
         metrics.observe(Id::PodsStartup, &[], 41.0, None);

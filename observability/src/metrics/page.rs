@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 
 /// A page of metrics that is being written, in the OpenMetrics format.
 #[derive(Debug, Default)]
-pub struct Page {
+pub struct MetricsPage {
     text: String,
     series: usize,
 }
 
-impl Page {
+impl MetricsPage {
     /// A gauge begins; its samples follow.
     pub fn gauge(&mut self, name: &str, help: &str) {
         self.begin(name, "gauge", help);
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn what_would_end_a_label_is_escaped() {
-        let mut page = Page::default();
+        let mut page = MetricsPage::default();
         page.gauge("a", "What a is");
         page.sample("a", &[("b", "x\"y\\z\n"), ("c", "")], 1.5);
         page.sample("a", &[], 2.0);

@@ -1,9 +1,9 @@
 //! Every metric that is counted or measured where it happens: its name, type, labels and what it means, once. What shows a
-//! state (nodes, pods, pools, cost) is written when it is asked for: see [`super::Page`].
+//! state (nodes, pods, pools, cost) is written when it is asked for: see [`super::MetricsPage`].
 
 /// What kind of metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Kind {
+pub enum MetricKind {
     /// A counter; its name is written with `_total`.
     Counter,
     /// A counter of seconds.
@@ -20,7 +20,7 @@ pub struct KnownMetric {
     /// Its name, without what its type adds.
     pub name: &'static str,
     /// Counter, gauge, histogram or summary.
-    pub kind: Kind,
+    pub kind: MetricKind,
     /// Its labels, in the order in which values are given.
     pub labels: &'static [&'static str],
     /// What it means.
@@ -68,7 +68,7 @@ macro_rules! metrics {
     };
 }
 
-use Kind::{Counter, Histogram, Seconds, Summary};
+use MetricKind::{Counter, Histogram, Seconds, Summary};
 
 metrics! {
     ClaimsCreated "karpenter_nodeclaims_created" Counter, ["reason", "nodepool", "min_values_relaxed"], "NodeClaims created, by why and in which pool";

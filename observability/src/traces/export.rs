@@ -13,7 +13,7 @@ use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanExporter as _, SpanLink
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::{Counters, Item, OtlpProtocol, Resource, Sampler, Span, TraceSettings, Value};
+use super::{Counters, ExportedSpan, Item, OtlpProtocol, Resource, Sampler, TraceSettings, Value};
 
 /// Sets the exporter up and starts the thread.
 pub fn start(
@@ -107,7 +107,7 @@ impl Sending {
         }
     }
 
-    fn take(&mut self, span: Span) {
+    fn take(&mut self, span: ExportedSpan) {
         self.batch.extend(self.sampler.take(span).into_iter().map(of_span));
         self.counters.unsampled.store(self.sampler.forgotten(), Ordering::Relaxed);
     }
@@ -156,7 +156,7 @@ fn context(trace: u128, span: u64, remote: bool) -> SpanContext {
     SpanContext::new(trace, span, TraceFlags::SAMPLED, remote, TraceState::NONE)
 }
 
-fn of_span(span: Span) -> SpanData {
+fn of_span(span: ExportedSpan) -> SpanData {
     let attributes = span.attributes.into_iter().map(|(key, value)| match value {
         Value::Text(text) => KeyValue::new(key, text),
         Value::Number(number) => KeyValue::new(key, number),

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value as Json, json};
 
-use super::{Resource, Span, Value};
+use super::{ExportedSpan, Resource, Value};
 
 /// A document of spans, each with its resource. In the order of resources, then of scopes, then as told.
-pub fn document<'a>(spans: impl IntoIterator<Item = (&'a Resource, &'a Span)>) -> Json {
+pub fn document<'a>(spans: impl IntoIterator<Item = (&'a Resource, &'a ExportedSpan)>) -> Json {
     let mut by_resource: BTreeMap<&Resource, BTreeMap<&str, Vec<Json>>> = BTreeMap::new();
     for (resource, span) in spans {
         by_resource.entry(resource).or_default().entry(span.scope).or_default().push(of_span(span));
@@ -25,7 +25,7 @@ pub fn document<'a>(spans: impl IntoIterator<Item = (&'a Resource, &'a Span)>) -
     json!({"resourceSpans": all})
 }
 
-fn of_span(span: &Span) -> Json {
+fn of_span(span: &ExportedSpan) -> Json {
     let attributes: Vec<Json> = span.attributes.iter().map(|(key, value)| attribute(key, value)).collect();
     let link =
         |(trace, span): &(u128, u64)| json!({"traceId": format!("{trace:032x}"), "spanId": format!("{span:016x}")});

@@ -33,7 +33,7 @@ pub enum Value {
 
 /// A span that has ended.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Span {
+pub struct ExportedSpan {
     /// The trace's id.
     pub trace: u128,
     /// Its own id in it.
@@ -85,7 +85,7 @@ struct Counters {
 /// What waits to be sent.
 #[allow(clippy::large_enum_variant)]
 enum Item {
-    Span(Span),
+    Span(ExportedSpan),
     /// Send all there is, and say when that is done.
     Flush(oneshot::Sender<()>),
 }
@@ -110,7 +110,7 @@ impl Traces {
     }
 
     /// Takes a span; never waits.
-    pub fn send(&self, span: Span) {
+    pub fn send(&self, span: ExportedSpan) {
         if self.queue.try_send(Item::Span(span)).is_err() {
             self.counters.dropped.fetch_add(1, Ordering::Relaxed);
         }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::Span;
+use super::ExportedSpan;
 
 /// A span that takes longer is slow: a node is there sooner as a rule. Nanoseconds.
 pub const SLOW: u64 = 120_000_000_000;
@@ -20,7 +20,7 @@ pub struct Sampler {
     kept: BTreeSet<u128>,
     kept_order: VecDeque<u128>,
     /// By trace, the latest spans of traces that are not kept.
-    remembered: BTreeMap<u128, Vec<Span>>,
+    remembered: BTreeMap<u128, Vec<ExportedSpan>>,
     order: VecDeque<u128>,
     /// Spans that have been let go for good.
     forgotten: u64,
@@ -41,7 +41,7 @@ impl Sampler {
     }
 
     /// Takes a span; answers what is to be sent because of it.
-    pub fn take(&mut self, span: Span) -> Vec<Span> {
+    pub fn take(&mut self, span: ExportedSpan) -> Vec<ExportedSpan> {
         let low = (span.trace & ((1 << 56) - 1)) as u64;
         if low < self.below || self.kept.contains(&span.trace) {
             return vec![span];
@@ -97,8 +97,8 @@ impl Sampler {
 mod tests {
     use super::*;
 
-    fn span(trace: u128, seconds: u64, error: Option<&str>) -> Span {
-        Span {
+    fn span(trace: u128, seconds: u64, error: Option<&str>) -> ExportedSpan {
+        ExportedSpan {
             trace,
             span: 1,
             parent: 0,

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use dovetail_core::shadow::{ShadowReport, Side, SideTotals};
 use dovetail_observability::Pages;
-use dovetail_observability::metrics::{Page, State};
+use dovetail_observability::metrics::{MetricsPage, MetricsWriter};
 
 /// Clones share it.
 #[derive(Clone, Default)]
@@ -31,7 +31,7 @@ impl Published {
     }
 
     /// The same as metrics.
-    pub fn series(&self) -> State {
+    pub fn series(&self) -> MetricsWriter {
         let own = self.clone();
         Arc::new(move |page| {
             if let Some(report) = own.latest() {
@@ -41,7 +41,7 @@ impl Published {
     }
 }
 
-fn write(page: &mut Page, report: &ShadowReport) {
+fn write(page: &mut MetricsPage, report: &ShadowReport) {
     let sides = [(Side::Active.label(), &report.active), (Side::Shadow.label(), &report.shadow)];
     let mut gauge = |name: &str, help: &str, of: fn(&SideTotals) -> f64| {
         page.gauge(name, help);

@@ -6,7 +6,7 @@ use dovetail_actors::replica::View;
 use dovetail_api::names::labels;
 use dovetail_core::cluster_state::{NodeEntry, Snapshot};
 use dovetail_core::resources::{CPU, MEMORY, PODS, Resources};
-use dovetail_observability::metrics::Page;
+use dovetail_observability::metrics::MetricsPage;
 
 use super::{amount, less, metric_label};
 
@@ -29,7 +29,7 @@ impl<'a> NodeRow<'a> {
     }
 }
 
-pub(super) fn nodes(page: &mut Page, view: &View) {
+pub(super) fn nodes(page: &mut MetricsPage, view: &View) {
     let snapshot = &view.snapshot;
     let rows: Vec<_> = snapshot.nodes.values().map(|node| NodeRow::of(node, snapshot)).collect();
     let well_known: Vec<(&str, String)> = labels::CORE_WELL_KNOWN
@@ -78,7 +78,7 @@ pub(super) fn nodes(page: &mut Page, view: &View) {
 }
 
 pub(super) fn node_sample(
-    page: &mut Page,
+    page: &mut MetricsPage,
     name: &str,
     node: &NodeEntry,
     resource: Option<&str>,
