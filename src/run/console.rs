@@ -8,12 +8,12 @@ use dovetail_observability::access::HttpAccess;
 use dovetail_observability::serve::{self, Pages};
 use dovetail_telemetry::console;
 use dovetail_telemetry::state::Latest;
-use dovetail_telemetry::told::Told;
+use dovetail_telemetry::told::LatestEntries;
 
 use super::process::bind;
 
 /// Serves the console. What stands in its way is told, and no reason not to provision.
-pub fn serve(settings: &Settings, in_cluster: bool, identity: &str, latest: &Latest, told: &Told) {
+pub fn serve(settings: &Settings, in_cluster: bool, identity: &str, latest: &Latest, told: &LatestEntries) {
     let Some(port) = settings.console_port else { return };
     let token = settings.console_token.shown();
     // Whoever is not asked for a token has to sit at this machine, or come by `kubectl port-forward`.
@@ -35,7 +35,7 @@ fn address(listener: &TcpListener) -> String {
     listener.local_addr().map(|address| address.to_string()).unwrap_or_default()
 }
 
-fn pages(settings: &Settings, identity: &str, latest: Latest, told: Told) -> Pages {
+fn pages(settings: &Settings, identity: &str, latest: Latest, told: LatestEntries) -> Pages {
     let cluster = settings.cluster_name.clone();
     let about = format!("Cluster {cluster}, as replica {identity} sees it.");
     let traces = console::trace_pages();

@@ -8,7 +8,7 @@ use dovetail_actors::{Entry, Journal, LogJournal, Measure, ReplicaHandle, Span};
 use dovetail_core::clock::Clock as _;
 use dovetail_observability::{Health, Metrics};
 use dovetail_telemetry::state::Latest;
-use dovetail_telemetry::told::Told;
+use dovetail_telemetry::told::LatestEntries;
 use dovetail_telemetry::{Spans, measures, state};
 use tokio::time::{sleep, timeout};
 
@@ -94,7 +94,7 @@ pub struct Heard {
     /// Spans are sent.
     pub spans: Option<Spans>,
     /// Kept for the console.
-    pub told: Told,
+    pub told: LatestEntries,
 }
 
 /// The log, and what hears it.
@@ -203,7 +203,7 @@ mod tests {
         let world = World::new(config, clock.clone(), None, |_| {}).unwrap();
         let who = Caller::replica(0, "dovetail-0");
         let http = world.region.http_client(who.clone());
-        let heard = Heard { metrics: metrics.clone(), spans: None, told: Told::default() };
+        let heard = Heard { metrics: metrics.clone(), spans: None, told: LatestEntries::default() };
         let replica = dovetail_actors::start(ReplicaParts {
             identity: "dovetail-0".into(),
             kube: world.api.client(who.clone()),

@@ -27,7 +27,7 @@ use dovetail_core::clock::Clock;
 use dovetail_input::Failure;
 use dovetail_observability::Health;
 use dovetail_telemetry::state::Latest;
-use dovetail_telemetry::told::Told;
+use dovetail_telemetry::told::LatestEntries;
 use dovetail_telemetry::{self as telemetry, Spans};
 use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
@@ -79,7 +79,7 @@ async fn live(settings: Settings, given: BTreeSet<String>, target: ApiTarget) ->
     let health = Health::new(Arc::new(|| SystemClock.monotonic()), health_loop::DEAD_AFTER);
     process::serve(&settings, target.in_cluster, &health, &metrics, None)?;
     let identities = webhook::serve(&settings, target.in_cluster)?;
-    let told = Told::default();
+    let told = LatestEntries::default();
     console::serve(&settings, target.in_cluster, &identity, &latest, &told);
     let heard = Heard { metrics: metrics.clone(), spans: spans.clone(), told };
     let starting = async {

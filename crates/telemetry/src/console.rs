@@ -134,7 +134,7 @@ fn waiting(view: &View, actors: &Value) -> (Vec<Value>, usize) {
 }
 
 fn nodes(view: &View) -> Vec<Value> {
-    let (snapshot, prices) = (&view.snapshot, state::Prices::of(view));
+    let (snapshot, prices) = (&view.snapshot, state::TypesByClass::of(view));
     let by_provider: BTreeMap<&str, &NodeEntry> = snapshot
         .nodes
         .values()
@@ -155,7 +155,7 @@ fn nodes(view: &View) -> Vec<Value> {
 
 fn one(
     view: &View,
-    prices: &state::Prices<'_>,
+    prices: &state::TypesByClass<'_>,
     claim: Option<(&String, &std::sync::Arc<ClaimEntry>)>,
     node: Option<&NodeEntry>,
 ) -> Value {

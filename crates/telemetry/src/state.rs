@@ -44,7 +44,7 @@ impl Latest {
     /// The cluster, as a replica sees it.
     pub fn saw(&self, view: View) {
         let managed = view.snapshot.nodes.values().filter(|node| node.managed());
-        let prices = Prices::of(&view);
+        let prices = TypesByClass::of(&view);
         let cost: f64 = managed.filter_map(|node| prices.node(node)).map(|(own, _)| own).sum();
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.cost.push_back((view.now.wall.as_second() as f64, cost));
@@ -195,9 +195,9 @@ fn less(whole: &Resources, part: &Resources) -> Resources {
 }
 
 /// The instance types that a view knows, by node class and name: looked up once for every node.
-pub struct Prices<'a>(BTreeMap<&'a str, BTreeMap<&'a str, &'a InstanceType>>);
+pub struct TypesByClass<'a>(BTreeMap<&'a str, BTreeMap<&'a str, &'a InstanceType>>);
 
-impl<'a> Prices<'a> {
+impl<'a> TypesByClass<'a> {
     /// Of a view.
     pub fn of(view: &'a View) -> Self {
         let by_name = |types: &'a [Arc<InstanceType>]| types.iter().map(|kind| (kind.name.as_str(), &**kind)).collect();
@@ -222,7 +222,7 @@ fn cost(page: &mut MetricsPage, view: &View) {
     type Sum = (usize, f64, f64);
     let mut by: BTreeMap<[&str; 3], Sum> = BTreeMap::new();
     let mut by_pool: BTreeMap<&str, f64> = view.snapshot.pools.keys().map(|name| (name.as_str(), 0.0)).collect();
-    let prices = Prices::of(view);
+    let prices = TypesByClass::of(view);
     for node in view.snapshot.nodes.values().filter(|node| node.managed()) {
         let of = |key| label_of(&node.labels, key);
         let sum = by.entry([of(labels::NODE_POOL), of(labels::CAPACITY_TYPE), of(labels::ZONE)]).or_default();

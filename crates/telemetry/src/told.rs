@@ -13,9 +13,9 @@ const MOST: usize = 200;
 
 /// The latest entries and when they were told. Clones share them.
 #[derive(Clone, Default)]
-pub struct Told(Arc<Mutex<VecDeque<(Timestamp, Entry)>>>);
+pub struct LatestEntries(Arc<Mutex<VecDeque<(Timestamp, Entry)>>>);
 
-impl Told {
+impl LatestEntries {
     /// One more; the oldest goes when there are too many. Nothing is written out before somebody asks.
     pub fn add(&self, when: Timestamp, entry: &Entry) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn the_latest_are_kept_with_their_particulars() {
-        let told = Told::default();
+        let told = LatestEntries::default();
         let when: Timestamp = "2026-03-01T12:00:00Z".parse().unwrap();
         for number in 0..MOST + 5 {
             let log_event = LogEvent::Elected { lease: format!("lease-{number}") };
