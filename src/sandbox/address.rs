@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use dovetail_actors::settings::SHORTEST_TOKEN;
 use dovetail_input::{Failure, Mistake, describe};
-use dovetail_sandbox::apiserver::{Identity, Listener};
+use dovetail_sandbox::apiserver::{Listener, TlsIdentity};
 use dovetail_simulation::World;
 
 use super::page;
@@ -19,7 +19,7 @@ const HERE: &str = "127.0.0.1";
 pub struct Address {
     asked: SocketAddr,
     token: Option<String>,
-    identity: Option<Identity>,
+    identity: Option<TlsIdentity>,
 }
 
 impl Address {
@@ -41,7 +41,7 @@ impl Address {
         }
         // kubectl sends a token by TLS only.
         let identity = match open || args.tls || token.is_some() {
-            true => Some(Identity::new(names(args.listen)).map_err(|why| Failure::System(why.to_string()))?),
+            true => Some(TlsIdentity::new(names(args.listen)).map_err(|why| Failure::System(why.to_string()))?),
             false => None,
         };
         Ok(Self { asked: SocketAddr::from((args.listen, args.port)), token, identity })

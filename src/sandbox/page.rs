@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use dovetail_sandbox::apiserver::{Page, Pages};
+use dovetail_sandbox::apiserver::{PagesByPath, ServedPage};
 use dovetail_simulation::World;
 use dovetail_telemetry::console::{self, LogLine};
 use dovetail_telemetry::state::Latest;
@@ -38,7 +38,7 @@ enum Wanted {
 type Asker = (Wanted, oneshot::Sender<Vec<u8>>);
 
 /// The pages by path. What the world is like is asked of its own thread; metrics are written here.
-pub fn pages(world: Rc<World>, args: &SandboxArgs, shown: Shown) -> Pages {
+pub fn pages(world: Rc<World>, args: &SandboxArgs, shown: Shown) -> PagesByPath {
     let (ask, mut asked) = mpsc::channel::<Asker>(MOST_ASKERS);
     let (args, metrics) = (args.clone(), shown.metrics.clone());
     tokio::task::spawn_local(async move {
@@ -63,7 +63,7 @@ pub fn pages(world: Rc<World>, args: &SandboxArgs, shown: Shown) -> Pages {
     })
 }
 
-async fn answer(ask: mpsc::Sender<Asker>, wanted: Wanted) -> Option<Page> {
+async fn answer(ask: mpsc::Sender<Asker>, wanted: Wanted) -> Option<ServedPage> {
     let (asker, answer) = oneshot::channel();
     ask.send((wanted, asker)).await.ok()?;
     Some(("application/json", answer.await.ok()?.into()))

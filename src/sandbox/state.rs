@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use dovetail_sandbox::apiserver::LEASES;
-use dovetail_sandbox::region::{Instance, InstanceState};
+use dovetail_sandbox::region::{InstanceState, RegionInstance};
 use dovetail_simulation::World;
 use serde_json::{Value, json};
 
@@ -60,7 +60,7 @@ pub fn on_the_way(world: &World) -> String {
 }
 
 /// Whether an instance is there, or about to be.
-fn rises(instance: &Instance) -> bool {
+fn rises(instance: &RegionInstance) -> bool {
     matches!(instance.state, InstanceState::Pending | InstanceState::Running)
 }
 
@@ -94,12 +94,12 @@ fn nodes(world: &World) -> Vec<Value> {
             *on.entry(node.to_owned()).or_default() += 1;
         }
     }
-    let instances: BTreeMap<String, Instance> =
+    let instances: BTreeMap<String, RegionInstance> =
         world.region.instances().into_iter().map(|one| (one.provider_id(), one)).collect();
     world.nodes().iter().map(|node| one(node, &instances, &on)).collect()
 }
 
-fn one(node: &Value, instances: &BTreeMap<String, Instance>, on: &BTreeMap<String, usize>) -> Value {
+fn one(node: &Value, instances: &BTreeMap<String, RegionInstance>, on: &BTreeMap<String, usize>) -> Value {
     let name = node["metadata"]["name"].as_str().unwrap_or_default();
     let label = |key: &str| node["metadata"]["labels"][key].as_str().unwrap_or_default().to_owned();
     let instance = node["spec"]["providerID"].as_str().and_then(|id| instances.get(id));

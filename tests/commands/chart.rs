@@ -660,7 +660,7 @@ fn without_a_lease_without_policies_or_when_it_is_switched_off_there_is_no_fence
 /// An API server with the fence that the chart makes with these values, and a Lease of term 4.
 fn fenced(more: &[&str]) -> ApiServer {
     let clock = std::sync::Arc::new(dovetail_sandbox::clock::VirtualClock::new(dovetail_sandbox::clock::DEFAULT_START));
-    let server = ApiServer::with(clock, dovetail_sandbox::apiserver::Settings::default());
+    let server = ApiServer::with(clock, dovetail_sandbox::apiserver::ServerSettings::default());
     for crd in dovetail_api::crds::crds() {
         server.create(&CUSTOM_RESOURCE_DEFINITIONS, "", serde_json::to_value(crd).unwrap()).unwrap();
     }

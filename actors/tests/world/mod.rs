@@ -18,7 +18,7 @@ use dovetail_sandbox::apiserver::{
     self, ApiServer, CUSTOM_RESOURCE_DEFINITIONS, EC2_NODE_CLASSES, EVENTS, NODE_CLAIMS, NODE_POOLS, NODES, PODS,
 };
 use dovetail_sandbox::clock::{DEFAULT_START, VirtualClock};
-use dovetail_sandbox::faults::Faults;
+use dovetail_sandbox::faults::FaultsInForce;
 use serde_json::{Value, json};
 use tokio::task::LocalSet;
 
@@ -50,7 +50,7 @@ const READY: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 pub struct World {
     pub api: ApiServer,
-    pub faults: Faults,
+    pub faults: FaultsInForce,
     pub cloud: Arc<FakeCloud>,
     pub clock: Arc<VirtualClock>,
     pub journal: Arc<MemoryJournal>,
@@ -77,8 +77,9 @@ pub fn run_drawn<F: Future<Output = ()>>(seed: u64, test: impl FnOnce(World) -> 
 impl World {
     fn new(seed: u64) -> Self {
         let clock = Arc::new(VirtualClock::new(DEFAULT_START));
-        let faults = Faults::new(seed);
-        let settings = apiserver::Settings { faults: Some(faults.clone()), ..apiserver::Settings::default() };
+        let faults = FaultsInForce::new(seed);
+        let settings =
+            apiserver::ServerSettings { faults: Some(faults.clone()), ..apiserver::ServerSettings::default() };
         let api = ApiServer::with(clock.clone(), settings);
         for crd in dovetail_api::crds::crds().into_iter().chain(dovetail_api::crds::alpha_crds()) {
             api.create(&CUSTOM_RESOURCE_DEFINITIONS, "", serde_json::to_value(crd).unwrap()).unwrap();

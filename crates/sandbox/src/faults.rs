@@ -17,7 +17,7 @@ use tokio::time::Instant;
 pub use crate::globs::glob_matches;
 use crate::globs::offering_matches;
 pub use crate::node_faults::{
-    JoinsLate, KubeletRefuses, LabelOfNodes, LessAllocatable, NodeFaults, OnTypes, TaintOnJoin, Types,
+    JoinsLate, KubeletRefuses, LabelOfNodes, LessAllocatable, NodeFaults, OnTypes, TaintOnJoin, TypeGlobs,
 };
 
 pub use account::{InjectedError, error_of_offering};
@@ -50,7 +50,7 @@ pub enum Direction {
 
 /// What happens to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RequestOutcome {
     /// It is served.
     Serve,
     /// It fails inside the service, with nothing done.
@@ -73,11 +73,11 @@ pub enum Outcome {
 
 /// The fate of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct RequestFate {
     /// What is added to the time that it takes.
     pub latency: Duration,
     /// What becomes of it.
-    pub outcome: Outcome,
+    pub outcome: RequestOutcome,
 }
 
 /// How the time that a request takes falls on its way.
@@ -101,7 +101,7 @@ impl Way {
 
 /// The faults in force. Clones share them.
 #[derive(Clone, Debug)]
-pub struct Faults {
+pub struct FaultsInForce {
     state: Arc<Mutex<State>>,
 }
 
@@ -126,7 +126,7 @@ struct State {
     begun: Option<Instant>,
 }
 
-impl Faults {
+impl FaultsInForce {
     /// Nothing goes wrong until settings say so; draws follow from `seed`.
     pub fn new(seed: u64) -> Self {
         let mut seeds = fastrand::Rng::with_seed(seed ^ 0x6661_756c_7473); // "faults"
@@ -268,18 +268,18 @@ impl Faults {
     }
 
     /// Draws the fate of a request.
-    pub fn verdict(&self, service: Service, replica: Option<u32>) -> Verdict {
+    pub fn verdict(&self, service: Service, replica: Option<u32>) -> RequestFate {
         let cut = self.partitioned(replica, service);
         let mut state = self.lock();
         let (latency, rates) = state.settings.rates(service);
         let down = service == Service::ApiServer && state.down.is_some_and(|until| Instant::now() < until);
         let outcome = match cut {
-            None if down => Outcome::Refused,
-            Some(Direction::In) => Outcome::SwallowAnswer,
-            Some(Direction::Out | Direction::Both) => Outcome::Unreachable,
+            None if down => RequestOutcome::Refused,
+            Some(Direction::In) => RequestOutcome::SwallowAnswer,
+            Some(Direction::Out | Direction::Both) => RequestOutcome::Unreachable,
             None => state.draw(service, rates),
         };
-        Verdict { latency, outcome }
+        RequestFate { latency, outcome }
     }
 
     /// Whether EC2 is out of a type in a zone at a capacity type (`spot` or `on-demand`).
@@ -332,24 +332,24 @@ impl Faults {
 }
 
 impl State {
-    fn draw(&mut self, service: Service, [fail, throttle, lose]: Rates) -> Outcome {
-        let Some(generator) = self.draws.get_mut(&service) else { return Outcome::Serve };
+    fn draw(&mut self, service: Service, [fail, throttle, lose]: Rates) -> RequestOutcome {
+        let Some(generator) = self.draws.get_mut(&service) else { return RequestOutcome::Serve };
         // Drawn whether or not a rate is set, so that switching one fault on leaves the rest of a run's draws alone.
         let drawn = generator.f64();
         if drawn < fail {
-            Outcome::Fail
+            RequestOutcome::Fail
         } else if drawn < fail + throttle {
-            Outcome::Throttle
+            RequestOutcome::Throttle
         } else if drawn < fail + throttle + lose {
             // The same draw says which way.
             match (drawn - fail - throttle) / lose {
-                share if share < 0.5 => Outcome::LoseAnswer,
-                share if share < 0.625 => Outcome::SwallowAnswer,
-                share if share < 0.75 => Outcome::Late,
-                _ => Outcome::Unreachable,
+                share if share < 0.5 => RequestOutcome::LoseAnswer,
+                share if share < 0.625 => RequestOutcome::SwallowAnswer,
+                share if share < 0.75 => RequestOutcome::Late,
+                _ => RequestOutcome::Unreachable,
             }
         } else {
-            Outcome::Serve
+            RequestOutcome::Serve
         }
     }
 }
@@ -361,7 +361,7 @@ mod tests {
 
     #[test]
     fn spot_prices_rise_evenly_and_stay() {
-        let faults = Faults::new(1);
+        let faults = FaultsInForce::new(1);
         let hours = |hours: u64| Duration::from_secs(hours * 3600);
         assert_eq!(faults.spot_factor("m5.large", hours(9)).to_bits(), 1.0_f64.to_bits());
         let rise = SpotRise { types: vec!["m5.*".into()], times: 2.0, within: hours(24) };
@@ -373,7 +373,7 @@ mod tests {
 
     #[test]
     fn an_offering_is_sold_out_by_glob_or_with_its_zone() {
-        let faults = Faults::new(1);
+        let faults = FaultsInForce::new(1);
         faults.change(|s| s.ec2.insufficient_capacity = vec!["m5.*/us-east-1a/spot".into(), "c5.large".into()]);
         assert!(faults.sold_out("m5.large", "us-east-1a", "spot"));
         assert!(!faults.sold_out("m5.large", "us-east-1a", "on-demand"));
@@ -386,7 +386,7 @@ mod tests {
 
     #[test]
     fn the_scheduler_refuses_nodes_for_pods_by_glob() {
-        let faults = Faults::new(1);
+        let faults = FaultsInForce::new(1);
         faults.change(|s| s.scheduler.refuses = vec!["ip-1*/default/web-*".into(), "*/other/*".into()]);
         assert_eq!(faults.nodes_refused("default", "web-1"), ["ip-1*"]);
         assert_eq!(faults.nodes_refused("other", "x"), ["*"]);
@@ -395,27 +395,33 @@ mod tests {
 
     #[test]
     fn a_partition_cuts_one_replica_from_one_service_until_it_heals() {
-        let faults = Faults::new(1);
+        let faults = FaultsInForce::new(1);
         faults.partition(0, &[Service::Ec2], Direction::In);
-        assert_eq!(faults.verdict(Service::Ec2, Some(0)).outcome, Outcome::SwallowAnswer);
-        assert_eq!(faults.verdict(Service::Ec2, Some(1)).outcome, Outcome::Serve);
-        assert_eq!(faults.verdict(Service::ApiServer, Some(0)).outcome, Outcome::Serve);
+        assert_eq!(faults.verdict(Service::Ec2, Some(0)).outcome, RequestOutcome::SwallowAnswer);
+        assert_eq!(faults.verdict(Service::Ec2, Some(1)).outcome, RequestOutcome::Serve);
+        assert_eq!(faults.verdict(Service::ApiServer, Some(0)).outcome, RequestOutcome::Serve);
         faults.heal(0, &[Service::Ec2]);
-        assert_eq!(faults.verdict(Service::Ec2, Some(0)).outcome, Outcome::Serve);
+        assert_eq!(faults.verdict(Service::Ec2, Some(0)).outcome, RequestOutcome::Serve);
     }
 
     #[test]
     fn rates_are_kept_over_many_requests_and_follow_the_seed() {
         let outcomes = |seed| {
-            let faults = Faults::new(seed);
+            let faults = FaultsInForce::new(seed);
             faults.change(|s| (s.ec2.error_rate, s.ec2.throttle_rate, s.ec2.timeout_rate) = (0.1, 0.2, 0.05));
             (0..10_000).map(|_| faults.verdict(Service::Ec2, None).outcome).collect::<Vec<_>>()
         };
         let drawn = outcomes(7);
         let share = |outcome| drawn.iter().filter(|o| **o == outcome).count() as f64 / 10_000.0;
-        assert!((share(Outcome::Fail) - 0.1).abs() < 0.02);
-        assert!((share(Outcome::Throttle) - 0.2).abs() < 0.02);
-        let unanswered = [Outcome::LoseAnswer, Outcome::SwallowAnswer, Outcome::Late, Outcome::Unreachable].map(share);
+        assert!((share(RequestOutcome::Fail) - 0.1).abs() < 0.02);
+        assert!((share(RequestOutcome::Throttle) - 0.2).abs() < 0.02);
+        let unanswered = [
+            RequestOutcome::LoseAnswer,
+            RequestOutcome::SwallowAnswer,
+            RequestOutcome::Late,
+            RequestOutcome::Unreachable,
+        ]
+        .map(share);
         assert!((unanswered.iter().sum::<f64>() - 0.05).abs() < 0.02, "{unanswered:?}");
         assert!(unanswered.iter().all(|share| *share > 0.003), "carried out and not: {unanswered:?}");
         assert_eq!(drawn, outcomes(7));

@@ -37,7 +37,7 @@ impl Caller {
 
 /// One thing that happened.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
+pub struct ActionEntry {
     /// Microseconds since the log was opened.
     pub micros: u64,
     /// The replica that did it, if one did.
@@ -52,7 +52,7 @@ pub struct Entry {
     pub fields: Vec<(String, Value)>,
 }
 
-impl Entry {
+impl ActionEntry {
     /// The value of a field.
     pub fn field(&self, name: &str) -> Option<&Value> {
         self.fields.iter().find(|(key, _)| key == name).map(|(_, value)| value)
@@ -96,7 +96,7 @@ struct Shared {
 
 struct State {
     terms: BTreeMap<u32, i64>,
-    entries: Vec<Entry>,
+    entries: Vec<ActionEntry>,
     keep: bool,
     writer: Option<Box<dyn Write + Send>>,
     failure: Option<std::io::Error>,
@@ -138,7 +138,7 @@ impl EventLog {
     pub fn append<K: Into<String>>(&self, kind: &str, who: &Caller, fields: impl IntoIterator<Item = (K, Value)>) {
         let micros = self.micros();
         let mut state = self.lock();
-        let entry = Entry {
+        let entry = ActionEntry {
             micros,
             replica: who.replica,
             term: who.replica.and_then(|replica| state.terms.get(&replica).copied()),
@@ -173,12 +173,12 @@ impl EventLog {
     }
 
     /// Runs `read` over the entries in memory, in order, without copying them.
-    pub fn with_entries<R>(&self, read: impl FnOnce(&[Entry]) -> R) -> R {
+    pub fn with_entries<R>(&self, read: impl FnOnce(&[ActionEntry]) -> R) -> R {
         read(&self.lock().entries)
     }
 
     /// A copy of the entries in memory, in order.
-    pub fn entries(&self) -> Vec<Entry> {
+    pub fn entries(&self) -> Vec<ActionEntry> {
         self.lock().entries.clone()
     }
 

@@ -32,9 +32,9 @@ pub struct NodeFaults {
 /// Instance types, by globs; all of them where there are none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Types(pub Vec<String>);
+pub struct TypeGlobs(pub Vec<String>);
 
-impl Types {
+impl TypeGlobs {
     /// Whether an instance type is one of them.
     pub fn matches(&self, instance_type: &str) -> bool {
         self.0.is_empty() || self.0.iter().any(|glob| glob_matches(glob, instance_type))
@@ -46,7 +46,7 @@ impl Types {
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct OnTypes {
     /// Of which instance types.
-    pub types: Types,
+    pub types: TypeGlobs,
 }
 
 /// See [`NodeFaults::allocatable`].
@@ -54,7 +54,7 @@ pub struct OnTypes {
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct LessAllocatable {
     /// Of which instance types.
-    pub types: Types,
+    pub types: TypeGlobs,
     /// Which share of CPU, memory and disk is missing, 0 to 1.
     pub less: f64,
 }
@@ -64,7 +64,7 @@ pub struct LessAllocatable {
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct TaintOnJoin {
     /// Of which instance types.
-    pub types: Types,
+    pub types: TypeGlobs,
     /// The taint's key.
     pub key: String,
     /// The taint's value; may be empty.
@@ -78,7 +78,7 @@ pub struct TaintOnJoin {
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct LabelOfNodes {
     /// Of which instance types.
-    pub types: Types,
+    pub types: TypeGlobs,
     /// The label's key.
     pub key: String,
     /// Its value, where it is put on.
@@ -90,7 +90,7 @@ pub struct LabelOfNodes {
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct JoinsLate {
     /// Of which instance types.
-    pub types: Types,
+    pub types: TypeGlobs,
     /// By how much.
     pub by: Duration,
 }
@@ -100,7 +100,7 @@ pub struct JoinsLate {
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct KubeletRefuses {
     /// On which instance types.
-    pub types: Types,
+    pub types: TypeGlobs,
     /// Labels of the pods; all pods but DaemonSets' where there are none.
     pub pods: BTreeMap<String, String>,
 }

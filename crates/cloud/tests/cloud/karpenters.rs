@@ -9,7 +9,7 @@ use dovetail_api::v1::EC2NodeClass;
 use dovetail_cloud::Cloud;
 use dovetail_cloud::ec2::{Ec2Cloud, Ec2Settings, SdkParts};
 use dovetail_sandbox::clock::{DEFAULT_START, VirtualClock};
-use dovetail_sandbox::faults::Faults;
+use dovetail_sandbox::faults::FaultsInForce;
 use dovetail_sandbox::log::{Caller, EventLog};
 use dovetail_sandbox::region::{CapacityType, Placement, Region, RegionConfig};
 
@@ -25,7 +25,8 @@ impl Account {
     fn new() -> Self {
         let clock = Arc::new(VirtualClock::new(DEFAULT_START));
         let log = EventLog::new(clock.clone());
-        let region = Region::new(RegionConfig::new("us-east-1", "demo"), clock.clone(), log.clone(), Faults::new(1));
+        let region =
+            Region::new(RegionConfig::new("us-east-1", "demo"), clock.clone(), log.clone(), FaultsInForce::new(1));
         Self { clock, log, region }
     }
 

@@ -8,14 +8,14 @@ use dovetail_api::v1::{EC2NodeClass, PlacementGroupSelector};
 use dovetail_cloud::ec2::Ec2Cloud;
 use dovetail_cloud::{Cloud, LaunchErrorKind, LaunchRequest};
 use dovetail_core::NodeSelectorRequirement;
-use dovetail_sandbox::region::{PlacementGroup, Region, RegionConfig};
+use dovetail_sandbox::region::{AccountPlacementGroup, Region, RegionConfig};
 use futures::future::join_all;
 
 use crate::region::{class, request, resolved, sandbox_of};
 use crate::script::{self, Script, ok};
 
 fn sandbox() -> (Region, Ec2Cloud) {
-    let group = |id: &str, strategy: &str, partitions| PlacementGroup {
+    let group = |id: &str, strategy: &str, partitions| AccountPlacementGroup {
         id: id.into(),
         name: format!("{strategy}-group"),
         strategy: strategy.into(),

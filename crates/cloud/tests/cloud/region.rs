@@ -12,7 +12,7 @@ use dovetail_cloud::resolve::{NodeClassView, ReservationView, ResolveSettings, i
 use dovetail_cloud::{Cloud, LaunchErrorKind, LaunchRequest, MadeKind, MadeResource, shipped};
 use dovetail_core::{NodeSelectorRequirement, Resources};
 use dovetail_sandbox::clock::{DEFAULT_START, VirtualClock};
-use dovetail_sandbox::faults::{Direction, Faults, Service};
+use dovetail_sandbox::faults::{Direction, FaultsInForce, Service};
 use dovetail_sandbox::log::{Caller, EventLog};
 use dovetail_sandbox::region::{Region, RegionConfig};
 use serde_json::json;
@@ -26,7 +26,7 @@ pub fn sandbox_of(config: RegionConfig) -> (Region, Ec2Cloud) {
     let clock = Arc::new(VirtualClock::new(DEFAULT_START));
     let log = EventLog::new(clock.clone());
     let reserved_capacity = !config.reservations.is_empty();
-    let region = Region::new(config, clock.clone(), log, Faults::new(1));
+    let region = Region::new(config, clock.clone(), log, FaultsInForce::new(1));
     let client = region.http_client(Caller::replica(0, "controller"));
     let (cluster_name, cluster_uid) = ("demo".into(), "uid-1".into());
     let settings = Ec2Settings { cluster_name, cluster_uid, reserved_capacity, ..Ec2Settings::default() };

@@ -6,25 +6,25 @@ use std::time::Duration;
 use dovetail_api::v1::{CapacityReservationSelectorTerm, EC2NodeClass};
 use dovetail_cloud::ec2::Ec2Cloud;
 use dovetail_cloud::{Cloud, LaunchErrorKind};
-use dovetail_sandbox::region::{CapacityReservation, InstanceState, Region, RegionConfig};
+use dovetail_sandbox::region::{AccountCapacityReservation, InstanceState, Region, RegionConfig};
 
 use crate::region::{class, request, resolved, sandbox_of};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
 fn sandbox() -> (Region, Ec2Cloud) {
-    let one = |id: &str| CapacityReservation {
+    let one = |id: &str| AccountCapacityReservation {
         id: id.into(),
         instance_type: "m5.large".into(),
         zone: "us-east-1b".into(),
         count: 1,
-        ..CapacityReservation::default()
+        ..AccountCapacityReservation::default()
     };
     let mut config = RegionConfig::new("us-east-1", "demo");
     config.reservations = vec![
         one("cr-0d"),
-        CapacityReservation { block: true, ends_after: Some(3 * HOUR), count: 2, ..one("cr-0b") },
-        CapacityReservation { interruptible: true, ..one("cr-01") },
+        AccountCapacityReservation { block: true, ends_after: Some(3 * HOUR), count: 2, ..one("cr-0b") },
+        AccountCapacityReservation { interruptible: true, ..one("cr-01") },
     ];
     sandbox_of(config)
 }

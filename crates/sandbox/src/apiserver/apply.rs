@@ -2,19 +2,19 @@
 use super::error::{ApiError, Result, StatusCause};
 use super::fields::{Fields, compare};
 use super::gvr::Key;
-use super::handler::Call;
-use super::managed::{self, Entry};
+use super::handler::RoutedRequest;
+use super::managed::{self, ManagedFieldsEntry};
 use super::meta;
-use super::shape::{ListType, Shape, item_key};
+use super::shape::{ListType, SchemaPosition, item_key};
 use super::store::StoreState;
-use super::write::Written;
+use super::write::WriteResult;
 use serde_json::{Value, json};
 
 /// Applies the configuration in a request's body: creates the object, or merges into it.
 ///
 /// # Errors
 /// 422 without field manager; 400 for a configuration that names another object; 409 for fields of others, without `force`.
-pub(super) fn apply(state: &mut StoreState, call: &mut Call<'_>, key: &Key) -> Result<Written> {
+pub(super) fn apply(state: &mut StoreState, call: &mut RoutedRequest<'_>, key: &Key) -> Result<WriteResult> {
     if call.query.manager.is_none() {
         let cause =
             StatusCause::new("FieldValueRequired", "fieldManager", "Required value: is required for apply patch");
@@ -29,7 +29,7 @@ pub(super) fn apply(state: &mut StoreState, call: &mut Call<'_>, key: &Key) -> R
         if !options.subresource.is_empty() {
             return Err(ApiError::not_found(&found.def.group, &found.def.plural, &key.name));
         }
-        let mut mine = Entry::new(found, "Apply", &options, now);
+        let mut mine = ManagedFieldsEntry::new(found, "Apply", &options, now);
         mine.fields = owned(call, &config);
         let mut object = config;
         managed::set_entries(&mut object, &[mine]);
@@ -37,13 +37,13 @@ pub(super) fn apply(state: &mut StoreState, call: &mut Call<'_>, key: &Key) -> R
     }
     let force = call.query.force;
     state.modify(found, key, &options, |live| {
-        let mut mine = Entry::new(found, "Apply", &options, now);
+        let mut mine = ManagedFieldsEntry::new(found, "Apply", &options, now);
         mine.fields = owned(call, &config);
-        merge_into(live, &config, mine, Shape::of(found), force)
+        merge_into(live, &config, mine, SchemaPosition::of(found), force)
     })
 }
 
-fn configuration(call: &mut Call<'_>, key: &Key) -> Result<Value> {
+fn configuration(call: &mut RoutedRequest<'_>, key: &Key) -> Result<Value> {
     let written = std::mem::take(&mut call.body);
     if written["apiVersion"].is_null() || written["kind"].is_null() {
         return Err(ApiError::bad_request("the configuration to apply needs apiVersion and kind"));
@@ -64,8 +64,8 @@ fn configuration(call: &mut Call<'_>, key: &Key) -> Result<Value> {
     Ok(config)
 }
 
-fn owned(call: &Call<'_>, config: &Value) -> Fields {
-    let mut fields = Fields::of(config, Shape::of(call.found));
+fn owned(call: &RoutedRequest<'_>, config: &Value) -> Fields {
+    let mut fields = Fields::of(config, SchemaPosition::of(call.found));
     managed::strip(&mut fields);
     // Through the main resource nobody owns a status that is a subresource of its own, and the other way round.
     match call.options.subresource.as_str() {
@@ -77,14 +77,21 @@ fn owned(call: &Call<'_>, config: &Value) -> Fields {
 }
 
 /// The object after `mine` applied `config` to `live`.
-fn merge_into(live: &Value, config: &Value, mine: Entry, shape: Shape<'_>, force: bool) -> Result<Value> {
+fn merge_into(
+    live: &Value,
+    config: &Value,
+    mine: ManagedFieldsEntry,
+    shape: SchemaPosition<'_>,
+    force: bool,
+) -> Result<Value> {
     let mut entries = managed::entries(live);
     let mut merged = live.clone();
     merge(&mut merged, config, shape);
     let (mut changed, _) = compare(live, &merged, shape);
     managed::strip(&mut changed);
     let changed = changed.common(&mine.fields);
-    let (before, others): (Vec<&Entry>, Vec<&Entry>) = entries.iter().partition(|e| e.same_owner(&mine));
+    let (before, others): (Vec<&ManagedFieldsEntry>, Vec<&ManagedFieldsEntry>) =
+        entries.iter().partition(|e| e.same_owner(&mine));
     if !force {
         refuse_conflicts(&others, &changed)?;
     }
@@ -105,7 +112,7 @@ fn merge_into(live: &Value, config: &Value, mine: Entry, shape: Shape<'_>, force
     Ok(merged)
 }
 
-fn refuse_conflicts(others: &[&Entry], changed: &Fields) -> Result<()> {
+fn refuse_conflicts(others: &[&ManagedFieldsEntry], changed: &Fields) -> Result<()> {
     let conflicts: Vec<(String, Vec<String>)> = others
         .iter()
         .map(|other| (other.named(), other.fields.common(changed).paths()))
@@ -133,7 +140,7 @@ fn refuse_conflicts(others: &[&Entry], changed: &Fields) -> Result<()> {
 }
 
 /// Merges a configuration into an object: maps and map-lists by key, the rest as a whole.
-fn merge(live: &mut Value, config: &Value, shape: Shape<'_>) {
+fn merge(live: &mut Value, config: &Value, shape: SchemaPosition<'_>) {
     match (live, config) {
         (Value::Object(live), Value::Object(config)) if !shape.atomic_map() => {
             for (field, value) in config {
@@ -147,7 +154,7 @@ fn merge(live: &mut Value, config: &Value, shape: Shape<'_>) {
     }
 }
 
-fn merge_list(live: &mut Vec<Value>, config: &[Value], shape: Shape<'_>) {
+fn merge_list(live: &mut Vec<Value>, config: &[Value], shape: SchemaPosition<'_>) {
     for item in config {
         let place = match shape.list() {
             ListType::Map(keys) => live.iter().position(|there| item_key(there, &keys) == item_key(item, &keys)),
@@ -161,7 +168,7 @@ fn merge_list(live: &mut Vec<Value>, config: &[Value], shape: Shape<'_>) {
 }
 
 /// Takes out what is no longer owned by anybody.
-fn remove(value: &mut Value, dropped: &Fields, theirs: &Fields, shape: Shape<'_>) {
+fn remove(value: &mut Value, dropped: &Fields, theirs: &Fields, shape: SchemaPosition<'_>) {
     for (element, inner) in dropped.parts() {
         let shared = theirs.get(element);
         match (element.split_once(':'), &mut *value) {

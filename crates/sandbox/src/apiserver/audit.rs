@@ -1,7 +1,7 @@
 //! Each write in the event log: who, what, how it ended, and what it changed.
 use super::ApiServer;
 use super::handler::Reply;
-use super::request::Path;
+use super::request::ResourcePath;
 use crate::log::Caller;
 use bytes::Bytes;
 use http::Method;
@@ -69,7 +69,7 @@ pub struct Request<'a> {
 
 /// When the caller hears how a write has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heard {
+pub enum AnswerTiming {
     /// As it ends.
     Now,
     /// When the answer has come.
@@ -80,11 +80,11 @@ pub enum Heard {
 
 /// Notes a write, also one whose answer is lost. Reads and dry runs are not noted. Answers the term in which the caller
 /// acts once it hears of the write, where that comes later.
-pub fn note(server: &ApiServer, who: &Caller, asked: &Request<'_>, reply: &Reply, heard: Heard) -> Option<i64> {
+pub fn note(server: &ApiServer, who: &Caller, asked: &Request<'_>, reply: &Reply, heard: AnswerTiming) -> Option<i64> {
     let (parts, body) = (asked.parts, asked.body);
     let log = server.settings().log.as_ref()?;
     let verb = verb(&parts.method)?;
-    let path = Path::parse(parts.uri.path())?;
+    let path = ResourcePath::parse(parts.uri.path())?;
     if parts.uri.query().is_some_and(|query| query.contains("dryRun=All")) {
         return None;
     }
@@ -92,7 +92,7 @@ pub fn note(server: &ApiServer, who: &Caller, asked: &Request<'_>, reply: &Reply
     let of_lease = path.resource == "leases";
     // A holder that does not learn of it does not act in the new term.
     let term = if of_lease && *code < 300 { lease_term(&read::<Lease>(answer).spec) } else { None };
-    if let (Heard::Now, Some(replica), Some(term)) = (heard, who.replica, term) {
+    if let (AnswerTiming::Now, Some(replica), Some(term)) = (heard, who.replica, term) {
         log.set_term(replica, term);
     }
     let (text, answer) = (answer, read::<Answer>(answer));
@@ -115,7 +115,7 @@ pub fn note(server: &ApiServer, who: &Caller, asked: &Request<'_>, reply: &Reply
     if path.resource == "nodeclaims" && *code < 300 {
         fields.push(("claim", claim(server, &name)));
     }
-    if heard == Heard::Lost {
+    if heard == AnswerTiming::Lost {
         fields.push(("answerLost", json!(true)));
     }
     if of_lease {
@@ -123,7 +123,7 @@ pub fn note(server: &ApiServer, who: &Caller, asked: &Request<'_>, reply: &Reply
     }
     fields.push(("sent", sent(body)));
     log.append("api", who, fields);
-    term.filter(|_| heard == Heard::Later)
+    term.filter(|_| heard == AnswerTiming::Later)
 }
 
 /// The uid of the object that an answer is, or that a status is about.

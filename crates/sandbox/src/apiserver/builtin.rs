@@ -1,5 +1,5 @@
 //! The built-in resources, a row each.
-use super::registry::{ResourceDef, ScalePaths, Version};
+use super::registry::{ResourceDef, ScalePaths, ServedVersion};
 
 /// Lives in a namespace.
 const NS: u8 = 1;
@@ -89,7 +89,7 @@ fn resource(&(group, plural, kind, short, flags): &Row) -> ResourceDef {
         status: "/status/replicas".to_owned(),
         selector: Some("/spec/selector".to_owned()),
     });
-    let version = Version {
+    let version = ServedVersion {
         name: "v1".to_owned(),
         served: true,
         status: has(STATUS),

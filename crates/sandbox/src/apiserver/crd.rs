@@ -1,7 +1,7 @@
 //! From a CustomResourceDefinition to a served resource.
 use super::error::{ApiError, Result, StatusCause};
 use super::meta;
-use super::registry::{ResourceDef, ScalePaths, Version};
+use super::registry::{ResourceDef, ScalePaths, ServedVersion};
 use super::schema;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -47,7 +47,7 @@ pub fn resource(definition: &Value) -> Result<ResourceDef> {
     })
 }
 
-fn version(at: usize, written: &Value) -> std::result::Result<Version, StatusCause> {
+fn version(at: usize, written: &Value) -> std::result::Result<ServedVersion, StatusCause> {
     let subresources = &written["subresources"];
     let scale = subresources["scale"].is_object().then(|| ScalePaths {
         spec: pointer(&subresources["scale"]["specReplicasPath"]),
@@ -63,7 +63,7 @@ fn version(at: usize, written: &Value) -> std::result::Result<Version, StatusCau
     } else {
         None
     };
-    Ok(Version {
+    Ok(ServedVersion {
         name: written["name"].as_str().unwrap_or_default().to_owned(),
         served: written["served"] == true,
         status: subresources["status"].is_object(),

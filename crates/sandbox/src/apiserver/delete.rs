@@ -4,7 +4,7 @@ use super::gc::{FOREGROUND, Garbage, ORPHAN};
 use super::gvr::Key;
 use super::meta;
 use super::registry::{FoundResource, ResourceDef, Rid};
-use super::store::{Object, StoreState};
+use super::store::{StoreState, StoredObject};
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -70,7 +70,7 @@ impl DeleteOptions {
 #[derive(Clone, Debug)]
 pub struct Deleted {
     /// The object as it is now, or as it was last.
-    pub object: Arc<Object>,
+    pub object: Arc<StoredObject>,
     /// Whether it is gone; otherwise it waits for its end.
     pub gone: bool,
 }
@@ -105,7 +105,7 @@ impl StoreState {
         &mut self,
         rid: Rid,
         key: &Key,
-        object: &Arc<Object>,
+        object: &Arc<StoredObject>,
         grace: i64,
         propagation: Propagation,
     ) -> Deleted {
@@ -137,11 +137,11 @@ impl StoreState {
         }
         // A pod is answered as it was marked, with no time left.
         meta::set(&mut marked, "resourceVersion", last.value["metadata"].get("resourceVersion").cloned());
-        Deleted { object: Arc::new(Object::loose(key.clone(), marked)), gone: true }
+        Deleted { object: Arc::new(StoredObject::loose(key.clone(), marked)), gone: true }
     }
 
     /// Takes an object out and leaves its dependents to the garbage collector.
-    pub(super) fn remove(&mut self, rid: Rid, key: &Key) -> Option<Arc<Object>> {
+    pub(super) fn remove(&mut self, rid: Rid, key: &Key) -> Option<Arc<StoredObject>> {
         let last = self.take(rid, key)?;
         self.wake_waiting_owners(&last);
         self.garbage.push_back(Garbage::Gone(meta::text(&last.value, "uid").to_owned()));
@@ -172,7 +172,7 @@ impl StoreState {
         }
     }
 
-    fn hold_for_dependents(&self, rid: Rid, object: &Object, propagation: Propagation, marked: &mut Value) {
+    fn hold_for_dependents(&self, rid: Rid, object: &StoredObject, propagation: Propagation, marked: &mut Value) {
         let wanted = match propagation {
             Propagation::Background => None,
             Propagation::Foreground => Some(FOREGROUND),

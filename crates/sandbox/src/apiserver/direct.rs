@@ -8,7 +8,7 @@ use super::gvr::{Gvr, Key, PODS};
 use super::registry::FoundResource;
 use super::select::ListSelector;
 use super::store::{Happened, StoreState};
-use super::write::{WriteOptions, Written};
+use super::write::{WriteOptions, WriteResult};
 use super::{ApiServer, meta, subresource};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -182,6 +182,6 @@ impl ApiServer {
     }
 }
 
-fn value(written: Result<Written>) -> Result<Arc<Value>> {
+fn value(written: Result<WriteResult>) -> Result<Arc<Value>> {
     written.map(|w| w.object.value.clone())
 }

@@ -2,8 +2,8 @@
 use super::ApiServer;
 use super::error::{ApiError, Result};
 use super::handler::Reply;
-use super::registry::{ResourceDef, Version, api_version};
-use super::request::Path;
+use super::registry::{ResourceDef, ServedVersion, api_version};
+use super::request::ResourcePath;
 use super::store::StoreState;
 use bytes::Bytes;
 use http::Method;
@@ -115,7 +115,7 @@ fn below(state: &StoreState, path: &str) -> Result<Value> {
         found["apiVersion"] = json!("v1");
         return Ok(found);
     }
-    let wanted = Path::parse(path).ok_or_else(ApiError::no_such_path)?;
+    let wanted = ResourcePath::parse(path).ok_or_else(ApiError::no_such_path)?;
     let mut resources = Vec::new();
     for (_, def, version) in served(state).filter(|(g, _, v)| *g == wanted.group && v.name == wanted.version) {
         resources.push(resource(def));
@@ -129,7 +129,7 @@ fn below(state: &StoreState, path: &str) -> Result<Value> {
     )
 }
 
-fn served(state: &StoreState) -> impl Iterator<Item = (&str, &ResourceDef, &Version)> {
+fn served(state: &StoreState) -> impl Iterator<Item = (&str, &ResourceDef, &ServedVersion)> {
     state.registry.all().flat_map(|(group, def)| {
         def.versions.iter().filter(|v| v.served).map(move |v| (group, def.as_ref(), v.as_ref()))
     })
@@ -158,7 +158,7 @@ struct Sub {
     verbs: &'static [&'static str],
 }
 
-fn subresources(def: &ResourceDef, version: &Version) -> Vec<Sub> {
+fn subresources(def: &ResourceDef, version: &ServedVersion) -> Vec<Sub> {
     let mut subs = Vec::new();
     if version.status {
         subs.push(Sub { name: "status", kind: None, verbs: &["get", "patch", "update"] });
@@ -216,7 +216,7 @@ fn aggregated_group(state: &StoreState, group: &str, versions: &[String]) -> Val
     json!({"metadata": metadata, "versions": versions})
 }
 
-fn aggregated(group: &str, def: &ResourceDef, version: &Version) -> Value {
+fn aggregated(group: &str, def: &ResourceDef, version: &ServedVersion) -> Value {
     let kind = |group: &str, version: &str, kind: &str| json!({"group": group, "version": version, "kind": kind});
     let subs: Vec<Value> = subresources(def, version)
         .iter()

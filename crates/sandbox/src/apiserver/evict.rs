@@ -2,11 +2,11 @@
 use super::delete::DeleteOptions;
 use super::error::{ApiError, Result, StatusCause};
 use super::gvr::Key;
-use super::handler::{Call, Reply};
+use super::handler::{Reply, RoutedRequest};
 use super::meta;
 use super::registry::FoundResource;
 use super::select::ListSelector;
-use super::store::{Object, StoreState};
+use super::store::{StoreState, StoredObject};
 use super::subresource::{success, there};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 ///
 /// # Errors
 /// 400 for another name; 404; 409 for another uid; 429 when the budget has no disruption left; 500 for a pod with more than one budget.
-pub(super) fn handle(state: &mut StoreState, call: &mut Call<'_>) -> Result<Reply> {
+pub(super) fn handle(state: &mut StoreState, call: &mut RoutedRequest<'_>) -> Result<Reply> {
     let key = call.key()?;
     let named = meta::text(&call.body, "name");
     if !named.is_empty() && named != key.name {
@@ -40,7 +40,7 @@ fn evict(state: &mut StoreState, found: &FoundResource, key: &Key, options: &Del
 
 /// The pod says why it goes, before it does: the condition DisruptionTarget, as kube-apiserver writes it. Answers the
 /// options for the deletion, which no longer rests on the version before.
-fn mark(state: &mut StoreState, found: &FoundResource, pod: &Object, options: &DeleteOptions) -> DeleteOptions {
+fn mark(state: &mut StoreState, found: &FoundResource, pod: &StoredObject, options: &DeleteOptions) -> DeleteOptions {
     let same =
         |wanted: &Option<String>, field| wanted.as_deref().is_none_or(|one| one == meta::text(&pod.value, field));
     let holds = same(&options.uid, "uid") && same(&options.resource_version, "resourceVersion");
@@ -68,9 +68,9 @@ fn needs_budget(pod: &Value) -> bool {
     !matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed" | "Pending")) && !meta::deleting(pod)
 }
 
-fn budget(state: &StoreState, pod: &Object) -> Result<Option<Arc<Object>>> {
+fn budget(state: &StoreState, pod: &StoredObject) -> Result<Option<Arc<StoredObject>>> {
     let Some(rid) = state.registry.rid("policy", "poddisruptionbudgets") else { return Ok(None) };
-    let covers = |budget: &&Arc<Object>| {
+    let covers = |budget: &&Arc<StoredObject>| {
         let selector = &budget.value["spec"]["selector"];
         selector.is_object() && ListSelector::of_labels(selector).matches(&pod.value)
     };
@@ -87,7 +87,7 @@ fn budget(state: &StoreState, pod: &Object) -> Result<Option<Arc<Object>>> {
 }
 
 /// Takes one disruption from the budget, or refuses.
-fn spend(state: &mut StoreState, pod: &Object, budget: &Object, dry_run: bool) -> Result<()> {
+fn spend(state: &mut StoreState, pod: &StoredObject, budget: &StoredObject, dry_run: bool) -> Result<()> {
     let (spec, status) = (&budget.value["spec"], &budget.value["status"]);
     let ready = pod.value["status"]["conditions"]
         .as_array()

@@ -1,5 +1,5 @@
 //! Sets of fields, as `fieldsV1` writes them, and what differs between two objects.
-use super::shape::{ListType, Shape, item_key};
+use super::shape::{ListType, SchemaPosition, item_key};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ const MAPS: [&str; 12] = [
 
 impl Fields {
     /// The fields that a value has.
-    pub fn of(value: &Value, shape: Shape<'_>) -> Self {
+    pub fn of(value: &Value, shape: SchemaPosition<'_>) -> Self {
         let mut set = Fields::default();
         match value {
             Value::Object(map) if !shape.atomic_map() => {
@@ -191,7 +191,7 @@ impl Fields {
 }
 
 /// What is new or has another value in `new`, and what of `old` is no longer there.
-pub fn compare(old: &Value, new: &Value, shape: Shape<'_>) -> (Fields, Fields) {
+pub fn compare(old: &Value, new: &Value, shape: SchemaPosition<'_>) -> (Fields, Fields) {
     let (mut changed, mut removed) = (Fields::default(), Fields::default());
     match (old, new) {
         _ if old == new => {}
@@ -213,7 +213,7 @@ pub fn compare(old: &Value, new: &Value, shape: Shape<'_>) -> (Fields, Fields) {
     (changed, removed)
 }
 
-fn compare_lists(old: &[Value], new: &[Value], shape: Shape<'_>, changed: &mut Fields, removed: &mut Fields) {
+fn compare_lists(old: &[Value], new: &[Value], shape: SchemaPosition<'_>, changed: &mut Fields, removed: &mut Fields) {
     match shape.list() {
         ListType::Atomic => {}
         ListType::Set => {
@@ -248,7 +248,7 @@ fn compare_lists(old: &[Value], new: &[Value], shape: Shape<'_>, changed: &mut F
 fn differ(
     before: &Value,
     after: &Value,
-    shape: Shape<'_>,
+    shape: SchemaPosition<'_>,
     element: String,
     changed: &mut Fields,
     removed: &mut Fields,

@@ -3,7 +3,7 @@ use super::delete::DeleteOptions;
 use super::gvr::Key;
 use super::meta;
 use super::registry::{FoundResource, Rid};
-use super::store::{Object, StoreState};
+use super::store::{StoreState, StoredObject};
 use serde_json::{Value, json};
 
 /// The finalizer of an owner that waits for its dependents.
@@ -26,7 +26,7 @@ pub enum Garbage {
 
 impl StoreState {
     /// Notes an object that the collector has to look at.
-    pub(super) fn watch_garbage(&mut self, rid: Rid, object: &Object) {
+    pub(super) fn watch_garbage(&mut self, rid: Rid, object: &StoredObject) {
         if !meta::owner_uids(&object.value).is_empty() {
             self.garbage.push_back(Garbage::Owned(rid, object.key.clone()));
         }
@@ -82,7 +82,7 @@ impl StoreState {
         self.by_uid(uid).is_some() || self.registry.rid_of_kind(version, kind).is_none()
     }
 
-    pub(super) fn wake_waiting_owners(&mut self, object: &Object) {
+    pub(super) fn wake_waiting_owners(&mut self, object: &StoredObject) {
         for uid in meta::owner_uids(&object.value) {
             if let Some((rid, key)) = self.by_uid(uid).cloned()
                 && self.get(rid, &key).is_some_and(|owner| meta::deleting(&owner.value))

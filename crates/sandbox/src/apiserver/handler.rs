@@ -6,12 +6,12 @@ use super::list;
 use super::patch;
 use super::podlog::Reading;
 use super::registry::FoundResource;
-use super::request::{Path, Query};
-use super::store::{Object, StoreState};
+use super::request::{Query, ResourcePath};
+use super::store::{StoreState, StoredObject};
 use super::subresource;
-use super::view::{Form, View};
+use super::view::{ResourceView, ResponseForm};
 use super::watch::Watch;
-use super::write::{WriteOptions, Written};
+use super::write::{WriteOptions, WriteResult};
 use super::{ApiServer, meta};
 use bytes::Bytes;
 use http::Method;
@@ -35,17 +35,17 @@ pub enum Reply {
 }
 
 /// A request, and what its path stands for.
-pub(super) struct Call<'a> {
+pub(super) struct RoutedRequest<'a> {
     pub(super) found: &'a FoundResource,
-    pub(super) path: &'a Path,
+    pub(super) path: &'a ResourcePath,
     pub(super) query: &'a Query,
-    pub(super) view: View,
+    pub(super) view: ResourceView,
     pub(super) body: Value,
     pub(super) content_type: String,
     pub(super) options: WriteOptions,
 }
 
-impl Call<'_> {
+impl RoutedRequest<'_> {
     /// The object that the path names.
     pub(super) fn key(&self) -> Result<Key> {
         let name = self.path.name.as_deref().ok_or_else(ApiError::method_not_allowed)?;
@@ -67,7 +67,7 @@ pub fn refused(error: &ApiError) -> Reply {
 }
 
 fn answer(server: &ApiServer, user: &str, parts: &Parts, body: &Bytes) -> Result<Reply> {
-    let Some(path) = Path::parse(parts.uri.path()).filter(|p| !p.resource.is_empty()) else {
+    let Some(path) = ResourcePath::parse(parts.uri.path()).filter(|p| !p.resource.is_empty()) else {
         return super::discovery::answer(server, parts);
     };
     let query = Query::parse(parts.uri.query().unwrap_or_default())?;
@@ -79,7 +79,7 @@ fn answer(server: &ApiServer, user: &str, parts: &Parts, body: &Bytes) -> Result
     if path.namespace.is_some() && !found.def.namespaced {
         return Err(ApiError::no_such_path());
     }
-    let view = View::new(&found, Form::of(header(http::header::ACCEPT), query.include), state.now);
+    let view = ResourceView::new(&found, ResponseForm::of(header(http::header::ACCEPT), query.include), state.now);
     let agent = header(http::header::USER_AGENT).split(['/', ' ']).next().unwrap_or_default();
     let manager =
         query.manager.clone().unwrap_or_else(|| if agent.is_empty() { "unknown".to_owned() } else { agent.to_owned() });
@@ -97,7 +97,8 @@ fn answer(server: &ApiServer, user: &str, parts: &Parts, body: &Bytes) -> Result
     };
     // From here on it is about what is stored; the view alone knows in which version that is asked for.
     let found = found.in_storage();
-    let mut call = Call { found: &found, path: &path, query: &query, view, body: sent.value, content_type, options };
+    let mut call =
+        RoutedRequest { found: &found, path: &path, query: &query, view, body: sent.value, content_type, options };
     if found.def.review {
         return super::review::answer(&mut call, &parts.method);
     }
@@ -111,7 +112,7 @@ fn answer(server: &ApiServer, user: &str, parts: &Parts, body: &Bytes) -> Result
     one(&mut state, &mut call, &parts.method)
 }
 
-fn read_many(server: &ApiServer, state: &mut StoreState, call: &Call<'_>) -> Result<Reply> {
+fn read_many(server: &ApiServer, state: &mut StoreState, call: &RoutedRequest<'_>) -> Result<Reply> {
     let namespace = call.path.namespace.as_deref();
     let named;
     let query = match &call.path.name {
@@ -137,7 +138,7 @@ fn read_many(server: &ApiServer, state: &mut StoreState, call: &Call<'_>) -> Res
     Ok(Reply::Json(200, list::list(state, call.found, namespace, query, &call.view)?, Vec::new()))
 }
 
-fn one(state: &mut StoreState, call: &mut Call<'_>, method: &Method) -> Result<Reply> {
+fn one(state: &mut StoreState, call: &mut RoutedRequest<'_>, method: &Method) -> Result<Reply> {
     match *method {
         Method::GET => {
             let key = call.key()?;
@@ -178,16 +179,16 @@ fn one(state: &mut StoreState, call: &mut Call<'_>, method: &Method) -> Result<R
 }
 
 /// The object in the body, checked for its kind and brought into its stored form.
-pub(super) fn written(call: &mut Call<'_>) -> Result<Value> {
+pub(super) fn written(call: &mut RoutedRequest<'_>) -> Result<Value> {
     read(call, true)
 }
 
 /// The same of a part of an object.
-pub(super) fn written_in_part(call: &mut Call<'_>) -> Result<Value> {
+pub(super) fn written_in_part(call: &mut RoutedRequest<'_>) -> Result<Value> {
     read(call, false)
 }
 
-fn read(call: &mut Call<'_>, whole: bool) -> Result<Value> {
+fn read(call: &mut RoutedRequest<'_>, whole: bool) -> Result<Value> {
     let body = std::mem::take(&mut call.body);
     let (version, kind) = (&body["apiVersion"], &body["kind"]);
     let expected = call.view.api_version();
@@ -203,7 +204,7 @@ fn read(call: &mut Call<'_>, whole: bool) -> Result<Value> {
     Ok(object)
 }
 
-fn namespace_for_create(call: &Call<'_>) -> Result<String> {
+fn namespace_for_create(call: &RoutedRequest<'_>) -> Result<String> {
     match (&call.path.namespace, call.found.def.namespaced) {
         (Some(namespace), true) => Ok(namespace.clone()),
         (None, true) => Err(ApiError::method_not_allowed()),
@@ -212,7 +213,7 @@ fn namespace_for_create(call: &Call<'_>) -> Result<String> {
 }
 
 /// Replaces an object by the one sent.
-pub(super) fn put(state: &mut StoreState, call: &Call<'_>, key: &Key, object: Value) -> Result<Written> {
+pub(super) fn put(state: &mut StoreState, call: &RoutedRequest<'_>, key: &Key, object: Value) -> Result<WriteResult> {
     let def = &call.found.def;
     if def.needs_version
         && meta::text(&object, "resourceVersion").is_empty()
@@ -228,7 +229,7 @@ pub(super) fn put(state: &mut StoreState, call: &Call<'_>, key: &Key, object: Va
     state.modify(call.found, key, &call.options, |_| Ok(object))
 }
 
-fn delete_options(call: &Call<'_>) -> Result<DeleteOptions> {
+fn delete_options(call: &RoutedRequest<'_>) -> Result<DeleteOptions> {
     let mut body = call.body.clone();
     if !body.is_object() {
         body = json!({});
@@ -244,7 +245,7 @@ fn delete_options(call: &Call<'_>) -> Result<DeleteOptions> {
     Ok(options)
 }
 
-fn delete_many(state: &mut StoreState, call: &Call<'_>) -> Result<Reply> {
+fn delete_many(state: &mut StoreState, call: &RoutedRequest<'_>) -> Result<Reply> {
     let options = delete_options(call)?;
     let objects = list::current(state, call.found, call.path.namespace.as_deref(), call.query);
     for object in &objects {
@@ -260,7 +261,7 @@ fn delete_many(state: &mut StoreState, call: &Call<'_>) -> Result<Reply> {
     Ok(Reply::Json(200, Bytes::from(body.to_string()), Vec::new()))
 }
 
-fn success(call: &Call<'_>, object: &Arc<Object>) -> Value {
+fn success(call: &RoutedRequest<'_>, object: &Arc<StoredObject>) -> Value {
     let def = &call.found.def;
     let mut details = json!({"name": object.key.name, "kind": def.plural, "uid": object.value["metadata"]["uid"]});
     if !def.group.is_empty() {
@@ -270,6 +271,6 @@ fn success(call: &Call<'_>, object: &Arc<Object>) -> Value {
 }
 
 /// A stored object as an answer.
-pub(super) fn stored(call: &Call<'_>, done: &Written) -> Reply {
+pub(super) fn stored(call: &RoutedRequest<'_>, done: &WriteResult) -> Reply {
     Reply::Json(if done.created { 201 } else { 200 }, call.view.json(&done.object), done.warnings.clone())
 }

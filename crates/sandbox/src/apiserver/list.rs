@@ -3,8 +3,8 @@ use super::error::{ApiError, Result, StatusCause};
 use super::gvr::Key;
 use super::registry::FoundResource;
 use super::request::{Query, VersionMatch};
-use super::store::{Object, StoreState};
-use super::view::View;
+use super::store::{StoreState, StoredObject};
+use super::view::ResourceView;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
@@ -42,7 +42,7 @@ pub fn list(
     found: &FoundResource,
     namespace: Option<&str>,
     query: &Query,
-    view: &View,
+    view: &ResourceView,
 ) -> Result<Bytes> {
     let token = query.token.as_deref().map(Token::read).transpose()?;
     let unfit = |why| ApiError::bad_options("ListOptions", StatusCause::forbidden("resourceVersionMatch", why));
@@ -69,7 +69,7 @@ pub fn list(
     let objects = objects(state, found, namespace, exact, query)?;
     let after = token.map(|token| token.after);
     let mut rest = objects.into_iter().filter(|o| after.as_ref().is_none_or(|after| o.key > *after)).peekable();
-    let page: Vec<Arc<Object>> = rest.by_ref().take(query.limit.unwrap_or(usize::MAX)).collect();
+    let page: Vec<Arc<StoredObject>> = rest.by_ref().take(query.limit.unwrap_or(usize::MAX)).collect();
     let more = rest.peek().is_some();
     let mut metadata = json!({"resourceVersion": version.to_string()});
     if let Some(last) = page.last().filter(|_| more) {
@@ -91,8 +91,8 @@ fn objects(
     namespace: Option<&str>,
     exact: Option<u64>,
     query: &Query,
-) -> Result<Vec<Arc<Object>>> {
-    let selected = |o: &&Arc<Object>| query.selector.is_empty() || query.selector.matches(&o.value);
+) -> Result<Vec<Arc<StoredObject>>> {
+    let selected = |o: &&Arc<StoredObject>| query.selector.is_empty() || query.selector.matches(&o.value);
     if let Some(version) = exact.filter(|v| *v != state.rv) {
         let too_old = || {
             ApiError::expired(format!(
@@ -107,8 +107,13 @@ fn objects(
 }
 
 /// The objects selected as they are now.
-pub fn current(state: &StoreState, found: &FoundResource, namespace: Option<&str>, query: &Query) -> Vec<Arc<Object>> {
-    let selected = |o: &&Arc<Object>| query.selector.is_empty() || query.selector.matches(&o.value);
+pub fn current(
+    state: &StoreState,
+    found: &FoundResource,
+    namespace: Option<&str>,
+    query: &Query,
+) -> Vec<Arc<StoredObject>> {
+    let selected = |o: &&Arc<StoredObject>| query.selector.is_empty() || query.selector.matches(&o.value);
     let node = query.selector.wanted("/spec/nodeName").filter(|node| !node.is_empty() && found.def.kind == "Pod");
     match node {
         Some(node) => {
@@ -119,7 +124,7 @@ pub fn current(state: &StoreState, found: &FoundResource, namespace: Option<&str
     }
 }
 
-fn write(view: &View, metadata: &Value, page: &[Arc<Object>]) -> Bytes {
+fn write(view: &ResourceView, metadata: &Value, page: &[Arc<StoredObject>]) -> Bytes {
     let (version, kind) = view.list_meta();
     let items: Vec<Bytes> = page.iter().map(|o| view.item(o)).collect();
     let size = items.iter().map(|i| i.len() + 1).sum::<usize>() + 4096;

@@ -5,14 +5,14 @@
 use super::fields::{Fields, compare};
 use super::meta;
 use super::registry::{FoundResource, api_version};
-use super::shape::Shape;
+use super::shape::SchemaPosition;
 use super::write::WriteOptions;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 /// One entry of `managedFields`.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub struct ManagedFieldsEntry {
     /// Who.
     pub manager: String,
     /// `Apply` or `Update`.
@@ -27,10 +27,10 @@ pub struct Entry {
     pub fields: Fields,
 }
 
-impl Entry {
+impl ManagedFieldsEntry {
     /// A new entry of a write.
     pub fn new(found: &FoundResource, operation: &str, options: &WriteOptions, now: Timestamp) -> Self {
-        Entry {
+        ManagedFieldsEntry {
             manager: options.manager.clone().unwrap_or_default(),
             operation: operation.to_owned(),
             api_version: api_version(&found.group, &found.version.name),
@@ -41,7 +41,7 @@ impl Entry {
     }
 
     /// Whether two entries are of one manager, operation, version and subresource.
-    pub fn same_owner(&self, other: &Entry) -> bool {
+    pub fn same_owner(&self, other: &ManagedFieldsEntry) -> bool {
         self.manager == other.manager
             && self.operation == other.operation
             && self.subresource == other.subresource
@@ -62,7 +62,7 @@ impl Entry {
 
     fn read(value: &Value) -> Self {
         let text = |field: &str| value[field].as_str().unwrap_or_default().to_owned();
-        Entry {
+        ManagedFieldsEntry {
             manager: text("manager"),
             operation: text("operation"),
             api_version: text("apiVersion"),
@@ -83,16 +83,16 @@ impl Entry {
 }
 
 /// All entries of an object.
-pub fn entries(object: &Value) -> Vec<Entry> {
+pub fn entries(object: &Value) -> Vec<ManagedFieldsEntry> {
     object["metadata"]["managedFields"]
         .as_array()
-        .map(|list| list.iter().map(Entry::read).collect())
+        .map(|list| list.iter().map(ManagedFieldsEntry::read).collect())
         .unwrap_or_default()
 }
 
 /// Writes the entries that own something.
-pub fn set_entries(object: &mut Value, entries: &[Entry]) {
-    let list: Vec<Value> = entries.iter().filter(|e| !e.fields.is_empty()).map(Entry::write).collect();
+pub fn set_entries(object: &mut Value, entries: &[ManagedFieldsEntry]) {
+    let list: Vec<Value> = entries.iter().filter(|e| !e.fields.is_empty()).map(ManagedFieldsEntry::write).collect();
     meta::set(object, "managedFields", (!list.is_empty()).then(|| json!(list)));
 }
 
@@ -154,7 +154,7 @@ pub fn track(found: &FoundResource, old: Option<&Value>, new: &mut Value, option
     if options.manager.is_none() && entries.is_empty() {
         return;
     }
-    let (mut changed, mut removed) = compare(old.unwrap_or(&json!({})), new, Shape::of(found));
+    let (mut changed, mut removed) = compare(old.unwrap_or(&json!({})), new, SchemaPosition::of(found));
     strip(&mut changed);
     strip(&mut removed);
     changed.mark_new(old.unwrap_or(&json!({})), new, found.def.custom);
@@ -162,7 +162,7 @@ pub fn track(found: &FoundResource, old: Option<&Value>, new: &mut Value, option
     if changed.is_empty() && removed.is_empty() {
         return set_entries(new, &entries);
     }
-    let mut mine = Entry::new(found, "Update", options, now);
+    let mut mine = ManagedFieldsEntry::new(found, "Update", options, now);
     if let Some(at) =
         already_mine(&entries, &mine, &changed).filter(|_| options.manager.is_some() && removed.is_empty())
     {
@@ -186,7 +186,7 @@ pub fn track(found: &FoundResource, old: Option<&Value>, new: &mut Value, option
 
 /// The entry that owns all of what has changed already, and alone: then only its time does. So it is with every renewal
 /// of a Lease.
-fn already_mine(entries: &[Entry], mine: &Entry, changed: &Fields) -> Option<usize> {
+fn already_mine(entries: &[ManagedFieldsEntry], mine: &ManagedFieldsEntry, changed: &Fields) -> Option<usize> {
     let at = entries.iter().position(|entry| entry.same_owner(mine))?;
     let others = entries.iter().enumerate().filter(|(other, _)| *other != at);
     let alone = others.into_iter().all(|(_, other)| other.fields.common(changed).is_empty());

@@ -60,16 +60,16 @@ pub use delete::{DeleteOptions, Deleted, Propagation};
 pub use error::{ApiError, Result, StatusCause};
 pub use gvr::*;
 pub use podlog::LogBook;
-pub use restore::{Restored, Snapshot};
+pub use restore::{Restored, StoreSnapshot};
 pub use select::ListSelector;
-pub use serve::{Identity, Listener, Page, Pages, TlsError};
+pub use serve::{Listener, PagesByPath, ServedPage, TlsError, TlsIdentity};
 pub use service::{Body, KubeService};
 pub use store::{ChangeKind, Happened};
 
 #[cfg(test)]
 mod tests;
 
-use crate::faults::Faults;
+use crate::faults::FaultsInForce;
 use crate::log::EventLog;
 use dovetail_core::clock::Clock;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -77,7 +77,7 @@ use store::StoreState;
 
 /// How a server is made.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct ServerSettings {
     /// Seed of uids and name suffixes.
     pub seed: u64,
     /// Changes that a resource remembers for watches that resume; older ones answer 410.
@@ -85,14 +85,14 @@ pub struct Settings {
     /// Changes that it remembers for open watches that have not read them yet; one that falls back further is cut.
     pub lag: usize,
     /// What goes wrong; none for nothing.
-    pub faults: Option<Faults>,
+    pub faults: Option<FaultsInForce>,
     /// Where writes are noted; none for nowhere.
     pub log: Option<EventLog>,
 }
 
-impl Default for Settings {
+impl Default for ServerSettings {
     fn default() -> Self {
-        Settings { seed: 0, history: 1024, lag: 32_768, faults: None, log: None }
+        ServerSettings { seed: 0, history: 1024, lag: 32_768, faults: None, log: None }
     }
 }
 
@@ -104,7 +104,7 @@ pub struct ApiServer {
 
 struct Shared {
     clock: Arc<dyn Clock>,
-    settings: Settings,
+    settings: ServerSettings,
     state: Mutex<StoreState>,
     /// Draws for faults, apart from uids so that faults do not change names.
     chance: Mutex<fastrand::Rng>,
@@ -119,11 +119,11 @@ impl std::fmt::Debug for ApiServer {
 impl ApiServer {
     /// An empty cluster without faults or log: the four namespaces and the two system priority classes.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        ApiServer::with(clock, Settings::default())
+        ApiServer::with(clock, ServerSettings::default())
     }
 
     /// An empty cluster.
-    pub fn with(clock: Arc<dyn Clock>, settings: Settings) -> Self {
+    pub fn with(clock: Arc<dyn Clock>, settings: ServerSettings) -> Self {
         let state = Mutex::new(StoreState::new(
             settings.seed,
             table::TableLimits { kept: settings.history, lag: settings.lag },
@@ -152,7 +152,7 @@ impl ApiServer {
     }
 
     /// The server's settings.
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &ServerSettings {
         &self.shared.settings
     }
 

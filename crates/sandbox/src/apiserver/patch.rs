@@ -1,10 +1,10 @@
 //! The patch kinds, by content type.
 use super::error::{ApiError, Result, StatusCause};
 use super::gvr::Key;
-use super::handler::Call;
-use super::shape::Shape;
+use super::handler::RoutedRequest;
+use super::shape::SchemaPosition;
 use super::store::StoreState;
-use super::write::{FieldValidation, Written};
+use super::write::{FieldValidation, WriteResult};
 use super::{apply, meta, schema, strategic};
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ type TableChange = Box<dyn FnOnce(Value) -> Result<Value>>;
 ///
 /// # Errors
 /// 415 for a content type that is no patch, 400 for one that cannot be read, 422 for one that does not fit.
-pub(super) fn patch(state: &mut StoreState, call: &mut Call<'_>, key: &Key) -> Result<Written> {
+pub(super) fn patch(state: &mut StoreState, call: &mut RoutedRequest<'_>, key: &Key) -> Result<WriteResult> {
     if matches!(call.content_type.as_str(), "application/apply-patch+yaml" | "application/apply-patch+json") {
         return apply::apply(state, call, key);
     }
@@ -40,11 +40,11 @@ pub(super) fn patch(state: &mut StoreState, call: &mut Call<'_>, key: &Key) -> R
 ///
 /// # Errors
 /// As [`patch`].
-pub(super) fn plain(call: &mut Call<'_>, old: &Value) -> Result<Value> {
+pub(super) fn plain(call: &mut RoutedRequest<'_>, old: &Value) -> Result<Value> {
     change(call)?(old.clone())
 }
 
-fn change(call: &mut Call<'_>) -> Result<TableChange> {
+fn change(call: &mut RoutedRequest<'_>) -> Result<TableChange> {
     let body = std::mem::take(&mut call.body);
     let unreadable = |e: String| ApiError::bad_request(format!("the patch cannot be read: {e}"));
     match call.content_type.as_str() {
@@ -69,7 +69,7 @@ fn change(call: &mut Call<'_>) -> Result<TableChange> {
         "application/strategic-merge-patch+json" if !call.found.def.custom => {
             let found = call.found.clone();
             Ok(Box::new(move |mut new| {
-                strategic::merge(&mut new, &body, Shape::of(&found));
+                strategic::merge(&mut new, &body, SchemaPosition::of(&found));
                 Ok(new)
             }))
         }

@@ -1,7 +1,7 @@
 //! Logs of pods (`kubectl logs`): books that somebody in the process writes; every other running pod says nothing.
 use super::error::{ApiError, Result};
 use super::gvr::Key;
-use super::handler::{Call, Reply};
+use super::handler::{Reply, RoutedRequest};
 use super::store::StoreState;
 use super::subresource::there;
 use super::{ApiServer, meta};
@@ -144,7 +144,7 @@ impl ApiServer {
 ///
 /// # Errors
 /// 404 for the pod, 400 for a container that it does not have, for a pod without a node, and for earlier logs.
-pub(super) fn answer(state: &mut StoreState, call: &Call<'_>) -> Result<Reply> {
+pub(super) fn answer(state: &mut StoreState, call: &RoutedRequest<'_>) -> Result<Reply> {
     let key = call.key()?;
     let pod = there(state, call.found, &key)?.clone();
     let mut query = call.query.log.clone();

@@ -36,9 +36,9 @@ struct Checks {
 
 /// Validations that have been compiled, or why they cannot be, by the policy's uid and generation.
 #[derive(Default)]
-pub(super) struct Compiled(RefCell<BTreeMap<(String, i64), std::result::Result<Checks, String>>>);
+pub(super) struct CompiledPolicies(RefCell<BTreeMap<(String, i64), std::result::Result<Checks, String>>>);
 
-impl std::fmt::Debug for Compiled {
+impl std::fmt::Debug for CompiledPolicies {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Compiled").finish_non_exhaustive()
     }

@@ -23,7 +23,7 @@ pub struct ScalePaths {
 
 /// One version of a resource.
 #[derive(Clone, Debug)]
-pub struct Version {
+pub struct ServedVersion {
     /// As `v1`.
     pub name: String,
     /// Whether clients may use it.
@@ -60,7 +60,7 @@ pub struct ResourceDef {
     /// Whether its objects live in namespaces.
     pub namespaced: bool,
     /// Versions, preferred first.
-    pub versions: Vec<Arc<Version>>,
+    pub versions: Vec<Arc<ServedVersion>>,
     /// Index of the version stored.
     pub storage: usize,
     /// Whether `metadata.generation` counts the changes of its spec.
@@ -77,7 +77,7 @@ pub struct ResourceDef {
 
 impl ResourceDef {
     /// The version stored.
-    pub fn stored(&self) -> &Version {
+    pub fn stored(&self) -> &ServedVersion {
         &self.versions[self.storage]
     }
 
@@ -100,7 +100,7 @@ pub struct FoundResource {
     /// Its kind, scope and subresources.
     pub def: Arc<ResourceDef>,
     /// The version asked for.
-    pub version: Arc<Version>,
+    pub version: Arc<ServedVersion>,
     /// The group asked for (differs from the resource's for `events.k8s.io`, which shows core events).
     pub group: String,
 }

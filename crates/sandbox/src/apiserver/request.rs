@@ -7,7 +7,7 @@ use super::write::FieldValidation;
 
 /// A path below `/api/v1` or `/apis/GROUP/VERSION`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Path {
+pub struct ResourcePath {
     /// API group, empty for core.
     pub group: String,
     /// Version.
@@ -22,7 +22,7 @@ pub struct Path {
     pub subresource: String,
 }
 
-impl Path {
+impl ResourcePath {
     /// Reads a path; none when it is no path of a resource.
     pub fn parse(path: &str) -> Option<Self> {
         let parts: Vec<String> = path.split('/').filter(|p| !p.is_empty()).map(|p| decode(p, false)).collect();
@@ -36,7 +36,7 @@ impl Path {
             _ => return None,
         };
         let owned = |s: &str| s.to_owned();
-        let base = Path { group: owned(group), version: owned(version), ..Path::default() };
+        let base = ResourcePath { group: owned(group), version: owned(version), ..ResourcePath::default() };
         let namespace = match rest[..] {
             // A namespace's own subresources are not resources within it.
             ["namespaces", space, resource, ..] if !matches!(resource, "status" | "finalize") || rest.len() > 3 => {
@@ -45,13 +45,13 @@ impl Path {
             }
             _ => None,
         };
-        let base = Path { namespace, ..base };
+        let base = ResourcePath { namespace, ..base };
         Some(match rest[..] {
             [] => base,
-            [resource] => Path { resource: owned(resource), ..base },
-            [resource, name] => Path { resource: owned(resource), name: Some(owned(name)), ..base },
+            [resource] => ResourcePath { resource: owned(resource), ..base },
+            [resource, name] => ResourcePath { resource: owned(resource), name: Some(owned(name)), ..base },
             [resource, name, sub] => {
-                Path { resource: owned(resource), name: Some(owned(name)), subresource: owned(sub), ..base }
+                ResourcePath { resource: owned(resource), name: Some(owned(name)), subresource: owned(sub), ..base }
             }
             _ => return None,
         })
@@ -254,7 +254,7 @@ mod tests {
     use super::*;
 
     fn parts(path: &str) -> (String, String, String, String) {
-        let p = Path::parse(path).unwrap();
+        let p = ResourcePath::parse(path).unwrap();
         (p.resource, p.namespace.unwrap_or_default(), p.name.unwrap_or_default(), p.subresource)
     }
 
@@ -266,8 +266,8 @@ mod tests {
         assert_eq!(parts("/api/v1/namespaces/a"), s("namespaces", "", "a", ""));
         assert_eq!(parts("/api/v1/namespaces/a/status"), s("namespaces", "", "a", "status"));
         assert_eq!(parts("/apis/karpenter.sh/v1/nodepools/default/scale"), s("nodepools", "", "default", "scale"));
-        assert_eq!(Path::parse("/apis/apps/v1").unwrap().resource, "");
-        assert_eq!(Path::parse("/version"), None);
+        assert_eq!(ResourcePath::parse("/apis/apps/v1").unwrap().resource, "");
+        assert_eq!(ResourcePath::parse("/version"), None);
     }
 
     #[test]

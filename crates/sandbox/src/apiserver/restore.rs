@@ -3,7 +3,7 @@
 //! all that anybody has seen, and whoever watches has to list anew.
 use super::gvr::{Gvr, Key};
 use super::registry::{ResourceDef, Rid};
-use super::store::{ChangeKind, Object, StoreState};
+use super::store::{ChangeKind, StoreState, StoredObject};
 use super::{ApiServer, meta};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -17,9 +17,9 @@ const KEPT: [&str; 5] = ["volumeattachments", "persistentvolumes", "persistentvo
 
 /// The store as it was at a moment.
 #[derive(Clone)]
-pub struct Snapshot(BTreeMap<Rid, BTreeMap<Key, Arc<Object>>>);
+pub struct StoreSnapshot(BTreeMap<Rid, BTreeMap<Key, Arc<StoredObject>>>);
 
-impl std::fmt::Debug for Snapshot {
+impl std::fmt::Debug for StoreSnapshot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Snapshot({} tables)", self.0.len())
     }
@@ -38,14 +38,14 @@ pub struct Restored {
 
 impl ApiServer {
     /// The store as it is now.
-    pub fn snapshot(&self) -> Snapshot {
+    pub fn snapshot(&self) -> StoreSnapshot {
         let state = self.lock();
         let tables = state
             .tables
             .iter()
             .enumerate()
             .filter(|(rid, _)| state.registry.def(*rid).is_some_and(|def| restored(def)));
-        Snapshot(tables.map(|(rid, table)| (rid, table.objects.clone())).collect())
+        StoreSnapshot(tables.map(|(rid, table)| (rid, table.objects.clone())).collect())
     }
 
     /// Ends every watch, and forgets what watches could resume from.
@@ -54,7 +54,7 @@ impl ApiServer {
     }
 
     /// Puts the store back to what it was, and restarts. Answers what is different now.
-    pub fn restore(&self, snapshot: &Snapshot) -> Vec<Restored> {
+    pub fn restore(&self, snapshot: &StoreSnapshot) -> Vec<Restored> {
         let mut state = self.lock();
         let mut all = Vec::new();
         for (rid, objects) in &snapshot.0 {
@@ -80,7 +80,7 @@ impl StoreState {
 
     /// Gives a table other objects. The cluster's controllers are told object by object; a pod that is not what it was
     /// is to them one that went and another that came, as to a kubelet that starts anew.
-    fn put_back(&mut self, rid: Rid, def: &ResourceDef, objects: &BTreeMap<Key, Arc<Object>>) -> Vec<Pair> {
+    fn put_back(&mut self, rid: Rid, def: &ResourceDef, objects: &BTreeMap<Key, Arc<StoredObject>>) -> Vec<Pair> {
         let now = std::mem::replace(&mut self.tables[rid].objects, objects.clone());
         let mut keys: Vec<&Key> = now.keys().chain(objects.keys()).collect();
         keys.sort();
@@ -93,7 +93,7 @@ impl StoreState {
             }
             before.into_iter().for_each(|one| self.unindex(rid, one));
             after.into_iter().for_each(|one| self.index(rid, one));
-            let same = |a: &Object, b: &Object| meta::text(&a.value, "uid") == meta::text(&b.value, "uid");
+            let same = |a: &StoredObject, b: &StoredObject| meta::text(&a.value, "uid") == meta::text(&b.value, "uid");
             match (before, after) {
                 (Some(before), Some(after)) if def.plural != "pods" && same(before, after) => {
                     self.tell(rid, def, ChangeKind::Modified, after, Some(before));

@@ -1,6 +1,6 @@
 //! Who may do what (`kubectl auth can-i`, `auth whoami`): in the sandbox everybody everything.
 use super::error::{ApiError, Result};
-use super::handler::{Call, Reply};
+use super::handler::{Reply, RoutedRequest};
 use bytes::Bytes;
 use http::Method;
 use serde_json::json;
@@ -9,7 +9,7 @@ use serde_json::json;
 ///
 /// # Errors
 /// 405 for anything but a create.
-pub(super) fn answer(call: &mut Call<'_>, method: &Method) -> Result<Reply> {
+pub(super) fn answer(call: &mut RoutedRequest<'_>, method: &Method) -> Result<Reply> {
     if *method != Method::POST {
         return Err(ApiError::method_not_allowed());
     }

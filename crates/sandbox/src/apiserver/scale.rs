@@ -1,7 +1,7 @@
 //! The scale subresource: the replicas of any scalable kind, as `autoscaling/v1` Scale.
 use super::error::{ApiError, Result, StatusCause};
 use super::gvr::Key;
-use super::handler::{Call, Reply};
+use super::handler::{Reply, RoutedRequest};
 use super::registry::ScalePaths;
 use super::select::ListSelector;
 use super::store::StoreState;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 ///
 /// # Errors
 /// 404, 409 when a resourceVersion is sent that is not the stored one, 422 for a number below 0.
-pub(super) fn handle(state: &mut StoreState, call: &mut Call<'_>, method: &Method) -> Result<Reply> {
+pub(super) fn handle(state: &mut StoreState, call: &mut RoutedRequest<'_>, method: &Method) -> Result<Reply> {
     let paths = call.found.version.scale.clone().ok_or_else(ApiError::no_such_path)?;
     let key = call.key()?;
     let now = scale(&there(state, call.found, &key)?.value, &paths);
@@ -28,7 +28,13 @@ pub(super) fn handle(state: &mut StoreState, call: &mut Call<'_>, method: &Metho
     set(state, call, &key, &paths, &wanted)
 }
 
-fn set(state: &mut StoreState, call: &Call<'_>, key: &Key, paths: &ScalePaths, wanted: &Value) -> Result<Reply> {
+fn set(
+    state: &mut StoreState,
+    call: &RoutedRequest<'_>,
+    key: &Key,
+    paths: &ScalePaths,
+    wanted: &Value,
+) -> Result<Reply> {
     let replicas = match &wanted["spec"]["replicas"] {
         Value::Null => 0,
         number => number.as_i64().filter(|n| *n >= 0).ok_or_else(|| {

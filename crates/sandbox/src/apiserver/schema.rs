@@ -11,7 +11,7 @@ const KEPT: usize = 32;
 
 /// A schema as it is written, and compiled.
 #[derive(Clone, Debug)]
-pub struct Compiled {
+pub struct ResourceSchema {
     /// The `openAPIV3Schema`.
     pub openapi: Arc<Value>,
     /// What it means.
@@ -22,14 +22,14 @@ pub struct Compiled {
 ///
 /// # Errors
 /// What is wrong with the schema, and where.
-pub fn compile(schema: &Value) -> std::result::Result<Compiled, String> {
-    static COMPILED: Mutex<Vec<Compiled>> = Mutex::new(Vec::new());
+pub fn compile(schema: &Value) -> std::result::Result<ResourceSchema, String> {
+    static COMPILED: Mutex<Vec<ResourceSchema>> = Mutex::new(Vec::new());
     let kept = || COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = kept().iter().find(|known| *known.openapi == *schema) {
         return Ok(known.clone());
     }
     let meant = Schema::compile(schema).map_err(|e| e.to_string())?;
-    let compiled = Compiled { openapi: Arc::new(schema.clone()), schema: Arc::new(meant) };
+    let compiled = ResourceSchema { openapi: Arc::new(schema.clone()), schema: Arc::new(meant) };
     let mut kept = kept();
     if kept.len() < KEPT {
         kept.push(compiled.clone());

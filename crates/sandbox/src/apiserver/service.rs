@@ -1,9 +1,9 @@
 //! The server as a tower service: what `kube::Client` is given, in process or behind a listener.
-use super::audit::{Heard, Request as Asked};
+use super::audit::{AnswerTiming, Request as Asked};
 use super::handler::{self, Reply};
 use super::{ApiError, ApiServer};
 use crate::detached::detached;
-use crate::faults::{Direction, Outcome, Service as Whom};
+use crate::faults::{Direction, RequestOutcome, Service as Whom};
 use crate::log::Caller;
 use crate::spoilt;
 use bytes::Bytes;
@@ -91,14 +91,17 @@ impl KubeService {
         };
         let mut verdict = faults.verdict(Whom::ApiServer, self.who.replica);
         if let Some(by) = faults.writes_held(self.who.replica)
-            && matches!(verdict.outcome, Outcome::Serve | Outcome::LoseAnswer | Outcome::SwallowAnswer)
+            && matches!(
+                verdict.outcome,
+                RequestOutcome::Serve | RequestOutcome::LoseAnswer | RequestOutcome::SwallowAnswer
+            )
             && parts.method != http::Method::GET
         {
-            verdict.outcome = Outcome::Held(by);
+            verdict.outcome = RequestOutcome::Held(by);
         }
         let travels = !verdict.latency.is_zero();
         let request = Served { parts, body, asked, travels };
-        if !travels && !matches!(verdict.outcome, Outcome::Late | Outcome::Held(_)) {
+        if !travels && !matches!(verdict.outcome, RequestOutcome::Late | RequestOutcome::Held(_)) {
             return self.carry_out(&request, verdict.outcome).await.0;
         }
         let (start, way) = (Instant::now(), faults.way(verdict.latency));
@@ -123,31 +126,31 @@ impl KubeService {
         answer
     }
 
-    async fn carry_out(&self, request: &Served, outcome: Outcome) -> Answered {
+    async fn carry_out(&self, request: &Served, outcome: RequestOutcome) -> Answered {
         let down = self.server.settings().faults.as_ref().is_some_and(|faults| faults.down().is_some());
         match outcome {
-            Outcome::Unreachable => (self.no_answer().await, None),
-            _ if down && !matches!(outcome, Outcome::Held(_)) => (self.refuse(request).await, None),
+            RequestOutcome::Unreachable => (self.no_answer().await, None),
+            _ if down && !matches!(outcome, RequestOutcome::Held(_)) => (self.refuse(request).await, None),
             // It went out while the server was down, and found it up again.
-            Outcome::Serve | Outcome::Refused => self.answer(request, None),
-            Outcome::Fail => self.fail(request),
-            Outcome::Throttle => {
+            RequestOutcome::Serve | RequestOutcome::Refused => self.answer(request, None),
+            RequestOutcome::Fail => self.fail(request),
+            RequestOutcome::Throttle => {
                 let error = ApiError::too_many_requests("Too many requests, please try again later.", Some(1));
                 self.answer(request, Some(&error))
             }
-            Outcome::LoseAnswer => {
+            RequestOutcome::LoseAnswer => {
                 self.unanswered(request);
                 (Err(reset()), None)
             }
-            Outcome::SwallowAnswer => {
+            RequestOutcome::SwallowAnswer => {
                 self.unanswered(request);
                 (self.no_answer().await, None)
             }
-            Outcome::Late => {
+            RequestOutcome::Late => {
                 let late = self.server.chance(|rng| rng.u64(LATE));
                 self.held(request, Duration::from_millis(late)).await
             }
-            Outcome::Held(by) => self.held(request, by).await,
+            RequestOutcome::Held(by) => self.held(request, by).await,
         }
     }
 
@@ -172,11 +175,11 @@ impl KubeService {
     /// Carries a request out; nobody hears of it.
     fn unanswered(&self, request: &Served) {
         let (reply, _) = handler::handle(&self.server, &self.who.name, &request.parts, &request.body);
-        self.note(request, &reply, Heard::Lost);
+        self.note(request, &reply, AnswerTiming::Lost);
     }
 
     /// Notes a write in the log; answers the term in which the caller acts when it hears of it later.
-    fn note(&self, request: &Served, reply: &Reply, heard: Heard) -> Option<i64> {
+    fn note(&self, request: &Served, reply: &Reply, heard: AnswerTiming) -> Option<i64> {
         let Served { parts, body, asked, .. } = request;
         super::audit::note(&self.server, &self.who, &Asked { parts, body, at: *asked }, reply, heard)
     }
@@ -209,13 +212,13 @@ impl KubeService {
     fn answer(&self, request: &Served, refuse: Option<&ApiError>) -> Answered {
         let Some(error) = refuse else { return self.answer_until(request, None) };
         let reply = handler::refused(error);
-        self.note(request, &reply, Heard::Now);
+        self.note(request, &reply, AnswerTiming::Now);
         (self.respond(reply, error.refusal().retry_after, None), None)
     }
 
     fn answer_until(&self, request: &Served, cut: Option<Duration>) -> Answered {
         let (reply, retry_after) = handler::handle(&self.server, &self.who.name, &request.parts, &request.body);
-        let term = self.note(request, &reply, if request.travels { Heard::Later } else { Heard::Now });
+        let term = self.note(request, &reply, if request.travels { AnswerTiming::Later } else { AnswerTiming::Now });
         (self.respond(reply, retry_after, cut), term)
     }
 

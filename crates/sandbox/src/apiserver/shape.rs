@@ -15,48 +15,48 @@ pub enum ListType {
 
 /// The place in a kind's schema that a value is at.
 #[derive(Clone, Copy, Debug)]
-pub enum Shape<'a> {
+pub enum SchemaPosition<'a> {
     /// A built-in kind: by kind and field name.
     Builtin(&'a str, &'a str),
     /// A custom kind: its schema here, if it has one; at the root or below.
     Schema(Option<&'a Value>, bool),
 }
 
-impl<'a> Shape<'a> {
+impl<'a> SchemaPosition<'a> {
     /// The root of a kind.
     pub fn of(found: &'a FoundResource) -> Self {
         if found.def.custom {
-            Shape::Schema(found.version.openapi.as_deref(), true)
+            SchemaPosition::Schema(found.version.openapi.as_deref(), true)
         } else {
-            Shape::Builtin(&found.def.kind, "")
+            SchemaPosition::Builtin(&found.def.kind, "")
         }
     }
 
     /// A field below.
-    pub fn field(self, name: &'a str) -> Shape<'a> {
+    pub fn field(self, name: &'a str) -> SchemaPosition<'a> {
         match self {
-            Shape::Builtin(kind, _) => Shape::Builtin(kind, name),
-            Shape::Schema(_, true) if name == "metadata" => Shape::Builtin("", "metadata"),
-            Shape::Schema(schema, _) => {
+            SchemaPosition::Builtin(kind, _) => SchemaPosition::Builtin(kind, name),
+            SchemaPosition::Schema(_, true) if name == "metadata" => SchemaPosition::Builtin("", "metadata"),
+            SchemaPosition::Schema(schema, _) => {
                 let inner = schema.and_then(|s| s["properties"].get(name).or_else(|| s.get("additionalProperties")));
-                Shape::Schema(inner, false)
+                SchemaPosition::Schema(inner, false)
             }
         }
     }
 
     /// An item of the list that is here.
-    pub fn item(self) -> Shape<'a> {
+    pub fn item(self) -> SchemaPosition<'a> {
         match self {
-            Shape::Builtin(kind, _) => Shape::Builtin(kind, ""),
-            Shape::Schema(schema, _) => Shape::Schema(schema.and_then(|s| s.get("items")), false),
+            SchemaPosition::Builtin(kind, _) => SchemaPosition::Builtin(kind, ""),
+            SchemaPosition::Schema(schema, _) => SchemaPosition::Schema(schema.and_then(|s| s.get("items")), false),
         }
     }
 
     /// How the list that is here merges.
     pub fn list(self) -> ListType {
         match self {
-            Shape::Builtin(kind, field) => builtin_list(kind, field),
-            Shape::Schema(schema, _) => match schema.and_then(|s| s["x-kubernetes-list-type"].as_str()) {
+            SchemaPosition::Builtin(kind, field) => builtin_list(kind, field),
+            SchemaPosition::Schema(schema, _) => match schema.and_then(|s| s["x-kubernetes-list-type"].as_str()) {
                 Some("set") => ListType::Set,
                 Some("map") => {
                     let keys =
@@ -71,7 +71,7 @@ impl<'a> Shape<'a> {
     /// Whether the map that is here has one owner as a whole.
     pub fn atomic_map(self) -> bool {
         match self {
-            Shape::Builtin(_, field) => matches!(
+            SchemaPosition::Builtin(_, field) => matches!(
                 field,
                 "selector"
                     | "nodeSelector"
@@ -85,7 +85,7 @@ impl<'a> Shape<'a> {
                     | "claimRef"
                     | "involvedObject"
             ),
-            Shape::Schema(schema, _) => schema.is_some_and(|s| s["x-kubernetes-map-type"] == "atomic"),
+            SchemaPosition::Schema(schema, _) => schema.is_some_and(|s| s["x-kubernetes-map-type"] == "atomic"),
         }
     }
 }

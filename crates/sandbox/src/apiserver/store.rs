@@ -2,7 +2,7 @@
 use super::gvr::{Gvr, Key};
 use super::meta;
 use super::registry::{Registry, ResourceDef, Rid};
-pub use super::table::{ChangeKind, Happened, Object, TableChange, written};
+pub use super::table::{ChangeKind, Happened, StoredObject, TableChange, written};
 use super::table::{Table, TableLimits};
 use jiff::Timestamp;
 use serde_json::Value;
@@ -31,7 +31,7 @@ pub struct StoreState {
     /// Hooks called before a create or update is stored.
     pub admission: Vec<Box<dyn super::admission::Admission>>,
     /// Expressions of admission policies.
-    pub(super) compiled: super::policy::Compiled,
+    pub(super) compiled: super::policy::CompiledPolicies,
     /// How often it was restarted: watches of an earlier life are over.
     pub(super) life: u64,
     pub(super) tables: Vec<Table>,
@@ -63,7 +63,7 @@ impl StoreState {
             rng: fastrand::Rng::with_seed(seed),
             now: Timestamp::UNIX_EPOCH,
             admission: Vec::new(),
-            compiled: super::policy::Compiled::default(),
+            compiled: super::policy::CompiledPolicies::default(),
             life: 0,
             tables,
             by_node: BTreeMap::new(),
@@ -98,7 +98,7 @@ impl StoreState {
     }
 
     /// One object.
-    pub fn get(&self, rid: Rid, key: &Key) -> Option<&Arc<Object>> {
+    pub fn get(&self, rid: Rid, key: &Key) -> Option<&Arc<StoredObject>> {
         self.tables[rid].objects.get(key)
     }
 
@@ -113,16 +113,16 @@ impl StoreState {
     }
 
     /// The pods bound to a node.
-    pub fn pods_on<'a>(&'a self, node: &str) -> impl Iterator<Item = &'a Arc<Object>> + use<'a> {
+    pub fn pods_on<'a>(&'a self, node: &str) -> impl Iterator<Item = &'a Arc<StoredObject>> + use<'a> {
         let keys = self.by_node.get(node);
         let table = self.pods.map(|rid| &self.tables[rid]);
         keys.into_iter().flatten().filter_map(move |key| table.and_then(|t| t.objects.get(key)))
     }
 
     /// Stores a new state of an object and tells everybody.
-    pub fn put(&mut self, rid: Rid, key: Key, value: Value) -> Arc<Object> {
+    pub fn put(&mut self, rid: Rid, key: Key, value: Value) -> Arc<StoredObject> {
         self.rv += 1;
-        let object = Arc::new(Object::new(key.clone(), self.rv, value));
+        let object = Arc::new(StoredObject::new(key.clone(), self.rv, value));
         let old = self.tables[rid].objects.insert(key, object.clone());
         if let Some(old) = &old {
             self.unindex(rid, old);
@@ -134,11 +134,11 @@ impl StoreState {
     }
 
     /// Takes an object out and tells everybody; the garbage collector looks at what it owned.
-    pub fn take(&mut self, rid: Rid, key: &Key) -> Option<Arc<Object>> {
+    pub fn take(&mut self, rid: Rid, key: &Key) -> Option<Arc<StoredObject>> {
         let old = self.tables[rid].objects.remove(key)?;
         self.unindex(rid, &old);
         self.rv += 1;
-        let last = Arc::new(Object::new(key.clone(), self.rv, Value::clone(&old.value)));
+        let last = Arc::new(StoredObject::new(key.clone(), self.rv, Value::clone(&old.value)));
         let (kind, at) = (ChangeKind::Deleted, Instant::now());
         self.publish(rid, TableChange { kind, object: last.clone(), old: Some(old), at });
         Some(last)
@@ -146,10 +146,10 @@ impl StoreState {
 
     /// Takes the first `most` objects of a resource out as if they had never been written: watches learn of it only by
     /// listing anew, to which they are made. For a server that was restored from an older state.
-    pub fn lose(&mut self, rid: Rid, most: usize) -> Vec<Arc<Object>> {
+    pub fn lose(&mut self, rid: Rid, most: usize) -> Vec<Arc<StoredObject>> {
         let Some(def) = self.registry.def(rid).cloned() else { return Vec::new() };
         let keys: Vec<Key> = self.tables[rid].objects.keys().take(most).cloned().collect();
-        let lost: Vec<Arc<Object>> = keys.iter().filter_map(|key| self.tables[rid].objects.remove(key)).collect();
+        let lost: Vec<Arc<StoredObject>> = keys.iter().filter_map(|key| self.tables[rid].objects.remove(key)).collect();
         for object in &lost {
             self.unindex(rid, object);
             self.rv += 1;
@@ -172,8 +172,8 @@ impl StoreState {
         rid: Rid,
         def: &ResourceDef,
         kind: ChangeKind,
-        object: &Object,
-        old: Option<&Arc<Object>>,
+        object: &StoredObject,
+        old: Option<&Arc<StoredObject>>,
     ) {
         self.subscribers.retain(|subscriber| {
             if !subscriber.rids.contains(&rid) {
@@ -197,7 +197,7 @@ impl StoreState {
         from
     }
 
-    pub(super) fn index(&mut self, rid: Rid, object: &Object) {
+    pub(super) fn index(&mut self, rid: Rid, object: &StoredObject) {
         let at = (rid, object.key.clone());
         for owner in meta::owner_uids(&object.value) {
             self.by_owner.entry(owner.to_owned()).or_default().insert(at.clone());
@@ -210,7 +210,7 @@ impl StoreState {
         self.by_uid.insert(meta::text(&object.value, "uid").to_owned(), at);
     }
 
-    pub(super) fn unindex(&mut self, rid: Rid, object: &Object) {
+    pub(super) fn unindex(&mut self, rid: Rid, object: &StoredObject) {
         let at = (rid, object.key.clone());
         for owner in meta::owner_uids(&object.value) {
             forget(&mut self.by_owner, owner, &at);

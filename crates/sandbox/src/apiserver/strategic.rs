@@ -1,9 +1,9 @@
 //! Strategic merge patches: merge patches that know which lists are maps.
-use super::shape::{ListType, Shape};
+use super::shape::{ListType, SchemaPosition};
 use serde_json::{Map, Value};
 
 /// Merges `patch` into `live`.
-pub fn merge(live: &mut Value, patch: &Value, shape: Shape<'_>) {
+pub fn merge(live: &mut Value, patch: &Value, shape: SchemaPosition<'_>) {
     let Value::Object(patch) = patch else {
         *live = patch.clone();
         return;
@@ -33,7 +33,7 @@ pub fn merge(live: &mut Value, patch: &Value, shape: Shape<'_>) {
     }
 }
 
-fn merge_field(map: &mut Map<String, Value>, field: &str, value: &Value, shape: Shape<'_>) {
+fn merge_field(map: &mut Map<String, Value>, field: &str, value: &Value, shape: SchemaPosition<'_>) {
     match value {
         Value::Null => drop(map.remove(field)),
         Value::Object(inner) if inner.get("$patch").is_some_and(|d| d == "delete") => drop(map.remove(field)),
@@ -43,7 +43,7 @@ fn merge_field(map: &mut Map<String, Value>, field: &str, value: &Value, shape: 
     }
 }
 
-fn merge_list(live: &mut Value, items: &[Value], shape: Shape<'_>) {
+fn merge_list(live: &mut Value, items: &[Value], shape: SchemaPosition<'_>) {
     let kind = shape.list();
     let replaces = items.iter().any(|item| item.is_object() && item["$patch"] == "replace");
     if !live.is_array() || replaces || kind == ListType::Atomic {
@@ -107,7 +107,7 @@ mod tests {
 
     fn merged(live: Value, patch: Value) -> Value {
         let mut live = live;
-        merge(&mut live, &patch, Shape::Builtin("Pod", ""));
+        merge(&mut live, &patch, SchemaPosition::Builtin("Pod", ""));
         live
     }
 

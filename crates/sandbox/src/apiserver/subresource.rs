@@ -1,10 +1,10 @@
 //! Subresources: status, scale, binding, eviction.
 use super::error::{ApiError, Result, StatusCause};
 use super::gvr::Key;
-use super::handler::{Call, Reply, put, stored, written};
+use super::handler::{Reply, RoutedRequest, put, stored, written};
 use super::registry::FoundResource;
-use super::store::{Object, StoreState};
-use super::write::{WriteOptions, Written};
+use super::store::{StoreState, StoredObject};
+use super::write::{WriteOptions, WriteResult};
 use super::{evict, meta, patch, podlog, scale};
 use bytes::Bytes;
 use http::Method;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 ///
 /// # Errors
 /// 404 for a subresource that the resource does not have, and what the write refuses.
-pub(super) fn handle(state: &mut StoreState, call: &mut Call<'_>, method: &Method) -> Result<Reply> {
+pub(super) fn handle(state: &mut StoreState, call: &mut RoutedRequest<'_>, method: &Method) -> Result<Reply> {
     let pod = call.found.def.kind == "Pod" && call.found.def.group.is_empty();
     match (call.path.subresource.as_str(), method) {
         ("status", _) if call.found.version.status => status(state, call, method),
@@ -33,7 +33,7 @@ pub(super) fn handle(state: &mut StoreState, call: &mut Call<'_>, method: &Metho
     }
 }
 
-fn status(state: &mut StoreState, call: &mut Call<'_>, method: &Method) -> Result<Reply> {
+fn status(state: &mut StoreState, call: &mut RoutedRequest<'_>, method: &Method) -> Result<Reply> {
     let key = call.key()?;
     match *method {
         Method::GET => Ok(Reply::Json(200, call.view.json(there(state, call.found, &key)?), Vec::new())),
@@ -51,11 +51,11 @@ fn status(state: &mut StoreState, call: &mut Call<'_>, method: &Method) -> Resul
 }
 
 /// The object, or 404.
-pub(super) fn there<'a>(state: &'a StoreState, found: &FoundResource, key: &Key) -> Result<&'a Arc<Object>> {
+pub(super) fn there<'a>(state: &'a StoreState, found: &FoundResource, key: &Key) -> Result<&'a Arc<StoredObject>> {
     state.get(found.rid, key).ok_or_else(|| ApiError::not_found(&found.def.group, &found.def.plural, &key.name))
 }
 
-fn binding(state: &mut StoreState, call: &mut Call<'_>) -> Result<Reply> {
+fn binding(state: &mut StoreState, call: &mut RoutedRequest<'_>) -> Result<Reply> {
     let key = call.key()?;
     let node = call.body["target"]["name"].as_str().unwrap_or_default().to_owned();
     let uid = call.body["metadata"]["uid"].as_str().map(str::to_owned);
@@ -83,7 +83,7 @@ pub(super) fn bind(
     node: &str,
     uid: Option<&str>,
     options: &WriteOptions,
-) -> Result<Written> {
+) -> Result<WriteResult> {
     let pod = there(state, found, key)?.clone();
     let refuse = |why: String| Err(ApiError::conflict("", "pods/binding", &key.name, &why));
     let bound = pod.value["spec"]["nodeName"].as_str().unwrap_or_default();
@@ -101,7 +101,7 @@ pub(super) fn bind(
         return refuse(format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {own}"));
     }
     if options.dry_run {
-        return Ok(Written { object: pod, warnings: Vec::new(), created: false });
+        return Ok(WriteResult { object: pod, warnings: Vec::new(), created: false });
     }
     let mut new = Value::clone(&pod.value);
     new["spec"]["nodeName"] = json!(node);
@@ -109,7 +109,7 @@ pub(super) fn bind(
     meta::member(&mut new, "status").remove("nominatedNodeName");
     scheduled(&mut new, &meta::seconds(state.now));
     let object = state.put(found.rid, key.clone(), new);
-    Ok(Written { object, warnings: Vec::new(), created: false })
+    Ok(WriteResult { object, warnings: Vec::new(), created: false })
 }
 
 /// Sets the condition PodScheduled.

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 /// One revision of an object. Never changes; its JSON is made once, when somebody needs it.
 #[derive(Debug)]
-pub struct Object {
+pub struct StoredObject {
     /// Where it is.
     pub key: Key,
     /// The store's revision that wrote it.
@@ -21,17 +21,17 @@ pub struct Object {
     json: OnceLock<Bytes>,
 }
 
-impl Object {
+impl StoredObject {
     /// A state that is stored under a version.
     pub fn new(key: Key, rv: u64, mut value: Value) -> Self {
         meta::set(&mut value, "resourceVersion", Some(json!(rv.to_string())));
-        Object { key, rv, value: Arc::new(value), json: OnceLock::new() }
+        StoredObject { key, rv, value: Arc::new(value), json: OnceLock::new() }
     }
 
     /// A state that is not stored (a dry run): it keeps the version that it has.
     pub fn loose(key: Key, value: Value) -> Self {
         let rv = meta::text(&value, "resourceVersion").parse().unwrap_or_default();
-        Object { key, rv, value: Arc::new(value), json: OnceLock::new() }
+        StoredObject { key, rv, value: Arc::new(value), json: OnceLock::new() }
     }
 
     /// The object as JSON, shared by everybody who is sent it.
@@ -74,9 +74,9 @@ pub struct TableChange {
     /// Added, modified or deleted.
     pub kind: ChangeKind,
     /// The new state; for a deletion the last state, with the version of the deletion.
-    pub object: Arc<Object>,
+    pub object: Arc<StoredObject>,
     /// The state before.
-    pub old: Option<Arc<Object>>,
+    pub old: Option<Arc<StoredObject>>,
     /// When it happened.
     pub at: Instant,
 }
@@ -100,7 +100,7 @@ pub struct Happened {
 #[derive(Debug, Default)]
 pub struct Table {
     /// The objects as they are now.
-    pub objects: BTreeMap<Key, Arc<Object>>,
+    pub objects: BTreeMap<Key, Arc<StoredObject>>,
     /// The latest changes, oldest first.
     pub history: VecDeque<TableChange>,
     /// Version of the newest change that is no longer in the history.
@@ -127,7 +127,7 @@ impl Table {
     }
 
     /// The objects of a namespace, or all.
-    pub fn within<'a>(&'a self, namespace: Option<&'a str>) -> Box<dyn Iterator<Item = &'a Arc<Object>> + 'a> {
+    pub fn within<'a>(&'a self, namespace: Option<&'a str>) -> Box<dyn Iterator<Item = &'a Arc<StoredObject>> + 'a> {
         match namespace {
             None => Box::new(self.objects.values()),
             Some(ns) => {
@@ -138,7 +138,7 @@ impl Table {
     }
 
     /// The table as it was at version `rv`; none when the history does not reach back so far.
-    pub fn at(&self, rv: u64) -> Option<BTreeMap<Key, Arc<Object>>> {
+    pub fn at(&self, rv: u64) -> Option<BTreeMap<Key, Arc<StoredObject>>> {
         if rv < self.floor {
             return None;
         }

@@ -2,7 +2,7 @@
 use super::columns;
 use super::error::Result;
 use super::registry::{FoundResource, api_version};
-use super::store::{Object, written};
+use super::store::{StoredObject, written};
 use super::versions;
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 /// What the `Accept` header asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Form {
+pub enum ResponseForm {
     /// The whole object.
     #[default]
     Whole,
@@ -32,7 +32,7 @@ pub enum Include {
     Object,
 }
 
-impl Form {
+impl ResponseForm {
     /// Reads an `Accept` header: the first of its choices that the server has.
     pub fn of(accept: &str, include: Include) -> Self {
         for choice in accept.split(',') {
@@ -41,31 +41,32 @@ impl Form {
                 all.find_map(|p| p.strip_prefix(name)).unwrap_or_default()
             };
             match (parameter("as="), parameter("v=")) {
-                ("", _) => return Form::Whole,
-                ("Table", "v1") => return Form::Table(include),
-                ("PartialObjectMetadata" | "PartialObjectMetadataList", _) => return Form::Metadata,
+                ("", _) => return ResponseForm::Whole,
+                ("Table", "v1") => return ResponseForm::Table(include),
+                ("PartialObjectMetadata" | "PartialObjectMetadataList", _) => return ResponseForm::Metadata,
                 _ => {}
             }
         }
-        Form::Whole
+        ResponseForm::Whole
     }
 }
 
 /// How a client sees a resource.
 #[derive(Clone, Debug)]
-pub struct View {
+pub struct ResourceView {
     found: FoundResource,
-    form: Form,
+    form: ResponseForm,
     plain: bool,
     now: Timestamp,
 }
 
-impl View {
+impl ResourceView {
     /// The view of a request.
-    pub fn new(found: &FoundResource, form: Form, now: Timestamp) -> Self {
-        let plain =
-            form == Form::Whole && found.group == found.def.group && found.version.name == found.def.stored().name;
-        View { found: found.clone(), form, plain, now }
+    pub fn new(found: &FoundResource, form: ResponseForm, now: Timestamp) -> Self {
+        let plain = form == ResponseForm::Whole
+            && found.group == found.def.group
+            && found.version.name == found.def.stored().name;
+        ResourceView { found: found.clone(), form, plain, now }
     }
 
     /// From now on ages are counted to this time.
@@ -74,16 +75,16 @@ impl View {
     }
 
     /// An object as JSON.
-    pub fn json(&self, object: &Object) -> Bytes {
+    pub fn json(&self, object: &StoredObject) -> Bytes {
         if self.plain { object.json() } else { written(&self.convert(&object.value)) }
     }
 
     /// `apiVersion` and `kind` of the objects seen.
     pub fn type_meta(&self) -> (String, &str) {
         match self.form {
-            Form::Metadata => ("meta.k8s.io/v1".to_owned(), "PartialObjectMetadata"),
-            Form::Table(_) => ("meta.k8s.io/v1".to_owned(), "Table"),
-            Form::Whole => (api_version(&self.found.group, &self.found.version.name), &self.found.def.kind),
+            ResponseForm::Metadata => ("meta.k8s.io/v1".to_owned(), "PartialObjectMetadata"),
+            ResponseForm::Table(_) => ("meta.k8s.io/v1".to_owned(), "Table"),
+            ResponseForm::Whole => (api_version(&self.found.group, &self.found.version.name), &self.found.def.kind),
         }
     }
 
@@ -95,22 +96,24 @@ impl View {
     /// `apiVersion` and `kind` of lists.
     pub fn list_meta(&self) -> (String, &str) {
         match self.form {
-            Form::Metadata => ("meta.k8s.io/v1".to_owned(), "PartialObjectMetadataList"),
-            Form::Table(_) => ("meta.k8s.io/v1".to_owned(), "Table"),
-            Form::Whole => (api_version(&self.found.group, &self.found.version.name), &self.found.def.list_kind),
+            ResponseForm::Metadata => ("meta.k8s.io/v1".to_owned(), "PartialObjectMetadataList"),
+            ResponseForm::Table(_) => ("meta.k8s.io/v1".to_owned(), "Table"),
+            ResponseForm::Whole => {
+                (api_version(&self.found.group, &self.found.version.name), &self.found.def.list_kind)
+            }
         }
     }
 
     /// The definitions of a table's columns; none for other forms.
     pub fn columns(&self) -> Option<Value> {
-        matches!(self.form, Form::Table(_)).then(|| columns::definitions(&self.found))
+        matches!(self.form, ResponseForm::Table(_)).then(|| columns::definitions(&self.found))
     }
 
     /// An object as an item of a list; a row, if the list is a table.
-    pub fn item(&self, object: &Object) -> Bytes {
+    pub fn item(&self, object: &StoredObject) -> Bytes {
         match self.form {
-            Form::Table(include) => Bytes::from(self.row(&object.value, include).to_string()),
-            Form::Whole if !self.found.def.custom => untyped(self.json(object)),
+            ResponseForm::Table(include) => Bytes::from(self.row(&object.value, include).to_string()),
+            ResponseForm::Whole if !self.found.def.custom => untyped(self.json(object)),
             _ => self.json(object),
         }
     }
@@ -118,8 +121,8 @@ impl View {
     fn row(&self, stored: &Value, include: Include) -> Value {
         let object = match include {
             Include::None => Value::Null,
-            Include::Metadata => View::new(&self.found, Form::Metadata, self.now).convert(stored),
-            Include::Object => View::new(&self.found, Form::Whole, self.now).convert(stored),
+            Include::Metadata => ResourceView::new(&self.found, ResponseForm::Metadata, self.now).convert(stored),
+            Include::Object => ResourceView::new(&self.found, ResponseForm::Whole, self.now).convert(stored),
         };
         if versions::is_older(&self.found) {
             let seen = versions::down(&self.found, stored);
@@ -135,14 +138,16 @@ impl View {
         }
         let (version, kind) = self.type_meta();
         match self.form {
-            Form::Metadata => return json!({"apiVersion": version, "kind": kind, "metadata": stored["metadata"]}),
-            Form::Table(include) => {
+            ResponseForm::Metadata => {
+                return json!({"apiVersion": version, "kind": kind, "metadata": stored["metadata"]});
+            }
+            ResponseForm::Table(include) => {
                 let metadata = json!({"resourceVersion": stored["metadata"]["resourceVersion"]});
                 return json!({"kind": kind, "apiVersion": version, "metadata": metadata,
                     "columnDefinitions": columns::definitions(&self.found), "rows": [self.row(stored, include)]});
             }
-            Form::Whole if versions::is_older(&self.found) => return versions::down(&self.found, stored),
-            Form::Whole => {}
+            ResponseForm::Whole if versions::is_older(&self.found) => return versions::down(&self.found, stored),
+            ResponseForm::Whole => {}
         }
         let mut seen = stored.clone();
         if self.found.group == "events.k8s.io" {
@@ -154,7 +159,7 @@ impl View {
 
     /// The object as a patch in this view's version sees it.
     pub fn patched(&self, stored: &Value) -> Value {
-        View::new(&self.found, Form::Whole, self.now).convert(stored)
+        ResourceView::new(&self.found, ResponseForm::Whole, self.now).convert(stored)
     }
 
     /// What a client wrote, as it is stored, and the fields that an older version does not know.

@@ -7,10 +7,10 @@ use super::list;
 use super::registry::{FoundResource, Rid};
 use super::request::{Query, VersionMatch};
 use super::select::ListSelector;
-use super::store::{ChangeKind, Object, StoreState, TableChange};
-use super::view::View;
+use super::store::{ChangeKind, StoreState, StoredObject, TableChange};
+use super::view::ResourceView;
 use super::{ApiServer, meta};
-use crate::faults::Faults;
+use crate::faults::FaultsInForce;
 use bytes::Bytes;
 use futures::Stream;
 use serde_json::{Value, json};
@@ -37,7 +37,7 @@ pub struct Watch {
     rid: Rid,
     namespace: Option<String>,
     selector: ListSelector,
-    view: View,
+    view: ResourceView,
     wake: Arc<Notify>,
     cursor: u64,
     /// The cursor as the table sees it.
@@ -64,7 +64,7 @@ impl Watch {
         found: &FoundResource,
         namespace: Option<&str>,
         query: &Query,
-        view: View,
+        view: ResourceView,
     ) -> Result<Self> {
         let mut unfit = Vec::new();
         let mut forbid = |why| unfit.push(StatusCause::forbidden("resourceVersionMatch", why));
@@ -180,7 +180,7 @@ impl Watch {
             return;
         }
         let from = table.history.partition_point(|c| c.object.rv <= self.cursor);
-        let late_by = server.settings().faults.as_ref().map_or(Duration::ZERO, Faults::watches_late);
+        let late_by = server.settings().faults.as_ref().map_or(Duration::ZERO, FaultsInForce::watches_late);
         let now = Instant::now();
         self.late = None;
         for change in table.history.range(from..).take(BATCH) {
@@ -202,7 +202,7 @@ impl Watch {
         if self.namespace.as_ref().is_some_and(|ns| *ns != change.object.key.namespace) {
             return;
         }
-        let selected = |object: &Object| self.selector.is_empty() || self.selector.matches(&object.value);
+        let selected = |object: &StoredObject| self.selector.is_empty() || self.selector.matches(&object.value);
         let before = change.old.as_deref().is_some_and(selected);
         let after = change.kind != ChangeKind::Deleted && selected(&change.object);
         let object = match (before, after) {

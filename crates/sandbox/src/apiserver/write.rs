@@ -5,7 +5,7 @@ use super::error::{ApiError, Result, StatusCause};
 use super::gvr::Key;
 use super::keep::{count_generation, drop_empty, isolate, keep_metadata, preconditions, same};
 use super::registry::{FoundResource, ResourceDef};
-use super::store::{Object, StoreState};
+use super::store::{StoreState, StoredObject};
 use super::{amounts, crd, defaults, managed, meta, schema, typed, validate};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -49,9 +49,9 @@ pub struct WriteOptions {
 
 /// A write's result.
 #[derive(Clone, Debug)]
-pub struct Written {
+pub struct WriteResult {
     /// The object as it is now.
-    pub object: Arc<Object>,
+    pub object: Arc<StoredObject>,
     /// For the `Warning` headers.
     pub warnings: Vec<String>,
     /// Whether it is new.
@@ -69,7 +69,7 @@ impl StoreState {
         namespace: &str,
         mut object: Value,
         options: &WriteOptions,
-    ) -> Result<Written> {
+    ) -> Result<WriteResult> {
         let def = found.def.clone();
         let warnings = self.name_new(found, namespace, &mut object, options)?;
         let key = Key::new(namespace, meta::text(&object, "name"));
@@ -94,7 +94,7 @@ impl StoreState {
             managed::track(found, None, &mut object, options, self.now);
         }
         if options.dry_run {
-            return Ok(Written { object: Arc::new(Object::loose(key, object)), warnings, created: true });
+            return Ok(WriteResult { object: Arc::new(StoredObject::loose(key, object)), warnings, created: true });
         }
         if def.kind == "Event" {
             self.expire_events(found.rid);
@@ -103,7 +103,7 @@ impl StoreState {
         self.registered(&def, &object)?;
         self.watch_garbage(found.rid, &object);
         self.collect();
-        Ok(Written { object, warnings, created: true })
+        Ok(WriteResult { object, warnings, created: true })
     }
 
     /// Replaces an object by what `change` makes of it; keeps what a client may not change.
@@ -116,7 +116,7 @@ impl StoreState {
         key: &Key,
         options: &WriteOptions,
         change: impl FnOnce(&Value) -> Result<Value>,
-    ) -> Result<Written> {
+    ) -> Result<WriteResult> {
         let def = found.def.clone();
         let missing = || ApiError::not_found(&def.group, &def.plural, &key.name);
         let stored = self.get(found.rid, key).cloned().ok_or_else(missing)?;
@@ -139,17 +139,21 @@ impl StoreState {
             managed::track(found, Some(old), &mut new, options, self.now);
         }
         if same(old, &new) {
-            return Ok(Written { object: stored, warnings, created: false });
+            return Ok(WriteResult { object: stored, warnings, created: false });
         }
         if options.dry_run {
-            return Ok(Written { object: Arc::new(Object::loose(key.clone(), new)), warnings, created: false });
+            return Ok(WriteResult {
+                object: Arc::new(StoredObject::loose(key.clone(), new)),
+                warnings,
+                created: false,
+            });
         }
         let object = self.put(found.rid, key.clone(), new);
         self.registered(&def, &object)?;
         self.finish_if_done(found.rid, key);
         self.watch_garbage(found.rid, &object);
         self.collect();
-        Ok(Written { object, warnings, created: false })
+        Ok(WriteResult { object, warnings, created: false })
     }
 
     fn name_new(
@@ -254,7 +258,7 @@ impl StoreState {
     }
 
     /// A definition that was written takes effect.
-    fn registered(&mut self, def: &ResourceDef, object: &Object) -> Result<()> {
+    fn registered(&mut self, def: &ResourceDef, object: &StoredObject) -> Result<()> {
         if def.kind == "CustomResourceDefinition" && !meta::deleting(&object.value) {
             self.registry.add_custom(&object.value)?;
             self.grow();

@@ -8,13 +8,13 @@ use k8s_openapi::api::core::v1::Taint;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::Cluster;
+use super::SandboxCluster;
 use super::cache::Key;
-use super::karpenter::OfKarpenter;
+use super::karpenter::KarpenterOwnership;
 use super::kind::Kind;
 use super::kubelet::user_data::NodeConfig;
 use crate::apiserver::ApiError;
-use crate::region::{CapacityType, Instance, Placement, RegionError};
+use crate::region::{CapacityType, Placement, RegionError, RegionInstance};
 
 /// Equal nodes that are to be there beforehand (`nodes` of a scenario).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -39,7 +39,7 @@ pub struct NodesBeforehand {
     pub taints: Vec<Taint>,
     /// A Karpenter has launched them; absent: they are a managed node group's.
     #[serde(default)]
-    pub karpenter: Option<OfKarpenter>,
+    pub karpenter: Option<KarpenterOwnership>,
 }
 
 fn one() -> u32 {
@@ -67,7 +67,7 @@ pub enum BeforehandError {
     NoZone,
 }
 
-impl Cluster {
+impl SandboxCluster {
     /// Puts nodes there: instances of the managed node group, or of a Karpenter, that run, and Nodes that are ready. Answers their
     /// names.
     ///
@@ -153,7 +153,7 @@ fn node_group_tags(cluster: &str) -> BTreeMap<String, String> {
     ])
 }
 
-fn node_group_labels(cluster: &str, instance: &Instance) -> BTreeMap<String, String> {
+fn node_group_labels(cluster: &str, instance: &RegionInstance) -> BTreeMap<String, String> {
     let spot = instance.capacity_type == CapacityType::Spot;
     BTreeMap::from([
         ("eks.amazonaws.com/nodegroup".to_owned(), node_group(cluster)),

@@ -14,12 +14,12 @@ use super::scheduler::node::{NodeInfo, NodeObject};
 use super::scheduler::resources::ResourceColumns;
 
 /// A revision of an object; never changes.
-pub(crate) type Object = Arc<Value>;
+pub(crate) type CachedObject = Arc<Value>;
 
 /// The latest state of everything that the controllers look at.
 #[derive(Debug, Default)]
-pub(crate) struct Cache {
-    tables: BTreeMap<Kind, BTreeMap<Key, Object>>,
+pub(crate) struct ClusterCache {
+    tables: BTreeMap<Kind, BTreeMap<Key, CachedObject>>,
     pods: BTreeMap<Key, Rc<PodView>>,
     /// By the uid of the controlling owner: what it owns.
     owned: BTreeMap<String, BTreeSet<(Kind, Key)>>,
@@ -28,24 +28,28 @@ pub(crate) struct Cache {
     node_versions: u64,
 }
 
-impl Cache {
+impl ClusterCache {
     /// One object.
-    pub(crate) fn get(&self, kind: Kind, key: &Key) -> Option<&Object> {
+    pub(crate) fn get(&self, kind: Kind, key: &Key) -> Option<&CachedObject> {
         self.tables.get(&kind)?.get(key)
     }
 
     /// A cluster-wide object by name.
-    pub(crate) fn named(&self, kind: Kind, name: &str) -> Option<&Object> {
+    pub(crate) fn named(&self, kind: Kind, name: &str) -> Option<&CachedObject> {
         self.get(kind, &Key::new("", name))
     }
 
     /// All objects of a kind, by namespace and name.
-    pub(crate) fn all(&self, kind: Kind) -> impl Iterator<Item = (&Key, &Object)> {
+    pub(crate) fn all(&self, kind: Kind) -> impl Iterator<Item = (&Key, &CachedObject)> {
         self.tables.get(&kind).into_iter().flatten()
     }
 
     /// The objects of a kind in a namespace.
-    pub(crate) fn within<'a>(&'a self, kind: Kind, namespace: &'a str) -> impl Iterator<Item = (&'a Key, &'a Object)> {
+    pub(crate) fn within<'a>(
+        &'a self,
+        kind: Kind,
+        namespace: &'a str,
+    ) -> impl Iterator<Item = (&'a Key, &'a CachedObject)> {
         let from = Key::new(namespace, "");
         let table = self.tables.get(&kind);
         table.into_iter().flat_map(move |t| t.range(from.clone()..)).take_while(move |(k, _)| k.namespace == namespace)
@@ -91,7 +95,7 @@ impl Cache {
     }
 
     /// Takes a new state in; `None` means that the object is gone.
-    pub(crate) fn put(&mut self, kind: Kind, key: &Key, object: Option<&Object>) {
+    pub(crate) fn put(&mut self, kind: Kind, key: &Key, object: Option<&CachedObject>) {
         let table = self.tables.entry(kind).or_default();
         let old = match object {
             Some(object) => table.insert(key.clone(), object.clone()),
@@ -118,7 +122,7 @@ impl Cache {
         }
     }
 
-    fn put_pod(&mut self, key: &Key, object: Option<&Object>) {
+    fn put_pod(&mut self, key: &Key, object: Option<&CachedObject>) {
         let new = object.map(|o| Rc::new(PodView::read(key, o)));
         let old = match &new {
             Some(pod) => self.pods.insert(key.clone(), pod.clone()),
@@ -136,7 +140,7 @@ impl Cache {
         }
     }
 
-    fn put_node(&mut self, key: &Key, object: Option<&Object>) {
+    fn put_node(&mut self, key: &Key, object: Option<&CachedObject>) {
         let Some(object) = object else {
             self.nodes.remove(&key.name);
             return;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use dovetail_core::clock::Clock;
 use jiff::Timestamp;
 
-use super::cache::{Cache, Key, Object};
+use super::cache::{CachedObject, ClusterCache, Key};
 use super::kind::Kind;
 use super::kube::Kube;
 use super::settings::ClusterSettings;
@@ -19,14 +19,14 @@ use super::work::WorkQueue;
 pub(crate) struct ClusterChange {
     pub kind: Kind,
     pub key: Key,
-    pub old: Option<Object>,
-    pub new: Option<Object>,
+    pub old: Option<CachedObject>,
+    pub new: Option<CachedObject>,
 }
 
 /// The common ground of controllers, scheduler and kubelets.
 pub(crate) struct ClusterContext {
     pub kube: Kube,
-    pub cache: Cache,
+    pub cache: ClusterCache,
     pub queue: WorkQueue,
     pub story: Story,
     pub settings: ClusterSettings,

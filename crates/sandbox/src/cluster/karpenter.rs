@@ -8,16 +8,16 @@ use dovetail_cloud::catalogue::RegionCatalogue;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::Cluster;
+use super::SandboxCluster;
 use super::cache::Key;
 use super::kind::Kind;
 use crate::apiserver::{ApiError, NODE_CLAIMS};
-use crate::region::{CapacityType, Instance};
+use crate::region::{CapacityType, RegionInstance};
 
 /// Whose nodes they are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct OfKarpenter {
+pub struct KarpenterOwnership {
     /// The NodePool that they were launched for.
     pub node_pool: String,
     /// The EC2NodeClass that they were launched by.
@@ -36,7 +36,7 @@ const STAMPS: [(&str, &str); 5] = [
 /// What it leaves True on a NodeClaim whose node is in use.
 const CONDITIONS: [&str; 5] = ["Launched", "Registered", "Initialized", "ConsistentStateFound", "Ready"];
 
-impl OfKarpenter {
+impl KarpenterOwnership {
     /// The name of the NodeClaim of the node that is placed as the so-manieth.
     pub(super) fn claim(&self, number: usize) -> String {
         format!("{}-{number:05}", self.node_pool)
@@ -54,7 +54,7 @@ impl OfKarpenter {
     }
 
     /// Labels of NodeClaim and Node beside those that its kubelet gives a Node.
-    pub(super) fn labels(&self, instance: &Instance, catalogue: &RegionCatalogue) -> BTreeMap<String, String> {
+    pub(super) fn labels(&self, instance: &RegionInstance, catalogue: &RegionCatalogue) -> BTreeMap<String, String> {
         let capacity_type = match instance.capacity_type {
             CapacityType::Spot => labels::SPOT,
             _ => labels::ON_DEMAND,
@@ -85,13 +85,13 @@ impl OfKarpenter {
     }
 }
 
-impl Cluster {
+impl SandboxCluster {
     /// Writes the NodeClaim of a Node that is there, and what registration leaves on the Node.
     pub(super) fn claimed(
         &mut self,
-        of: &OfKarpenter,
+        of: &KarpenterOwnership,
         claim: &str,
-        instance: &Instance,
+        instance: &RegionInstance,
         own: &BTreeMap<String, String>,
     ) -> Result<(), ApiError> {
         let api = self.ctx.kube.api().clone();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::cache::{Key, Object};
+use super::cache::{CachedObject, Key};
 use super::kind::Kind;
 use crate::apiserver::{ApiError, ApiServer, DeleteOptions, Gvr, Happened};
 
@@ -31,16 +31,16 @@ impl Kube {
         self.api.subscribe(&all)
     }
 
-    pub(crate) fn list(&self, kind: Kind) -> Vec<Object> {
+    pub(crate) fn list(&self, kind: Kind) -> Vec<CachedObject> {
         self.api.list(kind.gvr())
     }
 
-    pub(crate) fn get(&self, kind: Kind, key: &Key) -> Option<Object> {
+    pub(crate) fn get(&self, kind: Kind, key: &Key) -> Option<CachedObject> {
         self.api.get(kind.gvr(), &key.namespace, &key.name)
     }
 
     /// Creates an object in the namespace that its metadata names.
-    pub(crate) fn create(&self, kind: Kind, object: Value) -> Result<Object, ApiError> {
+    pub(crate) fn create(&self, kind: Kind, object: Value) -> Result<CachedObject, ApiError> {
         let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
         let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let created = self.api.create(kind.gvr(), &namespace, object);

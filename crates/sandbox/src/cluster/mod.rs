@@ -35,11 +35,11 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 
 pub use self::beforehand::{BeforehandError, NodesBeforehand};
-pub use self::karpenter::OfKarpenter;
+pub use self::karpenter::KarpenterOwnership;
 pub use self::settings::ClusterSettings;
 pub use self::story::needs;
 
-use self::cache::{Cache, Key};
+use self::cache::{ClusterCache, Key};
 use self::context::{ClusterChange, ClusterContext};
 use self::kind::Kind;
 use self::kube::Kube;
@@ -58,7 +58,7 @@ const HEARTBEAT: Duration = Duration::from_secs(10);
 
 /// The cluster's own parts. Made with [`Cluster::new`], furnished with [`Cluster::place`], and run with
 /// [`Cluster::run`] or [`Cluster::start`].
-pub struct Cluster {
+pub struct SandboxCluster {
     ctx: ClusterContext,
     scheduler: Scheduler,
     kubelets: Kubelets,
@@ -67,13 +67,13 @@ pub struct Cluster {
     region: Region,
 }
 
-impl std::fmt::Debug for Cluster {
+impl std::fmt::Debug for SandboxCluster {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Cluster").field("settings", &self.ctx.settings).finish_non_exhaustive()
     }
 }
 
-impl Cluster {
+impl SandboxCluster {
     /// A cluster over an API server and a region, which are followed from now on. To be made within a tokio runtime.
     pub fn new(
         api: ApiServer,
@@ -90,7 +90,7 @@ impl Cluster {
         let scheduler = Scheduler::new(rng.fork(), region.faults().clone());
         let ctx = ClusterContext {
             kube,
-            cache: Cache::default(),
+            cache: ClusterCache::default(),
             queue: WorkQueue::default(),
             story: Story::new(log),
             settings,

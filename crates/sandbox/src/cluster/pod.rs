@@ -17,7 +17,7 @@ pub(crate) enum Phase {
 
 /// The owner that controls a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Owner {
+pub(crate) struct PodOwner {
     pub kind: String,
     pub name: String,
     pub uid: String,
@@ -36,7 +36,7 @@ pub(crate) struct PodView {
     /// Its deletion has been asked for.
     pub terminating: bool,
     pub created: Option<Timestamp>,
-    pub owner: Option<Owner>,
+    pub owner: Option<PodOwner>,
     /// `controller.kubernetes.io/pod-deletion-cost`.
     pub deletion_cost: i32,
 }
@@ -55,7 +55,7 @@ impl PodView {
             ready_since: ready.and_then(|c| time(&c["lastTransitionTime"])),
             terminating: meta["deletionTimestamp"].is_string(),
             created: time(&meta["creationTimestamp"]),
-            owner: controller(pod).map(|o| Owner {
+            owner: controller(pod).map(|o| PodOwner {
                 kind: string(&o["kind"]),
                 name: string(&o["name"]),
                 uid: string(&o["uid"]),

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Faults;
+use super::FaultsInForce;
 use super::settings::Ec2Faults;
 use crate::globs::offering_matches;
 
@@ -42,7 +42,7 @@ impl InjectedError {
     }
 }
 
-impl Faults {
+impl FaultsInForce {
     /// Reads something of EC2's faults.
     pub fn of_ec2<T>(&self, read: impl FnOnce(&Ec2Faults) -> T) -> T {
         read(&self.lock().settings.ec2)
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn an_error_befalls_as_many_calls_as_it_says_and_those_alone() {
-        let faults = Faults::new(1);
+        let faults = FaultsInForce::new(1);
         let of_call = InjectedError {
             code: "Denied".into(),
             action: "CreateFleet".into(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use dovetail_cloud::unavailable::QuotaGroup;
 
-use super::call::Api;
+use super::call::AwsService;
 use super::config::ACCOUNT;
 use super::error::AwsError;
 use super::instance::{CapacityType, InstanceState};
@@ -53,8 +53,8 @@ impl RequestLimits {
 
 impl Cx<'_> {
     /// Whether a call is one too many for the account's buckets, where they are in force.
-    pub fn is_throttled(&mut self, api: Api, action: &str) -> bool {
-        if api != Api::Ec2 || !self.faults.of_ec2(|faults| faults.request_limits) {
+    pub fn is_throttled(&mut self, api: AwsService, action: &str) -> bool {
+        if api != AwsService::Ec2 || !self.faults.of_ec2(|faults| faults.request_limits) {
             return false;
         }
         let limits = &mut self.state.limits;
@@ -141,7 +141,7 @@ impl Cx<'_> {
     }
 
     /// Addresses of a subnet that may still be taken.
-    pub fn free_addresses(&self, subnet: &super::network::Subnet) -> u32 {
+    pub fn free_addresses(&self, subnet: &super::network::VpcSubnet) -> u32 {
         let bound = self.faults.of_ec2(|faults| faults.subnet_addresses.get(&subnet.zone).copied());
         bound.map_or(subnet.free(), |bound| bound.saturating_sub(subnet.used()).min(subnet.free()))
     }

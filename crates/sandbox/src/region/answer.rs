@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::{HeaderValue, Response, header};
 use serde_json::Value;
 
-use super::call::{Api, Call};
+use super::call::{AwsCall, AwsService};
 use super::error::{AwsError, AwsProtocol};
 use super::xml::Xml;
 
@@ -34,7 +34,7 @@ pub(crate) fn not_understood() -> Response<Bytes> {
 }
 
 /// The response to a call.
-pub(crate) fn render(call: &Call, result: &Result<AwsAnswer, AwsError>, request_id: &str) -> Response<Bytes> {
+pub(crate) fn render(call: &AwsCall, result: &Result<AwsAnswer, AwsError>, request_id: &str) -> Response<Bytes> {
     let protocol = call.api.protocol();
     let media_type = match protocol {
         AwsProtocol::Ec2 => "text/xml;charset=UTF-8",
@@ -55,7 +55,7 @@ pub(crate) fn render(call: &Call, result: &Result<AwsAnswer, AwsError>, request_
 }
 
 /// JSON services repeat the code in a header; SQS adds the code of its query protocol (awsQueryCompatible).
-fn name_error(response: &mut Response<Bytes>, api: Api, error: &AwsError) {
+fn name_error(response: &mut Response<Bytes>, api: AwsService, error: &AwsError) {
     let mut set = |name: &'static str, value: &str| {
         if let Ok(value) = HeaderValue::from_str(value) {
             response.headers_mut().insert(name, value);
@@ -64,7 +64,7 @@ fn name_error(response: &mut Response<Bytes>, api: Api, error: &AwsError) {
     if matches!(api.protocol(), AwsProtocol::Json(_) | AwsProtocol::RestJson) {
         set("x-amzn-errortype", &error.code);
     }
-    if api == Api::Sqs {
+    if api == AwsService::Sqs {
         let code = match error.code.as_str() {
             "QueueDoesNotExist" => "AWS.SimpleQueueService.NonExistentQueue",
             "BatchEntryIdsNotDistinct" => "AWS.SimpleQueueService.BatchEntryIdsNotDistinct",
@@ -77,10 +77,10 @@ fn name_error(response: &mut Response<Bytes>, api: Api, error: &AwsError) {
     }
 }
 
-fn envelope(call: &Call, inner: &Xml, request_id: &str) -> String {
+fn envelope(call: &AwsCall, inner: &Xml, request_id: &str) -> String {
     let action = &call.action;
     let (namespace, body) = match call.api {
-        Api::Ec2 => ("http://ec2.amazonaws.com/doc/2016-11-15/", {
+        AwsService::Ec2 => ("http://ec2.amazonaws.com/doc/2016-11-15/", {
             let mut xml = Xml::new();
             xml.text("requestId", request_id).append(inner);
             xml
@@ -94,7 +94,7 @@ fn envelope(call: &Call, inner: &Xml, request_id: &str) -> String {
                 xml.text("RequestId", request_id);
             });
             let namespace = match api {
-                Api::Iam => "https://iam.amazonaws.com/doc/2010-05-08/",
+                AwsService::Iam => "https://iam.amazonaws.com/doc/2010-05-08/",
                 _ => "https://sts.amazonaws.com/doc/2011-06-15/",
             };
             (namespace, xml)

@@ -4,11 +4,11 @@ use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
 use super::error::AwsProtocol;
-use super::form::{Form, FormStep};
+use super::form::{FormNode, FormStep};
 
 /// The services that answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Api {
+pub(crate) enum AwsService {
     Ec2,
     Sqs,
     Ssm,
@@ -18,7 +18,7 @@ pub(crate) enum Api {
     Sts,
 }
 
-impl Api {
+impl AwsService {
     /// By the name that SigV4 scopes carry.
     fn of_scope(name: &str) -> Option<Self> {
         let all = [Self::Ec2, Self::Sqs, Self::Ssm, Self::Pricing, Self::Iam, Self::Eks, Self::Sts];
@@ -53,30 +53,30 @@ impl Api {
 /// What a request asks for, by its protocol: a form, or JSON.
 #[derive(Clone, Debug)]
 pub(crate) enum Parameters {
-    Form(Form),
+    Form(FormNode),
     Json(Value),
 }
 
 /// One request.
 #[derive(Clone, Debug)]
-pub(crate) struct Call {
-    pub api: Api,
+pub(crate) struct AwsCall {
+    pub api: AwsService,
     pub action: String,
     pub parameters: Parameters,
 }
 
-impl Call {
+impl AwsCall {
     /// Reads a request: the service from the signature's scope, else from the target, the form's version or the path.
     /// Signatures are not verified: there is one account, and nobody is kept out of it. `None` if nothing tells which
     /// service is meant.
     pub fn read(request: &http::Request<Bytes>) -> Option<Self> {
         let header = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok());
-        let scope = header("authorization").and_then(scope_of).and_then(Api::of_scope);
+        let scope = header("authorization").and_then(scope_of).and_then(AwsService::of_scope);
         if let Some((target, action)) = header("x-amz-target").and_then(|target| target.split_once('.')) {
             let by_target = match target {
-                "AmazonSQS" => Some(Api::Sqs),
-                "AmazonSSM" => Some(Api::Ssm),
-                "AWSPriceListService" => Some(Api::Pricing),
+                "AmazonSQS" => Some(AwsService::Sqs),
+                "AmazonSSM" => Some(AwsService::Ssm),
+                "AWSPriceListService" => Some(AwsService::Pricing),
                 _ => None,
             };
             let body = serde_json::from_slice(request.body()).unwrap_or(Value::Null);
@@ -86,7 +86,7 @@ impl Call {
                 parameters: Parameters::Json(body),
             });
         }
-        if scope == Some(Api::Eks) || request.uri().path().starts_with("/clusters") {
+        if scope == Some(AwsService::Eks) || request.uri().path().starts_with("/clusters") {
             return Some(rest(request));
         }
         query(request, scope)
@@ -114,7 +114,7 @@ fn scope_of(authorization: &str) -> Option<&str> {
     credential.rsplit('/').nth(1)
 }
 
-fn rest(request: &http::Request<Bytes>) -> Call {
+fn rest(request: &http::Request<Bytes>) -> AwsCall {
     let mut parts = request.uri().path().trim_matches('/').split('/');
     let (action, name) = match (request.method().as_str(), parts.next(), parts.next(), parts.next()) {
         ("GET", Some("clusters"), Some(name), None) => ("DescribeCluster", name),
@@ -122,20 +122,20 @@ fn rest(request: &http::Request<Bytes>) -> Call {
         _ => ("Unknown", ""),
     };
     let parameters = Parameters::Json(json!({"name": super::form::decode(name)}));
-    Call { api: Api::Eks, action: action.to_owned(), parameters }
+    AwsCall { api: AwsService::Eks, action: action.to_owned(), parameters }
 }
 
-fn query(request: &http::Request<Bytes>, scope: Option<Api>) -> Option<Call> {
+fn query(request: &http::Request<Bytes>, scope: Option<AwsService>) -> Option<AwsCall> {
     let body = String::from_utf8_lossy(request.body());
-    let form = Form::parse(if body.is_empty() { request.uri().query().unwrap_or("") } else { &body });
+    let form = FormNode::parse(if body.is_empty() { request.uri().query().unwrap_or("") } else { &body });
     let by_version = match form.text("Version") {
-        Some("2016-11-15") => Some(Api::Ec2),
-        Some("2010-05-08") => Some(Api::Iam),
-        Some("2011-06-15") => Some(Api::Sts),
+        Some("2016-11-15") => Some(AwsService::Ec2),
+        Some("2010-05-08") => Some(AwsService::Iam),
+        Some("2011-06-15") => Some(AwsService::Sts),
         _ => None,
     };
     let action = form.text("Action")?.to_owned();
-    Some(Call { api: scope.or(by_version)?, action, parameters: Parameters::Form(form) })
+    Some(AwsCall { api: scope.or(by_version)?, action, parameters: Parameters::Form(form) })
 }
 
 /// Long texts are cut: what a message says is in the event that sent it.
@@ -148,7 +148,7 @@ fn shorten(value: &Value) -> Value {
 }
 
 /// Of a fleet: whose launch it is, how many of what, and from how many pools.
-fn fleet_brief(form: &Form) -> Value {
+fn fleet_brief(form: &FormNode) -> Value {
     let target = form.get("TargetCapacitySpecification");
     let overrides: usize = form.list("LaunchTemplateConfigs").map(|config| config.list("Overrides").count()).sum();
     json!({
@@ -161,7 +161,7 @@ fn fleet_brief(form: &Form) -> Value {
 }
 
 /// Lists of plain values become arrays; what is large and says little is left out.
-fn brief_of(form: &Form, path: &str, into: &mut Map<String, Value>) {
+fn brief_of(form: &FormNode, path: &str, into: &mut Map<String, Value>) {
     for (step, child) in form.children() {
         let step = match step {
             FormStep::Name(name) => name.clone(),
@@ -171,7 +171,7 @@ fn brief_of(form: &Form, path: &str, into: &mut Map<String, Value>) {
             continue;
         }
         let name = if path.is_empty() { step.clone() } else { format!("{path}.{step}") };
-        let items: Vec<&Form> = form.list(&step).collect();
+        let items: Vec<&FormNode> = form.list(&step).collect();
         if let Some(value) = child.value() {
             into.insert(name, shorten(&Value::from(value)));
         } else if !items.is_empty() && items.iter().all(|item| item.value().is_some()) {
@@ -199,23 +199,23 @@ mod tests {
     fn the_signature_s_scope_names_the_service() {
         let scope =
             "AWS4-HMAC-SHA256 Credential=AKID/20260101/us-east-1/iam/aws4_request, SignedHeaders=host, Signature=0";
-        let call = Call::read(&request("/", &[("authorization", scope)], "Action=GetRole&RoleName=x")).unwrap();
-        assert_eq!((call.api, call.action.as_str()), (Api::Iam, "GetRole"));
+        let call = AwsCall::read(&request("/", &[("authorization", scope)], "Action=GetRole&RoleName=x")).unwrap();
+        assert_eq!((call.api, call.action.as_str()), (AwsService::Iam, "GetRole"));
     }
 
     #[test]
     fn an_unsigned_request_is_told_by_version_target_or_path() {
-        let api = |path, headers: &[(&str, &str)], body| Call::read(&request(path, headers, body)).map(|c| c.api);
-        assert_eq!(api("/", &[], "Action=AssumeRoleWithWebIdentity&Version=2011-06-15"), Some(Api::Sts));
-        assert_eq!(api("/", &[("x-amz-target", "AmazonSQS.ReceiveMessage")], "{}"), Some(Api::Sqs));
-        assert_eq!(api("/clusters/demo", &[], ""), Some(Api::Eks));
+        let api = |path, headers: &[(&str, &str)], body| AwsCall::read(&request(path, headers, body)).map(|c| c.api);
+        assert_eq!(api("/", &[], "Action=AssumeRoleWithWebIdentity&Version=2011-06-15"), Some(AwsService::Sts));
+        assert_eq!(api("/", &[("x-amz-target", "AmazonSQS.ReceiveMessage")], "{}"), Some(AwsService::Sqs));
+        assert_eq!(api("/clusters/demo", &[], ""), Some(AwsService::Eks));
         assert_eq!(api("/", &[], "Action=Something"), None);
     }
 
     #[test]
     fn the_log_s_brief_keeps_lists_together_and_leaves_user_data_out() {
         let form = "Action=DescribeInstances&Version=2016-11-15&Filter.1.Name=tag-key&Filter.1.Value.1=a&Filter.1.Value.2=b&UserData=x";
-        let call = Call::read(&request("/", &[], form)).unwrap();
+        let call = AwsCall::read(&request("/", &[], form)).unwrap();
         assert_eq!(call.brief().to_string(), r#"{"Filter.1.Name":"tag-key","Filter.1.Value":["a","b"]}"#);
     }
 }

@@ -12,7 +12,7 @@ pub const ACCOUNT: &str = "111122223333";
 
 /// A capacity reservation of the account: targeted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CapacityReservation {
+pub struct AccountCapacityReservation {
     /// `cr-…`.
     pub id: String,
     /// `m5.large`.
@@ -34,7 +34,7 @@ pub struct CapacityReservation {
 
 /// A placement group of the account.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PlacementGroup {
+pub struct AccountPlacementGroup {
     /// `pg-…`.
     pub id: String,
     /// Its name, by which classes select it.
@@ -65,9 +65,9 @@ pub struct RegionConfig {
     /// Types, offerings and prices; `None`: the shipped catalogue of the region, with synthetic spot prices.
     pub catalogue: Option<Arc<RegionCatalogue>>,
     /// The account's capacity reservations.
-    pub reservations: Vec<CapacityReservation>,
+    pub reservations: Vec<AccountCapacityReservation>,
     /// The account's placement groups.
-    pub placement_groups: Vec<PlacementGroup>,
+    pub placement_groups: Vec<AccountPlacementGroup>,
 }
 
 impl RegionConfig {

@@ -6,9 +6,9 @@ use super::Cx;
 use super::config::ACCOUNT;
 use super::error::AwsError;
 use super::filters::{Filterable, Filters, Tags, one};
-use super::form::Form;
+use super::form::FormNode;
 use super::images::Image;
-use super::network::{SecurityGroup, Subnet};
+use super::network::{VpcSecurityGroup, VpcSubnet};
 use super::paging::ResultPage;
 use super::xml::Xml;
 
@@ -34,7 +34,7 @@ impl Filterable for ZoneView<'_> {
 }
 
 /// DescribeAvailabilityZones: all zones of the region, whether or not the cluster has a subnet there.
-pub(crate) fn zones(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
+pub(crate) fn zones(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError> {
     let filters = Filters::read(form)?;
     let (names, ids) = (form.strings("ZoneName"), form.strings("ZoneId"));
     let known = |name: &String| cx.catalogue.zones.iter().any(|zone| zone.name == *name || zone.id == *name);
@@ -68,7 +68,7 @@ pub(crate) fn zones(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
 /// Those of `all` that have one of the ids (if ids are given) and pass the filters; a missing id is refused with `code`.
 pub(super) fn choose<'a, T: Filterable + 'a>(
     all: impl Iterator<Item = (&'a String, &'a T)> + Clone,
-    form: &Form,
+    form: &FormNode,
     ids: &[String],
     code: &str,
     tags: &'a std::collections::BTreeMap<String, Tags>,
@@ -87,7 +87,7 @@ pub(super) fn choose<'a, T: Filterable + 'a>(
 }
 
 /// DescribeSubnets.
-pub(crate) fn subnets(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
+pub(crate) fn subnets(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError> {
     let (state, ids) = (&*cx.state, form.strings("SubnetId"));
     let chosen = choose(state.network.subnets.iter(), form, &ids, "InvalidSubnetID.NotFound", &state.tags)?;
     let (page, next) = ResultPage::read(form, 1000)?.cut(chosen);
@@ -97,7 +97,7 @@ pub(crate) fn subnets(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
     Ok(xml)
 }
 
-fn subnet_xml(cx: &Cx<'_>, subnet: &Subnet, xml: &mut Xml) {
+fn subnet_xml(cx: &Cx<'_>, subnet: &VpcSubnet, xml: &mut Xml) {
     xml.text("subnetId", &subnet.id)
         .text("subnetArn", cx.arn("subnet", &subnet.id))
         .text("state", "available")
@@ -115,7 +115,7 @@ fn subnet_xml(cx: &Cx<'_>, subnet: &Subnet, xml: &mut Xml) {
 }
 
 /// DescribeSecurityGroups.
-pub(crate) fn security_groups(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
+pub(crate) fn security_groups(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError> {
     let (state, ids, names) = (&*cx.state, form.strings("GroupId"), form.strings("GroupName"));
     let chosen = choose(state.network.groups.iter(), form, &ids, "InvalidGroup.NotFound", &state.tags)?;
     let chosen = chosen.into_iter().filter(|(_, group)| names.is_empty() || names.contains(&group.name));
@@ -126,7 +126,7 @@ pub(crate) fn security_groups(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsEr
     Ok(xml)
 }
 
-fn group_xml(cx: &Cx<'_>, group: &SecurityGroup, xml: &mut Xml) {
+fn group_xml(cx: &Cx<'_>, group: &VpcSecurityGroup, xml: &mut Xml) {
     xml.text("groupId", &group.id)
         .text("groupName", &group.name)
         .text("groupDescription", &group.description)
@@ -147,7 +147,7 @@ fn group_xml(cx: &Cx<'_>, group: &SecurityGroup, xml: &mut Xml) {
 }
 
 /// DescribeVpcs.
-pub(crate) fn vpcs(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
+pub(crate) fn vpcs(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError> {
     let (state, ids) = (&*cx.state, form.strings("VpcId"));
     let vpc = &state.network.vpc;
     let chosen = choose(std::iter::once((&vpc.id, vpc)), form, &ids, "InvalidVpcID.NotFound", &state.tags)?;
@@ -165,7 +165,7 @@ pub(crate) fn vpcs(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
 }
 
 /// DescribeImages.
-pub(crate) fn images(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
+pub(crate) fn images(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError> {
     let ids = form.strings("ImageId");
     let (state, owners) = (&*cx.state, form.strings("Owner"));
     let missing: Vec<&str> = ids.iter().filter(|id| state.images.get(id).is_none()).map(String::as_str).collect();

@@ -1,14 +1,14 @@
 //! EC2's actions by name.
 
 use super::error::AwsError;
-use super::form::Form;
+use super::form::FormNode;
 use super::xml::Xml;
 use super::{
     Cx, discovery, fleet, instance_types, instances, placement, prices, reservations, run_instances, tags, templates,
 };
 
 /// Carries out an action of EC2.
-pub(crate) fn act(cx: &mut Cx<'_>, action: &str, form: &Form) -> Result<Xml, AwsError> {
+pub(crate) fn act(cx: &mut Cx<'_>, action: &str, form: &FormNode) -> Result<Xml, AwsError> {
     // Nothing can fail for a describe but its parameters' form, so its dry run is decided here; the others know more.
     if action.starts_with("Describe") && form.flag("DryRun") {
         return Err(AwsError::dry_run());

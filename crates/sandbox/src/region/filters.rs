@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::error::AwsError;
-use super::form::Form;
+use super::form::FormNode;
 use crate::faults::glob_matches;
 
 /// Tags of a resource.
@@ -21,8 +21,8 @@ pub(crate) struct Filters(Vec<(String, Vec<String>)>);
 
 impl Filters {
     /// Reads `Filter.N.Name` and `Filter.N.Value.M`.
-    pub fn read(form: &Form) -> Result<Self, AwsError> {
-        let one = |filter: &Form| Ok((filter.required("Name")?.to_owned(), filter.strings("Value")));
+    pub fn read(form: &FormNode) -> Result<Self, AwsError> {
+        let one = |filter: &FormNode| Ok((filter.required("Name")?.to_owned(), filter.strings("Value")));
         form.list("Filter").map(one).collect::<Result<_, _>>().map(Self)
     }
 
@@ -81,7 +81,7 @@ mod tests {
 
     fn pass(body: &str) -> Result<bool, AwsError> {
         let tags = Tags::from([("team".to_owned(), "alpha".to_owned())]);
-        Filters::read(&Form::parse(body)).unwrap().pass(&Thing, Some(&tags))
+        Filters::read(&FormNode::parse(body)).unwrap().pass(&Thing, Some(&tags))
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::error::AwsError;
-use super::form::Form;
+use super::form::FormNode;
 use super::instance::CapacityType;
 use super::launch::{Ready, Spec};
 use super::state::RegionState;
@@ -14,7 +14,7 @@ use super::{Cx, ids, tags};
 struct Pool {
     template_id: String,
     template_name: String,
-    over: Form,
+    over: FormNode,
     spec: Spec,
     /// $/h; without a price the pool comes last, and is refused when it is tried.
     price: f64,
@@ -29,7 +29,7 @@ struct Outcome {
 }
 
 /// CreateFleet.
-pub(crate) fn create(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
+pub(crate) fn create(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError> {
     let wanted = Wanted::read(form)?;
     // First of all: what was answered once is answered again, even if the template is gone by now.
     if let Some(answer) = cx.answered("CreateFleet", form)? {
@@ -87,7 +87,7 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn read(form: &Form) -> Result<Self, AwsError> {
+    fn read(form: &FormNode) -> Result<Self, AwsError> {
         match form.text("Type") {
             Some("instant") => {}
             Some(other @ ("maintain" | "request")) => {
@@ -122,12 +122,12 @@ impl Wanted {
     }
 }
 
-fn pools(cx: &Cx<'_>, form: &Form, capacity: CapacityType) -> Result<Vec<Pool>, AwsError> {
+fn pools(cx: &Cx<'_>, form: &FormNode, capacity: CapacityType) -> Result<Vec<Pool>, AwsError> {
     let mut pools = Vec::new();
     for config in form.list("LaunchTemplateConfigs") {
         let template = cx.state.template(config.get("LaunchTemplateSpecification"))?;
-        let none = Form::default();
-        let overrides: Vec<&Form> = config.list("Overrides").collect();
+        let none = FormNode::default();
+        let overrides: Vec<&FormNode> = config.list("Overrides").collect();
         let overrides = if overrides.is_empty() { vec![&none] } else { overrides };
         for over in overrides {
             if over.text("WeightedCapacity").is_some_and(|weight| weight.parse() != Ok(1.0)) {
@@ -157,7 +157,7 @@ fn zone_of(state: &RegionState, spec: &Spec) -> Option<String> {
     spec.subnet_id.as_ref().and_then(of_subnet).or_else(|| spec.zone.clone())
 }
 
-fn options(form: &Form, capacity: CapacityType) -> &Form {
+fn options(form: &FormNode, capacity: CapacityType) -> &FormNode {
     form.get(match capacity {
         CapacityType::OnDemand => "OnDemandOptions",
         CapacityType::Spot => "SpotOptions",
@@ -176,7 +176,7 @@ enum Strategy {
 }
 
 impl Strategy {
-    fn read(form: &Form, capacity: CapacityType) -> Result<Self, AwsError> {
+    fn read(form: &FormNode, capacity: CapacityType) -> Result<Self, AwsError> {
         let asked = options(form, capacity).text("AllocationStrategy");
         Ok(match (capacity, asked) {
             (_, None | Some("lowest-price" | "lowestPrice")) => Self::LowestPrice,

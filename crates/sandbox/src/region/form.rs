@@ -13,14 +13,14 @@ pub(crate) enum FormStep {
 
 /// A node of the tree: a value, or members, or list items.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Form {
+pub(crate) struct FormNode {
     value: Option<String>,
-    children: BTreeMap<FormStep, Form>,
+    children: BTreeMap<FormStep, FormNode>,
 }
 
-static NOTHING: Form = Form { value: None, children: BTreeMap::new() };
+static NOTHING: FormNode = FormNode { value: None, children: BTreeMap::new() };
 
-impl Form {
+impl FormNode {
     /// Reads `application/x-www-form-urlencoded` text.
     pub fn parse(body: &str) -> Self {
         let mut root = Self::default();
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn nested_names_become_a_tree_with_lists_in_the_order_of_their_numbers() {
-        let form = Form::parse(
+        let form = FormNode::parse(
             "Action=X&Filter.1.Name=tag%3Aa%2Fb&Filter.1.Value.10=ten&Filter.1.Value.2=two+words&Data.Ebs.Size=20",
         );
         assert_eq!(form.text("Action"), Some("X"));
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn iam_s_member_lists_read_the_same() {
-        let form = Form::parse("Tags.member.1.Key=a&Tags.member.2.Key=b");
+        let form = FormNode::parse("Tags.member.1.Key=a&Tags.member.2.Key=b");
         assert_eq!(form.list("Tags").filter_map(|t| t.text("Key")).collect::<Vec<_>>(), ["a", "b"]);
     }
 
@@ -178,7 +178,7 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn any_text_is_read_without_a_panic(text in ".*") {
-            let _ = Form::parse(&text).canonical();
+            let _ = FormNode::parse(&text).canonical();
         }
     }
 }

@@ -7,12 +7,12 @@ use http::{Request, Response};
 use serde_json::{Value, json};
 
 use super::answer::{self, AwsAnswer};
-use super::call::{Api, Call, Parameters};
+use super::call::{AwsCall, AwsService, Parameters};
 use super::error::AwsError;
-use super::form::Form;
+use super::form::FormNode;
 use super::{Cx, Region, ec2, eks, iam, ids, pricing, sqs, ssm, sts};
 use crate::detached::detached;
-use crate::faults::{Direction, Outcome, Service, Way};
+use crate::faults::{Direction, RequestOutcome, Service, Way};
 use crate::log::Caller;
 
 /// How long a caller without a time-out of its own waits for what never comes.
@@ -21,8 +21,8 @@ const GIVE_UP: Duration = Duration::from_secs(60);
 /// A call on its way.
 struct Sent {
     who: Caller,
-    call: Call,
-    outcome: Outcome,
+    call: AwsCall,
+    outcome: RequestOutcome,
     started: Option<(&'static str, Value)>,
 }
 
@@ -30,10 +30,10 @@ impl Region {
     /// Answers one request of an AWS client. It takes as long as such a request takes, and what the faults say befalls
     /// it; a response marked [`super::ConnectionLost`] stands for a connection that broke.
     pub async fn handle(&self, who: Caller, request: Request<Bytes>) -> Response<Bytes> {
-        let Some(call) = Call::read(&request) else { return answer::not_understood() };
+        let Some(call) = AwsCall::read(&request) else { return answer::not_understood() };
         let started = self.start_of(&who, &call);
         let verdict = self.faults().verdict(service_of(call.api), who.replica);
-        if verdict.outcome == Outcome::Unreachable {
+        if verdict.outcome == RequestOutcome::Unreachable {
             self.note_fault(&who, &call, "unreachable");
             tokio::time::sleep(GIVE_UP).await;
             return answer::lost();
@@ -59,8 +59,8 @@ impl Region {
         tokio::time::sleep(inside + self.faults().slowness_of(&sent.call.action)).await;
         let Sent { who, call, outcome, started } = &mut sent;
         let (result, mut notes) = match outcome {
-            Outcome::Fail => (Err(AwsError::internal(call.api.protocol())), Vec::new()),
-            Outcome::Throttle => (Err(AwsError::throttled(call.api.protocol())), Vec::new()),
+            RequestOutcome::Fail => (Err(AwsError::internal(call.api.protocol())), Vec::new()),
+            RequestOutcome::Throttle => (Err(AwsError::throttled(call.api.protocol())), Vec::new()),
             _ if self.with(|cx| cx.is_throttled(call.api, &call.action)) => {
                 (Err(AwsError::throttled(call.api.protocol())), Vec::new())
             }
@@ -76,18 +76,18 @@ impl Region {
     async fn hand_over(
         &self,
         who: &Caller,
-        call: &Call,
+        call: &AwsCall,
         result: &Result<AwsAnswer, AwsError>,
-        outcome: Outcome,
+        outcome: RequestOutcome,
     ) -> Response<Bytes> {
         let cut = self.faults().partitioned(who.replica, service_of(call.api));
-        let swallowed = matches!(outcome, Outcome::SwallowAnswer | Outcome::Late)
+        let swallowed = matches!(outcome, RequestOutcome::SwallowAnswer | RequestOutcome::Late)
             || matches!(cut, Some(Direction::In | Direction::Both));
         if swallowed {
             self.note_fault(who, call, "answerSwallowed");
             tokio::time::sleep(GIVE_UP).await;
         }
-        if swallowed || outcome == Outcome::LoseAnswer {
+        if swallowed || outcome == RequestOutcome::LoseAnswer {
             if !swallowed {
                 self.note_fault(who, call, "answerLost");
             }
@@ -97,9 +97,9 @@ impl Region {
         answer::render(call, result, &request_id)
     }
 
-    async fn act(&self, call: &Call) -> (Result<AwsAnswer, AwsError>, Vec<(&'static str, Value)>) {
+    async fn act(&self, call: &AwsCall) -> (Result<AwsAnswer, AwsError>, Vec<(&'static str, Value)>) {
         match &call.parameters {
-            Parameters::Json(body) if call.api == Api::Sqs && call.action == "ReceiveMessage" => {
+            Parameters::Json(body) if call.api == AwsService::Sqs && call.action == "ReceiveMessage" => {
                 match sqs::receive(self, body).await {
                     Ok((answer, notes)) => (Ok(AwsAnswer::Json(answer)), notes),
                     Err(error) => (Err(error), Vec::new()),
@@ -115,14 +115,14 @@ impl Region {
     }
 
     /// When, and in which term, a launch was sent: it may be on its way for long.
-    fn start_of(&self, who: &Caller, call: &Call) -> Option<(&'static str, Value)> {
+    fn start_of(&self, who: &Caller, call: &AwsCall) -> Option<(&'static str, Value)> {
         let log = &self.shared.log;
         let micros = (log.seconds() * 1e6).round() / 1e6;
         let term = who.replica.and_then(|replica| log.term_of(replica));
         (told(call) == "CreateFleet").then(|| ("sent", json!({"t": micros, "term": term})))
     }
 
-    fn note(&self, who: &Caller, call: &Call, result: &str, notes: Vec<(&'static str, Value)>) {
+    fn note(&self, who: &Caller, call: &AwsCall, result: &str, notes: Vec<(&'static str, Value)>) {
         let result_of_call: serde_json::Map<String, Value> =
             notes.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         let fields = [
@@ -136,7 +136,7 @@ impl Region {
     }
 
     /// Logs what befell a call on its way.
-    fn note_fault(&self, who: &Caller, call: &Call, what: &str) {
+    fn note_fault(&self, who: &Caller, call: &AwsCall, what: &str) {
         let fields = [
             ("what", Value::from(what)),
             ("service", Value::from(call.api.name())),
@@ -147,55 +147,55 @@ impl Region {
 }
 
 impl Cx<'_> {
-    fn act_form(&mut self, call: &Call, form: &Form) -> Result<super::xml::Xml, AwsError> {
+    fn act_form(&mut self, call: &AwsCall, form: &FormNode) -> Result<super::xml::Xml, AwsError> {
         self.error_of_call(&call.action, form.flag("DryRun"))?;
         match call.api {
-            Api::Ec2 => ec2::act(self, &call.action, form),
-            Api::Iam => iam::act(self, &call.action, form),
-            Api::Sts => sts::act(self, &call.action, form),
+            AwsService::Ec2 => ec2::act(self, &call.action, form),
+            AwsService::Iam => iam::act(self, &call.action, form),
+            AwsService::Sts => sts::act(self, &call.action, form),
             _ => Err(AwsError::unknown_action(&call.action)),
         }
     }
 
-    fn act_json(&mut self, call: &Call, body: &Value) -> Result<Value, AwsError> {
+    fn act_json(&mut self, call: &AwsCall, body: &Value) -> Result<Value, AwsError> {
         self.error_of_call(&call.action, false)?;
         match call.api {
-            Api::Sqs => sqs::act(self, &call.action, body),
-            Api::Ssm => ssm::act(self, &call.action, body),
-            Api::Pricing => pricing::act(self, &call.action, body),
-            Api::Eks => eks::act(self, &call.action, body),
+            AwsService::Sqs => sqs::act(self, &call.action, body),
+            AwsService::Ssm => ssm::act(self, &call.action, body),
+            AwsService::Pricing => pricing::act(self, &call.action, body),
+            AwsService::Eks => eks::act(self, &call.action, body),
             _ => Err(AwsError::unknown_action(&call.action)),
         }
     }
 
     /// What such a request takes as a rule, give or take a quarter: of the order that AWS shows, on the quick side.
-    fn usual_latency(&mut self, call: &Call) -> Duration {
+    fn usual_latency(&mut self, call: &AwsCall) -> Duration {
         let dry_run = is_dry_run(call);
         let millis = match (call.api, call.action.as_str()) {
-            (Api::Ec2, _) if dry_run => 60,
-            (Api::Ec2, "CreateFleet" | "RunInstances") => 600,
-            (Api::Ec2, action) if action.starts_with("Describe") => 40,
-            (Api::Ec2, _) => 150,
-            (Api::Iam, _) => 80,
-            (Api::Pricing, _) => 50,
-            (Api::Sqs, _) => 10,
-            (Api::Ssm | Api::Eks | Api::Sts, _) => 20,
+            (AwsService::Ec2, _) if dry_run => 60,
+            (AwsService::Ec2, "CreateFleet" | "RunInstances") => 600,
+            (AwsService::Ec2, action) if action.starts_with("Describe") => 40,
+            (AwsService::Ec2, _) => 150,
+            (AwsService::Iam, _) => 80,
+            (AwsService::Pricing, _) => 50,
+            (AwsService::Sqs, _) => 10,
+            (AwsService::Ssm | AwsService::Eks | AwsService::Sts, _) => 20,
         };
         let usual = Duration::from_millis(millis);
         self.state.delay(usual * 3 / 4, usual * 5 / 4)
     }
 }
 
-fn is_dry_run(call: &Call) -> bool {
+fn is_dry_run(call: &AwsCall) -> bool {
     matches!(&call.parameters, Parameters::Form(form) if form.flag("DryRun"))
 }
 
 /// How the log calls a request: a launch that is not carried out is none.
-fn told(call: &Call) -> String {
+fn told(call: &AwsCall) -> String {
     let launch = matches!(call.action.as_str(), "CreateFleet" | "RunInstances");
     if launch && is_dry_run(call) { format!("{} (dry run)", call.action) } else { call.action.clone() }
 }
 
-fn service_of(api: Api) -> Service {
-    if api == Api::Sqs { Service::Sqs } else { Service::Ec2 }
+fn service_of(api: AwsService) -> Service {
+    if api == AwsService::Sqs { Service::Sqs } else { Service::Ec2 }
 }

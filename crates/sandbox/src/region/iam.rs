@@ -7,7 +7,7 @@ use fastrand::Rng;
 use super::config::{ACCOUNT, RegionConfig};
 use super::error::AwsError;
 use super::filters::Tags;
-use super::form::Form;
+use super::form::FormNode;
 use super::ids;
 use super::paging::ResultPage;
 use super::xml::Xml;
@@ -111,7 +111,7 @@ impl Iam {
 }
 
 /// Carries out an action of IAM.
-pub(crate) fn act(cx: &mut Cx<'_>, action: &str, form: &Form) -> Result<Xml, AwsError> {
+pub(crate) fn act(cx: &mut Cx<'_>, action: &str, form: &FormNode) -> Result<Xml, AwsError> {
     match action {
         "GetInstanceProfile" => get(cx, form),
         "CreateInstanceProfile" => create(cx, form),
@@ -126,7 +126,7 @@ pub(crate) fn act(cx: &mut Cx<'_>, action: &str, form: &Form) -> Result<Xml, Aws
     }
 }
 
-fn get(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
+fn get(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError> {
     let profile = cx.state.iam.profile(form.required("InstanceProfileName")?)?.clone();
     Ok(one_profile(&cx.state.iam, &profile))
 }
@@ -137,7 +137,7 @@ fn one_profile(iam: &Iam, profile: &Profile) -> Xml {
     xml
 }
 
-fn create(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
+fn create(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError> {
     let name = form.required("InstanceProfileName")?;
     if cx.state.iam.profiles.contains_key(name) {
         return Err(AwsError::new("EntityAlreadyExists", format_args!("Instance Profile {name} already exists."))
@@ -156,7 +156,7 @@ fn create(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
     Ok(answer)
 }
 
-fn delete(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
+fn delete(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError> {
     let name = form.required("InstanceProfileName")?;
     if cx.state.iam.profile(name)?.role.is_some() {
         let message = "Cannot delete entity, must remove roles from instance profile first.";
@@ -166,13 +166,13 @@ fn delete(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
     Ok(Xml::new())
 }
 
-fn tag(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
+fn tag(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError> {
     let profile = cx.state.iam.profile(form.required("InstanceProfileName")?)?;
     profile.tags.extend(tags_of(form));
     Ok(Xml::new())
 }
 
-fn list(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
+fn list(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError> {
     let prefix = form.text("PathPrefix").unwrap_or("/");
     let page = ResultPage::new(form.number("MaxItems")?, form.text("Marker"), 100)?;
     let iam = &cx.state.iam;
@@ -185,7 +185,7 @@ fn list(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
     Ok(xml)
 }
 
-fn add_role(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
+fn add_role(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError> {
     let role = form.required("RoleName")?;
     let profile = cx.state.iam.profile(form.required("InstanceProfileName")?)?;
     if profile.role.is_some() {
@@ -200,7 +200,7 @@ fn add_role(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
     Ok(Xml::new())
 }
 
-fn remove_role(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
+fn remove_role(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError> {
     let role = form.required("RoleName")?;
     let profile = cx.state.iam.profile(form.required("InstanceProfileName")?)?;
     if profile.role.as_deref() != Some(role) {
@@ -210,7 +210,7 @@ fn remove_role(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
     Ok(Xml::new())
 }
 
-fn get_role(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
+fn get_role(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError> {
     let name = form.required("RoleName")?;
     let iam = &cx.state.iam;
     let role = iam.roles.get(name).ok_or_else(|| no_role(name))?;
@@ -219,7 +219,7 @@ fn get_role(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
     Ok(xml)
 }
 
-fn create_service_linked_role(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
+fn create_service_linked_role(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError> {
     let service = form.required("AWSServiceName")?;
     let stem = service.split('.').next().unwrap_or(service);
     let name = match stem {
@@ -244,7 +244,7 @@ fn create_service_linked_role(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsEr
     Ok(xml)
 }
 
-fn tags_of(form: &Form) -> Tags {
+fn tags_of(form: &FormNode) -> Tags {
     form.list("Tags")
         .filter_map(|tag| Some((tag.text("Key")?.to_owned(), tag.get("Value").value().unwrap_or("").to_owned())))
         .collect()

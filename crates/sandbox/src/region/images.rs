@@ -72,14 +72,14 @@ const ARCHITECTURES: [&str; 2] = ["x86_64", "arm64"];
 
 /// The images known so far: those of the cluster's version and its neighbours, and whatever SSM was asked for.
 #[derive(Clone, Debug)]
-pub(crate) struct Images {
+pub(crate) struct RegionImages {
     by_id: BTreeMap<String, Image>,
     /// Values by the name of the parameter.
     parameters: BTreeMap<String, String>,
     known: Vec<String>,
 }
 
-impl Images {
+impl RegionImages {
     pub fn new(config: &RegionConfig) -> Self {
         let mut images = Self { by_id: BTreeMap::new(), parameters: BTreeMap::new(), known: Vec::new() };
         let minor = minor_of(&config.kubernetes_version).unwrap_or(33);
@@ -250,8 +250,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn images() -> Images {
-        Images::new(&RegionConfig::new("us-east-1", "demo"))
+    fn images() -> RegionImages {
+        RegionImages::new(&RegionConfig::new("us-east-1", "demo"))
     }
 
     #[test]

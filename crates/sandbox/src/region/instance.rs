@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::placement::Place;
+use super::placement::GroupPlace;
 
 /// The states of EC2's life cycle that occur here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -69,7 +69,7 @@ impl CapacityType {
 
 /// An instance of the region.
 #[derive(Clone, Debug)]
-pub struct Instance {
+pub struct RegionInstance {
     /// `i-0123456789abcdef0`.
     pub id: String,
     /// `m5.large`.
@@ -116,7 +116,7 @@ pub struct Instance {
     pub tags: BTreeMap<String, String>,
     /// The capacity reservation that it was launched into.
     pub capacity_reservation: Option<String>,
-    pub(crate) place: Place,
+    pub(crate) place: GroupPlace,
     pub(crate) reservation: String,
     pub(crate) spot_request: Option<String>,
     pub(crate) tenancy: String,
@@ -130,7 +130,7 @@ pub struct Instance {
     pub(crate) interrupted_at: Option<Duration>,
 }
 
-impl Instance {
+impl RegionInstance {
     /// The placement group that it is in, by id, and its partition there.
     pub fn placement_group(&self) -> Option<(&str, Option<u32>)> {
         self.place.group.as_ref().map(|(id, _)| (id.as_str(), self.place.partition))

@@ -5,7 +5,7 @@ use dovetail_cloud::info::InstanceTypeInfo;
 use super::Cx;
 use super::error::AwsError;
 use super::filters::{Filterable, Filters, maybe, one};
-use super::form::Form;
+use super::form::FormNode;
 use super::paging::ResultPage;
 use super::type_xml;
 use super::xml::Xml;
@@ -47,7 +47,7 @@ impl Filterable for TypeView<'_> {
 }
 
 /// DescribeInstanceTypes: pages of a hundred at most.
-pub(crate) fn types(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
+pub(crate) fn types(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError> {
     let asked = form.strings("InstanceType");
     // With wildcards a name may match nothing; without, it has to be a type.
     let unknown: Vec<&str> = asked
@@ -90,7 +90,7 @@ impl Filterable for OfferingView<'_> {
 }
 
 /// DescribeInstanceTypeOfferings, by region (the default), zone or zone id.
-pub(crate) fn offerings(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
+pub(crate) fn offerings(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError> {
     let kind = form.text("LocationType").unwrap_or("region");
     let filters = Filters::read(form)?;
     let mut chosen = Vec::new();

@@ -3,14 +3,14 @@
 use super::config::ACCOUNT;
 use super::error::AwsError;
 use super::filters::{Filterable, Filters, maybe, one};
-use super::form::Form;
-use super::instance::{CapacityType, Instance, InstanceState};
+use super::form::FormNode;
+use super::instance::{CapacityType, InstanceState, RegionInstance};
 use super::lifecycle::BY_USER;
 use super::paging::ResultPage;
 use super::xml::Xml;
 use super::{Cx, stamp};
 
-impl Filterable for Instance {
+impl Filterable for RegionInstance {
     fn values(&self, filter: &str) -> Option<Vec<String>> {
         let here = self.state != InstanceState::Terminated;
         match filter {
@@ -46,7 +46,7 @@ impl Filterable for Instance {
 
 impl Cx<'_> {
     /// The instance of that id, if describes see it yet.
-    pub fn visible(&self, id: &str) -> Result<&Instance, AwsError> {
+    pub fn visible(&self, id: &str) -> Result<&RegionInstance, AwsError> {
         if !well_formed(id) {
             let message = format!("Invalid id: \"{id}\" (expecting \"i-...\")");
             return Err(AwsError::new("InvalidInstanceID.Malformed", message));
@@ -57,7 +57,7 @@ impl Cx<'_> {
     }
 
     /// The visible instances among the ids (all, if none are given) that pass the filters.
-    fn chosen(&self, form: &Form) -> Result<Vec<&Instance>, AwsError> {
+    fn chosen(&self, form: &FormNode) -> Result<Vec<&RegionInstance>, AwsError> {
         let ids = form.strings("InstanceId");
         for id in &ids {
             self.visible(id)?;
@@ -82,7 +82,7 @@ fn well_formed(id: &str) -> bool {
 }
 
 /// DescribeInstances.
-pub(crate) fn describe(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
+pub(crate) fn describe(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError> {
     if !form.get("InstanceId").is_absent() && !form.get("MaxResults").is_absent() {
         let message = "The parameter instancesSet cannot be used with the parameter maxResults";
         return Err(AwsError::new("InvalidParameterCombination", message));
@@ -90,7 +90,7 @@ pub(crate) fn describe(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
     let chosen = cx.chosen(form)?.into_iter().map(|instance| (instance.id.clone(), instance));
     let (page, next) = ResultPage::read(form, 1000)?.cut(chosen);
     let count = page.len();
-    let mut reservations: Vec<(&str, Vec<&Instance>)> = Vec::new();
+    let mut reservations: Vec<(&str, Vec<&RegionInstance>)> = Vec::new();
     for instance in page {
         match reservations.iter_mut().find(|(id, _)| *id == instance.reservation) {
             Some((_, instances)) => instances.push(instance),
@@ -106,13 +106,13 @@ pub(crate) fn describe(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
 
 /// A reservation as RunInstances answers it.
 pub(crate) fn reservation(cx: &Cx<'_>, ids: &[String]) -> Xml {
-    let instances: Vec<&Instance> = ids.iter().filter_map(|id| cx.state.instances.get(id)).collect();
+    let instances: Vec<&RegionInstance> = ids.iter().filter_map(|id| cx.state.instances.get(id)).collect();
     let mut xml = Xml::new();
     reservation_xml(cx, &instances, &mut xml);
     xml
 }
 
-fn reservation_xml(cx: &Cx<'_>, instances: &[&Instance], xml: &mut Xml) {
+fn reservation_xml(cx: &Cx<'_>, instances: &[&RegionInstance], xml: &mut Xml) {
     xml.opt("reservationId", instances.first().map(|i| &i.reservation)).text("ownerId", ACCOUNT);
     xml.node("groupSet", |_| {});
     xml.list("instancesSet", instances, |xml, instance| instance_xml(cx, instance, xml));
@@ -125,14 +125,14 @@ fn state_xml(name: &str, state: InstanceState, xml: &mut Xml) {
 }
 
 /// Why an instance is in its state: of what a user does EC2 tells the time.
-fn transition_reason(i: &Instance, message: &str) -> String {
+fn transition_reason(i: &RegionInstance, message: &str) -> String {
     match i.ended.filter(|_| i.state_reason.as_ref().is_some_and(|(code, _)| code == BY_USER.0)) {
         Some(at) => format!("User initiated ({} GMT)", at.strftime("%Y-%m-%d %H:%M:%S")),
         None => message.to_owned(),
     }
 }
 
-fn instance_xml(cx: &Cx<'_>, i: &Instance, xml: &mut Xml) {
+fn instance_xml(cx: &Cx<'_>, i: &RegionInstance, xml: &mut Xml) {
     let here = i.state != InstanceState::Terminated;
     xml.text("instanceId", &i.id).text("imageId", &i.image_id);
     state_xml("instanceState", i.state, xml);
@@ -194,9 +194,9 @@ fn instance_xml(cx: &Cx<'_>, i: &Instance, xml: &mut Xml) {
     });
 }
 
-fn groups_xml(cx: &Cx<'_>, i: &Instance, xml: &mut Xml) {
+fn groups_xml(cx: &Cx<'_>, i: &RegionInstance, xml: &mut Xml) {
     let groups = || i.security_groups.iter().filter_map(|id| cx.state.network.groups.get(id));
-    let write = |xml: &mut Xml, group: &super::network::SecurityGroup| {
+    let write = |xml: &mut Xml, group: &super::network::VpcSecurityGroup| {
         xml.text("groupId", &group.id).text("groupName", &group.name);
     };
     xml.list("groupSet", groups(), write);
@@ -221,7 +221,7 @@ fn groups_xml(cx: &Cx<'_>, i: &Instance, xml: &mut Xml) {
     });
 }
 
-fn devices_xml(i: &Instance, here: bool, xml: &mut Xml) {
+fn devices_xml(i: &RegionInstance, here: bool, xml: &mut Xml) {
     let volumes = i.volumes.iter().filter(|_| here);
     xml.list("blockDeviceMapping", volumes, |xml, (device, volume)| {
         xml.text("deviceName", device).node("ebs", |xml| {
@@ -233,7 +233,7 @@ fn devices_xml(i: &Instance, here: bool, xml: &mut Xml) {
     });
 }
 
-fn metadata_xml(i: &Instance, xml: &mut Xml) {
+fn metadata_xml(i: &RegionInstance, xml: &mut Xml) {
     let option = |name: &str, default: &str| i.metadata.get(name).map_or(default, String::as_str).to_owned();
     xml.node("metadataOptions", |xml| {
         xml.text("state", "applied")
@@ -246,7 +246,7 @@ fn metadata_xml(i: &Instance, xml: &mut Xml) {
 }
 
 struct StatusView<'a> {
-    instance: &'a Instance,
+    instance: &'a RegionInstance,
     status: &'static str,
 }
 
@@ -265,7 +265,7 @@ impl Filterable for StatusView<'_> {
 
 /// DescribeInstanceStatus: of running instances, or of all with `IncludeAllInstances`. In a zone that is down both
 /// checks fail; there are no scheduled events.
-pub(crate) fn status(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
+pub(crate) fn status(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError> {
     let ids = form.strings("InstanceId");
     for id in &ids {
         cx.visible(id)?;
@@ -316,7 +316,7 @@ fn status_xml(cx: &Cx<'_>, view: &StatusView<'_>, xml: &mut Xml) {
 }
 
 /// TerminateInstances: all of them, or with one unknown id none.
-pub(crate) fn terminate(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
+pub(crate) fn terminate(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError> {
     let ids = form.strings("InstanceId");
     if ids.is_empty() {
         return Err(AwsError::missing("InstanceId"));

@@ -7,9 +7,9 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::error::AwsError;
 use super::filters::Tags;
-use super::form::Form;
-use super::instance::{CapacityType, Instance, InstanceState};
-use super::placement::Place;
+use super::form::FormNode;
+use super::instance::{CapacityType, InstanceState, RegionInstance};
+use super::placement::GroupPlace;
 use super::{Cx, Region, RegionError, ids, tags};
 
 /// An instance that is to be there without a launch: `nodes` of a scenario.
@@ -55,7 +55,7 @@ pub(crate) struct Spec {
 
 impl Spec {
     /// Reads a launch from a template's data and what the request or an override puts over it.
-    pub fn read(base: &Form, over: &Form, capacity: CapacityType) -> Result<Self, AwsError> {
+    pub fn read(base: &FormNode, over: &FormNode, capacity: CapacityType) -> Result<Self, AwsError> {
         let pick = |name: &str| if over.get(name).is_absent() { base.get(name) } else { over.get(name) };
         let text = |name: &str| pick(name).value().filter(|t| !t.is_empty()).map(str::to_owned);
         let interface = pick("NetworkInterface").children().next().map(|(_, first)| first);
@@ -126,7 +126,7 @@ pub(crate) struct Ready {
     image_id: String,
     price: f64,
     security_groups: Vec<String>,
-    place: Place,
+    place: GroupPlace,
 }
 
 impl Cx<'_> {
@@ -195,7 +195,7 @@ impl Cx<'_> {
         }
     }
 
-    fn subnet_of(&self, spec: &Spec) -> Result<&super::network::Subnet, AwsError> {
+    fn subnet_of(&self, spec: &Spec) -> Result<&super::network::VpcSubnet, AwsError> {
         let Some(id) = &spec.subnet_id else {
             // Without a subnet EC2 takes the default VPC's, and there is none.
             return Err(AwsError::new("VPCIdNotSpecified", "No default VPC for this user"));
@@ -267,7 +267,7 @@ impl Cx<'_> {
         launched
     }
 
-    fn build(&mut self, spec: &Spec, ready: &Ready, token: Option<&str>, reservation: &str) -> Option<Instance> {
+    fn build(&mut self, spec: &Spec, ready: &Ready, token: Option<&str>, reservation: &str) -> Option<RegionInstance> {
         let private_ip = self.state.network.subnets.get_mut(&ready.subnet_id)?.take()?;
         let ids = &mut self.state.ids;
         let id = ids::resource(ids, "i");
@@ -278,7 +278,7 @@ impl Cx<'_> {
             spec.devices.clone()
         };
         let hostname = format!("ip-{}.{}", private_ip.to_string().replace('.', "-"), self.config.host_domain());
-        Some(Instance {
+        Some(RegionInstance {
             instance_type: spec.instance_type.clone(),
             zone: ready.zone.clone(),
             zone_id: ready.zone_id.clone(),
@@ -322,7 +322,7 @@ impl Region {
     /// # Errors
     /// When the zone has no subnet, the type is unknown or not offered there, or no address is free. Faults do not
     /// matter: the instance is there already.
-    pub fn place(&self, placement: &Placement) -> Result<Instance, RegionError> {
+    pub fn place(&self, placement: &Placement) -> Result<RegionInstance, RegionError> {
         self.with(|cx| {
             let refuse = |error: AwsError| RegionError::CannotPlace {
                 instance_type: placement.instance_type.clone(),
@@ -383,7 +383,7 @@ impl Cx<'_> {
             image_id: spec.image_id.clone().unwrap_or_default(),
             price,
             security_groups: self.groups_of(&spec)?,
-            place: Place::default(),
+            place: GroupPlace::default(),
         };
         Ok((spec, ready))
     }

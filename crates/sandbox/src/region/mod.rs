@@ -59,13 +59,13 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 pub use answer::ConnectionLost;
-pub use config::{ACCOUNT, CapacityReservation, PlacementGroup, RegionConfig};
-pub use instance::{CapacityType, Instance, InstanceEvent, InstanceState};
+pub use config::{ACCOUNT, AccountCapacityReservation, AccountPlacementGroup, RegionConfig};
+pub use instance::{CapacityType, InstanceEvent, InstanceState, RegionInstance};
 pub use launch::Placement;
 pub use serve::serve;
 pub use taken_over::TakenOver;
 
-use crate::faults::Faults;
+use crate::faults::FaultsInForce;
 use crate::log::{Caller, EventLog};
 use state::RegionState;
 
@@ -101,7 +101,7 @@ struct Shared {
     catalogue: Arc<RegionCatalogue>,
     clock: Arc<dyn Clock>,
     log: EventLog,
-    faults: Faults,
+    faults: FaultsInForce,
     state: Mutex<RegionState>,
     /// The agenda's first entry has changed.
     replanned: Notify,
@@ -114,7 +114,7 @@ pub(crate) struct Cx<'a> {
     pub config: &'a RegionConfig,
     pub catalogue: &'a RegionCatalogue,
     pub log: &'a EventLog,
-    pub faults: &'a Faults,
+    pub faults: &'a FaultsInForce,
     pub state: &'a mut RegionState,
     pub now: Duration,
     pub wall: Timestamp,
@@ -130,7 +130,7 @@ impl std::fmt::Debug for Region {
 
 impl Region {
     /// A region at its start.
-    pub fn new(config: RegionConfig, clock: Arc<dyn Clock>, log: EventLog, faults: Faults) -> Self {
+    pub fn new(config: RegionConfig, clock: Arc<dyn Clock>, log: EventLog, faults: FaultsInForce) -> Self {
         let catalogue = config.catalogue();
         let zones = cluster_zones(&config, &catalogue);
         let mut state = RegionState::new(&config, &zones);
@@ -146,7 +146,7 @@ impl Region {
     }
 
     /// The faults in force here.
-    pub fn faults(&self) -> &Faults {
+    pub fn faults(&self) -> &FaultsInForce {
         &self.shared.faults
     }
 
@@ -168,17 +168,17 @@ impl Region {
     }
 
     /// One instance, whatever its state, as long as EC2 describes it.
-    pub fn instance(&self, id: &str) -> Option<Instance> {
+    pub fn instance(&self, id: &str) -> Option<RegionInstance> {
         self.with(|cx| cx.state.instances.get(id).cloned())
     }
 
     /// All instances by id, the terminated of the last hour among them.
-    pub fn instances(&self) -> Vec<Instance> {
+    pub fn instances(&self) -> Vec<RegionInstance> {
         self.with(|cx| cx.state.instances.values().cloned().collect())
     }
 
     /// Every instance that there ever was, by id.
-    pub fn instances_ever(&self) -> Vec<Instance> {
+    pub fn instances_ever(&self) -> Vec<RegionInstance> {
         self.with(|cx| {
             let mut all = cx.state.forgotten.clone();
             all.extend(cx.state.instances.clone());

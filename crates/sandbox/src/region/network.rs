@@ -15,7 +15,7 @@ const KEPT_BY_AWS: u32 = 5;
 
 /// A subnet and which of its addresses are taken.
 #[derive(Clone, Debug)]
-pub(crate) struct Subnet {
+pub(crate) struct VpcSubnet {
     pub id: String,
     pub vpc_id: String,
     pub zone: String,
@@ -26,7 +26,7 @@ pub(crate) struct Subnet {
     next: u32,
 }
 
-impl Subnet {
+impl VpcSubnet {
     pub fn cidr(&self) -> String {
         format!("{}/{PREFIX}", self.base)
     }
@@ -73,7 +73,7 @@ impl Subnet {
     }
 }
 
-impl Filterable for Subnet {
+impl Filterable for VpcSubnet {
     fn values(&self, filter: &str) -> Option<Vec<String>> {
         match filter {
             "subnet-id" => one(&self.id),
@@ -93,14 +93,14 @@ impl Filterable for Subnet {
 
 /// A security group.
 #[derive(Clone, Debug)]
-pub(crate) struct SecurityGroup {
+pub(crate) struct VpcSecurityGroup {
     pub id: String,
     pub name: String,
     pub description: String,
     pub vpc_id: String,
 }
 
-impl Filterable for SecurityGroup {
+impl Filterable for VpcSecurityGroup {
     fn values(&self, filter: &str) -> Option<Vec<String>> {
         match filter {
             "group-id" => one(&self.id),
@@ -136,15 +136,15 @@ impl Filterable for Vpc {
 
 /// All of it.
 #[derive(Clone, Debug)]
-pub(crate) struct Network {
+pub(crate) struct VpcNetwork {
     pub vpc: Vpc,
     /// By id.
-    pub subnets: BTreeMap<String, Subnet>,
+    pub subnets: BTreeMap<String, VpcSubnet>,
     /// By id.
-    pub groups: BTreeMap<String, SecurityGroup>,
+    pub groups: BTreeMap<String, VpcSecurityGroup>,
 }
 
-impl Network {
+impl VpcNetwork {
     /// The network of a cluster as eksctl and Karpenter's guides lay it out, with its tags.
     pub fn new(config: &RegionConfig, zones: &[Zone], tags: &mut BTreeMap<String, Tags>) -> Self {
         let scope = format!("{}/{}", config.region, config.cluster_name);
@@ -169,8 +169,8 @@ impl Network {
         network
     }
 
-    fn subnet(&self, scope: &str, zone: &Zone, index: u8) -> Subnet {
-        Subnet {
+    fn subnet(&self, scope: &str, zone: &Zone, index: u8) -> VpcSubnet {
+        VpcSubnet {
             id: ids::named("subnet", &format!("{scope}/{}", zone.name)),
             vpc_id: self.vpc.id.clone(),
             zone: zone.name.clone(),
@@ -182,8 +182,8 @@ impl Network {
         }
     }
 
-    fn group(&self, config: &RegionConfig, scope: &str, suffix: &str, description: &str) -> SecurityGroup {
-        SecurityGroup {
+    fn group(&self, config: &RegionConfig, scope: &str, suffix: &str, description: &str) -> VpcSecurityGroup {
+        VpcSecurityGroup {
             id: ids::named("sg", &format!("{scope}/{suffix}")),
             name: format!("eks-{}-sg-{suffix}", config.cluster_name),
             description: description.to_owned(),
@@ -192,7 +192,7 @@ impl Network {
     }
 
     /// The subnet of a zone.
-    pub fn subnet_in(&self, zone: &str) -> Option<&Subnet> {
+    pub fn subnet_in(&self, zone: &str) -> Option<&VpcSubnet> {
         self.subnets.values().find(|subnet| subnet.zone == zone)
     }
 }
@@ -210,10 +210,10 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn network() -> (Network, BTreeMap<String, Tags>) {
+    fn network() -> (VpcNetwork, BTreeMap<String, Tags>) {
         let zones = ["a", "b"].map(|z| Zone { name: format!("us-east-1{z}"), id: format!("use1-{z}") });
         let mut tags = BTreeMap::new();
-        (Network::new(&RegionConfig::new("us-east-1", "demo"), &zones, &mut tags), tags)
+        (VpcNetwork::new(&RegionConfig::new("us-east-1", "demo"), &zones, &mut tags), tags)
     }
 
     #[test]

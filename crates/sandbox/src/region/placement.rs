@@ -3,15 +3,15 @@
 use super::discovery::choose;
 use super::error::AwsError;
 use super::filters::{Filterable, Tags, one};
-use super::form::Form;
+use super::form::FormNode;
 use super::launch::Spec;
 use super::xml::Xml;
-use super::{Cx, PlacementGroup};
+use super::{AccountPlacementGroup, Cx};
 
 /// Instances that a spread group has in a zone at most.
 const SPREAD: usize = 7;
 
-impl Filterable for PlacementGroup {
+impl Filterable for AccountPlacementGroup {
     fn values(&self, filter: &str) -> Option<Vec<String>> {
         match filter {
             "group-name" => one(&self.name),
@@ -27,7 +27,7 @@ fn unknown(asked: &str) -> AwsError {
 }
 
 /// DescribePlacementGroups.
-pub(crate) fn describe(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
+pub(crate) fn describe(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError> {
     let all = &cx.config.placement_groups;
     if let Some(name) = form.strings("GroupName").iter().find(|name| all.iter().all(|one| one.name != **name)) {
         return Err(unknown(name));
@@ -55,7 +55,7 @@ pub(crate) fn describe(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
 
 /// Where in a group an instance comes to be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct GroupPlace {
     /// The group's id and name.
     pub group: Option<(String, String)>,
     pub partition: Option<u32>,
@@ -63,8 +63,13 @@ pub(crate) struct Place {
 
 impl Cx<'_> {
     /// Whether the group that a launch names, if any, takes the instance in that zone.
-    pub(crate) fn place_in_group(&self, spec: &Spec, zone: &str, strategies: &[String]) -> Result<Place, AwsError> {
-        let Some(asked) = &spec.placement_group else { return Ok(Place::default()) };
+    pub(crate) fn place_in_group(
+        &self,
+        spec: &Spec,
+        zone: &str,
+        strategies: &[String],
+    ) -> Result<GroupPlace, AwsError> {
+        let Some(asked) = &spec.placement_group else { return Ok(GroupPlace::default()) };
         let groups = &self.config.placement_groups;
         let group = groups.iter().find(|one| one.id == *asked || one.name == *asked).ok_or_else(|| unknown(asked))?;
         if !strategies.contains(&group.strategy) {
@@ -80,7 +85,7 @@ impl Cx<'_> {
         let inside: Vec<_> = instances
             .filter(|i| i.state.is_alive() && i.place.group.as_ref().is_some_and(|(id, _)| *id == group.id))
             .collect();
-        let mut place = Place { group: Some((group.id.clone(), group.name.clone())), partition: None };
+        let mut place = GroupPlace { group: Some((group.id.clone(), group.name.clone())), partition: None };
         match group.strategy.as_str() {
             "cluster" => {
                 if let Some(other) = inside.iter().find(|i| i.zone != zone) {

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::error::AwsError;
 use super::filters::{Filterable, Filters, one};
-use super::form::Form;
+use super::form::FormNode;
 use super::instance::CapacityType;
 use super::paging::ResultPage;
 use super::xml::Xml;
@@ -63,7 +63,7 @@ impl Filterable for SpotView<'_> {
 
 /// DescribeSpotPriceHistory: whatever the period, each pool has one price, the one in force now, since the top of the hour
 /// before the request.
-pub(crate) fn spot_history(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
+pub(crate) fn spot_history(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError> {
     let filters = Filters::read(form)?;
     let (types, products) = (form.strings("InstanceType"), form.strings("ProductDescription"));
     let zone = form.text("AvailabilityZone");

@@ -9,16 +9,16 @@ use super::config::ACCOUNT;
 use super::discovery::choose;
 use super::error::AwsError;
 use super::filters::{Filterable, one};
-use super::form::Form;
+use super::form::FormNode;
 use super::paging::ResultPage;
 use super::state::Due;
 use super::xml::Xml;
-use super::{CapacityReservation, Cx, stamp};
+use super::{AccountCapacityReservation, Cx, stamp};
 
 /// So long before the end of a capacity block EC2 ends what runs in it.
 const BEFORE_END: Duration = Duration::from_secs(30 * 60);
 
-impl CapacityReservation {
+impl AccountCapacityReservation {
     fn kind(&self) -> &'static str {
         if self.block { "capacity-block" } else { "default" }
     }
@@ -33,7 +33,7 @@ impl CapacityReservation {
     }
 }
 
-impl Filterable for CapacityReservation {
+impl Filterable for AccountCapacityReservation {
     fn values(&self, filter: &str) -> Option<Vec<String>> {
         match filter {
             "state" => one("active"),
@@ -49,8 +49,8 @@ impl Filterable for CapacityReservation {
 }
 
 /// DescribeCapacityReservations.
-pub(crate) fn describe(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
-    let all: BTreeMap<String, CapacityReservation> = cx
+pub(crate) fn describe(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError> {
+    let all: BTreeMap<String, AccountCapacityReservation> = cx
         .config
         .reservations
         .iter()
@@ -87,12 +87,12 @@ pub(crate) fn describe(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
 }
 
 impl Cx<'_> {
-    fn end_of(&self, one: &CapacityReservation) -> Option<Timestamp> {
+    fn end_of(&self, one: &AccountCapacityReservation) -> Option<Timestamp> {
         let after = SignedDuration::try_from(one.ends_after?).unwrap_or(SignedDuration::MAX);
         Some(self.state.started.1.saturating_add(after).unwrap_or(Timestamp::MAX))
     }
 
-    fn has_ended(&self, one: &CapacityReservation) -> bool {
+    fn has_ended(&self, one: &AccountCapacityReservation) -> bool {
         self.end_of(one).is_some_and(|end| end <= self.wall)
     }
 
@@ -106,8 +106,8 @@ impl Cx<'_> {
     }
 
     /// How many instances of a reservation nobody uses.
-    fn left_of(&self, one: &CapacityReservation) -> u32 {
-        let uses = |i: &&super::Instance| i.state.is_alive() && i.capacity_reservation.as_ref() == Some(&one.id);
+    fn left_of(&self, one: &AccountCapacityReservation) -> u32 {
+        let uses = |i: &&super::RegionInstance| i.state.is_alive() && i.capacity_reservation.as_ref() == Some(&one.id);
         let used = self.state.instances.values().filter(uses).count();
         one.count.saturating_sub(u32::try_from(used).unwrap_or(u32::MAX))
     }

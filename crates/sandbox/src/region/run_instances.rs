@@ -3,28 +3,28 @@
 use serde_json::Value;
 
 use super::error::AwsError;
-use super::form::Form;
+use super::form::FormNode;
 use super::instance::CapacityType;
 use super::launch::Spec;
 use super::xml::Xml;
 use super::{Cx, instances, templates};
 
 /// RunInstances.
-pub(crate) fn run(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
+pub(crate) fn run(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError> {
     let (least, most) = counts(form)?;
     templates::check_user_data(form)?;
     if let Some(answer) = cx.answered("RunInstances", form)? {
         cx.notes.push(("repeated", Value::from(true)));
         return Ok(answer);
     }
-    let none = Form::default();
+    let none = FormNode::default();
     let specification = form.get("LaunchTemplate");
     let base = if specification.is_absent() { &none } else { &cx.state.template(specification)?.data.clone() };
     let market = [form, base].map(|form| form.get("InstanceMarketOptions").text("MarketType") == Some("spot"));
     let capacity = if market.contains(&true) { CapacityType::Spot } else { CapacityType::OnDemand };
     let spec = Spec::read(base, form, capacity)?;
     let ready = cx.check(&spec)?;
-    let free = cx.state.network.subnets.get(&ready.subnet_id).map_or(0, super::network::Subnet::free);
+    let free = cx.state.network.subnets.get(&ready.subnet_id).map_or(0, super::network::VpcSubnet::free);
     if usize::try_from(free).unwrap_or(usize::MAX) < least {
         let message = format!("There are not enough free addresses in subnet '{}'", ready.subnet_id);
         return Err(AwsError::new("InsufficientFreeAddressesInSubnet", message));
@@ -39,7 +39,7 @@ pub(crate) fn run(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
     Ok(xml)
 }
 
-fn counts(form: &Form) -> Result<(usize, usize), AwsError> {
+fn counts(form: &FormNode) -> Result<(usize, usize), AwsError> {
     let read = |name: &str| -> Result<usize, AwsError> {
         let number = form.number(name)?.ok_or_else(|| AwsError::missing(name))?;
         let wrong = || AwsError::invalid(format_args!("Value ({number}) for parameter {name} is invalid"));

@@ -10,9 +10,9 @@ use super::account::RequestLimits;
 use super::config::RegionConfig;
 use super::filters::Tags;
 use super::iam::Iam;
-use super::images::Images;
-use super::instance::{Instance, InstanceEvent};
-use super::network::Network;
+use super::images::RegionImages;
+use super::instance::{InstanceEvent, RegionInstance};
+use super::network::VpcNetwork;
 use super::queue::Queues;
 use super::templates::Template;
 
@@ -35,7 +35,7 @@ pub(crate) enum Due {
 
 /// What was answered to a client token, and to which parameters.
 #[derive(Clone, Debug)]
-pub(crate) struct Answered {
+pub(crate) struct IdempotentAnswer {
     pub parameters: u64,
     pub answer: super::xml::Xml,
 }
@@ -47,27 +47,27 @@ pub(crate) struct RegionState {
     /// What is launched now was there beforehand.
     pub placing: bool,
     /// Instances that describes no longer know.
-    pub forgotten: std::collections::BTreeMap<String, super::instance::Instance>,
+    pub forgotten: std::collections::BTreeMap<String, super::instance::RegionInstance>,
     /// For ids.
     pub ids: Rng,
     /// For request ids, apart so that a refused request does not change the next instance's id.
     pub request_ids: Rng,
     /// For how long things take.
     pub delays: Rng,
-    pub network: Network,
-    pub images: Images,
+    pub network: VpcNetwork,
+    pub images: RegionImages,
     pub iam: Iam,
     pub queues: Queues,
     /// By id.
     pub templates: BTreeMap<String, Template>,
     /// By id, the terminated of the last hour among them.
-    pub instances: BTreeMap<String, Instance>,
+    pub instances: BTreeMap<String, RegionInstance>,
     /// Tags of whatever is not an instance, by resource id.
     pub tags: BTreeMap<String, Tags>,
     /// Since when zones are down.
     pub zones_down_since: BTreeMap<String, jiff::Timestamp>,
     /// By action and client token.
-    pub tokens: BTreeMap<(&'static str, String), Answered>,
+    pub tokens: BTreeMap<(&'static str, String), IdempotentAnswer>,
     /// The account's token buckets, where they are in force.
     pub limits: RequestLimits,
     /// What the fleet that is being launched does not get: glob of offerings, code, message.
@@ -82,7 +82,7 @@ impl RegionState {
         let mut seeds = Rng::with_seed(config.seed ^ 0x7265_6769_6f6e); // "region"
         let mut generator = || Rng::with_seed(seeds.u64(..));
         let mut tags = BTreeMap::new();
-        let network = Network::new(config, zones, &mut tags);
+        let network = VpcNetwork::new(config, zones, &mut tags);
         Self {
             started: (Duration::ZERO, jiff::Timestamp::UNIX_EPOCH),
             placing: false,
@@ -91,7 +91,7 @@ impl RegionState {
             request_ids: generator(),
             delays: generator(),
             network,
-            images: Images::new(config),
+            images: RegionImages::new(config),
             iam: Iam::new(config),
             queues: Queues::new(config, generator()),
             templates: BTreeMap::new(),

@@ -4,12 +4,12 @@ use jiff::SignedDuration;
 
 use super::config::ACCOUNT;
 use super::error::AwsError;
-use super::form::Form;
+use super::form::FormNode;
 use super::xml::Xml;
 use super::{Cx, ids, stamp};
 
 /// Carries out an action of STS.
-pub(crate) fn act(cx: &mut Cx<'_>, action: &str, form: &Form) -> Result<Xml, AwsError> {
+pub(crate) fn act(cx: &mut Cx<'_>, action: &str, form: &FormNode) -> Result<Xml, AwsError> {
     match action {
         "GetCallerIdentity" => {
             let mut xml = Xml::new();
@@ -23,7 +23,7 @@ pub(crate) fn act(cx: &mut Cx<'_>, action: &str, form: &Form) -> Result<Xml, Aws
     }
 }
 
-fn assume(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
+fn assume(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError> {
     let role = form.required("RoleArn")?;
     let session = form.required("RoleSessionName")?;
     form.required("WebIdentityToken")?;

@@ -3,7 +3,7 @@
 use super::Cx;
 use super::error::AwsError;
 use super::filters::Tags;
-use super::form::Form;
+use super::form::FormNode;
 use super::state::Due;
 use super::xml::Xml;
 
@@ -11,7 +11,7 @@ use super::xml::Xml;
 const MOST: usize = 50;
 
 /// The tags that a request's `TagSpecification` gives to resources of a kind.
-pub(crate) fn specified(form: &Form, kind: &str) -> Tags {
+pub(crate) fn specified(form: &FormNode, kind: &str) -> Tags {
     form.list("TagSpecification")
         .filter(|specification| specification.text("ResourceType") == Some(kind))
         .flat_map(|specification| pairs(specification, "Tag"))
@@ -19,13 +19,13 @@ pub(crate) fn specified(form: &Form, kind: &str) -> Tags {
         .collect()
 }
 
-fn pairs(form: &Form, list: &str) -> Vec<(String, Option<String>)> {
-    let pair = |tag: &Form| Some((tag.text("Key")?.to_owned(), tag.get("Value").value().map(str::to_owned)));
+fn pairs(form: &FormNode, list: &str) -> Vec<(String, Option<String>)> {
+    let pair = |tag: &FormNode| Some((tag.text("Key")?.to_owned(), tag.get("Value").value().map(str::to_owned)));
     form.list(list).filter_map(pair).collect()
 }
 
 /// CreateTags.
-pub(crate) fn create(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
+pub(crate) fn create(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError> {
     let tags = pairs(form, "Tag");
     if tags.is_empty() {
         return Err(AwsError::missing("Tag"));
@@ -54,7 +54,7 @@ pub(crate) fn create(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
 }
 
 /// DeleteTags: of a key, and if a value is given only when the tag has it. Without any key, all user tags.
-pub(crate) fn delete(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
+pub(crate) fn delete(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError> {
     let resources = resources(cx, form)?;
     if form.flag("DryRun") {
         return Err(AwsError::dry_run());
@@ -78,7 +78,7 @@ fn done() -> Xml {
     xml
 }
 
-fn resources(cx: &Cx<'_>, form: &Form) -> Result<Vec<String>, AwsError> {
+fn resources(cx: &Cx<'_>, form: &FormNode) -> Result<Vec<String>, AwsError> {
     let resources = form.strings("ResourceId");
     if resources.is_empty() {
         return Err(AwsError::missing("ResourceId"));

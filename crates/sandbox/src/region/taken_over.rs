@@ -6,8 +6,8 @@ use std::net::Ipv4Addr;
 use jiff::Timestamp;
 
 use super::Region;
-use super::instance::{CapacityType, Instance, InstanceState};
-use super::placement::Place;
+use super::instance::{CapacityType, InstanceState, RegionInstance};
+use super::placement::GroupPlace;
 
 /// An instance as it is elsewhere.
 #[derive(Clone, Debug)]
@@ -43,7 +43,7 @@ impl Region {
             let subnet = network.subnet_in(&other.zone).map(|subnet| (subnet.id.clone(), subnet.zone_id.clone()));
             let (subnet_id, zone_id) = subnet.unwrap_or_default();
 
-            let instance = Instance {
+            let instance = RegionInstance {
                 instance_type: other.instance_type,
                 zone: other.zone,
                 zone_id,
@@ -66,7 +66,7 @@ impl Region {
                 ended: None,
                 tags: other.tags,
                 capacity_reservation: None,
-                place: Place::default(),
+                place: GroupPlace::default(),
                 reservation: String::new(),
                 spot_request: None,
                 tenancy: "default".to_owned(),

@@ -7,9 +7,9 @@ use jiff::Timestamp;
 use super::config::ACCOUNT;
 use super::error::AwsError;
 use super::filters::{Filterable, Filters, one};
-use super::form::{Form, FormStep};
+use super::form::{FormNode, FormStep};
 use super::paging::ResultPage;
-use super::state::{Answered, RegionState};
+use super::state::{IdempotentAnswer, RegionState};
 use super::xml::Xml;
 use super::{Cx, ids, stamp, tags};
 
@@ -24,7 +24,7 @@ pub(crate) struct Template {
     pub created: Timestamp,
     pub description: Option<String>,
     /// `LaunchTemplateData` as it came.
-    pub data: Form,
+    pub data: FormNode,
 }
 
 impl Filterable for Template {
@@ -39,7 +39,7 @@ impl Filterable for Template {
 
 impl RegionState {
     /// The template that a specification names, by id or name.
-    pub fn template(&self, specification: &Form) -> Result<&Template, AwsError> {
+    pub fn template(&self, specification: &FormNode) -> Result<&Template, AwsError> {
         let version = specification.text("Version").unwrap_or("$Default");
         let template = match (specification.text("LaunchTemplateId"), specification.text("LaunchTemplateName")) {
             (Some(_), Some(_)) => {
@@ -78,7 +78,7 @@ fn no_such_name(name: &str) -> AwsError {
 }
 
 /// CreateLaunchTemplate.
-pub(crate) fn create(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
+pub(crate) fn create(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError> {
     let name = form.required("LaunchTemplateName")?;
     check_name(name)?;
     let data = form.get("LaunchTemplateData");
@@ -123,7 +123,7 @@ fn check_name(name: &str) -> Result<(), AwsError> {
 }
 
 /// User data is base64 of at most 16 KiB.
-pub(crate) fn check_user_data(data: &Form) -> Result<(), AwsError> {
+pub(crate) fn check_user_data(data: &FormNode) -> Result<(), AwsError> {
     let Some(encoded) = data.text("UserData") else { return Ok(()) };
     match STANDARD.decode(encoded) {
         Err(_) => Err(AwsError::new("InvalidUserData.Malformed", "Invalid BASE64 encoding of user data.")),
@@ -149,7 +149,7 @@ fn creator(cx: &Cx<'_>) -> String {
 }
 
 /// DescribeLaunchTemplates.
-pub(crate) fn describe(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
+pub(crate) fn describe(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError> {
     let (ids, names) = (form.strings("LaunchTemplateId"), form.strings("LaunchTemplateName"));
     for id in &ids {
         cx.state.templates.get(id).ok_or_else(|| no_such_id(id))?;
@@ -174,7 +174,7 @@ pub(crate) fn describe(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
 }
 
 /// DescribeLaunchTemplateVersions.
-pub(crate) fn describe_versions(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
+pub(crate) fn describe_versions(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError> {
     let mut wanted = form.without("Version");
     if let Some(version) = form.strings("LaunchTemplateVersion").first() {
         wanted.insert("Version", version.clone());
@@ -195,7 +195,7 @@ pub(crate) fn describe_versions(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, Aws
 }
 
 /// DeleteLaunchTemplate.
-pub(crate) fn delete(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
+pub(crate) fn delete(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError> {
     let template = cx.state.template(&form.without("Version"))?.clone();
     if form.flag("DryRun") {
         return Err(AwsError::dry_run());
@@ -208,10 +208,10 @@ pub(crate) fn delete(cx: &mut Cx<'_>, form: &Form) -> Result<Xml, AwsError> {
 }
 
 /// Request data as an answer: names start small, lists get `Set` behind their name and an `item` a member.
-fn data_xml(data: &Form, xml: &mut Xml) {
+fn data_xml(data: &FormNode, xml: &mut Xml) {
     for (step, child) in data.children() {
         let FormStep::Name(name) = step else { continue };
-        let items: Vec<&Form> =
+        let items: Vec<&FormNode> =
             child.children().filter(|(s, _)| matches!(s, FormStep::Index(_))).map(|(_, f)| f).collect();
         let small: String = name.chars().take(1).map(|c| c.to_ascii_lowercase()).chain(name.chars().skip(1)).collect();
         match (child.value(), name.as_str(), items.is_empty()) {
@@ -229,7 +229,7 @@ fn data_xml(data: &Form, xml: &mut Xml) {
     }
 }
 
-fn item_xml(xml: &mut Xml, item: &Form) {
+fn item_xml(xml: &mut Xml, item: &FormNode) {
     match item.value() {
         Some(value) => xml.raw_value(value),
         None => data_xml(item, xml),
@@ -241,7 +241,7 @@ impl Cx<'_> {
     ///
     /// # Errors
     /// When the parameters were others then.
-    pub fn answered(&self, action: &'static str, form: &Form) -> Result<Option<Xml>, AwsError> {
+    pub fn answered(&self, action: &'static str, form: &FormNode) -> Result<Option<Xml>, AwsError> {
         let Some(token) = form.text("ClientToken") else { return Ok(None) };
         match self.state.tokens.get(&(action, token.to_owned())) {
             None => Ok(None),
@@ -254,14 +254,14 @@ impl Cx<'_> {
     }
 
     /// Keeps the answer for whoever repeats the request with the same token.
-    pub fn remember(&mut self, action: &'static str, form: &Form, answer: &Xml) {
+    pub fn remember(&mut self, action: &'static str, form: &FormNode, answer: &Xml) {
         if let Some(token) = form.text("ClientToken") {
-            let answered = Answered { parameters: fingerprint(form), answer: answer.clone() };
+            let answered = IdempotentAnswer { parameters: fingerprint(form), answer: answer.clone() };
             self.state.tokens.insert((action, token.to_owned()), answered);
         }
     }
 }
 
-fn fingerprint(form: &Form) -> u64 {
+fn fingerprint(form: &FormNode) -> u64 {
     ids::fnv(&form.without("ClientToken").without("DryRun").canonical())
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use dovetail_sandbox::Caller;
 use dovetail_sandbox::clock::{DEFAULT_START, VirtualClock};
-use dovetail_sandbox::faults::Faults;
+use dovetail_sandbox::faults::FaultsInForce;
 use dovetail_sandbox::log::EventLog;
 use dovetail_sandbox::region::{Region, RegionConfig};
 
@@ -14,7 +14,7 @@ use dovetail_sandbox::region::{Region, RegionConfig};
 pub fn region(seed: u64) -> Region {
     let clock = Arc::new(VirtualClock::new(DEFAULT_START));
     let config = RegionConfig { seed, ..RegionConfig::new("us-east-1", "demo") };
-    Region::new(config, clock.clone(), EventLog::new(clock), Faults::new(seed))
+    Region::new(config, clock.clone(), EventLog::new(clock), FaultsInForce::new(seed))
 }
 
 /// Like [`region`], with its log.
@@ -22,7 +22,7 @@ pub fn region_and_log(seed: u64) -> (Region, EventLog) {
     let clock = Arc::new(VirtualClock::new(DEFAULT_START));
     let config = RegionConfig { seed, ..RegionConfig::new("us-east-1", "demo") };
     let log = EventLog::new(clock.clone());
-    (Region::new(config, clock, log.clone(), Faults::new(seed)), log)
+    (Region::new(config, clock, log.clone(), FaultsInForce::new(seed)), log)
 }
 
 pub fn who() -> Caller {

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use dovetail_sandbox::clock::RealClock;
-use dovetail_sandbox::faults::Faults;
+use dovetail_sandbox::faults::FaultsInForce;
 use dovetail_sandbox::log::EventLog;
 use dovetail_sandbox::region::{Region, RegionConfig, serve};
 use tokio::net::TcpListener;
@@ -41,7 +41,7 @@ fn run(command: &mut Command) {
 async fn boto3_reads_from_the_region_what_it_reads_from_aws() {
     let python = python();
     let clock = Arc::new(RealClock::new());
-    let faults = Faults::new(1);
+    let faults = FaultsInForce::new(1);
     faults.change(|settings| {
         settings.ec2.insufficient_capacity = vec!["r5.large/*/spot".to_owned()];
         settings.ec2.vcpu_quotas = [("X/on-demand".to_owned(), 0)].into();

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dovetail_sandbox::log::Entry;
+use dovetail_sandbox::log::ActionEntry;
 
 use super::Checker;
 use super::history::{Amounts, Claim, Pod, State, accepted, add, seconds};
@@ -29,7 +29,7 @@ const UNCLEAR: f64 = 900.0;
 impl Checker {
     /// INV-14: NodeClaims on their way ask for no more than a bound of what pods that have waited need. How large their
     /// instances are is not asked: it may be that EC2 has nothing smaller. INV-16: a pool's NodeClaims that stay never have more than its limits.
-    pub(super) fn capacity(&mut self, entries: &[Entry]) {
+    pub(super) fn capacity(&mut self, entries: &[ActionEntry]) {
         let mut state = State::default();
         let (mut waited, mut unclear) = (Waited::default(), f64::NEG_INFINITY);
         for entry in entries {
@@ -130,7 +130,7 @@ struct Waited {
 impl Waited {
     /// A pod that is about to be gone: when its node has to go soon before or afterwards, who hears of that may not have heard
     /// of the pod's end.
-    fn went(&mut self, entry: &Entry, before: &State) {
+    fn went(&mut self, entry: &ActionEntry, before: &State) {
         let uid = entry.text("uid");
         match (entry.kind.as_str(), entry.text("change")) {
             ("pod", "evicted" | "lost") => drop(self.evicted.insert(uid.to_owned())),
@@ -153,7 +153,7 @@ impl Waited {
         }
     }
 
-    fn take(&mut self, entry: &Entry, state: &State) {
+    fn take(&mut self, entry: &ActionEntry, state: &State) {
         let uid = entry.text("uid");
         if entry.kind != "pod" {
             return;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use dovetail_sandbox::log::Entry;
+use dovetail_sandbox::log::ActionEntry;
 
 use super::Checker;
 use super::events::tokens_of_claims;
@@ -25,7 +25,7 @@ const RELEASE_SLACK: f64 = 60.0;
 impl Checker {
     /// INV-3: no instance lives without a claim for longer than it takes to collect it. INV-13: no more of them are ended in
     /// ten minutes than the bound allows, unless an operator has released it.
-    pub(super) fn collection(&mut self, entries: &[Entry], end: f64) {
+    pub(super) fn collection(&mut self, entries: &[ActionEntry], end: f64) {
         let hindered = windows::uncollected(entries, end);
         let released = windows::steps(entries, |action| matches!(action, Action::AllowCollection { .. }));
         let mut unclaimed: BTreeMap<String, f64> = BTreeMap::new();
@@ -86,7 +86,7 @@ impl Checker {
     /// INV-7: a claim never has two instances for longer than it takes to notice and collect one. One that the API server has
     /// lost has none any more: INV-3 speaks of what it had. INV-12: no claim gets another instance while one that was launched
     /// for it long enough ago to be found lives, unless EC2 listed none when it was looked for.
-    pub(super) fn instances_of_claims(&mut self, entries: &[Entry], end: f64) {
+    pub(super) fn instances_of_claims(&mut self, entries: &[ActionEntry], end: f64) {
         let mut state = State::default();
         let mut gone: BTreeMap<String, f64> = BTreeMap::new();
         for entry in entries {
@@ -133,6 +133,6 @@ impl Checker {
 }
 
 /// Whether an entry may change which claim has which instance.
-fn owners(entry: &Entry) -> bool {
+fn owners(entry: &ActionEntry) -> bool {
     entry.kind == "instance" || (entry.kind == "api" && entry.text("resource") == "nodeclaims")
 }

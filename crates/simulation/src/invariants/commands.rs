@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use dovetail_sandbox::log::Entry;
+use dovetail_sandbox::log::ActionEntry;
 use serde_json::Value;
 
 use super::Checker;
@@ -52,7 +52,7 @@ impl Held {
 }
 
 /// The command that holds the claim which an entry is about.
-pub(super) fn hold(state: &State, entry: &Entry) -> Option<Held> {
+pub(super) fn hold(state: &State, entry: &ActionEntry) -> Option<Held> {
     let claim = (entry.kind == "api" && entry.text("resource") == "nodeclaims")
         .then(|| state.claims.get(entry.text("uid")))
         .flatten()?;
@@ -90,7 +90,7 @@ impl Checker {
     /// for ten minutes while its replacements are there, and they stay meanwhile. INV-20: no node goes to save money before the nodes that its
     /// command launches have been Ready. INV-21: no pod is moved twice in an hour to save money, within a term. INV-22: no node
     /// with pods goes to save money before it has been initialized for ten minutes.
-    pub(super) fn commands(&mut self, entries: &[Entry]) {
+    pub(super) fn commands(&mut self, entries: &[ActionEntry]) {
         let blind = windows::steps(entries, hides);
         let (mut state, mut known) = (State::default(), Known::default());
         for entry in entries {
@@ -114,7 +114,14 @@ impl Checker {
     }
 
     /// A replica has written a claim.
-    fn written(&mut self, state: &State, known: &mut Known, entry: &Entry, before: Option<&Held>, blind: &[Window]) {
+    fn written(
+        &mut self,
+        state: &State,
+        known: &mut Known,
+        entry: &ActionEntry,
+        before: Option<&Held>,
+        blind: &[Window],
+    ) {
         let (uid, now) = (entry.text("uid"), seconds(entry));
         let Some(claim) = state.claims.get(uid).filter(|_| accepted(entry)) else { return };
         if entry.text("verb") == "create" {
@@ -185,7 +192,7 @@ impl Checker {
     }
 
     /// A replica removes a claim by its own will.
-    fn removed(&mut self, state: &State, known: &mut Known, entry: &Entry, blind: &[Window]) {
+    fn removed(&mut self, state: &State, known: &mut Known, entry: &ActionEntry, blind: &[Window]) {
         let Some(claim) = state.claims.get(entry.text("uid")) else { return };
         let now = seconds(entry);
         if claim.goes_for == SAVES || claim.goes_for == EMPTY {
@@ -213,7 +220,7 @@ impl Checker {
     }
 
     /// A command begins that takes a claim away to save money.
-    fn saves(&mut self, state: &State, known: &mut Known, claim: &Claim, entry: &Entry, blind: &[Window]) {
+    fn saves(&mut self, state: &State, known: &mut Known, claim: &Claim, entry: &ActionEntry, blind: &[Window]) {
         let (now, term) = (seconds(entry), entry.term);
         let pods = pods_on(state, claim);
         if pods.is_empty() {
@@ -252,7 +259,7 @@ impl Move {
 
 impl Known {
     /// What becomes of pods; before the state has taken it.
-    fn pod(&mut self, state: &State, entry: &Entry) {
+    fn pod(&mut self, state: &State, entry: &ActionEntry) {
         if entry.kind != "pod" {
             return;
         }
@@ -279,7 +286,7 @@ impl Known {
         }
     }
 
-    fn node(&mut self, state: &State, entry: &Entry) {
+    fn node(&mut self, state: &State, entry: &ActionEntry) {
         if entry.kind == "node" && entry.text("change") == "ready" {
             let node = state.nodes.get(entry.text("name"));
             self.stood.extend(node.map(|node| node.instance.clone()));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use dovetail_sandbox::log::Entry;
+use dovetail_sandbox::log::ActionEntry;
 
 use super::Checker;
 use super::commands::{Held, hold};
@@ -25,7 +25,7 @@ impl Checker {
     /// whose time is up by force, or that no claim has are not drained by our own will.
     /// INV-17: nodes that replicas remove though nothing forces them to, and those that a command holds until their replacements
     /// stand, are never more at once than their pool's budgets allow.
-    pub(super) fn disruption(&mut self, entries: &[Entry]) {
+    pub(super) fn disruption(&mut self, entries: &[ActionEntry]) {
         let mut state = State::default();
         let mut removed: BTreeMap<String, String> = BTreeMap::new();
         for entry in entries {
@@ -54,7 +54,13 @@ impl Checker {
     }
 
     /// A command holds a claim from now on, or does no more.
-    fn held(&mut self, state: &State, entry: &Entry, before: Option<&Held>, removed: &mut BTreeMap<String, String>) {
+    fn held(
+        &mut self,
+        state: &State,
+        entry: &ActionEntry,
+        before: Option<&Held>,
+        removed: &mut BTreeMap<String, String>,
+    ) {
         match (before, hold(state, entry)) {
             (None, Some(held)) if entry.replica.is_some() => self.goes(state, entry, &[held.reason.as_str()], removed),
             (Some(_), None) => {
@@ -67,14 +73,14 @@ impl Checker {
         }
     }
 
-    fn pod_by_name(&mut self, state: &State, entry: &Entry, judged: Judged) {
+    fn pod_by_name(&mut self, state: &State, entry: &ActionEntry, judged: Judged) {
         let (namespace, name) = (entry.text("namespace"), entry.text("name"));
         if let Some(pod) = state.pods.values().find(|pod| pod.namespace == namespace && pod.name == name) {
             self.pod_goes(state, pod, seconds(entry), judged);
         }
     }
 
-    fn pod_lost(&mut self, state: &State, entry: &Entry) {
+    fn pod_lost(&mut self, state: &State, entry: &ActionEntry) {
         let Some(pod) = state.pods.get(entry.text("uid")) else { return };
         let Some(node) = state.nodes.get(&pod.node) else { return };
         // A backup shows it on a machine that had ended before: nobody took it away twice.
@@ -117,7 +123,7 @@ impl Checker {
         }
     }
 
-    fn goes(&mut self, state: &State, entry: &Entry, reasons: &[&str], removed: &mut BTreeMap<String, String>) {
+    fn goes(&mut self, state: &State, entry: &ActionEntry, reasons: &[&str], removed: &mut BTreeMap<String, String>) {
         let Some(claim) = state.claims.get(entry.text("uid")) else { return };
         let Some(pool) = state.rules.pools.get(&claim.pool).filter(|pool| !pool.ttl) else { return };
         let now = seconds(entry);
@@ -201,7 +207,7 @@ pub(super) fn is_forced(state: &State, node: &str) -> bool {
 
 /// Whether a claim is removed though nothing forces it: its node works, and is not removed by somebody else already; its
 /// time is not over, and the cloud lets it run.
-pub(super) fn is_of_own_will(state: &State, entry: &Entry) -> bool {
+pub(super) fn is_of_own_will(state: &State, entry: &ActionEntry) -> bool {
     let Some(claim) = state.claims.get(entry.text("uid")) else { return false };
     let works = state.nodes.values().any(|node| node.instance == claim.instance && node.ready && !node.deleting);
     let runs = state.machines.get(&claim.instance).is_some_and(|machine| machine.to.is_none() && !machine.warned);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dovetail_sandbox::log::Entry;
+use dovetail_sandbox::log::ActionEntry;
 use serde_json::Value;
 
 use super::Checker;
@@ -18,7 +18,7 @@ struct Launch {
 }
 
 impl Launch {
-    fn of(entry: &Entry) -> Option<Self> {
+    fn of(entry: &ActionEntry) -> Option<Self> {
         let sent = entry.field("result")?.get("sent")?;
         Some(Self { t: sent["t"].as_f64()?, term: sent["term"].as_i64(), replica: entry.replica? })
     }
@@ -33,7 +33,7 @@ struct LeaseWrite {
 }
 
 impl LeaseWrite {
-    fn of(entry: &Entry) -> Option<Self> {
+    fn of(entry: &ActionEntry) -> Option<Self> {
         // Who never learns that it was accepted may not rest on it.
         let known = entry.kind == "api" && accepted(entry) && entry.field("answerLost") != Some(&Value::Bool(true));
         let (_, holder) = lease_term(entry).filter(|_| known)?;
@@ -46,7 +46,7 @@ impl Checker {
     /// INV-2: every launch is sent under a term, and none after a launch of a newer term was sent. INV-8: none is sent later
     /// than the holder's deadline, counted from when the API server heard the last renewal that it may rest on; none at all
     /// after the Lease was given back.
-    pub(super) fn launches_within_terms(&mut self, entries: &[Entry]) {
+    pub(super) fn launches_within_terms(&mut self, entries: &[ActionEntry]) {
         let mut launches: Vec<Launch> = entries.iter().filter_map(Launch::of).collect();
         let leases: Vec<LeaseWrite> = entries.iter().filter_map(LeaseWrite::of).collect();
         launches.sort_by(|a, b| a.t.total_cmp(&b.t));
@@ -70,7 +70,7 @@ impl Checker {
     /// a Lease that says so: where it was deleted, or put back, the API server has nothing to refuse by. INV-10: terms rise,
     /// each with one holder. The first write of a Lease that was put back begins none where it was sent before and nobody was told of
     /// it: a request that was under way for long may rest on just that version.
-    pub(super) fn terms(&mut self, entries: &[Entry]) {
+    pub(super) fn terms(&mut self, entries: &[ActionEntry]) {
         let (mut newest, mut holder) = (0, String::new());
         // The Lease's, as it stands.
         let mut says: Option<u64> = None;
@@ -120,7 +120,7 @@ impl Checker {
     }
 
     /// INV-11: every instance of ours has a token that was written on a claim before.
-    pub(super) fn tokens_are_on_claims(&mut self, entries: &[Entry]) {
+    pub(super) fn tokens_are_on_claims(&mut self, entries: &[ActionEntry]) {
         let (mut written, mut seen) = (BTreeSet::new(), BTreeSet::new());
         for entry in entries {
             if let Some(token) = entry.field("claim").and_then(|claim| claim["token"].as_str()) {
@@ -138,7 +138,7 @@ impl Checker {
 
     /// INV-4: a pod is bound once in its life, and once more after the API server was put back to an older state. INV-5:
     /// entries stand in the order of their times.
-    pub(super) fn bindings_and_order(&mut self, entries: &[Entry]) {
+    pub(super) fn bindings_and_order(&mut self, entries: &[ActionEntry]) {
         let (mut seen, mut last) = (BTreeSet::new(), 0);
         for entry in entries {
             let at = seconds(entry);
@@ -161,7 +161,7 @@ impl Checker {
 }
 
 /// The term of a Lease as a replica wrote it, and its holder, empty when it was given back; nothing for a vacant one.
-pub(super) fn lease_term(entry: &Entry) -> Option<(u64, String)> {
+pub(super) fn lease_term(entry: &ActionEntry) -> Option<(u64, String)> {
     if entry.field("resource")?.as_str()? != "leases" {
         return None;
     }
@@ -172,7 +172,7 @@ pub(super) fn lease_term(entry: &Entry) -> Option<(u64, String)> {
 }
 
 /// Whether a replica has sent it before that time, and has not heard what came of it.
-fn is_unheard_from_before(entry: &Entry, time: f64) -> bool {
+fn is_unheard_from_before(entry: &ActionEntry, time: f64) -> bool {
     let asked = entry.field("asked").and_then(Value::as_f64);
     entry.replica.is_some()
         && entry.field("answerLost") == Some(&Value::Bool(true))
@@ -180,7 +180,7 @@ fn is_unheard_from_before(entry: &Entry, time: f64) -> bool {
 }
 
 /// The launch tokens that each claim has had, by uid.
-pub(super) fn tokens_of_claims(entries: &[Entry]) -> BTreeMap<String, BTreeSet<String>> {
+pub(super) fn tokens_of_claims(entries: &[ActionEntry]) -> BTreeMap<String, BTreeSet<String>> {
     let mut all: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for entry in entries.iter().filter(|entry| entry.kind == "api") {
         let token = entry.field("claim").and_then(|claim| claim["token"].as_str());

@@ -6,7 +6,7 @@ use dovetail_api::names::annotations::END_REASON;
 use dovetail_api::names::labels::CAPACITY_RESERVATION_TYPE;
 use dovetail_cloud::launch::reserved::CAPACITY_BLOCK;
 use dovetail_core::quantity;
-use dovetail_sandbox::log::Entry;
+use dovetail_sandbox::log::ActionEntry;
 use serde_json::Value;
 
 use super::commands::Held;
@@ -116,7 +116,7 @@ pub(super) struct State {
 
 impl State {
     /// What an entry changes.
-    pub fn take(&mut self, entry: &Entry) {
+    pub fn take(&mut self, entry: &ActionEntry) {
         self.now = seconds(entry);
         match entry.kind.as_str() {
             "api" if entry.text("resource") == "nodeclaims" && entry.text("subresource") != "eviction" => {
@@ -133,7 +133,7 @@ impl State {
     }
 
     #[allow(clippy::too_many_lines)] // one arm a change of a claim
-    fn claim(&mut self, entry: &Entry) {
+    fn claim(&mut self, entry: &ActionEntry) {
         if !accepted(entry) {
             let refused = entry.text("verb") == "delete" && entry.replica.is_some();
             let named = self.claims.values_mut().filter(|claim| refused && claim.name == entry.text("name"));
@@ -209,7 +209,7 @@ impl State {
     }
 
     /// A launch that brought nothing.
-    fn launch(&mut self, entry: &Entry) {
+    fn launch(&mut self, entry: &ActionEntry) {
         let token = entry.field("parameters").and_then(|all| all["token"].as_str()).map(base).unwrap_or_default();
         let brought =
             entry.field("result").and_then(|result| result["instances"].as_array()).is_some_and(|all| !all.is_empty());
@@ -219,7 +219,7 @@ impl State {
         }
     }
 
-    fn machine(&mut self, entry: &Entry) {
+    fn machine(&mut self, entry: &ActionEntry) {
         let (id, token) = (entry.text("id"), entry.text("token"));
         if token.is_empty() {
             return;
@@ -239,7 +239,7 @@ impl State {
         }
     }
 
-    fn node(&mut self, entry: &Entry) {
+    fn node(&mut self, entry: &ActionEntry) {
         let name = entry.text("name");
         if entry.text("change") == "deleted" {
             self.nodes.remove(name);
@@ -256,7 +256,7 @@ impl State {
         }
     }
 
-    fn pod(&mut self, entry: &Entry) {
+    fn pod(&mut self, entry: &ActionEntry) {
         let uid = entry.text("uid");
         if entry.text("change") == "deleted" {
             self.pods.remove(uid);
@@ -339,12 +339,12 @@ impl State {
 }
 
 /// When an entry was written, in seconds.
-pub(super) fn seconds(entry: &Entry) -> f64 {
+pub(super) fn seconds(entry: &ActionEntry) -> f64 {
     entry.micros as f64 / 1e6
 }
 
 /// Whether a write was accepted.
-pub(super) fn accepted(entry: &Entry) -> bool {
+pub(super) fn accepted(entry: &ActionEntry) -> bool {
     entry.field("code").and_then(Value::as_u64).is_some_and(|code| code < 300)
 }
 

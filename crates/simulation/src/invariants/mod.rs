@@ -17,8 +17,8 @@ mod windows;
 use std::collections::{BTreeMap, BTreeSet};
 
 use dovetail_api::names::{annotations, tags};
-use dovetail_sandbox::log::Entry;
-use dovetail_sandbox::region::Instance;
+use dovetail_sandbox::log::ActionEntry;
+use dovetail_sandbox::region::RegionInstance;
 use serde::Serialize;
 
 pub(super) use history::{Amounts, amounts};
@@ -48,8 +48,8 @@ pub struct Violation {
 }
 
 /// Checks all of them.
-pub fn check(world: &World, instances: &[Instance]) -> Outcome {
-    let foreign = |one: &&Instance| one.tags.get(tags::CLUSTER_UID).is_some_and(|uid| uid == OTHER_CLUSTER);
+pub fn check(world: &World, instances: &[RegionInstance]) -> Outcome {
+    let foreign = |one: &&RegionInstance| one.tags.get(tags::CLUSTER_UID).is_some_and(|uid| uid == OTHER_CLUSTER);
     let end = End {
         t: seconds(world.now()),
         alive: instances.iter().filter(|one| one.state.is_alive()).map(Living::of).collect(),
@@ -96,7 +96,7 @@ struct Living {
 }
 
 impl Living {
-    fn of(instance: &Instance) -> Self {
+    fn of(instance: &RegionInstance) -> Self {
         Self {
             id: instance.id.clone(),
             provider_id: instance.provider_id(),
@@ -107,7 +107,7 @@ impl Living {
 }
 
 /// Judges a run by its events and its end.
-fn judge(entries: &[Entry], end: &End) -> Outcome {
+fn judge(entries: &[ActionEntry], end: &End) -> Outcome {
     let ended_by_call = entries.iter().filter(|entry| {
         entry.kind == "instance"
             && entry.text("change") == "shutting-down"
@@ -179,7 +179,7 @@ impl Checker {
     }
 
     /// INV-6: what another cluster made is never ended, whatever its name.
-    fn nothing_foreign_is_ended(&mut self, entries: &[Entry], end: &End) {
+    fn nothing_foreign_is_ended(&mut self, entries: &[ActionEntry], end: &End) {
         if end.foreign.is_empty() {
             return;
         }

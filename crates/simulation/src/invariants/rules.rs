@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use dovetail_sandbox::apiserver::Gvr;
 use dovetail_sandbox::cluster::needs;
-use dovetail_sandbox::log::{Caller, Entry};
+use dovetail_sandbox::log::{ActionEntry, Caller};
 use serde_json::{Value, json};
 
 use super::history::{Amounts, add, amounts};
@@ -137,7 +137,7 @@ pub(super) struct PodBudget {
 
 impl Rules {
     /// Takes a note.
-    pub fn take(&mut self, entry: &Entry) {
+    pub fn take(&mut self, entry: &ActionEntry) {
         let value = |name: &str| entry.field(name).cloned().unwrap_or_default();
         let name = entry.text("name").to_owned();
         match entry.text("resource") {

@@ -16,7 +16,7 @@ const END: f64 = 1200.0;
 
 /// A run that is told by hand: two pods, one claim, one instance, a leader that renews its Lease every five seconds.
 struct Run {
-    entries: Vec<Entry>,
+    entries: Vec<ActionEntry>,
     end: End,
 }
 
@@ -65,7 +65,7 @@ impl Run {
     fn add(&mut self, t: f64, replica: Option<u32>, kind: &str, fields: Value) {
         let Value::Object(fields) = fields else { panic!("no object") };
         let (micros, fields) = ((t * 1e6).round() as u64, fields.into_iter().collect());
-        self.entries.push(Entry { micros, replica, term: None, kind: kind.into(), by: String::new(), fields });
+        self.entries.push(ActionEntry { micros, replica, term: None, kind: kind.into(), by: String::new(), fields });
     }
 
     fn world(&mut self, t: f64, kind: &str, fields: Value) {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dovetail_sandbox::log::Entry;
+use dovetail_sandbox::log::ActionEntry;
 
 use super::Checker;
 use super::history::{Amounts, Claim, Pod, State, accepted, seconds};
@@ -55,7 +55,7 @@ struct Launches {
 impl Checker {
     /// INV-18: in any hour no more nodes of a pool end unused than eight for each workload that waits all their life, those
     /// apart that were launched before the first of them had ended.
-    pub(super) fn unused_launches(&mut self, entries: &[Entry]) {
+    pub(super) fn unused_launches(&mut self, entries: &[ActionEntry]) {
         let (mut state, mut launches) = (State::default(), Launches::default());
         for entry in entries {
             state.take(entry);
@@ -74,7 +74,7 @@ impl Checker {
 
 impl Launches {
     /// What an entry changes; answers the pool of a node that has ended unused, and that was launched again.
-    fn take(&mut self, entry: &Entry, state: &State) -> Option<String> {
+    fn take(&mut self, entry: &ActionEntry, state: &State) -> Option<String> {
         match entry.kind.as_str() {
             "api" if entry.text("resource") == "nodeclaims" && accepted(entry) => {
                 let uid = entry.text("uid");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dovetail_sandbox::log::Entry;
+use dovetail_sandbox::log::ActionEntry;
 
 use super::events::lease_term;
 use super::history::{accepted, seconds};
@@ -21,7 +21,7 @@ const BOUND: usize = 5;
 pub(super) const TEN_MINUTES: f64 = 600.0;
 
 /// When steps of a kind began, and how long they last (for ever where they do not say).
-pub(super) fn steps(entries: &[Entry], of_kind: impl Fn(&Action) -> bool) -> Vec<Window> {
+pub(super) fn steps(entries: &[ActionEntry], of_kind: impl Fn(&Action) -> bool) -> Vec<Window> {
     let steps = entries.iter().filter_map(|entry| Some((seconds(entry), step(entry)?)));
     steps.filter(|(_, action)| of_kind(action)).map(|(at, action)| (at, at + lasts(&action))).collect()
 }
@@ -87,7 +87,7 @@ fn hinders(action: &Action) -> bool {
 }
 
 /// The time to whose state a step puts the API server back.
-pub(super) fn restored_to(entry: &Entry) -> Option<f64> {
+pub(super) fn restored_to(entry: &ActionEntry) -> Option<f64> {
     match step(entry)? {
         Action::Restore { of, .. } => Some(of.as_secs_f64()),
         _ => None,
@@ -97,7 +97,7 @@ pub(super) fn restored_to(entry: &Entry) -> Option<f64> {
 /// When nobody can be asked to collect what nobody owns: while a step makes trouble; around a new term, which begins to look
 /// anew; while the Lease is not written; while the collection says that it is braked and no operator has released it; while
 /// so much has ended within ten minutes that its bound may be reached.
-pub(super) fn uncollected(entries: &[Entry], end: f64) -> Vec<Window> {
+pub(super) fn uncollected(entries: &[ActionEntry], end: f64) -> Vec<Window> {
     let mut windows = steps(entries, hinders);
     leaderless(entries, end, &mut windows);
     braked(entries, &mut windows);
@@ -105,7 +105,7 @@ pub(super) fn uncollected(entries: &[Entry], end: f64) -> Vec<Window> {
     windows
 }
 
-fn leaderless(entries: &[Entry], end: f64, windows: &mut Vec<Window>) {
+fn leaderless(entries: &[ActionEntry], end: f64, windows: &mut Vec<Window>) {
     let (mut newest, mut last) = (0, 0.0);
     for entry in entries.iter().filter(|entry| entry.kind == "api" && accepted(entry)) {
         let Some((term, holder)) = lease_term(entry) else { continue };
@@ -120,7 +120,7 @@ fn leaderless(entries: &[Entry], end: f64, windows: &mut Vec<Window>) {
     }
 }
 
-fn braked(entries: &[Entry], windows: &mut Vec<Window>) {
+fn braked(entries: &[ActionEntry], windows: &mut Vec<Window>) {
     let released = steps(entries, |action| matches!(action, Action::AllowCollection { .. }));
     for entry in entries.iter().filter(|entry| entry.kind == "story" && entry.text("event") == "collection_braked") {
         if matches!(entry.text("reason"), "over_bound" | "no_instances" | "claims_lost" | "held") {
@@ -131,8 +131,8 @@ fn braked(entries: &[Entry], windows: &mut Vec<Window>) {
     }
 }
 
-fn full(entries: &[Entry], windows: &mut Vec<Window>) {
-    let ending = |entry: &&Entry| entry.kind == "instance" && entry.text("change") == "shutting-down";
+fn full(entries: &[ActionEntry], windows: &mut Vec<Window>) {
+    let ending = |entry: &&ActionEntry| entry.kind == "instance" && entry.text("change") == "shutting-down";
     let ends: Vec<f64> = entries.iter().filter(ending).map(seconds).collect();
     for few in ends.windows(BOUND) {
         let (first, last) = (few[0], few[BOUND - 1]);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use dovetail_sandbox::log::Entry;
+use dovetail_sandbox::log::ActionEntry;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ pub struct Downtime {
 
 /// Reads it off the events (docs/events.md). A pod that becomes Ready closes the latest gap of its owner's that had begun
 /// when it was created: so each gap is left to a pod that can have been made for it.
-pub fn of(entries: &[Entry], end: Duration) -> Downtime {
+pub fn of(entries: &[ActionEntry], end: Duration) -> Downtime {
     let mut reader = Reader::default();
     for (number, entry) in entries.iter().enumerate() {
         match entry.kind.as_str() {
@@ -52,14 +52,14 @@ struct Reader {
 }
 
 impl Reader {
-    fn hear_of_write(&mut self, entry: &Entry) {
+    fn hear_of_write(&mut self, entry: &ActionEntry) {
         let done = entry.field("code").and_then(Value::as_u64).is_some_and(|code| code < 300);
         if done && entry.text("resource") == "pods" && entry.text("verb") == "delete" {
             self.drained.insert(entry.text("uid").to_owned());
         }
     }
 
-    fn hear_of_pod(&mut self, number: usize, entry: &Entry) {
+    fn hear_of_pod(&mut self, number: usize, entry: &ActionEntry) {
         let uid = entry.text("uid").to_owned();
         match entry.text("change") {
             "created" => {
@@ -115,18 +115,18 @@ mod tests {
 
     use super::*;
 
-    fn event(seconds: u64, replica: Option<u32>, kind: &str, fields: Value) -> Entry {
+    fn event(seconds: u64, replica: Option<u32>, kind: &str, fields: Value) -> ActionEntry {
         let fields = fields.as_object().unwrap().iter().map(|(key, value)| (key.clone(), value.clone())).collect();
-        Entry { micros: seconds * 1_000_000, replica, term: None, kind: kind.into(), by: String::new(), fields }
+        ActionEntry { micros: seconds * 1_000_000, replica, term: None, kind: kind.into(), by: String::new(), fields }
     }
 
-    fn pod(seconds: u64, change: &str, name: &str) -> Entry {
+    fn pod(seconds: u64, change: &str, name: &str) -> ActionEntry {
         let fields =
             json!({"change": change, "namespace": "default", "name": name, "uid": name, "owner": "Deployment/web"});
         event(seconds, None, "pod", fields)
     }
 
-    fn seconds(entries: &[Entry]) -> f64 {
+    fn seconds(entries: &[ActionEntry]) -> f64 {
         of(entries, Duration::from_secs(100)).pod_seconds
     }
 
@@ -168,7 +168,7 @@ mod tests {
         let life = [pod(0, "created", "a"), pod(1, "ready", "a")];
         let deleted = event(9, Some(0), "api", json!({"resource": "pods", "verb": "delete", "uid": "a", "code": 200}));
         let refused = event(9, Some(0), "api", json!({"resource": "pods", "verb": "delete", "uid": "a", "code": 409}));
-        let with = |write: Option<Entry>| {
+        let with = |write: Option<ActionEntry>| {
             [life.to_vec(), write.into_iter().collect(), vec![pod(10, "deleting", "a")]].concat()
         };
         assert_eq!(

@@ -9,7 +9,7 @@ use dovetail_api::names::annotations;
 use dovetail_cloud::info::InstanceTypeInfo;
 use dovetail_sandbox::apiserver::Gvr;
 use dovetail_sandbox::cluster::needs;
-use dovetail_sandbox::region::Instance;
+use dovetail_sandbox::region::RegionInstance;
 use serde_json::Value;
 
 use crate::invariants::{Amounts, amounts};
@@ -104,12 +104,12 @@ impl Room {
 }
 
 /// What lives already of a claim's launch, though the answer of EC2 may be lost: it takes its place within the limits.
-fn launched_for(claim: &Value, instances: &[Instance], types: &[Arc<InstanceTypeInfo>]) -> Amounts {
+fn launched_for(claim: &Value, instances: &[RegionInstance], types: &[Arc<InstanceTypeInfo>]) -> Amounts {
     let Some(token) = claim["metadata"]["annotations"][annotations::LAUNCH_TOKEN].as_str() else {
         return Amounts::new();
     };
     let mut sum = Amounts::new();
-    let of_claim = |one: &&Instance| one.state.is_alive() && one.client_token.as_deref() == Some(token);
+    let of_claim = |one: &&RegionInstance| one.state.is_alive() && one.client_token.as_deref() == Some(token);
     for one in instances.iter().filter(of_claim) {
         for it in types.iter().filter(|it| it.name == one.instance_type) {
             *sum.entry("cpu".to_owned()).or_default() += i64::from(it.vcpus) * 1000;

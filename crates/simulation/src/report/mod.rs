@@ -6,7 +6,7 @@ mod limited;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use dovetail_sandbox::region::Instance;
+use dovetail_sandbox::region::RegionInstance;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -102,7 +102,7 @@ pub fn of(world: &World) -> Report {
 }
 
 /// What an instance has cost until now: paid by the second from its launch until it starts to go.
-fn cost(instance: &Instance, now: Timestamp) -> f64 {
+fn cost(instance: &RegionInstance, now: Timestamp) -> f64 {
     let paid = instance.ended.unwrap_or(now).duration_since(instance.launched);
     instance.price * paid.as_secs_f64() / 3600.0
 }
@@ -180,7 +180,7 @@ fn scheduler_says(pod: &Value) -> String {
     message.unwrap_or("not looked at yet").to_owned()
 }
 
-fn nodes(world: &World, instances: &[Instance]) -> Vec<Node> {
+fn nodes(world: &World, instances: &[RegionInstance]) -> Vec<Node> {
     let mut pods_on: BTreeMap<String, usize> = BTreeMap::new();
     let finished = |pod: &Value| matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
     for pod in world.pods().into_iter().filter(|pod| !finished(pod)) {
@@ -188,13 +188,14 @@ fn nodes(world: &World, instances: &[Instance]) -> Vec<Node> {
             *pods_on.entry(node.to_owned()).or_default() += 1;
         }
     }
-    let by_provider_id: BTreeMap<String, &Instance> = instances.iter().map(|one| (one.provider_id(), one)).collect();
+    let by_provider_id: BTreeMap<String, &RegionInstance> =
+        instances.iter().map(|one| (one.provider_id(), one)).collect();
     let mut nodes: Vec<Node> = world.nodes().iter().map(|node| one_node(node, &by_provider_id, &pods_on)).collect();
     nodes.sort_by(|a, b| a.name.cmp(&b.name));
     nodes
 }
 
-fn one_node(node: &Value, instances: &BTreeMap<String, &Instance>, pods_on: &BTreeMap<String, usize>) -> Node {
+fn one_node(node: &Value, instances: &BTreeMap<String, &RegionInstance>, pods_on: &BTreeMap<String, usize>) -> Node {
     let name = node["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     let labels: BTreeMap<String, String> =
         serde_json::from_value(node["metadata"]["labels"].clone()).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! What an account has beside instances: capacity reservations and placement groups.
 
 use dovetail_cloud::catalogue::RegionCatalogue;
-use dovetail_sandbox::region::{CapacityReservation, PlacementGroup};
+use dovetail_sandbox::region::{AccountCapacityReservation, AccountPlacementGroup};
 
 use super::check::{Checker, nearest};
 use crate::scenario::{self, duration};
@@ -14,9 +14,9 @@ const STRATEGIES: [&str; 3] = ["cluster", "partition", "spread"];
 const MOST_PARTITIONS: u32 = 7;
 
 /// A capacity reservation as the region takes it.
-pub(super) fn reservation(path: &str, one: &scenario::CapacityReservation) -> CapacityReservation {
+pub(super) fn reservation(path: &str, one: &scenario::CapacityReservation) -> AccountCapacityReservation {
     let kind = one.kind.as_ref().map(|kind| kind.value.as_str());
-    CapacityReservation {
+    AccountCapacityReservation {
         id: one.id.value.clone(),
         instance_type: one.instance_type.value.clone(),
         zone: one.zone.value.clone(),
@@ -29,8 +29,8 @@ pub(super) fn reservation(path: &str, one: &scenario::CapacityReservation) -> Ca
 }
 
 /// A placement group as the region takes it.
-pub(super) fn placement_group(one: &scenario::PlacementGroup) -> PlacementGroup {
-    PlacementGroup {
+pub(super) fn placement_group(one: &scenario::PlacementGroup) -> AccountPlacementGroup {
+    AccountPlacementGroup {
         id: one.id.value.clone(),
         name: one.name.value.clone(),
         strategy: one.strategy.value.clone(),

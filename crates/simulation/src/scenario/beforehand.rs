@@ -7,7 +7,7 @@ use dovetail_api::names::syntax::is_label;
 use dovetail_api::validation::{label_key, label_value};
 use dovetail_cloud::catalogue::RegionCatalogue;
 use dovetail_cloud::shipped;
-use dovetail_sandbox::cluster::{NodesBeforehand, OfKarpenter};
+use dovetail_sandbox::cluster::{KarpenterOwnership, NodesBeforehand};
 use dovetail_sandbox::faults::glob_matches;
 use k8s_openapi::api::core::v1::Taint;
 use serde_saphyr::Spanned;
@@ -33,10 +33,10 @@ pub(super) fn group(group: &NodeGroup) -> NodesBeforehand {
         capacity_type: group.capacity_type.as_ref().map_or_else(|| "on-demand".to_owned(), |kind| kind.value.clone()),
         labels: group.labels.iter().map(|(key, value)| (key.clone(), value.value.clone())).collect(),
         taints: group.taints.iter().map(taint).collect(),
-        karpenter: group
-            .karpenter
-            .as_ref()
-            .map(|of| OfKarpenter { node_pool: of.node_pool.value.clone(), node_class: of.node_class.value.clone() }),
+        karpenter: group.karpenter.as_ref().map(|of| KarpenterOwnership {
+            node_pool: of.node_pool.value.clone(),
+            node_class: of.node_class.value.clone(),
+        }),
     }
 }
 

@@ -10,7 +10,7 @@ use dovetail_cloud::shipped;
 use dovetail_input::Mistake;
 use dovetail_sandbox::cluster::NodesBeforehand;
 use dovetail_sandbox::faults::{ApiServerFaults, Ec2Faults, FaultSettings, SchedulerFaults, SqsFaults, glob_matches};
-use dovetail_sandbox::region::{CapacityReservation, PlacementGroup};
+use dovetail_sandbox::region::{AccountCapacityReservation, AccountPlacementGroup};
 use serde_saphyr::Spanned;
 
 use super::account;
@@ -51,9 +51,9 @@ pub struct Checked {
     /// Settings by name, feature gates folded in.
     pub settings: BTreeMap<String, String>,
     /// Capacity reservations of the account.
-    pub reservations: Vec<CapacityReservation>,
+    pub reservations: Vec<AccountCapacityReservation>,
     /// Placement groups of the account.
-    pub placement_groups: Vec<PlacementGroup>,
+    pub placement_groups: Vec<AccountPlacementGroup>,
     /// Nodes beforehand, zones filled in.
     pub nodes: Vec<NodesBeforehand>,
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use dovetail_api::validation::{label_key, label_value};
 use dovetail_cloud::catalogue::RegionCatalogue;
 use dovetail_sandbox::faults::{
-    JoinsLate, KubeletRefuses, LabelOfNodes, LessAllocatable, NodeFaults, OnTypes, TaintOnJoin, Types, glob_matches,
+    JoinsLate, KubeletRefuses, LabelOfNodes, LessAllocatable, NodeFaults, OnTypes, TaintOnJoin, TypeGlobs, glob_matches,
 };
 use serde_saphyr::Spanned;
 
@@ -88,7 +88,7 @@ impl Checker<'_> {
         self.keep(duration(self.path, field, text)).unwrap_or_default()
     }
 
-    fn types(&mut self, fault: &str, globs: &[Spanned<String>], catalogue: Option<&RegionCatalogue>) -> Types {
+    fn types(&mut self, fault: &str, globs: &[Spanned<String>], catalogue: Option<&RegionCatalogue>) -> TypeGlobs {
         for (number, glob) in globs.iter().enumerate() {
             let known =
                 |catalogue: &RegionCatalogue| catalogue.types.iter().any(|one| glob_matches(&glob.value, &one.name));
@@ -98,7 +98,7 @@ impl Checker<'_> {
                 self.mistake(field, glob, what, "globs of EC2 types of the region, such as m5.*");
             }
         }
-        Types(globs.iter().map(|glob| glob.value.clone()).collect())
+        TypeGlobs(globs.iter().map(|glob| glob.value.clone()).collect())
     }
 
     fn less(&mut self, text: &Spanned<String>) -> f64 {

@@ -97,7 +97,7 @@ mod tests {
 
     use dovetail_core::clock::Clock;
     use dovetail_sandbox::clock::{DEFAULT_START, VirtualClock};
-    use dovetail_sandbox::faults::Faults;
+    use dovetail_sandbox::faults::FaultsInForce;
     use dovetail_sandbox::log::EventLog;
     use dovetail_sandbox::region::RegionConfig;
 
@@ -106,7 +106,7 @@ mod tests {
     fn region() -> Region {
         let clock: Arc<dyn Clock> = Arc::new(VirtualClock::new(DEFAULT_START));
         let config = RegionConfig::new("ca-west-1", "demo");
-        Region::new(config, clock.clone(), EventLog::new(clock), Faults::new(1))
+        Region::new(config, clock.clone(), EventLog::new(clock), FaultsInForce::new(1))
     }
 
     fn class(zones: &[&str]) -> Value {

@@ -10,8 +10,8 @@ use dovetail_cloud::ec2::{Ec2Cloud, Ec2Settings, SdkParts};
 use dovetail_input::Failure;
 use dovetail_input::manifests::KUBERNETES_MINOR;
 use dovetail_sandbox::apiserver::{self, ApiServer, EC2_NODE_CLASSES, Gvr, NODES};
-use dovetail_sandbox::cluster::{Cluster, ClusterSettings};
-use dovetail_sandbox::faults::Faults;
+use dovetail_sandbox::cluster::{ClusterSettings, SandboxCluster};
+use dovetail_sandbox::faults::FaultsInForce;
 use dovetail_sandbox::log::{Caller, EventLog};
 use dovetail_sandbox::region::{Region, RegionConfig};
 use serde_json::Value;
@@ -42,7 +42,7 @@ impl Copy {
         let log = EventLog::new(parts.clock.clone());
         // It may run for weeks: nobody reads what happened.
         log.write_to(Box::new(std::io::sink()), false);
-        let settings = apiserver::Settings { seed: parts.seed, ..apiserver::Settings::default() };
+        let settings = apiserver::ServerSettings { seed: parts.seed, ..apiserver::ServerSettings::default() };
         let api = ApiServer::with(parts.clock.clone(), settings);
         api.add_admission(Box::new(KeepsIdentity));
         install_crds(&api, true)?;
@@ -52,7 +52,7 @@ impl Copy {
         config.kubernetes_version = format!("1.{KUBERNETES_MINOR}");
         config.zones = (!zones.is_empty()).then(|| zones.keys().cloned().collect());
         config.catalogue = Some(Arc::new(with_ids(catalogue, &zones)));
-        let region = Region::new(config, parts.clock.clone(), log.clone(), Faults::new(parts.seed));
+        let region = Region::new(config, parts.clock.clone(), log.clone(), FaultsInForce::new(parts.seed));
         tokio::task::spawn_local(region.run());
         let settings = ClusterSettings {
             cluster_name: parts.settings.cluster_name.clone(),
@@ -60,7 +60,7 @@ impl Copy {
             ..ClusterSettings::default()
         };
         let clock = parts.clock.clone();
-        Cluster::new(api.clone(), region.clone(), clock, log, settings, parts.seed).start();
+        SandboxCluster::new(api.clone(), region.clone(), clock, log, settings, parts.seed).start();
         let namespace = api.get(&Gvr::new("", "v1", "namespaces"), "", "kube-system");
         let uid = namespace.map(|one| text(&one, &["metadata", "uid"]).to_owned()).unwrap_or_default();
         Ok(Self { api, region, uid })

@@ -346,7 +346,7 @@ impl World {
     }
 
     fn running_spot(&self) -> Vec<String> {
-        let runs = |one: &dovetail_sandbox::region::Instance| {
+        let runs = |one: &dovetail_sandbox::region::RegionInstance| {
             one.capacity_type == CapacityType::Spot && one.state == InstanceState::Running
         };
         self.region.instances().into_iter().filter(runs).map(|one| one.id).collect()

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use dovetail_sandbox::log::Entry;
+use dovetail_sandbox::log::ActionEntry;
 use serde::Deserialize as _;
 
 use super::actions::Action;
 
 /// The step that an entry of the event log tells of; none where it tells of something else.
-pub fn step(entry: &Entry) -> Option<Action> {
+pub fn step(entry: &ActionEntry) -> Option<Action> {
     if entry.kind != "step" {
         return None;
     }

@@ -25,12 +25,12 @@ use dovetail_cloud::catalogue::RegionCatalogue;
 use dovetail_core::clock::Clock;
 use dovetail_input::Failure;
 use dovetail_input::manifests::KUBERNETES_MINOR;
-use dovetail_sandbox::apiserver::{self, ApiServer, Gvr, Snapshot};
+use dovetail_sandbox::apiserver::{self, ApiServer, Gvr, StoreSnapshot};
 use dovetail_sandbox::clock::VirtualClock;
-use dovetail_sandbox::cluster::{Cluster, ClusterSettings, NodesBeforehand};
-use dovetail_sandbox::faults::{FaultSettings, Faults};
+use dovetail_sandbox::cluster::{ClusterSettings, NodesBeforehand, SandboxCluster};
+use dovetail_sandbox::faults::{FaultSettings, FaultsInForce};
 use dovetail_sandbox::log::EventLog;
-use dovetail_sandbox::region::{CapacityReservation, PlacementGroup, Region, RegionConfig};
+use dovetail_sandbox::region::{AccountCapacityReservation, AccountPlacementGroup, Region, RegionConfig};
 use dovetail_telemetry::state::Latest;
 use serde_json::Value;
 
@@ -60,9 +60,9 @@ pub struct WorldConfig {
     /// Their settings by environment name.
     pub settings: BTreeMap<String, String>,
     /// The account's capacity reservations.
-    pub reservations: Vec<CapacityReservation>,
+    pub reservations: Vec<AccountCapacityReservation>,
     /// The account's placement groups.
-    pub placement_groups: Vec<PlacementGroup>,
+    pub placement_groups: Vec<AccountPlacementGroup>,
     /// Nodes that are there beforehand.
     pub nodes: Vec<NodesBeforehand>,
     /// What goes wrong from the start.
@@ -90,12 +90,12 @@ pub struct World {
     pub log: EventLog,
     /// The control plane's log events.
     pub timeline: Timeline,
-    faults: Faults,
+    faults: FaultsInForce,
     clock: Arc<dyn Clock>,
     replicas: Vec<Rc<Replica>>,
     latest: Option<(Latest, Duration)>,
     /// What the API server had stored, by time.
-    snapshots: RefCell<Vec<(Duration, Snapshot)>>,
+    snapshots: RefCell<Vec<(Duration, StoreSnapshot)>>,
     /// Uids of objects that replicas cannot read now.
     spoilt: Rc<RefCell<BTreeSet<String>>>,
 }
@@ -113,13 +113,13 @@ impl World {
         fastrand::seed(config.seed);
         let log = EventLog::new(clock.clone());
         begin(&log);
-        let faults = Faults::new(config.seed);
+        let faults = FaultsInForce::new(config.seed);
         faults.set(config.faults.clone());
-        let settings = apiserver::Settings {
+        let settings = apiserver::ServerSettings {
             seed: config.seed,
             faults: Some(faults.clone()),
             log: Some(log.clone()),
-            ..apiserver::Settings::default()
+            ..apiserver::ServerSettings::default()
         };
         let api = ApiServer::with(clock.clone(), settings);
         let mut of_region = RegionConfig::new(&config.region, &config.cluster_name);
@@ -139,7 +139,8 @@ impl World {
             fence::install(&api, &config.settings)?;
         }
         let settings = ClusterSettings { cluster_name: config.cluster_name.clone(), ..ClusterSettings::default() };
-        let mut cluster = Cluster::new(api.clone(), region.clone(), clock.clone(), log.clone(), settings, config.seed);
+        let mut cluster =
+            SandboxCluster::new(api.clone(), region.clone(), clock.clone(), log.clone(), settings, config.seed);
         cluster.place(&config.nodes).map_err(|why| Failure::System(format!("nodes beforehand: {why}")))?;
         cluster.start();
         let replicas = (0..config.replicas).map(|number| Rc::new(Replica::new(number))).collect();

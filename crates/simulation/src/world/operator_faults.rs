@@ -7,7 +7,7 @@ use std::time::Duration;
 use dovetail_api::names::{annotations, tags};
 use dovetail_input::Failure;
 use dovetail_sandbox::apiserver::{ApiServer, Gvr, Restored, told_of_claim};
-use dovetail_sandbox::log::{Caller, Entry};
+use dovetail_sandbox::log::{ActionEntry, Caller};
 use dovetail_sandbox::region::{CapacityType, Placement};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -138,7 +138,7 @@ impl World {
 
     /// Whether the collection has said that it waits for an operator.
     pub(super) fn collection_waits(&self) -> bool {
-        let waits = |entry: &Entry| {
+        let waits = |entry: &ActionEntry| {
             entry.kind == "story"
                 && entry.text("event") == "collection_braked"
                 && matches!(entry.text("reason"), "over_bound" | "claims_lost" | "held")

@@ -9,7 +9,7 @@ mod v2;
 
 use super::error::{ApiError, Result};
 use super::handler::Reply;
-use super::registry::{ResourceDef, Version, api_version};
+use super::registry::{ResourceDef, ServedVersion, api_version};
 use super::store::StoreState;
 use bytes::Bytes;
 use md5::{Digest, Md5};
@@ -21,7 +21,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 struct Served {
     group: String,
     def: Arc<ResourceDef>,
-    version: Arc<Version>,
+    version: Arc<ServedVersion>,
 }
 
 /// What is served, by the path of its document: `api/v1`, `apis/GROUP/VERSION`.

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
-use wire::{Item, Reader};
+use wire::{FieldReader, FieldValue};
 
 /// What a body begins with.
 const MAGIC: &[u8] = b"k8s\0";
@@ -93,18 +93,18 @@ pub fn read(body: &[u8]) -> Result<Value> {
     let broken = || ApiError::bad_request("the request body is no Kubernetes protobuf");
     let envelope = body.strip_prefix(MAGIC).ok_or_else(broken)?;
     let (mut version, mut kind, mut raw): (String, String, &[u8]) = (String::new(), String::new(), &[]);
-    for item in Reader::new(envelope) {
+    for item in FieldReader::new(envelope) {
         match item.ok_or_else(broken)? {
-            (1, Item::Bytes(meta)) => {
-                for item in Reader::new(meta) {
+            (1, FieldValue::Bytes(meta)) => {
+                for item in FieldReader::new(meta) {
                     match item.ok_or_else(broken)? {
-                        (1, Item::Bytes(text)) => version = text_of(text).ok_or_else(broken)?,
-                        (2, Item::Bytes(text)) => kind = text_of(text).ok_or_else(broken)?,
+                        (1, FieldValue::Bytes(text)) => version = text_of(text).ok_or_else(broken)?,
+                        (2, FieldValue::Bytes(text)) => kind = text_of(text).ok_or_else(broken)?,
                         _ => {}
                     }
                 }
             }
-            (2, Item::Bytes(object)) => raw = object,
+            (2, FieldValue::Bytes(object)) => raw = object,
             _ => {}
         }
     }
@@ -139,7 +139,7 @@ fn object(message: &Message, bytes: &[u8], level: u32) -> Option<Map<String, Val
         return None;
     }
     let mut map = Map::new();
-    for item in Reader::new(bytes) {
+    for item in FieldReader::new(bytes) {
         let (number, item) = item?;
         // A field of a later version.
         let Some(field) = message.get(&number) else { continue };
@@ -159,11 +159,11 @@ fn object(message: &Message, bytes: &[u8], level: u32) -> Option<Map<String, Val
                 }
             }
             Many::Map => {
-                let Item::Bytes(pair) = item else { return None };
+                let FieldValue::Bytes(pair) = item else { return None };
                 let (mut key, mut of) = (String::new(), None);
-                for item in Reader::new(pair) {
+                for item in FieldReader::new(pair) {
                     match item? {
-                        (1, Item::Bytes(text)) => key = text_of(text)?,
+                        (1, FieldValue::Bytes(text)) => key = text_of(text)?,
                         (2, item) => of = Some(value(field, &item, level)?),
                         _ => {}
                     }
@@ -187,15 +187,15 @@ fn is_set(field: &Field, value: &Value) -> bool {
     }
 }
 
-fn value(field: &Field, item: &Item<'_>, level: u32) -> Option<Value> {
+fn value(field: &Field, item: &FieldValue<'_>, level: u32) -> Option<Value> {
     match (field.kind, item) {
-        ("bool", Item::Number(n)) => Some(json!(*n != 0)),
-        ("int32" | "int64", Item::Number(n)) => Some(json!(n.cast_signed())),
-        ("uint32" | "uint64", Item::Number(n)) => Some(json!(n)),
-        ("double", Item::Eight(bits)) => Some(json!(f64::from_bits(*bits))),
-        ("string", Item::Bytes(bytes)) => text_of(bytes).map(Value::String),
-        ("bytes", Item::Bytes(bytes)) => Some(json!(STANDARD.encode(bytes))),
-        (kind, Item::Bytes(bytes)) => {
+        ("bool", FieldValue::Number(n)) => Some(json!(*n != 0)),
+        ("int32" | "int64", FieldValue::Number(n)) => Some(json!(n.cast_signed())),
+        ("uint32" | "uint64", FieldValue::Number(n)) => Some(json!(n)),
+        ("double", FieldValue::Eight(bits)) => Some(json!(f64::from_bits(*bits))),
+        ("string", FieldValue::Bytes(bytes)) => text_of(bytes).map(Value::String),
+        ("bytes", FieldValue::Bytes(bytes)) => Some(json!(STANDARD.encode(bytes))),
+        (kind, FieldValue::Bytes(bytes)) => {
             let map = object(MESSAGES.get(kind)?, bytes, level + 1)?;
             special(kind, map)
         }

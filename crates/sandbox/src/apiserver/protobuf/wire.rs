@@ -2,7 +2,7 @@
 
 /// What a field holds.
 #[derive(Clone, Copy, Debug)]
-pub enum Item<'a> {
+pub enum FieldValue<'a> {
     /// A number of variable length.
     Number(u64),
     /// Eight bytes.
@@ -15,11 +15,11 @@ pub enum Item<'a> {
 
 /// Reads fields; none in place of one that cannot be read, and nothing after it.
 #[derive(Debug)]
-pub struct Reader<'a> {
+pub struct FieldReader<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Reader<'a> {
+impl<'a> FieldReader<'a> {
     /// A reader from the start of a message.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
@@ -44,18 +44,18 @@ impl<'a> Reader<'a> {
         Some(taken)
     }
 
-    fn field(&mut self) -> Option<(u64, Item<'a>)> {
+    fn field(&mut self) -> Option<(u64, FieldValue<'a>)> {
         let tag = self.number()?;
         let item = match tag & 7 {
-            0 => Item::Number(self.number()?),
-            1 => Item::Eight(u64::from_le_bytes(self.take(8)?.try_into().ok()?)),
+            0 => FieldValue::Number(self.number()?),
+            1 => FieldValue::Eight(u64::from_le_bytes(self.take(8)?.try_into().ok()?)),
             2 => {
                 let count = self.number()?;
-                Item::Bytes(self.take(count)?)
+                FieldValue::Bytes(self.take(count)?)
             }
             5 => {
                 self.take(4)?;
-                Item::Four
+                FieldValue::Four
             }
             _ => return None,
         };
@@ -63,8 +63,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-impl<'a> Iterator for Reader<'a> {
-    type Item = Option<(u64, Item<'a>)>;
+impl<'a> Iterator for FieldReader<'a> {
+    type Item = Option<(u64, FieldValue<'a>)>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.rest.is_empty() {

@@ -10,15 +10,15 @@ use std::io;
 use std::sync::Arc;
 
 /// A page: its content type and its text.
-pub type Page = (&'static str, Bytes);
+pub type ServedPage = (&'static str, Bytes);
 
 /// The pages by path; none for a path that is the API's.
-pub type Pages = Arc<dyn Fn(&str) -> BoxFuture<'static, Option<Page>> + Send + Sync>;
+pub type PagesByPath = Arc<dyn Fn(&str) -> BoxFuture<'static, Option<ServedPage>> + Send + Sync>;
 
 /// What stands before the API.
 pub struct Gate {
     access: HttpAccess,
-    pub(super) pages: Option<Pages>,
+    pub(super) pages: Option<PagesByPath>,
 }
 
 impl Gate {

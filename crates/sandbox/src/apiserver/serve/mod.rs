@@ -2,8 +2,8 @@
 mod gate;
 mod tls;
 
-pub use gate::{Page, Pages};
-pub use tls::{Identity, TlsError};
+pub use gate::{PagesByPath, ServedPage};
+pub use tls::{TlsError, TlsIdentity};
 
 use super::{ApiServer, KubeService};
 use crate::log::Caller;
@@ -64,14 +64,14 @@ impl Listener {
 
     /// Serves TLS under an identity.
     #[must_use]
-    pub fn with_tls(mut self, identity: &Identity) -> Self {
+    pub fn with_tls(mut self, identity: &TlsIdentity) -> Self {
         self.tls = Some(TlsAcceptor::from(identity.config()));
         self
     }
 
     /// Shows pages beside the API.
     #[must_use]
-    pub fn with_pages(mut self, pages: Pages) -> Self {
+    pub fn with_pages(mut self, pages: PagesByPath) -> Self {
         self.gate.pages = Some(pages);
         self
     }

@@ -19,12 +19,12 @@ pub enum TlsError {
 
 /// A key and its certificate, which signs itself.
 #[derive(Clone, Debug)]
-pub struct Identity {
+pub struct TlsIdentity {
     config: Arc<ServerConfig>,
     pem: String,
 }
 
-impl Identity {
+impl TlsIdentity {
     /// A new one, for names and addresses.
     ///
     /// # Errors
@@ -38,7 +38,7 @@ impl Identity {
         let mut config =
             builder.with_no_client_auth().with_single_cert(vec![certificate.der().clone()], private.into())?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Ok(Identity { config: Arc::new(config), pem: certificate.pem() })
+        Ok(TlsIdentity { config: Arc::new(config), pem: certificate.pem() })
     }
 
     /// The certificate as `certificate-authority-data` of a kubeconfig has it.

@@ -1,17 +1,17 @@
 //! What callers see when things go wrong, and what the log says.
 use super::*;
 use crate::apiserver::PODS;
-use crate::faults::{Direction, Faults, Service};
+use crate::faults::{Direction, FaultsInForce, Service};
 use crate::log::EventLog;
 use futures::StreamExt;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{ListParams, WatchParams};
 use std::time::Duration;
 
-fn faulty() -> (ApiServer, Faults, EventLog) {
+fn faulty() -> (ApiServer, FaultsInForce, EventLog) {
     let clock = Arc::new(VirtualClock::new(DEFAULT_START));
-    let (faults, log) = (Faults::new(3), EventLog::new(clock.clone()));
-    let settings = Settings { faults: Some(faults.clone()), log: Some(log.clone()), ..Settings::default() };
+    let (faults, log) = (FaultsInForce::new(3), EventLog::new(clock.clone()));
+    let settings = ServerSettings { faults: Some(faults.clone()), log: Some(log.clone()), ..ServerSettings::default() };
     (ApiServer::with(clock, settings), faults, log)
 }
 

@@ -15,7 +15,7 @@ mod socket;
 mod versions;
 mod watches;
 
-use super::{ApiServer, Settings};
+use super::{ApiServer, ServerSettings};
 use crate::clock::{DEFAULT_START, VirtualClock};
 use crate::log::Caller;
 use k8s_openapi::api::core::v1::Pod;
@@ -27,7 +27,7 @@ use std::sync::Arc;
 fn server() -> ApiServer {
     ApiServer::with(
         Arc::new(VirtualClock::new(DEFAULT_START)),
-        Settings { history: 64, lag: 64, ..Settings::default() },
+        ServerSettings { history: 64, lag: 64, ..ServerSettings::default() },
     )
 }
 

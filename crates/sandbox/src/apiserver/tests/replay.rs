@@ -81,7 +81,7 @@ async fn read(events: &mut (impl Stream<Item = watcher::Result<Event<Pod>>> + Un
 async fn run(acts: &[Act], config: watcher::Config, selected: &str) {
     let server = ApiServer::with(
         Arc::new(VirtualClock::new(DEFAULT_START)),
-        Settings { history: 8, lag: 12, ..Settings::default() },
+        ServerSettings { history: 8, lag: 12, ..ServerSettings::default() },
     );
     let mut events = watcher::watcher(pods(&server), config).boxed();
     let mut cache = Cache::default();

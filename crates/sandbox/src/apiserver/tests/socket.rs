@@ -1,6 +1,6 @@
 //! The server on a real socket.
 use super::*;
-use crate::apiserver::{Identity, Listener, Pages};
+use crate::apiserver::{Listener, PagesByPath, TlsIdentity};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -103,7 +103,7 @@ async fn the_token_is_taken_as_a_password_too() {
 
 #[tokio::test]
 async fn a_page_is_shown_to_who_reads_and_paths_to_who_parses() {
-    let pages: Pages = Arc::new(|path: &str| {
+    let pages: PagesByPath = Arc::new(|path: &str| {
         let page = (path == "/").then(|| ("text/html", bytes::Bytes::from_static(b"<p>hello")));
         Box::pin(std::future::ready(page))
     });
@@ -140,7 +140,7 @@ async fn a_body_that_is_too_large_is_refused_once_it_has_been_written() {
 #[tokio::test]
 async fn kube_s_own_client_speaks_tls_to_the_identity_that_it_was_given() {
     use kube::api::ListParams;
-    let identity = Identity::new(vec!["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
+    let identity = TlsIdentity::new(vec!["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
     served(listener(Some("a-long-enough-token")).await.with_tls(&identity), async |address| {
         let text = format!(
             "{{apiVersion: v1, kind: Config, current-context: a, clusters: [{{name: a, cluster: {{server: 'https://{address}', certificate-authority-data: {}}}}}], \

@@ -140,7 +140,7 @@ async fn a_watch_of_one_namespace_does_not_hear_of_others() {
 async fn a_burst_longer_than_the_history_does_not_cut_a_watch_that_is_open() {
     let server = ApiServer::with(
         Arc::new(VirtualClock::new(DEFAULT_START)),
-        Settings { history: 8, lag: 1_000, ..Settings::default() },
+        ServerSettings { history: 8, lag: 1_000, ..ServerSettings::default() },
     );
     let mut events = watch(&server, watcher::Config::default());
     assert_eq!(next(&mut events, 2).await, ["init", "done"]);

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::volumes::EBS;
-use crate::cluster::cache::{Key, Object};
+use crate::cluster::cache::{CachedObject, Key};
 use crate::cluster::context::{ClusterChange, ClusterContext};
 use crate::cluster::kind::Kind;
 use crate::cluster::pod::{PodView, condition};
@@ -81,7 +81,8 @@ fn attach(ctx: &mut ClusterContext, volume: &str, node: &str) {
 
 fn elsewhere(ctx: &ClusterContext, volume: &str, node: &str) -> Option<Key> {
     let mut all = ctx.cache.all(Kind::VolumeAttachment);
-    let other = |a: &Object| a["spec"]["source"]["persistentVolumeName"] == volume && a["spec"]["nodeName"] != node;
+    let other =
+        |a: &CachedObject| a["spec"]["source"]["persistentVolumeName"] == volume && a["spec"]["nodeName"] != node;
     all.find(|(_, a)| other(a)).map(|(key, _)| key.clone())
 }
 
@@ -107,7 +108,7 @@ fn detach_unused(ctx: &mut ClusterContext, node: &str) {
         .filter(|(_, a)| !in_use.iter().any(|v| a["spec"]["source"]["persistentVolumeName"] == **v))
         .map(|(key, _)| key.name.clone())
         .collect();
-    let answers = |n: &Object| condition(n, "Ready").is_some_and(|c| c["status"] == "True");
+    let answers = |n: &CachedObject| condition(n, "Ready").is_some_and(|c| c["status"] == "True");
     let healthy = ctx.cache.named(Kind::Node, node).is_some_and(answers);
     for name in unused {
         let range = ctx.settings.detach.clone();
@@ -127,7 +128,7 @@ pub(crate) fn attachment_changed(ctx: &mut ClusterContext, change: &ClusterChang
     if change.new.is_some() {
         return;
     }
-    let volume = |a: &Object| a["spec"]["source"]["persistentVolumeName"].as_str().map(str::to_owned);
+    let volume = |a: &CachedObject| a["spec"]["source"]["persistentVolumeName"].as_str().map(str::to_owned);
     let Some(volume) = change.old.as_ref().and_then(volume) else { return };
     let claim = ctx.cache.named(Kind::PersistentVolume, &volume).map(|v| v["spec"]["claimRef"].clone());
     let Some(namespace) = claim.as_ref().and_then(|c: &Value| c["namespace"].as_str()) else { return };

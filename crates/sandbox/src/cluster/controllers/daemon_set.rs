@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Toleration;
 use serde_json::{Value, json};
 
 use super::template::{count, deleting, hash, pod, to_i64, write_status};
-use crate::cluster::cache::{Key, Object};
+use crate::cluster::cache::{CachedObject, Key};
 use crate::cluster::context::{ClusterChange, ClusterContext};
 use crate::cluster::kind::Kind;
 use crate::cluster::pod::PodView;
@@ -19,14 +19,14 @@ use crate::cluster::work::Work;
 const REVISION: &str = "controller-revision-hash";
 
 /// Where the pods of a template can go.
-pub(crate) struct Placement {
+pub(crate) struct TemplatePlacement {
     spec: PodSpec,
     terms: Option<Vec<SelectorTerm>>,
 }
 
 /// What a node means to a DaemonSet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum DaemonVerdict {
     /// A pod is to run there.
     Run,
     /// None is to be started, but one that is there stays (an untolerated `NoSchedule` taint).
@@ -37,7 +37,7 @@ pub(crate) enum Verdict {
 
 /// Has every DaemonSet look at its nodes again when a node's labels or taints change.
 pub(crate) fn node_changed(ctx: &mut ClusterContext, change: &ClusterChange) {
-    let face = |node: &Object| (node["metadata"]["labels"].clone(), node["spec"]["taints"].clone());
+    let face = |node: &CachedObject| (node["metadata"]["labels"].clone(), node["spec"]["taints"].clone());
     if change.old.as_ref().map(face) != change.new.as_ref().map(face) {
         let sets: Vec<Key> = ctx.cache.all(Kind::DaemonSet).map(|(key, _)| key.clone()).collect();
         for key in sets {
@@ -52,7 +52,7 @@ pub(crate) fn sync(ctx: &mut ClusterContext, key: &Key) {
     if deleting(&set) {
         return;
     }
-    let placement = Placement::of(&set);
+    let placement = TemplatePlacement::of(&set);
     let revision = hash(&set["spec"]["template"]);
     let uid = set["metadata"]["uid"].as_str().unwrap_or_default();
     let pods = ctx.cache.pods_of(uid);
@@ -62,7 +62,7 @@ pub(crate) fn sync(ctx: &mut ClusterContext, key: &Key) {
             by_node.entry(node).or_default().push(pod.clone());
         }
     }
-    let verdicts: Vec<(String, Verdict)> =
+    let verdicts: Vec<(String, DaemonVerdict)> =
         ctx.cache.nodes().map(|node| (node.name.clone(), placement.judge(node))).collect();
     for (node, verdict) in &verdicts {
         let here = by_node.remove(node).unwrap_or_default();
@@ -80,7 +80,7 @@ fn tend(
     key: &Key,
     set: &Value,
     node: &str,
-    verdict: Verdict,
+    verdict: DaemonVerdict,
     here: &[Rc<PodView>],
     revision: &str,
 ) {
@@ -89,8 +89,8 @@ fn tend(
     }
     let mut live: Vec<&Rc<PodView>> = here.iter().filter(|p| p.active()).collect();
     match verdict {
-        Verdict::Run if here.is_empty() => create(ctx, key, set, node, revision),
-        Verdict::Leave => live.drain(..).for_each(|pod| ctx.kube.delete(Kind::Pod, &pod.key, None)),
+        DaemonVerdict::Run if here.is_empty() => create(ctx, key, set, node, revision),
+        DaemonVerdict::Leave => live.drain(..).for_each(|pod| ctx.kube.delete(Kind::Pod, &pod.key, None)),
         _ => {}
     }
     // Of several on one node the oldest stays.
@@ -107,7 +107,7 @@ fn create(ctx: &mut ClusterContext, key: &Key, set: &Value, node: &str, revision
     pod["metadata"]["labels"]["pod-template-generation"] =
         json!(set["metadata"]["generation"].as_i64().unwrap_or(1).to_string());
     pin(&mut pod, node);
-    let tolerations = Placement::of(set).spec.tolerations;
+    let tolerations = TemplatePlacement::of(set).spec.tolerations;
     pod["spec"]["tolerations"] = serde_json::to_value(tolerations).unwrap_or_default();
     if ctx.kube.create(Kind::Pod, pod).is_err() {
         ctx.queue.push_after(std::time::Duration::from_secs(1), Work::Sync(Kind::DaemonSet, key.clone()));
@@ -137,7 +137,7 @@ fn target(ctx: &ClusterContext, pod: &PodView) -> Option<String> {
     name.as_str().map(str::to_owned)
 }
 
-impl Placement {
+impl TemplatePlacement {
     /// Reads the template, with the tolerations that the controller adds.
     pub(crate) fn of(set: &Value) -> Self {
         let mut spec = PodSpec::read(&set["spec"]["template"]);
@@ -165,15 +165,15 @@ impl Placement {
     }
 
     /// What the node means to the pods.
-    pub(crate) fn judge(&self, node: &NodeInfo) -> Verdict {
+    pub(crate) fn judge(&self, node: &NodeInfo) -> DaemonVerdict {
         let selected = self.spec.node_selector.iter().flatten().all(|(k, v)| node.labels.get(k) == Some(v))
             && self.terms.as_ref().is_none_or(|terms| terms.iter().any(|t| t.matches(&node.name, &node.labels)));
         if !selected || node.untolerated(&self.spec.tolerations, &["NoExecute"]).is_some() {
-            return Verdict::Leave;
+            return DaemonVerdict::Leave;
         }
         match node.untolerated(&self.spec.tolerations, &["NoSchedule"]) {
-            Some(_) => Verdict::Stay,
-            None => Verdict::Run,
+            Some(_) => DaemonVerdict::Stay,
+            None => DaemonVerdict::Run,
         }
     }
 }
@@ -203,15 +203,15 @@ fn report(
     key: &Key,
     set: &Value,
     pods: &[Rc<PodView>],
-    verdicts: &[(String, Verdict)],
+    verdicts: &[(String, DaemonVerdict)],
     revision: &str,
 ) {
     let live: Vec<Rc<PodView>> = pods.iter().filter(|p| p.active()).cloned().collect();
     let counts = count(ctx, Kind::DaemonSet, key, set, &live);
-    let wanted = to_i64(verdicts.iter().filter(|(_, v)| *v == Verdict::Run).count());
+    let wanted = to_i64(verdicts.iter().filter(|(_, v)| *v == DaemonVerdict::Run).count());
     let on_wanted = |p: &&Rc<PodView>| {
         let verdict = p.node.as_ref().and_then(|n| verdicts.iter().find(|(name, _)| name == n));
-        verdict.is_some_and(|(_, v)| *v == Verdict::Run)
+        verdict.is_some_and(|(_, v)| *v == DaemonVerdict::Run)
     };
     let current = to_i64(live.iter().filter(on_wanted).count());
     let updated = live

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::rollout;
 use super::template::{deleting, hash, owner_reference, replicas, scaled, write_status};
-use crate::cluster::cache::{Key, Object};
+use crate::cluster::cache::{CachedObject, Key};
 use crate::cluster::context::ClusterContext;
 use crate::cluster::kind::Kind;
 use crate::cluster::pod::set_condition;
@@ -42,7 +42,7 @@ pub(crate) fn sync(ctx: &mut ClusterContext, key: &Key) {
     report(ctx, key, &deployment, &new, &old);
 }
 
-fn sets_of(ctx: &ClusterContext, deployment: &Value) -> Vec<(Key, Object)> {
+fn sets_of(ctx: &ClusterContext, deployment: &Value) -> Vec<(Key, CachedObject)> {
     let uid = deployment["metadata"]["uid"].as_str().unwrap_or_default();
     let owned = ctx.cache.owned_by(uid).filter(|(kind, _)| *kind == Kind::ReplicaSet);
     owned.filter_map(|(_, key)| Some((key.clone(), ctx.cache.get(Kind::ReplicaSet, key)?.clone()))).collect()
@@ -67,7 +67,7 @@ fn revision(set: &Value) -> i64 {
     set["metadata"]["annotations"][REVISION].as_str().and_then(|r| r.parse().ok()).unwrap_or(0)
 }
 
-fn create(ctx: &mut ClusterContext, key: &Key, deployment: &Value, old: &[(Key, Object)]) {
+fn create(ctx: &mut ClusterContext, key: &Key, deployment: &Value, old: &[(Key, CachedObject)]) {
     let hash = hash(&deployment["spec"]["template"]);
     let mut template = deployment["spec"]["template"].clone();
     template["metadata"]["labels"][HASH] = json!(hash);
@@ -104,9 +104,9 @@ fn scale(ctx: &mut ClusterContext, set: &Key, count: i64) {
 }
 
 /// Deletes empty old sets beyond the history's limit, oldest first.
-fn clean_up(ctx: &mut ClusterContext, deployment: &Value, old: &[(Key, Object)]) {
+fn clean_up(ctx: &mut ClusterContext, deployment: &Value, old: &[(Key, CachedObject)]) {
     let limit = deployment["spec"]["revisionHistoryLimit"].as_u64().unwrap_or(10);
-    let mut empty: Vec<&(Key, Object)> =
+    let mut empty: Vec<&(Key, CachedObject)> =
         old.iter().filter(|(_, set)| replicas(set) == 0 && of(set, "replicas") == 0).collect();
     empty.sort_by_key(|(_, set)| revision(set));
     let surplus = empty.len().saturating_sub(usize::try_from(limit).unwrap_or(usize::MAX));
@@ -119,7 +119,7 @@ fn of(set: &Value, field: &str) -> i64 {
     set["status"][field].as_i64().unwrap_or(0)
 }
 
-fn report(ctx: &mut ClusterContext, key: &Key, deployment: &Value, new: &Value, old: &[(Key, Object)]) {
+fn report(ctx: &mut ClusterContext, key: &Key, deployment: &Value, new: &Value, old: &[(Key, CachedObject)]) {
     let all = |field: &str| of(new, field) + old.iter().map(|(_, set)| of(set, field)).sum::<i64>();
     let (total, available, wanted) = (all("replicas"), all("availableReplicas"), replicas(deployment));
     let fields = [

@@ -3,17 +3,17 @@
 use serde_json::Value;
 
 use super::template::{replicas, scaled};
-use crate::cluster::cache::Object;
+use crate::cluster::cache::CachedObject;
 
 /// New counts; `None` where nothing changes.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Plan {
+pub(crate) struct RolloutPlan {
     pub new: Option<i64>,
     /// In the order of the old sets.
     pub old: Vec<Option<i64>>,
 }
 
-impl Plan {
+impl RolloutPlan {
     /// Whether nothing changes.
     pub(crate) fn is_idle(&self) -> bool {
         self.new.is_none() && self.old.iter().all(Option::is_none)
@@ -52,11 +52,11 @@ pub(crate) fn first_count(deployment: &Value, old: i64) -> i64 {
 }
 
 /// The next step.
-pub(crate) fn plan(deployment: &Value, new: &Value, old: &[Object]) -> Plan {
+pub(crate) fn plan(deployment: &Value, new: &Value, old: &[CachedObject]) -> RolloutPlan {
     let wanted = replicas(deployment);
     let have = replicas(new);
     let old_total: i64 = old.iter().map(|set| replicas(set)).sum();
-    let mut plan = Plan { new: None, old: vec![None; old.len()] };
+    let mut plan = RolloutPlan { new: None, old: vec![None; old.len()] };
     let running: i64 = old.iter().map(|set| status(set, "replicas")).sum();
     if old_total == 0 && (!recreates(deployment) || running == 0) {
         plan.new = (have != wanted).then_some(wanted);
@@ -74,7 +74,7 @@ pub(crate) fn plan(deployment: &Value, new: &Value, old: &[Object]) -> Plan {
 }
 
 /// Takes pods off the old sets: those that are not available first, then as many as the new set makes up for.
-fn shrink(deployment: &Value, new: &Value, old: &[Object], new_count: i64) -> Vec<Option<i64>> {
+fn shrink(deployment: &Value, new: &Value, old: &[CachedObject], new_count: i64) -> Vec<Option<i64>> {
     let least = replicas(deployment) - unavailable(deployment);
     let old_total: i64 = old.iter().map(|set| replicas(set)).sum();
     let new_unavailable = (new_count - status(new, "availableReplicas")).max(0);
@@ -112,7 +112,7 @@ mod tests {
         json!({"spec": {"replicas": replicas, "strategy": {"rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}}})
     }
 
-    fn set(replicas: i64, available: i64) -> Object {
+    fn set(replicas: i64, available: i64) -> CachedObject {
         Arc::new(
             json!({"spec": {"replicas": replicas}, "status": {"replicas": replicas, "availableReplicas": available}}),
         )
@@ -144,8 +144,8 @@ mod tests {
     fn recreate_waits_for_the_old_pods_to_be_gone() {
         let mut d = deployment(3, "0", "0");
         d["spec"]["strategy"] = json!({"type": "Recreate"});
-        assert_eq!(plan(&d, &set(0, 0), &[set(3, 3)]), Plan { new: None, old: vec![Some(0)] });
-        let going: Object = Arc::new(json!({"spec": {"replicas": 0}, "status": {"replicas": 2}}));
+        assert_eq!(plan(&d, &set(0, 0), &[set(3, 3)]), RolloutPlan { new: None, old: vec![Some(0)] });
+        let going: CachedObject = Arc::new(json!({"spec": {"replicas": 0}, "status": {"replicas": 2}}));
         assert!(plan(&d, &set(0, 0), &[going]).is_idle());
         assert_eq!(plan(&d, &set(0, 0), &[set(0, 0)]).new, Some(3));
     }

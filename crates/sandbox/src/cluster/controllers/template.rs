@@ -58,17 +58,23 @@ pub(crate) fn scaled(value: &Value, total: i64, round_up: bool) -> Option<i64> {
 
 /// How many pods are there, ready, and ready for long enough.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
+pub(crate) struct ReplicaCounts {
     pub all: i64,
     pub ready: i64,
     pub available: i64,
 }
 
 /// Counts pods; has the owner looked at again when the next becomes available (`minReadySeconds`).
-pub(crate) fn count(ctx: &mut ClusterContext, kind: Kind, key: &Key, owner: &Value, pods: &[Rc<PodView>]) -> Counts {
+pub(crate) fn count(
+    ctx: &mut ClusterContext,
+    kind: Kind,
+    key: &Key,
+    owner: &Value,
+    pods: &[Rc<PodView>],
+) -> ReplicaCounts {
     let least = owner["spec"]["minReadySeconds"].as_i64().unwrap_or(0);
     let now = ctx.wall().as_second();
-    let mut counts = Counts { all: to_i64(pods.len()), ..Counts::default() };
+    let mut counts = ReplicaCounts { all: to_i64(pods.len()), ..ReplicaCounts::default() };
     let mut soonest = None;
     for pod in pods.iter().filter(|p| p.ready) {
         counts.ready += 1;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::template::deleting;
-use crate::cluster::cache::{Key, Object};
+use crate::cluster::cache::{CachedObject, Key};
 use crate::cluster::context::{ClusterChange, ClusterContext};
 use crate::cluster::kind::Kind;
 use crate::cluster::work::Work;
@@ -95,7 +95,7 @@ pub(crate) fn sync(ctx: &mut ClusterContext, key: &Key) {
 
 /// A claim without a class gets the cluster's default one, also later when there is one.
 fn take_default_class(ctx: &mut ClusterContext, key: &Key) {
-    let is_default = |c: &Object| c["metadata"]["annotations"][DEFAULT_CLASS] == "true";
+    let is_default = |c: &CachedObject| c["metadata"]["annotations"][DEFAULT_CLASS] == "true";
     // Of several defaults the newest counts.
     let classes = ctx.cache.all(Kind::StorageClass).filter(|(_, c)| is_default(c));
     let newest = classes.max_by_key(|(_, c)| c["metadata"]["creationTimestamp"].as_str().map(str::to_owned));
@@ -230,7 +230,7 @@ fn volume(claim: &Value, class: &Value, zone: &str, region: &str, id: u64) -> Va
 }
 
 /// The volume of a claim that was deleted is deleted too, or kept for an administrator.
-fn release(ctx: &mut ClusterContext, claim: Option<&Object>) {
+fn release(ctx: &mut ClusterContext, claim: Option<&CachedObject>) {
     let Some(name) = claim.and_then(|c| c["spec"]["volumeName"].as_str().map(str::to_owned)) else { return };
     let Some(volume) = ctx.cache.named(Kind::PersistentVolume, &name) else { return };
     let key = Key::new("", &name);

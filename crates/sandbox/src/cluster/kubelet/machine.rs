@@ -9,10 +9,14 @@ use dovetail_core::resources::{format_amount, parse_amount};
 use serde_json::{Map, Value};
 
 use super::user_data::NodeConfig;
-use crate::region::{Instance, Region};
+use crate::region::{Region, RegionInstance};
 
 /// Capacity and allocatable of a node; none for a type that no node can be of.
-pub(crate) fn resources(region: &Region, instance: &Instance, config: &NodeConfig) -> Option<(Resources, Resources)> {
+pub(crate) fn resources(
+    region: &Region,
+    instance: &RegionInstance,
+    config: &NodeConfig,
+) -> Option<(Resources, Resources)> {
     let catalogue = region.catalogue();
     let info = catalogue.instance_type(&instance.instance_type)?;
     // The formulas speak of types that are on offer: one type, on offer where the instance is.
@@ -62,7 +66,7 @@ pub(crate) fn quantities(resources: &Resources) -> Value {
 }
 
 /// How many volumes the EBS CSI driver says that it can attach.
-pub(crate) fn volume_limit(region: &Region, instance: &Instance) -> u64 {
+pub(crate) fn volume_limit(region: &Region, instance: &RegionInstance) -> u64 {
     let info = region.catalogue().instance_type(&instance.instance_type);
     info.map_or(26, |info| u64::from(info.ebs_volumes()))
 }

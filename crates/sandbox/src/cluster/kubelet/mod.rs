@@ -21,7 +21,7 @@ use super::controllers::nodes;
 use super::kind::Kind;
 use super::pod::{condition, set_condition};
 use super::work::Work;
-use crate::region::{Instance, InstanceEvent, InstanceState, Region};
+use crate::region::{InstanceEvent, InstanceState, Region, RegionInstance};
 
 /// The kubelet of an instance.
 #[derive(Debug)]
@@ -88,7 +88,7 @@ impl Kubelets {
     pub(crate) fn register(
         &mut self,
         ctx: &mut ClusterContext,
-        instance: &Instance,
+        instance: &RegionInstance,
         config: &NodeConfig,
         delay: Duration,
     ) {
@@ -250,7 +250,8 @@ impl Kubelets {
 
     /// The Node of an instance that was taken over: its kubelet runs, and says that it is ready if it is not so yet.
     fn take_over(&mut self, ctx: &mut ClusterContext, name: &str, id: &str) {
-        let running = |one: &Instance| one.taken_over && one.state == InstanceState::Running && one.hostname == name;
+        let running =
+            |one: &RegionInstance| one.taken_over && one.state == InstanceState::Running && one.hostname == name;
         let Some(instance) = self.region.instance(id).filter(running) else { return };
         if self.kubelets.contains_key(id) {
             return;

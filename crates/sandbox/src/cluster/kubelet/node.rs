@@ -12,7 +12,7 @@ use crate::cluster::context::ClusterContext;
 use crate::cluster::controllers::nodes::NOT_READY;
 use crate::cluster::controllers::volumes::EBS;
 use crate::cluster::kind::Kind;
-use crate::region::{Instance, Region};
+use crate::region::{Region, RegionInstance};
 
 /// Labels in Kubernetes' own domains that a kubelet may give itself (NodeRestriction).
 const ALLOWED: [&str; 13] = [
@@ -35,7 +35,7 @@ const ALLOWED: [&str; 13] = [
 pub(super) fn object(
     ctx: &mut ClusterContext,
     region: &Region,
-    instance: &Instance,
+    instance: &RegionInstance,
     config: &NodeConfig,
     capacity: &Resources,
     allocatable: &Resources,
@@ -68,7 +68,12 @@ pub(super) fn object(
     })
 }
 
-fn labels(ctx: &ClusterContext, region: &Region, instance: &Instance, config: &NodeConfig) -> BTreeMap<String, String> {
+fn labels(
+    ctx: &ClusterContext,
+    region: &Region,
+    instance: &RegionInstance,
+    config: &NodeConfig,
+) -> BTreeMap<String, String> {
     let arch = if instance.architecture == "arm64" { "arm64" } else { "amd64" };
     let os = if config.family.is_windows() { "windows" } else { "linux" };
     let name = &region.config().region;
@@ -129,7 +134,7 @@ fn conditions(now: &str) -> Value {
     ])
 }
 
-fn info(ctx: &mut ClusterContext, instance: &Instance, config: &NodeConfig) -> Value {
+fn info(ctx: &mut ClusterContext, instance: &RegionInstance, config: &NodeConfig) -> Value {
     use dovetail_cloud::family::AmiFamily;
     let (image, kernel) = match config.family {
         AmiFamily::Al2 => ("Amazon Linux 2", "5.10.240-238.966.amzn2"),

@@ -10,20 +10,20 @@ use super::Kubelets;
 use crate::cluster::cache::Key;
 use crate::cluster::context::{ClusterChange, ClusterContext};
 use crate::cluster::kind::Kind;
-use crate::region::Instance;
+use crate::region::RegionInstance;
 
 /// The label of a Node whose claim has been given it.
 const REGISTERED: &str = "karpenter.sh/registered";
 
 impl Kubelets {
     /// How much later than others an instance joins.
-    pub(super) fn joins_late(&self, instance: &Instance) -> Duration {
+    pub(super) fn joins_late(&self, instance: &RegionInstance) -> Duration {
         let late = self.region.faults().nodes().joins_late;
         late.filter(|late| late.types.matches(&instance.instance_type)).map_or(Duration::ZERO, |late| late.by)
     }
 
     /// Takes off what a node has less for pods than its instance type promises.
-    pub(super) fn has_less(&self, instance: &Instance, allocatable: &mut Resources) {
+    pub(super) fn has_less(&self, instance: &RegionInstance, allocatable: &mut Resources) {
         let fault = self.region.faults().nodes().allocatable.filter(|one| one.types.matches(&instance.instance_type));
         let Some(fault) = fault.filter(|_| !instance.beforehand) else { return };
         for name in [CPU, MEMORY, EPHEMERAL_STORAGE] {
@@ -33,7 +33,7 @@ impl Kubelets {
     }
 
     /// Gives a Node the taint, the cordon and the label that nobody planned with.
-    pub(super) fn joins_otherwise(&self, instance: &Instance, node: &mut Value) {
+    pub(super) fn joins_otherwise(&self, instance: &RegionInstance, node: &mut Value) {
         if instance.beforehand {
             return;
         }

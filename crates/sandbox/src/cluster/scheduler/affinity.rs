@@ -1,9 +1,9 @@
 //! InterPodAffinity: required terms of the pod, anti-affinity of the pods that are there, and the preferred score.
 
-use super::class::{Class, PodTerm};
+use super::class::{PodClass, PodTerm};
 use super::filter::FilterReason;
 use super::node::NodeInfo;
-use super::state::{Counted, SchedulerState, Slot};
+use super::state::{CountedPods, SchedulerState, Slot};
 
 /// kube-scheduler's `hardPodAffinityWeight`: a required affinity of a pod that is there draws newcomers a little.
 const HARD_WEIGHT: i64 = 1;
@@ -22,17 +22,17 @@ pub(crate) struct AffinityPlan {
 }
 
 impl AffinityPlan {
-    pub(crate) fn new(state: &mut SchedulerState, class: &Class) -> Self {
+    pub(crate) fn new(state: &mut SchedulerState, class: &PodClass) -> Self {
         let (mut with, mut first) = (Vec::new(), false);
         if !class.affinity.is_empty() {
-            let counter = state.counter(Counted::terms(&class.affinity));
+            let counter = state.counter(CountedPods::terms(&class.affinity));
             with = class.affinity.iter().map(|term| occupied(state, term, counter)).collect();
             let nobody = with.iter().all(|(_, domains)| !domains.contains(&true));
             first = nobody && class.affinity.iter().all(|t| t.means(&class.namespace, &class.labels));
         }
         let mut against = Vec::new();
         for term in &class.anti_affinity {
-            let counter = state.counter(Counted::terms(std::slice::from_ref(term)));
+            let counter = state.counter(CountedPods::terms(std::slice::from_ref(term)));
             if state.counted_in_all(counter) > 0 {
                 against.push(occupied(state, term, counter));
             }
@@ -67,7 +67,7 @@ fn occupied(state: &mut SchedulerState, term: &PodTerm, counter: usize) -> (usiz
 }
 
 /// The domains that anti-affinity of pods there forbids to this one.
-fn kept_off(state: &mut SchedulerState, class: &Class) -> Vec<(usize, Vec<bool>)> {
+fn kept_off(state: &mut SchedulerState, class: &PodClass) -> Vec<(usize, Vec<bool>)> {
     let mut forbidden = Vec::new();
     for at in 0..state.opinionated.len() {
         let id = state.opinionated[at];
@@ -91,7 +91,7 @@ fn domain_of(state: &SchedulerState, slot: Slot, key: usize) -> Option<usize> {
 }
 
 /// The scores (0 to 100) of the feasible nodes by preferred terms; `None` when no term has a say.
-pub(crate) fn score(state: &mut SchedulerState, class: &Class, feasible: &[Slot]) -> Option<Vec<i64>> {
+pub(crate) fn score(state: &mut SchedulerState, class: &PodClass, feasible: &[Slot]) -> Option<Vec<i64>> {
     let mut raw = vec![0i64; feasible.len()];
     let mut any = false;
     let mut give = |state: &SchedulerState, key: usize, domains: &[i64]| {
@@ -101,7 +101,7 @@ pub(crate) fn score(state: &mut SchedulerState, class: &Class, feasible: &[Slot]
         any |= domains.iter().any(|d| *d != 0);
     };
     for (weight, term) in &class.preferred_pods {
-        let counter = state.counter(Counted::terms(std::slice::from_ref(term)));
+        let counter = state.counter(CountedPods::terms(std::slice::from_ref(term)));
         let key = state.topology_key(&term.key);
         let mut domains = vec![0; state.topology.size(key)];
         for (slot, node) in state.nodes() {

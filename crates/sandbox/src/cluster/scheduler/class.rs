@@ -7,11 +7,11 @@ use k8s_openapi::api::core::v1::{PodAffinityTerm, Toleration, TopologySpreadCons
 
 use super::resources::{ResourceAmounts, ResourceColumns};
 use super::selector::{Expression, Labels, PodSelector, SelectorTerm};
-use super::spec::{HostPort, PodSpec};
+use super::spec::{PodSpec, SpecHostPort};
 
 /// What scheduling can see of a pod.
 #[derive(Debug)]
-pub(crate) struct Class {
+pub(crate) struct PodClass {
     pub namespace: String,
     pub labels: Labels,
     pub requests: ResourceAmounts,
@@ -20,7 +20,7 @@ pub(crate) struct Class {
     pub required_nodes: Option<Vec<SelectorTerm>>,
     pub preferred_nodes: Vec<(i64, SelectorTerm)>,
     pub tolerations: Vec<Toleration>,
-    pub host_ports: Vec<HostPort>,
+    pub host_ports: Vec<SpecHostPort>,
     pub hard_spread: Vec<Spread>,
     pub soft_spread: Vec<Spread>,
     /// The soft constraints are the scheduler's own defaults, not the pod's.
@@ -83,7 +83,7 @@ pub(crate) struct Surroundings<'a> {
     pub namespace_labels: &'a BTreeMap<String, Labels>,
 }
 
-impl Class {
+impl PodClass {
     pub(crate) fn compile(spec: &PodSpec, around: Surroundings<'_>, names: &mut ResourceColumns) -> Self {
         let affinity = spec.affinity.clone().unwrap_or_default();
         let nodes = affinity.node_affinity.unwrap_or_default();

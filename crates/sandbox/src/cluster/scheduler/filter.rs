@@ -5,7 +5,7 @@ use std::fmt;
 use std::rc::Rc;
 
 use super::affinity::AffinityPlan;
-use super::class::Class;
+use super::class::PodClass;
 use super::node::NodeInfo;
 use super::resources::PODS;
 use super::spread::SpreadPlan;
@@ -108,7 +108,7 @@ impl Diagnosis {
 }
 
 /// The static part for a class and a node.
-pub(crate) fn judge(class: &Class, node: &NodeInfo) -> Static {
+pub(crate) fn judge(class: &PodClass, node: &NodeInfo) -> Static {
     let taint = node.untolerated(&class.tolerations, &["NoSchedule", "NoExecute"]);
     let selected = class.selects(&node.name, &node.labels);
     let refused = if node.unschedulable && !tolerates_unschedulable(class) {
@@ -127,7 +127,7 @@ pub(crate) fn judge(class: &Class, node: &NodeInfo) -> Static {
     Static { refused, selected, tolerated: taint.is_none(), preferred, disliked: i64::try_from(disliked).unwrap_or(0) }
 }
 
-fn tolerates_unschedulable(class: &Class) -> bool {
+fn tolerates_unschedulable(class: &PodClass) -> bool {
     let taint = k8s_openapi::api::core::v1::Taint {
         key: "node.kubernetes.io/unschedulable".into(),
         effect: "NoSchedule".into(),
@@ -139,7 +139,7 @@ fn tolerates_unschedulable(class: &Class) -> bool {
 /// What is worked out once for a pod before the nodes are looked at.
 #[derive(Debug)]
 pub(crate) struct FilterPlan {
-    pub class: Rc<Class>,
+    pub class: Rc<PodClass>,
     pub volumes: VolumePlan,
     spread: SpreadPlan,
     affinity: AffinityPlan,

@@ -28,20 +28,20 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use self::class::{Class, Surroundings};
+use self::class::{PodClass, Surroundings};
 use self::filter::{Asking, FilterPlan};
 use self::node::NodeInfo;
 use self::queue::SchedulingQueue;
 use self::selector::{Labels, PodSelector};
 use self::spec::PodSpec;
-use self::state::{ClassId, Placed, SchedulerState, Slot};
+use self::state::{ClassId, PlacedPod, SchedulerState, Slot};
 use self::volumes::{VolumePlan, bound_volume};
-use super::cache::{Cache, Key, controller};
+use super::cache::{ClusterCache, Key, controller};
 use super::context::ClusterContext;
 use super::kind::Kind;
 use super::pod::set_condition;
 use super::work::Work;
-use crate::faults::Faults;
+use crate::faults::FaultsInForce;
 
 /// The scheduler's name, as pods give it.
 const NAME: &str = "default-scheduler";
@@ -58,7 +58,7 @@ pub(crate) struct Scheduler {
     busy_until: Instant,
     /// Pods that have a node and wait for volumes to be made: uid, node, claims.
     waiting: BTreeMap<Key, Waiting>,
-    faults: Faults,
+    faults: FaultsInForce,
 }
 
 #[derive(Debug)]
@@ -69,7 +69,7 @@ struct Waiting {
 }
 
 impl Scheduler {
-    pub(crate) fn new(rng: fastrand::Rng, faults: Faults) -> Self {
+    pub(crate) fn new(rng: fastrand::Rng, faults: FaultsInForce) -> Self {
         Self {
             state: SchedulerState::default(),
             queue: SchedulingQueue::default(),
@@ -125,7 +125,7 @@ impl Scheduler {
 
     /// The node for a pod of the class, or why there is none. What is found for a pod that is nominated to a node counts for
     /// that one alone.
-    fn find(&mut self, cache: &Cache, id: ClassId, pod: Asking<'_>) -> Result<(Slot, FilterPlan), Rc<str>> {
+    fn find(&mut self, cache: &ClusterCache, id: ClassId, pod: Asking<'_>) -> Result<(Slot, FilterPlan), Rc<str>> {
         if self.state.nominated.node_of(pod.key).is_some() {
             return self.try_find(cache, id, pod).map_err(Into::into);
         }
@@ -142,7 +142,7 @@ impl Scheduler {
         })
     }
 
-    fn try_find(&mut self, cache: &Cache, id: ClassId, pod: Asking<'_>) -> Result<(Slot, FilterPlan), String> {
+    fn try_find(&mut self, cache: &ClusterCache, id: ClassId, pod: Asking<'_>) -> Result<(Slot, FilterPlan), String> {
         let class = self.state.classes[id].class.clone();
         let volumes = VolumePlan::new(cache, &self.state, &class);
         let nodes = self.state.by_name.len();
@@ -169,7 +169,7 @@ impl Scheduler {
             select_node(ctx, &delayed.claim, node, delayed.candidate(node));
         }
         self.state.nominated.remove(key);
-        self.state.place(key, Placed { class, slot, terminating: false });
+        self.state.place(key, PlacedPod { class, slot, terminating: false });
         self.queue.remove(key);
         let claims: Vec<Key> = plan.volumes.delayed.iter().map(|d| d.claim.clone()).collect();
         if claims.is_empty() {
@@ -209,7 +209,7 @@ impl Scheduler {
         }
     }
 
-    fn class_of(&mut self, cache: &Cache, key: &Key, pod: &Value) -> (ClassId, i32) {
+    fn class_of(&mut self, cache: &ClusterCache, key: &Key, pod: &Value) -> (ClassId, i32) {
         let spec = PodSpec::read(pod);
         let labels: Labels = serde::Deserialize::deserialize(&pod["metadata"]["labels"]).unwrap_or_default();
         let default_selector = if spec.topology_spread_constraints.is_empty() {
@@ -232,7 +232,7 @@ impl Scheduler {
                 nodes_refused,
                 namespace_labels: &namespace_labels,
             };
-            Class::compile(&spec, around, names)
+            PodClass::compile(&spec, around, names)
         });
         (class, priority)
     }
@@ -258,7 +258,7 @@ fn tell_unschedulable(ctx: &mut ClusterContext, key: &Key, message: &str) {
 }
 
 /// The selector by which pods without constraints of their own are spread: that of their Services and controller.
-fn default_selector(cache: &Cache, namespace: &str, labels: &Labels, pod: &Value) -> Option<PodSelector> {
+fn default_selector(cache: &ClusterCache, namespace: &str, labels: &Labels, pod: &Value) -> Option<PodSelector> {
     let mut wanted = Labels::new();
     for (_, service) in cache.within(Kind::Service, namespace) {
         let selector: Labels = serde::Deserialize::deserialize(&service["spec"]["selector"]).unwrap_or_default();

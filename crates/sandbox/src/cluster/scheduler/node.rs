@@ -6,9 +6,9 @@ use k8s_openapi::api::core::v1::{Taint, Toleration};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::resources::{ResourceAmounts, ResourceColumns, Written};
+use super::resources::{ResourceAmounts, ResourceColumns, WrittenQuantities};
 use super::selector::Labels;
-use super::spec::HostPort;
+use super::spec::SpecHostPort;
 
 /// The node and what its pods take of it.
 #[derive(Debug)]
@@ -21,12 +21,12 @@ pub(crate) struct NodeInfo {
     pub used: ResourceAmounts,
     /// CPU and memory as scores count them.
     pub used_nonzero: [i64; 2],
-    pub ports: Vec<HostPort>,
+    pub ports: Vec<SpecHostPort>,
     /// Claims (namespace, name) in use here, with how many pods use each.
     pub claims: BTreeMap<(String, String), u32>,
     /// Volumes that its driver can attach, if it says (CSINode).
     pub volume_limit: Option<usize>,
-    /// The index of the node's value for each topology key in use, in the order of [`super::state::Topology`].
+    /// The index of the node's value for each topology key in use, in the order of [`super::state::TopologyValues`].
     pub domains: Vec<Option<usize>>,
     /// Raised with each change of name, labels, taints or `unschedulable`.
     pub version: u64,
@@ -57,8 +57,8 @@ struct Spec {
 #[derive(Debug, Default, Deserialize, PartialEq)]
 #[serde(default)]
 struct Status {
-    allocatable: Written,
-    capacity: Written,
+    allocatable: WrittenQuantities,
+    capacity: WrittenQuantities,
 }
 
 impl NodeObject {

@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::Scheduler;
-use super::class::Class;
+use super::class::PodClass;
 use super::node::NodeInfo;
 use super::resources::ResourceAmounts;
-use super::spec::HostPort;
+use super::spec::SpecHostPort;
 use super::state::{ClassId, SchedulerState, Slot};
 use crate::cluster::cache::Key;
 use crate::cluster::context::ClusterContext;
@@ -19,7 +19,7 @@ use crate::cluster::kind::Kind;
 
 /// A nominated pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Nomination {
+pub(crate) struct NominatedPod {
     pub node: String,
     pub class: ClassId,
     pub priority: i32,
@@ -28,7 +28,7 @@ pub(crate) struct Nomination {
 /// All nominated pods.
 #[derive(Debug, Default)]
 pub(crate) struct Nominated {
-    by_pod: BTreeMap<Key, Nomination>,
+    by_pod: BTreeMap<Key, NominatedPod>,
     by_node: BTreeMap<String, BTreeSet<Key>>,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Nominated {
 #[derive(Debug, Default)]
 pub(crate) struct KeptRoom {
     pub used: ResourceAmounts,
-    pub ports: Vec<HostPort>,
+    pub ports: Vec<SpecHostPort>,
 }
 
 impl Nominated {
@@ -46,7 +46,7 @@ impl Nominated {
     }
 
     /// Nominates a pod; says whether that changes anything.
-    fn put(&mut self, pod: &Key, nomination: Nomination) -> bool {
+    fn put(&mut self, pod: &Key, nomination: NominatedPod) -> bool {
         if self.by_pod.get(pod) == Some(&nomination) {
             return false;
         }
@@ -80,7 +80,7 @@ impl SchedulerState {
     pub(crate) fn kept_room(&self, node: &NodeInfo, pod: &Key, priority: i32) -> Option<KeptRoom> {
         let mut kept: Option<KeptRoom> = None;
         for id in self.nominated.beside(&node.name, pod, priority) {
-            let class: &Class = &self.classes[id].class;
+            let class: &PodClass = &self.classes[id].class;
             let kept = kept.get_or_insert_with(|| KeptRoom { used: node.used.clone(), ports: node.ports.clone() });
             kept.used.add(&class.requests);
             kept.ports.extend(class.host_ports.iter().cloned());
@@ -101,7 +101,7 @@ impl Scheduler {
         let (Some(node), Some(pending)) = (node, self.queue.get(key)) else {
             return self.nominated_no_more(key);
         };
-        let nomination = Nomination { node: node.to_owned(), class: pending.class, priority: pending.priority };
+        let nomination = NominatedPod { node: node.to_owned(), class: pending.class, priority: pending.priority };
         let before = self.state.nominated.node_of(key).map(str::to_owned);
         if self.state.nominated.put(key, nomination) {
             self.state.version += 1;

@@ -4,9 +4,9 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::node::NodeObject;
-use super::state::{ClassId, Placed, Slot};
+use super::state::{ClassId, PlacedPod, Slot};
 use super::{Scheduler, is_ours};
-use crate::cluster::cache::{Cache, Key};
+use crate::cluster::cache::{ClusterCache, Key};
 use crate::cluster::context::{ClusterChange, ClusterContext};
 use crate::cluster::kind::Kind;
 use crate::cluster::pod::{Phase, phase};
@@ -60,7 +60,7 @@ impl Scheduler {
         }
     }
 
-    pub(super) fn enqueue(&mut self, cache: &Cache, key: &Key, pod: &Value) {
+    pub(super) fn enqueue(&mut self, cache: &ClusterCache, key: &Key, pod: &Value) {
         let (class, priority) = self.class_of(cache, key, pod);
         self.queue.put(key, pod["metadata"]["uid"].as_str().unwrap_or_default(), class, priority);
     }
@@ -75,7 +75,7 @@ impl Scheduler {
         self.room_on(place.slot, true);
     }
 
-    fn pod_bound(&mut self, cache: &Cache, key: &Key, pod: &Value, node: &str) {
+    fn pod_bound(&mut self, cache: &ClusterCache, key: &Key, pod: &Value, node: &str) {
         self.queue.remove(key);
         self.waiting.remove(key);
         self.nominated_no_more(key);
@@ -83,7 +83,7 @@ impl Scheduler {
         let terminating = pod["metadata"]["deletionTimestamp"].is_string();
         let known = self.state.placed.get(key).filter(|p| p.slot == slot).map(|p| p.class);
         let class = known.unwrap_or_else(|| self.class_of(cache, key, pod).0);
-        if self.state.place(key, Placed { class, slot, terminating }) || known.is_some() {
+        if self.state.place(key, PlacedPod { class, slot, terminating }) || known.is_some() {
             self.wake_pod_watchers();
         }
     }

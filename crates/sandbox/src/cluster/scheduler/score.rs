@@ -3,7 +3,7 @@
 //! Every feasible node is scored (kube-scheduler looks at a sample in clusters of 100 nodes and more), and of several
 //! best ones the seed chooses.
 
-use super::class::Class;
+use super::class::PodClass;
 use super::node::NodeInfo;
 use super::resources::{CPU, MEMORY};
 use super::state::{ClassId, SchedulerState, Slot};
@@ -34,7 +34,7 @@ pub(crate) fn best(
 }
 
 /// The weighted sum of all scores, node by node.
-fn totals(state: &mut SchedulerState, id: ClassId, class: &Class, feasible: &[Slot]) -> Vec<i64> {
+fn totals(state: &mut SchedulerState, id: ClassId, class: &PodClass, feasible: &[Slot]) -> Vec<i64> {
     let by_spread = spread::score(state, id, class, feasible);
     let by_affinity = affinity::score(state, class, feasible);
     let verdicts = || feasible.iter().map(|slot| state.verdict(id, *slot));
@@ -60,7 +60,7 @@ fn totals(state: &mut SchedulerState, id: ClassId, class: &Class, feasible: &[Sl
 }
 
 /// The mean share of CPU and memory that is left free.
-fn least_allocated(class: &Class, node: &NodeInfo) -> i64 {
+fn least_allocated(class: &PodClass, node: &NodeInfo) -> i64 {
     let free = |i: usize, column: usize| {
         let (allocatable, used) = (node.allocatable.get(column), node.used_nonzero[i] + class.nonzero[i]);
         (allocatable > 0).then(|| ((allocatable - used).max(0) as i128 * 100 / i128::from(allocatable)) as i64)
@@ -70,7 +70,7 @@ fn least_allocated(class: &Class, node: &NodeInfo) -> i64 {
 }
 
 /// How alike the used shares of CPU and memory are: their standard deviation taken from 1.
-fn balanced(class: &Class, node: &NodeInfo) -> i64 {
+fn balanced(class: &PodClass, node: &NodeInfo) -> i64 {
     let share = |column| {
         let allocatable = node.allocatable.get(column) as f64;
         ((node.used.get(column) + class.requests.get(column)) as f64 / allocatable.max(1.0)).min(1.0)

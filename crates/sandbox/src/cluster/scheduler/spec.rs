@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Affinity, Toleration, TopologySpreadConstraint}
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::resources::{CPU, MEMORY, PODS, ResourceAmounts, ResourceColumns, Written};
+use super::resources::{CPU, MEMORY, PODS, ResourceAmounts, ResourceColumns, WrittenQuantities};
 
 /// The slim spec. Serialised, it is also the key by which equal pods find their class.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -18,12 +18,12 @@ pub(crate) struct PodSpec {
     pub tolerations: Vec<Toleration>,
     pub topology_spread_constraints: Vec<TopologySpreadConstraint>,
     pub priority: Option<i32>,
-    pub overhead: Option<Written>,
+    pub overhead: Option<WrittenQuantities>,
     pub resources: Option<ContainerResources>,
     pub containers: Vec<Container>,
     pub init_containers: Vec<Container>,
     pub host_network: bool,
-    pub volumes: Vec<Volume>,
+    pub volumes: Vec<SpecVolume>,
     pub scheduling_gates: Vec<Value>,
 }
 
@@ -38,8 +38,8 @@ pub(crate) struct Container {
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct ContainerResources {
-    requests: Written,
-    limits: Written,
+    requests: WrittenQuantities,
+    limits: WrittenQuantities,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -54,7 +54,7 @@ pub(crate) struct Port {
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct Volume {
+pub(crate) struct SpecVolume {
     name: String,
     persistent_volume_claim: Option<ClaimSource>,
     ephemeral: Option<Value>,
@@ -68,13 +68,13 @@ struct ClaimSource {
 
 /// A port of the node that a pod takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct HostPort {
+pub(crate) struct SpecHostPort {
     ip: String,
     protocol: String,
     port: i64,
 }
 
-impl HostPort {
+impl SpecHostPort {
     /// Same port and protocol, and the same address or either of them every address.
     pub(crate) fn conflicts(&self, other: &Self) -> bool {
         self.port == other.port
@@ -85,7 +85,7 @@ impl HostPort {
 
 impl ContainerResources {
     /// A limit without a request is the request too (API defaulting).
-    fn requests(&self) -> Written {
+    fn requests(&self) -> WrittenQuantities {
         let mut requests = self.limits.clone();
         requests.extend(self.requests.clone());
         requests
@@ -108,7 +108,7 @@ impl PodSpec {
                 total.set(column, crate::cluster::quantity::parse(&name, &text).unwrap_or(0));
             }
         }
-        total.add(&names.read(self.overhead.as_ref().unwrap_or(&Written::new())));
+        total.add(&names.read(self.overhead.as_ref().unwrap_or(&WrittenQuantities::new())));
         total.set(PODS, 1);
         total
     }
@@ -147,12 +147,12 @@ impl PodSpec {
         total
     }
 
-    pub(crate) fn host_ports(&self) -> Vec<HostPort> {
+    pub(crate) fn host_ports(&self) -> Vec<SpecHostPort> {
         let ports = self.containers.iter().flat_map(|c| &c.ports);
         ports
             .map(|p| (p, if self.host_network && p.host_port == 0 { p.container_port } else { p.host_port }))
             .filter(|(_, port)| *port > 0)
-            .map(|(p, port)| HostPort {
+            .map(|(p, port)| SpecHostPort {
                 ip: p.host_ip.clone().filter(|ip| !ip.is_empty()).unwrap_or_else(|| "0.0.0.0".into()),
                 protocol: p.protocol.clone().unwrap_or_else(|| "TCP".into()),
                 port,
@@ -162,7 +162,7 @@ impl PodSpec {
 
     /// The names of the claims that the pod mounts; a generic ephemeral volume's is made of both names.
     pub(crate) fn claims(&self, pod_name: &str) -> Vec<String> {
-        let named = |v: &Volume| match (&v.persistent_volume_claim, &v.ephemeral) {
+        let named = |v: &SpecVolume| match (&v.persistent_volume_claim, &v.ephemeral) {
             (Some(source), _) => Some(source.claim_name.clone()),
             (None, Some(_)) => Some(format!("{pod_name}-{}", v.name)),
             _ => None,
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn host_ports_conflict_over_the_wildcard_address_only_for_the_same_protocol() {
-        let port = |ip: &str, protocol: &str| HostPort { ip: ip.into(), protocol: protocol.into(), port: 80 };
+        let port = |ip: &str, protocol: &str| SpecHostPort { ip: ip.into(), protocol: protocol.into(), port: 80 };
         assert!(port("0.0.0.0", "TCP").conflicts(&port("10.0.0.1", "TCP")));
         assert!(!port("0.0.0.0", "TCP").conflicts(&port("0.0.0.0", "UDP")));
         assert!(!port("10.0.0.2", "TCP").conflicts(&port("10.0.0.1", "TCP")));

@@ -1,9 +1,9 @@
 //! PodTopologySpread: the filter for `DoNotSchedule` and the score for `ScheduleAnyway`.
 
-use super::class::{Class, Spread};
+use super::class::{PodClass, Spread};
 use super::filter::FilterReason;
 use super::node::NodeInfo;
-use super::state::{ClassId, Counted, SchedulerState, Slot};
+use super::state::{ClassId, CountedPods, SchedulerState, Slot};
 
 const HOSTNAME: &str = "kubernetes.io/hostname";
 
@@ -22,7 +22,7 @@ struct Rule {
 }
 
 impl SpreadPlan {
-    pub(crate) fn new(state: &mut SchedulerState, id: ClassId, class: &Class) -> Self {
+    pub(crate) fn new(state: &mut SchedulerState, id: ClassId, class: &PodClass) -> Self {
         let counted = count(state, id, class, &class.hard_spread, true);
         let rules = class.hard_spread.iter().zip(counted).map(|(spread, (key, counts))| {
             let domains = counts.iter().flatten().count();
@@ -48,12 +48,13 @@ impl SpreadPlan {
 fn count(
     state: &mut SchedulerState,
     id: ClassId,
-    class: &Class,
+    class: &PodClass,
     spreads: &[Spread],
     all_keys: bool,
 ) -> Vec<(usize, Vec<Option<i64>>)> {
     let keys: Vec<usize> = spreads.iter().map(|s| state.topology_key(&s.key)).collect();
-    let counters: Vec<usize> = spreads.iter().map(|s| state.counter(Counted::spread(s, &class.namespace))).collect();
+    let counters: Vec<usize> =
+        spreads.iter().map(|s| state.counter(CountedPods::spread(s, &class.namespace))).collect();
     let mut counts: Vec<Vec<Option<i64>>> = keys.iter().map(|k| vec![None; state.topology.size(*k)]).collect();
     for (slot, node) in state.nodes() {
         if all_keys && keys.iter().any(|k| node.domains[*k].is_none()) {
@@ -72,7 +73,7 @@ fn count(
 }
 
 /// The scores (0 to 100) of the feasible nodes by the soft constraints; `None` when there are none.
-pub(crate) fn score(state: &mut SchedulerState, id: ClassId, class: &Class, feasible: &[Slot]) -> Option<Vec<i64>> {
+pub(crate) fn score(state: &mut SchedulerState, id: ClassId, class: &PodClass, feasible: &[Slot]) -> Option<Vec<i64>> {
     if class.soft_spread.is_empty() {
         return None;
     }

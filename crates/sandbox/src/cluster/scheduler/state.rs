@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use indexmap::{IndexMap, IndexSet};
 
-use super::class::{Class, Namespaces, PodTerm, Spread};
+use super::class::{Namespaces, PodClass, PodTerm, Spread};
 use super::node::{NodeInfo, NodeObject};
 use super::nominated::Nominated;
 use super::resources::ResourceColumns;
@@ -19,19 +19,19 @@ pub(crate) type Slot = usize;
 
 /// Topology keys in use and the values that nodes have for each.
 #[derive(Debug, Default)]
-pub(crate) struct Topology(IndexMap<String, IndexSet<String>>);
+pub(crate) struct TopologyValues(IndexMap<String, IndexSet<String>>);
 
 /// A count of pods by node that is kept up.
 #[derive(Debug)]
 struct Counter {
-    what: Counted,
+    what: CountedPods,
     by_slot: Vec<u32>,
     total: u64,
 }
 
 /// What a counter counts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Counted {
+pub(crate) struct CountedPods {
     /// All of these must mean the pod.
     pub terms: Vec<(PodSelector, Namespaces)>,
     /// Pods that are going are no longer counted (topology spread), or still are (pod affinity).
@@ -41,7 +41,7 @@ pub(crate) struct Counted {
 /// A class and where its pods are.
 #[derive(Debug)]
 pub(crate) struct ClassEntry {
-    pub class: std::rc::Rc<Class>,
+    pub class: std::rc::Rc<PodClass>,
     pub by_slot: BTreeMap<Slot, u32>,
     /// Counters that count pods of this class; all counters below `seen` have been asked.
     counters: Vec<usize>,
@@ -54,7 +54,7 @@ pub(crate) struct ClassEntry {
 
 /// A pod that is on a node, or about to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Placed {
+pub(crate) struct PlacedPod {
     pub class: ClassId,
     pub slot: Slot,
     pub terminating: bool,
@@ -66,12 +66,12 @@ pub(crate) struct SchedulerState {
     pub names: ResourceColumns,
     pub nodes: Vec<Option<NodeInfo>>,
     pub by_name: BTreeMap<String, Slot>,
-    pub topology: Topology,
+    pub topology: TopologyValues,
     pub classes: Vec<ClassEntry>,
     class_ids: BTreeMap<String, ClassId>,
     counters: Vec<Counter>,
-    counter_ids: BTreeMap<Counted, usize>,
-    pub placed: BTreeMap<Key, Placed>,
+    counter_ids: BTreeMap<CountedPods, usize>,
+    pub placed: BTreeMap<Key, PlacedPod>,
     /// Pods for which room is kept.
     pub nominated: Nominated,
     /// Classes with terms about other pods, which may speak of a newcomer.
@@ -83,7 +83,7 @@ pub(crate) struct SchedulerState {
     pub version: u64,
 }
 
-impl Topology {
+impl TopologyValues {
     /// The index of a key, added when new (then nodes' domains must be worked out again).
     fn key(&mut self, key: &str) -> (usize, bool) {
         match self.0.get_index_of(key) {
@@ -111,7 +111,7 @@ impl Default for SchedulerState {
             names: ResourceColumns::new(),
             nodes: Vec::new(),
             by_name: BTreeMap::new(),
-            topology: Topology::default(),
+            topology: TopologyValues::default(),
             classes: Vec::new(),
             class_ids: BTreeMap::new(),
             counters: Vec::new(),
@@ -128,7 +128,7 @@ impl Default for SchedulerState {
 
 impl SchedulerState {
     /// The class for a key, compiled by `compile` when it is new.
-    pub(crate) fn class(&mut self, key: String, compile: impl FnOnce(&mut ResourceColumns) -> Class) -> ClassId {
+    pub(crate) fn class(&mut self, key: String, compile: impl FnOnce(&mut ResourceColumns) -> PodClass) -> ClassId {
         if let Some(id) = self.class_ids.get(&key) {
             return *id;
         }
@@ -202,7 +202,7 @@ impl SchedulerState {
     }
 
     /// Puts a pod on a node, or notes that a pod there has begun to go. Says whether anything changed.
-    pub(crate) fn place(&mut self, pod: &Key, place: Placed) -> bool {
+    pub(crate) fn place(&mut self, pod: &Key, place: PlacedPod) -> bool {
         match self.placed.get(pod) {
             Some(old) if *old == place => return false,
             Some(_) => self.remove(pod),
@@ -222,7 +222,7 @@ impl SchedulerState {
         }
     }
 
-    fn count(&mut self, place: Placed, by: i32) {
+    fn count(&mut self, place: PlacedPod, by: i32) {
         self.catch_up(place.class);
         let entry = &mut self.classes[place.class];
         adjust(entry.by_slot.entry(place.slot).or_insert(0), by);
@@ -251,7 +251,7 @@ impl SchedulerState {
     }
 
     /// The index of the counter for what is to be counted; a new one is filled from where the pods are.
-    pub(crate) fn counter(&mut self, what: Counted) -> usize {
+    pub(crate) fn counter(&mut self, what: CountedPods) -> usize {
         if let Some(index) = self.counter_ids.get(&what) {
             return *index;
         }
@@ -297,7 +297,7 @@ impl SchedulerState {
 
 impl NodeInfo {
     /// Adds (or takes off, with -1) what a pod of the class takes.
-    fn take(&mut self, class: &Class, by: i32) {
+    fn take(&mut self, class: &PodClass, by: i32) {
         let sign = i64::from(by);
         if by > 0 {
             self.used.add(&class.requests);
@@ -320,7 +320,7 @@ impl NodeInfo {
     }
 }
 
-impl Counted {
+impl CountedPods {
     /// Pods that a spread constraint of a pod in `namespace` counts.
     pub(crate) fn spread(spread: &Spread, namespace: &str) -> Self {
         let namespaces = Namespaces::These([namespace.to_owned()].into());
@@ -333,7 +333,7 @@ impl Counted {
         Self { terms, skip_terminating: false }
     }
 
-    fn means(&self, class: &Class) -> bool {
+    fn means(&self, class: &PodClass) -> bool {
         self.terms.iter().all(|(s, n)| n.contain(&class.namespace) && s.matches(&class.labels))
     }
 }

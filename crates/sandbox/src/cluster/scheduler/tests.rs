@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::class::{Class, Surroundings};
+use super::class::{PodClass, Surroundings};
 use super::node::NodeObject;
 use super::selector::Labels;
 use super::spec::PodSpec;
-use super::state::{ClassId, Counted, Placed, SchedulerState};
+use super::state::{ClassId, CountedPods, PlacedPod, SchedulerState};
 use crate::cluster::cache::Key;
 
 fn class(state: &mut SchedulerState, app: usize) -> ClassId {
@@ -31,7 +31,7 @@ fn class(state: &mut SchedulerState, app: usize) -> ClassId {
             nodes_refused: Vec::new(),
             namespace_labels: &BTreeMap::new(),
         };
-        Class::compile(&spec, around, names)
+        PodClass::compile(&spec, around, names)
     })
 }
 
@@ -71,7 +71,7 @@ fn take(state: &mut SchedulerState, step: &Step) {
         Step::Place { pod: p, app, node, terminating } => {
             let class = class(state, *app);
             if let Some(slot) = state.by_name.get(&format!("n{node}")).copied() {
-                state.place(&pod(p), Placed { class, slot, terminating: *terminating });
+                state.place(&pod(p), PlacedPod { class, slot, terminating: *terminating });
             }
         }
         Step::PodGone(p) => state.remove(&pod(p)),
@@ -84,8 +84,8 @@ fn take(state: &mut SchedulerState, step: &Step) {
 
 fn ask(state: &mut SchedulerState, class: ClassId) -> (usize, usize) {
     let class = state.classes[class].class.clone();
-    let spread = state.counter(Counted::spread(&class.hard_spread[0], "default"));
-    (spread, state.counter(Counted::terms(&class.anti_affinity)))
+    let spread = state.counter(CountedPods::spread(&class.hard_spread[0], "default"));
+    (spread, state.counter(CountedPods::terms(&class.anti_affinity)))
 }
 
 proptest! {
@@ -107,7 +107,7 @@ proptest! {
             }
         }
         for (slot, node) in state.nodes() {
-            let here: Vec<&Placed> = state.placed.values().filter(|p| p.slot == slot).collect();
+            let here: Vec<&PlacedPod> = state.placed.values().filter(|p| p.slot == slot).collect();
             let cpu: i64 = here.iter().map(|p| state.classes[p.class].class.requests.get(super::resources::CPU)).sum();
             prop_assert_eq!(node.used.get(super::resources::CPU), cpu);
             prop_assert_eq!(node.ports.len(), here.len());

@@ -4,12 +4,12 @@ use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::class::Class;
+use super::class::PodClass;
 use super::filter::FilterReason;
 use super::node::NodeInfo;
 use super::selector::SelectorTerm;
 use super::state::SchedulerState;
-use crate::cluster::cache::{Cache, Key, Object};
+use crate::cluster::cache::{CachedObject, ClusterCache, Key};
 use crate::cluster::kind::Kind;
 use crate::cluster::quantity;
 
@@ -47,7 +47,7 @@ impl Delayed {
 
 impl VolumePlan {
     /// What the class's claims ask, or why no node would do.
-    pub(crate) fn new(cache: &Cache, state: &SchedulerState, class: &Class) -> Result<Self, String> {
+    pub(crate) fn new(cache: &ClusterCache, state: &SchedulerState, class: &PodClass) -> Result<Self, String> {
         let mut plan = Self::default();
         for name in &class.claims {
             let key = Key::new(&class.namespace, name);
@@ -62,7 +62,7 @@ impl VolumePlan {
         Ok(plan)
     }
 
-    fn add(&mut self, cache: &Cache, key: Key, claim: &Value) -> Result<(), String> {
+    fn add(&mut self, cache: &ClusterCache, key: Key, claim: &Value) -> Result<(), String> {
         if claim["metadata"]["deletionTimestamp"].is_string() {
             return Err(format!("persistentvolumeclaim \"{}\" is being deleted", key.name));
         }
@@ -120,7 +120,7 @@ fn only_one_pod(claim: &Value) -> bool {
 }
 
 /// The required node affinity of a volume.
-fn node_terms(volume: &Object) -> Vec<SelectorTerm> {
+fn node_terms(volume: &CachedObject) -> Vec<SelectorTerm> {
     let terms = volume["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"].as_array();
     terms
         .into_iter()
@@ -132,7 +132,7 @@ fn node_terms(volume: &Object) -> Vec<SelectorTerm> {
 
 /// Where the labels of a volume put it, beside its node affinity (kube-scheduler's `VolumeZone`): several values are parted
 /// by `__`, and the keys of old mean those that followed them.
-fn zones(volume: &Object) -> Vec<SelectorTerm> {
+fn zones(volume: &CachedObject) -> Vec<SelectorTerm> {
     let stable = |key: &str| match key {
         "topology.kubernetes.io/zone" | "failure-domain.beta.kubernetes.io/zone" => Some("topology.kubernetes.io/zone"),
         "topology.kubernetes.io/region" | "failure-domain.beta.kubernetes.io/region" => {
@@ -156,7 +156,7 @@ fn zones(volume: &Object) -> Vec<SelectorTerm> {
 }
 
 /// `allowedTopologies` of a storage class.
-fn allowed(class: &Object) -> Vec<SelectorTerm> {
+fn allowed(class: &CachedObject) -> Vec<SelectorTerm> {
     let term = |written: &Value| {
         let expressions = written["matchLabelExpressions"].as_array().into_iter().flatten();
         let requirement = |e: &Value| NodeSelectorRequirement {

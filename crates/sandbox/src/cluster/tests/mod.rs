@@ -14,10 +14,10 @@ use dovetail_core::clock::Clock;
 use serde_json::{Value, json};
 use tokio::task::LocalSet;
 
-use super::{Cluster, ClusterSettings, NodesBeforehand};
+use super::{ClusterSettings, NodesBeforehand, SandboxCluster};
 use crate::apiserver::{self as api, ApiServer, DeleteOptions};
 use crate::clock::{DEFAULT_START, VirtualClock};
-use crate::faults::Faults;
+use crate::faults::FaultsInForce;
 use crate::log::EventLog;
 use crate::region::{Region, RegionConfig};
 
@@ -38,11 +38,11 @@ fn seeded<T>(seed: u64, settings: ClusterSettings, nodes: &[NodesBeforehand], st
     LocalSet::new().block_on(&runtime, async move {
         let clock: Arc<dyn Clock> = Arc::new(VirtualClock::new(DEFAULT_START));
         let log = EventLog::new(clock.clone());
-        let api = ApiServer::with(clock.clone(), api::Settings { seed, ..api::Settings::default() });
+        let api = ApiServer::with(clock.clone(), api::ServerSettings { seed, ..api::ServerSettings::default() });
         let config = RegionConfig { seed, ..RegionConfig::new("us-east-1", "demo") };
-        let region = Region::new(config, clock.clone(), log.clone(), Faults::new(seed));
+        let region = Region::new(config, clock.clone(), log.clone(), FaultsInForce::new(seed));
         tokio::task::spawn_local(region.run());
-        let mut cluster = Cluster::new(api.clone(), region.clone(), clock, log.clone(), settings, seed);
+        let mut cluster = SandboxCluster::new(api.clone(), region.clone(), clock, log.clone(), settings, seed);
         cluster.place(nodes).unwrap();
         cluster.start();
         story(Rig { api, region, log }).await

@@ -3,7 +3,7 @@
 use super::*;
 use crate::region::{CapacityType, Placement};
 
-fn launch(rig: &Rig, user_data: &str) -> crate::region::Instance {
+fn launch(rig: &Rig, user_data: &str) -> crate::region::RegionInstance {
     rig.region
         .place(&Placement {
             instance_type: "m5.large".into(),
