@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use dovetail_input::{Failure, Mistake};
 use dovetail_simulation::random::{self, Seeds};
-use dovetail_simulation::{Line, Options, play_file, shrink};
+use dovetail_simulation::{JournalLine, PlayOptions, play_file, shrink};
 
 use crate::cli::SimulateArgs;
 use crate::terminal;
@@ -23,7 +23,7 @@ pub fn run(args: &SimulateArgs) -> Result<(), Failure> {
     }
     let mut options = options(args);
     if !args.json {
-        options.watcher = Some(Arc::new(|line: &Line| terminal::print_plain(line)));
+        options.watcher = Some(Arc::new(|line: &JournalLine| terminal::print_plain(line)));
     }
     let played = play_file(path, &options)?;
     if args.json {
@@ -48,7 +48,7 @@ fn run_random(args: &SimulateArgs) -> Result<(), Failure> {
             .into());
     }
     let failed = |text: &str| if args.json { Ok(()) } else { print(text) };
-    let wanted = random::Wanted {
+    let wanted = random::RandomRun {
         seeds,
         out: args.out.as_ref().map(PathBuf::from),
         shrink: args.shrink,
@@ -63,8 +63,8 @@ fn run_random(args: &SimulateArgs) -> Result<(), Failure> {
     if summary.came_out_well() { Ok(()) } else { Err(Failure::Outcome) }
 }
 
-fn options(args: &SimulateArgs) -> Options {
-    Options {
+fn options(args: &SimulateArgs) -> PlayOptions {
+    PlayOptions {
         seed: args.seed,
         interruption: args.interruption.map(crate::cli::Interruption::setting),
         env: args.environment.env.clone(),

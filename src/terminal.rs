@@ -4,28 +4,28 @@ use std::io::{IsTerminal as _, Write as _};
 use std::sync::{Mutex, PoisonError};
 
 use dovetail_actors::telemetry::log_event::Level;
-use dovetail_simulation::Line;
+use dovetail_simulation::JournalLine;
 use jiff::Timestamp;
 
 use crate::cli::LogFormat;
 
 /// One aligned line: time, replica, actor, what happened. A terminal that has gone away is no reason to stop.
-pub fn print_plain(line: &Line) {
+pub fn print_plain(line: &JournalLine) {
     let _ = writeln!(std::io::stdout(), "{}", plain(line));
 }
 
 /// The line as text.
-pub fn plain(line: &Line) -> String {
+pub fn plain(line: &JournalLine) -> String {
     format!("{:>9.3}s  {}  {:<15} {}", line.seconds, who(line), line.actor, line.text)
 }
 
 /// The number of the replica that says so; a step of the scenario is nobody's.
-fn who(line: &Line) -> String {
+fn who(line: &JournalLine) -> String {
     line.replica.map_or_else(|| "-".to_owned(), |replica| replica.to_string())
 }
 
 /// The line as JSON.
-pub fn json(line: &Line) -> String {
+pub fn json(line: &JournalLine) -> String {
     let mut entry = serde_json::Map::new();
     entry.insert("t".to_owned(), line.seconds.into());
     entry.insert("replica".to_owned(), line.replica.into());
@@ -50,7 +50,7 @@ enum Tone {
 }
 
 impl Tone {
-    fn of(line: &Line) -> Self {
+    fn of(line: &JournalLine) -> Self {
         match (line.level, line.event) {
             (Level::Error, _) => Tone::Bad,
             (Level::Warn, _) => Tone::Care,
@@ -82,7 +82,7 @@ impl Tone {
 }
 
 /// The line in colours.
-fn coloured(line: &Line) -> String {
+fn coloured(line: &JournalLine) -> String {
     let head = Tone::Faint.paint(&format!("{:>9.3}s  {}", line.seconds, who(line)));
     let actor = Tone::Actor.paint(&format!("{:<15}", line.actor));
     format!("{head}  {actor} {}", Tone::of(line).paint(&line.text))
@@ -109,7 +109,7 @@ impl Screen {
     }
 
     /// A line.
-    pub fn emit(&self, line: &Line) {
+    pub fn emit(&self, line: &JournalLine) {
         match self.format {
             LogFormat::Json => self.print(&json(line)),
             LogFormat::Text if self.colours => self.print(&coloured(line)),
@@ -126,7 +126,7 @@ impl Screen {
     }
 
     /// The line as the log of the replica's pod has it.
-    pub fn logged(&self, line: &Line, at: Timestamp) -> String {
+    pub fn logged(&self, line: &JournalLine, at: Timestamp) -> String {
         match self.format {
             LogFormat::Json => json(line),
             LogFormat::Text => {
@@ -168,8 +168,8 @@ impl Screen {
 mod tests {
     use super::*;
 
-    fn line(event: &'static str, level: Level) -> Line {
-        Line {
+    fn line(event: &'static str, level: Level) -> JournalLine {
+        JournalLine {
             seconds: 1.5,
             replica: Some(0),
             actor: "packer",

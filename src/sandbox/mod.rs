@@ -20,7 +20,7 @@ use dovetail_input::{Failure, Mistake, environment};
 use dovetail_sandbox::clock::RealClock;
 use dovetail_sandbox::faults::FaultSettings;
 use dovetail_sandbox::region;
-use dovetail_simulation::{Line, Watcher, World, WorldConfig};
+use dovetail_simulation::{JournalLine, Watcher, World, WorldConfig};
 use dovetail_telemetry::state::Latest;
 use dovetail_telemetry::{self as telemetry, Spans};
 use tokio::net::TcpListener;
@@ -162,7 +162,7 @@ fn config(args: &SandboxArgs) -> WorldConfig {
 /// Each line goes onto the screen and into the log of its replica's pod.
 fn watcher(screen: Arc<Screen>, control_plane: &ControlPlanePods, clock: Arc<dyn Clock>) -> Watcher {
     let books = control_plane.books();
-    Arc::new(move |line: &Line| {
+    Arc::new(move |line: &JournalLine| {
         screen.emit(line);
         if let Some(book) = line.replica.and_then(|replica| books.get(replica as usize)) {
             book.write(clock.wall(), &screen.logged(line, clock.wall()));

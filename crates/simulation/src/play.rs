@@ -38,7 +38,7 @@ struct Seen<'a> {
 
 /// How a scenario is played, beside what it says itself.
 #[derive(Clone, Default)]
-pub struct Options {
+pub struct PlayOptions {
     /// The seed, instead of the scenario's.
     pub seed: Option<u64>,
     /// The setting `INTERRUPTION`, instead of the scenario's.
@@ -85,7 +85,7 @@ impl fmt::Display for MetricsWritten {
 ///
 /// # Errors
 /// It or what it names is not understood, or something outside fails: a file cannot be written, the world refuses a step.
-pub fn play_file(path: &Path, options: &Options) -> Result<Played, Failure> {
+pub fn play_file(path: &Path, options: &PlayOptions) -> Result<Played, Failure> {
     let path = &path.to_string_lossy();
     let mut scenario = scenario::read(path)?;
     if let Some(seed) = options.seed {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use dovetail_input::{Failure, Mistake, describe, read_text};
 use serde_json::{Map, Value};
 
-use crate::play::{Options, play_file};
+use crate::play::{PlayOptions, play_file};
 use crate::report::Report;
 
 /// Most plays; what is left then is as small as it got.
@@ -46,8 +46,8 @@ fn wrong(report: &Report) -> BTreeSet<&'static str> {
 ///
 /// # Errors
 /// It cannot be read, played or written.
-pub fn shrink(path: &Path, options: &Options) -> Result<Option<Shrunk>, Failure> {
-    let options = Options { events: None, metrics: None, traces: None, ..options.clone() };
+pub fn shrink(path: &Path, options: &PlayOptions) -> Result<Option<Shrunk>, Failure> {
+    let options = PlayOptions { events: None, metrics: None, traces: None, ..options.clone() };
     let name = path.display().to_string();
     let text = read_text(&name)?;
     let whole: Value =

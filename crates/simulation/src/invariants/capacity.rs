@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use dovetail_sandbox::log::ActionEntry;
 
 use super::Checker;
-use super::history::{Amounts, Claim, Pod, State, accepted, add, seconds};
-use super::rules::Pool;
+use super::history::{AmountsByName, Claim, ClusterRecord, PodRecord, accepted, add, seconds};
+use super::rules::PoolRules;
 use super::windows;
 use crate::world::{Action, step};
 
@@ -30,7 +30,7 @@ impl Checker {
     /// INV-14: NodeClaims on their way ask for no more than a bound of what pods that have waited need. How large their
     /// instances are is not asked: it may be that EC2 has nothing smaller. INV-16: a pool's NodeClaims that stay never have more than its limits.
     pub(super) fn capacity(&mut self, entries: &[ActionEntry]) {
-        let mut state = State::default();
+        let mut state = ClusterRecord::default();
         let (mut waited, mut unclear) = (Waited::default(), f64::NEG_INFINITY);
         for entry in entries {
             let announced = matches!(step(entry), Some(Action::Message { .. }));
@@ -60,12 +60,12 @@ impl Checker {
         }
     }
 
-    fn asked(&mut self, state: &State, waited: &Waited) {
+    fn asked(&mut self, state: &ClusterRecord, waited: &Waited) {
         let comes = |claim: &&Claim| state.stays(claim) && !claim.initialized && !claim.given_up && heard(state, claim);
         let coming = || state.living_claims().filter(comes);
         let Some(oldest) = coming().map(|claim| claim.created).min_by(f64::total_cmp) else { return };
         let mut needed = waited.since(oldest - PLANNED_BEFORE, state);
-        let mut asked = Amounts::new();
+        let mut asked = AmountsByName::new();
         let daemons = state.rules.daemons();
         for claim in coming() {
             add(&mut asked, &claim.requests);
@@ -82,7 +82,7 @@ impl Checker {
         }
     }
 
-    fn nodes_within_limits(&mut self, state: &State, claim: &Claim) {
+    fn nodes_within_limits(&mut self, state: &ClusterRecord, claim: &Claim) {
         let Some(most) = state.rules.pools.get(&claim.pool).and_then(|pool| pool.limits.get(NODES)) else { return };
         let nodes = staying(state, &claim.pool).filter(|claim| heard(state, claim)).count();
         self.expect("INV-16", state.now, i64::try_from(nodes).is_ok_and(|nodes| nodes <= *most), || {
@@ -90,9 +90,9 @@ impl Checker {
         });
     }
 
-    fn capacity_within_limits(&mut self, state: &State, claim: &Claim) {
-        let Some(Pool { limits, .. }) = state.rules.pools.get(&claim.pool) else { return };
-        let mut sum = Amounts::new();
+    fn capacity_within_limits(&mut self, state: &ClusterRecord, claim: &Claim) {
+        let Some(PoolRules { limits, .. }) = state.rules.pools.get(&claim.pool) else { return };
+        let mut sum = AmountsByName::new();
         staying(state, &claim.pool).for_each(|claim| add(&mut sum, &claim.capacity));
         for (name, most) in limits.iter().filter(|(name, _)| *name != NODES) {
             let has = sum.get(name).copied().unwrap_or(0);
@@ -104,12 +104,12 @@ impl Checker {
 }
 
 /// Whether its leader knows of a claim, or has had half a minute to: a creation that nobody was told of may be done late.
-fn heard(state: &State, claim: &Claim) -> bool {
+fn heard(state: &ClusterRecord, claim: &Claim) -> bool {
     !claim.unheard || state.now - claim.created > PLANNED_BEFORE
 }
 
 /// A pool's NodeClaims that stay. One that is to be replaced does not: what replaces it comes first.
-fn staying<'a>(state: &'a State, pool: &'a str) -> impl Iterator<Item = &'a Claim> {
+fn staying<'a>(state: &'a ClusterRecord, pool: &'a str) -> impl Iterator<Item = &'a Claim> {
     state.living_claims().filter(move |claim| {
         claim.pool == pool && state.stays(claim) && claim.moves.is_none_or(|until| until < state.now)
     })
@@ -119,10 +119,10 @@ fn staying<'a>(state: &'a State, pool: &'a str) -> impl Iterator<Item = &'a Clai
 #[derive(Default)]
 struct Waited {
     /// By uid, until when, and what they ask for.
-    pods: BTreeMap<String, (f64, Amounts)>,
+    pods: BTreeMap<String, (f64, AmountsByName)>,
     /// Those that went from nodes that stayed, or were not sent away from those that did not: when, the node, and what they
     /// asked for.
-    went: Vec<(f64, String, Amounts)>,
+    went: Vec<(f64, String, AmountsByName)>,
     /// Those that replicas have sent away, or that went with their machine, by uid: their successors are counted.
     evicted: BTreeSet<String>,
 }
@@ -130,7 +130,7 @@ struct Waited {
 impl Waited {
     /// A pod that is about to be gone: when its node has to go soon before or afterwards, who hears of that may not have heard
     /// of the pod's end.
-    fn went(&mut self, entry: &ActionEntry, before: &State) {
+    fn went(&mut self, entry: &ActionEntry, before: &ClusterRecord) {
         let uid = entry.text("uid");
         match (entry.kind.as_str(), entry.text("change")) {
             ("pod", "evicted" | "lost") => drop(self.evicted.insert(uid.to_owned())),
@@ -141,7 +141,7 @@ impl Waited {
             }
             ("pod", "deleted") => {
                 let evicted = self.evicted.remove(uid);
-                let unheard = |pod: &&Pod| {
+                let unheard = |pod: &&PodRecord| {
                     let daemon = pod.owner.starts_with("DaemonSet/");
                     !pod.node.is_empty() && !daemon && (!evicted || stays(before, &pod.node, seconds(entry)))
                 };
@@ -153,7 +153,7 @@ impl Waited {
         }
     }
 
-    fn take(&mut self, entry: &ActionEntry, state: &State) {
+    fn take(&mut self, entry: &ActionEntry, state: &ClusterRecord) {
         let uid = entry.text("uid");
         if entry.kind != "pod" {
             return;
@@ -173,9 +173,9 @@ impl Waited {
     }
 
     /// What those ask for that have waited since then, and those that have to leave now.
-    fn since(&self, then: f64, state: &State) -> Amounts {
-        let mut sum = Amounts::new();
-        let mut count = |requests: &Amounts| {
+    fn since(&self, then: f64, state: &ClusterRecord) -> AmountsByName {
+        let mut sum = AmountsByName::new();
+        let mut count = |requests: &AmountsByName| {
             add(&mut sum, requests);
             *sum.entry(PODS.to_owned()).or_default() += 1;
         };
@@ -189,14 +189,14 @@ impl Waited {
                 count(&pod.requests);
             }
         }
-        let unheard = |(at, node, _): &&(f64, String, Amounts)| *at >= then && !stays(state, node, then);
+        let unheard = |(at, node, _): &&(f64, String, AmountsByName)| *at >= then && !stays(state, node, then);
         self.went.iter().filter(unheard).for_each(|(.., requests)| count(requests));
         sum
     }
 }
 
 /// Whether a node's pods may stay where they are, and might since then.
-fn stays(state: &State, name: &str, then: f64) -> bool {
+fn stays(state: &ClusterRecord, name: &str, then: f64) -> bool {
     let Some(node) = state.nodes.get(name).filter(|node| node.ready && !node.deleting) else { return false };
     let machine = state.machines.get(&node.instance);
     let runs = machine.is_none_or(|machine| machine.to.is_none() && !machine.warned);

@@ -6,8 +6,8 @@ use dovetail_sandbox::log::ActionEntry;
 
 use super::Checker;
 use super::events::tokens_of_claims;
-use super::history::{Machine, State, seconds};
-use super::windows::{self, TEN_MINUTES, Window, lies_in, longest_outside};
+use super::history::{ClusterRecord, InstanceRecord, seconds};
+use super::windows::{self, TEN_MINUTES, TimeSpan, lies_in, longest_outside};
 use crate::world::Action;
 
 /// How long what nobody owns lives at most: two minutes of grace; two sightings at least two minutes apart, of passes two to
@@ -30,7 +30,7 @@ impl Checker {
         let released = windows::steps(entries, |action| matches!(action, Action::AllowCollection { .. }));
         let mut unclaimed: BTreeMap<String, f64> = BTreeMap::new();
         let mut ended: Vec<f64> = Vec::new();
-        let mut state = State::default();
+        let mut state = ClusterRecord::default();
         for entry in entries {
             let whose = owners(entry);
             if entry.kind == "instance" && entry.text("change") == "shutting-down" {
@@ -51,7 +51,7 @@ impl Checker {
         }
     }
 
-    fn one_collected(&mut self, ended: &mut Vec<f64>, state: &State, at: f64, released: &[Window]) {
+    fn one_collected(&mut self, ended: &mut Vec<f64>, state: &ClusterRecord, at: f64, released: &[TimeSpan]) {
         ended.retain(|earlier| at - earlier < TEN_MINUTES);
         ended.push(at);
         let alive = state.machines.values().filter(|one| one.to.is_none()).count();
@@ -63,7 +63,7 @@ impl Checker {
         });
     }
 
-    fn unclaimed(&mut self, state: &State, since: &mut BTreeMap<String, f64>, hindered: &[Window]) {
+    fn unclaimed(&mut self, state: &ClusterRecord, since: &mut BTreeMap<String, f64>, hindered: &[TimeSpan]) {
         for (id, machine) in &state.machines {
             if machine.to.is_none() && !state.is_claimed(id) {
                 since.entry(id.clone()).or_insert(state.now);
@@ -73,7 +73,7 @@ impl Checker {
         }
     }
 
-    fn lived_without(&mut self, id: &str, life: Window, hindered: &[Window]) {
+    fn lived_without(&mut self, id: &str, life: TimeSpan, hindered: &[TimeSpan]) {
         let longest = longest_outside(life, hindered);
         self.expect("INV-3", life.1, longest <= COLLECTED_WITHIN, || {
             format!(
@@ -87,7 +87,7 @@ impl Checker {
     /// lost has none any more: INV-3 speaks of what it had. INV-12: no claim gets another instance while one that was launched
     /// for it long enough ago to be found lives, unless EC2 listed none when it was looked for.
     pub(super) fn instances_of_claims(&mut self, entries: &[ActionEntry], end: f64) {
-        let mut state = State::default();
+        let mut state = ClusterRecord::default();
         let mut gone: BTreeMap<String, f64> = BTreeMap::new();
         for entry in entries {
             state.take(entry);
@@ -98,12 +98,12 @@ impl Checker {
         let hindered = windows::uncollected(entries, end);
         let blind = windows::steps(entries, |action| matches!(action, Action::EmptyLists { .. }));
         for (claim, tokens) in tokens_of_claims(entries) {
-            let own: Vec<(&String, &Machine)> =
+            let own: Vec<(&String, &InstanceRecord)> =
                 state.machines.iter().filter(|(_, machine)| tokens.contains(&machine.token)).collect();
             let last = gone.get(&claim).copied().unwrap_or(end);
             self.two_at_a_time(&claim, &own, last, &hindered);
             for (id, machine) in &own {
-                let found = |(_, other): &&(&String, &Machine)| {
+                let found = |(_, other): &&(&String, &InstanceRecord)| {
                     other.from + CONSISTENT < machine.from && other.to.is_none_or(|end| end > machine.from)
                 };
                 let other = own.iter().find(found).filter(|_| !lies_in(machine.from, &blind, 2.0 * CONSISTENT));
@@ -115,10 +115,10 @@ impl Checker {
         }
     }
 
-    fn two_at_a_time(&mut self, claim: &str, own: &[(&String, &Machine)], last: f64, hindered: &[Window]) {
+    fn two_at_a_time(&mut self, claim: &str, own: &[(&String, &InstanceRecord)], last: f64, hindered: &[TimeSpan]) {
         for (at, (id, one)) in own.iter().enumerate() {
             for (other_id, other) in &own[..at] {
-                let until = |machine: &Machine| machine.to.unwrap_or(f64::INFINITY).min(last);
+                let until = |machine: &InstanceRecord| machine.to.unwrap_or(f64::INFINITY).min(last);
                 let both = (one.from.max(other.from), until(one).min(until(other)));
                 let longest = if both.1 > both.0 { longest_outside(both, hindered) } else { 0.0 };
                 self.expect("INV-7", both.1.min(last), longest <= CONSISTENT + COLLECTED_WITHIN, || {

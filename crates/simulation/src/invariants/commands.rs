@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::Checker;
 use super::disruption::{CLOCK_OFF, is_of_own_will};
-use super::history::{Claim, State, accepted, seconds};
-use super::windows::{self, Window};
+use super::history::{Claim, ClusterRecord, accepted, seconds};
+use super::windows::{self, TimeSpan};
 use crate::world::Action;
 
 /// How a removal is called that is to save money.
@@ -29,7 +29,7 @@ const KNOWN: f64 = 60.0;
 
 /// A command that holds a claim.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Held {
+pub(super) struct ClaimHold {
     /// Since when.
     pub since: f64,
     /// As budgets call it.
@@ -38,7 +38,7 @@ pub(super) struct Held {
     pub replacements: Vec<String>,
 }
 
-impl Held {
+impl ClaimHold {
     /// What conditions say that are written now, where `before` was written.
     pub fn anew(conditions: &[Value], before: Option<Self>, now: f64) -> Option<Self> {
         let says = |one: &&Value| one["type"] == "DisruptionReason" && one["status"] == "True";
@@ -52,7 +52,7 @@ impl Held {
 }
 
 /// The command that holds the claim which an entry is about.
-pub(super) fn hold(state: &State, entry: &ActionEntry) -> Option<Held> {
+pub(super) fn hold(state: &ClusterRecord, entry: &ActionEntry) -> Option<ClaimHold> {
     let claim = (entry.kind == "api" && entry.text("resource") == "nodeclaims")
         .then(|| state.claims.get(entry.text("uid")))
         .flatten()?;
@@ -92,7 +92,7 @@ impl Checker {
     /// with pods goes to save money before it has been initialized for ten minutes.
     pub(super) fn commands(&mut self, entries: &[ActionEntry]) {
         let blind = windows::steps(entries, hides);
-        let (mut state, mut known) = (State::default(), Known::default());
+        let (mut state, mut known) = (ClusterRecord::default(), Known::default());
         for entry in entries {
             let removes = entry.kind == "api"
                 && entry.replica.is_some()
@@ -116,11 +116,11 @@ impl Checker {
     /// A replica has written a claim.
     fn written(
         &mut self,
-        state: &State,
+        state: &ClusterRecord,
         known: &mut Known,
         entry: &ActionEntry,
-        before: Option<&Held>,
-        blind: &[Window],
+        before: Option<&ClaimHold>,
+        blind: &[TimeSpan],
     ) {
         let (uid, now) = (entry.text("uid"), seconds(entry));
         let Some(claim) = state.claims.get(uid).filter(|_| accepted(entry)) else { return };
@@ -147,7 +147,7 @@ impl Checker {
     }
 
     /// A NodeClaim is made: where a command has named it, one of the command's claims is there still, or was until just now.
-    fn made(&mut self, state: &State, known: &Known, claim: &Claim, now: f64) {
+    fn made(&mut self, state: &ClusterRecord, known: &Known, claim: &Claim, now: f64) {
         let Some(named_by) = known.named.get(&claim.name) else { return };
         let needs_it = |uid: &String| {
             let ended = state.claims.get(uid).and_then(|one| one.deleting.or(one.gone));
@@ -160,7 +160,7 @@ impl Checker {
     }
 
     /// A command has let go of a claim that stays: not while everything that it waits for is there.
-    fn released(&mut self, state: &State, claim: &Claim, held: &Held, now: f64, blind: &[Window]) {
+    fn released(&mut self, state: &ClusterRecord, claim: &Claim, held: &ClaimHold, now: f64, blind: &[TimeSpan]) {
         let there = |name: &String| {
             let mut named = state.claims.values().filter(|one| one.name == *name);
             named.any(|one| one.gone.is_none() && !one.given_up && state.stays(one))
@@ -178,10 +178,10 @@ impl Checker {
     }
 
     /// A claim is removed as it costs too much: not while a command waits for it.
-    fn unused(&mut self, state: &State, claim: &Claim, now: f64, blind: &[Window]) {
+    fn unused(&mut self, state: &ClusterRecord, claim: &Claim, now: f64, blind: &[TimeSpan]) {
         let waits = |one: &&Claim| {
-            let names = |held: &Held| now < held.since + WAITS && held.replacements.contains(&claim.name);
-            let hidden = |held: &Held| blind.iter().any(|(from, to)| *from <= now && *to + KNOWN >= held.since);
+            let names = |held: &ClaimHold| now < held.since + WAITS && held.replacements.contains(&claim.name);
+            let hidden = |held: &ClaimHold| blind.iter().any(|(from, to)| *from <= now && *to + KNOWN >= held.since);
             state.stays(one) && one.held.as_ref().is_some_and(|held| names(held) && !hidden(held))
         };
         let waiting = state.living_claims().find(waits);
@@ -192,7 +192,7 @@ impl Checker {
     }
 
     /// A replica removes a claim by its own will.
-    fn removed(&mut self, state: &State, known: &mut Known, entry: &ActionEntry, blind: &[Window]) {
+    fn removed(&mut self, state: &ClusterRecord, known: &mut Known, entry: &ActionEntry, blind: &[TimeSpan]) {
         let Some(claim) = state.claims.get(entry.text("uid")) else { return };
         let now = seconds(entry);
         if claim.goes_for == SAVES || claim.goes_for == EMPTY {
@@ -220,7 +220,14 @@ impl Checker {
     }
 
     /// A command begins that takes a claim away to save money.
-    fn saves(&mut self, state: &State, known: &mut Known, claim: &Claim, entry: &ActionEntry, blind: &[Window]) {
+    fn saves(
+        &mut self,
+        state: &ClusterRecord,
+        known: &mut Known,
+        claim: &Claim,
+        entry: &ActionEntry,
+        blind: &[TimeSpan],
+    ) {
         let (now, term) = (seconds(entry), entry.term);
         let pods = pods_on(state, claim);
         if pods.is_empty() {
@@ -259,7 +266,7 @@ impl Move {
 
 impl Known {
     /// What becomes of pods; before the state has taken it.
-    fn pod(&mut self, state: &State, entry: &ActionEntry) {
+    fn pod(&mut self, state: &ClusterRecord, entry: &ActionEntry) {
         if entry.kind != "pod" {
             return;
         }
@@ -286,7 +293,7 @@ impl Known {
         }
     }
 
-    fn node(&mut self, state: &State, entry: &ActionEntry) {
+    fn node(&mut self, state: &ClusterRecord, entry: &ActionEntry) {
         if entry.kind == "node" && entry.text("change") == "ready" {
             let node = state.nodes.get(entry.text("name"));
             self.stood.extend(node.map(|node| node.instance.clone()));
@@ -294,7 +301,7 @@ impl Known {
     }
 
     /// A claim stays, with its pods.
-    fn stays(&mut self, state: &State, claim: &Claim) {
+    fn stays(&mut self, state: &ClusterRecord, claim: &Claim) {
         for uid in pods_on(state, claim) {
             self.moving.remove(uid);
         }
@@ -302,10 +309,10 @@ impl Known {
 }
 
 /// Pods that would have to be moved from a claim's node, by uid.
-fn pods_on<'a>(state: &'a State, claim: &Claim) -> Vec<&'a String> {
+fn pods_on<'a>(state: &'a ClusterRecord, claim: &Claim) -> Vec<&'a String> {
     let node = state.nodes.iter().find(|(_, node)| !claim.instance.is_empty() && node.instance == claim.instance);
     let Some((name, _)) = node else { return Vec::new() };
-    let moves = |pod: &super::history::Pod| {
+    let moves = |pod: &super::history::PodRecord| {
         pod.node == *name && !pod.ended && !pod.deleting && !pod.owner.starts_with("DaemonSet/")
     };
     state.pods.iter().filter(|(_, pod)| moves(pod)).map(|(uid, _)| uid).collect()

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use dovetail_sandbox::log::ActionEntry;
 
 use super::Checker;
-use super::commands::{Held, hold};
-use super::history::{Claim, Pod, State, accepted, seconds};
+use super::commands::{ClaimHold, hold};
+use super::history::{Claim, ClusterRecord, PodRecord, accepted, seconds};
 
 /// From the decision to the deletion that the API server accepts: it is asked again where it fails.
 const DECIDED_WITHIN: f64 = 60.0;
@@ -26,7 +26,7 @@ impl Checker {
     /// INV-17: nodes that replicas remove though nothing forces them to, and those that a command holds until their replacements
     /// stand, are never more at once than their pool's budgets allow.
     pub(super) fn disruption(&mut self, entries: &[ActionEntry]) {
-        let mut state = State::default();
+        let mut state = ClusterRecord::default();
         let mut removed: BTreeMap<String, String> = BTreeMap::new();
         for entry in entries {
             match entry.kind.as_str() {
@@ -56,9 +56,9 @@ impl Checker {
     /// A command holds a claim from now on, or does no more.
     fn held(
         &mut self,
-        state: &State,
+        state: &ClusterRecord,
         entry: &ActionEntry,
-        before: Option<&Held>,
+        before: Option<&ClaimHold>,
         removed: &mut BTreeMap<String, String>,
     ) {
         match (before, hold(state, entry)) {
@@ -73,14 +73,14 @@ impl Checker {
         }
     }
 
-    fn pod_by_name(&mut self, state: &State, entry: &ActionEntry, judged: Judged) {
+    fn pod_by_name(&mut self, state: &ClusterRecord, entry: &ActionEntry, judged: Judged) {
         let (namespace, name) = (entry.text("namespace"), entry.text("name"));
         if let Some(pod) = state.pods.values().find(|pod| pod.namespace == namespace && pod.name == name) {
             self.pod_goes(state, pod, seconds(entry), judged);
         }
     }
 
-    fn pod_lost(&mut self, state: &State, entry: &ActionEntry) {
+    fn pod_lost(&mut self, state: &ClusterRecord, entry: &ActionEntry) {
         let Some(pod) = state.pods.get(entry.text("uid")) else { return };
         let Some(node) = state.nodes.get(&pod.node) else { return };
         // A backup shows it on a machine that had ended before: nobody took it away twice.
@@ -95,7 +95,7 @@ impl Checker {
         }
     }
 
-    fn pod_goes(&mut self, state: &State, pod: &Pod, at: f64, judged: Judged) {
+    fn pod_goes(&mut self, state: &ClusterRecord, pod: &PodRecord, at: f64, judged: Judged) {
         if !pod.ready || pod.deleting || is_forced(state, &pod.node) {
             return;
         }
@@ -103,7 +103,7 @@ impl Checker {
             if *namespace != pod.namespace || !budget.covers(&pod.owner) {
                 continue;
             }
-            let own = |one: &&Pod| one.namespace == *namespace && budget.covers(&one.owner);
+            let own = |one: &&PodRecord| one.namespace == *namespace && budget.covers(&one.owner);
             let (mut all, mut ready) = (BTreeMap::<&str, usize>::new(), 0);
             for one in state.pods.values().filter(own).filter(|one| judged.counts(one, at)) {
                 *all.entry(&one.owner).or_default() += 1;
@@ -123,7 +123,13 @@ impl Checker {
         }
     }
 
-    fn goes(&mut self, state: &State, entry: &ActionEntry, reasons: &[&str], removed: &mut BTreeMap<String, String>) {
+    fn goes(
+        &mut self,
+        state: &ClusterRecord,
+        entry: &ActionEntry,
+        reasons: &[&str],
+        removed: &mut BTreeMap<String, String>,
+    ) {
         let Some(claim) = state.claims.get(entry.text("uid")) else { return };
         let Some(pool) = state.rules.pools.get(&claim.pool).filter(|pool| !pool.ttl) else { return };
         let now = seconds(entry);
@@ -169,7 +175,7 @@ enum Judged {
 
 impl Judged {
     /// Whether it is one of those that a budget is about.
-    fn counts(self, pod: &Pod, at: f64) -> bool {
+    fn counts(self, pod: &PodRecord, at: f64) -> bool {
         let known = match self {
             Self::AsTheyAre => at,
             Self::ByApiServer => at - WORKED_OUT,
@@ -179,7 +185,7 @@ impl Judged {
         pod.created <= known && !goes && !pod.ended
     }
 
-    fn is_ready(self, pod: &Pod, at: f64) -> bool {
+    fn is_ready(self, pod: &PodRecord, at: f64) -> bool {
         match self {
             Self::AsTheyAre => pod.ready,
             Self::ByApiServer => pod.shown_ready > at - WORKED_OUT,
@@ -188,18 +194,18 @@ impl Judged {
 }
 
 /// Whether a claim's instance runs, or did until so long ago.
-fn runs(state: &State, claim: &Claim, now: f64, ago: f64) -> bool {
+fn runs(state: &ClusterRecord, claim: &Claim, now: f64, ago: f64) -> bool {
     let since = |at: Option<f64>| at.is_none_or(|at| now - at < ago);
     since(claim.gone) && state.machines.get(&claim.instance).is_some_and(|machine| since(machine.to))
 }
 
 /// Whether a claim's Node is Ready as the API server shows it: one out of a backup is for a while, though its instance has ended.
-fn is_shown_ready(state: &State, claim: &Claim) -> bool {
+fn is_shown_ready(state: &ClusterRecord, claim: &Claim) -> bool {
     !claim.instance.is_empty() && state.nodes.values().any(|node| node.instance == claim.instance && node.ready)
 }
 
 /// Whether a node's pods have to go whatever their budgets say.
-pub(super) fn is_forced(state: &State, node: &str) -> bool {
+pub(super) fn is_forced(state: &ClusterRecord, node: &str) -> bool {
     let instance = state.nodes.get(node).map_or("", |node| node.instance.as_str());
     let warned = state.machines.get(instance).is_some_and(|machine| machine.warned);
     warned || state.claim_of(instance).is_some_and(|claim| claim.forced || claim.goes_for == REPAIRED)
@@ -207,7 +213,7 @@ pub(super) fn is_forced(state: &State, node: &str) -> bool {
 
 /// Whether a claim is removed though nothing forces it: its node works, and is not removed by somebody else already; its
 /// time is not over, and the cloud lets it run.
-pub(super) fn is_of_own_will(state: &State, entry: &ActionEntry) -> bool {
+pub(super) fn is_of_own_will(state: &ClusterRecord, entry: &ActionEntry) -> bool {
     let Some(claim) = state.claims.get(entry.text("uid")) else { return false };
     let works = state.nodes.values().any(|node| node.instance == claim.instance && node.ready && !node.deleting);
     let runs = state.machines.get(&claim.instance).is_some_and(|machine| machine.to.is_none() && !machine.warned);

@@ -9,13 +9,13 @@ use dovetail_core::quantity;
 use dovetail_sandbox::log::ActionEntry;
 use serde_json::Value;
 
-use super::commands::Held;
-use super::rules::{self, Rules};
+use super::commands::ClaimHold;
+use super::rules::{self, RulesInForce};
 use crate::scenario::parse_duration;
 use crate::world::{Action, step};
 
 /// Amounts of resources by name: milliCPU, bytes, or plain numbers.
-pub(crate) type Amounts = BTreeMap<String, i64>;
+pub(crate) type AmountsByName = BTreeMap<String, i64>;
 
 /// A NodeClaim.
 #[derive(Clone, Debug, Default)]
@@ -27,9 +27,9 @@ pub(super) struct Claim {
     pub token: String,
     /// Its instance's id, empty while it has none.
     pub instance: String,
-    pub requests: Amounts,
+    pub requests: AmountsByName,
     /// What its instance has, as far as it was written.
-    pub capacity: Amounts,
+    pub capacity: AmountsByName,
     pub created: f64,
     /// Nobody was told that it was made, by a request that may have been done long after it had been given up, and no replica
     /// has written to it since.
@@ -42,7 +42,7 @@ pub(super) struct Claim {
     /// When that was written first.
     pub initialized_at: Option<f64>,
     /// The command that holds it, as its condition DisruptionReason says.
-    pub held: Option<Held>,
+    pub held: Option<ClaimHold>,
     /// Why it is removed, as it says itself.
     pub goes_for: String,
     /// Its instance is in a capacity block, which EC2 ends at its time.
@@ -59,7 +59,7 @@ pub(super) struct Claim {
 
 /// An instance of ours.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Machine {
+pub(super) struct InstanceRecord {
     /// The launch token, of all attempts that it names.
     pub token: String,
     pub from: f64,
@@ -70,7 +70,7 @@ pub(super) struct Machine {
 
 /// A Node.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Node {
+pub(super) struct NodeRecord {
     pub instance: String,
     pub ready: bool,
     pub deleting: bool,
@@ -78,12 +78,12 @@ pub(super) struct Node {
 
 /// A pod.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Pod {
+pub(super) struct PodRecord {
     pub namespace: String,
     pub name: String,
     /// `Kind/name` of what it is one of, empty for a pod of its own.
     pub owner: String,
-    pub requests: Amounts,
+    pub requests: AmountsByName,
     pub node: String,
     pub ready: bool,
     /// Until when it is or was ready as the API server shows it, which hears of an instance's end only after a while.
@@ -99,22 +99,22 @@ pub(super) struct Pod {
 
 /// Everything as it stands after the entries so far.
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct ClusterRecord {
     pub now: f64,
     /// By uid.
     pub claims: BTreeMap<String, Claim>,
     /// By id; those of ours, which have a token.
-    pub machines: BTreeMap<String, Machine>,
+    pub machines: BTreeMap<String, InstanceRecord>,
     /// By name.
-    pub nodes: BTreeMap<String, Node>,
+    pub nodes: BTreeMap<String, NodeRecord>,
     /// By uid; those that are there.
-    pub pods: BTreeMap<String, Pod>,
-    pub rules: Rules,
+    pub pods: BTreeMap<String, PodRecord>,
+    pub rules: RulesInForce,
     /// Claims by name that an operator has deleted.
     deleted: BTreeMap<String, f64>,
 }
 
-impl State {
+impl ClusterRecord {
     /// What an entry changes.
     pub fn take(&mut self, entry: &ActionEntry) {
         self.now = seconds(entry);
@@ -200,7 +200,7 @@ impl State {
                 claim.initialized_at = claim.initialized_at.or(claim.initialized.then_some(now));
             }
             if let Some(all) = conditions {
-                claim.held = Held::anew(all, claim.held.take(), now);
+                claim.held = ClaimHold::anew(all, claim.held.take(), now);
             }
         }
         if verb == "delete" || self.deleted.contains_key(&claim.name) {
@@ -225,10 +225,10 @@ impl State {
             return;
         }
         let now = self.now;
-        let machine = self.machines.entry(id.to_owned()).or_insert_with(|| Machine {
+        let machine = self.machines.entry(id.to_owned()).or_insert_with(|| InstanceRecord {
             token: base(token).to_owned(),
             from: now,
-            ..Machine::default()
+            ..InstanceRecord::default()
         });
         match entry.text("change") {
             "shutting-down" | "terminated" => {
@@ -354,7 +354,7 @@ pub(super) fn base(token: &str) -> &str {
 }
 
 /// Quantities by name: CPU in thousandths, all else whole.
-pub(crate) fn amounts(list: &Value) -> Amounts {
+pub(crate) fn amounts(list: &Value) -> AmountsByName {
     let read = |(name, value): (&String, &Value)| {
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let scale = if name == "cpu" { 1000 } else { 1 };
@@ -364,7 +364,7 @@ pub(crate) fn amounts(list: &Value) -> Amounts {
 }
 
 /// Adds up.
-pub(super) fn add(sum: &mut Amounts, more: &Amounts) {
+pub(super) fn add(sum: &mut AmountsByName, more: &AmountsByName) {
     for (name, amount) in more {
         let one = sum.entry(name.clone()).or_default();
         // One that asks for more than there is stands at the largest number already.

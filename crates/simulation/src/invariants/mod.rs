@@ -21,7 +21,7 @@ use dovetail_sandbox::log::ActionEntry;
 use dovetail_sandbox::region::RegionInstance;
 use serde::Serialize;
 
-pub(super) use history::{Amounts, amounts};
+pub(super) use history::{AmountsByName, amounts};
 pub(super) use rules::note as note_rules;
 
 use crate::rounding::seconds;
@@ -29,7 +29,7 @@ use crate::world::{OTHER_CLUSTER, World};
 
 /// What was checked and what was found.
 #[derive(Serialize)]
-pub struct Outcome {
+pub struct CheckOutcome {
     /// How many single checks were made.
     pub checked: usize,
     /// What does not hold.
@@ -48,7 +48,7 @@ pub struct Violation {
 }
 
 /// Checks all of them.
-pub fn check(world: &World, instances: &[RegionInstance]) -> Outcome {
+pub fn check(world: &World, instances: &[RegionInstance]) -> CheckOutcome {
     let foreign = |one: &&RegionInstance| one.tags.get(tags::CLUSTER_UID).is_some_and(|uid| uid == OTHER_CLUSTER);
     let end = End {
         t: seconds(world.now()),
@@ -107,7 +107,7 @@ impl Living {
 }
 
 /// Judges a run by its events and its end.
-fn judge(entries: &[ActionEntry], end: &End) -> Outcome {
+fn judge(entries: &[ActionEntry], end: &End) -> CheckOutcome {
     let ended_by_call = entries.iter().filter(|entry| {
         entry.kind == "instance"
             && entry.text("change") == "shutting-down"
@@ -131,7 +131,7 @@ fn judge(entries: &[ActionEntry], end: &End) -> Outcome {
     checker.disruption(entries);
     checker.commands(entries);
     checker.unused_launches(entries);
-    Outcome { checked: checker.checked, violations: checker.violations }
+    CheckOutcome { checked: checker.checked, violations: checker.violations }
 }
 
 struct Checker {

@@ -8,7 +8,7 @@ use dovetail_sandbox::cluster::needs;
 use dovetail_sandbox::log::{ActionEntry, Caller};
 use serde_json::{Value, json};
 
-use super::history::{Amounts, add, amounts};
+use super::history::{AmountsByName, add, amounts};
 use crate::scenario::parse_duration;
 use crate::world::World;
 
@@ -86,14 +86,14 @@ fn covers(selector: &Value, labels: &Value) -> bool {
 
 /// The rules that hold.
 #[derive(Default)]
-pub(super) struct Rules {
-    pub pools: BTreeMap<String, Pool>,
+pub(super) struct RulesInForce {
+    pub pools: BTreeMap<String, PoolRules>,
     /// What a pod of each DaemonSet takes from every node, at most, by namespace and name.
-    daemons: BTreeMap<(String, String), Amounts>,
+    daemons: BTreeMap<(String, String), AmountsByName>,
     /// What comes one after another, by namespace and name: a planner counts all of it.
     pub ordered: BTreeMap<(String, String), Ordered>,
     /// By namespace and name.
-    pub budgets: BTreeMap<(String, String), PodBudget>,
+    pub budgets: BTreeMap<(String, String), PodBudgetRule>,
     /// Replicas that workloads have been scaled to, by namespace and `Kind/name`: now, and the fewest.
     scales: BTreeMap<(String, String), (usize, usize)>,
 }
@@ -106,21 +106,21 @@ pub(super) struct Ordered {
     /// What it had at first.
     first: usize,
     /// What each asks for.
-    pub requests: Amounts,
+    pub requests: AmountsByName,
 }
 
 /// What a pool says.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Pool {
-    pub limits: Amounts,
-    pub budgets: Vec<Budget>,
+pub(super) struct PoolRules {
+    pub limits: AmountsByName,
+    pub budgets: Vec<BudgetRule>,
     /// Whether it was a Provisioner with a time to live, to which budgets do not apply.
     pub ttl: bool,
 }
 
 /// How many nodes may be disrupted at once.
 #[derive(Clone, Debug)]
-pub(super) struct Budget {
+pub(super) struct BudgetRule {
     nodes: String,
     reasons: BTreeSet<String>,
     /// Second of the day (UTC) and for how long; always without. One that is written otherwise is passed over.
@@ -129,22 +129,22 @@ pub(super) struct Budget {
 
 /// How many pods have to stay.
 #[derive(Clone, Debug, Default)]
-pub(super) struct PodBudget {
+pub(super) struct PodBudgetRule {
     least: Option<String>,
     most_away: Option<String>,
     covers: BTreeSet<String>,
 }
 
-impl Rules {
+impl RulesInForce {
     /// Takes a note.
     pub fn take(&mut self, entry: &ActionEntry) {
         let value = |name: &str| entry.field(name).cloned().unwrap_or_default();
         let name = entry.text("name").to_owned();
         match entry.text("resource") {
             "nodepools" => {
-                let budgets = value("budgets").as_array().into_iter().flatten().filter_map(Budget::of).collect();
+                let budgets = value("budgets").as_array().into_iter().flatten().filter_map(BudgetRule::of).collect();
                 let (limits, ttl) = (amounts(&value("limits")), value("ttl") == true);
-                self.pools.insert(name, Pool { limits, budgets, ttl });
+                self.pools.insert(name, PoolRules { limits, budgets, ttl });
             }
             "statefulsets" => {
                 let own = self.ordered.entry((entry.text("namespace").to_owned(), name)).or_default();
@@ -174,7 +174,7 @@ impl Rules {
                     .filter_map(Value::as_str)
                     .map(str::to_owned)
                     .collect();
-                let budget = PodBudget { least: text("minAvailable"), most_away: text("maxUnavailable"), covers };
+                let budget = PodBudgetRule { least: text("minAvailable"), most_away: text("maxUnavailable"), covers };
                 self.budgets.insert((entry.text("namespace").to_owned(), name), budget);
             }
             _ => {}
@@ -182,10 +182,10 @@ impl Rules {
     }
 }
 
-impl Rules {
+impl RulesInForce {
     /// What DaemonSets' pods take from every node together, at most, and how many there are.
-    pub fn daemons(&self) -> Amounts {
-        let mut all = Amounts::new();
+    pub fn daemons(&self) -> AmountsByName {
+        let mut all = AmountsByName::new();
         self.daemons.values().for_each(|requests| add(&mut all, requests));
         all
     }
@@ -216,8 +216,8 @@ impl Rules {
 }
 
 /// What a list of amounts comes to together.
-pub(super) fn sum(list: &Value) -> Amounts {
-    let mut all = Amounts::new();
+pub(super) fn sum(list: &Value) -> AmountsByName {
+    let mut all = AmountsByName::new();
     for one in list.as_array().into_iter().flatten() {
         add(&mut all, &amounts(one));
     }
@@ -227,7 +227,7 @@ pub(super) fn sum(list: &Value) -> Amounts {
 /// A day, in seconds.
 const DAY: f64 = 86_400.0;
 
-impl Budget {
+impl BudgetRule {
     fn of(written: &Value) -> Option<Self> {
         let nodes = written["nodes"].as_str().map_or_else(|| written["nodes"].to_string(), str::to_owned);
         let reasons = written["reasons"].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
@@ -257,7 +257,7 @@ fn minute_and_hour(line: &str) -> Option<f64> {
     Some(minute.parse::<f64>().ok()? * 60.0 + hour.parse::<f64>().ok()? * 3600.0)
 }
 
-impl PodBudget {
+impl PodBudgetRule {
     /// Whether it is about the pods of a workload.
     pub fn covers(&self, owner: &str) -> bool {
         self.covers.contains(owner)

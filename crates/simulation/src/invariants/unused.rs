@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use dovetail_sandbox::log::ActionEntry;
 
 use super::Checker;
-use super::history::{Amounts, Claim, Pod, State, accepted, seconds};
+use super::history::{AmountsByName, Claim, ClusterRecord, PodRecord, accepted, seconds};
 
 /// So many nodes an hour may go unused for each workload that waits, beside those launched before the first had ended.
 const AN_HOUR: usize = 8;
@@ -56,7 +56,7 @@ impl Checker {
     /// INV-18: in any hour no more nodes of a pool end unused than eight for each workload that waits all their life, those
     /// apart that were launched before the first of them had ended.
     pub(super) fn unused_launches(&mut self, entries: &[ActionEntry]) {
-        let (mut state, mut launches) = (State::default(), Launches::default());
+        let (mut state, mut launches) = (ClusterRecord::default(), Launches::default());
         for entry in entries {
             state.take(entry);
             if let Some(pool) = launches.take(entry, &state) {
@@ -74,7 +74,7 @@ impl Checker {
 
 impl Launches {
     /// What an entry changes; answers the pool of a node that has ended unused, and that was launched again.
-    fn take(&mut self, entry: &ActionEntry, state: &State) -> Option<String> {
+    fn take(&mut self, entry: &ActionEntry, state: &ClusterRecord) -> Option<String> {
         match entry.kind.as_str() {
             "api" if entry.text("resource") == "nodeclaims" && accepted(entry) => {
                 let uid = entry.text("uid");
@@ -107,11 +107,11 @@ impl Launches {
         }
     }
 
-    fn on(&mut self, node: &str, state: &State) -> Option<&mut Served> {
+    fn on(&mut self, node: &str, state: &ClusterRecord) -> Option<&mut Served> {
         Some(self.served.entry(state.nodes.get(node)?.instance.clone()).or_default())
     }
 
-    fn ended(&mut self, instance: &str, state: &State) -> Option<String> {
+    fn ended(&mut self, instance: &str, state: &ClusterRecord) -> Option<String> {
         let uid = self.by_instance.get(instance)?;
         let (launch, claim) = (self.made.remove(uid)?, state.claims.get(uid)?);
         let warned = state.machines.get(instance).is_some_and(|machine| machine.warned);
@@ -136,28 +136,28 @@ impl Launches {
 }
 
 impl Launch {
-    fn of(claim: &Claim, state: &State) -> Self {
-        let for_it = |pod: &&Pod| waits(pod) && within(&pod.requests, &claim.requests);
+    fn of(claim: &Claim, state: &ClusterRecord) -> Self {
+        let for_it = |pod: &&PodRecord| waits(pod) && within(&pod.requests, &claim.requests);
         let waited = state.pods.iter().filter(|(_, pod)| for_it(pod)).map(|(uid, _)| uid.clone()).collect();
         Self { pool: claim.pool.clone(), made: state.now, waited }
     }
 }
 
-fn is_daemon(pod: &Pod) -> bool {
+fn is_daemon(pod: &PodRecord) -> bool {
     pod.owner.starts_with("DaemonSet/")
 }
 
-fn waits(pod: &Pod) -> bool {
+fn waits(pod: &PodRecord) -> bool {
     pod.node.is_empty() && !pod.deleting && !is_daemon(pod)
 }
 
 /// What pods are told apart by: their controller, or themselves.
-fn owner(pod: &Pod) -> String {
+fn owner(pod: &PodRecord) -> String {
     let name = if pod.owner.is_empty() { &pod.name } else { &pod.owner };
     format!("{}/{name}", pod.namespace)
 }
 
-fn within(requests: &Amounts, most: &Amounts) -> bool {
+fn within(requests: &AmountsByName, most: &AmountsByName) -> bool {
     let least = |name: &str| requests.get(name).copied().unwrap_or(0) <= most.get(name).copied().unwrap_or(0);
     least("cpu") && least("memory")
 }

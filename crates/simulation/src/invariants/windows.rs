@@ -9,7 +9,7 @@ use super::history::{accepted, seconds};
 use crate::world::{Action, step};
 
 /// From when to when, in seconds.
-pub(super) type Window = (f64, f64);
+pub(super) type TimeSpan = (f64, f64);
 
 /// A leader whose Lease is not written for so long leads no more.
 const SILENT: f64 = 15.0;
@@ -21,7 +21,7 @@ const BOUND: usize = 5;
 pub(super) const TEN_MINUTES: f64 = 600.0;
 
 /// When steps of a kind began, and how long they last (for ever where they do not say).
-pub(super) fn steps(entries: &[ActionEntry], of_kind: impl Fn(&Action) -> bool) -> Vec<Window> {
+pub(super) fn steps(entries: &[ActionEntry], of_kind: impl Fn(&Action) -> bool) -> Vec<TimeSpan> {
     let steps = entries.iter().filter_map(|entry| Some((seconds(entry), step(entry)?)));
     steps.filter(|(_, action)| of_kind(action)).map(|(at, action)| (at, at + lasts(&action))).collect()
 }
@@ -97,7 +97,7 @@ pub(super) fn restored_to(entry: &ActionEntry) -> Option<f64> {
 /// When nobody can be asked to collect what nobody owns: while a step makes trouble; around a new term, which begins to look
 /// anew; while the Lease is not written; while the collection says that it is braked and no operator has released it; while
 /// so much has ended within ten minutes that its bound may be reached.
-pub(super) fn uncollected(entries: &[ActionEntry], end: f64) -> Vec<Window> {
+pub(super) fn uncollected(entries: &[ActionEntry], end: f64) -> Vec<TimeSpan> {
     let mut windows = steps(entries, hinders);
     leaderless(entries, end, &mut windows);
     braked(entries, &mut windows);
@@ -105,7 +105,7 @@ pub(super) fn uncollected(entries: &[ActionEntry], end: f64) -> Vec<Window> {
     windows
 }
 
-fn leaderless(entries: &[ActionEntry], end: f64, windows: &mut Vec<Window>) {
+fn leaderless(entries: &[ActionEntry], end: f64, windows: &mut Vec<TimeSpan>) {
     let (mut newest, mut last) = (0, 0.0);
     for entry in entries.iter().filter(|entry| entry.kind == "api" && accepted(entry)) {
         let Some((term, holder)) = lease_term(entry) else { continue };
@@ -120,7 +120,7 @@ fn leaderless(entries: &[ActionEntry], end: f64, windows: &mut Vec<Window>) {
     }
 }
 
-fn braked(entries: &[ActionEntry], windows: &mut Vec<Window>) {
+fn braked(entries: &[ActionEntry], windows: &mut Vec<TimeSpan>) {
     let released = steps(entries, |action| matches!(action, Action::AllowCollection { .. }));
     for entry in entries.iter().filter(|entry| entry.kind == "story" && entry.text("event") == "collection_braked") {
         if matches!(entry.text("reason"), "over_bound" | "no_instances" | "claims_lost" | "held") {
@@ -131,7 +131,7 @@ fn braked(entries: &[ActionEntry], windows: &mut Vec<Window>) {
     }
 }
 
-fn full(entries: &[ActionEntry], windows: &mut Vec<Window>) {
+fn full(entries: &[ActionEntry], windows: &mut Vec<TimeSpan>) {
     let ending = |entry: &&ActionEntry| entry.kind == "instance" && entry.text("change") == "shutting-down";
     let ends: Vec<f64> = entries.iter().filter(ending).map(seconds).collect();
     for few in ends.windows(BOUND) {
@@ -143,8 +143,8 @@ fn full(entries: &[ActionEntry], windows: &mut Vec<Window>) {
 }
 
 /// The longest time of a window that lies in none of the others.
-pub(super) fn longest_outside((from, to): Window, others: &[Window]) -> f64 {
-    let mut within: Vec<Window> =
+pub(super) fn longest_outside((from, to): TimeSpan, others: &[TimeSpan]) -> f64 {
+    let mut within: Vec<TimeSpan> =
         others.iter().filter(|(a, b)| *b > from && *a < to || (*a == *b && *a > from && *a < to)).copied().collect();
     within.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (mut free, mut longest) = (from, 0.0_f64);
@@ -156,6 +156,6 @@ pub(super) fn longest_outside((from, to): Window, others: &[Window]) -> f64 {
 }
 
 /// Whether a time lies in one of the windows, or no more than `after` behind it.
-pub(super) fn lies_in(at: f64, windows: &[Window], after: f64) -> bool {
+pub(super) fn lies_in(at: f64, windows: &[TimeSpan], after: f64) -> bool {
     windows.iter().any(|(from, to)| *from <= at && at <= to + after)
 }

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use fastrand::Rng;
 
 use super::faulty::Faulty;
-use super::moves::Moves;
+use super::moves::SeedMoves;
 use super::odds::Odds;
 use super::workload::{self, Workload};
 
@@ -53,7 +53,7 @@ pub fn scenario(seed: u64) -> Files {
     steps.extend(faulty.steps);
     steps.extend(super::held::writes(seed, &workloads, busy));
     steps.extend(super::terms::removals(seed, busy));
-    let moves = Moves::draw(seed, &workloads, busy);
+    let moves = SeedMoves::draw(seed, &workloads, busy);
     let workload = moves.first(workload);
     let changed = moves.changed(&workload);
     steps.extend(moves.steps);

@@ -20,7 +20,7 @@ use dovetail_input::{Failure, Mistake, describe};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::play::{Options, play_file};
+use crate::play::{PlayOptions, play_file};
 use crate::report::Report;
 use crate::shrink::shrink;
 
@@ -40,7 +40,7 @@ struct Failed {
 }
 
 /// What is to be played, and how.
-pub struct Wanted {
+pub struct RandomRun {
     /// Which seeds.
     pub seeds: Seeds,
     /// Where the scenarios are written and kept; without it only those that fail are, in the temporary folder.
@@ -48,18 +48,18 @@ pub struct Wanted {
     /// Whether a scenario that fails is cut down to what it fails by.
     pub shrink: bool,
     /// How each is played.
-    pub options: Options,
+    pub options: PlayOptions,
 }
 
 /// What has become of all seeds.
-pub struct Summary {
+pub struct SeedsSummary {
     seeds: Seeds,
     failed: Vec<Failed>,
     launched: usize,
     terminated: usize,
 }
 
-impl Summary {
+impl SeedsSummary {
     /// Whether every seed came out well.
     pub fn came_out_well(&self) -> bool {
         self.failed.is_empty()
@@ -72,7 +72,7 @@ impl Summary {
     }
 }
 
-impl fmt::Display for Summary {
+impl fmt::Display for SeedsSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = self.seeds.count();
         let well = count - self.failed.len() as u64;
@@ -82,13 +82,13 @@ impl fmt::Display for Summary {
 }
 
 /// Hears of each seed that fails as soon as it has.
-pub type Told<'a> = &'a (dyn Fn(&str) -> Result<(), Failure> + Sync);
+pub type SeedListener<'a> = &'a (dyn Fn(&str) -> Result<(), Failure> + Sync);
 
 /// Plays every seed.
 ///
 /// # Errors
 /// Something outside of the worlds fails: a file cannot be written.
-pub fn play(wanted: &Wanted, told: Told<'_>) -> Result<Summary, Failure> {
+pub fn play(wanted: &RandomRun, told: SeedListener<'_>) -> Result<SeedsSummary, Failure> {
     let next = AtomicU64::new(wanted.seeds.first);
     let all = All { wanted, told, folder: Folder::of(wanted.out.as_deref()), next, sum: Mutex::default() };
     // Each world lives on one thread; they have nothing in common.
@@ -103,7 +103,7 @@ pub fn play(wanted: &Wanted, told: Told<'_>) -> Result<Summary, Failure> {
     all.folder.close();
     let Sum { mut failed, launched, terminated } = all.sum.into_inner().unwrap_or_else(PoisonError::into_inner);
     failed.sort_by_key(|one| one.seed);
-    Ok(Summary { seeds: wanted.seeds, failed, launched, terminated })
+    Ok(SeedsSummary { seeds: wanted.seeds, failed, launched, terminated })
 }
 
 /// What the seeds have come to.
@@ -116,8 +116,8 @@ struct Sum {
 
 /// All seeds of a run; each thread takes the next.
 struct All<'a> {
-    wanted: &'a Wanted,
-    told: Told<'a>,
+    wanted: &'a RandomRun,
+    told: SeedListener<'a>,
     folder: Folder,
     next: AtomicU64,
     sum: Mutex<Sum>,

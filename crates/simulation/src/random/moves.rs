@@ -13,7 +13,7 @@ const REPAIRED: u32 = 10 * 60_000;
 
 /// What moves in a seed.
 #[derive(Default)]
-pub(super) struct Moves {
+pub(super) struct SeedMoves {
     /// More steps, by milliseconds.
     pub(super) steps: Vec<(u32, String)>,
     /// Feature gates, a line of the scenario, or nothing.
@@ -33,7 +33,7 @@ struct Change {
     to: String,
 }
 
-impl Moves {
+impl SeedMoves {
     /// What moves in a seed whose first `busy` seconds are busy.
     pub(super) fn draw(seed: u64, workloads: &[Workload], busy: u32) -> Self {
         let mut rng = Rng::with_seed(seed ^ 0x6d6f_7665_7321); // "moves!"

@@ -12,7 +12,7 @@ use dovetail_sandbox::cluster::needs;
 use dovetail_sandbox::region::RegionInstance;
 use serde_json::Value;
 
-use crate::invariants::{Amounts, amounts};
+use crate::invariants::{AmountsByName, amounts};
 use crate::world::World;
 
 /// What a type has that a pod can surely have of it: all but what kubelet, system and eviction threshold keep.
@@ -62,13 +62,18 @@ fn expires(pool: &Value) -> bool {
 /// What is left of a pool's limits.
 struct Room {
     on_demand: bool,
-    left: Amounts,
+    left: AmountsByName,
 }
 
 impl Room {
     /// Of a pool with these claims. `launched` says what a claim has that nobody has written on it yet. What a claim that has just
     /// expired had is its successor's and nobody else's, until that is launched.
-    fn of(pool: &Value, claims: &[Arc<Value>], launched: impl Fn(&Value) -> Amounts, now: jiff::Timestamp) -> Self {
+    fn of(
+        pool: &Value,
+        claims: &[Arc<Value>],
+        launched: impl Fn(&Value) -> AmountsByName,
+        now: jiff::Timestamp,
+    ) -> Self {
         let expires = expires(pool);
         let stays = |claim: &Value| match claim["metadata"]["deletionTimestamp"].as_str().map(str::parse) {
             None => true,
@@ -104,11 +109,11 @@ impl Room {
 }
 
 /// What lives already of a claim's launch, though the answer of EC2 may be lost: it takes its place within the limits.
-fn launched_for(claim: &Value, instances: &[RegionInstance], types: &[Arc<InstanceTypeInfo>]) -> Amounts {
+fn launched_for(claim: &Value, instances: &[RegionInstance], types: &[Arc<InstanceTypeInfo>]) -> AmountsByName {
     let Some(token) = claim["metadata"]["annotations"][annotations::LAUNCH_TOKEN].as_str() else {
-        return Amounts::new();
+        return AmountsByName::new();
     };
-    let mut sum = Amounts::new();
+    let mut sum = AmountsByName::new();
     let of_claim = |one: &&RegionInstance| one.state.is_alive() && one.client_token.as_deref() == Some(token);
     for one in instances.iter().filter(of_claim) {
         for it in types.iter().filter(|it| it.name == one.instance_type) {
@@ -127,7 +132,7 @@ fn is_drawn(one: &InstanceTypeInfo) -> bool {
     one.name.starts_with(['c', 'm', 'r']) && one.architectures.iter().any(|name| name == "x86_64")
 }
 
-fn surely_fits(requests: &Amounts, one: &InstanceTypeInfo) -> bool {
+fn surely_fits(requests: &AmountsByName, one: &InstanceTypeInfo) -> bool {
     let of = |name: &str| requests.get(name).copied().unwrap_or(0);
     of("cpu") <= i64::from(one.vcpus) * 1000 - KEPT_CPU
         && of("memory") <= (bytes(one) as f64 * USABLE_MEMORY) as i64 - KEPT_MEMORY
@@ -140,7 +145,7 @@ mod tests {
     use super::*;
 
     /// A pool of eight CPUs and two claims: one that is written to have six, and one that nothing is written on.
-    fn left(launched: &Amounts) -> Option<i64> {
+    fn left(launched: &AmountsByName) -> Option<i64> {
         let pool = json!({"metadata": {"name": "pool-0"}, "spec": {"limits": {"cpu": "8"}}});
         let claim = |status: Value| {
             Arc::new(json!({"metadata": {"labels": {"karpenter.sh/nodepool": "pool-0"}}, "status": status}))
@@ -158,18 +163,18 @@ mod tests {
                 "status": {"capacity": {"cpu": "6"}}});
             let now = "2026-01-01T00:00:00Z".parse::<jiff::Timestamp>().unwrap_or_default();
             let now = now + jiff::SignedDuration::from_secs(seconds);
-            Room::of(&pool, &[Arc::new(claim)], |_| Amounts::new(), now).left.get("cpu").copied()
+            Room::of(&pool, &[Arc::new(claim)], |_| AmountsByName::new(), now).left.get("cpu").copied()
         };
         assert_eq!([left("7m", 170), left("7m", 190), left("Never", 170)], [Some(2000), Some(8000), Some(8000)]);
     }
 
     #[test]
     fn an_instance_whose_launch_nobody_has_heard_of_takes_room_of_its_pools_limits() {
-        assert_eq!(left(&Amounts::from([("cpu".to_owned(), 2000)])), Some(0), "seed 8458");
+        assert_eq!(left(&AmountsByName::from([("cpu".to_owned(), 2000)])), Some(0), "seed 8458");
     }
 
     #[test]
     fn a_claim_without_an_instance_leaves_its_pools_limits_as_they_are() {
-        assert_eq!(left(&Amounts::new()), Some(2000));
+        assert_eq!(left(&AmountsByName::new()), Some(2000));
     }
 }

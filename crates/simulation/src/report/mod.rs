@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use crate::invariants;
 use crate::rounding::seconds;
-use crate::world::{Line, World};
+use crate::world::{JournalLine, World};
 
 /// The report (docs/commands.md).
 #[derive(Serialize)]
@@ -28,7 +28,7 @@ pub struct Report {
     terminated: usize,
     timeline: Vec<Map<String, Value>>,
     downtime: downtime::Downtime,
-    invariants: invariants::Outcome,
+    invariants: invariants::CheckOutcome,
 }
 
 #[derive(Serialize)]
@@ -107,7 +107,7 @@ fn cost(instance: &RegionInstance, now: Timestamp) -> f64 {
     instance.price * paid.as_secs_f64() / 3600.0
 }
 
-fn timeline_entry(line: &Line) -> Map<String, Value> {
+fn timeline_entry(line: &JournalLine) -> Map<String, Value> {
     let mut entry = Map::new();
     entry.insert("t".into(), json!(line.seconds));
     entry.insert("replica".into(), json!(line.replica));

@@ -14,7 +14,7 @@ const STRATEGIES: [&str; 3] = ["cluster", "partition", "spread"];
 const MOST_PARTITIONS: u32 = 7;
 
 /// A capacity reservation as the region takes it.
-pub(super) fn reservation(path: &str, one: &scenario::CapacityReservation) -> AccountCapacityReservation {
+pub(super) fn reservation(path: &str, one: &scenario::ScenarioCapacityReservation) -> AccountCapacityReservation {
     let kind = one.kind.as_ref().map(|kind| kind.value.as_str());
     AccountCapacityReservation {
         id: one.id.value.clone(),
@@ -29,7 +29,7 @@ pub(super) fn reservation(path: &str, one: &scenario::CapacityReservation) -> Ac
 }
 
 /// A placement group as the region takes it.
-pub(super) fn placement_group(one: &scenario::PlacementGroup) -> AccountPlacementGroup {
+pub(super) fn placement_group(one: &scenario::ScenarioPlacementGroup) -> AccountPlacementGroup {
     AccountPlacementGroup {
         id: one.id.value.clone(),
         name: one.name.value.clone(),
@@ -39,7 +39,7 @@ pub(super) fn placement_group(one: &scenario::PlacementGroup) -> AccountPlacemen
 }
 
 impl Checker<'_> {
-    pub(super) fn reservations(&mut self, all: &[scenario::CapacityReservation], catalogue: &RegionCatalogue) {
+    pub(super) fn reservations(&mut self, all: &[scenario::ScenarioCapacityReservation], catalogue: &RegionCatalogue) {
         for (index, one) in all.iter().enumerate() {
             let field = |name: &str| format!("capacityReservations[{index}].{name}");
             let name = &one.instance_type;
@@ -65,7 +65,7 @@ impl Checker<'_> {
         }
     }
 
-    pub(super) fn placement_groups(&mut self, all: &[scenario::PlacementGroup]) {
+    pub(super) fn placement_groups(&mut self, all: &[scenario::ScenarioPlacementGroup]) {
         for (index, one) in all.iter().enumerate() {
             let field = |name: &str| format!("placementGroups[{index}].{name}");
             if !one.id.value.starts_with("pg-") {

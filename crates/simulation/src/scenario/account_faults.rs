@@ -13,7 +13,7 @@ use crate::scenario::faults;
 impl Checker<'_> {
     pub(super) fn account_faults(
         &mut self,
-        written: &faults::Ec2Faults,
+        written: &faults::ScenarioEc2Faults,
         catalogue: Option<&RegionCatalogue>,
     ) -> Ec2Faults {
         Ec2Faults {
@@ -68,7 +68,7 @@ impl Checker<'_> {
         }
     }
 
-    fn error(&mut self, at: usize, written: &faults::InjectedError) -> InjectedError {
+    fn error(&mut self, at: usize, written: &faults::ScenarioInjectedError) -> InjectedError {
         let field = format!("faults.ec2.errors[{at}]");
         match (&written.action, &written.offerings) {
             (Some(action), None) => self.action_of_ec2(&format!("{field}.action"), action),

@@ -11,28 +11,28 @@ use serde_saphyr::Spanned;
 pub struct Faults {
     /// At the API server.
     #[serde(default)]
-    pub api_server: ApiServerFaults,
+    pub api_server: ScenarioApiServerFaults,
     /// At EC2.
     #[serde(default)]
-    pub ec2: Ec2Faults,
+    pub ec2: ScenarioEc2Faults,
     /// At SQS.
     #[serde(default)]
-    pub sqs: SqsFaults,
+    pub sqs: ScenarioSqsFaults,
     /// In packing.
     #[serde(default)]
     pub packing: PackingFaults,
     /// At kube-scheduler.
     #[serde(default)]
-    pub scheduler: SchedulerFaults,
+    pub scheduler: ScenarioSchedulerFaults,
     /// Of nodes.
     #[serde(default)]
-    pub nodes: NodeFaults,
+    pub nodes: ScenarioNodeFaults,
 }
 
 /// Faults of kube-scheduler.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct SchedulerFaults {
+pub struct ScenarioSchedulerFaults {
     /// Globs `node/namespace/pod`: nodes that it refuses for pods.
     #[serde(default)]
     pub refuses: Vec<Spanned<String>>,
@@ -41,7 +41,7 @@ pub struct SchedulerFaults {
 /// Faults of the API server.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct ApiServerFaults {
+pub struct ScenarioApiServerFaults {
     /// Share of requests that fail, 0 to 1.
     pub error_rate: Option<Spanned<f64>>,
     /// Share of requests that are throttled, 0 to 1.
@@ -55,7 +55,7 @@ pub struct ApiServerFaults {
 /// Faults of EC2.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct Ec2Faults {
+pub struct ScenarioEc2Faults {
     /// Share of requests that fail, 0 to 1.
     pub error_rate: Option<Spanned<f64>>,
     /// Share of requests that are throttled, 0 to 1.
@@ -67,7 +67,7 @@ pub struct Ec2Faults {
     /// How long each page of the spot price history takes.
     pub slow_spot_history: Option<Spanned<String>>,
     /// Spot prices rise.
-    pub spot_rise: Option<SpotRise>,
+    pub spot_rise: Option<ScenarioSpotRise>,
     /// Globs `type/zone/capacityType` that have no capacity.
     #[serde(default)]
     pub insufficient_capacity: Vec<Spanned<String>>,
@@ -90,13 +90,13 @@ pub struct Ec2Faults {
     pub request_limits: bool,
     /// Errors by their codes.
     #[serde(default)]
-    pub errors: Vec<InjectedError>,
+    pub errors: Vec<ScenarioInjectedError>,
 }
 
 /// An error of a call, or of what a fleet asks of offerings.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct InjectedError {
+pub struct ScenarioInjectedError {
     /// Such as `VcpuLimitExceeded`.
     pub code: Spanned<String>,
     /// What EC2 says with it.
@@ -113,7 +113,7 @@ pub struct InjectedError {
 /// Spot prices that rise evenly from the beginning.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct SpotRise {
+pub struct ScenarioSpotRise {
     /// Of which types.
     #[serde(default)]
     pub types: Vec<Spanned<String>>,
@@ -126,7 +126,7 @@ pub struct SpotRise {
 /// Faults of SQS.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct SqsFaults {
+pub struct ScenarioSqsFaults {
     /// Share of messages that come twice, 0 to 1.
     pub duplicate_rate: Option<Spanned<f64>>,
     /// Share of requests that fail, 0 to 1.
@@ -145,21 +145,21 @@ pub struct PackingFaults {
 /// Faults of nodes as they join.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct NodeFaults {
+pub struct ScenarioNodeFaults {
     /// They have less for pods than their types promise.
-    pub allocatable: Option<LessAllocatable>,
+    pub allocatable: Option<ScenarioLessAllocatable>,
     /// They get a taint.
-    pub taint_on_join: Option<TaintOnJoin>,
+    pub taint_on_join: Option<ScenarioTaintOnJoin>,
     /// They are cordoned.
-    pub cordon_on_join: Option<OnTypes>,
+    pub cordon_on_join: Option<ScenarioOnTypes>,
     /// A label is taken off them when they have registered.
     pub label_taken_off: Option<LabelTakenOff>,
     /// They get a label.
     pub label_put_on: Option<LabelPutOn>,
     /// They join late.
-    pub joins_late: Option<JoinsLate>,
+    pub joins_late: Option<ScenarioJoinsLate>,
     /// Kubelets refuse pods.
-    pub kubelet_refuses: Option<KubeletRefuses>,
+    pub kubelet_refuses: Option<ScenarioKubeletRefuses>,
     /// From the beginning for so long.
     #[serde(rename = "for")]
     pub lasts: Option<Spanned<String>>,
@@ -168,7 +168,7 @@ pub struct NodeFaults {
 /// Instance types, by globs; all where there are none.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct OnTypes {
+pub struct ScenarioOnTypes {
     /// Such as `m5.*`.
     #[serde(default)]
     pub types: Vec<Spanned<String>>,
@@ -177,7 +177,7 @@ pub struct OnTypes {
 /// Less for pods.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct LessAllocatable {
+pub struct ScenarioLessAllocatable {
     /// Of which types.
     #[serde(default)]
     pub types: Vec<Spanned<String>>,
@@ -188,7 +188,7 @@ pub struct LessAllocatable {
 /// A taint.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct TaintOnJoin {
+pub struct ScenarioTaintOnJoin {
     /// Of which types.
     #[serde(default)]
     pub types: Vec<Spanned<String>>,
@@ -227,7 +227,7 @@ pub struct LabelPutOn {
 /// Nodes that join late.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct JoinsLate {
+pub struct ScenarioJoinsLate {
     /// Of which types.
     #[serde(default)]
     pub types: Vec<Spanned<String>>,
@@ -238,7 +238,7 @@ pub struct JoinsLate {
 /// Kubelets that refuse pods.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct KubeletRefuses {
+pub struct ScenarioKubeletRefuses {
     /// On which types.
     #[serde(default)]
     pub types: Vec<Spanned<String>>,

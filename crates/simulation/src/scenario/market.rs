@@ -9,7 +9,11 @@ use crate::scenario::duration;
 
 impl Checker<'_> {
     /// Spot prices that rise, with what is wrong about them said.
-    pub(super) fn spot_rise(&mut self, written: &faults::SpotRise, catalogue: Option<&RegionCatalogue>) -> SpotRise {
+    pub(super) fn spot_rise(
+        &mut self,
+        written: &faults::ScenarioSpotRise,
+        catalogue: Option<&RegionCatalogue>,
+    ) -> SpotRise {
         for (number, glob) in written.types.iter().enumerate() {
             let known =
                 |catalogue: &RegionCatalogue| catalogue.types.iter().any(|one| glob_matches(&glob.value, &one.name));

@@ -60,10 +60,10 @@ pub struct Scenario {
     pub feature_gates: BTreeMap<String, Spanned<bool>>,
     /// The account's capacity reservations.
     #[serde(default)]
-    pub capacity_reservations: Vec<CapacityReservation>,
+    pub capacity_reservations: Vec<ScenarioCapacityReservation>,
     /// The account's placement groups.
     #[serde(default)]
-    pub placement_groups: Vec<PlacementGroup>,
+    pub placement_groups: Vec<ScenarioPlacementGroup>,
     /// Nodes that are there beforehand.
     #[serde(default)]
     pub nodes: Vec<NodeGroup>,
@@ -85,7 +85,7 @@ pub struct Scenario {
 /// A capacity reservation of the account.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct CapacityReservation {
+pub struct ScenarioCapacityReservation {
     /// Its id, `cr-…`.
     pub id: Spanned<String>,
     /// Such as `m5.large`.
@@ -107,7 +107,7 @@ pub struct CapacityReservation {
 /// A placement group of the account.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct PlacementGroup {
+pub struct ScenarioPlacementGroup {
     /// Its id, `pg-…`.
     pub id: Spanned<String>,
     /// By which classes select it, too.
@@ -147,13 +147,13 @@ pub struct NodeGroup {
     #[serde(default)]
     pub taints: Vec<Taint>,
     /// A Karpenter has launched and left them; without it they are a managed node group's.
-    pub karpenter: Option<OfKarpenter>,
+    pub karpenter: Option<ScenarioKarpenterNodes>,
 }
 
 /// Whose nodes of Karpenter's they are.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct OfKarpenter {
+pub struct ScenarioKarpenterNodes {
     /// The NodePool that they were launched for.
     pub node_pool: Spanned<String>,
     /// The EC2NodeClass that they were launched by.

@@ -22,7 +22,7 @@ fn text(written: Option<&Spanned<String>>) -> String {
 impl Checker<'_> {
     pub(super) fn node_faults(
         &mut self,
-        written: &faults::NodeFaults,
+        written: &faults::ScenarioNodeFaults,
         catalogue: Option<&RegionCatalogue>,
     ) -> NodeFaults {
         let mut types = |field: &str, globs: &[Spanned<String>]| self.types(field, globs, catalogue);

@@ -25,9 +25,9 @@ pub struct Step {
     /// instance.
     pub message: Option<String>,
     /// A replica is killed.
-    pub kill: Option<Outage>,
+    pub kill: Option<ReplicaOutage>,
     /// A replica stops running and goes on later.
-    pub pause: Option<Outage>,
+    pub pause: Option<ReplicaOutage>,
     /// A replica is cut off.
     pub partition: Option<Partition>,
     /// A zone goes down.
@@ -41,7 +41,7 @@ pub struct Step {
     /// Changes reach watches late.
     pub slow_watches: Option<Slow>,
     /// What a replica writes is held on its way to the API server.
-    pub hold_writes: Option<Hold>,
+    pub hold_writes: Option<HeldWrites>,
     /// The API server is put back to an older state.
     pub restore: Option<Restore>,
     /// Nodes are unwell.
@@ -119,7 +119,7 @@ pub struct Slow {
 /// Whose writes are held, how long each, and for how long.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Hold {
+pub struct HeldWrites {
     /// A number from 0, or `leader`.
     pub replica: Spanned<String>,
     /// How much later each arrives.
@@ -190,7 +190,7 @@ pub struct Interrupt {
 /// Which replica, for how long.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Outage {
+pub struct ReplicaOutage {
     /// A number from 0, or `leader`.
     pub replica: Spanned<String>,
     /// For how long; without it for ever.

@@ -7,11 +7,11 @@ use dovetail_actors::context::backoff::Backoff;
 use dovetail_cloud::catalogue::{RegionCatalogue, Zone};
 use dovetail_cloud::{Cloud, CloudError, shipped};
 
-use super::{FIRST_PAUSE, LONGEST_PAUSE, ShadowEvent, Told};
+use super::{FIRST_PAUSE, LONGEST_PAUSE, ShadowEvent, ShadowListener};
 
 /// Asks until all is answered. On-demand prices change once in months: where they may not be asked for those shipped stand in, as
 /// in a control plane that leads.
-pub async fn read(cloud: &dyn Cloud, seed: u64, told: &Told) -> RegionCatalogue {
+pub async fn read(cloud: &dyn Cloud, seed: u64, told: &ShadowListener) -> RegionCatalogue {
     let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE, fastrand::Rng::with_seed(seed ^ 0x0070_7269_6365));
     let mut stands_in = false;
     loop {
@@ -29,7 +29,7 @@ pub async fn read(cloud: &dyn Cloud, seed: u64, told: &Told) -> RegionCatalogue 
     }
 }
 
-async fn once(cloud: &dyn Cloud, told: &Told, stands_in: &mut bool) -> Result<RegionCatalogue, CloudError> {
+async fn once(cloud: &dyn Cloud, told: &ShadowListener, stands_in: &mut bool) -> Result<RegionCatalogue, CloudError> {
     let mut types: Vec<_> = cloud.instance_types().await?.into_iter().map(Arc::new).collect();
     types.sort_by(|one, other| one.name.cmp(&other.name));
     let offered = cloud.offerings().await?;

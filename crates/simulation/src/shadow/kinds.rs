@@ -8,7 +8,7 @@ use serde_json::Value;
 
 /// A kind that is copied.
 #[derive(Clone, Debug)]
-pub struct Kind {
+pub struct CopiedKind {
     /// Its resource.
     pub gvr: Gvr,
     /// Its name.
@@ -17,12 +17,12 @@ pub struct Kind {
     pub needed: bool,
 }
 
-const fn kind(gvr: Gvr, kind: &'static str, needed: bool) -> Kind {
-    Kind { gvr, kind, needed }
+const fn kind(gvr: Gvr, kind: &'static str, needed: bool) -> CopiedKind {
+    CopiedKind { gvr, kind, needed }
 }
 
 /// All of them.
-pub static KINDS: [Kind; 14] = [
+pub static KINDS: [CopiedKind; 14] = [
     kind(NAMESPACES, "Namespace", false),
     kind(PRIORITY_CLASSES, "PriorityClass", false),
     kind(RUNTIME_CLASSES, "RuntimeClass", false),

@@ -45,7 +45,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use copy::Copy;
 use kinds::text;
 use mirror::Mirror;
-use watch::{Heard, Watched};
+use watch::{ClusterWatches, CopiedNews};
 
 /// The pauses after failures in a row.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -68,11 +68,11 @@ pub struct ShadowParts {
     /// Where the replica in the copy tells what it does.
     pub journal: Arc<dyn Journal>,
     /// Hears what there is to say.
-    pub told: Told,
+    pub told: ShadowListener,
 }
 
 /// Hears what there is to say of a shadow.
-pub type Told = Rc<dyn Fn(&ShadowEvent)>;
+pub type ShadowListener = Rc<dyn Fn(&ShadowEvent)>;
 
 /// What there is to say.
 #[derive(Clone, Debug, PartialEq)]
@@ -103,7 +103,7 @@ struct State {
     shadow: Observer,
     catalogue: Arc<RegionCatalogue>,
     clock: Arc<dyn Clock>,
-    told: Told,
+    told: ShadowListener,
     notes: Notes,
 }
 
@@ -122,7 +122,7 @@ impl Shadow {
         let notes = Notes::default();
         let told = noted(&notes, parts.told.clone());
         let catalogue = Arc::new(catalogue::read(&*parts.cloud, parts.seed, &told).await);
-        let (watched, first) = Watched::start(&parts.kube, parts.seed, &told).await;
+        let (watched, first) = ClusterWatches::start(&parts.kube, parts.seed, &told).await;
         let copy = Copy::new(&parts, &catalogue, &first)?;
         let changes = copy.api.subscribe(&[PODS, NODE_CLAIMS]);
         let window = parts.settings.batch_max + parts.settings.batch_idle;
@@ -164,7 +164,7 @@ impl Shadow {
 }
 
 /// Notes each note, and passes on what has not been noted yet.
-fn noted(notes: &Notes, to: Told) -> Told {
+fn noted(notes: &Notes, to: ShadowListener) -> ShadowListener {
     let notes = notes.clone();
     Rc::new(move |event| {
         let known = match event {
@@ -182,7 +182,7 @@ fn noted(notes: &Notes, to: Told) -> Told {
 }
 
 /// Follows both sides for ever. What happens in the copy comes first: a pod that it has lost may be wanted anew.
-async fn keep(state: Rc<RefCell<State>>, mut watched: Watched, mut changes: UnboundedReceiver<Happened>) {
+async fn keep(state: Rc<RefCell<State>>, mut watched: ClusterWatches, mut changes: UnboundedReceiver<Happened>) {
     loop {
         tokio::select! {
             biased;
@@ -200,14 +200,14 @@ async fn keep(state: Rc<RefCell<State>>, mut watched: Watched, mut changes: Unbo
 }
 
 impl State {
-    fn heard(&mut self, heard: Heard) {
+    fn heard(&mut self, heard: CopiedNews) {
         match heard {
-            Heard::There(gvr, object) => self.real(&gvr, &object, false),
-            Heard::Gone(gvr, object) => {
+            CopiedNews::There(gvr, object) => self.real(&gvr, &object, false),
+            CopiedNews::Gone(gvr, object) => {
                 let name = |field: &str| text(&object, &["metadata", field]).to_owned();
                 self.gone(&gvr, &name("namespace"), &name("name"));
             }
-            Heard::All(gvr, there) => {
+            CopiedNews::All(gvr, there) => {
                 for (namespace, name) in self.mirror.missed(&gvr, &there) {
                     self.gone(&gvr, &namespace, &name);
                 }

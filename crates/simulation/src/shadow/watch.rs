@@ -11,14 +11,14 @@ use kube::runtime::watcher::{Config, Event, watcher};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::kinds::{KINDS, Kind, text};
-use super::{FIRST_PAUSE, LONGEST_PAUSE, ShadowEvent, Told};
+use super::kinds::{CopiedKind, KINDS, text};
+use super::{FIRST_PAUSE, LONGEST_PAUSE, ShadowEvent, ShadowListener};
 
 /// A server ends a watch after so many seconds; what passes connections on often forgets those that are idle for a minute.
 const WATCHED_FOR: u32 = 50;
 
 /// What is heard of the cluster.
-pub enum Heard {
+pub enum CopiedNews {
     /// An object is there, or has changed.
     There(Gvr, Arc<Value>),
     /// An object is gone.
@@ -29,18 +29,18 @@ pub enum Heard {
 
 /// What a watch says: an object, or that its list has failed.
 enum Said {
-    Heard(Heard),
+    Heard(CopiedNews),
     Failed(Gvr),
 }
 
 /// Watches on every kind.
-pub struct Watched {
+pub struct ClusterWatches {
     said: UnboundedReceiver<Said>,
 }
 
-impl Watched {
+impl ClusterWatches {
     /// Begins, and answers what there is, in the order of [`KINDS`], when all has been listed that can be. What is needed is waited for.
-    pub async fn start(client: &kube::Client, seed: u64, told: &Told) -> (Self, Vec<(Gvr, Arc<Value>)>) {
+    pub async fn start(client: &kube::Client, seed: u64, told: &ShadowListener) -> (Self, Vec<(Gvr, Arc<Value>)>) {
         let (sender, mut said) = unbounded_channel();
         for (number, kind) in (0..).zip(&KINDS) {
             let rng = fastrand::Rng::with_seed(seed ^ 0x0077_6174_6368 ^ (number << 40));
@@ -52,13 +52,13 @@ impl Watched {
         while !waiting.is_empty() {
             let Some(next) = said.recv().await else { break };
             match next {
-                Said::Heard(Heard::There(gvr, object)) => {
+                Said::Heard(CopiedNews::There(gvr, object)) => {
                     there.entry(gvr).or_default().insert(key(&object), object);
                 }
-                Said::Heard(Heard::Gone(gvr, object)) => {
+                Said::Heard(CopiedNews::Gone(gvr, object)) => {
                     there.entry(gvr).or_default().remove(&key(&object));
                 }
-                Said::Heard(Heard::All(gvr, all)) => {
+                Said::Heard(CopiedNews::All(gvr, all)) => {
                     there.entry(gvr.clone()).or_default().retain(|key, _| all.contains(key));
                     waiting.remove(&gvr);
                 }
@@ -78,7 +78,7 @@ impl Watched {
     }
 
     /// What is heard next.
-    pub async fn next(&mut self) -> Option<Heard> {
+    pub async fn next(&mut self) -> Option<CopiedNews> {
         loop {
             match self.said.recv().await? {
                 Said::Heard(heard) => return Some(heard),
@@ -94,7 +94,13 @@ fn key(object: &Value) -> (String, String) {
 }
 
 /// Watches a kind for ever. That it cannot be read is said once until it can be again.
-async fn watch(client: kube::Client, kind: &'static Kind, rng: fastrand::Rng, to: UnboundedSender<Said>, told: Told) {
+async fn watch(
+    client: kube::Client,
+    kind: &'static CopiedKind,
+    rng: fastrand::Rng,
+    to: UnboundedSender<Said>,
+    told: ShadowListener,
+) {
     let gvr = &kind.gvr;
     let of_group = if gvr.group.is_empty() { String::new() } else { format!("{}/", gvr.group) };
     let resource = ApiResource {
@@ -123,13 +129,13 @@ async fn watch(client: kube::Client, kind: &'static Kind, rng: fastrand::Rng, to
                     Event::InitApply(object) => {
                         let object = value(object);
                         listing.insert(key(&object));
-                        Heard::There(gvr.clone(), object)
+                        CopiedNews::There(gvr.clone(), object)
                     }
-                    Event::Apply(object) => Heard::There(gvr.clone(), value(object)),
-                    Event::Delete(object) => Heard::Gone(gvr.clone(), value(object)),
+                    Event::Apply(object) => CopiedNews::There(gvr.clone(), value(object)),
+                    Event::Delete(object) => CopiedNews::Gone(gvr.clone(), value(object)),
                     Event::InitDone => {
                         said = false;
-                        Heard::All(gvr.clone(), std::mem::take(&mut listing))
+                        CopiedNews::All(gvr.clone(), std::mem::take(&mut listing))
                     }
                 }
             }
@@ -150,7 +156,7 @@ async fn watch(client: kube::Client, kind: &'static Kind, rng: fastrand::Rng, to
     }
 }
 
-fn cannot_read(kind: &Kind, why: &str) -> String {
+fn cannot_read(kind: &CopiedKind, why: &str) -> String {
     let then = if kind.needed { "it is waited for" } else { "the shadow goes on as if there were none" };
     format!("{} cannot be listed and watched: {why}; {then}", kind.gvr.resource)
 }

@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 
 /// One of them.
 #[derive(Clone, Debug)]
-pub struct Line {
+pub struct JournalLine {
     /// Seconds since the start.
     pub seconds: f64,
     /// Which replica says so; none where a step of the scenario is told.
@@ -34,10 +34,10 @@ pub struct Line {
 }
 
 /// Hears every line as it is said.
-pub type Watcher = Arc<dyn Fn(&Line) + Send + Sync>;
+pub type Watcher = Arc<dyn Fn(&JournalLine) + Send + Sync>;
 
 struct Kept {
-    lines: VecDeque<Line>,
+    lines: VecDeque<JournalLine>,
     most: usize,
 }
 
@@ -92,13 +92,13 @@ impl Timeline {
     }
 
     /// What was said so far.
-    pub fn lines(&self) -> Vec<Line> {
+    pub fn lines(&self) -> Vec<JournalLine> {
         self.kept().lines.iter().cloned().collect()
     }
 
     /// A step of the scenario.
     pub fn step(&self, what: &str) {
-        self.add(Line {
+        self.add(JournalLine {
             seconds: self.seconds(),
             replica: None,
             actor: "operator",
@@ -115,7 +115,7 @@ impl Timeline {
         (self.log.seconds() * 1e6).round() / 1e6
     }
 
-    fn add(&self, line: Line) {
+    fn add(&self, line: JournalLine) {
         let mut fields: Vec<(String, Value)> =
             vec![("actor".to_owned(), line.actor.into()), ("event".to_owned(), line.event.into())];
         fields.extend(line.fields.iter().map(|(name, value)| (name.clone(), value.clone())));
@@ -158,7 +158,7 @@ impl Journal for OfReplica {
         if let Some(metrics) = self.timeline.metrics.get() {
             metrics.happened(entry.actor, entry.log_event.event());
         }
-        self.timeline.add(Line {
+        self.timeline.add(JournalLine {
             seconds: self.timeline.seconds(),
             replica: Some(self.replica),
             actor: entry.actor,

@@ -37,7 +37,7 @@ use serde_json::Value;
 pub use actions::{Action, DELETABLE, ReplicaRef};
 pub use broken::{Broken, forget_rules};
 pub use clock::Skew;
-pub use journal::{Line, Timeline, Watcher};
+pub use journal::{JournalLine, Timeline, Watcher};
 pub(crate) use logged::step;
 pub(crate) use objects::install_crds;
 pub use operator_faults::OTHER_CLUSTER;
@@ -205,7 +205,7 @@ impl World {
     }
 
     fn start_replica(&self, replica: &Replica) -> Result<(), Failure> {
-        replica.start(&replica::Surroundings {
+        replica.start(&replica::ReplicaSurroundings {
             config: &self.config,
             api: &self.api,
             region: &self.region,

@@ -41,7 +41,7 @@ fn typed(value: &mut Value, api_version: &str, kind: &str) {
 
 /// What the API server was given and does not have as it was given.
 #[derive(Debug, Default)]
-pub struct Applied {
+pub struct AppliedObjects {
     /// Manifests of kinds that it does not serve.
     pub passed_over: Vec<Manifest>,
     /// Namespaces that objects are in, that no manifest makes, and that were made therefore.
@@ -50,7 +50,7 @@ pub struct Applied {
     pub idle: Vec<Manifest>,
 }
 
-impl Applied {
+impl AppliedObjects {
     /// What is said of it on standard error.
     pub fn lines(&self) -> Vec<String> {
         let made = (!self.namespaces.is_empty()).then(|| format!("made namespaces: {}", self.namespaces.join(", ")));
@@ -61,9 +61,9 @@ impl Applied {
 
 /// Creates or updates what manifests say, alpha and beta kinds as what they mean in v1; the alpha kinds as they are written
 /// where `alpha_as_written`.
-pub fn apply(api: &ApiServer, manifests: &[Manifest], alpha_as_written: bool) -> Result<Applied, Vec<Mistake>> {
+pub fn apply(api: &ApiServer, manifests: &[Manifest], alpha_as_written: bool) -> Result<AppliedObjects, Vec<Mistake>> {
     let mut objects: Vec<(usize, &Manifest, Value)> = Vec::new();
-    let mut applied = Applied::default();
+    let mut applied = AppliedObjects::default();
     for manifest in manifests {
         for object in stored(manifest, alpha_as_written) {
             let kind = object["kind"].as_str().unwrap_or_default();

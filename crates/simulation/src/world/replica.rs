@@ -24,7 +24,7 @@ use super::journal::Timeline;
 use super::process::ReplicaProcess;
 
 /// What a replica is started in.
-pub struct Surroundings<'a> {
+pub struct ReplicaSurroundings<'a> {
     /// The world's configuration.
     pub config: &'a WorldConfig,
     /// Its API server.
@@ -76,14 +76,14 @@ impl Replica {
     }
 
     /// Its own clock.
-    fn clock(&self, around: &Surroundings<'_>) -> Arc<dyn Clock> {
+    fn clock(&self, around: &ReplicaSurroundings<'_>) -> Arc<dyn Clock> {
         let number = usize::try_from(self.number).unwrap_or(usize::MAX);
         let skew = around.config.clocks.get(number).copied().unwrap_or_default();
         Arc::new(OwnClock::new(around.clock.clone(), skew, self.stood.clone()))
     }
 
     /// Starts it, or starts it anew.
-    pub fn start(&self, around: &Surroundings<'_>) -> Result<(), Failure> {
+    pub fn start(&self, around: &ReplicaSurroundings<'_>) -> Result<(), Failure> {
         let parts = self.parts(around)?;
         let (latest, identity, clock) = (around.latest.clone(), self.identity(), around.clock.clone());
         let timeline = around.timeline.clone();
@@ -125,7 +125,7 @@ impl Replica {
         Ok(())
     }
 
-    fn parts(&self, around: &Surroundings<'_>) -> Result<ReplicaParts, Failure> {
+    fn parts(&self, around: &ReplicaSurroundings<'_>) -> Result<ReplicaParts, Failure> {
         let mut settings = around.config.settings.clone();
         // As Karpenter's CloudFormation template sets a cluster up: its queue has its name.
         for name in ["CLUSTER_NAME", "INTERRUPTION_QUEUE"] {
@@ -163,7 +163,7 @@ impl Replica {
 }
 
 /// Whose cluster it is; the rest the cloud asks of EKS.
-fn cloud_settings(around: &Surroundings<'_>, settings: &Settings) -> Ec2Settings {
+fn cloud_settings(around: &ReplicaSurroundings<'_>, settings: &Settings) -> Ec2Settings {
     let namespace = around.api.get(&Gvr::new("", "v1", "namespaces"), "", "kube-system");
     let uid = namespace.as_ref().and_then(|one| one["metadata"]["uid"].as_str()).unwrap_or_default();
     // A call more is another run of every seed: only where a scenario says so.
