@@ -183,7 +183,7 @@ pub struct SimulateArgs {
     pub seed: Option<u64>,
     /// What is done about nodes whose instances are taken away, instead of the scenario's setting INTERRUPTION
     #[arg(long, value_enum, env = "INTERRUPTION")]
-    pub interruption: Option<Interruption>,
+    pub interruption: Option<InterruptionHandling>,
     /// What ${VAR} is filled from, before the scenario's own.
     #[command(flatten)]
     pub environment: EnvArgs,
@@ -191,14 +191,14 @@ pub struct SimulateArgs {
 
 /// What is done about a node whose instance is taken away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Interruption {
+pub enum InterruptionHandling {
     /// Its pods get places first; it is drained when those are ready or the time requires it
     Replace,
     /// It is drained at once, Karpenter's way
     Evict,
 }
 
-impl Interruption {
+impl InterruptionHandling {
     /// As the setting has it.
     pub fn setting(self) -> &'static str {
         match self {
@@ -248,8 +248,8 @@ pub struct SandboxArgs {
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<String>,
     /// How the log is written
-    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
-    pub log_format: LogFormat,
+    #[arg(long, value_enum, default_value_t = SandboxLogFormat::Text)]
+    pub log_format: SandboxLogFormat,
     /// What ${VAR} is filled from.
     #[command(flatten)]
     pub environment: EnvArgs,
@@ -264,7 +264,7 @@ fn speed(text: &str) -> Result<f64, String> {
 
 /// How the log is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum LogFormat {
+pub enum SandboxLogFormat {
     /// For a person
     Text,
     /// For a machine

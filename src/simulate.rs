@@ -66,7 +66,7 @@ fn run_random(args: &SimulateArgs) -> Result<(), Failure> {
 fn options(args: &SimulateArgs) -> PlayOptions {
     PlayOptions {
         seed: args.seed,
-        interruption: args.interruption.map(crate::cli::Interruption::setting),
+        interruption: args.interruption.map(crate::cli::InterruptionHandling::setting),
         env: args.environment.env.clone(),
         env_file: args.environment.env_file.clone(),
         broken: args.broken,

@@ -7,7 +7,7 @@ use dovetail_actors::telemetry::log_event::Level;
 use dovetail_simulation::JournalLine;
 use jiff::Timestamp;
 
-use crate::cli::LogFormat;
+use crate::cli::SandboxLogFormat;
 
 /// One aligned line: time, replica, actor, what happened. A terminal that has gone away is no reason to stop.
 pub fn print_plain(line: &JournalLine) {
@@ -93,7 +93,7 @@ const CLEAR: &str = "\r\x1b[2K";
 
 /// Where log events are written as they happen: lines, and on a terminal one more below them, of what is on its way.
 pub struct Screen {
-    format: LogFormat,
+    format: SandboxLogFormat,
     terminal: bool,
     colours: bool,
     progress: Mutex<String>,
@@ -101,35 +101,35 @@ pub struct Screen {
 
 impl Screen {
     /// Standard output as it is: colours and progress on a terminal only, no colours where NO_COLOR is set.
-    pub fn new(format: LogFormat) -> Self {
+    pub fn new(format: SandboxLogFormat) -> Self {
         let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         let dumb = set("TERM").is_none_or(|term| term == "dumb");
-        let terminal = format == LogFormat::Text && std::io::stdout().is_terminal() && !dumb;
+        let terminal = format == SandboxLogFormat::Text && std::io::stdout().is_terminal() && !dumb;
         Self { format, terminal, colours: terminal && set("NO_COLOR").is_none(), progress: Mutex::default() }
     }
 
     /// A line.
     pub fn emit(&self, line: &JournalLine) {
         match self.format {
-            LogFormat::Json => self.print(&json(line)),
-            LogFormat::Text if self.colours => self.print(&coloured(line)),
-            LogFormat::Text => self.print(&plain(line)),
+            SandboxLogFormat::Json => self.print(&json(line)),
+            SandboxLogFormat::Text if self.colours => self.print(&coloured(line)),
+            SandboxLogFormat::Text => self.print(&plain(line)),
         }
     }
 
     /// Something of the sandbox's own, on standard error where standard output is for a machine.
     pub fn say(&self, text: &str) {
         match self.format {
-            LogFormat::Text => self.print(text),
-            LogFormat::Json => drop(writeln!(std::io::stderr(), "{text}")),
+            SandboxLogFormat::Text => self.print(text),
+            SandboxLogFormat::Json => drop(writeln!(std::io::stderr(), "{text}")),
         }
     }
 
     /// The line as the log of the replica's pod has it.
     pub fn logged(&self, line: &JournalLine, at: Timestamp) -> String {
         match self.format {
-            LogFormat::Json => json(line),
-            LogFormat::Text => {
+            SandboxLogFormat::Json => json(line),
+            SandboxLogFormat::Text => {
                 let level = match line.level {
                     Level::Error => "ERROR",
                     Level::Warn => "WARN",

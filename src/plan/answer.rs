@@ -21,7 +21,7 @@ pub struct Times {
 /// What `plan --json` prints (docs/commands.md).
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Answer<'a> {
+pub struct PlanAnswer<'a> {
     workload: &'a str,
     pods: usize,
     solve_ms: f64,
@@ -77,9 +77,9 @@ fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
-impl<'a> Answer<'a> {
+impl<'a> PlanAnswer<'a> {
     /// The answer for a packing, its pods as `called` says.
-    pub fn of(problem: &'a Problem, packing: &'a Packing, times: &Times, called: Called) -> Self {
+    pub fn of(problem: &'a Problem, packing: &'a Packing, times: &Times, called: PodNamer) -> Self {
         let node_claims: Vec<Claim<'a>> =
             packing.claims.iter().map(|claim| Claim::of(problem, claim, called)).collect();
         Self {
@@ -117,7 +117,7 @@ impl<'a> Answer<'a> {
 }
 
 impl<'a> Filled<'a> {
-    fn of(problem: &'a Problem, node: usize, pods: &[usize], called: Called) -> Self {
+    fn of(problem: &'a Problem, node: usize, pods: &[usize], called: PodNamer) -> Self {
         let mut pod_names: Vec<String> = pods.iter().map(|pod| called(problem, *pod)).collect();
         pod_names.sort_unstable();
         Self { name: &problem.existing_nodes[node].name, pod_names }
@@ -130,7 +130,7 @@ pub fn waiting(problem: &Problem) -> usize {
 }
 
 /// Each reason once, in the order of the first pod that it is told of.
-fn reasons<'a>(problem: &Problem, packing: &'a Packing, called: Called) -> Vec<LeftOver<'a>> {
+fn reasons<'a>(problem: &Problem, packing: &'a Packing, called: PodNamer) -> Vec<LeftOver<'a>> {
     let mut by_reason: BTreeMap<String, LeftOver<'a>> = BTreeMap::new();
     for (pod, reason) in &packing.unscheduled {
         let entry = by_reason.entry(reason.to_string());
@@ -143,7 +143,7 @@ fn reasons<'a>(problem: &Problem, packing: &'a Packing, called: Called) -> Vec<L
 }
 
 impl<'a> Claim<'a> {
-    fn of(problem: &'a Problem, claim: &'a PlannedClaim, called: Called) -> Self {
+    fn of(problem: &'a Problem, claim: &'a PlannedClaim, called: PodNamer) -> Self {
         let mut pod_names: Vec<String> = claim.pods.iter().map(|pod| called(problem, *pod)).collect();
         pod_names.sort_unstable();
         Self {
@@ -176,7 +176,7 @@ pub fn milliseconds(time: Duration) -> f64 {
 }
 
 /// What a pod of a problem is called.
-pub type Called = fn(&Problem, usize) -> String;
+pub type PodNamer = fn(&Problem, usize) -> String;
 
 /// A pod as its workload file calls it, in which names are unique.
 pub fn file_name(problem: &Problem, pod: usize) -> String {

@@ -9,7 +9,7 @@ use dovetail_telemetry::stopwatch::Stopwatch;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::answer::{Answer, Times, file_name, milliseconds};
+use super::answer::{PlanAnswer, Times, file_name, milliseconds};
 use super::{Loaded, print};
 use crate::cli::PlanArgs;
 
@@ -101,7 +101,7 @@ fn told(name: &str, nodes_before: usize, settled: &Settled, solve: Duration, as_
 /// Writes the settled cluster as a plan of all its pods.
 fn write_plan(path: &str, cluster: &ClusterView, times: &Times) -> Result<(), Failure> {
     let (problem, packing): (_, Packing) = cluster.as_plan();
-    let answer = Answer::of(&problem, &packing, times, file_name);
+    let answer = PlanAnswer::of(&problem, &packing, times, file_name);
     let mut text = serde_json::to_string_pretty(&answer).map_err(|why| Failure::System(why.to_string()))?;
     text.push('\n');
     std::fs::write(path, text).map_err(|why| Failure::System(format!("{path}: {}", describe(&why))))

@@ -88,7 +88,7 @@ fn not_ready(state: &ReplicaState) -> String {
 
 /// Where all that is told goes beside the log.
 #[derive(Clone)]
-pub struct Heard {
+pub struct TelemetrySinks {
     /// Counted.
     pub metrics: Metrics,
     /// Spans are sent.
@@ -99,13 +99,13 @@ pub struct Heard {
 
 /// The log, and what hears it.
 pub struct CountedJournal {
-    heard: Heard,
+    heard: TelemetrySinks,
     identity: String,
 }
 
 impl CountedJournal {
     /// For a replica.
-    pub fn shared(heard: Heard, identity: &str) -> Arc<dyn Journal> {
+    pub fn shared(heard: TelemetrySinks, identity: &str) -> Arc<dyn Journal> {
         Arc::new(Self { heard, identity: identity.to_owned() })
     }
 }
@@ -203,7 +203,7 @@ mod tests {
         let world = World::new(config, clock.clone(), None, |_| {}).unwrap();
         let who = Caller::replica(0, "dovetail-0");
         let http = world.region.http_client(who.clone());
-        let heard = Heard { metrics: metrics.clone(), spans: None, told: LatestEntries::default() };
+        let heard = TelemetrySinks { metrics: metrics.clone(), spans: None, told: LatestEntries::default() };
         let replica = dovetail_actors::start(ReplicaParts {
             identity: "dovetail-0".into(),
             kube: world.api.client(who.clone()),

@@ -38,7 +38,7 @@ pub use options::RunArgs;
 use ask::Asker;
 use clock::SystemClock;
 use connect::ApiTarget;
-use health_loop::{CountedJournal, Heard};
+use health_loop::{CountedJournal, TelemetrySinks};
 use pool::PoolSolver;
 use process::{Signals, VERSION};
 
@@ -81,7 +81,7 @@ async fn live(settings: Settings, given: BTreeSet<String>, target: ApiTarget) ->
     let identities = webhook::serve(&settings, target.in_cluster)?;
     let told = LatestEntries::default();
     console::serve(&settings, target.in_cluster, &identity, &latest, &told);
-    let heard = Heard { metrics: metrics.clone(), spans: spans.clone(), told };
+    let heard = TelemetrySinks { metrics: metrics.clone(), spans: spans.clone(), told };
     let starting = async {
         tokio::select! {
             biased;
@@ -133,7 +133,7 @@ async fn parts(
     target: &ApiTarget,
     identity: String,
     rng_seed: u64,
-    heard: Heard,
+    heard: TelemetrySinks,
 ) -> Result<(ReplicaParts, LocalBoxFuture<'static, ()>), Failure> {
     let counted = heard.metrics.clone();
     let kube = target.client(&settings, move |time| counted.waited(time.as_secs_f64()))?;
