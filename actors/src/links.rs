@@ -10,10 +10,10 @@ use actix::prelude::*;
 
 use crate::context::mailbox::Mailbox;
 use crate::messages::{
-    ClaimRefused, ClosedPools, FullSubnets, Hold, InstanceKnown, InstanceTypesFor, InstancesSeen, Interrupted, Launch,
-    LaunchedOffering, LookUp, MarkDeleting, NotRead, NotRegistered, PackNow, Plan, Planned, PodSeen, Record, Refused,
-    Remove, ReservationTakenBack, Roll, SoldOut, TakeShown, TakeSnapshot, TellNotSynced, TookReserved, WatchFailed,
-    WatchRuns, Wrote,
+    ClaimRefused, ClaimSoldOut, ClosedPools, FullSubnets, HoldClaims, InstanceKnown, InstanceTypesFor, InstancesSeen,
+    Interrupted, LaunchClaims, LaunchedOffering, LookUp, MarkDeleting, NotRead, NotRegistered, PackNow, PlanClaims,
+    Planned, PodSeen, Record, Refused, Remove, ReservationTakenBack, Roll, TakeShown, TakeSnapshot, TellNotSynced,
+    TookReserved, WatchFailed, WatchRuns, Wrote,
 };
 
 /// An address of whatever takes the messages of `T`.
@@ -80,7 +80,7 @@ macro_rules! link {
 
 link! {
     /// For snapshots, read-your-writes, and what is to be remembered of the cluster.
-    ToClusterWatcher = TakesOfCluster: ClaimRefused, ClosedPools, Hold, MarkDeleting, NotRead, Plan, PodSeen, Roll, SoldOut, TakeShown,
+    ToClusterWatcher = TakesOfCluster: ClaimRefused, ClosedPools, HoldClaims, MarkDeleting, NotRead, PlanClaims, PodSeen, Roll, ClaimSoldOut, TakeShown,
         TakeSnapshot, TellNotSynced, WatchFailed, WatchRuns, Wrote
 }
 link! {
@@ -93,7 +93,7 @@ link! {
 }
 link! {
     /// For nodes to be launched.
-    ToLauncher = TakesOfLaunches: Launch, NotRegistered
+    ToLauncher = TakesOfLaunches: LaunchClaims, NotRegistered
 }
 link! {
     /// For what is planned where.

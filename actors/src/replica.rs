@@ -18,12 +18,12 @@ use crate::context::leader_term::Office;
 use crate::context::solver::Solver;
 use crate::leadership::control_plane::ControlPlane;
 use crate::leadership::leader::Leader;
-use crate::leadership::messages::{ObserveReplica, Release, Watched};
+use crate::leadership::messages::{ObserveReplica, ReleaseLease, WatchLeader};
 use crate::messages::{InstanceTypesFor, ReplicaState, TakeSnapshot};
 use crate::settings::Settings;
 use crate::telemetry::journal::Journal;
 use crate::telemetry::log_event::LogEvent;
-use crate::wiring::{self, Means, Warm};
+use crate::wiring::{self, ActorParts, Warm};
 
 /// What a replica is made of.
 pub struct ReplicaParts {
@@ -64,13 +64,13 @@ pub fn start(parts: ReplicaParts) -> ReplicaHandle {
     let cluster = env.settings.cluster_name.clone();
     env.emit(LogEvent::Starting { identity: parts.identity, cluster });
     let (identities, office) = (parts.identities, Office::default());
-    let means = Means { kube: parts.kube, cloud: parts.cloud, solver: parts.solver, identities, office };
+    let means = ActorParts { kube: parts.kube, cloud: parts.cloud, solver: parts.solver, identities, office };
     let (exits, exit) = watch::channel(None);
     let warm = wiring::start_warm(&env, &means);
     let control_plane = ControlPlane::new(&env, means, warm.clone(), exits).start();
     let leader =
         Leader::new(&env, parts.lease_kube, warm.cluster_watcher.clone().into(), control_plane.clone()).start();
-    control_plane.do_send(Watched { leader: leader.clone().recipient() });
+    control_plane.do_send(WatchLeader { leader: leader.clone().recipient() });
     ReplicaHandle { control_plane, leader, warm, env, exit }
 }
 
@@ -86,19 +86,19 @@ impl ReplicaHandle {
     }
 
     /// The cluster as it is known, with what can be bought for it. Nothing until everything has been listed once.
-    pub async fn view(&self) -> Option<View> {
+    pub async fn view(&self) -> Option<ReplicaView> {
         let snapshot = self.warm.cluster_watcher.send(TakeSnapshot).await.ok()??;
         let in_use = snapshot.classes_in_use();
         let classes = snapshot.classes.values().filter(|class| in_use.contains(&class.name_any())).cloned().collect();
         let types = self.warm.catalogue.send(InstanceTypesFor::of(classes)).await.ok()?.unwrap_or_default();
-        Some(View { snapshot, types, now: self.env.moment() })
+        Some(ReplicaView { snapshot, types, now: self.env.moment() })
     }
 
     /// Stops leading, gives the Lease back, so that another replica need not wait for it to run out, and lets what is
     /// under way come to its end, for a moment.
     pub async fn shutdown(&self) {
-        let _ = self.leader.send(Release).await;
-        let _ = self.control_plane.send(Release).await;
+        let _ = self.leader.send(ReleaseLease).await;
+        let _ = self.control_plane.send(ReleaseLease).await;
     }
 
     /// Tells when the replica cannot go on.
@@ -109,7 +109,7 @@ impl ReplicaHandle {
 
 /// What a replica sees.
 #[derive(Clone, Debug)]
-pub struct View {
+pub struct ReplicaView {
     /// What the watches have seen, at one moment.
     pub snapshot: Snapshot,
     /// Instance types of node classes in use, by the class's name.

@@ -14,13 +14,13 @@
 //! | `cluster_watcher` (room, places taken, leaving nodes), `catalogue` | `WorldChanged` | `packer` |
 //! | `cluster_watcher` | `ClusterChanged`, `NodeUnused` | `disruptor` |
 //! | `batcher` | `Batch` | `packer` |
-//! | `packer` | `Plan` | `cluster_watcher` |
-//! | `packer` | `Launch` | `launcher` |
+//! | `packer` | `PlanClaims` | `cluster_watcher` |
+//! | `packer` | `LaunchClaims` | `launcher` |
 //! | `packer` | `Planned` | `registrar` |
 //! | `launcher`, `registrar`, `interruption` | `PackNow` | `packer` |
 //! | `registrar` | `NotRegistered` | `launcher` |
 //! | `launcher` (a claim that came late or was held) | `ClaimChanged`, `LaunchFails` | `launcher` |
-//! | `launcher` | `SoldOut`, `ClosedPools` | `cluster_watcher` |
+//! | `launcher` | `ClaimSoldOut`, `ClosedPools` | `cluster_watcher` |
 //! | `launcher` | `TookReserved`, `LaunchedOffering`, `FullSubnets` | `catalogue` |
 //! | `interruption` | `ReservationTakenBack` | `catalogue` |
 //! | `launcher`, `interruption` | `Refused` | `catalogue` |
@@ -40,14 +40,14 @@
 //! | `control_plane` (claims that the watches do not show) | `NotRead`, `TellNotSynced` | `cluster_watcher` |
 //! | `disruptor` | `MarkDeleting` | `cluster_watcher` |
 //! | `janitor` | `InstancesSeen` | `disruptor` |
-//! | `disruptor` | `Hold`, `Plan` | `cluster_watcher` |
-//! | `disruptor` | `Launch` | `launcher` |
+//! | `disruptor` | `HoldClaims`, `PlanClaims` | `cluster_watcher` |
+//! | `disruptor` | `LaunchClaims` | `launcher` |
 //! | `leader` | `Elected`, `Deposed` | `control_plane` |
 //! | `control_plane` | `Attach`, `Detach`, `Forget` | `cluster_watcher` |
 //! | `control_plane` | `AttachPods`, `Detach` | `pod_watcher` |
 //! | `control_plane` | `CatalogueAttach`, `Detach` | `catalogue` |
-//! | `replica` | `Watched` | `control_plane` |
-//! | `replica` | `Release` | `leader`, `control_plane` |
+//! | `replica` | `WatchLeader` | `control_plane` |
+//! | `replica` | `ReleaseLease` | `leader`, `control_plane` |
 //! | `replica` | `ObserveReplica` | `control_plane` |
 //! | `control_plane` | `Observe` | `pod_watcher`, `cluster_watcher`, `catalogue`, `batcher`, `packer`, `launcher`, `registrar`, `terminator`, `interruption`, `disruptor`, `janitor`, `owner`, `node_class`, `translator`, `recorder`, `leader`, `webhook` |
 
@@ -84,7 +84,7 @@ use crate::webhook::Webhook;
 
 /// What actors are made of, beside their environment.
 #[derive(Clone)]
-pub struct Means {
+pub struct ActorParts {
     /// The API server.
     pub kube: Client,
     /// EC2, or the region of a simulation; each actor gets it within its term.
@@ -147,7 +147,7 @@ fn begin<A: Actor<Context = Context<A>>>(make: impl FnOnce(&mut Context<A>) -> A
 }
 
 /// Starts what every replica runs.
-pub fn start_warm(env: &Env, means: &Means) -> Warm {
+pub fn start_warm(env: &Env, means: &ActorParts) -> Warm {
     let watched = env.outage.for_watches(means.kube.clone());
     let recorder = begin(|_| Recorder::new(env, means.kube.clone()));
     let cluster_watcher = begin(|_| ClusterWatcher::new(env, watched.clone()).with_recorder(recorder.clone().into()));
@@ -165,7 +165,7 @@ pub fn start_warm(env: &Env, means: &Means) -> Warm {
 
 /// Starts what the leader runs, within the leadership, and lets the watchers speak to it.
 #[allow(clippy::too_many_lines)] // a table: who is linked to whom, an actor after the other
-pub fn start_leading(env: &Env, means: &Means, warm: &Warm, leader_term: &LeaderTerm) -> Leading {
+pub fn start_leading(env: &Env, means: &ActorParts, warm: &Warm, leader_term: &LeaderTerm) -> Leading {
     let env = &env.in_term(leader_term.term());
     let cloud = |actor| MeteredCloud::within(leader_term, &means.cloud, env, actor);
     let calls = |actor| Calls::new(means.kube.clone(), env.of(actor), Some(leader_term.clone()));

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use dovetail_actors::Settings;
-use dovetail_actors::reading::Api;
-use dovetail_actors::settings::{Known, TABLE};
+use dovetail_actors::reading::LenientApi;
+use dovetail_actors::settings::{KnownSetting, TABLE};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
 
@@ -36,7 +36,7 @@ pub async fn with_config_map(
     given: &BTreeSet<String>,
     warn: impl Fn(&str),
 ) -> Settings {
-    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), &settings.lease_namespace);
+    let maps: LenientApi<ConfigMap> = LenientApi::namespaced(client.clone(), &settings.lease_namespace);
     match asker.api(&format!("configmap {NAME}"), || maps.get_opt(NAME)).await {
         Ok(Some(map)) => {
             take(&mut settings, &map.data.unwrap_or_default(), given).iter().for_each(|line| warn(line));
@@ -71,7 +71,7 @@ fn take(settings: &mut Settings, data: &BTreeMap<String, String>, given: &BTreeS
 }
 
 /// The setting that a key became.
-fn successor(key: &str) -> Option<&'static Known> {
+fn successor(key: &str) -> Option<&'static KnownSetting> {
     let (_, name) = KEYS.iter().find(|(old, _)| *old == key)?;
     TABLE.iter().find(|row| row.name == *name)
 }

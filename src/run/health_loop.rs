@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dovetail_actors::messages::ReplicaState;
-use dovetail_actors::{Entry, Journal, LogJournal, Measure, ReplicaHandle, Span};
+use dovetail_actors::{Journal, JournalEntry, LogJournal, Measure, ReplicaHandle, Span};
 use dovetail_core::clock::Clock as _;
 use dovetail_observability::{Health, Metrics};
 use dovetail_telemetry::state::Latest;
@@ -111,7 +111,7 @@ impl CountedJournal {
 }
 
 impl Journal for CountedJournal {
-    fn record(&self, entry: &Entry) {
+    fn record(&self, entry: &JournalEntry) {
         self.heard.metrics.happened(entry.actor, entry.log_event.event());
         self.heard.told.add(SystemClock.wall(), entry);
         LogJournal.record(entry);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use dovetail_actors::Settings;
-use dovetail_actors::reading::Api;
+use dovetail_actors::reading::LenientApi;
 use dovetail_api::names::{labels, tags};
 use dovetail_cloud::Cloud;
 use dovetail_cloud::cloud::instance_id;
@@ -44,7 +44,7 @@ pub fn queue(settings: &Settings, region: &str) -> Result<(), Failure> {
 /// # Errors
 /// They are another cluster's.
 pub async fn cluster(asker: &Asker, client: &Client, cloud: &dyn Cloud, settings: &Settings) -> Result<(), Failure> {
-    let all: Api<Node> = Api::all(client.clone());
+    let all: LenientApi<Node> = LenientApi::all(client.clone());
     let page = ListParams::default().limit(LOOKED_AT);
     let Ok(found) = asker.api("the cluster's nodes", || all.list(&page)).await else { return Ok(()) };
     // Ours were made under the name that was given then.

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 use dovetail_actors::Settings;
-use dovetail_actors::settings::{Known, TABLE, without_effect};
+use dovetail_actors::settings::{KnownSetting, TABLE, without_effect};
 use dovetail_core::Policy;
 use dovetail_input::Mistake;
 
@@ -28,7 +28,7 @@ impl Args for RunArgs {
     }
 }
 
-fn argument(known: &'static Known) -> Arg {
+fn argument(known: &'static KnownSetting) -> Arg {
     let default = if known.default.is_empty() { String::new() } else { format!(" [default: {}]", known.default) };
     let argument = Arg::new(known.name)
         .long(known.flag())

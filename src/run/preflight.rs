@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use dovetail_actors::Settings;
-use dovetail_actors::reading::{Api, kinds_served};
+use dovetail_actors::reading::{LenientApi, kinds_served};
 use dovetail_input::Failure;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -50,7 +50,7 @@ pub struct PreflightFacts {
 /// Asks the API server who it is. It is waited for. What only nodes need is left out.
 pub async fn identity(asker: &Asker, client: &Client) -> Result<PreflightFacts, Failure> {
     let version = asker.api("GET /version", || client.apiserver_version()).await?;
-    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let namespaces: LenientApi<Namespace> = LenientApi::all(client.clone());
     let system = asker.api("namespace kube-system", || namespaces.get("kube-system")).await?;
     Ok(PreflightFacts {
         version: version_of(&version).unwrap_or_default(),
@@ -64,9 +64,9 @@ pub async fn identity(asker: &Asker, client: &Client) -> Result<PreflightFacts, 
 pub async fn facts(asker: &Asker, client: &Client) -> Result<PreflightFacts, Failure> {
     let identity = identity(asker, client).await?;
     // These help nodes to start, and not every cluster has them.
-    let services: Api<Service> = Api::namespaced(client.clone(), "kube-system");
+    let services: LenientApi<Service> = LenientApi::namespaced(client.clone(), "kube-system");
     let dns = asker.api("service kube-dns", || services.get_opt("kube-dns")).await.ok().flatten();
-    let cidrs: Api<ServiceCIDR> = Api::all(client.clone());
+    let cidrs: LenientApi<ServiceCIDR> = LenientApi::all(client.clone());
     let cidr = asker.api("servicecidr kubernetes", || cidrs.get_opt("kubernetes")).await.ok().flatten();
     Ok(PreflightFacts {
         dns: dns.and_then(|service| service.spec?.cluster_ip).filter(|address| address != "None"),
@@ -171,7 +171,7 @@ pub async fn alone(
 }
 
 async fn everything(asker: &Asker, client: &Client) -> Result<(Vec<Deployment>, Vec<Lease>), NoAnswer> {
-    let all: Api<Deployment> = Api::all(client.clone());
+    let all: LenientApi<Deployment> = LenientApi::all(client.clone());
     let mut deployments = Vec::new();
     let mut page = ListParams::default().limit(PAGE);
     loop {
@@ -182,7 +182,7 @@ async fn everything(asker: &Asker, client: &Client) -> Result<(Vec<Deployment>, 
             None => break,
         }
     }
-    let all: Api<Lease> = Api::all(client.clone());
+    let all: LenientApi<Lease> = LenientApi::all(client.clone());
     let mut leases = Vec::new();
     for name in [dovetail_api::names::LEASE_NAME, "cluster-autoscaler"] {
         let named = ListParams::default().fields(&format!("metadata.name={name}"));

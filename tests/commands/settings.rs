@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use dovetail_actors::settings::{Known, TABLE};
+use dovetail_actors::settings::{KnownSetting, TABLE};
 
 const INTRODUCTION: &str = "\
 # Settings
@@ -31,7 +31,7 @@ fn page() -> String {
     text
 }
 
-fn row(known: &Known) -> String {
+fn row(known: &KnownSetting) -> String {
     let code = |text: &str| if text.is_empty() { String::new() } else { format!("`{}`", text.replace('|', "\\|")) };
     let flag = format!("--{}", known.flag());
     let (value, default) = (code(known.value), code(known.default));

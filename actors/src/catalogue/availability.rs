@@ -13,7 +13,7 @@ use serde_json::json;
 use super::Catalogue;
 use crate::kube::calls::{CallError, Calls};
 use crate::messages::{FullSubnets, LaunchedOffering};
-use crate::reading::Api;
+use crate::reading::LenientApi;
 use crate::telemetry::log_event::LogEvent;
 
 /// The ConfigMap, beside the Lease, in which what EC2 lately refused is kept for the next leader.
@@ -148,8 +148,8 @@ impl Catalogue {
     }
 }
 
-fn maps(calls: &Calls) -> Api<ConfigMap> {
-    Api::namespaced(calls.client.clone(), &calls.env.settings.lease_namespace)
+fn maps(calls: &Calls) -> LenientApi<ConfigMap> {
+    LenientApi::namespaced(calls.client.clone(), &calls.env.settings.lease_namespace)
 }
 
 /// What a predecessor has kept, if any has.

@@ -25,7 +25,7 @@ use kube::ResourceExt;
 
 pub use crate::catalogue::availability::Keep;
 use crate::catalogue::availability::Keeping;
-use crate::catalogue::read::{Late, Read};
+use crate::catalogue::read::{LatePrices, ReadCatalogue};
 use crate::catalogue::reserved::Reserved;
 use crate::context::env::Env;
 use crate::messages::{
@@ -113,11 +113,11 @@ impl Actor for Catalogue {
     }
 }
 
-impl Handler<Read> for Catalogue {
+impl Handler<ReadCatalogue> for Catalogue {
     type Result = ();
 
-    fn handle(&mut self, read: Read, _: &mut Self::Context) {
-        let Read { mut offers, on_demand, spot } = read;
+    fn handle(&mut self, read: ReadCatalogue, _: &mut Self::Context) {
+        let ReadCatalogue { mut offers, on_demand, spot } = read;
         // Prices that have not come stay as they are known.
         if let Some(known) = &self.offers {
             if !on_demand && self.on_demand_read.is_some() {
@@ -131,16 +131,16 @@ impl Handler<Read> for Catalogue {
     }
 }
 
-impl Handler<Late> for Catalogue {
+impl Handler<LatePrices> for Catalogue {
     type Result = ();
 
-    fn handle(&mut self, late: Late, _: &mut Self::Context) {
+    fn handle(&mut self, late: LatePrices, _: &mut Self::Context) {
         let Some(offers) = &self.offers else { return };
         let mut offers = Offers::clone(offers);
-        let spot = matches!(late, Late::Spot(_));
+        let spot = matches!(late, LatePrices::Spot(_));
         match late {
-            Late::OnDemand(prices) => offers.on_demand = prices,
-            Late::Spot(prices) => offers.spot = prices,
+            LatePrices::OnDemand(prices) => offers.on_demand = prices,
+            LatePrices::Spot(prices) => offers.spot = prices,
         }
         self.learn(offers, !spot, spot);
     }

@@ -26,7 +26,7 @@ pub(super) type SpotPrices = BTreeMap<(String, String), f64>;
 /// The catalogue has been read, and which of its prices are EC2's of now.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(super) struct Read {
+pub(super) struct ReadCatalogue {
     pub offers: Offers,
     /// On-demand prices are those of the Pricing API, read just now.
     pub on_demand: bool,
@@ -37,7 +37,7 @@ pub(super) struct Read {
 /// Prices of a read that have come after all.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(super) enum Late {
+pub(super) enum LatePrices {
     /// By instance type.
     OnDemand(BTreeMap<String, f64>),
     /// By instance type and zone.
@@ -70,13 +70,13 @@ pub(super) async fn read(cloud: Arc<dyn Cloud>, env: Env, to: Addr<Catalogue>, f
     let (on_demand_came, spot_came) = (on_demand_soon.is_some(), spot_soon.is_some());
     offers.on_demand = on_demand_soon.unwrap_or_else(|| shipped::catalogue(cloud.region()).on_demand);
     offers.spot = spot_soon.unwrap_or_else(|| stand_in(&offers));
-    env.post(&to, Read { offers, on_demand: on_demand_came, spot: spot_came });
+    env.post(&to, ReadCatalogue { offers, on_demand: on_demand_came, spot: spot_came });
     let mut late = FuturesUnordered::new();
     if !on_demand_came {
-        late.push(on_demand.map(Late::OnDemand).boxed_local());
+        late.push(on_demand.map(LatePrices::OnDemand).boxed_local());
     }
     if spot_again && !spot_came {
-        late.push(spot.map(Late::Spot).boxed_local());
+        late.push(spot.map(LatePrices::Spot).boxed_local());
     }
     while let Some(prices) = late.next().await {
         env.post(&to, prices);

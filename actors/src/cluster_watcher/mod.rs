@@ -18,8 +18,9 @@ use crate::cluster_watcher::unobserved::Unobserved;
 use crate::context::env::Env;
 use crate::links::ToRecorder;
 use crate::messages::{
-    Attach, ClaimChanged, ClaimRefused, ClassChanged, ClosedPools, ClusterChanged, Detach, Forget, Hold, MarkDeleting,
-    NodeChanged, NodeUnused, Observe, Plan, PoolChanged, Roll, SoldOut, TakeShown, TakeSnapshot, WorldChanged, Wrote,
+    Attach, ClaimChanged, ClaimRefused, ClaimSoldOut, ClassChanged, ClosedPools, ClusterChanged, Detach, Forget,
+    HoldClaims, MarkDeleting, NodeChanged, NodeUnused, Observe, PlanClaims, PoolChanged, Roll, TakeShown, TakeSnapshot,
+    WorldChanged, Wrote,
 };
 use crate::reading::report::Reports;
 
@@ -53,7 +54,7 @@ pub struct ClusterWatcher {
     /// Where events go.
     recorder: Option<ToRecorder>,
     reports: Reports,
-    failures: unread::Failures,
+    failures: unread::WatchFailures,
     /// When the cluster was not shown for the last time that somebody asked for it. Monotonic.
     hidden: Duration,
     lag: Lag,
@@ -77,7 +78,7 @@ impl ClusterWatcher {
             told: 0,
             recorder: None,
             reports: Reports::default(),
-            failures: unread::Failures::default(),
+            failures: unread::WatchFailures::default(),
             hidden: desk_now,
             lag: Lag::default(),
         }
@@ -99,10 +100,10 @@ impl Handler<MarkDeleting> for ClusterWatcher {
     }
 }
 
-impl Handler<Hold> for ClusterWatcher {
+impl Handler<HoldClaims> for ClusterWatcher {
     type Result = ();
 
-    fn handle(&mut self, hold: Hold, _: &mut Self::Context) {
+    fn handle(&mut self, hold: HoldClaims, _: &mut Self::Context) {
         self.state.hold(hold.claims.iter().map(String::as_str), hold.held);
         self.tell_departures();
         self.cluster_changed();
@@ -157,10 +158,10 @@ impl Handler<Wrote> for ClusterWatcher {
     }
 }
 
-impl Handler<SoldOut> for ClusterWatcher {
+impl Handler<ClaimSoldOut> for ClusterWatcher {
     type Result = ();
 
-    fn handle(&mut self, sold_out: SoldOut, _: &mut Self::Context) {
+    fn handle(&mut self, sold_out: ClaimSoldOut, _: &mut Self::Context) {
         self.state.sold_out(&sold_out.claim, self.env.now());
     }
 }
@@ -173,10 +174,10 @@ impl Handler<ClosedPools> for ClusterWatcher {
     }
 }
 
-impl Handler<Plan> for ClusterWatcher {
+impl Handler<PlanClaims> for ClusterWatcher {
     type Result = ();
 
-    fn handle(&mut self, plan: Plan, _: &mut Self::Context) {
+    fn handle(&mut self, plan: PlanClaims, _: &mut Self::Context) {
         for (claim, capacity) in plan.claims {
             self.state.plan_claim(claim, capacity);
         }

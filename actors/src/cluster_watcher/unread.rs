@@ -36,13 +36,13 @@ struct Failing {
 
 /// Watches that fail, by what they watch.
 #[derive(Debug, Default)]
-pub(super) struct Failures {
+pub(super) struct WatchFailures {
     all: BTreeMap<&'static str, Failing>,
     /// Pods that have been told, by uid, until all watches run.
     pods: BTreeSet<String>,
 }
 
-impl Failures {
+impl WatchFailures {
     /// Those that have failed for long, with seconds and the error.
     fn long(&self, now: Duration) -> impl Iterator<Item = (&'static str, u64, &str)> {
         let seconds = move |one: &Failing| now.saturating_sub(one.since).as_secs();

@@ -17,9 +17,9 @@ use kube::ResourceExt;
 use kube_runtime::watcher::Event;
 
 use super::ClusterWatcher;
-use crate::kube::watch::{After, Heard, watch};
+use crate::kube::watch::{AfterWatchFailure, WatchNews, watch};
 use crate::messages::{NotRead, PODS, PodSeen, WatchFailed, WatchRuns};
-use crate::reading::Api;
+use crate::reading::LenientApi;
 
 /// What a watch has said.
 #[derive(Message)]
@@ -33,12 +33,12 @@ const POOLS: &str = "nodepools";
 
 macro_rules! watches {
     ($self:ident, $ctx:ident, $after:expr, $($kind:ty: $of:ident => $name:expr),* $(,)?) => {$(
-        let (this, env, api) = ($ctx.address(), $self.env.clone(), Api::<$kind>::all($self.client.clone()));
+        let (this, env, api) = ($ctx.address(), $self.env.clone(), LenientApi::<$kind>::all($self.client.clone()));
         let on = move |heard| match heard {
-            Heard::Event(event) => env.post(&this, Seen(event)),
-            Heard::NotRead(object, came) => env.post(&this, NotRead { kind: WatchedKind::$of, watch: $name, object, came }),
-            Heard::Failed(pause, error) => env.post(&this, WatchFailed { kind: $name, pause, error }),
-            Heard::Runs => env.post(&this, WatchRuns { kind: $name }),
+            WatchNews::Event(event) => env.post(&this, Seen(event)),
+            WatchNews::NotRead(object, came) => env.post(&this, NotRead { kind: WatchedKind::$of, watch: $name, object, came }),
+            WatchNews::Failed(pause, error) => env.post(&this, WatchFailed { kind: $name, pause, error }),
+            WatchNews::Runs => env.post(&this, WatchRuns { kind: $name }),
         };
         $ctx.spawn(watch(api, $self.env.clone(), $name, $after, on).into_actor($self));
     )*};
@@ -48,9 +48,9 @@ impl Actor for ClusterWatcher {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        watches!(self, ctx, After::ListAnew, Node: Node => NODES,
+        watches!(self, ctx, AfterWatchFailure::ListAnew, Node: Node => NODES,
             NodeClaim: NodeClaim => CLAIMS, NodePool: NodePool => POOLS);
-        watches!(self, ctx, After::GoOn, EC2NodeClass: NodeClass => "ec2nodeclasses", DaemonSet: DaemonSet => "daemonsets",
+        watches!(self, ctx, AfterWatchFailure::GoOn, EC2NodeClass: NodeClass => "ec2nodeclasses", DaemonSet: DaemonSet => "daemonsets",
             PodDisruptionBudget: PodDisruptionBudget => "poddisruptionbudgets", Namespace: Namespace => "namespaces",
             PersistentVolumeClaim: PersistentVolumeClaim => "persistentvolumeclaims",
             PersistentVolume: PersistentVolume => "persistentvolumes",
@@ -64,7 +64,7 @@ impl Actor for ClusterWatcher {
                 self.state.list_ends(kind);
             }
         } else {
-            watches!(self, ctx, After::GoOn, Service: Service => "services", ReplicaSet: ReplicaSet => "replicasets",
+            watches!(self, ctx, AfterWatchFailure::GoOn, Service: Service => "services", ReplicaSet: ReplicaSet => "replicasets",
                 ReplicationController: ReplicationController => "replicationcontrollers");
         }
     }

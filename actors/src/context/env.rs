@@ -11,10 +11,10 @@ use dovetail_core::ownership::AskingCluster;
 use crate::context::outage::Outage;
 use crate::messages::{Term, TraceContext};
 use crate::settings::Settings;
-use crate::telemetry::journal::{Entry, Journal};
+use crate::telemetry::journal::{Journal, JournalEntry};
 use crate::telemetry::log_event::LogEvent;
 use crate::telemetry::measure::Measure;
-use crate::telemetry::span::{Open, Span};
+use crate::telemetry::span::{OpenSpan, Span};
 
 /// An actor's equipment.
 #[derive(Clone)]
@@ -106,16 +106,16 @@ impl Env {
     /// Tells a happening of a trace.
     pub fn emit_in(&self, log_event: LogEvent, trace: impl Into<Option<TraceContext>>) {
         let trace_id = trace.into().map(|trace| trace.trace_id()).unwrap_or_default();
-        self.journal.record(&Entry { actor: self.actor, log_event, trace_id, term: self.term.0 });
+        self.journal.record(&JournalEntry { actor: self.actor, log_event, trace_id, term: self.term.0 });
     }
 
     /// Begins a span inside another. The key tells it apart from others of its name there.
-    pub fn span(&self, inside: TraceContext, name: &'static str, key: &str) -> Open {
+    pub fn span(&self, inside: TraceContext, name: &'static str, key: &str) -> OpenSpan {
         self.open(inside.inner(name, key), Some(inside), name)
     }
 
     /// Begins a span whose context is known; `inside` is none for a trace's first.
-    pub fn open(&self, context: TraceContext, inside: Option<TraceContext>, name: &'static str) -> Open {
+    pub fn open(&self, context: TraceContext, inside: Option<TraceContext>, name: &'static str) -> OpenSpan {
         let told = self.journal.traces().then(|| {
             let now = self.clock.wall();
             let span = Span {
@@ -133,7 +133,7 @@ impl Env {
             };
             Box::new((span, self.journal.clone(), self.clock.clone()))
         });
-        Open::new(context, told)
+        OpenSpan::new(context, told)
     }
 
     /// Counts or measures something.

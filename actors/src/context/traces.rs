@@ -14,9 +14,9 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 
 use crate::context::env::Env;
-use crate::messages::{TraceContext, Waited};
+use crate::messages::{TraceContext, WaitingPod};
 use crate::telemetry::measure::Measure;
-use crate::telemetry::span::{Open, Value, names};
+use crate::telemetry::span::{AttributeValue, OpenSpan, names};
 
 /// How many other traces a packing is said to come from.
 pub const MOST_LINKS: usize = 32;
@@ -48,7 +48,7 @@ pub fn of_removal(cause: TraceContext, name: &str) -> TraceContext {
 }
 
 /// What is to be known of a claim.
-pub fn attributes(claim: &NodeClaim) -> Vec<(&'static str, Value)> {
+pub fn attributes(claim: &NodeClaim) -> Vec<(&'static str, AttributeValue)> {
     let label = |key: &str| claim.labels().get(key).cloned().unwrap_or_default();
     let status = claim.status.clone().unwrap_or_default();
     let instance = dovetail_cloud::cloud::instance_id(&status.provider_id).unwrap_or_default();
@@ -77,7 +77,7 @@ pub fn claim_ended(env: &Env, claim: &NodeClaim, error: Option<(&str, &str)>) {
 }
 
 /// Tells a pod's span: it waited and is bound to a node, or is gone. `plan` is where it was expected, or the packing.
-pub fn pod_ended(env: &Env, pod: &Waited, uid: &str, plan: TraceContext, node: &str) {
+pub fn pod_ended(env: &Env, pod: &WaitingPod, uid: &str, plan: TraceContext, node: &str) {
     // The pod with which the trace began is what everything lies in.
     let span = match pod.trace.trace() == plan.trace() {
         true => env.open(pod.trace, None, "pod"),
@@ -90,7 +90,7 @@ pub fn pod_ended(env: &Env, pod: &Waited, uid: &str, plan: TraceContext, node: &
 /// Tells the spans of a packing: `span` is its own; `also` led to it, too.
 pub fn packed(
     env: &Env,
-    span: Open,
+    span: OpenSpan,
     (planning, packing): (&Planning, &Packing),
     (asked, answered): (Timestamp, Timestamp),
     also: &[TraceContext],

@@ -14,7 +14,9 @@ use super::report::{NAMES_LISTED, claim_object};
 use super::{Disruptor, writes};
 use crate::context::plan::{self, Plans};
 use crate::context::traces;
-use crate::messages::{ClaimRef, Hold, Launch, LaunchOrder, Plan, Record, Remove, TraceContext, Wrote};
+use crate::messages::{
+    ClaimRef, HoldClaims, LaunchClaims, LaunchOrder, PlanClaims, Record, Remove, TraceContext, Wrote,
+};
 use crate::telemetry::log_event::{LogEvent, Names};
 use crate::telemetry::measure::Measure;
 
@@ -27,7 +29,7 @@ struct Replacements {
 }
 
 /// A command that is found, and the cluster that it is about.
-pub(super) struct Found {
+pub(super) struct FoundCommand {
     pub snapshot: Snapshot,
     pub planning: Planning,
     pub command: DisruptionCommand,
@@ -35,7 +37,7 @@ pub(super) struct Found {
 
 impl Disruptor {
     /// Begins a command.
-    pub(super) fn begin(&mut self, answer: Found, ctx: &mut Context<Self>) {
+    pub(super) fn begin(&mut self, answer: FoundCommand, ctx: &mut Context<Self>) {
         let command = &answer.command;
         // It was computed for a while: what goes by now goes without this, and may have used the budget up.
         let going = self.about_to_go();
@@ -59,10 +61,10 @@ impl Disruptor {
         let on_existing = command.on_existing.iter();
         let expected = on_existing.map(|(node, pods)| (pods.clone(), plan::target(&answer.planning.existing[*node])));
         let (term, cluster) = (self.env.term, &self.links.cluster);
-        self.env.post(cluster, Hold { term, claims: names_of(&command.wanted.claims), held: true });
+        self.env.post(cluster, HoldClaims { term, claims: names_of(&command.wanted.claims), held: true });
         // Before anything else is planned: nothing is planned twice, and pools' limits know of it.
         let Replacements { orders, planned, expected: on_new } = replacements;
-        self.env.post(cluster, Plan { term, claims: planned, expected: expected.chain(on_new).collect() });
+        self.env.post(cluster, PlanClaims { term, claims: planned, expected: expected.chain(on_new).collect() });
         if names.is_empty() {
             return self.remove_claims(&command.wanted, true, trace);
         }
@@ -87,7 +89,12 @@ impl Disruptor {
         }));
     }
 
-    fn replacements(&mut self, answer: &Found, command: &DisruptionCommand, trace: TraceContext) -> Replacements {
+    fn replacements(
+        &mut self,
+        answer: &FoundCommand,
+        command: &DisruptionCommand,
+        trace: TraceContext,
+    ) -> Replacements {
         let plans = Plans::new(&answer.snapshot, &answer.planning, self.env.term);
         let mut all = Replacements::default();
         for planned in &command.replacements {
@@ -120,7 +127,7 @@ impl Disruptor {
         let message = format!("Waiting for {}, launched in its stead", command.replacements.join(", "));
         command.wanted.claims.iter().for_each(|claim| self.record(claim, "DisruptionWaitingReadiness", &message));
         if !orders.is_empty() {
-            self.env.post(&self.links.launcher, Launch { term, orders, trace });
+            self.env.post(&self.links.launcher, LaunchClaims { term, orders, trace });
         }
     }
 
@@ -167,7 +174,7 @@ impl Disruptor {
     /// A command is over and its claims stay: what is written on them goes with the next look.
     fn undo(&mut self, command: &Running, why: String, pause_seconds: i64) {
         let (term, claims) = (self.env.term, names_of(&command.wanted.claims));
-        self.env.post(&self.links.cluster, Hold { term, claims, held: false });
+        self.env.post(&self.links.cluster, HoldClaims { term, claims, held: false });
         let reason = command.wanted.reason.label();
         let decision = if command.replacements.is_empty() { "delete" } else { "replace" };
         let consolidation_type = command.wanted.method;

@@ -15,11 +15,11 @@ use dovetail_core::disruption::commands::{
 use dovetail_core::disruption::methods::ConsolidationSettings;
 use jiff::{SignedDuration, Timestamp};
 
-use super::commands::Found;
+use super::commands::FoundCommand;
 use super::report::{NAMES_LISTED, claim_object, node_object};
 use super::{Disruptor, POLL};
 use crate::context::solver::{Solver, consolidate};
-use crate::messages::{Hold, Record, TraceContext};
+use crate::messages::{HoldClaims, Record, TraceContext};
 use crate::telemetry::log_event::{LogEvent, Names};
 use crate::telemetry::measure::Measure;
 
@@ -41,7 +41,7 @@ const MOST_KNOWN: usize = 10_000;
 const MOST_SAID: usize = 100;
 
 /// What is known of consolidation in a term.
-pub(super) struct Consolidation {
+pub(super) struct ConsolidationState {
     pub solver: Arc<dyn Solver>,
     pub queue: Queue,
     /// Traces of the commands under way, by their numbers.
@@ -59,7 +59,7 @@ pub(super) struct Consolidation {
     said: BTreeMap<String, (Timestamp, String)>,
 }
 
-impl Consolidation {
+impl ConsolidationState {
     /// Nothing yet; a pod that was moved to save money rests for so long.
     pub fn new(solver: Arc<dyn Solver>, rest: SignedDuration) -> Self {
         Self {
@@ -96,7 +96,7 @@ impl Disruptor {
         let claims: Vec<String> =
             commands.iter().flat_map(|one| &one.wanted.claims).map(|claim| claim.claim.clone()).collect();
         if !claims.is_empty() {
-            self.env.post(&self.links.cluster, Hold { term: self.env.term, claims, held: true });
+            self.env.post(&self.links.cluster, HoldClaims { term: self.env.term, claims, held: true });
         }
         self.consolidation.queue.restore(commands);
     }
@@ -220,7 +220,7 @@ impl Disruptor {
         self.consolidation.news = true;
         let CommandAnswer { snapshot, planning, command, .. } = answer;
         if let Some(command) = command {
-            return self.begin(Found { snapshot, planning, command }, ctx);
+            return self.begin(FoundCommand { snapshot, planning, command }, ctx);
         }
         self.env.measure(&Measure::ValidationFailed { consolidation_type: method });
         for claim in &wanted {

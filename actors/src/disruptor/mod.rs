@@ -22,7 +22,7 @@ use dovetail_core::disruption::{self, DisruptionDecision, Memory, OffersByClass,
 use jiff::Timestamp;
 use kube::ResourceExt;
 
-use self::consolidation::Consolidation;
+use self::consolidation::ConsolidationState;
 use self::writes::Write;
 use crate::context::env::Env;
 use crate::context::solver::Solver;
@@ -64,7 +64,7 @@ pub struct Disruptor {
     links: DisruptorLinks,
     rng: fastrand::Rng,
     memory: Memory,
-    consolidation: Consolidation,
+    consolidation: ConsolidationState,
     /// Instance types, and when they were asked for.
     offers: OffersByClass,
     asked: Option<Duration>,
@@ -94,7 +94,7 @@ impl Disruptor {
             links,
             rng,
             memory,
-            consolidation: Consolidation::new(solver, rest),
+            consolidation: ConsolidationState::new(solver, rest),
             offers: OffersByClass::new(),
             asked: None,
             looking: false,

@@ -19,10 +19,10 @@ use serde_json::{Value, json};
 
 use super::DisruptorLinks;
 use crate::kube::calls::CallError;
-use crate::kube::claims::Claims;
+use crate::kube::claims::NodeClaimApi;
 use crate::kube::nodes::Nodes;
 use crate::messages::Wrote;
-use crate::reading::Api;
+use crate::reading::LenientApi;
 
 /// Claims of a command that are written at the same time.
 const MOST_HELD: usize = 16;
@@ -100,41 +100,43 @@ impl Write {
 pub(super) async fn write(links: DisruptorLinks, write: Write, now: Timestamp) {
     let wrote = match write {
         Write::Ttl(mark) => {
-            let api = Api::<Node>::all(links.calls.client.clone());
+            let api = LenientApi::<Node>::all(links.calls.client.clone());
             let since = mark.since.map(|since| since.to_string());
             let patch = json!({"metadata": {"uid": mark.uid, "annotations": {EMPTINESS_TIMESTAMP: since}}});
             links.calls.merge(&api, &mark.node, patch).await.map(|node| Wrote::Node(Arc::new(node)))
         }
         Write::Untaint { node, uid } => untaint(&links, &node, &uid).await.map(|node| Wrote::Node(Arc::new(node))),
         Write::Mark { claim, mark } => {
-            let claims = Claims::new(links.calls.clone());
+            let claims = NodeClaimApi::new(links.calls.clone());
             let claim = NodeClaim::clone(&claim);
             let written = claims.change_status(claim, |claim| mark.on(claim, now)).await;
             written.map(|claim| Wrote::Claim(Arc::new(claim)))
         }
         Write::Drift { claim, mark } => {
-            let written =
-                Claims::new(links.calls.clone()).change_status((*claim).clone(), |claim| mark.on(claim, now)).await;
+            let written = NodeClaimApi::new(links.calls.clone())
+                .change_status((*claim).clone(), |claim| mark.on(claim, now))
+                .await;
             written.map(|claim| Wrote::Claim(Arc::new(claim)))
         }
         Write::Stamp { claim, stamp } => {
             // What is refused is tried again ever later (`dovetail_core::disruption::drift`).
-            let written =
-                Claims::new(links.calls.clone()).change_metadata((*claim).clone(), |claim| stamp.put_on(claim)).await;
+            let written = NodeClaimApi::new(links.calls.clone())
+                .change_metadata((*claim).clone(), |claim| stamp.put_on(claim))
+                .await;
             written.map(|claim| Wrote::Claim(Arc::new(claim)))
         }
         Write::Usage { pool, usage } => {
-            let api = Api::<NodePool>::all(links.calls.client.clone());
+            let api = LenientApi::<NodePool>::all(links.calls.client.clone());
             let written = links.calls.merge_status(&api, &pool.name_any(), of_status(&pool, &usage)).await;
             written.map(|pool| Wrote::Pool(Box::new(pool)))
         }
         Write::Unused { pool, text } => {
-            let api = Api::<NodePool>::all(links.calls.client.clone());
+            let api = LenientApi::<NodePool>::all(links.calls.client.clone());
             let patch = json!({"metadata": {"uid": pool.uid(), "annotations": {UNUSED_LAUNCHES: text}}});
             links.calls.merge(&api, &pool.name_any(), patch).await.map(|pool| Wrote::Pool(Box::new(pool)))
         }
         Write::Observed { class, text } => {
-            let api = Api::<EC2NodeClass>::all(links.calls.client.clone());
+            let api = LenientApi::<EC2NodeClass>::all(links.calls.client.clone());
             let patch = json!({"metadata": {"uid": class.uid(), "annotations": {OBSERVED_ALLOCATABLE: text}}});
             links.calls.merge(&api, &class.name_any(), patch).await.map(|class| Wrote::Class(Box::new(class)))
         }
@@ -163,7 +165,7 @@ pub(super) async fn hold(
             }
             let node = nodes.change(there, tainted).await?;
             links.calls.env.post(&links.cluster, Wrote::Node(Arc::new(node)));
-            let claims = Claims::new(links.calls.clone());
+            let claims = NodeClaimApi::new(links.calls.clone());
             let written = claims.change_status(NodeClaim::clone(&claim), |claim| held.on(claim, now)).await?;
             links.calls.env.post(&links.cluster, Wrote::Claim(Arc::new(written)));
             Ok(())

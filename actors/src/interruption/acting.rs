@@ -14,7 +14,7 @@ use crate::context::traces;
 use crate::messages::{ClaimRef, Interrupted, MarkDeleting, PackNow, Refused, ReservationTakenBack, TraceContext};
 use crate::settings::{Interruptions, Rebalance};
 use crate::telemetry::log_event::LogEvent;
-use crate::telemetry::span::{Open, names};
+use crate::telemetry::span::{OpenSpan, names};
 
 /// The code by which the catalogue knows an offering that EC2 has taken back.
 const TAKEN_BACK: &str = "SpotInterrupted";
@@ -91,7 +91,7 @@ impl Interruption {
     }
 
     /// What everything lies in that follows from an announcement.
-    fn span(&self, due: &Due) -> Open {
+    fn span(&self, due: &Due) -> OpenSpan {
         let span = self.env.open(due.trace, None, "interruption").with(names::REASON, due.notice.kind.label());
         let span = span.with_all(|| traces::attributes(&due.claim.claim));
         span.with("dovetail.deadline", due.notice.deadline.to_string())

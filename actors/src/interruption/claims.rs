@@ -7,13 +7,13 @@ use dovetail_cloud::cloud;
 use dovetail_core::cluster_state::{ClaimEntry, Snapshot};
 
 /// See the module.
-pub(super) struct Claims<'s> {
+pub(super) struct ClaimsByInstance<'s> {
     /// Where they are from.
     pub snapshot: &'s Snapshot,
     by_instance: BTreeMap<&'s str, &'s Arc<ClaimEntry>>,
 }
 
-impl<'s> Claims<'s> {
+impl<'s> ClaimsByInstance<'s> {
     /// Those of a snapshot: once for all messages that are held against it.
     pub fn of(snapshot: &'s Snapshot) -> Self {
         let known = |entry: &'s Arc<ClaimEntry>| Some((cloud::instance_id(entry.provider_id())?, entry));

@@ -32,7 +32,7 @@ use crate::messages::{InterruptionState, Observe, Record, TakeSnapshot, TraceCon
 use crate::recorder::object;
 use crate::telemetry::log_event::LogEvent;
 use crate::telemetry::measure::Measure;
-use claims::Claims;
+use claims::ClaimsByInstance;
 
 /// Messages that wait to be written down before more are read.
 const MOST_UNWRITTEN: usize = 1000;
@@ -79,7 +79,7 @@ pub struct Interruption {
     /// Messages to be deleted.
     deletions: deletion::Deletions,
     /// Messages about instances that no claim has yet.
-    unknown: unknown::Waiting,
+    unknown: unknown::UnknownInstances,
     /// Claims that follow a recommendation to rebalance.
     rebalancing: Rebalancing,
     /// Claims, by uid, whose removal was asked for as their checks fail.
@@ -127,7 +127,7 @@ impl Interruption {
             writing: BTreeSet::new(),
             told: BTreeMap::new(),
             deletions: deletion::Deletions::default(),
-            unknown: unknown::Waiting::default(),
+            unknown: unknown::UnknownInstances::default(),
             rebalancing: Rebalancing::default(),
             removed: BTreeSet::new(),
             unheard: 0,
@@ -175,7 +175,7 @@ impl Handler<Received> for Interruption {
         };
         Box::pin(snapshot.into_actor(self).then(move |snapshot, actor, ctx| {
             if let Some(snapshot) = snapshot.filter(|_| actor.links.leader_term.holds()) {
-                actor.take(received, &Claims::of(&snapshot), true, ctx);
+                actor.take(received, &ClaimsByInstance::of(&snapshot), true, ctx);
             }
             let this = ctx.address();
             let room = !actor.is_crowded();
@@ -226,7 +226,7 @@ impl Interruption {
     }
 
     /// Acts on what the queue has given, now or before; what asks for nothing is deleted.
-    fn take(&mut self, received: Received, claims: &Claims<'_>, new: bool, ctx: &mut Context<Self>) {
+    fn take(&mut self, received: Received, claims: &ClaimsByInstance<'_>, new: bool, ctx: &mut Context<Self>) {
         let Received { queue_url, messages } = received;
         let (mut due, mut done) = (Vec::new(), Vec::new());
         let last = messages.len() < queue::FULL;
@@ -284,7 +284,12 @@ impl Interruption {
     }
 
     /// What an announcement asks to be done; nothing for most. `None` while what an earlier one like it asked for is being written.
-    fn read(&mut self, announced: Announcement, sent: Option<Timestamp>, claims: &Claims<'_>) -> Option<Vec<Due>> {
+    fn read(
+        &mut self,
+        announced: Announcement,
+        sent: Option<Timestamp>,
+        claims: &ClaimsByInstance<'_>,
+    ) -> Option<Vec<Due>> {
         if self.writing.contains(&announced.id) {
             self.count("being_written");
             return None;

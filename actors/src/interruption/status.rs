@@ -12,7 +12,7 @@ use dovetail_core::interruption::status::{Judged, Trouble, judge};
 use dovetail_core::interruption::{Announcement, InterruptionKind, InterruptionNotice};
 use kube::ResourceExt;
 
-use super::claims::Claims;
+use super::claims::ClaimsByInstance;
 use super::{Due, Interruption, InterruptionLinks};
 use crate::context::backoff::Backoff;
 use crate::context::env::Env;
@@ -102,7 +102,7 @@ impl Interruption {
                 && InterruptionNotice::on(&claim.claim).is_none()
                 && !self.removed.contains(&claim.facts.uid)
         };
-        let claims = Claims::of(snapshot);
+        let claims = ClaimsByInstance::of(snapshot);
         // An event is found again at each look until it is written on the claim.
         let news = |one: &Trouble| !self.writing.contains(&event_of(one));
         let own: Vec<Trouble> =

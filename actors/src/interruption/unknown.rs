@@ -8,7 +8,7 @@ use dovetail_cloud::QueueMessage;
 use dovetail_core::cluster_state::Snapshot;
 use dovetail_core::interruption::{Announcement, KeptMessages};
 
-use super::claims::Claims;
+use super::claims::ClaimsByInstance;
 use super::{Interruption, Received};
 use crate::messages::TakeSnapshot;
 
@@ -26,12 +26,12 @@ pub(super) struct Unknown {
 
 /// See the module.
 #[derive(Default)]
-pub(super) struct Waiting {
+pub(super) struct UnknownInstances {
     kept: KeptMessages<Unknown>,
     looking: bool,
 }
 
-impl Waiting {
+impl UnknownInstances {
     /// How many messages are kept.
     pub fn len(&self) -> usize {
         self.kept.len()
@@ -79,7 +79,7 @@ impl Interruption {
     }
 
     fn act_on_known(&mut self, snapshot: &Snapshot, ctx: &mut Context<Self>) {
-        let claims = Claims::of(snapshot);
+        let claims = ClaimsByInstance::of(snapshot);
         let is_known = |unknown: &Unknown| unknown.instances.iter().any(|id| claims.on(id).is_some());
         let known: Vec<String> =
             self.unknown.kept.iter().filter(|(_, one)| is_known(one)).map(|(id, _)| id.to_owned()).collect();

@@ -21,10 +21,10 @@ use crate::context::backoff::Backoff;
 use crate::context::env::Env;
 use crate::janitor::JanitorLinks;
 use crate::kube::calls::CallError;
-use crate::kube::claims::Claims;
+use crate::kube::claims::NodeClaimApi;
 use crate::kube::nodes::Nodes;
 use crate::messages::TakeSnapshot;
-use crate::reading::{Api, Page};
+use crate::reading::{LenientApi, ObjectPage};
 use crate::telemetry::log_event::LogEvent;
 
 /// Pause between two removals of what was made for node classes: EC2 counts them together with launches, at five a second.
@@ -43,7 +43,7 @@ pub struct GarbageCollection {
 }
 
 /// What a pass has found.
-pub struct Found {
+pub struct CollectionPass {
     /// Everything.
     pub survey: Survey,
     /// What the instances' networks are.
@@ -78,10 +78,10 @@ type Listed<T> = Option<T>;
 impl GarbageCollection {
     /// Lists the cloud, then claims and Nodes; nothing where a part of it cannot be had. One that looks back shows
     /// what has ended of late too.
-    pub async fn list(&self, looks_back: bool) -> Listed<Found> {
+    pub async fn list(&self, looks_back: bool) -> Listed<CollectionPass> {
         let at = self.env.now();
         let instances = self.links.cloud.instances_by_name(looks_back).await.ok()?;
-        let claims = Claims::new(self.links.calls.clone()).list().await.ok()?;
+        let claims = NodeClaimApi::new(self.links.calls.clone()).list().await.ok()?;
         let nodes = self.links.cluster.send(TakeSnapshot).await.ok()??;
         let annotation = self.annotation().await.ok()?;
         let (released, release) = match is_released(&annotation, self.env.wall()) {
@@ -98,7 +98,7 @@ impl GarbageCollection {
             released,
         };
         survey.ended.extend(self.ended(&survey).await);
-        Some(Found { survey, networks: networks(&instances), until: annotation, release })
+        Some(CollectionPass { survey, networks: networks(&instances), until: annotation, release })
     }
 
     /// Which of the instances that are missing the cloud says to have ended.
@@ -141,7 +141,7 @@ impl GarbageCollection {
 
     /// The release as an operator has written it, empty without one.
     async fn annotation(&self) -> Result<String, CallError> {
-        let api: Api<Namespace> = Api::all(self.links.calls.client.clone());
+        let api: LenientApi<Namespace> = LenientApi::all(self.links.calls.client.clone());
         let namespace = self.links.calls.run("get namespace kube-system", || api.get_opt("kube-system")).await?;
         let written = namespace.and_then(|one| one.annotations().get(annotations::ALLOW_COLLECTION).cloned());
         Ok(written.unwrap_or_default())
@@ -169,7 +169,7 @@ impl GarbageCollection {
     /// that rests on that is made once: what was away in between may be back, out of a backup. Answers what is to be tried again.
     async fn end_some(&self, ids: &[String], ending: &mut Ending) -> Vec<String> {
         let Ok(found) = self.links.cloud.instances_of(ids).await else { return ids.to_vec() };
-        let Ok(claims) = Claims::new(self.links.calls.clone()).list().await else { return ids.to_vec() };
+        let Ok(claims) = NodeClaimApi::new(self.links.calls.clone()).list().await else { return ids.to_vec() };
         let claimed = Claimed::by(&claims);
         let is_due = |one: &Instance| {
             !one.is_terminating() && self.instance(one).owner == InstanceOwner::Ours && !claimed.has(one)
@@ -210,7 +210,7 @@ impl GarbageCollection {
         let found = known.nodes.values().find(|node| instance_id(&node.provider_id) == Some(id));
         let Some(node) = found else { return };
         let (calls, name) = (&self.links.calls, &node.name);
-        let api: Api<Node> = Api::all(calls.client.clone());
+        let api: LenientApi<Node> = LenientApi::all(calls.client.clone());
         let only = Preconditions { uid: Some(node.uid.clone()), resource_version: None };
         let params = DeleteParams::default().preconditions(only);
         // One that cannot be deleted now is the cloud controller's, as its instance is gone.
@@ -290,7 +290,7 @@ struct Claimed<'a> {
 }
 
 impl<'a> Claimed<'a> {
-    fn by(claims: &'a Page<NodeClaim>) -> Self {
+    fn by(claims: &'a ObjectPage<NodeClaim>) -> Self {
         let mut all = Self { instances: BTreeSet::new(), tokens: BTreeSet::new(), unread: BTreeSet::new() };
         for one in &claims.unreadable {
             all.instances.extend(instance_id(&one.facts.provider_id));
@@ -325,7 +325,7 @@ fn token_of(claim: &Unreadable) -> Option<&str> {
 
 /// The claims as they are judged. One that cannot be read has the instance that it names, or else those that were launched for
 /// it, and counts as somebody else's: it is never collected.
-fn seen_claims(claims: &Page<NodeClaim>, instances: &[Instance]) -> Vec<SeenClaim> {
+fn seen_claims(claims: &ObjectPage<NodeClaim>, instances: &[Instance]) -> Vec<SeenClaim> {
     let mut all: Vec<SeenClaim> = claims.items.iter().map(claim).collect();
     for one in &claims.unreadable {
         let name = one.metadata.name.clone().unwrap_or_default();

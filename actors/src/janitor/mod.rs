@@ -17,7 +17,7 @@ use dovetail_core::disruption::RemovalReason;
 use dovetail_core::lifecycle;
 
 use crate::context::env::Env;
-use crate::janitor::collect::{Found, GarbageCollection};
+use crate::janitor::collect::{CollectionPass, GarbageCollection};
 use crate::kube::calls::Calls;
 use crate::links::{ToClusterWatcher, ToDisruptor, ToRecorder, ToTerminator};
 use crate::messages::{ClaimChanged, ClaimRef, InstancesSeen, JanitorState, Observe, Record, Remove, TraceContext};
@@ -136,7 +136,7 @@ impl Janitor {
         }));
     }
 
-    fn judge(&mut self, found: &Found, ctx: &mut Context<Self>) {
+    fn judge(&mut self, found: &CollectionPass, ctx: &mut Context<Self>) {
         self.count("passes", 1);
         self.env.post(&self.links.disruptor, InstancesSeen(found.networks.clone()));
         if let Err(why) = &found.release {
@@ -175,7 +175,7 @@ impl Janitor {
         }
     }
 
-    fn notice(&mut self, notice: &CollectionNotice, found: &Found) {
+    fn notice(&mut self, notice: &CollectionNotice, found: &CollectionPass) {
         const BY: &str =
             "annotate namespace kube-system with dovetail.dev/allow-collection=TIME to allow it until then";
         let name = &self.env.settings.cluster_name;

@@ -14,8 +14,8 @@ use thiserror::Error;
 use crate::context::backoff::Backoff;
 use crate::context::env::Env;
 use crate::context::leader_term::LeaderTerm;
-use crate::kube::failure::{Failure, FailureKind};
-use crate::reading::Api;
+use crate::kube::failure::{FailureKind, KubeFailure};
+use crate::reading::LenientApi;
 use crate::telemetry::log_event::LogEvent;
 
 /// Longest wait for one answer.
@@ -165,7 +165,7 @@ impl Calls {
     ///
     /// # Errors
     /// As [`Calls::run`].
-    pub async fn merge<K>(&self, api: &Api<K>, name: &str, patch: Value) -> Result<K, CallError>
+    pub async fn merge<K>(&self, api: &LenientApi<K>, name: &str, patch: Value) -> Result<K, CallError>
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
     {
@@ -177,7 +177,7 @@ impl Calls {
     ///
     /// # Errors
     /// As [`Calls::run`].
-    pub async fn merge_status<K>(&self, api: &Api<K>, name: &str, patch: Value) -> Result<K, CallError>
+    pub async fn merge_status<K>(&self, api: &LenientApi<K>, name: &str, patch: Value) -> Result<K, CallError>
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
     {
@@ -186,7 +186,7 @@ impl Calls {
     }
 }
 
-fn classify(failure: Failure) -> Attempt {
+fn classify(failure: KubeFailure) -> Attempt {
     match failure.kind {
         FailureKind::Exists => Attempt::Failed(CallError::Exists(failure.message)),
         FailureKind::Conflict => Attempt::Failed(CallError::Conflict(failure.message)),

@@ -9,7 +9,7 @@ use kube::ResourceExt;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 
 use crate::kube::calls::{CallError, Calls};
-use crate::reading::{Api, Page};
+use crate::reading::{LenientApi, ObjectPage};
 
 /// Claims in one page of a list.
 const PAGE: u32 = 500;
@@ -20,15 +20,15 @@ pub const REPEATED_FOR: Duration = Duration::from_secs(1);
 
 /// NodeClaims at the API server.
 #[derive(Clone)]
-pub struct Claims {
+pub struct NodeClaimApi {
     calls: Calls,
-    api: Api<NodeClaim>,
+    api: LenientApi<NodeClaim>,
 }
 
-impl Claims {
+impl NodeClaimApi {
     /// By these calls.
     pub fn new(calls: Calls) -> Self {
-        let api = Api::all(calls.client.clone());
+        let api = LenientApi::all(calls.client.clone());
         Self { calls, api }
     }
 
@@ -42,8 +42,8 @@ impl Claims {
     ///
     /// # Errors
     /// As [`Calls::run`]; [`CallError::NotFound`] when it has taken so long that the list is not to be had any more.
-    pub async fn list(&self) -> Result<Page<NodeClaim>, CallError> {
-        let mut all = Page { items: Vec::new(), unreadable: Vec::new(), continues: None };
+    pub async fn list(&self) -> Result<ObjectPage<NodeClaim>, CallError> {
+        let mut all = ObjectPage { items: Vec::new(), unreadable: Vec::new(), continues: None };
         let mut params = ListParams::default().limit(PAGE);
         loop {
             let page = self.calls.run("list nodeclaims", || self.api.list(&params)).await?;

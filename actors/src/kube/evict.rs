@@ -11,7 +11,7 @@ use kube::Api;
 use kube::api::{DeleteParams, PostParams, Preconditions};
 
 use crate::kube::calls::Calls;
-use crate::kube::failure::{Failure, FailureKind, budget};
+use crate::kube::failure::{FailureKind, KubeFailure, budget};
 use crate::reading;
 
 /// Longest wait for one answer.
@@ -19,7 +19,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What an attempt came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum EvictionOutcome {
     /// The pod goes.
     Going,
     /// It is gone already, or another has its name.
@@ -31,7 +31,7 @@ pub enum Outcome {
 }
 
 /// Evicts a pod: its budgets are kept.
-pub async fn evict(calls: &Calls, pod: &Pod) -> Outcome {
+pub async fn evict(calls: &Calls, pod: &Pod) -> EvictionOutcome {
     let api = Api::<KubePod>::namespaced(calls.client.clone(), &pod.namespace);
     let (params, body) = (PostParams::default(), eviction(pod));
     let call = api.create_subresource::<Eviction, Status>("eviction", &pod.name, &params, &body);
@@ -48,9 +48,9 @@ fn eviction(pod: &Pod) -> Eviction {
 }
 
 /// Deletes a pod, whatever its budgets say, with these seconds to end.
-pub async fn delete(calls: &Calls, pod: &Pod, grace_seconds: u32) -> Outcome {
+pub async fn delete(calls: &Calls, pod: &Pod, grace_seconds: u32) -> EvictionOutcome {
     let params = DeleteParams { grace_period_seconds: Some(grace_seconds), ..only(pod) };
-    let api = reading::Api::<KubePod>::namespaced(calls.client.clone(), &pod.namespace);
+    let api = reading::LenientApi::<KubePod>::namespaced(calls.client.clone(), &pod.namespace);
     attempt(calls, async { api.delete(&pod.name, &params).await.map(drop) }).await
 }
 
@@ -58,24 +58,24 @@ fn only(pod: &Pod) -> DeleteParams {
     DeleteParams::default().preconditions(Preconditions { uid: Some(pod.uid.clone()), resource_version: None })
 }
 
-async fn attempt(calls: &Calls, call: impl Future<Output = kube::Result<()>>) -> Outcome {
+async fn attempt(calls: &Calls, call: impl Future<Output = kube::Result<()>>) -> EvictionOutcome {
     match tokio::time::timeout(ANSWER_TIMEOUT, calls.while_acting(call)).await {
-        Ok(None) => Outcome::Failed("the term is over".into()),
-        Ok(Some(Ok(()))) => Outcome::Going,
+        Ok(None) => EvictionOutcome::Failed("the term is over".into()),
+        Ok(Some(Ok(()))) => EvictionOutcome::Going,
         Ok(Some(Err(error))) => read(error),
-        Err(_) => Outcome::Failed(format!("no answer within {ANSWER_TIMEOUT:?}")),
+        Err(_) => EvictionOutcome::Failed(format!("no answer within {ANSWER_TIMEOUT:?}")),
     }
 }
 
-fn read(error: kube::Error) -> Outcome {
+fn read(error: kube::Error) -> EvictionOutcome {
     let why = match &error {
         kube::Error::Api(status) => budget(status).map(|why| format!(" {why}")).unwrap_or_default(),
         _ => String::new(),
     };
-    let failure = Failure::from(error);
+    let failure = KubeFailure::from(error);
     match failure.kind {
-        FailureKind::Missing | FailureKind::Conflict | FailureKind::Exists => Outcome::Gone,
-        FailureKind::Budget => Outcome::Refused(failure.message + &why),
-        _ => Outcome::Failed(failure.to_string()),
+        FailureKind::Missing | FailureKind::Conflict | FailureKind::Exists => EvictionOutcome::Gone,
+        FailureKind::Budget => EvictionOutcome::Refused(failure.message + &why),
+        _ => EvictionOutcome::Failed(failure.to_string()),
     }
 }

@@ -4,11 +4,11 @@ use std::fmt;
 
 use kube::core::Status;
 
-use crate::kube::refusal::{Refusal, refusal};
+use crate::kube::refusal::{FenceRefusal, refusal};
 
 /// An error of the API server, or of the way to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct KubeFailure {
     /// What it says.
     pub kind: FailureKind,
     /// The HTTP status; 0 where no answer came.
@@ -42,7 +42,7 @@ pub enum FailureKind {
     Refused,
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for KubeFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.code {
             0 => f.write_str(&self.message),
@@ -51,7 +51,7 @@ impl fmt::Display for Failure {
     }
 }
 
-impl From<kube::Error> for Failure {
+impl From<kube::Error> for KubeFailure {
     fn from(error: kube::Error) -> Self {
         match error {
             kube::Error::Api(status) => Self { kind: kind(&status), code: status.code, message: status.message },
@@ -72,8 +72,8 @@ fn kind(status: &Status) -> FailureKind {
         404 if status.message.ends_with("\" not found") => FailureKind::Missing,
         404 => FailureKind::NotServed,
         403 => match refusal(&status.message) {
-            Some(Refusal::Succeeded) => FailureKind::Succeeded,
-            Some(Refusal::NotKnownYet) => FailureKind::Away,
+            Some(FenceRefusal::Succeeded) => FailureKind::Succeeded,
+            Some(FenceRefusal::NotKnownYet) => FailureKind::Away,
             // The authorizer's own words; what admission refuses is refused for good.
             None if status.message.contains(" cannot ") => FailureKind::Forbidden,
             None => FailureKind::Refused,
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     fn failed(code: u16, reason: &str, message: &str) -> FailureKind {
-        Failure::from(kube::Error::Api(Status::failure(message, reason).with_code(code).boxed())).kind
+        KubeFailure::from(kube::Error::Api(Status::failure(message, reason).with_code(code).boxed())).kind
     }
 
     #[test]
@@ -137,11 +137,11 @@ mod tests {
 
     #[test]
     fn what_did_not_come_from_the_server_has_no_code_in_its_words() {
-        let cut = Failure::from(kube::Error::Service("cut off".into()));
+        let cut = KubeFailure::from(kube::Error::Service("cut off".into()));
         assert_eq!((cut.kind, cut.to_string()), (FailureKind::Away, cut.message.clone()));
-        let read = serde_json::from_str::<u8>("x").map_err(kube::Error::SerdeError).map_err(Failure::from);
+        let read = serde_json::from_str::<u8>("x").map_err(kube::Error::SerdeError).map_err(KubeFailure::from);
         assert_eq!(read.map_err(|failure| failure.kind), Err(FailureKind::Unreadable));
-        let told = Failure { kind: FailureKind::Refused, code: 422, message: "no".into() };
+        let told = KubeFailure { kind: FailureKind::Refused, code: 422, message: "no".into() };
         assert_eq!(told.to_string(), "422 no");
     }
 }

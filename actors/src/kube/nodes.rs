@@ -7,19 +7,19 @@ use kube::api::{DeleteParams, Preconditions};
 
 use crate::kube::calls::{CallError, Calls};
 use crate::kube::claims::REPEATED_FOR;
-use crate::reading::Api;
+use crate::reading::LenientApi;
 
 /// Nodes at the API server.
 #[derive(Clone)]
 pub struct Nodes {
     calls: Calls,
-    api: Api<Node>,
+    api: LenientApi<Node>,
 }
 
 impl Nodes {
     /// By these calls.
     pub fn new(calls: Calls) -> Self {
-        let api = Api::all(calls.client.clone());
+        let api = LenientApi::all(calls.client.clone());
         Self { calls, api }
     }
 

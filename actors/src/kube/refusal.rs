@@ -5,7 +5,7 @@ const STARTING: [&str; 2] = ["not yet synced to use for admission", "not yet rea
 
 /// What a refusal by the fence means for who wrote in a term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum FenceRefusal {
     /// A newer term has begun.
     Succeeded,
     /// The API server that was asked does not know of this term yet.
@@ -13,25 +13,25 @@ pub enum Refusal {
 }
 
 /// Whether the fence has refused it, and why.
-pub fn refusal(message: &str) -> Option<Refusal> {
+pub fn refusal(message: &str) -> Option<FenceRefusal> {
     if message.contains("no params found for policy binding") && message.contains("nodeclaims.karpenter.sh") {
-        return Some(Refusal::NotKnownYet);
+        return Some(FenceRefusal::NotKnownYet);
     }
     if STARTING.iter().any(|said| message.contains(said)) {
-        return Some(Refusal::NotKnownYet);
+        return Some(FenceRefusal::NotKnownYet);
     }
     let (_, terms) = message.split_once("dovetail.dev/term is ")?;
     let (own, lease) = terms.split_once(", the Lease's is ")?;
     let digits: String = lease.chars().take_while(char::is_ascii_digit).collect();
     let (own, lease) = (own.parse::<u64>().ok()?, digits.parse::<u64>().ok()?);
-    Some(if lease > own { Refusal::Succeeded } else { Refusal::NotKnownYet })
+    Some(if lease > own { FenceRefusal::Succeeded } else { FenceRefusal::NotKnownYet })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn denied(why: &str) -> Option<Refusal> {
+    fn denied(why: &str) -> Option<FenceRefusal> {
         refusal(&format!(
             "nodeclaims.karpenter.sh \"default-x\" is forbidden: ValidatingAdmissionPolicy 'dovetail-fence' with binding \
              'dovetail-fence-create' denied request: {why}"
@@ -40,19 +40,22 @@ mod tests {
 
     #[test]
     fn a_refusal_by_a_newer_term_is_told_from_one_by_a_server_that_lags() {
-        assert_eq!(denied("dovetail.dev/term is 3, the Lease's is 4"), Some(Refusal::Succeeded));
-        assert_eq!(denied("dovetail.dev/term is 10, the Lease's is 9"), Some(Refusal::NotKnownYet));
-        assert_eq!(denied("dovetail.dev/term is 10, the Lease's is 0"), Some(Refusal::NotKnownYet));
+        assert_eq!(denied("dovetail.dev/term is 3, the Lease's is 4"), Some(FenceRefusal::Succeeded));
+        assert_eq!(denied("dovetail.dev/term is 10, the Lease's is 9"), Some(FenceRefusal::NotKnownYet));
+        assert_eq!(denied("dovetail.dev/term is 10, the Lease's is 0"), Some(FenceRefusal::NotKnownYet));
         let missing =
             "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction";
-        assert_eq!(denied(missing), Some(Refusal::NotKnownYet));
+        assert_eq!(denied(missing), Some(FenceRefusal::NotKnownYet));
         assert_eq!(denied("spec.requirements: too many"), None);
         // An API server that has just started (kubernetes/kubernetes#141367).
         let starting = "nodeclaims.karpenter.sh \"a\" is forbidden: ValidatingAdmissionPolicy 'dovetail' with binding 'dovetail' denied \
                         request: failed to configure binding: paramKind kind `coordination.k8s.io/v1, Kind=Lease` not yet synced to \
                         use for admission";
-        assert_eq!(refusal(starting), Some(Refusal::NotKnownYet));
-        assert_eq!(refusal("nodeclaims is forbidden: not yet ready to handle request"), Some(Refusal::NotKnownYet));
+        assert_eq!(refusal(starting), Some(FenceRefusal::NotKnownYet));
+        assert_eq!(
+            refusal("nodeclaims is forbidden: not yet ready to handle request"),
+            Some(FenceRefusal::NotKnownYet)
+        );
         assert_eq!(refusal("no params found for policy binding, for pods"), None);
     }
 }

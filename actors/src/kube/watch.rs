@@ -13,7 +13,7 @@ use crate::context::backoff::Backoff;
 use crate::context::env::Env;
 use crate::kube::woken::when_woken;
 use crate::messages::Came;
-use crate::reading::{Api, Read};
+use crate::reading::{LenientApi, ReadObject};
 use crate::telemetry::log_event::LogEvent;
 
 /// Longest pause between two attempts: a cluster that is back should not wait long for us.
@@ -44,7 +44,7 @@ pub fn tell_recovered(env: &Env, what: &str, failures: u32) {
 }
 
 /// What is heard of a watch.
-pub enum Heard<K> {
+pub enum WatchNews<K> {
     /// What it says.
     Event(Event<K>),
     /// An object that cannot be read, and how it has come: no failure of the watch.
@@ -55,31 +55,31 @@ pub enum Heard<K> {
     Runs,
 }
 
-impl<K> From<Event<Read<K>>> for Heard<K> {
-    fn from(event: Event<Read<K>>) -> Self {
+impl<K> From<Event<ReadObject<K>>> for WatchNews<K> {
+    fn from(event: Event<ReadObject<K>>) -> Self {
         match event {
             Event::Init => Self::Event(Event::Init),
             Event::InitDone => Self::Event(Event::InitDone),
-            Event::InitApply(Read::Object(object)) => Self::Event(Event::InitApply(object)),
-            Event::Apply(Read::Object(object)) => Self::Event(Event::Apply(object)),
-            Event::Delete(Read::Object(object)) => Self::Event(Event::Delete(object)),
-            Event::InitApply(Read::Unreadable(object)) => Self::NotRead(object, Came::Listed),
-            Event::Apply(Read::Unreadable(object)) => Self::NotRead(object, Came::Changed),
-            Event::Delete(Read::Unreadable(object)) => Self::NotRead(object, Came::Gone),
+            Event::InitApply(ReadObject::Object(object)) => Self::Event(Event::InitApply(object)),
+            Event::Apply(ReadObject::Object(object)) => Self::Event(Event::Apply(object)),
+            Event::Delete(ReadObject::Object(object)) => Self::Event(Event::Delete(object)),
+            Event::InitApply(ReadObject::Unreadable(object)) => Self::NotRead(object, Came::Listed),
+            Event::Apply(ReadObject::Unreadable(object)) => Self::NotRead(object, Came::Changed),
+            Event::Delete(ReadObject::Unreadable(object)) => Self::NotRead(object, Came::Gone),
         }
     }
 }
 
 /// What follows a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum After {
+pub enum AfterWatchFailure {
     /// It goes on where it was: a server that is as it was shows what has changed.
     GoOn,
     /// It lists anew: what it says next is what there is.
     ListAnew,
 }
 
-impl After {
+impl AfterWatchFailure {
     /// Whether what is said, so long after the list or the last failure, proves that the watch runs. A list does not: a server may
     /// answer it and refuse the watch. Where each failure costs a list, only time does, however much is said meanwhile.
     fn runs<K>(self, said: &Event<K>, quiet: Duration) -> bool {
@@ -88,8 +88,13 @@ impl After {
 }
 
 /// Hands everything to `on`. Ends never; the actor that spawned it ends it.
-pub async fn watch<K>(api: Api<K>, env: Env, kind: &'static str, after: After, on: impl FnMut(Heard<K>))
-where
+pub async fn watch<K>(
+    api: LenientApi<K>,
+    env: Env,
+    kind: &'static str,
+    after: AfterWatchFailure,
+    on: impl FnMut(WatchNews<K>),
+) where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
 {
     // An actor polls all that it has spawned whenever it is sent anything: a watch is deep, and mostly has nothing to say.
@@ -97,20 +102,25 @@ where
 }
 
 /// Hands what is heard of those that `config` chooses to `on`.
-pub async fn watch_some<K>(api: Api<K>, config: Config, env: Env, kind: &'static str, on: impl FnMut(Heard<K>))
-where
-    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
-{
-    when_woken(for_ever(api, config, env, kind, After::GoOn, on)).await;
-}
-
-async fn for_ever<K>(
-    api: Api<K>,
+pub async fn watch_some<K>(
+    api: LenientApi<K>,
     config: Config,
     env: Env,
     kind: &'static str,
-    after: After,
-    mut on: impl FnMut(Heard<K>),
+    on: impl FnMut(WatchNews<K>),
+) where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    when_woken(for_ever(api, config, env, kind, AfterWatchFailure::GoOn, on)).await;
+}
+
+async fn for_ever<K>(
+    api: LenientApi<K>,
+    config: Config,
+    env: Env,
+    kind: &'static str,
+    after: AfterWatchFailure,
+    mut on: impl FnMut(WatchNews<K>),
 ) where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
 {
@@ -134,7 +144,7 @@ async fn for_ever<K>(
             if runs {
                 tell_recovered(&env, &what, backoff.failures());
                 if backoff.failures() > 0 {
-                    on(Heard::Runs);
+                    on(WatchNews::Runs);
                 }
                 backoff.reset();
             }
@@ -147,14 +157,14 @@ async fn for_ever<K>(
                     on(event.into());
                     continue;
                 }
-                Ok(Some(Err(error))) => (error.to_string(), after == After::ListAnew),
+                Ok(Some(Err(error))) => (error.to_string(), after == AfterWatchFailure::ListAnew),
                 Ok(None) => ("the watch has ended".to_owned(), true),
                 Err(_) if listing => (format!("no answer to a list within {LISTED_WITHIN:?}"), true),
                 Err(_) => continue,
             };
             let pause = backoff.pause();
             listing = false;
-            on(Heard::Failed(pause, error.clone()));
+            on(WatchNews::Failed(pause, error.clone()));
             tell_failed(&env, &what, backoff.failures(), &error);
             tokio::time::sleep(pause).await;
             since = env.now();
@@ -181,17 +191,22 @@ mod tests {
     #[test]
     fn a_list_proves_no_watch_and_what_has_changed_does_where_a_failure_costs_no_list() {
         let listed = [Event::Init, Event::InitApply(()), Event::InitDone];
-        for after in [After::GoOn, After::ListAnew] {
+        for after in [AfterWatchFailure::GoOn, AfterWatchFailure::ListAnew] {
             assert!(listed.iter().all(|event| !after.runs(event, RAN)));
         }
         let changed = [Event::Apply(()), Event::Delete(())];
         let early = Duration::from_secs(1);
-        assert!(changed.iter().all(|event| After::GoOn.runs(event, early) && !After::ListAnew.runs(event, early)));
+        assert!(
+            changed
+                .iter()
+                .all(|event| AfterWatchFailure::GoOn.runs(event, early)
+                    && !AfterWatchFailure::ListAnew.runs(event, early))
+        );
     }
 
     #[test]
     fn a_watch_that_says_much_is_known_to_run_after_the_same_time_as_one_that_says_nothing() {
-        assert!(After::ListAnew.runs(&Event::Apply(()), RAN));
+        assert!(AfterWatchFailure::ListAnew.runs(&Event::Apply(()), RAN));
         let second = Duration::from_secs(1);
         assert_eq!(waits(false, 1, RAN.saturating_sub(second)), second);
         assert_eq!(waits(false, 1, RAN + second), Duration::ZERO);

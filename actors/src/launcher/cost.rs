@@ -11,7 +11,7 @@ use kube::ResourceExt;
 use std::sync::Arc;
 
 use crate::launcher::LauncherLinks;
-use crate::launcher::facts::{self, Types};
+use crate::launcher::facts::{self, ClassTypes};
 use crate::messages::{InstanceTypesFor, TakeSnapshot};
 
 /// $/h of all claims, those that are `committed` but not yet known among them, and of one more at its cheapest. Nothing
@@ -37,7 +37,7 @@ pub async fn cost_with(links: LauncherLinks, claim: NodeClaim, committed: BTreeM
 }
 
 /// $/h of a claim's instance: of its offering once it is launched, of the cheapest that it may be before.
-fn price_of(claim: &NodeClaim, class: &Arc<EC2NodeClass>, types: &Types) -> Option<f64> {
+fn price_of(claim: &NodeClaim, class: &Arc<EC2NodeClass>, types: &ClassTypes) -> Option<f64> {
     let label = |key: &str| claim.labels().get(key).map(String::as_str);
     if claim.status.as_ref().is_some_and(|status| !status.provider_id.is_empty()) {
         let kind = types.iter().find(|one| Some(one.name.as_str()) == label(labels::INSTANCE_TYPE))?;

@@ -14,7 +14,7 @@ use dovetail_core::{InstanceType, Offering, Operator};
 use kube::ResourceExt;
 
 /// Instance types of a class.
-pub type Types = Arc<Vec<Arc<InstanceType>>>;
+pub type ClassTypes = Arc<Vec<Arc<InstanceType>>>;
 
 /// The claim's pool.
 pub fn pool_of(claim: &NodeClaim) -> String {
@@ -38,7 +38,7 @@ pub fn has_relaxed_min_values(claim: &NodeClaim) -> bool {
 }
 
 /// The launch of a claim. A claim that names no types may be any of its class's.
-pub fn request(claim: &NodeClaim, token: &str, class: Arc<EC2NodeClass>, types: &Types) -> LaunchRequest {
+pub fn request(claim: &NodeClaim, token: &str, class: Arc<EC2NodeClass>, types: &ClassTypes) -> LaunchRequest {
     let mut request = LaunchRequest::new(token, pool_of(claim), class);
     let named = named_types(claim);
     let by_name: BTreeMap<&str, &Arc<InstanceType>> = types.iter().map(|one| (one.name.as_str(), one)).collect();
@@ -83,7 +83,7 @@ pub fn as_launched(instance: &Instance) -> LaunchedInstance {
 }
 
 /// What the claim is told of its instance: the labels that its type and offering define, capacity, allocatable.
-pub fn facts(instance: &LaunchedInstance, types: &Types) -> Facts {
+pub fn facts(instance: &LaunchedInstance, types: &ClassTypes) -> Facts {
     let kind = types.iter().find(|one| one.name == instance.instance_type);
     let same = |one: &&Offering| {
         let reservation = one.reservation() == instance.reservation_id.as_deref();

@@ -5,7 +5,7 @@ use dovetail_cloud::launch::{LaunchError, LaunchedInstance, OfferingRefusal};
 
 use crate::context::env::Env;
 use crate::telemetry::measure::Measure;
-use crate::telemetry::span::{Open, names};
+use crate::telemetry::span::{OpenSpan, names};
 
 /// How many refusals of one call are told of.
 const MOST_REFUSALS: usize = 64;
@@ -14,7 +14,7 @@ const MOST_REFUSALS: usize = 64;
 /// zones are called.
 pub fn called(
     env: &Env,
-    span: Open,
+    span: OpenSpan,
     class: &EC2NodeClass,
     refusals: &[OfferingRefusal],
     outcome: Result<&LaunchedInstance, &LaunchError>,

@@ -9,7 +9,7 @@ use dovetail_core::lifecycle::launch::{is_held, launch_allowed, launch_held};
 use dovetail_core::lifecycle::protocol::{Claimed, takes_token};
 
 use super::{Launcher, REPEAT_INTERVAL};
-use crate::kube::claims::Claims;
+use crate::kube::claims::NodeClaimApi;
 use crate::messages::{ClaimChanged, Record, Wrote};
 use crate::recorder::object;
 
@@ -57,7 +57,7 @@ impl Launcher {
         change: impl Fn(&NodeClaim) -> NodeClaim + 'static,
         ctx: &mut Context<Self>,
     ) {
-        let (claims, claim) = (Claims::new(self.links.calls.clone()), claim.clone());
+        let (claims, claim) = (NodeClaimApi::new(self.links.calls.clone()), claim.clone());
         let (env, cluster) = (self.env.clone(), self.links.cluster.clone());
         let writing = async move {
             let change = |claim: &NodeClaim| match takes_token(&Claimed::of(claim)) {

@@ -28,7 +28,7 @@ use crate::launcher::LauncherLinks;
 use crate::launcher::denied;
 use crate::launcher::facts::{self, as_launched};
 use crate::launcher::fleet;
-use crate::messages::{LaunchFails, LaunchOrder, Record, SoldOut, TookReserved, TraceContext};
+use crate::messages::{ClaimSoldOut, LaunchFails, LaunchOrder, Record, TookReserved, TraceContext};
 use crate::recorder::object;
 use crate::telemetry::log_event::LogEvent;
 
@@ -269,7 +269,7 @@ impl<'a> Work<'a> {
                 launching.env.post(&launching.links.recorder, event);
                 launching.tell_failure(claim, error.reason, &error.message, false);
                 // Before the claim goes, and with it who was expected on it.
-                launching.env.post(&launching.links.cluster, SoldOut { claim: claim.name_any() });
+                launching.env.post(&launching.links.cluster, ClaimSoldOut { claim: claim.name_any() });
                 self.outcome = LaunchOutcome::SoldOut;
                 LaunchCallResult::NothingToBeHad { reason: "insufficient_capacity", at_once }
             }

@@ -42,7 +42,7 @@ use crate::launcher::facts::origin;
 use crate::launcher::launch::LaunchEnd;
 use crate::links::{ToCatalogue, ToClusterWatcher, ToOwner, ToPacker, ToRecorder};
 use crate::messages::{
-    ClaimChanged, ClaimGone, Launch, LaunchFails, LaunchOrder, LauncherState, NotRegistered, Observe, PackNow,
+    ClaimChanged, ClaimGone, LaunchClaims, LaunchFails, LaunchOrder, LauncherState, NotRegistered, Observe, PackNow,
     TraceContext, Wrote,
 };
 use again::Again;
@@ -217,10 +217,10 @@ impl Actor for Launcher {
     }
 }
 
-impl Handler<Launch> for Launcher {
+impl Handler<LaunchClaims> for Launcher {
     type Result = ();
 
-    fn handle(&mut self, launch: Launch, ctx: &mut Self::Context) {
+    fn handle(&mut self, launch: LaunchClaims, ctx: &mut Self::Context) {
         if launch.term < self.env.term {
             return;
         }

@@ -10,7 +10,7 @@ use kube::ResourceExt;
 
 use super::{Held, Launcher, Queued, REPEAT_INTERVAL};
 use crate::launcher::facts::pool_of;
-use crate::messages::{ClosedPools, LaunchFails, PackNow, SoldOut, TraceContext, Wrote};
+use crate::messages::{ClaimSoldOut, ClosedPools, LaunchFails, PackNow, TraceContext, Wrote};
 use crate::telemetry::log_event::LogEvent;
 
 /// Orders that wait for others are looked at again after this long at the latest.
@@ -142,7 +142,7 @@ impl Launcher {
         self.queue = others;
         for name in meant.iter().map(|one| one.order.claim.name_any()) {
             if sold_out {
-                self.env.post(&self.links.cluster, SoldOut { claim: name.clone() });
+                self.env.post(&self.links.cluster, ClaimSoldOut { claim: name.clone() });
             }
             self.busy.remove(&name);
             self.env.post(&self.links.cluster, Wrote::NotMade(name));

@@ -13,7 +13,7 @@ use kube::{Client, ResourceExt};
 use crate::context::backoff::Backoff;
 use crate::context::env::Env;
 use crate::kube::calls::Calls;
-use crate::kube::claims::Claims;
+use crate::kube::claims::NodeClaimApi;
 use crate::links::ToClusterWatcher;
 use crate::messages::{Came, NotRead, TakeSnapshot, TellNotSynced, Wrote};
 use crate::telemetry::log_event::LogEvent;
@@ -27,7 +27,7 @@ const WORTH_TELLING: u32 = 3;
 
 /// Comes back when the cluster state has every claim of a list made now, in that version or a later one.
 pub async fn catch_up(client: Client, cluster: ToClusterWatcher, env: Env) {
-    let claims = Claims::new(Calls::new(client, env.clone(), None));
+    let claims = NodeClaimApi::new(Calls::new(client, env.clone(), None));
     // What the watches have not shown of the list before, by uid.
     let mut missing: BTreeSet<String> = BTreeSet::new();
     let mut backoff = Backoff::api(env.rng("catching up"));

@@ -15,11 +15,11 @@ use crate::context::env::Env;
 use crate::context::leader_term::LeaderTerm;
 use crate::leadership::catch_up;
 use crate::leadership::fence;
-use crate::leadership::messages::{Deposed, Elected, ObserveReplica, Release, Watched};
+use crate::leadership::messages::{Deposed, Elected, ObserveReplica, ReleaseLease, WatchLeader};
 use crate::messages::{ActorState, ControlPlaneState, Observe, ReplicaState, Term};
 use crate::telemetry::log_event::LogEvent;
 use crate::telemetry::measure::Measure;
-use crate::wiring::{self, Leading, Means, Warm};
+use crate::wiring::{self, ActorParts, Leading, Warm};
 
 /// Nobody has led before, so nobody has left anything.
 const FIRST_TERM: Term = Term(1);
@@ -39,7 +39,7 @@ const BUDGET_TIME: Duration = Duration::from_secs(600);
 /// Starts the leader's actors when elected, ends them when deposed, and asks all of them how they are.
 pub struct ControlPlane {
     env: Env,
-    means: Means,
+    means: ActorParts,
     warm: Warm,
     leader: Option<Recipient<Observe>>,
     running: Option<Running>,
@@ -64,7 +64,7 @@ impl Drop for Running {
 
 impl ControlPlane {
     /// A control plane that does not lead; `exit` is told why when the replica has to end.
-    pub fn new(env: &Env, means: Means, warm: Warm, exit: watch::Sender<Option<String>>) -> Self {
+    pub fn new(env: &Env, means: ActorParts, warm: Warm, exit: watch::Sender<Option<String>>) -> Self {
         let env = env.of("control_plane");
         let backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30), env.rng("restart"));
         Self {
@@ -102,10 +102,10 @@ impl Handler<Elected> for ControlPlane {
     }
 }
 
-impl Handler<Watched> for ControlPlane {
+impl Handler<WatchLeader> for ControlPlane {
     type Result = ();
 
-    fn handle(&mut self, watched: Watched, _: &mut Self::Context) {
+    fn handle(&mut self, watched: WatchLeader, _: &mut Self::Context) {
         self.leader = Some(watched.leader);
     }
 }
@@ -162,11 +162,11 @@ async fn states(
     (all, silent)
 }
 
-impl Handler<Release> for ControlPlane {
+impl Handler<ReleaseLease> for ControlPlane {
     type Result = ResponseFuture<()>;
 
     /// The term has ended already, so nothing new begins.
-    fn handle(&mut self, _: Release, _: &mut Self::Context) -> Self::Result {
+    fn handle(&mut self, _: ReleaseLease, _: &mut Self::Context) -> Self::Result {
         self.leader_term = None;
         let Some(running) = self.running.take() else { return Box::pin(async {}) };
         wiring::detach(&self.warm);
@@ -293,7 +293,7 @@ mod tests {
     use crate::context::mailbox;
     use crate::messages::RecorderState;
     use crate::settings::Settings;
-    use crate::telemetry::journal::{Entry, Journal};
+    use crate::telemetry::journal::{Journal, JournalEntry};
 
     struct Stopped;
 
@@ -312,7 +312,7 @@ mod tests {
     struct Full(AtomicUsize);
 
     impl Journal for Full {
-        fn record(&self, _: &Entry) {}
+        fn record(&self, _: &JournalEntry) {}
 
         fn measure(&self, measure: &Measure<'_>) {
             if matches!(measure, Measure::MailboxFull { sender: "test", message: "Number" }) {

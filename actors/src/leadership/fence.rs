@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::context::backoff::Backoff;
 use crate::context::env::Env;
 use crate::context::leader_term::LeaderTerm;
-use crate::kube::failure::{Failure, FailureKind};
+use crate::kube::failure::{FailureKind, KubeFailure};
 use crate::kube::watch::{tell_failed, tell_recovered};
 use crate::reading;
 use crate::settings::Settings;
@@ -94,11 +94,14 @@ async fn read<K>(client: &Client, name: &str, doubts: bool) -> Result<K, Seen>
 where
     K: Resource<DynamicType = (), Scope = k8s_openapi::ClusterResourceScope> + Clone + DeserializeOwned + Debug,
 {
-    reading::Api::<K>::all(client.clone()).get(name).await.map_err(|error| unread::<K>(&error.into(), name, doubts))
+    reading::LenientApi::<K>::all(client.clone())
+        .get(name)
+        .await
+        .map_err(|error| unread::<K>(&error.into(), name, doubts))
 }
 
 /// What it says of the fence that an object of it could not be read.
-fn unread<K: Resource<DynamicType = ()>>(failure: &Failure, name: &str, doubts: bool) -> Seen {
+fn unread<K: Resource<DynamicType = ()>>(failure: &KubeFailure, name: &str, doubts: bool) -> Seen {
     let kind = K::kind(&());
     match failure.kind {
         FailureKind::Away | FailureKind::Unreadable | FailureKind::Budget => Seen::Away(failure.to_string()),
@@ -187,7 +190,7 @@ enum Tried {
     Cannot(String),
 }
 
-fn tried(failure: &Failure, doubts: bool) -> Tried {
+fn tried(failure: &KubeFailure, doubts: bool) -> Tried {
     match failure.kind {
         FailureKind::Away | FailureKind::Unreadable | FailureKind::Budget => Tried::Again(failure.to_string()),
         FailureKind::Forbidden if doubts => Tried::Again(failure.to_string()),
@@ -205,7 +208,7 @@ mod tests {
 
     use super::*;
 
-    fn answered(code: u16, message: &str) -> Failure {
+    fn answered(code: u16, message: &str) -> KubeFailure {
         kube::Error::Api(Status::failure(message, "").with_code(code).boxed()).into()
     }
 

@@ -22,13 +22,13 @@ use kube_runtime::watcher::{Config, Event};
 
 use crate::context::env::Env;
 use crate::context::leader_term::LeaderTerm;
-use crate::kube::watch::{Heard, tell_failed, tell_recovered, watch_some};
+use crate::kube::watch::{WatchNews, tell_failed, tell_recovered, watch_some};
 use crate::leadership::control_plane::ControlPlane;
 use crate::leadership::lease_object::LeaseObject;
-use crate::leadership::messages::{Deposed, Elected, Release};
+use crate::leadership::messages::{Deposed, Elected, ReleaseLease};
 use crate::links::ToClusterWatcher;
 use crate::messages::{LeaderState, Observe, Term};
-use crate::reading::Api;
+use crate::reading::LenientApi;
 use crate::telemetry::log_event::LogEvent;
 use calls::{give_back, held_by, read, write};
 
@@ -112,14 +112,14 @@ impl Actor for Leader {
             self.look(ctx);
             let (this, env, own) = (ctx.address(), self.env.clone(), self.env.identity.clone());
             let only = Config::default().fields(&format!("metadata.name={}", self.env.settings.lease_name));
-            let on = move |heard: Heard<Lease>| match heard {
-                Heard::Event(Event::Init | Event::InitDone) | Heard::Failed(..) | Heard::Runs => {}
-                Heard::Event(Event::Apply(lease) | Event::InitApply(lease)) if held_by(&lease) == Some(&*own) => {}
-                Heard::Event(Event::Apply(_) | Event::InitApply(_) | Event::Delete(_)) | Heard::NotRead(..) => {
+            let on = move |heard: WatchNews<Lease>| match heard {
+                WatchNews::Event(Event::Init | Event::InitDone) | WatchNews::Failed(..) | WatchNews::Runs => {}
+                WatchNews::Event(Event::Apply(lease) | Event::InitApply(lease)) if held_by(&lease) == Some(&*own) => {}
+                WatchNews::Event(Event::Apply(_) | Event::InitApply(_) | Event::Delete(_)) | WatchNews::NotRead(..) => {
                     env.post(&this, Changed);
                 }
             };
-            let api = Api::namespaced(self.client.clone(), &self.env.settings.lease_namespace);
+            let api = LenientApi::namespaced(self.client.clone(), &self.env.settings.lease_namespace);
             ctx.spawn(watch_some(api, only, self.env.clone(), "the lease", on).into_actor(self));
         }
     }
@@ -138,10 +138,10 @@ impl Handler<Changed> for Leader {
     }
 }
 
-impl Handler<Release> for Leader {
+impl Handler<ReleaseLease> for Leader {
     type Result = ResponseFuture<()>;
 
-    fn handle(&mut self, _: Release, _: &mut Self::Context) -> Self::Result {
+    fn handle(&mut self, _: ReleaseLease, _: &mut Self::Context) -> Self::Result {
         self.released = true;
         if let Some(leader_term) = self.leader_term.take() {
             leader_term.end();

@@ -24,7 +24,7 @@ pub struct Deposed {
 /// To `control_plane`, once: who takes part in the election here, so that its death is noticed. Fact.
 #[derive(Clone, Message)]
 #[rtype(result = "()")]
-pub struct Watched {
+pub struct WatchLeader {
     /// Asked how it is, as the others are.
     pub leader: Recipient<Observe>,
 }
@@ -33,7 +33,7 @@ pub struct Watched {
 /// `control_plane`: begin nothing new, let what is under way come to its end. Order; the answer comes when it is done.
 #[derive(Clone, Copy, Debug, Message)]
 #[rtype(result = "()")]
-pub struct Release;
+pub struct ReleaseLease;
 
 /// Asks `control_plane` for the states of all actors of the replica.
 #[derive(Clone, Copy, Debug)]

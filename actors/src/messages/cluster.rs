@@ -42,7 +42,7 @@ pub enum Wrote {
 /// There is nothing to be had for a claim, as EC2 refuses it or all of it is known to be refused. Fact, from `launcher`, before the claim goes.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
-pub struct SoldOut {
+pub struct ClaimSoldOut {
     /// Name of the NodeClaim.
     pub claim: String,
 }
@@ -50,7 +50,7 @@ pub struct SoldOut {
 /// Claims are planned and pods expected on them. Order, from `packer`, before anything is created.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
-pub struct Plan {
+pub struct PlanClaims {
     /// The leader's term.
     pub term: Term,
     /// Planned claims with the most that their instances may have.

@@ -11,7 +11,7 @@ use super::{Term, TraceContext};
 /// Create these claims and launch their instances. Order.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
-pub struct Launch {
+pub struct LaunchClaims {
     /// The leader's term.
     pub term: Term,
     /// What to launch.

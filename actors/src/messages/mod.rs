@@ -17,17 +17,17 @@ pub use catalogue::{
     CatalogueAttach, FullSubnets, InstanceTypesFor, LaunchedOffering, Refused, ReservationTakenBack, TookReserved,
 };
 pub use cluster::{
-    Attach, Came, CannotUse, ClaimChanged, ClaimGone, ClassChanged, ClusterChanged, Detach, Forget, NodeChanged,
-    NodeGone, NodeUnused, NotRead, Plan, PodSeen, PoolChanged, SoldOut, TakeShown, TakeSnapshot, TellNotSynced,
-    WatchFailed, WatchRuns, Wrote,
+    Attach, Came, CannotUse, ClaimChanged, ClaimGone, ClaimSoldOut, ClassChanged, ClusterChanged, Detach, Forget,
+    NodeChanged, NodeGone, NodeUnused, NotRead, PlanClaims, PodSeen, PoolChanged, TakeShown, TakeSnapshot,
+    TellNotSynced, WatchFailed, WatchRuns, Wrote,
 };
 pub use events::{Record, reference};
 pub use instances::InstancesSeen;
-pub use launch::{ClosedPools, Launch, LaunchFails, LaunchOrder, NotRegistered};
+pub use launch::{ClosedPools, LaunchClaims, LaunchFails, LaunchOrder, NotRegistered};
 pub use ownership::{ClaimRefused, InstanceKnown, LookUp};
 pub use packing::{Batch, PackNow, Planned, WorldChanged};
-pub use pods::{AttachPods, PODS, PodBound, PodGone, PodPending, Waited};
-pub use removal::{ClaimRef, Hold, Interrupted, MarkDeleting, Remove, Roll};
+pub use pods::{AttachPods, PODS, PodBound, PodGone, PodPending, WaitingPod};
+pub use removal::{ClaimRef, HoldClaims, Interrupted, MarkDeleting, Remove, Roll};
 pub use states::{
     ActorState, BatcherState, CatalogueState, ClusterWatcherState, ControlPlaneState, Counts, DisruptorState,
     InterruptionState, JanitorState, LauncherState, LeaderState, NodeClassState, Observe, OwnerState, PackerState,

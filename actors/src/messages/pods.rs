@@ -42,12 +42,12 @@ pub struct PodBound {
     /// Where.
     pub node: String,
     /// Who it is, and since when it waited.
-    pub waited: Arc<Waited>,
+    pub waited: Arc<WaitingPod>,
 }
 
 /// A pod that has waited for a node.
 #[derive(Clone, Debug)]
-pub struct Waited {
+pub struct WaitingPod {
     /// `metadata.name` of the Pod.
     pub name: String,
     /// `metadata.namespace` of the Pod.

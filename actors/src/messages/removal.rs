@@ -47,7 +47,7 @@ pub struct Interrupted {
 /// planned on them, and nobody else plans for their pods. Order, from `disruptor` to `cluster_watcher`.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
-pub struct Hold {
+pub struct HoldClaims {
     /// The leader's term.
     pub term: Term,
     /// Names.

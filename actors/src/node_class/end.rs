@@ -13,10 +13,10 @@ use serde_json::json;
 use crate::context::backoff::Backoff;
 use crate::context::env::Env;
 use crate::kube::calls::{CallError, Calls};
-use crate::kube::claims::Claims;
+use crate::kube::claims::NodeClaimApi;
 use crate::links::ToClusterWatcher;
 use crate::messages::TakeSnapshot;
-use crate::reading::Api;
+use crate::reading::LenientApi;
 use crate::telemetry::log_event::LogEvent;
 use dovetail_core::cluster_state::Unreadable;
 
@@ -24,7 +24,7 @@ use dovetail_core::cluster_state::Unreadable;
 pub const AGAIN: Duration = Duration::from_secs(5);
 
 /// What is needed for it.
-pub struct Means {
+pub struct EndingContext {
     /// Where instance profiles and launch templates are removed.
     pub cloud: Arc<dyn Cloud>,
     /// The API server.
@@ -44,7 +44,7 @@ pub fn is_held(class: &EC2NodeClass) -> bool {
 ///
 /// # Errors
 /// As [`Calls::run`].
-pub async fn end(means: Means, class: Arc<EC2NodeClass>) -> Result<Vec<String>, CallError> {
+pub async fn end(means: EndingContext, class: Arc<EC2NodeClass>) -> Result<Vec<String>, CallError> {
     let name = class.name_any();
     let waits_for = users(&means, &name).await?;
     if !waits_for.is_empty() {
@@ -71,7 +71,7 @@ pub async fn end(means: Means, class: Arc<EC2NodeClass>) -> Result<Vec<String>, 
 }
 
 /// Claims of the class: as planned and known here, and, when these are none, as the API server has them.
-async fn users(means: &Means, class: &str) -> Result<Vec<String>, CallError> {
+async fn users(means: &EndingContext, class: &str) -> Result<Vec<String>, CallError> {
     let uses = |claim: &NodeClaim| claim.spec.node_class_ref.ec2_name() == Some(class);
     let Ok(Some(snapshot)) = means.cluster.send(TakeSnapshot).await else { return Err(CallError::Deposed) };
     let known = snapshot.claims.iter().filter(|(_, entry)| uses(&entry.claim)).map(|(name, _)| name.clone());
@@ -79,7 +79,7 @@ async fn users(means: &Means, class: &str) -> Result<Vec<String>, CallError> {
     if !known.is_empty() {
         return Ok(known);
     }
-    let there = Claims::new(means.calls.clone()).list().await?;
+    let there = NodeClaimApi::new(means.calls.clone()).list().await?;
     let read = there.items.iter().filter(|claim| uses(claim)).map(ResourceExt::name_any);
     // One that cannot be read may be of any class, unless it says of which.
     let may_use = |one: &&Unreadable| one.facts.node_class == class || one.facts.node_class.is_empty();
@@ -88,7 +88,7 @@ async fn users(means: &Means, class: &str) -> Result<Vec<String>, CallError> {
 }
 
 async fn release(calls: &Calls, class: &EC2NodeClass) -> Result<(), CallError> {
-    let (api, name) = (Api::<EC2NodeClass>::all(calls.client.clone()), class.name_any());
+    let (api, name) = (LenientApi::<EC2NodeClass>::all(calls.client.clone()), class.name_any());
     let mut there = class.clone();
     while is_held(&there) && there.uid() == class.uid() {
         let kept: Vec<_> = there.finalizers().iter().filter(|one| *one != NODE_CLASS_FINALIZER).collect();

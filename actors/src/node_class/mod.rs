@@ -187,7 +187,7 @@ impl NodeClassActor {
         if !end::is_held(&class) || !self.busy.insert(key.clone()) {
             return;
         }
-        let means = end::Means {
+        let means = end::EndingContext {
             cloud: self.cloud.clone(),
             calls: self.calls.clone(),
             cluster: self.cluster.clone(),

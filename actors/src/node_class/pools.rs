@@ -21,7 +21,7 @@ use serde_json::json;
 
 use crate::kube::calls::{CallError, Calls};
 use crate::node_class::said::{self, INVALID_ANNOTATION};
-use crate::reading::Api;
+use crate::reading::LenientApi;
 
 /// The pool with its conditions and hash as they are to be, given its class.
 pub fn judged(pool: &NodePool, class: Option<&EC2NodeClass>, now: Timestamp) -> NodePool {
@@ -168,15 +168,15 @@ pub async fn write_unreadable(calls: Calls, kind: WatchedKind, object: Arc<Unrea
     let name = object.metadata.name.clone().unwrap_or_default();
     // What is answered cannot be read either.
     if kind == WatchedKind::NodePool {
-        let _ = calls.merge_status(&Api::<NodePool>::all(calls.client.clone()), &name, patch).await;
+        let _ = calls.merge_status(&LenientApi::<NodePool>::all(calls.client.clone()), &name, patch).await;
     } else {
-        let _ = calls.merge_status(&Api::<EC2NodeClass>::all(calls.client.clone()), &name, patch).await;
+        let _ = calls.merge_status(&LenientApi::<EC2NodeClass>::all(calls.client.clone()), &name, patch).await;
     }
 }
 
 /// Writes what differs.
 pub async fn write(calls: Calls, there: Arc<NodePool>, wanted: NodePool) -> Result<NodePool, CallError> {
-    let (api, name) = (Api::<NodePool>::all(calls.client.clone()), wanted.name_any());
+    let (api, name) = (LenientApi::<NodePool>::all(calls.client.clone()), wanted.name_any());
     let mut written = NodePool::clone(&there);
     if written.metadata.annotations != wanted.metadata.annotations {
         // As of a status: what is not wanted any more is taken off by name.

@@ -17,7 +17,7 @@ use super::{DOUBTS, said};
 use crate::context::backoff::Backoff;
 use crate::context::env::Env;
 use crate::kube::calls::{CallError, Calls};
-use crate::reading::Api;
+use crate::reading::LenientApi;
 use crate::telemetry::log_event::LogEvent;
 
 /// Resolves a class, as often as it takes, and writes what is found.
@@ -99,7 +99,7 @@ pub(super) async fn write_class(
     there: &EC2NodeClass,
     wanted: EC2NodeClass,
 ) -> Result<EC2NodeClass, CallError> {
-    let (api, name) = (Api::<EC2NodeClass>::all(calls.client.clone()), wanted.name_any());
+    let (api, name) = (LenientApi::<EC2NodeClass>::all(calls.client.clone()), wanted.name_any());
     let mut written = there.clone();
     if written.metadata.annotations != wanted.metadata.annotations
         || written.metadata.finalizers != wanted.metadata.finalizers

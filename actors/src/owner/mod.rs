@@ -23,7 +23,7 @@ use crate::context::backoff::Backoff;
 use crate::context::env::Env;
 use crate::links::{ToClusterWatcher, ToRecorder};
 use crate::messages::{ClaimChanged, ClaimGone, ClaimRefused, InstanceKnown, LookUp, Observe, OwnerState, Record};
-use crate::owner::owned::{Instances, Verdict, instance_of};
+use crate::owner::owned::{Instances, OwnershipVerdict, instance_of};
 use crate::recorder::object;
 use crate::telemetry::log_event::LogEvent;
 
@@ -261,7 +261,7 @@ impl Owner {
     fn judge(&mut self, name: &str) {
         let Some(claim) = self.claims.get(name).cloned() else { return };
         let (id, verdict) = (instance_of(&claim).unwrap_or_default().to_owned(), self.instances.verdict(&claim));
-        let Verdict::NotOurs(why) = verdict else {
+        let OwnershipVerdict::NotOurs(why) = verdict else {
             if self.refused.remove(name).is_some() {
                 let claim = name.to_owned();
                 self.env.post(&self.links.cluster, ClaimRefused { claim, refused: false });

@@ -13,7 +13,7 @@ use crate::messages::InstanceKnown;
 
 /// Whether the instance that is written on a claim is the claim's.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum OwnershipVerdict {
     /// No instance is written on it.
     NoInstance,
     /// EC2 has not been heard yet.
@@ -58,7 +58,7 @@ impl Instances {
 
     /// A claim is gone. Its instance is looked up anew, should another name it.
     pub fn forget(&mut self, claim: &NodeClaim) {
-        let ours = self.verdict(claim) == Verdict::Ours;
+        let ours = self.verdict(claim) == OwnershipVerdict::Ours;
         self.unname(&claim.name_any());
         // Also what EC2 did not know: a claim that comes back with a backup is asked about anew.
         if let Some(id) = instance_of(claim).filter(|id| ours || !self.naming.contains_key(*id)) {
@@ -92,16 +92,16 @@ impl Instances {
     }
 
     /// Whether the instance that is written on a claim is the claim's.
-    pub fn verdict(&self, claim: &NodeClaim) -> Verdict {
-        let Some(id) = instance_of(claim) else { return Verdict::NoInstance };
+    pub fn verdict(&self, claim: &NodeClaim) -> OwnershipVerdict {
+        let Some(id) = instance_of(claim) else { return OwnershipVerdict::NoInstance };
         match self.known.get(id) {
-            None => Verdict::Unknown,
-            Some(None) => Verdict::Missing,
+            None => OwnershipVerdict::Unknown,
+            Some(None) => OwnershipVerdict::Missing,
             // Nothing but that it names it says that it is this one's, and another says the same.
             Some(Some(marks)) if marks.is_untagged() && self.naming.get(id).is_some_and(|all| all.len() > 1) => {
-                Verdict::NotOurs(NotOwned::TagMissing { tag: tags::NODE_CLAIM.to_owned() })
+                OwnershipVerdict::NotOurs(NotOwned::TagMissing { tag: tags::NODE_CLAIM.to_owned() })
             }
-            Some(Some(marks)) => marks.is_of(claim).map_or_else(Verdict::NotOurs, |_| Verdict::Ours),
+            Some(Some(marks)) => marks.is_of(claim).map_or_else(OwnershipVerdict::NotOurs, |_| OwnershipVerdict::Ours),
         }
     }
 
@@ -166,17 +166,17 @@ mod tests {
     fn of_two_claims_with_one_instance_the_one_is_refused_whose_it_is_not() {
         let (own, thief) = (claim("own", "aws:///us-east-1a/i-1"), claim("thief", "aws:///us-east-1b/i-1"));
         let mut instances = Instances::default();
-        assert_eq!(instances.verdict(&own), Verdict::Unknown);
+        assert_eq!(instances.verdict(&own), OwnershipVerdict::Unknown);
         [&own, &thief].into_iter().for_each(|claim| instances.note(claim));
         assert_eq!(instances.naming("i-1"), ["own", "thief"]);
         let marks = OwnershipMarks::launched_with(&launch_token(["uid-own"], 1), "");
         assert!(instances.learn(&known("i-1", Some(marks))));
-        assert_eq!(instances.verdict(&own), Verdict::Ours);
-        assert!(matches!(instances.verdict(&thief), Verdict::NotOurs(NotOwned::OtherClaim { .. })));
+        assert_eq!(instances.verdict(&own), OwnershipVerdict::Ours);
+        assert!(matches!(instances.verdict(&thief), OwnershipVerdict::NotOurs(NotOwned::OtherClaim { .. })));
         instances.forget(&thief);
-        assert_eq!(instances.verdict(&own), Verdict::Ours, "it is forgotten with its own claim only");
+        assert_eq!(instances.verdict(&own), OwnershipVerdict::Ours, "it is forgotten with its own claim only");
         instances.forget(&own);
-        assert_eq!((instances.verdict(&own), instances.is_named("i-1")), (Verdict::Unknown, false));
+        assert_eq!((instances.verdict(&own), instances.is_named("i-1")), (OwnershipVerdict::Unknown, false));
     }
 
     #[test]

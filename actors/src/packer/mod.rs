@@ -25,10 +25,10 @@ use crate::context::solver::Solver;
 use crate::context::traces;
 use crate::links::{ToCatalogue, ToClusterWatcher, ToLauncher, ToRecorder, ToRegistrar};
 use crate::messages::{
-    Batch, InstanceTypesFor, Launch, Observe, PackNow, PackerState, Plan, Planned, TakeShown, TraceContext,
+    Batch, InstanceTypesFor, LaunchClaims, Observe, PackNow, PackerState, PlanClaims, Planned, TakeShown, TraceContext,
     WorldChanged,
 };
-use crate::packer::packing::{Failures, Held, are_left_over};
+use crate::packer::packing::{LeftOutPods, PackerFailures, are_left_over};
 use crate::telemetry::log_event::LogEvent;
 
 /// What waits for kube-scheduler longer than it should is looked at this often (core spec 0.2).
@@ -81,7 +81,7 @@ pub struct Packer {
     /// Nodes that were out for pods, by uid, in the last packing, as kube-scheduler has refused them.
     refused_places: BTreeSet<RefusedPlace>,
     /// What packing fails with.
-    failures: Failures,
+    failures: PackerFailures,
     /// Whether nodes were leaving when it was last looked.
     deleting: bool,
     packings: u64,
@@ -139,7 +139,7 @@ struct Solved {
     /// How packing failed, and what is left out for it; its own packing is above.
     failed: Isolated,
     /// What was left out from the start.
-    held: Held,
+    held: LeftOutPods,
     /// When the solver was asked, and when it had answered.
     solving: (Timestamp, Timestamp),
 }
@@ -149,7 +149,7 @@ impl Packer {
     pub fn new(env: &Env, links: PackerLinks, solver: Arc<dyn Solver>) -> Self {
         let env = env.of("packer");
         let rng = env.rng("names");
-        let failures = Failures::new(&env, links.recorder.clone());
+        let failures = PackerFailures::new(&env, links.recorder.clone());
         Self {
             env,
             links,
@@ -338,9 +338,9 @@ impl Packer {
                 self.env.post(&self.links.registrar, Planned { target: target.clone(), pods, trace: request.trace });
             }
         }
-        self.env.post(&self.links.cluster, Plan { term: self.env.term, claims: planned, expected });
+        self.env.post(&self.links.cluster, PlanClaims { term: self.env.term, claims: planned, expected });
         if !orders.is_empty() {
-            self.env.post(&self.links.launcher, Launch { term: self.env.term, orders, trace: request.trace });
+            self.env.post(&self.links.launcher, LaunchClaims { term: self.env.term, orders, trace: request.trace });
         }
         self.tell_left_over(&plans, &packing, &request);
     }
@@ -351,7 +351,7 @@ async fn compute(
     links: PackerLinks,
     solver: Arc<dyn Solver>,
     mut input: PlanningInput,
-    held: Held,
+    held: LeftOutPods,
     left_over: BTreeSet<String>,
     env: Env,
 ) -> Option<Solved> {

@@ -34,7 +34,7 @@ const NAMES_LISTED: usize = 20;
 const SAID_ONCE: Duration = Duration::from_secs(24 * 3600);
 
 /// Packs a problem without the pods that break it, and without those of the classes that are held.
-pub async fn pack(solver: Arc<dyn Solver>, problem: Arc<Problem>, options: Options, held: &Held) -> Isolated {
+pub async fn pack(solver: Arc<dyn Solver>, problem: Arc<Problem>, options: Options, held: &LeftOutPods) -> Isolated {
     let mut isolation = Isolation::new(problem, options, |pod| held.error_of(pod));
     loop {
         let asked = isolation.asked();
@@ -53,9 +53,9 @@ pub fn are_left_over(to_pack: &[&Arc<PodEntry>], left_over: &BTreeSet<String>) -
 
 /// Classes of pods that are left out for now, each by an example, and how packing fails with it.
 #[derive(Clone, Debug, Default)]
-pub struct Held(Vec<(Arc<Pod>, PackingError)>);
+pub struct LeftOutPods(Vec<(Arc<Pod>, PackingError)>);
 
-impl Held {
+impl LeftOutPods {
     fn error_of(&self, pod: &Pod) -> Option<PackingError> {
         self.0.iter().find(|(example, _)| alike(example, pod)).map(|(_, error)| error.clone())
     }
@@ -71,7 +71,7 @@ struct Broken {
 }
 
 /// What is known of failures, told and counted.
-pub struct Failures {
+pub struct PackerFailures {
     env: Env,
     recorder: ToRecorder,
     broken: Vec<Broken>,
@@ -79,18 +79,18 @@ pub struct Failures {
     heavy: BTreeSet<String>,
 }
 
-impl Failures {
+impl PackerFailures {
     /// None yet.
     pub fn new(env: &Env, recorder: ToRecorder) -> Self {
         Self { env: env.clone(), recorder, broken: vec![], heavy: BTreeSet::new() }
     }
 
     /// The classes that are left out of a packing that begins now.
-    pub fn held(&mut self) -> Held {
+    pub fn held(&mut self) -> LeftOutPods {
         let now = self.env.now();
         self.broken.retain(|one| now < one.due + FORGOTTEN);
         let held = self.broken.iter().filter(|one| now < one.due);
-        Held(held.map(|one| (one.example.clone(), one.error.clone())).collect())
+        LeftOutPods(held.map(|one| (one.example.clone(), one.error.clone())).collect())
     }
 
     /// How many classes are left out or on trial, for who observes.
@@ -100,7 +100,7 @@ impl Failures {
 
     /// A packing is done that began with these classes held: what it failed with is told, counted and held from now on, and
     /// what it no longer fails with is forgotten.
-    pub fn took(&mut self, problem: &Problem, held: &Held, isolated: &Isolated, trace: TraceContext) {
+    pub fn took(&mut self, problem: &Problem, held: &LeftOutPods, isolated: &Isolated, trace: TraceContext) {
         self.tell_ignored_terms(problem, trace);
         let fails =
             |pod: &Pod| isolated.left_out.iter().any(|one| one.pods.iter().any(|at| alike(&problem.pods[*at], pod)));

@@ -16,13 +16,13 @@ use kube::Client;
 use kube_runtime::watcher::Event;
 
 use crate::context::env::Env;
-use crate::kube::watch::{After, Heard, watch};
+use crate::kube::watch::{AfterWatchFailure, WatchNews, watch};
 use crate::links::ToClusterWatcher;
 use crate::messages::{
     AttachPods, Detach, NotRead, Observe, PODS, PodBound, PodGone, PodPending, PodSeen, PodWatcherState, TraceContext,
-    Waited, WatchFailed, WatchRuns,
+    WaitingPod, WatchFailed, WatchRuns,
 };
-use crate::reading::Api;
+use crate::reading::LenientApi;
 use crate::telemetry::measure::Measure;
 
 /// So many pods that wait together are a burst: kube-scheduler is not given time to mark each (docs/decisions/015).
@@ -35,9 +35,9 @@ pub struct PodWatcher {
     cluster: ToClusterWatcher,
     rng: fastrand::Rng,
     /// Pods that wait for a node, by uid, with the trace that each began.
-    waiting: BTreeMap<String, Arc<Waited>>,
+    waiting: BTreeMap<String, Arc<WaitingPod>>,
     /// Pods of which kube-scheduler has not said anything yet, by uid.
-    undecided: BTreeMap<String, Arc<Waited>>,
+    undecided: BTreeMap<String, Arc<WaitingPod>>,
     /// When these count as waiting all the same, the first first; some may have been decided meanwhile.
     due: VecDeque<(Duration, String)>,
     /// Pods that are not ready yet, by uid, and when they were created.
@@ -72,16 +72,16 @@ impl Actor for PodWatcher {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         let (this, env) = (ctx.address(), self.env.clone());
-        let pods = Api::<Pod>::all(self.client.clone());
+        let pods = LenientApi::<Pod>::all(self.client.clone());
         let on = move |heard| match heard {
-            Heard::Event(event) => env.post(&this, Seen(event)),
-            Heard::NotRead(object, came) => {
+            WatchNews::Event(event) => env.post(&this, Seen(event)),
+            WatchNews::NotRead(object, came) => {
                 env.post(&this, NotRead { kind: WatchedKind::Pod, watch: PODS, object, came });
             }
-            Heard::Failed(pause, error) => env.post(&this, WatchFailed { kind: PODS, pause, error }),
-            Heard::Runs => env.post(&this, WatchRuns { kind: PODS }),
+            WatchNews::Failed(pause, error) => env.post(&this, WatchFailed { kind: PODS, pause, error }),
+            WatchNews::Runs => env.post(&this, WatchRuns { kind: PODS }),
         };
-        ctx.spawn(watch(pods, self.env.clone(), PODS, After::GoOn, on).into_actor(self));
+        ctx.spawn(watch(pods, self.env.clone(), PODS, AfterWatchFailure::GoOn, on).into_actor(self));
     }
 }
 
@@ -225,8 +225,8 @@ impl PodWatcher {
         }
     }
 
-    fn meet(&mut self, uid: &str, pod: &Pod) -> Arc<Waited> {
-        Arc::new(Waited {
+    fn meet(&mut self, uid: &str, pod: &Pod) -> Arc<WaitingPod> {
+        Arc::new(WaitingPod {
             name: pod.metadata.name.clone().unwrap_or_default(),
             namespace: pod.metadata.namespace.clone().unwrap_or_default(),
             since: self.env.wall(),
@@ -272,7 +272,7 @@ impl PodWatcher {
         });
     }
 
-    fn waits(&mut self, uid: String, waited: Arc<Waited>) {
+    fn waits(&mut self, uid: String, waited: Arc<WaitingPod>) {
         let (namespace, trace) = (waited.namespace.clone(), waited.trace);
         self.waiting.insert(uid.clone(), waited);
         if let Some(leader) = &self.leader {

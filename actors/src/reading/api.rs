@@ -10,11 +10,11 @@ use kube::{Client, Resource};
 use serde::Serialize;
 use serde::de::{DeserializeOwned, Error as _};
 
-use super::{Read, text};
+use super::{ReadObject, text};
 
 /// A page of a list.
 #[derive(Clone, Debug)]
-pub struct Page<K> {
+pub struct ObjectPage<K> {
     /// What could be read.
     pub items: Vec<K>,
     /// What is there and could not.
@@ -25,9 +25,9 @@ pub struct Page<K> {
 
 /// A kind's objects at the API server.
 #[derive(Clone)]
-pub struct Api<K>(kube::Api<Read<K>>);
+pub struct LenientApi<K>(kube::Api<ReadObject<K>>);
 
-impl<K> Api<K>
+impl<K> LenientApi<K>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
 {
@@ -45,7 +45,7 @@ where
     }
 
     /// For watches.
-    pub fn into_inner(self) -> kube::Api<Read<K>> {
+    pub fn into_inner(self) -> kube::Api<ReadObject<K>> {
         self.0
     }
 
@@ -69,14 +69,14 @@ where
     ///
     /// # Errors
     /// As kube's.
-    pub async fn list(&self, params: &ListParams) -> kube::Result<Page<K>> {
+    pub async fn list(&self, params: &ListParams) -> kube::Result<ObjectPage<K>> {
         let page = self.0.list(params).await?;
         let continues = page.metadata.continue_.filter(|token| !token.is_empty());
-        let mut listed = Page { items: Vec::with_capacity(page.items.len()), unreadable: Vec::new(), continues };
+        let mut listed = ObjectPage { items: Vec::with_capacity(page.items.len()), unreadable: Vec::new(), continues };
         for one in page.items {
             match one {
-                Read::Object(object) => listed.items.push(object),
-                Read::Unreadable(unreadable) => listed.unreadable.push(*unreadable),
+                ReadObject::Object(object) => listed.items.push(object),
+                ReadObject::Unreadable(unreadable) => listed.unreadable.push(*unreadable),
             }
         }
         Ok(listed)
@@ -90,7 +90,7 @@ where
     where
         K: Serialize,
     {
-        self::object(self.0.create(params, &Read::Object(object.clone())).await?)
+        self::object(self.0.create(params, &ReadObject::Object(object.clone())).await?)
     }
 
     /// As `kube::Api::replace`.
@@ -101,7 +101,7 @@ where
     where
         K: Serialize,
     {
-        self::object(self.0.replace(name, params, &Read::Object(object.clone())).await?)
+        self::object(self.0.replace(name, params, &ReadObject::Object(object.clone())).await?)
     }
 
     /// As `kube::Api::patch`.
@@ -146,7 +146,7 @@ where
     }
 }
 
-fn object<K>(read: Read<K>) -> kube::Result<K> {
+fn object<K>(read: ReadObject<K>) -> kube::Result<K> {
     read.object().map_err(|unreadable| {
         let what = format!("{} {} cannot be read: {}", unreadable.kind, unreadable.full_name(), unreadable.why);
         kube::Error::SerdeError(serde_json::Error::custom(what))

@@ -64,7 +64,7 @@ fn part<T: DeserializeOwned>(text: &str, path: &[&str]) -> Option<T> {
 /// The entries that are text.
 fn strings(text: &str, key: &str) -> Option<BTreeMap<String, String>> {
     let within = text::at(text, &[key])?;
-    let entry = |member: text::Member<'_>| {
+    let entry = |member: text::JsonMember<'_>| {
         let name = serde_json::from_str(&format!("\"{}\"", member.key)).ok()?;
         Some((name, serde_json::from_str(within.get(member.value)?).ok()?))
     };

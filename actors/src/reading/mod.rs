@@ -27,20 +27,20 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-pub use api::{Api, Page};
+pub use api::{LenientApi, ObjectPage};
 pub use served::kinds_served;
 pub use text::without_managed_fields;
 
 /// An object of the API server, or what could be read of it.
 #[derive(Clone, Debug)]
-pub enum Read<K> {
+pub enum ReadObject<K> {
     /// It is read.
     Object(K),
     /// It is there, and cannot be read.
     Unreadable(Box<Unreadable>),
 }
 
-impl<K> Read<K> {
+impl<K> ReadObject<K> {
     /// What was read whole.
     ///
     /// # Errors
@@ -54,19 +54,21 @@ impl<K> Read<K> {
 }
 
 /// Reads the text of one object.
-pub fn read<K>(text: &str) -> Read<K>
+pub fn read<K>(text: &str) -> ReadObject<K>
 where
     K: Resource<DynamicType = ()> + DeserializeOwned,
 {
     let cut = text::without_managed_fields(text);
     match serde_json::from_str(&cut) {
-        Ok(object) => Read::Object(object),
-        Err(refused) => mend::read(&cut, &refused)
-            .map_or_else(|why| Read::Unreadable(Box::new(metadata::unreadable::<K>(&cut, why))), Read::Object),
+        Ok(object) => ReadObject::Object(object),
+        Err(refused) => mend::read(&cut, &refused).map_or_else(
+            |why| ReadObject::Unreadable(Box::new(metadata::unreadable::<K>(&cut, why))),
+            ReadObject::Object,
+        ),
     }
 }
 
-impl<'de, K> Deserialize<'de> for Read<K>
+impl<'de, K> Deserialize<'de> for ReadObject<K>
 where
     K: Resource<DynamicType = ()> + DeserializeOwned,
 {
@@ -75,7 +77,7 @@ where
     }
 }
 
-impl<K: Serialize> Serialize for Read<K> {
+impl<K: Serialize> Serialize for ReadObject<K> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Object(object) => object.serialize(serializer),
@@ -84,7 +86,7 @@ impl<K: Serialize> Serialize for Read<K> {
     }
 }
 
-impl<K: Resource<DynamicType = ()>> Resource for Read<K> {
+impl<K: Resource<DynamicType = ()>> Resource for ReadObject<K> {
     type DynamicType = ();
     type Scope = K::Scope;
 

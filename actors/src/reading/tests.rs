@@ -46,7 +46,7 @@ fn pool(name: &str) -> Value {
                 "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}}}}})
 }
 
-fn read_value<K: Resource<DynamicType = ()> + DeserializeOwned>(value: &Value) -> Read<K> {
+fn read_value<K: Resource<DynamicType = ()> + DeserializeOwned>(value: &Value) -> ReadObject<K> {
     read(&value.to_string())
 }
 
@@ -201,14 +201,14 @@ where
 {
     let list = json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "9"},
         "items": [good("before"), changed, good("after")]});
-    let list: ObjectList<Read<K>> = serde_json::from_str(&list.to_string()).expect("a list is read");
+    let list: ObjectList<ReadObject<K>> = serde_json::from_str(&list.to_string()).expect("a list is read");
     assert_eq!(list.items.len(), 3);
     for at in [0, 2] {
-        assert!(matches!(list.items[at], Read::Object(_)), "{changed}");
+        assert!(matches!(list.items[at], ReadObject::Object(_)), "{changed}");
     }
     // As API servers write it: first the type.
     let line = format!("{{\"type\":\"MODIFIED\",\"object\":{changed}}}");
-    let event: WatchEvent<Read<K>> = serde_json::from_str(&line).expect("an event is read");
+    let event: WatchEvent<ReadObject<K>> = serde_json::from_str(&line).expect("an event is read");
     let WatchEvent::Modified(read) = event else { panic!("{line}") };
     if let Some(name) = changed["metadata"]["name"].as_str() {
         assert_eq!(read.meta().name.as_deref(), Some(name), "{changed}");

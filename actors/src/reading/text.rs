@@ -71,7 +71,7 @@ fn without(text: &str, member: Range<usize>) -> String {
 }
 
 /// A member of an object.
-pub struct Member<'a> {
+pub struct JsonMember<'a> {
     /// Its name as it is written, without quotes.
     pub key: &'a str,
     /// Where its name begins.
@@ -81,7 +81,7 @@ pub struct Member<'a> {
 }
 
 /// The members of the object that the text is; none where it is no object.
-pub fn members(text: &str) -> impl Iterator<Item = Member<'_>> {
+pub fn members(text: &str) -> impl Iterator<Item = JsonMember<'_>> {
     let bytes = text.as_bytes();
     let start = blank_end(bytes, 0);
     let mut at = if bytes.get(start) == Some(&b'{') { start + 1 } else { bytes.len() };
@@ -102,7 +102,7 @@ pub fn members(text: &str) -> impl Iterator<Item = Member<'_>> {
         let end = value_end(bytes, value);
         at = end;
         let key = text.get(key_start + 1..key_end.saturating_sub(1))?;
-        (end > value).then_some(Member { key, key_start, value: value..end })
+        (end > value).then_some(JsonMember { key, key_start, value: value..end })
     })
 }
 

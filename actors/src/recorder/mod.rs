@@ -14,7 +14,7 @@ use kube::api::PostParams;
 
 use crate::context::env::Env;
 use crate::messages::{Observe, Record, RecorderState};
-use crate::reading::Api;
+use crate::reading::LenientApi;
 use crate::telemetry::measure::Measure;
 
 /// Events that may wait.
@@ -146,7 +146,7 @@ impl Recorder {
         let Some((reason, event)) = self.waiting.pop_front() else { return };
         self.writing = true;
         let namespace = event.metadata.namespace.clone().unwrap_or_default();
-        let api = Api::<Event>::namespaced(self.client.clone(), &namespace);
+        let api = LenientApi::<Event>::namespaced(self.client.clone(), &namespace);
         let writing = async move {
             let create = api.create(&PostParams::default(), &event).await;
             create.is_ok()

@@ -21,7 +21,7 @@ use serde_json::json;
 use super::{Registrar, RegistrarLinks};
 use crate::kube::calls::{BELIEVED, CallError, Calls};
 use crate::messages::TakeSnapshot;
-use crate::reading::Api;
+use crate::reading::LenientApi;
 use crate::telemetry::log_event::LogEvent;
 
 /// So many pods are written at once.
@@ -50,7 +50,7 @@ pub(super) struct KeptPlaces {
 
 /// What an attempt came to.
 #[derive(Debug, Default)]
-pub(super) struct Outcome {
+pub(super) struct NominationWrite {
     /// Pods, by uid, and the node that each is nominated to now; none where it was taken back.
     done: Vec<(String, Option<String>)>,
     /// Pods, by uid, of whose nomination to that node nothing is left to be done.
@@ -62,14 +62,14 @@ pub(super) struct Outcome {
 }
 
 /// Nominates the pods expected at a claim to its node.
-pub(super) async fn keep(links: RegistrarLinks, claim: String) -> Outcome {
-    let Ok(Some(known)) = links.cluster.send(TakeSnapshot).await else { return Outcome::default() };
+pub(super) async fn keep(links: RegistrarLinks, claim: String) -> NominationWrite {
+    let Ok(Some(known)) = links.cluster.send(TakeSnapshot).await else { return NominationWrite::default() };
     write(&links.calls, known.places_to_keep(&[claim].into(), links.calls.env.moment())).await
 }
 
 /// Writes nominations, as many as there is time for.
-async fn write(calls: &Calls, places: Vec<KeptPlace>) -> Outcome {
-    let mut outcome = Outcome::default();
+async fn write(calls: &Calls, places: Vec<KeptPlace>) -> NominationWrite {
+    let mut outcome = NominationWrite::default();
     let writing = async {
         let mut answers = stream::iter(places).map(|place| write_one(calls, place)).buffer_unordered(AT_ONCE);
         while let Some((place, answer)) = answers.next().await {
@@ -88,7 +88,7 @@ async fn write(calls: &Calls, places: Vec<KeptPlace>) -> Outcome {
 }
 
 async fn write_one(calls: &Calls, place: KeptPlace) -> (KeptPlace, Result<(), CallError>) {
-    let api = Api::<Pod>::namespaced(calls.client.clone(), &place.namespace);
+    let api = LenientApi::<Pod>::namespaced(calls.client.clone(), &place.namespace);
     // Another pod of that name is another.
     let patch = Patch::Merge(json!({"metadata": {"uid": place.uid}, "status": {"nominatedNodeName": place.node}}));
     let answer = calls.once(api.patch_status(&place.name, &PatchParams::default(), &patch)).await;
@@ -102,7 +102,7 @@ impl Registrar {
     }
 
     /// Takes note of what was written.
-    pub(super) fn kept(&mut self, outcome: Outcome) {
+    pub(super) fn kept(&mut self, outcome: NominationWrite) {
         // Another place may have been kept for the pod since it was looked.
         for (uid, node) in outcome.over {
             if self.kept.written.get(&uid) == Some(&node) {
@@ -145,7 +145,7 @@ impl Registrar {
         self.kept.looking = true;
         let (links, env, written) = (self.links.clone(), self.env.clone(), self.kept.written.clone());
         let looking = async move {
-            let Ok(Some(known)) = links.cluster.send(TakeSnapshot).await else { return Outcome::default() };
+            let Ok(Some(known)) = links.cluster.send(TakeSnapshot).await else { return NominationWrite::default() };
             let (mut places, over) = known.places_over(&written, env.moment());
             let keep = known.places_to_keep(&coming, env.moment());
             // Two writes of one pod would race: its new node is all that is left to be said.

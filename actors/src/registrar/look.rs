@@ -31,9 +31,9 @@ impl Registrar {
         let nodeless = self.nodeless_for(&claim, nodes.is_empty());
         // Nothing is written on a Node whose instance is not known to be the claim's.
         let verdict = self.instances.verdict(&claim);
-        if !nodes.is_empty() && verdict != owned::Verdict::Ours {
+        if !nodes.is_empty() && verdict != owned::OwnershipVerdict::Ours {
             // Before EC2 has been heard it may well be, and register however late nobody was there to see it.
-            let heard = verdict != owned::Verdict::Unknown;
+            let heard = verdict != owned::OwnershipVerdict::Unknown;
             if let Some(timeout) = self.expired(&claim, nodeless).filter(|_| heard) {
                 self.give_up(&claim, timeout, ctx);
             }

@@ -32,7 +32,7 @@ use crate::messages::{
 use crate::owner::owned::{self, Instances};
 use kept_places::KeptPlaces;
 use plans::PlanState;
-use tags::After;
+use tags::AfterRegistration;
 
 /// Time-outs are looked for this often.
 const CHECK_INTERVAL: Duration = Duration::from_secs(10);
@@ -76,7 +76,7 @@ pub struct Registrar {
     /// Pods that are nominated to their nodes.
     kept: KeptPlaces,
     /// What follows registration at the cloud.
-    after: After,
+    after: AfterRegistration,
     passed: BTreeMap<&'static str, u64>,
 }
 
@@ -85,7 +85,7 @@ impl Registrar {
     pub fn new(env: &Env, links: RegistrarLinks) -> Self {
         let env = env.of("registrar");
         Self {
-            after: After::new(env.rng("tags")),
+            after: AfterRegistration::new(env.rng("tags")),
             env,
             links,
             claims: BTreeMap::new(),
@@ -246,8 +246,8 @@ impl Registrar {
         let Some(status) = claim.status.as_ref().filter(|status| !status.provider_id.is_empty()) else { return };
         let free = !self.claim_of.contains_key(&status.provider_id);
         match self.instances.verdict(claim) {
-            owned::Verdict::NotOurs(_) => {}
-            owned::Verdict::Ours => drop(self.claim_of.insert(status.provider_id.clone(), claim.name_any())),
+            owned::OwnershipVerdict::NotOurs(_) => {}
+            owned::OwnershipVerdict::Ours => drop(self.claim_of.insert(status.provider_id.clone(), claim.name_any())),
             _ if free => drop(self.claim_of.insert(status.provider_id.clone(), claim.name_any())),
             _ => {}
         }

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
 use crate::kube::calls::CallError;
-use crate::kube::claims::Claims;
+use crate::kube::claims::NodeClaimApi;
 use crate::kube::nodes::Nodes;
 use crate::messages::Wrote;
 use crate::registrar::RegistrarLinks;
@@ -33,7 +33,7 @@ pub async fn write(links: RegistrarLinks, writes: Writes) -> Result<(Option<Arc<
         None => None,
     };
     let wanted = &writes.claim;
-    let claims = Claims::new(links.calls.clone());
+    let claims = NodeClaimApi::new(links.calls.clone());
     match claims.write_status(wanted).await {
         Ok(claim) => {
             let claim = Arc::new(claim);

@@ -20,10 +20,10 @@ use kube::ResourceExt;
 
 use super::{Registrar, RegistrarLinks};
 use crate::context::backoff::Backoff;
-use crate::kube::claims::Claims;
+use crate::kube::claims::NodeClaimApi;
 use crate::kube::nodes::Nodes;
 use crate::messages::Wrote;
-use crate::owner::owned::Verdict;
+use crate::owner::owned::OwnershipVerdict;
 use crate::telemetry::log_event::LogEvent;
 
 /// So many instances are tagged at once.
@@ -37,7 +37,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(15 * 60);
 const RESERVED_INTERVAL: Duration = Duration::from_secs(60);
 
 /// What is being done after registration, and when next.
-pub(super) struct After {
+pub(super) struct AfterRegistration {
     busy: bool,
     next: Duration,
     next_reserved: Duration,
@@ -63,7 +63,7 @@ impl Done {
     }
 }
 
-impl After {
+impl AfterRegistration {
     /// Nothing done yet.
     pub fn new(mut rng: fastrand::Rng) -> Self {
         Self {
@@ -135,7 +135,7 @@ impl Registrar {
             wanted(claim)
                 && claim.metadata.deletion_timestamp.is_none()
                 && lifecycle::stage(claim) >= Some(ClaimStage::Registered)
-                && self.instances.verdict(claim) == Verdict::Ours
+                && self.instances.verdict(claim) == OwnershipVerdict::Ours
         };
         self.claims.values().filter(due).take(most).cloned().collect()
     }
@@ -218,7 +218,7 @@ async fn tag(links: &RegistrarLinks, claim: &NodeClaim, instance: &Instance) -> 
         }
     };
     // One that is not written is looked at again: its instance has all its tags then.
-    let written = Claims::new(links.calls.clone()).change_metadata(claim.clone(), said).await.ok();
+    let written = NodeClaimApi::new(links.calls.clone()).change_metadata(claim.clone(), said).await.ok();
     let is_written = written.is_some();
     if let Some(claim) = written {
         links.calls.env.post(&links.cluster, Wrote::Claim(Arc::new(claim)));
@@ -249,7 +249,9 @@ async fn relabel_all(links: RegistrarLinks, both: Vec<(Option<Arc<Node>>, Arc<No
             continue;
         }
         let change = |claim: &mut NodeClaim| relabel(claim.labels_mut(), &bought);
-        if let Ok(claim) = Claims::new(links.calls.clone()).change_metadata(NodeClaim::clone(&claim), change).await {
+        if let Ok(claim) =
+            NodeClaimApi::new(links.calls.clone()).change_metadata(NodeClaim::clone(&claim), change).await
+        {
             links.calls.env.post(&links.cluster, Wrote::Claim(Arc::new(claim)));
         }
         let Some(node) = node else { continue };
@@ -300,7 +302,7 @@ mod tests {
 
     #[test]
     fn an_instance_that_cannot_be_tagged_is_tried_ever_less_often_and_keeps_no_other_waiting() {
-        let mut after = After::new(fastrand::Rng::with_seed(1));
+        let mut after = AfterRegistration::new(fastrand::Rng::with_seed(1));
         let (mut one, mut other) = (claim(), claim());
         (one.metadata.uid, other.metadata.uid) = (Some("one".into()), Some("other".into()));
         let failed = || Done { done: vec![], undone: vec!["one".into()], error: None, whole: false };

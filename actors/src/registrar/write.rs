@@ -11,11 +11,11 @@ use dovetail_core::lifecycle::{ClaimStage, Timeout, Writes};
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
-use super::kept_places::Outcome;
+use super::kept_places::NominationWrite;
 use super::{Registrar, is_news, kept_places, register};
 use crate::context::traces;
 use crate::kube::calls::CallError;
-use crate::kube::claims::Claims;
+use crate::kube::claims::NodeClaimApi;
 use crate::launcher::facts::pool_of;
 use crate::messages::{NotRegistered, PackNow, Record, TraceContext, Wrote};
 use crate::owner::owned::{self};
@@ -31,7 +31,7 @@ impl Registrar {
         let lets_in = writes.passes == Some(ClaimStage::Registered) && self.keeps_places();
         let (links, wanted, claim) = (self.links.clone(), writes.clone(), name.clone());
         let writing = async move {
-            let kept = if lets_in { kept_places::keep(links.clone(), claim).await } else { Outcome::default() };
+            let kept = if lets_in { kept_places::keep(links.clone(), claim).await } else { NominationWrite::default() };
             (kept, register::write(links, wanted).await)
         };
         ctx.spawn(writing.into_actor(self).map(move |(kept, written), registrar, ctx| {
@@ -137,12 +137,12 @@ impl Registrar {
         self.env.emit_in(LogEvent::GaveUp { node_claim, reason }, traces::of_packing(claim));
         // A claim that names an instance of somebody else says nothing of its pool's nodes.
         if matches!(timeout, Timeout::RegistrationTimeout | Timeout::InitializationTimeout)
-            && !matches!(self.instances.verdict(claim), owned::Verdict::NotOurs(_))
+            && !matches!(self.instances.verdict(claim), owned::OwnershipVerdict::NotOurs(_))
         {
             self.env.post(&self.links.launcher, NotRegistered { claim: claim.clone() });
         }
         let packing = traces::of_packing(claim);
-        let (claims, claim, uid) = (Claims::new(self.links.calls.clone()), NodeClaim::clone(claim), claim.uid());
+        let (claims, claim, uid) = (NodeClaimApi::new(self.links.calls.clone()), NodeClaim::clone(claim), claim.uid());
         let ending = async move { claims.remove(claim).await }.into_actor(self);
         ctx.spawn(ending.map(move |ended, registrar, _| {
             registrar.busy.remove(&name);

@@ -8,7 +8,7 @@ use dovetail_core::disruption::methods;
 use jiff::SignedDuration;
 use serde::Serialize;
 
-use super::parse::{Refusal, number, one_of, refuse};
+use super::parse::{ValueRefusal, number, one_of, refuse};
 
 /// What consolidation keeps to, so that a cluster comes to rest (docs/consolidation.md).
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -63,7 +63,7 @@ pub enum Rebalance {
 }
 
 /// `REBALANCE`.
-pub fn rebalance(text: &str) -> Result<Rebalance, Refusal> {
+pub fn rebalance(text: &str) -> Result<Rebalance, ValueRefusal> {
     match one_of(text, &["event", "replace"])?.as_str() {
         "replace" => Ok(Rebalance::Replace),
         _ => Ok(Rebalance::Event),
@@ -71,12 +71,12 @@ pub fn rebalance(text: &str) -> Result<Rebalance, Refusal> {
 }
 
 /// A Go duration from zero.
-pub fn time_from_zero(text: &str) -> Result<Duration, Refusal> {
+pub fn time_from_zero(text: &str) -> Result<Duration, ValueRefusal> {
     parse_go_duration(text).or_else(|error| refuse(&error.to_string(), "a Go duration from 0s, such as 10m or 1h30m"))
 }
 
 /// A part of something, all of it included.
-pub fn part(text: &str) -> Result<f64, Refusal> {
+pub fn part(text: &str) -> Result<f64, ValueRefusal> {
     const ALLOWED: &str = "a fraction from 0 to 1, such as 0.15";
     let part: f64 = number(text, ALLOWED)?;
     if (0.0..=1.0).contains(&part) { Ok(part) } else { refuse("it is out of range", ALLOWED) }

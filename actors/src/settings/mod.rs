@@ -22,7 +22,7 @@ use thiserror::Error;
 pub use disruption::{Churn, Rebalance};
 pub use effects::{feature_gates, without_effect};
 pub use secret::{SHORTEST_TOKEN, Secret};
-pub use table::{Known, TABLE, Topic};
+pub use table::{KnownSetting, TABLE, Topic};
 
 /// How the control plane is to behave.
 #[derive(Clone, Debug, PartialEq, Serialize)]

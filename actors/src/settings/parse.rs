@@ -12,15 +12,15 @@ use dovetail_core::{MaxOptionPrice, MinValuesPolicy, Policy, PreferencePolicy};
 use super::{Interruptions, LogFormat, SHORTEST_TOKEN, Secret};
 
 /// Why a value is refused: the problem and what is allowed.
-pub type Refusal = (String, String);
+pub type ValueRefusal = (String, String);
 
 /// Refuses.
-pub fn refuse<T>(problem: &str, allowed: &str) -> Result<T, Refusal> {
+pub fn refuse<T>(problem: &str, allowed: &str) -> Result<T, ValueRefusal> {
     Err((problem.into(), allowed.into()))
 }
 
 /// A Go duration above zero.
-pub fn duration(text: &str) -> Result<Duration, Refusal> {
+pub fn duration(text: &str) -> Result<Duration, ValueRefusal> {
     const ALLOWED: &str = "a Go duration above zero, such as 500ms, 1s or 1m30s";
     match parse_go_duration(text) {
         Ok(duration) if duration > Duration::ZERO => Ok(duration),
@@ -30,7 +30,7 @@ pub fn duration(text: &str) -> Result<Duration, Refusal> {
 }
 
 /// A Go duration of whole seconds, as a Lease has it.
-pub fn whole_seconds(text: &str) -> Result<Duration, Refusal> {
+pub fn whole_seconds(text: &str) -> Result<Duration, ValueRefusal> {
     const ALLOWED: &str = "a Go duration of whole seconds, such as 15s";
     match parse_go_duration(text) {
         Ok(duration) if duration >= Duration::from_secs(1) && duration.subsec_nanos() == 0 => Ok(duration),
@@ -40,7 +40,7 @@ pub fn whole_seconds(text: &str) -> Result<Duration, Refusal> {
 }
 
 /// A Go duration of a minute or more.
-pub fn minute_at_least(text: &str) -> Result<Duration, Refusal> {
+pub fn minute_at_least(text: &str) -> Result<Duration, ValueRefusal> {
     const ALLOWED: &str = "a Go duration of 1m or more";
     match parse_go_duration(text) {
         Ok(duration) if duration >= Duration::from_secs(60) => Ok(duration),
@@ -50,7 +50,7 @@ pub fn minute_at_least(text: &str) -> Result<Duration, Refusal> {
 }
 
 /// A version of Kubernetes, as Karpenter's chart writes it: `1.19.0-0`. Answers its major and minor number.
-pub fn kubernetes_version(text: &str) -> Result<(u32, u32), Refusal> {
+pub fn kubernetes_version(text: &str) -> Result<(u32, u32), ValueRefusal> {
     let mut numbers = text.trim_start_matches('v').split(['.', '-']).map(|part| part.parse().ok());
     match (numbers.next().flatten(), numbers.next().flatten()) {
         (Some(major), Some(minor)) => Ok((major, minor)),
@@ -59,7 +59,7 @@ pub fn kubernetes_version(text: &str) -> Result<(u32, u32), Refusal> {
 }
 
 /// The name of an SQS queue, given as that, as the queue's URL or as its ARN; nothing for nothing.
-pub fn queue(text: &str) -> Result<String, Refusal> {
+pub fn queue(text: &str) -> Result<String, ValueRefusal> {
     const ALLOWED: &str = "a queue's name (80 letters, digits, - and _ at most), its URL or its ARN";
     let bare = text.trim_matches('"');
     let name = if bare.starts_with("https://") || bare.starts_with("http://") {
@@ -92,13 +92,13 @@ pub fn queue_region(text: &str) -> &str {
 }
 
 /// A port, or `none`.
-pub fn port_or_none(text: &str) -> Result<Option<u16>, Refusal> {
+pub fn port_or_none(text: &str) -> Result<Option<u16>, ValueRefusal> {
     const ALLOWED: &str = "a port from 0 to 65535, or none";
     if text == "none" { Ok(None) } else { number(text, ALLOWED).map(Some) }
 }
 
 /// A token that is not guessed, or nothing.
-pub fn token(text: &str) -> Result<Secret, Refusal> {
+pub fn token(text: &str) -> Result<Secret, ValueRefusal> {
     if text.is_empty() || (text.len() >= SHORTEST_TOKEN && text.is_ascii()) {
         return Ok(Secret(text.to_owned()));
     }
@@ -107,7 +107,7 @@ pub fn token(text: &str) -> Result<Secret, Refusal> {
 }
 
 /// A duration, or `never`.
-pub fn delay(text: &str) -> Result<Option<Duration>, Refusal> {
+pub fn delay(text: &str) -> Result<Option<Duration>, ValueRefusal> {
     const ALLOWED: &str = "a Go duration above zero, such as 500ms, or never";
     if text == "never" {
         return Ok(None);
@@ -116,7 +116,7 @@ pub fn delay(text: &str) -> Result<Option<Duration>, Refusal> {
 }
 
 /// `true` or `false`, nothing else.
-pub fn boolean(text: &str) -> Result<bool, Refusal> {
+pub fn boolean(text: &str) -> Result<bool, ValueRefusal> {
     match text {
         "true" => Ok(true),
         "false" => Ok(false),
@@ -125,12 +125,12 @@ pub fn boolean(text: &str) -> Result<bool, Refusal> {
 }
 
 /// A text that is not empty.
-pub fn filled(text: &str) -> Result<String, Refusal> {
+pub fn filled(text: &str) -> Result<String, ValueRefusal> {
     if text.is_empty() { refuse("it is empty", "any text") } else { Ok(text.into()) }
 }
 
 /// What can be a Kubernetes object's name, or a namespace's.
-pub fn object_name(text: &str) -> Result<String, Refusal> {
+pub fn object_name(text: &str) -> Result<String, ValueRefusal> {
     const ALLOWED: &str = "lower case letters, digits, '-' and '.', beginning and ending with a letter or digit";
     let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     let ends_well = text.starts_with(fits) && text.ends_with(fits);
@@ -141,7 +141,7 @@ pub fn object_name(text: &str) -> Result<String, Refusal> {
 }
 
 /// An absolute URL, also in the quotes that `--output json` leaves around it, or nothing.
-pub fn url(text: &str) -> Result<String, Refusal> {
+pub fn url(text: &str) -> Result<String, ValueRefusal> {
     let bare = text.trim_matches('"');
     let host = bare.strip_prefix("https://").or_else(|| bare.strip_prefix("http://"));
     if bare.is_empty() || host.is_some_and(|host| !host.is_empty() && !host.starts_with('/')) {
@@ -151,7 +151,7 @@ pub fn url(text: &str) -> Result<String, Refusal> {
 }
 
 /// As [`url`], of HTTPS, as an API server takes it of a webhook.
-pub fn https_url(text: &str) -> Result<String, Refusal> {
+pub fn https_url(text: &str) -> Result<String, ValueRefusal> {
     let given = url(text)?;
     if given.is_empty() || (given.starts_with("https://") && !given.contains(['?', '#', '@'])) {
         return Ok(given);
@@ -160,7 +160,7 @@ pub fn https_url(text: &str) -> Result<String, Refusal> {
 }
 
 /// Base64 of a certificate in PEM, or nothing.
-pub fn ca_bundle(text: &str) -> Result<String, Refusal> {
+pub fn ca_bundle(text: &str) -> Result<String, ValueRefusal> {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=');
     if text.chars().all(fits) && text.len().is_multiple_of(4) {
         return Ok(text.into());
@@ -169,31 +169,31 @@ pub fn ca_bundle(text: &str) -> Result<String, Refusal> {
 }
 
 /// A number.
-pub fn number<T: FromStr>(text: &str, allowed: &str) -> Result<T, Refusal> {
+pub fn number<T: FromStr>(text: &str, allowed: &str) -> Result<T, ValueRefusal> {
     text.parse().or_else(|_| refuse("it is not a number that fits", allowed))
 }
 
 /// A number above zero.
-pub fn above_zero(text: &str, allowed: &str) -> Result<f64, Refusal> {
+pub fn above_zero(text: &str, allowed: &str) -> Result<f64, ValueRefusal> {
     let number: f64 = number(text, allowed)?;
     if number > 0.0 && number.is_finite() { Ok(number) } else { refuse("it must be above zero", allowed) }
 }
 
 /// A ceiling on prices, in parts of the cheapest.
-pub fn times(text: &str) -> Result<MaxOptionPrice, Refusal> {
+pub fn times(text: &str) -> Result<MaxOptionPrice, ValueRefusal> {
     const ALLOWED: &str = "a number from 1, such as 1.5";
     MaxOptionPrice::times(number(text, ALLOWED)?).map_or_else(|| refuse("it is out of range", ALLOWED), Ok)
 }
 
 /// A fraction.
-pub fn share(text: &str) -> Result<f64, Refusal> {
+pub fn share(text: &str) -> Result<f64, ValueRefusal> {
     const ALLOWED: &str = "a fraction from 0 and below 1, such as 0.075";
     let share: f64 = number(text, ALLOWED)?;
     if (0.0..1.0).contains(&share) { Ok(share) } else { refuse("it is out of range", ALLOWED) }
 }
 
 /// One of a few words.
-pub fn one_of(text: &str, allowed: &[&str]) -> Result<String, Refusal> {
+pub fn one_of(text: &str, allowed: &[&str]) -> Result<String, ValueRefusal> {
     if allowed.contains(&text) {
         Ok(text.into())
     } else {
@@ -202,7 +202,7 @@ pub fn one_of(text: &str, allowed: &[&str]) -> Result<String, Refusal> {
 }
 
 /// `PREFERENCE_POLICY`.
-pub fn preferences(text: &str) -> Result<PreferencePolicy, Refusal> {
+pub fn preferences(text: &str) -> Result<PreferencePolicy, ValueRefusal> {
     match one_of(text, &["Respect", "Ignore"])?.as_str() {
         "Ignore" => Ok(PreferencePolicy::Ignore),
         _ => Ok(PreferencePolicy::Respect),
@@ -210,7 +210,7 @@ pub fn preferences(text: &str) -> Result<PreferencePolicy, Refusal> {
 }
 
 /// `MIN_VALUES_POLICY`.
-pub fn min_values(text: &str) -> Result<MinValuesPolicy, Refusal> {
+pub fn min_values(text: &str) -> Result<MinValuesPolicy, ValueRefusal> {
     match one_of(text, &["Strict", "BestEffort"])?.as_str() {
         "BestEffort" => Ok(MinValuesPolicy::BestEffort),
         _ => Ok(MinValuesPolicy::Strict),
@@ -218,7 +218,7 @@ pub fn min_values(text: &str) -> Result<MinValuesPolicy, Refusal> {
 }
 
 /// `INTERRUPTION`.
-pub fn interruptions(text: &str) -> Result<Interruptions, Refusal> {
+pub fn interruptions(text: &str) -> Result<Interruptions, ValueRefusal> {
     match one_of(text, &["replace", "evict"])?.as_str() {
         "evict" => Ok(Interruptions::Evict),
         _ => Ok(Interruptions::Replace),
@@ -226,26 +226,26 @@ pub fn interruptions(text: &str) -> Result<Interruptions, Refusal> {
 }
 
 /// Dollars an hour, from zero.
-pub fn from_zero(text: &str) -> Result<f64, Refusal> {
+pub fn from_zero(text: &str) -> Result<f64, ValueRefusal> {
     const ALLOWED: &str = "$ an hour from zero, such as 0.05";
     let amount: f64 = number(text, ALLOWED)?;
     if amount.is_finite() && amount >= 0.0 { Ok(amount) } else { refuse("no such price", ALLOWED) }
 }
 
 /// `PACKING_POLICY`. `node-groups` is read, for comparisons; `run` refuses it.
-pub fn policy(text: &str) -> Result<Policy, Refusal> {
+pub fn policy(text: &str) -> Result<Policy, ValueRefusal> {
     let groups = (text == Policy::NodeGroups.name()).then_some(Policy::NodeGroups);
     let refusal = || ("there is no such policy".into(), "cost, fewest-nodes; in simulate also node-groups".into());
     Policy::named(text).or(groups).ok_or_else(refusal)
 }
 
 /// `ADOPT_AS`.
-pub fn adopt_as(text: &str) -> Result<AdoptAs, Refusal> {
+pub fn adopt_as(text: &str) -> Result<AdoptAs, ValueRefusal> {
     AdoptAs::read(text).ok_or_else(|| ("it names no way of taking pools over".into(), adoption::ALLOWED.into()))
 }
 
 /// `LOG_FORMAT`.
-pub fn log_format(text: &str) -> Result<LogFormat, Refusal> {
+pub fn log_format(text: &str) -> Result<LogFormat, ValueRefusal> {
     match one_of(text, &["auto", "text", "json"])?.as_str() {
         "text" => Ok(LogFormat::Text),
         "json" => Ok(LogFormat::Json),
@@ -254,7 +254,7 @@ pub fn log_format(text: &str) -> Result<LogFormat, Refusal> {
 }
 
 /// `stdout`, `stderr` or absolute paths, comma separated.
-pub fn outputs(text: &str) -> Result<Vec<String>, Refusal> {
+pub fn outputs(text: &str) -> Result<Vec<String>, ValueRefusal> {
     const ALLOWED: &str = "stdout, stderr or absolute paths of files, comma separated";
     let paths: Vec<String> = text.split(',').map(|path| path.trim().to_owned()).collect();
     match paths.iter().find(|path| !matches!(path.as_str(), "stdout" | "stderr") && !path.starts_with('/')) {
@@ -264,7 +264,7 @@ pub fn outputs(text: &str) -> Result<Vec<String>, Refusal> {
 }
 
 /// An address of this machine, or nothing.
-pub fn address(text: &str) -> Result<Option<IpAddr>, Refusal> {
+pub fn address(text: &str) -> Result<Option<IpAddr>, ValueRefusal> {
     if text.is_empty() {
         return Ok(None);
     }
@@ -272,7 +272,7 @@ pub fn address(text: &str) -> Result<Option<IpAddr>, Refusal> {
 }
 
 /// `Name=true,Other=false`; unknown gates are Karpenter's business and pass.
-pub fn gates(text: &str) -> Result<BTreeMap<String, bool>, Refusal> {
+pub fn gates(text: &str) -> Result<BTreeMap<String, bool>, ValueRefusal> {
     const ALLOWED: &str = "Name=true or Name=false, comma separated";
     let mut gates = BTreeMap::new();
     for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::TopologySpreadConstraint;
 use serde::Deserialize;
 
-use super::parse::Refusal;
+use super::parse::ValueRefusal;
 
 const ALLOWED: &str = "YAML or JSON: {podTopologySpread: {defaultConstraints: [{maxSkew, topologyKey, whenUnsatisfiable, \
                        minDomains, nodeAffinityPolicy, nodeTaintsPolicy}]}}";
@@ -40,7 +40,7 @@ struct Constraint {
 ///
 /// # Errors
 /// What is no such configuration, with the constraint that is wrong.
-pub fn scheduler_config(text: &str) -> Result<Vec<TopologySpreadConstraint>, Refusal> {
+pub fn scheduler_config(text: &str) -> Result<Vec<TopologySpreadConstraint>, ValueRefusal> {
     if text.trim().is_empty() {
         return Ok(vec![]);
     }

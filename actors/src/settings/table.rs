@@ -4,9 +4,9 @@
 use super::Settings;
 use super::disruption::{part, rebalance, time_from_zero};
 use super::parse::{
-    Refusal, above_zero, address, adopt_as, boolean, ca_bundle, delay, duration, filled, from_zero, gates, https_url,
-    interruptions, kubernetes_version, log_format, min_values, minute_at_least, number, object_name, one_of, outputs,
-    policy, port_or_none, preferences, queue, queue_region, share, times, token, url, whole_seconds,
+    ValueRefusal, above_zero, address, adopt_as, boolean, ca_bundle, delay, duration, filled, from_zero, gates,
+    https_url, interruptions, kubernetes_version, log_format, min_values, minute_at_least, number, object_name, one_of,
+    outputs, policy, port_or_none, preferences, queue, queue_region, share, times, token, url, whole_seconds,
 };
 use super::scheduler_config::scheduler_config;
 
@@ -45,10 +45,10 @@ impl Topic {
 }
 
 /// Sets a setting from its text.
-pub type Setter = fn(&mut Settings, &str) -> Result<(), Refusal>;
+pub type Setter = fn(&mut Settings, &str) -> Result<(), ValueRefusal>;
 
 /// A setting.
-pub struct Known {
+pub struct KnownSetting {
     /// What it is about.
     pub topic: Topic,
     /// Its name in the environment.
@@ -63,7 +63,7 @@ pub struct Known {
     pub set: Setter,
 }
 
-impl Known {
+impl KnownSetting {
     /// Its name as a flag, without the dashes in front.
     pub fn flag(&self) -> String {
         self.name.to_ascii_lowercase().replace('_', "-")
@@ -87,15 +87,15 @@ const fn row(
     default: &'static str,
     what: &'static str,
     set: Setter,
-) -> Known {
-    Known { topic, name, value, default, what, set }
+) -> KnownSetting {
+    KnownSetting { topic, name, value, default, what, set }
 }
 
 use Topic::{Aws, Cluster, Disruption, Election, NoEffect, Packing, Process};
 
 /// By topic, then by name.
 #[rustfmt::skip]
-pub const TABLE: &[Known] = &[
+pub const TABLE: &[KnownSetting] = &[
     row(Cluster, "CLUSTER_CA_BUNDLE", "BASE64", "", "The cluster's certificate authority, for nodes; without it, that of our own connection",
         |own, text| Ok(own.cluster_ca_bundle = ca_bundle(text)?)),
     row(Cluster, "CLUSTER_ENDPOINT", "URL", "", "The API server's address, for nodes; without it EKS is asked",
@@ -252,7 +252,7 @@ pub const TABLE: &[Known] = &[
 
 const PORT: &str = "a port, 0 to 65535";
 
-fn at_least_one(text: &str) -> Result<u32, Refusal> {
+fn at_least_one(text: &str) -> Result<u32, ValueRefusal> {
     const ALLOWED: &str = "an integer from 1";
     let count: u32 = number(text, ALLOWED)?;
     if count > 0 { Ok(count) } else { super::parse::refuse("it must be above zero", ALLOWED) }

@@ -8,7 +8,7 @@ use crate::telemetry::span::Span;
 
 /// One happening.
 #[derive(Clone, Debug, Serialize)]
-pub struct Entry {
+pub struct JournalEntry {
     /// Who tells it.
     pub actor: &'static str,
     /// What happened.
@@ -29,7 +29,7 @@ fn is_zero(term: &u64) -> bool {
 /// Takes happenings; must not wait.
 pub trait Journal: Send + Sync {
     /// Takes one.
-    fn record(&self, entry: &Entry);
+    fn record(&self, entry: &JournalEntry);
 
     /// Whether anybody wants spans; while nobody does, none is made.
     fn traces(&self) -> bool {
@@ -48,7 +48,7 @@ pub trait Journal: Send + Sync {
 pub struct LogJournal;
 
 impl Journal for LogJournal {
-    fn record(&self, entry: &Entry) {
+    fn record(&self, entry: &JournalEntry) {
         let fields = serde_json::to_string(&entry.log_event).unwrap_or_default();
         let (logger, message) = (entry.actor, entry.log_event.to_string());
         let (event, trace_id, term) = (entry.log_event.event(), &entry.trace_id, entry.term);
@@ -63,11 +63,11 @@ impl Journal for LogJournal {
 
 /// Keeps everything; for tests.
 #[derive(Debug, Default)]
-pub struct MemoryJournal(std::sync::Mutex<Vec<Entry>>, std::sync::Mutex<Vec<Span>>);
+pub struct MemoryJournal(std::sync::Mutex<Vec<JournalEntry>>, std::sync::Mutex<Vec<Span>>);
 
 impl MemoryJournal {
     /// What has been told so far.
-    pub fn entries(&self) -> Vec<Entry> {
+    pub fn entries(&self) -> Vec<JournalEntry> {
         self.0.lock().map(|entries| entries.clone()).unwrap_or_default()
     }
 
@@ -83,7 +83,7 @@ impl MemoryJournal {
 }
 
 impl Journal for MemoryJournal {
-    fn record(&self, entry: &Entry) {
+    fn record(&self, entry: &JournalEntry) {
         if let Ok(mut entries) = self.0.lock() {
             entries.push(entry.clone());
         }

@@ -44,7 +44,7 @@ pub mod names {
 
 /// The value of an attribute.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Value {
+pub enum AttributeValue {
     /// Text.
     Text(String),
     /// A number.
@@ -53,25 +53,25 @@ pub enum Value {
     Real(f64),
 }
 
-impl From<String> for Value {
+impl From<String> for AttributeValue {
     fn from(text: String) -> Self {
         Self::Text(text)
     }
 }
 
-impl From<&str> for Value {
+impl From<&str> for AttributeValue {
     fn from(text: &str) -> Self {
         Self::Text(text.to_owned())
     }
 }
 
-impl From<usize> for Value {
+impl From<usize> for AttributeValue {
     fn from(number: usize) -> Self {
         Self::Number(i64::try_from(number).unwrap_or(i64::MAX))
     }
 }
 
-impl From<f64> for Value {
+impl From<f64> for AttributeValue {
     fn from(number: f64) -> Self {
         Self::Real(number)
     }
@@ -97,7 +97,7 @@ pub struct Span {
     /// Whether it is a call to somebody else: the API server, the cloud.
     pub remote: bool,
     /// What is to be known of it; a name stands there once.
-    pub attributes: Vec<(&'static str, Value)>,
+    pub attributes: Vec<(&'static str, AttributeValue)>,
     /// Other traces that led to it.
     pub links: Vec<TraceContext>,
     /// Why it came out badly, if it did.
@@ -108,12 +108,12 @@ type Told = Box<(Span, Arc<dyn Journal>, Arc<dyn Clock>)>;
 
 /// A span that has begun. It is told when it ends; one that is dropped before was never over.
 #[must_use = "a span is told by end()"]
-pub struct Open {
+pub struct OpenSpan {
     context: TraceContext,
     told: Option<Told>,
 }
 
-impl Open {
+impl OpenSpan {
     /// `told`: the span, and to whom by which clock; none where nobody wants spans.
     pub(crate) fn new(context: TraceContext, told: Option<Told>) -> Self {
         Self { context, told }
@@ -155,20 +155,20 @@ impl Open {
     }
 
     /// With an attribute; one without a value is left out.
-    pub fn with(self, name: &'static str, value: impl Into<Value>) -> Self {
+    pub fn with(self, name: &'static str, value: impl Into<AttributeValue>) -> Self {
         if self.told.is_none() {
             return self;
         }
         let value = value.into();
         self.change(|span| {
-            if value != Value::Text(String::new()) {
+            if value != AttributeValue::Text(String::new()) {
                 span.attributes.push((name, value));
             }
         })
     }
 
     /// With attributes that a function finds, called only if somebody wants them.
-    pub fn with_all(self, attributes: impl FnOnce() -> Vec<(&'static str, Value)>) -> Self {
+    pub fn with_all(self, attributes: impl FnOnce() -> Vec<(&'static str, AttributeValue)>) -> Self {
         self.change(|span| span.attributes.extend(attributes()))
     }
 

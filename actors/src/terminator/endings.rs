@@ -22,7 +22,7 @@ use super::left::left_on;
 use crate::cloud::end_once::{TOGETHER, end_once};
 use crate::context::backoff::Backoff;
 use crate::kube::calls::CallError;
-use crate::kube::claims::Claims;
+use crate::kube::claims::NodeClaimApi;
 use crate::kube::nodes::Nodes;
 use crate::messages::{InstanceKnown, Wrote};
 
@@ -37,16 +37,16 @@ const MOST_TOKENS: usize = 20;
 
 /// An instance that the cloud is to be asked of.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Ask {
+pub struct InstanceQuery {
     /// Which.
     pub handle: Handle,
     /// What it is to end for; none when only its state is asked.
-    pub end: Option<End>,
+    pub end: Option<EndingObject>,
 }
 
 /// What an instance ends for.
 #[derive(Clone, Debug, PartialEq)]
-pub struct End {
+pub struct EndingObject {
     /// The claim that is being deleted.
     claim: NodeClaim,
     /// Its Node, which is drained; none where it is thought to be gone. Either is made sure of, or pods would lose their node
@@ -54,7 +54,7 @@ pub struct End {
     node: Option<String>,
 }
 
-impl End {
+impl EndingObject {
     /// For a claim whose Node is drained.
     pub fn drained(claim: &NodeClaim, node: &str) -> Self {
         Self { claim: claim.clone(), node: Some(node.to_owned()) }
@@ -68,7 +68,7 @@ impl End {
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct InstanceAnswer {
     /// Of which.
     pub handle: Handle,
     /// What is known now.
@@ -89,7 +89,7 @@ struct Known {
 
 /// See the module.
 pub struct Endings {
-    wanted: BTreeMap<Handle, Ask>,
+    wanted: BTreeMap<Handle, InstanceQuery>,
     answers: BTreeMap<Handle, Known>,
     /// Of which it has been told that they are refused.
     refused: BTreeSet<Handle>,
@@ -126,12 +126,12 @@ impl Endings {
     }
 
     /// The cloud is to be asked at the next occasion.
-    pub fn want(&mut self, ask: Ask) {
+    pub fn want(&mut self, ask: InstanceQuery) {
         self.wanted.insert(ask.handle.clone(), ask);
     }
 
     /// What is to be asked now, if anything is.
-    pub fn begin(&mut self, now: Duration, wall: Timestamp) -> Vec<Ask> {
+    pub fn begin(&mut self, now: Duration, wall: Timestamp) -> Vec<InstanceQuery> {
         let early = self.begun.is_some_and(|begun| now.saturating_sub(begun) < PAUSE);
         if self.asking || early || now < self.not_before {
             return Vec::new();
@@ -155,7 +155,7 @@ impl Endings {
 
     /// The cloud has answered, as far as it did. Answers what is to be told: the first failure in a row, and the first
     /// refusal of each. What is seen to end of which nobody knew whether it would has been ended by us.
-    pub fn end(&mut self, answered: &mut Answered, now: Duration) -> Vec<CloudError> {
+    pub fn end(&mut self, answered: &mut InstanceAnswers, now: Duration) -> Vec<CloudError> {
         self.asking = false;
         for one in &mut answered.answers {
             if let Handle::Id(id) = &one.handle
@@ -216,9 +216,9 @@ impl Endings {
 
 /// What the cloud answered, as far as it did.
 #[derive(Debug, Default)]
-pub struct Answered {
+pub struct InstanceAnswers {
     /// The answers; what is missing is asked again.
-    pub answers: Vec<Answer>,
+    pub answers: Vec<InstanceAnswer>,
     /// The last call that failed.
     pub failed: Option<CloudError>,
     /// Of which the cloud says that asking again will not help, and why.
@@ -227,7 +227,7 @@ pub struct Answered {
     pub unsure: BTreeSet<String>,
 }
 
-impl Answered {
+impl InstanceAnswers {
     /// The outcome of a call; its failure keeps no other call from being made.
     fn take<T>(&mut self, outcome: Result<T, CloudError>) -> Option<T> {
         outcome.map_err(|error| self.failed = Some(error)).ok()
@@ -251,9 +251,9 @@ impl Answered {
 }
 
 /// Asks the cloud, and ends what may be ended.
-pub async fn ask(links: TerminatorLinks, asks: Vec<Ask>) -> Answered {
-    let mut answered = Answered::default();
-    let by_id = |one: &Ask| match &one.handle {
+pub async fn ask(links: TerminatorLinks, asks: Vec<InstanceQuery>) -> InstanceAnswers {
+    let mut answered = InstanceAnswers::default();
+    let by_id = |one: &InstanceQuery| match &one.handle {
         Handle::Id(id) => Some(id.clone()),
         Handle::Token(_) => None,
     };
@@ -267,7 +267,7 @@ pub async fn ask(links: TerminatorLinks, asks: Vec<Ask>) -> Answered {
         let mut ended = BTreeSet::new();
         // What was made sure of is acted on before more is: it does not stand for long.
         for some in due.chunks(TOGETHER) {
-            let machine = |ask: &Ask| alive.get(&ask.handle).map(std::slice::from_ref).unwrap_or_default();
+            let machine = |ask: &InstanceQuery| alive.get(&ask.handle).map(std::slice::from_ref).unwrap_or_default();
             let confirmed = confirmed(&links, some.iter().map(|ask| (*ask, machine(ask)))).await;
             let ending: Vec<_> = confirmed.iter().filter_map(|one| alive.get(one).cloned()).collect();
             let Some(failed) = end_once(&*links.cloud, &links.calls, &ending).await else { break };
@@ -287,7 +287,7 @@ pub async fn ask(links: TerminatorLinks, asks: Vec<Ask>) -> Answered {
 }
 
 /// Looks for the instances that carry a launch token, and ends them if that may be.
-async fn by_token(links: &TerminatorLinks, ask: &Ask, token: &str) -> Result<Answer, CloudError> {
+async fn by_token(links: &TerminatorLinks, ask: &InstanceQuery, token: &str) -> Result<InstanceAnswer, CloudError> {
     let mut there = links.cloud.instances_with_token(token).await?;
     if let Some(end) = &ask.end {
         let cluster = links.calls.env.cluster(&*links.cloud);
@@ -315,7 +315,7 @@ fn id_of(instance: &Instance) -> Handle {
 }
 
 /// What is seen of the instances of a handle, of which these have just been ended.
-fn answer<'a>(handle: Handle, found: impl Iterator<Item = &'a Instance>, ended_now: &BTreeSet<&str>) -> Answer {
+fn answer<'a>(handle: Handle, found: impl Iterator<Item = &'a Instance>, ended_now: &BTreeSet<&str>) -> InstanceAnswer {
     let (mut seen, mut ended) = (None, Vec::new());
     for instance in found {
         let one = match instance.state.as_str() {
@@ -330,13 +330,13 @@ fn answer<'a>(handle: Handle, found: impl Iterator<Item = &'a Instance>, ended_n
         // Of several the one that lives longest.
         seen = Some(seen.map_or(one, |so_far: InstanceObservation| so_far.min(one)));
     }
-    Answer { handle, seen: seen.unwrap_or(InstanceObservation::Missing), ended }
+    InstanceAnswer { handle, seen: seen.unwrap_or(InstanceObservation::Missing), ended }
 }
 
 /// Those whose claim, read just now, is being deleted and still has this instance, by its tags too, and which have no Node, or nobody is on it.
 async fn confirmed<'a>(
     links: &TerminatorLinks,
-    asks: impl IntoIterator<Item = (&'a Ask, &'a [Instance])>,
+    asks: impl IntoIterator<Item = (&'a InstanceQuery, &'a [Instance])>,
 ) -> BTreeSet<Handle> {
     let reads = asks.into_iter().filter_map(|(one, machines)| Some((&one.handle, one.end.as_ref()?, machines)));
     let reads =
@@ -347,8 +347,13 @@ async fn confirmed<'a>(
 
 /// Everything is asked once and at the same time: between two answers, or while one is waited for, an API server may have been
 /// put back to where nothing was being deleted.
-async fn may_end(links: &TerminatorLinks, of: &Handle, End { claim, node }: &End, machines: &[Instance]) -> bool {
-    let claims = Claims::new(links.calls.clone());
+async fn may_end(
+    links: &TerminatorLinks,
+    of: &Handle,
+    EndingObject { claim, node }: &EndingObject,
+    machines: &[Instance],
+) -> bool {
+    let claims = NodeClaimApi::new(links.calls.clone());
     let undrained = async {
         match node {
             Some(node) => left_on(&links.calls, node).await == Ok(0),

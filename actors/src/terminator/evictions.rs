@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::context::backoff::Backoff;
-use crate::kube::evict::Outcome;
+use crate::kube::evict::EvictionOutcome;
 
 /// Attempts that run at the same time.
 const AT_ONCE: usize = 100;
@@ -53,16 +53,16 @@ impl Evictions {
     }
 
     /// An attempt has ended. Answers after which time to look at the pod again, and whether this is its first refusal.
-    pub fn ended(&mut self, uid: &str, outcome: &Outcome, now: Duration) -> (Duration, bool) {
+    pub fn ended(&mut self, uid: &str, outcome: &EvictionOutcome, now: Duration) -> (Duration, bool) {
         self.running = self.running.saturating_sub(1);
         let Some(entry) = self.known.get_mut(uid) else { return (PAUSES.0, false) };
         entry.running = false;
         let pause = match outcome {
-            Outcome::Going | Outcome::Gone => UNSEEN,
-            Outcome::Refused(_) | Outcome::Failed(_) => entry.backoff.pause(),
+            EvictionOutcome::Going | EvictionOutcome::Gone => UNSEEN,
+            EvictionOutcome::Refused(_) | EvictionOutcome::Failed(_) => entry.backoff.pause(),
         };
         entry.not_before = now + pause;
-        let first = matches!(outcome, Outcome::Refused(_)) && !std::mem::replace(&mut entry.refused, true);
+        let first = matches!(outcome, EvictionOutcome::Refused(_)) && !std::mem::replace(&mut entry.refused, true);
         (pause, first)
     }
 
@@ -97,7 +97,7 @@ mod tests {
         for _ in 0..12 {
             assert!(evictions.begins("a", false, now, rng));
             assert!(!evictions.begins("a", false, now, rng), "one attempt at a time");
-            let (pause, _) = evictions.ended("a", &Outcome::Refused(String::new()), now);
+            let (pause, _) = evictions.ended("a", &EvictionOutcome::Refused(String::new()), now);
             assert!(!evictions.begins("a", false, now + pause / 2, rng));
             now += pause;
             pauses.push(pause);
@@ -109,9 +109,9 @@ mod tests {
     fn a_deletion_does_not_wait_for_the_pause_of_an_eviction() {
         let mut evictions = Evictions::default();
         assert!(evictions.begins("a", false, seconds(1), rng));
-        assert!(evictions.ended("a", &Outcome::Refused(String::new()), seconds(1)).1);
+        assert!(evictions.ended("a", &EvictionOutcome::Refused(String::new()), seconds(1)).1);
         assert!(evictions.begins("a", true, seconds(1), rng));
-        let (pause, first) = evictions.ended("a", &Outcome::Going, seconds(1));
+        let (pause, first) = evictions.ended("a", &EvictionOutcome::Going, seconds(1));
         assert_eq!((pause, first), (UNSEEN, false));
         assert!(!evictions.begins("a", true, seconds(2), rng));
     }
@@ -121,7 +121,7 @@ mod tests {
         let mut evictions = Evictions::default();
         let begun = (0..150).filter(|n| evictions.begins(&n.to_string(), false, seconds(1), rng)).count();
         assert_eq!((begun, evictions.running()), (100, 100));
-        evictions.ended("0", &Outcome::Going, seconds(1));
+        evictions.ended("0", &EvictionOutcome::Going, seconds(1));
         assert!(evictions.begins("149", false, seconds(1), rng));
     }
 }

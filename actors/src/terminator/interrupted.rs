@@ -20,10 +20,10 @@ use super::known::{of_claim, of_node};
 use super::{Terminator, TerminatorLinks};
 use crate::context::traces;
 use crate::kube::calls::CallError;
-use crate::kube::claims::Claims;
+use crate::kube::claims::NodeClaimApi;
 use crate::kube::nodes::Nodes;
 use crate::messages::{ClaimRef, Interrupted, Record, Remove, TakeSnapshot, TraceContext, Wrote};
-use crate::owner::owned::Verdict;
+use crate::owner::owned::OwnershipVerdict;
 use crate::recorder::object;
 use crate::settings::Interruptions;
 use crate::telemetry::log_event::LogEvent;
@@ -36,7 +36,7 @@ const CHECKS_BEFORE_REPEAT: u32 = 20;
 
 /// Interrupted nodes whose claims are there yet.
 #[derive(Default)]
-pub(super) struct Waiting {
+pub(super) struct InterruptedNodes {
     /// By the claim's name.
     claims: BTreeMap<String, InterruptedClaim>,
     looking: bool,
@@ -55,7 +55,7 @@ struct InterruptedClaim {
     goes: bool,
 }
 
-impl Waiting {
+impl InterruptedNodes {
     /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.claims.len()
@@ -120,7 +120,7 @@ impl Terminator {
             return;
         };
         // Anybody may have written that: no Node is tainted for an instance that is not known to be the claim's.
-        if self.instances.verdict(claim) != Verdict::Ours {
+        if self.instances.verdict(claim) != OwnershipVerdict::Ours {
             return;
         }
         let written = traces::of_end(claim).or_else(|| traces::of_packing(claim));
@@ -223,7 +223,7 @@ async fn write_down(
     notice: InterruptionNotice,
     trace: TraceContext,
 ) -> Result<(), CallError> {
-    let claims = Claims::new(links.calls.clone());
+    let claims = NodeClaimApi::new(links.calls.clone());
     let there = claims.get(&claim.name).await?;
     if there.uid().as_deref() != Some(claim.uid.as_str()) || there.metadata.deletion_timestamp.is_some() {
         return Ok(());
@@ -241,7 +241,7 @@ async fn write_down(
 
 /// Waits until a claim that is ordered to be deleted is being deleted.
 async fn deleted(links: &TerminatorLinks, claim: &ClaimRef) -> bool {
-    let claims = Claims::new(links.calls.clone());
+    let claims = NodeClaimApi::new(links.calls.clone());
     for _ in 0..CHECKS_BEFORE_REPEAT {
         match claims.get(&claim.name).await {
             Ok(there) if there.uid().as_deref() != Some(claim.uid.as_str()) => return true,

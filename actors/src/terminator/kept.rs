@@ -11,20 +11,20 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 
 use super::{Key, SETTLING_TIME, Terminator};
 use crate::kube::calls::{CallError, Calls};
-use crate::reading::Api;
+use crate::reading::LenientApi;
 
 /// Namespace and name of a PersistentVolumeClaim.
 type ClaimName = (String, String);
 
 /// See the module.
 #[derive(Default)]
-pub struct Kept {
+pub struct KeptVolumes {
     /// The volume of each claim, none for one that is not bound or not there.
     volumes: BTreeMap<ClaimName, Option<String>>,
     asked: BTreeSet<ClaimName>,
 }
 
-impl Kept {
+impl KeptVolumes {
     /// Nothing goes any more.
     pub fn clear(&mut self) {
         self.volumes.clear();
@@ -69,7 +69,7 @@ impl Terminator {
 
 /// The volume that a claim is bound to.
 async fn volume_of(calls: Calls, (namespace, name): ClaimName) -> Result<Option<String>, CallError> {
-    let api = Api::<PersistentVolumeClaim>::namespaced(calls.client.clone(), &namespace);
+    let api = LenientApi::<PersistentVolumeClaim>::namespaced(calls.client.clone(), &namespace);
     match calls.run(&format!("get persistentvolumeclaim {namespace}/{name}"), || api.get(&name)).await {
         Ok(claim) => Ok(claim.spec.and_then(|spec| spec.volume_name).filter(|volume| !volume.is_empty())),
         Err(CallError::NotFound(_)) => Ok(None),

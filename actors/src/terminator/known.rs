@@ -9,7 +9,7 @@ use kube::{Resource, ResourceExt};
 
 /// See the module.
 #[derive(Default)]
-pub struct Known {
+pub struct KnownNodes {
     /// By name.
     pub claims: BTreeMap<String, Arc<NodeClaim>>,
     /// By name.
@@ -18,7 +18,7 @@ pub struct Known {
     nodes_of: BTreeMap<String, BTreeSet<String>>,
 }
 
-impl Known {
+impl KnownNodes {
     /// A claim is there or has changed.
     pub fn apply_claim(&mut self, claim: Arc<NodeClaim>) {
         let name = claim.name_any();

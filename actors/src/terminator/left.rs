@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 
 use crate::kube::calls::{CallError, Calls};
-use crate::reading::Api;
+use crate::reading::LenientApi;
 
 /// How many pods are on a node that have to leave it: a watch that is late does not know who was bound before the taint was
 /// there, nor who is there again out of a backup. Asked once: what has to be asked again is asked for by somebody who knows why.
@@ -16,7 +16,7 @@ use crate::reading::Api;
 /// # Errors
 /// As [`Calls::once`].
 pub async fn left_on(calls: &Calls, node: &str) -> Result<usize, CallError> {
-    let api = Api::<Pod>::all(calls.client.clone());
+    let api = LenientApi::<Pod>::all(calls.client.clone());
     let on_node = ListParams::default().fields(&format!("spec.nodeName={node}"));
     let there = calls.once(api.list(&on_node)).await?;
     // What cannot be read is there all the same.

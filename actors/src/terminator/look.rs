@@ -20,13 +20,13 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
-use super::endings::{Ask, End};
+use super::endings::{EndingObject, InstanceQuery};
 use super::known::of_node;
 use super::owned::{MayDrain, MayEnd};
 use super::steps::{Done, For, StepEnv};
 use super::{AT_ONCE, Key, SETTLING_TIME, Terminator};
 use crate::context::{measures, traces};
-use crate::kube::evict::{self, Outcome};
+use crate::kube::evict::{self, EvictionOutcome};
 use crate::messages::{Record, TakeSnapshot, TraceContext};
 use crate::recorder::object;
 use crate::telemetry::log_event::{LogEvent, Names};
@@ -138,7 +138,7 @@ impl Terminator {
                 self.begin(key, step_env.delete_nodes(claim, nodes), ctx);
             }
             ClaimStep::AwaitNodes => {}
-            ClaimStep::Terminate => self.want(handle, Some(End::without_node(&claim))),
+            ClaimStep::Terminate => self.want(handle, Some(EndingObject::without_node(&claim))),
             ClaimStep::Say(said) => self.begin(key, step_env.say(claim, said, String::new()), ctx),
             ClaimStep::Release => {
                 let reason = self.reason_of(&claim);
@@ -195,7 +195,7 @@ impl Terminator {
             (NodeStep::Say(said), Some(claim)) => self.begin(key, step_env.say(claim, said, name.to_owned()), ctx),
             (NodeStep::Drain(drain), claim) => self.drain(&step_env, &node, claim.as_deref(), drain, snapshot, ctx),
             (NodeStep::AwaitVolumes(volumes), _) => self.await_volumes(&step_env, &node, volumes),
-            (NodeStep::Terminate, Some(claim)) => self.want(handle, Some(End::drained(&claim, name))),
+            (NodeStep::Terminate, Some(claim)) => self.want(handle, Some(EndingObject::drained(&claim, name))),
             (NodeStep::Release, None) if is_ready(&node) => self.begin(key, step_env.release_drained(node), ctx),
             (NodeStep::Release, _) => self.begin(key, step_env.release_node(node, node_claim), ctx),
             (NodeStep::DeleteClaim | NodeStep::Say(_) | NodeStep::Terminate, None) => {}
@@ -203,9 +203,9 @@ impl Terminator {
         self.tell_gone(name);
     }
 
-    fn want(&mut self, handle: Option<Handle>, end: Option<End>) {
+    fn want(&mut self, handle: Option<Handle>, end: Option<EndingObject>) {
         if let Some(handle) = handle {
-            self.endings.want(Ask { handle, end });
+            self.endings.want(InstanceQuery { handle, end });
         }
     }
 
@@ -235,7 +235,7 @@ impl Terminator {
             };
             match stands {
                 Ok(()) => evict::delete(&calls, &target.pod, seconds).await,
-                Err(error) => Outcome::Failed(error.to_string()),
+                Err(error) => EvictionOutcome::Failed(error.to_string()),
             }
         };
         let (step_env, node) = (step_env.clone(), node.clone());
@@ -250,15 +250,15 @@ impl Terminator {
         node: &Arc<Node>,
         (pod, begun): (&Arc<PodEntry>, Timestamp),
         forced: bool,
-        outcome: &Outcome,
+        outcome: &EvictionOutcome,
         ctx: &mut Context<Self>,
     ) {
         let (name, full) = (node.name_any(), format!("{}/{}", pod.pod.namespace, pod.pod.name));
-        let goes = matches!(outcome, Outcome::Going | Outcome::Gone);
+        let goes = matches!(outcome, EvictionOutcome::Going | EvictionOutcome::Gone);
         let (pause, first_refusal) = self.evictions.ended(&pod.pod.uid, outcome, self.env.now());
         self.tell_sent_away(step_env, node, (&pod.pod, begun), (outcome, forced), first_refusal);
         match outcome {
-            Outcome::Going => {
+            EvictionOutcome::Going => {
                 self.count(if forced { "deleted" } else { "evicted" });
                 let progress = self.progress.entry(name.clone()).or_default();
                 if forced { &mut progress.deleted } else { &mut progress.evicted }.push(full);
@@ -271,7 +271,7 @@ impl Terminator {
                 };
                 step_env.record(Record::normal(object::pod(&pod.pod), reason, message));
             }
-            Outcome::Refused(error) => {
+            EvictionOutcome::Refused(error) => {
                 let message = format!("evicting pod {full}: {error}");
                 step_env.record(Record::warning(object::node(node), "FailedDraining", message));
                 if first_refusal {
@@ -279,7 +279,7 @@ impl Terminator {
                     step_env.emit(LogEvent::EvictionRefused { pod, node: name.clone(), error });
                 }
             }
-            Outcome::Gone | Outcome::Failed(_) => {}
+            EvictionOutcome::Gone | EvictionOutcome::Failed(_) => {}
         }
         let (key, again) = (Key::Node(name), if goes { SETTLING_TIME } else { pause });
         ctx.run_later(again, move |terminator, ctx| terminator.touch(key, ctx));
@@ -291,20 +291,20 @@ impl Terminator {
         step_env: &StepEnv,
         node: &Arc<Node>,
         (pod, begun): (&Pod, Timestamp),
-        (outcome, forced): (&Outcome, bool),
+        (outcome, forced): (&EvictionOutcome, bool),
         first_refusal: bool,
     ) {
         let code = match outcome {
-            Outcome::Going => 201,
-            Outcome::Gone => 404,
-            Outcome::Refused(_) => 429,
-            Outcome::Failed(_) => 500,
+            EvictionOutcome::Going => 201,
+            EvictionOutcome::Gone => 404,
+            EvictionOutcome::Refused(_) => 429,
+            EvictionOutcome::Failed(_) => 500,
         };
         if !forced {
             self.env.measure(&Measure::EvictionAnswered { code });
         }
         let claim = self.own_claims(node).first().cloned();
-        if matches!(outcome, Outcome::Going) {
+        if matches!(outcome, EvictionOutcome::Going) {
             let decided = claim.as_ref().and_then(|claim| self.reasons.get(&claim.name_any()));
             // Nobody of us has decided it: its deletion was asked for.
             let reason = decided.map_or("deletion_asked", |(reason, _)| reason.label());
@@ -314,9 +314,11 @@ impl Terminator {
         let inside = traces::of_removal(cause, &claim.name_any());
         let span = |key: &str| self.env.span(inside, if forced { "delete pod" } else { "evict" }, key).since(begun);
         let span = match outcome {
-            Outcome::Going => span(&pod.uid),
-            Outcome::Refused(why) if first_refusal => span(&format!("{} refused", pod.uid)).failed("429", why.as_str()),
-            Outcome::Refused(_) | Outcome::Gone | Outcome::Failed(_) => return,
+            EvictionOutcome::Going => span(&pod.uid),
+            EvictionOutcome::Refused(why) if first_refusal => {
+                span(&format!("{} refused", pod.uid)).failed("429", why.as_str())
+            }
+            EvictionOutcome::Refused(_) | EvictionOutcome::Gone | EvictionOutcome::Failed(_) => return,
         };
         let span = span.remote().with(names::POD, &*pod.name).with(names::NAMESPACE, &*pod.namespace);
         span.with(names::NODE, node.name_any()).with(names::CLAIM, claim.name_any()).end();

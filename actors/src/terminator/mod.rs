@@ -35,20 +35,20 @@ use kube_runtime::watcher::Event;
 use crate::context::backoff::Backoff;
 use crate::context::env::Env;
 use crate::kube::calls::Calls;
-use crate::kube::watch::{After, Heard, watch};
+use crate::kube::watch::{AfterWatchFailure, WatchNews, watch};
 use crate::links::{ToClusterWatcher, ToOwner, ToPacker, ToRecorder};
 use crate::messages::{ClaimChanged, ClaimGone, NodeChanged, NodeGone, Observe, Remove, TerminatorState, TraceContext};
 use crate::owner::owned::Instances;
-use crate::reading::Api;
+use crate::reading::LenientApi;
 use crate::reading::report::Reports;
 use crate::telemetry::log_event::LogEvent;
 use attachments::Attachments;
 use endings::Endings;
 use evictions::Evictions;
-use interrupted::Waiting;
-use kept::Kept;
-use known::{Known, is_leaving};
-use places::Progress;
+use interrupted::InterruptedNodes;
+use kept::KeptVolumes;
+use known::{KnownNodes, is_leaving};
+use places::DrainProgress;
 use rollouts::Rollouts;
 use steps::StepEnv;
 
@@ -89,9 +89,9 @@ enum Key {
 pub struct Terminator {
     env: Env,
     links: TerminatorLinks,
-    known: Known,
+    known: KnownNodes,
     attachments: Attachments,
-    kept: Kept,
+    kept: KeptVolumes,
     evictions: Evictions,
     /// Since when pods are waited for whose places are not ready.
     patience: Patience,
@@ -103,11 +103,11 @@ pub struct Terminator {
     dirty: BTreeSet<Key>,
     busy: BTreeSet<Key>,
     /// How far Nodes are, for the log.
-    progress: BTreeMap<String, Progress>,
+    progress: BTreeMap<String, DrainProgress>,
     /// Why claims go, by name, where that was decided here.
     reasons: BTreeMap<String, (RemovalReason, TraceContext)>,
     /// Claims whose instances end and whose nodes are not drained yet.
-    waiting: Waiting,
+    waiting: InterruptedNodes,
     /// Deployments that are restarted for Nodes that go.
     rollouts: Rollouts,
     looking: bool,
@@ -123,9 +123,9 @@ impl Terminator {
         Self {
             env,
             links,
-            known: Known::default(),
+            known: KnownNodes::default(),
             attachments: Attachments::default(),
-            kept: Kept::default(),
+            kept: KeptVolumes::default(),
             evictions: Evictions::default(),
             patience: Patience::default(),
             endings,
@@ -135,7 +135,7 @@ impl Terminator {
             busy: BTreeSet::new(),
             progress: BTreeMap::new(),
             reasons: BTreeMap::new(),
-            waiting: Waiting::default(),
+            waiting: InterruptedNodes::default(),
             rollouts: Rollouts::default(),
             looking: false,
             scheduled: false,
@@ -154,21 +154,21 @@ impl Actor for Terminator {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         let (this, env) = (ctx.address(), self.env.clone());
-        let api = Api::<VolumeAttachment>::all(self.links.calls.client.clone());
+        let api = LenientApi::<VolumeAttachment>::all(self.links.calls.client.clone());
         let (recorder, mut reports) = (self.links.recorder.clone(), Reports::default());
         let on = move |heard| {
             let event = match heard {
-                Heard::Event(event) => event,
-                Heard::NotRead(object, came) => {
+                WatchNews::Event(event) => event,
+                WatchNews::NotRead(object, came) => {
                     let (event, told) = attachments::not_read(&env, &mut reports, &object, came);
                     told.into_iter().for_each(|record| env.post(&recorder, record));
                     event
                 }
-                Heard::Failed(..) | Heard::Runs => return,
+                WatchNews::Failed(..) | WatchNews::Runs => return,
             };
             env.post(&this, Seen(event));
         };
-        ctx.spawn(watch(api, self.env.clone(), "volumeattachments", After::GoOn, on).into_actor(self));
+        ctx.spawn(watch(api, self.env.clone(), "volumeattachments", AfterWatchFailure::GoOn, on).into_actor(self));
         ctx.run_interval(STEP_INTERVAL, |terminator, ctx| {
             if terminator.deleting.is_empty() {
                 return terminator.kept.clear();
@@ -346,7 +346,7 @@ impl Terminator {
         }));
     }
 
-    fn tell_ended(&mut self, answer: &endings::Answer) {
+    fn tell_ended(&mut self, answer: &endings::InstanceAnswer) {
         let of = self.known.claims.values().find(|claim| handle(claim).as_ref() == Some(&answer.handle)).cloned();
         let Some(claim) = of else { return };
         let node = claim.status.as_ref().map(|status| status.node_name.clone()).unwrap_or_default();

@@ -14,7 +14,7 @@ use kube::ResourceExt;
 use super::known::of_node;
 use super::{Key, Terminator};
 use crate::messages::{InstanceKnown, LookUp, Record};
-use crate::owner::owned::{Verdict, instance_of};
+use crate::owner::owned::{OwnershipVerdict, instance_of};
 use crate::recorder::object;
 use crate::telemetry::log_event::LogEvent;
 
@@ -68,7 +68,7 @@ impl Terminator {
     /// The Nodes of a claim's instance.
     pub(super) fn own_nodes(&self, claim: &NodeClaim) -> Vec<Arc<Node>> {
         match self.instances.verdict(claim) {
-            Verdict::NotOurs(_) => Vec::new(),
+            OwnershipVerdict::NotOurs(_) => Vec::new(),
             _ => self.instances.own_nodes(claim, self.known.nodes_of(claim)),
         }
     }
@@ -84,16 +84,16 @@ impl Terminator {
     pub(super) fn may_end(&self, claim: &NodeClaim) -> MayEnd {
         let nodes = || self.instances.own_nodes(claim, self.known.nodes_of(claim));
         match self.instances.verdict(claim) {
-            Verdict::NoInstance => MayEnd::Yes(Vec::new()),
-            Verdict::Ours => MayEnd::Yes(nodes()),
-            Verdict::Unknown => {
+            OwnershipVerdict::NoInstance => MayEnd::Yes(Vec::new()),
+            OwnershipVerdict::Ours => MayEnd::Yes(nodes()),
+            OwnershipVerdict::Unknown => {
                 self.ask_whose(claim);
                 MayEnd::NotYet
             }
             // Nothing shows that a Node is ours whose kubelet is at work: EC2 is asked again. One that is silent goes with it.
-            Verdict::Missing if nodes().iter().any(|node| is_ready(node)) => MayEnd::NotYet,
-            Verdict::Missing => MayEnd::Yes(nodes()),
-            Verdict::NotOurs(why) => MayEnd::Never(why),
+            OwnershipVerdict::Missing if nodes().iter().any(|node| is_ready(node)) => MayEnd::NotYet,
+            OwnershipVerdict::Missing => MayEnd::Yes(nodes()),
+            OwnershipVerdict::NotOurs(why) => MayEnd::Never(why),
         }
     }
 
@@ -108,16 +108,16 @@ impl Terminator {
     pub(super) fn may_drain(&self, node: &Node) -> MayDrain {
         let claims = self.own_claims(node);
         let ours: Vec<_> =
-            claims.iter().filter(|claim| self.instances.verdict(claim) == Verdict::Ours).cloned().collect();
+            claims.iter().filter(|claim| self.instances.verdict(claim) == OwnershipVerdict::Ours).cloned().collect();
         if !ours.is_empty() {
             return MayDrain::For(ours);
         }
-        if let Some(claim) = claims.iter().find(|claim| self.instances.verdict(claim) == Verdict::Unknown) {
+        if let Some(claim) = claims.iter().find(|claim| self.instances.verdict(claim) == OwnershipVerdict::Unknown) {
             self.ask_whose(claim);
             return MayDrain::NotYet;
         }
         // The instance is a claim's, and its Node is another.
-        if self.known.claims_of(node).iter().any(|claim| self.instances.verdict(claim) == Verdict::Ours) {
+        if self.known.claims_of(node).iter().any(|claim| self.instances.verdict(claim) == OwnershipVerdict::Ours) {
             return MayDrain::Never;
         }
         let Some(id) = instance_of_node(node) else { return MayDrain::Never };

@@ -34,7 +34,7 @@ const BLOCKED: Duration = Duration::from_secs(60);
 
 /// How far a Node is, for the log.
 #[derive(Default)]
-pub struct Progress {
+pub struct DrainProgress {
     /// Why it goes, as it was known at the first look.
     pub reason: String,
     /// When its draining was first seen here.
@@ -60,7 +60,7 @@ struct Drained<'a> {
     claim: Option<&'a NodeClaim>,
 }
 
-impl Progress {
+impl DrainProgress {
     /// At the first look.
     pub fn begun(reason: String) -> Self {
         Self { reason, ..Self::default() }

@@ -20,7 +20,7 @@ use super::Terminator;
 use super::steps::StepEnv;
 use crate::kube::calls::{CallError, Calls};
 use crate::messages::{Record, Roll};
-use crate::reading::Api;
+use crate::reading::LenientApi;
 use crate::recorder::object;
 use crate::telemetry::log_event::LogEvent;
 
@@ -184,7 +184,7 @@ async fn ask(calls: Calls, pod: Arc<PodEntry>, since: Timestamp, now: Timestamp)
         RestartVerdict::Wait(why) => RestartAnswer::Waits(why.into()),
         RestartVerdict::Never(why) => RestartAnswer::Never(why.into()),
         RestartVerdict::Restart => {
-            let api = Api::<Deployment>::namespaced(calls.client.clone(), namespace);
+            let api = LenientApi::<Deployment>::namespaced(calls.client.clone(), namespace);
             match calls.merge(&api, &name, restart(&deployment, now)).await {
                 Ok(_) => RestartAnswer::Restarted,
                 Err(error) => failed(error),
@@ -205,11 +205,11 @@ fn failed(error: CallError) -> RestartAnswer {
 }
 
 async fn deployment_of(calls: &Calls, namespace: &str, set: &str) -> Result<Option<Deployment>, CallError> {
-    let sets = Api::<ReplicaSet>::namespaced(calls.client.clone(), namespace);
+    let sets = LenientApi::<ReplicaSet>::namespaced(calls.client.clone(), namespace);
     let set = calls.run(&format!("get replicaset {namespace}/{set}"), || sets.get(set)).await?;
     let owner = set.owner_references().iter().find(|owner| owner.controller == Some(true));
     let Some(owner) = owner.filter(|owner| owner.kind == "Deployment").cloned() else { return Ok(None) };
-    let all = Api::<Deployment>::namespaced(calls.client.clone(), namespace);
+    let all = LenientApi::<Deployment>::namespaced(calls.client.clone(), namespace);
     let deployment = calls.run(&format!("get deployment {namespace}/{}", owner.name), || all.get(&owner.name)).await?;
     Ok(Some(deployment).filter(|deployment| deployment.uid().as_deref() == Some(owner.uid.as_str())))
 }

@@ -18,7 +18,7 @@ use super::why::end_reason;
 use crate::context::env::Env;
 use crate::context::{measures, traces};
 use crate::kube::calls::CallError;
-use crate::kube::claims::Claims;
+use crate::kube::claims::NodeClaimApi;
 use crate::kube::nodes::Nodes;
 use crate::launcher::facts::pool_of;
 use crate::messages::{Record, TraceContext, Wrote};
@@ -52,8 +52,8 @@ pub enum For {
 pub type Done = Result<(), CallError>;
 
 impl StepEnv {
-    fn claims(&self) -> Claims {
-        Claims::new(self.links.calls.clone())
+    fn claims(&self) -> NodeClaimApi {
+        NodeClaimApi::new(self.links.calls.clone())
     }
 
     fn nodes(&self) -> Nodes {

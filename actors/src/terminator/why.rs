@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
 use super::Terminator;
-use super::places::Progress;
+use super::places::DrainProgress;
 use super::steps::StepEnv;
 use crate::launcher::facts::pool_of;
 use crate::messages::Record;
@@ -44,7 +44,7 @@ impl Terminator {
         let decided = claim.and_then(|claim| self.decided(claim));
         let by_hand = decided.is_none();
         let reason = decided.unwrap_or_else(|| who_asked(node, claim, snapshot));
-        self.progress.insert(name.clone(), Progress::begun(reason.clone()));
+        self.progress.insert(name.clone(), DrainProgress::begun(reason.clone()));
         // Later steps were begun by a leader that has said so.
         if !by_hand || !matches!(step, NodeStep::DeleteClaim | NodeStep::Cordon(_)) {
             return;

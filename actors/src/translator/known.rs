@@ -8,7 +8,7 @@ use kube::ResourceExt;
 use kube_runtime::watcher::Event;
 
 /// See the module.
-pub struct Known<K> {
+pub struct KnownObjects<K> {
     all: BTreeMap<String, Arc<K>>,
     /// While a list starts over: what it has shown.
     listing: Option<BTreeSet<String>>,
@@ -18,13 +18,13 @@ pub struct Known<K> {
     said: BTreeMap<String, String>,
 }
 
-impl<K> Default for Known<K> {
+impl<K> Default for KnownObjects<K> {
     fn default() -> Self {
         Self { all: BTreeMap::new(), listing: None, unlisted: false, said: BTreeMap::new() }
     }
 }
 
-impl<K: ResourceExt> Known<K> {
+impl<K: ResourceExt> KnownObjects<K> {
     /// A watch begins.
     pub fn begin(&mut self) {
         self.unlisted = true;
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_kind_whose_watch_has_begun_is_known_when_its_list_has_ended() {
-        let mut known = Known::<AWSNodeTemplate>::default();
+        let mut known = KnownObjects::<AWSNodeTemplate>::default();
         assert!(known.is_listed(), "it is not served");
         known.begin();
         known.apply(Event::Init);

@@ -33,14 +33,14 @@ use kube_runtime::watcher::Event;
 use crate::context::backoff::Backoff;
 use crate::context::env::Env;
 use crate::kube::calls::{CallError, Calls};
-use crate::kube::watch::{After, Heard, watch};
+use crate::kube::watch::{AfterWatchFailure, WatchNews, watch};
 use crate::links::{ToClusterWatcher, ToRecorder};
 use crate::messages::{Came, Record, TakeSnapshot};
 use crate::reading::report::{self, Reports};
-use crate::reading::{Api, kinds_served};
+use crate::reading::{LenientApi, kinds_served};
 use crate::telemetry::log_event::{LogEvent, Names};
-use known::{Known, Unread};
-use outcome::Outcome;
+use known::{KnownObjects, Unread};
+use outcome::TranslationOutcome;
 use writes::{Task, carry_out};
 
 /// What there is is looked at this often, whether it is still in step.
@@ -80,9 +80,9 @@ pub struct Translator {
     calls: Calls,
     cluster: ToClusterWatcher,
     recorder: ToRecorder,
-    provisioners: Known<Provisioner>,
-    templates: Known<AWSNodeTemplate>,
-    machines: Known<Machine>,
+    provisioners: KnownObjects<Provisioner>,
+    templates: KnownObjects<AWSNodeTemplate>,
+    machines: KnownObjects<Machine>,
     /// Alpha objects that cannot be read, as `KIND/NAME`.
     unread: Unread,
     reports: Reports,
@@ -117,9 +117,9 @@ impl Translator {
             calls,
             cluster,
             recorder,
-            provisioners: Known::default(),
-            templates: Known::default(),
-            machines: Known::default(),
+            provisioners: KnownObjects::default(),
+            templates: KnownObjects::default(),
+            machines: KnownObjects::default(),
             unread: Unread::default(),
             reports: Reports::default(),
             watched: BTreeSet::new(),
@@ -172,13 +172,13 @@ impl Translator {
         Self: Handler<Seen<K>> + Handler<SeenUnreadable>,
     {
         let (this, env) = (ctx.address(), self.env.clone());
-        let api = Api::<K>::all(self.env.outage.for_watches(self.calls.client.clone()));
+        let api = LenientApi::<K>::all(self.env.outage.for_watches(self.calls.client.clone()));
         let on = move |heard| match heard {
-            Heard::Event(event) => env.post(&this, Seen(event)),
-            Heard::NotRead(object, came) => env.post(&this, SeenUnreadable(object, came)),
-            Heard::Failed(..) | Heard::Runs => {}
+            WatchNews::Event(event) => env.post(&this, Seen(event)),
+            WatchNews::NotRead(object, came) => env.post(&this, SeenUnreadable(object, came)),
+            WatchNews::Failed(..) | WatchNews::Runs => {}
         };
-        ctx.spawn(watch(api, self.env.clone(), name, After::GoOn, on).into_actor(self));
+        ctx.spawn(watch(api, self.env.clone(), name, AfterWatchFailure::GoOn, on).into_actor(self));
     }
 
     /// Looks soon, once for all that changes until then.
@@ -303,19 +303,19 @@ impl Translator {
     }
 
     /// Tells what became of an object, once for each outcome.
-    fn report_once(&mut self, source: &Source, outcome: &Outcome) {
+    fn report_once(&mut self, source: &Source, outcome: &TranslationOutcome) {
         let (object, text) = (source.shown(), outcome.shown());
         if self.told.insert(source.clone(), text.clone()).as_ref() == Some(&text) {
             return;
         }
         let reference = self.object_of(source).map(|alpha| alpha.reference()).unwrap_or_default();
         match outcome {
-            Outcome::InStep { made, defaults, left_out } => {
+            TranslationOutcome::InStep { made, defaults, left_out } => {
                 let (defaults, left_out) = (defaults.len(), Names::first(5, left_out.clone()));
                 self.env.post(&self.recorder, Record::normal(reference, "Translated", text));
                 self.env.emit(LogEvent::Translated { object, made: made.clone(), defaults, left_out });
             }
-            Outcome::Not(problem) => {
+            TranslationOutcome::Not(problem) => {
                 self.env.post(&self.recorder, Record::warning(reference, "NotTranslated", &*problem.message));
                 let (reason, why) = (problem.reason.to_owned(), problem.message.clone());
                 self.env.emit(LogEvent::NotTranslated { object, reason, why });

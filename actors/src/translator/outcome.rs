@@ -16,14 +16,14 @@ use serde_json::json;
 
 use crate::kube::calls::{CallError, Calls};
 use crate::messages::reference;
-use crate::reading::Api;
+use crate::reading::LenientApi;
 
 /// Longest message of a condition, in characters; the API server takes 32,768.
 const LONGEST_MESSAGE: usize = 8_000;
 
 /// What became of an alpha object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum TranslationOutcome {
     /// What it means is in step with it.
     InStep {
         /// The objects, as `NodePool default`.
@@ -37,7 +37,7 @@ pub enum Outcome {
     Not(TranslationProblem),
 }
 
-impl Outcome {
+impl TranslationOutcome {
     /// In words.
     pub fn shown(&self) -> String {
         match self {
@@ -49,7 +49,7 @@ impl Outcome {
 
 /// Which kind an alpha object is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum AlphaKind {
     Provisioner,
     Template,
 }
@@ -57,7 +57,7 @@ pub enum Kind {
 /// An alpha object, as far as it is looked at here.
 #[derive(Clone, Debug)]
 pub struct Alpha {
-    pub kind: Kind,
+    pub kind: AlphaKind,
     pub name: String,
     pub uid: String,
     pub generation: Option<i64>,
@@ -68,15 +68,15 @@ pub struct Alpha {
 impl Alpha {
     pub fn provisioner(object: &Provisioner) -> Self {
         let conditions = object.status.as_ref().map(|status| status.conditions.clone());
-        Self::of(Kind::Provisioner, object, conditions)
+        Self::of(AlphaKind::Provisioner, object, conditions)
     }
 
     pub fn template(object: &AWSNodeTemplate) -> Self {
         let conditions = object.status.as_ref().map(|status| status.conditions.clone());
-        Self::of(Kind::Template, object, conditions)
+        Self::of(AlphaKind::Template, object, conditions)
     }
 
-    fn of<K: ResourceExt>(kind: Kind, object: &K, conditions: Option<Vec<Condition>>) -> Self {
+    fn of<K: ResourceExt>(kind: AlphaKind, object: &K, conditions: Option<Vec<Condition>>) -> Self {
         Self {
             kind,
             name: object.name_any(),
@@ -90,20 +90,25 @@ impl Alpha {
     /// Whose events they are.
     pub fn reference(&self) -> ObjectReference {
         match self.kind {
-            Kind::Provisioner => object::<Provisioner>(&self.name, &self.uid),
-            Kind::Template => object::<AWSNodeTemplate>(&self.name, &self.uid),
+            AlphaKind::Provisioner => object::<Provisioner>(&self.name, &self.uid),
+            AlphaKind::Template => object::<AWSNodeTemplate>(&self.name, &self.uid),
         }
     }
 
     /// Its conditions after this outcome; `ready` is the condition Ready of what was made from it.
-    pub fn conditions_after(&self, outcome: &Outcome, ready: Option<&Condition>, now: Timestamp) -> Vec<Condition> {
+    pub fn conditions_after(
+        &self,
+        outcome: &TranslationOutcome,
+        ready: Option<&Condition>,
+        now: Timestamp,
+    ) -> Vec<Condition> {
         let mut all = self.conditions.clone();
         let mut set = |type_: &str, status: &str, reason: &str, message: &str| {
             let message: String = message.chars().take(LONGEST_MESSAGE).collect();
             set_condition(&mut all, (type_, status, reason, &message), self.generation, now);
         };
         match outcome {
-            Outcome::InStep { made, defaults, left_out } => {
+            TranslationOutcome::InStep { made, defaults, left_out } => {
                 set(TRANSLATED, TRUE, "Translated", &made.join(", "));
                 set(DEFAULTS_TAKEN, TRUE, "NotSaid", &defaults.join("\n"));
                 set(FIELDS_LEFT_OUT, TRUE, "NoCounterpart", &left_out.join("\n"));
@@ -118,7 +123,7 @@ impl Alpha {
                 };
                 all.retain(|one| !empty(one));
             }
-            Outcome::Not(problem) => {
+            TranslationOutcome::Not(problem) => {
                 set(TRANSLATED, FALSE, problem.reason, &problem.message);
                 set(READY, FALSE, "NotTranslated", &problem.message);
             }
@@ -133,12 +138,12 @@ impl Alpha {
             "status": {"conditions": conditions},
         });
         match self.kind {
-            Kind::Provisioner => {
-                let api = Api::<Provisioner>::all(calls.client.clone());
+            AlphaKind::Provisioner => {
+                let api = LenientApi::<Provisioner>::all(calls.client.clone());
                 calls.merge_status(&api, &self.name, patch).await.map(drop)
             }
-            Kind::Template => {
-                let api = Api::<AWSNodeTemplate>::all(calls.client.clone());
+            AlphaKind::Template => {
+                let api = LenientApi::<AWSNodeTemplate>::all(calls.client.clone());
                 calls.merge_status(&api, &self.name, patch).await.map(drop)
             }
         }
@@ -167,7 +172,7 @@ pub async fn refuse_machine(calls: Calls, machine: Arc<Machine>, now: Timestamp)
         "metadata": {"resourceVersion": machine.resource_version()},
         "status": {"conditions": conditions},
     });
-    let api = Api::<Machine>::all(calls.client.clone());
+    let api = LenientApi::<Machine>::all(calls.client.clone());
     let _ = calls.merge_status(&api, &machine.name_any(), patch).await;
 }
 
@@ -184,8 +189,10 @@ pub async fn refuse_unreadable(calls: Calls, object: Unreadable, now: Timestamp)
     let client = calls.client.clone();
     // What comes back may be as unreadable as it was.
     let _ = match object.kind.as_str() {
-        "Provisioner" => calls.merge_status(&Api::<Provisioner>::all(client), &name, patch).await.map(drop),
-        "AWSNodeTemplate" => calls.merge_status(&Api::<AWSNodeTemplate>::all(client), &name, patch).await.map(drop),
+        "Provisioner" => calls.merge_status(&LenientApi::<Provisioner>::all(client), &name, patch).await.map(drop),
+        "AWSNodeTemplate" => {
+            calls.merge_status(&LenientApi::<AWSNodeTemplate>::all(client), &name, patch).await.map(drop)
+        }
         _ => Ok(()),
     };
 }

@@ -11,10 +11,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
 use kube::api::{DeleteParams, PostParams, Preconditions};
 
-use super::outcome::{Alpha, Kind, Outcome};
+use super::outcome::{Alpha, AlphaKind, TranslationOutcome};
 use crate::context::env::Env;
 use crate::kube::calls::{CallError, Calls};
-use crate::reading::Api;
+use crate::reading::LenientApi;
 
 /// What is to be done for one alpha object.
 pub struct Task {
@@ -24,7 +24,7 @@ pub struct Task {
     pool: Option<TranslationStep<NodePool>>,
     /// Classes that it does not mean any more.
     leftover: Vec<EC2NodeClass>,
-    outcome: Outcome,
+    outcome: TranslationOutcome,
     /// Ready of what was made.
     ready: Option<Condition>,
 }
@@ -48,8 +48,11 @@ impl Task {
             return Self::refused(object, problem, now);
         }
         let leftover = leftover(&object, &made, there);
-        let outcome =
-            Outcome::InStep { made: names(&made), defaults: made.defaults.clone(), left_out: made.left_out.clone() };
+        let outcome = TranslationOutcome::InStep {
+            made: names(&made),
+            defaults: made.defaults.clone(),
+            left_out: made.left_out.clone(),
+        };
         let ready = readiness(&object, &made, there);
         let is_done = leftover.is_empty()
             && classes.iter().all(|next| *next == TranslationStep::Keep)
@@ -59,7 +62,7 @@ impl Task {
     }
 
     fn refused(object: Alpha, problem: TranslationProblem, now: Timestamp) -> Option<Self> {
-        let outcome = Outcome::Not(problem);
+        let outcome = TranslationOutcome::Not(problem);
         let nothing = Self { classes: vec![], pool: None, leftover: vec![], outcome, ready: None, object };
         (!is_said(&nothing.object, &nothing.outcome, None, now)).then_some(nothing)
     }
@@ -74,7 +77,7 @@ fn pool_of<'s>(there: &'s Snapshot, name: &str) -> Option<&'s NodePool> {
 }
 
 /// Whether its conditions say this already, for this generation.
-fn is_said(object: &Alpha, outcome: &Outcome, ready: Option<&Condition>, now: Timestamp) -> bool {
+fn is_said(object: &Alpha, outcome: &TranslationOutcome, ready: Option<&Condition>, now: Timestamp) -> bool {
     object.conditions_after(outcome, ready, now) == object.conditions
 }
 
@@ -122,11 +125,13 @@ fn leftover(object: &Alpha, made: &Translation, there: &Snapshot) -> Vec<EC2Node
 /// The condition Ready of the pool, or of a template's class.
 fn readiness(object: &Alpha, made: &Translation, there: &Snapshot) -> Option<Condition> {
     let conditions = match object.kind {
-        Kind::Provisioner => {
+        AlphaKind::Provisioner => {
             let pool = pool_of(there, &made.pool.as_ref()?.name_any())?;
             pool.status.as_ref()?.conditions.as_slice()
         }
-        Kind::Template => class_of(there, &made.classes.first()?.name_any())?.status.as_ref()?.conditions.as_slice(),
+        AlphaKind::Template => {
+            class_of(there, &made.classes.first()?.name_any())?.status.as_ref()?.conditions.as_slice()
+        }
     };
     condition(conditions, READY).cloned()
 }
@@ -135,14 +140,14 @@ fn readiness(object: &Alpha, made: &Translation, there: &Snapshot) -> Option<Con
 ///
 /// # Errors
 /// The term is over, or something has changed meanwhile: it is looked at again.
-pub async fn carry_out(calls: Calls, task: Task, env: Env) -> Result<Outcome, CallError> {
+pub async fn carry_out(calls: Calls, task: Task, env: Env) -> Result<TranslationOutcome, CallError> {
     let Task { object, classes, pool, leftover, outcome, ready } = task;
     let written = write_all(&calls, &classes, pool.as_ref(), &leftover).await;
     let outcome = match written {
         Ok(()) => outcome,
         Err(CallError::Refused(why) | CallError::Forbidden(why)) => {
             let message = format!("the API server refuses what it means: {why}");
-            Outcome::Not(TranslationProblem { reason: "Refused", message })
+            TranslationOutcome::Not(TranslationProblem { reason: "Refused", message })
         }
         Err(error) => return Err(error),
     };
@@ -159,12 +164,12 @@ async fn write_all(
     pool: Option<&TranslationStep<NodePool>>,
     leftover: &[EC2NodeClass],
 ) -> Result<(), CallError> {
-    let of_classes = Api::<EC2NodeClass>::all(calls.client.clone());
+    let of_classes = LenientApi::<EC2NodeClass>::all(calls.client.clone());
     for next in classes {
         write(calls, &of_classes, next).await?;
     }
     if let Some(next) = pool {
-        write(calls, &Api::<NodePool>::all(calls.client.clone()), next).await?;
+        write(calls, &LenientApi::<NodePool>::all(calls.client.clone()), next).await?;
     }
     for class in leftover {
         let preconditions = Preconditions { uid: class.uid(), resource_version: None };
@@ -180,7 +185,7 @@ async fn write_all(
 
 /// Creates an object, or writes it on the version that was read: what somebody else has made or changed meanwhile stays, and is
 /// looked at again.
-async fn write<K>(calls: &Calls, api: &Api<K>, next: &TranslationStep<K>) -> Result<(), CallError>
+async fn write<K>(calls: &Calls, api: &LenientApi<K>, next: &TranslationStep<K>) -> Result<(), CallError>
 where
     K: kube::Resource<DynamicType = ()>
         + Clone

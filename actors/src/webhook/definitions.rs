@@ -12,7 +12,7 @@ use kube::api::{Patch, PatchParams};
 
 use super::Pass;
 use crate::kube::calls::CallError;
-use crate::reading::Api;
+use crate::reading::LenientApi;
 use crate::telemetry::log_event::LogEvent;
 
 /// The definitions by name.
@@ -59,8 +59,8 @@ impl Definitions {
 }
 
 impl Pass {
-    pub(super) fn crds(&self) -> Api<CustomResourceDefinition> {
-        Api::all(self.calls.client.clone())
+    pub(super) fn crds(&self) -> LenientApi<CustomResourceDefinition> {
+        LenientApi::all(self.calls.client.clone())
     }
 
     /// Keeps the definitions in step; those that are as they should be. One never stops the others.

@@ -10,15 +10,15 @@ use kube::api::{ObjectMeta, PostParams};
 
 use super::Pass;
 use crate::kube::calls::CallError;
-use crate::reading::Api;
+use crate::reading::LenientApi;
 use crate::telemetry::log_event::LogEvent;
 
 /// More steps than this follow from nothing.
 const MOST_STEPS: usize = 4;
 
 impl Pass {
-    fn secrets(&self) -> Api<Secret> {
-        Api::namespaced(self.calls.client.clone(), &self.env.settings.system_namespace)
+    fn secrets(&self) -> LenientApi<Secret> {
+        LenientApi::namespaced(self.calls.client.clone(), &self.env.settings.system_namespace)
     }
 
     /// What the Secret holds, after what is due has been done where this is the leader. `None` while there is none.

@@ -7,7 +7,7 @@ use crate::world;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use dovetail_actors::{Entry, InlineSolver, Journal, LogEvent, Measure, Settings, Solution, Solver};
+use dovetail_actors::{InlineSolver, Journal, JournalEntry, LogEvent, Measure, Settings, Solution, Solver};
 use dovetail_core::Problem;
 use dovetail_core::clock::Clock as _;
 use dovetail_core::pack::{Options, PackingError};
@@ -192,7 +192,7 @@ fn pods_that_come_later_and_are_alike_are_not_tried_before_their_class_is_due() 
 struct Counts(Mutex<Vec<(&'static str, &'static str)>>);
 
 impl Journal for Counts {
-    fn record(&self, _: &Entry) {}
+    fn record(&self, _: &JournalEntry) {}
 
     fn measure(&self, measure: &Measure<'_>) {
         if let Measure::PackingFailed { cause, outcome } = measure {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use dovetail_actors::{Entry, InlineSolver, Journal, LogEvent, MemoryJournal, ReplicaParts, Settings};
+use dovetail_actors::{InlineSolver, Journal, JournalEntry, LogEvent, MemoryJournal, ReplicaParts, Settings};
 use dovetail_core::clock::Clock as _;
 use dovetail_sandbox::Caller;
 use dovetail_sandbox::faults::{Direction, Service};
@@ -25,7 +25,7 @@ impl Panics {
 }
 
 impl Journal for Panics {
-    fn record(&self, entry: &Entry) {
+    fn record(&self, entry: &JournalEntry) {
         let batched = matches!(entry.log_event, LogEvent::Batched { .. });
         let next = |left: usize| if batched { left.checked_sub(1) } else { None };
         assert!(self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_err(), "the telling has a bug");
@@ -87,7 +87,7 @@ fn the_leader_s_actors_are_started_again_only_when_the_api_server_shows_what_the
 struct Trap;
 
 impl Journal for Trap {
-    fn record(&self, entry: &Entry) {
+    fn record(&self, entry: &JournalEntry) {
         assert!(!matches!(entry.log_event, LogEvent::Elected { .. }), "the telling has a bug");
     }
 }

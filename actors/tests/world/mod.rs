@@ -251,7 +251,8 @@ impl World {
 
     /// The log events so far, a line each.
     pub fn log_events(&self) -> Vec<String> {
-        let line = |entry: &dovetail_actors::Entry| format!("{} {} {}", entry.term, entry.actor, entry.log_event);
+        let line =
+            |entry: &dovetail_actors::JournalEntry| format!("{} {} {}", entry.term, entry.actor, entry.log_event);
         self.journal.entries().iter().map(line).collect()
     }
 }

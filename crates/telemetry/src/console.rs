@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dovetail_actors::replica::View;
+use dovetail_actors::replica::ReplicaView;
 use dovetail_api::names::{annotations, labels};
 use dovetail_core::cluster_state::{ClaimEntry, NodeEntry, NominationTarget};
 use dovetail_core::interruption::InterruptionNotice;
@@ -119,7 +119,7 @@ fn pipeline(actors: &Value) -> Vec<Value> {
 }
 
 /// Pods that wait and why, and how many there are.
-fn waiting(view: &View, actors: &Value) -> (Vec<Value>, usize) {
+fn waiting(view: &ReplicaView, actors: &Value) -> (Vec<Value>, usize) {
     let pods = view.snapshot.pods.values().filter(|pod| pod.provisionable);
     let named = pods.clone().take(MOST_WAITING).map(|pod| {
         let why = actors["packer"]["leftOver"][&pod.pod.uid].as_str().map(str::to_owned);
@@ -133,7 +133,7 @@ fn waiting(view: &View, actors: &Value) -> (Vec<Value>, usize) {
     (named.collect(), pods.count())
 }
 
-fn nodes(view: &View) -> Vec<Value> {
+fn nodes(view: &ReplicaView) -> Vec<Value> {
     let (snapshot, prices) = (&view.snapshot, state::TypesByClass::of(view));
     let by_provider: BTreeMap<&str, &NodeEntry> = snapshot
         .nodes
@@ -154,7 +154,7 @@ fn nodes(view: &View) -> Vec<Value> {
 }
 
 fn one(
-    view: &View,
+    view: &ReplicaView,
     prices: &state::TypesByClass<'_>,
     claim: Option<(&String, &std::sync::Arc<ClaimEntry>)>,
     node: Option<&NodeEntry>,
@@ -206,7 +206,7 @@ fn state_of(claim: Option<&ClaimEntry>, node: Option<&NodeEntry>) -> &'static st
 }
 
 /// What will become of it.
-fn next(view: &View, claim: Option<&ClaimEntry>, visitors: usize) -> String {
+fn next(view: &ReplicaView, claim: Option<&ClaimEntry>, visitors: usize) -> String {
     let Some(claim) = claim else { return String::new() };
     if let Some(notice) = InterruptionNotice::on(&claim.claim) {
         return format!("{}, runs until {:.0}", notice.kind, notice.deadline);

@@ -10,7 +10,7 @@ pub mod told;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use dovetail_actors::telemetry::span::Value;
+use dovetail_actors::telemetry::span::AttributeValue;
 use dovetail_actors::{LogEvent, Settings, Span};
 use dovetail_input::{Failure, Mistake};
 use dovetail_observability::Metrics;
@@ -133,9 +133,9 @@ pub fn resource_of(settings: &Settings, identity: &str) -> Resource {
 fn of_span(replica: &str, span: Span) -> traces::ExportedSpan {
     let nanos = |time: jiff::Timestamp| u64::try_from(time.as_nanosecond()).unwrap_or_default();
     let value = |value| match value {
-        Value::Text(text) => traces::Value::Text(text),
-        Value::Number(number) => traces::Value::Number(number),
-        Value::Real(number) => traces::Value::Real(number),
+        AttributeValue::Text(text) => traces::Value::Text(text),
+        AttributeValue::Number(number) => traces::Value::Number(number),
+        AttributeValue::Real(number) => traces::Value::Real(number),
     };
     let mut attributes = Vec::with_capacity(span.attributes.len() + 2);
     attributes.extend(span.attributes.into_iter().map(|(name, own)| (name, value(own))));

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use dovetail_actors::messages::ReplicaState;
-use dovetail_actors::replica::View;
+use dovetail_actors::replica::ReplicaView;
 use dovetail_api::names::conditions::DRIFTED;
 use dovetail_api::names::labels;
 use dovetail_api::v1::condition;
@@ -26,7 +26,7 @@ pub struct Latest(Arc<Mutex<Known>>);
 
 #[derive(Default)]
 struct Known {
-    view: Option<View>,
+    view: Option<ReplicaView>,
     /// What the actors of each replica say, and when they said so.
     actors: BTreeMap<String, (ReplicaState, Timestamp)>,
     /// Seconds since 1970 and $/h, the latest of them.
@@ -42,7 +42,7 @@ const MOST_POINTS: usize = 720;
 
 impl Latest {
     /// The cluster, as a replica sees it.
-    pub fn saw(&self, view: View) {
+    pub fn saw(&self, view: ReplicaView) {
         let managed = view.snapshot.nodes.values().filter(|node| node.managed());
         let prices = TypesByClass::of(&view);
         let cost: f64 = managed.filter_map(|node| prices.node(node)).map(|(own, _)| own).sum();
@@ -81,7 +81,7 @@ impl Latest {
     }
 
     /// The cluster, who leads, and what the leader's actors said last, or while nobody leads those of any replica.
-    pub fn known(&self) -> (Option<View>, Option<String>, Value) {
+    pub fn known(&self) -> (Option<ReplicaView>, Option<String>, Value) {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let leads = |(_, (actors, _)): &(&String, &(ReplicaState, Timestamp))| leads(actors);
         // Of two that say so, the one that said it last.
@@ -199,7 +199,7 @@ pub struct TypesByClass<'a>(BTreeMap<&'a str, BTreeMap<&'a str, &'a InstanceType
 
 impl<'a> TypesByClass<'a> {
     /// Of a view.
-    pub fn of(view: &'a View) -> Self {
+    pub fn of(view: &'a ReplicaView) -> Self {
         let by_name = |types: &'a [Arc<InstanceType>]| types.iter().map(|kind| (kind.name.as_str(), &**kind)).collect();
         Self(view.types.iter().map(|(class, types)| (class.as_str(), by_name(types))).collect())
     }
@@ -218,7 +218,7 @@ impl<'a> TypesByClass<'a> {
     }
 }
 
-fn cost(page: &mut MetricsPage, view: &View) {
+fn cost(page: &mut MetricsPage, view: &ReplicaView) {
     type Sum = (usize, f64, f64);
     let mut by: BTreeMap<[&str; 3], Sum> = BTreeMap::new();
     let mut by_pool: BTreeMap<&str, f64> = view.snapshot.pools.keys().map(|name| (name.as_str(), 0.0)).collect();
@@ -250,7 +250,7 @@ fn cost(page: &mut MetricsPage, view: &View) {
 /// Reasons that budgets know.
 const BUDGETED: [RemovalReason; 3] = [RemovalReason::Empty, RemovalReason::Drifted, RemovalReason::Underutilized];
 
-fn pools(page: &mut MetricsPage, view: &View) {
+fn pools(page: &mut MetricsPage, view: &ReplicaView) {
     let snapshot = &view.snapshot;
     page.gauge("karpenter_nodepools_limit", "What a pool's nodes may have together");
     for (name, pool) in snapshot.pools.iter() {
@@ -345,7 +345,7 @@ fn phase(pod: &PodEntry) -> &'static str {
     }
 }
 
-fn scheduler(page: &mut MetricsPage, view: &View, actors: &Value) {
+fn scheduler(page: &mut MetricsPage, view: &ReplicaView, actors: &Value) {
     let waiting = view.snapshot.pending(view.now).len();
     page.gauge("karpenter_scheduler_queue_depth", "Pods that wait for a place");
     let own = [("controller", "provisioner"), ("scheduling_id", "")];

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use dovetail_actors::Entry;
+use dovetail_actors::JournalEntry;
 use jiff::Timestamp;
 
 use super::console::LogLine;
@@ -13,11 +13,11 @@ const MOST: usize = 200;
 
 /// The latest entries and when they were told. Clones share them.
 #[derive(Clone, Default)]
-pub struct LatestEntries(Arc<Mutex<VecDeque<(Timestamp, Entry)>>>);
+pub struct LatestEntries(Arc<Mutex<VecDeque<(Timestamp, JournalEntry)>>>);
 
 impl LatestEntries {
     /// One more; the oldest goes when there are too many. Nothing is written out before somebody asks.
-    pub fn add(&self, when: Timestamp, entry: &Entry) {
+    pub fn add(&self, when: Timestamp, entry: &JournalEntry) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() == MOST {
             kept.pop_front();
@@ -28,7 +28,7 @@ impl LatestEntries {
     /// All that is kept, oldest first.
     pub fn lines(&self) -> Vec<LogLine> {
         let kept: Vec<_> = self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect();
-        let line = |(when, entry): (Timestamp, Entry)| LogLine {
+        let line = |(when, entry): (Timestamp, JournalEntry)| LogLine {
             when: when.strftime("%H:%M:%SZ").to_string(),
             seconds: when.as_microsecond() as f64 / 1e6,
             actor: entry.actor.to_owned(),
@@ -54,7 +54,7 @@ mod tests {
         let when: Timestamp = "2026-03-01T12:00:00Z".parse().unwrap();
         for number in 0..MOST + 5 {
             let log_event = LogEvent::Elected { lease: format!("lease-{number}") };
-            told.add(when, &Entry { actor: "leader", log_event, trace_id: String::new(), term: 1 });
+            told.add(when, &JournalEntry { actor: "leader", log_event, trace_id: String::new(), term: 1 });
         }
         let lines = told.lines();
         assert_eq!((lines.len(), lines[0].fields["lease"].as_str()), (MOST, Some("lease-5")));

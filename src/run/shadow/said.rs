@@ -1,6 +1,6 @@
 //! What a shadow says: a line for each decision of either side, and the report at the end.
 
-use dovetail_actors::{Entry, Journal};
+use dovetail_actors::{Journal, JournalEntry};
 use dovetail_core::shadow::{ShadowReport, Side, SideDecision};
 use dovetail_simulation::shadow::ShadowEvent;
 
@@ -8,7 +8,7 @@ use dovetail_simulation::shadow::ShadowEvent;
 pub struct QuietJournal;
 
 impl Journal for QuietJournal {
-    fn record(&self, entry: &Entry) {
+    fn record(&self, entry: &JournalEntry) {
         let (actor, event) = (entry.actor, entry.log_event.event());
         tracing::debug!(logger = "shadow.copy", actor, event, "{}", entry.log_event);
     }

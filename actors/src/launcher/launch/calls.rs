@@ -17,13 +17,13 @@ use kube::ResourceExt;
 use super::{CHECK_INTERVAL, Launching, NO_CLASS, NO_ROOM, NoRequest, TYPES_NAMED, short};
 use crate::context::traces;
 use crate::kube::calls::CallError;
-use crate::kube::claims::Claims;
+use crate::kube::claims::NodeClaimApi;
 use crate::launcher::denied::with_free_subnets;
-use crate::launcher::facts::{self, Types, has_relaxed_min_values, named_types, pool_of};
+use crate::launcher::facts::{self, ClassTypes, has_relaxed_min_values, named_types, pool_of};
 use crate::messages::{FullSubnets, InstanceTypesFor, LaunchFails, LaunchedOffering, Refused, TakeSnapshot, Wrote};
 use crate::telemetry::log_event::{LogEvent, Names};
 use crate::telemetry::measure::Measure;
-use crate::telemetry::span::{Open, names};
+use crate::telemetry::span::{OpenSpan, names};
 
 impl From<CallError> for ApiFailure {
     fn from(error: CallError) -> Self {
@@ -37,12 +37,12 @@ impl From<CallError> for ApiFailure {
 
 impl Launching {
     /// The launch as a span.
-    pub(super) fn span(&self) -> Open {
+    pub(super) fn span(&self) -> OpenSpan {
         self.env.open(self.trace, Some(self.inside), "launch").since(self.since)
     }
 
-    pub(super) fn claims(&self) -> Claims {
-        Claims::new(self.links.calls.clone())
+    pub(super) fn claims(&self) -> NodeClaimApi {
+        NodeClaimApi::new(self.links.calls.clone())
     }
 
     pub(super) async fn create(&self, claim: &NodeClaim, pods: usize) -> Result<NodeClaim, CallError> {
@@ -166,7 +166,7 @@ impl Launching {
     pub(super) async fn class_and_types(
         &self,
         claim: &NodeClaim,
-    ) -> Result<Option<(Arc<EC2NodeClass>, Types, Snapshot)>, ApiFailure> {
+    ) -> Result<Option<(Arc<EC2NodeClass>, ClassTypes, Snapshot)>, ApiFailure> {
         let known = self.links.cluster.send(TakeSnapshot).await.map_err(|_| ApiFailure::Deposed)?.unwrap_or_default();
         let named = claim.spec.node_class_ref.ec2_name();
         let Some(class) = named.and_then(|name| known.classes.get(name)).cloned() else { return Ok(None) };
@@ -174,13 +174,13 @@ impl Launching {
         Ok(Some((class, types, known)))
     }
 
-    async fn types_of(&self, class: &Arc<EC2NodeClass>, last_resort: bool) -> Result<Types, ApiFailure> {
+    async fn types_of(&self, class: &Arc<EC2NodeClass>, last_resort: bool) -> Result<ClassTypes, ApiFailure> {
         let query = InstanceTypesFor { classes: vec![class.clone()], last_resort };
         let types = self.links.catalogue.send(query).await.map_err(|_| ApiFailure::Deposed)?;
         Ok(types.and_then(|mut all| all.remove(&class.name_any())).unwrap_or_default())
     }
 
-    pub(super) async fn types(&self, claim: &NodeClaim) -> Result<Option<Types>, ApiFailure> {
+    pub(super) async fn types(&self, claim: &NodeClaim) -> Result<Option<ClassTypes>, ApiFailure> {
         Ok(self.class_and_types(claim).await?.map(|(_, types, _)| types))
     }
 
@@ -193,7 +193,7 @@ impl Launching {
     ) -> Result<Result<LaunchRequest, NoRequest>, ApiFailure> {
         let Some((class, types, known)) = self.class_and_types(claim).await? else { return Ok(Err(NO_CLASS)) };
         let most = self.env.settings.max_option_price;
-        let asked = |class, types: &Types| {
+        let asked = |class, types: &ClassTypes| {
             let request = facts::request(claim, token, class, types);
             LaunchRequest { max_option_price: most, ..request }
         };

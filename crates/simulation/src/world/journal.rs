@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use dovetail_actors::messages::ReplicaState;
-use dovetail_actors::telemetry::journal::{Entry, Journal};
+use dovetail_actors::telemetry::journal::{Journal, JournalEntry};
 use dovetail_actors::telemetry::log_event::Level;
 use dovetail_actors::{Measure, Span};
 use dovetail_observability::Metrics;
@@ -154,7 +154,7 @@ impl Journal for OfReplica {
         }
     }
 
-    fn record(&self, entry: &Entry) {
+    fn record(&self, entry: &JournalEntry) {
         if let Some(metrics) = self.timeline.metrics.get() {
             metrics.happened(entry.actor, entry.log_event.event());
         }

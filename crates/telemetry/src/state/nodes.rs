@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use dovetail_actors::replica::View;
+use dovetail_actors::replica::ReplicaView;
 use dovetail_api::names::labels;
 use dovetail_core::cluster_state::{NodeEntry, Snapshot};
 use dovetail_core::resources::{CPU, MEMORY, PODS, Resources};
@@ -29,7 +29,7 @@ impl<'a> NodeRow<'a> {
     }
 }
 
-pub(super) fn nodes(page: &mut MetricsPage, view: &View) {
+pub(super) fn nodes(page: &mut MetricsPage, view: &ReplicaView) {
     let snapshot = &view.snapshot;
     let rows: Vec<_> = snapshot.nodes.values().map(|node| NodeRow::of(node, snapshot)).collect();
     let well_known: Vec<(&str, String)> = labels::CORE_WELL_KNOWN
