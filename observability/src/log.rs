@@ -16,7 +16,7 @@ use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, MakeWriter}
 use tracing_subscriber::registry::LookupSpan;
 
 /// The wall time as RFC 3339, from wherever it comes.
-pub type TimestampSource = Arc<dyn Fn() -> String + Send + Sync>;
+type TimestampSource = Arc<dyn Fn() -> String + Send + Sync>;
 
 /// How the log is written.
 pub struct LogOptions {

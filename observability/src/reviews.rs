@@ -35,7 +35,7 @@ const TAKEN_WITHIN: Duration = Duration::from_secs(20);
 const BOUNDS: Bounds = Bounds { of_others: 256, of_one: 128 };
 
 /// What is answered to a body: a body, or why it makes no sense.
-pub type ReviewHandler = Arc<dyn Fn(&[u8]) -> Result<Vec<u8>, String> + Send + Sync>;
+type ReviewHandler = Arc<dyn Fn(&[u8]) -> Result<Vec<u8>, String> + Send + Sync>;
 
 /// What is answered, and where.
 #[derive(Clone)]

@@ -25,7 +25,7 @@ const TOO_MANY: [u16; 2] = [503, 429];
 
 /// Requests that share a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum RequestBucket {
+enum RequestBucket {
     /// Describe, Get, List.
     Describe,
     /// CreateFleet, launch templates and whatever else changes something.

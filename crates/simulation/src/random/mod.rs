@@ -82,7 +82,7 @@ impl fmt::Display for SeedsSummary {
 }
 
 /// Hears of each seed that fails as soon as it has.
-pub type SeedListener<'a> = &'a (dyn Fn(&str) -> Result<(), Failure> + Sync);
+type SeedListener<'a> = &'a (dyn Fn(&str) -> Result<(), Failure> + Sync);
 
 /// Plays every seed.
 ///
