@@ -24,7 +24,7 @@ impl NodeBudget {
     }
 
     /// The count that it comes to among so many nodes.
-    pub fn of(self, nodes: usize) -> usize {
+    pub fn count_among(self, nodes: usize) -> usize {
         match self {
             Self::Nodes(count) => count,
             Self::Percent(percent) => nodes.saturating_mul(percent).div_ceil(100),
@@ -38,8 +38,8 @@ mod tests {
 
     #[test]
     fn a_budget_is_a_count_or_a_percentage_rounded_up() {
-        assert_eq!(NodeBudget::parse("10%").map(|budget| budget.of(11)), Ok(2));
-        assert_eq!(NodeBudget::parse("3").map(|budget| budget.of(100)), Ok(3));
+        assert_eq!(NodeBudget::parse("10%").map(|budget| budget.count_among(11)), Ok(2));
+        assert_eq!(NodeBudget::parse("3").map(|budget| budget.count_among(100)), Ok(3));
         for bad in ["", "%", "101%", "-1", "+1", "1.5", "many"] {
             assert!(NodeBudget::parse(bad).is_err(), "{bad:?}");
         }

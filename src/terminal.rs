@@ -50,7 +50,7 @@ enum Tone {
 }
 
 impl Tone {
-    fn of(line: &JournalLine) -> Self {
+    fn from_line(line: &JournalLine) -> Self {
         match (line.level, line.event) {
             (Level::Error, _) => Tone::Bad,
             (Level::Warn, _) => Tone::Care,
@@ -85,7 +85,7 @@ impl Tone {
 fn coloured(line: &JournalLine) -> String {
     let head = Tone::Faint.paint(&format!("{:>9.3}s  {}", line.seconds, who(line)));
     let actor = Tone::Actor.paint(&format!("{:<15}", line.actor));
-    format!("{head}  {actor} {}", Tone::of(line).paint(&line.text))
+    format!("{head}  {actor} {}", Tone::from_line(line).paint(&line.text))
 }
 
 /// Takes back the line that the cursor is in.
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn an_error_is_red_whatever_it_is_called() {
-        assert_eq!(Tone::of(&line("bound", Level::Error)), Tone::Bad);
-        assert_eq!(Tone::of(&line("bound", Level::Info)), Tone::Good);
+        assert_eq!(Tone::from_line(&line("bound", Level::Error)), Tone::Bad);
+        assert_eq!(Tone::from_line(&line("bound", Level::Info)), Tone::Good);
     }
 }

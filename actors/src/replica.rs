@@ -90,7 +90,7 @@ impl ReplicaHandle {
         let snapshot = self.warm.cluster_watcher.send(TakeSnapshot).await.ok()??;
         let in_use = snapshot.classes_in_use();
         let classes = snapshot.classes.values().filter(|class| in_use.contains(&class.name_any())).cloned().collect();
-        let types = self.warm.catalogue.send(InstanceTypesFor::of(classes)).await.ok()?.unwrap_or_default();
+        let types = self.warm.catalogue.send(InstanceTypesFor::new(classes)).await.ok()?.unwrap_or_default();
         Some(ReplicaView { snapshot, types, now: self.env.moment() })
     }
 

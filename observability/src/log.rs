@@ -124,8 +124,8 @@ where
     fn format_event(&self, _: &FmtContext<'_, S, N>, mut to: Writer<'_>, event: &Event<'_>) -> fmt::Result {
         let mut fields = Fields::default();
         event.record(&mut fields);
-        let logger = fields.take("logger").unwrap_or_else(|| event.metadata().target().to_owned());
-        let message = fields.take("message").unwrap_or_default();
+        let logger = fields.take_field("logger").unwrap_or_else(|| event.metadata().target().to_owned());
+        let message = fields.take_field("message").unwrap_or_default();
         let level = *event.metadata().level();
         let stamp = (self.stamp)();
         if self.json {
@@ -175,7 +175,7 @@ fn plain(level: Level, stamp: &str, logger: &str, message: &str, fields: &Fields
 struct Fields(BTreeMap<String, Value>);
 
 impl Fields {
-    fn take(&mut self, name: &str) -> Option<String> {
+    fn take_field(&mut self, name: &str) -> Option<String> {
         match self.0.remove(name)? {
             Value::String(text) => Some(text),
             other => Some(other.to_string()),

@@ -122,7 +122,7 @@ impl Reviewer {
         if request.body().size_hint().lower() > BODY_MOST as u64 {
             return too_large();
         }
-        match timeout(BODY_WITHIN, self.read(request.into_body())).await {
+        match timeout(BODY_WITHIN, self.read_body(request.into_body())).await {
             Ok(Ok((body, room))) => self.answered(&body, room, late),
             Ok(Err(refusal)) => *refusal,
             Err(_) => text(StatusCode::REQUEST_TIMEOUT, format!("the body did not come within {BODY_WITHIN:?}\n")),
@@ -130,7 +130,7 @@ impl Reviewer {
     }
 
     /// Reads a body, each part as soon as there is room for it: a body that does not come takes none.
-    async fn read(&self, mut body: Incoming) -> Result<(Vec<u8>, Room), Box<Response<Full<Bytes>>>> {
+    async fn read_body(&self, mut body: Incoming) -> Result<(Vec<u8>, Room), Box<Response<Full<Bytes>>>> {
         let (mut read, mut room) = (Vec::new(), Room::default());
         while let Some(frame) = body.frame().await {
             let frame = frame

@@ -34,7 +34,7 @@ pub struct Admitted {
 impl PlanAdmission {
     /// Reads the policies among manifests. A class that a pod names and that is not among them is assumed: the cluster
     /// that the manifests are meant for has it, or else nothing of them would run.
-    pub fn of(manifests: &[Manifest]) -> Self {
+    pub fn from_manifests(manifests: &[Manifest]) -> Self {
         let mut own = Self::default();
         for manifest in manifests {
             let (name, object) = (manifest.name.clone(), &manifest.object);

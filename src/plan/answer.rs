@@ -79,9 +79,9 @@ fn is_zero(count: &usize) -> bool {
 
 impl<'a> PlanAnswer<'a> {
     /// The answer for a packing, its pods as `called` says.
-    pub fn of(problem: &'a Problem, packing: &'a Packing, times: &Times, called: PodNamer) -> Self {
+    pub fn new(problem: &'a Problem, packing: &'a Packing, times: &Times, called: PodNamer) -> Self {
         let node_claims: Vec<Claim<'a>> =
-            packing.claims.iter().map(|claim| Claim::of(problem, claim, called)).collect();
+            packing.claims.iter().map(|claim| Claim::new(problem, claim, called)).collect();
         Self {
             workload: &problem.name,
             pods: waiting(problem),
@@ -110,14 +110,14 @@ impl<'a> PlanAnswer<'a> {
             existing_nodes: packing
                 .on_existing
                 .iter()
-                .map(|(node, pods)| Filled::of(problem, *node, pods, called))
+                .map(|(node, pods)| Filled::new(problem, *node, pods, called))
                 .collect(),
         }
     }
 }
 
 impl<'a> Filled<'a> {
-    fn of(problem: &'a Problem, node: usize, pods: &[usize], called: PodNamer) -> Self {
+    fn new(problem: &'a Problem, node: usize, pods: &[usize], called: PodNamer) -> Self {
         let mut pod_names: Vec<String> = pods.iter().map(|pod| called(problem, *pod)).collect();
         pod_names.sort_unstable();
         Self { name: &problem.existing_nodes[node].name, pod_names }
@@ -143,7 +143,7 @@ fn reasons<'a>(problem: &Problem, packing: &'a Packing, called: PodNamer) -> Vec
 }
 
 impl<'a> Claim<'a> {
-    fn of(problem: &'a Problem, claim: &'a PlannedClaim, called: PodNamer) -> Self {
+    fn new(problem: &'a Problem, claim: &'a PlannedClaim, called: PodNamer) -> Self {
         let mut pod_names: Vec<String> = claim.pods.iter().map(|pod| called(problem, *pod)).collect();
         pod_names.sort_unstable();
         Self {

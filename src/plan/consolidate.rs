@@ -58,16 +58,22 @@ pub(super) fn run(args: &PlanArgs, loaded: Loaded) -> Result<(), Failure> {
     };
     let cluster = ClusterView::of_workload(std::sync::Arc::unwrap_or_clone(problem));
     // No time passes: every command is done at once.
-    let settled = settle(cluster, &settings, Timestamp::UNIX_EPOCH, &|nodes| args.budget.of(nodes))
+    let settled = settle(cluster, &settings, Timestamp::UNIX_EPOCH, &|nodes| args.budget.count_among(nodes))
         .map_err(|why| Failure::System(why.to_string()))?;
     let solve = solving.elapsed();
     if let Some(path) = &args.plan_out {
         write_plan(path, &settled.cluster, &Times { solve, load, wall: load + solve })?;
     }
-    print(&told(&name, nodes_before, &settled, solve, args.json)?)
+    print(&result_text(&name, nodes_before, &settled, solve, args.json)?)
 }
 
-fn told(name: &str, nodes_before: usize, settled: &Settled, solve: Duration, as_json: bool) -> Result<String, Failure> {
+fn result_text(
+    name: &str,
+    nodes_before: usize,
+    settled: &Settled,
+    solve: Duration,
+    as_json: bool,
+) -> Result<String, Failure> {
     let answer = Consolidated {
         workload: name,
         nodes_before,
@@ -101,7 +107,7 @@ fn told(name: &str, nodes_before: usize, settled: &Settled, solve: Duration, as_
 /// Writes the settled cluster as a plan of all its pods.
 fn write_plan(path: &str, cluster: &ClusterView, times: &Times) -> Result<(), Failure> {
     let (problem, packing): (_, Packing) = cluster.as_plan();
-    let answer = PlanAnswer::of(&problem, &packing, times, file_name);
+    let answer = PlanAnswer::new(&problem, &packing, times, file_name);
     let mut text = serde_json::to_string_pretty(&answer).map_err(|why| Failure::System(why.to_string()))?;
     text.push('\n');
     std::fs::write(path, text).map_err(|why| Failure::System(format!("{path}: {}", describe(&why))))

@@ -73,7 +73,7 @@ pub fn load(args: &PlanArgs) -> Result<Loaded, Vec<Mistake>> {
         let class = pool.spec.template.spec.node_class_ref.ec2_name().and_then(|class| unready.get(class));
         state.apply_pool(ready(pool.clone(), class.map(String::as_str)));
     }
-    let admission = PlanAdmission::of(&manifests);
+    let admission = PlanAdmission::from_manifests(&manifests);
     let pods = admission.pods(&manifests, &mut warnings);
     storage::apply(&mut state, &manifests, &pods, &mut warnings);
     let refused = admission.refused_daemon_sets(&manifests, &mut warnings);
@@ -114,7 +114,7 @@ fn instance_types(
     class: &EC2NodeClass,
     manifests: &[Manifest],
 ) -> Result<Vec<Arc<InstanceType>>, Vec<Mistake>> {
-    let view = NodeClassView::of(&class.spec, subnets(catalogue)).map_err(|error| {
+    let view = NodeClassView::from_spec(&class.spec, subnets(catalogue)).map_err(|error| {
         let class = name(&class.metadata);
         let source = manifests.iter().find(|manifest| manifest.name == class && manifest.kind == "EC2NodeClass");
         vec![Mistake {

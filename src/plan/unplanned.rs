@@ -166,11 +166,11 @@ mod tests {
     fn no_kind_that_a_plan_depends_on_is_passed_over_under_a_version_that_it_does_not_have() {
         for kind in READ.iter().chain(&["NodePool", "EC2NodeClass", "CronJob"]) {
             let text = format!("apiVersion: old/v1beta1\nkind: {kind}\nmetadata: {{name: a}}\n");
-            let read = manifest::read(&[("f", text.as_str())], &ReadOptions::default());
+            let read = manifest::read_manifests(&[("f", text.as_str())], &ReadOptions::default());
             assert!(read.is_err(), "{kind} would be passed over");
         }
         let other = "apiVersion: old/v1beta1\nkind: Widget\nmetadata: {name: a}\n";
-        let read = manifest::read(&[("f", other)], &ReadOptions::default());
+        let read = manifest::read_manifests(&[("f", other)], &ReadOptions::default());
         assert!(read.is_ok_and(|all| all.iter().all(|one| one.foreign)));
     }
 

@@ -14,11 +14,11 @@ const MOST_BYTES: u64 = 64 << 20;
 /// Reads a workload file.
 pub fn load(path: &str) -> Result<Loaded, Vec<Mistake>> {
     let watch = Stopwatch::start();
-    let text = read(path).map_err(|mistake| vec![mistake])?;
+    let text = read_workload(path).map_err(|mistake| vec![mistake])?;
     census::check(&text).map_err(|error| vec![mistake(path, &text, &error)])?;
     let problem: Problem = serde_json::from_slice(&text).map_err(|error| vec![mistake(path, &text, &error)])?;
     let load = watch.elapsed();
-    let faults = dovetail_core::faults::of(&problem);
+    let faults = dovetail_core::faults::find_faults(&problem);
     if !faults.is_empty() {
         let told = |fault: dovetail_core::faults::Fault| Mistake {
             file: path.to_owned(),
@@ -33,7 +33,7 @@ pub fn load(path: &str) -> Result<Loaded, Vec<Mistake>> {
     Ok(Loaded { problem: Arc::new(problem), load, warnings, passed_over: None })
 }
 
-fn read(path: &str) -> Result<Vec<u8>, Mistake> {
+fn read_workload(path: &str) -> Result<Vec<u8>, Mistake> {
     let raw = read_bytes(path, MOST_BYTES)?;
     if !raw.starts_with(&[0x1f, 0x8b]) {
         return Ok(raw);

@@ -157,7 +157,7 @@ fn not_in_cluster(why: &InClusterError) -> Failure {
 }
 
 async fn of_kubeconfig(paths: &str, place: &str, settings: &Settings) -> Result<Config, Failure> {
-    let kubeconfig = read(paths, place)?;
+    let kubeconfig = read_kubeconfigs(paths, place)?;
     let context = Some(settings.kube_context.clone()).filter(|name| !name.is_empty());
     let names: Vec<String> = kubeconfig.contexts.iter().map(|one| one.name.clone()).collect();
     let current = context.clone().or_else(|| kubeconfig.current_context.clone()).unwrap_or_default();
@@ -177,7 +177,7 @@ async fn of_kubeconfig(paths: &str, place: &str, settings: &Settings) -> Result<
 }
 
 /// One kubeconfig, or several, as KUBECONFIG has them: those that are not there are passed over, unless none is.
-fn read(paths: &str, place: &str) -> Result<Kubeconfig, Mistake> {
+fn read_kubeconfigs(paths: &str, place: &str) -> Result<Kubeconfig, Mistake> {
     let all: Vec<&str> = paths.split(':').filter(|path| !path.is_empty()).collect();
     let there: Vec<&str> = all.iter().copied().filter(|path| Path::new(path).exists()).collect();
     if there.is_empty() {

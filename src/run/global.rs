@@ -39,7 +39,7 @@ pub async fn with_config_map(
     let maps: LenientApi<ConfigMap> = LenientApi::namespaced(client.clone(), &settings.lease_namespace);
     match asker.api(&format!("configmap {NAME}"), || maps.get_opt(NAME)).await {
         Ok(Some(map)) => {
-            take(&mut settings, &map.data.unwrap_or_default(), given).iter().for_each(|line| warn(line));
+            apply_config_map(&mut settings, &map.data.unwrap_or_default(), given).iter().for_each(|line| warn(line));
             settings
         }
         Ok(None) => settings,
@@ -51,7 +51,7 @@ pub async fn with_config_map(
 }
 
 /// Sets what the ConfigMap says and nobody else has said. Answers a line for each key that is not empty.
-fn take(settings: &mut Settings, data: &BTreeMap<String, String>, given: &BTreeSet<String>) -> Vec<String> {
+fn apply_config_map(settings: &mut Settings, data: &BTreeMap<String, String>, given: &BTreeSet<String>) -> Vec<String> {
     let without = contradicting(settings, data, given);
     let mut lines = Vec::new();
     for (key, text) in data.iter().filter(|(_, text)| !text.is_empty()) {
@@ -135,7 +135,7 @@ mod tests {
         .map(|(key, text)| (key.to_owned(), text.to_owned()))
         .into();
         let mut settings = Settings { cluster_name: "demo".into(), ..Settings::default() };
-        let lines = take(&mut settings, &data, &["INTERRUPTION_QUEUE".to_owned()].into());
+        let lines = apply_config_map(&mut settings, &data, &["INTERRUPTION_QUEUE".to_owned()].into());
         assert_eq!(settings.default_instance_profile, "nodes");
         assert_eq!(settings.interruption_queue, "");
         assert_eq!(settings.vm_memory_overhead, Settings::default().vm_memory_overhead);
@@ -155,7 +155,7 @@ mod tests {
         let data = data.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned())).collect();
         let given = given.iter().map(|name| (*name).to_owned()).collect();
         let mut settings = Settings::default();
-        let lines = take(&mut settings, &data, &given);
+        let lines = apply_config_map(&mut settings, &data, &given);
         (settings, lines)
     }
 

@@ -123,12 +123,12 @@ impl Journal for CountedJournal {
 
     fn span(&self, span: Span) {
         if let Some(spans) = &self.heard.spans {
-            spans.take(&self.identity, span);
+            spans.record(&self.identity, span);
         }
     }
 
     fn measure(&self, measure: &Measure<'_>) {
-        measures::take(&self.heard.metrics, measure);
+        measures::record_measure(&self.heard.metrics, measure);
     }
 }
 

@@ -36,7 +36,7 @@ pub struct Others {
 }
 
 /// Looks through what runs in the cluster.
-pub fn look(own: &Own<'_>, deployments: &[Deployment], leases: &[Lease], now: Timestamp) -> Others {
+pub fn find_others(own: &Own<'_>, deployments: &[Deployment], leases: &[Lease], now: Timestamp) -> Others {
     let mut others = Others::default();
     for deployment in deployments.iter().filter(|one| wants_to_run(one)) {
         let at = format!("{}/{}", deployment.namespace().unwrap_or_default(), deployment.name_any());
@@ -174,7 +174,7 @@ mod tests {
     fn a_karpenter_in_another_namespace_is_a_rival_by_image_and_by_label() {
         let by_image = deployment("karpenter", "kp", IMAGE, 2, "whatever");
         let by_label = deployment("infra", "kp", "registry.internal/mirror@sha256:00", 1, "karpenter");
-        let found = look(&OWN, &[by_image, by_label], &[], NOW);
+        let found = find_others(&OWN, &[by_image, by_label], &[], NOW);
         assert_eq!(found.rivals.len(), 2, "{found:?}");
         assert!(found.rivals[0].contains("karpenter/kp"));
         assert!(found.sharing.is_empty());
@@ -184,10 +184,10 @@ mod tests {
     fn a_karpenter_that_is_scaled_down_or_shares_our_lease_is_no_rival() {
         let down = deployment("karpenter", "karpenter", IMAGE, 0, "karpenter");
         let beside = deployment("kube-system", "karpenter", IMAGE, 2, "karpenter");
-        let found = look(&OWN, &[down, beside.clone()], &[], NOW);
+        let found = find_others(&OWN, &[down, beside.clone()], &[], NOW);
         assert_eq!((found.rivals.len(), found.sharing.len()), (0, 1));
         for own in [Own { elects: false, ..OWN }, Own { lease: "another", ..OWN }] {
-            assert_eq!(look(&own, std::slice::from_ref(&beside), &[], NOW).rivals.len(), 1);
+            assert_eq!(find_others(&own, std::slice::from_ref(&beside), &[], NOW).rivals.len(), 1);
         }
     }
 
@@ -199,7 +199,7 @@ mod tests {
             let mut whole = serde_json::to_value(&pod.containers[0]).unwrap();
             whole.as_object_mut().unwrap().extend(container.as_object().cloned().unwrap());
             pod.containers[0] = serde_json::from_value(whole).unwrap();
-            let found = look(&OWN, &[one], &[], NOW);
+            let found = find_others(&OWN, &[one], &[], NOW);
             (found.rivals.len(), found.sharing.len())
         };
         let env = |name: &str, value: &str| json!({"env": [{"name": name, "value": value}]});
@@ -234,25 +234,26 @@ mod tests {
     #[test]
     fn our_own_deployment_is_nobody_else_whatever_its_name() {
         let own = deployment("elsewhere", "karpenter", "registry.internal/dovetail:0.1.0", 2, "karpenter");
-        assert_eq!(look(&OWN, &[own], &[], NOW), Others::default());
+        assert_eq!(find_others(&OWN, &[own], &[], NOW), Others::default());
     }
 
     #[test]
     fn a_lease_that_is_renewed_elsewhere_is_a_rival_and_one_that_ran_out_is_not() {
         let name = "karpenter-leader-election";
-        let found = look(&OWN, &[], &[lease("karpenter", name, "kp-1", 2), lease("old", name, "kp-0", 300)], NOW);
+        let found =
+            find_others(&OWN, &[], &[lease("karpenter", name, "kp-1", 2), lease("old", name, "kp-0", 300)], NOW);
         assert_eq!(found.rivals, ["Lease karpenter/karpenter-leader-election is held by kp-1"]);
-        let ahead = look(&OWN, &[], &[lease("karpenter", name, "kp-1", -100)], NOW);
+        let ahead = find_others(&OWN, &[], &[lease("karpenter", name, "kp-1", -100)], NOW);
         assert_eq!(ahead.rivals.len(), 1, "a clock that is ahead hides nobody");
-        let given_back = look(&OWN, &[], &[lease("karpenter", name, "", 2)], NOW);
+        let given_back = find_others(&OWN, &[], &[lease("karpenter", name, "", 2)], NOW);
         assert_eq!(given_back, Others::default());
-        assert_eq!(look(&OWN, &[], &[lease("kube-system", name, "kp-1", 2)], NOW).sharing.len(), 1);
+        assert_eq!(find_others(&OWN, &[], &[lease("kube-system", name, "kp-1", 2)], NOW).sharing.len(), 1);
     }
 
     #[test]
     fn a_cluster_autoscaler_is_told_apart() {
         let image = "registry.k8s.io/autoscaling/cluster-autoscaler:v1.33.0";
-        let found = look(
+        let found = find_others(
             &OWN,
             &[deployment("kube-system", "ca", image, 1, "aws-cluster-autoscaler")],
             &[lease("kube-system", "cluster-autoscaler", "ca-1", 1)],

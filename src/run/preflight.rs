@@ -15,7 +15,7 @@ use kube::Client;
 use kube::api::ListParams;
 
 use super::ask::{Asker, NoAnswer};
-use super::others::{Others, Own, look};
+use super::others::{Others, Own, find_others};
 
 /// What has to be mapped: API version, kind, and the CRD's name.
 const NEEDED: [(&str, &str, &str); 3] = [
@@ -154,7 +154,7 @@ pub async fn alone(
         lease: &settings.lease_name,
         elects: !settings.disable_leader_election,
     };
-    let Others { rivals, sharing, autoscalers } = look(&own, &deployments, &leases, now);
+    let Others { rivals, sharing, autoscalers } = find_others(&own, &deployments, &leases, now);
     if !rivals.is_empty() {
         let found = rivals.join("; ");
         let remedy = "two of them would launch twice: scale it to 0, or run Dovetail in its namespace with its Lease";

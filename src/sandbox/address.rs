@@ -24,7 +24,7 @@ pub struct Address {
 
 impl Address {
     /// The address asked for.
-    pub fn of(args: &SandboxArgs) -> Result<Self, Failure> {
+    pub fn from_args(args: &SandboxArgs) -> Result<Self, Failure> {
         let token = args.token.clone().filter(|token| !token.is_empty());
         let open = !args.listen.is_loopback();
         if open && token.is_none() {

@@ -43,7 +43,7 @@ pub fn run(args: &SandboxArgs) -> Result<(), Failure> {
             .allowing(shipped::regions().collect::<Vec<_>>().join(", "))
             .into());
     }
-    let address = Address::of(args)?;
+    let address = Address::from_args(args)?;
     let env = environment(&args.environment.env, &args.environment.env_file)?;
     let manifests = read_manifests(&args.manifests, &env, &args.cluster_name)?;
     let mut runtime = tokio::runtime::Builder::new_current_thread();

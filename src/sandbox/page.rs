@@ -45,7 +45,7 @@ pub fn pages(world: Rc<World>, args: &SandboxArgs, shown: Shown) -> PagesByPath 
         while let Some((wanted, asker)) = asked.recv().await {
             let text = match wanted {
                 Wanted::Console => console(&world, &args, &shown),
-                Wanted::State => state::of(&world, &args).to_string(),
+                Wanted::State => state::page_state(&world, &args).to_string(),
             };
             // An asker that has gone away is no matter.
             let _ = asker.send(text.into_bytes());

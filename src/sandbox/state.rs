@@ -13,7 +13,7 @@ use crate::cli::SandboxArgs;
 pub const LINES: usize = 200;
 
 /// Everything that the page shows.
-pub fn of(world: &World, args: &SandboxArgs) -> Value {
+pub fn page_state(world: &World, args: &SandboxArgs) -> Value {
     let nodes = nodes(world);
     let price = nodes.iter().filter_map(|node| node["price"].as_f64()).fold(0.0, |sum, price| sum + price);
     let lines = world.timeline.lines();

@@ -31,7 +31,7 @@ impl Batcher {
         let own = &env.settings;
         let settings =
             WindowSettings { idle: own.batch_idle, max: own.batch_max, pace: own.batch_by_pace, most: own.batch_most };
-        let env = env.of("batcher");
+        let env = env.for_actor("batcher");
         Self { env, packer, windows: Windows::new(settings), traces: BTreeMap::new(), alarm: None, batches: 0 }
     }
 }

@@ -54,7 +54,7 @@ impl Handler<Keep> for Catalogue {
 
     fn handle(&mut self, Keep(calls): Keep, ctx: &mut Self::Context) {
         self.keeping = Keeping { calls: Some(calls), unread: true, busy: self.keeping.busy, ..Keeping::default() };
-        self.keep(ctx);
+        self.keep_availability(ctx);
     }
 }
 
@@ -64,7 +64,7 @@ impl Handler<LaunchedOffering> for Catalogue {
     fn handle(&mut self, launched: LaunchedOffering, _: &mut Self::Context) {
         let now = self.env.now();
         if self.unavailable.launched(now, &launched.offering, &launched.subnet) {
-            self.unavailable.look(now);
+            self.unavailable.forget_expired(now);
             self.world_changed();
         }
     }
@@ -84,12 +84,12 @@ impl Catalogue {
     pub(super) fn unavailable_now(&self, last_resort: bool) -> Unavailable {
         match last_resort {
             true => self.unavailable.as_last_resort(self.env.now()),
-            false => self.unavailable.at(self.env.now()),
+            false => self.unavailable.as_of(self.env.now()),
         }
     }
 
     /// Reads what a predecessor has kept, once; then writes what is unavailable, unless that is written or nobody leads here.
-    pub(super) fn keep(&mut self, ctx: &mut Context<Self>) {
+    pub(super) fn keep_availability(&mut self, ctx: &mut Context<Self>) {
         let changes = self.unavailable.changes();
         let Some(calls) = self.keeping.calls.clone().filter(|calls| calls.may_act()) else { return };
         if self.keeping.busy {
@@ -118,7 +118,7 @@ impl Catalogue {
     /// Reads what a predecessor has kept. One that was not answered is made again at the next look.
     fn take_over(&mut self, calls: Calls, ctx: &mut Context<Self>) {
         self.keeping.busy = true;
-        let reading = async move { read(&calls).await }.into_actor(self);
+        let reading = async move { read_kept(&calls).await }.into_actor(self);
         ctx.spawn(reading.map(|text, catalogue, _| {
             catalogue.keeping.busy = false;
             catalogue.keeping.unread = matches!(text, Err(CallError::Unanswered(_) | CallError::Deposed));
@@ -153,7 +153,7 @@ fn maps(calls: &Calls) -> LenientApi<ConfigMap> {
 }
 
 /// What a predecessor has kept, if any has.
-async fn read(calls: &Calls) -> Result<Option<String>, CallError> {
+async fn read_kept(calls: &Calls) -> Result<Option<String>, CallError> {
     let api = maps(calls);
     let map = calls.run_for(LONGEST_WRITE, "read what is unavailable", || api.get_opt(UNAVAILABLE_OFFERINGS)).await?;
     Ok(map.and_then(|map| map.data?.remove(KEY)))

@@ -75,7 +75,7 @@ impl Catalogue {
     /// A catalogue that has not been read.
     pub fn new(env: &Env, cloud: Arc<dyn Cloud>) -> Self {
         Self {
-            env: env.of("catalogue"),
+            env: env.for_actor("catalogue"),
             cloud,
             offers: None,
             reads: 0,
@@ -98,8 +98,8 @@ impl Actor for Catalogue {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        self.read(ctx);
-        ctx.run_interval(REFRESH, |catalogue, ctx| catalogue.read(ctx));
+        self.read_anew(ctx);
+        ctx.run_interval(REFRESH, |catalogue, ctx| catalogue.read_anew(ctx));
         if let Some(interval) = self.env.settings.spot_price_refresh {
             ctx.run_interval(interval, |catalogue, ctx| catalogue.read_spot(ctx));
         }
@@ -108,7 +108,7 @@ impl Actor for Catalogue {
             if catalogue.unavailable.sweep(catalogue.env.now()) {
                 catalogue.world_changed();
             }
-            catalogue.keep(ctx);
+            catalogue.keep_availability(ctx);
         });
     }
 }
@@ -166,7 +166,7 @@ impl Handler<Refused> for Catalogue {
 
     fn handle(&mut self, refused: Refused, _: &mut Self::Context) {
         let now = self.env.now();
-        let known = self.unavailable.at(now);
+        let known = self.unavailable.as_of(now);
         let mut news: BTreeMap<_, BTreeSet<String>> = BTreeMap::new();
         for refusal in refused.refusals.iter().filter(|refusal| refusal.is_capacity()) {
             self.unavailable.note(now, refusal);
@@ -176,7 +176,7 @@ impl Handler<Refused> for Catalogue {
                 news.entry(market).or_default().insert(instance_type.clone());
             }
         }
-        self.unavailable.look(now);
+        self.unavailable.forget_expired(now);
         for ((zone, capacity_type, code), all) in news {
             let (types, instance_types) = (all.len(), Names::first(TYPES_NAMED, all));
             let log_event = LogEvent::OfferingRefused { zone, capacity_type, code, types, instance_types };
@@ -189,7 +189,7 @@ impl Handler<TookReserved> for Catalogue {
     type Result = ();
 
     fn handle(&mut self, took: TookReserved, _: &mut Self::Context) {
-        self.reserved.take(&took.id);
+        self.reserved.count_launch(&took.id);
     }
 }
 
@@ -241,12 +241,12 @@ impl Catalogue {
     }
 
     /// Reads everything anew. An earlier read that still waits for prices is given up: this one asks for them as well.
-    fn read(&mut self, ctx: &mut Context<Self>) {
+    fn read_anew(&mut self, ctx: &mut Context<Self>) {
         if let Some(earlier) = self.reading.take() {
             ctx.cancel_future(earlier);
         }
         let (this, first) = (ctx.address(), self.offers.is_none());
-        let reading = read::read(self.cloud.clone(), self.env.clone(), this, first).into_actor(self);
+        let reading = read::read_catalogue(self.cloud.clone(), self.env.clone(), this, first).into_actor(self);
         self.reading = Some(ctx.spawn(reading));
     }
 
@@ -311,9 +311,9 @@ impl Catalogue {
     /// not known what is left of its reservations.
     fn types(&mut self, offers: &Offers, class: &EC2NodeClass, last_resort: bool) -> Option<Types> {
         let Some(status) = &class.status else { return Some(Types::default()) };
-        self.unavailable.look(self.env.now());
+        self.unavailable.forget_expired(self.env.now());
         let key = (class.name_any(), last_resort);
-        let Some(reservations) = self.reserved.of(status, self.env.wall()) else {
+        let Some(reservations) = self.reserved.views(status, self.env.wall()) else {
             return self.resolved.get(&key).map(|(_, types)| types.clone());
         };
         let from = format!(
@@ -360,7 +360,7 @@ impl Catalogue {
             ..resolve::ResolveSettings::default()
         };
         let unavailable = self.unavailable_now(last_resort);
-        match NodeClassView::of(&class.spec, subnet_views(status)) {
+        match NodeClassView::from_spec(&class.spec, subnet_views(status)) {
             Ok(view) => {
                 let placement_group = status.placement_group.clone();
                 let view = NodeClassView { reservations, placement_group, ..view };

@@ -49,7 +49,7 @@ pub(super) enum LatePrices {
 /// months, are given up as soon as they are refused: a cluster without a way to the Pricing API does not wait for it.
 ///
 /// With `SPOT_PRICE_REFRESH_INTERVAL=never` spot prices are read once only.
-pub(super) async fn read(cloud: Arc<dyn Cloud>, env: Env, to: Addr<Catalogue>, first: bool) {
+pub(super) async fn read_catalogue(cloud: Arc<dyn Cloud>, env: Env, to: Addr<Catalogue>, first: bool) {
     let spot_again = first || env.settings.spot_price_refresh.is_some();
     let types = patiently(&env, || cloud.instance_types(), || {});
     let offered = patiently(&env, || cloud.offerings(), || {});

@@ -10,7 +10,8 @@ use jiff::Timestamp;
 
 /// Whether it is a capacity block that is about to end.
 fn ends(one: &CapacityReservation, now: Timestamp) -> bool {
-    let block = ReservationKind::of(&one.reservation_type, one.interruptible) == ReservationKind::CapacityBlock;
+    let block =
+        ReservationKind::from_status(&one.reservation_type, one.interruptible) == ReservationKind::CapacityBlock;
     one.end_time.as_ref().is_some_and(|end| block && expiring_from(end.0) <= now)
 }
 
@@ -33,7 +34,7 @@ impl Reserved {
 
     /// A class's reservations with what is left of each; `None` while that is not known of all, which are wanted then.
     /// A capacity block that is about to end by now counts as left, whenever the class was looked up.
-    pub fn of(&mut self, status: &EC2NodeClassStatus, now: Timestamp) -> Option<Vec<ReservationView>> {
+    pub fn views(&mut self, status: &EC2NodeClassStatus, now: Timestamp) -> Option<Vec<ReservationView>> {
         let all = status.capacity_reservations.iter();
         self.wanted.extend(all.clone().map(|one| one.id.clone()));
         let view = |one: &CapacityReservation| {
@@ -41,7 +42,7 @@ impl Reserved {
                 id: one.id.clone(),
                 instance_type: one.instance_type.clone(),
                 zone: one.availability_zone.clone(),
-                kind: ReservationKind::of(&one.reservation_type, one.interruptible),
+                kind: ReservationKind::from_status(&one.reservation_type, one.interruptible),
                 active: one.state == "active" && !ends(one, now),
                 left: *self.left.get(&one.id)?,
             })
@@ -92,7 +93,7 @@ impl Reserved {
     }
 
     /// An instance of it was launched.
-    pub fn take(&mut self, id: &str) {
+    pub fn count_launch(&mut self, id: &str) {
         let taken = self.taken.entry(id.to_owned()).or_default();
         *taken = taken.saturating_add(1);
         if let Some(left) = self.left.get_mut(id) {
@@ -113,13 +114,13 @@ mod tests {
         let status = serde_json::from_value::<EC2NodeClassStatus>(serde_json::json!({"capacityReservations": [one]}));
         let status = status.unwrap_or_default();
         let mut reserved = Reserved::default();
-        assert_eq!(reserved.of(&status, Timestamp::UNIX_EPOCH), None);
+        assert_eq!(reserved.views(&status, Timestamp::UNIX_EPOCH), None);
         assert!(reserved.lacks_any());
         let asked = reserved.ask();
         assert!(reserved.give_up(&asked), "a call that fails holds nothing up");
-        assert_eq!(reserved.of(&status, Timestamp::UNIX_EPOCH).map(|all| all[0].left), Some(0));
+        assert_eq!(reserved.views(&status, Timestamp::UNIX_EPOCH).map(|all| all[0].left), Some(0));
         reserved.learn(&asked, &BTreeMap::from([("cr-1".to_owned(), 2)]));
-        assert_eq!(reserved.of(&status, Timestamp::UNIX_EPOCH).map(|all| all[0].left), Some(2));
+        assert_eq!(reserved.views(&status, Timestamp::UNIX_EPOCH).map(|all| all[0].left), Some(2));
     }
 
     #[test]
@@ -132,7 +133,7 @@ mod tests {
         reserved.learn(&["cr-1".to_owned()], &BTreeMap::from([("cr-1".to_owned(), 1)]));
         let mut active = |seconds: i64| {
             let now = Timestamp::from_second(seconds).unwrap_or_default();
-            reserved.of(&status, now).is_some_and(|all| all[0].active)
+            reserved.views(&status, now).is_some_and(|all| all[0].active)
         };
         assert_eq!((active(80 * 60 - 1), active(80 * 60)), (true, false));
     }
@@ -158,10 +159,10 @@ mod tests {
         let asked = vec!["cr-1".to_owned(), "cr-gone".to_owned()];
         assert!(reserved.learn(&asked, &answer));
         assert!(!reserved.learn(&asked, &answer), "the same is no news");
-        reserved.take("cr-1");
+        reserved.count_launch("cr-1");
         assert_eq!((reserved.left["cr-1"], reserved.left["cr-gone"]), (4, 0));
         reserved.ask();
-        reserved.take("cr-1");
+        reserved.count_launch("cr-1");
         reserved.learn(&asked, &answer);
         assert_eq!(reserved.left["cr-1"], 4, "the first launch is in the answer, the second may not be");
     }

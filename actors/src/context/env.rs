@@ -49,7 +49,7 @@ impl Env {
     }
 
     /// The same for an actor.
-    pub fn of(&self, actor: &'static str) -> Self {
+    pub fn for_actor(&self, actor: &'static str) -> Self {
         Self { actor, ..self.clone() }
     }
 

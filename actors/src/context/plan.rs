@@ -85,7 +85,7 @@ impl<'a> Plans<'a> {
             let own = claim.metadata.annotations.get_or_insert_default();
             own.insert(annotations::MIN_VALUES_RELAXED.to_owned(), "true".to_owned());
         }
-        let demand = Demand::of(planned, self.planning);
+        let demand = Demand::from_planned(planned, self.planning);
         Some(LaunchOrder { claim, pods: planned.pods.len(), demand })
     }
 

@@ -84,7 +84,7 @@ pub struct Disruptor {
 impl Disruptor {
     /// At the start of a term.
     pub fn new(env: &Env, links: DisruptorLinks, solver: Arc<dyn Solver>) -> Self {
-        let env = env.of("disruptor");
+        let env = env.for_actor("disruptor");
         let rest = env.settings.churn.rules(0.0, false).rest;
         let rng = env.rng("trace");
         let mut memory = Memory::new();
@@ -167,12 +167,12 @@ impl Disruptor {
         }
         let handle = ctx.run_later(after, |disruptor, ctx| {
             disruptor.wake = None;
-            disruptor.look(ctx);
+            disruptor.decide_now(ctx);
         });
         self.wake = Some((due, handle));
     }
 
-    fn look(&mut self, ctx: &mut Context<Self>) {
+    fn decide_now(&mut self, ctx: &mut Context<Self>) {
         if self.looking || !self.links.calls.may_act() {
             return;
         }
@@ -198,7 +198,7 @@ impl Disruptor {
         self.carry_on(&view.snapshot);
         self.memory.hold(self.consolidation.queue.held());
         let now = Moment { monotonic: self.env.now(), wall: self.env.wall() };
-        let decision = disruption::look(&view.snapshot, &self.offers, &mut self.memory, now);
+        let decision = disruption::decide_disruption(&view.snapshot, &self.offers, &mut self.memory, now);
         let seconds = self.env.now().saturating_sub(now.monotonic).as_secs_f64();
         self.env.measure(&Measure::DisruptionLooked { seconds });
         let due = decision.again.map_or(POLL, |at| until(now.wall, at).min(POLL));
@@ -283,7 +283,7 @@ async fn view(links: DisruptorLinks, with_offers: bool) -> Option<View> {
         let in_use = snapshot.classes_in_use();
         let classes = snapshot.classes.values().filter(|class| in_use.contains(&class.name_any())).cloned().collect();
         drop(snapshot);
-        offers = links.catalogue.send(InstanceTypesFor::of(classes)).await.ok()?;
+        offers = links.catalogue.send(InstanceTypesFor::new(classes)).await.ok()?;
     }
     let snapshot = links.cluster.send(TakeShown).await.ok()??;
     Some(View { snapshot, offers })

@@ -114,7 +114,7 @@ struct Due {
 impl Interruption {
     /// At the start of a term.
     pub fn new(env: &Env, links: InterruptionLinks) -> Self {
-        let env = env.of("interruption");
+        let env = env.for_actor("interruption");
         let rng = env.rng("trace");
         Self {
             env,
@@ -175,7 +175,7 @@ impl Handler<Received> for Interruption {
         };
         Box::pin(snapshot.into_actor(self).then(move |snapshot, actor, ctx| {
             if let Some(snapshot) = snapshot.filter(|_| actor.links.leader_term.holds()) {
-                actor.take(received, &ClaimsByInstance::of(&snapshot), true, ctx);
+                actor.act_on(received, &ClaimsByInstance::from_snapshot(&snapshot), true, ctx);
             }
             let this = ctx.address();
             let room = !actor.is_crowded();
@@ -226,7 +226,7 @@ impl Interruption {
     }
 
     /// Acts on what the queue has given, now or before; what asks for nothing is deleted.
-    fn take(&mut self, received: Received, claims: &ClaimsByInstance<'_>, new: bool, ctx: &mut Context<Self>) {
+    fn act_on(&mut self, received: Received, claims: &ClaimsByInstance<'_>, new: bool, ctx: &mut Context<Self>) {
         let Received { queue_url, messages } = received;
         let (mut due, mut done) = (Vec::new(), Vec::new());
         let last = messages.len() < queue::FULL;
@@ -244,7 +244,7 @@ impl Interruption {
                 continue;
             }
             self.unknown.forget(&announced.id);
-            match self.read(announced, message.sent, claims) {
+            match self.interpret(announced, message.sent, claims) {
                 // It comes again, and by then it is known whether it was written.
                 None => {}
                 Some(found) if found.is_empty() => done.push(message.receipt),
@@ -284,7 +284,7 @@ impl Interruption {
     }
 
     /// What an announcement asks to be done; nothing for most. `None` while what an earlier one like it asked for is being written.
-    fn read(
+    fn interpret(
         &mut self,
         announced: Announcement,
         sent: Option<Timestamp>,
@@ -298,7 +298,7 @@ impl Interruption {
             self.count("duplicate");
             return Some(Vec::new());
         }
-        let notice = match InterruptionNotice::of(&announced, sent, self.env.wall()) {
+        let notice = match InterruptionNotice::from_announcement(&announced, sent, self.env.wall()) {
             Ok(notice) => notice,
             Err(late) => {
                 self.count("late");

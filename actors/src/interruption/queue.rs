@@ -28,11 +28,11 @@ pub(super) async fn listen(links: InterruptionLinks, env: Env, to: Addr<Interrup
     tokio::select! {
         biased;
         () = links.leader_term.over() => {}
-        () = read(&*links.cloud, env, to) => {}
+        () = receive_messages(&*links.cloud, env, to) => {}
     }
 }
 
-async fn read(cloud: &dyn Cloud, env: Env, to: Addr<Interruption>) {
+async fn receive_messages(cloud: &dyn Cloud, env: Env, to: Addr<Interruption>) {
     let name = env.settings.interruption_queue.clone();
     let mut trouble = Trouble::new(&env, &name, to.clone());
     loop {

@@ -102,7 +102,7 @@ impl Interruption {
                 && InterruptionNotice::on(&claim.claim).is_none()
                 && !self.removed.contains(&claim.facts.uid)
         };
-        let claims = ClaimsByInstance::of(snapshot);
+        let claims = ClaimsByInstance::from_snapshot(snapshot);
         // An event is found again at each look until it is written on the claim.
         let news = |one: &Trouble| !self.writing.contains(&event_of(one));
         let own: Vec<Trouble> =
@@ -139,7 +139,7 @@ impl Interruption {
         let Trouble { instance, kind, .. } = trouble;
         let instances = vec![instance.clone()];
         let announced = Announcement { id: event.clone(), kind, instances, time: Some(now), begins };
-        let notice = InterruptionNotice::of(&announced, None, now).ok().flatten()?;
+        let notice = InterruptionNotice::from_announcement(&announced, None, now).ok().flatten()?;
         let trace = TraceContext::root(&mut self.rng);
         self.writing.insert(event.clone());
         Some(Due { event, notice, claim, instance, trace })

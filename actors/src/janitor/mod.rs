@@ -68,7 +68,7 @@ pub struct Janitor {
 impl Janitor {
     /// At the start of a term.
     pub fn new(env: &Env, links: JanitorLinks) -> Self {
-        let env = env.of("janitor");
+        let env = env.for_actor("janitor");
         let rng = env.rng("ticks");
         Self {
             env,
@@ -87,7 +87,7 @@ impl Actor for Janitor {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         let first = FIRST.mul_f64(self.rng.f64());
-        ctx.run_later(first, Self::look);
+        ctx.run_later(first, Self::collect_garbage);
         ctx.run_later(LEFTOVERS_INTERVAL.mul_f64(0.5 + self.rng.f64() / 2.0), Self::look_at_made);
     }
 }
@@ -122,7 +122,7 @@ impl Janitor {
     }
 
     /// A pass: everything is listed, judged, and what is due is done.
-    fn look(&mut self, ctx: &mut Context<Self>) {
+    fn collect_garbage(&mut self, ctx: &mut Context<Self>) {
         let (collect, looks_back) = (self.collect(), self.collector.looks_back());
         let listing = async move { collect.list(looks_back).await }.into_actor(self);
         ctx.spawn(listing.map(|found, janitor, ctx| {
@@ -132,7 +132,7 @@ impl Janitor {
                 None => janitor.count("passes_skipped", 1),
             }
             let pause = PASS_INTERVAL + PASS_INTERVAL.mul_f64(janitor.rng.f64() / 10.0);
-            ctx.run_later(pause, Self::look);
+            ctx.run_later(pause, Self::collect_garbage);
         }));
     }
 

@@ -62,12 +62,12 @@ async fn attempt(calls: &Calls, call: impl Future<Output = kube::Result<()>>) ->
     match tokio::time::timeout(ANSWER_TIMEOUT, calls.while_acting(call)).await {
         Ok(None) => EvictionOutcome::Failed("the term is over".into()),
         Ok(Some(Ok(()))) => EvictionOutcome::Going,
-        Ok(Some(Err(error))) => read(error),
+        Ok(Some(Err(error))) => outcome_of(error),
         Err(_) => EvictionOutcome::Failed(format!("no answer within {ANSWER_TIMEOUT:?}")),
     }
 }
 
-fn read(error: kube::Error) -> EvictionOutcome {
+fn outcome_of(error: kube::Error) -> EvictionOutcome {
     let why = match &error {
         kube::Error::Api(status) => budget(status).map(|why| format!(" {why}")).unwrap_or_default(),
         _ => String::new(),

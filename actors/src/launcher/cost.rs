@@ -19,7 +19,7 @@ use crate::messages::{InstanceTypesFor, TakeSnapshot};
 pub async fn cost_with(links: LauncherLinks, claim: NodeClaim, committed: BTreeMap<String, f64>) -> Option<(f64, f64)> {
     let snapshot = links.cluster.send(TakeSnapshot).await.ok()??;
     let classes: Vec<_> = snapshot.classes.values().cloned().collect();
-    let types = links.catalogue.send(InstanceTypesFor::of(classes)).await.ok()??;
+    let types = links.catalogue.send(InstanceTypesFor::new(classes)).await.ok()??;
     let price = |claim: &NodeClaim| {
         let class = snapshot.classes.get(claim.spec.node_class_ref.ec2_name()?)?;
         price_of(claim, class, types.get(&class.name_any())?)

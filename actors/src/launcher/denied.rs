@@ -21,7 +21,7 @@ const CREATE_SPOT_ROLE: &str = "aws iam create-service-linked-role --aws-service
 const SAID_ONCE: Duration = Duration::from_secs(3600);
 
 /// Says that the account has no role for spot, on the claim and on its NodePool, which is there longer.
-pub fn tell(launching: &Launching, claim: &NodeClaim, refusals: &[OfferingRefusal]) {
+pub fn record_denied(launching: &Launching, claim: &NodeClaim, refusals: &[OfferingRefusal]) {
     if !refusals.iter().any(OfferingRefusal::denies_spot) {
         return;
     }

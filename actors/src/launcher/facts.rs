@@ -7,7 +7,7 @@ use dovetail_api::names::{annotations, labels};
 use dovetail_api::v1::{EC2NodeClass, NodeClaim};
 use dovetail_cloud::{Instance, LaunchRequest, LaunchedInstance};
 use dovetail_core::launch_limits::PoolAndClass;
-use dovetail_core::lifecycle::claim::{from_quantities, read, to_quantities};
+use dovetail_core::lifecycle::claim::{from_quantities, packing_requirement, to_quantities};
 use dovetail_core::lifecycle::hash;
 use dovetail_core::lifecycle::launch::InstanceFacts as Facts;
 use dovetail_core::{InstanceType, Offering, Operator};
@@ -42,7 +42,7 @@ pub fn request(claim: &NodeClaim, token: &str, class: Arc<EC2NodeClass>, types: 
     let mut request = LaunchRequest::new(token, pool_of(claim), class);
     let named = named_types(claim);
     let by_name: BTreeMap<&str, &Arc<InstanceType>> = types.iter().map(|one| (one.name.as_str(), one)).collect();
-    request.requirements = claim.spec.requirements.iter().map(read).collect();
+    request.requirements = claim.spec.requirements.iter().map(packing_requirement).collect();
     request.requests = from_quantities(&claim.spec.resources.requests);
     request.candidates = if named.is_empty() {
         types.to_vec()

@@ -161,7 +161,7 @@ impl<'a> Work<'a> {
                 }
                 made?
             }
-            LaunchStep::Read => self.read().await?,
+            LaunchStep::Read => self.read_claim().await?,
             LaunchStep::WriteToken(token) => launching.write_token(self.claim.clone(), &token).await?,
             LaunchStep::Prepare(token) => return self.prepare(&token).await.map(Input::Prepared),
             LaunchStep::Call { number: (attempt, call), .. } => {
@@ -170,7 +170,7 @@ impl<'a> Work<'a> {
             LaunchStep::Look(token) => {
                 let asked = launching.env.now();
                 let found = launching.links.cloud.instances_with_token(&token).await;
-                return Ok(Input::Looked(asked, found.ok().map(|found| self.keep(found))));
+                return Ok(Input::Looked(asked, found.ok().map(|found| self.keep_own(found))));
             }
             LaunchStep::Rest(pause) => {
                 let pause = match pause {
@@ -197,11 +197,11 @@ impl<'a> Work<'a> {
             LaunchStep::End(_) => return Ok(Input::Done),
         };
         self.claim = claim;
-        Ok(Input::Claim(Claimed::of(&self.claim)))
+        Ok(Input::Claim(Claimed::from_claim(&self.claim)))
     }
 
     /// The claim as the API server has it; another of the same name is none of ours.
-    async fn read(&self) -> Result<NodeClaim, ApiFailure> {
+    async fn read_claim(&self) -> Result<NodeClaim, ApiFailure> {
         let there = self.launching.claims().get(&self.claim.name_any()).await?;
         if self.claim.metadata.uid.is_some() && there.metadata.uid != self.claim.metadata.uid {
             return Err(ApiFailure::Gone);
@@ -255,7 +255,7 @@ impl<'a> Work<'a> {
         };
         fleet::called(&launching.env, span, &class, &error.refusals, Err(&error));
         let at_once = error.refusals.iter().any(|refusal| refusal.is_capacity());
-        denied::tell(launching, &self.claim, &error.refusals);
+        denied::record_denied(launching, &self.claim, &error.refusals);
         launching.refused(error.refusals.clone());
         Ok(self.called_in_vain(error, at_once))
     }
@@ -311,7 +311,7 @@ impl<'a> Work<'a> {
     }
 
     /// Keeps the living instances that are the claim's, the oldest first, and answers their ids.
-    fn keep(&mut self, mut found: Vec<Instance>) -> Vec<String> {
+    fn keep_own(&mut self, mut found: Vec<Instance>) -> Vec<String> {
         found.retain(|instance| !instance.is_terminating() && self.launching.is_own(&self.claim, instance));
         found.sort_by(|a, b| (a.launched_at, &a.id).cmp(&(b.launched_at, &b.id)));
         self.found = found;
@@ -334,7 +334,7 @@ impl<'a> Work<'a> {
         }
         let claim = launching.write_instance(self.claim.clone(), &facts).await?;
         // It has got another meanwhile: nothing was written.
-        if !takes_instance(&Claimed::of(&claim), &instance.id) {
+        if !takes_instance(&Claimed::from_claim(&claim), &instance.id) {
             return Ok(claim);
         }
         let hostname = if hostname.is_empty() { launching.hostname(&instance.id).await } else { hostname };

@@ -164,7 +164,7 @@ struct Held {
 impl Launcher {
     /// A launcher with nothing to do.
     pub fn new(env: &Env, links: LauncherLinks) -> Self {
-        let env = env.of("launcher");
+        let env = env.for_actor("launcher");
         let (rng, jitter) = (env.rng("trace"), env.rng("refusals"));
         let losses = Backoff::new(Duration::from_secs(1), Duration::from_secs(60), env.rng("losses"));
         Self {
@@ -204,7 +204,7 @@ impl Actor for Launcher {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         self.own = Some(ctx.address().recipient());
-        let looking = past::look(self.links.clone(), self.env.clone()).into_actor(self);
+        let looking = past::list_past(self.links.clone(), self.env.clone()).into_actor(self);
         ctx.spawn(looking.map(|found, launcher, ctx| {
             if let Some((past, present)) = found {
                 launcher.limits.take_over(&past, &present, launcher.env.now());

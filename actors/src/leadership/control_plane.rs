@@ -65,7 +65,7 @@ impl Drop for Running {
 impl ControlPlane {
     /// A control plane that does not lead; `exit` is told why when the replica has to end.
     pub fn new(env: &Env, means: ActorParts, warm: Warm, exit: watch::Sender<Option<String>>) -> Self {
-        let env = env.of("control_plane");
+        let env = env.for_actor("control_plane");
         let backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30), env.rng("restart"));
         Self {
             env,
@@ -85,7 +85,7 @@ impl Actor for ControlPlane {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        ctx.run_interval(CHECK_INTERVAL, |plane, ctx| plane.look(ctx));
+        ctx.run_interval(CHECK_INTERVAL, |plane, ctx| plane.check_actors(ctx));
     }
 }
 
@@ -233,7 +233,7 @@ impl ControlPlane {
         }
     }
 
-    fn look(&mut self, ctx: &mut Context<Self>) {
+    fn check_actors(&mut self, ctx: &mut Context<Self>) {
         if let Some((name, _)) = self.always().into_iter().find(|(_, actor)| !actor.connected()) {
             return self.give_up(format!("{name} has died"));
         }
@@ -371,7 +371,7 @@ mod tests {
     /// An environment, what is counted, an actor that moves no further, and what lets it go on.
     fn stuck() -> (Env, Arc<Full>, Addr<Counts>, Arc<tokio::sync::Notify>) {
         let (journal, goes_on) = (Arc::new(Full::default()), Arc::new(tokio::sync::Notify::new()));
-        let env = Env::new("r", Settings::default(), Arc::new(Stopped), journal.clone(), 1).of("test");
+        let env = Env::new("r", Settings::default(), Arc::new(Stopped), journal.clone(), 1).for_actor("test");
         let actor = Counts { goes_on: goes_on.clone(), ..Counts::default() };
         let to = Counts::create(|ctx| {
             ctx.set_mailbox_capacity(mailbox::BOUND);

@@ -53,7 +53,7 @@ pub async fn look_at_binding(client: &Client, leader_term: &LeaderTerm, env: &En
     let mut backoff = Backoff::new(PAUSES.0, PAUSES.1, env.rng("binding"));
     loop {
         let doubts = backoff.failures() < BELIEVED;
-        let looking = leader_term.while_holds(look(client, &env.settings, doubts));
+        let looking = leader_term.while_holds(find_binding(client, &env.settings, doubts));
         let error = match tokio::time::timeout(ANSWER_TIMEOUT, looking).await {
             // That the term is over is found out by who stands behind the fence.
             Ok(None) => return Ok(()),
@@ -77,8 +77,8 @@ pub async fn look_at_binding(client: &Client, leader_term: &LeaderTerm, env: &En
 }
 
 /// One look; `doubts` that something is forbidden.
-async fn look(client: &Client, settings: &Settings, doubts: bool) -> Seen {
-    let binding = match read(client, &settings.fence_name, doubts).await {
+async fn find_binding(client: &Client, settings: &Settings, doubts: bool) -> Seen {
+    let binding = match get_object(client, &settings.fence_name, doubts).await {
         Ok(binding) => binding,
         Err(seen) => return seen,
     };
@@ -87,10 +87,10 @@ async fn look(client: &Client, settings: &Settings, doubts: bool) -> Seen {
         seen => return seen,
     }
     let policy = binding.spec.and_then(|spec| spec.policy_name).unwrap_or_default();
-    read::<ValidatingAdmissionPolicy>(client, &policy, doubts).await.map_or_else(|seen| seen, |_| Seen::Stands)
+    get_object::<ValidatingAdmissionPolicy>(client, &policy, doubts).await.map_or_else(|seen| seen, |_| Seen::Stands)
 }
 
-async fn read<K>(client: &Client, name: &str, doubts: bool) -> Result<K, Seen>
+async fn get_object<K>(client: &Client, name: &str, doubts: bool) -> Result<K, Seen>
 where
     K: Resource<DynamicType = (), Scope = k8s_openapi::ClusterResourceScope> + Clone + DeserializeOwned + Debug,
 {

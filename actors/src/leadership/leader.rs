@@ -30,7 +30,7 @@ use crate::links::ToClusterWatcher;
 use crate::messages::{LeaderState, Observe, Term};
 use crate::reading::LenientApi;
 use crate::telemetry::log_event::LogEvent;
-use calls::{give_back, held_by, read, write};
+use calls::{give_back, held_by, read_lease, write};
 
 /// Pause after a call that failed: a renewal is not to wait for its turn while the deadline comes nearer.
 const AFTER_FAILURE: Duration = Duration::from_millis(500);
@@ -77,7 +77,7 @@ struct Changed;
 impl Leader {
     /// A standby.
     pub fn new(env: &Env, client: Client, cluster: ToClusterWatcher, control_plane: Addr<ControlPlane>) -> Self {
-        let env = env.of("leader");
+        let env = env.for_actor("leader");
         let settings = env.settings.lease;
         Self {
             lease: LeaseObject::new(client.clone(), &env.settings.lease_namespace, &env.settings.lease_name),
@@ -109,7 +109,7 @@ impl Actor for Leader {
         if self.env.settings.disable_leader_election {
             self.lead(LeaderTerm::new(Term(1), Duration::MAX, self.env.clock()));
         } else {
-            self.look(ctx);
+            self.read_lease(ctx);
             let (this, env, own) = (ctx.address(), self.env.clone(), self.env.identity.clone());
             let only = Config::default().fields(&format!("metadata.name={}", self.env.settings.lease_name));
             let on = move |heard: WatchNews<Lease>| match heard {
@@ -133,7 +133,7 @@ impl Handler<Changed> for Leader {
         if self.busy.get() {
             self.heard = true;
         } else {
-            self.look(ctx);
+            self.read_lease(ctx);
         }
     }
 }
@@ -172,7 +172,7 @@ impl Handler<Observe> for Leader {
 
 impl Leader {
     /// Reads the Lease and goes on from there.
-    fn look(&mut self, ctx: &mut Context<Self>) {
+    fn read_lease(&mut self, ctx: &mut Context<Self>) {
         if self.released {
             return;
         }
@@ -181,7 +181,7 @@ impl Leader {
         }
         self.busy.set(true);
         self.heard = false;
-        let reading = read(self.lease.clone(), self.env.clone(), self.settings, self.cluster.clone());
+        let reading = read_lease(self.lease.clone(), self.env.clone(), self.settings, self.cluster.clone());
         ctx.spawn(reading.into_actor(self).map(|read, leader, ctx| {
             let read = read.map(|(read, terms)| {
                 leader.election.saw_term(terms.highest);
@@ -280,12 +280,12 @@ impl Leader {
     fn look_in(&mut self, pause: Duration, ctx: &mut Context<Self>) {
         self.busy.set(false);
         if self.heard {
-            self.look(ctx);
+            self.read_lease(ctx);
             return;
         }
         let jitter = if self.leader_term.is_some() { 1.0 } else { 1.0 + JITTER * self.rng.f64() };
         let pause = self.election.pause(pause.mul_f64(jitter), self.env.now());
-        self.next = Some(ctx.run_later(pause, |leader, ctx| leader.look(ctx)));
+        self.next = Some(ctx.run_later(pause, |leader, ctx| leader.read_lease(ctx)));
     }
 
     fn write(&mut self, order: LeaseWrite, ctx: &mut Context<Self>) {

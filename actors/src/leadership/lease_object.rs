@@ -36,7 +36,7 @@ impl LeaseObject {
     pub async fn get(&self) -> kube::Result<Option<Value>> {
         let request = self.requests.get(&self.name, &GetParams::default()).map_err(Error::BuildRequest)?;
         match self.client.request_text(request).await {
-            Ok(answer) => read(&answer).map(Some),
+            Ok(answer) => parse_lease(&answer).map(Some),
             Err(Error::Api(status)) if status.is_not_found() => Ok(None),
             Err(error) => Err(error),
         }
@@ -51,7 +51,7 @@ impl LeaseObject {
             None => self.requests.create(&PostParams::default(), bytes(body)?),
             Some(_) => self.requests.patch(&self.name, &PatchParams::default(), &Patch::Merge(body)),
         };
-        read(&self.client.request_text(request.map_err(Error::BuildRequest)?).await?)
+        parse_lease(&self.client.request_text(request.map_err(Error::BuildRequest)?).await?)
     }
 
     /// Takes the holder's name off the Lease as it was read.
@@ -66,7 +66,7 @@ impl LeaseObject {
 }
 
 /// A Lease from the text of an answer. `managedFields`, which may be nested deeper than parsers go, are cut off before.
-fn read(answer: &str) -> kube::Result<Value> {
+fn parse_lease(answer: &str) -> kube::Result<Value> {
     serde_json::from_str(&without_managed_fields(answer)).map_err(Error::SerdeError)
 }
 
@@ -139,7 +139,7 @@ mod tests {
             let text = format!(
                 "{{\"metadata\":{{\"resourceVersion\":\"7\",\"managedFields\":[{{\"time\":\"9999-12-31T23:59:59Z\",\"fieldsV1\":{deep}}}]}},\"spec\":{{\"holderIdentity\":\"a\"}}}}"
             );
-            assert_eq!(holder(&super::read(&text).unwrap()), "a", "nested {depth} deep");
+            assert_eq!(holder(&super::parse_lease(&text).unwrap()), "a", "nested {depth} deep");
         }
     }
 

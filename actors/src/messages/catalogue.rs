@@ -23,7 +23,7 @@ pub struct InstanceTypesFor {
 
 impl InstanceTypesFor {
     /// What may be asked for now.
-    pub fn of(classes: Vec<Arc<EC2NodeClass>>) -> Self {
+    pub fn new(classes: Vec<Arc<EC2NodeClass>>) -> Self {
         Self { classes, last_resort: false }
     }
 }

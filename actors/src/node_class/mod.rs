@@ -64,7 +64,7 @@ impl NodeClassActor {
         recorder: ToRecorder,
     ) -> Self {
         Self {
-            env: env.of("node_class"),
+            env: env.for_actor("node_class"),
             cloud,
             calls,
             cluster,
@@ -235,7 +235,7 @@ impl NodeClassActor {
                 Ok(written) => {
                     actor.resolved.insert(name.clone(), (written.metadata.generation, actor.env.now()));
                     actor.tell_class(&written);
-                    keep(&mut actor.classes, &name, &written);
+                    keep_newer(&mut actor.classes, &name, &written);
                     actor.env.post(&actor.cluster, Wrote::Class(Box::new(written)));
                     actor.look_at_class(&name, ctx);
                     actor.look_at_pools_of(&name, ctx);
@@ -278,7 +278,7 @@ impl NodeClassActor {
             match written {
                 Ok(written) => {
                     actor.tell_adoption(&written);
-                    keep(&mut actor.pools, &name, &written);
+                    keep_newer(&mut actor.pools, &name, &written);
                     actor.env.post(&actor.cluster, Wrote::Pool(Box::new(written)));
                     actor.look_at_pool(&name, ctx);
                 }
@@ -330,7 +330,7 @@ impl NodeClassActor {
 
 /// Keeps what was written, unless the watch has told meanwhile of a later state or of the end: an object that is being
 /// deleted would look alive again, for as long as nothing else is written to it.
-fn keep<K: ResourceExt + Clone>(known: &mut BTreeMap<String, Arc<K>>, name: &str, written: &K) {
+fn keep_newer<K: ResourceExt + Clone>(known: &mut BTreeMap<String, Arc<K>>, name: &str, written: &K) {
     if let Some(known) = known.get_mut(name)
         && known.meta().uid == written.meta().uid
         && !is_older(written.meta(), known.meta())

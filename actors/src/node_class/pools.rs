@@ -94,7 +94,7 @@ fn image_mismatch(pool: &NodePool, class: &EC2NodeClass) -> Option<String> {
     let of_images = amis.iter().flat_map(|ami| &ami.requirements).filter(|one| one.key == labels::ARCH);
     let images: BTreeSet<&str> = of_images.flat_map(|one| one.values.iter().flatten()).map(String::as_str).collect();
     let own = &pool.spec.template.spec.requirements;
-    let written: Vec<_> = own.iter().filter(|one| one.key == labels::ARCH).map(claim::read).collect();
+    let written: Vec<_> = own.iter().filter(|one| one.key == labels::ARCH).map(claim::packing_requirement).collect();
     let wanted = Requirements::from_written(&written).ok()?;
     let wanted = wanted.get(labels::ARCH)?;
     let none = !images.is_empty() && images.iter().all(|arch| !wanted.has(arch));

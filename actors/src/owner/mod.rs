@@ -71,7 +71,7 @@ pub struct Owner {
 impl Owner {
     /// At the start of a term.
     pub fn new(env: &Env, links: OwnerLinks) -> Self {
-        let env = env.of("owner");
+        let env = env.for_actor("owner");
         let backoff = Backoff::cloud(env.rng("asking"));
         Self {
             env,

@@ -102,7 +102,7 @@ struct Request {
 }
 
 impl Request {
-    fn of(trace: TraceContext, batch: Option<(BTreeSet<String>, Duration)>) -> Self {
+    fn new(trace: TraceContext, batch: Option<(BTreeSet<String>, Duration)>) -> Self {
         Self { batch, trace, own: false, also: Vec::new() }
     }
 
@@ -147,7 +147,7 @@ struct Solved {
 impl Packer {
     /// A packer that has packed nothing.
     pub fn new(env: &Env, links: PackerLinks, solver: Arc<dyn Solver>) -> Self {
-        let env = env.of("packer");
+        let env = env.for_actor("packer");
         let rng = env.rng("names");
         let failures = PackerFailures::new(&env, links.recorder.clone());
         Self {
@@ -195,7 +195,7 @@ impl Handler<Batch> for Packer {
         self.handled.extend(batch.pods.iter().cloned());
         self.since.extend(batch.pods.iter().cloned());
         let pods = batch.pods.into_iter().collect();
-        self.ask(Request::of(batch.trace, Some((pods, batch.waited))), ctx);
+        self.ask(Request::new(batch.trace, Some((pods, batch.waited))), ctx);
     }
 }
 
@@ -204,7 +204,7 @@ impl Handler<PackNow> for Packer {
 
     fn handle(&mut self, now: PackNow, ctx: &mut Self::Context) {
         if now.term >= self.env.term {
-            self.ask(Request { also: now.also, ..Request::of(now.trace, None) }, ctx);
+            self.ask(Request { also: now.also, ..Request::new(now.trace, None) }, ctx);
         }
     }
 }
@@ -250,7 +250,7 @@ impl Handler<Observe> for Packer {
 impl Packer {
     fn look_again(&mut self, ctx: &mut Context<Self>) {
         let trace = TraceContext::root(&mut self.rng);
-        self.ask(Request { own: true, ..Request::of(trace, None) }, ctx);
+        self.ask(Request { own: true, ..Request::new(trace, None) }, ctx);
     }
 
     fn ask(&mut self, request: Request, ctx: &mut Context<Self>) {

@@ -139,9 +139,9 @@ where
         let request = Request::new(url).delete(name, params).map_err(kube::Error::BuildRequest)?;
         // kube reads the answer as a `Value` first, which is not for every object.
         let answer = self.0.clone().into_client().request_text(request).await?;
-        match text::at(&answer, &["kind"]) {
+        match text::member_at(&answer, &["kind"]) {
             Some("\"Status\"") => Ok(None),
-            _ => object(super::read(&answer)).map(Some),
+            _ => object(super::read_object(&answer)).map(Some),
         }
     }
 }

@@ -39,7 +39,7 @@ const TIMES: [&str; 22] = [
 ///
 /// # Errors
 /// Why it is refused still.
-pub fn read<K: DeserializeOwned>(text: &str, refused: &serde_json::Error) -> Result<K, String> {
+pub fn read_mended<K: DeserializeOwned>(text: &str, refused: &serde_json::Error) -> Result<K, String> {
     let cut = text::without_any_managed_fields(text);
     // What is nested too deeply is refused here as well.
     let Ok(mut value) = serde_json::from_str::<Value>(&cut) else { return Err(why(refused)) };

@@ -24,7 +24,7 @@ pub fn unreadable<K: Resource<DynamicType = ()>>(text: &str, why: String) -> Unr
     Unreadable {
         kind: K::kind(&()).into_owned(),
         api_version: K::api_version(&()).into_owned(),
-        metadata: metadata(text::at(text, &["metadata"]).unwrap_or_default()),
+        metadata: metadata(text::member_at(text, &["metadata"]).unwrap_or_default()),
         why,
         facts,
     }
@@ -45,7 +45,7 @@ fn metadata(text: &str) -> ObjectMeta {
         creation_timestamp: time("creationTimestamp"),
         // One that is there and cannot be read says that the object is being deleted all the same.
         deletion_timestamp: time("deletionTimestamp").or_else(|| {
-            let there = text::at(text, &["deletionTimestamp"]).is_some_and(|value| value != "null");
+            let there = text::member_at(text, &["deletionTimestamp"]).is_some_and(|value| value != "null");
             there.then_some(Time(jiff::Timestamp::UNIX_EPOCH))
         }),
         deletion_grace_period_seconds: part(text, &["deletionGracePeriodSeconds"]),
@@ -58,12 +58,12 @@ fn metadata(text: &str) -> ObjectMeta {
 }
 
 fn part<T: DeserializeOwned>(text: &str, path: &[&str]) -> Option<T> {
-    serde_json::from_str(text::at(text, path)?).ok()
+    serde_json::from_str(text::member_at(text, path)?).ok()
 }
 
 /// The entries that are text.
 fn strings(text: &str, key: &str) -> Option<BTreeMap<String, String>> {
-    let within = text::at(text, &[key])?;
+    let within = text::member_at(text, &[key])?;
     let entry = |member: text::JsonMember<'_>| {
         let name = serde_json::from_str(&format!("\"{}\"", member.key)).ok()?;
         Some((name, serde_json::from_str(within.get(member.value)?).ok()?))

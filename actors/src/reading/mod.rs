@@ -54,14 +54,14 @@ impl<K> ReadObject<K> {
 }
 
 /// Reads the text of one object.
-pub fn read<K>(text: &str) -> ReadObject<K>
+pub fn read_object<K>(text: &str) -> ReadObject<K>
 where
     K: Resource<DynamicType = ()> + DeserializeOwned,
 {
     let cut = text::without_managed_fields(text);
     match serde_json::from_str(&cut) {
         Ok(object) => ReadObject::Object(object),
-        Err(refused) => mend::read(&cut, &refused).map_or_else(
+        Err(refused) => mend::read_mended(&cut, &refused).map_or_else(
             |why| ReadObject::Unreadable(Box::new(metadata::unreadable::<K>(&cut, why))),
             ReadObject::Object,
         ),
@@ -73,7 +73,7 @@ where
     K: Resource<DynamicType = ()> + DeserializeOwned,
 {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        <&RawValue>::deserialize(deserializer).map(|raw| read(raw.get()))
+        <&RawValue>::deserialize(deserializer).map(|raw| read_object(raw.get()))
     }
 }
 

@@ -47,7 +47,7 @@ fn pool(name: &str) -> Value {
 }
 
 fn read_value<K: Resource<DynamicType = ()> + DeserializeOwned>(value: &Value) -> ReadObject<K> {
-    read(&value.to_string())
+    read_object(&value.to_string())
 }
 
 fn readable<K: Resource<DynamicType = ()> + DeserializeOwned>(value: &Value) -> K {
@@ -62,7 +62,7 @@ fn managed_fields_of_any_time_and_any_depth_keep_nothing_from_being_read() {
         text["metadata"]["managedFields"] = json!("HERE");
         let entry = format!("[{{\"manager\":\"evil\",\"time\":\"{FOREVER}\",\"fieldsV1\":{deep}}}]");
         let text = text.to_string().replace("\"HERE\"", &entry);
-        let pod: Pod = read(&text).object().unwrap();
+        let pod: Pod = read_object(&text).object().unwrap();
         assert!(pod.metadata.name.as_deref() == Some("deep") && pod.metadata.managed_fields.is_none());
     }
 }
@@ -134,10 +134,10 @@ fn a_claim_as_v1beta1_has_it_is_known_by_name_and_instance() {
 fn what_is_nested_too_deeply_elsewhere_is_there_and_not_read() {
     let deep = format!("{}{}", "[".repeat(5000), "]".repeat(5000));
     let text = pod("deep").to_string().replace("\"i\"", &deep);
-    assert_eq!(read::<Pod>(&text).object().unwrap_err().full_name(), "default/deep");
+    assert_eq!(read_object::<Pod>(&text).object().unwrap_err().full_name(), "default/deep");
     // Within its metadata as well.
     let text = pod("deep").to_string().replace("\"x\"", &deep);
-    let unread = read::<Pod>(&text).object().unwrap_err();
+    let unread = read_object::<Pod>(&text).object().unwrap_err();
     assert_eq!((unread.full_name().as_str(), unread.facts.node_name.as_str()), ("default/deep", "n"));
 }
 

@@ -107,7 +107,7 @@ pub fn members(text: &str) -> impl Iterator<Item = JsonMember<'_>> {
 }
 
 /// The text of a member by its path, if every step of it is an object.
-pub fn at<'a>(text: &'a str, path: &[&str]) -> Option<&'a str> {
+pub fn member_at<'a>(text: &'a str, path: &[&str]) -> Option<&'a str> {
     path.iter().try_fold(text, |text, key| {
         let member = members(text).find(|member| member.key == *key)?;
         text.get(member.value)
@@ -204,16 +204,19 @@ mod tests {
     #[test]
     fn members_are_found_by_their_path() {
         let text = "{ \"a\" : {\"b\": [1, {\"b\": 2}], \"c\": \"x,}\"}, \"d\":null}";
-        assert_eq!(at(text, &["a", "b"]), Some("[1, {\"b\": 2}]"));
-        assert_eq!(at(text, &["a", "c"]), Some("\"x,}\""));
-        assert_eq!(at(text, &["d"]), Some("null"));
-        assert_eq!((at(text, &["a", "x"]), at(text, &["d", "x"]), at("[]", &["a"])), (None, None, None));
+        assert_eq!(member_at(text, &["a", "b"]), Some("[1, {\"b\": 2}]"));
+        assert_eq!(member_at(text, &["a", "c"]), Some("\"x,}\""));
+        assert_eq!(member_at(text, &["d"]), Some("null"));
+        assert_eq!(
+            (member_at(text, &["a", "x"]), member_at(text, &["d", "x"]), member_at("[]", &["a"])),
+            (None, None, None)
+        );
     }
 
     proptest! {
         #[test]
         fn no_text_makes_it_panic(text in ".{0,60}", from in 0usize..60) {
-            let _ = (without_managed_fields(&text), without_any_managed_fields(&text), at(&text, &["a"]));
+            let _ = (without_managed_fields(&text), without_any_managed_fields(&text), member_at(&text, &["a"]));
             let broken: String = "{\"metadata\":{\"managedFields\":[{\"a\":\"é\\\"\"}],\"name\":\"x\"}}".chars().take(from).collect();
             let _ = (without_managed_fields(&broken), without_any_managed_fields(&broken));
         }

@@ -62,7 +62,7 @@ pub(super) struct NominationWrite {
 }
 
 /// Nominates the pods expected at a claim to its node.
-pub(super) async fn keep(links: RegistrarLinks, claim: String) -> NominationWrite {
+pub(super) async fn nominate_pods(links: RegistrarLinks, claim: String) -> NominationWrite {
     let Ok(Some(known)) = links.cluster.send(TakeSnapshot).await else { return NominationWrite::default() };
     write(&links.calls, known.places_to_keep(&[claim].into(), links.calls.env.moment())).await
 }

@@ -20,7 +20,7 @@ use crate::telemetry::log_event::LogEvent;
 
 impl Registrar {
     /// Decides a claim's next step and does it.
-    pub(super) fn look(&mut self, name: &str, ctx: &mut Context<Self>) {
+    pub(super) fn take_next_step(&mut self, name: &str, ctx: &mut Context<Self>) {
         if self.busy.contains(name) {
             self.again.insert(name.to_owned());
             return;
@@ -105,7 +105,7 @@ impl Registrar {
             }
             registrar.nodeless.kept(&name);
             if changed {
-                registrar.look(&name, ctx);
+                registrar.take_next_step(&name, ctx);
             }
         }));
     }
@@ -124,7 +124,7 @@ impl Registrar {
             match known {
                 Ok(Some(known)) if known.unreadable_of(WatchedKind::Node).any(|(_, node)| its(node)) => {}
                 Ok(Some(_)) if !changed => registrar.give_up(&claim, timeout, ctx),
-                _ if changed => registrar.look(&name, ctx),
+                _ if changed => registrar.take_next_step(&name, ctx),
                 _ => {}
             }
         }));

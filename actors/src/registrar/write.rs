@@ -31,7 +31,11 @@ impl Registrar {
         let lets_in = writes.passes == Some(ClaimStage::Registered) && self.keeps_places();
         let (links, wanted, claim) = (self.links.clone(), writes.clone(), name.clone());
         let writing = async move {
-            let kept = if lets_in { kept_places::keep(links.clone(), claim).await } else { NominationWrite::default() };
+            let kept = if lets_in {
+                kept_places::nominate_pods(links.clone(), claim).await
+            } else {
+                NominationWrite::default()
+            };
             (kept, register::write(links, wanted).await)
         };
         ctx.spawn(writing.into_actor(self).map(move |(kept, written), registrar, ctx| {
@@ -50,14 +54,14 @@ impl Registrar {
                 Err(_) => {
                     let later = move |registrar: &mut Self, ctx: &mut Context<Self>| {
                         registrar.again.remove(&name);
-                        registrar.look(&name, ctx);
+                        registrar.take_next_step(&name, ctx);
                     };
                     ctx.run_later(Duration::from_secs(1), later);
                     return;
                 }
             }
             registrar.again.remove(&name);
-            registrar.look(&name, ctx);
+            registrar.take_next_step(&name, ctx);
         }));
     }
 

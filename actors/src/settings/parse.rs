@@ -241,7 +241,7 @@ pub fn policy(text: &str) -> Result<Policy, ValueRefusal> {
 
 /// `ADOPT_AS`.
 pub fn adopt_as(text: &str) -> Result<AdoptAs, ValueRefusal> {
-    AdoptAs::read(text).ok_or_else(|| ("it names no way of taking pools over".into(), adoption::ALLOWED.into()))
+    AdoptAs::parse(text).ok_or_else(|| ("it names no way of taking pools over".into(), adoption::ALLOWED.into()))
 }
 
 /// `LOG_FORMAT`.

@@ -229,7 +229,7 @@ pub struct InstanceAnswers {
 
 impl InstanceAnswers {
     /// The outcome of a call; its failure keeps no other call from being made.
-    fn take<T>(&mut self, outcome: Result<T, CloudError>) -> Option<T> {
+    fn record<T>(&mut self, outcome: Result<T, CloudError>) -> Option<T> {
         outcome.map_err(|error| self.failed = Some(error)).ok()
     }
 
@@ -259,7 +259,7 @@ pub async fn ask(links: TerminatorLinks, asks: Vec<InstanceQuery>) -> InstanceAn
     };
     let ids: Vec<String> = asks.iter().filter_map(by_id).collect();
     if !ids.is_empty()
-        && let Some(mut found) = answered.take(links.cloud.instances_of(&ids).await)
+        && let Some(mut found) = answered.record(links.cloud.instances_of(&ids).await)
     {
         let alive: BTreeMap<Handle, Instance> =
             found.instances.iter().filter(|one| is_alive(one)).map(|one| (id_of(one), one.clone())).collect();
@@ -279,7 +279,7 @@ pub async fn ask(links: TerminatorLinks, asks: Vec<InstanceQuery>) -> InstanceAn
     }
     for one in &asks {
         if let Handle::Token(token) = &one.handle {
-            let answer = answered.take(by_token(&links, one, token).await);
+            let answer = answered.record(by_token(&links, one, token).await);
             answered.answers.extend(answer);
         }
     }

@@ -71,7 +71,7 @@ fn tell_removing(step_env: &StepEnv, claim: &NodeClaim, nodes: &[Arc<Node>], rea
 
 impl Terminator {
     /// Looks at all that has changed, on a snapshot of the pods.
-    pub(super) fn look(&mut self, ctx: &mut Context<Self>) {
+    pub(super) fn look_at_changes(&mut self, ctx: &mut Context<Self>) {
         if self.dirty.is_empty() || std::mem::replace(&mut self.looking, true) {
             return;
         }

@@ -68,8 +68,9 @@ impl Terminator {
             };
             let key = (name.clone(), set);
             self.give_up_rollout(step_env, &pod, &key, now.monotonic);
-            let there =
-                || SuccessorPlace::of(snapshot, &pod, now) == SuccessorPlace::Ready || snapshot.budgets_hold(&pod.pod);
+            let there = || {
+                SuccessorPlace::for_pod(snapshot, &pod, now) == SuccessorPlace::Ready || snapshot.budgets_hold(&pod.pod)
+            };
             let moves = match self.rollouts.known.get(&key) {
                 Some(known) => known.progress.moves(),
                 None => snapshot.moves_by_rollout(&pod) && there(),

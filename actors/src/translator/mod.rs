@@ -112,7 +112,7 @@ impl Translator {
         recorder: ToRecorder,
     ) -> Self {
         Self {
-            env: env.of("translator"),
+            env: env.for_actor("translator"),
             cloud,
             calls,
             cluster,
@@ -188,7 +188,7 @@ impl Translator {
             return;
         }
         self.looking = true;
-        ctx.run_later(SETTLE, |actor, ctx| actor.look(ctx));
+        ctx.run_later(SETTLE, |actor, ctx| actor.start_pass(ctx));
     }
 
     /// Whether there is anything to do at all.
@@ -197,7 +197,7 @@ impl Translator {
     }
 
     /// Asks what the cluster is like and what is there, then compares.
-    fn look(&mut self, ctx: &mut Context<Self>) {
+    fn start_pass(&mut self, ctx: &mut Context<Self>) {
         if self.is_idle() || !self.provisioners.is_listed() || !self.templates.is_listed() {
             self.looking = false;
             return;
@@ -255,7 +255,7 @@ impl Translator {
             return None;
         }
         let braked = self.braked(&source, object.generation);
-        let task = Task::of(object, meant, there, self.env.wall())?;
+        let task = Task::next_for(object, meant, there, self.env.wall())?;
         if braked.is_some() {
             return braked;
         }

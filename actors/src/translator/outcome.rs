@@ -68,15 +68,15 @@ pub struct Alpha {
 impl Alpha {
     pub fn provisioner(object: &Provisioner) -> Self {
         let conditions = object.status.as_ref().map(|status| status.conditions.clone());
-        Self::of(AlphaKind::Provisioner, object, conditions)
+        Self::from_object(AlphaKind::Provisioner, object, conditions)
     }
 
     pub fn template(object: &AWSNodeTemplate) -> Self {
         let conditions = object.status.as_ref().map(|status| status.conditions.clone());
-        Self::of(AlphaKind::Template, object, conditions)
+        Self::from_object(AlphaKind::Template, object, conditions)
     }
 
-    fn of<K: ResourceExt>(kind: AlphaKind, object: &K, conditions: Option<Vec<Condition>>) -> Self {
+    fn from_object<K: ResourceExt>(kind: AlphaKind, object: &K, conditions: Option<Vec<Condition>>) -> Self {
         Self {
             kind,
             name: object.name_any(),

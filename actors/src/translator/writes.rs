@@ -31,7 +31,7 @@ pub struct Task {
 
 impl Task {
     /// Of an object that means this, beside what is there; none where everything is as it should be.
-    pub fn of(
+    pub fn next_for(
         object: Alpha,
         meant: Result<Translation, TranslationProblem>,
         there: &Snapshot,

@@ -54,7 +54,7 @@ impl Definitions {
     }
 
     fn brake(&mut self, name: &'static str, now: Duration) -> Result<(), Duration> {
-        self.brakes.entry(name).or_insert_with(|| Brake::new(PATCHES, PATCHES_WITHIN)).take(now)
+        self.brakes.entry(name).or_insert_with(|| Brake::new(PATCHES, PATCHES_WITHIN)).take_token(now)
     }
 }
 
@@ -67,7 +67,7 @@ impl Pass {
     pub(super) async fn trust(&mut self, bundle: &str) -> Result<Vec<CustomResourceDefinition>, CallError> {
         let (mut standing, mut failed) = (Vec::new(), None);
         for name in NAMES {
-            match self.keep(name, bundle).await {
+            match self.keep_definition(name, bundle).await {
                 Ok(found) => standing.extend(found),
                 Err(error @ CallError::Deposed) => return Err(error),
                 Err(error) => failed = Some(error),
@@ -82,7 +82,11 @@ impl Pass {
     }
 
     /// One definition, if it is as it should be now.
-    async fn keep(&mut self, name: &'static str, bundle: &str) -> Result<Option<CustomResourceDefinition>, CallError> {
+    async fn keep_definition(
+        &mut self,
+        name: &'static str,
+        bundle: &str,
+    ) -> Result<Option<CustomResourceDefinition>, CallError> {
         let api = self.crds();
         let Some(found) = self.calls.once(api.get_opt(name)).await? else {
             self.tell_once(name, "there is no such definition".into());

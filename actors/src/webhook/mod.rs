@@ -73,7 +73,7 @@ struct Outcome {
 impl Webhook {
     /// At the start of a replica.
     pub fn new(env: &Env, client: Client, identities: Arc<dyn Identities>, office: Office) -> Self {
-        let env = env.of("webhook");
+        let env = env.for_actor("webhook");
         let (backoff, rng) = (Backoff::new(SOON, TICK, env.rng("passes")), env.rng("ticks"));
         Self {
             env,
@@ -93,7 +93,7 @@ impl Actor for Webhook {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        self.look(ctx);
+        self.begin_pass(ctx);
     }
 }
 
@@ -117,7 +117,7 @@ pub fn place(settings: &Settings) -> WebhookAddress {
 }
 
 impl Webhook {
-    fn look(&mut self, ctx: &mut Context<Self>) {
+    fn begin_pass(&mut self, ctx: &mut Context<Self>) {
         let leader_term = self.office.held();
         let env =
             leader_term.as_ref().map_or_else(|| self.env.clone(), |leader_term| self.env.in_term(leader_term.term()));
@@ -160,7 +160,7 @@ impl Webhook {
         };
         (self.served, self.definitions) = (outcome.served, Some(outcome.definitions));
         let pause = pause + pause.mul_f64(self.rng.f64() / 10.0);
-        ctx.run_later(pause, Self::look);
+        ctx.run_later(pause, Self::begin_pass);
     }
 }
 

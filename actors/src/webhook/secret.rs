@@ -27,7 +27,7 @@ impl Pass {
         let api = self.secrets();
         let mut found = self.calls.once(api.get_opt(&name)).await?;
         for _ in 0..MOST_STEPS {
-            let kept = found.as_ref().map(read).unwrap_or_default();
+            let kept = found.as_ref().map(read_identities).unwrap_or_default();
             if !self.leads {
                 return Ok(found.is_some().then_some(kept));
             }
@@ -48,7 +48,7 @@ impl Pass {
                     self.calls.once(api.create(&params, &body)).await?
                 }
             });
-            self.env.emit(LogEvent::WebhookRotated { step: told(step).into() });
+            self.env.emit(LogEvent::WebhookRotated { step: step_name(step).into() });
         }
         Err(CallError::Refused(format!("secret {name} does not keep what is written into it")))
     }
@@ -73,7 +73,7 @@ impl Pass {
     }
 }
 
-fn told(step: RotationStep) -> &'static str {
+fn step_name(step: RotationStep) -> &'static str {
     match step {
         RotationStep::Wait => "unchanged",
         RotationStep::Replace => "made and served at once, as none could be served",
@@ -83,10 +83,10 @@ fn told(step: RotationStep) -> &'static str {
     }
 }
 
-fn read(secret: &Secret) -> KeptIdentities {
+fn read_identities(secret: &Secret) -> KeptIdentities {
     let data = secret.data.iter().flatten();
     let text = data.filter_map(|(name, value)| Some((name.clone(), String::from_utf8(value.0.clone()).ok()?)));
-    KeptIdentities::read(&text.collect())
+    KeptIdentities::from_entries(&text.collect())
 }
 
 fn entries(kept: &KeptIdentities) -> BTreeMap<String, ByteString> {

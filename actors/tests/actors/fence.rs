@@ -11,8 +11,8 @@ use world::{World, run, seconds};
 
 /// The chart's.
 const POLICY: &str = include_str!("../../../deploy/helm/dovetail/files/fence.yaml");
-const POLICIES: Gvr = Gvr::of("admissionregistration.k8s.io", "v1", "validatingadmissionpolicies");
-const BINDINGS: Gvr = Gvr::of("admissionregistration.k8s.io", "v1", "validatingadmissionpolicybindings");
+const POLICIES: Gvr = Gvr::from_static("admissionregistration.k8s.io", "v1", "validatingadmissionpolicies");
+const BINDINGS: Gvr = Gvr::from_static("admissionregistration.k8s.io", "v1", "validatingadmissionpolicybindings");
 const NAME: &str = "dovetail-fence";
 
 /// The fence as the chart makes it, by this Lease in kube-system.

@@ -5,7 +5,7 @@
 use std::fmt::Debug;
 use std::sync::{Arc, LazyLock};
 
-use dovetail_actors::reading::{ReadObject, read, report};
+use dovetail_actors::reading::{ReadObject, read_object, report};
 use dovetail_api::schema;
 use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
 use dovetail_core::cluster_state::{ClusterState, KeptFacts, WatchedKind};
@@ -271,8 +271,9 @@ where
 {
     fn new(kind: Option<WatchedKind>, keep: Keep<K>) -> Self {
         let full = full::<K>();
-        let whole =
-            read::<K>(&full.to_string()).object().unwrap_or_else(|unread| panic!("{}: {}", unread.kind, unread.why));
+        let whole = read_object::<K>(&full.to_string())
+            .object()
+            .unwrap_or_else(|unread| panic!("{}: {}", unread.kind, unread.why));
         keep(&mut ClusterState::new(), whole);
         Self { full, kind, keep }
     }

@@ -142,8 +142,10 @@ impl UnavailableOfferings {
     /// the next refusal is believed for half as long. A launch that was under way when EC2 refused another says nothing.
     /// Answers whether anything changed.
     pub fn launched(&mut self, now: Duration, key: &OfferingKey, subnet: &str) -> bool {
-        let quota =
-            RefusalScope::Quota { capacity_type: key.capacity_type.clone(), group: QuotaGroup::of(&key.instance_type) };
+        let quota = RefusalScope::Quota {
+            capacity_type: key.capacity_type.clone(),
+            group: QuotaGroup::from_instance_type(&key.instance_type),
+        };
         let capacity_type = RefusalScope::CapacityType(key.capacity_type.clone());
         let scopes =
             [RefusalScope::Offering(key.clone()), quota, capacity_type, RefusalScope::Subnet(subnet.to_owned())];
@@ -163,7 +165,7 @@ impl UnavailableOfferings {
     }
 
     /// Looks what has run out, and forgets what has long ago.
-    pub fn look(&mut self, now: Duration) {
+    pub fn forget_expired(&mut self, now: Duration) {
         let since = std::mem::replace(&mut self.looked, now);
         let ran_out = |end: Duration| since < end && end <= now;
         if self.marks.values().any(|mark| ran_out(mark.until) || ran_out(mark.last + TTL)) {
@@ -177,7 +179,7 @@ impl UnavailableOfferings {
     /// The same; says whether anything may be asked for again that could not be when this was called last. To be called every
     /// ten seconds or so.
     pub fn sweep(&mut self, now: Duration) -> bool {
-        self.look(now);
+        self.forget_expired(now);
         std::mem::take(&mut self.freed)
     }
 
@@ -207,7 +209,7 @@ impl UnavailableOfferings {
     }
 
     /// The refusals that still count at `now`.
-    pub fn at(&self, now: Duration) -> Unavailable {
+    pub fn as_of(&self, now: Duration) -> Unavailable {
         self.those(|mark| mark.is_believed(now))
     }
 
@@ -236,7 +238,9 @@ impl Unavailable {
         if self.capacity_types.contains(capacity_type) {
             return true;
         }
-        if !self.quotas.is_empty() && self.quotas.contains(&(capacity_type.to_owned(), QuotaGroup::of(instance_type))) {
+        if !self.quotas.is_empty()
+            && self.quotas.contains(&(capacity_type.to_owned(), QuotaGroup::from_instance_type(instance_type)))
+        {
             return true;
         }
         !self.offerings.is_empty()
@@ -276,7 +280,7 @@ mod tests {
     }
 
     fn refused(cache: &UnavailableOfferings, at: Duration) -> bool {
-        cache.at(at).refused("m5.large", "a", "spot")
+        cache.as_of(at).refused("m5.large", "a", "spot")
     }
 
     #[test]
@@ -345,7 +349,7 @@ mod tests {
     fn a_refusal_says_nothing_of_other_zones_or_capacity_types() {
         let mut cache = UnavailableOfferings::default();
         cache.mark(minutes(0), key("a"));
-        let now = cache.at(minutes(1));
+        let now = cache.as_of(minutes(1));
         assert!(!now.refused("m5.large", "b", "spot"));
         assert!(!now.refused("m5.large", "a", "on-demand"));
     }
@@ -353,8 +357,8 @@ mod tests {
     #[test]
     fn a_quota_covers_its_family_group_at_its_capacity_type_in_all_zones() {
         let mut cache = UnavailableOfferings::default();
-        cache.mark_quota(minutes(0), "on-demand", QuotaGroup::of("m5.large"));
-        let now = cache.at(minutes(1));
+        cache.mark_quota(minutes(0), "on-demand", QuotaGroup::from_instance_type("m5.large"));
+        let now = cache.as_of(minutes(1));
         assert!(now.refused("c7g.xlarge", "a", "on-demand") && now.refused("t3.micro", "b", "on-demand"));
         assert!(!now.refused("g5.xlarge", "a", "on-demand") && !now.refused("m5.large", "a", "spot"));
     }
@@ -363,14 +367,14 @@ mod tests {
     fn a_refused_capacity_type_blocks_every_type() {
         let mut cache = UnavailableOfferings::default();
         cache.mark_capacity_type(minutes(0), "spot");
-        assert!(cache.at(minutes(1)).refused("c5.large", "b", "spot"));
+        assert!(cache.as_of(minutes(1)).refused("c5.large", "b", "spot"));
     }
 
     #[test]
     fn a_zone_is_full_only_when_all_its_subnets_are() {
         let mut cache = UnavailableOfferings::default();
         cache.mark_subnet(minutes(0), "subnet-1");
-        let now = cache.at(minutes(1));
+        let now = cache.as_of(minutes(1));
         assert!(!now.all_full(["subnet-1", "subnet-2"].into_iter()));
         assert!(now.all_full(["subnet-1"].into_iter()));
         assert!(!now.all_full(std::iter::empty()));
@@ -384,7 +388,7 @@ mod tests {
         let version = cache.version();
         assert!(!cache.sweep(minutes(1)));
         assert_eq!((cache.version(), cache.len()), (version, 1));
-        cache.look(minutes(3));
+        cache.forget_expired(minutes(3));
         cache.mark(minutes(3), key("b"));
         assert!(cache.sweep(minutes(3)), "whoever looked first, and whatever was refused meanwhile");
         assert!(cache.version() > version && !cache.sweep(minutes(4)));
@@ -398,7 +402,7 @@ mod tests {
             let at = u64::try_from(at).unwrap_or(u64::MAX);
             cache.mark_subnet(Duration::from_millis(at), &format!("subnet-{at}"));
         }
-        let now = cache.at(minutes(1));
+        let now = cache.as_of(minutes(1));
         assert_eq!(now.full_subnets().len(), MOST);
         assert!(!now.full_subnets().contains("subnet-0"));
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use criterion::{Criterion, criterion_group, criterion_main};
 use dovetail_core::InstanceType;
 use dovetail_core::cluster_state::{ClusterState, Moment};
-use dovetail_core::disruption::{Memory, OffersByClass, look, usage};
+use dovetail_core::disruption::{Memory, OffersByClass, decide_disruption, usage};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -74,7 +74,7 @@ fn looking(criterion: &mut Criterion) {
         let mut memory = Memory::new();
         let now = Moment { monotonic: Duration::from_secs(10), wall: start };
         let snapshot = state.snapshot();
-        group.bench_function(name, |bench| bench.iter(|| look(&snapshot, &offers, &mut memory, now)));
+        group.bench_function(name, |bench| bench.iter(|| decide_disruption(&snapshot, &offers, &mut memory, now)));
     }
     let state = cluster(NODES, false);
     group.bench_function("usage", |bench| bench.iter(|| usage(&state.snapshot())));

@@ -57,7 +57,7 @@ impl AdoptAs {
 
     /// Reads `as-is`, or words separated by commas; none where it is something else.
     #[must_use]
-    pub fn read(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         if text.trim() == AS_IS {
             return Some(Self::NOTHING);
         }
@@ -119,7 +119,7 @@ pub fn is_foreign(own: &Annotations) -> bool {
 /// What is held back in a pool because it was taken over, as it stands on it: what was written then and nobody has changed.
 #[must_use]
 pub fn held(own: &Annotations) -> AdoptAs {
-    let recorded = own.get(ADOPTED_AS).and_then(|text| AdoptAs::read(text)).unwrap_or(AdoptAs::NOTHING);
+    let recorded = own.get(ADOPTED_AS).and_then(|text| AdoptAs::parse(text)).unwrap_or(AdoptAs::NOTHING);
     let says = |key: &str, value: &str| own.get(key).is_some_and(|there| there == value);
     recorded.both(AdoptAs { observe: says(DISRUPTION, OBSERVE), fewest_nodes: says(PACKING_POLICY, FEWEST_NODES) })
 }
@@ -221,12 +221,12 @@ mod tests {
             ("fewest-nodes", false, true),
             ("as-is", false, false),
         ] {
-            assert_eq!(AdoptAs::read(text), Some(AdoptAs { observe, fewest_nodes }), "{text}");
+            assert_eq!(AdoptAs::parse(text), Some(AdoptAs { observe, fewest_nodes }), "{text}");
         }
         for wrong in ["", "obsrve", "observe,as-is", "as-is,observe", "cost", "observe,", "true"] {
-            assert_eq!(AdoptAs::read(wrong), None, "{wrong}");
+            assert_eq!(AdoptAs::parse(wrong), None, "{wrong}");
         }
-        assert_eq!(AdoptAs::read(&AdoptAs::default().name()), Some(AdoptAs::default()));
+        assert_eq!(AdoptAs::parse(&AdoptAs::default().name()), Some(AdoptAs::default()));
     }
 
     #[test]
@@ -294,7 +294,7 @@ mod tests {
     fn the_setting_releases_what_it_had_held_back() {
         let mut own = karpenters();
         settled(&mut own, AdoptAs::default());
-        let change = settled(&mut own, AdoptAs::read("fewest-nodes").unwrap());
+        let change = settled(&mut own, AdoptAs::parse("fewest-nodes").unwrap());
         assert_eq!(change, Some(AdoptionChange::Released { held: AdoptAs { observe: false, fewest_nodes: true } }));
         assert_eq!((value(&own, DISRUPTION), value(&own, PACKING_POLICY)), (None, Some("fewest-nodes")));
         settled(&mut own, AdoptAs::NOTHING);

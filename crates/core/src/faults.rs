@@ -17,7 +17,7 @@ pub struct Fault {
 
 /// All faults of a problem, in the file's order.
 #[must_use]
-pub fn of(problem: &Problem) -> Vec<Fault> {
+pub fn find_faults(problem: &Problem) -> Vec<Fault> {
     let mut found = Finder::default();
     found.pools(problem);
     found.instance_types(problem);
@@ -98,11 +98,11 @@ mod tests {
             "instanceTypes": [{"name": "t", "capacity": {"cpu": "1"}, "offerings": [{"zone": "z", "capacityType": "spot", "price": -1.0, "available": true}]}],
             "pods": [{"name": "p"}, {"name": "p"}]}"#;
         let problem: Problem = serde_json::from_str(text).unwrap();
-        let fields: Vec<String> = of(&problem).into_iter().map(|fault| fault.field).collect();
+        let fields: Vec<String> = find_faults(&problem).into_iter().map(|fault| fault.field).collect();
         assert_eq!(
             fields,
             ["nodePools[1].name", "nodePools[1].weight", "instanceTypes[0].offerings[0].price", "pods[1].name"]
         );
-        assert!(of(&Problem::default()).is_empty());
+        assert!(find_faults(&Problem::default()).is_empty());
     }
 }

@@ -12,7 +12,7 @@ pub struct ResolvedImages<'a>(Vec<(&'a Ami, Requirements)>);
 impl<'a> ResolvedImages<'a> {
     /// Of these. One whose requirements make no sense is for no type.
     #[must_use]
-    pub fn of(amis: &'a [Ami]) -> Self {
+    pub fn from_amis(amis: &'a [Ami]) -> Self {
         let read = |ami: &'a Ami| {
             let wanted: Result<Vec<_>, _> = ami.requirements.iter().map(NodeSelectorRequirement::from_kube).collect();
             Some((ami, Requirements::from_written(&wanted.ok()?).ok()?))

@@ -58,7 +58,7 @@ pub struct VolumeClaimFacts {
 impl VolumeClaimFacts {
     /// Reads a claim.
     #[must_use]
-    pub fn of(claim: &PersistentVolumeClaim) -> Self {
+    pub fn from_claim(claim: &PersistentVolumeClaim) -> Self {
         const DONE: &str = "pv.kubernetes.io/bind-completed";
         let spec = claim.spec.clone().unwrap_or_default();
         let phase = claim.status.as_ref().and_then(|status| status.phase.as_deref());
@@ -90,7 +90,7 @@ pub struct VolumeFacts {
 impl VolumeFacts {
     /// Reads a volume.
     #[must_use]
-    pub fn of(volume: &PersistentVolume) -> Self {
+    pub fn from_volume(volume: &PersistentVolume) -> Self {
         let spec = volume.spec.clone().unwrap_or_default();
         // The name of the host that a local volume is on says nothing of a node to come, as Karpenter has it.
         let local = spec.local.is_some() || spec.host_path.is_some();
@@ -128,7 +128,7 @@ pub struct ClassFacts {
 impl ClassFacts {
     /// Reads a class.
     #[must_use]
-    pub fn of(class: &StorageClass) -> Self {
+    pub fn from_class(class: &StorageClass) -> Self {
         let provisioner = if class.provisioner == EBS_IN_TREE { EBS } else { &class.provisioner };
         Self {
             provisioner: provisioner.to_owned(),
@@ -203,7 +203,7 @@ pub fn claims_of(pod: &KubePod) -> Vec<String> {
     used.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-fn told(namespace: &str, claim: &str) -> String {
+fn claim_text(namespace: &str, claim: &str) -> String {
     format!("PersistentVolumeClaim {namespace}/{claim}")
 }
 
@@ -251,7 +251,7 @@ impl<C: AsRef<VolumeClaimFacts>, V: AsRef<VolumeFacts>, S: AsRef<ClassFacts>> Vo
     }
 
     fn of_claim(&self, namespace: &str, name: &str) -> Result<(Vec<Place>, Option<(String, String)>), String> {
-        let who = || told(namespace, name);
+        let who = || claim_text(namespace, name);
         let key = format!("{namespace}/{name}");
         let claim = self.claims.get(&key).ok_or_else(|| format!("{} is not there", who()))?.as_ref();
         if claim.unreadable {
@@ -347,11 +347,11 @@ mod tests {
         fn class(&mut self, name: &str, provisioner: &str, mode: &str, topologies: Value) {
             let class = json!({"metadata": {"name": name}, "provisioner": provisioner, "volumeBindingMode": mode,
                 "allowedTopologies": topologies});
-            self.classes.insert(name.into(), Arc::new(ClassFacts::of(&serde_json::from_value(class).unwrap())));
+            self.classes.insert(name.into(), Arc::new(ClassFacts::from_class(&serde_json::from_value(class).unwrap())));
         }
 
         fn claim(&mut self, name: &str, claim: Value) {
-            let facts = VolumeClaimFacts::of(&serde_json::from_value(claim).unwrap());
+            let facts = VolumeClaimFacts::from_claim(&serde_json::from_value(claim).unwrap());
             self.claims.insert(format!("default/{name}"), Arc::new(facts));
         }
 
@@ -359,7 +359,7 @@ mod tests {
             let done = json!({"pv.kubernetes.io/bind-completed": "yes"});
             let claim = json!({"metadata": {"annotations": done}, "spec": {"volumeName": format!("pv-{name}")}});
             self.claim(name, claim);
-            let facts = VolumeFacts::of(&serde_json::from_value(json!({"spec": volume})).unwrap());
+            let facts = VolumeFacts::from_volume(&serde_json::from_value(json!({"spec": volume})).unwrap());
             self.volumes.insert(format!("pv-{name}"), Arc::new(facts));
         }
 
@@ -377,7 +377,7 @@ mod tests {
     /// Where a volume can be used that has labels.
     fn labelled(labels: &Value, spec: &Value) -> Vec<String> {
         let volume = json!({"metadata": {"labels": labels}, "spec": spec});
-        let facts = VolumeFacts::of(&serde_json::from_value(volume).unwrap());
+        let facts = VolumeFacts::from_volume(&serde_json::from_value(volume).unwrap());
         facts.places.iter().map(|place| Requirements::from_written(place).unwrap().to_string()).collect()
     }
 

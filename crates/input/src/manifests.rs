@@ -29,7 +29,7 @@ pub fn read_manifests(
         cluster_name: cluster_name.to_owned(),
         kubernetes_minor: Some(KUBERNETES_MINOR),
     };
-    match manifest::read(&texts, &options) {
+    match manifest::read_manifests(&texts, &options) {
         Ok(manifests) if mistakes.is_empty() => Ok(manifests),
         Ok(_) => Err(mistakes),
         Err(errors) => {

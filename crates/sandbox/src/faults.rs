@@ -93,7 +93,7 @@ pub struct Way {
 
 impl Way {
     /// A way with these shares of the time there and inside; the rest is the way back.
-    pub fn of(total: Duration, there: f64, inside: f64) -> Self {
+    pub fn from_shares(total: Duration, there: f64, inside: f64) -> Self {
         let (there, inside) = (total.mul_f64(there), total.mul_f64(inside));
         Self { there, inside, back: total.saturating_sub(there + inside) }
     }
@@ -264,7 +264,7 @@ impl FaultsInForce {
             2 => (0.1, 0.8),
             _ => (0.1, 0.1),
         };
-        Way::of(total, there, inside)
+        Way::from_shares(total, there, inside)
     }
 
     /// Draws the fate of a request.

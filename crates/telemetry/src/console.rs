@@ -134,7 +134,7 @@ fn waiting(view: &ReplicaView, actors: &Value) -> (Vec<Value>, usize) {
 }
 
 fn nodes(view: &ReplicaView) -> Vec<Value> {
-    let (snapshot, prices) = (&view.snapshot, state::TypesByClass::of(view));
+    let (snapshot, prices) = (&view.snapshot, state::TypesByClass::from_view(view));
     let by_provider: BTreeMap<&str, &NodeEntry> = snapshot
         .nodes
         .values()

@@ -47,7 +47,7 @@ impl Spans {
     }
 
     /// Takes a span of a replica.
-    pub fn take(&self, replica: &str, span: Span) {
+    pub fn record(&self, replica: &str, span: Span) {
         match self {
             Self::Sent(traces) => traces.send(of_span(replica, span)),
             Self::Kept(kept) => {

@@ -8,7 +8,7 @@ use dovetail_observability::metrics::Id;
 const PROVIDER: &str = "aws";
 
 /// Counts or observes it.
-pub fn take(metrics: &Metrics, measure: &Measure<'_>) {
+pub fn record_measure(metrics: &Metrics, measure: &Measure<'_>) {
     let count = |id, values: &[&str]| metrics.count(id, values, 1);
     let observe = |id, values: &[&str], seconds: f64| metrics.observe(id, values, seconds, None);
     match *measure {

@@ -44,7 +44,7 @@ impl Latest {
     /// The cluster, as a replica sees it.
     pub fn saw(&self, view: ReplicaView) {
         let managed = view.snapshot.nodes.values().filter(|node| node.managed());
-        let prices = TypesByClass::of(&view);
+        let prices = TypesByClass::from_view(&view);
         let cost: f64 = managed.filter_map(|node| prices.node(node)).map(|(own, _)| own).sum();
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.cost.push_back((view.now.wall.as_second() as f64, cost));
@@ -199,7 +199,7 @@ pub struct TypesByClass<'a>(BTreeMap<&'a str, BTreeMap<&'a str, &'a InstanceType
 
 impl<'a> TypesByClass<'a> {
     /// Of a view.
-    pub fn of(view: &'a ReplicaView) -> Self {
+    pub fn from_view(view: &'a ReplicaView) -> Self {
         let by_name = |types: &'a [Arc<InstanceType>]| types.iter().map(|kind| (kind.name.as_str(), &**kind)).collect();
         Self(view.types.iter().map(|(class, types)| (class.as_str(), by_name(types))).collect())
     }
@@ -222,7 +222,7 @@ fn cost(page: &mut MetricsPage, view: &ReplicaView) {
     type Sum = (usize, f64, f64);
     let mut by: BTreeMap<[&str; 3], Sum> = BTreeMap::new();
     let mut by_pool: BTreeMap<&str, f64> = view.snapshot.pools.keys().map(|name| (name.as_str(), 0.0)).collect();
-    let prices = TypesByClass::of(view);
+    let prices = TypesByClass::from_view(view);
     for node in view.snapshot.nodes.values().filter(|node| node.managed()) {
         let of = |key| label_of(&node.labels, key);
         let sum = by.entry([of(labels::NODE_POOL), of(labels::CAPACITY_TYPE), of(labels::ZONE)]).or_default();

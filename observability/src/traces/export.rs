@@ -86,7 +86,7 @@ impl Sending {
             };
             match next.await {
                 Some(Some(Item::Span(span))) => {
-                    self.take(span);
+                    self.queue(span);
                     if self.batch.len() >= self.settings.batch {
                         self.send().await;
                         due = None;
@@ -107,8 +107,8 @@ impl Sending {
         }
     }
 
-    fn take(&mut self, span: ExportedSpan) {
-        self.batch.extend(self.sampler.take(span).into_iter().map(of_span));
+    fn queue(&mut self, span: ExportedSpan) {
+        self.batch.extend(self.sampler.sample(span).into_iter().map(of_span));
         self.counters.unsampled.store(self.sampler.forgotten(), Ordering::Relaxed);
     }
 
@@ -130,12 +130,12 @@ impl Sending {
             };
             let counter = if error.is_none() { &self.counters.exported } else { &self.counters.failed };
             counter.fetch_add(count, Ordering::Relaxed);
-            self.tell(error);
+            self.report(error);
         }
     }
 
     /// Says once that the collector is away, and once that it is back.
-    fn tell(&mut self, error: Option<String>) {
+    fn report(&mut self, error: Option<String>) {
         let was = std::mem::replace(&mut self.failing, error.is_some());
         match error {
             Some(error) if !was => {

@@ -15,7 +15,7 @@ impl Journal for QuietJournal {
 }
 
 /// One line.
-pub fn tell(event: &ShadowEvent) {
+pub fn print_event(event: &ShadowEvent) {
     match event {
         ShadowEvent::Note(note) => tracing::warn!(logger = "shadow", "{note}"),
         ShadowEvent::Decided(side, decision) => {

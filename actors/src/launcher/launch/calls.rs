@@ -87,7 +87,7 @@ impl Launching {
     pub(super) async fn write_token(&self, claim: NodeClaim, token: &str) -> Result<NodeClaim, CallError> {
         let term = self.env.term.0;
         let put = |claim: &mut NodeClaim| {
-            if takes_token(&Claimed::of(claim)) {
+            if takes_token(&Claimed::from_claim(claim)) {
                 put_token(claim, token, term);
             }
         };
@@ -123,7 +123,7 @@ impl Launching {
     pub(super) async fn write_instance(&self, claim: NodeClaim, facts: &Facts) -> Result<NodeClaim, CallError> {
         let now = self.env.wall();
         let id = instance_id(&facts.provider_id).unwrap_or_default();
-        let done = |claim: &NodeClaim| match takes_instance(&Claimed::of(claim), id) {
+        let done = |claim: &NodeClaim| match takes_instance(&Claimed::from_claim(claim), id) {
             true => lifecycle::launch::launched(claim, facts, now),
             false => claim.clone(),
         };

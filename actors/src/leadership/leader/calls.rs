@@ -24,7 +24,7 @@ pub(super) struct Terms {
 
 /// The Lease as it stands; when it is gone, or of a term above all that it can have had by itself, also the highest term on
 /// any claim: a new one starts above it. Or why nobody knows.
-pub(super) async fn read(
+pub(super) async fn read_lease(
     lease: LeaseObject,
     env: Env,
     settings: LeaseSettings,

@@ -126,7 +126,7 @@ pub struct ConvertError {
 
 impl ConvertError {
     fn new(path: &[&str], what: impl Into<String>, allowed: impl Into<String>) -> Self {
-        Self { path: FieldPath::of(path), what: what.into(), allowed: allowed.into() }
+        Self { path: FieldPath::from_fields(path), what: what.into(), allowed: allowed.into() }
     }
 }
 
@@ -138,20 +138,22 @@ impl ConvertError {
 pub fn to_v1(object: &Value, context: &ConversionContext) -> Option<Result<Converted, ConvertError>> {
     let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
     let converted = match (text("apiVersion"), text("kind")) {
-        ("karpenter.sh/v1alpha5", "Provisioner") => read(object).and_then(|old| provisioner(&old, context)),
-        ("karpenter.sh/v1alpha5", "Machine") => read(object).map(|old| machine(&old)),
-        ("karpenter.k8s.aws/v1alpha1", "AWSNodeTemplate") => read(object).and_then(|old| node_template(&old, context)),
-        ("karpenter.sh/v1beta1", "NodePool") => read(object).and_then(|old| node_pool(&old)),
-        ("karpenter.sh/v1beta1", "NodeClaim") => read(object).map(|old| node_claim(&old)),
-        ("karpenter.k8s.aws/v1beta1", "EC2NodeClass") => read(object).map(|old| node_class(&old, context)),
+        ("karpenter.sh/v1alpha5", "Provisioner") => read_typed(object).and_then(|old| provisioner(&old, context)),
+        ("karpenter.sh/v1alpha5", "Machine") => read_typed(object).map(|old| machine(&old)),
+        ("karpenter.k8s.aws/v1alpha1", "AWSNodeTemplate") => {
+            read_typed(object).and_then(|old| node_template(&old, context))
+        }
+        ("karpenter.sh/v1beta1", "NodePool") => read_typed(object).and_then(|old| node_pool(&old)),
+        ("karpenter.sh/v1beta1", "NodeClaim") => read_typed(object).map(|old| node_claim(&old)),
+        ("karpenter.k8s.aws/v1beta1", "EC2NodeClass") => read_typed(object).map(|old| node_class(&old, context)),
         ("karpenter.sh/v1", "NodePool") => {
-            read(object).map(|pool| Converted { node_pool: Some(pool), ..Converted::default() })
+            read_typed(object).map(|pool| Converted { node_pool: Some(pool), ..Converted::default() })
         }
         ("karpenter.sh/v1", "NodeClaim") => {
-            read(object).map(|claim| Converted { node_claim: Some(claim), ..Converted::default() })
+            read_typed(object).map(|claim| Converted { node_claim: Some(claim), ..Converted::default() })
         }
         ("karpenter.k8s.aws/v1", "EC2NodeClass") => {
-            read(object).map(|class| Converted { node_class: Some(class), ..Converted::default() })
+            read_typed(object).map(|class| Converted { node_class: Some(class), ..Converted::default() })
         }
         _ => return None,
     };
@@ -159,7 +161,7 @@ pub fn to_v1(object: &Value, context: &ConversionContext) -> Option<Result<Conve
 }
 
 /// Reads the typed form; null fields count as not given.
-fn read<T: DeserializeOwned>(object: &Value) -> Result<T, ConvertError> {
+fn read_typed<T: DeserializeOwned>(object: &Value) -> Result<T, ConvertError> {
     let mut object = object.clone();
     drop_nulls(&mut object);
     serde_json::from_value(object).map_err(|error| ConvertError {

@@ -21,7 +21,7 @@ use crate::convert::{ConversionContext, Converted};
 pub use error::InputError;
 pub use objects::Objects;
 pub use pods::{MAX_PODS, workload_pods};
-pub use read::read;
+pub use read::read_manifests;
 
 /// What reading depends on besides the files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

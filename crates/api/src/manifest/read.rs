@@ -23,7 +23,7 @@ pub(super) const MOST_MISTAKES: usize = 100;
 ///
 /// # Errors
 /// Every mistake of every file, in the order of files and lines.
-pub fn read<N: AsRef<str>, T: AsRef<str>>(
+pub fn read_manifests<N: AsRef<str>, T: AsRef<str>>(
     files: &[(N, T)],
     options: &ReadOptions,
 ) -> Result<Vec<Manifest>, Vec<InputError>> {
@@ -32,7 +32,7 @@ pub fn read<N: AsRef<str>, T: AsRef<str>>(
     let mut pods = 0;
     for (order, (name, text)) in files.iter().enumerate() {
         let mut file = File { name: name.as_ref(), options, manifests: Vec::new(), errors: Vec::new(), more: 0, pods };
-        file.read(text.as_ref());
+        file.read_documents(text.as_ref());
         pods = file.pods;
         errors.extend(file.errors.into_iter().map(|error| (order, error)));
         manifests.extend(file.manifests.into_iter().map(|manifest| (order, manifest)));
@@ -68,7 +68,7 @@ impl File<'_> {
         self.errors.push(InputError { file, line, field, what, allowed });
     }
 
-    fn read(&mut self, text: &str) {
+    fn read_documents(&mut self, text: &str) {
         let Documents { documents, complaints, marks } = parse::parse(text, self.options);
         if documents.is_empty() && complaints.is_empty() {
             self.fail(1, "", "holds no object", "one Kubernetes object or more, in YAML");
@@ -110,7 +110,7 @@ impl File<'_> {
         if before > MAX_PODS || self.pods <= MAX_PODS {
             return before > MAX_PODS;
         }
-        let line = node.line_of(&FieldPath::of(&field.split('.').collect::<Vec<_>>()));
+        let line = node.line_of(&FieldPath::from_fields(&field.split('.').collect::<Vec<_>>()));
         let what = if before > 0 {
             format!("makes {count} pods, {} with those before", self.pods)
         } else {
@@ -139,16 +139,16 @@ impl File<'_> {
         }
         let identity = match check::identify(&object) {
             Ok(identity) => identity,
-            Err(error) => return self.tell(node, &error),
+            Err(error) => return self.report_error(node, &error),
         };
         if !identity.known {
-            return self.keep(node, identity, object, None);
+            return self.keep_manifest(node, identity, object, None);
         }
         if let Some(schema) = schema_for(&identity.api_version, &identity.kind) {
             schema.whole_numbers(&mut object);
         }
         let findings = check::object(node, &object, &identity);
-        findings.0.iter().for_each(|error| self.tell(node, error));
+        findings.0.iter().for_each(|error| self.report_error(node, error));
         if !findings.0.is_empty() || self.too_many_pods(node, &identity.kind, &object) {
             return;
         }
@@ -158,10 +158,10 @@ impl File<'_> {
                 return self.fail(node.line_of(&error.path), error.path.to_string(), error.what, error.allowed);
             }
         };
-        self.keep(node, identity, object, v1);
+        self.keep_manifest(node, identity, object, v1);
     }
 
-    fn keep(
+    fn keep_manifest(
         &mut self,
         node: &YamlNode,
         identity: ObjectIdentity,
@@ -181,7 +181,7 @@ impl File<'_> {
         });
     }
 
-    fn tell(&mut self, node: &YamlNode, error: &SchemaError) {
+    fn report_error(&mut self, node: &YamlNode, error: &SchemaError) {
         self.fail(node.line_of(&error.path), error.path.to_string(), &error.what, &error.allowed);
     }
 

@@ -23,7 +23,7 @@ impl FieldPath {
     }
 
     /// A path of field names.
-    pub fn of(fields: &[&str]) -> Self {
+    pub fn from_fields(fields: &[&str]) -> Self {
         Self(fields.iter().map(|field| PathStep::Key((*field).into())).collect())
     }
 
@@ -135,15 +135,15 @@ mod tests {
 
     #[test]
     fn a_path_is_shown_as_kubernetes_shows_it() {
-        let path = FieldPath::of(&["spec", "requirements"]).index(2).key("operator");
+        let path = FieldPath::from_fields(&["spec", "requirements"]).index(2).key("operator");
         assert_eq!(path.to_string(), "spec.requirements[2].operator");
         assert_eq!(FieldPath::parse("spec.requirements[2].operator"), path);
-        assert_eq!(FieldPath::of(&["metadata", "labels"]).key("a.b/c").to_string(), "metadata.labels[a.b/c]");
+        assert_eq!(FieldPath::from_fields(&["metadata", "labels"]).key("a.b/c").to_string(), "metadata.labels[a.b/c]");
     }
 
     #[test]
     fn related_paths_lie_on_one_way() {
-        let list = FieldPath::of(&["spec", "requirements"]);
+        let list = FieldPath::from_fields(&["spec", "requirements"]);
         assert!(list.is_related(&list.index(1)) && list.index(1).is_related(&list));
         assert!(!list.index(0).is_related(&list.index(1)));
     }

@@ -8,7 +8,7 @@
 use std::{fs, path::PathBuf, time::Duration};
 
 use dovetail_api::{
-    manifest::{InputError, Manifest, Objects, ReadOptions, read, workload_pods},
+    manifest::{InputError, Manifest, Objects, ReadOptions, read_manifests, workload_pods},
     names::{annotations, labels},
     v1::{ConsolidationPolicy, NodeSelectorOperator},
 };
@@ -38,7 +38,7 @@ fn options() -> ReadOptions {
 fn seed(name: &str) -> Result<Vec<Manifest>, Vec<InputError>> {
     let all = seeds();
     let (name, text) = all.iter().find(|(file, _)| file == name).expect("a seed of that name");
-    read(&[(name, text)], &options())
+    read_manifests(&[(name, text)], &options())
 }
 
 fn objects(name: &str) -> Objects {
@@ -51,13 +51,13 @@ fn mistakes(text: &str) -> Vec<String> {
 }
 
 fn told(text: &str) -> Vec<InputError> {
-    read(&[("f.yaml", text)], &options()).err().unwrap_or_default()
+    read_manifests(&[("f.yaml", text)], &options()).err().unwrap_or_default()
 }
 
 #[test]
 fn every_seed_that_is_not_misprinted_is_accepted() {
     for (name, text) in seeds() {
-        let result = read(&[(&name, &text)], &options());
+        let result = read_manifests(&[(&name, &text)], &options());
         assert_eq!(result.is_ok(), !name.contains("as-printed"), "{name}: {result:#?}");
     }
 }
@@ -92,7 +92,7 @@ fn a_stray_quote_in_a_role_is_one_mistake_that_names_field_and_value() {
     // The same without a value for the variable: that is told besides, and hides nothing.
     let all = seeds();
     let file = all.iter().find(|(name, _)| name == "002-spot-to-spot-as-printed.yaml").unwrap();
-    let errors = read(std::slice::from_ref(file), &ReadOptions::default()).unwrap_err();
+    let errors = read_manifests(std::slice::from_ref(file), &ReadOptions::default()).unwrap_err();
     let found: Vec<_> = errors.iter().map(|error| (error.line, error.field.as_str())).collect();
     assert_eq!(found, [(41, ""), (45, "spec.role")], "{errors:#?}");
     assert!(errors[1].what.contains(r#"KarpenterNodeRole-${CLUSTER_NAME}\""#), "{}", errors[1]);
@@ -169,7 +169,7 @@ fn kubelet_blocks_of_older_pools_reach_the_classes_of_the_files() {
     };
     let class = "apiVersion: karpenter.k8s.aws/v1beta1\nkind: EC2NodeClass\nmetadata: {name: c}\nspec: {role: r, amiFamily: AL2023, subnetSelectorTerms: [{tags: {a: b}}], securityGroupSelectorTerms: [{tags: {a: b}}]}\n";
     let text = format!("{}{}{class}", pool("a", "{maxPods: 10}"), pool("b", "{maxPods: 20}"));
-    let objects = Objects::from_manifests(&read(&[("f", text)], &options()).unwrap());
+    let objects = Objects::from_manifests(&read_manifests(&[("f", text)], &options()).unwrap());
     let found: Vec<_> =
         objects.node_pools.iter().map(|pool| pool.spec.template.spec.node_class_ref.name.clone()).collect();
     assert_eq!(found, ["c-a", "c-b"]);
@@ -296,7 +296,7 @@ fn each_bad_input_gives_its_mistake_and_no_other() {
 #[test]
 fn mistakes_say_what_is_allowed_and_come_in_the_order_of_files_and_lines() {
     let bad = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  containers: []\n  tolerations: [{key: a, operator: x}]\n";
-    let errors = read(&[("b.yaml", bad), ("a.yaml", "")], &options()).unwrap_err();
+    let errors = read_manifests(&[("b.yaml", bad), ("a.yaml", "")], &options()).unwrap_err();
     let shown: Vec<String> = errors.iter().map(ToString::to_string).collect();
     assert_eq!(
         shown,
@@ -312,16 +312,16 @@ fn mistakes_say_what_is_allowed_and_come_in_the_order_of_files_and_lines() {
 fn the_same_object_in_two_files_or_under_two_kinds_is_told_once() {
     let old = "apiVersion: karpenter.sh/v1alpha5\nkind: Provisioner\nmetadata: {name: a}\nspec: {}\n";
     let class = "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {name: a}\nspec:\n  role: r\n  amiSelectorTerms: [{alias: al2023@latest}]\n  subnetSelectorTerms: [{tags: {a: b}}]\n  securityGroupSelectorTerms: [{tags: {a: b}}]\n";
-    let errors = read(&[("x", old), ("y", class)], &options()).unwrap_err();
+    let errors = read_manifests(&[("x", old), ("y", class)], &options()).unwrap_err();
     assert_eq!(errors.len(), 1, "{errors:#?}");
     assert_eq!((errors[0].file.as_str(), errors[0].what.as_str()), ("y", "EC2NodeClass a is there already, x:1"));
-    assert!(read(&[("x", old)], &options()).is_ok());
+    assert!(read_manifests(&[("x", old)], &options()).is_ok());
 }
 
 #[test]
 fn variables_are_filled_outside_comments_and_aliases_are_unfolded() {
     let text = "# ${NOPE}\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: '${CLUSTER_NAME}'}\ndata: # ${NOPE}\n  a: &a |\n    # ${CLUSTER_NAME} $${KEPT}\n  b: *a\n";
-    let manifest = &read(&[("f", text)], &options()).unwrap()[0];
+    let manifest = &read_manifests(&[("f", text)], &options()).unwrap()[0];
     assert_eq!(manifest.name, "demo");
     assert_eq!(manifest.object["data"]["b"], "# demo ${KEPT}\n");
 }
@@ -330,7 +330,7 @@ fn variables_are_filled_outside_comments_and_aliases_are_unfolded() {
 fn a_list_is_its_items_and_a_namespace_is_default_unless_written() {
     let text = "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Namespace, metadata: {name: a}}\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: a}}\n";
     let found: Vec<_> =
-        read(&[("f", text)], &options()).unwrap().into_iter().map(|one| (one.kind, one.namespace)).collect();
+        read_manifests(&[("f", text)], &options()).unwrap().into_iter().map(|one| (one.kind, one.namespace)).collect();
     let text = |text: &str| Some(text.to_string());
     assert_eq!(
         found,
@@ -387,7 +387,7 @@ proptest! {
     #[test]
     fn a_mutated_seed_is_read_or_refused_within_a_second(text in mutated()) {
         let start = std::time::Instant::now();
-        match read(&[("f", &text)], &options()) {
+        match read_manifests(&[("f", &text)], &options()) {
             Ok(manifests) => drop(manifests.iter().map(workload_pods).collect::<Vec<_>>()),
             Err(errors) => prop_assert!(!errors.is_empty() && errors.iter().all(|error| error.line >= 1)),
         }

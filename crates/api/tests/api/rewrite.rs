@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use dovetail_api::manifest::rewrite::{Rewritten, rewrite};
-use dovetail_api::manifest::{Objects, ReadOptions, read};
+use dovetail_api::manifest::{Objects, ReadOptions, read_manifests};
 
 fn options() -> ReadOptions {
     ReadOptions { cluster_name: "demo".into(), kubernetes_minor: Some(33), ..ReadOptions::default() }
@@ -200,8 +200,11 @@ fn variables_stay_variables_and_a_value_that_is_given_is_filled() {
 fn a_list_becomes_documents_where_something_in_it_changes() {
     let text = "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Namespace\n  metadata: {name: a}\n- apiVersion: karpenter.sh/v1alpha5\n  kind: Provisioner\n  metadata: {name: b}\n  spec: {}\n";
     let file = rewritten(text);
-    let names: Vec<_> =
-        read(&[("a.yaml", file.text.as_str())], &options()).unwrap().into_iter().map(|one| one.name).collect();
+    let names: Vec<_> = read_manifests(&[("a.yaml", file.text.as_str())], &options())
+        .unwrap()
+        .into_iter()
+        .map(|one| one.name)
+        .collect();
     assert_eq!(names, ["a", "b", "b"], "{}", file.text);
 }
 
@@ -221,9 +224,9 @@ fn what_the_posts_manifests_mean_stays_and_a_second_time_changes_nothing() {
     let options = ReadOptions { env: env.into(), ..options() };
     let mut written = 0;
     for (name, text) in posts() {
-        let Ok(before) = read(&[(name.as_str(), text.as_str())], &options) else { continue };
+        let Ok(before) = read_manifests(&[(name.as_str(), text.as_str())], &options) else { continue };
         let file = rewrite(&[(name.as_str(), text.as_str())], &options).unwrap().remove(0);
-        let after = read(&[(name.as_str(), file.text.as_str())], &options)
+        let after = read_manifests(&[(name.as_str(), file.text.as_str())], &options)
             .unwrap_or_else(|errors| panic!("{name}: {errors:?}\n{}", file.text));
         assert!(
             after

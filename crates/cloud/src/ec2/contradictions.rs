@@ -10,7 +10,7 @@ const WITH_IOPS: [&str; 3] = ["gp3", "io1", "io2"];
 const NEED_IOPS: [&str; 2] = ["io1", "io2"];
 
 /// Each contradiction by its fields and their values.
-pub(super) fn of(spec: &EC2NodeClassSpec) -> Vec<String> {
+pub(super) fn find_contradictions(spec: &EC2NodeClassSpec) -> Vec<String> {
     let mut all = Vec::new();
     if let (Some(role), Some(profile)) = (&spec.role, &spec.instance_profile) {
         all.push(format!("spec.role {role:?} and spec.instanceProfile {profile:?} (allowed: exactly one of them)"));
@@ -67,7 +67,7 @@ mod tests {
     fn told(own: Value) -> Vec<String> {
         let mut spec = json!({"subnetSelectorTerms": [], "securityGroupSelectorTerms": [], "role": "r"});
         spec.as_object_mut().unwrap().extend(own.as_object().unwrap().clone());
-        of(&serde_json::from_value(spec).unwrap())
+        find_contradictions(&serde_json::from_value(spec).unwrap())
     }
 
     #[test]

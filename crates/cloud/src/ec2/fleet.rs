@@ -37,7 +37,7 @@ impl Ec2Cloud {
     /// A call that may have been carried out is repeated as it was, whatever would be asked for now.
     pub(super) async fn launch_one(&self, request: &LaunchRequest) -> Result<LaunchedInstance, LaunchError> {
         if let Some(before) = self.memory.unsettled.get(self.now(), &request.token) {
-            let taken = TakenAddresses::take(self, before.addresses.clone());
+            let taken = TakenAddresses::reserve(self, before.addresses.clone());
             return taken.settle(self.send(&request.token, &before, true).await);
         }
         let status = ready_status(&request.node_class)?;
@@ -55,7 +55,7 @@ impl Ec2Cloud {
             tracing::warn!(token = request.token, types = selection.candidates.len(), "on-demand with few types");
         }
         let subnets = self.choose_subnets(status, &selection).await.map_err(|e| LaunchError::from_call(&e))?;
-        let taken = TakenAddresses::take(self, predicted(&selection, &subnets));
+        let taken = TakenAddresses::reserve(self, predicted(&selection, &subnets));
         let launched = taken.settle(self.launch_into(request, status, &selection, &subnets).await);
         if let (Some(group), Err(error)) = (&group, &launched) {
             self.unbind_group(group, error);

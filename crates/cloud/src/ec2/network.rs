@@ -33,13 +33,13 @@ impl FreeAddresses {
     }
 
     /// A launch is about to take so many.
-    pub fn take(&mut self, subnet: &str, count: i64) {
+    pub fn reserve(&mut self, subnet: &str, count: i64) {
         *self.free.entry(subnet.to_owned()).or_default() -= count;
     }
 
     /// It did not use this subnet after all.
     pub fn give_back(&mut self, subnet: &str, count: i64) {
-        self.take(subnet, -count);
+        self.reserve(subnet, -count);
     }
 
     /// EC2 said that there are none left.
@@ -60,8 +60,8 @@ pub(super) struct TakenAddresses<'a> {
 }
 
 impl<'a> TakenAddresses<'a> {
-    pub fn take(cloud: &'a Ec2Cloud, counts: Vec<(String, i64)>) -> Self {
-        cloud.with_addresses(|all| counts.iter().for_each(|(subnet, count)| all.take(subnet, *count)));
+    pub fn reserve(cloud: &'a Ec2Cloud, counts: Vec<(String, i64)>) -> Self {
+        cloud.with_addresses(|all| counts.iter().for_each(|(subnet, count)| all.reserve(subnet, *count)));
         Self { cloud, counts }
     }
 
@@ -188,7 +188,7 @@ mod tests {
         all.set("subnet-b", 90);
         let roomiest = |all: &FreeAddresses| all.roomiest(["subnet-a", "subnet-b"].into_iter()).map(str::to_owned);
         assert_eq!(roomiest(&all).as_deref(), Some("subnet-a"));
-        all.take("subnet-a", 29);
+        all.reserve("subnet-a", 29);
         assert_eq!(roomiest(&all).as_deref(), Some("subnet-b"));
         all.give_back("subnet-a", 29);
         assert_eq!(roomiest(&all).as_deref(), Some("subnet-a"));

@@ -54,7 +54,7 @@ impl Ec2Cloud {
             placement_group: placed.ok().and_then(|one| one.group().cloned()),
         };
         let cluster = self.memory.cluster.get(self.now(), &());
-        let mut valid = validation::of(class, &resolved, cluster.as_ref());
+        let mut valid = validation::validate(class, &resolved, cluster.as_ref());
         if valid.status == Some(true)
             && let Some(refused) = self.authorization(class, &resolved).await
         {

@@ -77,7 +77,7 @@ struct Needs {
 
 impl Needs {
     /// By the request's body, a form as EC2's protocol has it.
-    fn read(body: &[u8]) -> Self {
+    fn from_body(body: &[u8]) -> Self {
         let text = std::str::from_utf8(body).unwrap_or_default();
         let action = text.split('&').find_map(|pair| pair.strip_prefix("Action=")).unwrap_or_default();
         let ids = || text.split('&').filter(|pair| pair.starts_with("InstanceId.")).count().max(1);
@@ -181,7 +181,7 @@ impl Limiter {
             place
         });
         let ticket = Ticket { limiter: self, place };
-        while let Some(pause) = self.with(|state, now| state.take(needs, ticket.place, now)) {
+        while let Some(pause) = self.with(|state, now| state.take_tokens(needs, ticket.place, now)) {
             tokio::time::sleep(pause).await;
         }
     }
@@ -199,7 +199,7 @@ impl Limiter {
 
 impl State {
     /// Takes the tokens if they are there; answers how long they are to be waited for otherwise.
-    fn take(&mut self, needs: &Needs, place: (RequestBucket, Priority, u64), now: Duration) -> Option<Duration> {
+    fn take_tokens(&mut self, needs: &Needs, place: (RequestBucket, Priority, u64), now: Duration) -> Option<Duration> {
         self.buckets.values_mut().for_each(|bucket| bucket.refill(now));
         let first = (needs.api, Priority::First, 0);
         let before = u32::try_from(self.waiting.range(first..place).count()).unwrap_or(u32::MAX);
@@ -255,7 +255,7 @@ impl HttpConnector for LimitedConnector {
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
         let (inner, limiter) = (self.inner.clone(), self.limiter.clone());
         HttpConnectorFuture::new(async move {
-            let needs = Needs::read(request.body().bytes().unwrap_or_default());
+            let needs = Needs::from_body(request.body().bytes().unwrap_or_default());
             limiter.admit(&needs).await;
             let answer = inner.call(request).await;
             if answer.as_ref().is_ok_and(|answer| TOO_MANY.contains(&answer.status().as_u16())) {
@@ -291,7 +291,7 @@ mod tests {
     }
 
     fn needs(action: &str) -> Needs {
-        Needs::read(format!("Action={action}&Version=2016-11-15").as_bytes())
+        Needs::from_body(format!("Action={action}&Version=2016-11-15").as_bytes())
     }
 
     /// When each of so many requests that come at once is sent, in seconds.
@@ -360,7 +360,7 @@ mod tests {
     #[test]
     fn requests_are_told_apart_by_their_action() {
         let read = |body: &str| {
-            let Needs { api, priority, resources } = Needs::read(body.as_bytes());
+            let Needs { api, priority, resources } = Needs::from_body(body.as_bytes());
             (api, priority == Priority::First, resources)
         };
         assert_eq!(read("Action=CreateFleet&X=1"), (RequestBucket::Mutate, true, Some((RequestBucket::Launched, 1.0))));

@@ -8,7 +8,7 @@ use dovetail_api::v1::{AmiSelectorTerm, EC2NodeClassSpec};
 const MOST: usize = 5;
 
 /// The terms of a selector, `[0] id "subnet-1"; [1] tags a="b"`.
-fn told(field: &str, what: &str, terms: impl ExactSizeIterator<Item = String>) -> String {
+fn terms_text(field: &str, what: &str, terms: impl ExactSizeIterator<Item = String>) -> String {
     let count = terms.len();
     let terms: Vec<String> = terms.enumerate().take(MOST).map(|(at, term)| format!("[{at}] {term}")).collect();
     let more = if count > MOST { format!("; and {} more", count - MOST) } else { String::new() };
@@ -24,13 +24,13 @@ fn term(keys: &[(&str, Option<&String>)], tags: &BTreeMap<String, String>) -> St
 
 pub(super) fn no_subnet(spec: &EC2NodeClassSpec) -> String {
     let terms = spec.subnet_selector_terms.iter();
-    told("spec.subnetSelectorTerms", "subnet", terms.map(|one| term(&[("id", one.id.as_ref())], &one.tags)))
+    terms_text("spec.subnetSelectorTerms", "subnet", terms.map(|one| term(&[("id", one.id.as_ref())], &one.tags)))
 }
 
 pub(super) fn no_security_group(spec: &EC2NodeClassSpec) -> String {
     let terms = spec.security_group_selector_terms.iter();
     let words = terms.map(|one| term(&[("id", one.id.as_ref()), ("name", one.name.as_ref())], &one.tags));
-    told("spec.securityGroupSelectorTerms", "security group", words)
+    terms_text("spec.securityGroupSelectorTerms", "security group", words)
 }
 
 /// `unfit`: images that are there, each with what keeps it from being a node's.
@@ -45,7 +45,8 @@ pub(super) fn no_image(spec: &EC2NodeClassSpec, unfit: &[String]) -> String {
         ];
         term(&keys, &one.tags)
     };
-    let told = told("spec.amiSelectorTerms", "image of amd64 or arm64", spec.ami_selector_terms.iter().map(words));
+    let told =
+        terms_text("spec.amiSelectorTerms", "image of amd64 or arm64", spec.ami_selector_terms.iter().map(words));
     match unfit.is_empty() {
         true => told,
         false => format!("{told} (there is {})", unfit.join(", ")),

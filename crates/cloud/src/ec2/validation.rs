@@ -13,7 +13,11 @@ use crate::user_data::{ClusterFacts, UserDataError, judge};
 const CONDITION: &str = conditions::VALIDATION_SUCCEEDED;
 
 /// The finding: fields that instances are made from can be read, user data can be made of them, and the rest is ready.
-pub(super) fn of(class: &EC2NodeClass, resolved: &NodeClassResolution, cluster: Option<&ClusterFacts>) -> Finding {
+pub(super) fn validate(
+    class: &EC2NodeClass,
+    resolved: &NodeClassResolution,
+    cluster: Option<&ClusterFacts>,
+) -> Finding {
     own(class, resolved, cluster).unwrap_or_else(|| dependencies(resolved))
 }
 
@@ -23,7 +27,7 @@ fn own(class: &EC2NodeClass, resolved: &NodeClassResolution, cluster: Option<&Cl
         Ok(family) => family,
         Err(error) => return Some(Finding::not_ready(CONDITION, "InvalidNodeClass", error.to_string())),
     };
-    let contradictions = contradictions::of(&class.spec);
+    let contradictions = contradictions::find_contradictions(&class.spec);
     if !contradictions.is_empty() {
         let told: Vec<String> = contradictions.into_iter().take(MOST).collect();
         return Some(Finding::not_ready(CONDITION, "InvalidNodeClass", told.join("; ")));
@@ -31,7 +35,7 @@ fn own(class: &EC2NodeClass, resolved: &NodeClassResolution, cluster: Option<&Cl
     if let Some(finding) = kubelet_block(class, family) {
         return Some(finding);
     }
-    if let Err(error) = NodeClassView::of(&class.spec, subnet_views_of(&resolved.subnets)) {
+    if let Err(error) = NodeClassView::from_spec(&class.spec, subnet_views_of(&resolved.subnets)) {
         let of_kubelet = error.field.starts_with("spec.kubelet");
         let reason = if of_kubelet { "InvalidKubeletConfiguration" } else { "InvalidNodeClass" };
         return Some(Finding::not_ready(CONDITION, reason, error.to_string()));

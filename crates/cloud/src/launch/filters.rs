@@ -54,7 +54,7 @@ pub struct LaunchSelection {
 
 impl LaunchSelection {
     /// Leaves out what is not to be kept, and types that have nothing left.
-    pub(super) fn keep(&mut self, keep: impl Fn(&Offering) -> bool) {
+    pub(super) fn retain(&mut self, keep: impl Fn(&Offering) -> bool) {
         self.candidates.retain_mut(|one| one.retain(&keep));
     }
 }

@@ -90,7 +90,7 @@ pub fn withhold_without_image(amis: &[Ami], types: &mut [InstanceType]) -> Vec<S
     if amis.is_empty() {
         return vec![];
     }
-    let (images, mut withheld) = (ResolvedImages::of(amis), Vec::new());
+    let (images, mut withheld) = (ResolvedImages::from_amis(amis), Vec::new());
     for one in types.iter_mut().filter(|one| images.fitting(one).is_none()) {
         one.offerings.iter_mut().for_each(|offering| offering.available = false);
         withheld.push(one.name.clone());
@@ -134,17 +134,17 @@ mod tests {
             image("standard", json!([arch("amd64"), no_gpu])),
             image("amd64", json!([arch("amd64")])),
         ];
-        let images = ResolvedImages::of(&amis);
+        let images = ResolvedImages::from_amis(&amis);
         let id = |one: &InstanceType| images.fitting(one).map(|ami| ami.id.as_str());
         assert_eq!(id(&of_type("amd64", None)), Some("standard"));
         assert_eq!(id(&of_type("amd64", Some("1"))), Some("amd64"));
         assert_eq!(id(&of_type("arm64", None)), None);
         let any = [image("any", json!([]))];
         assert_eq!(
-            ResolvedImages::of(&any).fitting(&of_type("arm64", Some("8"))).map(|ami| ami.id.as_str()),
+            ResolvedImages::from_amis(&any).fitting(&of_type("arm64", Some("8"))).map(|ami| ami.id.as_str()),
             Some("any")
         );
-        assert!(ResolvedImages::of(&[]).fitting(&of_type("amd64", None)).is_none());
+        assert!(ResolvedImages::from_amis(&[]).fitting(&of_type("amd64", None)).is_none());
     }
 
     #[test]

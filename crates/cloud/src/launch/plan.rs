@@ -51,7 +51,7 @@ pub struct Override {
 
 /// The selection by launch template; a type without an image is left out.
 pub fn groups(selection: &LaunchSelection, amis: &[Ami], requests: &Resources) -> Vec<LaunchGroup> {
-    let (wants_efa, images) = (requests.get(EFA) > 0, ResolvedImages::of(amis));
+    let (wants_efa, images) = (requests.get(EFA) > 0, ResolvedImages::from_amis(amis));
     let mut groups: BTreeMap<GroupKey, Vec<LaunchCandidate>> = BTreeMap::new();
     for candidate in &selection.candidates {
         let capacity = &candidate.instance_type.capacity;

@@ -86,7 +86,7 @@ pub fn reason_of(code: &str, message: &str) -> &'static str {
 /// A refusal for people: of one that is not for want of capacity EC2's own words tell which field is wrong.
 fn words(refusal: &OfferingRefusal) -> String {
     let OfferingRefusal { capacity_type, instance_type, zone, code, message, .. } = refusal;
-    let denied = Denied::read("CreateFleet", code, message).map(|denied| denied.words());
+    let denied = Denied::from_message("CreateFleet", code, message).map(|denied| denied.words());
     let own = denied.as_deref().unwrap_or(message).trim();
     let own = if refusal.is_capacity() || own.is_empty() { String::new() } else { format!(": {own}") };
     format!("{capacity_type} {instance_type} {zone}: {code}{own}")
@@ -154,7 +154,7 @@ impl LaunchError {
             CloudError::MayHaveHappened { .. } => LaunchErrorKind::MayHaveHappened,
         };
         let reason = reason_of(error.code(), error.message());
-        let message = match Denied::read(error.call(), error.code(), error.message()) {
+        let message = match Denied::from_message(error.call(), error.code(), error.message()) {
             Some(denied) => format!("{} failed ({}): {}", error.call(), error.code(), denied.words()),
             None => error.to_string(),
         };

@@ -88,7 +88,7 @@ impl UnavailableOfferings {
         } else if QUOTAS.contains(&code.as_str()) && instance_type.is_empty() {
             self.mark_capacity_type(now, capacity_type);
         } else if QUOTAS.contains(&code.as_str()) && capacity_type != RESERVED {
-            self.mark_quota(now, capacity_type, QuotaGroup::of(instance_type));
+            self.mark_quota(now, capacity_type, QuotaGroup::from_instance_type(instance_type));
         } else if !instance_type.is_empty() && !zone.is_empty() {
             let (capacity_type, instance_type, zone) = (capacity_type.clone(), instance_type.clone(), zone.clone());
             self.mark(now, OfferingKey { capacity_type, instance_type, zone });
@@ -114,7 +114,7 @@ mod tests {
     fn after(code: &str) -> crate::unavailable::Unavailable {
         let mut cache = UnavailableOfferings::default();
         cache.note(Duration::ZERO, &refusal(code));
-        cache.at(Duration::ZERO)
+        cache.as_of(Duration::ZERO)
     }
 
     #[test]
@@ -131,7 +131,7 @@ mod tests {
             let mut cache = UnavailableOfferings::default();
             let all = OfferingRefusal { capacity_type: RESERVED.into(), instance_type: String::new(), ..refusal(code) };
             cache.note(Duration::ZERO, &all);
-            assert!(cache.at(Duration::ZERO).refused("m5.large", "us-east-1a", RESERVED), "{code}");
+            assert!(cache.as_of(Duration::ZERO).refused("m5.large", "us-east-1a", RESERVED), "{code}");
         }
     }
 
@@ -141,7 +141,7 @@ mod tests {
         let full = OfferingRefusal { message: message.into(), ..refusal("InvalidRequest") };
         let mut cache = UnavailableOfferings::default();
         cache.note(Duration::ZERO, &full);
-        assert!(full.is_capacity() && cache.at(Duration::ZERO).refused("m5.large", "us-east-1a", "on-demand"));
+        assert!(full.is_capacity() && cache.as_of(Duration::ZERO).refused("m5.large", "us-east-1a", "on-demand"));
     }
 
     #[test]
@@ -151,7 +151,7 @@ mod tests {
         assert!(!full.refused("m5.large", "us-east-1a", "on-demand"));
         let mut unnamed = UnavailableOfferings::default();
         unnamed.note(Duration::ZERO, &OfferingRefusal { subnet: String::new(), ..refusal(FULL_SUBNET) });
-        assert!(unnamed.at(Duration::ZERO).refused("m5.large", "us-east-1a", "on-demand"), "where EC2 names none");
+        assert!(unnamed.as_of(Duration::ZERO).refused("m5.large", "us-east-1a", "on-demand"), "where EC2 names none");
         assert!(!after("InsufficientInstanceCapacity").all_full(["subnet-1"].into_iter()));
     }
 
@@ -172,10 +172,10 @@ mod tests {
         let nameless =
             OfferingRefusal { instance_type: String::new(), capacity_type: SPOT.into(), ..refusal(QUOTAS[1]) };
         spot.note(Duration::ZERO, &nameless);
-        assert!(spot.at(Duration::ZERO).refused("g5.xlarge", "us-east-1b", "spot"), "where EC2 names no type");
+        assert!(spot.as_of(Duration::ZERO).refused("g5.xlarge", "us-east-1b", "spot"), "where EC2 names no type");
         let mut reserved = UnavailableOfferings::default();
         reserved.note(Duration::ZERO, &OfferingRefusal { capacity_type: RESERVED.into(), ..refusal(QUOTAS[0]) });
-        let reserved = reserved.at(Duration::ZERO);
+        let reserved = reserved.as_of(Duration::ZERO);
         assert!(
             reserved.refused("m5.large", "us-east-1a", RESERVED)
                 && !reserved.refused("c5.large", "us-east-1a", RESERVED)

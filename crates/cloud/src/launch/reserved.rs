@@ -19,7 +19,7 @@ pub enum ReservationKind {
 
 impl ReservationKind {
     /// By what a class's status says of a reservation.
-    pub fn of(reservation_type: &str, interruptible: bool) -> Self {
+    pub fn from_status(reservation_type: &str, interruptible: bool) -> Self {
         match (reservation_type, interruptible) {
             (CAPACITY_BLOCK, _) => Self::CapacityBlock,
             (_, true) => Self::Interruptible,
@@ -43,7 +43,7 @@ impl ReservationKind {
             let own = offering.requirements.iter().find(|one| one.key == key);
             own.and_then(|own| own.values.first()).map(String::as_str).unwrap_or_default()
         };
-        Self::of(value(CAPACITY_RESERVATION_TYPE), value(CAPACITY_RESERVATION_INTERRUPTIBLE) == "true")
+        Self::from_status(value(CAPACITY_RESERVATION_TYPE), value(CAPACITY_RESERVATION_INTERRUPTIBLE) == "true")
     }
 }
 

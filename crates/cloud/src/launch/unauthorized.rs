@@ -24,7 +24,7 @@ impl Denied {
     /// What a refusal says of permissions. `None` where it is about something else. `call` is what was asked for, which EC2
     /// may have denied for what the call needs besides itself.
     #[must_use]
-    pub fn read(call: &str, code: &str, message: &str) -> Option<Self> {
+    pub fn from_message(call: &str, code: &str, message: &str) -> Option<Self> {
         if !code.contains("UnauthorizedOperation") && !message.contains(ACTION) {
             return None;
         }
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn the_action_comes_first_and_then_the_command_that_decodes_the_rest() {
-        let denied = Denied::read("CreateFleet", "UnauthorizedOperation", MESSAGE).unwrap();
+        let denied = Denied::from_message("CreateFleet", "UnauthorizedOperation", MESSAGE).unwrap();
         assert_eq!(denied.action, "ec2:RunInstances");
         assert_eq!(denied.resource, "arn:aws:ec2:us-east-1:111122223333:instance/*");
         let words = denied.words();
@@ -83,15 +83,18 @@ mod tests {
     #[test]
     fn where_ec2_names_no_action_it_is_the_calls_own() {
         let said = "You are not authorized to perform this operation. Encoded authorization failure message: x1";
-        let denied = Denied::read("CreateFleet", "UnauthorizedOperation", said).unwrap();
+        let denied = Denied::from_message("CreateFleet", "UnauthorizedOperation", said).unwrap();
         assert_eq!((denied.action.as_str(), denied.encoded.as_str()), ("ec2:CreateFleet", "x1"));
-        let denied = Denied::read("CreateFleet", "UnauthorizedOperation", "").unwrap();
+        let denied = Denied::from_message("CreateFleet", "UnauthorizedOperation", "").unwrap();
         assert_eq!(denied.words(), "the role may not ec2:CreateFleet");
     }
 
     #[test]
     fn other_refusals_are_none_of_it() {
-        assert_eq!(Denied::read("CreateFleet", "InvalidParameterValue", "Value (x) is invalid"), None);
-        assert_eq!(Denied::read("CreateFleet", "AuthFailure.ServiceLinkedRoleCreationNotPermitted", "no"), None);
+        assert_eq!(Denied::from_message("CreateFleet", "InvalidParameterValue", "Value (x) is invalid"), None);
+        assert_eq!(
+            Denied::from_message("CreateFleet", "AuthFailure.ServiceLinkedRoleCreationNotPermitted", "no"),
+            None
+        );
     }
 }

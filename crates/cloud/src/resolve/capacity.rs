@@ -15,7 +15,11 @@ const ARM64_CMA_MIB: i64 = 64;
 /// Pods on a node whose network does not limit them.
 const PODS_WITHOUT_ENI_LIMIT: i64 = 110;
 
-pub(super) fn of(info: &InstanceTypeInfo, class: &NodeClassView, settings: &ResolveSettings) -> Resources {
+pub(super) fn resolve_capacity(
+    info: &InstanceTypeInfo,
+    class: &NodeClassView,
+    settings: &ResolveSettings,
+) -> Resources {
     let mut capacity = Resources::new();
     capacity.set(CPU, i64::from(info.vcpus) * 1000);
     capacity.set(MEMORY, memory(info, settings));
@@ -121,7 +125,7 @@ mod tests {
     use crate::shipped::instance_type;
 
     fn capacity(name: &str, class: &NodeClassView) -> Resources {
-        of(instance_type(name).unwrap(), class, &ResolveSettings::default())
+        resolve_capacity(instance_type(name).unwrap(), class, &ResolveSettings::default())
     }
 
     #[test]
@@ -142,7 +146,7 @@ mod tests {
         let mut settings = ResolveSettings::default();
         settings.discovered_memory.insert("m5.large".into(), 7_900_000_000);
         let info = instance_type("m5.large").unwrap();
-        assert_eq!(of(info, &NodeClassView::default(), &settings).get(MEMORY), 7_900_000_000);
+        assert_eq!(resolve_capacity(info, &NodeClassView::default(), &settings).get(MEMORY), 7_900_000_000);
     }
 
     #[test]

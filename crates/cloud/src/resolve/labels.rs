@@ -10,7 +10,7 @@ use dovetail_core::{NodeSelectorRequirement, Offering, Operator};
 use super::NodeClassView;
 use crate::info::InstanceTypeInfo;
 
-pub(super) fn of(
+pub(super) fn resolve_labels(
     info: &InstanceTypeInfo,
     class: &NodeClassView,
     region: &str,

@@ -11,7 +11,7 @@ use crate::info::InstanceTypeInfo;
 /// By range of cores (in millicores, from and to) the share kept, in ten-thousandths.
 const CPU_BANDS: [(i64, i64, i64); 4] = [(0, 1000, 600), (1000, 2000, 100), (2000, 4000, 50), (4000, i64::MAX, 25)];
 
-pub(super) fn of(info: &InstanceTypeInfo, class: &NodeClassView, capacity: &Resources) -> Overhead {
+pub(super) fn resolve_overhead(info: &InstanceTypeInfo, class: &NodeClassView, capacity: &Resources) -> Overhead {
     Overhead {
         kube_reserved: kube_reserved(info, class, capacity),
         system_reserved: class.system_reserved.clone(),
@@ -39,14 +39,14 @@ fn eviction_threshold(class: &NodeClassView, capacity: &Resources) -> Resources 
     let memory = class.eviction_memory.unwrap_or(Threshold::Bytes(100 * MIB));
     let disk = class.eviction_disk.unwrap_or(Threshold::Percent(10.0));
     let mut threshold = Resources::new();
-    threshold.set(MEMORY, memory.of(capacity.get(MEMORY)));
-    threshold.set(EPHEMERAL_STORAGE, disk.of(capacity.get(EPHEMERAL_STORAGE)));
+    threshold.set(MEMORY, memory.bytes_of(capacity.get(MEMORY)));
+    threshold.set(EPHEMERAL_STORAGE, disk.bytes_of(capacity.get(EPHEMERAL_STORAGE)));
     threshold
 }
 
 impl Threshold {
     /// Bytes of a capacity, rounded up; `100%` switches the limit off.
-    fn of(self, capacity: i64) -> i64 {
+    fn bytes_of(self, capacity: i64) -> i64 {
         match self {
             Self::Bytes(bytes) => bytes,
             Self::Percent(percent) if percent >= 100.0 => 0,
@@ -65,7 +65,7 @@ mod tests {
 
     fn overhead(name: &str, class: &NodeClassView) -> Overhead {
         let info = instance_type(name).unwrap();
-        of(info, class, &capacity::of(info, class, &ResolveSettings::default()))
+        resolve_overhead(info, class, &capacity::resolve_capacity(info, class, &ResolveSettings::default()))
     }
 
     #[test]

@@ -112,7 +112,7 @@ impl NodeClassView {
     ///
     /// # Errors
     /// A quantity, a percentage or a kubelet field that cannot be read, by its path.
-    pub fn of(spec: &EC2NodeClassSpec, subnets: Vec<SubnetView>) -> Result<Self, NodeClassError> {
+    pub fn from_spec(spec: &EC2NodeClassSpec, subnets: Vec<SubnetView>) -> Result<Self, NodeClassError> {
         let kubelet = match &spec.kubelet {
             Some(kubelet) => kubelet.understood().map_err(|e| error("spec.kubelet", e.to_string()))?,
             None => Default::default(),
@@ -247,10 +247,13 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_named_by_its_path() {
         let bad = spec(serde_json::json!({"kubelet": {"kubeReserved": {"memory": "lots"}}}));
-        assert_eq!(NodeClassView::of(&bad, vec![]).unwrap_err().field, "spec.kubelet.kubeReserved.memory");
+        assert_eq!(NodeClassView::from_spec(&bad, vec![]).unwrap_err().field, "spec.kubelet.kubeReserved.memory");
         let bad = spec(serde_json::json!({"kubelet": {"evictionHard": {"memory.available": "120%"}}}));
-        assert!(NodeClassView::of(&bad, vec![]).unwrap_err().to_string().contains("0% to 100%"));
+        assert!(NodeClassView::from_spec(&bad, vec![]).unwrap_err().to_string().contains("0% to 100%"));
         let bad = spec(serde_json::json!({"blockDeviceMappings": [{"ebs": {"volumeSize": "big"}}]}));
-        assert_eq!(NodeClassView::of(&bad, vec![]).unwrap_err().field, "spec.blockDeviceMappings[0].ebs.volumeSize");
+        assert_eq!(
+            NodeClassView::from_spec(&bad, vec![]).unwrap_err().field,
+            "spec.blockDeviceMappings[0].ebs.volumeSize"
+        );
     }
 }

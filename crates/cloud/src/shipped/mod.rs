@@ -55,12 +55,12 @@ pub fn regions() -> impl Iterator<Item = &'static str> {
 
 /// The zones of a region by name. A region that the catalogue does not know has three zones, `a` to `c`.
 pub fn zones(region: &str) -> Vec<Zone> {
-    offerings::of(region).zones
+    offerings::region_offerings(region).zones
 }
 
 /// What a region offers, at what price. An unknown region offers what us-east-1 offers, at its prices (karpenter-aws 3.5).
 pub fn catalogue(region: &str) -> ShippedCatalogue {
-    let offered = offerings::of(region);
+    let offered = offerings::region_offerings(region);
     let types: Vec<_> = instance_types().iter().filter(|t| offered.zones_of.contains_key(&t.name)).cloned().collect();
     let on_demand: BTreeMap<String, f64> =
         types.iter().filter_map(|t| Some((t.name.clone(), on_demand_price(t, region)?))).collect();

@@ -32,7 +32,7 @@ pub(super) fn regions() -> impl Iterator<Item = &'static str> {
 }
 
 /// The region's offerings; those of us-east-1 in three zones for a region that the file does not know.
-pub(super) fn of(region: &str) -> RegionOfferings {
+pub(super) fn region_offerings(region: &str) -> RegionOfferings {
     match all().get(region) {
         Some(known) => known_region(region, known),
         None => unknown_region(region),

@@ -37,8 +37,8 @@ impl UnavailableOfferings {
             let kept = Kept {
                 what: written(scope),
                 refusals: mark.refusals,
-                last: at(mark.last, now, wall),
-                until: at(mark.until, now, wall),
+                last: wall_time(mark.last, now, wall),
+                until: wall_time(mark.until, now, wall),
             };
             serde_json::to_string(&kept).ok()
         };
@@ -52,7 +52,7 @@ impl UnavailableOfferings {
         let lines = text.lines().take(MOST_KEPT).filter_map(|line| serde_json::from_str::<Kept>(line).ok());
         let mut taken = 0;
         for kept in lines {
-            let Some(scope) = read(&kept.what) else { continue };
+            let Some(scope) = parse_scope(&kept.what) else { continue };
             let last = now.saturating_sub(before(kept.last, wall));
             let until = (now + before(wall, kept.until)).min(now + LONGEST);
             let mark = Mark { refusals: kept.refusals.clamp(1, MOST_REFUSALS), last, until };
@@ -62,13 +62,13 @@ impl UnavailableOfferings {
             }
         }
         self.version += 1;
-        self.look(now);
+        self.forget_expired(now);
         taken
     }
 }
 
 /// A moment of the monotonic clock in wall time.
-fn at(moment: Duration, now: Duration, wall: Timestamp) -> Timestamp {
+fn wall_time(moment: Duration, now: Duration, wall: Timestamp) -> Timestamp {
     let shifted = match moment.checked_sub(now) {
         Some(ahead) => wall.checked_add(ahead),
         None => wall.checked_sub(now - moment),
@@ -93,7 +93,7 @@ fn written(scope: &RefusalScope) -> String {
     }
 }
 
-fn read(what: &str) -> Option<RefusalScope> {
+fn parse_scope(what: &str) -> Option<RefusalScope> {
     let (kind, rest) = what.split_once(' ')?;
     match kind {
         "offering" => {
@@ -143,12 +143,12 @@ mod tests {
         let mut next = UnavailableOfferings::default();
         assert_eq!(next.take_over(&text, minutes(31), wall() + jiff::SignedDuration::from_mins(1)), 4);
         let (now, mine) = (minutes(31), some());
-        assert_eq!(next.at(now), mine.at(minutes(106)));
-        assert_eq!(next.at(now + minutes(2)), mine.at(minutes(108)));
-        assert_eq!(next.at(now + minutes(3)), mine.at(minutes(109)));
+        assert_eq!(next.as_of(now), mine.as_of(minutes(106)));
+        assert_eq!(next.as_of(now + minutes(2)), mine.as_of(minutes(108)));
+        assert_eq!(next.as_of(now + minutes(3)), mine.as_of(minutes(109)));
         let key = OfferingKey { capacity_type: "spot".into(), instance_type: "m5.large".into(), zone: "a".into() };
         next.mark(now + minutes(5), key);
-        assert!(next.at(now + minutes(16)).refused("m5.large", "a", "spot"), "the third in a row: twelve minutes");
+        assert!(next.as_of(now + minutes(16)).refused("m5.large", "a", "spot"), "the third in a row: twelve minutes");
     }
 
     #[test]
@@ -157,9 +157,9 @@ mod tests {
         let text = cache.kept(minutes(105), wall());
         assert_eq!(cache.kept(minutes(106), wall() + jiff::SignedDuration::from_mins(1)), text);
         cache.mark_subnet(minutes(110), "subnet-1");
-        let before = cache.at(minutes(110));
+        let before = cache.as_of(minutes(110));
         cache.take_over(&text, minutes(110), wall() + jiff::SignedDuration::from_mins(5));
-        assert_eq!(cache.at(minutes(110)), before);
+        assert_eq!(cache.as_of(minutes(110)), before);
     }
 
     #[test]
@@ -170,10 +170,10 @@ mod tests {
             "not json\n{{}}\n{{\"what\":\"offering spot\",\"refusals\":1,\"last\":\"2026-01-01T12:00:00Z\",\"until\":\"2026-01-01T12:00:00Z\"}}\n{good}\n"
         );
         assert_eq!(cache.take_over(&text, minutes(1), wall()), 1);
-        assert!(cache.at(minutes(2)).full_subnets().contains("subnet-1"));
-        assert!(!cache.at(minutes(1) + LONGEST).full_subnets().contains("subnet-1"));
+        assert!(cache.as_of(minutes(2)).full_subnets().contains("subnet-1"));
+        assert!(!cache.as_of(minutes(1) + LONGEST).full_subnets().contains("subnet-1"));
         cache.mark_subnet(minutes(200), "subnet-1");
-        assert!(!cache.at(minutes(200) + LONGEST).full_subnets().contains("subnet-1"));
+        assert!(!cache.as_of(minutes(200) + LONGEST).full_subnets().contains("subnet-1"));
     }
 
     #[test]

@@ -47,7 +47,7 @@ const NAMES: [(QuotaGroup, &str); 11] = [
 impl QuotaGroup {
     /// The group of an instance type, `m5.large`.
     #[must_use]
-    pub fn of(instance_type: &str) -> Self {
+    pub fn from_instance_type(instance_type: &str) -> Self {
         let end = instance_type.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(instance_type.len());
         match &instance_type[..end] {
             "inf" => Self::Inf,
@@ -117,7 +117,7 @@ mod tests {
             ("ä1.large", QuotaGroup::Other),
         ];
         for (name, group) in groups {
-            assert_eq!(QuotaGroup::of(name), group, "{name}");
+            assert_eq!(QuotaGroup::from_instance_type(name), group, "{name}");
         }
     }
 

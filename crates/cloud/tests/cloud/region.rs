@@ -64,13 +64,13 @@ pub async fn resolved(cloud: &Ec2Cloud, mut class: EC2NodeClass) -> EC2NodeClass
 
 pub fn request(token: &str, class: EC2NodeClass) -> LaunchRequest {
     let status = class.status.as_ref().unwrap();
-    let mut view = NodeClassView::of(&class.spec, subnet_views_of(&status.subnets)).unwrap();
+    let mut view = NodeClassView::from_spec(&class.spec, subnet_views_of(&status.subnets)).unwrap();
     view.placement_group.clone_from(&status.placement_group);
     let reservations = status.capacity_reservations.iter().map(|one| ReservationView {
         id: one.id.clone(),
         instance_type: one.instance_type.clone(),
         zone: one.availability_zone.clone(),
-        kind: ReservationKind::of(&one.reservation_type, one.interruptible),
+        kind: ReservationKind::from_status(&one.reservation_type, one.interruptible),
         active: one.state == "active",
         left: 9,
     });

@@ -87,7 +87,7 @@ impl LimitRange {
             match item.scope {
                 Scope::Container => {
                     for container in containers(spec) {
-                        let amounts = |field: &str| read(&quantities(&container["resources"][field]));
+                        let amounts = |field: &str| parse_amounts(&quantities(&container["resources"][field]));
                         item.check("Container", &amounts("requests"), &amounts("limits"), &mut broken);
                     }
                 }
@@ -97,7 +97,7 @@ impl LimitRange {
                     let whole = |containers: Resources, field: &str| {
                         let own = spec.get("resources").map_or(&Value::Null, |own| &own[field]);
                         let mut all = containers;
-                        read(&quantities(own)).iter().for_each(|(name, amount)| all.set(name, amount));
+                        parse_amounts(&quantities(own)).iter().for_each(|(name, amount)| all.set(name, amount));
                         all
                     };
                     let requests = whole(requests_of_containers(&typed).unwrap_or_default(), "requests");
@@ -115,13 +115,13 @@ impl LimitRange {
 }
 
 /// Amounts; what is no quantity is left out, as the API server refuses it elsewhere.
-fn read(texts: &BTreeMap<String, String>) -> Resources {
+fn parse_amounts(texts: &BTreeMap<String, String>) -> Resources {
     texts.iter().filter_map(|(name, text)| Some((name.clone(), parse_amount(name, text).ok()?))).collect()
 }
 
 impl Item {
     fn check(&self, scope: &str, requests: &Resources, limits: &Resources, broken: &mut Vec<String>) {
-        let (min, max) = (read(&self.min), read(&self.max));
+        let (min, max) = (parse_amounts(&self.min), parse_amounts(&self.max));
         for (name, bound) in min.iter() {
             let text = &self.min[name];
             let rule = format!("minimum {name} usage per {scope} is {text}");

@@ -116,7 +116,7 @@ impl ClusterState {
         }
         let loads = Arc::make_mut(&mut self.now.loads);
         let Some(load) = loads.get_mut(&entry.node_name) else { return };
-        Arc::make_mut(load).take(&entry.pod.uid);
+        Arc::make_mut(load).remove(&entry.pod.uid);
         if load.pods.is_empty() {
             loads.remove(&entry.node_name);
         }

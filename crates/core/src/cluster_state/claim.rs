@@ -67,7 +67,7 @@ impl ClaimEntry {
     /// A claim as it stands.
     #[must_use]
     pub fn new(claim: Arc<NodeClaim>, expected_capacity: Resources) -> Self {
-        let facts = ClaimFacts::of(&claim);
+        let facts = ClaimFacts::from_claim(&claim);
         Self { claim, expected_capacity, facts }
     }
 
@@ -125,7 +125,7 @@ impl ClaimFacts {
 
     /// Reads a claim.
     #[must_use]
-    pub fn of(claim: &NodeClaim) -> Self {
+    pub fn from_claim(claim: &NodeClaim) -> Self {
         let meta = &claim.metadata;
         let status = claim.status.as_ref();
         let conditions = status.map(|status| status.conditions.as_slice()).unwrap_or_default();

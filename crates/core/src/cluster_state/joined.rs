@@ -7,7 +7,7 @@ use dovetail_api::names::{labels, taints};
 use k8s_openapi::api::core::v1::Taint;
 
 use super::{ClaimEntry, NodeEntry, Snapshot};
-use crate::lifecycle::claim::{from_quantities, read};
+use crate::lifecycle::claim::{from_quantities, packing_requirement};
 use crate::requirements::Operator;
 use crate::resources::{NODES, Resources};
 
@@ -213,7 +213,7 @@ fn promised(entry: &ClaimEntry) -> (Resources, Resources) {
 /// A claim's labels, with those that its requirements leave no choice about.
 fn claim_labels(entry: &ClaimEntry) -> BTreeMap<String, String> {
     let mut all: BTreeMap<String, String> = BTreeMap::new();
-    for requirement in entry.claim.spec.requirements.iter().map(read) {
+    for requirement in entry.claim.spec.requirements.iter().map(packing_requirement) {
         if let (Operator::In, [only]) = (requirement.operator, requirement.values.as_slice()) {
             all.insert(requirement.key, only.clone());
         }

@@ -29,7 +29,7 @@ impl Load {
     }
 
     /// It no longer is.
-    pub(super) fn take(&mut self, uid: &str) {
+    pub(super) fn remove(&mut self, uid: &str) {
         if let Some(entry) = self.pods.remove(uid) {
             if self.requests.iter().any(|(_, amount)| amount == i64::MAX) {
                 // The sum stands at the largest number there is: what one adds to it cannot be taken off again.

@@ -92,7 +92,7 @@ impl Observed {
     }
 
     /// What nodes of an instance type have of the resources of which they have less than is foreseen.
-    fn of(&self, class: &EC2NodeClass, instance_type: &str, now: Timestamp) -> Option<&Resources> {
+    fn resources_of(&self, class: &EC2NodeClass, instance_type: &str, now: Timestamp) -> Option<&Resources> {
         let known = self.0.get(class.metadata.name.as_deref()?)?;
         let hash = class.metadata.annotations.as_ref()?.get(annotations::NODE_CLASS_HASH)?;
         let images = class.status.as_ref().map(|status| status.amis.as_slice()).unwrap_or_default();
@@ -106,8 +106,8 @@ impl Observed {
     }
 
     /// Takes what a class's annotation says, where that is later than what is known; what makes no sense says nothing.
-    fn read(&mut self, class: &str, written: &str, now: Timestamp) {
-        let Some(mut there) = read(written) else { return };
+    fn take_annotation(&mut self, class: &str, written: &str, now: Timestamp) {
+        let Some(mut there) = parse_observed(written) else { return };
         if self.0.get(class).is_some_and(|known| known.version >= there.version) {
             return;
         }
@@ -119,7 +119,7 @@ impl Observed {
 
     fn to_write(&self, class: &str, written: Option<&str>) -> Option<String> {
         let known = self.0.get(class).filter(|known| !known.types.is_empty())?;
-        let there = written.and_then(read);
+        let there = written.and_then(parse_observed);
         if there.is_some_and(|there| there.version >= known.version) {
             return None;
         }
@@ -127,7 +127,7 @@ impl Observed {
     }
 }
 
-fn read(written: &str) -> Option<OfClass> {
+fn parse_observed(written: &str) -> Option<OfClass> {
     serde_json::from_str(written).ok().filter(|one: &OfClass| one.version < MOST_CHANGES)
 }
 
@@ -146,13 +146,13 @@ impl ClusterState {
         for name in pools {
             let pool = self.now.pools.get(&name).and_then(|pool| pool.metadata.annotations.as_ref());
             if let Some(text) = pool.and_then(|own| own.get(annotations::UNUSED_LAUNCHES)) {
-                Arc::make_mut(&mut self.now.unused).read(&name, text, now);
+                Arc::make_mut(&mut self.now.unused).take_annotation(&name, text, now);
             }
         }
         for name in classes {
             let class = self.now.classes.get(&name).and_then(|class| class.metadata.annotations.as_ref());
             if let Some(text) = class.and_then(|own| own.get(annotations::OBSERVED_ALLOCATABLE)) {
-                Arc::make_mut(&mut self.now.observed).read(&name, text, now);
+                Arc::make_mut(&mut self.now.observed).take_annotation(&name, text, now);
             }
         }
         if nodes.is_empty() {
@@ -206,7 +206,7 @@ impl Snapshot {
     ) -> Vec<Arc<InstanceType>> {
         let known = self.classes.get(class).filter(|_| self.observed.0.contains_key(class));
         let Some(known) = known else { return types.to_vec() };
-        let limited = |one: &Arc<InstanceType>| match self.observed.of(known, &one.name, now) {
+        let limited = |one: &Arc<InstanceType>| match self.observed.resources_of(known, &one.name, now) {
             Some(has) => Arc::new(limited(one, has)),
             None => one.clone(),
         };
@@ -218,7 +218,9 @@ impl Snapshot {
         let claim = &entry.claim;
         let kind = claim.metadata.labels.as_ref().and_then(|own| own.get(labels::INSTANCE_TYPE));
         let class = self.classes.get(&claim.spec.node_class_ref.name).filter(|_| !self.observed.0.is_empty());
-        if let Some(has) = class.zip(kind).and_then(|(class, kind)| self.observed.of(class, kind, Timestamp::MIN)) {
+        if let Some(has) =
+            class.zip(kind).and_then(|(class, kind)| self.observed.resources_of(class, kind, Timestamp::MIN))
+        {
             for (name, has) in has.iter() {
                 if promised.find(name).is_some_and(|promised| promised > has) {
                     promised.set(name.to_owned(), has);

@@ -89,7 +89,7 @@ pub enum DoNotDisrupt {
 impl DoNotDisrupt {
     /// Reads it off a pod.
     #[must_use]
-    pub fn of(pod: &KubePod) -> Self {
+    pub fn from_pod(pod: &KubePod) -> Self {
         let written = pod.metadata.annotations.as_ref().and_then(|all| all.get(Self::key(pod)));
         match written.map(String::as_str) {
             None | Some("false") => Self::No,
@@ -132,10 +132,10 @@ impl PodEntry {
     /// # Errors
     /// What is wrong with its requests.
     pub fn from_kube(pod: &KubePod) -> Result<Self, crate::pod::PodError> {
-        Ok(Self::of(pod, Pod::from_kube(pod)?))
+        Ok(Self::from_pod(pod, Pod::from_kube(pod)?))
     }
 
-    fn of(pod: &KubePod, scheduled: Pod) -> Self {
+    fn from_pod(pod: &KubePod, scheduled: Pod) -> Self {
         let node_name = pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).unwrap_or_default();
         let (workload, bound) = (workload_of(pod, &scheduled), !node_name.is_empty());
         let refused = refused_by_kubelet(pod);
@@ -143,7 +143,7 @@ impl PodEntry {
         let deletion_cost = pod.metadata.annotations.as_ref().and_then(|own| own.get(annotations::POD_DELETION_COST));
         Self {
             eviction_cost: eviction_cost(deletion_cost, scheduled.priority),
-            do_not_disrupt: DoNotDisrupt::of(pod),
+            do_not_disrupt: DoNotDisrupt::from_pod(pod),
             asks_by: DoNotDisrupt::key(pod),
             ready: is_ready(pod),
             since: pod.status.as_ref().and_then(|status| status.start_time.as_ref()).map(|time| time.0),
@@ -182,7 +182,7 @@ impl PodEntry {
         };
         let known = KubePod { metadata: pod.metadata.clone(), spec: Some(spec), status: pod.status.clone() };
         let scheduled = Pod::without_requests(&known);
-        let entry = Self::of(&known, scheduled);
+        let entry = Self::from_pod(&known, scheduled);
         Self { provisionable: false, unmarked: false, unreadable: true, ..entry }
     }
 
@@ -366,7 +366,7 @@ mod tests {
     }
 
     fn asks(text: &str, started: Option<&str>) -> DoNotDisrupt {
-        DoNotDisrupt::of(&pod(|pod| {
+        DoNotDisrupt::from_pod(&pod(|pod| {
             pod["metadata"]["annotations"] = json!({"karpenter.sh/do-not-disrupt": text});
             pod["status"]["startTime"] = json!(started);
         }))

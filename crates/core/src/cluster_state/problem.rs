@@ -16,7 +16,7 @@ use super::{JoinedNode, Moment, NodeSource, PodEntry, RefusedPlace, Snapshot, Wa
 use crate::adoption;
 use crate::instance_type::InstanceType;
 use crate::labels::CAPACITY_RESERVATION_ID;
-use crate::lifecycle::claim::{from_quantities, read};
+use crate::lifecycle::claim::{from_quantities, packing_requirement};
 use crate::pod::Pod;
 use crate::problem::{ExistingNode, MinValuesPolicy, Namespace, Policy, Pool, PreferencePolicy, Problem, UnusablePool};
 use crate::resources::{PODS, Resources};
@@ -369,7 +369,7 @@ fn as_pool(name: &str, pool: &NodePool, usage: Resources, instance_types: Vec<us
         name: name.to_owned(),
         weight: pool.spec.weight.unwrap_or(0),
         labels: own_labels,
-        requirements: template.spec.requirements.iter().map(read).collect(),
+        requirements: template.spec.requirements.iter().map(packing_requirement).collect(),
         taints: template.spec.taints.clone(),
         startup_taints: template.spec.startup_taints.clone(),
         limits: pool.spec.limits.as_ref().map(from_quantities).unwrap_or_default(),

@@ -62,7 +62,7 @@ struct Like {
 }
 
 impl Like {
-    fn of(pod: &Pod) -> Self {
+    fn from_pod(pod: &Pod) -> Self {
         Self { namespace: pod.namespace.clone(), requests: pod.requests.clone() }
     }
 
@@ -117,7 +117,7 @@ impl ClusterState {
             self.expect_no_more(&uid);
             let place = (node.name.clone(), class_of(&entry.pod));
             let places = Arc::make_mut(&mut self.now.refused_places);
-            let known = places.0.entry(place.clone()).or_insert_with(|| Refused::of(&node, &entry.pod));
+            let known = places.0.entry(place.clone()).or_insert_with(|| Refused::new(&node, &entry.pod));
             known.pods.insert(uid);
             known.words = entry.words.clone().unwrap_or_default();
             known.last = now.monotonic;
@@ -182,14 +182,14 @@ impl ClusterState {
 }
 
 impl Refused {
-    fn of(node: &NodeEntry, pod: &Pod) -> Self {
+    fn new(node: &NodeEntry, pod: &Pod) -> Self {
         Self {
             points: 0,
             times: 0,
             last: Duration::ZERO,
             until: Duration::ZERO,
             node: print_of(node),
-            pods_are: Like::of(pod),
+            pods_are: Like::from_pod(pod),
             pods: BTreeSet::new(),
             words: String::new(),
         }

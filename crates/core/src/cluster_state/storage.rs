@@ -40,7 +40,7 @@ pub struct OrderedSet {
 impl OrderedSet {
     /// Reads a StatefulSet; `None` for one whose pods start all at once, or that is being deleted.
     #[must_use]
-    pub fn of(set: &StatefulSet) -> Option<Self> {
+    pub fn from_stateful_set(set: &StatefulSet) -> Option<Self> {
         let spec = set.spec.as_ref()?;
         let ordered = spec.pod_management_policy.as_deref().is_none_or(|policy| policy == "OrderedReady");
         let stays = set.metadata.deletion_timestamp.is_none();
@@ -118,7 +118,7 @@ impl ClusterState {
             }
             WatchedKind::Service => drop(put(&mut storage.services, key.to_owned(), None)),
             WatchedKind::ReplicaSet | WatchedKind::ReplicationController => {
-                drop(put(&mut storage.selectors, key.to_owned(), None))
+                put(&mut storage.selectors, key.to_owned(), None);
             }
             WatchedKind::LimitRange => drop(put(&mut storage.limit_ranges, key.to_owned(), None)),
             WatchedKind::RuntimeClass => drop(put(&mut storage.runtime_classes, key.to_owned(), None)),

@@ -17,7 +17,7 @@ pub fn workload_of(pod: &KubePod, scheduled: &Pod) -> String {
         None => {
             let scheduler = pod.spec.as_ref().and_then(|spec| spec.scheduler_name.as_deref()).unwrap_or_default();
             let kind = owner.map_or("", |owner| owner.kind.as_str());
-            hash::of(&json!([
+            hash::json_hash(&json!([
                 scheduled.namespace,
                 kind,
                 scheduler,
@@ -35,7 +35,7 @@ pub fn workload_of(pod: &KubePod, scheduled: &Pod) -> String {
 /// The workload of a controller's pods.
 #[must_use]
 pub fn controlled_by(namespace: &str, kind: &str, uid: &str) -> String {
-    hash::of(&json!([namespace, kind, uid]))
+    hash::json_hash(&json!([namespace, kind, uid]))
 }
 
 /// So many characters of a message on a pod are kept and said: who may write its status may write a million.

@@ -106,7 +106,7 @@ pub struct DisruptedClaim {
 
 impl DisruptedClaim {
     /// A claim, with what is known of its Node.
-    pub(super) fn of(claim: &ClaimFacts, snapshot: &Snapshot) -> Self {
+    pub(super) fn from_facts(claim: &ClaimFacts, snapshot: &Snapshot) -> Self {
         let node = snapshot.nodes.get(&claim.node);
         Self {
             claim: claim.name.clone(),
@@ -148,7 +148,12 @@ pub struct Nonsense {
 }
 
 /// Looks at the cluster. `memory` is this term's.
-pub fn look(snapshot: &Snapshot, offers: &OffersByClass, memory: &mut Memory, now: Moment) -> DisruptionDecision {
+pub fn decide_disruption(
+    snapshot: &Snapshot,
+    offers: &OffersByClass,
+    memory: &mut Memory,
+    now: Moment,
+) -> DisruptionDecision {
     memory.forget(snapshot, now.wall);
     memory.drift.begin(snapshot, offers, now.wall);
     let mut look = Look {
@@ -217,7 +222,7 @@ impl<'a> Look<'a> {
             if deleting {
                 // What was asked for may not come to pass: since when it is vacant stays known.
                 if let Some(since) = self.memory.vacant.get(&machine.node.name).copied() {
-                    self.memory.vacant.keep(&machine.node.name, since);
+                    self.memory.vacant.say(&machine.node.name, since);
                 }
                 continue;
             }
@@ -268,7 +273,7 @@ impl<'a> Look<'a> {
             return;
         }
         let since = ttl::since(machine, known, self.first, self.now);
-        self.memory.vacant.keep(name, since);
+        self.memory.vacant.say(name, since);
         self.memory.cleared.remove(name);
         if machine.node.emptied != Some(since) {
             self.out.ttl.push(mark(Some(since), known.is_none()));
@@ -292,7 +297,7 @@ impl<'a> Look<'a> {
         let (expired, again) = expiry::expired(self.snapshot, |claim| memory.is_asked(&claim.uid), told, self.now);
         self.look_again(again);
         for claim in expired {
-            self.go(DisruptionCause::Expired, DisruptedClaim::of(claim, self.snapshot));
+            self.go(DisruptionCause::Expired, DisruptedClaim::from_facts(claim, self.snapshot));
         }
     }
 
@@ -328,7 +333,7 @@ impl<'a> Look<'a> {
             });
         }
         let DisruptedClaim { claim, uid, node, node_uid, .. } = disrupted(machine);
-        let news = self.memory.blocked.keep(&uid, why.clone());
+        let news = self.memory.blocked.say(&uid, why.clone());
         self.out.blocked.push(Blocked { claim, uid, node, node_uid, why, news });
     }
 

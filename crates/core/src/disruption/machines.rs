@@ -65,10 +65,10 @@ pub fn machines(snapshot: &Snapshot, now: Moment) -> Vec<NodeAndClaim<'_>> {
     }
     let expected = expected(snapshot, now);
     let any_leaves = !snapshot.deleting.is_empty();
-    let (mut loads, mut moves) = (Walk::of(&snapshot.loads), Walk::of(&snapshot.moves));
+    let (mut loads, mut moves) = (Walk::new(&snapshot.loads), Walk::new(&snapshot.moves));
     let mut all = Vec::with_capacity(claims.len());
     for node in snapshot.nodes.values() {
-        let (load, moved) = (loads.at(&node.name), moves.at(&node.name));
+        let (load, moved) = (loads.advance_to(&node.name), moves.advance_to(&node.name));
         let claim = claims.get(node.provider_id.as_str());
         let Some(claim) = claim.filter(|claim| claim.may_be_on(&node.name)) else { continue };
         // What cannot be read is not removed by our own decision.
@@ -106,11 +106,11 @@ fn expected(snapshot: &Snapshot, now: Moment) -> FxHashSet<(bool, &str)> {
 struct Walk<'a, V>(Peekable<btree_map::Iter<'a, String, V>>);
 
 impl<'a, V> Walk<'a, V> {
-    fn of(table: &'a BTreeMap<String, V>) -> Self {
+    fn new(table: &'a BTreeMap<String, V>) -> Self {
         Self(table.iter().peekable())
     }
 
-    fn at(&mut self, key: &str) -> Option<&'a V> {
+    fn advance_to(&mut self, key: &str) -> Option<&'a V> {
         while self.0.next_if(|(own, _)| own.as_str() < key).is_some() {}
         self.0.next_if(|(own, _)| own.as_str() == key).map(|(_, value)| value)
     }

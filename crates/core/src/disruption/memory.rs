@@ -123,7 +123,7 @@ impl Memory {
     pub(super) fn observe(&mut self, disrupted: &DisruptedClaim, reason: RemovalReason) -> bool {
         match reason {
             RemovalReason::Expired => self.expired.insert(disrupted.uid.clone(), disrupted.claim.clone()).is_none(),
-            _ => self.observed_now.keep(&format!("{}/{}", disrupted.uid, reason.label()), ()),
+            _ => self.observed_now.say(&format!("{}/{}", disrupted.uid, reason.label()), ()),
         }
     }
 
@@ -167,7 +167,7 @@ impl<V: PartialEq> Turns<V> {
     }
 
     /// Says it for this look; answers whether it is new, or other than before.
-    pub fn keep(&mut self, key: &str, value: V) -> bool {
+    pub fn say(&mut self, key: &str, value: V) -> bool {
         let news = self.known.get(key) != Some(&value);
         self.next.insert(key.to_owned(), value);
         news

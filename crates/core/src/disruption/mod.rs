@@ -33,7 +33,7 @@ pub use blocked::Blocked;
 pub use commands::WantedRemoval;
 pub use expiry::expiring_from;
 pub use look::{
-    DisruptedClaim, DisruptionCause, DisruptionDecision, Exhausted, Nonsense, OffersByClass, Removal, look,
+    DisruptedClaim, DisruptionCause, DisruptionDecision, Exhausted, Nonsense, OffersByClass, Removal, decide_disruption,
 };
 pub use marks::StatusMark;
 pub use memory::Memory;

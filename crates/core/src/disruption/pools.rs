@@ -42,7 +42,7 @@ pub struct DisruptionPool<'a> {
 
 impl<'a> DisruptionPool<'a> {
     /// Reads a pool.
-    pub fn of(pool: &'a NodePool) -> Self {
+    pub fn from_pool(pool: &'a NodePool) -> Self {
         let annotation = |key: &str| pool.metadata.annotations.as_ref().and_then(|own| own.get(key));
         let seconds = annotation(annotations::TTL_SECONDS_AFTER_EMPTY).and_then(|text| text.parse::<u32>().ok());
         let after = pool.spec.disruption.consolidate_after.get().filter(|_| pool.spec.replicas.is_none());
@@ -81,5 +81,5 @@ fn signed(time: Duration) -> Option<SignedDuration> {
 
 /// All pools by name.
 pub fn pools(snapshot: &Snapshot) -> BTreeMap<&str, DisruptionPool<'_>> {
-    snapshot.pools.iter().map(|(name, pool)| (name.as_str(), DisruptionPool::of(pool))).collect()
+    snapshot.pools.iter().map(|(name, pool)| (name.as_str(), DisruptionPool::from_pool(pool))).collect()
 }

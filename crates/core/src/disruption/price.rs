@@ -7,7 +7,7 @@ use super::look::OffersByClass;
 use crate::cluster_state::NodeEntry;
 
 /// The price of the offering with the node's type, zone and capacity type; 0 when nobody knows it (core spec 5.4).
-pub fn of(node: &NodeEntry, pool: &NodePool, offers: &OffersByClass) -> f64 {
+pub fn node_price(node: &NodeEntry, pool: &NodePool, offers: &OffersByClass) -> f64 {
     let label = |key: &str| node.labels.get(key).map(String::as_str).unwrap_or_default();
     let types = pool.spec.template.spec.node_class_ref.ec2_name().and_then(|class| offers.get(class));
     let name = label(labels::INSTANCE_TYPE);

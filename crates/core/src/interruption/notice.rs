@@ -38,7 +38,11 @@ impl InterruptionNotice {
     ///
     /// # Errors
     /// It came too late.
-    pub fn of(announced: &Announcement, sent: Option<Timestamp>, now: Timestamp) -> Result<Option<Self>, TooLate> {
+    pub fn from_announcement(
+        announced: &Announcement,
+        sent: Option<Timestamp>,
+        now: Timestamp,
+    ) -> Result<Option<Self>, TooLate> {
         let happened = announced.time.or(sent).unwrap_or(now).min(now);
         let age = now.duration_since(happened);
         // A change that is still to come is announced as early as AWS likes.
@@ -124,7 +128,7 @@ mod tests {
     }
 
     fn notice(announced: &Announcement, now: &str) -> InterruptionNotice {
-        InterruptionNotice::of(announced, None, at(now)).unwrap().unwrap()
+        InterruptionNotice::from_announcement(announced, None, at(now)).unwrap().unwrap()
     }
 
     #[test]
@@ -144,25 +148,30 @@ mod tests {
     fn an_event_without_a_time_counts_from_when_the_queue_got_it() {
         let mut read = announced(InterruptionKind::SpotInterruption);
         read.time = None;
-        let notice = InterruptionNotice::of(&read, Some(at("10:14:00")), at("10:15:00")).unwrap().unwrap();
+        let notice =
+            InterruptionNotice::from_announcement(&read, Some(at("10:14:00")), at("10:15:00")).unwrap().unwrap();
         assert_eq!(notice.deadline, at("10:16:00"));
     }
 
     #[test]
     fn what_is_an_hour_late_is_not_acted_on_unless_it_is_still_to_come() {
         for kind in InterruptionKind::ALL {
-            assert!(InterruptionNotice::of(&announced(kind), None, at("11:15:00")).is_err(), "{kind}");
+            assert!(InterruptionNotice::from_announcement(&announced(kind), None, at("11:15:00")).is_err(), "{kind}");
         }
         let mut change = announced(InterruptionKind::ScheduledChange);
         change.begins = Some(at("23:00:00"));
         assert_eq!(notice(&change, "11:15:00").deadline, at("23:00:00"));
-        assert!(InterruptionNotice::of(&change, None, at("23:00:01")).is_err());
+        assert!(InterruptionNotice::from_announcement(&change, None, at("23:00:01")).is_err());
     }
 
     #[test]
     fn a_recommendation_is_no_notice() {
         assert_eq!(
-            InterruptionNotice::of(&announced(InterruptionKind::RebalanceRecommendation), None, at("10:15:01")),
+            InterruptionNotice::from_announcement(
+                &announced(InterruptionKind::RebalanceRecommendation),
+                None,
+                at("10:15:01")
+            ),
             Ok(None)
         );
     }

@@ -30,7 +30,7 @@ pub struct Demand {
 impl Demand {
     /// Of a claim that was planned. `None` for one of a pool that is not there.
     #[must_use]
-    pub fn of(planned: &PlannedClaim, planning: &Planning) -> Option<Self> {
+    pub fn from_planned(planned: &PlannedClaim, planning: &Planning) -> Option<Self> {
         let pool = planning.pools.get(planned.pool)?;
         let open = |key: &str| [INSTANCE_TYPE, ZONE, CAPACITY_TYPE].contains(&key);
         let shape = planned.requirements.iter().filter(|one| !open(&one.key)).map(|one| {

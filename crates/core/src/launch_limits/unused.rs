@@ -209,7 +209,7 @@ impl UnusedLaunches {
     #[must_use]
     pub fn to_write(&self, pool: &str, written: Option<&str>) -> Option<String> {
         let known = self.0.get(pool)?;
-        let there = written.and_then(read);
+        let there = written.and_then(parse_unused);
         if there.as_ref().map_or(known.is_empty(), |there| there.version >= known.version) {
             return None;
         }
@@ -220,8 +220,8 @@ impl UnusedLaunches {
 
     /// What a pool's annotation says, where that is later than what is known. A pause that ends too late by our clock is
     /// cut; what makes no sense says nothing.
-    pub fn read(&mut self, pool: &str, written: &str, now: Timestamp) {
-        let Some(mut there) = read(written) else { return };
+    pub fn take_annotation(&mut self, pool: &str, written: &str, now: Timestamp) {
+        let Some(mut there) = parse_unused(written) else { return };
         if self.0.get(pool).is_some_and(|known| known.version >= there.version) {
             return;
         }
@@ -234,7 +234,7 @@ impl UnusedLaunches {
     }
 }
 
-fn read(written: &str) -> Option<OfPool> {
+fn parse_unused(written: &str) -> Option<OfPool> {
     serde_json::from_str(written).ok().filter(|one: &OfPool| one.version < MOST_CHANGES)
 }
 
@@ -290,7 +290,7 @@ mod tests {
     fn a_version_that_no_leader_has_counted_to_says_nothing_and_is_written_over() {
         let mut brake = UnusedLaunches::default();
         let written = format!(r#"{{"version": {}, "workloads": [], "daemons": []}}"#, u64::MAX);
-        brake.read("pool", &written, at(0));
+        brake.take_annotation("pool", &written, at(0));
         assert!(brake.not_used(KEY, 0, "", at(0)).is_some());
         assert!(brake.to_write("pool", Some(&written)).is_some());
     }
@@ -303,15 +303,15 @@ mod tests {
         let text = brake.to_write("pool", None).unwrap();
         assert_eq!(brake.to_write("pool", Some(&text)), None, "it is written once");
         let mut next = UnusedLaunches::default();
-        next.read("pool", &text, at(100));
+        next.take_annotation("pool", &text, at(100));
         assert_eq!(next.failures("pool", "class", "web"), 2);
         assert_eq!(until(&next), Some(at(210)));
         assert_eq!(next.not_used(KEY, 2, "", at(300)), Some(Duration::from_secs(240)));
-        next.read("pool", &text, at(301));
+        next.take_annotation("pool", &text, at(301));
         assert_eq!(next.failures("pool", "class", "web"), 3, "an older state undoes nothing");
         assert!(next.used(KEY, 2));
         let empty = next.to_write("pool", Some(&text)).unwrap();
-        brake.read("pool", &empty, at(302));
+        brake.take_annotation("pool", &empty, at(302));
         assert_eq!(brake.failures("pool", "class", "web"), 0);
     }
 
@@ -324,11 +324,11 @@ mod tests {
         assert!(brake.to_write("pool", None).unwrap().len() < 64 * 500);
         let mut next = UnusedLaunches::default();
         for wrong in ["", "[]", "{\"version\": -1}", "{\"version\": 1, \"workloads\": [{}]}", "null"] {
-            next.read("pool", wrong, at(0));
+            next.take_annotation("pool", wrong, at(0));
         }
         assert!(next.is_empty());
         let far = "{\"version\":1,\"workloads\":[{\"class\":\"class\",\"workload\":\"web\",\"failures\":1,\"until\":\"9999-12-30T00:00:00Z\",\"why\":\"\"}]}";
-        next.read("pool", far, at(0));
+        next.take_annotation("pool", far, at(0));
         assert_eq!(until(&next), Some(at(1800)), "no pause is longer than the longest");
     }
 

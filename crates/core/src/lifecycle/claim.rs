@@ -158,7 +158,7 @@ pub fn written(requirement: &NodeSelectorRequirement) -> v1::NodeSelectorRequire
 
 /// A requirement of the API's kinds as packing reads it.
 #[must_use]
-pub fn read(requirement: &v1::NodeSelectorRequirementWithMinValues) -> NodeSelectorRequirement {
+pub fn packing_requirement(requirement: &v1::NodeSelectorRequirementWithMinValues) -> NodeSelectorRequirement {
     let operator = Operator::named(requirement.operator.as_str()).unwrap_or(Operator::In);
     let mut read = NodeSelectorRequirement::new(requirement.key.clone(), operator, requirement.values.iter().cloned());
     read.min_values = requirement.min_values.and_then(|count| u32::try_from(count).ok());

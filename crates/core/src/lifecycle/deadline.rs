@@ -8,7 +8,7 @@ use crate::interruption::InterruptionNotice;
 
 /// The deadline that the claim carries.
 #[must_use]
-pub fn of(claim: &NodeClaim) -> Option<Timestamp> {
+pub fn carried_deadline(claim: &NodeClaim) -> Option<Timestamp> {
     claim.metadata.annotations.as_ref()?.get(TERMINATION_TIMESTAMP)?.parse().ok()
 }
 
@@ -16,7 +16,8 @@ pub fn of(claim: &NodeClaim) -> Option<Timestamp> {
 /// when EC2 takes the instance back, where that is sooner. A scheduled change ends nothing by force.
 #[must_use]
 pub fn of_machine(claim: &NodeClaim) -> Option<Timestamp> {
-    let own = claim.metadata.deletion_timestamp.as_ref().and_then(|_| of(claim).or_else(|| to_write(claim)));
+    let own =
+        claim.metadata.deletion_timestamp.as_ref().and_then(|_| carried_deadline(claim).or_else(|| to_write(claim)));
     let taken = InterruptionNotice::on(claim).and_then(|notice| notice.ends());
     own.into_iter().chain(taken).min()
 }
@@ -51,7 +52,7 @@ mod tests {
         claim.metadata.deletion_timestamp = Some(Time(at(100)));
         assert_eq!(to_write(&claim), Some(at(700)));
         claim.metadata.annotations = Some([(TERMINATION_TIMESTAMP.to_owned(), at(50).to_string())].into());
-        assert_eq!((to_write(&claim), of(&claim)), (None, Some(at(50))), "somebody has set another");
+        assert_eq!((to_write(&claim), carried_deadline(&claim)), (None, Some(at(50))), "somebody has set another");
     }
 
     #[test]
@@ -79,6 +80,6 @@ mod tests {
     fn without_a_grace_period_there_is_none() {
         let mut claim = claim("a");
         claim.metadata.deletion_timestamp = Some(Time(at(0)));
-        assert_eq!((to_write(&claim), of(&claim)), (None, None));
+        assert_eq!((to_write(&claim), carried_deadline(&claim)), (None, None));
     }
 }

@@ -23,19 +23,19 @@ pub fn is_own(version: &str) -> bool {
 /// (core spec 5.6). A decimal number.
 #[must_use]
 pub fn node_pool(pool: &NodePool) -> String {
-    of(&canonical::template(&pool.spec.template))
+    json_hash(&canonical::template(&pool.spec.template))
 }
 
 /// Hash of what makes a class's instances what they are, but for the selectors, which drift by what they resolve to
 /// (aws spec 6). A decimal number.
 #[must_use]
 pub fn node_class(spec: &EC2NodeClassSpec) -> String {
-    of(&canonical::class(spec))
+    json_hash(&canonical::class(spec))
 }
 
 /// Hash of a JSON value: the order of its object's keys does not matter.
 #[must_use]
-pub fn of(value: &Value) -> String {
+pub fn json_hash(value: &Value) -> String {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     write(value, &mut |bytes| {
         for byte in bytes {
@@ -77,8 +77,8 @@ mod tests {
     #[test]
     fn the_order_of_keys_does_not_matter_and_the_values_do() {
         let one: Value = json!({"a": 1, "b": [1, 2]});
-        assert_eq!(of(&one), of(&json!({"b": [1, 2], "a": 1})));
-        assert_ne!(of(&one), of(&json!({"a": 1, "b": [2, 1]})));
-        assert_ne!(of(&json!(["ab", "c"])), of(&json!(["a", "bc"])));
+        assert_eq!(json_hash(&one), json_hash(&json!({"b": [1, 2], "a": 1})));
+        assert_ne!(json_hash(&one), json_hash(&json!({"a": 1, "b": [2, 1]})));
+        assert_ne!(json_hash(&json!(["ab", "c"])), json_hash(&json!(["a", "bc"])));
     }
 }

@@ -270,7 +270,7 @@ impl Protocol {
             }
             (Doing::RestBeforeAttempt, Input::Done) => self.write_token(),
             (Doing::Look(looking), Input::Looked(asked, found)) => self.looked(looking, asked, found, acts),
-            (Doing::Look(looking), Input::Done) => look(looking),
+            (Doing::Look(looking), Input::Done) => look_for(looking),
             // If it has got another meanwhile it keeps that: this one is an orphan.
             (Doing::WriteInstance, Input::Claim(claim)) => over(LaunchEnd::Launched { uid: claim.uid }),
             (Doing::Discard { at_once }, Input::Done) => over(LaunchEnd::Lost { at_once }),
@@ -302,7 +302,7 @@ impl Protocol {
         }
         self.uid = claim.uid;
         match claim.token {
-            Some(token) => look(Looking { token, begun: now, then: Then::Attempt }),
+            Some(token) => look_for(Looking { token, begun: now, then: Then::Attempt }),
             None => self.write_token(),
         }
     }
@@ -322,7 +322,7 @@ impl Protocol {
 
     fn called(&mut self, called: LaunchCallResult, now: Duration) -> (Doing, LaunchStep) {
         self.unsure |= matches!(called, LaunchCallResult::Unknown | LaunchCallResult::TokenUsed);
-        let look_then = |then| look(Looking { token: self.token(), begun: now, then });
+        let look_then = |then| look_for(Looking { token: self.token(), begun: now, then });
         match called {
             LaunchCallResult::Launched(id) => (Doing::WriteInstance, LaunchStep::WriteInstance { id, adopted: false }),
             LaunchCallResult::NothingToBeHad { reason, .. } if self.unsure => remove(reason),
@@ -366,7 +366,7 @@ impl Protocol {
     }
 }
 
-fn look(looking: Looking) -> (Doing, LaunchStep) {
+fn look_for(looking: Looking) -> (Doing, LaunchStep) {
     let token = looking.token.clone();
     (Doing::Look(looking), LaunchStep::Look(token))
 }

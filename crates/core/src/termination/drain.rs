@@ -27,7 +27,7 @@ pub enum DrainGroup {
 impl DrainGroup {
     /// The pod's.
     #[must_use]
-    pub fn of(pod: &PodEntry) -> Self {
+    pub fn from_pod(pod: &PodEntry) -> Self {
         match (pod.drain.critical, pod.daemon) {
             (false, false) => Self::Plain,
             (false, true) => Self::Daemon,
@@ -63,12 +63,12 @@ pub fn drain(pods: impl IntoIterator<Item = Arc<PodEntry>>, deadline: Option<Tim
     let mut there: Vec<_> = pods.into_iter().filter(|pod| !pod.terminal).collect();
     there.sort_by(|a, b| (&a.pod.namespace, &a.pod.name).cmp(&(&b.pod.namespace, &b.pod.name)));
     let (waiting, staying): (Vec<_>, Vec<_>) = there.into_iter().partition(|pod| is_waited_for(pod, now));
-    let first = waiting.iter().map(|pod| DrainGroup::of(pod)).min();
+    let first = waiting.iter().map(|pod| DrainGroup::from_pod(pod)).min();
     let mut drain = Drain { staying, ..Drain::default() };
     for pod in &waiting {
         if let Some(grace) = deadline.and_then(|deadline| forced(pod, deadline, now)) {
             drain.delete.push((pod.clone(), grace));
-        } else if Some(DrainGroup::of(pod)) == first && !pod.deleting && !pod.do_not_disrupt.holds(now) {
+        } else if Some(DrainGroup::from_pod(pod)) == first && !pod.deleting && !pod.do_not_disrupt.holds(now) {
             drain.evict.push(pod.clone());
         }
     }

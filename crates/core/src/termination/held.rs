@@ -70,7 +70,7 @@ pub fn held(
     ends: Option<Timestamp>,
     now: Timestamp,
 ) -> Vec<HeldPod> {
-    let first = drain.waiting.iter().map(|pod| DrainGroup::of(pod)).min();
+    let first = drain.waiting.iter().map(|pod| DrainGroup::from_pod(pod)).min();
     let of = |pod: &PodEntry| {
         let place = awaiting.iter().find(|one| one.pod.pod.uid == pod.pod.uid);
         let budgets = || budgets(snapshot, pod);
@@ -84,7 +84,7 @@ pub fn held(
                 };
                 HoldReason::DoNotDisrupt(pod.asks_by, until)
             }
-            None if Some(DrainGroup::of(pod)) != first => HoldReason::Later,
+            None if Some(DrainGroup::from_pod(pod)) != first => HoldReason::Later,
             None => Some(budgets()).filter(|all| !all.is_empty()).map_or(HoldReason::Asked, HoldReason::Budgets),
         }
     };

@@ -42,7 +42,7 @@ pub enum SuccessorPlace {
 impl SuccessorPlace {
     /// The place of a pod that has to leave its node.
     #[must_use]
-    pub fn of(snapshot: &Snapshot, pod: &PodEntry, now: Moment) -> Self {
+    pub fn for_pod(snapshot: &Snapshot, pod: &PodEntry, now: Moment) -> Self {
         let uid = &pod.pod.uid;
         match snapshot.expected_on(uid, now) {
             Some(_) if snapshot.place_is_ready(uid, now) => Self::Ready,
@@ -96,7 +96,8 @@ impl Patience {
         for pod in std::mem::take(&mut drain.evict) {
             let moves = pod.ready && snapshot.must_move(&pod, now.wall);
             let near = || ends.is_some() && snapshot.place_is_near(&pod, now);
-            let place = if moves && !near() { SuccessorPlace::of(snapshot, &pod, now) } else { SuccessorPlace::Ready };
+            let place =
+                if moves && !near() { SuccessorPlace::for_pod(snapshot, &pod, now) } else { SuccessorPlace::Ready };
             let until =
                 if place == SuccessorPlace::Ready { now.wall } else { self.until(&pod, &place, ends, now.wall) };
             if until > now.wall {

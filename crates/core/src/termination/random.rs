@@ -72,7 +72,7 @@ fn entry(number: usize, pod: &OnePod) -> Arc<PodEntry> {
 }
 
 impl World {
-    fn of(setting: &Setting) -> Self {
+    fn from_setting(setting: &Setting) -> Self {
         let there = if setting.ready { ready(fresh_node("n")) } else { fresh_node("n") };
         let LifecycleStep::Write(writes) = registration::register(&launched_claim("a"), &[&there], at(10)) else {
             panic!()
@@ -123,7 +123,7 @@ impl World {
     }
 
     fn deadline(&self) -> Option<Timestamp> {
-        self.claim.as_ref().and_then(super::deadline::of)
+        self.claim.as_ref().and_then(super::deadline::carried_deadline)
     }
 
     fn look_at_node(&mut self, now: i64) {
@@ -208,7 +208,7 @@ impl World {
 proptest! {
     #[test]
     fn every_node_comes_to_its_end_and_takes_no_step_too_early(setting in setting()) {
-        let mut world = World::of(&setting);
+        let mut world = World::from_setting(&setting);
         for now in 100..1200 {
             if setting.successions.contains(&(now - 100)) {
                 world.seen = InstanceObservation::Unknown;

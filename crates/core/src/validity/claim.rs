@@ -5,7 +5,7 @@ use dovetail_api::v1::{NodeClaim, NodePool};
 use dovetail_api::validation;
 
 use crate::labels;
-use crate::lifecycle::claim::{ClaimPlan, node_claim, read};
+use crate::lifecycle::claim::{ClaimPlan, node_claim, packing_requirement};
 use crate::requirements::{Requirement, Requirements};
 use crate::resources::Resources;
 
@@ -18,7 +18,7 @@ const CHOSEN: &str = "chosen";
 #[must_use]
 pub fn claim_of(pool: &NodePool) -> NodeClaim {
     let template = &pool.spec.template;
-    let written: Vec<_> = template.spec.requirements.iter().map(read).collect();
+    let written: Vec<_> = template.spec.requirements.iter().map(packing_requirement).collect();
     let mut all = Requirements::from_written(&written).unwrap_or_default();
     all.intersect(&Requirements::from_labels(&template.metadata.labels));
     let name = pool.metadata.name.clone().unwrap_or_default();
@@ -54,13 +54,13 @@ pub fn claim(claim: &NodeClaim) -> Vec<SchemaError> {
     let name = claim.metadata.name.as_deref().unwrap_or_default();
     let legal = dovetail_api::names::syntax::is_subdomain(name);
     let no_name = || validation::Wrong::new(format!("{name:?} is no object's name"), "253 characters at most");
-    wrong((!legal).then(no_name), FieldPath::of(&["metadata", "name"]));
+    wrong((!legal).then(no_name), FieldPath::from_fields(&["metadata", "name"]));
     for (key, value) in claim.metadata.labels.iter().flatten() {
-        let path = FieldPath::of(&["metadata", "labels"]).key(key);
+        let path = FieldPath::from_fields(&["metadata", "labels"]).key(key);
         wrong(validation::label_key(key).or_else(|| validation::label_value(value)), path);
     }
     for key in claim.metadata.annotations.iter().flatten().map(|(key, _)| key) {
-        wrong(validation::annotation_key(key), FieldPath::of(&["metadata", "annotations"]).key(key));
+        wrong(validation::annotation_key(key), FieldPath::from_fields(&["metadata", "annotations"]).key(key));
     }
     let (Some(schema), Ok(object)) = (schema_for("karpenter.sh/v1", "NodeClaim"), serde_json::to_value(claim)) else {
         return found;

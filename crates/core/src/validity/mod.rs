@@ -33,7 +33,7 @@ pub fn node_pool(pool: &NodePool) -> Vec<SchemaError> {
     let mut found = Found::default();
     let name = pool.metadata.name.as_deref().unwrap_or_default();
     // The name becomes the value of a label of each claim.
-    found.add(validation::label_value(name), || FieldPath::of(&["metadata", "name"]));
+    found.add(validation::label_value(name), || FieldPath::from_fields(&["metadata", "name"]));
     metadata(pool, &mut found);
     let spec = &pool.spec.template.spec;
     node_class_ref(&spec.node_class_ref, &mut found);
@@ -106,12 +106,12 @@ impl Found {
 
 /// A field of the template's metadata.
 fn of_metadata(field: &str) -> FieldPath {
-    FieldPath::of(&["spec", "template", "metadata", field])
+    FieldPath::from_fields(&["spec", "template", "metadata", field])
 }
 
 /// A field of the template's spec.
 fn of_spec(field: &str) -> FieldPath {
-    FieldPath::of(&["spec", "template", "spec", field])
+    FieldPath::from_fields(&["spec", "template", "spec", field])
 }
 
 fn metadata(pool: &NodePool, found: &mut Found) {
@@ -166,11 +166,11 @@ fn numbers(pool: &NodePool, found: &mut Found) {
     for (name, quantity) in pool.spec.limits.iter().flatten() {
         let negative = billionths(&quantity.0).is_some_and(|amount| amount < 0);
         let wrong = negative.then(|| Wrong::new(format!("is {}", quantity.0), "0 or more"));
-        found.add(wrong, || FieldPath::of(&["spec", "limits"]).key(name));
+        found.add(wrong, || FieldPath::from_fields(&["spec", "limits"]).key(name));
     }
     let weight = pool.spec.weight.filter(|weight| !(1..=100).contains(weight));
     let wrong = weight.map(|weight| Wrong::new(format!("is {weight}"), "1 to 100"));
-    found.add(wrong, || FieldPath::of(&["spec", "weight"]));
+    found.add(wrong, || FieldPath::from_fields(&["spec", "weight"]));
 }
 
 #[cfg(test)]

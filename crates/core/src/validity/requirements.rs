@@ -6,7 +6,7 @@ use dovetail_api::validation::{self, RequirementPart, WrittenRequirement, Wrong}
 
 use super::{Found, of_metadata, of_spec};
 use crate::labels;
-use crate::lifecycle::claim::read;
+use crate::lifecycle::claim::packing_requirement;
 use crate::requirements::{Incompatible, Requirement, Requirements, describe};
 
 /// Labels whose values are the same in every region: what is none of these no node has.
@@ -61,7 +61,7 @@ fn together(pool: &NodePool, found: &mut Found) {
         all.add(key, one);
     }
     for (index, requirement) in template.spec.requirements.iter().enumerate() {
-        let one = match Requirement::from_written(&read(requirement)) {
+        let one = match Requirement::from_written(&packing_requirement(requirement)) {
             Ok(one) => one,
             Err(error) => {
                 found.add(Some(Wrong::new(error.to_string(), "")), || of_spec("requirements").index(index));

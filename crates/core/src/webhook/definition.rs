@@ -75,7 +75,7 @@ pub fn judge(found: &CustomResourceDefinition, place: &WebhookAddress, bundle: &
     let mut patch = vec![json!({
         "op": "replace", "path": "/metadata/resourceVersion", "value": found.metadata.resource_version,
     })];
-    if found.spec.conversion.as_ref().map(told) != Some(told(&wanted)) {
+    if found.spec.conversion.as_ref().map(comparable) != Some(comparable(&wanted)) {
         patch.push(json!({"op": "add", "path": "/spec/conversion", "value": wanted}));
     }
     if !found.spec.versions.get(older).is_some_and(|one| one.served) {
@@ -105,7 +105,7 @@ fn conversion(place: &WebhookAddress, bundle: &str) -> CustomResourceConversion 
 }
 
 /// A conversion as it is compared: an API server fills in the port.
-fn told(one: &CustomResourceConversion) -> Value {
+fn comparable(one: &CustomResourceConversion) -> Value {
     let mut told = json!(one);
     if let Some(service) = told.pointer_mut("/webhook/clientConfig/service").and_then(Value::as_object_mut) {
         service.entry("port").or_insert(json!(443));

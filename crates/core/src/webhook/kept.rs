@@ -41,7 +41,7 @@ impl std::fmt::Debug for ServingIdentity {
 }
 
 impl ServingIdentity {
-    fn read(entries: &BTreeMap<String, String>, prefix: &str) -> Option<Self> {
+    fn from_entries(entries: &BTreeMap<String, String>, prefix: &str) -> Option<Self> {
         let text = |name: &str| entries.get(&format!("{prefix}{name}")).filter(|text| !text.is_empty()).cloned();
         Some(Self {
             certificate: text("tls.crt")?,
@@ -90,11 +90,15 @@ pub struct KeptIdentities {
 
 impl KeptIdentities {
     /// Reads the Secret's entries.
-    pub fn read(entries: &BTreeMap<String, String>) -> Self {
+    pub fn from_entries(entries: &BTreeMap<String, String>) -> Self {
         let former = entries.get(FORMER_AUTHORITY).zip(entries.get(FORMER_UNTIL));
         let former = former
             .and_then(|(authority, until)| Some(Former { authority: authority.clone(), until: until.parse().ok()? }));
-        Self { serving: ServingIdentity::read(entries, ""), next: ServingIdentity::read(entries, NEXT), former }
+        Self {
+            serving: ServingIdentity::from_entries(entries, ""),
+            next: ServingIdentity::from_entries(entries, NEXT),
+            former,
+        }
     }
 
     /// The Secret's entries.
@@ -164,17 +168,17 @@ mod tests {
     fn what_is_written_is_read_and_what_makes_no_sense_is_not_there() {
         let one = KeptIdentities::default().after(RotationStep::Replace, Some(identity("a")), now());
         let two = one.after(RotationStep::Prepare, Some(identity("b")), now());
-        assert_eq!(KeptIdentities::read(&two.entries()), two);
+        assert_eq!(KeptIdentities::from_entries(&two.entries()), two);
         assert_eq!(two.bundle(), "ca a\nca b\n");
         let three = two.after(RotationStep::Promote, None, now());
-        assert_eq!(KeptIdentities::read(&three.entries()), three);
+        assert_eq!(KeptIdentities::from_entries(&three.entries()), three);
         assert_eq!((three.bundle().as_str(), &three.next), ("ca b\nca a\n", &None));
         let four = three.after(RotationStep::Forget, None, now());
         assert_eq!(four.bundle(), "ca b\n");
         let mut entries = four.entries();
         entries.insert("until".into(), "soon".into());
         entries.insert("next.tls.crt".into(), "x".into());
-        assert_eq!(KeptIdentities::read(&entries), KeptIdentities::default());
+        assert_eq!(KeptIdentities::from_entries(&entries), KeptIdentities::default());
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub(super) fn apply(state: &mut StoreState, call: &mut RoutedRequest<'_>, key: &
     state.modify(found, key, &options, |live| {
         let mut mine = ManagedFieldsEntry::new(found, "Apply", &options, now);
         mine.fields = owned(call, &config);
-        merge_into(live, &config, mine, SchemaPosition::of(found), force)
+        merge_into(live, &config, mine, SchemaPosition::from_resource(found), force)
     })
 }
 
@@ -65,7 +65,7 @@ fn configuration(call: &mut RoutedRequest<'_>, key: &Key) -> Result<Value> {
 }
 
 fn owned(call: &RoutedRequest<'_>, config: &Value) -> Fields {
-    let mut fields = Fields::of(config, SchemaPosition::of(call.found));
+    let mut fields = Fields::from_value(config, SchemaPosition::from_resource(call.found));
     managed::strip(&mut fields);
     // Through the main resource nobody owns a status that is a subresource of its own, and the other way round.
     match call.options.subresource.as_str() {

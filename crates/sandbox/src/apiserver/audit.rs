@@ -53,7 +53,7 @@ struct Held {
 }
 
 /// As much of an answer as `T` has; nothing where it is no such thing.
-fn read<T: Default + DeserializeOwned>(answer: &Bytes) -> T {
+fn read_answer<T: Default + DeserializeOwned>(answer: &Bytes) -> T {
     serde_json::from_slice(answer).unwrap_or_default()
 }
 
@@ -91,11 +91,11 @@ pub fn note(server: &ApiServer, who: &Caller, asked: &Request<'_>, reply: &Reply
     let Reply::Json(code, answer, _) = reply else { return None };
     let of_lease = path.resource == "leases";
     // A holder that does not learn of it does not act in the new term.
-    let term = if of_lease && *code < 300 { lease_term(&read::<Lease>(answer).spec) } else { None };
+    let term = if of_lease && *code < 300 { lease_term(&read_answer::<Lease>(answer).spec) } else { None };
     if let (AnswerTiming::Now, Some(replica), Some(term)) = (heard, who.replica, term) {
         log.set_term(replica, term);
     }
-    let (text, answer) = (answer, read::<Answer>(answer));
+    let (text, answer) = (answer, read_answer::<Answer>(answer));
     let name = path.name.clone().or_else(|| answer.metadata.name.as_str().map(str::to_owned)).unwrap_or_default();
     let or_null = |text: &str| if text.is_empty() { Value::Null } else { json!(text) };
     let mut fields = vec![
@@ -129,7 +129,7 @@ pub fn note(server: &ApiServer, who: &Caller, asked: &Request<'_>, reply: &Reply
 /// The uid of the object that an answer is, or that a status is about.
 fn uid(answer: &Answer, text: &Bytes) -> Value {
     let of_object = &answer.metadata.uid;
-    if of_object.is_null() { read::<Status>(text).details.uid } else { of_object.clone() }
+    if of_object.is_null() { read_answer::<Status>(text).details.uid } else { of_object.clone() }
 }
 
 /// A NodeClaim as it stands after a write; null when it is gone.

@@ -24,7 +24,7 @@ pub struct Sent {
 ///
 /// # Errors
 /// 413 when it is too large, 415 for a type that is not read here, 400 when it is not what it says.
-pub fn read(body: &[u8], content_type: &str, twice: bool) -> Result<Sent> {
+pub fn read_body(body: &[u8], content_type: &str, twice: bool) -> Result<Sent> {
     if body.is_empty() {
         return Ok(Sent::default());
     }
@@ -32,7 +32,7 @@ pub fn read(body: &[u8], content_type: &str, twice: bool) -> Result<Sent> {
         return Err(too_large(MOST));
     }
     if content_type.ends_with("protobuf") {
-        return Ok(Sent { value: super::protobuf::read(body)?, duplicates: Vec::new() });
+        return Ok(Sent { value: super::protobuf::decode_body(body)?, duplicates: Vec::new() });
     }
     if content_type.ends_with("cbor") || content_type.starts_with("text/") {
         let why = "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf; got";
@@ -175,24 +175,24 @@ mod tests {
 
     #[test]
     fn fields_that_stand_twice_are_named_and_the_later_counts() {
-        let sent = read(br#"{"a": 1, "b": [{"c": 1.5, "c": "x"}], "a": null}"#, "application/json", true).unwrap();
+        let sent = read_body(br#"{"a": 1, "b": [{"c": 1.5, "c": "x"}], "a": null}"#, "application/json", true).unwrap();
         assert_eq!(sent.value, json!({"a": null, "b": [{"c": "x"}]}));
         assert_eq!(sent.duplicates, ["b[0].c", "a"]);
     }
 
     #[test]
     fn yaml_is_read_where_the_type_says_so_and_json_in_its_place() {
-        let yaml = read(b"a: {b: [1, two]}\n", "application/yaml", true).unwrap();
+        let yaml = read_body(b"a: {b: [1, two]}\n", "application/yaml", true).unwrap();
         assert_eq!(yaml.value, json!({"a": {"b": [1, "two"]}}));
-        assert_eq!(read(b" {\"a\": 1}", "application/apply-patch+yaml", true).unwrap().value, json!({"a": 1}));
+        assert_eq!(read_body(b" {\"a\": 1}", "application/apply-patch+yaml", true).unwrap().value, json!({"a": 1}));
     }
 
     #[test]
     fn what_cannot_be_read_is_refused_by_its_kind() {
-        assert_eq!(read(b"{", "application/json", false).unwrap_err().code(), 400);
-        assert_eq!(read(b"a: [", "application/yaml", false).unwrap_err().code(), 400);
-        assert_eq!(read(b"k8s", "application/vnd.kubernetes.protobuf", false).unwrap_err().code(), 400);
-        assert_eq!(read(b"x", "application/cbor", false).unwrap_err().code(), 415);
-        assert_eq!(read(&vec![b' '; MOST + 1], "application/json", false).unwrap_err().code(), 413);
+        assert_eq!(read_body(b"{", "application/json", false).unwrap_err().code(), 400);
+        assert_eq!(read_body(b"a: [", "application/yaml", false).unwrap_err().code(), 400);
+        assert_eq!(read_body(b"k8s", "application/vnd.kubernetes.protobuf", false).unwrap_err().code(), 400);
+        assert_eq!(read_body(b"x", "application/cbor", false).unwrap_err().code(), 415);
+        assert_eq!(read_body(&vec![b' '; MOST + 1], "application/json", false).unwrap_err().code(), 413);
     }
 }

@@ -73,7 +73,7 @@ impl StoreState {
         let gone: Vec<Key> =
             self.table(rid).objects.values().filter(|o| old(&o.value)).map(|o| o.key.clone()).collect();
         for key in gone {
-            self.take(rid, &key);
+            self.take_out(rid, &key);
         }
     }
 }

@@ -157,7 +157,7 @@ fn job(object: &mut Value, new: bool) {
     if new && spec["manualSelector"] == false && spec.get("selector").is_none_or(Value::is_null) {
         spec.insert("selector".to_owned(), json!({"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}));
         if let Some(template) = spec.get_mut("template").filter(|t| t.is_object()) {
-            let meta_of = meta::of(template);
+            let meta_of = meta::metadata_mut(template);
             or(meta_of, "labels", json!({}));
             for (key, value) in [("controller-uid", &uid), ("job-name", &name)] {
                 meta_of["labels"][key] = json!(value);
@@ -172,7 +172,7 @@ fn namespace(object: &mut Value) {
     let name = meta::text(object, "name").to_owned();
     or(meta::member(object, "spec"), "finalizers", json!(["kubernetes"]));
     or(meta::member(object, "status"), "phase", json!("Active"));
-    or(meta::of(object), "labels", json!({}));
+    or(meta::metadata_mut(object), "labels", json!({}));
     object["metadata"]["labels"]["kubernetes.io/metadata.name"] = json!(name);
 }
 

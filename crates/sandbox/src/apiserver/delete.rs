@@ -40,7 +40,7 @@ impl DeleteOptions {
     ///
     /// # Errors
     /// 422 for an unknown propagation policy.
-    pub fn read(body: &Value) -> Result<Self> {
+    pub fn from_body(body: &Value) -> Result<Self> {
         let propagation = match body["propagationPolicy"].as_str() {
             None if body["orphanDependents"] == true => Some(Propagation::Orphan),
             None => None,
@@ -142,7 +142,7 @@ impl StoreState {
 
     /// Takes an object out and leaves its dependents to the garbage collector.
     pub(super) fn remove(&mut self, rid: Rid, key: &Key) -> Option<Arc<StoredObject>> {
-        let last = self.take(rid, key)?;
+        let last = self.take_out(rid, key)?;
         self.wake_waiting_owners(&last);
         self.garbage.push_back(Garbage::Gone(meta::text(&last.value, "uid").to_owned()));
         self.garbage.push_back(Garbage::Content(rid, key.namespace.clone()));

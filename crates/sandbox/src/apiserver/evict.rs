@@ -21,7 +21,7 @@ pub(super) fn handle(state: &mut StoreState, call: &mut RoutedRequest<'_>) -> Re
     if !named.is_empty() && named != key.name {
         return Err(ApiError::bad_request("name in URL does not match name in Eviction object"));
     }
-    let mut options = DeleteOptions::read(&call.body["deleteOptions"])?;
+    let mut options = DeleteOptions::from_body(&call.body["deleteOptions"])?;
     options.dry_run |= call.options.dry_run;
     evict(state, call.found, &key, &options)?;
     Ok(success(201))

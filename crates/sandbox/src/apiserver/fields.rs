@@ -25,12 +25,12 @@ const MAPS: [&str; 12] = [
 
 impl Fields {
     /// The fields that a value has.
-    pub fn of(value: &Value, shape: SchemaPosition<'_>) -> Self {
+    pub fn from_value(value: &Value, shape: SchemaPosition<'_>) -> Self {
         let mut set = Fields::default();
         match value {
             Value::Object(map) if !shape.atomic_map() => {
                 for (name, value) in map.iter().filter(|(_, value)| !value.is_null()) {
-                    set.0.insert(format!("f:{name}"), Fields::of(value, shape.field(name)));
+                    set.0.insert(format!("f:{name}"), Fields::from_value(value, shape.field(name)));
                 }
             }
             Value::Array(items) => match shape.list() {
@@ -38,7 +38,7 @@ impl Fields {
                 ListType::Set => set.0.extend(items.iter().map(|item| (format!("v:{item}"), Fields::default()))),
                 ListType::Map(keys) => {
                     for item in items {
-                        let mut inner = Fields::of(item, shape.item());
+                        let mut inner = Fields::from_value(item, shape.item());
                         inner.0.insert(".".to_owned(), Fields::default());
                         set.0.insert(format!("k:{}", item_key(item, &keys)), inner);
                     }
@@ -71,11 +71,11 @@ impl Fields {
     }
 
     /// Reads `fieldsV1`.
-    pub fn read(value: &Value) -> Self {
+    pub fn from_fields_v1(value: &Value) -> Self {
         // Other elements a later version may know.
         let known = |name: &str| name == "." || ["f:", "k:", "v:", "i:"].iter().any(|kind| name.starts_with(kind));
         let members = value.as_object().into_iter().flatten().filter(|(name, _)| known(name));
-        Fields(members.map(|(name, inner)| (name.clone(), Fields::read(inner))).collect())
+        Fields(members.map(|(name, inner)| (name.clone(), Fields::from_fields_v1(inner))).collect())
     }
 
     /// Writes `fieldsV1`.
@@ -200,11 +200,11 @@ pub fn compare(old: &Value, new: &Value, shape: SchemaPosition<'_>) -> (Fields, 
                 let element = format!("f:{name}");
                 match b.get(name) {
                     Some(after) => differ(before, after, shape.field(name), element, &mut changed, &mut removed),
-                    None => drop(removed.0.insert(element, Fields::of(before, shape.field(name)))),
+                    None => drop(removed.0.insert(element, Fields::from_value(before, shape.field(name)))),
                 }
             }
             for (name, after) in b.iter().filter(|(name, after)| !a.contains_key(*name) && !after.is_null()) {
-                changed.0.insert(format!("f:{name}"), Fields::of(after, shape.field(name)));
+                changed.0.insert(format!("f:{name}"), Fields::from_value(after, shape.field(name)));
             }
         }
         (Value::Array(a), Value::Array(b)) => compare_lists(a, b, shape, &mut changed, &mut removed),
@@ -223,7 +223,7 @@ fn compare_lists(old: &[Value], new: &[Value], shape: SchemaPosition<'_>, change
         ListType::Map(keys) => {
             let find = |list: &[Value], key: &Value| list.iter().find(|item| item_key(item, &keys) == *key).cloned();
             let whole = |item: &Value| {
-                let mut inner = Fields::of(item, shape.item());
+                let mut inner = Fields::from_value(item, shape.item());
                 inner.0.insert(".".to_owned(), Fields::default());
                 inner
             };

@@ -14,7 +14,7 @@ pub struct Gvr {
 
 impl Gvr {
     /// A resource known at compile time.
-    pub const fn of(group: &'static str, version: &'static str, resource: &'static str) -> Self {
+    pub const fn from_static(group: &'static str, version: &'static str, resource: &'static str) -> Self {
         Gvr { group: Cow::Borrowed(group), version: Cow::Borrowed(version), resource: Cow::Borrowed(resource) }
     }
 
@@ -29,59 +29,60 @@ impl Gvr {
 }
 
 /// Pods.
-pub const PODS: Gvr = Gvr::of("", "v1", "pods");
+pub const PODS: Gvr = Gvr::from_static("", "v1", "pods");
 /// Nodes.
-pub const NODES: Gvr = Gvr::of("", "v1", "nodes");
+pub const NODES: Gvr = Gvr::from_static("", "v1", "nodes");
 /// Namespaces.
-pub const NAMESPACES: Gvr = Gvr::of("", "v1", "namespaces");
+pub const NAMESPACES: Gvr = Gvr::from_static("", "v1", "namespaces");
 /// Services.
-pub const SERVICES: Gvr = Gvr::of("", "v1", "services");
+pub const SERVICES: Gvr = Gvr::from_static("", "v1", "services");
 /// Core events.
-pub const EVENTS: Gvr = Gvr::of("", "v1", "events");
+pub const EVENTS: Gvr = Gvr::from_static("", "v1", "events");
 /// ConfigMaps.
-pub const CONFIG_MAPS: Gvr = Gvr::of("", "v1", "configmaps");
+pub const CONFIG_MAPS: Gvr = Gvr::from_static("", "v1", "configmaps");
 /// Secrets.
-pub const SECRETS: Gvr = Gvr::of("", "v1", "secrets");
+pub const SECRETS: Gvr = Gvr::from_static("", "v1", "secrets");
 /// ServiceAccounts.
-pub const SERVICE_ACCOUNTS: Gvr = Gvr::of("", "v1", "serviceaccounts");
+pub const SERVICE_ACCOUNTS: Gvr = Gvr::from_static("", "v1", "serviceaccounts");
 /// ReplicationControllers.
-pub const REPLICATION_CONTROLLERS: Gvr = Gvr::of("", "v1", "replicationcontrollers");
+pub const REPLICATION_CONTROLLERS: Gvr = Gvr::from_static("", "v1", "replicationcontrollers");
 /// PersistentVolumeClaims.
-pub const PERSISTENT_VOLUME_CLAIMS: Gvr = Gvr::of("", "v1", "persistentvolumeclaims");
+pub const PERSISTENT_VOLUME_CLAIMS: Gvr = Gvr::from_static("", "v1", "persistentvolumeclaims");
 /// PersistentVolumes.
-pub const PERSISTENT_VOLUMES: Gvr = Gvr::of("", "v1", "persistentvolumes");
+pub const PERSISTENT_VOLUMES: Gvr = Gvr::from_static("", "v1", "persistentvolumes");
 /// Deployments.
-pub const DEPLOYMENTS: Gvr = Gvr::of("apps", "v1", "deployments");
+pub const DEPLOYMENTS: Gvr = Gvr::from_static("apps", "v1", "deployments");
 /// ReplicaSets.
-pub const REPLICA_SETS: Gvr = Gvr::of("apps", "v1", "replicasets");
+pub const REPLICA_SETS: Gvr = Gvr::from_static("apps", "v1", "replicasets");
 /// StatefulSets.
-pub const STATEFUL_SETS: Gvr = Gvr::of("apps", "v1", "statefulsets");
+pub const STATEFUL_SETS: Gvr = Gvr::from_static("apps", "v1", "statefulsets");
 /// DaemonSets.
-pub const DAEMON_SETS: Gvr = Gvr::of("apps", "v1", "daemonsets");
+pub const DAEMON_SETS: Gvr = Gvr::from_static("apps", "v1", "daemonsets");
 /// ControllerRevisions.
-pub const CONTROLLER_REVISIONS: Gvr = Gvr::of("apps", "v1", "controllerrevisions");
+pub const CONTROLLER_REVISIONS: Gvr = Gvr::from_static("apps", "v1", "controllerrevisions");
 /// Jobs.
-pub const JOBS: Gvr = Gvr::of("batch", "v1", "jobs");
+pub const JOBS: Gvr = Gvr::from_static("batch", "v1", "jobs");
 /// PodDisruptionBudgets.
-pub const POD_DISRUPTION_BUDGETS: Gvr = Gvr::of("policy", "v1", "poddisruptionbudgets");
+pub const POD_DISRUPTION_BUDGETS: Gvr = Gvr::from_static("policy", "v1", "poddisruptionbudgets");
 /// StorageClasses.
-pub const STORAGE_CLASSES: Gvr = Gvr::of("storage.k8s.io", "v1", "storageclasses");
+pub const STORAGE_CLASSES: Gvr = Gvr::from_static("storage.k8s.io", "v1", "storageclasses");
 /// CSINodes.
-pub const CSI_NODES: Gvr = Gvr::of("storage.k8s.io", "v1", "csinodes");
+pub const CSI_NODES: Gvr = Gvr::from_static("storage.k8s.io", "v1", "csinodes");
 /// VolumeAttachments.
-pub const VOLUME_ATTACHMENTS: Gvr = Gvr::of("storage.k8s.io", "v1", "volumeattachments");
+pub const VOLUME_ATTACHMENTS: Gvr = Gvr::from_static("storage.k8s.io", "v1", "volumeattachments");
 /// Leases.
-pub const LEASES: Gvr = Gvr::of("coordination.k8s.io", "v1", "leases");
+pub const LEASES: Gvr = Gvr::from_static("coordination.k8s.io", "v1", "leases");
 /// PriorityClasses.
-pub const PRIORITY_CLASSES: Gvr = Gvr::of("scheduling.k8s.io", "v1", "priorityclasses");
+pub const PRIORITY_CLASSES: Gvr = Gvr::from_static("scheduling.k8s.io", "v1", "priorityclasses");
 /// CustomResourceDefinitions.
-pub const CUSTOM_RESOURCE_DEFINITIONS: Gvr = Gvr::of("apiextensions.k8s.io", "v1", "customresourcedefinitions");
+pub const CUSTOM_RESOURCE_DEFINITIONS: Gvr =
+    Gvr::from_static("apiextensions.k8s.io", "v1", "customresourcedefinitions");
 /// NodePools of Karpenter.
-pub const NODE_POOLS: Gvr = Gvr::of("karpenter.sh", "v1", "nodepools");
+pub const NODE_POOLS: Gvr = Gvr::from_static("karpenter.sh", "v1", "nodepools");
 /// NodeClaims of Karpenter.
-pub const NODE_CLAIMS: Gvr = Gvr::of("karpenter.sh", "v1", "nodeclaims");
+pub const NODE_CLAIMS: Gvr = Gvr::from_static("karpenter.sh", "v1", "nodeclaims");
 /// EC2NodeClasses of Karpenter's AWS provider.
-pub const EC2_NODE_CLASSES: Gvr = Gvr::of("karpenter.k8s.aws", "v1", "ec2nodeclasses");
+pub const EC2_NODE_CLASSES: Gvr = Gvr::from_static("karpenter.k8s.aws", "v1", "ec2nodeclasses");
 
 /// An object within a resource. Orders as etcd's keys do: by namespace, then by name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

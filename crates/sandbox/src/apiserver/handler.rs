@@ -73,13 +73,14 @@ fn answer(server: &ApiServer, user: &str, parts: &Parts, body: &Bytes) -> Result
     let query = Query::parse(parts.uri.query().unwrap_or_default())?;
     let header = |name| parts.headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default();
     let content_type = header(http::header::CONTENT_TYPE).split(';').next().unwrap_or_default().trim().to_owned();
-    let sent = super::body::read(body, &content_type, query.twice)?;
+    let sent = super::body::read_body(body, &content_type, query.twice)?;
     let mut state = server.lock();
     let found = state.registry.find(&path.group, &path.version, &path.resource)?;
     if path.namespace.is_some() && !found.def.namespaced {
         return Err(ApiError::no_such_path());
     }
-    let view = ResourceView::new(&found, ResponseForm::of(header(http::header::ACCEPT), query.include), state.now);
+    let view =
+        ResourceView::new(&found, ResponseForm::from_accept(header(http::header::ACCEPT), query.include), state.now);
     let agent = header(http::header::USER_AGENT).split(['/', ' ']).next().unwrap_or_default();
     let manager =
         query.manager.clone().unwrap_or_else(|| if agent.is_empty() { "unknown".to_owned() } else { agent.to_owned() });
@@ -180,15 +181,15 @@ fn one(state: &mut StoreState, call: &mut RoutedRequest<'_>, method: &Method) ->
 
 /// The object in the body, checked for its kind and brought into its stored form.
 pub(super) fn written(call: &mut RoutedRequest<'_>) -> Result<Value> {
-    read(call, true)
+    stored_form(call, true)
 }
 
 /// The same of a part of an object.
 pub(super) fn written_in_part(call: &mut RoutedRequest<'_>) -> Result<Value> {
-    read(call, false)
+    stored_form(call, false)
 }
 
-fn read(call: &mut RoutedRequest<'_>, whole: bool) -> Result<Value> {
+fn stored_form(call: &mut RoutedRequest<'_>, whole: bool) -> Result<Value> {
     let body = std::mem::take(&mut call.body);
     let (version, kind) = (&body["apiVersion"], &body["kind"]);
     let expected = call.view.api_version();
@@ -240,7 +241,7 @@ fn delete_options(call: &RoutedRequest<'_>) -> Result<DeleteOptions> {
     if let Some(policy) = &call.query.propagation {
         body["propagationPolicy"] = json!(policy);
     }
-    let mut options = DeleteOptions::read(&body)?;
+    let mut options = DeleteOptions::from_body(&body)?;
     options.dry_run |= call.query.dry_run;
     Ok(options)
 }

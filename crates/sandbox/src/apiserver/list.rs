@@ -18,7 +18,7 @@ struct Token {
 }
 
 impl Token {
-    fn read(text: &str) -> Result<Self> {
+    fn parse(text: &str) -> Result<Self> {
         let refuse = || ApiError::bad_request("continue key is not valid");
         let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| refuse())?;
         let value: Value = serde_json::from_slice(&bytes).map_err(|_| refuse())?;
@@ -44,7 +44,7 @@ pub fn list(
     query: &Query,
     view: &ResourceView,
 ) -> Result<Bytes> {
-    let token = query.token.as_deref().map(Token::read).transpose()?;
+    let token = query.token.as_deref().map(Token::parse).transpose()?;
     let unfit = |why| ApiError::bad_options("ListOptions", StatusCause::forbidden("resourceVersionMatch", why));
     if query.version_match.is_some() && query.version.is_none() {
         return Err(unfit("resourceVersionMatch is forbidden unless resourceVersion is provided"));
@@ -99,7 +99,7 @@ fn objects(
                 "The provided continue parameter is too old: the version {version} is no longer known. Start a new list without the continue parameter."
             ))
         };
-        let then = state.table(found.rid).at(version).ok_or_else(too_old)?;
+        let then = state.table(found.rid).as_of(version).ok_or_else(too_old)?;
         let within = then.values().filter(|o| namespace.is_none_or(|ns| o.key.namespace == ns));
         return Ok(within.filter(selected).cloned().collect());
     }

@@ -60,7 +60,7 @@ impl ManagedFieldsEntry {
         name
     }
 
-    fn read(value: &Value) -> Self {
+    fn from_json(value: &Value) -> Self {
         let text = |field: &str| value[field].as_str().unwrap_or_default().to_owned();
         ManagedFieldsEntry {
             manager: text("manager"),
@@ -68,7 +68,7 @@ impl ManagedFieldsEntry {
             api_version: text("apiVersion"),
             subresource: text("subresource"),
             time: text("time"),
-            fields: Fields::read(&value["fieldsV1"]),
+            fields: Fields::from_fields_v1(&value["fieldsV1"]),
         }
     }
 
@@ -86,7 +86,7 @@ impl ManagedFieldsEntry {
 pub fn entries(object: &Value) -> Vec<ManagedFieldsEntry> {
     object["metadata"]["managedFields"]
         .as_array()
-        .map(|list| list.iter().map(ManagedFieldsEntry::read).collect())
+        .map(|list| list.iter().map(ManagedFieldsEntry::from_json).collect())
         .unwrap_or_default()
 }
 
@@ -154,7 +154,7 @@ pub fn track(found: &FoundResource, old: Option<&Value>, new: &mut Value, option
     if options.manager.is_none() && entries.is_empty() {
         return;
     }
-    let (mut changed, mut removed) = compare(old.unwrap_or(&json!({})), new, SchemaPosition::of(found));
+    let (mut changed, mut removed) = compare(old.unwrap_or(&json!({})), new, SchemaPosition::from_resource(found));
     strip(&mut changed);
     strip(&mut removed);
     changed.mark_new(old.unwrap_or(&json!({})), new, found.def.custom);

@@ -8,7 +8,7 @@ pub fn text<'a>(object: &'a Value, field: &str) -> &'a str {
 }
 
 /// `metadata` as a map to write to; made when it is missing or no map.
-pub fn of(object: &mut Value) -> &mut Map<String, Value> {
+pub fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
     if !object.is_object() {
         *object = json!({});
     }
@@ -29,7 +29,7 @@ pub fn member<'a>(object: &'a mut Value, field: &str) -> &'a mut Map<String, Val
 
 /// Sets or removes `metadata.<field>`.
 pub fn set(object: &mut Value, field: &str, value: Option<Value>) {
-    let meta = of(object);
+    let meta = metadata_mut(object);
     match value {
         Some(value) => meta.insert(field.to_owned(), value),
         None => meta.remove(field),

@@ -69,7 +69,7 @@ fn change(call: &mut RoutedRequest<'_>) -> Result<TableChange> {
         "application/strategic-merge-patch+json" if !call.found.def.custom => {
             let found = call.found.clone();
             Ok(Box::new(move |mut new| {
-                strategic::merge(&mut new, &body, SchemaPosition::of(&found));
+                strategic::merge(&mut new, &body, SchemaPosition::from_resource(&found));
                 Ok(new)
             }))
         }

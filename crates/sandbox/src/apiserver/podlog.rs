@@ -97,7 +97,7 @@ impl Reading {
             let book = self.book.clone();
             let mut woken = std::pin::pin!(book.wake.notified());
             woken.as_mut().enable();
-            let (text, closed) = self.look();
+            let (text, closed) = self.next_lines();
             if !text.is_empty() {
                 return Some(Bytes::from(text));
             }
@@ -109,7 +109,7 @@ impl Reading {
         }
     }
 
-    fn look(&mut self) -> (String, bool) {
+    fn next_lines(&mut self) -> (String, bool) {
         let pages = self.book.pages();
         let mut text = String::new();
         for (at, line) in pages.lines.iter().skip(self.next.saturating_sub(pages.before)) {

@@ -24,7 +24,7 @@ pub enum SchemaPosition<'a> {
 
 impl<'a> SchemaPosition<'a> {
     /// The root of a kind.
-    pub fn of(found: &'a FoundResource) -> Self {
+    pub fn from_resource(found: &'a FoundResource) -> Self {
         if found.def.custom {
             SchemaPosition::Schema(found.version.openapi.as_deref(), true)
         } else {

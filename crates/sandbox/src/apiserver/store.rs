@@ -134,7 +134,7 @@ impl StoreState {
     }
 
     /// Takes an object out and tells everybody; the garbage collector looks at what it owned.
-    pub fn take(&mut self, rid: Rid, key: &Key) -> Option<Arc<StoredObject>> {
+    pub fn take_out(&mut self, rid: Rid, key: &Key) -> Option<Arc<StoredObject>> {
         let old = self.tables[rid].objects.remove(key)?;
         self.unindex(rid, &old);
         self.rv += 1;
@@ -153,7 +153,7 @@ impl StoreState {
         for object in &lost {
             self.unindex(rid, object);
             self.rv += 1;
-            self.tell(rid, &def, ChangeKind::Deleted, object, Some(object));
+            self.record_change(rid, &def, ChangeKind::Deleted, object, Some(object));
         }
         let version = self.rv;
         self.tables[rid].forget_all(version);
@@ -162,12 +162,12 @@ impl StoreState {
 
     fn publish(&mut self, rid: Rid, change: TableChange) {
         if let Some(def) = self.registry.def(rid).cloned() {
-            self.tell(rid, &def, change.kind, &change.object, change.old.as_ref());
+            self.record_change(rid, &def, change.kind, &change.object, change.old.as_ref());
         }
         self.tables[rid].record(change, self.limits);
     }
 
-    pub(super) fn tell(
+    pub(super) fn record_change(
         &mut self,
         rid: Rid,
         def: &ResourceDef,

@@ -138,7 +138,7 @@ impl Table {
     }
 
     /// The table as it was at version `rv`; none when the history does not reach back so far.
-    pub fn at(&self, rv: u64) -> Option<BTreeMap<Key, Arc<StoredObject>>> {
+    pub fn as_of(&self, rv: u64) -> Option<BTreeMap<Key, Arc<StoredObject>>> {
         if rv < self.floor {
             return None;
         }

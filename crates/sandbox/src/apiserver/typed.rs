@@ -57,11 +57,11 @@ fn kind(api_version: &str, name: &str) -> Arc<Kind> {
     static KNOWN: Mutex<Known> = Mutex::new(BTreeMap::new());
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let key = (api_version.to_owned(), name.to_owned());
-    known.entry(key).or_insert_with(|| Arc::new(Kind::of(written(api_version, name)))).clone()
+    known.entry(key).or_insert_with(|| Arc::new(Kind::from_schema(written(api_version, name)))).clone()
 }
 
 impl Kind {
-    fn of(schema: Option<Value>) -> Self {
+    fn from_schema(schema: Option<Value>) -> Self {
         let mut kind = Kind::default();
         let Some(schema) = schema else { return kind };
         for (name, part) in schema["$defs"].as_object().into_iter().flatten() {
@@ -165,11 +165,11 @@ fn whole(value: &Value, least: i64, most: i64) -> Result<(), String> {
 
 fn fields(schema: &Value, part: &Value) -> BTreeMap<String, Type> {
     let properties = part["properties"].as_object().into_iter().flatten();
-    properties.map(|(name, property)| (name.clone(), of(schema, property))).collect()
+    properties.map(|(name, property)| (name.clone(), property_type(schema, property))).collect()
 }
 
 /// The type of a property.
-fn of(schema: &Value, property: &Value) -> Type {
+fn property_type(schema: &Value, property: &Value) -> Type {
     if let Some(name) = property["$ref"].as_str().and_then(|text| text.strip_prefix("#/$defs/")) {
         return match name.rsplit('.').next().unwrap_or(name) {
             "Quantity" => Type::Quantity,
@@ -182,16 +182,16 @@ fn of(schema: &Value, property: &Value) -> Type {
     }
     // A field that has a description besides.
     if let [one] = property["allOf"].as_array().map_or(&[][..], Vec::as_slice) {
-        return of(schema, one);
+        return property_type(schema, one);
     }
     match (property["type"].as_str(), property["format"].as_str()) {
         (Some("integer"), Some("int32")) => Type::Int32,
         (Some("integer"), _) => Type::Int64,
         (Some("string"), Some("byte")) => Type::Open,
         (Some("string"), _) => Type::Text,
-        (Some("array"), _) => Type::List(Box::new(of(schema, &property["items"]))),
+        (Some("array"), _) => Type::List(Box::new(property_type(schema, &property["items"]))),
         (Some("object"), _) if property["additionalProperties"].is_object() => {
-            Type::Map(Box::new(of(schema, &property["additionalProperties"])))
+            Type::Map(Box::new(property_type(schema, &property["additionalProperties"])))
         }
         _ => Type::Open,
     }

@@ -34,7 +34,7 @@ pub enum Include {
 
 impl ResponseForm {
     /// Reads an `Accept` header: the first of its choices that the server has.
-    pub fn of(accept: &str, include: Include) -> Self {
+    pub fn from_accept(accept: &str, include: Include) -> Self {
         for choice in accept.split(',') {
             let parameter = |name: &str| {
                 let mut all = choice.split(';').skip(1).map(str::trim);

@@ -138,7 +138,7 @@ impl Watch {
             // Registered before looking, so that no change falls between looking and waiting.
             let wake = self.wake.clone();
             let woken = wake.notified();
-            self.look();
+            self.take_up_changes();
             if !self.ready.is_empty() {
                 self.plan_bookmark(now);
                 continue;
@@ -148,7 +148,7 @@ impl Watch {
                 () = woken => {}
                 () = tokio::time::sleep_until(self.late.unwrap_or(self.ends).min(self.ends)) => {}
                 () = tokio::time::sleep_until(self.next_bookmark), if self.bookmarks => {
-                    self.look();
+                    self.take_up_changes();
                     if !self.over {
                         self.ready.push_back(self.bookmark(false));
                     }
@@ -165,7 +165,7 @@ impl Watch {
     }
 
     /// Takes up the changes since the cursor.
-    fn look(&mut self) {
+    fn take_up_changes(&mut self) {
         let server = self.server.clone();
         let state = server.lock();
         self.view.set_now(state.now);

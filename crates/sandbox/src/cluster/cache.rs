@@ -123,7 +123,7 @@ impl ClusterCache {
     }
 
     fn put_pod(&mut self, key: &Key, object: Option<&CachedObject>) {
-        let new = object.map(|o| Rc::new(PodView::read(key, o)));
+        let new = object.map(|o| Rc::new(PodView::from_pod(key, o)));
         let old = match &new {
             Some(pod) => self.pods.insert(key.clone(), pod.clone()),
             None => self.pods.remove(key),
@@ -147,7 +147,7 @@ impl ClusterCache {
         };
         self.node_versions += 1;
         let mut node = NodeInfo::new(&key.name);
-        node.update(NodeObject::read(object), self.node_versions, &mut ResourceColumns::new());
+        node.update(NodeObject::from_node(object), self.node_versions, &mut ResourceColumns::new());
         self.nodes.insert(key.name.clone(), Rc::new(node));
     }
 }

@@ -42,7 +42,7 @@ pub(crate) struct PodView {
 }
 
 impl PodView {
-    pub(crate) fn read(key: &Key, pod: &Value) -> Self {
+    pub(crate) fn from_pod(key: &Key, pod: &Value) -> Self {
         let meta = &pod["metadata"];
         let time = |text: &Value| text.as_str().and_then(|t| t.parse().ok());
         let ready = condition(pod, "Ready").filter(|c| c["status"] == "True");

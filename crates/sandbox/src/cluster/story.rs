@@ -24,7 +24,7 @@ impl Story {
     }
 
     /// Tells what the change means, if it means anything to a reader.
-    pub(crate) fn tell(&self, change: &ClusterChange) {
+    pub(crate) fn report(&self, change: &ClusterChange) {
         match change.kind {
             Kind::Pod => self.tell_pod(change),
             Kind::Node => self.tell_node(change),

@@ -38,7 +38,7 @@ fn bucket_of(action: &str) -> (&'static str, f64, f64) {
 
 impl RequestLimits {
     /// Takes tokens; whether there were enough.
-    fn take(&mut self, (name, size, rate): (&'static str, f64, f64), count: f64, now: Duration) -> bool {
+    fn take_tokens(&mut self, (name, size, rate): (&'static str, f64, f64), count: f64, now: Duration) -> bool {
         let bucket = self.0.entry(name).or_insert(Bucket { tokens: size, at: now });
         let refilled = bucket.tokens + now.saturating_sub(bucket.at).as_secs_f64() * rate;
         *bucket = Bucket { tokens: refilled.min(size), at: now };
@@ -58,8 +58,8 @@ impl Cx<'_> {
             return false;
         }
         let limits = &mut self.state.limits;
-        let instances = action != "CreateFleet" || limits.take(("instances", 1000.0, 2.0), 1.0, self.now);
-        !(limits.take(bucket_of(action), 1.0, self.now) && instances)
+        let instances = action != "CreateFleet" || limits.take_tokens(("instances", 1000.0, 2.0), 1.0, self.now);
+        !(limits.take_tokens(bucket_of(action), 1.0, self.now) && instances)
     }
 
     /// The error that a call ends with before anything is done. A trial meets denials, and no other error.
@@ -111,14 +111,16 @@ impl Cx<'_> {
     }
 
     fn check_quota(&self, spec: &Spec) -> Result<(), AwsError> {
-        let (group, capacity) = (QuotaGroup::of(&spec.instance_type), spec.capacity);
+        let (group, capacity) = (QuotaGroup::from_instance_type(&spec.instance_type), spec.capacity);
         let key = format!("{group}/{}", capacity.name());
         let Some(quota) = self.faults.of_ec2(|faults| faults.vcpu_quotas.get(&key).copied()) else { return Ok(()) };
         let vcpus = |name: &str| self.catalogue.instance_type(name).map_or(0, |info| info.vcpus);
         let counts = |state: InstanceState| matches!(state, InstanceState::Pending | InstanceState::Running);
         let there = self.state.instances.values().filter(|one| counts(one.state) && one.capacity_type == capacity);
-        let used: u32 =
-            there.filter(|one| QuotaGroup::of(&one.instance_type) == group).map(|one| vcpus(&one.instance_type)).sum();
+        let used: u32 = there
+            .filter(|one| QuotaGroup::from_instance_type(&one.instance_type) == group)
+            .map(|one| vcpus(&one.instance_type))
+            .sum();
         if used + vcpus(&spec.instance_type) <= quota {
             return Ok(());
         }
@@ -156,11 +158,11 @@ mod tests {
         let mut limits = RequestLimits::default();
         let at = Duration::from_millis;
         let sent = |limits: &mut RequestLimits, now| {
-            (0..200).filter(|_| limits.take(bucket_of("CreateFleet"), 1.0, now)).count()
+            (0..200).filter(|_| limits.take_tokens(bucket_of("CreateFleet"), 1.0, now)).count()
         };
         assert_eq!(sent(&mut limits, at(0)), 50);
         assert_eq!(sent(&mut limits, at(1000)), 5);
         assert_eq!(sent(&mut limits, at(60_000)), 50);
-        assert!(limits.take(bucket_of("DescribeInstances"), 1.0, at(60_000)), "another bucket");
+        assert!(limits.take_tokens(bucket_of("DescribeInstances"), 1.0, at(60_000)), "another bucket");
     }
 }

@@ -69,7 +69,7 @@ impl AwsCall {
     /// Reads a request: the service from the signature's scope, else from the target, the form's version or the path.
     /// Signatures are not verified: there is one account, and nobody is kept out of it. `None` if nothing tells which
     /// service is meant.
-    pub fn read(request: &http::Request<Bytes>) -> Option<Self> {
+    pub fn from_request(request: &http::Request<Bytes>) -> Option<Self> {
         let header = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok());
         let scope = header("authorization").and_then(scope_of).and_then(AwsService::of_scope);
         if let Some((target, action)) = header("x-amz-target").and_then(|target| target.split_once('.')) {
@@ -199,13 +199,15 @@ mod tests {
     fn the_signature_s_scope_names_the_service() {
         let scope =
             "AWS4-HMAC-SHA256 Credential=AKID/20260101/us-east-1/iam/aws4_request, SignedHeaders=host, Signature=0";
-        let call = AwsCall::read(&request("/", &[("authorization", scope)], "Action=GetRole&RoleName=x")).unwrap();
+        let call =
+            AwsCall::from_request(&request("/", &[("authorization", scope)], "Action=GetRole&RoleName=x")).unwrap();
         assert_eq!((call.api, call.action.as_str()), (AwsService::Iam, "GetRole"));
     }
 
     #[test]
     fn an_unsigned_request_is_told_by_version_target_or_path() {
-        let api = |path, headers: &[(&str, &str)], body| AwsCall::read(&request(path, headers, body)).map(|c| c.api);
+        let api =
+            |path, headers: &[(&str, &str)], body| AwsCall::from_request(&request(path, headers, body)).map(|c| c.api);
         assert_eq!(api("/", &[], "Action=AssumeRoleWithWebIdentity&Version=2011-06-15"), Some(AwsService::Sts));
         assert_eq!(api("/", &[("x-amz-target", "AmazonSQS.ReceiveMessage")], "{}"), Some(AwsService::Sqs));
         assert_eq!(api("/clusters/demo", &[], ""), Some(AwsService::Eks));
@@ -215,7 +217,7 @@ mod tests {
     #[test]
     fn the_log_s_brief_keeps_lists_together_and_leaves_user_data_out() {
         let form = "Action=DescribeInstances&Version=2016-11-15&Filter.1.Name=tag-key&Filter.1.Value.1=a&Filter.1.Value.2=b&UserData=x";
-        let call = AwsCall::read(&request("/", &[], form)).unwrap();
+        let call = AwsCall::from_request(&request("/", &[], form)).unwrap();
         assert_eq!(call.brief().to_string(), r#"{"Filter.1.Name":"tag-key","Filter.1.Value":["a","b"]}"#);
     }
 }

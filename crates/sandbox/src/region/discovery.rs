@@ -35,7 +35,7 @@ impl Filterable for ZoneView<'_> {
 
 /// DescribeAvailabilityZones: all zones of the region, whether or not the cluster has a subnet there.
 pub(crate) fn zones(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError> {
-    let filters = Filters::read(form)?;
+    let filters = Filters::from_form(form)?;
     let (names, ids) = (form.strings("ZoneName"), form.strings("ZoneId"));
     let known = |name: &String| cx.catalogue.zones.iter().any(|zone| zone.name == *name || zone.id == *name);
     if let Some(unknown) = names.iter().chain(&ids).find(|name| !known(name)) {
@@ -76,7 +76,7 @@ pub(super) fn choose<'a, T: Filterable + 'a>(
     if let Some(missing) = ids.iter().find(|id| !all.clone().any(|(known, _)| known == *id)) {
         return Err(AwsError::new(code, format_args!("The ID '{missing}' does not exist")));
     }
-    let filters = Filters::read(form)?;
+    let filters = Filters::from_form(form)?;
     let mut chosen = Vec::new();
     for (id, resource) in all {
         if (ids.is_empty() || ids.contains(id)) && filters.pass(resource, tags.get(id))? {
@@ -90,7 +90,7 @@ pub(super) fn choose<'a, T: Filterable + 'a>(
 pub(crate) fn subnets(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError> {
     let (state, ids) = (&*cx.state, form.strings("SubnetId"));
     let chosen = choose(state.network.subnets.iter(), form, &ids, "InvalidSubnetID.NotFound", &state.tags)?;
-    let (page, next) = ResultPage::read(form, 1000)?.cut(chosen);
+    let (page, next) = ResultPage::from_form(form, 1000)?.cut(chosen);
     let mut xml = Xml::new();
     xml.list("subnetSet", page, |xml, subnet| subnet_xml(cx, subnet, xml));
     xml.opt("nextToken", next);
@@ -119,7 +119,7 @@ pub(crate) fn security_groups(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, A
     let (state, ids, names) = (&*cx.state, form.strings("GroupId"), form.strings("GroupName"));
     let chosen = choose(state.network.groups.iter(), form, &ids, "InvalidGroup.NotFound", &state.tags)?;
     let chosen = chosen.into_iter().filter(|(_, group)| names.is_empty() || names.contains(&group.name));
-    let (page, next) = ResultPage::read(form, 1000)?.cut(chosen);
+    let (page, next) = ResultPage::from_form(form, 1000)?.cut(chosen);
     let mut xml = Xml::new();
     xml.list("securityGroupInfo", page, |xml, group| group_xml(cx, group, xml));
     xml.opt("nextToken", next);
@@ -184,7 +184,7 @@ pub(crate) fn images(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError> 
         };
         return Err(AwsError::new(code, message));
     }
-    let filters = Filters::read(form)?;
+    let filters = Filters::from_form(form)?;
     let mut chosen = Vec::new();
     for image in state.images.all() {
         let owned = owners.is_empty() || owners.iter().any(|owner| owner == "amazon" || owner == image.owner);
@@ -192,7 +192,7 @@ pub(crate) fn images(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError> 
             chosen.push((image.id.clone(), image));
         }
     }
-    let (page, next) = ResultPage::read(form, 1000)?.cut(chosen);
+    let (page, next) = ResultPage::from_form(form, 1000)?.cut(chosen);
     let mut xml = Xml::new();
     xml.list("imagesSet", page, |xml, image| {
         image_xml(image, xml);

@@ -21,7 +21,7 @@ pub(crate) struct Filters(Vec<(String, Vec<String>)>);
 
 impl Filters {
     /// Reads `Filter.N.Name` and `Filter.N.Value.M`.
-    pub fn read(form: &FormNode) -> Result<Self, AwsError> {
+    pub fn from_form(form: &FormNode) -> Result<Self, AwsError> {
         let one = |filter: &FormNode| Ok((filter.required("Name")?.to_owned(), filter.strings("Value")));
         form.list("Filter").map(one).collect::<Result<_, _>>().map(Self)
     }
@@ -81,7 +81,7 @@ mod tests {
 
     fn pass(body: &str) -> Result<bool, AwsError> {
         let tags = Tags::from([("team".to_owned(), "alpha".to_owned())]);
-        Filters::read(&FormNode::parse(body)).unwrap().pass(&Thing, Some(&tags))
+        Filters::from_form(&FormNode::parse(body)).unwrap().pass(&Thing, Some(&tags))
     }
 
     #[test]

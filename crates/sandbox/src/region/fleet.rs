@@ -30,7 +30,7 @@ struct Outcome {
 
 /// CreateFleet.
 pub(crate) fn create(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError> {
-    let wanted = Wanted::read(form)?;
+    let wanted = Wanted::from_form(form)?;
     // First of all: what was answered once is answered again, even if the template is gone by now.
     if let Some(answer) = cx.answered("CreateFleet", form)? {
         cx.notes.push(("repeated", Value::from(true)));
@@ -52,7 +52,7 @@ pub(crate) fn create(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError> 
     xml.text("fleetId", &fleet);
     let (mut errors, mut instances) = (Xml::new(), Xml::new());
     for (capacity, count, mut pools) in groups {
-        let strategy = Strategy::read(form, capacity)?;
+        let strategy = Strategy::from_form(form, capacity)?;
         strategy.sort(cx, &mut pools);
         for pool in &mut pools {
             pool.spec.tags.extend(by_ec2(&fleet, &pool.template_id));
@@ -87,7 +87,7 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn read(form: &FormNode) -> Result<Self, AwsError> {
+    fn from_form(form: &FormNode) -> Result<Self, AwsError> {
         match form.text("Type") {
             Some("instant") => {}
             Some(other @ ("maintain" | "request")) => {
@@ -133,7 +133,7 @@ fn pools(cx: &Cx<'_>, form: &FormNode, capacity: CapacityType) -> Result<Vec<Poo
             if over.text("WeightedCapacity").is_some_and(|weight| weight.parse() != Ok(1.0)) {
                 return Err(AwsError::new("UnsupportedOperation", "weighted capacity is not simulated"));
             }
-            let mut spec = Spec::read(&template.data, over, capacity)?;
+            let mut spec = Spec::from_forms(&template.data, over, capacity)?;
             spec.tags.extend(tags::specified(form, "instance"));
             let zone = zone_of(cx.state, &spec).unwrap_or_default();
             pools.push(Pool {
@@ -176,7 +176,7 @@ enum Strategy {
 }
 
 impl Strategy {
-    fn read(form: &FormNode, capacity: CapacityType) -> Result<Self, AwsError> {
+    fn from_form(form: &FormNode, capacity: CapacityType) -> Result<Self, AwsError> {
         let asked = options(form, capacity).text("AllocationStrategy");
         Ok(match (capacity, asked) {
             (_, None | Some("lowest-price" | "lowestPrice")) => Self::LowestPrice,

@@ -30,7 +30,7 @@ impl Region {
     /// Answers one request of an AWS client. It takes as long as such a request takes, and what the faults say befalls
     /// it; a response marked [`super::ConnectionLost`] stands for a connection that broke.
     pub async fn handle(&self, who: Caller, request: Request<Bytes>) -> Response<Bytes> {
-        let Some(call) = AwsCall::read(&request) else { return answer::not_understood() };
+        let Some(call) = AwsCall::from_request(&request) else { return answer::not_understood() };
         let started = self.start_of(&who, &call);
         let verdict = self.faults().verdict(service_of(call.api), who.replica);
         if verdict.outcome == RequestOutcome::Unreachable {
@@ -38,7 +38,7 @@ impl Region {
             tokio::time::sleep(GIVE_UP).await;
             return answer::lost();
         }
-        let way = Way::of(verdict.latency + self.with(|cx| cx.usual_latency(&call)), 0.25, 0.25);
+        let way = Way::from_shares(verdict.latency + self.with(|cx| cx.usual_latency(&call)), 0.25, 0.25);
         tokio::time::sleep(way.there).await;
         let sent = Sent { who, call, outcome: verdict.outcome, started };
         let (sent, result) = if sent.call.action == "ReceiveMessage" {
@@ -119,7 +119,7 @@ impl Region {
         let log = &self.shared.log;
         let micros = (log.seconds() * 1e6).round() / 1e6;
         let term = who.replica.and_then(|replica| log.term_of(replica));
-        (told(call) == "CreateFleet").then(|| ("sent", json!({"t": micros, "term": term})))
+        (call_name(call) == "CreateFleet").then(|| ("sent", json!({"t": micros, "term": term})))
     }
 
     fn note(&self, who: &Caller, call: &AwsCall, result: &str, notes: Vec<(&'static str, Value)>) {
@@ -127,7 +127,7 @@ impl Region {
             notes.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         let fields = [
             ("service", Value::from(call.api.name())),
-            ("action", Value::from(told(call))),
+            ("action", Value::from(call_name(call))),
             ("parameters", call.brief()),
             ("code", Value::from(result)),
             ("result", Value::Object(result_of_call)),
@@ -140,7 +140,7 @@ impl Region {
         let fields = [
             ("what", Value::from(what)),
             ("service", Value::from(call.api.name())),
-            ("action", Value::from(told(call))),
+            ("action", Value::from(call_name(call))),
         ];
         self.shared.log.append("fault", who, fields);
     }
@@ -191,7 +191,7 @@ fn is_dry_run(call: &AwsCall) -> bool {
 }
 
 /// How the log calls a request: a launch that is not carried out is none.
-fn told(call: &AwsCall) -> String {
+fn call_name(call: &AwsCall) -> String {
     let launch = matches!(call.action.as_str(), "CreateFleet" | "RunInstances");
     if launch && is_dry_run(call) { format!("{} (dry run)", call.action) } else { call.action.clone() }
 }

@@ -59,7 +59,7 @@ pub(crate) fn types(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError> {
         let message = format!("The following supplied instance types do not exist: [{}]", unknown.join(", "));
         return Err(AwsError::new("InvalidInstanceType", message));
     }
-    let filters = Filters::read(form)?;
+    let filters = Filters::from_form(form)?;
     let named = |name: &str| asked.iter().any(|pattern| crate::faults::glob_matches(pattern, name));
     let mut chosen = Vec::new();
     for info in &cx.catalogue.types {
@@ -67,7 +67,7 @@ pub(crate) fn types(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError> {
             chosen.push((info.name.clone(), info));
         }
     }
-    let (page, next) = ResultPage::read(form, 100)?.cut(chosen);
+    let (page, next) = ResultPage::from_form(form, 100)?.cut(chosen);
     let mut xml = Xml::new();
     xml.list("instanceTypeSet", page, |xml, info| type_xml::write(info, xml));
     xml.opt("nextToken", next);
@@ -92,7 +92,7 @@ impl Filterable for OfferingView<'_> {
 /// DescribeInstanceTypeOfferings, by region (the default), zone or zone id.
 pub(crate) fn offerings(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError> {
     let kind = form.text("LocationType").unwrap_or("region");
-    let filters = Filters::read(form)?;
+    let filters = Filters::from_form(form)?;
     let mut chosen = Vec::new();
     for (instance_type, zones) in &cx.catalogue.offered {
         let of_zone = |zone: &&dovetail_cloud::catalogue::Zone| zones.contains(&zone.name);
@@ -112,7 +112,7 @@ pub(crate) fn offerings(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsErro
     }
     // `a.large/…` sorts before `a.large-flex` as a type, after it as a key: pages need the order of the keys.
     chosen.sort_by(|a, b| a.0.cmp(&b.0));
-    let (page, next) = ResultPage::read(form, 1000)?.cut(chosen);
+    let (page, next) = ResultPage::from_form(form, 1000)?.cut(chosen);
     let mut xml = Xml::new();
     xml.list("instanceTypeOfferingSet", page, |xml, view| {
         xml.text("instanceType", view.instance_type).text("locationType", kind).text("location", view.location);

@@ -62,7 +62,7 @@ impl Cx<'_> {
         for id in &ids {
             self.visible(id)?;
         }
-        let filters = Filters::read(form)?;
+        let filters = Filters::from_form(form)?;
         let mut chosen = Vec::new();
         if ids.is_empty() && self.faults.settings().ec2.empty_lists {
             return Ok(chosen);
@@ -88,7 +88,7 @@ pub(crate) fn describe(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError
         return Err(AwsError::new("InvalidParameterCombination", message));
     }
     let chosen = cx.chosen(form)?.into_iter().map(|instance| (instance.id.clone(), instance));
-    let (page, next) = ResultPage::read(form, 1000)?.cut(chosen);
+    let (page, next) = ResultPage::from_form(form, 1000)?.cut(chosen);
     let count = page.len();
     let mut reservations: Vec<(&str, Vec<&RegionInstance>)> = Vec::new();
     for instance in page {
@@ -270,7 +270,7 @@ pub(crate) fn status(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError> 
     for id in &ids {
         cx.visible(id)?;
     }
-    let filters = Filters::read(form)?;
+    let filters = Filters::from_form(form)?;
     let mut chosen = Vec::new();
     for instance in cx.state.instances.values().filter(|i| i.visible_from <= cx.now) {
         let asked = (ids.is_empty() || ids.contains(&instance.id))
@@ -286,7 +286,7 @@ pub(crate) fn status(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError> 
             chosen.push((instance.id.clone(), view));
         }
     }
-    let (page, next) = ResultPage::read(form, 1000)?.cut(chosen);
+    let (page, next) = ResultPage::from_form(form, 1000)?.cut(chosen);
     let mut xml = Xml::new();
     xml.list("instanceStatusSet", page, |xml, view| status_xml(cx, &view, xml));
     xml.opt("nextToken", next);

@@ -55,7 +55,7 @@ pub(crate) struct Spec {
 
 impl Spec {
     /// Reads a launch from a template's data and what the request or an override puts over it.
-    pub fn read(base: &FormNode, over: &FormNode, capacity: CapacityType) -> Result<Self, AwsError> {
+    pub fn from_forms(base: &FormNode, over: &FormNode, capacity: CapacityType) -> Result<Self, AwsError> {
         let pick = |name: &str| if over.get(name).is_absent() { base.get(name) } else { over.get(name) };
         let text = |name: &str| pick(name).value().filter(|t| !t.is_empty()).map(str::to_owned);
         let interface = pick("NetworkInterface").children().next().map(|(_, first)| first);
@@ -268,7 +268,7 @@ impl Cx<'_> {
     }
 
     fn build(&mut self, spec: &Spec, ready: &Ready, token: Option<&str>, reservation: &str) -> Option<RegionInstance> {
-        let private_ip = self.state.network.subnets.get_mut(&ready.subnet_id)?.take()?;
+        let private_ip = self.state.network.subnets.get_mut(&ready.subnet_id)?.take_address()?;
         let ids = &mut self.state.ids;
         let id = ids::resource(ids, "i");
         let root = self.state.images.get(&ready.image_id).and_then(|image| image.devices.first());

@@ -29,7 +29,7 @@ impl ResultPage {
     }
 
     /// Reads `MaxResults` and `NextToken` of a query request.
-    pub fn read(form: &super::form::FormNode, most: usize) -> Result<Self, AwsError> {
+    pub fn from_form(form: &super::form::FormNode, most: usize) -> Result<Self, AwsError> {
         Self::new(form.number("MaxResults")?, form.text("NextToken"), most)
     }
 

@@ -64,7 +64,7 @@ impl Filterable for SpotView<'_> {
 /// DescribeSpotPriceHistory: whatever the period, each pool has one price, the one in force now, since the top of the hour
 /// before the request.
 pub(crate) fn spot_history(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError> {
-    let filters = Filters::read(form)?;
+    let filters = Filters::from_form(form)?;
     let (types, products) = (form.strings("InstanceType"), form.strings("ProductDescription"));
     let zone = form.text("AvailabilityZone");
     let since = Timestamp::from_second(cx.wall.as_second() / 3600 * 3600).unwrap_or(cx.wall);
@@ -90,7 +90,7 @@ pub(crate) fn spot_history(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsE
         }
     }
     chosen.sort_by(|a, b| a.0.cmp(&b.0));
-    let (page, next) = ResultPage::read(form, 1000)?.cut(chosen);
+    let (page, next) = ResultPage::from_form(form, 1000)?.cut(chosen);
     let mut xml = Xml::new();
     xml.list("spotPriceHistorySet", page, |xml, view| {
         xml.text("instanceType", view.instance_type)

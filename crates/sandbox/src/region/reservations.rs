@@ -60,7 +60,7 @@ pub(crate) fn describe(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError
     let tags = all.iter().map(|(id, one)| (id.clone(), one.tags.clone())).collect();
     let ids = form.strings("CapacityReservationId");
     let chosen = choose(all.iter(), form, &ids, "InvalidCapacityReservationId.NotFound", &tags)?;
-    let (page, next) = ResultPage::read(form, 1000)?.cut(chosen);
+    let (page, next) = ResultPage::from_form(form, 1000)?.cut(chosen);
     let mut xml = Xml::new();
     xml.list("capacityReservationSet", page, |xml, one| {
         xml.text("capacityReservationId", &one.id)

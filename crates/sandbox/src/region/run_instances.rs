@@ -22,7 +22,7 @@ pub(crate) fn run(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError> {
     let base = if specification.is_absent() { &none } else { &cx.state.template(specification)?.data.clone() };
     let market = [form, base].map(|form| form.get("InstanceMarketOptions").text("MarketType") == Some("spot"));
     let capacity = if market.contains(&true) { CapacityType::Spot } else { CapacityType::OnDemand };
-    let spec = Spec::read(base, form, capacity)?;
+    let spec = Spec::from_forms(base, form, capacity)?;
     let ready = cx.check(&spec)?;
     let free = cx.state.network.subnets.get(&ready.subnet_id).map_or(0, super::network::VpcSubnet::free);
     if usize::try_from(free).unwrap_or(usize::MAX) < least {

@@ -158,7 +158,7 @@ pub(crate) fn describe(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError
         let message = format!("At least one of the launch templates specified in the request does not exist: {name}");
         return Err(AwsError::new("InvalidLaunchTemplateName.NotFoundException", message));
     }
-    let filters = Filters::read(form)?;
+    let filters = Filters::from_form(form)?;
     let mut chosen = Vec::new();
     for (id, template) in &cx.state.templates {
         let asked = (ids.is_empty() || ids.contains(id)) && (names.is_empty() || names.contains(&template.name));
@@ -166,7 +166,7 @@ pub(crate) fn describe(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError
             chosen.push((id.clone(), template));
         }
     }
-    let (page, next) = ResultPage::read(form, 200)?.cut(chosen);
+    let (page, next) = ResultPage::from_form(form, 200)?.cut(chosen);
     let mut xml = Xml::new();
     xml.list("launchTemplates", page, |xml, template| template_xml(cx, template, xml));
     xml.opt("nextToken", next);

@@ -18,7 +18,7 @@ struct Launch {
 }
 
 impl Launch {
-    fn of(entry: &ActionEntry) -> Option<Self> {
+    fn from_entry(entry: &ActionEntry) -> Option<Self> {
         let sent = entry.field("result")?.get("sent")?;
         Some(Self { t: sent["t"].as_f64()?, term: sent["term"].as_i64(), replica: entry.replica? })
     }
@@ -33,7 +33,7 @@ struct LeaseWrite {
 }
 
 impl LeaseWrite {
-    fn of(entry: &ActionEntry) -> Option<Self> {
+    fn from_entry(entry: &ActionEntry) -> Option<Self> {
         // Who never learns that it was accepted may not rest on it.
         let known = entry.kind == "api" && accepted(entry) && entry.field("answerLost") != Some(&Value::Bool(true));
         let (_, holder) = lease_term(entry).filter(|_| known)?;
@@ -47,8 +47,8 @@ impl Checker {
     /// than the holder's deadline, counted from when the API server heard the last renewal that it may rest on; none at all
     /// after the Lease was given back.
     pub(super) fn launches_within_terms(&mut self, entries: &[ActionEntry]) {
-        let mut launches: Vec<Launch> = entries.iter().filter_map(Launch::of).collect();
-        let leases: Vec<LeaseWrite> = entries.iter().filter_map(LeaseWrite::of).collect();
+        let mut launches: Vec<Launch> = entries.iter().filter_map(Launch::from_entry).collect();
+        let leases: Vec<LeaseWrite> = entries.iter().filter_map(LeaseWrite::from_entry).collect();
         launches.sort_by(|a, b| a.t.total_cmp(&b.t));
         // By the holder's own clock, which may lose a thousandth.
         let deadline = self.renew_deadline * 1.001;

@@ -116,7 +116,7 @@ pub(super) struct ClusterRecord {
 
 impl ClusterRecord {
     /// What an entry changes.
-    pub fn take(&mut self, entry: &ActionEntry) {
+    pub fn apply(&mut self, entry: &ActionEntry) {
         self.now = seconds(entry);
         match entry.kind.as_str() {
             "api" if entry.text("resource") == "nodeclaims" && entry.text("subresource") != "eviction" => {
@@ -126,7 +126,7 @@ impl ClusterRecord {
             "instance" => self.machine(entry),
             "node" => self.node(entry),
             "pod" => self.pod(entry),
-            "rules" => self.rules.take(entry),
+            "rules" => self.rules.apply(entry),
             "step" => step(entry).iter().for_each(|action| self.step(action)),
             _ => {}
         }

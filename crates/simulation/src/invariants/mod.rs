@@ -52,7 +52,7 @@ pub fn check(world: &World, instances: &[RegionInstance]) -> CheckOutcome {
     let foreign = |one: &&RegionInstance| one.tags.get(tags::CLUSTER_UID).is_some_and(|uid| uid == OTHER_CLUSTER);
     let end = End {
         t: seconds(world.now()),
-        alive: instances.iter().filter(|one| one.state.is_alive()).map(Living::of).collect(),
+        alive: instances.iter().filter(|one| one.state.is_alive()).map(Living::from_instance).collect(),
         foreign: instances.iter().filter(foreign).map(|one| one.id.clone()).collect(),
         claimed: world
             .claims()
@@ -96,7 +96,7 @@ struct Living {
 }
 
 impl Living {
-    fn of(instance: &RegionInstance) -> Self {
+    fn from_instance(instance: &RegionInstance) -> Self {
         Self {
             id: instance.id.clone(),
             provider_id: instance.provider_id(),

@@ -137,12 +137,13 @@ pub(super) struct PodBudgetRule {
 
 impl RulesInForce {
     /// Takes a note.
-    pub fn take(&mut self, entry: &ActionEntry) {
+    pub fn apply(&mut self, entry: &ActionEntry) {
         let value = |name: &str| entry.field(name).cloned().unwrap_or_default();
         let name = entry.text("name").to_owned();
         match entry.text("resource") {
             "nodepools" => {
-                let budgets = value("budgets").as_array().into_iter().flatten().filter_map(BudgetRule::of).collect();
+                let budgets =
+                    value("budgets").as_array().into_iter().flatten().filter_map(BudgetRule::from_json).collect();
                 let (limits, ttl) = (amounts(&value("limits")), value("ttl") == true);
                 self.pools.insert(name, PoolRules { limits, budgets, ttl });
             }
@@ -228,7 +229,7 @@ pub(super) fn sum(list: &Value) -> AmountsByName {
 const DAY: f64 = 86_400.0;
 
 impl BudgetRule {
-    fn of(written: &Value) -> Option<Self> {
+    fn from_json(written: &Value) -> Option<Self> {
         let nodes = written["nodes"].as_str().map_or_else(|| written["nodes"].to_string(), str::to_owned);
         let reasons = written["reasons"].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
         let daily = match (written["schedule"].as_str(), written["duration"].as_str()) {

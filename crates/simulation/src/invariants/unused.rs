@@ -58,8 +58,8 @@ impl Checker {
     pub(super) fn unused_launches(&mut self, entries: &[ActionEntry]) {
         let (mut state, mut launches) = (ClusterRecord::default(), Launches::default());
         for entry in entries {
-            state.take(entry);
-            if let Some(pool) = launches.take(entry, &state) {
+            state.apply(entry);
+            if let Some(pool) = launches.apply(entry, &state) {
                 let lately = launches.again.get(&pool).map(Vec::as_slice).unwrap_or_default();
                 let lately = || lately.iter().filter(|one| state.now - one.ended < HOUR);
                 let owners: BTreeSet<&String> = lately().flat_map(|one| &one.owners).collect();
@@ -74,13 +74,13 @@ impl Checker {
 
 impl Launches {
     /// What an entry changes; answers the pool of a node that has ended unused, and that was launched again.
-    fn take(&mut self, entry: &ActionEntry, state: &ClusterRecord) -> Option<String> {
+    fn apply(&mut self, entry: &ActionEntry, state: &ClusterRecord) -> Option<String> {
         match entry.kind.as_str() {
             "api" if entry.text("resource") == "nodeclaims" && accepted(entry) => {
                 let uid = entry.text("uid");
                 let claim = state.claims.get(uid)?;
                 if entry.replica.is_some() && entry.text("verb") == "create" {
-                    self.made.entry(uid.to_owned()).or_insert_with(|| Launch::of(claim, state));
+                    self.made.entry(uid.to_owned()).or_insert_with(|| Launch::from_claim(claim, state));
                 }
                 if !claim.instance.is_empty() {
                     self.by_instance.insert(claim.instance.clone(), uid.to_owned());
@@ -136,7 +136,7 @@ impl Launches {
 }
 
 impl Launch {
-    fn of(claim: &Claim, state: &ClusterRecord) -> Self {
+    fn from_claim(claim: &Claim, state: &ClusterRecord) -> Self {
         let for_it = |pod: &&PodRecord| waits(pod) && within(&pod.requests, &claim.requests);
         let waited = state.pods.iter().filter(|(_, pod)| for_it(pod)).map(|(uid, _)| uid.clone()).collect();
         Self { pool: claim.pool.clone(), made: state.now, waited }

@@ -90,7 +90,7 @@ type SeedListener<'a> = &'a (dyn Fn(&str) -> Result<(), Failure> + Sync);
 /// Something outside of the worlds fails: a file cannot be written.
 pub fn play(wanted: &RandomRun, told: SeedListener<'_>) -> Result<SeedsSummary, Failure> {
     let next = AtomicU64::new(wanted.seeds.first);
-    let all = All { wanted, told, folder: Folder::of(wanted.out.as_deref()), next, sum: Mutex::default() };
+    let all = All { wanted, told, folder: Folder::new(wanted.out.as_deref()), next, sum: Mutex::default() };
     // Each world lives on one thread; they have nothing in common.
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
     std::thread::scope(|scope| {
@@ -244,7 +244,7 @@ struct Folder {
 }
 
 impl Folder {
-    fn of(out: Option<&Path>) -> Self {
+    fn new(out: Option<&Path>) -> Self {
         let path = match out {
             Some(path) => path.to_owned(),
             None => std::env::temp_dir().join(format!("dovetail-seeds-{}", std::process::id())),

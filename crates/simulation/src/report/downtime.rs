@@ -19,7 +19,7 @@ pub struct Downtime {
 
 /// Reads it off the events (docs/events.md). A pod that becomes Ready closes the latest gap of its owner's that had begun
 /// when it was created: so each gap is left to a pod that can have been made for it.
-pub fn of(entries: &[ActionEntry], end: Duration) -> Downtime {
+pub fn measure_downtime(entries: &[ActionEntry], end: Duration) -> Downtime {
     let mut reader = Reader::default();
     for (number, entry) in entries.iter().enumerate() {
         match entry.kind.as_str() {
@@ -127,7 +127,7 @@ mod tests {
     }
 
     fn seconds(entries: &[ActionEntry]) -> f64 {
-        of(entries, Duration::from_secs(100)).pod_seconds
+        measure_downtime(entries, Duration::from_secs(100)).pod_seconds
     }
 
     #[test]
@@ -142,7 +142,7 @@ mod tests {
             pod(12, "ready", "early"),
             pod(40, "ready", "b"),
         ];
-        assert_eq!(of(&run, Duration::from_secs(100)), Downtime { pod_seconds: 30.0, evicted: 1 });
+        assert_eq!(measure_downtime(&run, Duration::from_secs(100)), Downtime { pod_seconds: 30.0, evicted: 1 });
         assert_eq!(seconds(&run[..6]), 90.0, "to the end where nobody comes");
     }
 
@@ -197,7 +197,7 @@ mod tests {
             pod(30, "ready", "a"),
             pod(40, "evicted", "a"),
         ];
-        assert_eq!(of(&run, Duration::from_secs(100)), Downtime { pod_seconds: 20.0 + 60.0, evicted: 1 });
+        assert_eq!(measure_downtime(&run, Duration::from_secs(100)), Downtime { pod_seconds: 20.0 + 60.0, evicted: 1 });
     }
 
     #[test]

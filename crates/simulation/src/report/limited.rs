@@ -38,7 +38,7 @@ pub fn limited(world: &World) -> BTreeSet<String> {
     let (claims, instances) = (world.claims(), world.region.instances_ever());
     let catalogue = world.region.catalogue();
     let launched = |claim: &Value| launched_for(claim, &instances, &catalogue.types);
-    let rooms: Vec<Room> = pools.iter().map(|pool| Room::of(pool, &claims, launched, now)).collect();
+    let rooms: Vec<Room> = pools.iter().map(|pool| Room::left_in(pool, &claims, launched, now)).collect();
     let free = rooms.iter().any(|room| room.on_demand && room.left.is_empty());
     let types: Vec<&InstanceTypeInfo> = catalogue.types.iter().map(AsRef::as_ref).filter(|one| is_drawn(one)).collect();
     let waits = |pod: &&Arc<Value>| pod["spec"]["nodeName"].as_str().is_none_or(str::is_empty);
@@ -68,7 +68,7 @@ struct Room {
 impl Room {
     /// Of a pool with these claims. `launched` says what a claim has that nobody has written on it yet. What a claim that has just
     /// expired had is its successor's and nobody else's, until that is launched.
-    fn of(
+    fn left_in(
         pool: &Value,
         claims: &[Arc<Value>],
         launched: impl Fn(&Value) -> AmountsByName,
@@ -151,7 +151,7 @@ mod tests {
             Arc::new(json!({"metadata": {"labels": {"karpenter.sh/nodepool": "pool-0"}}, "status": status}))
         };
         let claims = [claim(json!({"capacity": {"cpu": "6"}})), claim(json!({}))];
-        Room::of(&pool, &claims, |_| launched.clone(), jiff::Timestamp::default()).left.get("cpu").copied()
+        Room::left_in(&pool, &claims, |_| launched.clone(), jiff::Timestamp::default()).left.get("cpu").copied()
     }
 
     #[test]
@@ -163,7 +163,7 @@ mod tests {
                 "status": {"capacity": {"cpu": "6"}}});
             let now = "2026-01-01T00:00:00Z".parse::<jiff::Timestamp>().unwrap_or_default();
             let now = now + jiff::SignedDuration::from_secs(seconds);
-            Room::of(&pool, &[Arc::new(claim)], |_| AmountsByName::new(), now).left.get("cpu").copied()
+            Room::left_in(&pool, &[Arc::new(claim)], |_| AmountsByName::new(), now).left.get("cpu").copied()
         };
         assert_eq!([left("7m", 170), left("7m", 190), left("Never", 170)], [Some(2000), Some(8000), Some(8000)]);
     }

@@ -82,7 +82,7 @@ impl Report {
 }
 
 /// The report as things stand now.
-pub fn of(world: &World) -> Report {
+pub fn build_report(world: &World) -> Report {
     let instances = world.region.instances_ever();
     let nodes = nodes(world, &instances);
     let now = world.now();
@@ -96,7 +96,7 @@ pub fn of(world: &World) -> Report {
         launched: instances.iter().filter(|one| !one.beforehand).count(),
         terminated: instances.iter().filter(|one| !one.beforehand && !one.state.is_alive()).count(),
         timeline: world.timeline.lines().iter().map(timeline_entry).collect(),
-        downtime: world.log.with_entries(|entries| downtime::of(entries, now)),
+        downtime: world.log.with_entries(|entries| downtime::measure_downtime(entries, now)),
         invariants: invariants::check(world, &instances),
     }
 }

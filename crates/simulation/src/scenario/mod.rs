@@ -21,7 +21,7 @@ use serde::Deserialize;
 use serde_saphyr::Spanned;
 
 pub use faults::Faults;
-pub use reading::read;
+pub use reading::read_scenario;
 pub use step::{Interrupt, Partition, Restore, Scale, Spoil, Step, Target, Unwell, ZoneDown};
 
 /// A scenario as written.

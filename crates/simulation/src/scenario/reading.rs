@@ -9,7 +9,7 @@ use super::Scenario;
 ///
 /// # Errors
 /// The first thing that a scenario has no place for.
-pub fn read(path: &str) -> Result<Scenario, Mistake> {
+pub fn read_scenario(path: &str) -> Result<Scenario, Mistake> {
     of_text(path, &read_text(path)?)
 }
 

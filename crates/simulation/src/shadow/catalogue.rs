@@ -11,7 +11,7 @@ use super::{FIRST_PAUSE, LONGEST_PAUSE, ShadowEvent, ShadowListener};
 
 /// Asks until all is answered. On-demand prices change once in months: where they may not be asked for those shipped stand in, as
 /// in a control plane that leads.
-pub async fn read(cloud: &dyn Cloud, seed: u64, told: &ShadowListener) -> RegionCatalogue {
+pub async fn read_catalogue(cloud: &dyn Cloud, seed: u64, told: &ShadowListener) -> RegionCatalogue {
     let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE, fastrand::Rng::with_seed(seed ^ 0x0070_7269_6365));
     let mut stands_in = false;
     loop {

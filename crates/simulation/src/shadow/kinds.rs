@@ -37,11 +37,11 @@ pub static KINDS: [CopiedKind; 14] = [
     kind(POD_DISRUPTION_BUDGETS, "PodDisruptionBudget", false),
     kind(PODS, "Pod", true),
     // What a DaemonSet's pods get unless they say it.
-    kind(Gvr::of("", "v1", "limitranges"), "LimitRange", false),
+    kind(Gvr::from_static("", "v1", "limitranges"), "LimitRange", false),
 ];
 
 /// RuntimeClasses.
-pub const RUNTIME_CLASSES: Gvr = Gvr::of("node.k8s.io", "v1", "runtimeclasses");
+pub const RUNTIME_CLASSES: Gvr = Gvr::from_static("node.k8s.io", "v1", "runtimeclasses");
 
 /// A text in an object; empty where there is none.
 pub fn text<'a>(value: &'a Value, path: &[&str]) -> &'a str {

@@ -121,7 +121,7 @@ impl Shadow {
     pub async fn start(parts: ShadowParts) -> Result<Self, Failure> {
         let notes = Notes::default();
         let told = noted(&notes, parts.told.clone());
-        let catalogue = Arc::new(catalogue::read(&*parts.cloud, parts.seed, &told).await);
+        let catalogue = Arc::new(catalogue::read_catalogue(&*parts.cloud, parts.seed, &told).await);
         let (watched, first) = ClusterWatches::start(&parts.kube, parts.seed, &told).await;
         let copy = Copy::new(&parts, &catalogue, &first)?;
         let changes = copy.api.subscribe(&[PODS, NODE_CLAIMS]);
@@ -143,7 +143,7 @@ impl Shadow {
         let replica = state.mirror.copy().start_replica(parts);
         let clock = state.clock.clone();
         let state = Rc::new(RefCell::new(state));
-        tokio::task::spawn_local(keep(state.clone(), watched, changes));
+        tokio::task::spawn_local(follow_both(state.clone(), watched, changes));
         Ok(Self { state, replica, clock })
     }
 
@@ -182,7 +182,7 @@ fn noted(notes: &Notes, to: ShadowListener) -> ShadowListener {
 }
 
 /// Follows both sides for ever. What happens in the copy comes first: a pod that it has lost may be wanted anew.
-async fn keep(state: Rc<RefCell<State>>, mut watched: ClusterWatches, mut changes: UnboundedReceiver<Happened>) {
+async fn follow_both(state: Rc<RefCell<State>>, mut watched: ClusterWatches, mut changes: UnboundedReceiver<Happened>) {
     loop {
         tokio::select! {
             biased;

@@ -140,7 +140,7 @@ struct OfReplica {
 impl Journal for OfReplica {
     fn measure(&self, measure: &Measure<'_>) {
         if let Some(metrics) = self.timeline.metrics.get() {
-            measures::take(metrics, measure);
+            measures::record_measure(metrics, measure);
         }
     }
 
@@ -150,7 +150,7 @@ impl Journal for OfReplica {
 
     fn span(&self, span: Span) {
         if let Some(spans) = self.timeline.spans.get() {
-            spans.take(&format!("dovetail-{}", self.replica), span);
+            spans.record(&format!("dovetail-{}", self.replica), span);
         }
     }
 

@@ -17,7 +17,7 @@ pub(super) struct NodeRow<'a> {
 }
 
 impl<'a> NodeRow<'a> {
-    fn of(node: &'a NodeEntry, snapshot: &Snapshot) -> Self {
+    fn from_node(node: &'a NodeEntry, snapshot: &Snapshot) -> Self {
         let (mut requests, mut daemons) = (Resources::new(), Resources::new());
         let load = snapshot.loads.get(&node.name);
         for pod in load.into_iter().flat_map(|load| load.pods.values()) {
@@ -31,7 +31,7 @@ impl<'a> NodeRow<'a> {
 
 pub(super) fn nodes(page: &mut MetricsPage, view: &ReplicaView) {
     let snapshot = &view.snapshot;
-    let rows: Vec<_> = snapshot.nodes.values().map(|node| NodeRow::of(node, snapshot)).collect();
+    let rows: Vec<_> = snapshot.nodes.values().map(|node| NodeRow::from_node(node, snapshot)).collect();
     let well_known: Vec<(&str, String)> = labels::CORE_WELL_KNOWN
         .iter()
         .chain(&[labels::INSTANCE_CATEGORY, labels::INSTANCE_FAMILY, labels::INSTANCE_SIZE])

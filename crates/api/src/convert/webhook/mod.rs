@@ -46,7 +46,7 @@ pub enum WebhookVersion {
 
 impl WebhookVersion {
     /// The version of an apiVersion such as `karpenter.sh/v1`.
-    fn of(api_version: &str) -> Option<Self> {
+    fn from_api_version(api_version: &str) -> Option<Self> {
         match api_version.split_once('/')? {
             (GROUP | AWS_GROUP, "v1") => Some(Self::V1),
             (GROUP | AWS_GROUP, "v1beta1") => Some(Self::V1Beta1),
@@ -98,13 +98,13 @@ impl Notes {
         self.0.insert(name.to_owned(), Value::String(value));
     }
 
-    fn take(&mut self, name: &str) -> Option<String> {
+    fn take_annotation(&mut self, name: &str) -> Option<String> {
         self.0.remove(name).and_then(|value| value.as_str().map(str::to_owned))
     }
 
     /// Takes one that holds JSON; one that does not says nothing.
     fn take_json(&mut self, name: &str) -> Option<Value> {
-        serde_json::from_str(&self.take(name)?).ok()
+        serde_json::from_str(&self.take_annotation(name)?).ok()
     }
 }
 
@@ -144,7 +144,7 @@ fn version_of(object: &Value) -> Result<WebhookVersion, NotConverted> {
         _ => false,
     };
     let not = || NotConverted { api_version: api_version.to_owned(), kind: kind.to_owned() };
-    WebhookVersion::of(api_version).filter(|_| ours).ok_or_else(not)
+    WebhookVersion::from_api_version(api_version).filter(|_| ours).ok_or_else(not)
 }
 
 /// Takes what an object says of itself in the other version off it; what makes no sense says nothing.

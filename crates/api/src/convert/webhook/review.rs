@@ -29,7 +29,7 @@ pub fn reply(body: &[u8]) -> Result<Vec<u8>, String> {
 pub fn answered(review: &Value) -> Value {
     let request = review.get("request");
     let text = |name: &str| request.and_then(|one| one.get(name)).and_then(Value::as_str).unwrap_or_default();
-    let result = match WebhookVersion::of(text("desiredAPIVersion")) {
+    let result = match WebhookVersion::from_api_version(text("desiredAPIVersion")) {
         Some(to) => objects(request, to),
         None => Err(format!(
             "desiredAPIVersion {:?} is none of ours; allowed: v1 and v1beta1 of karpenter.sh and karpenter.k8s.aws",

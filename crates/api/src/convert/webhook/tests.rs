@@ -12,7 +12,7 @@ fn object(api_version: &str, kind: &str, spec: &Value) -> Value {
 }
 
 fn there_and_back(object: &Value) -> Value {
-    let from = WebhookVersion::of(object["apiVersion"].as_str().unwrap()).unwrap();
+    let from = WebhookVersion::from_api_version(object["apiVersion"].as_str().unwrap()).unwrap();
     let other = if from == WebhookVersion::V1 { WebhookVersion::V1Beta1 } else { WebhookVersion::V1 };
     converted(&converted(object, other).unwrap(), from).unwrap()
 }
@@ -214,7 +214,7 @@ proptest! {
 
     #[test]
     fn a_change_in_the_other_version_is_not_lost(object in any_object(), weight in 1..100) {
-        let from = WebhookVersion::of(object["apiVersion"].as_str().unwrap()).unwrap();
+        let from = WebhookVersion::from_api_version(object["apiVersion"].as_str().unwrap()).unwrap();
         let other = if from == WebhookVersion::V1 { WebhookVersion::V1Beta1 } else { WebhookVersion::V1 };
         prop_assume!(object["kind"] == "NodePool");
         let mut there = converted(&object, other).unwrap();

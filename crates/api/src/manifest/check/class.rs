@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Findings, at, names, text};
+use super::{Findings, names, text, value_at};
 use crate::schema::FieldPath;
 use crate::validation::kubelet::{Unfit, kubelet};
 
@@ -18,14 +18,14 @@ pub fn check(object: &Value, findings: &mut Findings) {
 
 /// The kubelet block, which the schema leaves open.
 fn kubelet_in(object: &Value, findings: &mut Findings) {
-    let Some(block) = at(object, &["spec", "kubelet"]).and_then(Value::as_object) else { return };
-    let terms = at(object, &["spec", "amiSelectorTerms"]).and_then(Value::as_array);
+    let Some(block) = value_at(object, &["spec", "kubelet"]).and_then(Value::as_object) else { return };
+    let terms = value_at(object, &["spec", "amiSelectorTerms"]).and_then(Value::as_array);
     let alias = terms.into_iter().flatten().find_map(|term| term.get("alias")?.as_str()?.split('@').next());
-    let written = at(object, &["spec", "amiFamily"]).and_then(Value::as_str).or(alias).unwrap_or("AL2023");
+    let written = value_at(object, &["spec", "amiFamily"]).and_then(Value::as_str).or(alias).unwrap_or("AL2023");
     let family = FAMILIES.iter().find(|known| known.eq_ignore_ascii_case(written)).copied().unwrap_or(written);
     for Unfit { path, wrong, .. } in kubelet(block, family) {
         let steps = ["spec", "kubelet"].into_iter().chain(path.iter().map(String::as_str));
-        findings.add(FieldPath::of(&steps.collect::<Vec<_>>()), wrong.what, wrong.allowed);
+        findings.add(FieldPath::from_fields(&steps.collect::<Vec<_>>()), wrong.what, wrong.allowed);
     }
 }
 
@@ -35,21 +35,21 @@ pub fn check_provider(object: &Value, findings: &mut Findings) {
 }
 
 fn names_in(object: &Value, at_path: &[&str], findings: &mut Findings) {
-    let Some(spec) = at(object, at_path) else { return };
+    let Some(spec) = value_at(object, at_path) else { return };
     // A role may be given with its path; what IAM's API is told is the last part.
     let role = text(spec, "role");
     if !role.is_empty() && !role.rsplit('/').next().is_some_and(|name| names::is_iam_name(name, 64)) {
         let what = format!("{} is no role's name", names::shown(role));
-        findings.add(FieldPath::of(at_path).key("role"), what, format!("{IAM}, 64 at most"));
+        findings.add(FieldPath::from_fields(at_path).key("role"), what, format!("{IAM}, 64 at most"));
     }
     let profile = text(spec, "instanceProfile");
     if !profile.is_empty() && !names::is_iam_name(profile, 128) {
         let what = format!("{} is no instance profile's name", names::shown(profile));
-        findings.add(FieldPath::of(at_path).key("instanceProfile"), what, format!("{IAM}, 128 at most"));
+        findings.add(FieldPath::from_fields(at_path).key("instanceProfile"), what, format!("{IAM}, 128 at most"));
     }
     for (field, key) in [("tags", ""), ("tags", " ")] {
         if spec.get(field).and_then(|tags| tags.get(key)).is_some() {
-            findings.add(FieldPath::of(at_path).key(field), "a tag has no key", "a key for every tag");
+            findings.add(FieldPath::from_fields(at_path).key(field), "a tag has no key", "a key for every tag");
         }
     }
 }

@@ -26,9 +26,9 @@ pub fn identify(object: &Value) -> Result<ObjectIdentity, SchemaError> {
     let field = |name: &str| match object.get(name) {
         Some(Value::String(text)) if !text.is_empty() => Ok(text.clone()),
         Some(Value::Null) | None => {
-            Err(SchemaError::new(FieldPath::of(&[name]), ErrorKind::Required, "is required", accepted()))
+            Err(SchemaError::new(FieldPath::from_fields(&[name]), ErrorKind::Required, "is required", accepted()))
         }
-        Some(_) => Err(SchemaError::new(FieldPath::of(&[name]), ErrorKind::Type, "is not text", accepted())),
+        Some(_) => Err(SchemaError::new(FieldPath::from_fields(&[name]), ErrorKind::Type, "is not text", accepted())),
     };
     let api_version = field("apiVersion")?;
     let kind = field("kind")?;
@@ -54,7 +54,7 @@ fn unknown(api_version: &str, kind: &str) -> SchemaError {
     } else {
         ("apiVersion", format!("{api_version:?} is not known, nor its kind {kind:?}"), vec![accepted()])
     };
-    SchemaError::new(FieldPath::of(&[field]), ErrorKind::NotSupported, what, allowed.join(", "))
+    SchemaError::new(FieldPath::from_fields(&[field]), ErrorKind::NotSupported, what, allowed.join(", "))
 }
 
 /// The apiVersions that are known.
@@ -77,10 +77,10 @@ pub fn metadata(
         .collect();
     if let Some(first) = misplaced.first() {
         let what = format!("stands beside metadata, not in it: {}", misplaced.join(", "));
-        findings.push(FieldPath::of(&[first]), what, "indented below metadata");
+        findings.push(FieldPath::from_fields(&[first]), what, "indented below metadata");
         return misplaced;
     }
-    let path = FieldPath::of(&["metadata", "name"]);
+    let path = FieldPath::from_fields(&["metadata", "name"]);
     let metadata = object.get("metadata").unwrap_or(&Value::Null);
     match metadata.get("name") {
         None | Some(Value::Null) => {
@@ -94,7 +94,7 @@ pub fn metadata(
     }
     if identity.namespace.is_none() && !text(metadata, "namespace").is_empty() {
         let what = format!("{} lives in no namespace", identity.kind);
-        findings.push(FieldPath::of(&["metadata", "namespace"]), what, "no namespace");
+        findings.push(FieldPath::from_fields(&["metadata", "namespace"]), what, "no namespace");
     }
     labels(object, &["metadata"], findings);
     misplaced
@@ -105,7 +105,7 @@ pub fn labels(object: &Value, at: &[&str], findings: &mut Findings) {
     let below = |name: &'static str| at.iter().copied().chain([name]).collect::<Vec<_>>();
     let (labels, annotations) = (below("labels"), below("annotations"));
     for (key, value) in texts(object, &labels) {
-        let path = FieldPath::of(&labels).key(key);
+        let path = FieldPath::from_fields(&labels).key(key);
         if !names::is_key(key) {
             findings.add(path, format!("{} is no label's key", names::shown(key)), names::KEY);
         } else if !names::is_label_value(value) {
@@ -114,7 +114,7 @@ pub fn labels(object: &Value, at: &[&str], findings: &mut Findings) {
     }
     for (key, _) in texts(object, &annotations).filter(|(key, _)| !names::is_key(&key.to_ascii_lowercase())) {
         findings.add(
-            FieldPath::of(&annotations).key(key),
+            FieldPath::from_fields(&annotations).key(key),
             format!("{} is no annotation's key", names::shown(key)),
             names::KEY,
         );

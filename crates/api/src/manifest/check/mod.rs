@@ -75,17 +75,17 @@ pub(super) fn object(node: &YamlNode, object: &Value, identity: &ObjectIdentity)
 
 /// Values of a list at a path of fields.
 fn list<'a>(object: &'a Value, path: &[&str]) -> &'a [Value] {
-    at(object, path).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    value_at(object, path).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
 /// Text entries of a map at a path of fields.
 fn texts<'a>(object: &'a Value, path: &[&str]) -> impl Iterator<Item = (&'a str, &'a str)> {
-    let map = at(object, path).and_then(Value::as_object);
+    let map = value_at(object, path).and_then(Value::as_object);
     map.into_iter().flatten().filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)))
 }
 
 /// The value at a path of fields.
-fn at<'a>(object: &'a Value, path: &[&str]) -> Option<&'a Value> {
+fn value_at<'a>(object: &'a Value, path: &[&str]) -> Option<&'a Value> {
     path.iter().try_fold(object, |value, field| value.get(field))
 }
 

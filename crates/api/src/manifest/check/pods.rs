@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{Findings, ObjectIdentity, at, identity, list, names, text, texts};
+use super::{Findings, ObjectIdentity, identity, list, names, text, texts, value_at};
 use crate::{names::taints, quantity::billionths, schema::FieldPath};
 
 const LABEL_OPERATORS: [&str; 4] = ["In", "NotIn", "Exists", "DoesNotExist"];
@@ -28,30 +28,34 @@ pub fn check(object: &Value, identity: &ObjectIdentity, findings: &mut Findings)
         selector(object, findings);
     }
     for field in ["replicas", "parallelism", "completions"] {
-        if at(object, &["spec", field]).and_then(Value::as_i64).is_some_and(|count| count < 0) {
-            findings.add(FieldPath::of(&["spec", field]), "is negative", "0 or more");
+        if value_at(object, &["spec", field]).and_then(Value::as_i64).is_some_and(|count| count < 0) {
+            findings.add(FieldPath::from_fields(&["spec", field]), "is negative", "0 or more");
         }
     }
     let spec: Vec<&str> = template.iter().copied().chain(["spec"]).collect();
-    if let Some(pod) = at(object, &spec) {
-        pod_spec(pod, &FieldPath::of(&spec), findings);
+    if let Some(pod) = value_at(object, &spec) {
+        pod_spec(pod, &FieldPath::from_fields(&spec), findings);
     }
 }
 
 /// A controller's selector has to select its own pods.
 fn selector(object: &Value, findings: &mut Findings) {
-    let labels = at(object, &["spec", "template", "metadata", "labels"]);
+    let labels = value_at(object, &["spec", "template", "metadata", "labels"]);
     let mut wanted = texts(object, &["spec", "selector", "matchLabels"]);
     let missing =
         wanted.find(|(key, value)| labels.and_then(|labels| labels.get(key)).and_then(Value::as_str) != Some(value));
     if let Some((key, value)) = missing {
         let what = format!("has no {key}: {value}, which the selector asks for");
-        findings.add(FieldPath::of(&["spec", "template", "metadata", "labels"]), what, "the labels of spec.selector");
+        findings.add(
+            FieldPath::from_fields(&["spec", "template", "metadata", "labels"]),
+            what,
+            "the labels of spec.selector",
+        );
     }
 }
 
 fn pod_spec(pod: &Value, path: &FieldPath, findings: &mut Findings) {
-    if at(pod, &["containers"]).is_some_and(|containers| containers.as_array().is_some_and(Vec::is_empty)) {
+    if value_at(pod, &["containers"]).is_some_and(|containers| containers.as_array().is_some_and(Vec::is_empty)) {
         findings.add(path.key("containers"), "is empty", "one container or more");
     }
     let mut seen = BTreeSet::new();
@@ -84,7 +88,7 @@ fn pod_spec(pod: &Value, path: &FieldPath, findings: &mut Findings) {
     for (index, spread) in list(pod, &["topologySpreadConstraints"]).iter().enumerate() {
         let path = path.key("topologySpreadConstraints").index(index);
         one_of(spread, "whenUnsatisfiable", &["DoNotSchedule", "ScheduleAnyway"], &path, findings);
-        if at(spread, &["maxSkew"]).and_then(Value::as_i64).is_some_and(|skew| skew < 1) {
+        if value_at(spread, &["maxSkew"]).and_then(Value::as_i64).is_some_and(|skew| skew < 1) {
             findings.add(path.key("maxSkew"), "is less than 1", "1 or more");
         }
         selects(spread, &path, findings);
@@ -98,12 +102,15 @@ fn pod_spec(pod: &Value, path: &FieldPath, findings: &mut Findings) {
 /// Nothing is negative, and no request is above its limit.
 fn resources(container: &Value, path: &FieldPath, findings: &mut Findings) {
     let amount = |kind: &str, resource: &str| {
-        let value = at(container, &["resources", kind, resource])?;
+        let value = value_at(container, &["resources", kind, resource])?;
         billionths(&value.as_str().map_or_else(|| value.to_string(), String::from))
     };
     for kind in ["requests", "limits"] {
-        for resource in
-            at(container, &["resources", kind]).and_then(Value::as_object).into_iter().flatten().map(|(name, _)| name)
+        for resource in value_at(container, &["resources", kind])
+            .and_then(Value::as_object)
+            .into_iter()
+            .flatten()
+            .map(|(name, _)| name)
         {
             let path = path.key(kind).key(resource);
             let Some(value) = amount(kind, resource) else { continue };

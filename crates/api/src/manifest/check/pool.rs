@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{Findings, at, list, text, texts};
+use super::{Findings, list, text, texts, value_at};
 use crate::{
     schema::FieldPath,
     v1::NodeSelectorOperator,
@@ -22,22 +22,22 @@ pub fn check(object: &Value, kind: &str, findings: &mut Findings) {
         let (labels, annotations) = (below(metadata, "labels"), below(metadata, "annotations"));
         for (key, value) in texts(object, &labels) {
             let wrong = validation::template_label(key, value);
-            findings.add_wrong(wrong, || FieldPath::of(&labels).key(key));
+            findings.add_wrong(wrong, || FieldPath::from_fields(&labels).key(key));
         }
         for (key, _) in texts(object, &annotations) {
             let wrong = validation::template_annotation(key);
-            findings.add_wrong(wrong, || FieldPath::of(&annotations).key(key));
+            findings.add_wrong(wrong, || FieldPath::from_fields(&annotations).key(key));
         }
     }
     let mut seen = BTreeSet::new();
     for field in ["taints", "startupTaints"] {
         for (index, taint) in list(object, &below(spec, field)).iter().enumerate() {
-            let path = || FieldPath::of(&below(spec, field)).index(index);
+            let path = || FieldPath::from_fields(&below(spec, field)).index(index);
             self::taint(taint, &mut seen, path, findings);
         }
     }
     for (index, requirement) in list(object, &below(spec, "requirements")).iter().enumerate() {
-        let path = FieldPath::of(&below(spec, "requirements")).index(index);
+        let path = FieldPath::from_fields(&below(spec, "requirements")).index(index);
         self::requirement(requirement, kind == "NodeClaim", &path, findings);
     }
 }
@@ -65,7 +65,7 @@ fn requirement(requirement: &Value, of_claim: bool, path: &FieldPath, findings: 
     let Some(operator) = NodeSelectorOperator::parse(text(requirement, "operator")).filter(|_| !key.is_empty()) else {
         return;
     };
-    let min_values = at(requirement, &["minValues"]).and_then(Value::as_i64);
+    let min_values = value_at(requirement, &["minValues"]).and_then(Value::as_i64);
     let written = WrittenRequirement { key, operator, values: &values, min_values, of_claim };
     for (part, wrong) in validation::requirement(&written) {
         let path = match part {

@@ -82,7 +82,7 @@ fn field(head: String, value: &Value, path: FieldPath, indent: usize, order: &Or
 /// The keys of a mapping in their order.
 fn keys(value: &Value, path: &FieldPath, order: &Order<'_>) -> Vec<String> {
     let mut keys: Vec<String> = value.as_object().map(|map| map.keys().cloned().collect()).unwrap_or_default();
-    let outer = path.0.is_empty() || *path == FieldPath::of(&["spec"]) || path.last_key() == Some("template");
+    let outer = path.0.is_empty() || *path == FieldPath::from_fields(&["spec"]) || path.last_key() == Some("template");
     keys.sort_by_cached_key(|key| {
         let first = FIRST.iter().position(|first| outer && first == key).unwrap_or(FIRST.len());
         (first, order.lines.get(&path.key(key)).copied().unwrap_or(usize::MAX), key.clone())

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::paths::{ManifestPart, Mapping, at};
+use super::paths::{ManifestPart, Mapping, value_at};
 use crate::{
     convert::Converted,
     manifest::tree::{Content, YamlNode},
@@ -21,7 +21,7 @@ type LineChange = (usize, String);
 pub(super) struct Parts(pub Vec<(ManifestPart, Value)>);
 
 impl Parts {
-    pub fn of(converted: &Converted) -> Self {
+    pub fn from_converted(converted: &Converted) -> Self {
         let pool = converted.node_pool.as_ref().map(|one| (ManifestPart::Pool, serde_json::to_value(one)));
         let class = converted.node_class.as_ref().map(|one| (ManifestPart::Class, serde_json::to_value(one)));
         let claim = converted.node_claim.as_ref().map(|one| (ManifestPart::Claim, serde_json::to_value(one)));
@@ -76,7 +76,7 @@ impl Found<'_> {
             return;
         }
         let target = self.mapping.target(path);
-        let there = target.as_ref().and_then(|(part, path)| at(self.parts.get(*part)?, path));
+        let there = target.as_ref().and_then(|(part, path)| value_at(self.parts.get(*part)?, path));
         let (Some(target), Some(there)) = (&target, there) else {
             if !path.0.is_empty() {
                 self.changes.push((line, format!("{path} is left out")));
@@ -94,7 +94,7 @@ impl Found<'_> {
         match (&node.content, there) {
             (Content::Mapping(entries), Value::Object(_)) => {
                 // What becomes the whole of an object moves field by field.
-                let whole = target.1.0.is_empty() || target.1 == FieldPath::of(&["spec"]);
+                let whole = target.1.0.is_empty() || target.1 == FieldPath::from_fields(&["spec"]);
                 if moved && !whole {
                     self.changes.push((line, format!("{path} is now {}", self.shown(target))));
                 }
@@ -148,7 +148,7 @@ impl Found<'_> {
     }
 
     fn added(&mut self, line: usize, at: (ManifestPart, FieldPath), value: &Value) {
-        if is_own(&at.1) || at.1 == FieldPath::of(&["metadata", "name"]) {
+        if is_own(&at.1) || at.1 == FieldPath::from_fields(&["metadata", "name"]) {
             return;
         }
         let (part, path) = (at.0, &at.1);
@@ -175,7 +175,7 @@ impl Found<'_> {
 
 /// What every conversion changes, which is said once in other words.
 fn is_own(path: &FieldPath) -> bool {
-    *path == FieldPath::of(&["apiVersion"]) || *path == FieldPath::of(&["kind"])
+    *path == FieldPath::from_fields(&["apiVersion"]) || *path == FieldPath::from_fields(&["kind"])
 }
 
 /// Whether two values mean the same: a quantity is a number or a text.

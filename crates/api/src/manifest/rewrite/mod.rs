@@ -81,11 +81,11 @@ pub fn rewrite<N: AsRef<str>, T: AsRef<str>>(
     files: &[(N, T)],
     options: &ReadOptions,
 ) -> Result<Vec<Rewritten>, Vec<InputError>> {
-    let mut variables = Variables::of(files, &options.env);
+    let mut variables = Variables::from_files(files, &options.env);
     let mut options = options.clone();
     let manifests = loop {
         options.env.extend(variables.values());
-        match read::read(files, &options) {
+        match read::read_manifests(files, &options) {
             Ok(manifests) => break manifests,
             Err(errors) if variables.try_next(&errors) => {}
             Err(errors) => return Err(errors.into_iter().map(|error| variables.shown(error)).collect()),
@@ -150,12 +150,12 @@ impl File<'_> {
         let object = format!("{} {}", manifest.kind, manifest.name);
         let mut parts = manifest.v1.as_ref().map_or_else(
             || Parts(vec![(ManifestPart::Claim, node.to_value())]),
-            |v1| Parts::of(&without_bookkeeping(v1, manifest)),
+            |v1| Parts::from_converted(&without_bookkeeping(v1, manifest)),
         );
         if manifest.v1.is_some() && !is_changed(manifest) {
             parts = Parts(vec![(part_of(&manifest.kind), node.to_value())]);
         }
-        let mapping = Mapping::of(&manifest.kind, node);
+        let mapping = Mapping::from_node(&manifest.kind, node);
         let places = placed(node);
         let mut lines = lines_of(&parts, &mapping, &places);
         for line in lines.iter_mut().flat_map(|(_, lines)| lines) {
@@ -210,7 +210,7 @@ impl File<'_> {
     fn old_words(&mut self, node: &YamlNode, manifest: &Manifest) {
         let object = format!("{} {}", manifest.kind, manifest.name);
         for place in placed(node) {
-            let value = paths::at(&manifest.object, &place.path).and_then(Value::as_str).unwrap_or_default();
+            let value = paths::value_at(&manifest.object, &place.path).and_then(Value::as_str).unwrap_or_default();
             let word = |text: &str| OLD_WORDS.iter().find(|(old, _)| *old == text);
             if let Some((old, new)) = word(place.path.last_key().unwrap_or_default()).or_else(|| word(value)) {
                 self.note(place.line, &object, format!("{old} is left as it is, and understood; v1 says {new}"));

@@ -99,7 +99,7 @@ pub(super) struct Mapping {
 
 impl Mapping {
     /// Of an object of a kind.
-    pub fn of(kind: &str, node: &YamlNode) -> Self {
+    pub fn from_node(kind: &str, node: &YamlNode) -> Self {
         let moves = match kind {
             "Provisioner" => PROVISIONER,
             "AWSNodeTemplate" => TEMPLATE,
@@ -117,7 +117,7 @@ impl Mapping {
     pub fn target(&self, path: &FieldPath) -> Option<(ManifestPart, FieldPath)> {
         let (from, part, to) = self.moves.iter().find(|(from, ..)| path.0.starts_with(&from.0))?;
         let mut rest = path.0[from.0.len()..].to_vec();
-        if *from == FieldPath::of(&["spec", "requirements"])
+        if *from == FieldPath::from_fields(&["spec", "requirements"])
             && let Some(PathStep::Index(index)) = rest.first_mut()
         {
             if self.gone.contains(index) {
@@ -138,7 +138,7 @@ fn gone(node: &YamlNode) -> Vec<usize> {
 }
 
 /// The value at a path.
-pub(super) fn at<'v>(value: &'v serde_json::Value, path: &FieldPath) -> Option<&'v serde_json::Value> {
+pub(super) fn value_at<'v>(value: &'v serde_json::Value, path: &FieldPath) -> Option<&'v serde_json::Value> {
     path.0.iter().try_fold(value, |value, step| match step {
         PathStep::Key(key) => value.get(key),
         PathStep::Index(index) => value.get(index),

@@ -15,7 +15,7 @@ pub(super) struct Variables(BTreeMap<String, usize>);
 
 impl Variables {
     /// Those of the files that `given` has no values of.
-    pub fn of<N, T: AsRef<str>>(files: &[(N, T)], given: &BTreeMap<String, String>) -> Self {
+    pub fn from_files<N, T: AsRef<str>>(files: &[(N, T)], given: &BTreeMap<String, String>) -> Self {
         let names = files.iter().flat_map(|(_, text)| variables(text.as_ref()));
         Self(names.filter(|name| !given.contains_key(name)).map(|name| (name, 0)).collect())
     }

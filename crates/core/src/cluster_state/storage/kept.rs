@@ -67,9 +67,9 @@ fn namespace_of(one: &KubeNamespace) -> Namespace {
 
 kept! {
     KubeNamespace: Namespace, by_name, namespaces, namespace_of;
-    PersistentVolumeClaim: PersistentVolumeClaim, namespaced, claims, VolumeClaimFacts::of;
-    PersistentVolume: PersistentVolume, by_name, volumes, VolumeFacts::of;
-    StorageClass: StorageClass, by_name, classes, ClassFacts::of;
+    PersistentVolumeClaim: PersistentVolumeClaim, namespaced, claims, VolumeClaimFacts::from_claim;
+    PersistentVolume: PersistentVolume, by_name, volumes, VolumeFacts::from_volume;
+    StorageClass: StorageClass, by_name, classes, ClassFacts::from_class;
     CSINode: CsiNode, by_name, csi_nodes, attachments_of;
     Service: Service, namespaced, services, of_service;
     ReplicaSet: ReplicaSet, replica_set, selectors, of_replica_set;
@@ -104,6 +104,6 @@ impl KeptFacts for StatefulSet {
     fn keep(&self, storage: &mut Storage, there: bool) -> bool {
         let selector = self.spec.as_ref().filter(|_| there).map(|spec| spec.selector.clone());
         let selects = put(&mut storage.selectors, selector_key(STATEFUL_SET, &self.key()), selector);
-        put(&mut storage.ordered_sets, self.key(), OrderedSet::of(self).filter(|_| there)) || selects
+        put(&mut storage.ordered_sets, self.key(), OrderedSet::from_stateful_set(self).filter(|_| there)) || selects
     }
 }

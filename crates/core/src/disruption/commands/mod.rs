@@ -62,7 +62,7 @@ pub struct DisruptionCommand {
 #[must_use]
 pub fn any_consolidates(snapshot: &Snapshot) -> bool {
     snapshot.pools.values().any(|pool| {
-        let view = DisruptionPool::of(pool);
+        let view = DisruptionPool::from_pool(pool);
         let full = view.pool.spec.disruption.consolidation_policy != ConsolidationPolicy::WhenEmpty;
         full && view.after.is_some() && view.ttl.is_none()
     })

@@ -166,7 +166,7 @@ impl Queue {
         self.forget(snapshot, now);
         let mut steps = Vec::new();
         for mut command in std::mem::take(&mut self.running) {
-            match command.look(snapshot, going, now) {
+            match command.next_step(snapshot, going, now) {
                 Next::Wait => self.running.push(command),
                 Next::Remove(first) => {
                     if first {
@@ -262,7 +262,7 @@ enum Next {
 }
 
 impl Running {
-    fn look(&mut self, snapshot: &Snapshot, going: &BTreeSet<String>, now: Timestamp) -> Next {
+    fn next_step(&mut self, snapshot: &Snapshot, going: &BTreeSet<String>, now: Timestamp) -> Next {
         // What goes for other reasons meanwhile needs nothing of this.
         self.wanted.claims.retain(|claim| {
             let entry = snapshot.claims.get(&claim.claim);

@@ -43,7 +43,7 @@ impl HeldClaim {
     }
 
     /// What is written on a claim, and when it was.
-    fn of(claim: &NodeClaim) -> Option<(Self, Timestamp)> {
+    fn from_claim(claim: &NodeClaim) -> Option<(Self, Timestamp)> {
         let status = claim.status.as_ref()?;
         let written = condition(&status.conditions, DISRUPTION_REASON).filter(|one| one.status == TRUE)?;
         let names = written.message.strip_prefix(REPLACED_BY)?.split(", ").map(str::to_owned).collect();
@@ -63,8 +63,8 @@ impl HeldClaim {
 pub fn held_by_commands(snapshot: &Snapshot) -> Vec<Running> {
     let mut all: Vec<Running> = Vec::new();
     for entry in snapshot.claims.values().filter(|entry| entry.facts.disruption_reason && !entry.facts.deleting) {
-        let Some((held, since)) = HeldClaim::of(&entry.claim) else { continue };
-        let disrupted = DisruptedClaim::of(&entry.facts, snapshot);
+        let Some((held, since)) = HeldClaim::from_claim(&entry.claim) else { continue };
+        let disrupted = DisruptedClaim::from_facts(&entry.facts, snapshot);
         match all.iter_mut().find(|running| running.replacements == held.replacements) {
             Some(running) => running.wanted.claims.push(disrupted),
             None => all.push(Running::restored(

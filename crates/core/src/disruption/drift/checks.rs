@@ -24,7 +24,7 @@ pub(super) enum Check {
 }
 
 impl Check {
-    fn of(agrees: bool, differs: impl FnOnce() -> String) -> Self {
+    fn from_agreement(agrees: bool, differs: impl FnOnce() -> String) -> Self {
         if agrees { Self::Agrees } else { Self::Differs(differs()) }
     }
 }
@@ -88,7 +88,9 @@ impl Subject<'_> {
     fn node_pool(&self) -> Check {
         let keys = (annotations::NODE_POOL_HASH, annotations::NODE_POOL_HASH_VERSION);
         match same_hash(self.claim, keys, &self.pool.hash) {
-            Some(same) => Check::of(same, || format!("the template of nodepool {} has changed", self.facts.pool)),
+            Some(same) => {
+                Check::from_agreement(same, || format!("the template of nodepool {} has changed", self.facts.pool))
+            }
             None => Check::Unknown,
         }
     }
@@ -97,7 +99,7 @@ impl Subject<'_> {
         let keys = (annotations::NODE_CLASS_HASH, annotations::NODE_CLASS_HASH_VERSION);
         let Some((_, known)) = self.class else { return Check::Unknown };
         match same_hash(self.claim, keys, &known.hash) {
-            Some(same) => Check::of(same, || {
+            Some(same) => Check::from_agreement(same, || {
                 format!("the spec of ec2nodeclass {} has changed", self.claim.spec.node_class_ref.name)
             }),
             None => Check::Unknown,
@@ -129,7 +131,7 @@ impl Subject<'_> {
         let own = self.network.map(|network| &network.security_groups).filter(|own| !own.is_empty());
         let Some(own) = own.filter(|_| !status.security_groups.is_empty()) else { return Check::Unknown };
         let wanted: BTreeSet<&String> = status.security_groups.iter().map(|group| &group.id).collect();
-        Check::of(own.iter().eq(wanted.iter().copied()), || {
+        Check::from_agreement(own.iter().eq(wanted.iter().copied()), || {
             format!("the instance has {}, the class {}", listed(own), listed(wanted))
         })
     }
@@ -137,7 +139,7 @@ impl Subject<'_> {
     fn subnet(&self, status: &EC2NodeClassStatus) -> Check {
         let own = self.network.map(|network| &network.subnet).filter(|own| !own.is_empty());
         let Some(own) = own.filter(|_| !status.subnets.is_empty()) else { return Check::Unknown };
-        Check::of(status.subnets.iter().any(|subnet| subnet.id == *own), || {
+        Check::from_agreement(status.subnets.iter().any(|subnet| subnet.id == *own), || {
             format!("the instance is in {own}, which is none of the class's subnets")
         })
     }
@@ -151,7 +153,7 @@ impl Subject<'_> {
         if !self.gates.reserved_capacity || !looked_up {
             return Check::Unknown;
         }
-        Check::of(status.capacity_reservations.iter().any(|one| one.id == *id), || {
+        Check::from_agreement(status.capacity_reservations.iter().any(|one| one.id == *id), || {
             format!("{id} is none of the class's capacity reservations")
         })
     }
@@ -165,7 +167,7 @@ impl Subject<'_> {
         match (own, &status.placement_group) {
             // That nothing is selected any more is a change of the spec.
             _ if !selects => Check::Agrees,
-            (Some(own), Some(group)) => Check::of(*own == group.id, || {
+            (Some(own), Some(group)) => Check::from_agreement(*own == group.id, || {
                 format!("the instance is in placement group {own}, the class in {}", group.id)
             }),
             _ => Check::Unknown,

@@ -15,7 +15,7 @@ use crate::Requirements;
 use crate::cluster_state::{Snapshot, WatchedKind};
 use crate::disruption::look::OffersByClass;
 use crate::disruption::machines::NodeAndClaim;
-use crate::lifecycle::{claim::read, hash};
+use crate::lifecycle::{claim::packing_requirement, hash};
 use crate::validity;
 
 /// However little changes, claims are held against what they are to be this often (core spec 5.6).
@@ -103,7 +103,7 @@ impl DriftKnowledge {
             let name = claim.metadata.name.as_deref().unwrap_or_default();
             snapshot.claims.get(name).is_some_and(|entry| entry.facts.uid == uid)
         };
-        if self.read(snapshot) {
+        if self.refresh(snapshot) {
             self.images.clear();
         }
         if self.seen.as_ref().is_some_and(|seen| self.is_as(seen, offers, now)) {
@@ -127,7 +127,7 @@ impl DriftKnowledge {
 
     /// Reads pools and classes of which a new version is there; says whether any class is another than before. Most versions
     /// change nothing that nodes are held against: a counter of nodes, a condition, a budget.
-    fn read(&mut self, snapshot: &Snapshot) -> bool {
+    fn refresh(&mut self, snapshot: &Snapshot) -> bool {
         self.pools.retain(|name, _| snapshot.pools.contains_key(name));
         for (name, pool) in snapshot.pools.iter() {
             let version = pool.metadata.resource_version.clone();
@@ -209,9 +209,9 @@ impl DriftKnowledge {
         };
         let drift =
             subject.drift(&mut OffersAtLook { offers, now, missed: &mut self.missed, images: &mut self.images });
-        out.marks.extend(DriftMark::of(&entry.claim, &machine.node.name, &machine.claim.pool, &drift));
+        out.marks.extend(DriftMark::from_drift(&entry.claim, &machine.node.name, &machine.claim.pool, &drift));
         let hashes = (Some(pool.hash.as_str()), of_class.map(|class| class.hash.as_str()));
-        if let Some(stamp) = HashStamp::of(&entry.claim, hashes.0, hashes.1)
+        if let Some(stamp) = HashStamp::from_claim(&entry.claim, hashes.0, hashes.1)
             && out.stamps.len() < MOST_STAMPS
             && may_stamp(&mut self.stamped, uid, now)
         {
@@ -248,7 +248,7 @@ fn may_stamp(stamped: &mut BTreeMap<String, (u32, Timestamp)>, uid: &str, now: T
 }
 
 fn of_pool(pool: &NodePool, version: Option<String>) -> OfPool {
-    let written: Vec<_> = pool.spec.template.spec.requirements.iter().map(read).collect();
+    let written: Vec<_> = pool.spec.template.spec.requirements.iter().map(packing_requirement).collect();
     let valid = validity::node_pool(pool).is_empty() && pool.metadata.deletion_timestamp.is_none();
     // A pool that makes no sense gets no nodes: none of those that it has is replaced for what it asks.
     let requirements = Requirements::from_written(&written).ok().filter(|_| valid);

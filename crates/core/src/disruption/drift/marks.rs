@@ -28,7 +28,7 @@ pub struct DriftMark {
 
 impl DriftMark {
     /// What is to be written on a claim, if anything is. What could not be checked leaves a condition that says so as it is.
-    pub(super) fn of(claim: &NodeClaim, node: &str, pool: &str, drift: &Drift) -> Option<Self> {
+    pub(super) fn from_drift(claim: &NodeClaim, node: &str, pool: &str, drift: &Drift) -> Option<Self> {
         let conditions = claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
         let there = condition(conditions, DRIFTED);
         let drifted = match drift {
@@ -93,7 +93,7 @@ pub struct HashStamp {
 
 impl HashStamp {
     /// What is to be written on a claim, if anything is, given the hashes of what is there and can be read.
-    pub(super) fn of(claim: &NodeClaim, pool: Option<&str>, class: Option<&str>) -> Option<Self> {
+    pub(super) fn from_claim(claim: &NodeClaim, pool: Option<&str>, class: Option<&str>) -> Option<Self> {
         let own = claim.metadata.annotations.as_ref();
         let old = |key: &str| own.and_then(|own| own.get(key)).is_none_or(|version| version != VERSION);
         let (name, uid) = named(claim)?;

@@ -71,7 +71,7 @@ impl<'a> OffersAtLook<'a> {
         let wanted = match known {
             Some(known) => known.clone(),
             None => {
-                let wanted = images::ResolvedImages::of(&status.amis).fitting(own).map(|ami| ami.id.clone());
+                let wanted = images::ResolvedImages::from_amis(&status.amis).fitting(own).map(|ami| ami.id.clone());
                 self.images.entry(class.clone()).or_default().insert(own.name.clone(), wanted.clone());
                 wanted
             }

@@ -256,7 +256,7 @@ impl<'a> Look<'a> {
             return if late { Outcome::Stays(why.into(), true) } else { Outcome::Waits(true) };
         }
         let displaced = self.snapshot.displaced(&machine.node.name, self.now);
-        let places = displaced.iter().map(|pod| (pod, SuccessorPlace::of(self.snapshot, pod, self.moment)));
+        let places = displaced.iter().map(|pod| (pod, SuccessorPlace::for_pod(self.snapshot, pod, self.moment)));
         let missing: Vec<_> = places.filter(|(_, place)| *place != SuccessorPlace::Ready).collect();
         let Some((pod, _)) = missing.first() else {
             return match holds {

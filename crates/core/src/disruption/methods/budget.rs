@@ -13,7 +13,7 @@ pub(super) struct Allowance {
 
 impl Allowance {
     /// All that a pass has left for a reason, for a command of so many nodes at most.
-    pub fn of(pass: &Pass<'_, '_, '_>, reason: RemovalReason, most: usize) -> Self {
+    pub fn left_in(pass: &Pass<'_, '_, '_>, reason: RemovalReason, most: usize) -> Self {
         let of = |left: &Left| if reason == RemovalReason::Empty { left.empty } else { left.underutilized };
         Self { left: pass.left.iter().map(of).collect(), evictions: pass.evictions.clone(), nodes: most }
     }
@@ -24,7 +24,7 @@ impl Allowance {
     }
 
     /// Takes a node with its pods off; says what stands in the way, if that is more than there is.
-    pub fn take(&mut self, pass: &Pass<'_, '_, '_>, node: u32) -> Result<(), String> {
+    pub fn take_node(&mut self, pass: &Pass<'_, '_, '_>, node: u32) -> Result<(), String> {
         self.take_with(pass, node, |_| true)
     }
 

@@ -94,7 +94,7 @@ fn waste(pass: &Pass<'_, '_, '_>, node: u32) -> Option<f64> {
 /// go if more were allowed at once.
 fn batch(pass: &mut Pass<'_, '_, '_>, receivers: &[u32]) -> (Vec<u32>, Allowance, bool) {
     let candidates = pass.candidates(|policy| policy == Policy::Cost);
-    let mut allowance = Allowance::of(pass, RemovalReason::Underutilized, pass.settings.most_candidates);
+    let mut allowance = Allowance::left_in(pass, RemovalReason::Underutilized, pass.settings.most_candidates);
     let (mut taken, mut cut) = (Vec::new(), false);
     for node in candidates {
         if allowance.is_spent() {
@@ -106,7 +106,7 @@ fn batch(pass: &mut Pass<'_, '_, '_>, receivers: &[u32]) -> (Vec<u32>, Allowance
             continue;
         }
         let mut after = allowance.clone();
-        if let Err(why) = after.take(pass, node) {
+        if let Err(why) = after.take_node(pass, node) {
             pass.bar(node, why);
             cut = true;
             continue;

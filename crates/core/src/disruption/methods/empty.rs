@@ -14,7 +14,7 @@ impl Method for Empty {
     }
 
     fn propose(&self, pass: &mut Pass<'_, '_, '_>) -> Option<ConsolidationCommand> {
-        let mut allowance = Allowance::of(pass, RemovalReason::Empty, usize::MAX);
+        let mut allowance = Allowance::left_in(pass, RemovalReason::Empty, usize::MAX);
         let mut taken = Vec::new();
         for node in pass.order.clone() {
             let (view, member) = (&pass.nodes[node as usize], &pass.fleet.nodes[node as usize]);
@@ -22,7 +22,7 @@ impl Method for Empty {
             if !view.empty || view.kept.is_some() || member.gone || !member.pods.is_empty() {
                 continue;
             }
-            match allowance.take(pass, node) {
+            match allowance.take_node(pass, node) {
                 Ok(()) => taken.push(node),
                 Err(why) => pass.bar(node, why),
             }

@@ -195,7 +195,7 @@ fn fill(
     let mut stays = vec![true; pass.nodes.len()];
     candidates.iter().for_each(|node| stays[*node as usize] = false);
     let receivers: Vec<u32> = receivers(pass, true).into_iter().filter(|node| stays[*node as usize]).collect();
-    let mut allowance = Allowance::of(pass, RemovalReason::Underutilized, pass.settings.most_candidates);
+    let mut allowance = Allowance::left_in(pass, RemovalReason::Underutilized, pass.settings.most_candidates);
     let mut left = offer.room.clone();
     let mut taken = Vec::new();
     for node in candidates {
@@ -207,11 +207,11 @@ fn fill(
         if !fits {
             continue;
         }
-        if let Err(why) = after.take(pass, *node) {
+        if let Err(why) = after.take_node(pass, *node) {
             pass.bar(*node, why);
             continue;
         }
-        if take(pass, launch, *node, &receivers) {
+        if take_away(pass, launch, *node, &receivers) {
             taken.push(*node);
             allowance = after;
             left = pass.fleet.left(launch, offer.at);
@@ -222,7 +222,7 @@ fn fill(
 
 /// Takes one candidate away, its pods to others or onto the new node; says whether all have a place, and changes nothing
 /// where not.
-fn take(pass: &mut Pass<'_, '_, '_>, launch: &mut Launch, node: u32, receivers: &[u32]) -> bool {
+fn take_away(pass: &mut Pass<'_, '_, '_>, launch: &mut Launch, node: u32, receivers: &[u32]) -> bool {
     let mark = pass.fleet.mark();
     let (planned, counts) = crate::pack::fleet::Fleet::saved(launch);
     pass.fleet.clear(node);

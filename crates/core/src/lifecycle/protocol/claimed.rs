@@ -25,7 +25,7 @@ pub struct Claimed {
 impl Claimed {
     /// Of a claim.
     #[must_use]
-    pub fn of(claim: &NodeClaim) -> Self {
+    pub fn from_claim(claim: &NodeClaim) -> Self {
         Self {
             uid: claim.metadata.uid.clone().unwrap_or_default(),
             token: ownership::token_on(claim),

@@ -275,7 +275,7 @@ proptest! {
     fn nonsense_is_refused_or_answered(written in nonsense()) {
         // What cannot be read at all is refused with its place; all else is packed.
         if let Ok(problem) = serde_json::from_value::<Problem>(written) {
-            let _ = dovetail_core::faults::of(&problem);
+            let _ = dovetail_core::faults::find_faults(&problem);
             let _ = warnings(&problem);
             answered(&problem);
         }

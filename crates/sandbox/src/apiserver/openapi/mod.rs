@@ -119,7 +119,7 @@ fn document(path: &str, kinds: &[Served]) -> Bytes {
     let (mut schemas, mut all_paths) = (Map::new(), Map::new());
     for one in kinds {
         schemas::add(&mut schemas, one);
-        all_paths.extend(paths::of(one));
+        all_paths.extend(paths::resource_paths(one));
     }
     let body = json!({"openapi": "3.0.0", "info": info(), "paths": all_paths, "components": {"schemas": schemas}});
     let made = Bytes::from(body.to_string());

@@ -4,7 +4,7 @@ use crate::apiserver::registry::api_version;
 use serde_json::{Map, Value, json};
 
 /// All paths of a resource.
-pub fn of(one: &Served) -> Map<String, Value> {
+pub fn resource_paths(one: &Served) -> Map<String, Value> {
     let root = if one.group.is_empty() { "/api" } else { "/apis" };
     let base = format!("{root}/{}", api_version(&one.group, &one.version.name));
     let space = if one.def.namespaced { "/namespaces/{namespace}" } else { "" };

@@ -89,7 +89,7 @@ static MESSAGES: LazyLock<BTreeMap<&'static str, Message>> = LazyLock::new(|| {
 ///
 /// # Errors
 /// 400 for bytes that are no such body, 415 for a kind whose fields are not known.
-pub fn read(body: &[u8]) -> Result<Value> {
+pub fn decode_body(body: &[u8]) -> Result<Value> {
     let broken = || ApiError::bad_request("the request body is no Kubernetes protobuf");
     let envelope = body.strip_prefix(MAGIC).ok_or_else(broken)?;
     let (mut version, mut kind, mut raw): (String, String, &[u8]) = (String::new(), String::new(), &[]);

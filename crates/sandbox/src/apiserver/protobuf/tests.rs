@@ -29,7 +29,7 @@ fn a_deployment_is_read_as_its_json_would_be() {
     let template = [with(1, &[with(1, b""), with(8, b""), labels].concat()), with(2, &pod)].concat();
     let spec = [number(1, 0), with(3, &template), with(4, &with(1, b"")), number(5, 0)].concat();
     let raw = [with(1, &with(1, b"web")), with(2, &spec), with(3, b"")].concat();
-    let read = read(&body("apps/v1", "Deployment", &raw)).unwrap();
+    let read = decode_body(&body("apps/v1", "Deployment", &raw)).unwrap();
     let expected = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "status": {},
         "spec": {"replicas": 0, "strategy": {}, "template": {"metadata": {"labels": {"app": "web"}}, "spec": {
             "terminationGracePeriodSeconds": 0, "volumes": [{"name": "tmp", "emptyDir": {}}],
@@ -41,16 +41,16 @@ fn a_deployment_is_read_as_its_json_would_be() {
 #[test]
 fn what_is_broken_off_or_unknown_is_refused() {
     let good = body("v1", "ConfigMap", &with(1, &with(1, b"a")));
-    assert_eq!(read(&good).unwrap()["metadata"]["name"], "a");
+    assert_eq!(decode_body(&good).unwrap()["metadata"]["name"], "a");
     for end in 1..good.len() - 4 {
         // Cut anywhere it is refused or, between two fields, shorter; it never panics.
-        let _ = read(&good[..end]);
+        let _ = decode_body(&good[..end]);
     }
-    assert_eq!(read(b"k8s\0\xff").unwrap_err().code(), 400);
-    assert_eq!(read(b"{}").unwrap_err().code(), 400);
-    assert_eq!(read(&body("example.com/v1", "Thing", b"")).unwrap_err().code(), 415);
+    assert_eq!(decode_body(b"k8s\0\xff").unwrap_err().code(), 400);
+    assert_eq!(decode_body(b"{}").unwrap_err().code(), 400);
+    assert_eq!(decode_body(&body("example.com/v1", "Thing", b"")).unwrap_err().code(), 415);
     let deep = (0..100).fold(Vec::new(), |inner, _| with(4, &inner[inner.len().saturating_sub(60)..]));
-    let _ = read(&body("apiextensions.k8s.io/v1", "JSONSchemaProps", &deep));
+    let _ = decode_body(&body("apiextensions.k8s.io/v1", "JSONSchemaProps", &deep));
 }
 
 #[test]

@@ -3,12 +3,12 @@ use super::*;
 use crate::apiserver::{Gvr, LEASES};
 
 const POLICY: &str = include_str!("../../../../../deploy/helm/dovetail/files/fence.yaml");
-const CLAIMS: Gvr = Gvr::of("karpenter.sh", "v1", "nodeclaims");
+const CLAIMS: Gvr = Gvr::from_static("karpenter.sh", "v1", "nodeclaims");
 
 /// A server with the fence, and a Lease in this term if there is one.
 fn fenced(term: Option<u64>) -> ApiServer {
     let server = test_server();
-    let crds = Gvr::of("apiextensions.k8s.io", "v1", "customresourcedefinitions");
+    let crds = Gvr::from_static("apiextensions.k8s.io", "v1", "customresourcedefinitions");
     for crd in dovetail_api::crds::crds() {
         let mut value = serde_json::to_value(&crd).unwrap();
         value["apiVersion"] = json!("apiextensions.k8s.io/v1");
@@ -79,7 +79,7 @@ fn a_successor_takes_a_claim_over_and_the_one_before_cannot_launch_for_it_any_mo
 fn without_a_lease_or_a_binding_nothing_is_refused() {
     fenced(None).create(&CLAIMS, "", claim("one", of_term("9"))).unwrap();
     let server = fenced(Some(4));
-    let bindings = Gvr::of("admissionregistration.k8s.io", "v1", "validatingadmissionpolicybindings");
+    let bindings = Gvr::from_static("admissionregistration.k8s.io", "v1", "validatingadmissionpolicybindings");
     server.delete(&bindings, "", "fence", &super::super::DeleteOptions::default()).unwrap();
     server.create(&CLAIMS, "", claim("one", of_term("9"))).unwrap();
 }

@@ -5,7 +5,7 @@ use k8s_openapi::api::events::v1::Event as NewEvent;
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
 use kube::core::{ApiResource, GroupVersionKind};
 
-const THINGS: Gvr = Gvr::of("example.com", "v1", "things");
+const THINGS: Gvr = Gvr::from_static("example.com", "v1", "things");
 
 fn define(server: &ApiServer) -> Api<DynamicObject> {
     let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "required": ["size"], "properties": {

@@ -36,7 +36,7 @@ pub(crate) fn volumes_of(ctx: &ClusterContext, pod: &Key) -> Vec<String> {
     if object["spec"]["volumes"].as_array().is_none_or(Vec::is_empty) {
         return Vec::new();
     }
-    let claims = PodSpec::read(object).claims(&pod.name);
+    let claims = PodSpec::from_pod(object).claims(&pod.name);
     let claim = |name: String| ctx.cache.get(Kind::PersistentVolumeClaim, &Key::new(&pod.namespace, &name));
     claims.into_iter().filter_map(claim).filter_map(|c| bound_volume(c).map(str::to_owned)).collect()
 }

@@ -52,7 +52,7 @@ pub(crate) fn sync(ctx: &mut ClusterContext, key: &Key) {
     if deleting(&set) {
         return;
     }
-    let placement = TemplatePlacement::of(&set);
+    let placement = TemplatePlacement::from_daemon_set(&set);
     let revision = hash(&set["spec"]["template"]);
     let uid = set["metadata"]["uid"].as_str().unwrap_or_default();
     let pods = ctx.cache.pods_of(uid);
@@ -107,7 +107,7 @@ fn create(ctx: &mut ClusterContext, key: &Key, set: &Value, node: &str, revision
     pod["metadata"]["labels"]["pod-template-generation"] =
         json!(set["metadata"]["generation"].as_i64().unwrap_or(1).to_string());
     pin(&mut pod, node);
-    let tolerations = TemplatePlacement::of(set).spec.tolerations;
+    let tolerations = TemplatePlacement::from_daemon_set(set).spec.tolerations;
     pod["spec"]["tolerations"] = serde_json::to_value(tolerations).unwrap_or_default();
     if ctx.kube.create(Kind::Pod, pod).is_err() {
         ctx.queue.push_after(std::time::Duration::from_secs(1), Work::Sync(Kind::DaemonSet, key.clone()));
@@ -139,8 +139,8 @@ fn target(ctx: &ClusterContext, pod: &PodView) -> Option<String> {
 
 impl TemplatePlacement {
     /// Reads the template, with the tolerations that the controller adds.
-    pub(crate) fn of(set: &Value) -> Self {
-        let mut spec = PodSpec::read(&set["spec"]["template"]);
+    pub(crate) fn from_daemon_set(set: &Value) -> Self {
+        let mut spec = PodSpec::from_pod(&set["spec"]["template"]);
         let added = [
             ("not-ready", "NoExecute"),
             ("unreachable", "NoExecute"),

@@ -107,7 +107,7 @@ fn scale(ctx: &mut ClusterContext, set: &Key, count: i64) {
 fn clean_up(ctx: &mut ClusterContext, deployment: &Value, old: &[(Key, CachedObject)]) {
     let limit = deployment["spec"]["revisionHistoryLimit"].as_u64().unwrap_or(10);
     let mut empty: Vec<&(Key, CachedObject)> =
-        old.iter().filter(|(_, set)| replicas(set) == 0 && of(set, "replicas") == 0).collect();
+        old.iter().filter(|(_, set)| replicas(set) == 0 && status_count(set, "replicas") == 0).collect();
     empty.sort_by_key(|(_, set)| revision(set));
     let surplus = empty.len().saturating_sub(usize::try_from(limit).unwrap_or(usize::MAX));
     for (key, _) in empty.into_iter().take(surplus) {
@@ -115,16 +115,16 @@ fn clean_up(ctx: &mut ClusterContext, deployment: &Value, old: &[(Key, CachedObj
     }
 }
 
-fn of(set: &Value, field: &str) -> i64 {
+fn status_count(set: &Value, field: &str) -> i64 {
     set["status"][field].as_i64().unwrap_or(0)
 }
 
 fn report(ctx: &mut ClusterContext, key: &Key, deployment: &Value, new: &Value, old: &[(Key, CachedObject)]) {
-    let all = |field: &str| of(new, field) + old.iter().map(|(_, set)| of(set, field)).sum::<i64>();
+    let all = |field: &str| status_count(new, field) + old.iter().map(|(_, set)| status_count(set, field)).sum::<i64>();
     let (total, available, wanted) = (all("replicas"), all("availableReplicas"), replicas(deployment));
     let fields = [
         ("replicas", json!(total)),
-        ("updatedReplicas", json!(of(new, "replicas"))),
+        ("updatedReplicas", json!(status_count(new, "replicas"))),
         ("readyReplicas", json!(all("readyReplicas"))),
         ("availableReplicas", json!(available)),
         ("unavailableReplicas", json!((wanted - available).max(0))),
@@ -133,7 +133,7 @@ fn report(ctx: &mut ClusterContext, key: &Key, deployment: &Value, new: &Value, 
     write_status(ctx, Kind::Deployment, key, &fields);
     let unavailable = scaled(&deployment["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"], wanted, false);
     let enough = available >= wanted - unavailable.unwrap_or(wanted / 4);
-    let done = total == wanted && of(new, "replicas") == wanted && available >= wanted;
+    let done = total == wanted && status_count(new, "replicas") == wanted && available >= wanted;
     let now = ctx.now();
     ctx.kube.modify_status(Kind::Deployment, key, |d| {
         let (status, reason, message) = if enough {

@@ -75,7 +75,7 @@ fn replica_set_changed(ctx: &mut ClusterContext, change: &ClusterChange) {
 
 /// A pod's coming and going is answered at once, other changes of it after a while with others of its kind.
 fn pod_changed(ctx: &mut ClusterContext, change: &ClusterChange) {
-    let read = |o: &super::cache::CachedObject| PodView::read(&change.key, o);
+    let read = |o: &super::cache::CachedObject| PodView::from_pod(&change.key, o);
     let (old, new) = (change.old.as_ref().map(read), change.new.as_ref().map(read));
     attachments::pod_changed(ctx, old.as_ref(), new.as_ref());
     if change.old.is_none() {

@@ -74,7 +74,7 @@ impl Kubelets {
         if self.region.faults().zone_is_down(&instance.zone) {
             return ctx.queue.push_after(Duration::from_secs(5), Work::Join(id.to_owned()));
         }
-        let config = NodeConfig::read(&instance.user_data);
+        let config = NodeConfig::from_user_data(&instance.user_data);
         if config.cluster.as_deref() != Some(ctx.settings.cluster_name.as_str()) {
             ctx.story.never_joins(id, config.cluster.as_deref());
             return;

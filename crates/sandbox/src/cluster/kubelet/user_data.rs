@@ -27,7 +27,7 @@ pub(crate) struct NodeConfig {
 
 impl NodeConfig {
     /// Reads user data.
-    pub(crate) fn read(user_data: &str) -> Self {
+    pub(crate) fn from_user_data(user_data: &str) -> Self {
         let mut config = Self { family: AmiFamily::Custom, ..Self::default() };
         for part in parts(user_data) {
             if part.contains("node.eks.aws/") {
@@ -220,7 +220,7 @@ mod tests {
             /etc/eks/bootstrap.sh 'demo' --apiserver-endpoint 'https://x' --b64-cluster-ca 'Y2E=' \\\n\
             --use-max-pods false --kubelet-extra-args '--node-labels=\"karpenter.sh/nodepool=default,a=b\" \
             --register-with-taints=\"karpenter.sh/unregistered=:NoExecute,team=x:NoSchedule\" --max-pods=29'\n--//--\n";
-        let config = NodeConfig::read(text);
+        let config = NodeConfig::from_user_data(text);
         check(&config, AmiFamily::Al2);
         assert_eq!((config.taints.len(), config.labels.len()), (2, 2));
     }
@@ -237,7 +237,7 @@ mod tests {
             part(own),
             part(generated)
         );
-        let config = NodeConfig::read(&text);
+        let config = NodeConfig::from_user_data(&text);
         check(&config, AmiFamily::Al2023);
         assert!(config.raid0);
     }
@@ -247,14 +247,14 @@ mod tests {
         let text = "[settings.kubernetes]\ncluster-name = \"demo\"\nmax-pods = 29\n[settings.kubernetes.node-labels]\n\
             \"karpenter.sh/nodepool\" = \"default\"\n[settings.kubernetes.node-taints]\n\
             \"karpenter.sh/unregistered\" = [\":NoExecute\"]\n[settings.kubernetes.kube-reserved]\ncpu = \"70m\"\n";
-        let config = NodeConfig::read(text);
+        let config = NodeConfig::from_user_data(text);
         check(&config, AmiFamily::Bottlerocket);
         assert_eq!(config.kube_reserved.get("cpu").map(String::as_str), Some("70m"));
     }
 
     #[test]
     fn user_data_that_names_no_cluster_joins_none() {
-        assert_eq!(NodeConfig::read("").cluster, None);
-        assert_eq!(NodeConfig::read("#!/bin/sh\necho hello\n").cluster, None);
+        assert_eq!(NodeConfig::from_user_data("").cluster, None);
+        assert_eq!(NodeConfig::from_user_data("#!/bin/sh\necho hello\n").cluster, None);
     }
 }

@@ -210,7 +210,7 @@ impl Scheduler {
     }
 
     fn class_of(&mut self, cache: &ClusterCache, key: &Key, pod: &Value) -> (ClassId, i32) {
-        let spec = PodSpec::read(pod);
+        let spec = PodSpec::from_pod(pod);
         let labels: Labels = serde::Deserialize::deserialize(&pod["metadata"]["labels"]).unwrap_or_default();
         let default_selector = if spec.topology_spread_constraints.is_empty() {
             default_selector(cache, &key.namespace, &labels, pod)

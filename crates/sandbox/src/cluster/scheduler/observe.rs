@@ -109,7 +109,7 @@ impl Scheduler {
             return self.wake_pod_watchers();
         };
         let new = !self.state.by_name.contains_key(name);
-        let Some(slot) = self.state.put_node(name, NodeObject::read(object)) else { return };
+        let Some(slot) = self.state.put_node(name, NodeObject::from_node(object)) else { return };
         if new {
             for pod in ctx.cache.pods_on(name) {
                 if let Some(object) = ctx.cache.get(Kind::Pod, &pod.key).filter(|_| !pod.finished()) {

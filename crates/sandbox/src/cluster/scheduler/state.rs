@@ -236,7 +236,7 @@ impl SchedulerState {
         }
         let class = entry.class.clone();
         let Some(node) = &mut self.nodes[place.slot] else { return };
-        node.take(&class, by);
+        node.count_pod(&class, by);
     }
 
     /// Asks the counters that the class has not met whether they count its pods.
@@ -297,7 +297,7 @@ impl SchedulerState {
 
 impl NodeInfo {
     /// Adds (or takes off, with -1) what a pod of the class takes.
-    fn take(&mut self, class: &PodClass, by: i32) {
+    fn count_pod(&mut self, class: &PodClass, by: i32) {
         let sign = i64::from(by);
         if by > 0 {
             self.used.add(&class.requests);

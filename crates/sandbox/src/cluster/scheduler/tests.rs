@@ -15,7 +15,7 @@ use crate::cluster::cache::Key;
 
 fn class(state: &mut SchedulerState, app: usize) -> ClassId {
     let labels = Labels::from([("app".to_owned(), format!("app{app}"))]);
-    let spec = PodSpec::read(&json!({"spec": {
+    let spec = PodSpec::from_pod(&json!({"spec": {
         "containers": [{"resources": {"requests": {"cpu": format!("{}m", 100 * (app + 1))}}, "ports": [{"hostPort": 80 + app}]}],
         "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
             {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": format!("app{app}")}}}]}},
@@ -65,7 +65,7 @@ fn take(state: &mut SchedulerState, step: &Step) {
     match step {
         Step::Node(n) => {
             let node = json!({"metadata": {"labels": {"zone": format!("z{}", n % 2)}}, "status": {"allocatable": {"cpu": "8"}}});
-            state.put_node(&format!("n{n}"), NodeObject::read(&node));
+            state.put_node(&format!("n{n}"), NodeObject::from_node(&node));
         }
         Step::NodeGone(n) => state.drop_node(&format!("n{n}")),
         Step::Place { pod: p, app, node, terminating } => {

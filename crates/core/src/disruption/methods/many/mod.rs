@@ -65,12 +65,12 @@ impl Many {
 
 /// Nodes of a pool that are worth replacing, and that may go by themselves.
 fn candidates(pass: &mut Pass<'_, '_, '_>, pool: usize) -> Vec<u32> {
-    let allowance = Allowance::of(pass, RemovalReason::Underutilized, pass.settings.most_candidates);
+    let allowance = Allowance::left_in(pass, RemovalReason::Underutilized, pass.settings.most_candidates);
     let mut all = pass.replaceable(pool);
     let may_be_spot = pass.settings.spot_to_spot;
     // Nodes on demand may become spot ones; a spot node does so by its own gate only.
     all.retain(|node| may_be_spot || !is_spot(pass, *node));
-    all.retain(|node| match allowance.clone().take(pass, *node) {
+    all.retain(|node| match allowance.clone().take_node(pass, *node) {
         Ok(()) => true,
         Err(why) => {
             pass.bar(*node, why);
@@ -82,8 +82,8 @@ fn candidates(pass: &mut Pass<'_, '_, '_>, pool: usize) -> Vec<u32> {
 
 /// The first of them that may go in one command. The others may go in the next, so that nothing stands in their way.
 fn together(pass: &Pass<'_, '_, '_>, candidates: &[u32]) -> Vec<u32> {
-    let mut allowance = Allowance::of(pass, RemovalReason::Underutilized, pass.settings.most_candidates);
+    let mut allowance = Allowance::left_in(pass, RemovalReason::Underutilized, pass.settings.most_candidates);
     let mut all = candidates.to_vec();
-    all.retain(|node| !allowance.is_spent() && allowance.take(pass, *node).is_ok());
+    all.retain(|node| !allowance.is_spent() && allowance.take_node(pass, *node).is_ok());
     all
 }
