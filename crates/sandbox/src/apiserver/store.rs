@@ -39,13 +39,13 @@ pub struct StoreState {
     by_owner: BTreeMap<String, BTreeSet<(Rid, Key)>>,
     by_uid: BTreeMap<String, (Rid, Key)>,
     /// Work of the garbage collector: what was removed or is being deleted.
-    pub(super) garbage: VecDeque<super::gc::Garbage>,
+    pub(super) garbage: VecDeque<super::writing::gc::Garbage>,
     /// Whether the collector is at work.
     pub(super) collecting: bool,
     /// When old events were last looked for.
     pub(super) swept: Timestamp,
     /// The logs that somebody writes, by pod.
-    pub(super) logs: BTreeMap<Key, Arc<super::podlog::LogBook>>,
+    pub(super) logs: BTreeMap<Key, Arc<super::viewing::podlog::LogBook>>,
     subscribers: Vec<Subscriber>,
     limits: TableLimits,
     pods: Option<Rid>,

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use dovetail_cloud::unavailable::QuotaGroup;
 
-use super::call::AwsService;
 use super::config::ACCOUNT;
-use super::error::AwsError;
 use super::instance::{CapacityType, InstanceState};
 use super::launch::Spec;
+use super::wire::call::AwsService;
+use super::wire::error::AwsError;
 use super::{Cx, ids};
 use crate::faults::error_of_offering;
 

@@ -5,8 +5,8 @@ use std::net::Ipv4Addr;
 
 use dovetail_cloud::catalogue::Zone;
 
+use super::actions::filters::{Filterable, Tags, maybe, one};
 use super::config::{ACCOUNT, RegionConfig};
-use super::filters::{Filterable, Tags, maybe, one};
 use super::ids;
 
 /// A subnet holds /19, 8,187 addresses: AWS keeps the first four and the last.
