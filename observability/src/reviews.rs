@@ -42,7 +42,7 @@ type ReviewHandler = Arc<dyn Fn(&[u8]) -> Result<Vec<u8>, String> + Send + Sync>
 pub struct Reviews {
     /// The paths that are answered at.
     pub paths: Vec<String>,
-    /// The answer.
+    /// What makes the answer from a review's body.
     pub answer: ReviewHandler,
 }
 

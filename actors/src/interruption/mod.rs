@@ -53,13 +53,13 @@ pub struct InterruptionLinks {
     pub terminator: ToTerminator,
     /// For events.
     pub recorder: ToRecorder,
-    /// The cloud.
+    /// What the queue is read from and its messages deleted at.
     pub cloud: Arc<dyn Cloud>,
     /// What is heard after it is left to the next leader.
     pub leader_term: LeaderTerm,
 }
 
-/// See the module.
+/// The actor `interruption`: acts on what EC2 announces of instances through the interruption queue.
 pub struct Interruption {
     env: Env,
     links: InterruptionLinks,

@@ -24,7 +24,7 @@ pub(super) struct Unknown {
     instances: Vec<String>,
 }
 
-/// See the module.
+/// Messages about instances that no claim is known for yet, until one is or their time is up.
 #[derive(Default)]
 pub(super) struct UnknownInstances {
     kept: KeptMessages<Unknown>,

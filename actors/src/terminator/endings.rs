@@ -87,7 +87,7 @@ struct Known {
     asked: Timestamp,
 }
 
-/// See the module.
+/// Instances that are to end or have been asked to, and when each is looked at again.
 pub struct Endings {
     wanted: BTreeMap<Handle, InstanceQuery>,
     answers: BTreeMap<Handle, Known>,

@@ -85,7 +85,7 @@ enum Key {
     Claim(String),
 }
 
-/// See the module.
+/// The actor `terminator`: drains nodes that go, ends their instances, and lets their objects go.
 pub struct Terminator {
     env: Env,
     links: TerminatorLinks,

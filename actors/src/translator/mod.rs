@@ -73,7 +73,7 @@ struct Brake {
     until: Duration,
 }
 
-/// See the module.
+/// The actor `translator`: writes a NodePool and an EC2NodeClass for each alpha object.
 pub struct Translator {
     env: Env,
     cloud: Arc<dyn Cloud>,

@@ -37,7 +37,7 @@ const SOON: Duration = Duration::from_secs(2);
 /// Failures after which it is told, once.
 const WORTH_TELLING: u32 = 3;
 
-/// See the module.
+/// The actor `webhook`: keeps the conversion webhook's certificate and the definitions that name it.
 pub struct Webhook {
     env: Env,
     client: Client,

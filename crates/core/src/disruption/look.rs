@@ -92,9 +92,9 @@ impl DisruptionCause {
 pub struct DisruptedClaim {
     /// The claim's name.
     pub claim: String,
-    /// Its uid.
+    /// The claim's uid.
     pub uid: String,
-    /// Its pool.
+    /// The name of its NodePool.
     pub pool: String,
     /// Its Node's name, empty while it has none.
     pub node: String,
@@ -124,7 +124,7 @@ impl DisruptedClaim {
 pub struct Exhausted {
     /// The pool's name.
     pub pool: String,
-    /// Its uid.
+    /// The claim's uid.
     pub uid: String,
     /// For which reason.
     pub reason: RemovalReason,

@@ -13,9 +13,9 @@ use crate::cluster_state::{ClaimFacts, Load, Moment, NodeEntry, NominationTarget
 /// A node and its claim.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeAndClaim<'a> {
-    /// The Node.
+    /// The Node that has registered for the claim.
     pub node: &'a NodeEntry,
-    /// The claim.
+    /// The NodeClaim that the node was launched for.
     pub claim: &'a ClaimFacts,
     /// What is bound to it.
     pub load: Option<&'a Load>,

@@ -17,7 +17,7 @@ const PAUSE: SignedDuration = SignedDuration::from_secs(10);
 pub struct StatusMark {
     /// The claim's name.
     pub claim: String,
-    /// Its uid.
+    /// The claim's uid.
     pub uid: String,
     /// Whether it is consolidatable.
     pub consolidatable: bool,

@@ -13,7 +13,7 @@ use crate::cluster_state::Snapshot;
 /// After so long a removal that was asked for and has not begun is asked for again.
 const ASK_AGAIN_AFTER: SignedDuration = SignedDuration::from_secs(60);
 
-/// See the module.
+/// What disruption remembers from one look to the next, within one term.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
     begun: bool,

@@ -30,7 +30,7 @@ pub enum Observing {
 /// A pool as disruption sees it.
 #[derive(Clone, Debug)]
 pub struct DisruptionPool<'a> {
-    /// The pool.
+    /// The NodePool as the API server has it.
     pub pool: &'a NodePool,
     /// `ttlSecondsAfterEmpty` of the Provisioner that it was: exact, and without budgets.
     pub ttl: Option<SignedDuration>,

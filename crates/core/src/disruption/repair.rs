@@ -20,7 +20,7 @@ const AGAIN: SignedDuration = SignedDuration::from_mins(5);
 pub struct NotRepaired {
     /// The Node's name.
     pub node: String,
-    /// Its uid.
+    /// The Node's uid: one that was made anew under the same name is another.
     pub node_uid: String,
     /// How many of its pool's nodes are unwell, of how many.
     pub unwell: (usize, usize),

@@ -18,7 +18,7 @@ use super::machines::NodeAndClaim;
 pub struct TtlMark {
     /// The Node's name.
     pub node: String,
-    /// Its uid.
+    /// The claim's uid.
     pub uid: String,
     /// Since when it is vacant; `None` takes the TTL away.
     pub since: Option<Timestamp>,

@@ -29,7 +29,7 @@ pub enum InstanceObservation {
 /// By what a claim's instance is known.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Handle {
-    /// Its id.
+    /// By its EC2 id, `i-0123456789abcdef0`.
     Id(String),
     /// The launch token: a call was made or about to be made, and what came of it has not been written down.
     Token(String),

@@ -35,7 +35,7 @@ pub use crate::lifecycle::deadline;
 /// A condition to be written on the claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClaimCondition {
-    /// Its type.
+    /// The condition's type, `Drained`.
     pub condition: &'static str,
     /// `True`, `False` or `Unknown`.
     pub status: &'static str,

@@ -56,7 +56,7 @@ impl SuccessorPlace {
 /// A pod that is not sent away yet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Awaiting {
-    /// The pod.
+    /// The pod that waits on the node for a place elsewhere.
     pub pod: Arc<PodEntry>,
     /// How far its place is.
     pub place: SuccessorPlace,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 /// A VolumeAttachment.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Attachment {
-    /// Its name.
+    /// The VolumeAttachment's `metadata.name`.
     pub name: String,
     /// The Node that it is on.
     pub node: String,

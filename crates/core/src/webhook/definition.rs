@@ -19,9 +19,9 @@ pub const PATH: &str = "/convert";
 pub enum WebhookAddress {
     /// By a Service, on port 443.
     Service {
-        /// Its namespace.
+        /// The namespace of the Service.
         namespace: String,
-        /// Its name.
+        /// The name of the Service.
         name: String,
     },
     /// By a URL, for a control plane that reaches no Services.

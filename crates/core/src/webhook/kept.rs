@@ -21,9 +21,9 @@ const FORMER_UNTIL: &str = "former.until";
 /// A certificate with its key and its authority, in PEM.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ServingIdentity {
-    /// The certificate.
+    /// The serving certificate, in PEM.
     pub certificate: String,
-    /// Its key.
+    /// The certificate's private key, in PEM.
     pub key: String,
     /// The authority that has signed it.
     pub authority: String,

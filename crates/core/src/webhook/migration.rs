@@ -17,7 +17,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(3600);
 /// An object as it was listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// Its name.
+    /// The object's `metadata.name`.
     pub name: String,
     /// Its version: where it has another by now, somebody has written it, which stored it anew.
     pub resource_version: Option<String>,

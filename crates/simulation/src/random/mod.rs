@@ -187,7 +187,7 @@ impl Seeds {
         }
     }
 
-    /// How many.
+    /// The number of seeds in the range, both ends included.
     pub fn count(self) -> u64 {
         self.last - self.first + 1
     }

@@ -117,7 +117,7 @@ pub enum Action {
     },
     /// Nodes of ours have a condition that is False.
     Unwell {
-        /// Its type.
+        /// The condition's type, `Ready`.
         condition: String,
         /// How many nodes at most, the first by name; all without it.
         count: Option<usize>,

@@ -18,7 +18,7 @@ pub type Moved = BTreeMap<String, Vec<Timestamp>>;
 /// The question which nodes are worth taking away now.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// The cluster.
+    /// The cluster that the question is about.
     pub snapshot: Snapshot,
     /// What packing would be asked with.
     pub input: PlanningInput,
@@ -32,11 +32,11 @@ pub struct Question {
     pub asked: ClaimsGoingAnyway,
     /// Claims, by uid, that are asked about; all if `None`.
     pub only: Option<BTreeSet<String>>,
-    /// The moment.
+    /// When it was asked.
     pub now: Moment,
 }
 
-/// The answer.
+/// A command that the solver found, and the nodes that stay with the reason of each.
 #[derive(Clone, Debug)]
 pub struct CommandAnswer {
     /// The cluster that it is about.

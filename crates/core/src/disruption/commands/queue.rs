@@ -217,7 +217,7 @@ impl Queue {
         self.paused.retain(|pool, pause| snapshot.pools.contains_key(pool) && lately(pause));
     }
 
-    /// The commands.
+    /// Commands that have begun and have not ended, the oldest first.
     #[must_use]
     pub fn running(&self) -> &[Running] {
         &self.running

@@ -19,7 +19,7 @@ const REPLACED_BY: &str = "to be removed once these nodeclaims are initialized: 
 pub struct HeldClaim {
     /// The claim's name.
     pub claim: String,
-    /// Its uid.
+    /// The claim's uid.
     pub uid: String,
     /// Why it goes.
     pub reason: RemovalReason,

@@ -69,7 +69,7 @@ struct Held {
     drift: Drift,
 }
 
-/// See the module.
+/// What drift is decided from, kept from look to look of one term.
 #[derive(Clone, Debug, Default)]
 pub struct DriftKnowledge {
     pub gates: Gates,

@@ -16,7 +16,7 @@ use crate::lifecycle::hash::VERSION;
 pub struct DriftMark {
     /// The claim's name.
     pub claim: String,
-    /// Its uid.
+    /// The claim's uid: a claim of the same name that was made anew is not marked.
     pub uid: String,
     /// Its Node's name.
     pub node: String,
@@ -83,7 +83,7 @@ fn says(one: &Condition, reason: DriftReason, what: &str) -> bool {
 pub struct HashStamp {
     /// The claim's name.
     pub claim: String,
-    /// Its uid.
+    /// The claim's uid: a claim of the same name that was made anew is not marked.
     pub uid: String,
     /// The pool's hash, where the claim has none of this version.
     pub pool: Option<String>,

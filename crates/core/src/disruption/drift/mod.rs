@@ -144,7 +144,7 @@ pub struct UnreplacedNode {
 pub struct Unpinned {
     /// The class's name.
     pub class: String,
-    /// Its uid.
+    /// The claim's uid.
     pub uid: String,
     /// What finds them: `name al2023-*`.
     pub selector: String,

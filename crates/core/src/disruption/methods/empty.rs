@@ -5,7 +5,7 @@ use super::command::ConsolidationCommand;
 use super::pass::Pass;
 use super::{Method, RemovalReason};
 
-/// The method.
+/// Nodes without pods that need a place: they go without a replacement, as many at once as budgets allow.
 pub(super) struct Empty;
 
 impl Method for Empty {

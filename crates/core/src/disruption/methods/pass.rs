@@ -42,7 +42,7 @@ pub(super) struct Left {
     pub underutilized: Option<usize>,
 }
 
-/// The pass.
+/// One search for a command: the fleet, its nodes as consolidation weighs them, and what was tried already.
 pub(super) struct Pass<'p, 'c, 'a> {
     pub cluster: &'p ClusterView,
     pub settings: &'p ConsolidationSettings,

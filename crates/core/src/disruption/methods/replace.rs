@@ -15,7 +15,7 @@ use super::{Method, RemovalReason, balanced};
 use crate::pack::PlannedClaim;
 use crate::pack::fleet::launch::{Bound, Launch};
 
-/// The method.
+/// One node that goes for a cheaper one.
 pub(super) struct Replace;
 
 /// So many instance types of each number of cpus are tried.

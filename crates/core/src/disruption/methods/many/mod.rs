@@ -13,7 +13,7 @@ use super::pass::Pass;
 use super::replace::is_spot;
 use super::{Method, RemovalReason, balanced};
 
-/// The method.
+/// Several nodes that go together, for fewer or cheaper ones.
 pub(super) struct Many;
 
 /// So many nodes are looked at one by one, where no larger number of them comes to a command.
