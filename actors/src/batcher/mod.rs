@@ -1,4 +1,4 @@
-//! Lets pending pods wait for company: the windows of `dovetail_core::windows` with an alarm clock.
+//! Lets pending pods wait for company: the windows of `dovetail_core::window::by_namespace` with an alarm clock.
 //!
 //! At the mailbox's bound: a message is a uid; a window keeps each once.
 
@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use actix::prelude::*;
+use dovetail_core::window::by_namespace::{Batched, WindowStep, Windows};
 use dovetail_core::window::{WindowInput, WindowSettings};
-use dovetail_core::windows::{Batched, WindowStep, Windows};
 use jiff::Timestamp;
 
 use crate::context::env::Env;

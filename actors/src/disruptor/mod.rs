@@ -58,7 +58,7 @@ pub struct DisruptorLinks {
     pub calls: Calls,
 }
 
-/// The actor `disruptor`: takes nodes away that are empty, drifted, expired or dearer than they need be, within budgets.
+/// The actor `disruptor`: takes nodes away that are empty, drifted, expired or dearer than need be, within budgets.
 pub struct Disruptor {
     env: Env,
     links: DisruptorLinks,

@@ -1,5 +1,5 @@
-//! What the cloud is asked of instances on their way out: all of them together, at most once a second, and each again
-//! after one second, two, four, and from then on five (aws spec 4.5, 4.10). An instance is ended only for a claim just re-read as being deleted.
+//! What the cloud is asked of instances on their way out: all of them together, at most once a second, and each again after
+//! one second, two, four, then five (aws spec 4.5, 4.10). An instance is ended only for a claim just re-read as being deleted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -49,8 +49,7 @@ pub struct InstanceQuery {
 pub struct EndingObject {
     /// The claim that is being deleted.
     claim: NodeClaim,
-    /// Its Node, which is drained; none where it is thought to be gone. Either is made sure of, or pods would lose their node
-    /// undrained.
+    /// Its drained Node; none where it is thought to be gone. Either is made sure of, or pods would lose an undrained node.
     node: Option<String>,
 }
 
@@ -347,12 +346,8 @@ async fn confirmed<'a>(
 
 /// Everything is asked once and at the same time: between two answers, or while one is waited for, an API server may have been
 /// put back to where nothing was being deleted.
-async fn may_end(
-    links: &TerminatorLinks,
-    of: &Handle,
-    EndingObject { claim, node }: &EndingObject,
-    machines: &[Instance],
-) -> bool {
+async fn may_end(links: &TerminatorLinks, of: &Handle, end: &EndingObject, machines: &[Instance]) -> bool {
+    let EndingObject { claim, node } = end;
     let claims = NodeClaimApi::new(links.calls.clone());
     let undrained = async {
         match node {

@@ -181,6 +181,11 @@ fn instance_xml(cx: &Cx<'_>, i: &RegionInstance, xml: &mut Xml) {
     }
     metadata_xml(i, xml);
     xml.text("ebsOptimized", false).text("enaSupport", true);
+    own_reservation_xml(i, xml);
+}
+
+/// The capacity reservation that the instance runs in, and which ones it may take.
+fn own_reservation_xml(i: &RegionInstance, xml: &mut Xml) {
     xml.opt("capacityReservationId", i.capacity_reservation.as_ref());
     xml.node("capacityReservationSpecification", |xml| {
         let Some(id) = &i.capacity_reservation else {
