@@ -38,8 +38,8 @@ mod tests {
 
     #[test]
     fn a_budget_is_a_count_or_a_percentage_rounded_up() {
-        assert_eq!(NodeBudget::parse("10%").map(|budget| budget.of(11)), Ok(2));
-        assert_eq!(NodeBudget::parse("3").map(|budget| budget.of(100)), Ok(3));
+        assert_eq!(NodeBudget::parse("10%").map(|budget| budget.count_among(11)), Ok(2));
+        assert_eq!(NodeBudget::parse("3").map(|budget| budget.count_among(100)), Ok(3));
         for bad in ["", "%", "101%", "-1", "+1", "1.5", "many"] {
             assert!(NodeBudget::parse(bad).is_err(), "{bad:?}");
         }

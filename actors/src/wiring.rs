@@ -168,7 +168,7 @@ pub fn start_warm(env: &Env, means: &ActorParts) -> Warm {
 pub fn start_leading(env: &Env, means: &ActorParts, warm: &Warm, leader_term: &LeaderTerm) -> Leading {
     let env = &env.in_term(leader_term.term());
     let cloud = |actor| MeteredCloud::within(leader_term, &means.cloud, env, actor);
-    let calls = |actor| Calls::new(means.kube.clone(), env.of(actor), Some(leader_term.clone()));
+    let calls = |actor| Calls::new(means.kube.clone(), env.for_actor(actor), Some(leader_term.clone()));
     let (launcher_ctx, registrar_ctx) = (Context::<Launcher>::new(), Context::<Registrar>::new());
     let owner_ctx = Context::<Owner>::new();
     let packer = begin(|_| {

@@ -16,7 +16,7 @@ use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, MakeWriter}
 use tracing_subscriber::registry::LookupSpan;
 
 /// The wall time as RFC 3339, from wherever it comes.
-pub type TimestampSource = Arc<dyn Fn() -> String + Send + Sync>;
+type TimestampSource = Arc<dyn Fn() -> String + Send + Sync>;
 
 /// How the log is written.
 pub struct LogOptions {
@@ -124,8 +124,8 @@ where
     fn format_event(&self, _: &FmtContext<'_, S, N>, mut to: Writer<'_>, event: &Event<'_>) -> fmt::Result {
         let mut fields = Fields::default();
         event.record(&mut fields);
-        let logger = fields.take("logger").unwrap_or_else(|| event.metadata().target().to_owned());
-        let message = fields.take("message").unwrap_or_default();
+        let logger = fields.take_field("logger").unwrap_or_else(|| event.metadata().target().to_owned());
+        let message = fields.take_field("message").unwrap_or_default();
         let level = *event.metadata().level();
         let stamp = (self.stamp)();
         if self.json {

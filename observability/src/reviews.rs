@@ -35,14 +35,14 @@ const TAKEN_WITHIN: Duration = Duration::from_secs(20);
 const BOUNDS: Bounds = Bounds { of_others: 256, of_one: 128 };
 
 /// What is answered to a body: a body, or why it makes no sense.
-pub type ReviewHandler = Arc<dyn Fn(&[u8]) -> Result<Vec<u8>, String> + Send + Sync>;
+type ReviewHandler = Arc<dyn Fn(&[u8]) -> Result<Vec<u8>, String> + Send + Sync>;
 
 /// What is answered, and where.
 #[derive(Clone)]
 pub struct Reviews {
     /// The paths that are answered at.
     pub paths: Vec<String>,
-    /// The answer.
+    /// What makes the answer from a review's body.
     pub answer: ReviewHandler,
 }
 
@@ -122,7 +122,7 @@ impl Reviewer {
         if request.body().size_hint().lower() > BODY_MOST as u64 {
             return too_large();
         }
-        match timeout(BODY_WITHIN, self.read(request.into_body())).await {
+        match timeout(BODY_WITHIN, self.read_body(request.into_body())).await {
             Ok(Ok((body, room))) => self.answered(&body, room, late),
             Ok(Err(refusal)) => *refusal,
             Err(_) => text(StatusCode::REQUEST_TIMEOUT, format!("the body did not come within {BODY_WITHIN:?}\n")),

@@ -176,7 +176,7 @@ pub fn milliseconds(time: Duration) -> f64 {
 }
 
 /// What a pod of a problem is called.
-pub type PodNamer = fn(&Problem, usize) -> String;
+type PodNamer = fn(&Problem, usize) -> String;
 
 /// A pod as its workload file calls it, in which names are unique.
 pub fn file_name(problem: &Problem, pod: usize) -> String {

@@ -58,7 +58,7 @@ pub(super) fn run(args: &PlanArgs, loaded: Loaded) -> Result<(), Failure> {
     };
     let cluster = ClusterView::of_workload(std::sync::Arc::unwrap_or_clone(problem));
     // No time passes: every command is done at once.
-    let settled = settle(cluster, &settings, Timestamp::UNIX_EPOCH, &|nodes| args.budget.of(nodes))
+    let settled = settle(cluster, &settings, Timestamp::UNIX_EPOCH, &|nodes| args.budget.count_among(nodes))
         .map_err(|why| Failure::System(why.to_string()))?;
     let solve = solving.elapsed();
     if let Some(path) = &args.plan_out {

@@ -75,7 +75,7 @@ fn report(args: &PlanArgs, loaded: &Loaded, packing: &Packing, times: &answer::T
     }
     let text = if args.json {
         let called = if args.workload.is_some() { answer::file_name } else { answer::pod_name };
-        let answer = answer::Answer::of(&loaded.problem, packing, times, called);
+        let answer = answer::PlanAnswer::new(&loaded.problem, packing, times, called);
         let mut text = serde_json::to_string_pretty(&answer).map_err(|why| Failure::System(why.to_string()))?;
         text.push('\n');
         text

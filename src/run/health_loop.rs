@@ -123,7 +123,7 @@ impl Journal for CountedJournal {
 
     fn span(&self, span: Span) {
         if let Some(spans) = &self.heard.spans {
-            spans.take(&self.identity, span);
+            spans.record(&self.identity, span);
         }
     }
 

@@ -91,7 +91,7 @@ impl<R, S: Service<R>, F: Fn(Duration)> Service<R> for RateLimited<S, F> {
     }
 
     fn call(&mut self, request: R) -> Self::Future {
-        self.bucket.take();
+        self.bucket.take_token();
         self.inner.call(request)
     }
 }
@@ -112,7 +112,7 @@ mod tests {
         for _ in 0..6 {
             now += bucket.wait(now);
             assert!(bucket.wait(now).is_zero());
-            bucket.take();
+            bucket.take_token();
             times.push((now.as_secs_f64() * 100.0).round() as u32);
         }
         assert_eq!(times, [100, 100, 100, 110, 120, 130]);
@@ -124,7 +124,7 @@ mod tests {
         let much_later = Duration::from_secs(3600);
         for _ in 0..2 {
             assert!(bucket.wait(much_later).is_zero());
-            bucket.take();
+            bucket.take_token();
         }
         assert!(!bucket.wait(much_later).is_zero());
     }

@@ -1,4 +1,4 @@
-//! Lets pending pods wait for company: the windows of `dovetail_core::windows` with an alarm clock.
+//! Lets pending pods wait for company: the windows of `dovetail_core::window::by_namespace` with an alarm clock.
 //!
 //! At the mailbox's bound: a message is a uid; a window keeps each once.
 
@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use actix::prelude::*;
+use dovetail_core::window::by_namespace::{Batched, WindowStep, Windows};
 use dovetail_core::window::{WindowInput, WindowSettings};
-use dovetail_core::windows::{Batched, WindowStep, Windows};
 use jiff::Timestamp;
 
 use crate::context::env::Env;
@@ -31,7 +31,7 @@ impl Batcher {
         let own = &env.settings;
         let settings =
             WindowSettings { idle: own.batch_idle, max: own.batch_max, pace: own.batch_by_pace, most: own.batch_most };
-        let env = env.of("batcher");
+        let env = env.for_actor("batcher");
         Self { env, packer, windows: Windows::new(settings), traces: BTreeMap::new(), alarm: None, batches: 0 }
     }
 }

@@ -54,7 +54,7 @@ impl Handler<Keep> for Catalogue {
 
     fn handle(&mut self, Keep(calls): Keep, ctx: &mut Self::Context) {
         self.keeping = Keeping { calls: Some(calls), unread: true, busy: self.keeping.busy, ..Keeping::default() };
-        self.keep(ctx);
+        self.keep_availability(ctx);
     }
 }
 
@@ -64,7 +64,7 @@ impl Handler<LaunchedOffering> for Catalogue {
     fn handle(&mut self, launched: LaunchedOffering, _: &mut Self::Context) {
         let now = self.env.now();
         if self.unavailable.launched(now, &launched.offering, &launched.subnet) {
-            self.unavailable.look(now);
+            self.unavailable.forget_expired(now);
             self.world_changed();
         }
     }
@@ -84,7 +84,7 @@ impl Catalogue {
     pub(super) fn unavailable_now(&self, last_resort: bool) -> Unavailable {
         match last_resort {
             true => self.unavailable.as_last_resort(self.env.now()),
-            false => self.unavailable.at(self.env.now()),
+            false => self.unavailable.as_of(self.env.now()),
         }
     }
 

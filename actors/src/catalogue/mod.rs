@@ -77,7 +77,7 @@ impl Catalogue {
     /// A catalogue that has not been read.
     pub fn new(env: &Env, cloud: Arc<dyn CloudOfferings>) -> Self {
         Self {
-            env: env.of("catalogue"),
+            env: env.for_actor("catalogue"),
             cloud,
             offers: None,
             reads: 0,
@@ -100,8 +100,8 @@ impl Actor for Catalogue {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        self.read(ctx);
-        ctx.run_interval(REFRESH, |catalogue, ctx| catalogue.read(ctx));
+        self.read_anew(ctx);
+        ctx.run_interval(REFRESH, |catalogue, ctx| catalogue.read_anew(ctx));
         if let Some(interval) = self.env.settings.spot_price_refresh {
             ctx.run_interval(interval, |catalogue, ctx| catalogue.read_spot(ctx));
         }
@@ -110,7 +110,7 @@ impl Actor for Catalogue {
             if catalogue.unavailable.sweep(catalogue.env.now()) {
                 catalogue.world_changed();
             }
-            catalogue.keep(ctx);
+            catalogue.keep_availability(ctx);
         });
     }
 }
@@ -186,17 +186,17 @@ impl Handler<Refused> for Catalogue {
 
     fn handle(&mut self, refused: Refused, _: &mut Self::Context) {
         let now = self.env.now();
-        let known = self.unavailable.at(now);
+        let known = self.unavailable.as_of(now);
         let mut news: BTreeMap<_, BTreeSet<String>> = BTreeMap::new();
         for refusal in refused.refusals.iter().filter(|refusal| refusal.is_capacity()) {
             self.unavailable.note(now, refusal);
-            let dovetail_cloud::launch::Refusal { instance_type, zone, capacity_type, code, .. } = refusal;
+            let dovetail_cloud::launch::OfferingRefusal { instance_type, zone, capacity_type, code, .. } = refusal;
             if !known.refused(instance_type, zone, capacity_type) {
                 let market = (zone.clone(), capacity_type.clone(), code.clone());
                 news.entry(market).or_default().insert(instance_type.clone());
             }
         }
-        self.unavailable.look(now);
+        self.unavailable.forget_expired(now);
         for ((zone, capacity_type, code), all) in news {
             let (types, instance_types) = (all.len(), Names::first(TYPES_NAMED, all));
             let log_event = LogEvent::OfferingRefused { zone, capacity_type, code, types, instance_types };
@@ -209,7 +209,7 @@ impl Handler<TookReserved> for Catalogue {
     type Result = ();
 
     fn handle(&mut self, took: TookReserved, _: &mut Self::Context) {
-        self.reserved.take(&took.id);
+        self.reserved.count_launch(&took.id);
     }
 }
 
@@ -331,9 +331,9 @@ impl Catalogue {
     /// not known what is left of its reservations.
     fn types(&mut self, offers: &Offers, class: &EC2NodeClass, last_resort: bool) -> Option<Types> {
         let Some(status) = &class.status else { return Some(Types::default()) };
-        self.unavailable.look(self.env.now());
+        self.unavailable.forget_expired(self.env.now());
         let key = (class.name_any(), last_resort);
-        let Some(reservations) = self.reserved.of(status, self.env.wall()) else {
+        let Some(reservations) = self.reserved.views(status, self.env.wall()) else {
             return self.resolved.get(&key).map(|(_, types)| types.clone());
         };
         let from = format!(

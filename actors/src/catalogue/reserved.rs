@@ -114,13 +114,13 @@ mod tests {
         let status = serde_json::from_value::<EC2NodeClassStatus>(serde_json::json!({"capacityReservations": [one]}));
         let status = status.unwrap_or_default();
         let mut reserved = Reserved::default();
-        assert_eq!(reserved.of(&status, Timestamp::UNIX_EPOCH), None);
+        assert_eq!(reserved.views(&status, Timestamp::UNIX_EPOCH), None);
         assert!(reserved.lacks_any());
         let asked = reserved.ask();
         assert!(reserved.give_up(&asked), "a call that fails holds nothing up");
-        assert_eq!(reserved.of(&status, Timestamp::UNIX_EPOCH).map(|all| all[0].left), Some(0));
+        assert_eq!(reserved.views(&status, Timestamp::UNIX_EPOCH).map(|all| all[0].left), Some(0));
         reserved.learn(&asked, &BTreeMap::from([("cr-1".to_owned(), 2)]));
-        assert_eq!(reserved.of(&status, Timestamp::UNIX_EPOCH).map(|all| all[0].left), Some(2));
+        assert_eq!(reserved.views(&status, Timestamp::UNIX_EPOCH).map(|all| all[0].left), Some(2));
     }
 
     #[test]
@@ -133,7 +133,7 @@ mod tests {
         reserved.learn(&["cr-1".to_owned()], &BTreeMap::from([("cr-1".to_owned(), 1)]));
         let mut active = |seconds: i64| {
             let now = Timestamp::from_second(seconds).unwrap_or_default();
-            reserved.of(&status, now).is_some_and(|all| all[0].active)
+            reserved.views(&status, now).is_some_and(|all| all[0].active)
         };
         assert_eq!((active(80 * 60 - 1), active(80 * 60)), (true, false));
     }
@@ -159,10 +159,10 @@ mod tests {
         let asked = vec!["cr-1".to_owned(), "cr-gone".to_owned()];
         assert!(reserved.learn(&asked, &answer));
         assert!(!reserved.learn(&asked, &answer), "the same is no news");
-        reserved.take("cr-1");
+        reserved.count_launch("cr-1");
         assert_eq!((reserved.left["cr-1"], reserved.left["cr-gone"]), (4, 0));
         reserved.ask();
-        reserved.take("cr-1");
+        reserved.count_launch("cr-1");
         reserved.learn(&asked, &answer);
         assert_eq!(reserved.left["cr-1"], 4, "the first launch is in the answer, the second may not be");
     }

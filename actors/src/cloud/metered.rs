@@ -31,12 +31,12 @@ pub struct MeteredCloud {
 impl MeteredCloud {
     /// The cloud for an actor that only looks.
     pub fn shared(cloud: &Arc<dyn Cloud>, env: &Env, actor: &'static str) -> Arc<dyn Cloud> {
-        Arc::new(Self { cloud: cloud.clone(), env: env.of(actor), leader_term: None })
+        Arc::new(Self { cloud: cloud.clone(), env: env.for_actor(actor), leader_term: None })
     }
 
     /// The cloud for an actor of the leader.
     pub fn within(leader_term: &LeaderTerm, cloud: &Arc<dyn Cloud>, env: &Env, actor: &'static str) -> Arc<dyn Cloud> {
-        Arc::new(Self { cloud: cloud.clone(), env: env.of(actor), leader_term: Some(leader_term.clone()) })
+        Arc::new(Self { cloud: cloud.clone(), env: env.for_actor(actor), leader_term: Some(leader_term.clone()) })
     }
 
     /// Goes on with a call while the term lasts.

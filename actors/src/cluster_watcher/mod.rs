@@ -63,7 +63,7 @@ pub struct ClusterWatcher {
 impl ClusterWatcher {
     /// A watcher that knows nothing yet.
     pub fn new(env: &Env, client: Client) -> Self {
-        let env = env.of("cluster_watcher");
+        let env = env.for_actor("cluster_watcher");
         let desk_now = env.now();
         let mut state = ClusterState::new();
         state.allow_rollouts(env.settings.moves_rollout);

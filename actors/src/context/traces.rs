@@ -160,7 +160,7 @@ fn decided(env: &Env, claims: &[DisruptedClaim], decision: &'static str, reason:
 
 /// Tells a command, in which all lies that follows from it.
 pub fn command(env: &Env, trace: TraceContext, command: &DisruptionCommand) {
-    let Wanted { reason, method, claims } = &command.wanted;
+    let WantedRemoval { reason, method, claims } = &command.wanted;
     let (decision, reason) = (command.decision(), reason.label());
     decided(env, claims, decision, reason, method);
     let span = env.open(trace, None, "disruption").with(names::REASON, reason).with(names::PODS, command.pods.len());

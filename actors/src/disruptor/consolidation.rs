@@ -221,7 +221,7 @@ impl Disruptor {
         let Some((wanted, method)) = only else {
             self.say_what_stays(&answer.stays);
             let Some(command) = answer.command else { return };
-            let Command { wanted, .. } = command;
+            let DisruptionCommand { wanted, .. } = command;
             let due = self.env.now() + VALIDATION;
             self.consolidation.found = Some((wanted.claims, wanted.method, due));
             return self.look_in(VALIDATION, ctx);

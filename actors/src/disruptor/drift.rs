@@ -91,7 +91,7 @@ impl Disruptor {
     /// Orders and tells what is decided of drift and repair, but for removals and writes.
     pub(super) fn order(&self, decision: &DisruptionDecision, snapshot: &Snapshot) {
         for removal in &decision.removals {
-            let Cause::Unhealthy(condition) = removal.cause else { continue };
+            let DisruptionCause::Unhealthy(condition) = removal.cause else { continue };
             let claims = removal.claims.iter().filter_map(|disrupted| snapshot.claims.get(&disrupted.claim));
             claims.for_each(|entry| measures::claim_unhealthy(&self.env, &entry.claim, condition));
         }

@@ -58,7 +58,7 @@ pub struct DisruptorLinks {
     pub calls: Calls,
 }
 
-/// See the module.
+/// The actor `disruptor`: takes nodes away that are empty, drifted, expired or dearer than need be, within budgets.
 pub struct Disruptor {
     env: Env,
     links: DisruptorLinks,
@@ -84,7 +84,7 @@ pub struct Disruptor {
 impl Disruptor {
     /// At the start of a term.
     pub fn new(env: &Env, links: DisruptorLinks, solver: Arc<dyn Solver>) -> Self {
-        let env = env.of("disruptor");
+        let env = env.for_actor("disruptor");
         let rest = env.settings.churn.rules(0.0, false).rest;
         let rng = env.rng("trace");
         let mut memory = Memory::new();
@@ -167,7 +167,7 @@ impl Disruptor {
         }
         let handle = ctx.run_later(after, |disruptor, ctx| {
             disruptor.wake = None;
-            disruptor.look(ctx);
+            disruptor.decide_now(ctx);
         });
         self.wake = Some((due, handle));
     }

@@ -107,7 +107,7 @@ impl Disruptor {
 
     /// Claims go.
     pub(super) fn tell_removal(&self, removal: &Removal, trace: TraceContext) {
-        if let Cause::Ttl(seconds) = removal.cause {
+        if let DisruptionCause::Ttl(seconds) = removal.cause {
             for disrupted in &removal.claims {
                 self.env.emit_in(LogEvent::TtlReached { node: disrupted.node.clone(), seconds }, trace);
             }

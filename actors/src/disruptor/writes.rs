@@ -33,9 +33,9 @@ pub(super) enum Write {
     Ttl(TtlMark),
     /// A Node loses the taint of disruption.
     Untaint {
-        /// Its name.
+        /// The Node's `metadata.name`.
         node: String,
-        /// Its uid.
+        /// The Node's uid: one of the same name that was made anew is not written to.
         uid: String,
     },
     /// A claim's status.
@@ -70,14 +70,14 @@ pub(super) enum Write {
     Unused {
         /// The pool as it stands.
         pool: Arc<NodePool>,
-        /// Its annotation.
+        /// What the annotation is set to.
         text: String,
     },
     /// What a class's nodes really have.
     Observed {
         /// The class as it stands.
         class: Arc<EC2NodeClass>,
-        /// Its annotation.
+        /// What the annotation is set to.
         text: String,
     },
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use dovetail_cloud::cloud;
 use dovetail_core::cluster_state::{ClaimEntry, Snapshot};
 
-/// See the module.
+/// NodeClaims of one snapshot, by the id of their EC2 instance.
 pub(super) struct ClaimsByInstance<'s> {
     /// Where they are from.
     pub snapshot: &'s Snapshot,

@@ -24,7 +24,7 @@ struct Deletion {
     attempts: u32,
 }
 
-/// See the module.
+/// Messages that are to be deleted from the queue, in batches.
 #[derive(Default)]
 pub(super) struct Deletions {
     waiting: VecDeque<Deletion>,

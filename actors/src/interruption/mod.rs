@@ -53,13 +53,13 @@ pub struct InterruptionLinks {
     pub terminator: ToTerminator,
     /// For events.
     pub recorder: ToRecorder,
-    /// The cloud.
+    /// What the queue is read from and its messages deleted at.
     pub cloud: Arc<dyn Cloud>,
     /// What is heard after it is left to the next leader.
     pub leader_term: LeaderTerm,
 }
 
-/// See the module.
+/// The actor `interruption`: acts on what EC2 announces of instances through the interruption queue.
 pub struct Interruption {
     env: Env,
     links: InterruptionLinks,
@@ -114,7 +114,7 @@ struct Due {
 impl Interruption {
     /// At the start of a term.
     pub fn new(env: &Env, links: InterruptionLinks) -> Self {
-        let env = env.of("interruption");
+        let env = env.for_actor("interruption");
         let rng = env.rng("trace");
         Self {
             env,
@@ -175,7 +175,7 @@ impl Handler<Received> for Interruption {
         };
         Box::pin(snapshot.into_actor(self).then(move |snapshot, actor, ctx| {
             if let Some(snapshot) = snapshot.filter(|_| actor.links.leader_term.holds()) {
-                actor.take(received, &ClaimsByInstance::from_snapshot(&snapshot), true, ctx);
+                actor.act_on(received, &ClaimsByInstance::from_snapshot(&snapshot), true, ctx);
             }
             let this = ctx.address();
             let room = !actor.is_crowded();
@@ -244,7 +244,7 @@ impl Interruption {
                 continue;
             }
             self.unknown.forget(&announced.id);
-            match self.read(announced, message.sent, claims) {
+            match self.interpret(announced, message.sent, claims) {
                 // It comes again, and by then it is known whether it was written.
                 None => {}
                 Some(found) if found.is_empty() => done.push(message.receipt),

@@ -24,7 +24,7 @@ pub(super) struct Unknown {
     instances: Vec<String>,
 }
 
-/// See the module.
+/// Messages about instances that no claim is known for yet, until one is or their time is up.
 #[derive(Default)]
 pub(super) struct UnknownInstances {
     kept: KeptMessages<Unknown>,
@@ -39,7 +39,7 @@ impl UnknownInstances {
 
     /// A message of that id is acted on.
     pub fn forget(&mut self, id: &str) {
-        self.kept.take(id);
+        self.kept.remove(id);
     }
 }
 
@@ -58,7 +58,7 @@ impl Interruption {
         }
         let (message, queue_url) = (message.clone(), queue_url.to_owned());
         let unknown = Unknown { id: announced.id.clone(), message, queue_url, instances: announced.instances.clone() };
-        let kept = self.unknown.kept.keep(&announced.id, unknown, self.env.wall()).is_none();
+        let kept = self.unknown.kept.insert(&announced.id, unknown, self.env.wall()).is_none();
         if kept && !std::mem::replace(&mut self.unknown.looking, true) {
             ctx.run_later(LOOK, Self::look_for_unknown);
         }
@@ -83,12 +83,12 @@ impl Interruption {
         let is_known = |unknown: &Unknown| unknown.instances.iter().any(|id| claims.on(id).is_some());
         let known: Vec<String> =
             self.unknown.kept.iter().filter(|(_, one)| is_known(one)).map(|(id, _)| id.to_owned()).collect();
-        let mut found: Vec<Unknown> = known.iter().filter_map(|id| self.unknown.kept.take(id)).collect();
+        let mut found: Vec<Unknown> = known.iter().filter_map(|id| self.unknown.kept.remove(id)).collect();
         let over = self.unknown.kept.over(self.env.wall());
         let ids: Vec<String> = over.iter().map(|unknown| unknown.id.clone()).collect();
         found.extend(over);
         for Unknown { message, queue_url, .. } in found {
-            self.take(Received { queue_url, messages: vec![message] }, &claims, false, ctx);
+            self.act_on(Received { queue_url, messages: vec![message] }, &claims, false, ctx);
         }
         // A copy that is on its way is not waited for once more.
         ids.iter().for_each(|id| self.remember(id));

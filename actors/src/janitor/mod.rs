@@ -68,7 +68,7 @@ pub struct Janitor {
 impl Janitor {
     /// At the start of a term.
     pub fn new(env: &Env, links: JanitorLinks) -> Self {
-        let env = env.of("janitor");
+        let env = env.for_actor("janitor");
         let rng = env.rng("ticks");
         Self {
             env,

@@ -20,7 +20,7 @@ pub fn called(
     outcome: Result<&LaunchedInstance, &LaunchError>,
 ) {
     for refusal in refusals {
-        let Refusal { zone, capacity_type, code, .. } = refusal;
+        let OfferingRefusal { zone, capacity_type, code, .. } = refusal;
         env.measure(&Measure::LaunchRefused { zone, zone_id: zone_id(class, zone), capacity_type, reason: code });
     }
     if !span.is_wanted() {

@@ -161,7 +161,7 @@ impl<'a> Work<'a> {
                 }
                 made?
             }
-            LaunchStep::Read => self.read().await?,
+            LaunchStep::Read => self.read_claim().await?,
             LaunchStep::WriteToken(token) => launching.write_token(self.claim.clone(), &token).await?,
             LaunchStep::Prepare(token) => return self.prepare(&token).await.map(Input::Prepared),
             LaunchStep::Call { number: (attempt, call), .. } => {
@@ -170,7 +170,7 @@ impl<'a> Work<'a> {
             LaunchStep::Look(token) => {
                 let asked = launching.env.now();
                 let found = launching.links.cloud.instances_with_token(&token).await;
-                return Ok(Input::Looked(asked, found.ok().map(|found| self.keep(found))));
+                return Ok(Input::Looked(asked, found.ok().map(|found| self.keep_own(found))));
             }
             LaunchStep::Rest(pause) => {
                 let pause = match pause {

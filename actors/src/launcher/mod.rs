@@ -164,7 +164,7 @@ struct Held {
 impl Launcher {
     /// A launcher with nothing to do.
     pub fn new(env: &Env, links: LauncherLinks) -> Self {
-        let env = env.of("launcher");
+        let env = env.for_actor("launcher");
         let (rng, jitter) = (env.rng("trace"), env.rng("refusals"));
         let losses = Backoff::new(Duration::from_secs(1), Duration::from_secs(60), env.rng("losses"));
         Self {

@@ -110,7 +110,7 @@ mod tests {
             let client = Client::new(service, "default");
             let journal = Arc::new(MemoryJournal::default());
             let clock = Arc::new(VirtualClock::new(DEFAULT_START));
-            let env = Env::new("r", Settings::default(), clock, journal.clone(), 1).of("control_plane");
+            let env = Env::new("r", Settings::default(), clock, journal.clone(), 1).for_actor("control_plane");
             let cluster = ClusterWatcher::new(&env, client.clone()).start();
             let waited = tokio::time::timeout(Duration::from_secs(60), catch_up(client, cluster.into(), env)).await;
             assert!(waited.is_err(), "nothing begins by a list that nobody could read");

@@ -66,7 +66,7 @@ impl Drop for Running {
 impl ControlPlane {
     /// A control plane that does not lead; `exit` is told why when the replica has to end.
     pub fn new(env: &Env, means: ActorParts, warm: Warm, exit: watch::Sender<Option<String>>) -> Self {
-        let env = env.of("control_plane");
+        let env = env.for_actor("control_plane");
         let backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30), env.rng("restart"));
         Self {
             env,
@@ -86,7 +86,7 @@ impl Actor for ControlPlane {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        ctx.run_interval(CHECK_INTERVAL, |plane, ctx| plane.look(ctx));
+        ctx.run_interval(CHECK_INTERVAL, |plane, ctx| plane.check_actors(ctx));
     }
 }
 
@@ -375,7 +375,7 @@ mod tests {
     /// An environment, what is counted, an actor that moves no further, and what lets it go on.
     fn stuck() -> (Env, Arc<Full>, Addr<Counts>, Arc<tokio::sync::Notify>) {
         let (journal, goes_on) = (Arc::new(Full::default()), Arc::new(tokio::sync::Notify::new()));
-        let env = Env::new("r", Settings::default(), Arc::new(Stopped), journal.clone(), 1).of("test");
+        let env = Env::new("r", Settings::default(), Arc::new(Stopped), journal.clone(), 1).for_actor("test");
         let actor = Counts { goes_on: goes_on.clone(), ..Counts::default() };
         let to = Counts::create(|ctx| {
             ctx.set_mailbox_capacity(mailbox::BOUND);

@@ -119,7 +119,7 @@ impl Actor for Leader {
         if self.env.settings.disable_leader_election {
             self.lead(LeaderTerm::new(Term(1), Duration::MAX, self.env.clock()));
         } else {
-            self.look(ctx);
+            self.read_lease(ctx);
             let (this, env, own) = (ctx.address(), self.env.clone(), self.env.identity.clone());
             let only = Config::default().fields(&format!("metadata.name={}", self.env.settings.lease_name));
             let on = move |heard: WatchNews<Lease>| match heard {
@@ -143,7 +143,7 @@ impl Handler<Changed> for Leader {
         if self.busy.get() {
             self.heard = true;
         } else {
-            self.look(ctx);
+            self.read_lease(ctx);
         }
     }
 }
@@ -293,12 +293,12 @@ impl Leader {
     fn look_in(&mut self, pause: Duration, ctx: &mut Context<Self>) {
         self.busy.set(false);
         if self.heard {
-            self.look(ctx);
+            self.read_lease(ctx);
             return;
         }
         let jitter = if self.leader_term.is_some() { 1.0 } else { 1.0 + JITTER * self.rng.f64() };
         let pause = self.election.pause(pause.mul_f64(jitter), self.env.now());
-        self.next = Some(ctx.run_later(pause, |leader, ctx| leader.look(ctx)));
+        self.next = Some(ctx.run_later(pause, |leader, ctx| leader.read_lease(ctx)));
     }
 
     fn write(&mut self, order: LeaseWrite, ctx: &mut Context<Self>) {

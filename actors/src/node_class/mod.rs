@@ -67,7 +67,7 @@ impl NodeClassActor {
         recorder: ToRecorder,
     ) -> Self {
         Self {
-            env: env.of("node_class"),
+            env: env.for_actor("node_class"),
             cloud,
             calls,
             cluster,

@@ -71,7 +71,7 @@ pub struct Owner {
 impl Owner {
     /// At the start of a term.
     pub fn new(env: &Env, links: OwnerLinks) -> Self {
-        let env = env.of("owner");
+        let env = env.for_actor("owner");
         let backoff = Backoff::cloud(env.rng("asking"));
         Self {
             env,
@@ -261,7 +261,7 @@ impl Owner {
     fn judge(&mut self, name: &str) {
         let Some(claim) = self.claims.get(name).cloned() else { return };
         let (id, verdict) = (instance_of(&claim).unwrap_or_default().to_owned(), self.instances.verdict(&claim));
-        let Verdict::NotOurs(why) = verdict else {
+        let OwnershipVerdict::NotOurs(why) = verdict else {
             if self.refused.remove(name).is_some() {
                 let claim = name.to_owned();
                 self.env.post(&self.links.cluster, ClaimRefused { claim, refused: false });

@@ -147,7 +147,7 @@ struct Solved {
 impl Packer {
     /// A packer that has packed nothing.
     pub fn new(env: &Env, links: PackerLinks, solver: Arc<dyn Solver>) -> Self {
-        let env = env.of("packer");
+        let env = env.for_actor("packer");
         let rng = env.rng("names");
         let failures = PackerFailures::new(&env, links.recorder.clone());
         Self {

@@ -50,7 +50,7 @@ pub struct PodWatcher {
 impl PodWatcher {
     /// A watcher that passes pods on to `cluster`.
     pub fn new(env: &Env, client: Client, cluster: ToClusterWatcher) -> Self {
-        let env = env.of("pod_watcher");
+        let env = env.for_actor("pod_watcher");
         let rng = env.rng("trace");
         Self {
             env,

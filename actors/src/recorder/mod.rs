@@ -47,7 +47,7 @@ pub struct Recorder {
 impl Recorder {
     /// A recorder that has said nothing.
     pub fn new(env: &Env, client: Client) -> Self {
-        let env = env.of("recorder");
+        let env = env.for_actor("recorder");
         let (rng, now) = (env.rng("names"), env.now());
         Self {
             env,

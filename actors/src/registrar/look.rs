@@ -108,7 +108,7 @@ impl Registrar {
             }
             registrar.nodeless.kept(&name);
             if changed {
-                registrar.look(&name, ctx);
+                registrar.take_next_step(&name, ctx);
             }
         }));
     }
@@ -127,7 +127,7 @@ impl Registrar {
             match known {
                 Ok(Some(known)) if known.unreadable_of(WatchedKind::Node).any(|(_, node)| its(node)) => {}
                 Ok(Some(_)) if !changed => registrar.give_up(&claim, timeout, ctx),
-                _ if changed => registrar.look(&name, ctx),
+                _ if changed => registrar.take_next_step(&name, ctx),
                 _ => {}
             }
         }));

@@ -88,7 +88,7 @@ pub struct Registrar {
 impl Registrar {
     /// A registrar that knows no claim.
     pub fn new(env: &Env, links: RegistrarLinks) -> Self {
-        let env = env.of("registrar");
+        let env = env.for_actor("registrar");
         Self {
             after: AfterRegistration::new(env.rng("tags")),
             env,
@@ -120,7 +120,7 @@ impl Actor for Registrar {
             };
             let names: Vec<_> =
                 registrar.claims.iter().filter(|(_, claim)| unfinished(claim)).map(|(name, _)| name.clone()).collect();
-            names.iter().for_each(|name| registrar.look(name, ctx));
+            names.iter().for_each(|name| registrar.take_next_step(name, ctx));
             registrar.look_at_kept_places(ctx);
             registrar.look_after_registered(ctx);
         });
@@ -135,7 +135,7 @@ impl Handler<ClaimChanged> for Registrar {
         self.claims.insert(name.clone(), claim.clone());
         self.instances.note(&claim);
         self.index(&claim);
-        self.look(&name, ctx);
+        self.take_next_step(&name, ctx);
     }
 }
 
@@ -171,7 +171,7 @@ impl Handler<NodeChanged> for Registrar {
         }
         self.by_provider.entry(provider_id.clone()).or_default().insert(name);
         if let Some(claim) = self.claim_of.get(&provider_id).cloned() {
-            self.look(&claim, ctx);
+            self.take_next_step(&claim, ctx);
         }
     }
 }
@@ -197,7 +197,7 @@ impl Handler<InstanceKnown> for Registrar {
             if let Some(claim) = self.claims.get(&name).cloned() {
                 self.index(&claim);
             }
-            self.look(&name, ctx);
+            self.take_next_step(&name, ctx);
         }
     }
 }

@@ -71,7 +71,7 @@ impl Registrar {
     pub(super) fn finish(&mut self, target: &NominationTarget) {
         let Some(plan) = self.plans.remove(target) else { return };
         for (node, pods) in plan.bound {
-            let planned = || if let Target::Claim(name) = target { name.clone() } else { String::new() };
+            let planned = || if let NominationTarget::Claim(name) = target { name.clone() } else { String::new() };
             let node_claim = self.claim_on(&node).unwrap_or_else(planned);
             self.env.emit_in(LogEvent::Bound { pods, node, node_claim }, plan.trace);
         }

@@ -66,14 +66,14 @@ impl Registrar {
                     let pause = registrar.pause_after(&error, &writes.claim);
                     let later = move |registrar: &mut Self, ctx: &mut Context<Self>| {
                         registrar.again.remove(&name);
-                        registrar.look(&name, ctx);
+                        registrar.take_next_step(&name, ctx);
                     };
                     ctx.run_later(pause, later);
                     return;
                 }
             }
             registrar.again.remove(&name);
-            registrar.look(&name, ctx);
+            registrar.take_next_step(&name, ctx);
         }));
     }
 

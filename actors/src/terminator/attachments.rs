@@ -15,7 +15,7 @@ use crate::reading::report::{self, Reports};
 /// Node and name.
 type Key = (String, String);
 
-/// See the module.
+/// VolumeAttachments by node, of the nodes that are about to go.
 #[derive(Default)]
 pub struct Attachments {
     all: BTreeMap<Key, Attachment>,

@@ -1,5 +1,5 @@
-//! What the cloud is asked of instances on their way out: all of them together, at most once a second, and each again
-//! after one second, two, four, and from then on five (aws spec 4.5, 4.10). An instance is ended only for a claim just re-read as being deleted.
+//! What the cloud is asked of instances on their way out: all of them together, at most once a second, and each again after
+//! one second, two, four, then five (aws spec 4.5, 4.10). An instance is ended only for a claim just re-read as being deleted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -45,8 +45,7 @@ pub struct InstanceQuery {
 pub struct EndingObject {
     /// The claim that is being deleted.
     claim: NodeClaim,
-    /// Its Node, which is drained; none where it is thought to be gone. Either is made sure of, or pods would lose their node
-    /// undrained.
+    /// Its drained Node; none where it is thought to be gone. Either is made sure of, or pods would lose an undrained node.
     node: Option<String>,
 }
 
@@ -83,7 +82,7 @@ struct Known {
     asked: Timestamp,
 }
 
-/// See the module.
+/// Instances that are to end or have been asked to, and when each is looked at again.
 pub struct Endings {
     wanted: BTreeMap<Handle, InstanceQuery>,
     answers: BTreeMap<Handle, Known>,
@@ -255,7 +254,7 @@ pub async fn ask(links: TerminatorLinks, asks: Vec<InstanceQuery>) -> InstanceAn
     };
     let ids: Vec<String> = asks.iter().filter_map(by_id).collect();
     if !ids.is_empty()
-        && let Some(mut found) = answered.take(links.cloud.instances_of(&ids).await)
+        && let Some(mut found) = answered.record(links.cloud.instances_of(&ids).await)
     {
         let alive: BTreeMap<Handle, Instance> =
             found.instances.iter().filter(|one| is_alive(one)).map(|one| (id_of(one), one.clone())).collect();
@@ -275,7 +274,7 @@ pub async fn ask(links: TerminatorLinks, asks: Vec<InstanceQuery>) -> InstanceAn
     }
     for one in &asks {
         if let Handle::Token(token) = &one.handle {
-            let answer = answered.take(by_token(&links, one, token).await);
+            let answer = answered.record(by_token(&links, one, token).await);
             answered.answers.extend(answer);
         }
     }
@@ -350,12 +349,8 @@ async fn confirmed<'a>(
 
 /// Everything is asked once and at the same time: between two answers, or while one is waited for, an API server may have been
 /// put back to where nothing was being deleted.
-async fn may_end(
-    links: &TerminatorLinks,
-    of: &Handle,
-    EndingObject { claim, node }: &EndingObject,
-    machines: &[Instance],
-) -> bool {
+async fn may_end(links: &TerminatorLinks, of: &Handle, end: &EndingObject, machines: &[Instance]) -> bool {
+    let EndingObject { claim, node } = end;
     let claims = NodeClaimApi::new(links.calls.clone());
     let undrained = async {
         match node {

@@ -16,7 +16,7 @@ use crate::reading::LenientApi;
 /// Namespace and name of a PersistentVolumeClaim.
 type ClaimName = (String, String);
 
-/// See the module.
+/// PersistentVolumes of pods that stay on their node until it ends, by claim, asked for once.
 #[derive(Default)]
 pub struct KeptVolumes {
     /// The volume of each claim, none for one that is not bound or not there.

@@ -7,7 +7,7 @@ use dovetail_api::v1::NodeClaim;
 use k8s_openapi::api::core::v1::Node;
 use kube::{Resource, ResourceExt};
 
-/// See the module.
+/// Claims and Nodes that are to be looked at, and which belongs to which.
 #[derive(Default)]
 pub struct KnownNodes {
     /// By name.

@@ -95,7 +95,7 @@ enum Key {
     Claim(String),
 }
 
-/// See the module.
+/// The actor `terminator`: drains nodes that go, ends their instances, and lets their objects go.
 pub struct Terminator {
     env: Env,
     links: TerminatorLinks,
@@ -128,7 +128,7 @@ pub struct Terminator {
 impl Terminator {
     /// A terminator with nothing to do.
     pub fn new(env: &Env, links: TerminatorLinks) -> Self {
-        let env = env.of("terminator");
+        let env = env.for_actor("terminator");
         let endings = Endings::new(Backoff::cloud(env.rng("endings")));
         Self {
             env,
@@ -184,7 +184,7 @@ impl Actor for Terminator {
                 return terminator.kept.clear();
             }
             terminator.dirty.extend(terminator.deleting.iter().cloned());
-            terminator.look(ctx);
+            terminator.look_at_changes(ctx);
             terminator.ask_cloud(ctx);
         });
     }
@@ -326,7 +326,7 @@ impl Terminator {
         if !std::mem::replace(&mut self.scheduled, true) {
             ctx.run_later(after, |terminator, ctx| {
                 terminator.scheduled = false;
-                terminator.look(ctx);
+                terminator.look_at_changes(ctx);
             });
         }
     }

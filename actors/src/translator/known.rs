@@ -7,7 +7,7 @@ use dovetail_core::cluster_state::Unreadable;
 use kube::ResourceExt;
 use kube_runtime::watcher::Event;
 
-/// See the module.
+/// Alpha objects of one kind as its watch has them, and what was last written to each.
 pub struct KnownObjects<K> {
     all: BTreeMap<String, Arc<K>>,
     /// While a list starts over: what it has shown.

@@ -73,7 +73,7 @@ struct Brake {
     until: Duration,
 }
 
-/// See the module.
+/// The actor `translator`: writes a NodePool and an EC2NodeClass for each alpha object.
 pub struct Translator {
     env: Env,
     cloud: Arc<dyn CloudNodeClasses>,
@@ -112,7 +112,7 @@ impl Translator {
         recorder: ToRecorder,
     ) -> Self {
         Self {
-            env: env.of("translator"),
+            env: env.for_actor("translator"),
             cloud,
             calls,
             cluster,
@@ -188,7 +188,7 @@ impl Translator {
             return;
         }
         self.looking = true;
-        ctx.run_later(SETTLE, |actor, ctx| actor.look(ctx));
+        ctx.run_later(SETTLE, |actor, ctx| actor.start_pass(ctx));
     }
 
     /// Whether there is anything to do at all.

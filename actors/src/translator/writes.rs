@@ -18,7 +18,7 @@ use crate::reading::LenientApi;
 
 /// What is to be done for one alpha object.
 pub struct Task {
-    /// The object.
+    /// The alpha object that this is done for, and that its outcome is written to.
     pub object: Alpha,
     classes: Vec<TranslationStep<EC2NodeClass>>,
     pool: Option<TranslationStep<NodePool>>,

@@ -54,7 +54,7 @@ impl Definitions {
     }
 
     fn brake(&mut self, name: &'static str, now: Duration) -> Result<(), Duration> {
-        self.brakes.entry(name).or_insert_with(|| Brake::new(PATCHES, PATCHES_WITHIN)).take(now)
+        self.brakes.entry(name).or_insert_with(|| Brake::new(PATCHES, PATCHES_WITHIN)).take_token(now)
     }
 }
 
@@ -67,7 +67,7 @@ impl Pass {
     pub(super) async fn trust(&mut self, bundle: &str) -> Result<Vec<CustomResourceDefinition>, CallError> {
         let (mut standing, mut failed) = (Vec::new(), None);
         for name in NAMES {
-            match self.keep(name, bundle).await {
+            match self.keep_definition(name, bundle).await {
                 Ok(found) => standing.extend(found),
                 Err(error @ CallError::Deposed) => return Err(error),
                 Err(error) => failed = Some(error),

@@ -39,7 +39,7 @@ const SOON: Duration = Duration::from_secs(2);
 /// Failures after which it is told, once.
 const WORTH_TELLING: u32 = 3;
 
-/// See the module.
+/// The actor `webhook`: keeps the conversion webhook's certificate and the definitions that name it.
 pub struct Webhook {
     env: Env,
     client: Client,
@@ -75,7 +75,7 @@ struct Outcome {
 impl Webhook {
     /// At the start of a replica.
     pub fn new(env: &Env, client: Client, identities: Arc<dyn Identities>, office: Office) -> Self {
-        let env = env.of("webhook");
+        let env = env.for_actor("webhook");
         let (backoff, rng) = (Backoff::new(SOON, TICK, env.rng("passes")), env.rng("ticks"));
         Self {
             env,
@@ -95,7 +95,7 @@ impl Actor for Webhook {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        self.look(ctx);
+        self.begin_pass(ctx);
     }
 }
 

@@ -228,14 +228,17 @@ where
     let list = format!(
         "{{\"kind\":\"List\",\"apiVersion\":\"v1\",\"metadata\":{{\"resourceVersion\":\"9\"}},\"items\":[{before},{changed},{after}]}}"
     );
-    let list: ObjectList<Read<K>> =
+    let list: ObjectList<ReadObject<K>> =
         serde_json::from_str(&list).unwrap_or_else(|why| panic!("a list is read: {why}: {shown}"));
     assert_eq!(list.items.len(), 3);
     for (at, name) in [(0, "before"), (2, "after")] {
-        assert!(matches!(&list.items[at], Read::Object(one) if one.meta().name.as_deref() == Some(name)), "{shown}");
+        assert!(
+            matches!(&list.items[at], ReadObject::Object(one) if one.meta().name.as_deref() == Some(name)),
+            "{shown}"
+        );
     }
     let line = format!("{{\"type\":\"MODIFIED\",\"object\":{changed}}}");
-    let event: WatchEvent<Read<K>> =
+    let event: WatchEvent<ReadObject<K>> =
         serde_json::from_str(&line).unwrap_or_else(|why| panic!("an event is read: {why}: {shown}"));
     let WatchEvent::Modified(read) = event else { panic!("{shown}") };
     let meta = read.meta();
@@ -244,7 +247,7 @@ where
         let other = place == "/metadata" || place.starts_with(&format!("/metadata/{name}"));
         assert!(other || known.as_deref() == Some(text), "metadata.{name} is {known:?}, with {place} changed: {shown}");
     }
-    if let Read::Unreadable(unread) = &read {
+    if let ReadObject::Unreadable(unread) = &read {
         assert_eq!((unread.kind.as_str(), unread.api_version.as_str()), (&*K::kind(&()), &*K::api_version(&())));
         assert!(!unread.why.is_empty() && unread.why.len() < 2000 && !unread.why.contains('\n'), "{:?}", unread.why);
         let _ = report::event(unread);

@@ -207,7 +207,7 @@ impl UnavailableOfferings {
     /// The same; says whether anything may be asked for again that could not be when this was called last. To be called every
     /// ten seconds or so.
     pub fn sweep(&mut self, now: Duration) -> bool {
-        self.look(now);
+        self.forget_expired(now);
         std::mem::take(&mut self.freed)
     }
 

@@ -38,7 +38,6 @@ pub mod validity;
 pub mod volumes;
 pub mod webhook;
 pub mod window;
-pub mod windows;
 
 pub use instance_type::{InstanceType, Offering, Overhead};
 pub use pack::MaxOptionPrice;

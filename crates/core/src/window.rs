@@ -16,6 +16,8 @@
 //! | either | a pod that waited before joins with its own arrival time, at most `idle` ago; wake | | | | |
 //! | open | join, idle starts again, wake; the last of enough: close with all, shut | – | leave; the last one shuts it | wake | close with all, shut |
 
+pub mod by_namespace;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 

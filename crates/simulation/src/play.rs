@@ -98,9 +98,9 @@ pub fn play_file(path: &Path, options: &PlayOptions) -> Result<Played, Failure> 
     let mut env = environment(&options.env, &options.env_file)?;
     env.extend(scenario.env.clone());
     let reader = Reader { env, scenario: &scenario };
-    let first = reader.read(&checked.apply)?;
+    let first = reader.read_files(&checked.apply)?;
     // Manifests of later steps are read before anything starts, too: bad input is said at once.
-    names::check(path, &scenario, &first, |files| reader.read(files))?;
+    names::check(path, &scenario, &first, |files| reader.read_files(files))?;
     let events = options.events.as_deref().map(create).transpose()?;
     let traces = options.traces.as_deref().map(|path| Ok::<_, Failure>((create(path)?, Spans::kept()))).transpose()?;
 
@@ -209,14 +209,14 @@ impl Run<'_> {
         let started = tokio::time::Instant::now();
         for Timed { at, action, step } in &self.checked.steps {
             tokio::time::sleep_until(started + *at).await;
-            let done = world.act(action, &|files| self.reader.read(files));
+            let done = world.act(action, &|files| self.reader.read_files(files));
             done.map_err(|why| self.refused(*step, why))?;
             if matches!(action, crate::world::Action::Apply { .. }) {
                 crate::invariants::note_rules(&world);
             }
         }
         crate::settled::wait(&world, self.checked.settled, started + self.checked.until).await;
-        let report = report::of(&world);
+        let report = report::build_report(&world);
         world.log.append("end", &Caller::named("simulation"), [("violations", json!(report.violations()))]);
         world.log.flush().map_err(|why| Failure::System(format!("--events: {why}")))?;
         Ok(report)

@@ -32,6 +32,35 @@ pub fn record_measure(metrics: &Metrics, measure: &Measure<'_>) {
         Measure::CommandFailed { decision, reason, consolidation_type } => {
             count(Id::QueueFailures, &[decision, reason, consolidation_type]);
         }
+        Measure::EventWritten { reason, written } => {
+            count(Id::KubernetesEvents, &[reason, if written { "written" } else { "dropped" }]);
+        }
+        Measure::MailboxFull { sender, message } => count(Id::MailboxFull, &[sender, message]),
+        Measure::ActorAnswered { actor, seconds } => observe(Id::ActorAnswer, &[actor], seconds),
+        Measure::CloudAnswered { .. }
+        | Measure::LaunchRefused { .. }
+        | Measure::MessageReceived { .. }
+        | Measure::MessagesDeleted { .. }
+        | Measure::InstanceUnhealthy { .. } => of_cloud(metrics, measure),
+        Measure::ClaimCreated { .. }
+        | Measure::ClaimTerminated { .. }
+        | Measure::ClaimDisrupted { .. }
+        | Measure::ClaimUnhealthy { .. }
+        | Measure::NodeCreated { .. }
+        | Measure::NodeTerminated { .. }
+        | Measure::NodeDrained { .. }
+        | Measure::InstanceTerminated { .. }
+        | Measure::ClaimEnded { .. }
+        | Measure::DisruptionDecidedInPool { .. }
+        | Measure::NodeUnused { .. } => of_node(metrics, measure),
+    }
+}
+
+/// Those of what AWS was asked, what it refused, and what it said of instances.
+fn of_cloud(metrics: &Metrics, measure: &Measure<'_>) {
+    let count = |id, values: &[&str]| metrics.count(id, values, 1);
+    let observe = |id, values: &[&str], seconds: f64| metrics.observe(id, values, seconds, None);
+    match *measure {
         Measure::CloudAnswered { controller, method, seconds, error } => {
             observe(Id::CloudDuration, &[controller, method, PROVIDER], seconds);
             if let Some(error) = error {
@@ -51,22 +80,7 @@ pub fn record_measure(metrics: &Metrics, measure: &Measure<'_>) {
             metrics.count(Id::MessagesDeleted, &[], u64::try_from(so_many).unwrap_or(u64::MAX));
         }
         Measure::InstanceUnhealthy { category } => count(Id::StatusUnhealthy, &[category]),
-        Measure::EventWritten { reason, written } => {
-            count(Id::KubernetesEvents, &[reason, if written { "written" } else { "dropped" }]);
-        }
-        Measure::MailboxFull { sender, message } => count(Id::MailboxFull, &[sender, message]),
-        Measure::ActorAnswered { actor, seconds } => observe(Id::ActorAnswer, &[actor], seconds),
-        Measure::ClaimCreated { .. }
-        | Measure::ClaimTerminated { .. }
-        | Measure::ClaimDisrupted { .. }
-        | Measure::ClaimUnhealthy { .. }
-        | Measure::NodeCreated { .. }
-        | Measure::NodeTerminated { .. }
-        | Measure::NodeDrained { .. }
-        | Measure::InstanceTerminated { .. }
-        | Measure::ClaimEnded { .. }
-        | Measure::DisruptionDecidedInPool { .. }
-        | Measure::NodeUnused { .. } => of_node(metrics, measure),
+        _ => {}
     }
 }
 

@@ -86,7 +86,7 @@ impl Sending {
             };
             match next.await {
                 Some(Some(Item::Span(span))) => {
-                    self.take(span);
+                    self.queue(span);
                     if self.batch.len() >= self.settings.batch {
                         self.send().await;
                         due = None;
@@ -108,7 +108,7 @@ impl Sending {
     }
 
     fn queue(&mut self, span: ExportedSpan) {
-        self.batch.extend(self.sampler.take(span).into_iter().map(of_span));
+        self.batch.extend(self.sampler.sample(span).into_iter().map(of_span));
         self.counters.unsampled.store(self.sampler.forgotten(), Ordering::Relaxed);
     }
 
@@ -130,7 +130,7 @@ impl Sending {
             };
             let counter = if error.is_none() { &self.counters.exported } else { &self.counters.failed };
             counter.fetch_add(count, Ordering::Relaxed);
-            self.tell(error);
+            self.report(error);
         }
     }
 

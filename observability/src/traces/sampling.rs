@@ -49,7 +49,7 @@ impl Sampler {
         let remarkable = span.error.is_some() || span.ended.saturating_sub(span.begun) >= SLOW;
         let trace = span.trace;
         if remarkable {
-            self.keep(trace);
+            self.keep_trace(trace);
             let mut sent = self.remembered.remove(&trace).unwrap_or_default();
             self.order.retain(|other| *other != trace);
             sent.push(span);
@@ -117,21 +117,21 @@ mod tests {
     fn a_share_of_all_traces_is_kept_by_their_ids() {
         let mut sampler = Sampler::new(0.25);
         let mut rng = fastrand_like(1);
-        let kept = (0..4000).filter(|_| !sampler.take(span(rng(), 1, None)).is_empty()).count();
+        let kept = (0..4000).filter(|_| !sampler.sample(span(rng(), 1, None)).is_empty()).count();
         assert!((900..1100).contains(&kept), "{kept}");
         let mut all = Sampler::new(1.0);
-        assert!((0..100).all(|_| all.take(span(rng(), 1, None)).len() == 1));
+        assert!((0..100).all(|_| all.sample(span(rng(), 1, None)).len() == 1));
     }
 
     #[test]
     fn a_trace_with_an_error_or_something_slow_is_kept_with_what_came_before_and_after() {
         for remarkable in [span(7, 1, Some("refused")), span(7, 121, None)] {
             let mut sampler = Sampler::new(0.0);
-            assert!(sampler.take(span(7, 1, None)).is_empty());
-            assert!(sampler.take(span(8, 1, None)).is_empty());
-            assert_eq!(sampler.take(remarkable).len(), 2);
-            assert_eq!(sampler.take(span(7, 1, None)).len(), 1);
-            assert!(sampler.take(span(8, 119, None)).is_empty());
+            assert!(sampler.sample(span(7, 1, None)).is_empty());
+            assert!(sampler.sample(span(8, 1, None)).is_empty());
+            assert_eq!(sampler.sample(remarkable).len(), 2);
+            assert_eq!(sampler.sample(span(7, 1, None)).len(), 1);
+            assert!(sampler.sample(span(8, 119, None)).is_empty());
         }
     }
 
@@ -139,13 +139,13 @@ mod tests {
     fn what_is_remembered_is_bounded_however_much_comes() {
         let mut sampler = Sampler::new(0.0);
         for trace in 0..20_000 {
-            sampler.take(span(trace % 3000, 1, None));
+            sampler.sample(span(trace % 3000, 1, None));
         }
         let remembered: usize = sampler.remembered.values().map(Vec::len).sum();
         assert_eq!((remembered, sampler.order.len()), (MOST_REMEMBERED, MOST_REMEMBERED));
         assert_eq!(sampler.forgotten(), 20_000 - MOST_REMEMBERED as u64);
         for trace in 0..20_000 {
-            sampler.take(span(trace, 1, Some("x")));
+            sampler.sample(span(trace, 1, Some("x")));
         }
         assert_eq!((sampler.kept.len(), sampler.order.len()), (MOST_KEPT, 0));
     }

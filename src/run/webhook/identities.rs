@@ -18,7 +18,7 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{RootCertStore, ServerConfig};
 
-/// See the module.
+/// The webhook's certificates: made by rcgen, held against each other, and replaced while they are served.
 pub struct Certified {
     provider: Arc<CryptoProvider>,
     served: Arc<Served>,

@@ -116,7 +116,7 @@ const MOST_OF_LABEL_VALUE: usize = 63;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{path}: {what} (allowed: {allowed})")]
 pub struct ConvertError {
-    /// The field.
+    /// Where in the object the field is.
     pub path: FieldPath,
     /// What is wrong.
     pub what: String,

@@ -32,7 +32,7 @@ pub fn read_manifests<N: AsRef<str>, T: AsRef<str>>(
     let mut pods = 0;
     for (order, (name, text)) in files.iter().enumerate() {
         let mut file = File { name: name.as_ref(), options, manifests: Vec::new(), errors: Vec::new(), more: 0, pods };
-        file.read(text.as_ref());
+        file.read_documents(text.as_ref());
         pods = file.pods;
         errors.extend(file.errors.into_iter().map(|error| (order, error)));
         manifests.extend(file.manifests.into_iter().map(|manifest| (order, manifest)));
@@ -139,16 +139,16 @@ impl File<'_> {
         }
         let identity = match check::identify(&object) {
             Ok(identity) => identity,
-            Err(error) => return self.tell(node, &error),
+            Err(error) => return self.report_error(node, &error),
         };
         if !identity.known {
-            return self.keep(node, identity, object, None);
+            return self.keep_manifest(node, identity, object, None);
         }
         if let Some(schema) = schema_for(&identity.api_version, &identity.kind) {
             schema.whole_numbers(&mut object);
         }
         let findings = check::object(node, &object, &identity);
-        findings.0.iter().for_each(|error| self.tell(node, error));
+        findings.0.iter().for_each(|error| self.report_error(node, error));
         if !findings.0.is_empty() || self.too_many_pods(node, &identity.kind, &object) {
             return;
         }
@@ -158,7 +158,7 @@ impl File<'_> {
                 return self.fail(node.line_of(&error.path), error.path.to_string(), error.what, error.allowed);
             }
         };
-        self.keep(node, identity, object, v1);
+        self.keep_manifest(node, identity, object, v1);
     }
 
     fn keep_manifest(

@@ -35,7 +35,7 @@ pub enum RequirementPart {
 /// All that is wrong with a requirement.
 pub fn requirement(written: &WrittenRequirement<'_>) -> Vec<(RequirementPart, Wrong)> {
     let mut found = Vec::new();
-    let Written { key, operator, values, .. } = *written;
+    let WrittenRequirement { key, operator, values, .. } = *written;
     if let Some(wrong) = key_of(written) {
         found.push((RequirementPart::Key, wrong));
     }

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use super::Ec2Cloud;
 use super::classify::{Effect, classify};
 use super::describe::filter;
-use super::template_data::sdk_tags;
+use super::launching::template_data::sdk_tags;
 use crate::cloud::{FoundInstances, Instance};
 use crate::error::CloudError;
 use crate::launch::placement::Placing;

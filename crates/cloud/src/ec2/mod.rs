@@ -1,34 +1,20 @@
 //! EC2 behind [`crate::Cloud`], on the AWS SDK.
 
 pub mod adapt;
-mod authorization;
 mod cache;
 mod classify;
 mod cluster;
-mod contradictions;
 mod describe;
-mod fleet;
-mod images;
 mod instance_type;
 mod instances;
-mod leftovers;
-mod network;
-mod node_class;
-mod placement;
-mod planned;
+mod launching;
 mod preflight;
 mod pricing;
-mod profile;
 mod queue;
 mod rate;
-mod reservations;
+mod resolving;
 mod sdk;
-mod selectors;
 mod status;
-mod template;
-mod template_data;
-mod template_text;
-mod validation;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -51,11 +37,11 @@ use crate::launch::{LaunchError, LaunchRequest, LaunchedInstance};
 use crate::node_class::NodeClassResolution;
 use crate::recorder::recorded;
 use crate::user_data::ClusterFacts;
-use authorization::DryRunVerdict;
 use cache::TtlCache;
-use network::FreeAddresses;
-use placement::{GroupBinding, PlacementChoice};
-use planned::PlannedCall;
+use launching::planned::PlannedCall;
+use resolving::authorization::DryRunVerdict;
+use resolving::network::FreeAddresses;
+use resolving::placement::{GroupBinding, PlacementChoice};
 use sdk::Clients;
 
 pub use sdk::{NoAws, SdkParts};

@@ -28,7 +28,7 @@ const LATEST: Duration = Duration::from_secs(30);
 
 /// Requests that share a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum RequestBucket {
+enum RequestBucket {
     /// Describe, Get, List.
     Describe,
     /// CreateFleet, launch templates and whatever else changes something.

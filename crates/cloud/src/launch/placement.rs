@@ -46,7 +46,7 @@ pub fn partition_of(offering: &Offering) -> Option<u32> {
 /// No offering is left: the group is bound to a zone that the launch may not go to.
 pub fn place(selection: &mut LaunchSelection, group: &PlacementGroup, token: &str) -> Result<(), LaunchError> {
     if let Some(zone) = &group.zone {
-        selection.keep(|one| one.zone == *zone);
+        selection.retain(|one| one.zone == *zone);
         if selection.candidates.is_empty() {
             let why = format!("cluster placement group {} is in {zone}, where nothing else will do", group.name);
             return Err(LaunchError::insufficient_capacity(why, Vec::new()));
@@ -56,7 +56,7 @@ pub fn place(selection: &mut LaunchSelection, group: &PlacementGroup, token: &st
     let offered: BTreeSet<u32> = offered.collect();
     let open: Vec<u32> = if offered.is_empty() { group.partitions().collect() } else { offered.into_iter().collect() };
     let partition = (!open.is_empty()).then(|| open[(fnv(token) % open.len() as u64) as usize]);
-    selection.keep(|one| partition_of(one).is_none_or(|own| Some(own) == partition));
+    selection.retain(|one| partition_of(one).is_none_or(|own| Some(own) == partition));
     selection.placing.group = Some(group.id.clone());
     selection.placing.partition = partition;
     Ok(())

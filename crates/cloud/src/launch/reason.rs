@@ -85,7 +85,7 @@ pub fn reason_of(code: &str, message: &str) -> &'static str {
 
 /// A refusal for people: of one that is not for want of capacity EC2's own words tell which field is wrong.
 fn words(refusal: &OfferingRefusal) -> String {
-    let Refusal { capacity_type, instance_type, zone, code, message, .. } = refusal;
+    let OfferingRefusal { capacity_type, instance_type, zone, code, message, .. } = refusal;
     let denied = Denied::from_message("CreateFleet", code, message).map(|denied| denied.words());
     let own = denied.as_deref().unwrap_or(message).trim();
     let own = if refusal.is_capacity() || own.is_empty() { String::new() } else { format!(": {own}") };

@@ -73,7 +73,7 @@ impl OfferingRefusal {
 impl UnavailableOfferings {
     /// Remembers what a refusal says about the next minutes: about as much as it covers, and no more.
     pub fn note(&mut self, now: Duration, refusal: &OfferingRefusal) {
-        let Refusal { capacity_type, instance_type, zone, subnet, code, .. } = refusal;
+        let OfferingRefusal { capacity_type, instance_type, zone, subnet, code, .. } = refusal;
         if refusal.denies_spot() {
             return self.mark_capacity_type(now, SPOT);
         }
@@ -114,7 +114,7 @@ mod tests {
     fn after(code: &str) -> crate::unavailable::Unavailable {
         let mut cache = UnavailableOfferings::default();
         cache.note(Duration::ZERO, &refusal(code));
-        cache.at(Duration::ZERO)
+        cache.as_of(Duration::ZERO)
     }
 
     #[test]
@@ -131,7 +131,7 @@ mod tests {
             let mut cache = UnavailableOfferings::default();
             let all = OfferingRefusal { capacity_type: RESERVED.into(), instance_type: String::new(), ..refusal(code) };
             cache.note(Duration::ZERO, &all);
-            assert!(cache.at(Duration::ZERO).refused("m5.large", "us-east-1a", RESERVED), "{code}");
+            assert!(cache.as_of(Duration::ZERO).refused("m5.large", "us-east-1a", RESERVED), "{code}");
         }
     }
 
@@ -141,7 +141,7 @@ mod tests {
         let full = OfferingRefusal { message: message.into(), ..refusal("InvalidRequest") };
         let mut cache = UnavailableOfferings::default();
         cache.note(Duration::ZERO, &full);
-        assert!(full.is_capacity() && cache.at(Duration::ZERO).refused("m5.large", "us-east-1a", "on-demand"));
+        assert!(full.is_capacity() && cache.as_of(Duration::ZERO).refused("m5.large", "us-east-1a", "on-demand"));
     }
 
     #[test]
@@ -151,7 +151,7 @@ mod tests {
         assert!(!full.refused("m5.large", "us-east-1a", "on-demand"));
         let mut unnamed = UnavailableOfferings::default();
         unnamed.note(Duration::ZERO, &OfferingRefusal { subnet: String::new(), ..refusal(FULL_SUBNET) });
-        assert!(unnamed.at(Duration::ZERO).refused("m5.large", "us-east-1a", "on-demand"), "where EC2 names none");
+        assert!(unnamed.as_of(Duration::ZERO).refused("m5.large", "us-east-1a", "on-demand"), "where EC2 names none");
         assert!(!after("InsufficientInstanceCapacity").all_full(["subnet-1"].into_iter()));
     }
 
@@ -172,10 +172,10 @@ mod tests {
         let nameless =
             OfferingRefusal { instance_type: String::new(), capacity_type: SPOT.into(), ..refusal(QUOTAS[1]) };
         spot.note(Duration::ZERO, &nameless);
-        assert!(spot.at(Duration::ZERO).refused("g5.xlarge", "us-east-1b", "spot"), "where EC2 names no type");
+        assert!(spot.as_of(Duration::ZERO).refused("g5.xlarge", "us-east-1b", "spot"), "where EC2 names no type");
         let mut reserved = UnavailableOfferings::default();
         reserved.note(Duration::ZERO, &OfferingRefusal { capacity_type: RESERVED.into(), ..refusal(QUOTAS[0]) });
-        let reserved = reserved.at(Duration::ZERO);
+        let reserved = reserved.as_of(Duration::ZERO);
         assert!(
             reserved.refused("m5.large", "us-east-1a", RESERVED)
                 && !reserved.refused("c5.large", "us-east-1a", RESERVED)

@@ -71,12 +71,12 @@ fn instance_type(
     settings: &ResolveSettings,
     unavailable: &Unavailable,
 ) -> Option<InstanceType> {
-    let offerings = offerings::of(catalogue, info, class, unavailable);
+    let offerings = offerings::resolve_offerings(catalogue, info, class, unavailable);
     if offerings.is_empty() {
         return None;
     }
-    let capacity = capacity::of(info, class, settings);
-    let overhead = overhead::of(info, class, &capacity);
+    let capacity = capacity::resolve_capacity(info, class, settings);
+    let overhead = overhead::resolve_overhead(info, class, &capacity);
     let requirements = labels::resolve_labels(info, class, &catalogue.region, &offerings);
     let mut attachments = Resources::new();
     attachments.set(attachable(EBS), i64::from(info.ebs_volumes()));

@@ -167,7 +167,7 @@ mod tests {
         refused.mark(Duration::ZERO, key);
         let catalogue = shipped::catalogue("us-east-1");
         let types =
-            instance_types_without(&catalogue, &class(), &ResolveSettings::default(), &refused.at(Duration::ZERO));
+            instance_types_without(&catalogue, &class(), &ResolveSettings::default(), &refused.as_of(Duration::ZERO));
         let gone: Vec<_> = find(&types, "m5.large").offerings.iter().filter(|o| !o.available).collect();
         assert_eq!(gone.len(), 1);
         assert_eq!((gone[0].zone.as_str(), gone[0].capacity_type.as_str()), ("us-east-1a", "spot"));

@@ -39,8 +39,8 @@ fn eviction_threshold(class: &NodeClassView, capacity: &Resources) -> Resources 
     let memory = class.eviction_memory.unwrap_or(Threshold::Bytes(100 * MIB));
     let disk = class.eviction_disk.unwrap_or(Threshold::Percent(10.0));
     let mut threshold = Resources::new();
-    threshold.set(MEMORY, memory.of(capacity.get(MEMORY)));
-    threshold.set(EPHEMERAL_STORAGE, disk.of(capacity.get(EPHEMERAL_STORAGE)));
+    threshold.set(MEMORY, memory.bytes_of(capacity.get(MEMORY)));
+    threshold.set(EPHEMERAL_STORAGE, disk.bytes_of(capacity.get(EPHEMERAL_STORAGE)));
     threshold
 }
 

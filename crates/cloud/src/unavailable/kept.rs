@@ -65,7 +65,7 @@ impl UnavailableOfferings {
         }
         self.forget_beyond_most();
         self.version += 1;
-        self.look(now);
+        self.forget_expired(now);
         taken
     }
 }
@@ -139,12 +139,12 @@ mod tests {
         let mut next = UnavailableOfferings::default();
         assert_eq!(next.take_over(&text, minutes(31), wall() + jiff::SignedDuration::from_mins(1)), 4);
         let (now, mine) = (minutes(31), some());
-        assert_eq!(next.at(now), mine.at(minutes(106)));
-        assert_eq!(next.at(now + minutes(2)), mine.at(minutes(108)));
-        assert_eq!(next.at(now + minutes(3)), mine.at(minutes(109)));
+        assert_eq!(next.as_of(now), mine.as_of(minutes(106)));
+        assert_eq!(next.as_of(now + minutes(2)), mine.as_of(minutes(108)));
+        assert_eq!(next.as_of(now + minutes(3)), mine.as_of(minutes(109)));
         let key = OfferingKey { capacity_type: "spot".into(), instance_type: "m5.large".into(), zone: "a".into() };
         next.mark(now + minutes(5), key);
-        assert!(next.at(now + minutes(16)).refused("m5.large", "a", "spot"), "the third in a row: twelve minutes");
+        assert!(next.as_of(now + minutes(16)).refused("m5.large", "a", "spot"), "the third in a row: twelve minutes");
     }
 
     #[test]
@@ -188,9 +188,9 @@ mod tests {
         let text = cache.kept(minutes(105), wall());
         assert_eq!(cache.kept(minutes(106), wall() + jiff::SignedDuration::from_mins(1)), text);
         cache.mark_subnet(minutes(110), "subnet-1");
-        let before = cache.at(minutes(110));
+        let before = cache.as_of(minutes(110));
         cache.take_over(&text, minutes(110), wall() + jiff::SignedDuration::from_mins(5));
-        assert_eq!(cache.at(minutes(110)), before);
+        assert_eq!(cache.as_of(minutes(110)), before);
     }
 
     #[test]
@@ -201,10 +201,10 @@ mod tests {
             "not json\n{{}}\n{{\"what\":\"offering spot\",\"refusals\":1,\"last\":\"2026-01-01T12:00:00Z\",\"until\":\"2026-01-01T12:00:00Z\"}}\n{good}\n"
         );
         assert_eq!(cache.take_over(&text, minutes(1), wall()), 1);
-        assert!(cache.at(minutes(2)).full_subnets().contains("subnet-1"));
-        assert!(!cache.at(minutes(1) + LONGEST).full_subnets().contains("subnet-1"));
+        assert!(cache.as_of(minutes(2)).full_subnets().contains("subnet-1"));
+        assert!(!cache.as_of(minutes(1) + LONGEST).full_subnets().contains("subnet-1"));
         cache.mark_subnet(minutes(200), "subnet-1");
-        assert!(!cache.at(minutes(200) + LONGEST).full_subnets().contains("subnet-1"));
+        assert!(!cache.as_of(minutes(200) + LONGEST).full_subnets().contains("subnet-1"));
     }
 
     #[test]

@@ -9,12 +9,12 @@ use k8s_openapi::api::core::v1::{Node, Pod as KubePod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::budget::BudgetEntry;
-use super::claim::ClaimEntry;
 use super::lists::is_doubted;
-use super::node::NodeEntry;
-use super::nominations::NominationTarget;
-use super::pod::PodEntry;
+use super::objects::budget::BudgetEntry;
+use super::objects::claim::ClaimEntry;
+use super::objects::node::NodeEntry;
+use super::objects::pod::PodEntry;
+use super::placing::nominations::NominationTarget;
 use super::unreadable::Unreadable;
 use super::{ClusterState, Table, UpdateEffect, WatchedKind, is_older, older, problem};
 
@@ -116,7 +116,7 @@ impl ClusterState {
         }
         let loads = Arc::make_mut(&mut self.now.loads);
         let Some(load) = loads.get_mut(&entry.node_name) else { return };
-        Arc::make_mut(load).take(&entry.pod.uid);
+        Arc::make_mut(load).remove(&entry.pod.uid);
         if load.pods.is_empty() {
             loads.remove(&entry.node_name);
         }

@@ -7,35 +7,21 @@
 //! copied when the next event changes them.
 
 mod apply;
-mod budget;
-mod claim;
-mod closed_pools;
-mod daemon;
 mod default_spread;
 mod deleting;
 mod joined;
-mod kept_off;
-mod kept_places;
+mod launches;
 mod lists;
-mod load;
 mod moves;
-mod node;
-mod nominations;
-mod observed;
-mod pod;
+mod objects;
+mod placing;
 mod problem;
-mod refused;
-mod refused_places;
-mod room;
-mod sold_out;
 mod storage;
 #[cfg(test)]
 mod tests;
 mod tombstones;
 mod unreadable;
-mod unused;
 mod unwell;
-mod workload;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -46,31 +32,31 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-pub use budget::BudgetEntry;
-pub use claim::{ClaimEntry, ClaimFacts};
-pub use closed_pools::ClosedPool;
 pub use deleting::DeletingObjects;
 pub(crate) use deleting::forced_from;
 pub use joined::{JoinedNode, NodeSource};
-pub use kept_places::KeptPlace;
-pub use load::Load;
+pub use launches::observed::Observed;
+use launches::observed::ToLearn;
+pub use launches::sold_out::SoldOutTime;
 pub use moves::PodMoves;
-pub use node::NodeEntry;
-pub use nominations::{Nomination, NominationTarget};
-pub use observed::Observed;
-use observed::ToLearn;
-pub use pod::{DoNotDisrupt, PodEntry, is_provisionable, is_unmarked};
+pub use objects::budget::BudgetEntry;
+pub use objects::claim::{ClaimEntry, ClaimFacts};
+pub use objects::load::Load;
+pub use objects::node::NodeEntry;
+pub use objects::pod::{DoNotDisrupt, PodEntry, is_provisionable, is_unmarked};
+pub use placing::closed_pools::ClosedPool;
+pub use placing::kept_places::KeptPlace;
+pub use placing::nominations::{Nomination, NominationTarget};
+pub use placing::refused_places::{RefusedPlace, RefusedPlaces};
 pub use problem::{Planning, PlanningInput, SkippedPool};
-pub use refused_places::{RefusedPlace, RefusedPlaces};
-pub use sold_out::SoldOutTime;
 pub use storage::{KeptFacts, OrderedSet, Storage};
 use tombstones::Tombstones;
 pub use unreadable::{Facts, Unreadable};
 
-use unused::Uses;
-pub use unused::{NotUsed, NotUsedReason, read_launched_for};
+use launches::unused::Uses;
+pub use launches::unused::{NotUsed, NotUsedReason, read_launched_for};
+pub use objects::workload::workload_of;
 pub use unwell::UnhealthyCondition;
-pub use workload::workload_of;
 
 use crate::launch_limits::UnusedLaunches;
 use apply::{each, namespaced};

@@ -9,10 +9,10 @@ use dovetail_api::v1::{NodePool, condition, condition_status, is_true};
 use k8s_openapi::api::core::v1::TopologySpreadConstraint;
 use serde::Serialize;
 
-use super::load::with_itself;
-use super::room::usage;
+use super::launches::room::usage;
+use super::objects::load::with_itself;
 use super::storage::any_attaches;
-use super::{JoinedNode, Moment, NodeSource, PodEntry, RefusedPlace, Snapshot, WatchedKind, daemon};
+use super::{JoinedNode, Moment, NodeSource, PodEntry, RefusedPlace, Snapshot, WatchedKind, objects::daemon};
 use crate::adoption;
 use crate::instance_type::InstanceType;
 use crate::labels::CAPACITY_RESERVATION_ID;

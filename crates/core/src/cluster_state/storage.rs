@@ -118,7 +118,7 @@ impl ClusterState {
             }
             WatchedKind::Service => drop(put(&mut storage.services, key.to_owned(), None)),
             WatchedKind::ReplicaSet | WatchedKind::ReplicationController => {
-                drop(put(&mut storage.selectors, key.to_owned(), None))
+                put(&mut storage.selectors, key.to_owned(), None);
             }
             WatchedKind::LimitRange => drop(put(&mut storage.limit_ranges, key.to_owned(), None)),
             WatchedKind::RuntimeClass => drop(put(&mut storage.runtime_classes, key.to_owned(), None)),

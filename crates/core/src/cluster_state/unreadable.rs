@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{Node, NodeSpec, Pod as KubePod, PodSpec, PodSta
 use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 
-use super::budget::BudgetEntry;
+use super::objects::budget::BudgetEntry;
 use super::{ClusterState, NodeEntry, PodEntry, Snapshot, Storage, UpdateEffect, WatchedKind, namespaced};
 use crate::problem::Namespace;
 use crate::volumes::{ClassFacts, VolumeClaimFacts, VolumeFacts};

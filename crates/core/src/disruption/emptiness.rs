@@ -84,7 +84,7 @@ impl<'a> Look<'a> {
             if due <= self.now {
                 self.go(DisruptionCause::Empty, disrupted(&machine));
             } else {
-                self.memory.planned.keep(&machine.claim.uid, since);
+                self.memory.planned.say(&machine.claim.uid, since);
                 self.look_again(Some(due));
             }
         }
@@ -105,7 +105,7 @@ impl<'a> Look<'a> {
 
     /// A pool's budgets allow nothing for that reason.
     pub(super) fn exhausted(&mut self, view: &DisruptionPool<'a>, pool: &str, reason: RemovalReason, nodes: usize) {
-        let news = self.memory.exhausted.keep(&format!("{pool}/{}", reason.label()), ());
+        let news = self.memory.exhausted.say(&format!("{pool}/{}", reason.label()), ());
         let uid = view.pool.metadata.uid.clone().unwrap_or_default();
         self.out.exhausted.push(Exhausted { pool: pool.to_owned(), uid, reason, nodes, news });
     }

@@ -222,7 +222,7 @@ impl<'a> Look<'a> {
             if deleting {
                 // What was asked for may not come to pass: since when it is vacant stays known.
                 if let Some(since) = self.memory.vacant.get(&machine.node.name).copied() {
-                    self.memory.vacant.keep(&machine.node.name, since);
+                    self.memory.vacant.say(&machine.node.name, since);
                 }
                 continue;
             }
@@ -273,7 +273,7 @@ impl<'a> Look<'a> {
             return;
         }
         let since = ttl::since(machine, known, self.first, self.now);
-        self.memory.vacant.keep(name, since);
+        self.memory.vacant.say(name, since);
         self.memory.cleared.remove(name);
         if machine.node.emptied != Some(since) {
             self.out.ttl.push(mark(Some(since), known.is_none()));
@@ -333,7 +333,7 @@ impl<'a> Look<'a> {
             });
         }
         let DisruptedClaim { claim, uid, node, node_uid, .. } = disrupted(machine);
-        let news = self.memory.blocked.keep(&uid, why.clone());
+        let news = self.memory.blocked.say(&uid, why.clone());
         self.out.blocked.push(Blocked { claim, uid, node, node_uid, why, news });
     }
 

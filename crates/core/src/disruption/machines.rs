@@ -68,7 +68,7 @@ pub fn machines(snapshot: &Snapshot, now: Moment) -> Vec<NodeAndClaim<'_>> {
     let (mut loads, mut moves) = (Walk::new(&snapshot.loads), Walk::new(&snapshot.moves));
     let mut all = Vec::with_capacity(claims.len());
     for node in snapshot.nodes.values() {
-        let (load, moved) = (loads.at(&node.name), moves.at(&node.name));
+        let (load, moved) = (loads.advance_to(&node.name), moves.advance_to(&node.name));
         let claim = claims.get(node.provider_id.as_str());
         let Some(claim) = claim.filter(|claim| claim.may_be_on(&node.name)) else { continue };
         // What cannot be read is not removed by our own decision.

@@ -123,7 +123,7 @@ impl Memory {
     pub(super) fn observe(&mut self, disrupted: &DisruptedClaim, reason: RemovalReason) -> bool {
         match reason {
             RemovalReason::Expired => self.expired.insert(disrupted.uid.clone(), disrupted.claim.clone()).is_none(),
-            _ => self.observed_now.keep(&format!("{}/{}", disrupted.uid, reason.label()), ()),
+            _ => self.observed_now.say(&format!("{}/{}", disrupted.uid, reason.label()), ()),
         }
     }
 

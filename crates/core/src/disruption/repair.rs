@@ -63,7 +63,7 @@ impl<'a> Look<'a> {
                     node_uid: machine.node.uid.clone(),
                     unwell: (unwell, all),
                     pool: machine.claim.pool.clone(),
-                    news: self.memory.not_repaired.keep(&machine.node.uid, ()),
+                    news: self.memory.not_repaired.say(&machine.node.uid, ()),
                 });
             } else {
                 self.go(DisruptionCause::Unhealthy(first.condition), disrupted(machine));

@@ -52,7 +52,7 @@ impl<M> KeptMessages<M> {
         let over = |since: &Timestamp| now.duration_since(*since) >= KEPT;
         let ids: Vec<String> =
             self.messages.iter().filter(|(_, (since, _))| over(since)).map(|(id, _)| id.clone()).collect();
-        ids.iter().filter_map(|id| self.take(id)).collect()
+        ids.iter().filter_map(|id| self.remove(id)).collect()
     }
 
     /// How many are kept.
@@ -79,21 +79,21 @@ mod tests {
     #[test]
     fn a_message_is_kept_for_a_minute_however_often_it_comes() {
         let mut kept = KeptMessages::default();
-        assert_eq!(kept.keep("a", 1, at(0)), None);
-        assert_eq!(kept.keep("a", 2, at(20)), None);
+        assert_eq!(kept.insert("a", 1, at(0)), None);
+        assert_eq!(kept.insert("a", 2, at(20)), None);
         assert!(kept.over(at(59)).is_empty());
         assert_eq!(kept.over(at(60)), [2], "the newer receipt is the one that deletes it");
-        assert_eq!((kept.keep("b", 1, at(0)), kept.keep("b", 2, at(60)), kept.len()), (None, Some(2), 0));
+        assert_eq!((kept.insert("b", 1, at(0)), kept.insert("b", 2, at(60)), kept.len()), (None, Some(2), 0));
     }
 
     #[test]
     fn too_many_are_not_kept_and_those_that_are_stay() {
         let mut kept = KeptMessages::default();
         for one in 0..MOST {
-            assert_eq!(kept.keep(&one.to_string(), one, at(0)), None);
+            assert_eq!(kept.insert(&one.to_string(), one, at(0)), None);
         }
-        assert_eq!(kept.keep("more", MOST, at(1)), Some(MOST));
-        assert_eq!(kept.keep("7", 7, at(1)), None, "one that is kept comes again");
-        assert_eq!((kept.take("7"), kept.keep("more", MOST, at(1))), (Some(7), None));
+        assert_eq!(kept.insert("more", MOST, at(1)), Some(MOST));
+        assert_eq!(kept.insert("7", 7, at(1)), None, "one that is kept comes again");
+        assert_eq!((kept.remove("7"), kept.insert("more", MOST, at(1))), (Some(7), None));
     }
 }

@@ -302,7 +302,7 @@ mod tests {
     fn a_version_that_no_leader_has_counted_to_says_nothing_and_is_written_over() {
         let mut brake = UnusedLaunches::default();
         let written = format!(r#"{{"version": {}, "workloads": [], "daemons": []}}"#, u64::MAX);
-        brake.read("pool", &written, at(0));
+        brake.take_annotation("pool", &written, at(0));
         assert!(brake.not_used(KEY, 0, "", at(0)).is_some());
         assert!(brake.to_write("pool", Some(&written)).is_some());
     }
@@ -315,15 +315,15 @@ mod tests {
         let text = brake.to_write("pool", None).unwrap();
         assert_eq!(brake.to_write("pool", Some(&text)), None, "it is written once");
         let mut next = UnusedLaunches::default();
-        next.read("pool", &text, at(100));
+        next.take_annotation("pool", &text, at(100));
         assert_eq!(next.failures("pool", "class", "web"), 2);
         assert_eq!(until(&next), Some(at(210)));
         assert_eq!(next.not_used(KEY, 2, "", at(300)), Some(Duration::from_secs(240)));
-        next.read("pool", &text, at(301));
+        next.take_annotation("pool", &text, at(301));
         assert_eq!(next.failures("pool", "class", "web"), 3, "an older state undoes nothing");
         assert!(next.used(KEY, 2));
         let empty = next.to_write("pool", Some(&text)).unwrap();
-        brake.read("pool", &empty, at(302));
+        brake.take_annotation("pool", &empty, at(302));
         assert_eq!(brake.failures("pool", "class", "web"), 0);
     }
 
@@ -337,11 +337,11 @@ mod tests {
         assert!(brake.to_write("pool", None).unwrap().len() < 64 * 500);
         let mut next = UnusedLaunches::default();
         for wrong in ["", "[]", "{\"version\": -1}", "{\"version\": 1, \"workloads\": [{}]}", "null"] {
-            next.read("pool", wrong, at(0));
+            next.take_annotation("pool", wrong, at(0));
         }
         assert!(next.is_empty());
         let far = "{\"version\":1,\"workloads\":[{\"class\":\"class\",\"workload\":\"web\",\"failures\":1,\"until\":\"9999-12-30T00:00:00Z\",\"why\":\"\"}]}";
-        next.read("pool", far, at(0));
+        next.take_annotation("pool", far, at(0));
         assert_eq!(until(&next), Some(at(1800)), "no pause is longer than the longest");
     }
 

@@ -92,7 +92,7 @@ pub fn next(node: &Node, known: &DeletingNode<'_>, now: Timestamp) -> NodeStep {
     if let Some(cordoned) = cordoned(node) {
         return NodeStep::Cordon(Box::new(cordoned));
     }
-    let deadline = claim.and_then(deadline::of);
+    let deadline = claim.and_then(deadline::carried_deadline);
     let drain = drain(known.pods.iter().cloned(), claim.and_then(deadline::of_machine), now);
     let begun = claim.map_or(Some(since.0), began);
     let Some(begun) = begun else { return NodeStep::Say(DRAINING.to_vec()) };

@@ -74,7 +74,9 @@ fn entry(number: usize, pod: &OnePod) -> Arc<PodEntry> {
 impl World {
     fn from_setting(setting: &Setting) -> Self {
         let there = if setting.ready { ready(fresh_node("n")) } else { fresh_node("n") };
-        let Decision::Write(writes) = registration::register(&launched_claim("a"), &[&there], at(10)) else { panic!() };
+        let LifecycleStep::Write(writes) = registration::register(&launched_claim("a"), &[&there], at(10)) else {
+            panic!()
+        };
         let mut claim = writes.claim;
         claim.metadata.finalizers = Some(vec![TERMINATION_FINALIZER.into()]);
         claim.spec.termination_grace_period = setting.grace.map(KubeDuration::from_secs);

@@ -143,7 +143,7 @@ mod tests {
     }
 
     fn patched(crd: &CustomResourceDefinition, place: &WebhookAddress, bundle: &str) -> CustomResourceDefinition {
-        let Verdict::Patch(patch) = judge(crd, place, bundle) else { panic!("no patch") };
+        let DefinitionVerdict::Patch(patch) = judge(crd, place, bundle) else { panic!("no patch") };
         let mut crd = crd.clone();
         for op in patch.as_array().unwrap() {
             let value = op["value"].clone();
@@ -182,7 +182,7 @@ mod tests {
         let mut lacks = ours();
         lacks.spec.versions.pop();
         for (crd, said) in [(stores, "it stores is v1beta1"), (lacks, "no version v1beta1")] {
-            let Verdict::Not(why) = judge(&crd, &service(), "ca") else { panic!("{said}") };
+            let DefinitionVerdict::Not(why) = judge(&crd, &service(), "ca") else { panic!("{said}") };
             assert!(why.contains(said) && why.contains("dovetail crds"), "{why}");
         }
     }

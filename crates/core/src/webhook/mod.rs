@@ -51,8 +51,8 @@ mod tests {
     fn a_brake_lets_so_many_through_and_tells_when_it_lets_the_next() {
         let mut brake = Brake::new(2, Duration::from_secs(60));
         let at = Duration::from_secs;
-        assert_eq!((brake.take(at(5)), brake.take(at(10))), (Ok(()), Ok(())));
-        assert_eq!(brake.take(at(20)), Err(at(45)));
-        assert_eq!((brake.take(at(65)), brake.take(at(66))), (Ok(()), Err(at(4))));
+        assert_eq!((brake.take_token(at(5)), brake.take_token(at(10))), (Ok(()), Ok(())));
+        assert_eq!(brake.take_token(at(20)), Err(at(45)));
+        assert_eq!((brake.take_token(at(65)), brake.take_token(at(66))), (Ok(()), Err(at(4))));
     }
 }

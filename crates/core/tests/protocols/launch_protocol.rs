@@ -77,12 +77,12 @@ fn a_claim_of_which_nobody_knows_whether_it_was_created_is_not_lost() {
 /// A launch whose first call came to nobody knows what, and is made again.
 fn unsure() -> (Protocol, String) {
     let (mut protocol, first) = after(called());
-    let Step::Call { token, .. } = first else { panic!("{first:?}") };
+    let LaunchStep::Call { token, .. } = first else { panic!("{first:?}") };
     protocol.step(Input::Called(LaunchCallResult::Unknown), NOW, true);
     let late = NOW + Duration::from_secs(10);
     protocol.step(Input::Looked(late, Some(Vec::new())), late, true);
     let again = protocol.step(Input::Claim(claim(None, false)), late, true);
-    assert_eq!(again, Step::Call { token: token.clone(), number: (1, 2) });
+    assert_eq!(again, LaunchStep::Call { token: token.clone(), number: (1, 2) });
     (protocol, token)
 }
 
@@ -114,21 +114,21 @@ fn after_a_call_of_unknown_outcome_no_failure_proves_that_nothing_was_launched()
 #[test]
 fn a_token_that_was_used_for_something_else_is_looked_for() {
     let (mut protocol, first) = after(called());
-    let Step::Call { token, .. } = first else { panic!("{first:?}") };
-    assert_eq!(protocol.step(Input::Called(LaunchCallResult::TokenUsed), NOW, true), Step::Look(token));
+    let LaunchStep::Call { token, .. } = first else { panic!("{first:?}") };
+    assert_eq!(protocol.step(Input::Called(LaunchCallResult::TokenUsed), NOW, true), LaunchStep::Look(token));
 }
 
 #[test]
 fn a_call_that_was_not_answered_is_looked_for_then_the_claim_is_read_then_it_is_repeated_with_its_token() {
     let (mut protocol, first) = after(called());
-    let Step::Call { token, number: (1, 1) } = first else { panic!("{first:?}") };
-    assert_eq!(protocol.step(Input::Called(LaunchCallResult::Unknown), NOW, true), Step::Look(token.clone()));
+    let LaunchStep::Call { token, number: (1, 1) } = first else { panic!("{first:?}") };
+    assert_eq!(protocol.step(Input::Called(LaunchCallResult::Unknown), NOW, true), LaunchStep::Look(token.clone()));
     let late = NOW + Duration::from_secs(10);
-    assert_eq!(protocol.step(Input::Looked(late, Some(Vec::new())), late, true), Step::Read);
+    assert_eq!(protocol.step(Input::Looked(late, Some(Vec::new())), late, true), LaunchStep::Read);
     let mut deleted = protocol.clone();
-    assert_eq!(deleted.step(Input::Claim(claim(None, true)), late, true), Step::End(LaunchEnd::Deleting));
+    assert_eq!(deleted.step(Input::Claim(claim(None, true)), late, true), LaunchStep::End(LaunchEnd::Deleting));
     let again = protocol.step(Input::Claim(claim(None, false)), late, true);
-    assert_eq!(again, Step::Call { token, number: (1, 2) });
+    assert_eq!(again, LaunchStep::Call { token, number: (1, 2) });
 }
 
 #[test]

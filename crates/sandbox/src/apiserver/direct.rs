@@ -2,13 +2,13 @@
 //!
 //! Values are shared, never copied, on reading. Writes go through the same admission, defaults and checks as a
 //! client's; field ownership is not tracked and unknown fields are not looked for.
-use super::delete::{DeleteOptions, Deleted};
 use super::error::{ApiError, Result};
 use super::gvr::{Gvr, Key, PODS};
 use super::registry::FoundResource;
-use super::select::ListSelector;
 use super::store::{Happened, StoreState};
-use super::write::{WriteOptions, WriteResult};
+use super::viewing::select::ListSelector;
+use super::writing::delete::{DeleteOptions, Deleted};
+use super::writing::write::{WriteOptions, WriteResult};
 use super::{ApiServer, meta, subresource};
 use serde_json::Value;
 use std::collections::BTreeSet;

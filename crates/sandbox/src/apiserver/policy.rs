@@ -5,7 +5,7 @@ use super::gvr::Key;
 use super::meta;
 use super::registry::FoundResource;
 use super::store::StoreState;
-use super::write::WriteOptions;
+use super::writing::write::WriteOptions;
 use kube_cel::KubeCelExt;
 use kube_cel::cel::{Context, Program, Value as CelValue, to_value};
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 //! Which resources are served, and how each behaves.
 use super::columns::CustomColumn;
-use super::crd;
+use super::custom::crd;
 use super::error::{ApiError, Result};
 use dovetail_api::schema::Schema;
 use serde_json::Value;
@@ -126,7 +126,7 @@ impl Registry {
     /// The built-in resources.
     pub fn builtin() -> Self {
         let mut registry = Registry::default();
-        for def in super::builtin::resources() {
+        for def in super::kinds::builtin::resources() {
             registry.add(def);
         }
         if let Some(&events) = registry.names.get(&(String::new(), "events".to_owned())) {

@@ -96,14 +96,14 @@ impl StoreState {
             let same = |a: &StoredObject, b: &StoredObject| meta::text(&a.value, "uid") == meta::text(&b.value, "uid");
             match (before, after) {
                 (Some(before), Some(after)) if def.plural != "pods" && same(before, after) => {
-                    self.tell(rid, def, ChangeKind::Modified, after, Some(before));
+                    self.record_change(rid, def, ChangeKind::Modified, after, Some(before));
                 }
                 _ => {
                     if let Some(before) = before {
-                        self.tell(rid, def, ChangeKind::Deleted, before, Some(before));
+                        self.record_change(rid, def, ChangeKind::Deleted, before, Some(before));
                     }
                     if let Some(after) = after {
-                        self.tell(rid, def, ChangeKind::Added, after, None);
+                        self.record_change(rid, def, ChangeKind::Added, after, None);
                     }
                 }
             }

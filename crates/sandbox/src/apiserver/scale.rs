@@ -1,12 +1,12 @@
 //! The scale subresource: the replicas of any scalable kind, as `autoscaling/v1` Scale.
 use super::error::{ApiError, Result, StatusCause};
 use super::gvr::Key;
-use super::handler::{Reply, RoutedRequest};
+use super::http::handler::{Reply, RoutedRequest};
 use super::registry::ScalePaths;
-use super::select::ListSelector;
 use super::store::StoreState;
 use super::subresource::there;
-use super::{meta, patch};
+use super::viewing::select::ListSelector;
+use super::{meta, writing::patch};
 use bytes::Bytes;
 use http::Method;
 use serde_json::{Value, json};

@@ -39,13 +39,13 @@ pub struct StoreState {
     by_owner: BTreeMap<String, BTreeSet<(Rid, Key)>>,
     by_uid: BTreeMap<String, (Rid, Key)>,
     /// Work of the garbage collector: what was removed or is being deleted.
-    pub(super) garbage: VecDeque<super::gc::Garbage>,
+    pub(super) garbage: VecDeque<super::writing::gc::Garbage>,
     /// Whether the collector is at work.
     pub(super) collecting: bool,
     /// When old events were last looked for.
     pub(super) swept: Timestamp,
     /// The logs that somebody writes, by pod.
-    pub(super) logs: BTreeMap<Key, Arc<super::podlog::LogBook>>,
+    pub(super) logs: BTreeMap<Key, Arc<super::viewing::podlog::LogBook>>,
     subscribers: Vec<Subscriber>,
     limits: TableLimits,
     pods: Option<Rid>,
@@ -153,7 +153,7 @@ impl StoreState {
         for object in &lost {
             self.unindex(rid, object);
             self.rv += 1;
-            self.tell(rid, &def, ChangeKind::Deleted, object, Some(object));
+            self.record_change(rid, &def, ChangeKind::Deleted, object, Some(object));
         }
         let version = self.rv;
         self.tables[rid].forget_all(version);
@@ -162,7 +162,7 @@ impl StoreState {
 
     fn publish(&mut self, rid: Rid, change: TableChange) {
         if let Some(def) = self.registry.def(rid).cloned() {
-            self.tell(rid, &def, change.kind, &change.object, change.old.as_ref());
+            self.record_change(rid, &def, change.kind, &change.object, change.old.as_ref());
         }
         self.tables[rid].record(change, self.limits);
     }

@@ -1,11 +1,11 @@
 //! Subresources: status, scale, binding, eviction.
 use super::error::{ApiError, Result, StatusCause};
 use super::gvr::Key;
-use super::handler::{Reply, RoutedRequest, put, stored, written};
+use super::http::handler::{Reply, RoutedRequest, put, stored, written};
 use super::registry::FoundResource;
 use super::store::{StoreState, StoredObject};
-use super::write::{WriteOptions, WriteResult};
-use super::{evict, meta, patch, podlog, scale};
+use super::writing::write::{WriteOptions, WriteResult};
+use super::{meta, scale, viewing::podlog, writing::evict, writing::patch};
 use bytes::Bytes;
 use http::Method;
 use serde_json::{Value, json};

@@ -173,7 +173,7 @@ impl SandboxCluster {
     fn apply(&mut self, change: ClusterChange) {
         let ctx = &mut self.ctx;
         ctx.cache.put(change.kind, &change.key, change.new.as_ref());
-        ctx.story.tell(&change);
+        ctx.story.report(&change);
         controllers::observe(ctx, &change);
         self.scheduler.observe(ctx, &change);
         self.kubelets.observe(ctx, &change);

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use dovetail_cloud::unavailable::QuotaGroup;
 
-use super::call::AwsService;
 use super::config::ACCOUNT;
-use super::error::AwsError;
 use super::instance::{CapacityType, InstanceState};
 use super::launch::Spec;
+use super::wire::call::AwsService;
+use super::wire::error::AwsError;
 use super::{Cx, ids};
 use crate::faults::error_of_offering;
 
@@ -58,8 +58,8 @@ impl Cx<'_> {
             return false;
         }
         let limits = &mut self.state.limits;
-        let instances = action != "CreateFleet" || limits.take(("instances", 1000.0, 2.0), 1.0, self.now);
-        !(limits.take(bucket_of(action), 1.0, self.now) && instances)
+        let instances = action != "CreateFleet" || limits.take_tokens(("instances", 1000.0, 2.0), 1.0, self.now);
+        !(limits.take_tokens(bucket_of(action), 1.0, self.now) && instances)
     }
 
     /// The error that a call ends with before anything is done. A trial meets denials, and no other error.
@@ -158,11 +158,11 @@ mod tests {
         let mut limits = RequestLimits::default();
         let at = Duration::from_millis;
         let sent = |limits: &mut RequestLimits, now| {
-            (0..200).filter(|_| limits.take(bucket_of("CreateFleet"), 1.0, now)).count()
+            (0..200).filter(|_| limits.take_tokens(bucket_of("CreateFleet"), 1.0, now)).count()
         };
         assert_eq!(sent(&mut limits, at(0)), 50);
         assert_eq!(sent(&mut limits, at(1000)), 5);
         assert_eq!(sent(&mut limits, at(60_000)), 50);
-        assert!(limits.take(bucket_of("DescribeInstances"), 1.0, at(60_000)), "another bucket");
+        assert!(limits.take_tokens(bucket_of("DescribeInstances"), 1.0, at(60_000)), "another bucket");
     }
 }

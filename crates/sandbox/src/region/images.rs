@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use super::actions::filters::{Filterable, maybe, one};
 use super::config::RegionConfig;
-use super::filters::{Filterable, maybe, one};
 use super::ids;
 
 /// A published image.

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::error::AwsError;
-use super::filters::Tags;
-use super::form::FormNode;
+use super::actions::filters::Tags;
 use super::instance::{CapacityType, InstanceState, RegionInstance};
 use super::placement::GroupPlace;
-use super::{Cx, Region, RegionError, ids, tags};
+use super::wire::error::AwsError;
+use super::wire::form::FormNode;
+use super::{Cx, Region, RegionError, actions::tags, ids};
 
 /// An instance that is to be there without a launch: `nodes` of a scenario.
 #[derive(Clone, Debug)]
@@ -268,7 +268,7 @@ impl Cx<'_> {
     }
 
     fn build(&mut self, spec: &Spec, ready: &Ready, token: Option<&str>, reservation: &str) -> Option<RegionInstance> {
-        let private_ip = self.state.network.subnets.get_mut(&ready.subnet_id)?.take()?;
+        let private_ip = self.state.network.subnets.get_mut(&ready.subnet_id)?.take_address()?;
         let ids = &mut self.state.ids;
         let id = ids::resource(ids, "i");
         let root = self.state.images.get(&ready.image_id).and_then(|image| image.devices.first());

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::config::ACCOUNT;
 use super::instance::{CapacityType, InstanceEvent, InstanceState};
 use super::state::Due;
-use super::{Cx, Region, RegionError, ec2_itself, interruption};
+use super::{Cx, Region, RegionError, ec2_itself, services::interruption};
 
 /// From the launch to `running`.
 const BOOT: (Duration, Duration) = (Duration::from_secs(4), Duration::from_secs(9));

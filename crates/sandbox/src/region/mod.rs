@@ -1,53 +1,29 @@
 //! The embedded EC2 region, on the AWS wire protocols.
 //!
 //! One [`Region`] answers EC2, SQS, SSM, Pricing, IAM, EKS and STS as AWS documents them, for the AWS SDK for Rust
-//! ([`Region::http_client`], in process) and for whoever speaks HTTP ([`serve`]). A request goes through [`call`]
-//! (which service and action), the faults, one module a family of actions, and back through [`answer`].
+//! ([`Region::http_client`], in process) and for whoever speaks HTTP ([`serve`]). A request goes through [`wire::call`]
+//! (which service and action), the faults, one module a family of actions, and back through [`wire::answer`].
 //!
 //! Time comes from the clock that it was made with; what happens by itself (instances that come up, spot
 //! interruptions) stands on an agenda, which [`Region::run`] works off.
 
 mod account;
-mod answer;
-mod call;
+mod actions;
 mod config;
-mod connector;
 mod direct;
-mod discovery;
-mod ec2;
-mod eks;
-mod error;
-mod filters;
-mod fleet;
-mod form;
-mod handle;
-mod iam;
 mod ids;
 mod images;
 mod instance;
-mod instance_types;
-mod instances;
-mod interruption;
 mod launch;
 mod lifecycle;
 mod network;
-mod paging;
 mod placement;
 mod prices;
-mod pricing;
-mod queue;
 mod reservations;
-mod run_instances;
-mod serve;
-mod sqs;
-mod ssm;
+mod services;
 mod state;
-mod sts;
-mod tags;
 mod taken_over;
-mod templates;
-mod type_xml;
-mod xml;
+mod wire;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -59,13 +35,13 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-pub use answer::ConnectionLost;
 pub use config::{ACCOUNT, AccountCapacityReservation, AccountPlacementGroup, RegionConfig};
 pub use direct::ReceivedMessage;
 pub use instance::{CapacityType, InstanceEvent, InstanceState, RegionInstance};
 pub use launch::Placement;
-pub use serve::serve;
 pub use taken_over::TakenOver;
+pub use wire::answer::ConnectionLost;
+pub use wire::serve::serve;
 
 use crate::faults::FaultsInForce;
 use crate::log::{Caller, EventLog};

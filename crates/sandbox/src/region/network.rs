@@ -5,8 +5,8 @@ use std::net::Ipv4Addr;
 
 use dovetail_cloud::catalogue::Zone;
 
+use super::actions::filters::{Filterable, Tags, maybe, one};
 use super::config::{ACCOUNT, RegionConfig};
-use super::filters::{Filterable, Tags, maybe, one};
 use super::ids;
 
 /// A subnet holds /19, 8,187 addresses: AWS keeps the first four and the last.
@@ -232,9 +232,9 @@ mod tests {
         let subnet = network.subnets.values_mut().next().unwrap();
         let free = subnet.free();
         assert_eq!(free, 8187);
-        let taken: BTreeSet<Ipv4Addr> = (0..free).map(|_| subnet.take().unwrap()).collect();
-        assert_eq!((taken.len(), subnet.free(), subnet.take()), (8187, 0, None));
+        let taken: BTreeSet<Ipv4Addr> = (0..free).map(|_| subnet.take_address().unwrap()).collect();
+        assert_eq!((taken.len(), subnet.free(), subnet.take_address()), (8187, 0, None));
         subnet.give_back(*taken.first().unwrap());
-        assert_eq!((subnet.free(), subnet.take().as_ref()), (1, taken.first()));
+        assert_eq!((subnet.free(), subnet.take_address().as_ref()), (1, taken.first()));
     }
 }

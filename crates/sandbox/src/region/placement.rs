@@ -1,11 +1,11 @@
 //! Placement groups, and what each strategy lets be launched (EC2 user guide, "Placement groups").
 
-use super::discovery::choose;
-use super::error::AwsError;
-use super::filters::{Filterable, Tags, one};
-use super::form::FormNode;
+use super::actions::discovery::choose;
+use super::actions::filters::{Filterable, Tags, one};
 use super::launch::Spec;
-use super::xml::Xml;
+use super::wire::error::AwsError;
+use super::wire::form::FormNode;
+use super::wire::xml::Xml;
 use super::{AccountPlacementGroup, Cx};
 
 /// Instances that a spread group has in a zone at most.

@@ -5,12 +5,12 @@ use std::time::Duration;
 use dovetail_cloud::catalogue::RegionCatalogue;
 use jiff::Timestamp;
 
-use super::error::AwsError;
-use super::filters::{Filterable, Filters, one};
-use super::form::FormNode;
+use super::actions::filters::{Filterable, Filters, one};
+use super::actions::paging::ResultPage;
 use super::instance::CapacityType;
-use super::paging::ResultPage;
-use super::xml::Xml;
+use super::wire::error::AwsError;
+use super::wire::form::FormNode;
+use super::wire::xml::Xml;
 use super::{Cx, stamp};
 
 const LINUX: [&str; 2] = ["Linux/UNIX", "Linux/UNIX (Amazon VPC)"];

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::actions::discovery::choose;
+use super::actions::filters::{Filterable, one};
+use super::actions::paging::ResultPage;
 use super::config::ACCOUNT;
-use super::discovery::choose;
-use super::error::AwsError;
-use super::filters::{Filterable, one};
-use super::form::FormNode;
-use super::paging::ResultPage;
 use super::state::Due;
-use super::xml::Xml;
+use super::wire::error::AwsError;
+use super::wire::form::FormNode;
+use super::wire::xml::Xml;
 use super::{AccountCapacityReservation, Cx, stamp};
 
 /// So long before the end of a capacity block EC2 ends what runs in it.

@@ -7,14 +7,14 @@ use fastrand::Rng;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::account::RequestLimits;
+use super::actions::filters::Tags;
+use super::actions::templates::Template;
 use super::config::RegionConfig;
-use super::filters::Tags;
-use super::iam::Iam;
 use super::images::RegionImages;
 use super::instance::{InstanceEvent, RegionInstance};
 use super::network::VpcNetwork;
-use super::queue::Queues;
-use super::templates::Template;
+use super::services::iam::Iam;
+use super::services::queue::Queues;
 
 /// Something that happens by itself at its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub(crate) enum Due {
 #[derive(Clone, Debug)]
 pub(crate) struct IdempotentAnswer {
     pub parameters: u64,
-    pub answer: super::xml::Xml,
+    pub answer: super::wire::xml::Xml,
 }
 
 /// All that changes, behind one mutex.

@@ -28,7 +28,7 @@ pub struct TakenOver {
     pub architecture: String,
     /// When it was launched.
     pub launched: Timestamp,
-    /// Its tags.
+    /// The instance's tags, by key.
     pub tags: BTreeMap<String, String>,
 }
 

@@ -40,8 +40,8 @@ impl Checker {
             let of_claims = entry.kind == "api" && entry.text("resource") == "nodeclaims" && accepted(entry);
             let before = if of_claims { state.claims.get(entry.text("uid")).cloned() } else { None };
             waited.went(entry, &state);
-            state.take(entry);
-            waited.take(entry, &state);
+            state.apply(entry);
+            waited.apply(entry, &state);
             let Some(claim) = state.claims.get(entry.text("uid")).filter(|claim| of_claims && claim.gone.is_none())
             else {
                 continue;

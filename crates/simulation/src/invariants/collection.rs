@@ -41,7 +41,7 @@ impl Checker {
                     self.one_collected(&mut ended, &state, seconds(entry), &released);
                 }
             }
-            state.take(entry);
+            state.apply(entry);
             if whose {
                 self.unclaimed(&state, &mut unclaimed, &hindered);
             }
@@ -90,7 +90,7 @@ impl Checker {
         let mut state = ClusterRecord::default();
         let mut gone: BTreeMap<String, f64> = BTreeMap::new();
         for entry in entries {
-            state.take(entry);
+            state.apply(entry);
             if entry.text("verb") == "lose" && !entry.text("uid").is_empty() {
                 gone.insert(entry.text("uid").to_owned(), seconds(entry));
             }

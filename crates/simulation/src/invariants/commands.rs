@@ -105,7 +105,7 @@ impl Checker {
             }
             let before = hold(&state, entry);
             known.pod(&state, entry);
-            state.take(entry);
+            state.apply(entry);
             known.node(&state, entry);
             if entry.kind == "api" && entry.replica.is_some() && entry.text("resource") == "nodeclaims" {
                 self.written(&state, &mut known, entry, before.as_ref(), &blind);

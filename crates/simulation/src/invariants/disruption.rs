@@ -48,7 +48,7 @@ impl Checker {
                 _ => {}
             }
             let held = hold(&state, entry);
-            state.take(entry);
+            state.apply(entry);
             self.held(&state, entry, held.as_ref(), &mut removed);
         }
     }

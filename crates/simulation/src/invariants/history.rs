@@ -114,6 +114,43 @@ pub(super) struct ClusterRecord {
     deleted: BTreeMap<String, f64>,
 }
 
+impl Claim {
+    /// What a write of it sent, at `now` in seconds: why it goes, when it expires, and its conditions. What is set once, with
+    /// the claim, counts only where it was not `known` before.
+    fn apply_sent(&mut self, sent: &Value, known: bool, now: f64) {
+        let spec = &sent["spec"];
+        if let Some(reason) = sent["metadata"]["annotations"][END_REASON].as_str() {
+            // With the time.
+            reason.split(' ').next().unwrap_or_default().clone_into(&mut self.goes_for);
+        }
+        if !known {
+            let after = spec["expireAfter"].as_str().and_then(parse_duration);
+            self.expires = after.map(|after| now + after.as_secs_f64());
+            self.forced = spec["terminationGracePeriod"].is_string();
+        }
+        self.in_block |= sent["metadata"]["labels"][CAPACITY_RESERVATION_TYPE] == CAPACITY_BLOCK;
+        let status = &sent["status"];
+        if status["capacity"].is_object() {
+            self.capacity = amounts(&status["capacity"]);
+        }
+        let conditions = status["conditions"].as_array();
+        if let Some(all) = conditions {
+            let says = |one: &Value| one["type"] == "Drifted" || one["type"] == "DisruptionReason";
+            match all.iter().any(|one| says(one) && one["status"] == "True") {
+                true => self.moves = Some(f64::INFINITY),
+                false => self.moves = self.moves.map(|until| until.min(now)),
+            }
+        }
+        if let Some(one) = conditions.and_then(|all| all.iter().find(|one| one["type"] == "Initialized")) {
+            self.initialized = one["status"] == "True";
+            self.initialized_at = self.initialized_at.or(self.initialized.then_some(now));
+        }
+        if let Some(all) = conditions {
+            self.held = ClaimHold::anew(all, self.held.take(), now);
+        }
+    }
+}
+
 impl ClusterRecord {
     /// What an entry changes.
     pub fn apply(&mut self, entry: &ActionEntry) {
@@ -126,7 +163,7 @@ impl ClusterRecord {
             "instance" => self.machine(entry),
             "node" => self.node(entry),
             "pod" => self.pod(entry),
-            "rules" => self.rules.take(entry),
+            "rules" => self.rules.apply(entry),
             "step" => step(entry).iter().for_each(|action| self.step(action)),
             _ => {}
         }
@@ -172,36 +209,7 @@ impl ClusterRecord {
         claim.instance = text("providerID").rsplit('/').next().unwrap_or_default().to_owned();
         claim.requests = amounts(&written["requests"]);
         if let Some(sent) = entry.field("sent") {
-            let spec = &sent["spec"];
-            if let Some(reason) = sent["metadata"]["annotations"][END_REASON].as_str() {
-                // With the time.
-                reason.split(' ').next().unwrap_or_default().clone_into(&mut claim.goes_for);
-            }
-            if !known {
-                let after = spec["expireAfter"].as_str().and_then(parse_duration);
-                claim.expires = after.map(|after| now + after.as_secs_f64());
-                claim.forced = spec["terminationGracePeriod"].is_string();
-            }
-            claim.in_block |= sent["metadata"]["labels"][CAPACITY_RESERVATION_TYPE] == CAPACITY_BLOCK;
-            let status = &sent["status"];
-            if status["capacity"].is_object() {
-                claim.capacity = amounts(&status["capacity"]);
-            }
-            let conditions = status["conditions"].as_array();
-            if let Some(all) = conditions {
-                let says = |one: &Value| one["type"] == "Drifted" || one["type"] == "DisruptionReason";
-                match all.iter().any(|one| says(one) && one["status"] == "True") {
-                    true => claim.moves = Some(f64::INFINITY),
-                    false => claim.moves = claim.moves.map(|until| until.min(now)),
-                }
-            }
-            if let Some(one) = conditions.and_then(|all| all.iter().find(|one| one["type"] == "Initialized")) {
-                claim.initialized = one["status"] == "True";
-                claim.initialized_at = claim.initialized_at.or(claim.initialized.then_some(now));
-            }
-            if let Some(all) = conditions {
-                claim.held = ClaimHold::anew(all, claim.held.take(), now);
-            }
+            claim.apply_sent(sent, known, now);
         }
         if verb == "delete" || self.deleted.contains_key(&claim.name) {
             claim.deleting.get_or_insert(now);

@@ -58,8 +58,8 @@ impl Checker {
     pub(super) fn unused_launches(&mut self, entries: &[ActionEntry]) {
         let (mut state, mut launches) = (ClusterRecord::default(), Launches::default());
         for entry in entries {
-            state.take(entry);
-            if let Some(pool) = launches.take(entry, &state) {
+            state.apply(entry);
+            if let Some(pool) = launches.apply(entry, &state) {
                 let lately = launches.again.get(&pool).map(Vec::as_slice).unwrap_or_default();
                 let lately = || lately.iter().filter(|one| state.now - one.ended < HOUR);
                 let owners: BTreeSet<&String> = lately().flat_map(|one| &one.owners).collect();

@@ -31,7 +31,7 @@ const SETTLED: &str = "3m30s";
 pub struct Files {
     /// The scenario; it applies `workload.yaml` beside it.
     pub scenario: String,
-    /// The manifests.
+    /// The manifests of its pools, classes and workloads, as YAML.
     pub workload: String,
     /// What is applied in the middle of the run, from `changed.yaml` beside it.
     pub changed: Option<String>,

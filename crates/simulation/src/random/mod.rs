@@ -83,7 +83,7 @@ impl fmt::Display for SeedsSummary {
 }
 
 /// Hears of each seed that fails as soon as it has.
-pub type SeedListener<'a> = &'a (dyn Fn(&str) -> Result<(), Failure> + Sync);
+type SeedListener<'a> = &'a (dyn Fn(&str) -> Result<(), Failure> + Sync);
 
 /// Plays every seed.
 ///
@@ -188,7 +188,7 @@ impl Seeds {
         }
     }
 
-    /// How many.
+    /// The number of seeds in the range, both ends included.
     pub fn count(self) -> u64 {
         self.last - self.first + 1
     }

@@ -11,7 +11,7 @@ use super::terms;
 pub struct Workload {
     /// Deployment or StatefulSet.
     pub kind: &'static str,
-    /// Its name.
+    /// The Deployment's `metadata.name`.
     pub name: String,
     /// How many replicas it has at first.
     pub replicas: u32,

@@ -60,7 +60,7 @@ impl Checker<'_> {
             }
             if let Some(text) = &one.ends_after {
                 let read = duration(self.path, &field("endsAfter"), text);
-                self.keep(read);
+                self.collect(read);
             }
         }
     }

@@ -67,7 +67,7 @@ pub fn check(path: &str, scenario: &Scenario) -> Result<Checked, Vec<Mistake>> {
     let checked = Checked {
         catalogue: catalogue.clone(),
         until,
-        settled: scenario.settled.as_ref().and_then(|text| checker.keep(duration(path, "settled", text))),
+        settled: scenario.settled.as_ref().and_then(|text| checker.collect(duration(path, "settled", text))),
         clocks: scenario.clocks.iter().enumerate().filter_map(|(n, clock)| checker.clock(n, clock)).collect(),
         replicas: checker.replicas,
         apply: scenario.apply.iter().filter_map(|file| checker.file("apply", file)).collect(),
@@ -131,7 +131,7 @@ impl Checker<'_> {
 
     /// The end: later than the beginning, and not beyond a year.
     fn until(&mut self, scenario: &Scenario) -> Duration {
-        let Some(until) = self.keep(scenario.until(self.path)) else { return Duration::MAX };
+        let Some(until) = self.collect(scenario.until(self.path)) else { return Duration::MAX };
         if let Some(text) = scenario.until.as_ref().filter(|_| until.is_zero() || until > MOST_UNTIL) {
             let what = format!("{:?} is no length of a run", text.value);
             self.mistake("until", text, what, "more than 0, 8784h at most (a year)");
@@ -277,7 +277,7 @@ impl Checker<'_> {
 
     /// A time that is none where it is not said.
     fn span(&mut self, field: &str, text: Option<&Spanned<String>>) -> Duration {
-        text.and_then(|text| self.keep(duration(self.path, field, text))).unwrap_or_default()
+        text.and_then(|text| self.collect(duration(self.path, field, text))).unwrap_or_default()
     }
 
     pub(super) fn rate(&mut self, field: &str, rate: Option<&Spanned<f64>>) -> f64 {

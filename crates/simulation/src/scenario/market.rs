@@ -32,7 +32,7 @@ impl Checker<'_> {
         SpotRise {
             types: written.types.iter().map(|glob| glob.value.clone()).collect(),
             times,
-            within: self.keep(within).unwrap_or_default(),
+            within: self.collect(within).unwrap_or_default(),
         }
     }
 }

@@ -85,7 +85,7 @@ impl Checker<'_> {
     }
 
     fn node_time(&mut self, field: &str, text: &Spanned<String>) -> Duration {
-        self.keep(duration(self.path, field, text)).unwrap_or_default()
+        self.collect(duration(self.path, field, text)).unwrap_or_default()
     }
 
     fn types(&mut self, fault: &str, globs: &[Spanned<String>], catalogue: Option<&RegionCatalogue>) -> TypeGlobs {

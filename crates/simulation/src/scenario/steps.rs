@@ -35,7 +35,7 @@ impl Checker<'_> {
         let mut checked = Vec::new();
         for (index, step) in steps.iter().enumerate() {
             let field = format!("steps[{index}]");
-            if let Some(at) = self.keep(duration(self.path, &format!("{field}.at"), &step.at)) {
+            if let Some(at) = self.collect(duration(self.path, &format!("{field}.at"), &step.at)) {
                 if at < before {
                     let what =
                         format!("{} is in the past: the step before is at {}s", step.at.value, before.as_secs_f64());
@@ -58,8 +58,8 @@ impl Checker<'_> {
 
     /// A restored state: when it is backed up, and when it is put back.
     fn restore(&mut self, field: &str, restore: &scenario::Restore, at: Duration) -> Vec<(Duration, Action)> {
-        let age = self.keep(duration(self.path, &format!("{field}.restore.age"), &restore.age));
-        let down = self.keep(duration(self.path, &format!("{field}.restore.for"), &restore.duration));
+        let age = self.collect(duration(self.path, &format!("{field}.restore.age"), &restore.age));
+        let down = self.collect(duration(self.path, &format!("{field}.restore.for"), &restore.duration));
         let (Some(age), Some(down)) = (age, down) else { return Vec::new() };
         match at.checked_sub(age) {
             Some(of) if !age.is_zero() => vec![(of, Action::Snapshot), (at, Action::Restore { of, duration: down })],
@@ -163,7 +163,7 @@ impl Checker<'_> {
             self.zone_of_cluster(&format!("{field}.zoneDown.zone"), &down.zone, catalogue);
         }
         let duration = down.duration.as_ref().map(|text| duration(self.path, &format!("{field}.zoneDown.for"), text));
-        let duration = duration.and_then(|result| self.keep(result));
+        let duration = duration.and_then(|result| self.collect(result));
         Action::ZoneDown { zone: down.zone.value.clone(), duration }
     }
 
@@ -178,16 +178,16 @@ impl Checker<'_> {
             return self.spoil(&format!("{field}.spoil"), field, spoil);
         }
         if let Some(restart) = &step.restart {
-            let time = self.keep(duration(self.path, &format!("{field}.restart.for"), &restart.duration))?;
+            let time = self.collect(duration(self.path, &format!("{field}.restart.for"), &restart.duration))?;
             return Some(Action::Restart { duration: time });
         }
         if let Some(slow) = &step.slow_watches {
-            let by = self.keep(duration(self.path, &format!("{field}.slowWatches.by"), &slow.by));
+            let by = self.collect(duration(self.path, &format!("{field}.slowWatches.by"), &slow.by));
             let time = self.time(&format!("{field}.slowWatches.for"), slow.duration.as_ref())?;
             return Some(Action::SlowWatches { by: by?, duration: time });
         }
         if let Some(hold) = &step.hold_writes {
-            let by = self.keep(duration(self.path, &format!("{field}.holdWrites.by"), &hold.by));
+            let by = self.collect(duration(self.path, &format!("{field}.holdWrites.by"), &hold.by));
             let (replica, time) = self.outage(&format!("{field}.holdWrites"), &hold.replica, hold.duration.as_ref())?;
             return Some(Action::HoldWrites { replica, by: by?, duration: time });
         }
@@ -199,12 +199,12 @@ impl Checker<'_> {
             return Some(Action::EmptyLists { duration: time });
         }
         if let Some(release) = &step.allow_collection {
-            let time = self.keep(duration(self.path, &format!("{field}.allowCollection.for"), &release.duration))?;
+            let time = self.collect(duration(self.path, &format!("{field}.allowCollection.for"), &release.duration))?;
             return Some(Action::AllowCollection { duration: time });
         }
         if let Some(release) = &step.look_after_collection {
             let field = format!("{field}.lookAfterCollection.for");
-            let time = self.keep(duration(self.path, &field, &release.duration))?;
+            let time = self.collect(duration(self.path, &field, &release.duration))?;
             return Some(Action::LookAfterCollection { duration: time });
         }
         let count = step.foreign_instances?;
@@ -251,7 +251,7 @@ impl Checker<'_> {
     /// A time that may be left out; nothing where it makes no sense.
     fn time(&mut self, field: &str, time: Option<&Spanned<String>>) -> Option<Option<Duration>> {
         match time {
-            Some(text) => Some(Some(self.keep(duration(self.path, field, text))?)),
+            Some(text) => Some(Some(self.collect(duration(self.path, field, text))?)),
             None => Some(None),
         }
     }

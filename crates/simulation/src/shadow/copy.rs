@@ -30,7 +30,7 @@ const IDENTITY: &str = "dovetail-shadow";
 pub struct Copy {
     /// Its API server.
     pub api: ApiServer,
-    /// Its region.
+    /// The embedded region that stands in for EC2 in the copy.
     pub region: Region,
     /// UID of its namespace kube-system: by it its instances are known.
     pub uid: String,

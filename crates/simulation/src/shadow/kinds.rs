@@ -9,9 +9,9 @@ use serde_json::Value;
 /// A kind that is copied.
 #[derive(Clone, Debug)]
 pub struct CopiedKind {
-    /// Its resource.
+    /// The resource that is listed and watched.
     pub gvr: Gvr,
-    /// Its name.
+    /// The kind as manifests write it.
     pub kind: &'static str,
     /// Without it there is nothing to say: it is waited for. What else cannot be read is taken as not there, which is said.
     pub needed: bool,

@@ -70,7 +70,7 @@ impl Mirror {
         self.begun = true;
     }
 
-    /// The copy.
+    /// The cluster that the shadow acts on in place of the real one.
     pub fn copy(&self) -> &Copy {
         &self.copy
     }

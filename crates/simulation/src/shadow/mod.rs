@@ -121,7 +121,7 @@ impl Shadow {
     pub async fn start(parts: ShadowParts) -> Result<Self, Failure> {
         let notes = Notes::default();
         let told = noted(&notes, parts.told.clone());
-        let catalogue = Arc::new(catalogue::read(&*parts.cloud, parts.seed, &told).await);
+        let catalogue = Arc::new(catalogue::read_catalogue(&*parts.cloud, parts.seed, &told).await);
         let (watched, first) = ClusterWatches::start(&parts.kube, parts.seed, &told).await;
         let copy = Copy::new(&parts, &catalogue, &first)?;
         let changes = copy.api.subscribe(&[PODS, NODE_CLAIMS]);

@@ -93,6 +93,19 @@ fn key(object: &Value) -> (String, String) {
     (name("namespace"), name("name"))
 }
 
+/// A kind as `kube` names it: the core group has no name, and its `apiVersion` is the version alone.
+fn api_resource(kind: &CopiedKind) -> ApiResource {
+    let gvr = &kind.gvr;
+    let of_group = if gvr.group.is_empty() { String::new() } else { format!("{}/", gvr.group) };
+    ApiResource {
+        group: gvr.group.to_string(),
+        version: gvr.version.to_string(),
+        api_version: format!("{of_group}{}", gvr.version),
+        kind: kind.kind.to_owned(),
+        plural: gvr.resource.to_string(),
+    }
+}
+
 /// Watches a kind for ever. That it cannot be read is said once until it can be again.
 async fn watch(
     client: kube::Client,
@@ -102,15 +115,7 @@ async fn watch(
     told: ShadowListener,
 ) {
     let gvr = &kind.gvr;
-    let of_group = if gvr.group.is_empty() { String::new() } else { format!("{}/", gvr.group) };
-    let resource = ApiResource {
-        group: gvr.group.to_string(),
-        version: gvr.version.to_string(),
-        api_version: format!("{of_group}{}", gvr.version),
-        kind: kind.kind.to_owned(),
-        plural: gvr.resource.to_string(),
-    };
-    let api: Api<DynamicObject> = Api::all_with(client, &resource);
+    let api: Api<DynamicObject> = Api::all_with(client, &api_resource(kind));
     let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE, rng);
     let mut said = false;
     let mut events = std::pin::pin!(watcher(api, Config::default().timeout(WATCHED_FOR)));

@@ -117,7 +117,7 @@ pub enum Action {
     },
     /// Nodes of ours have a condition that is False.
     Unwell {
-        /// Its type.
+        /// The condition's type, `Ready`.
         condition: String,
         /// How many nodes at most, the first by name; all without it.
         count: Option<usize>,
@@ -266,12 +266,12 @@ impl World {
         match action {
             Action::Scale { kind, namespace, name, replicas } => {
                 let patch = json!({"spec": {"replicas": replicas}});
-                self.told(self.api.patch(&resource(kind), namespace, name, &patch).map(drop), kind, name)?;
+                self.report(self.api.patch(&resource(kind), namespace, name, &patch).map(drop), kind, name)?;
             }
             Action::Delete { kind, namespace, name } => {
                 let namespace = if CLUSTER_WIDE.contains(&kind.as_str()) { "" } else { namespace };
                 let deleted = self.api.delete(&resource(kind), namespace, name, &DeleteOptions::default());
-                self.told(deleted.map(drop), kind, name)?;
+                self.report(deleted.map(drop), kind, name)?;
             }
             Action::DeleteSome { kind, count } => {
                 for (name, namespace) in self.first_by_name(kind, *count) {

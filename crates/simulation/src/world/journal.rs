@@ -150,7 +150,7 @@ impl Journal for OfReplica {
 
     fn span(&self, span: Span) {
         if let Some(spans) = self.timeline.spans.get() {
-            spans.take(&format!("dovetail-{}", self.replica), span);
+            spans.record(&format!("dovetail-{}", self.replica), span);
         }
     }
 

@@ -117,26 +117,32 @@ fn kubelet_blocks_go_into_classes_and_where_they_differ_into_copies_of_the_provi
 fn only_what_is_ours_is_written_and_users_annotations_stay() {
     let pool =
         translated(&[], &[provisioner_named("default", json!({}))])[&of("default")].clone().unwrap().pool.unwrap();
-    assert_eq!(next_pool(&pool, None), Next::Create(pool.clone()));
-    assert_eq!(next_pool(&pool, Some(&pool)), Next::Keep);
+    assert_eq!(next_pool(&pool, None), TranslationStep::Create(pool.clone()));
+    assert_eq!(next_pool(&pool, Some(&pool)), TranslationStep::Keep);
 
     let mut by_hand = pool.clone();
     by_hand.metadata.owner_references = None;
-    assert!(matches!(next_pool(&pool, Some(&by_hand)), Next::Taken(_)));
+    assert!(matches!(next_pool(&pool, Some(&by_hand)), TranslationStep::Taken(_)));
     by_hand.spec.weight = Some(7);
-    assert!(matches!(next_pool(&pool, Some(&by_hand)), Next::Taken(_)));
+    assert!(matches!(next_pool(&pool, Some(&by_hand)), TranslationStep::Taken(_)));
 
     let mut edited = pool.clone();
     edited.spec.weight = Some(7);
     edited.annotations_mut().insert("dovetail.dev/disruption".into(), "observe".into());
-    let Next::Replace(written) = next_pool(&pool, Some(&edited)) else { panic!("its spec is the Provisioner's") };
+    let TranslationStep::Replace(written) = next_pool(&pool, Some(&edited)) else {
+        panic!("its spec is the Provisioner's")
+    };
     assert_eq!(written.spec, pool.spec);
     assert_eq!(written.annotations()["dovetail.dev/disruption"], "observe");
-    assert_eq!(next_pool(&pool, Some(&written)), Next::Keep);
+    assert_eq!(next_pool(&pool, Some(&written)), TranslationStep::Keep);
 
     let mut earlier = pool.clone();
     earlier.metadata.owner_references.as_mut().unwrap()[0].uid = "another".into();
-    assert_eq!(next_pool(&pool, Some(&earlier)), Next::Wait, "the pool of a Provisioner that was deleted goes first");
+    assert_eq!(
+        next_pool(&pool, Some(&earlier)),
+        TranslationStep::Wait,
+        "the pool of a Provisioner that was deleted goes first"
+    );
 }
 
 #[test]

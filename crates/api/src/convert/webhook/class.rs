@@ -25,7 +25,7 @@ pub(super) fn class_up(spec: &mut Map<String, Value>, notes: &mut Notes) {
 
 /// A class's spec, v1 to v1beta1: an alias becomes its family.
 pub(super) fn class_down(spec: &mut Map<String, Value>, notes: &mut Notes) {
-    if let Some(fields) = notes.take(annotations::V1BETA1_UBUNTU) {
+    if let Some(fields) = notes.take_annotation(annotations::V1BETA1_UBUNTU) {
         return ubuntu_down(spec, &fields);
     }
     let alias = spec.get("amiSelectorTerms").and_then(|terms| terms.get(0)).and_then(|term| term.get("alias"));

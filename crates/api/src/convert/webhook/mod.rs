@@ -104,7 +104,7 @@ impl Notes {
 
     /// Takes one that holds JSON; one that does not says nothing.
     fn take_json(&mut self, name: &str) -> Option<Value> {
-        serde_json::from_str(&self.take(name)?).ok()
+        serde_json::from_str(&self.take_annotation(name)?).ok()
     }
 }
 

@@ -15,7 +15,7 @@ use crate::{
 const LONGEST_VALUE: usize = 120;
 
 /// A change: the line of the file that it is about, and what it says.
-pub(super) type LineChange = (usize, String);
+type LineChange = (usize, String);
 
 /// The objects that a manifest becomes, in the order in which they are written.
 pub(super) struct Parts(pub Vec<(ManifestPart, Value)>);

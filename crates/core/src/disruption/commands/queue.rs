@@ -166,7 +166,7 @@ impl Queue {
         self.forget(snapshot, now);
         let mut steps = Vec::new();
         for mut command in std::mem::take(&mut self.running) {
-            match command.look(snapshot, going, now) {
+            match command.next_step(snapshot, going, now) {
                 Next::Wait => self.running.push(command),
                 Next::Remove(first) => {
                     if first {

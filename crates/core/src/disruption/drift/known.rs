@@ -103,7 +103,7 @@ impl DriftKnowledge {
             let name = claim.metadata.name.as_deref().unwrap_or_default();
             snapshot.claims.get(name).is_some_and(|entry| entry.facts.uid == uid)
         };
-        if self.read(snapshot) {
+        if self.refresh(snapshot) {
             self.images.clear();
         }
         if self.seen.as_ref().is_some_and(|seen| self.is_as(seen, offers, now)) {

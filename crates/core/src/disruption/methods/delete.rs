@@ -110,7 +110,7 @@ fn batch(pass: &mut Pass<'_, '_, '_>, receivers: &[NodeId]) -> (Vec<NodeId>, All
             continue;
         }
         let mut after = allowance.clone();
-        if let Err(why) = after.take(pass, node) {
+        if let Err(why) = after.take_node(pass, node) {
             pass.bar(node, why);
             cut = true;
             continue;

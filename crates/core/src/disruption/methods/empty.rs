@@ -22,7 +22,7 @@ impl Method for Empty {
             if !view.empty || view.kept.is_some() || member.gone || !member.pods.is_empty() {
                 continue;
             }
-            match allowance.take(pass, node) {
+            match allowance.take_node(pass, node) {
                 Ok(()) => taken.push(node),
                 Err(why) => pass.bar(node, why),
             }

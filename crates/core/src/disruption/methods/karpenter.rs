@@ -47,7 +47,7 @@ impl Method for Single {
     fn propose(&self, pass: &mut Pass<'_, '_, '_>) -> Option<ConsolidationCommand> {
         for node in in_turn(pass) {
             let mut allowance = Allowance::left_in(pass, RemovalReason::Underutilized, 1);
-            if let Err(why) = allowance.take(pass, node) {
+            if let Err(why) = allowance.take_node(pass, node) {
                 pass.bar(node, why);
                 continue;
             }
@@ -64,7 +64,7 @@ impl Method for Single {
 fn within_budgets(pass: &mut Pass<'_, '_, '_>) -> Vec<NodeId> {
     let mut allowance = Allowance::left_in(pass, RemovalReason::Underutilized, pass.settings.most_candidates);
     let candidates = pass.candidates(|policy| policy == Policy::FewestNodes);
-    candidates.into_iter().filter(|node| allowance.take(pass, *node).is_ok()).collect()
+    candidates.into_iter().filter(|node| allowance.take_node(pass, *node).is_ok()).collect()
 }
 
 /// The candidates of each pool in order, the pools in turn.

@@ -207,7 +207,7 @@ fn fill(
         if !fits {
             continue;
         }
-        if let Err(why) = after.take(pass, *node) {
+        if let Err(why) = after.take_node(pass, *node) {
             pass.bar(*node, why);
             continue;
         }

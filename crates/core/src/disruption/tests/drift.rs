@@ -414,7 +414,7 @@ fn a_node_is_held_anew_only_where_something_changes_that_it_is_held_against() {
         [("default".to_owned(), Arc::new(vec![Arc::new(large())]))].into();
     let looked = |all: &mut Drifting, seconds: f64| {
         let now = Moment { monotonic: Duration::from_secs_f64(seconds), wall: at(seconds) };
-        look(&all.world.state.snapshot(), &offers, &mut all.world.memory, now)
+        decide_disruption(&all.world.state.snapshot(), &offers, &mut all.world.memory, now)
     };
     looked(&mut all, 10.0);
     let judged = |all: &Drifting| all.world.memory.drift.judged();

@@ -128,7 +128,8 @@ fn a_pool_whose_instance_types_nobody_knows_is_left_alone() {
     let mut world = world(json!({}), 1);
     let now = |seconds| Moment { monotonic: Duration::ZERO, wall: at(seconds) };
     for seconds in [0.0, 15.0, 30.0] {
-        let decision = look(&world.state.snapshot(), &OffersByClass::new(), &mut world.memory, now(seconds));
+        let decision =
+            decide_disruption(&world.state.snapshot(), &OffersByClass::new(), &mut world.memory, now(seconds));
         assert_eq!(decision.removals, []);
     }
 }

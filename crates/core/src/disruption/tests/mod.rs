@@ -169,7 +169,7 @@ impl World {
         self.seconds = seconds;
         let offers = [("default".to_owned(), Arc::new(vec![Arc::new(large())]))].into();
         let now = Moment { monotonic: Duration::from_secs_f64(seconds), wall: at(seconds) };
-        look(&self.state.snapshot(), &offers, &mut self.memory, now)
+        decide_disruption(&self.state.snapshot(), &offers, &mut self.memory, now)
     }
 
     fn claim(&self, name: &str) -> NodeClaim {

@@ -8,7 +8,7 @@ mod schemas;
 mod v2;
 
 use super::error::{ApiError, Result};
-use super::handler::Reply;
+use super::http::handler::Reply;
 use super::registry::{ResourceDef, ServedVersion, api_version};
 use super::store::StoreState;
 use bytes::Bytes;

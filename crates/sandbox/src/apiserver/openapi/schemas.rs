@@ -1,7 +1,7 @@
 //! The schemas of a document: k8s-openapi's and those of definitions, in the form that kubectl reads.
 use super::Served;
 use crate::apiserver::registry::api_version;
-use crate::apiserver::shape::{ListType, merge_keys};
+use crate::apiserver::writing::shape::{ListType, merge_keys};
 use dovetail_api::schema::written;
 use serde_json::{Map, Value, json};
 

@@ -159,11 +159,11 @@ fn object(message: &Message, bytes: &[u8], level: u32) -> Option<Map<String, Val
                 }
             }
             Many::Map => {
-                let Item::Bytes(pair) = item else { return None };
+                let FieldValue::Bytes(pair) = item else { return None };
                 let (mut key, mut of) = (String::new(), None);
                 for item in FieldReader::new(pair) {
                     match item? {
-                        (1, Item::Bytes(text)) => key = text_of(text)?,
+                        (1, FieldValue::Bytes(text)) => key = text_of(text)?,
                         (2, item) => of = Some(value(field, &item, level)?),
                         _ => {}
                     }

@@ -29,7 +29,7 @@ fn a_deployment_is_read_as_its_json_would_be() {
     let template = [with(1, &[with(1, b""), with(8, b""), labels].concat()), with(2, &pod)].concat();
     let spec = [number(1, 0), with(3, &template), with(4, &with(1, b"")), number(5, 0)].concat();
     let raw = [with(1, &with(1, b"web")), with(2, &spec), with(3, b"")].concat();
-    let read = read(&body("apps/v1", "Deployment", &raw)).unwrap();
+    let read = decode_body(&body("apps/v1", "Deployment", &raw)).unwrap();
     let expected = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "status": {},
         "spec": {"replicas": 0, "strategy": {}, "template": {"metadata": {"labels": {"app": "web"}}, "spec": {
             "terminationGracePeriodSeconds": 0, "volumes": [{"name": "tmp", "emptyDir": {}}],

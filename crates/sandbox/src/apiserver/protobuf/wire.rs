@@ -48,13 +48,13 @@ impl<'a> FieldReader<'a> {
         let tag = self.number()?;
         let item = match tag & 7 {
             0 => FieldValue::Number(self.number()?),
-            1 => FieldValue::Eight(u64::from_le_bytes(self.take(8)?.try_into().ok()?)),
+            1 => FieldValue::Eight(u64::from_le_bytes(self.take_bytes(8)?.try_into().ok()?)),
             2 => {
                 let count = self.number()?;
-                FieldValue::Bytes(self.take(count)?)
+                FieldValue::Bytes(self.take_bytes(count)?)
             }
             5 => {
-                self.take(4)?;
+                self.take_bytes(4)?;
                 FieldValue::Four
             }
             _ => return None,

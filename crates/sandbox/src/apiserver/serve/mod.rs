@@ -208,10 +208,14 @@ async fn gather(mut body: Incoming) -> Result<Bytes, super::ApiError> {
             if size > MOST_FORGOTTEN {
                 break;
             }
-            if size <= super::body::MOST {
+            if size <= super::http::body::MOST {
                 all.extend_from_slice(data);
             }
         }
     }
-    if size > super::body::MOST { Err(super::body::too_large(super::body::MOST)) } else { Ok(Bytes::from(all)) }
+    if size > super::http::body::MOST {
+        Err(super::http::body::too_large(super::http::body::MOST))
+    } else {
+        Ok(Bytes::from(all))
+    }
 }

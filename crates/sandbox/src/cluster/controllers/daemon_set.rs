@@ -19,14 +19,14 @@ use crate::cluster::work::Work;
 const REVISION: &str = "controller-revision-hash";
 
 /// Where the pods of a template can go.
-pub(crate) struct TemplatePlacement {
+struct TemplatePlacement {
     spec: PodSpec,
     terms: Option<Vec<SelectorTerm>>,
 }
 
 /// What a node means to a DaemonSet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum DaemonVerdict {
+enum DaemonVerdict {
     /// A pod is to run there.
     Run,
     /// None is to be started, but one that is there stays (an untolerated `NoSchedule` taint).

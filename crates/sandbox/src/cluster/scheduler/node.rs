@@ -89,7 +89,7 @@ impl NodeInfo {
     pub(crate) fn update(&mut self, object: NodeObject, version: u64, names: &mut ResourceColumns) -> bool {
         let written =
             if object.status.allocatable.is_empty() { &object.status.capacity } else { &object.status.allocatable };
-        let allocatable = names.read(written);
+        let allocatable = names.parse_amounts(written);
         let (labels, Spec { taints, unschedulable }) = (object.metadata.labels, object.spec);
         let same =
             self.version > 0 && labels == self.labels && taints == self.taints && unschedulable == self.unschedulable;

@@ -19,7 +19,7 @@ use crate::cluster::kind::Kind;
 
 /// A nominated pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct NominatedPod {
+struct NominatedPod {
     pub node: String,
     pub class: ClassId,
     pub priority: i32,

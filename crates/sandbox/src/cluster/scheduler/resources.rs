@@ -101,9 +101,9 @@ mod tests {
     #[test]
     fn a_resource_that_the_node_lacks_does_not_fit_and_zero_of_it_does() {
         let mut names = ResourceColumns::new();
-        let node = names.read(&WrittenQuantities::from([("cpu".into(), "2".into())]));
-        let gpu = names.read(&WrittenQuantities::from([("nvidia.com/gpu".into(), "1".into())]));
-        let none = names.read(&WrittenQuantities::from([("nvidia.com/gpu".into(), "0".into())]));
+        let node = names.parse_amounts(&WrittenQuantities::from([("cpu".into(), "2".into())]));
+        let gpu = names.parse_amounts(&WrittenQuantities::from([("nvidia.com/gpu".into(), "1".into())]));
+        let none = names.parse_amounts(&WrittenQuantities::from([("nvidia.com/gpu".into(), "0".into())]));
         assert!(!gpu.fits(&ResourceAmounts::default(), &node));
         assert!(none.fits(&ResourceAmounts::default(), &node));
     }

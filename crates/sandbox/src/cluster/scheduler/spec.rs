@@ -101,14 +101,14 @@ impl PodSpec {
     /// What the pod takes of a node: the larger of its containers with their sidecars and of each init container
     /// with the sidecars before it, plus overhead; pod-level requests replace the sum (KEP-753, KEP-2837).
     pub(crate) fn requests(&self, names: &mut ResourceColumns) -> ResourceAmounts {
-        let mut total = self.sum(|c| names.read(&c.resources.requests()));
+        let mut total = self.sum(|c| names.parse_amounts(&c.resources.requests()));
         if let Some(level) = &self.resources {
             for (name, text) in level.requests() {
                 let column = names.column(&name);
                 total.set(column, crate::cluster::quantity::parse(&name, &text).unwrap_or(0));
             }
         }
-        total.add(&names.read(self.overhead.as_ref().unwrap_or(&WrittenQuantities::new())));
+        total.add(&names.parse_amounts(self.overhead.as_ref().unwrap_or(&WrittenQuantities::new())));
         total.set(PODS, 1);
         total
     }
@@ -117,7 +117,7 @@ impl PodSpec {
     /// (kube-scheduler's `GetNonzeroRequests`).
     pub(crate) fn nonzero_requests(&self, names: &mut ResourceColumns) -> [i64; 2] {
         let total = self.sum(|c| {
-            let mut amounts = names.read(&c.resources.requests());
+            let mut amounts = names.parse_amounts(&c.resources.requests());
             for (column, least) in [(CPU, 100), (MEMORY, 200 * 1024 * 1024)] {
                 if amounts.get(column) == 0 {
                     amounts.set(column, least);

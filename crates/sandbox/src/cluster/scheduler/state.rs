@@ -236,7 +236,7 @@ impl SchedulerState {
         }
         let class = entry.class.clone();
         let Some(node) = &mut self.nodes[place.slot] else { return };
-        node.take(&class, by);
+        node.count_pod(&class, by);
     }
 
     /// Asks the counters that the class has not met whether they count its pods.

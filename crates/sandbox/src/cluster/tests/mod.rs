@@ -38,7 +38,7 @@ fn seeded<T>(seed: u64, settings: ClusterSettings, nodes: &[NodesBeforehand], st
     LocalSet::new().block_on(&runtime, async move {
         let clock: Arc<dyn Clock> = Arc::new(VirtualClock::new(DEFAULT_START));
         let log = EventLog::new(clock.clone());
-        let api = ApiServer::with(clock.clone(), api::Settings { seed, ..api::Settings::default() });
+        let api = ApiServer::with(clock.clone(), api::ServerSettings { seed, ..api::ServerSettings::default() });
         let config = RegionConfig { seed, ..RegionConfig::new("us-east-1", "demo") };
         let region = Region::new(config, clock.clone(), log.clone(), FaultsInForce::new(seed));
         tokio::task::spawn_local(region.run());

@@ -71,7 +71,7 @@ fn candidates(pass: &mut Pass<'_, '_, '_>, pool: usize) -> Vec<NodeId> {
     let may_be_spot = pass.settings.spot_to_spot;
     // Nodes on demand may become spot ones; a spot node does so by its own gate only.
     all.retain(|node| may_be_spot || !is_spot(pass, *node));
-    all.retain(|node| match allowance.clone().take(pass, *node) {
+    all.retain(|node| match allowance.clone().take_node(pass, *node) {
         Ok(()) => true,
         Err(why) => {
             pass.bar(*node, why);
@@ -85,6 +85,6 @@ fn candidates(pass: &mut Pass<'_, '_, '_>, pool: usize) -> Vec<NodeId> {
 fn together(pass: &Pass<'_, '_, '_>, candidates: &[NodeId]) -> Vec<NodeId> {
     let mut allowance = Allowance::left_in(pass, RemovalReason::Underutilized, pass.settings.most_candidates);
     let mut all = candidates.to_vec();
-    all.retain(|node| !allowance.is_spent() && allowance.take(pass, *node).is_ok());
+    all.retain(|node| !allowance.is_spent() && allowance.take_node(pass, *node).is_ok());
     all
 }

@@ -1,0 +1,103 @@
+//! What was made for node classes: launch templates and instance profiles, found again when nothing uses them
+//! (karpenter-aws 4.3, 4.9). Only what carries this cluster's UID is ours.
+
+use aws_sdk_ec2::types::LaunchTemplate;
+use dovetail_api::names::tags;
+use jiff::Timestamp;
+
+use crate::cloud::{MadeKind, MadeResource};
+use crate::ec2::Ec2Cloud;
+use crate::ec2::classify::{Effect, classify};
+use crate::ec2::describe::filter;
+use crate::error::CloudError;
+
+const PAGE: i32 = 200;
+
+impl Ec2Cloud {
+    /// One kind without the other where that cannot be listed: a VPC may have no way to IAM, and has templates.
+    pub(in crate::ec2) async fn list_made(&self) -> Result<Vec<MadeResource>, CloudError> {
+        if self.settings.cluster_uid.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut made = match futures::join!(self.made_templates(), self.made_profiles()) {
+            (Ok(templates), Ok(profiles)) => [templates, profiles].concat(),
+            (Ok(listed), Err(error)) | (Err(error), Ok(listed)) => {
+                tracing::warn!(%error, "not all that was made for node classes can be listed");
+                listed
+            }
+            (Err(error), Err(_)) => return Err(error),
+        };
+        made.sort();
+        Ok(made)
+    }
+
+    async fn made_templates(&self) -> Result<Vec<MadeResource>, CloudError> {
+        let settings = &self.settings;
+        let call = self.clients.ec2.describe_launch_templates().max_results(PAGE).set_filters(Some(vec![
+            filter(format!("tag:{}", tags::CLUSTER_NAME), [settings.cluster_name.as_str()]),
+            filter(format!("tag:{}", tags::CLUSTER_UID), [settings.cluster_uid.as_str()]),
+        ]));
+        let mut items = call.into_paginator().items().send();
+        let mut made = Vec::new();
+        while let Some(item) = items.next().await {
+            let item = item.map_err(|e| classify("DescribeLaunchTemplates", Effect::Repeatable, e))?;
+            made.extend(template_of(&item).map(|made| MadeResource { in_use: self.uses_template(&made.name), ..made }));
+        }
+        Ok(made)
+    }
+
+    /// None where the VPC is isolated: there is no way to IAM (`ISOLATED_VPC`).
+    async fn made_profiles(&self) -> Result<Vec<MadeResource>, CloudError> {
+        if self.settings.isolated_vpc {
+            return Ok(Vec::new());
+        }
+        let prefix = format!("/karpenter/{}/{}/", self.region, self.settings.cluster_name);
+        let mut items = self.clients.iam.list_instance_profiles().path_prefix(&prefix).into_paginator().items().send();
+        let mut made = Vec::new();
+        while let Some(item) = items.next().await {
+            let item = item.map_err(|e| classify("ListInstanceProfiles", Effect::Repeatable, e))?;
+            let class_uid = item.path().strip_prefix(&*prefix).map(|rest| rest.trim_end_matches('/').to_owned());
+            // A listing does not show tags.
+            let Some(whole) = self.find_profile(item.instance_profile_name()).await? else { continue };
+            let tag = |key: &str| whole.tags().iter().find(|tag| tag.key() == key).map(|tag| tag.value().to_owned());
+            if tag(tags::CLUSTER_UID).as_ref() != Some(&self.settings.cluster_uid) {
+                continue;
+            }
+            made.push(MadeResource {
+                kind: MadeKind::InstanceProfile,
+                name: item.instance_profile_name().to_owned(),
+                class: tag(tags::NODE_CLASS).unwrap_or_default(),
+                class_uid,
+                created: Timestamp::from_second(item.create_date().secs()).ok(),
+                in_use: false,
+            });
+        }
+        Ok(made)
+    }
+
+    pub(in crate::ec2) async fn remove_one_made(&self, made: &MadeResource) -> Result<(), CloudError> {
+        match made.kind {
+            // Listed some time ago: what a launch has come to need since is not taken from it.
+            MadeKind::LaunchTemplate if self.uses_template(&made.name) => {
+                Err(CloudError::invalid("DeleteLaunchTemplate", "InUse", "a launch has come to need it"))
+            }
+            MadeKind::LaunchTemplate => self.delete_template(&made.name).await,
+            MadeKind::InstanceProfile => match self.find_profile(&made.name).await? {
+                Some(profile) => self.delete_profile(&profile).await,
+                None => Ok(()),
+            },
+        }
+    }
+}
+
+fn template_of(template: &LaunchTemplate) -> Option<MadeResource> {
+    let class = template.tags().iter().find(|tag| tag.key() == Some(tags::NODE_CLASS))?.value()?;
+    Some(MadeResource {
+        kind: MadeKind::LaunchTemplate,
+        name: template.launch_template_name()?.to_owned(),
+        class: class.to_owned(),
+        class_uid: None,
+        in_use: false,
+        created: template.create_time().and_then(|time| Timestamp::from_second(time.secs()).ok()),
+    })
+}

@@ -1,0 +1,96 @@
+//! Capacity reservations of a node class, and what is left of them (karpenter-aws 1.2, 3.4).
+
+use std::collections::BTreeMap;
+
+use aws_sdk_ec2::types::{self as sdk, Filter};
+use dovetail_api::names::labels::CAPACITY_BLOCK;
+use dovetail_api::v1::{CapacityReservation, EC2NodeClassSpec};
+use dovetail_core::disruption::expiring_from;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use crate::ec2::Ec2Cloud;
+use crate::ec2::classify::{Effect, classify};
+use crate::ec2::describe::filter;
+use crate::ec2::resolving::network::tag_filters;
+use crate::error::CloudError;
+
+const CALL: &str = "DescribeCapacityReservations";
+/// The state of a capacity block that is about to end: nothing more is launched into it.
+const EXPIRING: &str = "expiring";
+
+impl Ec2Cloud {
+    /// The active reservations that the class selects, by id. None without the gate, and without a call where it selects
+    /// none.
+    pub(in crate::ec2) async fn reservations_of(
+        &self,
+        spec: &EC2NodeClassSpec,
+    ) -> Result<Vec<CapacityReservation>, CloudError> {
+        let (mut found, now) = (BTreeMap::new(), self.clock.wall());
+        if !self.settings.reserved_capacity {
+            return Ok(Vec::new());
+        }
+        for term in &spec.capacity_reservation_selector_terms {
+            let mut filters = tag_filters(&term.tags);
+            filters.extend(term.owner_id.as_deref().map(|owner| filter("owner-id", [owner])));
+            let criteria = term.instance_match_criteria.as_deref();
+            filters.extend(criteria.map(|criteria| filter("instance-match-criteria", [criteria])));
+            for one in self.describe_reservations(filters).await? {
+                let id = one.capacity_reservation_id().unwrap_or_default();
+                if term.id.as_deref().is_some_and(|wanted| wanted != id) {
+                    continue;
+                }
+                found.insert(id.to_owned(), reservation_of(&one, now));
+            }
+        }
+        Ok(found.into_values().collect())
+    }
+
+    /// What is left of reservations, by id.
+    pub(in crate::ec2) async fn left_of(&self, ids: &[String]) -> Result<BTreeMap<String, u32>, CloudError> {
+        let mut left = BTreeMap::new();
+        if ids.is_empty() {
+            return Ok(left);
+        }
+        for one in self.describe_reservations(vec![]).await? {
+            let id = one.capacity_reservation_id().unwrap_or_default();
+            if ids.iter().any(|wanted| wanted == id) {
+                let count = one.available_instance_count().and_then(|count| u32::try_from(count).ok());
+                left.insert(id.to_owned(), count.unwrap_or(0));
+            }
+        }
+        Ok(left)
+    }
+
+    async fn describe_reservations(
+        &self,
+        mut filters: Vec<Filter>,
+    ) -> Result<Vec<sdk::CapacityReservation>, CloudError> {
+        filters.push(filter("state", ["active"]));
+        let call = self.clients.ec2.describe_capacity_reservations().set_filters(Some(filters));
+        let mut items = call.into_paginator().items().send();
+        let mut all = Vec::new();
+        while let Some(item) = items.next().await {
+            all.push(item.map_err(|e| classify(CALL, Effect::Repeatable, e))?);
+        }
+        Ok(all)
+    }
+}
+
+fn reservation_of(one: &sdk::CapacityReservation, now: Timestamp) -> CapacityReservation {
+    let text = |value: Option<&str>| value.unwrap_or_default().to_owned();
+    let end = one.end_date().and_then(|end| Timestamp::new(end.secs(), 0).ok());
+    let block = one.reservation_type() == Some(&sdk::CapacityReservationType::CapacityBlock);
+    let expires = end.filter(|_| block).is_some_and(|end| expiring_from(end) <= now);
+    CapacityReservation {
+        availability_zone: text(one.availability_zone()),
+        end_time: end.map(Time),
+        id: text(one.capacity_reservation_id()),
+        instance_match_criteria: text(one.instance_match_criteria().map(|criteria| criteria.as_str())),
+        instance_type: text(one.instance_type()),
+        owner_id: text(one.owner_id()),
+        reservation_type: if block { CAPACITY_BLOCK } else { "default" }.to_owned(),
+        interruptible: one.interruptible() == Some(true),
+        state: if expires { EXPIRING } else { "active" }.to_owned(),
+    }
+}

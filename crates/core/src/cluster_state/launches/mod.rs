@@ -1,0 +1,6 @@
+//! What came of launches: sold out, unused, or with less room than foreseen.
+
+pub(super) mod observed;
+pub(super) mod room;
+pub(super) mod sold_out;
+pub(super) mod unused;

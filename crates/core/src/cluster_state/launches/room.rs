@@ -1,0 +1,76 @@
+//! What the limits of a NodePool are counted by, and what they leave to a claim that an earlier leader has made.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use dovetail_api::names::labels;
+use dovetail_api::v1::{NodeClaim, NodeSelectorOperator};
+use jiff::Timestamp;
+
+use crate::cluster_state::{ClaimEntry, JoinedNode, NodeSource, Snapshot};
+use crate::instance_type::InstanceType;
+use crate::lifecycle::claim::from_quantities;
+use crate::pack::LimitsLeft;
+use crate::resources::Resources;
+
+impl Snapshot {
+    /// Those of `candidates` that a claim may still get: its pool's limits have room for them beside all that the pool has,
+    /// what is planned, and the most that claims which were made before this one may get. Where a leader has been cut off in
+    /// the middle of its plan and its last creations come late, its successor has planned without them. `types` are all of the
+    /// claim's class.
+    #[must_use]
+    pub fn within_limits(
+        &self,
+        claim: &NodeClaim,
+        candidates: &[Arc<InstanceType>],
+        types: &[Arc<InstanceType>],
+    ) -> Vec<Arc<InstanceType>> {
+        let pool = claim.metadata.labels.as_ref().and_then(|own| own.get(labels::NODE_POOL)).map_or("", String::as_str);
+        let Some(limits) = self.pools.get(pool).and_then(|pool| pool.spec.limits.as_ref()) else {
+            return candidates.to_vec();
+        };
+        let counts = |source: &NodeSource| match source {
+            NodeSource::Claim(entry) if entry.is_open() => age(&entry.claim) < age(claim),
+            NodeSource::Claim(entry) => entry.claim.metadata.name != claim.metadata.name,
+            NodeSource::Node(_) | NodeSource::Both(..) => true,
+        };
+        let others: Vec<_> = self
+            .machines()
+            .iter()
+            .filter(|source| source.pool() == pool && counts(source))
+            .map(|source| self.join(source))
+            .collect();
+        let limits = LimitsLeft::new(&from_quantities(limits), &usage(others.iter(), types));
+        candidates.iter().filter(|one| limits.allow(&one.capacity)).cloned().collect()
+    }
+}
+
+/// Of claims that nobody has planned with, the earlier goes before the later.
+fn age(claim: &NodeClaim) -> (Option<Timestamp>, Option<&String>) {
+    (claim.metadata.creation_timestamp.as_ref().map(|time| time.0), claim.metadata.name.as_ref())
+}
+
+/// What a pool's machines have together, or may have: those that stay.
+pub(in crate::cluster_state) fn usage<'a>(
+    machines: impl Iterator<Item = &'a JoinedNode>,
+    types: &[Arc<InstanceType>],
+) -> Resources {
+    let mut sum = Resources::new();
+    for node in machines.filter(|node| !node.deleting || node.held) {
+        match &node.source {
+            NodeSource::Claim(entry) if entry.is_open() => sum.add(&most(entry, &node.capacity, types)),
+            _ => sum.add(&node.capacity),
+        }
+    }
+    sum
+}
+
+/// The most that a claim may get that an earlier leader has made, and that the cloud has not answered.
+fn most(entry: &ClaimEntry, asked: &Resources, types: &[Arc<InstanceType>]) -> Resources {
+    let named = entry.claim.spec.requirements.iter().filter(|one| one.key == labels::INSTANCE_TYPE);
+    let allowed: BTreeSet<&String> =
+        named.filter(|one| one.operator == NodeSelectorOperator::In).flat_map(|one| &one.values).collect();
+    let mut most = asked.clone();
+    types.iter().filter(|one| allowed.contains(&one.name)).for_each(|one| most.max(&one.capacity));
+    most
+}

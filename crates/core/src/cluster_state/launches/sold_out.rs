@@ -1,0 +1,62 @@
+//! Pods whose launches EC2 has nothing for. What they merely prefer may be sold out for hours, and is asked for type by type,
+//! ever larger: after a while they do without (docs/decisions/031).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::cluster_state::{ClusterState, Moment, NominationTarget, Snapshot};
+use crate::pod::Pod;
+
+/// So long EC2 may refuse what a pod would rather have.
+const LONGEST_PREFERENCE_WAIT: Duration = Duration::from_secs(15);
+/// A refusal that is older than this has nothing to do with the next: much longer than a launch takes that EC2 throttles.
+const REMEMBERED: Duration = Duration::from_secs(600);
+
+/// How long EC2 has had nothing for the claims that a pod was expected on. Monotonic time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SoldOutTime {
+    /// When the first of them was refused.
+    pub since: Duration,
+    /// When the last was.
+    pub last: Duration,
+}
+
+impl ClusterState {
+    /// There is nothing to be had for a claim: the pods expected on it have waited for it in vain.
+    pub fn sold_out(&mut self, claim: &str, now: Duration) {
+        let Some(pods) = self.awaited.get(&NominationTarget::Claim(claim.to_owned())) else { return };
+        let remembered = Arc::make_mut(&mut self.now.sold_out);
+        for uid in pods {
+            let known = remembered.entry(uid.clone()).or_insert(SoldOutTime { since: now, last: now });
+            if now.saturating_sub(known.last) > REMEMBERED {
+                known.since = now;
+            }
+            known.last = now;
+        }
+    }
+
+    /// A pod has a node, or has gone.
+    pub(in crate::cluster_state) fn forget_sold_out(&mut self, uid: &str) {
+        if self.now.sold_out.contains_key(uid) {
+            Arc::make_mut(&mut self.now.sold_out).remove(uid);
+        }
+    }
+}
+
+impl Snapshot {
+    /// Says of pods whether they do without what they prefer. One that is still to come is as the pod that it follows.
+    pub(in crate::cluster_state) fn relax(&self, pods: &mut [Pod], now: Moment) {
+        if self.sold_out.is_empty() {
+            return;
+        }
+        for pod in pods {
+            let known = self.sold_out.get(pod.base_uid());
+            let lately = |known: &&SoldOutTime| now.monotonic.saturating_sub(known.last) <= REMEMBERED;
+            let long = known
+                .filter(lately)
+                .is_some_and(|known| known.last.saturating_sub(known.since) >= LONGEST_PREFERENCE_WAIT);
+            // Pods that prefer nothing stay alike.
+            pod.relaxed = long && pod.prefers_anything();
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Who was expected on which claim, and who has come.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Open;
+use crate::cluster_state::{ClaimEntry, PodEntry};
+
+/// What is known of the use that nodes are put to.
+#[derive(Debug, Default)]
+pub(in crate::cluster_state) struct Uses {
+    /// Claims that say what they were launched for, by name.
+    pub(super) open: BTreeMap<String, Open>,
+    /// The workloads that have started a pod on a node, by the node's name.
+    pub(super) started: BTreeMap<String, BTreeSet<String>>,
+    /// What kubelet said of pods that it did not let run, by node and workload.
+    pub(super) refused: BTreeMap<String, BTreeMap<String, String>>,
+    /// By claim, the workloads that its node has shown to be served. It shows that once, however often the claim is written.
+    credited: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Uses {
+    pub fn note_claim(&mut self, entry: &ClaimEntry) {
+        if !entry.facts.launched_for.is_empty() && !self.open.contains_key(&entry.facts.name) {
+            self.open.insert(entry.facts.name.clone(), Open::default());
+        }
+    }
+
+    pub fn note_planned(&mut self, claim: &str) {
+        self.open.entry(claim.to_owned()).or_default().pods.get_or_insert_default();
+    }
+
+    pub fn note_expected(&mut self, claim: &str, pod: &str) {
+        if let Some(Open { pods: Some(pods), judged: false, .. }) = self.open.get_mut(claim) {
+            pods.insert(pod.to_owned());
+        }
+    }
+
+    pub fn note_pod(&mut self, entry: &PodEntry) {
+        if entry.node_name.is_empty() || entry.belongs_to_node() {
+            return;
+        }
+        let workload = || entry.workload.clone();
+        if let Some(words) = &entry.refused {
+            self.refused.entry(entry.node_name.clone()).or_default().entry(workload()).or_insert_with(|| words.clone());
+        } else if entry.started && !self.started.get(&entry.node_name).is_some_and(|all| all.contains(&entry.workload))
+        {
+            self.started.entry(entry.node_name.clone()).or_default().insert(workload());
+        }
+    }
+
+    /// Whether it is news that a claim's node has a pod of a workload.
+    pub(super) fn credit(&mut self, claim: &str, workload: &str) -> bool {
+        self.credited.entry(claim.to_owned()).or_default().insert(workload.to_owned())
+    }
+
+    pub fn forget_claim(&mut self, name: &str) {
+        self.open.remove(name);
+        self.credited.remove(name);
+    }
+
+    pub fn forget_node(&mut self, name: &str) {
+        self.started.remove(name);
+        self.refused.remove(name);
+    }
+
+    /// Plans are void: whom a claim was planned for is not known any more.
+    pub fn forget_plans(&mut self) {
+        self.open.values_mut().for_each(|open| (open.pods, open.ready) = (None, None));
+    }
+}

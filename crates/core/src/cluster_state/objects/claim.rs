@@ -1,0 +1,162 @@
+//! A NodeClaim as the cluster state keeps it, with what is asked of it again and again read once.
+
+use std::sync::Arc;
+
+use dovetail_api::names::annotations::{LAUNCHED_FOR, TERM};
+use dovetail_api::names::{conditions, labels};
+use dovetail_api::v1::{NodeClaim, condition, is_true};
+use jiff::{SignedDuration, Timestamp};
+
+use crate::clock::at_the_latest;
+use crate::cluster_state::{NodeEntry, read_launched_for};
+use crate::interruption::InterruptionNotice;
+use crate::lifecycle::{self, ClaimStage, deadline};
+use crate::ownership::has_foreign_token;
+use crate::resources::Resources;
+
+/// A claim, planned or known to the API server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClaimEntry {
+    /// The claim; without a uid while it is only planned.
+    pub claim: Arc<NodeClaim>,
+    /// What its instance will have at most, while the cloud has not said what it has.
+    pub expected_capacity: Resources,
+    /// What its conditions and times come to.
+    pub facts: ClaimFacts,
+}
+
+/// What a claim's conditions and times come to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimFacts {
+    /// `metadata.name`.
+    pub name: String,
+    /// Its uid, empty while it is only planned.
+    pub uid: String,
+    /// Its pool's name, empty when it has none.
+    pub pool: String,
+    /// Its Node's name, empty until it has one.
+    pub node: String,
+    /// The last stage that it has passed.
+    pub stage: Option<ClaimStage>,
+    /// When it became Initialized.
+    pub initialized: Option<Timestamp>,
+    /// Whether it says itself that it goes: it is being deleted, or the cloud has announced that it takes the instance.
+    pub deleting: bool,
+    /// By when its instance ends whatever is on it, where that is known of a claim that leaves: its own grace is over, or EC2
+    /// takes it back.
+    pub ends: Option<Timestamp>,
+    /// Whether the cloud has begun to end its instance.
+    pub terminating: bool,
+    /// When it was created.
+    pub created: Option<Timestamp>,
+    /// When its time is over: not before its full age, though the API dates its creation in whole seconds.
+    pub expires: Option<Timestamp>,
+    /// Whether Consolidatable is True.
+    pub consolidatable: bool,
+    /// Since when Drifted is True.
+    pub drifted: Option<Timestamp>,
+    /// Whether a command says that it holds the claim.
+    pub disruption_reason: bool,
+    /// `status.lastPodEventTime`.
+    pub last_pod_event: Option<Timestamp>,
+    /// The workloads that it was launched for, each with how many nodes it had not used before.
+    pub launched_for: Vec<(String, u32)>,
+}
+
+impl ClaimEntry {
+    /// A claim as it stands.
+    #[must_use]
+    pub fn new(claim: Arc<NodeClaim>, expected_capacity: Resources) -> Self {
+        let facts = ClaimFacts::from_claim(&claim);
+        Self { claim, expected_capacity, facts }
+    }
+
+    /// Whether the API server does not know it yet.
+    #[must_use]
+    pub fn is_planned(&self) -> bool {
+        self.claim.metadata.uid.is_none()
+    }
+
+    /// Whether nobody knows what its instance will have: the cloud has not answered, and an earlier leader has planned it.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        let answered = self.claim.status.as_ref().is_some_and(|status| !status.allocatable.is_empty());
+        !answered && self.expected_capacity.is_empty()
+    }
+
+    /// Whether pods may be planned on it: its instance is launched, or it was planned with, here or by an earlier leader. One that
+    /// somebody else has made is a place from its launch on, as nobody knows before whether an instance comes of it.
+    #[must_use]
+    pub fn is_promised(&self) -> bool {
+        let by_leader = || {
+            let annotations = self.claim.metadata.annotations.as_ref();
+            annotations.is_some_and(|own| own.contains_key(TERM)) && !has_foreign_token(&self.claim)
+        };
+        self.facts.stage.is_some() || self.is_planned() || !self.expected_capacity.is_empty() || by_leader()
+    }
+
+    /// Its machine, empty until the cloud has made one.
+    #[must_use]
+    pub fn provider_id(&self) -> &str {
+        self.claim.status.as_ref().map_or("", |status| status.provider_id.as_str())
+    }
+
+    /// Whether a Node is its own: the one that has registered for it, or while none has any with its provider ID. Another that
+    /// merely copies the provider ID is not.
+    #[must_use]
+    pub fn is_on(&self, node: &NodeEntry) -> bool {
+        let same = !node.provider_id.is_empty() && node.provider_id == self.provider_id();
+        same && self.facts.may_be_on(&node.name)
+    }
+
+    /// Whether it says itself that it goes: it is being deleted, or the cloud has announced that it takes the instance.
+    #[must_use]
+    pub fn says_it_leaves(&self) -> bool {
+        self.facts.deleting
+    }
+}
+
+impl ClaimFacts {
+    /// Whether the Node of that name is the one that has registered for it, or none has.
+    #[must_use]
+    pub fn may_be_on(&self, node: &str) -> bool {
+        self.node.is_empty() || self.node == node
+    }
+
+    /// Reads a claim.
+    #[must_use]
+    pub fn from_claim(claim: &NodeClaim) -> Self {
+        let meta = &claim.metadata;
+        let status = claim.status.as_ref();
+        let conditions = status.map(|status| status.conditions.as_slice()).unwrap_or_default();
+        let stage = lifecycle::stage(claim);
+        let initialized = condition(conditions, conditions::INITIALIZED).map(|one| one.last_transition_time.0);
+        let created = meta.creation_timestamp.as_ref().map(|time| time.0);
+        let age = claim.spec.expire_after.get().and_then(|age| SignedDuration::try_from(age).ok());
+        Self {
+            name: meta.name.clone().unwrap_or_default(),
+            uid: meta.uid.clone().unwrap_or_default(),
+            pool: meta.labels.as_ref().and_then(|own| own.get(labels::NODE_POOL)).cloned().unwrap_or_default(),
+            node: status.map(|status| status.node_name.clone()).unwrap_or_default(),
+            initialized: initialized.filter(|_| stage == Some(ClaimStage::Initialized)),
+            stage,
+            deleting: lifecycle::is_leaving(claim) || InterruptionNotice::on(claim).is_some(),
+            ends: deadline::of_machine(claim),
+            terminating: is_true(conditions, conditions::INSTANCE_TERMINATING),
+            created,
+            expires: created.zip(age).and_then(|(created, age)| at_the_latest(created).checked_add(age).ok()),
+            consolidatable: is_true(conditions, conditions::CONSOLIDATABLE),
+            drifted: condition(conditions, conditions::DRIFTED)
+                .filter(|one| one.status == conditions::TRUE)
+                .map(|one| one.last_transition_time.0),
+            disruption_reason: is_true(conditions, conditions::DISRUPTION_REASON),
+            last_pod_event: status.and_then(|status| status.last_pod_event_time.as_ref()).map(|time| time.0),
+            launched_for: meta
+                .annotations
+                .as_ref()
+                .and_then(|own| own.get(LAUNCHED_FOR))
+                .map(|written| read_launched_for(written))
+                .unwrap_or_default(),
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! DaemonSets: the pod that each would put on a node, and whether it would.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1::{NodeSelectorTerm, Pod as KubePod, Taint, Toleration};
+
+use crate::admission::Policies;
+use crate::cluster_state::objects::workload::controlled_by;
+use crate::cluster_state::{PodEntry, Snapshot};
+use crate::pod::Pod;
+use crate::requirements::{NodeSelectorRequirement, Requirement, Requirements};
+
+/// Says of a pod which of its DaemonSet's templates it is of (DaemonSet controller).
+pub const POD_TEMPLATE_GENERATION: &str = "pod-template-generation";
+/// Says which template the DaemonSet has now (API server).
+const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+
+impl Snapshot {
+    /// The pod that each DaemonSet puts on its nodes. What its newest live pod of the same template requests after admission
+    /// (limit ranges, webhooks) counts over what the template says.
+    pub(in crate::cluster_state) fn daemon_pods(&self) -> Vec<Pod> {
+        let mut newest: BTreeMap<&str, &PodEntry> = BTreeMap::new();
+        for pod in self.pods.values().filter(|pod| pod.daemon && pod.is_active()) {
+            let known = newest.entry(&pod.workload).or_insert(pod);
+            if known.pod.created < pod.pod.created {
+                *known = pod;
+            }
+        }
+        let mut pods = Vec::new();
+        let policies = self.storage.policies();
+        for set in self.daemon_sets.values() {
+            let Some(mut pod) = pod_of(set, &policies) else { continue };
+            let own = controlled_by(&pod.namespace, "DaemonSet", set.metadata.uid.as_deref().unwrap_or_default());
+            let template = set.metadata.annotations.as_ref().and_then(|own| own.get(TEMPLATE_GENERATION));
+            let current =
+                |live: &&&PodEntry| template.is_none() || live.template.is_none() || live.template.as_ref() == template;
+            if let Some(live) = newest.get(own.as_str()).filter(current) {
+                pod.requests.clone_from(&live.pod.requests);
+            }
+            pods.push(pod);
+        }
+        pods
+    }
+}
+
+/// The pod that a DaemonSet puts on each of its nodes, as admission makes it of the template, with the tolerations that
+/// its controller adds. `None` when its quantities make no sense, or when the API server would refuse it.
+pub fn pod_of(set: &DaemonSet, policies: &Policies) -> Option<Pod> {
+    let template = &set.spec.as_ref()?.template;
+    let mut pod = KubePod {
+        metadata: template.metadata.clone().unwrap_or_default(),
+        spec: template.spec.clone(),
+        ..KubePod::default()
+    };
+    pod.metadata.name.clone_from(&set.metadata.name);
+    pod.metadata.namespace.clone_from(&set.metadata.namespace);
+    pod.metadata.uid = set.metadata.uid.as_ref().map(|uid| format!("daemon-{uid}"));
+    let namespace = set.metadata.namespace.as_deref().unwrap_or("default");
+    let mut pod = Pod::from_kube(&admitted(pod, namespace, policies)?).ok()?;
+    let always = |key: &str, effect: &str| Toleration {
+        key: Some(key.into()),
+        operator: Some("Exists".into()),
+        effect: Some(effect.into()),
+        ..Toleration::default()
+    };
+    for (key, effect) in ADDED {
+        pod.tolerations.push(always(key, effect));
+    }
+    Some(pod)
+}
+
+/// The pod as it would be stored. A class that is not known (yet) adds nothing, rather than that the DaemonSet counts as none.
+fn admitted(mut pod: KubePod, namespace: &str, policies: &Policies) -> Option<KubePod> {
+    let spec = pod.spec.as_mut()?;
+    // The number that it comes to plays no part on a node, and classes of priority are not watched.
+    (spec.priority_class_name, spec.priority) = (None, None);
+    if spec.runtime_class_name.as_ref().is_some_and(|name| !policies.runtime_classes.contains_key(name)) {
+        spec.runtime_class_name = None;
+        spec.overhead = None;
+    }
+    let mut value = serde_json::to_value(&pod).ok()?;
+    match policies.admit_valid(namespace, &mut value) {
+        Ok(()) => serde_json::from_value(value).ok(),
+        Err(_) => None,
+    }
+}
+
+/// Tolerations that the DaemonSet controller gives each of its pods.
+const ADDED: [(&str, &str); 6] = [
+    ("node.kubernetes.io/not-ready", "NoExecute"),
+    ("node.kubernetes.io/unreachable", "NoExecute"),
+    ("node.kubernetes.io/disk-pressure", "NoSchedule"),
+    ("node.kubernetes.io/memory-pressure", "NoSchedule"),
+    ("node.kubernetes.io/pid-pressure", "NoSchedule"),
+    ("node.kubernetes.io/unschedulable", "NoSchedule"),
+];
+
+/// Whether a DaemonSet's pod lands on a node with these labels and taints.
+pub fn lands_on(pod: &Pod, labels: &BTreeMap<String, String>, taints: &[Taint]) -> bool {
+    let hard = taints.iter().filter(|taint| taint.effect != "PreferNoSchedule");
+    hard.into_iter().all(|taint| pod.tolerations.iter().any(|toleration| tolerates(toleration, taint)))
+        && pod.node_selector.iter().all(|(key, value)| labels.get(key) == Some(value))
+        && affinity_allows(pod, labels)
+}
+
+fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
+    let key = toleration.key.as_deref().unwrap_or_default();
+    let exists = toleration.operator.as_deref() == Some("Exists");
+    toleration.effect.as_deref().is_none_or(|effect| effect.is_empty() || effect == taint.effect)
+        && ((key.is_empty() && exists)
+            || (key == taint.key
+                && (exists
+                    || toleration.value.as_deref().unwrap_or_default() == taint.value.as_deref().unwrap_or_default())))
+}
+
+fn affinity_allows(pod: &Pod, labels: &BTreeMap<String, String>) -> bool {
+    let node_affinity = pod.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
+    let required = node_affinity.and_then(|node| node.required_during_scheduling_ignored_during_execution.as_ref());
+    required.is_none_or(|required| required.node_selector_terms.iter().any(|term| term_allows(term, labels)))
+}
+
+fn term_allows(term: &NodeSelectorTerm, labels: &BTreeMap<String, String>) -> bool {
+    let node = Requirements::from_labels(labels);
+    let mut written = term.match_expressions.iter().flatten();
+    written.all(|one| {
+        let Ok(one) = NodeSelectorRequirement::from_kube(one) else { return false };
+        let Ok(wanted) = Requirement::from_written(&one) else { return false };
+        match node.get(&one.key) {
+            Some(found) => found.intersects(&wanted),
+            None => wanted.allows_absence(),
+        }
+    })
+}

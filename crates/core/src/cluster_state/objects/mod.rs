@@ -1,0 +1,9 @@
+//! What is kept of each kind of object: nodes, claims, pods, and what is on them.
+
+pub(super) mod budget;
+pub(super) mod claim;
+pub(super) mod daemon;
+pub(super) mod load;
+pub(super) mod node;
+pub(super) mod pod;
+pub(super) mod workload;

@@ -1,0 +1,95 @@
+//! A Node as the cluster state keeps it.
+
+use std::collections::BTreeMap;
+
+use dovetail_api::names::{annotations, labels, taints};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Node, Taint};
+
+use crate::cluster_state::unwell::{UnhealthyCondition, unwell};
+use crate::lifecycle::{claim::from_quantities, initialization::is_ready};
+use crate::resources::Resources;
+
+/// What is known of a Node.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NodeEntry {
+    /// `metadata.name`.
+    pub name: String,
+    /// `metadata.uid`.
+    pub uid: String,
+    /// `spec.providerID`, empty until the cloud is known.
+    pub provider_id: String,
+    /// `metadata.labels`, the hostname's added where it is absent.
+    pub labels: BTreeMap<String, String>,
+    /// Its taints; a cordon counts as one.
+    pub taints: Vec<Taint>,
+    /// What the machine has.
+    pub capacity: Resources,
+    /// What of it pods may use.
+    pub allocatable: Resources,
+    /// Whether its kubelet says Ready.
+    pub ready: bool,
+    /// The conditions that it is repaired for, those that it has.
+    pub unwell: Vec<UnhealthyCondition>,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// The annotation by which it is to be left alone: `karpenter.sh/do-not-disrupt`, or where that is absent
+    /// `karpenter.sh/do-not-consolidate`, as it was called before.
+    pub do_not_disrupt: Option<&'static str>,
+    /// Since when it is empty, as a leader has written it down for a pool with a TTL.
+    pub emptied: Option<Timestamp>,
+    /// `metadata.resourceVersion` as a number; none where it is no number, or is doubted.
+    pub resource_version: Option<u64>,
+}
+
+impl NodeEntry {
+    /// Reads a Node of the API.
+    #[must_use]
+    pub fn from_kube(node: &Node) -> Self {
+        let spec = node.spec.clone().unwrap_or_default();
+        let status = node.status.clone().unwrap_or_default();
+        let mut own_taints = spec.taints.unwrap_or_default();
+        if spec.unschedulable == Some(true) && !own_taints.iter().any(|taint| taint.key == taints::UNSCHEDULABLE) {
+            own_taints.push(cordon());
+        }
+        let name = node.metadata.name.clone().unwrap_or_default();
+        let mut own_labels = node.metadata.labels.clone().unwrap_or_default();
+        own_labels.entry(labels::HOSTNAME.into()).or_insert_with(|| name.clone());
+        let own = node.metadata.annotations.as_ref();
+        let annotation = |key: &str| own.and_then(|all| all.get(key)).map(String::as_str);
+        Self {
+            name,
+            do_not_disrupt: [annotations::DO_NOT_DISRUPT, annotations::DO_NOT_CONSOLIDATE]
+                .into_iter()
+                .find(|key| annotation(key).is_some())
+                .filter(|key| annotation(key) == Some("true")),
+            emptied: annotation(annotations::EMPTINESS_TIMESTAMP).and_then(|text| text.parse().ok()),
+            uid: node.metadata.uid.clone().unwrap_or_default(),
+            provider_id: spec.provider_id.unwrap_or_default(),
+            labels: own_labels,
+            taints: own_taints,
+            capacity: from_quantities(&status.capacity.unwrap_or_default()),
+            allocatable: from_quantities(&status.allocatable.unwrap_or_default()),
+            ready: is_ready(node),
+            unwell: unwell(node),
+            deleting: node.metadata.deletion_timestamp.is_some(),
+            resource_version: node.metadata.resource_version.as_ref().and_then(|version| version.parse().ok()),
+        }
+    }
+
+    /// Whether it was made for a NodePool: it carries the class's label.
+    #[must_use]
+    pub fn managed(&self) -> bool {
+        self.labels.contains_key(labels::EC2_NODE_CLASS)
+    }
+
+    /// Whether a label says `true`.
+    #[must_use]
+    pub fn is_labelled(&self, key: &str) -> bool {
+        self.labels.get(key).is_some_and(|value| value == "true")
+    }
+}
+
+fn cordon() -> Taint {
+    Taint { key: taints::UNSCHEDULABLE.into(), effect: taints::NO_SCHEDULE.into(), ..Taint::default() }
+}

@@ -1,0 +1,399 @@
+//! A pod as the cluster state keeps it: what scheduling sees, where it is, and whether it waits for a node of ours.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dovetail_api::names::annotations;
+use dovetail_api::v1::parse_go_duration;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod as KubePod;
+
+use crate::clock::at_the_latest;
+use crate::cluster_state::default_spread::controller;
+use crate::cluster_state::objects::daemon::POD_TEMPLATE_GENERATION;
+use crate::cluster_state::objects::workload::{refused_by_kubelet, words_of_scheduler, workload_of};
+use crate::pod::{DrainFacts, Pod, eviction_cost};
+
+/// A pod and where it stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PodEntry {
+    /// What scheduling sees of it.
+    pub pod: Arc<Pod>,
+    /// The node it is bound to, empty while it is not.
+    pub node_name: String,
+    /// Whether it waits for a node that does not exist (core spec 3.1).
+    pub provisionable: bool,
+    /// The node that it is nominated to while it is not bound: by kube-scheduler, which makes room there, or by us.
+    pub nominated: Option<String>,
+    /// Whether it may: kube-scheduler has not said anything of it yet, see [`is_unmarked`].
+    pub unmarked: bool,
+    /// Whether it belongs to a DaemonSet.
+    pub daemon: bool,
+    /// Whether it mirrors a static pod of its kubelet.
+    pub mirror: bool,
+    /// Whether it belongs to a StatefulSet: its successor comes only when it is gone.
+    pub stateful: bool,
+    /// What made it, where default spread constraints look at that: kind, namespace and name.
+    pub controller: Option<String>,
+    /// Until when it asks not to be disturbed.
+    pub do_not_disrupt: DoNotDisrupt,
+    /// The annotation that says so, as it is called there.
+    pub asks_by: &'static str,
+    /// How long it may take to end.
+    pub grace: Duration,
+    /// What its eviction costs (core spec 5.4).
+    pub eviction_cost: f64,
+    /// Whether it is Ready.
+    pub ready: bool,
+    /// When kubelet took it in.
+    pub since: Option<Timestamp>,
+    /// Whether it runs to its end, as a Job's pods do: its containers are not started again when they are done.
+    pub ends: bool,
+    /// Whether it has ended.
+    pub terminal: bool,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// Names of the PersistentVolumeClaims that it uses.
+    pub volume_claims: Vec<String>,
+    /// What draining has to know of it.
+    pub drain: DrainFacts,
+    /// What it comes from, see [`workload_of`].
+    pub workload: String,
+    /// Whether a container of it runs, or has.
+    pub started: bool,
+    /// What kubelet said that has not let it run.
+    pub refused: Option<String>,
+    /// kube-scheduler's own words, while it has no node for it.
+    pub words: Option<String>,
+    /// Of a DaemonSet's pod, which template it is of.
+    pub template: Option<String>,
+    /// `metadata.resourceVersion` as a number; none where it is no number.
+    pub resource_version: Option<u64>,
+    /// It is there and cannot be read: what it requests is not known.
+    pub unreadable: bool,
+}
+
+/// What a pod's annotation `karpenter.sh/do-not-disrupt` comes to (core spec 5.2), or where it is absent
+/// `karpenter.sh/do-not-evict`, as it was called before.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum DoNotDisrupt {
+    /// It may be moved.
+    #[default]
+    No,
+    /// It may never be moved; also while a time is asked for and the pod has not started.
+    Always,
+    /// It may be moved from then on.
+    Until(Timestamp),
+    /// It says what is neither `true` nor a positive duration: that counts as nothing, and is said.
+    Invalid(String),
+}
+
+impl DoNotDisrupt {
+    /// Reads it off a pod.
+    #[must_use]
+    pub fn from_pod(pod: &KubePod) -> Self {
+        let written = pod.metadata.annotations.as_ref().and_then(|all| all.get(Self::key(pod)));
+        match written.map(String::as_str) {
+            None | Some("false") => Self::No,
+            Some("true") => Self::Always,
+            Some(text) => match parse_go_duration(text) {
+                Ok(asked) if !asked.is_zero() => {
+                    let started = pod.status.as_ref().and_then(|status| status.start_time.as_ref());
+                    let started = started.map(|started| at_the_latest(started.0));
+                    started.and_then(|started| started.checked_add(asked).ok()).map_or(Self::Always, Self::Until)
+                }
+                _ => Self::Invalid(text.to_owned()),
+            },
+        }
+    }
+
+    /// Under which key a pod has it: the older one only where the other is absent.
+    fn key(pod: &KubePod) -> &'static str {
+        let has = |key: &str| pod.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(key));
+        let old = has(annotations::DO_NOT_EVICT) && !has(annotations::DO_NOT_DISRUPT);
+        if old { annotations::DO_NOT_EVICT } else { annotations::DO_NOT_DISRUPT }
+    }
+
+    /// Whether it holds now.
+    #[must_use]
+    pub fn holds(&self, now: Timestamp) -> bool {
+        match self {
+            Self::No | Self::Invalid(_) => false,
+            Self::Always => true,
+            Self::Until(end) => now < *end,
+        }
+    }
+}
+
+/// How long a pod has to end when it does not say.
+const DEFAULT_GRACE: Duration = Duration::from_secs(30);
+
+impl PodEntry {
+    /// Reads a pod of the API. One whose quantities make no sense cannot be scheduled by anyone: it is told as text.
+    ///
+    /// # Errors
+    /// What is wrong with its requests.
+    pub fn from_kube(pod: &KubePod) -> Result<Self, crate::pod::PodError> {
+        Ok(Self::from_pod(pod, Pod::from_kube(pod)?))
+    }
+
+    fn from_pod(pod: &KubePod, scheduled: Pod) -> Self {
+        let node_name = pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).unwrap_or_default();
+        let (workload, bound) = (workload_of(pod, &scheduled), !node_name.is_empty());
+        let refused = refused_by_kubelet(pod);
+        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+        let deletion_cost = pod.metadata.annotations.as_ref().and_then(|own| own.get(annotations::POD_DELETION_COST));
+        Self {
+            eviction_cost: eviction_cost(deletion_cost, scheduled.priority),
+            do_not_disrupt: DoNotDisrupt::from_pod(pod),
+            asks_by: DoNotDisrupt::key(pod),
+            ready: is_ready(pod),
+            since: pod.status.as_ref().and_then(|status| status.start_time.as_ref()).map(|time| time.0),
+            ends: matches!(
+                pod.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref()),
+                Some("Never" | "OnFailure")
+            ),
+            mirror: owned_by(pod, "v1", "Node"),
+            controller: controller(&scheduled.namespace, pod.metadata.owner_references.as_deref().unwrap_or_default()),
+            stateful: owned_by(pod, "apps/v1", "StatefulSet"),
+            pod: Arc::new(scheduled),
+            provisionable: node_name.is_empty() && is_provisionable(pod),
+            nominated: nominated(pod).filter(|_| !bound).map(str::to_owned),
+            unmarked: is_unmarked(pod),
+            node_name,
+            daemon: owned_by(pod, "apps/v1", "DaemonSet"),
+            grace: grace(pod),
+            terminal: is_terminal(pod),
+            deleting: pod.metadata.deletion_timestamp.is_some(),
+            volume_claims: crate::volumes::claims_of(pod),
+            drain: DrainFacts::from_kube(pod),
+            workload,
+            started: refused.is_none() && matches!(phase, Some("Running" | "Succeeded" | "Failed")),
+            refused,
+            words: if bound { None } else { words_of_scheduler(pod) },
+            template: pod.metadata.labels.as_ref().and_then(|own| own.get(POD_TEMPLATE_GENERATION)).cloned(),
+            resource_version: pod.metadata.resource_version.as_ref().and_then(|version| version.parse().ok()),
+            unreadable: false,
+        }
+    }
+
+    /// A pod that cannot be read: its metadata, its node and its phase are taken from `pod`, and nothing else. It holds its
+    /// node and its room, and is never packed.
+    #[must_use]
+    pub fn unreadable(pod: &KubePod) -> Self {
+        let spec = k8s_openapi::api::core::v1::PodSpec {
+            node_name: pod.spec.as_ref().and_then(|spec| spec.node_name.clone()),
+            termination_grace_period_seconds: pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds),
+            ..Default::default()
+        };
+        let known = KubePod { metadata: pod.metadata.clone(), spec: Some(spec), status: pod.status.clone() };
+        let scheduled = Pod::without_requests(&known);
+        let entry = Self::from_pod(&known, scheduled);
+        Self { provisionable: false, unmarked: false, unreadable: true, ..entry }
+    }
+
+    /// As it is there, readable or not.
+    #[must_use]
+    pub fn as_it_is(pod: &KubePod) -> Self {
+        Self::from_kube(pod).unwrap_or_else(|_| Self::unreadable(pod))
+    }
+
+    /// Whether topology rules count it: scheduled, neither ended nor ending (core spec 3.7).
+    #[must_use]
+    pub fn counts_for_topology(&self) -> bool {
+        !self.node_name.is_empty() && !self.terminal && !self.deleting
+    }
+
+    /// Whether it has neither ended nor is ending.
+    #[must_use]
+    pub fn is_active(&self) -> bool {
+        !self.terminal && !self.deleting
+    }
+
+    /// Whether it comes again by itself wherever there is a node: nobody has to find it a place.
+    #[must_use]
+    pub fn belongs_to_node(&self) -> bool {
+        self.daemon || self.mirror
+    }
+
+    /// Whether it would have to be moved if its node went, and comes again elsewhere (core spec 5.2, "reschedulable").
+    #[must_use]
+    pub fn reschedulable(&self) -> bool {
+        !self.terminal && (!self.deleting || self.stateful) && !self.daemon && !self.mirror
+    }
+
+    /// Whether it takes room on its node.
+    #[must_use]
+    pub fn takes_room(&self) -> bool {
+        !self.node_name.is_empty() && !self.terminal
+    }
+}
+
+/// Whether a pod waits for a node that does not exist (core spec 3.1): kube-scheduler found none, and no DaemonSet or kubelet
+/// made it. Whether kube-scheduler is making room for one that is nominated to a node is for the cluster to say.
+#[must_use]
+pub fn is_provisionable(pod: &KubePod) -> bool {
+    let Some(status) = &pod.status else { return false };
+    let scheduled = status.conditions.iter().flatten().find(|condition| condition.type_ == SCHEDULED);
+    scheduled.is_some_and(|condition| condition.reason.as_deref() == Some("Unschedulable")) && can_be_given_a_node(pod)
+}
+
+/// Whether kube-scheduler has not said anything yet of a pod that only room keeps from a node, as far as one can tell
+/// (docs/decisions/015). Whoever waits for another scheduler, a gate or a device is left to them; so is who may get its
+/// place by preemption.
+#[must_use]
+pub fn is_unmarked(pod: &KubePod) -> bool {
+    let Some(spec) = &pod.spec else { return false };
+    let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+    let preempts = spec.priority.unwrap_or(0) > 0 && spec.preemption_policy.as_deref() != Some("Never");
+    conditions.iter().all(|condition| condition.type_ != SCHEDULED)
+        && spec.scheduler_name.as_deref().is_none_or(|name| name == "default-scheduler")
+        && spec.scheduling_gates.as_ref().is_none_or(Vec::is_empty)
+        && spec.resource_claims.as_ref().is_none_or(Vec::is_empty)
+        && !preempts
+        && nominated(pod).is_none()
+        && can_be_given_a_node(pod)
+}
+
+const SCHEDULED: &str = "PodScheduled";
+
+/// Whether a pod has no node and nobody but a scheduler gives it one.
+fn can_be_given_a_node(pod: &KubePod) -> bool {
+    let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
+    node.is_none_or(str::is_empty)
+        && pod.metadata.deletion_timestamp.is_none()
+        && !is_terminal(pod)
+        && !owned_by(pod, "apps/v1", "DaemonSet")
+        && !owned_by(pod, "v1", "Node")
+}
+
+/// The node that a pod's status says it is nominated to.
+fn nominated(pod: &KubePod) -> Option<&str> {
+    let node = pod.status.as_ref().and_then(|status| status.nominated_node_name.as_deref());
+    node.filter(|node| !node.is_empty())
+}
+
+fn grace(pod: &KubePod) -> Duration {
+    let written = pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds);
+    written.map_or(DEFAULT_GRACE, |seconds| Duration::from_secs(seconds.try_into().unwrap_or(0)))
+}
+
+fn is_ready(pod: &KubePod) -> bool {
+    let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+    conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
+
+fn is_terminal(pod: &KubePod) -> bool {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    matches!(phase, Some("Succeeded" | "Failed"))
+}
+
+fn owned_by(pod: &KubePod, api_version: &str, kind: &str) -> bool {
+    let owners = pod.metadata.owner_references.iter().flatten();
+    owners.into_iter().any(|owner| owner.api_version == api_version && owner.kind == kind)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pod(change: impl FnOnce(&mut Value)) -> KubePod {
+        let mut pod = json!({
+            "metadata": {"name": "a", "uid": "u"}, "spec": {"containers": []},
+            "status": {"phase": "Pending", "conditions": [
+                {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]},
+        });
+        change(&mut pod);
+        serde_json::from_value(pod).unwrap()
+    }
+
+    #[test]
+    fn a_pod_the_scheduler_found_no_node_for_is_provisionable() {
+        assert!(is_provisionable(&pod(|_| ())));
+    }
+
+    #[test]
+    fn gated_bound_daemon_mirror_ended_and_leaving_pods_are_not() {
+        assert!(!is_provisionable(&pod(|pod| pod["status"]["conditions"][0]["reason"] = json!("SchedulingGated"))));
+        assert!(!is_provisionable(&pod(|pod| pod["spec"]["nodeName"] = json!("n"))));
+        assert!(is_provisionable(&pod(|pod| pod["status"]["nominatedNodeName"] = json!("n"))), "it may be ours");
+        assert!(!is_provisionable(&pod(|pod| pod["status"]["phase"] = json!("Failed"))));
+        assert!(!is_provisionable(&pod(|pod| pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"))));
+        assert!(!is_provisionable(&pod(owner("apps/v1", "DaemonSet"))));
+        assert!(!is_provisionable(&pod(owner("v1", "Node"))));
+        assert!(is_provisionable(&pod(owner("apps/v1", "ReplicaSet"))));
+    }
+
+    fn owner(api: &'static str, kind: &'static str) -> impl FnOnce(&mut Value) {
+        move |pod| {
+            pod["metadata"]["ownerReferences"] = json!([{"apiVersion": api, "kind": kind, "name": "x", "uid": "o"}]);
+        }
+    }
+
+    fn unmarked(change: impl FnOnce(&mut Value)) -> KubePod {
+        pod(|pod| {
+            pod["status"] = json!({"phase": "Pending"});
+            change(pod);
+        })
+    }
+
+    #[test]
+    fn a_pod_that_the_scheduler_has_not_spoken_of_is_unmarked() {
+        assert!(is_unmarked(&unmarked(|_| ())));
+        assert!(is_unmarked(&unmarked(|pod| pod["spec"]["schedulerName"] = json!("default-scheduler"))));
+        assert!(is_unmarked(&unmarked(owner("apps/v1", "ReplicaSet"))));
+        assert!(!is_unmarked(&pod(|_| ())), "one that it has marked");
+        let gated = json!([{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}]);
+        assert!(!is_unmarked(&unmarked(|pod| pod["status"]["conditions"] = gated)));
+    }
+
+    #[test]
+    fn a_pod_that_something_else_than_room_may_keep_waiting_is_left_to_that() {
+        assert!(!is_unmarked(&unmarked(|pod| pod["spec"]["schedulingGates"] = json!([{"name": "quota"}]))));
+        assert!(!is_unmarked(&unmarked(|pod| pod["spec"]["schedulerName"] = json!("volcano"))));
+        assert!(!is_unmarked(&unmarked(|pod| pod["spec"]["resourceClaims"] = json!([{"name": "gpu"}]))));
+        assert!(!is_unmarked(&unmarked(|pod| pod["spec"]["nodeName"] = json!("n"))));
+        assert!(!is_unmarked(&unmarked(|pod| pod["status"]["nominatedNodeName"] = json!("n"))));
+        assert!(!is_unmarked(&unmarked(|pod| pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"))));
+        assert!(!is_unmarked(&unmarked(owner("apps/v1", "DaemonSet"))));
+    }
+
+    #[test]
+    fn a_pod_that_may_preempt_others_is_left_to_the_scheduler() {
+        assert!(!is_unmarked(&unmarked(|pod| pod["spec"]["priority"] = json!(1000))));
+        assert!(is_unmarked(&unmarked(|pod| pod["spec"]["priority"] = json!(-10))));
+        assert!(is_unmarked(&unmarked(|pod| {
+            pod["spec"]["priority"] = json!(1000);
+            pod["spec"]["preemptionPolicy"] = json!("Never");
+        })));
+    }
+
+    fn asks(text: &str, started: Option<&str>) -> DoNotDisrupt {
+        DoNotDisrupt::from_pod(&pod(|pod| {
+            pod["metadata"]["annotations"] = json!({"karpenter.sh/do-not-disrupt": text});
+            pod["status"]["startTime"] = json!(started);
+        }))
+    }
+
+    #[test]
+    fn true_holds_a_pod_for_ever_and_a_duration_from_its_start() {
+        let at = |text: &str| text.parse::<Timestamp>().unwrap();
+        let start = "2026-01-01T00:00:00Z";
+        assert!(asks("true", None).holds(Timestamp::MAX));
+        let hour = asks("1h", Some(start));
+        assert!(hour.holds(at("2026-01-01T01:00:00.9Z")) && !hour.holds(at("2026-01-01T01:00:01Z")));
+        assert!(asks("1s", None).holds(Timestamp::MAX), "nobody knows since when");
+    }
+
+    #[test]
+    fn what_is_no_duration_holds_nothing_and_is_told_apart() {
+        for text in ["yes", "-5m", "0s", "", "5", "1d"] {
+            assert_eq!(asks(text, None), DoNotDisrupt::Invalid(text.into()), "{text:?}");
+            assert!(!asks(text, None).holds(Timestamp::MIN), "{text:?}");
+        }
+        assert_eq!(asks("false", None), DoNotDisrupt::No);
+    }
+}

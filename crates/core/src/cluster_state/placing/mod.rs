@@ -1,0 +1,8 @@
+//! Where pods are expected, and where not: nominations, places kept for pods, nodes and pools that are left out.
+
+pub(super) mod closed_pools;
+pub(super) mod kept_off;
+pub(super) mod kept_places;
+pub(super) mod nominations;
+pub(super) mod refused;
+pub(super) mod refused_places;

@@ -1,0 +1,360 @@
+//! Which node a pending pod is expected on. kube-scheduler binds; until it has, the pod is not packed again while its
+//! node is on its way, nor for a while after. A pod that has to leave its node is expected elsewhere under its own uid
+//! until it has gone, or until one like it comes in its stead: that one has its place from then on.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dovetail_api::v1::NodeClaim;
+
+use crate::cluster_state::objects::load::with_itself;
+use crate::cluster_state::{ClaimEntry, ClusterState, Moment, PodEntry, Snapshot};
+use crate::labels;
+use crate::lifecycle::ClaimStage;
+use crate::pod::Pod;
+use crate::resources::Resources;
+
+/// Where a pod is expected.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NominationTarget {
+    /// On the node of a claim that is on its way.
+    Claim(String),
+    /// On a node that is there.
+    Node(String),
+}
+
+/// An expectation, and until when it is held against packing the pod again once its node is ready. Monotonic time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Nomination {
+    /// Where.
+    pub target: NominationTarget,
+    /// Until when; counted anew from the moment the node becomes ready.
+    pub until: Duration,
+    /// What had been heard of kube-scheduler when it began.
+    pub(in crate::cluster_state) heard: u64,
+}
+
+impl ClusterState {
+    /// Claims are planned: from now on they are capacity on its way, and pods are expected on them.
+    pub fn plan_claim(&mut self, claim: NodeClaim, expected_capacity: Resources) {
+        let name = claim.metadata.name.clone().unwrap_or_default();
+        let entry = ClaimEntry::new(Arc::new(claim), expected_capacity);
+        self.uses.note_claim(&entry);
+        self.uses.note_planned(&name);
+        Arc::make_mut(&mut self.now.claims).insert(name, Arc::new(entry));
+    }
+
+    /// Pods are expected somewhere, at least until then; not those that have gone while they were planned. What was bound there
+    /// meanwhile may have left some no room: those are without a place.
+    pub fn nominate<'a>(
+        &mut self,
+        pods: impl IntoIterator<Item = &'a str>,
+        target: &NominationTarget,
+        until: Duration,
+    ) {
+        for uid in pods {
+            if !self.now.pods.contains_key(uid) {
+                continue;
+            }
+            self.expect(uid, Nomination { target: target.clone(), until, heard: self.heard });
+            // It has begun to go while it was planned for.
+            if self.now.pods.get(uid).is_some_and(|entry| entry.deleting && !entry.node_name.is_empty()) {
+                self.make_way(uid);
+            }
+        }
+        self.look_at_room(target);
+    }
+
+    fn expect(&mut self, uid: &str, nomination: Nomination) {
+        self.expect_no_more(uid);
+        if let NominationTarget::Claim(claim) = &nomination.target {
+            self.uses.note_expected(claim, uid);
+        }
+        self.awaited.entry(nomination.target.clone()).or_default().insert(uid.to_owned());
+        Arc::make_mut(&mut self.now.nominations).insert(uid.to_owned(), nomination);
+    }
+
+    /// A pod is expected nowhere any more. Answers where it was.
+    pub(in crate::cluster_state) fn expect_no_more(&mut self, uid: &str) -> Option<Nomination> {
+        if !self.now.nominations.contains_key(uid) {
+            return None;
+        }
+        let nomination = Arc::make_mut(&mut self.now.nominations).remove(uid)?;
+        self.outgoing.remove(uid);
+        if let Some(pods) = self.awaited.get_mut(&nomination.target) {
+            pods.remove(uid);
+            if pods.is_empty() {
+                self.awaited.remove(&nomination.target);
+            }
+        }
+        Some(nomination)
+    }
+
+    /// A pod that is expected elsewhere is going: its successor, which may have come before that was known, has its place.
+    pub(in crate::cluster_state) fn make_way(&mut self, uid: &str) {
+        let Some(going) = self.now.pods.get(uid).filter(|_| !self.outgoing.contains(uid)).cloned() else { return };
+        let waits = |(uid, entry): &(&String, &Arc<PodEntry>)| {
+            entry.node_name.is_empty()
+                && !entry.deleting
+                && !entry.terminal
+                && !self.now.nominations.contains_key(*uid)
+                && self.stands_in(&entry.pod, &going.pod)
+        };
+        match self.now.pods.iter().find(waits).map(|(uid, _)| uid.clone()) {
+            Some(successor) => {
+                if let Some(nomination) = self.expect_no_more(uid) {
+                    self.expect(&successor, nomination);
+                }
+            }
+            None => drop(self.outgoing.insert(uid.to_owned())),
+        }
+    }
+
+    /// A pod has come: where one like it is about to go, it is its successor and has its place.
+    pub(in crate::cluster_state) fn succeed(&mut self, uid: &str, pod: &Pod) {
+        let like = |other: &&String| self.now.pods.get(*other).is_some_and(|other| self.stands_in(pod, &other.pod));
+        let Some(before) = self.outgoing.iter().find(like).cloned() else { return };
+        if let Some(nomination) = self.expect_no_more(&before) {
+            self.expect(uid, nomination);
+        }
+    }
+
+    /// Whether a pod comes in the stead of one that goes: it is like it, but for the hash of its template where the other goes by a
+    /// restart.
+    fn stands_in(&self, pod: &Pod, going: &Pod) -> bool {
+        alike(pod, going) || (self.now.rolling.contains(&going.uid) && alike_but_for(pod, going, TEMPLATE_HASH))
+    }
+
+    /// Pods go by a restart of their Deployment, or do not after all. Their places are kept for the pods that the restart brings,
+    /// which come before they go; they themselves need none.
+    pub fn roll<'a>(&mut self, pods: impl IntoIterator<Item = &'a str>, rolls: bool) {
+        let there = &self.now.pods;
+        let mut rolling: BTreeSet<String> =
+            self.now.rolling.iter().filter(|uid| there.contains_key(*uid)).cloned().collect();
+        let pods: Vec<&str> = pods.into_iter().filter(|uid| there.contains_key(*uid)).collect();
+        if rolls {
+            rolling.extend(pods.iter().map(|uid| (*uid).to_owned()));
+        } else {
+            rolling.retain(|uid| !pods.contains(&uid.as_str()));
+            self.outgoing.retain(|uid| !pods.contains(&uid.as_str()));
+        }
+        self.now.rolling = Arc::new(rolling);
+        for uid in pods.into_iter().filter(|_| rolls) {
+            self.make_way(uid);
+        }
+    }
+
+    /// A claim's node has become ready for pods: kube-scheduler has until then to bind those expected. It may have bound
+    /// others before that was known.
+    pub fn expect_until(&mut self, claim: &str, until: Duration) {
+        let target = NominationTarget::Claim(claim.to_owned());
+        let Some(pods) = self.awaited.get(&target) else { return };
+        let heard = self.heard;
+        let nominations = Arc::make_mut(&mut self.now.nominations);
+        for uid in pods {
+            if let Some(nomination) = nominations.get_mut(uid) {
+                nomination.until = until;
+                nomination.heard = heard;
+            }
+        }
+        self.look_at_room(&target);
+    }
+
+    /// Looks whether all that are expected at a target have room on its node, if that is ready for pods.
+    fn look_at_room(&mut self, target: &NominationTarget) {
+        let node = match target {
+            NominationTarget::Node(name) => Some(name.clone()),
+            NominationTarget::Claim(name) if self.is_ready(target) => {
+                self.now.claims.get(name).and_then(|entry| Some(entry.claim.status.as_ref()?.node_name.clone()))
+            }
+            NominationTarget::Claim(_) => None,
+        };
+        if node.is_some_and(|node| self.displace(&node)) {
+            self.displacements += 1;
+        }
+    }
+
+    /// A pod has been bound. kube-scheduler does not know our plans: when it took the place of a pod like itself, that
+    /// one is now expected where this one was. Where it leaves others too little room they are expected no more, and
+    /// are without a place. Answers whether some are.
+    pub(in crate::cluster_state) fn bound(&mut self, uid: &str, pod: &Pod, node: &str) -> bool {
+        let own = self.expect_no_more(uid);
+        if own.as_ref().is_some_and(|own| self.is_on(&own.target, node)) {
+            return false;
+        }
+        let here: Vec<_> = self.awaited.iter().filter(|(target, _)| self.is_on(target, node)).collect();
+        if here.is_empty() {
+            return false;
+        }
+        let alike = |other: &&String| self.now.pods.get(*other).is_some_and(|other| alike(&other.pod, pod));
+        let displaced = here.iter().flat_map(|(_, pods)| pods.iter()).find(alike);
+        if let (Some(own), Some(displaced)) = (own, displaced.cloned()) {
+            self.expect(&displaced, own);
+            return false;
+        }
+        self.displace(node)
+    }
+
+    /// Whether what pods are expected at is that node. A claim's is known by its machine: pods are bound before the claim
+    /// says which node it has.
+    fn is_on(&self, target: &NominationTarget, node: &str) -> bool {
+        match target {
+            NominationTarget::Node(name) => name == node,
+            NominationTarget::Claim(name) => {
+                let machine = self.now.claims.get(name).map(|entry| entry.provider_id()).filter(|id| !id.is_empty());
+                machine.is_some() && machine == self.now.nodes.get(node).map(|entry| entry.provider_id.as_str())
+            }
+        }
+    }
+
+    fn is_ready(&self, target: &NominationTarget) -> bool {
+        match target {
+            NominationTarget::Node(_) => true,
+            NominationTarget::Claim(name) => {
+                self.now.claims.get(name).is_some_and(|entry| entry.facts.stage == Some(ClaimStage::Initialized))
+            }
+        }
+    }
+
+    /// Takes their place from pods that are expected on a node which has too little room for all of them: first from those
+    /// that wait for kube-scheduler, then from those that have yet to leave their node, whose successors would find no room.
+    /// One that is leaving its node keeps its own, as its successor is about to have it. Answers whether some have lost theirs.
+    fn displace(&mut self, node: &str) -> bool {
+        let Some(entry) = self.now.nodes.get(node) else { return false };
+        let here = self.awaited.iter().filter(|(target, _)| self.is_on(target, node) && self.is_ready(target));
+        let expected = here.flat_map(|(_, pods)| pods).filter_map(|uid| self.now.pods.get(uid));
+        let (waiting, moving): (Vec<_>, Vec<_>) = expected
+            .filter(|entry| entry.node_name.is_empty() || !entry.deleting)
+            .cloned()
+            .partition(|entry| entry.node_name.is_empty());
+        let mut used = self.now.loads.get(node).map(|load| load.requests.clone()).unwrap_or_default();
+        let room = entry.allocatable.clone();
+        let mut displaced = crowded_out(&mut used, &room, &waiting);
+        displaced.extend(crowded_out(&mut used, &room, &moving));
+        displaced.iter().for_each(|uid| drop(self.expect_no_more(uid)));
+        !displaced.is_empty()
+    }
+
+    /// The leader's plans are void (its term is over): only what the API server knows remains.
+    pub fn forget_plans(&mut self) {
+        self.now.nominations = Arc::default();
+        self.awaited.clear();
+        self.outgoing.clear();
+        self.now.rolling = Arc::default();
+        self.now.sold_out = Arc::default();
+        self.now.closed_pools = Arc::default();
+        self.now.refused_places = Arc::default();
+        self.uses.forget_plans();
+        let planned: Vec<_> =
+            self.now.claims.iter().filter(|(_, entry)| entry.is_planned()).map(|(name, _)| name.clone()).collect();
+        for name in planned {
+            Arc::make_mut(&mut self.now.claims).remove(&name);
+        }
+        self.marked.clear();
+        self.held.clear();
+        self.look_who_leaves();
+    }
+
+    /// Pods expected at such a target are free again.
+    pub(in crate::cluster_state) fn forget_target(&mut self, gone: &NominationTarget) {
+        let Some(pods) = self.awaited.remove(gone) else { return };
+        let nominations = Arc::make_mut(&mut self.now.nominations);
+        for uid in &pods {
+            nominations.remove(uid);
+            self.outgoing.remove(uid);
+        }
+    }
+}
+
+/// Adds what pods request to what is used of a room, and answers those, by uid, that find no place in it: the smallest whose
+/// going is enough, or else the largest and so on.
+fn crowded_out(used: &mut Resources, room: &Resources, pods: &[Arc<PodEntry>]) -> Vec<String> {
+    let mut there: Vec<_> = pods.iter().map(|pod| (&pod.pod.uid, with_itself(&pod.pod.requests))).collect();
+    there.iter().for_each(|(_, requests)| used.add(requests));
+    let share = |requests: &Resources| {
+        let shares = requests.iter().map(|(name, amount)| amount as f64 / room.get(name).max(1) as f64);
+        shares.fold(0.0, f64::max)
+    };
+    there.sort_by(|(a, one), (b, other)| share(one).total_cmp(&share(other)).then_with(|| a.cmp(b)));
+    let mut out = Vec::new();
+    while !used.fits_in(room) && !there.is_empty() {
+        let enough = |requests: &Resources| {
+            let mut without = used.clone();
+            without.sub(requests);
+            without.fits_in(room)
+        };
+        let chosen = there.iter().position(|(_, requests)| enough(requests)).unwrap_or(there.len() - 1);
+        let (uid, requests) = there.remove(chosen);
+        used.sub(&requests);
+        out.push(uid.clone());
+    }
+    out
+}
+
+/// Whether one of two pods can be where the other was planned.
+pub(in crate::cluster_state) fn alike(a: &Pod, b: &Pod) -> bool {
+    alike_but_for(a, b, "")
+}
+
+/// The label by which a Deployment tells its ReplicaSets' pods apart.
+const TEMPLATE_HASH: &str = "pod-template-hash";
+
+/// The same, whatever that label says.
+fn alike_but_for(a: &Pod, b: &Pod, label: &str) -> bool {
+    let labels = |pod| own_labels(pod).filter(|(key, _)| key.as_str() != label);
+    a.requests == b.requests
+        && a.node_selector == b.node_selector
+        && labels(a).eq(labels(b))
+        && a.namespace == b.namespace
+        && a.tolerations == b.tolerations
+        && a.affinity == b.affinity
+        && a.topology_spread_constraints == b.topology_spread_constraints
+        && a.host_ports == b.host_ports
+}
+
+/// A pod's labels but for those that it gets with its node (Kubernetes 1.35).
+pub(in crate::cluster_state) fn own_labels(pod: &Pod) -> impl Iterator<Item = (&String, &String)> {
+    pod.labels.iter().filter(|(key, _)| ![labels::ZONE, labels::REGION].contains(&key.as_str()))
+}
+
+impl Snapshot {
+    /// Where a pod is expected, while that counts: a claim on its way always does, a ready node for its time, and for a
+    /// pod that has yet to leave its node both do. Nobody is expected on what is leaving itself.
+    #[must_use]
+    pub fn expected_on(&self, uid: &str, now: Moment) -> Option<&NominationTarget> {
+        let nomination = self.nominations.get(uid)?;
+        let moves = match self.pods.get(uid).filter(|entry| !entry.node_name.is_empty()) {
+            Some(bound) if !self.must_move(bound, now.wall) && !self.makes_way(bound) => return None,
+            bound => bound.is_some(),
+        };
+        let (stays, ready) = match &nomination.target {
+            NominationTarget::Claim(name) => {
+                let stage = self.claims.get(name)?.facts.stage;
+                (!self.deleting.claims.contains(name) && !self.is_refused(name), stage == Some(ClaimStage::Initialized))
+            }
+            NominationTarget::Node(name) => {
+                (self.nodes.contains_key(name) && !self.deleting.nodes.contains(name), true)
+            }
+        };
+        (stays && (moves || !ready || now.monotonic < nomination.until)).then_some(&nomination.target)
+    }
+
+    /// Whether a pod is being deleted on a node that leaves, or its Deployment restarted: its successor is about to come.
+    fn makes_way(&self, entry: &PodEntry) -> bool {
+        let goes = entry.deleting || self.rolling.contains(&entry.pod.uid);
+        goes && !entry.terminal && self.deleting.nodes.contains(&entry.node_name)
+    }
+
+    /// Whether some pod is expected at a place.
+    #[must_use]
+    pub fn is_awaited(&self, at: &NominationTarget, now: Moment) -> bool {
+        self.nominations.iter().any(|(uid, one)| one.target == *at && self.expected_on(uid, now).is_some())
+    }
+
+    /// Every place that some pod is expected at.
+    #[must_use]
+    pub fn awaited(&self, now: Moment) -> BTreeSet<&NominationTarget> {
+        self.nominations.keys().filter_map(|uid| self.expected_on(uid, now)).collect()
+    }
+}

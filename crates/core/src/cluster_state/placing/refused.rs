@@ -1,0 +1,39 @@
+//! Claims on which an instance is written that is not theirs (`crate::ownership`): nothing is planned on them, no budget and no
+//! limit counts them, and the Node of that instance is not theirs.
+
+use std::sync::Arc;
+
+use crate::cluster_state::{ClusterState, Snapshot};
+
+impl ClusterState {
+    /// Whether the instance that is written on a claim is not the claim's. Answers whether that is news.
+    pub fn refuse(&mut self, claim: &str, refused: bool) -> bool {
+        if self.now.refused.contains(claim) == refused {
+            return false;
+        }
+        let all = Arc::make_mut(&mut self.now.refused);
+        if refused {
+            all.insert(claim.to_owned());
+        } else {
+            all.remove(claim);
+        }
+        self.look_who_leaves();
+        true
+    }
+
+    /// The term is over: its successor judges anew.
+    pub fn refuse_none(&mut self) {
+        if !self.now.refused.is_empty() {
+            self.now.refused = Arc::default();
+            self.look_who_leaves();
+        }
+    }
+}
+
+impl Snapshot {
+    /// Whether the instance that is written on a claim is known not to be the claim's.
+    #[must_use]
+    pub fn is_refused(&self, claim: &str) -> bool {
+        !self.refused.is_empty() && self.refused.contains(claim)
+    }
+}

@@ -1,0 +1,287 @@
+//! Nodes that kube-scheduler refuses for pods that we believe fit there: after the second refusal such pods are planned
+//! elsewhere for ten minutes, and for twice as long each time (docs/decisions/038).
+//!
+//! kube-scheduler does not say which node it refused. A place is refused when its time is over (decision 022), the node is
+//! ready, and the pod is still marked Unschedulable. Where nothing was heard of kube-scheduler meanwhile, it may only not
+//! have looked: that counts for less.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustc_hash::FxHasher;
+use serde::Serialize;
+
+use crate::cluster_state::{ClusterState, JoinedNode, Moment, NodeEntry, NominationTarget, PodEntry, Snapshot};
+use crate::lifecycle::ClaimStage;
+use crate::pack::OWN_LABELS;
+use crate::pod::Pod;
+use crate::resources::Resources;
+
+/// How long a place is out at first; doubled each time.
+const FIRST: Duration = Duration::from_secs(600);
+/// How long at most.
+const LONGEST: Duration = Duration::from_secs(6 * 3600);
+/// What a refusal counts when kube-scheduler was heard of meanwhile, and when it was not.
+const HEARD: u32 = 3;
+const SILENT: u32 = 1;
+/// Two refusals.
+const OUT: u32 = 2 * HEARD;
+/// How many places are remembered.
+const MOST: usize = 1000;
+
+/// A node, and pods that are alike.
+type Place = (String, u64);
+
+/// What is known of a place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Refused {
+    points: u32,
+    /// How often it was out.
+    times: u32,
+    /// When it was refused last.
+    last: Duration,
+    /// Until when it is out.
+    until: Duration,
+    /// What the node was.
+    node: u64,
+    /// What its pods have in common that costs little to compare.
+    pods_are: Like,
+    /// Pods, by uid, that it was refused for.
+    pods: BTreeSet<String>,
+    /// kube-scheduler's words.
+    words: String,
+}
+
+/// What pods have in common that are alike: whoever differs in it need not be looked at any closer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Like {
+    namespace: String,
+    requests: Resources,
+}
+
+impl Like {
+    fn from_pod(pod: &Pod) -> Self {
+        Self { namespace: pod.namespace.clone(), requests: pod.requests.clone() }
+    }
+
+    fn may_be(&self, pod: &Pod) -> bool {
+        self.namespace == pod.namespace && self.requests == pod.requests
+    }
+}
+
+/// Places that kube-scheduler refuses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RefusedPlaces(BTreeMap<Place, Refused>);
+
+/// A place that is out for a pod that is packed.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct RefusedPlace {
+    /// The pod's uid.
+    pub pod: String,
+    /// The node's name.
+    pub node: String,
+    /// Why, with kube-scheduler's words.
+    pub why: String,
+}
+
+impl RefusedPlaces {
+    /// How many places are remembered.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// None is.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl ClusterState {
+    /// Takes note of nominations to ready nodes whose time is over while their pods are unschedulable still.
+    pub fn look_at_refused_places(&mut self, now: Moment) {
+        self.forget_refused_places(now);
+        let over = self.now.nominations.iter().filter(|(_, one)| one.until <= now.monotonic);
+        let over = over.filter_map(|(uid, one)| {
+            let entry = self.now.pods.get(uid).filter(|entry| entry.provisionable)?;
+            let node = self.now.node_of(&one.target)?;
+            let usable = node.ready && !node.deleting && !self.now.deleting.nodes.contains(&node.name);
+            usable.then(|| (uid.clone(), entry.clone(), node.clone(), one.heard != self.heard))
+        });
+        let over: Vec<_> = over.collect();
+        let mut counted = BTreeSet::new();
+        for (uid, entry, node, heard) in over {
+            self.expect_no_more(&uid);
+            let place = (node.name.clone(), class_of(&entry.pod));
+            let places = Arc::make_mut(&mut self.now.refused_places);
+            let known = places.0.entry(place.clone()).or_insert_with(|| Refused::new(&node, &entry.pod));
+            known.pods.insert(uid);
+            known.words = entry.words.clone().unwrap_or_default();
+            known.last = now.monotonic;
+            if counted.insert(place) {
+                known.count(heard, now.monotonic);
+            }
+        }
+        self.bound_refused_places();
+    }
+
+    fn forget_refused_places(&mut self, now: Moment) {
+        let places = &self.now.refused_places.0;
+        let mut prints: BTreeMap<&str, Option<u64>> = BTreeMap::new();
+        for (node, _) in places.keys() {
+            let entry = self.now.nodes.get(node);
+            prints.entry(node).or_insert_with(|| entry.map(|entry| print_of(entry)));
+        }
+        let over = |(node, _): &Place, one: &Refused| {
+            let same = prints.get(node.as_str()).is_some_and(|print| *print == Some(one.node));
+            !same || now.monotonic >= one.until.max(one.last) + one.length()
+        };
+        let over: Vec<Place> =
+            places.iter().filter(|(place, one)| over(place, one)).map(|(place, _)| place.clone()).collect();
+        if !over.is_empty() {
+            let places = Arc::make_mut(&mut self.now.refused_places);
+            over.iter().for_each(|place| drop(places.0.remove(place)));
+        }
+    }
+
+    fn bound_refused_places(&mut self) {
+        while self.now.refused_places.0.len() > MOST {
+            let oldest =
+                self.now.refused_places.0.iter().min_by_key(|(_, one)| one.last).map(|(place, _)| place.clone());
+            let Some(oldest) = oldest else { return };
+            Arc::make_mut(&mut self.now.refused_places).0.remove(&oldest);
+        }
+    }
+
+    /// A pod is bound: kube-scheduler has nothing against that node for pods like it.
+    pub(in crate::cluster_state) fn takes_place(&mut self, pod: &Pod, node: &str) {
+        let mut places = self.now.refused_places.0.range((node.to_owned(), 0)..=(node.to_owned(), u64::MAX));
+        if places.any(|(_, one)| one.pods_are.may_be(pod)) {
+            Arc::make_mut(&mut self.now.refused_places).0.remove(&(node.to_owned(), class_of(pod)));
+        }
+    }
+
+    /// A pod is gone: places that were refused for it alone are forgotten.
+    pub(in crate::cluster_state) fn forget_refused_pod(&mut self, uid: &str) {
+        if self.now.refused_places.0.values().any(|one| one.pods.contains(uid)) {
+            Arc::make_mut(&mut self.now.refused_places)
+                .0
+                .retain(|_, one| !one.pods.remove(uid) || !one.pods.is_empty());
+        }
+    }
+
+    /// kube-scheduler has said something: it is at work.
+    pub(in crate::cluster_state) fn hear_scheduler(&mut self, known: Option<&PodEntry>, entry: &PodEntry) {
+        let bound = !entry.node_name.is_empty() && known.is_some_and(|known| known.node_name.is_empty());
+        let marked = entry.words.is_some() && known.is_none_or(|known| known.words != entry.words);
+        self.heard += u64::from((bound && !entry.daemon) || marked);
+    }
+}
+
+impl Refused {
+    fn new(node: &NodeEntry, pod: &Pod) -> Self {
+        Self {
+            points: 0,
+            times: 0,
+            last: Duration::ZERO,
+            until: Duration::ZERO,
+            node: print_of(node),
+            pods_are: Like::from_pod(pod),
+            pods: BTreeSet::new(),
+            words: String::new(),
+        }
+    }
+
+    /// How long it is out when it is out for the nth time.
+    fn length(&self) -> Duration {
+        FIRST.saturating_mul(1 << self.times.saturating_sub(1).min(16)).min(LONGEST)
+    }
+
+    /// One more refusal.
+    fn count(&mut self, heard: bool, now: Duration) {
+        self.points += if heard { HEARD } else { SILENT };
+        if self.points >= OUT && self.until <= now {
+            self.points = 0;
+            self.times = self.times.saturating_add(1);
+            self.until = now + self.length();
+        }
+    }
+
+    fn why(&self, node: &str) -> String {
+        let minutes = self.length().as_secs() / 60;
+        let said = if self.words.is_empty() { String::new() } else { format!(", last with {:?}", self.words) };
+        format!(
+            "kube-scheduler has refused node {node} for it although it should fit{said}; other nodes are planned for {minutes}m"
+        )
+    }
+}
+
+impl Snapshot {
+    /// The Node at which a target's pods are expected, if it is there and ready for pods.
+    fn node_of(&self, target: &NominationTarget) -> Option<&Arc<NodeEntry>> {
+        match target {
+            NominationTarget::Node(name) => self.nodes.get(name),
+            NominationTarget::Claim(name) => {
+                let facts = &self.claims.get(name)?.facts;
+                self.nodes.get(&facts.node).filter(|_| facts.stage == Some(ClaimStage::Initialized))
+            }
+        }
+    }
+
+    /// Writes on pods which of the nodes are out for them. Answers what was written.
+    pub(in crate::cluster_state) fn refuse_places(
+        &self,
+        pods: &mut [Pod],
+        existing: &[JoinedNode],
+        now: Moment,
+    ) -> Vec<RefusedPlace> {
+        let out = |one: &Refused| now.monotonic < one.until;
+        let mut refused = Vec::new();
+        if !self.refused_places.0.values().any(out) {
+            return refused;
+        }
+        let names: BTreeMap<&str, &str> =
+            existing.iter().filter_map(|node| Some((node.node_name()?, node.name.as_str()))).collect();
+        let places = self.refused_places.0.iter().filter(|(_, one)| out(one));
+        let places: Vec<_> =
+            places.filter_map(|((node, class), one)| Some((*class, *names.get(node.as_str())?, one))).collect();
+        for pod in pods {
+            let Some(entry) = self.pods.get(pod.base_uid()) else { continue };
+            if !places.iter().any(|(_, _, one)| one.pods_are.may_be(&entry.pod)) {
+                continue;
+            }
+            let class = class_of(&entry.pod);
+            for (_, node, one) in places.iter().filter(|(of, _, _)| *of == class) {
+                pod.refused_nodes.insert((*node).to_owned());
+                let (node, why) = ((*node).to_owned(), one.why(node));
+                refused.push(RefusedPlace { pod: pod.uid.clone(), node, why });
+            }
+        }
+        refused
+    }
+}
+
+/// What pods have in common that kube-scheduler treats alike.
+fn class_of(pod: &Pod) -> u64 {
+    let (name, uid) = (String::new(), String::new());
+    let shared = crate::cluster_state::placing::nominations::own_labels(pod)
+        .filter(|(key, _)| !OWN_LABELS.contains(&key.as_str()));
+    let labels = shared.map(|(key, value)| (key.clone(), value.clone())).collect();
+    let like = Pod { name, uid, labels, created: None, relaxed: false, to_come: false, ..pod.clone() };
+    print(&like)
+}
+
+/// What of a node decides who may be there: it is tried again when that has changed.
+fn print_of(node: &NodeEntry) -> u64 {
+    print(&(&node.uid, &node.labels, &node.taints, &node.allocatable))
+}
+
+/// Depends on nothing but what is given: the hasher has no seed.
+fn print(what: &impl Serialize) -> u64 {
+    let mut hasher = FxHasher::default();
+    serde_json::to_string(what).unwrap_or_default().hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,10 @@
+//! AWS services beside EC2: EKS, IAM, Pricing, SQS with the interruption queue, SSM, STS.
+
+pub(super) mod eks;
+pub(super) mod iam;
+pub(super) mod interruption;
+pub(super) mod pricing;
+pub(super) mod queue;
+pub(super) mod sqs;
+pub(super) mod ssm;
+pub(super) mod sts;
