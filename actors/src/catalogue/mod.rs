@@ -119,7 +119,7 @@ impl Handler<ReadCatalogue> for Catalogue {
     type Result = ();
 
     fn handle(&mut self, read: ReadCatalogue, ctx: &mut Self::Context) {
-        let Read { mut offers, mut on_demand, mut spot } = read;
+        let ReadCatalogue { mut offers, mut on_demand, mut spot } = read;
         if let Some(known) = self.offers.clone() {
             // EC2 does not lose all that it offers: nothing, after something, is an answer that went wrong.
             let lost = |now: bool, before: bool| now && !before;
@@ -131,7 +131,7 @@ impl Handler<ReadCatalogue> for Catalogue {
                 offers.zones.clone_from(&known.zones);
                 let error = "EC2 shows none, and has shown some before: that is not believed".to_owned();
                 self.env.emit(LogEvent::Retrying { what: "reading instance types".to_owned(), error });
-                ctx.run_later(DOUBTED_AGAIN, |catalogue, ctx| catalogue.read(ctx));
+                ctx.run_later(DOUBTED_AGAIN, |catalogue, ctx| catalogue.read_anew(ctx));
             }
             let (no_price, no_spot) = (offers.on_demand.is_empty(), offers.spot.is_empty());
             // Prices that have not come stay as they are known.

@@ -228,7 +228,7 @@ impl Disruptor {
         };
         // What has come of it is for the next question.
         self.consolidation.changed(self.env.now());
-        let Answer { snapshot, planning, command, .. } = answer;
+        let CommandAnswer { snapshot, planning, command, .. } = answer;
         if let Some(command) = command {
             return self.begin(FoundCommand { snapshot, planning, command }, ctx);
         }

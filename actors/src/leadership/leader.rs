@@ -85,7 +85,7 @@ impl Leader {
         elected: Recipient<Elected>,
         deposed: Recipient<Deposed>,
     ) -> Self {
-        let env = env.of("leader");
+        let env = env.for_actor("leader");
         let settings = env.settings.lease;
         Self {
             lease: LeaseObject::new(client.clone(), &env.settings.lease_namespace, &env.settings.lease_name),

@@ -48,7 +48,7 @@ impl Registrar {
             registrar.busy.remove(&name);
             let Some(written) = written else {
                 registrar.again.remove(&name);
-                ctx.run_later(Duration::from_secs(1), move |registrar, ctx| registrar.look(&name, ctx));
+                ctx.run_later(Duration::from_secs(1), move |registrar, ctx| registrar.take_next_step(&name, ctx));
                 return;
             };
             match written {

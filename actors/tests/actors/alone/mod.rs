@@ -142,7 +142,7 @@ impl Alone {
 
     /// Its calls to the API server, within the term.
     pub fn calls(&self, actor: &'static str) -> Calls {
-        Calls::new(self.client(), self.env.of(actor), Some(self.term.clone()))
+        Calls::new(self.client(), self.env.for_actor(actor), Some(self.term.clone()))
     }
 
     /// Time passes.

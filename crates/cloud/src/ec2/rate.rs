@@ -207,7 +207,7 @@ impl Limiter {
         loop {
             let pause = self.with(|state, now| {
                 ticket.advance(state, now);
-                state.take(needs, ticket.turn, now)
+                state.take_tokens(needs, ticket.turn, now)
             });
             let Some(mut pause) = pause else { return };
             if ticket.turn.0 == Priority::Later {

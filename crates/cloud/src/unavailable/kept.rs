@@ -155,16 +155,16 @@ mod tests {
         let (up, a_minute) = (Duration::from_secs(1), jiff::SignedDuration::from_mins(1));
         next.take_over(&text, up, wall() + a_minute);
         for later in [Duration::ZERO, Duration::from_secs(30), minutes(1), minutes(2), minutes(3), minutes(40)] {
-            assert_eq!(next.at(up + later), mine.at(minutes(106) + later), "{later:?}");
+            assert_eq!(next.as_of(up + later), mine.as_of(minutes(106) + later), "{later:?}");
             assert_eq!(next.as_last_resort(up + later), mine.as_last_resort(minutes(106) + later), "{later:?}");
         }
         assert_eq!(next.kept(up, wall() + a_minute), text, "what is kept again is as it was");
         let key = OfferingKey { capacity_type: "spot".into(), instance_type: "m5.large".into(), zone: "a".into() };
         // Refused until minute 109, and remembered for an hour from there: minute 170 is a first refusal.
-        next.look(up + minutes(64));
+        next.forget_expired(up + minutes(64));
         next.mark(up + minutes(64), key);
-        let first = next.at(up + minutes(64) + Duration::from_secs(179)).refused("m5.large", "a", "spot");
-        assert!(first && !next.at(up + minutes(67)).refused("m5.large", "a", "spot"));
+        let first = next.as_of(up + minutes(64) + Duration::from_secs(179)).refused("m5.large", "a", "spot");
+        assert!(first && !next.as_of(up + minutes(67)).refused("m5.large", "a", "spot"));
     }
 
     #[test]
@@ -179,7 +179,7 @@ mod tests {
         let text = [line("11:59:00"), line("11:58:00")].join("\n");
         cache.take_over(&text, minutes(100), wall());
         assert_eq!(cache.marks.len(), crate::unavailable::MOST);
-        assert!(!cache.at(minutes(100)).full_subnets().contains("11:58:00"));
+        assert!(!cache.as_of(minutes(100)).full_subnets().contains("11:58:00"));
     }
 
     #[test]

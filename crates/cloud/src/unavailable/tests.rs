@@ -11,7 +11,7 @@ const fn minutes(n: u64) -> Duration {
 }
 
 fn refused(cache: &UnavailableOfferings, at: Duration) -> bool {
-    cache.at(at).refused("m5.large", "a", "spot")
+    cache.as_of(at).refused("m5.large", "a", "spot")
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn who_has_nothing_else_left_may_ask_three_minutes_after_the_last_refusal() {
 fn a_refusal_says_nothing_of_other_zones_or_capacity_types() {
     let mut cache = UnavailableOfferings::default();
     cache.mark(minutes(0), key("a"));
-    let now = cache.at(minutes(1));
+    let now = cache.as_of(minutes(1));
     assert!(!now.refused("m5.large", "b", "spot"));
     assert!(!now.refused("m5.large", "a", "on-demand"));
 }
@@ -89,7 +89,7 @@ fn a_refusal_says_nothing_of_other_zones_or_capacity_types() {
 fn a_quota_covers_its_family_group_at_its_capacity_type_in_all_zones() {
     let mut cache = UnavailableOfferings::default();
     cache.mark_quota(minutes(0), "on-demand", QuotaGroup::from_instance_type("m5.large"));
-    let now = cache.at(minutes(1));
+    let now = cache.as_of(minutes(1));
     assert!(now.refused("c7g.xlarge", "a", "on-demand") && now.refused("t3.micro", "b", "on-demand"));
     assert!(!now.refused("g5.xlarge", "a", "on-demand") && !now.refused("m5.large", "a", "spot"));
 }
@@ -98,14 +98,14 @@ fn a_quota_covers_its_family_group_at_its_capacity_type_in_all_zones() {
 fn a_refused_capacity_type_blocks_every_type() {
     let mut cache = UnavailableOfferings::default();
     cache.mark_capacity_type(minutes(0), "spot");
-    assert!(cache.at(minutes(1)).refused("c5.large", "b", "spot"));
+    assert!(cache.as_of(minutes(1)).refused("c5.large", "b", "spot"));
 }
 
 #[test]
 fn a_zone_is_full_only_when_all_its_subnets_are() {
     let mut cache = UnavailableOfferings::default();
     cache.mark_subnet(minutes(0), "subnet-1");
-    let now = cache.at(minutes(1));
+    let now = cache.as_of(minutes(1));
     assert!(!now.all_full(["subnet-1", "subnet-2"].into_iter()));
     assert!(now.all_full(["subnet-1"].into_iter()));
     assert!(!now.all_full(std::iter::empty()));
@@ -119,7 +119,7 @@ fn sweeping_says_when_something_may_be_asked_for_again_and_raises_the_version_th
     let version = cache.version();
     assert!(!cache.sweep(minutes(1)));
     assert_eq!((cache.version(), cache.len()), (version, 1));
-    cache.look(minutes(3));
+    cache.forget_expired(minutes(3));
     cache.mark(minutes(3), key("b"));
     assert!(cache.sweep(minutes(3)), "whoever looked first, and whatever was refused meanwhile");
     assert!(cache.version() > version && !cache.sweep(minutes(4)));
@@ -133,7 +133,7 @@ fn no_more_is_remembered_than_the_bound_the_oldest_goes_first() {
         let at = u64::try_from(at).unwrap_or(u64::MAX);
         cache.mark_subnet(Duration::from_millis(at), &format!("subnet-{at}"));
     }
-    let now = cache.at(minutes(1));
+    let now = cache.as_of(minutes(1));
     assert_eq!(now.full_subnets().len(), MOST);
     assert!(!now.full_subnets().contains("subnet-0"));
 }

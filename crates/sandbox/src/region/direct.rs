@@ -85,11 +85,16 @@ impl Region {
 }
 
 impl Cx<'_> {
-    fn launch_directly(&mut self, token: &str, wanted: &Placement) -> Result<RegionInstance, super::error::AwsError> {
+    fn launch_directly(
+        &mut self,
+        token: &str,
+        wanted: &Placement,
+    ) -> Result<RegionInstance, super::wire::error::AwsError> {
         let (spec, _) = self.placed(wanted)?;
         let ready = self.check(&spec)?;
         let launched = self.launch(&spec, &ready, Some(token), 1).into_iter().next();
         let there = launched.and_then(|id| self.state.instances.get(&id).cloned());
-        there.ok_or_else(|| super::error::AwsError::new("InsufficientFreeAddressesInSubnet", "no address is free"))
+        there
+            .ok_or_else(|| super::wire::error::AwsError::new("InsufficientFreeAddressesInSubnet", "no address is free"))
     }
 }

@@ -39,7 +39,7 @@ fn an_object_that_its_type_refuses_is_known_by_name_and_uid_with_why() {
         json!({"spec": {"containers": [], "priority": "high"}}),
         json!({"status": {"conditions": {"Ready": true}}}),
     ] {
-        let Read::Unreadable(odd) = read_object::<Pod>(&pod(&more).to_string()) else { panic!("{more} is read") };
+        let ReadObject::Unreadable(odd) = read_object::<Pod>(&pod(&more).to_string()) else { panic!("{more} is read") };
         assert_eq!((odd.metadata.name.as_deref(), odd.metadata.uid.as_deref()), (Some("web"), Some("1")), "{more}");
         assert!(!odd.why.is_empty() && odd.why.len() < 2000, "{more}: {}", odd.why);
     }

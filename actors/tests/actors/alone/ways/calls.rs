@@ -184,7 +184,7 @@ fn a_term_that_ends_between_two_attempts_ends_the_call() {
 #[test]
 fn who_acts_for_no_leader_is_bound_to_no_term() {
     alone(|bench| async move {
-        let calls = Calls::new(bench.client(), bench.env.of("webhook"), None);
+        let calls = Calls::new(bench.client(), bench.env.for_actor("webhook"), None);
         bench.term.end();
         assert!(calls.may_act());
         assert_eq!(failing(&calls, 0, 0, "", "").await, (1, Ok(())));

@@ -22,14 +22,14 @@ fn the_same_seed_actor_term_and_purpose_draw_the_same() {
         let make = |identity: &str, seed| {
             Env::new(identity, Settings::default(), bench.clock.clone(), bench.told.clone(), seed)
         };
-        let env = make("a", 1).of("packer").in_term(Term(3));
-        assert_eq!(drawn(&env, "names"), drawn(&make("a", 1).of("packer").in_term(Term(3)), "names"));
+        let env = make("a", 1).for_actor("packer").in_term(Term(3));
+        assert_eq!(drawn(&env, "names"), drawn(&make("a", 1).for_actor("packer").in_term(Term(3)), "names"));
         let others = [
             drawn(&env, "trace"),
-            drawn(&env.of("launcher"), "names"),
+            drawn(&env.for_actor("launcher"), "names"),
             drawn(&env.in_term(Term(4)), "names"),
-            drawn(&make("b", 1).of("packer").in_term(Term(3)), "names"),
-            drawn(&make("a", 2).of("packer").in_term(Term(3)), "names"),
+            drawn(&make("b", 1).for_actor("packer").in_term(Term(3)), "names"),
+            drawn(&make("a", 2).for_actor("packer").in_term(Term(3)), "names"),
         ];
         assert!(others.iter().all(|other| *other != drawn(&env, "names")), "{others:?}");
     });

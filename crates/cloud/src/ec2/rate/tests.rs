@@ -134,7 +134,7 @@ async fn whoever_ends_many_is_not_overtaken_for_ever_by_those_that_end_one() {
 #[test]
 fn requests_are_told_apart_by_their_action() {
     let read = |body: &str| {
-        let Needs { api, priority, resources } = Needs::read(body.as_bytes());
+        let Needs { api, priority, resources } = Needs::from_body(body.as_bytes());
         (api, priority == Priority::First, resources)
     };
     assert_eq!(read("Action=CreateFleet&X=1"), (RequestBucket::Mutate, true, Some((RequestBucket::Launched, 1.0))));

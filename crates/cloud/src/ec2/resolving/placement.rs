@@ -119,7 +119,11 @@ impl Ec2Cloud {
 
     /// What came of a launch into a cluster group. One that has launched holds the group in its zone. One that has found no
     /// capacity lets another zone be tried, unless the group has instances by now.
-    pub(in crate::ec2) fn settle_group(&self, group: &PlacementGroup, launched: &Result<LaunchedInstance, LaunchError>) {
+    pub(in crate::ec2) fn settle_group(
+        &self,
+        group: &PlacementGroup,
+        launched: &Result<LaunchedInstance, LaunchError>,
+    ) {
         let bindings = &self.memory.group_zones;
         match launched {
             Ok(instance) if group.is_cluster() => {

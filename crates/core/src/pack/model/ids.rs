@@ -39,6 +39,7 @@ macro_rules! id {
             pub const LAST: Self = Self(u32::MAX);
 
             /// The place, as slices count.
+            #[inline]
             pub fn index(self) -> usize {
                 // No platform that Dovetail runs on has a `usize` of less than 32 bits.
                 self.0 as usize
@@ -51,6 +52,7 @@ macro_rules! id {
         }
 
         impl From<usize> for $name {
+            #[inline]
             fn from(index: usize) -> Self {
                 // A list of 2^32 things does not fit into memory beside what it is about: the id loses nothing.
                 debug_assert!(u32::try_from(index).is_ok());
@@ -59,10 +61,12 @@ macro_rules! id {
         }
 
         impl Id for $name {
+            #[inline]
             fn at(index: usize) -> Self {
                 Self::from(index)
             }
 
+            #[inline]
             fn place(self) -> usize {
                 self.index()
             }

@@ -21,11 +21,13 @@ pub(crate) const MOST_OFFERING_BITS: usize = 128;
 
 impl OfferingId {
     /// The set of it alone.
+    #[inline]
     pub fn bit(self) -> Mask {
         1 << self.index()
     }
 
     /// Whether a set has it.
+    #[inline]
     pub fn is_in(self, mask: Mask) -> bool {
         mask & self.bit() != 0
     }
