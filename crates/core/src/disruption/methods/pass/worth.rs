@@ -1,0 +1,64 @@
+//! What nodes, pods and moves are worth in a pass.
+
+use super::Pass;
+use crate::pack::NodePrice;
+use crate::pack::model::ids::NodeId;
+
+impl Pass<'_, '_, '_> {
+    pub(super) fn worth_in(&self, pool: usize) -> Vec<f64> {
+        let width = self.fleet.context.names.0.len();
+        let mut asked = vec![0.0; width];
+        let own = self.nodes.iter().zip(&self.fleet.nodes).filter(|(view, _)| view.pool == Some(pool));
+        own.for_each(|(_, node)| asked.iter_mut().zip(node.asked()).for_each(|(sum, amount)| *sum += amount as f64));
+        match self.fleet.pool_at(pool) {
+            Some(at) => self.fleet.worth(at, &asked, self.node_price()),
+            None => vec![0.0; width],
+        }
+    }
+
+    /// What amounts are worth in a pool.
+    pub fn value(&self, pool: usize, amounts: impl Iterator<Item = i64>) -> f64 {
+        amounts.zip(&self.worth[pool]).map(|(amount, worth)| amount as f64 * worth).sum()
+    }
+
+    /// Whether a node is worth its price when it is full, or its pods are not worth moving for what they would save.
+    pub(super) fn is_efficient(&self, node: NodeId) -> bool {
+        let view = &self.nodes[node];
+        let Some(pool) = view.pool else { return true };
+        let member = &self.fleet.nodes[node];
+        let excess = view.price - self.value(pool, member.whole.iter().copied());
+        excess <= self.least(pool, view.price, member.pods.len())
+    }
+
+    pub(super) fn mean_pod_of(&self, pool: usize) -> f64 {
+        let own = self.nodes.iter().zip(&self.fleet.nodes).filter(|(view, _)| view.pool == Some(pool));
+        let add = |(worth, pods): (f64, usize), node: &crate::pack::fleet::FleetNode<'_>| {
+            (worth + self.value(pool, node.asked()), pods + node.pods.len())
+        };
+        let (worth, pods) = own.fold((0.0, 0), |sum, (_, node)| add(sum, node));
+        if pods == 0 { 0.0 } else { worth / pods as f64 }
+    }
+
+    /// What has to be saved at least by replacing so much of a pool, for the moves of so many pods.
+    pub fn least(&self, pool: usize, price: f64, pods: usize) -> f64 {
+        let moves = self.settings.least_per_move * self.mean_pod[pool] * pods as f64;
+        (price * self.settings.least_saving).max(moves)
+    }
+
+    /// What a node costs beside its price, as packing has it.
+    pub fn node_price(&self) -> NodePrice {
+        NodePrice::new(self.settings.price_per_node)
+    }
+
+    /// What so many new nodes, of such a price together, cost beside it in the stead of others; fewer of them give nothing back.
+    pub fn node_prices(&self, price: f64, new: usize, old: usize) -> f64 {
+        self.node_price().of(price / new.max(1) as f64) * new.saturating_sub(old) as f64
+    }
+
+    /// Whether deleting a node saves enough for each of its pods, which all move.
+    pub fn is_worth_deleting(&self, node: NodeId) -> bool {
+        let (view, member) = (&self.nodes[node], &self.fleet.nodes[node]);
+        let mean = view.pool.map_or(0.0, |pool| self.mean_pod[pool]);
+        view.price >= self.settings.least_per_pod * mean * member.pods.len() as f64
+    }
+}
