@@ -10,7 +10,6 @@ use dovetail_actors::pod_watcher::PodWatcher;
 use dovetail_sandbox::apiserver::{DeleteOptions, PODS};
 use serde_json::json;
 
-use crate::alone::wire::{Act, status};
 use crate::alone::{Alone, alone, alone_with, seconds, trace};
 use crate::world::wire::{spoiling, spoilt};
 

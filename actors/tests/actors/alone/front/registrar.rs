@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use actix::prelude::*;
 use dovetail_actors::messages::{
-    ActorState, ClaimChanged, ClaimGone, InstanceKnown, NodeChanged, NodeGone, NotRegistered, PackNow, Planned,
-    PodBound, PodGone, RegistrarState, WaitingPod, Wrote,
+    ActorState, ClaimChanged, ClaimGone, InstanceKnown, NodeChanged, NodeGone, Planned, PodBound, PodGone,
+    RegistrarState, WaitingPod, Wrote,
 };
 use dovetail_actors::registrar::{Registrar, RegistrarLinks};
 use dovetail_actors::{LogEvent, Settings};
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::alone::objects::{id, node_name};
 use crate::alone::wire::Act;
-use crate::alone::{Alone, Fails, alone, alone_with, seconds, trace};
+use crate::alone::{Alone, alone, alone_with, seconds, trace};
 
 fn start(bench: &Alone) -> Addr<Registrar> {
     let ear = &bench.ear;

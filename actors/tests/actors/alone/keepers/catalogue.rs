@@ -7,7 +7,7 @@ use dovetail_actors::Settings;
 use dovetail_actors::catalogue::{Catalogue, Keep};
 use dovetail_actors::messages::{
     ActorState, CatalogueAttach, CatalogueState, Detach, FullSubnets, InstanceTypesFor, LaunchedOffering, Refused,
-    ReservationTakenBack, TookReserved, WorldChanged,
+    WorldChanged,
 };
 use dovetail_cloud::launch::OfferingRefusal;
 use dovetail_cloud::shipped;

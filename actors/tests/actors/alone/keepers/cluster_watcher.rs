@@ -3,19 +3,19 @@
 use actix::prelude::*;
 use dovetail_actors::cluster_watcher::ClusterWatcher;
 use dovetail_actors::messages::{
-    ActorState, Attach, ClaimChanged, ClaimGone, ClaimRefused, ClassChanged, ClusterChanged, ClusterWatcherState,
-    Detach, Forget, HoldClaims, MarkDeleting, NodeChanged, PlanClaims, PoolChanged, Record, TakeShown, TakeSnapshot,
-    TellNotSynced, WorldChanged, Wrote,
+    ActorState, Attach, ClaimChanged, ClaimGone, ClaimRefused, ClusterChanged, ClusterWatcherState, Detach, Forget,
+    HoldClaims, MarkDeleting, NodeChanged, PlanClaims, Record, TakeShown, TakeSnapshot, TellNotSynced, WorldChanged,
+    Wrote,
 };
 use dovetail_actors::pod_watcher::PodWatcher;
 use dovetail_api::v1::NodeClaim;
 use dovetail_core::Resources;
 use dovetail_core::cluster_state::{NominationTarget, Snapshot};
-use dovetail_sandbox::apiserver::{EC2_NODE_CLASSES, Gvr, NODE_CLAIMS, NODE_POOLS, NODES};
+use dovetail_sandbox::apiserver::{NODE_CLAIMS, NODES};
 use serde_json::json;
 
 use crate::alone::objects::node_name;
-use crate::alone::{Alone, TERM, alone, seconds};
+use crate::alone::{Alone, TERM, alone};
 
 /// A watcher with the pods' watch, as only both know everything.
 pub struct Watching {

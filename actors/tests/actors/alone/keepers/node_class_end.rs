@@ -1,10 +1,9 @@
 //! The end of a node class: after its claims, after what was made for it, and never by half an answer.
 
-use dovetail_sandbox::apiserver::{EC2_NODE_CLASSES, NODE_CLAIMS};
-use serde_json::json;
+use dovetail_sandbox::apiserver::EC2_NODE_CLASSES;
 
 use super::node_class::{show_class, start};
-use crate::alone::{Fails, alone};
+use crate::alone::alone;
 
 #[test]
 fn a_claim_that_only_the_api_server_knows_keeps_its_class() {
