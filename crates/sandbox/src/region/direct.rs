@@ -90,7 +90,9 @@ impl Cx<'_> {
         token: &str,
         wanted: &Placement,
     ) -> Result<RegionInstance, super::wire::error::AwsError> {
-        let (spec, _) = self.placed(wanted)?;
+        let (mut spec, _) = self.placed(wanted)?;
+        // All of the cluster's groups, as a class that selects them has it: fewer would be drift.
+        spec.security_groups = self.state.network.groups.keys().cloned().collect();
         let ready = self.check(&spec)?;
         let launched = self.launch(&spec, &ready, Some(token), 1).into_iter().next();
         let there = launched.and_then(|id| self.state.instances.get(&id).cloned());
