@@ -89,7 +89,9 @@ impl AfterRegistration {
             return self.backoff.failures() == 1;
         }
         self.backoff.reset();
-        done.done.iter().for_each(|uid| drop(self.undone.remove(uid)));
+        for uid in &done.done {
+            self.undone.remove(uid);
+        }
         let mut news = false;
         for uid in &done.undone {
             let new = || (Backoff::new(FIRST_PAUSE, LONGEST_PAUSE, self.rng.fork()), Duration::ZERO);

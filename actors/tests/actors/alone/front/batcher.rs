@@ -229,10 +229,10 @@ proptest! {
             let times = |uid: &str| batches(&bench).iter().filter(|pods| pods.iter().any(|pod| pod == uid)).count();
             for step in steps {
                 match step {
-                    Step::Waits(pod, namespace) => {
+                    Step::Waits(pod, _) => {
                         let uid = format!("pod-{pod}");
                         // A pod stays in its namespace.
-                        let namespace = format!("ns-{}", (pod + namespace * 0) % 3);
+                        let namespace = format!("ns-{}", pod % 3);
                         batcher.send(pending(&uid, &namespace)).await.unwrap();
                         let seen = times(&uid);
                         let known = waits.get(&uid).is_some_and(|before| *before == seen);

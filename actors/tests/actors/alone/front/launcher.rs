@@ -190,7 +190,7 @@ fn what_is_sold_out_is_said_before_the_claim_goes_and_packed_anew() {
         assert!(!bench.heard.last::<Refused>().refusals.is_empty());
         let names = bench.heard.names();
         let at = |name| names.iter().rposition(|one| *one == name).unwrap_or_else(|| panic!("{name}: {names:?}"));
-        assert!(at("SoldOut") < at("PackNow"), "{names:?}");
+        assert!(at("ClaimSoldOut") < at("PackNow"), "{names:?}");
         assert_eq!((bench.heard.count::<ClaimSoldOut>(), bench.heard.count::<PackNow>(), not_made(&bench)), (1, 1, 1));
     });
 }

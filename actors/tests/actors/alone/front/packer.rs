@@ -75,7 +75,7 @@ fn a_batch_becomes_claims_and_the_plan_is_said_before_the_launch() {
         assert_eq!(planned(&bench), 10);
         let names: Vec<_> = bench.heard.names().into_iter().filter(|name| *name != "Record").collect();
         let at = |name| names.iter().position(|one| *one == name).unwrap();
-        assert!(at("Planned") < at("Plan") && at("Plan") < at("Launch"), "{names:?}");
+        assert!(at("Planned") < at("PlanClaims") && at("PlanClaims") < at("LaunchClaims"), "{names:?}");
         let launch = bench.heard.last::<LaunchClaims>();
         assert!(launch.term == TERM && launch.trace.trace() == trace(1).trace());
         let claim = &launch.orders[0].claim;

@@ -231,7 +231,7 @@ fn a_server_that_refuses_the_list_is_told_of_and_outlived() {
             assert!(bench.heard.count::<WatchFailed>() >= 3, "{code}");
             assert_eq!(waiting(&bench).len(), 0);
             bench.pass(60.0).await;
-            assert_eq!(waiting(&bench), [uid.clone()], "{code}");
+            assert_eq!(waiting(&bench), std::slice::from_ref(&uid), "{code}");
             let asked = bench.wire.count("GET", "/api/v1/pods");
             assert!(asked < 30, "{asked} requests in a minute");
             bench.pass(120.0).await;
@@ -248,7 +248,7 @@ fn a_pod_that_cannot_be_read_waits_no_longer() {
         attach(&bench, &watcher);
         let uid = bench.pod("web", None);
         bench.pass(1.0).await;
-        assert_eq!(waiting(&bench), [uid.clone()]);
+        assert_eq!(waiting(&bench), std::slice::from_ref(&uid));
         bench.api.patch(&PODS, "default", "web", &json!({"metadata": {"annotations": spoilt()}})).unwrap();
         bench.pass(1.0).await;
         let gone = bench.heard.all::<PodGone>();

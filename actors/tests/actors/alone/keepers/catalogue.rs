@@ -329,7 +329,7 @@ fn a_spot_price_service_that_hangs_is_asked_once_at_a_time() {
 /// A class of two reservations.
 fn reserve(bench: &Alone) {
     let of = |id: &str| {
-        json!({"id": id, "instanceType": "m5.large", "availabilityZone": "us-east-1a", "ownerID": "1",
+        json!({"id": id, "instanceType": "m5.large", "availabilityZone": "us-east-1a", "ownerID": "123456789012",
         "instanceMatchCriteria": "targeted", "reservationType": "default", "state": "active"})
     };
     let status = json!({"status": {"capacityReservations": [of("cr-1"), of("cr-2")]}});

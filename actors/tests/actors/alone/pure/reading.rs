@@ -108,7 +108,7 @@ fn any_json() -> impl Strategy<Value = Value> {
     leaf.prop_recursive(3, 24, 4, |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
-            prop::collection::btree_map("[a-zA-Z]{1,8}", inner, 0..4).prop_map(|map| Value::from_iter(map)),
+            prop::collection::btree_map("[a-zA-Z]{1,8}", inner, 0..4).prop_map(Value::from_iter),
         ]
     })
 }

@@ -52,7 +52,7 @@ async fn an_older_version_is_stored_as_the_newer_and_told_as_it_was_written() {
     server.patch_status(&NODE_POOLS, "", "default", &json!({"status": {"nodes": 3}})).unwrap();
     let all = pools(&server).list(&ListParams::default()).await.unwrap().items;
     assert_eq!(all[0].data["spec"]["template"]["spec"]["nodeClassRef"], json!({"name": "default"}));
-    assert_eq!(all[0].data["status"]["nodes"], Value::Null, "v1beta1 does not know it");
+    assert_eq!(all[0].data["status"]["nodes"], 3, "v1beta1 declares all of the status");
     assert!(all[0].metadata.annotations.is_none(), "{:?}", all[0].metadata);
 }
 
