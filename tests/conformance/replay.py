@@ -119,6 +119,9 @@ def what_a_run_reads_is_answered_alike(it):
         if path in ("/version",) or path.count("/") == 3 and "{" not in path and path.startswith("/apis/"):
             tell_discovery(it, kind, path)
             continue
+        if path.startswith("/openapi/"):
+            tell_fields(it, kind, path)
+            continue
         name = "read"
         if path in ("/api/v1/namespaces/{name}", "/api/v1/namespaces/{namespace}/services/{name}"):
             name = "kube-system" if path.endswith("namespaces/{name}") else "kube-dns"
@@ -147,6 +150,19 @@ def what_a_run_reads_is_answered_alike(it):
     missing = f"{CLAIMS}/not-read"
     it.do("not there", "GET", missing, expect=404)
     it.side.ask("DELETE", "/api/v1/nodes/read")
+
+
+def tell_fields(it, kind, path):
+    """Which fields of `spec` and `status` the kinds of a group have."""
+    def fields(schema, at):
+        below = [(f"{at}.{name}", one) for name, one in schema.get("properties", {}).items()]
+        below += [(at, schema[part]) for part in ("items", "additionalProperties") if isinstance(schema.get(part), dict)]
+        return {at}.union(*(fields(one, name) for name, one in below))
+
+    schemas = it.side.ask("GET", path).json["components"]["schemas"].values()
+    marked = [(one["x-kubernetes-group-version-kind"][0]["kind"], one) for one in schemas if "x-kubernetes-group-version-kind" in one]
+    it.tell(kind, {name: sorted(set().union(*(fields(one["properties"][part], part) for part in ("spec", "status") if part in one["properties"])))
+                   for name, one in marked if "spec" in one.get("properties", {})})
 
 
 def tell_discovery(it, kind, path):

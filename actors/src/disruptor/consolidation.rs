@@ -31,10 +31,8 @@ const IDLE: Duration = Duration::from_secs(60);
 const REST: u32 = 10;
 /// But for no longer than this.
 const LONGEST_REST: Duration = Duration::from_secs(300);
-/// Changes come in swarms: it is asked when there has been none for so long, and a [`PAUSE`] after the first at the latest.
-const CALM: Duration = Duration::from_secs(1);
-/// What is found is looked at again after this (docs/decisions/016 says why Karpenter's fifteen seconds are not needed).
-const VALIDATION: Duration = Duration::from_secs(5);
+/// What is found is looked at again after this (core spec 5.8).
+const VALIDATION: Duration = Duration::from_secs(15);
 /// Of a node it is said this often at most what stands in the way (core spec 7.2).
 const SAID: SignedDuration = SignedDuration::from_mins(15);
 /// What was said longer ago is forgotten where more nodes are known.
@@ -51,8 +49,8 @@ pub(super) struct ConsolidationState {
     restored: bool,
     /// A question is being computed.
     pub asking: bool,
-    /// The first and the last change since it was last asked. Monotonic time.
-    news: Option<(Duration, Duration)>,
+    /// Something has changed since it was last asked.
+    news: bool,
     /// Before this it is not asked again. Monotonic time.
     next: Duration,
     /// What was found, by the uids of its claims, and when it is looked at again.
@@ -70,25 +68,16 @@ impl ConsolidationState {
             traces: BTreeMap::new(),
             restored: false,
             asking: false,
-            news: Some((Duration::ZERO, Duration::ZERO)),
+            news: true,
             next: Duration::ZERO,
             found: None,
             said: BTreeMap::new(),
         }
     }
 
-    /// The cluster has changed, at this monotonic time.
-    pub fn changed(&mut self, now: Duration) {
-        let first = self.news.map_or(now, |(first, _)| first);
-        self.news = Some((first, now));
-    }
-
-    /// When it is asked again. Monotonic time.
-    fn due(&self) -> Duration {
-        match self.news {
-            None => self.next + (IDLE - PAUSE),
-            Some((first, last)) => self.next.max((last + CALM).min(first + PAUSE)),
-        }
+    /// The cluster has changed.
+    pub fn changed(&mut self) {
+        self.news = true;
     }
 
     /// How many commands are under way.
@@ -135,10 +124,11 @@ impl Disruptor {
             }
             return POLL;
         }
-        if let Some(left) = self.consolidation.due().checked_sub(now).filter(|left| !left.is_zero()) {
+        let due = self.consolidation.next + if self.consolidation.news { Duration::ZERO } else { IDLE - PAUSE };
+        if let Some(left) = due.checked_sub(now).filter(|left| !left.is_zero()) {
             return left;
         }
-        self.consolidation.news = None;
+        self.consolidation.news = false;
         self.ask(snapshot, None, ctx);
         POLL
     }
@@ -227,7 +217,7 @@ impl Disruptor {
             return self.look_in(VALIDATION, ctx);
         };
         // What has come of it is for the next question.
-        self.consolidation.changed(self.env.now());
+        self.consolidation.news = true;
         let CommandAnswer { snapshot, planning, command, .. } = answer;
         if let Some(command) = command {
             return self.begin(FoundCommand { snapshot, planning, command }, ctx);

@@ -121,7 +121,7 @@ impl Handler<ClusterChanged> for Disruptor {
     type Result = ();
 
     fn handle(&mut self, _: ClusterChanged, ctx: &mut Self::Context) {
-        self.consolidation.changed(self.env.now());
+        self.consolidation.changed();
         if self.looking {
             self.changed = true;
         } else {

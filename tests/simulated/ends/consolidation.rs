@@ -76,18 +76,6 @@ fn half_of_the_pods_go_and_one_large_node_is_left_where_only_one_may_replace_it(
 }
 
 #[test]
-fn what_has_become_too_large_begins_to_go_within_ten_seconds_of_the_last_pod_that_went() {
-    const HALVED: f64 = 20.0 * 60.0;
-    let run = play_kept("consolidation-halved-one", &[]);
-    let went = |event: &&Value| event["kind"] == "pod" && event["change"] == "deleted";
-    let times = run.events.iter().filter(went).map(|event| event["t"].as_f64().unwrap());
-    let last = times.filter(|t| (HALVED..HALVED + 60.0).contains(t)).fold(HALVED, f64::max);
-    let commands = run.log_events("disrupting");
-    let begun = commands.iter().map(|line| line["t"].as_f64().unwrap()).find(|t| *t > HALVED).unwrap();
-    assert!(begun <= last + 10.0, "the last pod went at {last} s, the first command began at {begun} s");
-}
-
-#[test]
 fn spot_nodes_are_never_replaced_without_the_gate_and_the_reason_says_what_to_set() {
     let run = play_kept("consolidation-no-gate", &[]);
     let replaced = |line: &&&Value| line["replacement_node_count"] != 0;

@@ -201,7 +201,7 @@ fn clocks_that_are_wrong_delay_a_batch_and_lose_none() {
 
 #[derive(Clone, Debug)]
 enum Step {
-    Waits(u8, u8),
+    Waits(u8),
     Bound(u8),
     Gone(u8),
     Passes(u16),
@@ -209,7 +209,7 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        4 => (0..8_u8, 0..3_u8).prop_map(|(pod, namespace)| Step::Waits(pod, namespace)),
+        4 => (0..8_u8).prop_map(Step::Waits),
         1 => (0..8_u8).prop_map(Step::Bound),
         1 => (0..8_u8).prop_map(Step::Gone),
         2 => (1..1500_u16).prop_map(Step::Passes),
@@ -229,7 +229,7 @@ proptest! {
             let times = |uid: &str| batches(&bench).iter().filter(|pods| pods.iter().any(|pod| pod == uid)).count();
             for step in steps {
                 match step {
-                    Step::Waits(pod, _) => {
+                    Step::Waits(pod) => {
                         let uid = format!("pod-{pod}");
                         // A pod stays in its namespace.
                         let namespace = format!("ns-{}", pod % 3);

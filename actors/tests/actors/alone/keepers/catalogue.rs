@@ -16,6 +16,7 @@ use dovetail_sandbox::apiserver::{CONFIG_MAPS, EC2_NODE_CLASSES};
 use serde_json::json;
 
 use crate::alone::{Alone, Fails, alone, alone_with, seconds, trace};
+use dovetail_actors::messages::{ReservationTakenBack, TookReserved};
 
 const KEPT: &str = "dovetail-unavailable-offerings";
 
@@ -344,6 +345,29 @@ async fn reserved(bench: &Alone, catalogue: &Addr<Catalogue>) -> Vec<(String, bo
     let Some(types) = types.as_ref().and_then(|types| types.get("default")) else { return Vec::new() };
     let all = types.iter().flat_map(|one| one.offerings.iter().filter(|one| one.capacity_type == "reserved"));
     all.map(|one| (one.reservation().unwrap_or_default().to_owned(), one.available)).collect()
+}
+
+#[test]
+fn a_reservation_counts_what_is_left_less_what_was_taken() {
+    with_class(async |bench| {
+        reserve(&bench);
+        bench.sky.reserves(&[("cr-1", 1), ("cr-2", 5)]);
+        let catalogue = start(&bench);
+        bench.pass(1.0).await;
+        assert_eq!(reserved(&bench, &catalogue).await, [], "what is left is not known yet");
+        bench.pass(1.0).await;
+        assert_eq!(reserved(&bench, &catalogue).await, [("cr-1".into(), true), ("cr-2".into(), true)]);
+        catalogue.do_send(TookReserved { id: "cr-1".into() });
+        bench.pass(0.1).await;
+        let left =
+            |all: Vec<(String, bool)>| all.into_iter().filter(|(_, can)| *can).map(|(id, _)| id).collect::<Vec<_>>();
+        assert_eq!(left(reserved(&bench, &catalogue).await), ["cr-2"]);
+        bench.heard.forget();
+        catalogue.do_send(ReservationTakenBack { id: "cr-2".into() });
+        bench.pass(0.1).await;
+        assert_eq!(left(reserved(&bench, &catalogue).await), [""; 0]);
+        assert_eq!(bench.heard.count::<WorldChanged>(), 1);
+    });
 }
 
 #[test]

@@ -191,6 +191,20 @@ fn who_undoes_the_definition_is_not_fought_without_end() {
 }
 
 #[test]
+fn one_definition_that_is_refused_stops_no_other() {
+    alone(|bench| async move {
+        bench.wire.refuse("PATCH", POOLS, usize::MAX, 403);
+        let texts = Arc::new(Texts::default());
+        let _webhook = start(&bench, &texts, true);
+        bench.pass(120.0).await;
+        assert!(bundle(&bench, POOLS).is_empty() && !bundle(&bench, "nodeclaims.karpenter.sh").is_empty());
+        bench.wire.heal();
+        bench.pass(1800.0).await;
+        assert!(!bundle(&bench, POOLS).is_empty());
+    });
+}
+
+#[test]
 fn a_definition_that_is_not_there_is_told_of_once() {
     alone(|bench| async move {
         bench.delete(&CUSTOM_RESOURCE_DEFINITIONS, POOLS);

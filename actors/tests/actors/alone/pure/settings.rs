@@ -26,6 +26,18 @@ fn refuses(name: &str, values: &[&str]) {
 }
 
 #[test]
+fn durations_are_gos_and_above_zero() {
+    let good = ["500ms", "1s", "1m30s", "1.5h", "100us", "2562047h"];
+    let bad =
+        ["", "0", "0s", "-1s", "1", "one second", "1s ", "1e3s", "NaNs", "infs", "9999999999999999999h", "1s1", "٣s"];
+    accepts("UNSCHEDULED_POD_DELAY", &good);
+    refuses("UNSCHEDULED_POD_DELAY", &bad);
+    accepts("UNSCHEDULED_POD_DELAY", &["never"]);
+    refuses("STARTUP_TIMEOUT", &["never"]);
+    assert_eq!(read("BATCH_MAX_DURATION", "1m30s").unwrap().batch_max, Duration::from_secs(90));
+}
+
+#[test]
 fn what_has_a_least_time_keeps_to_it() {
     refuses("AMI_REFRESH_INTERVAL", &["59s", "1ms", "0s"]);
     accepts("AMI_REFRESH_INTERVAL", &["1m", "24h"]);

@@ -1,14 +1,8 @@
 //! What a command may still take while it is being put together.
 
-use std::collections::BTreeMap;
-
 use super::pass::{Left, Pass};
 use crate::disruption::RemovalReason;
 use crate::pack::model::ids::{NodeId, PodId};
-
-/// A drain evicts as many pods as their PodDisruptionBudget allows, and goes on as these are ready elsewhere: one node of a command
-/// may have so many times as many. All at once would keep every node that is large beside its workloads.
-const WAVES: u32 = 10;
 
 /// What is left of pools' budgets, of PodDisruptionBudgets and of the size of one command.
 #[derive(Clone, Debug)]
@@ -53,19 +47,13 @@ impl Allowance {
         if self.is_spent() {
             return Err("the command is full".into());
         }
-        let mut asked: BTreeMap<usize, u32> = BTreeMap::new();
-        for pod in pass.fleet.nodes[node].pods.iter().filter(|pod| counts(**pod)) {
-            let pdb = pass.cluster.pod(*pod).pdb;
-            pdb.into_iter().for_each(|pdb| *asked.entry(pdb).or_default() += 1);
-        }
         let mut evictions = self.evictions.clone();
-        for (pdb, asked) in asked {
-            let untouched = evictions[pdb] == pass.evictions[pdb];
-            let most = if untouched { evictions[pdb].saturating_mul(WAVES) } else { evictions[pdb] };
-            if asked > most {
+        for pod in pass.fleet.nodes[node].pods.iter().filter(|pod| counts(**pod)) {
+            let Some(pdb) = pass.cluster.pod(*pod).pdb else { continue };
+            if evictions[pdb] == 0 {
                 return Err(format!("pdb {} allows too few evictions at once", pass.cluster.pdbs[pdb].name));
             }
-            evictions[pdb] = evictions[pdb].saturating_sub(asked);
+            evictions[pdb] -= 1;
         }
         self.evictions = evictions;
         self.nodes -= 1;

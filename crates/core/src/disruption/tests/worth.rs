@@ -105,21 +105,3 @@ fn a_pod_that_runs_to_its_end_keeps_its_node_for_an_hour_and_nothing_is_moved_to
     );
     assert_eq!(goes, Vec::<usize>::new());
 }
-
-#[test]
-fn a_large_node_goes_in_waves_that_a_budget_of_its_pods_allows() {
-    let taken = |allowed| {
-        let (problem, mut nodes) = cluster(&[(16, 12), (16, 20)]);
-        nodes.iter_mut().flat_map(|node| &mut node.pods).for_each(|pod| pod.pdb = Some(0));
-        answer(
-            problem,
-            nodes,
-            vec![PodBudget { name: "default/web".into(), allowed }],
-            &ConsolidationSettings::default(),
-        )
-    };
-    assert_eq!(taken(2).0, [0]);
-    let (goes, why) = taken(1);
-    assert_eq!((goes, why.as_str()), (vec![], "pdb default/web allows too few evictions at once"));
-    assert!(taken(0).1.starts_with("pdb default/web prevents the eviction of pod"));
-}

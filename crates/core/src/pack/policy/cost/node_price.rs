@@ -1,9 +1,8 @@
 //! What a node costs beside its price: part of the objective, not of what is paid.
 
 /// Of a cheap node no more than this part of its price counts. $0.02 is a tenth of an on-demand node and twice the price of a
-/// small spot node, which would never be bought. With much less than this part, hundreds of pods get half as many nodes again
-/// for the same money (docs/decisions/009).
-const MOST_OF_THE_PRICE: f64 = 0.4;
+/// small spot node, which would never be bought. With less, pods get more nodes for the same money (docs/decisions/009).
+const MOST_OF_THE_PRICE: f64 = 1.0;
 
 /// What a node costs beside its price, in dollars an hour.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -41,13 +40,13 @@ mod tests {
     #[test]
     fn a_cheap_node_costs_a_part_of_its_price_beside_it_and_a_dear_one_what_is_said() {
         let node = NodePrice::new(0.02);
-        for (price, beside) in [(1.0, 0.02), (0.2, 0.02), (0.01, 0.004), (0.0, 0.0)] {
+        for (price, beside) in [(1.0, 0.02), (0.2, 0.02), (0.01, 0.01), (0.0, 0.0)] {
             assert!((node.of(price) - beside).abs() < 1e-12, "{price}");
         }
     }
 
     #[test]
     fn what_is_to_be_saved_by_fewer_nodes_counts_whole() {
-        assert!((NodePrice::new(0.02).and(0.5).with(0.01) - 0.514).abs() < 1e-12);
+        assert!((NodePrice::new(0.02).and(0.5).with(0.01) - 0.52).abs() < 1e-12);
     }
 }
