@@ -160,9 +160,9 @@ def tell_fields(it, kind, path):
         return {at}.union(*(fields(one, name) for name, one in below))
 
     schemas = it.side.ask("GET", path).json["components"]["schemas"].values()
-    marked = [(one["x-kubernetes-group-version-kind"][0]["kind"], one) for one in schemas if "x-kubernetes-group-version-kind" in one]
-    it.tell(kind, {name: sorted(set().union(*(fields(one["properties"][part], part) for part in ("spec", "status") if part in one["properties"])))
-                   for name, one in marked if "spec" in one.get("properties", {})})
+    marks = [(one["x-kubernetes-group-version-kind"][0], one) for one in schemas if "x-kubernetes-group-version-kind" in one]
+    it.tell(kind, {mark["kind"]: sorted(set().union(*(fields(one["properties"][part], part) for part in ("spec", "status") if part in one["properties"])))
+                   for mark, one in marks if mark["group"] in path and "spec" in one.get("properties", {})})
 
 
 def tell_discovery(it, kind, path):
