@@ -19,42 +19,33 @@ pub fn refuse<T>(problem: &str, allowed: &str) -> Result<T, ValueRefusal> {
     Err((problem.into(), allowed.into()))
 }
 
-/// The longest duration that Go has, some 292 years: what is longer would be cut or lost on the way.
-const LONGEST: Duration = Duration::from_nanos(i64::MAX.unsigned_abs());
-
-/// A Go duration of any length that Go has.
-fn go_duration(text: &str, allowed: &str) -> Result<Duration, ValueRefusal> {
-    match parse_go_duration(text) {
-        Ok(duration) if duration <= LONGEST => Ok(duration),
-        Ok(_) => refuse("it is longer than 292 years", allowed),
-        Err(error) => refuse(&error.to_string(), allowed),
-    }
-}
-
 /// A Go duration above zero.
 pub fn duration(text: &str) -> Result<Duration, ValueRefusal> {
     const ALLOWED: &str = "a Go duration above zero, such as 500ms, 1s or 1m30s";
-    match go_duration(text, ALLOWED)? {
-        duration if duration > Duration::ZERO => Ok(duration),
-        _ => refuse("it must be above zero", ALLOWED),
+    match parse_go_duration(text) {
+        Ok(duration) if duration > Duration::ZERO => Ok(duration),
+        Ok(_) => refuse("it must be above zero", ALLOWED),
+        Err(error) => refuse(&error.to_string(), ALLOWED),
     }
 }
 
 /// A Go duration of whole seconds, as a Lease has it.
 pub fn whole_seconds(text: &str) -> Result<Duration, ValueRefusal> {
     const ALLOWED: &str = "a Go duration of whole seconds, such as 15s";
-    match go_duration(text, ALLOWED)? {
-        duration if duration >= Duration::from_secs(1) && duration.subsec_nanos() == 0 => Ok(duration),
-        _ => refuse("a Lease lasts whole seconds", ALLOWED),
+    match parse_go_duration(text) {
+        Ok(duration) if duration >= Duration::from_secs(1) && duration.subsec_nanos() == 0 => Ok(duration),
+        Ok(_) => refuse("a Lease lasts whole seconds", ALLOWED),
+        Err(error) => refuse(&error.to_string(), ALLOWED),
     }
 }
 
 /// A Go duration of a minute or more.
 pub fn minute_at_least(text: &str) -> Result<Duration, ValueRefusal> {
     const ALLOWED: &str = "a Go duration of 1m or more";
-    match go_duration(text, ALLOWED)? {
-        duration if duration >= Duration::from_secs(60) => Ok(duration),
-        _ => refuse("it is shorter than a minute", ALLOWED),
+    match parse_go_duration(text) {
+        Ok(duration) if duration >= Duration::from_secs(60) => Ok(duration),
+        Ok(_) => refuse("it is shorter than a minute", ALLOWED),
+        Err(error) => refuse(&error.to_string(), ALLOWED),
     }
 }
 

@@ -265,7 +265,7 @@ mod tests {
         for step in path.split('/').skip(1) {
             at = match step {
                 "0" => {
-                    if !at.as_array().is_some_and(|list| !list.is_empty()) {
+                    if at.as_array().is_none_or(Vec::is_empty) {
                         *at = json!([{}]);
                     }
                     &mut at[0]
