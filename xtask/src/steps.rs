@@ -143,10 +143,13 @@ pub fn lint() -> Result<(), String> {
     clippy()
 }
 
-/// Courses on the real control plane, and their scripts.
-const ON_REAL_PARTS: [(&str, &str); 6] = [
+/// Scripts that play longer courses, most of them on the real control plane.
+const COURSES: [(&str, &str); 9] = [
     ("adoption", "tests/real/adoption.py"),
     ("drift", "tests/real/drift.py"),
+    ("day", "tests/day/day.py"),
+    ("hostile", "tests/real/hostile.py"),
+    ("load", "tests/real/load.py"),
     ("posts", "tests/real/posts.py"),
     ("scale-in", "tests/real/scale_in.py"),
     ("shadow", "tests/real/shadow.py"),
@@ -156,7 +159,7 @@ const ON_REAL_PARTS: [(&str, &str); 6] = [
 /// What takes too long for every test; its output goes into the docs.
 pub fn proof() -> Result<(), String> {
     let name = std::env::args().nth(2);
-    if let Some((name, script)) = ON_REAL_PARTS.iter().find(|(known, _)| Some(*known) == name.as_deref()) {
+    if let Some((name, script)) = COURSES.iter().find(|(known, _)| Some(*known) == name.as_deref()) {
         let more: Vec<String> = std::env::args().skip(3).collect();
         let args: Vec<&str> = std::iter::once(*script).chain(more.iter().map(String::as_str)).collect();
         cargo("binary", &["build", "--release"])?;
@@ -172,19 +175,6 @@ pub fn proof() -> Result<(), String> {
             run_with("seeds", "target/dist/dovetail", &["simulate", "--random", "--seeds", &seeds], &keeping)
         }
         Some("properties") => proof_properties(&std::env::args().nth(3).unwrap_or_else(|| "2..20".to_owned())),
-        Some("load") => {
-            let more: Vec<String> = std::env::args().skip(3).collect();
-            let args: Vec<&str> =
-                std::iter::once("tests/real/load.py").chain(more.iter().map(String::as_str)).collect();
-            cargo("binary", &["build", "--release"])?;
-            run("load", "python3", &args)
-        }
-        Some("day") => {
-            let more: Vec<String> = std::env::args().skip(3).collect();
-            let args: Vec<&str> = std::iter::once("tests/day/day.py").chain(more.iter().map(String::as_str)).collect();
-            cargo("binary", &["build", "--release"])?;
-            run("day", "python3", &args)
-        }
         Some("tracing") => {
             let rounds = std::env::args().nth(3).unwrap_or_else(|| "5".to_owned());
             cargo("binary", &["build", "--release"])?;
@@ -207,13 +197,6 @@ pub fn proof() -> Result<(), String> {
             let rounds = std::env::args().nth(3).unwrap_or_else(|| "5".to_owned());
             cargo("binary", &["build", "--release"])?;
             run("handover", "python3", &["tests/real/handover.py", &rounds])
-        }
-        Some("hostile") => {
-            let more: Vec<String> = std::env::args().skip(3).collect();
-            let args: Vec<&str> =
-                std::iter::once("tests/real/hostile.py").chain(more.iter().map(String::as_str)).collect();
-            cargo("binary", &["build", "--release"])?;
-            run("hostile", "python3", &args)
         }
         other => Err(format!(
             "there is no proof {:?} (there are: adoption, console, day, drift, handover, hostile, load, metrics, model, posts, properties, scale-in, seeds, \

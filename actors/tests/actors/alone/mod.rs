@@ -81,7 +81,6 @@ impl Told {
 #[derive(Clone)]
 pub struct Alone {
     pub api: ApiServer,
-    pub faults: FaultsInForce,
     pub clock: Arc<VirtualClock>,
     pub told: Arc<Told>,
     pub wire: Wire,
@@ -109,10 +108,9 @@ pub fn alone_with<F: Future<Output = ()>>(settings: Settings, test: impl FnOnce(
 impl Alone {
     fn new(settings: Settings) -> Self {
         let clock = Arc::new(VirtualClock::new(DEFAULT_START));
-        let faults = FaultsInForce::new(1);
         let api = ApiServer::with(
             clock.clone(),
-            apiserver::ServerSettings { faults: Some(faults.clone()), ..apiserver::ServerSettings::default() },
+            apiserver::ServerSettings { faults: Some(FaultsInForce::new(1)), ..apiserver::ServerSettings::default() },
         );
         for crd in dovetail_api::crds::crds() {
             api.create(&CUSTOM_RESOURCE_DEFINITIONS, "", serde_json::to_value(crd).unwrap()).unwrap();
@@ -124,7 +122,7 @@ impl Alone {
         let ear = Ear::new(heard.clone()).start();
         let term = LeaderTerm::new(TERM, Duration::MAX, clock.clone());
         let (wire, sky) = (Wire::default(), Arc::new(Sky::new(clock.clone())));
-        Self { api, faults, clock, told, wire, sky, ear, heard, term, env }
+        Self { api, clock, told, wire, sky, ear, heard, term, env }
     }
 
     /// Starts an actor as the wiring does.
