@@ -12,7 +12,7 @@ CLIENT = re.compile(r"\bclients\s*\.\s*(\w+)")
 CALL = re.compile(r"\bclients\s*\.\s*(\w+)\s*\.\s*(\w+)\s*\(")
 SENT = re.compile(r"\.send_with\(\s*&self\s*\.\s*clients\s*\.\s*(\w+)\s*\)")
 BUILT = re.compile(r"\b(\w+)InputBuilder::default\(\)")
-NAMED = re.compile(r'(?:classify\(\s*|const CALL: &str = )"(\w+)"')
+NAMED = re.compile(r'(?:classify\(\s*|const (?:CALL|ADD_ROLE): &str = )"(\w+)"')
 
 
 def pascal(name):
