@@ -4,7 +4,7 @@
     python3 tests/deploy/union.py [FOLDER]
 
 While tests run with DOVETAIL_RECORD_AWS=FOLDER, each process writes there what it asks of AWS, each kind of request once
-(crates/cloud/src/recorder): `cargo xtask test` does so, with target/aws-requests. This makes IAM's checks of them all. Each
+(crates/cloud/src/recorder): `cargo xtask proof policies` does so, with target/aws-requests. This makes IAM's checks of them all. Each
 has to be allowed with the resource and the keys that it has, and each action, resource and statement of the policies has to
 be needed by one of them. requests.json beside it is the recording of one session, for whoever works on the policies.
 """

@@ -23,11 +23,9 @@ pub fn test() -> Result<(), String> {
     let programs = checked_and_built()?;
     // One change is judged by the same cases twice; new ones are drawn by `proof properties`.
     let seed = std::env::var(PROPERTY_SEED).unwrap_or_else(|_| "1".to_owned());
-    let requests = folder_for_requests()?;
-    programs::run(programs, &[(PROPERTY_SEED, &seed), (RECORD_AWS, &requests)])?;
+    programs::run(programs, &[(PROPERTY_SEED, &seed)])?;
     image()?;
     run("roles", "python3", &["tests/deploy/roles.py"])?;
-    run("policies and what was asked of AWS", "python3", &["tests/deploy/union.py", &requests])?;
     nothing_compiled_twice()
 }
 
@@ -59,6 +57,13 @@ fn folder_for_requests() -> Result<String, String> {
 
 /// What proptest draws its cases from.
 const PROPERTY_SEED: &str = "PROPTEST_RNG_SEED";
+
+/// What all tests ask of AWS, held to the policies.
+fn proof_policies() -> Result<(), String> {
+    let requests = folder_for_requests()?;
+    programs::run(programs::built()?, &[(RECORD_AWS, &requests)])?;
+    run("policies and what was asked of AWS", "python3", &["tests/deploy/union.py", &requests])
+}
 
 /// The core's property tests with other cases: a whole round for every seed of `FIRST..LAST`.
 fn proof_properties(seeds: &str) -> Result<(), String> {
@@ -174,6 +179,7 @@ pub fn proof() -> Result<(), String> {
             let keeping = [("MIMALLOC_PURGE_DELAY", "-1")];
             run_with("seeds", "target/dist/dovetail", &["simulate", "--random", "--seeds", &seeds], &keeping)
         }
+        Some("policies") => proof_policies(),
         Some("properties") => proof_properties(&std::env::args().nth(3).unwrap_or_else(|| "2..20".to_owned())),
         Some("tracing") => {
             let rounds = std::env::args().nth(3).unwrap_or_else(|| "5".to_owned());
@@ -199,7 +205,7 @@ pub fn proof() -> Result<(), String> {
             run("handover", "python3", &["tests/real/handover.py", &rounds])
         }
         other => Err(format!(
-            "there is no proof {:?} (there are: adoption, console, day, drift, handover, hostile, load, metrics, model, posts, properties, scale-in, seeds, \
+            "there is no proof {:?} (there are: adoption, console, day, drift, handover, hostile, load, metrics, model, policies, posts, properties, scale-in, seeds, \
              shadow, tracing, webhook)",
             other.unwrap_or_default()
         )),
