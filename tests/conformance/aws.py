@@ -236,6 +236,12 @@ def a_fleet_is_launched_found_and_ended(it):
     it.until("they run", lambda: set(call(it, "ec2", "DescribeInstances", InstanceId=ids).all("instanceState.name")) == {"running"})
     ask(it, "by id", "ec2", "DescribeInstances", InstanceId=ids, tell=("architecture", "instanceState.name", "instanceState.code"), have=(
         "instanceId", "instanceType", "imageId", "subnetId", "vpcId", "placement.availabilityZone", "privateDnsName", "privateIpAddress", "launchTime", "tagSet[].key"))
+    ask(it, "their checks", "ec2", "DescribeInstanceStatus", InstanceId=ids, tell=("instanceState.name", "instanceStatus.status", "systemStatus.status"))
+    impaired = [{"Name": "instance-status.status", "Value": ["impaired"]}]
+    ask(it, "checks that fail", "ec2", "DescribeInstanceStatus", Filter=impaired, MaxResults=1000, tell=("instanceId",))
+    ending = ["instance-reboot", "system-reboot", "system-maintenance", "instance-retirement", "instance-stop"]
+    events = [{"Name": "event.code", "Value": ending}]
+    ask(it, "events to come", "ec2", "DescribeInstanceStatus", Filter=events, MaxResults=1000, tell=("instanceId",))
     alive = ["pending", "running", "stopping", "stopped", "shutting-down"]
     running = [{"Name": "instance-state-name", "Value": alive}]
     keys = [{"Name": "tag-key", "Value": ["karpenter.sh/nodepool"]}, {"Name": "tag:eks:eks-cluster-name", "Value": [CLUSTER]}]

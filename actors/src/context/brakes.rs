@@ -1,17 +1,25 @@
-//! What keeps an object whose write is refused from being written again and again: pauses that double to a minute. An object
-//! that its user has changed is written at once.
+//! What keeps an object whose write is refused from being written again and again: pauses that double. An object that its user
+//! has changed is written at once.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::context::backoff::Backoff;
 
-/// The first pause after a failure, and the longest.
+/// The first pause after a failure, and the longest, unless others are given.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
 /// Objects whose writes fail, by a key of the actor's own, such as `pool/NAME`.
-#[derive(Default)]
-pub struct Brakes(BTreeMap<String, Brake>);
+pub struct Brakes {
+    pauses: (Duration, Duration),
+    known: BTreeMap<String, Brake>,
+}
+
+impl Default for Brakes {
+    fn default() -> Self {
+        Self::new(PAUSES.0, PAUSES.1)
+    }
+}
 
 struct Brake {
     backoff: Backoff,
@@ -22,9 +30,25 @@ struct Brake {
 }
 
 impl Brakes {
+    /// With pauses from `first` to `longest`.
+    pub fn new(first: Duration, longest: Duration) -> Self {
+        Self { pauses: (first, longest), known: BTreeMap::new() }
+    }
+
+    #[cfg(test)]
+    /// Whether no write has failed without one that succeeded since.
+    pub fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+
+    /// Whether a write of it has failed and none has succeeded since.
+    pub fn is_known(&self, key: &str) -> bool {
+        self.known.contains_key(key)
+    }
+
     /// Whether an object of this generation is left alone.
     pub fn hold(&self, key: &str, generation: Option<i64>, now: Duration) -> bool {
-        self.0.get(key).is_some_and(|brake| brake.generation == generation && now < brake.until)
+        self.known.get(key).is_some_and(|brake| brake.generation == generation && now < brake.until)
     }
 
     /// A write has failed. Answers how long the object is left alone.
@@ -35,8 +59,8 @@ impl Brakes {
         now: Duration,
         rng: impl FnOnce() -> fastrand::Rng,
     ) -> Duration {
-        let new = || Brake { backoff: Backoff::new(PAUSES.0, PAUSES.1, rng()), generation, until: now };
-        let brake = self.0.entry(key.to_owned()).or_insert_with(new);
+        let new = || Brake { backoff: Backoff::new(self.pauses.0, self.pauses.1, rng()), generation, until: now };
+        let brake = self.known.entry(key.to_owned()).or_insert_with(new);
         if brake.generation != generation {
             brake.backoff.reset();
         }
@@ -47,7 +71,12 @@ impl Brakes {
 
     /// It is written, or is gone.
     pub fn forget(&mut self, key: &str) {
-        self.0.remove(key);
+        self.known.remove(key);
+    }
+
+    /// Forgets those that are not there any more.
+    pub fn retain(&mut self, there: impl Fn(&str) -> bool) {
+        self.known.retain(|key, _| there(key));
     }
 }
 

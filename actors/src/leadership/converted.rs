@@ -18,8 +18,9 @@ use crate::webhook::DEFINITIONS;
 const PROPAGATION_TIME: Duration = Duration::from_secs(5);
 /// Pauses between two looks.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
-/// Looks after which the wait is reported, once.
+/// Looks after which the wait is reported, and those after which it is again: about once a minute.
 const REPORTED_AFTER: u32 = 6;
+const REPORTED_EVERY: u32 = 16;
 
 /// Comes back when nothing is stored as v1beta1, or whatever is gets converted. Without the webhook it cannot be known, and
 /// is not waited for.
@@ -33,8 +34,10 @@ pub async fn until_converted(client: &Client, env: &Env) {
     while let Err(error) = all_converted(&api).await {
         waited = true;
         let pause = backoff.pause();
-        if backoff.failures() == REPORTED_AFTER {
-            let what = "waiting until what is stored as v1beta1 is converted".to_owned();
+        if backoff.failures() % REPORTED_EVERY == REPORTED_AFTER {
+            let what = "waiting until what is stored as v1beta1 is converted (no node is launched before, and none goes: mend \
+                        the definition, or store its objects as v1 and set webhook.enabled=false)"
+                .to_owned();
             env.emit(LogEvent::Retrying { what, error });
         }
         tokio::time::sleep(pause).await;

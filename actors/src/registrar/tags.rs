@@ -20,6 +20,7 @@ use kube::ResourceExt;
 
 use super::{Registrar, RegistrarLinks};
 use crate::context::backoff::Backoff;
+use crate::context::brakes::Brakes;
 use crate::kube::claims::NodeClaimApi;
 use crate::kube::nodes::Nodes;
 use crate::messages::Wrote;
@@ -44,7 +45,7 @@ pub(super) struct AfterRegistration {
     backoff: Backoff,
     rng: fastrand::Rng,
     /// By uid of claims whose instances could not be tagged: when each is tried again. They keep no other waiting.
-    undone: BTreeMap<String, (Backoff, Duration)>,
+    undone: Brakes,
 }
 
 /// What came of looking after claims.
@@ -72,13 +73,13 @@ impl AfterRegistration {
             next_reserved: Duration::ZERO,
             backoff: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE, rng.fork()),
             rng,
-            undone: BTreeMap::new(),
+            undone: Brakes::new(FIRST_PAUSE, LONGEST_PAUSE),
         }
     }
 
     /// Whether a claim is tried now.
     fn tries(&self, claim: &NodeClaim, now: Duration) -> bool {
-        self.undone.get(uid(claim)).is_none_or(|(_, next)| *next <= now)
+        !self.undone.hold(uid(claim), None, now)
     }
 
     /// What was done is over, what was not waits ever longer. Answers whether an error is news.
@@ -90,14 +91,12 @@ impl AfterRegistration {
         }
         self.backoff.reset();
         for uid in &done.done {
-            self.undone.remove(uid);
+            self.undone.forget(uid);
         }
         let mut news = false;
         for uid in &done.undone {
-            let new = || (Backoff::new(FIRST_PAUSE, LONGEST_PAUSE, self.rng.fork()), Duration::ZERO);
-            let (backoff, next) = self.undone.entry(uid.clone()).or_insert_with(new);
-            *next = now + backoff.pause();
-            news |= backoff.failures() == 1;
+            news |= !self.undone.is_known(uid);
+            self.undone.failed(uid, None, now, || self.rng.fork());
         }
         news
     }
@@ -114,7 +113,7 @@ impl Registrar {
         if now >= self.after.next_reserved {
             self.after.next_reserved = now + RESERVED_INTERVAL;
             let there: BTreeSet<&str> = self.claims.values().map(|claim| uid(claim)).collect();
-            self.after.undone.retain(|uid, _| there.contains(uid.as_str()));
+            self.after.undone.retain(|uid| there.contains(uid));
             let reserved = self.some_claims(usize::MAX, is_reserved);
             if !reserved.is_empty() {
                 let node =

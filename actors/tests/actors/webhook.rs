@@ -15,11 +15,12 @@ use serde_json::{Value, json};
 
 use crate::world::{self, World, minutes};
 
-/// Certificates that are text: each by a number of its own.
+/// Certificates that are text: each by a number of its own. Serving fails so many times.
 #[derive(Default)]
-struct Texts {
-    made: Mutex<u32>,
-    served: Mutex<Vec<String>>,
+pub struct Texts {
+    pub made: Mutex<u32>,
+    pub served: Mutex<Vec<String>>,
+    pub fails: Mutex<u32>,
 }
 
 impl Identities for Texts {
@@ -35,8 +36,23 @@ impl Identities for Texts {
     }
 
     fn serve(&self, identity: &ServingIdentity) -> Result<(), String> {
+        let mut fails = self.fails.lock().unwrap();
+        if *fails > 0 {
+            *fails -= 1;
+            return Err("the port is taken".into());
+        }
         self.served.lock().unwrap().push(identity.certificate.clone());
         Ok(())
+    }
+}
+
+impl Texts {
+    pub fn served(&self) -> usize {
+        self.served.lock().unwrap().len()
+    }
+
+    pub fn made(&self) -> u32 {
+        *self.made.lock().unwrap()
     }
 }
 

@@ -4,7 +4,7 @@
 //! ```
 //! use dovetail_api::{convert, v1::ConsolidationPolicy, v1alpha5::{Provisioner, ProvisionerSpec}};
 //! let old = Provisioner::new("default", ProvisionerSpec { ttl_seconds_after_empty: Some(30), ..Default::default() });
-//! let converted = convert::provisioner(&old, &convert::Context::new("demo"))?;
+//! let converted = convert::provisioner(&old, &convert::ConversionContext::new("demo"))?;
 //! let pool = converted.node_pool.ok_or("a pool")?;
 //! assert_eq!(pool.spec.disruption.consolidation_policy, ConsolidationPolicy::WhenEmpty);
 //! assert_eq!(converted.node_class.ok_or("a class")?.spec.role.as_deref(), Some("KarpenterNodeRole-demo"));
@@ -99,7 +99,7 @@ pub struct Converted {
 ///
 /// ```
 /// use dovetail_api::{convert, v1alpha5::{Provisioner, ProvisionerSpec}};
-/// let converted = convert::provisioner(&Provisioner::new("blue", ProvisionerSpec::default()), &convert::Context::new("demo"))?;
+/// let converted = convert::provisioner(&Provisioner::new("blue", ProvisionerSpec::default()), &convert::ConversionContext::new("demo"))?;
 /// assert_eq!(convert::provisioner_of(&converted.node_pool.ok_or("a pool")?), Some("blue"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -55,7 +55,7 @@ pub use unreadable::{Facts, Unreadable};
 
 use launches::unused::Uses;
 pub use launches::unused::{NotUsed, NotUsedReason, read_launched_for};
-pub use objects::workload::workload_of;
+pub use objects::workload::{moved_as, workload_of};
 pub use unwell::UnhealthyCondition;
 
 use crate::launch_limits::UnusedLaunches;

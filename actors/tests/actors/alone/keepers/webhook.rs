@@ -3,60 +3,17 @@
 use std::sync::{Arc, Mutex};
 
 use actix::prelude::*;
-use dovetail_actors::context::identities::Identities;
 use dovetail_actors::context::leader_term::Office;
 use dovetail_actors::messages::{ActorState, WebhookState};
 use dovetail_actors::webhook::Webhook;
-use dovetail_core::webhook::kept::ServingIdentity;
 use dovetail_sandbox::apiserver::{CUSTOM_RESOURCE_DEFINITIONS, SECRETS};
-use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::alone::{Alone, alone};
+use crate::webhook::Texts;
 
 const SECRET: &str = "dovetail-webhook";
 const POOLS: &str = "nodepools.karpenter.sh";
-
-/// Certificates that are text, each by a number of its own; serving fails so many times.
-#[derive(Default)]
-struct Texts {
-    made: Mutex<u32>,
-    served: Mutex<Vec<String>>,
-    fails: Mutex<u32>,
-}
-
-impl Identities for Texts {
-    fn make(&self, names: &[String], begins: Timestamp, until: Timestamp) -> Result<ServingIdentity, String> {
-        let mut made = self.made.lock().unwrap();
-        *made += 1;
-        let text = |what: &str| format!("{what} {} {}", *made, names.join(","));
-        Ok(ServingIdentity { certificate: text("crt"), key: text("key"), authority: text("ca"), begins, until })
-    }
-
-    fn is_sound(&self, identity: &ServingIdentity, names: &[String], now: Timestamp) -> bool {
-        identity.certificate.ends_with(&names.join(",")) && identity.begins <= now && now < identity.until
-    }
-
-    fn serve(&self, identity: &ServingIdentity) -> Result<(), String> {
-        let mut fails = self.fails.lock().unwrap();
-        if *fails > 0 {
-            *fails -= 1;
-            return Err("the port is taken".into());
-        }
-        self.served.lock().unwrap().push(identity.certificate.clone());
-        Ok(())
-    }
-}
-
-impl Texts {
-    fn served(&self) -> usize {
-        self.served.lock().unwrap().len()
-    }
-
-    fn made(&self) -> u32 {
-        *self.made.lock().unwrap()
-    }
-}
 
 fn start(bench: &Alone, texts: &Arc<Texts>, leads: bool) -> Addr<Webhook> {
     let office = Office::default();

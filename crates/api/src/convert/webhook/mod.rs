@@ -5,16 +5,16 @@
 //! makes of it. On the way back only what was changed meanwhile is changed in it.
 //!
 //! ```
-//! use dovetail_api::convert::webhook::{Version, converted};
+//! use dovetail_api::convert::webhook::{WebhookVersion, converted};
 //! use serde_json::json;
 //! let old = json!({
 //!     "apiVersion": "karpenter.sh/v1beta1", "kind": "NodePool", "metadata": {"name": "default"},
 //!     "spec": {"disruption": {"consolidationPolicy": "WhenUnderutilized", "expireAfter": "720h"}},
 //! });
-//! let new = converted(&old, Version::V1)?;
+//! let new = converted(&old, WebhookVersion::V1)?;
 //! assert_eq!(new["spec"]["disruption"]["consolidationPolicy"], "WhenEmptyOrUnderutilized");
 //! assert_eq!(new["spec"]["template"]["spec"]["expireAfter"], "720h");
-//! assert_eq!(converted(&new, Version::V1Beta1)?, old);
+//! assert_eq!(converted(&new, WebhookVersion::V1Beta1)?, old);
 //! # Ok::<(), dovetail_api::convert::webhook::NotConverted>(())
 //! ```
 

@@ -1,10 +1,16 @@
 //! What a pod comes from: pods of one workload have one fate where a plan and the cluster disagree about a node.
 
+use std::borrow::Cow;
+
 use k8s_openapi::api::core::v1::Pod as KubePod;
 use serde_json::json;
 
+use super::pod::PodEntry;
 use crate::lifecycle::hash;
 use crate::pod::Pod;
+
+/// The label by which a Deployment tells its ReplicaSets' pods apart.
+pub(in crate::cluster_state) const TEMPLATE_HASH: &str = "pod-template-hash";
 
 /// What says which workload a pod is of: its controller. A Job's pods, and those that nothing made, are told apart by what
 /// they ask for: of a CronJob every run is another Job.
@@ -36,6 +42,20 @@ pub fn workload_of(pod: &KubePod, scheduled: &Pod) -> String {
 #[must_use]
 pub fn controlled_by(namespace: &str, kind: &str, uid: &str) -> String {
     hash::json_hash(&json!([namespace, kind, uid]))
+}
+
+/// What a move of a pod is remembered by: its workload. Of a pod that moves by a restart of its Deployment it is the Deployment,
+/// as what the restart brings is of another ReplicaSet.
+#[must_use]
+pub fn moved_as(entry: &PodEntry) -> Cow<'_, str> {
+    let Some(set) = &entry.drain.rollout else { return Cow::Borrowed(&entry.workload) };
+    // A Deployment calls its ReplicaSets by its own name and the hash of their template.
+    let deployment =
+        entry.pod.labels.get(TEMPLATE_HASH).and_then(|hash| set.strip_suffix(hash.as_str())?.strip_suffix('-'));
+    match deployment {
+        Some(deployment) => Cow::Owned(controlled_by(&entry.pod.namespace, "Deployment", deployment)),
+        None => Cow::Borrowed(&entry.workload),
+    }
 }
 
 /// So many characters of a message on a pod are kept and said: who may write its status may write a million.

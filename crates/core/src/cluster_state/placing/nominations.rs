@@ -9,6 +9,7 @@ use std::time::Duration;
 use dovetail_api::v1::NodeClaim;
 
 use crate::cluster_state::objects::load::with_itself;
+use crate::cluster_state::objects::workload::TEMPLATE_HASH;
 use crate::cluster_state::{ClaimEntry, ClusterState, Moment, PodEntry, Snapshot};
 use crate::labels;
 use crate::lifecycle::ClaimStage;
@@ -296,9 +297,6 @@ fn crowded_out(used: &mut Resources, room: &Resources, pods: &[Arc<PodEntry>]) -
 pub(in crate::cluster_state) fn alike(a: &Pod, b: &Pod) -> bool {
     alike_but_for(a, b, "")
 }
-
-/// The label by which a Deployment tells its ReplicaSets' pods apart.
-const TEMPLATE_HASH: &str = "pod-template-hash";
 
 /// The same, whatever that label says.
 fn alike_but_for(a: &Pod, b: &Pod, label: &str) -> bool {

@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use super::policy::policy;
 use super::question::Question;
 use crate::clock::{self, CLOCKS_APART};
-use crate::cluster_state::{JoinedNode, Planning, PodEntry};
+use crate::cluster_state::{JoinedNode, Planning, PodEntry, moved_as};
 use crate::disruption::emptiness::PoolNodeTotals;
 use crate::disruption::look::{DisruptedClaim, disrupted};
 use crate::disruption::machines::{NodeAndClaim, machines};
@@ -171,7 +171,7 @@ impl<'a> Reader<'a> {
     /// When a pod has come to its node by a move that was to save money. A pod that is moved comes anew: it is known by its workload,
     /// and by when it came.
     fn moved(&self, entry: &PodEntry) -> Option<Timestamp> {
-        let (moves, since) = (self.question.moved.get(&entry.workload)?, entry.since?);
+        let (moves, since) = (self.question.moved.get(moved_as(entry).as_ref())?, entry.since?);
         let by = |moved: &&Timestamp| {
             // Kubernetes cuts the fractions of seconds off.
             let came = crate::clock::at_the_latest(since).duration_since(**moved);

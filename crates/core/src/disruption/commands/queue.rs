@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::question::Moved;
 use super::{DisruptionCommand, WantedRemoval};
 use crate::clock::later;
-use crate::cluster_state::{Moment, Snapshot};
+use crate::cluster_state::{Moment, Snapshot, moved_as};
 use crate::disruption::allowed;
 use crate::disruption::emptiness::PoolNodeTotals;
 use crate::disruption::machines::machines;
@@ -129,7 +129,8 @@ impl Queue {
         self.running.push(Running { id: self.begun, wanted, replacements, began: now, phase });
         if command.saves() {
             let moved = Arc::make_mut(&mut self.moved);
-            let workloads = command.pods.iter().filter_map(|uid| Some(snapshot.pods.get(uid)?.workload.clone()));
+            let entries = command.pods.iter().filter_map(|uid| snapshot.pods.get(uid));
+            let workloads = entries.map(|entry| moved_as(entry).into_owned());
             for workload in workloads.collect::<BTreeSet<_>>() {
                 moved.entry(workload).or_default().push(now);
             }

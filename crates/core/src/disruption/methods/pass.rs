@@ -107,22 +107,21 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
         let cost_policy = pool.is_some_and(|pool| self.cluster.packing(pool) != Policy::FewestNodes);
         let remaining = if cost_policy { remaining(state.initialized, state.expires, now) } else { 1.0 };
         let empty = evictions <= 0.0;
+        let begun_lately = self.begun_lately(node, now);
         WeighedNode {
             price,
             cost: 1.0 + evictions * remaining,
             pool,
             instance_type,
-            kept: self.kept(node, empty, now),
+            kept: self.kept(node, empty, begun_lately, now),
             empty,
-            receives: problem.existing_nodes[node].initialized
-                && state.consolidatable
-                && !(cost_policy && self.begun_lately(node, now).is_some()),
+            receives: problem.existing_nodes[node].initialized && state.consolidatable && begun_lately.is_none(),
             efficient: false,
         }
     }
 
-    /// What keeps a node from being a candidate: the first thing that does.
-    fn kept(&self, node: NodeId, empty: bool, now: Timestamp) -> Option<String> {
+    /// What keeps a node from being a candidate: the first thing that does. `begun_lately` is the pod that does by what it runs.
+    fn kept(&self, node: NodeId, empty: bool, begun_lately: Option<usize>, now: Timestamp) -> Option<String> {
         let state = &self.cluster.nodes[node.index()];
         if let Some(why) = &state.held {
             return Some(why.clone());
@@ -148,17 +147,15 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
         if since(state.initialized).is_some_and(|age| age < self.settings.least_age) {
             return Some(format!("it is younger than {:#}", self.settings.least_age));
         }
-        let by_price = self.cluster.packing(pool) == Policy::Cost;
-        if let Some(which) = by_price.then(|| self.begun_lately(node, now)).flatten() {
-            let pod = &self.cluster.problem.existing_nodes[node].pods[which];
-            let (name, rest) = (format!("{}/{}", pod.namespace, pod.name), self.settings.rest);
-            return Some(format!("pod {name}, which runs to its end, began less than {rest:#} ago"));
-        }
-        let mut moving = state.pods.iter().enumerate().filter(|(_, pod)| pod.moves);
         let name = |which: usize| {
             let pod = &self.cluster.problem.existing_nodes[node].pods[which];
             format!("{}/{}", pod.namespace, pod.name)
         };
+        if let Some(which) = begun_lately {
+            let rest = self.settings.rest;
+            return Some(format!("pod {}, which runs to its end, began less than {rest:#} ago", name(which)));
+        }
+        let mut moving = state.pods.iter().enumerate().filter(|(_, pod)| pod.moves);
         moving.find_map(|(which, pod)| {
             if since(pod.moved).is_some_and(|rest| rest < self.settings.rest) {
                 return Some(format!("pod {} was moved less than {:#} ago", name(which), self.settings.rest));
@@ -168,9 +165,10 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
         })
     }
 
-    /// A pod of a node that runs to its end and began lately: moved, it would begin anew, and what it leaves behind is soon there
-    /// again.
+    /// In `cost`, a pod of a node that runs to its end and began lately: moved, it would begin anew, and what it leaves behind is
+    /// soon there again.
     fn begun_lately(&self, node: NodeId, now: Timestamp) -> Option<usize> {
+        self.cluster.nodes[node.index()].pool.filter(|pool| self.cluster.packing(*pool) == Policy::Cost)?;
         let lately = |begun: Timestamp| now.duration_since(begun) < self.settings.rest;
         self.cluster.nodes[node.index()].pods.iter().position(|pod| pod.moves && pod.begun.is_some_and(lately))
     }

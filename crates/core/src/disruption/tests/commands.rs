@@ -181,6 +181,29 @@ fn a_pod_that_has_come_by_a_move_is_not_moved_again_within_the_hour() {
 }
 
 #[test]
+fn what_a_restart_of_its_deployment_brings_has_come_by_the_move() {
+    let of_set = |hash: &'static str| {
+        move |pod: &mut Value| {
+            pod["metadata"]["annotations"] = json!({"dovetail.dev/move": "rollout"});
+            pod["metadata"]["labels"]["pod-template-hash"] = json!(hash);
+            pod["metadata"]["ownerReferences"][0]["name"] = json!(format!("web-{hash}"));
+            pod["metadata"]["ownerReferences"][0]["uid"] = json!(format!("uid-web-{hash}"));
+        }
+    };
+    let mut world = two(world());
+    world.state.delete_pod("uid-two");
+    world.asking("three", "small", 500, of_set("a"));
+    let answer = world.answer(LATER);
+    let (mut queue, command) = (Queue::default(), answer.command.unwrap());
+    queue.begin(&command, vec![], &answer.snapshot, at(LATER));
+    world.state.delete_pod("uid-three");
+    world.at(LATER + 10.0);
+    world.asking("four", "small", 500, of_set("b"));
+    let after = Question { moved: queue.moved(), ..world.question(LATER + 900.0) }.answer().unwrap();
+    assert!(after.command.is_none() && why(&after, "small").contains("was moved"), "{}", why(&after, "small"));
+}
+
+#[test]
 fn budgets_count_what_goes_already() {
     let mut world = two(world());
     let mut pool = world.pool.clone();
