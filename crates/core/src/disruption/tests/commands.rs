@@ -1,11 +1,8 @@
-//! What consolidation answers on a live cluster, and how its commands are carried on.
+//! What consolidation answers on a live cluster; how its commands are carried on: `queue`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::commands::{
-    ClaimsGoingAnyway, CommandAnswer, CommandStep, DisruptionCommand, Ended, HeldClaim, Question, Queue,
-    held_by_commands,
-};
+use super::super::commands::{ClaimsGoingAnyway, CommandAnswer, DisruptionCommand, Question, Queue};
 use super::*;
 use crate::cluster_state::{PlanningInput, Snapshot};
 use crate::instance_type::InstanceType;
@@ -22,11 +19,11 @@ fn types() -> Vec<Arc<InstanceType>> {
 }
 
 /// A pool that moves pods, with no limit to its disruptions.
-fn world() -> World {
+pub(super) fn world() -> World {
     of_policy("WhenEmptyOrUnderutilized")
 }
 
-fn of_policy(policy: &str) -> World {
+pub(super) fn of_policy(policy: &str) -> World {
     let budgets = json!([{"nodes": "100%"}]);
     let mut world = World::new(json!({"consolidateAfter": "0s", "consolidationPolicy": policy, "budgets": budgets}));
     let mut pool = world.pool.clone();
@@ -39,7 +36,7 @@ fn of_policy(policy: &str) -> World {
 
 impl World {
     /// A machine of so many cpus, ready for pods.
-    fn sized(&mut self, name: &str, cpus: u32) {
+    pub(super) fn sized(&mut self, name: &str, cpus: u32) {
         self.sized_as(name, cpus, (&format!("k.{cpus}"), "on-demand"));
     }
 
@@ -60,7 +57,7 @@ impl World {
     }
 
     /// A pod that asks for so many thousandths of a cpu, of a workload of its own.
-    fn asking(&mut self, name: &str, node: &str, milli: u32, change: impl FnOnce(&mut Value)) {
+    pub(super) fn asking(&mut self, name: &str, node: &str, milli: u32, change: impl FnOnce(&mut Value)) {
         let started = at(self.seconds);
         self.pod(name, node, |pod| {
             pod["metadata"]["labels"] = json!({"app": name});
@@ -72,7 +69,7 @@ impl World {
         });
     }
 
-    fn question(&self, seconds: f64) -> Question {
+    pub(super) fn question(&self, seconds: f64) -> Question {
         let now = Moment { monotonic: Duration::from_secs_f64(seconds), wall: at(seconds) };
         Question {
             snapshot: self.state.snapshot(),
@@ -90,18 +87,18 @@ impl World {
         }
     }
 
-    fn answer(&self, seconds: f64) -> CommandAnswer {
+    pub(super) fn answer(&self, seconds: f64) -> CommandAnswer {
         self.question(seconds).answer().unwrap()
     }
 
     /// The claim of a name as a condition of that type says it.
-    fn initialize(&mut self, name: &str) {
+    pub(super) fn initialize(&mut self, name: &str) {
         self.sized(name, 2);
     }
 }
 
 /// An hour: everything is old enough.
-const LATER: f64 = 3600.0;
+pub(super) const LATER: f64 = 3600.0;
 
 fn claims(command: &DisruptionCommand) -> Vec<&str> {
     command.wanted.claims.iter().map(|claim| claim.claim.as_str()).collect()
@@ -243,186 +240,6 @@ fn pods_of_a_node_that_goes_for_good_are_packed_again_if_they_lose_their_places(
     world.state.apply_claim(Arc::new(claim));
     let now = Moment { monotonic: Duration::ZERO, wall: at(LATER) };
     assert_eq!(world.state.snapshot().pending(now).len(), 1);
-}
-
-/// A command that replaces `large`, begun at [`LATER`] with a replacement of that name.
-fn replacing(world: &World, replacement: &str) -> (Queue, u64) {
-    let answer = world.answer(LATER);
-    let mut queue = Queue::default();
-    let id = queue.begin(&answer.command.unwrap(), vec![replacement.to_owned()], &answer.snapshot, at(LATER));
-    (queue, id)
-}
-
-fn too_large() -> World {
-    let mut world = world();
-    world.sized("large", 16);
-    world.asking("one", "large", 1500, |_| ());
-    world
-}
-
-fn next(queue: &mut Queue, snapshot: &Snapshot, seconds: f64) -> Vec<CommandStep> {
-    queue.next(snapshot, &BTreeSet::new(), at(seconds))
-}
-
-#[test]
-fn a_node_is_removed_when_its_replacement_is_initialized_and_not_before() {
-    let mut world = too_large();
-    let (mut queue, id) = replacing(&world, "claim-new");
-    assert_eq!(next(&mut queue, &world.state.snapshot(), LATER + 1.0), [], "it is being written");
-    queue.marked(id).unwrap();
-    world.machine("new", |claim, _| claim["status"]["conditions"].as_array_mut().unwrap().truncate(0));
-    assert_eq!(next(&mut queue, &world.state.snapshot(), LATER + 60.0), []);
-    world.initialize("new");
-    let steps = next(&mut queue, &world.state.snapshot(), LATER + 61.0);
-    assert!(
-        matches!(&steps[..], [CommandStep::Remove(command, true)] if command.wanted.claims[0].claim == "claim-large")
-    );
-    let again = next(&mut queue, &world.state.snapshot(), LATER + 75.0);
-    assert!(matches!(&again[..], [CommandStep::Remove(_, false)]), "the API server has not shown it");
-}
-
-#[test]
-fn a_command_whose_replacement_is_gone_or_late_is_undone_and_its_pool_left_alone_for_longer_each_time() {
-    let mut world = too_large();
-    let (mut queue, id) = replacing(&world, "claim-new");
-    queue.marked(id).unwrap();
-    let steps = next(&mut queue, &world.state.snapshot(), LATER + 5.0);
-    let pause = |steps: &[CommandStep]| match steps {
-        [CommandStep::End(_, Ended::Undone(_, pause))] => pause.as_secs(),
-        other => panic!("{other:?}"),
-    };
-    assert_eq!(pause(&steps), 300);
-    let refused = queue.refused(&world.state.snapshot(), at(LATER + 10.0));
-    assert!(refused["uid-claim-large"].contains("has failed"));
-    assert!(queue.refused(&world.state.snapshot(), at(LATER + 306.0)).is_empty());
-    world.machine("new", |claim, _| claim["status"]["conditions"].as_array_mut().unwrap().truncate(0));
-    let answer = world.answer(LATER);
-    let id = queue.begin(&answer.command.unwrap(), vec!["claim-new".into()], &answer.snapshot, at(LATER + 306.0));
-    queue.marked(id).unwrap();
-    assert_eq!(next(&mut queue, &world.state.snapshot(), LATER + 900.0), []);
-    assert_eq!(pause(&next(&mut queue, &world.state.snapshot(), LATER + 907.0)), 600);
-}
-
-#[test]
-fn a_command_that_comes_to_its_end_takes_the_pause_of_its_pool_back() {
-    let mut world = too_large();
-    let answer = world.answer(LATER);
-    let mut queue = Queue::default();
-    let begin = |queue: &mut Queue, seconds: f64| {
-        let command = answer.command.as_ref().unwrap();
-        let id = queue.begin(command, vec!["claim-new".to_owned()], &answer.snapshot, at(seconds));
-        queue.marked(id).unwrap();
-    };
-    let pause = |steps: &[CommandStep]| match steps {
-        [CommandStep::End(_, Ended::Undone(_, pause))] => pause.as_secs(),
-        other => panic!("{other:?}"),
-    };
-    begin(&mut queue, LATER);
-    assert_eq!(pause(&next(&mut queue, &world.state.snapshot(), LATER + 5.0)), 300);
-    let without = world.state.snapshot();
-    world.initialize("new");
-    begin(&mut queue, LATER + 400.0);
-    let steps = next(&mut queue, &world.state.snapshot(), LATER + 401.0);
-    assert!(matches!(&steps[..], [CommandStep::Remove(_, true)]), "{steps:?}");
-    world.state.delete_claim("claim-large", None);
-    assert!(matches!(
-        &next(&mut queue, &world.state.snapshot(), LATER + 402.0)[..],
-        [CommandStep::End(_, Ended::Done)]
-    ));
-    begin(&mut queue, LATER + 500.0);
-    assert_eq!(pause(&next(&mut queue, &without, LATER + 505.0)), 300, "as after the first");
-}
-
-#[test]
-fn a_node_that_waits_to_go_for_another_reason_is_left_out_and_counts_in_the_budget() {
-    let world = too_large();
-    let mut question = world.question(LATER);
-    let wanted = question.clone().answer().unwrap().command.unwrap().wanted;
-    question.asked.insert("uid-claim-large".to_owned());
-    assert_eq!(question.answer().unwrap().command, None);
-    let mut world = of_policy("WhenEmptyOrUnderutilized");
-    world.apply_pool({
-        let mut pool = world.pool.clone();
-        pool["metadata"]["resourceVersion"] = json!("1000");
-        pool["spec"]["disruption"]["budgets"] = json!([{"nodes": "1"}]);
-        pool
-    });
-    world.sized("large", 16);
-    world.sized("other", 2);
-    let going = |uid: &str| BTreeSet::from([uid.to_owned()]);
-    let snapshot = world.state.snapshot();
-    assert!(wanted.within_budgets(&snapshot, &BTreeSet::new(), at(LATER)));
-    assert!(wanted.within_budgets(&snapshot, &going("uid-claim-large"), at(LATER)), "its own going is its own");
-    assert!(!wanted.within_budgets(&snapshot, &going("uid-claim-other"), at(LATER)));
-}
-
-#[test]
-fn what_goes_for_another_reason_meanwhile_ends_the_command() {
-    let mut world = too_large();
-    let (mut queue, id) = replacing(&world, "claim-new");
-    queue.marked(id).unwrap();
-    world.state.delete_claim("claim-large", None);
-    let steps = next(&mut queue, &world.state.snapshot(), LATER + 5.0);
-    assert!(matches!(&steps[..], [CommandStep::End(_, Ended::Done)]));
-}
-
-#[test]
-fn a_successor_finds_the_command_on_its_claims() {
-    let mut world = too_large();
-    let held = HeldClaim {
-        claim: "claim-large".into(),
-        uid: "uid-claim-large".into(),
-        reason: RemovalReason::Underutilized,
-        replacements: vec!["claim-new".into()],
-    };
-    let mut claim = held.on(&world.claim("large"), at(LATER));
-    claim.metadata.resource_version = Some(world.next().to_string());
-    world.state.apply_claim(Arc::new(claim));
-    world.initialize("new");
-    let mut queue = Queue::default();
-    queue.restore(held_by_commands(&world.state.snapshot()));
-    world.memory.hold(queue.held());
-    let decision = world.look(LATER + 1.0);
-    assert!(decision.marks.iter().all(|mark| mark.claim != "claim-large"), "what is held is not taken off");
-    let steps = next(&mut queue, &world.state.snapshot(), LATER + 1.0);
-    assert!(
-        matches!(&steps[..], [CommandStep::Remove(command, true)] if command.wanted.reason == RemovalReason::Underutilized)
-    );
-}
-
-#[test]
-fn a_command_of_several_replacements_waits_for_all_and_is_undone_as_a_whole_also_by_a_successor() {
-    let mut world = too_large();
-    let held = HeldClaim {
-        claim: "claim-large".into(),
-        uid: "uid-claim-large".into(),
-        reason: RemovalReason::Underutilized,
-        replacements: vec!["claim-one".into(), "claim-two".into()],
-    };
-    let mut claim = held.on(&world.claim("large"), at(LATER));
-    claim.metadata.resource_version = Some(world.next().to_string());
-    world.state.apply_claim(Arc::new(claim));
-    world.initialize("one");
-    world.machine("two", |claim, _| claim["status"]["conditions"].as_array_mut().unwrap().truncate(0));
-    let restored = |world: &World| {
-        let mut queue = Queue::default();
-        queue.restore(held_by_commands(&world.state.snapshot()));
-        assert_eq!(queue.running().len(), 1);
-        queue
-    };
-    let mut queue = restored(&world);
-    assert_eq!(next(&mut queue, &world.state.snapshot(), LATER + 1.0), [], "one of two stands");
-    let mut without = restored(&world);
-    world.initialize("two");
-    let steps = next(&mut queue, &world.state.snapshot(), LATER + 2.0);
-    assert!(matches!(&steps[..], [CommandStep::Remove(command, true)] if command.replacements.len() == 2), "{steps:?}");
-    world.state.delete_claim("claim-one", None);
-    let steps = next(&mut without, &world.state.snapshot(), LATER + 3.0);
-    assert!(
-        matches!(&steps[..], [CommandStep::End(_, Ended::Undone(why, _))] if why.contains("claim-one")),
-        "{steps:?}"
-    );
-    assert!(without.running().is_empty());
 }
 
 /// The cpus of a node of [`World::sized`], by its claim's capacity.

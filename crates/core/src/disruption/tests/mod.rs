@@ -7,6 +7,7 @@ mod drift;
 mod emptiness;
 mod expiry;
 mod marks;
+mod queue;
 mod repair;
 mod replacing;
 mod ttl;
