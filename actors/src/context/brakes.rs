@@ -35,12 +35,6 @@ impl Brakes {
         Self { pauses: (first, longest), known: BTreeMap::new() }
     }
 
-    #[cfg(test)]
-    /// Whether no write has failed without one that succeeded since.
-    pub fn is_empty(&self) -> bool {
-        self.known.is_empty()
-    }
-
     /// Whether a write of it has failed and none has succeeded since.
     pub fn is_known(&self, key: &str) -> bool {
         self.known.contains_key(key)

@@ -21,6 +21,9 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from
 /// Looks after which the wait is reported, and those after which it is again: about once a minute.
 const REPORTED_AFTER: u32 = 6;
 const REPORTED_EVERY: u32 = 16;
+/// What the wait comes to, and what ends it.
+const REMEDY: &str = "no node is launched and none goes until then: let the webhook write the definition, or store its objects \
+                      as v1 and set webhook.enabled=false";
 
 /// Comes back when nothing is stored as v1beta1, or whatever is gets converted. Without the webhook it cannot be known, and
 /// is not waited for.
@@ -35,9 +38,8 @@ pub async fn until_converted(client: &Client, env: &Env) {
         waited = true;
         let pause = backoff.pause();
         if backoff.failures() % REPORTED_EVERY == REPORTED_AFTER {
-            let what = "waiting until what is stored as v1beta1 is converted (no node is launched before, and none goes: mend \
-                        the definition, or store its objects as v1 and set webhook.enabled=false)"
-                .to_owned();
+            let what = "waiting until what is stored as v1beta1 is converted".to_owned();
+            let error = format!("{error}; {REMEDY}");
             env.emit(LogEvent::Retrying { what, error });
         }
         tokio::time::sleep(pause).await;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use dovetail_actors::context::identities::Identities;
-use dovetail_actors::{InlineSolver, ReplicaHandle, ReplicaParts, Settings};
+use dovetail_actors::{InlineSolver, LogEvent, ReplicaHandle, ReplicaParts, Settings};
 use dovetail_core::clock::Clock as _;
 use dovetail_core::webhook::kept::ServingIdentity;
 use dovetail_sandbox::Caller;
@@ -126,6 +126,26 @@ fn a_leader_begins_when_what_is_stored_as_v1beta1_is_converted_and_not_before() 
         let first_written = events.iter().position(|event| ["node_class", "node_pool"].contains(event)).unwrap();
         assert!(last_defined < first_written, "{events:?}");
         assert_eq!(events.iter().filter(|event| **event == "webhook_defined").count(), 3, "{events:?}");
+    });
+}
+
+#[test]
+fn a_wait_for_what_is_never_converted_is_said_about_every_minute() {
+    world::run(|world| async move {
+        world.pool("default", world::on_demand_m5());
+        stored_by_an_older(&world);
+        let texts = Arc::new(Texts { fails: Mutex::new(u32::MAX), ..Texts::default() });
+        let _replica = replica(&world, 0, &texts, Settings::default());
+        tokio::time::sleep(minutes(10)).await;
+        let entries = world.journal.entries();
+        let said = entries.iter().filter(|entry| match &entry.log_event {
+            LogEvent::Retrying { what, error } => what.contains("v1beta1") && error.contains("nodepools.karpenter.sh"),
+            _ => false,
+        });
+        let said = said.count();
+        assert!((8..=12).contains(&said), "{said} times in ten minutes");
+        let begun = |event: &str| ["node_class", "node_pool", "nodeclaim_created"].contains(&event);
+        assert!(!entries.iter().any(|entry| begun(entry.log_event.event())), "nobody has begun");
     });
 }
 

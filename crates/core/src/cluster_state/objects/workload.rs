@@ -53,7 +53,8 @@ pub fn moved_as(entry: &PodEntry) -> Cow<'_, str> {
     let deployment =
         entry.pod.labels.get(TEMPLATE_HASH).and_then(|hash| set.strip_suffix(hash.as_str())?.strip_suffix('-'));
     match deployment {
-        Some(deployment) => Cow::Owned(controlled_by(&entry.pod.namespace, "Deployment", deployment)),
+        // A workload is a hash: it is nothing of this form.
+        Some(deployment) => Cow::Owned(format!("Deployment {}/{deployment}", entry.pod.namespace)),
         None => Cow::Borrowed(&entry.workload),
     }
 }

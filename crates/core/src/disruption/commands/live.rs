@@ -171,6 +171,9 @@ impl<'a> Reader<'a> {
     /// When a pod has come to its node by a move that was to save money. A pod that is moved comes anew: it is known by its workload,
     /// and by when it came.
     fn moved(&self, entry: &PodEntry) -> Option<Timestamp> {
+        if self.question.moved.is_empty() {
+            return None;
+        }
         let (moves, since) = (self.question.moved.get(moved_as(entry).as_ref())?, entry.since?);
         let by = |moved: &&Timestamp| {
             // Kubernetes cuts the fractions of seconds off.

@@ -107,7 +107,7 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
         let cost_policy = pool.is_some_and(|pool| self.cluster.packing(pool) != Policy::FewestNodes);
         let remaining = if cost_policy { remaining(state.initialized, state.expires, now) } else { 1.0 };
         let empty = evictions <= 0.0;
-        let begun_lately = self.begun_lately(node, now);
+        let begun_lately = cost_policy.then(|| self.begun_lately(node, now)).flatten();
         WeighedNode {
             price,
             cost: 1.0 + evictions * remaining,
@@ -165,10 +165,9 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
         })
     }
 
-    /// In `cost`, a pod of a node that runs to its end and began lately: moved, it would begin anew, and what it leaves behind is
-    /// soon there again.
+    /// A pod of a node that runs to its end and began lately: moved, it would begin anew, and what it leaves behind is soon there
+    /// again.
     fn begun_lately(&self, node: NodeId, now: Timestamp) -> Option<usize> {
-        self.cluster.nodes[node.index()].pool.filter(|pool| self.cluster.packing(*pool) == Policy::Cost)?;
         let lately = |begun: Timestamp| now.duration_since(begun) < self.settings.rest;
         self.cluster.nodes[node.index()].pods.iter().position(|pod| pod.moves && pod.begun.is_some_and(lately))
     }
