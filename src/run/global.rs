@@ -9,7 +9,7 @@ use dovetail_actors::settings::{KnownSetting, TABLE};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
 
-use super::ask::Asker;
+use super::preflight::ask::Asker;
 
 /// The ConfigMap's name.
 const NAME: &str = "karpenter-global-settings";

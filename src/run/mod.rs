@@ -1,17 +1,12 @@
 //! `dovetail run`: the control plane on a real cluster, from a kubeconfig or in a pod.
 
-mod ask;
-mod aws;
 mod clock;
 mod connect;
 mod console;
 mod global;
 mod health_loop;
 mod limit;
-mod named;
-mod older_crds;
 mod options;
-mod others;
 mod pool;
 mod preflight;
 mod process;
@@ -36,11 +31,12 @@ use tokio::task::LocalSet;
 
 pub use options::RunArgs;
 
-use ask::Asker;
 use clock::SystemClock;
 use connect::ApiTarget;
 use health_loop::{CountedJournal, TelemetrySinks};
 use pool::PoolSolver;
+use preflight::ask::Asker;
+use preflight::{aws, named, older_crds};
 use process::{Signals, VERSION};
 
 /// How long the end waits for the last spans to be sent.

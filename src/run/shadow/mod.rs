@@ -18,13 +18,13 @@ use dovetail_simulation::shadow::{Shadow, ShadowParts};
 use dovetail_telemetry::COMMIT;
 use tokio::time::{sleep, timeout};
 
-use super::ask::Asker;
 use super::clock::SystemClock;
 use super::connect::ApiTarget;
 use super::health_loop;
 use super::pool::PoolSolver;
+use super::preflight::ask::Asker;
+use super::preflight::{self, aws};
 use super::process::{self, Signals, VERSION};
-use super::{aws, preflight};
 use published::Published;
 use said::QuietJournal;
 

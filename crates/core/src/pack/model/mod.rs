@@ -5,7 +5,6 @@ pub(in crate::pack) mod classes;
 pub(in crate::pack) mod columns;
 pub(crate) mod context;
 pub(in crate::pack) mod daemons;
-pub(in crate::pack) mod fold;
 pub(crate) mod ids;
 pub(in crate::pack) mod item;
 pub(in crate::pack) mod numbers;

@@ -12,6 +12,7 @@
 
 mod assigner;
 pub(in crate::pack) mod failure;
+mod fold;
 pub(in crate::pack) mod isolation;
 pub(in crate::pack) mod memory;
 pub(in crate::pack) mod solve;

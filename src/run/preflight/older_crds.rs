@@ -7,8 +7,8 @@ use dovetail_api::crds::schema_of;
 use kube::Client;
 use serde_json::Value;
 
+use super::NEEDED;
 use super::ask::{Asker, NoAnswer};
-use super::preflight::NEEDED;
 
 /// How many fields of one CRD a warning names.
 const MOST_NAMED: usize = 5;

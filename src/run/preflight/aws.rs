@@ -12,7 +12,7 @@ use kube::Client;
 use tokio::time::{sleep, timeout};
 
 use super::ask::{Asker, Attempt};
-use super::preflight::{PreflightFacts, version_of};
+use super::{PreflightFacts, version_of};
 
 /// Codes by which AWS says that it does not know whose request it is.
 const NOT_TAKEN: [&str; 8] = [

@@ -9,15 +9,15 @@ use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
 
-use super::classes::Amounts;
-use super::context::Context;
-use super::ids::{ClassId, IndexVec, PodId, TierId};
-use super::numbers::{count_of_amount, len_of};
-use super::options::varied_enough;
-use super::plan::PlannedClaim;
-use super::reserved::Room;
 use crate::pack::limits::LimitsLeft;
 use crate::pack::limits::under_limits::types_of;
+use crate::pack::model::classes::Amounts;
+use crate::pack::model::context::Context;
+use crate::pack::model::ids::{ClassId, IndexVec, PodId, TierId};
+use crate::pack::model::numbers::{count_of_amount, len_of};
+use crate::pack::model::options::varied_enough;
+use crate::pack::model::plan::PlannedClaim;
+use crate::pack::model::reserved::Room;
 use crate::pack::place::assign::{WaitingPods, item};
 use crate::pack::place::planned_node::{Candidate, PlannedNode, Share};
 use crate::pack::policy::cost::cheapest;

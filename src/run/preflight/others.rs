@@ -1,5 +1,5 @@
 //! Who else provisions in this cluster: a Karpenter, or another Dovetail, outside of our Lease; a Cluster Autoscaler.
-//! The finding is pure; what is asked of the API server stands in `preflight`.
+//! The finding is pure; what is asked of the API server is in `mod.rs` here.
 
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;

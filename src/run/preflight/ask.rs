@@ -7,7 +7,7 @@ use std::time::Duration;
 use dovetail_input::Failure;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use super::connect::plainly;
+use crate::run::connect::plainly;
 
 /// Longest wait for one answer.
 const ONE_ANSWER: Duration = Duration::from_secs(10);

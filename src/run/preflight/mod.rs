@@ -1,6 +1,12 @@
 //! What has to be so before anything is done: the API server answers, our CRDs are there, nobody else provisions. Each
 //! refusal is one message that says what to do.
 
+pub mod ask;
+pub mod aws;
+pub mod named;
+pub mod older_crds;
+mod others;
+
 use std::collections::BTreeSet;
 
 use dovetail_actors::Settings;
@@ -14,8 +20,8 @@ use k8s_openapi::apimachinery::pkg::version::Info;
 use kube::Client;
 use kube::api::ListParams;
 
-use super::ask::{Asker, NoAnswer};
-use super::others::{Others, Own, find_others};
+use ask::{Asker, NoAnswer};
+use others::{Others, Own, find_others};
 
 /// What has to be mapped: API version, kind, and the CRD's name.
 pub const NEEDED: [(&str, &str, &str); 3] = [
