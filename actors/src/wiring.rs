@@ -108,7 +108,7 @@ pub struct Warm {
     pub catalogue: Addr<Catalogue>,
     /// Kubernetes' Events.
     pub recorder: Addr<Recorder>,
-    /// See its module; where WEBHOOK_ENABLED is set.
+    /// Converts v1beta1 and v1; where WEBHOOK_ENABLED is set.
     pub webhook: Option<Addr<Webhook>>,
 }
 
@@ -133,7 +133,7 @@ pub struct Leading {
     pub disruptor: Addr<Disruptor>,
     /// What nobody owns, collected.
     pub janitor: Addr<Janitor>,
-    /// Whose instances are.
+    /// Who an instance belongs to.
     pub owner: Addr<Owner>,
     /// What the alpha kinds mean, kept as v1.
     pub translator: Addr<Translator>,
@@ -164,104 +164,148 @@ pub fn start_warm(env: &Env, means: &ActorParts) -> Warm {
 }
 
 /// Starts what the leader runs, within the leadership, and lets the watchers speak to it.
-#[allow(clippy::too_many_lines)] // a table: who is linked to whom, an actor after the other
+///
+/// Actors that are linked in a circle have their addresses before they run: `launcher`, `registrar` and `owner`. Each of
+/// the others is started when those that it is linked to are.
 pub fn start_leading(env: &Env, means: &ActorParts, warm: &Warm, leader_term: &LeaderTerm) -> Leading {
     let env = &env.in_term(leader_term.term());
-    let cloud = |actor| MeteredCloud::within(leader_term, &means.cloud, env, actor);
-    let calls = |actor| Calls::new(means.kube.clone(), env.for_actor(actor), Some(leader_term.clone()));
+    let term = TermParts { env, means, warm, leader_term };
     let (launcher_ctx, registrar_ctx) = (Context::<Launcher>::new(), Context::<Registrar>::new());
     let owner_ctx = Context::<Owner>::new();
-    let packer = begin(|_| {
-        let links = PackerLinks {
-            cluster: warm.cluster_watcher.clone().into(),
-            catalogue: warm.catalogue.clone().into(),
-            launcher: launcher_ctx.address().into(),
-            registrar: registrar_ctx.address().into(),
-            recorder: warm.recorder.clone().into(),
-        };
-        Packer::new(env, links, means.solver.clone())
-    });
-    let launcher = LauncherLinks {
-        cluster: warm.cluster_watcher.clone().into(),
-        catalogue: warm.catalogue.clone().into(),
-        packer: packer.clone().into(),
-        recorder: warm.recorder.clone().into(),
-        owner: owner_ctx.address().into(),
-        cloud: cloud("launcher"),
-        calls: calls("launcher"),
-    };
-    let registrar = RegistrarLinks {
-        cluster: warm.cluster_watcher.clone().into(),
-        packer: packer.clone().into(),
-        launcher: launcher_ctx.address().into(),
-        recorder: warm.recorder.clone().into(),
-        calls: calls("registrar"),
-        cloud: cloud("registrar"),
-    };
-    let terminator = begin(|_| {
-        let links = TerminatorLinks {
-            cluster: warm.cluster_watcher.clone().into(),
-            recorder: warm.recorder.clone().into(),
-            owner: owner_ctx.address().into(),
-            cloud: cloud("terminator"),
-            calls: calls("terminator"),
-        };
-        Terminator::new(env, links)
-    });
-    let interruption = InterruptionLinks {
-        cluster: warm.cluster_watcher.clone().into(),
-        catalogue: warm.catalogue.clone().into(),
-        packer: packer.clone().into(),
-        terminator: terminator.clone().into(),
-        recorder: warm.recorder.clone().into(),
-        cloud: cloud("interruption"),
-        leader_term: leader_term.clone(),
-    };
-    let disruptor = DisruptorLinks {
-        cluster: warm.cluster_watcher.clone().into(),
-        catalogue: warm.catalogue.clone().into(),
-        terminator: terminator.clone().into(),
-        recorder: warm.recorder.clone().into(),
-        launcher: launcher_ctx.address().into(),
-        calls: calls("disruptor"),
-    };
-    let disruptor = begin(|_| Disruptor::new(env, disruptor, means.solver.clone()));
-    let janitor = JanitorLinks {
-        disruptor: disruptor.clone().into(),
-        cluster: warm.cluster_watcher.clone().into(),
-        terminator: terminator.clone().into(),
-        recorder: warm.recorder.clone().into(),
-        cloud: cloud("janitor"),
-        calls: calls("janitor"),
-    };
-    let owner = OwnerLinks {
-        cluster: warm.cluster_watcher.clone().into(),
-        recorder: warm.recorder.clone().into(),
-        cloud: cloud("owner"),
-        listeners: vec![registrar_ctx.address().recipient(), terminator.clone().recipient()],
-    };
+    let (launcher, registrar, owner) = (launcher_ctx.address(), registrar_ctx.address(), owner_ctx.address());
+    let packer = begin(|_| Packer::new(env, term.packer(&launcher, &registrar), means.solver.clone()));
+    let terminator = begin(|_| Terminator::new(env, term.terminator(&owner)));
+    let disruptor = begin(|_| Disruptor::new(env, term.disruptor(&terminator, &launcher), means.solver.clone()));
     let leading = Leading {
-        owner: owner_ctx.run(Owner::new(env, owner)),
-        interruption: begin(|_| Interruption::new(env, interruption)),
-        disruptor,
-        janitor: begin(|_| Janitor::new(env, janitor)),
-        terminator,
+        owner: owner_ctx.run(Owner::new(env, term.owner(&registrar, &terminator))),
+        interruption: begin(|_| Interruption::new(env, term.interruption(&packer, &terminator))),
+        janitor: begin(|_| Janitor::new(env, term.janitor(&disruptor, &terminator))),
         batcher: begin(|_| Batcher::new(env, packer.clone().recipient())),
-        launcher: launcher_ctx.run(Launcher::new(env, launcher)),
-        registrar: registrar_ctx.run(Registrar::new(env, registrar)),
+        launcher: launcher_ctx.run(Launcher::new(env, term.launcher(&packer, &owner))),
+        registrar: registrar_ctx.run(Registrar::new(env, term.registrar(&packer, &launcher))),
         node_class: begin(|_| {
             let (cluster, recorder) = (warm.cluster_watcher.clone().into(), warm.recorder.clone().into());
-            NodeClassActor::new(env, cloud("node_class"), calls("node_class"), cluster, recorder)
+            NodeClassActor::new(env, term.cloud("node_class"), term.calls("node_class"), cluster, recorder)
         }),
         translator: begin(|_| {
             let (cluster, recorder) = (warm.cluster_watcher.clone().into(), warm.recorder.clone().into());
-            Translator::new(env, cloud("translator"), calls("translator"), cluster, recorder)
+            Translator::new(env, term.cloud("translator"), term.calls("translator"), cluster, recorder)
         }),
+        terminator,
+        disruptor,
         packer,
     };
     attach(warm, &leading);
-    warm.catalogue.do_send(Keep(calls("catalogue")));
+    warm.catalogue.do_send(Keep(term.calls("catalogue")));
     leading
+}
+
+/// What the links of a term's actors are made of: a method for each actor, given the others of the term that it speaks to.
+#[derive(Clone, Copy)]
+struct TermParts<'a> {
+    env: &'a Env,
+    means: &'a ActorParts,
+    warm: &'a Warm,
+    leader_term: &'a LeaderTerm,
+}
+
+impl TermParts<'_> {
+    /// The cloud for an actor: its calls are counted by its name, and refused once the term is over.
+    fn cloud(&self, actor: &'static str) -> Arc<dyn Cloud> {
+        MeteredCloud::within(self.leader_term, &self.means.cloud, self.env, actor)
+    }
+
+    /// The API server for an actor, within the term too.
+    fn calls(&self, actor: &'static str) -> Calls {
+        Calls::new(self.means.kube.clone(), self.env.for_actor(actor), Some(self.leader_term.clone()))
+    }
+
+    fn packer(&self, launcher: &Addr<Launcher>, registrar: &Addr<Registrar>) -> PackerLinks {
+        PackerLinks {
+            cluster: self.warm.cluster_watcher.clone().into(),
+            catalogue: self.warm.catalogue.clone().into(),
+            launcher: launcher.clone().into(),
+            registrar: registrar.clone().into(),
+            recorder: self.warm.recorder.clone().into(),
+        }
+    }
+
+    fn launcher(&self, packer: &Addr<Packer>, owner: &Addr<Owner>) -> LauncherLinks {
+        LauncherLinks {
+            cluster: self.warm.cluster_watcher.clone().into(),
+            catalogue: self.warm.catalogue.clone().into(),
+            packer: packer.clone().into(),
+            recorder: self.warm.recorder.clone().into(),
+            owner: owner.clone().into(),
+            cloud: self.cloud("launcher"),
+            calls: self.calls("launcher"),
+        }
+    }
+
+    fn registrar(&self, packer: &Addr<Packer>, launcher: &Addr<Launcher>) -> RegistrarLinks {
+        RegistrarLinks {
+            cluster: self.warm.cluster_watcher.clone().into(),
+            packer: packer.clone().into(),
+            launcher: launcher.clone().into(),
+            recorder: self.warm.recorder.clone().into(),
+            calls: self.calls("registrar"),
+            cloud: self.cloud("registrar"),
+        }
+    }
+
+    fn terminator(&self, owner: &Addr<Owner>) -> TerminatorLinks {
+        TerminatorLinks {
+            cluster: self.warm.cluster_watcher.clone().into(),
+            recorder: self.warm.recorder.clone().into(),
+            owner: owner.clone().into(),
+            cloud: self.cloud("terminator"),
+            calls: self.calls("terminator"),
+        }
+    }
+
+    fn interruption(&self, packer: &Addr<Packer>, terminator: &Addr<Terminator>) -> InterruptionLinks {
+        InterruptionLinks {
+            cluster: self.warm.cluster_watcher.clone().into(),
+            catalogue: self.warm.catalogue.clone().into(),
+            packer: packer.clone().into(),
+            terminator: terminator.clone().into(),
+            recorder: self.warm.recorder.clone().into(),
+            cloud: self.cloud("interruption"),
+            leader_term: self.leader_term.clone(),
+        }
+    }
+
+    fn disruptor(&self, terminator: &Addr<Terminator>, launcher: &Addr<Launcher>) -> DisruptorLinks {
+        DisruptorLinks {
+            cluster: self.warm.cluster_watcher.clone().into(),
+            catalogue: self.warm.catalogue.clone().into(),
+            terminator: terminator.clone().into(),
+            recorder: self.warm.recorder.clone().into(),
+            launcher: launcher.clone().into(),
+            calls: self.calls("disruptor"),
+        }
+    }
+
+    fn janitor(&self, disruptor: &Addr<Disruptor>, terminator: &Addr<Terminator>) -> JanitorLinks {
+        JanitorLinks {
+            disruptor: disruptor.clone().into(),
+            cluster: self.warm.cluster_watcher.clone().into(),
+            terminator: terminator.clone().into(),
+            recorder: self.warm.recorder.clone().into(),
+            cloud: self.cloud("janitor"),
+            calls: self.calls("janitor"),
+        }
+    }
+
+    /// The owner tells these two what it learns of instances.
+    fn owner(&self, registrar: &Addr<Registrar>, terminator: &Addr<Terminator>) -> OwnerLinks {
+        OwnerLinks {
+            cluster: self.warm.cluster_watcher.clone().into(),
+            recorder: self.warm.recorder.clone().into(),
+            cloud: self.cloud("owner"),
+            listeners: vec![registrar.clone().recipient(), terminator.clone().recipient()],
+        }
+    }
 }
 
 /// The watchers are told of the leader's actors; orders like these go into a mailbox however full it is.
