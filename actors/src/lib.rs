@@ -40,7 +40,7 @@ pub mod links;
 
 pub use context::solver::{InlineSolver, Solution, Solver};
 pub use replica::{Exit, ReplicaHandle, ReplicaParts, start};
-pub use settings::{SettingError, Settings};
+pub use settings::{KubernetesVersion, SettingError, Settings};
 pub use telemetry::journal::{Journal, JournalEntry, LogJournal, MemoryJournal};
 pub use telemetry::log_event::LogEvent;
 pub use telemetry::measure::Measure;

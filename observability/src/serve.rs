@@ -69,7 +69,7 @@ pub fn start(
     metrics: Metrics,
     node: Option<IpAddr>,
 ) -> io::Result<()> {
-    start_with(probes, health, (scrapes, metrics, None), node)
+    start_with(probes, health, scrapes, metrics, None, node)
 }
 
 /// The same, with pages of a name of their own beside the metrics.
@@ -79,7 +79,9 @@ pub fn start(
 pub fn start_with(
     probes: TcpListener,
     health: Health,
-    (scrapes, metrics, pages): (TcpListener, Metrics, Option<Pages>),
+    scrapes: TcpListener,
+    metrics: Metrics,
+    pages: Option<Pages>,
     node: Option<IpAddr>,
 ) -> io::Result<()> {
     serve("probes", probes, Page::Health(health), node)?;

@@ -36,8 +36,8 @@ pub struct ApiTarget {
 /// Finds the cluster. `place` is how the user named the kubeconfig: a flag or a variable.
 pub async fn find(settings: &Settings, place: &str) -> Result<ApiTarget, Failure> {
     let home = std::env::home_dir().map(|home| home.join(".kube/config")).filter(|path| path.exists());
-    let (mut config, in_cluster) = if !settings.kubeconfig.is_empty() {
-        (of_kubeconfig(&settings.kubeconfig, place, settings).await?, false)
+    let (mut config, in_cluster) = if !settings.kube_access.kubeconfig.is_empty() {
+        (of_kubeconfig(&settings.kube_access.kubeconfig, place, settings).await?, false)
     } else if std::env::var_os(IN_CLUSTER).is_some_and(|host| !host.is_empty()) {
         (Config::incluster().map_err(|why| not_in_cluster(&why))?, true)
     } else if let Some(path) = home {
@@ -71,7 +71,7 @@ impl ApiTarget {
         settings: &Settings,
         waited: impl Fn(Duration) + Clone + Send + 'static,
     ) -> Result<Client, Failure> {
-        self.limited(RateLimit::new(settings.kube_qps, settings.kube_burst, waited))
+        self.limited(RateLimit::new(settings.kube_access.qps, settings.kube_access.burst, waited))
     }
 
     /// For the Lease alone: renewals do not queue behind the rest.
@@ -158,7 +158,7 @@ fn not_in_cluster(why: &InClusterError) -> Failure {
 
 async fn of_kubeconfig(paths: &str, place: &str, settings: &Settings) -> Result<Config, Failure> {
     let kubeconfig = read_kubeconfigs(paths, place)?;
-    let context = Some(settings.kube_context.clone()).filter(|name| !name.is_empty());
+    let context = Some(settings.kube_access.context.clone()).filter(|name| !name.is_empty());
     let names: Vec<String> = kubeconfig.contexts.iter().map(|one| one.name.clone()).collect();
     let current = context.clone().or_else(|| kubeconfig.current_context.clone()).unwrap_or_default();
     let named = kubeconfig.contexts.iter().find(|one| one.name == current).and_then(|one| one.context.clone());
@@ -239,6 +239,12 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::panic)]
     use super::*;
 
+    fn with_kubeconfig(path: &str) -> Settings {
+        let mut settings = Settings::default();
+        settings.kube_access.kubeconfig = path.to_owned();
+        settings
+    }
+
     fn kubeconfig(text: &str) -> String {
         use std::sync::atomic::{AtomicU32, Ordering};
         static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -250,7 +256,7 @@ mod tests {
 
     fn refused(text: &str) -> Mistake {
         let path = kubeconfig(text);
-        let settings = Settings { kubeconfig: path.clone(), ..Settings::default() };
+        let settings = with_kubeconfig(&path);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let found = runtime.block_on(find(&settings, "--kubeconfig"));
         std::fs::remove_file(path).unwrap();
@@ -286,7 +292,7 @@ mod tests {
 
     #[test]
     fn a_kubeconfig_that_is_not_there_is_named_with_who_named_it() {
-        let settings = Settings { kubeconfig: "/nowhere/config".into(), ..Settings::default() };
+        let settings = with_kubeconfig("/nowhere/config");
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let Err(Failure::Input(mistakes)) = runtime.block_on(find(&settings, "--kubeconfig")) else { panic!() };
         assert_eq!(mistakes[0].to_string(), "/nowhere/config: no such file (given by --kubeconfig)");
@@ -295,7 +301,7 @@ mod tests {
     #[test]
     fn of_several_kubeconfigs_those_that_are_there_are_merged() {
         let (whole, current) = (kubeconfig(WHOLE), kubeconfig("current-context: x\n"));
-        let settings = Settings { kubeconfig: format!("/nowhere:{whole}:{current}"), ..Settings::default() };
+        let settings = with_kubeconfig(&format!("/nowhere:{whole}:{current}"));
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let target = runtime.block_on(find(&settings, "KUBECONFIG")).map_err(|_| ()).unwrap();
         assert_eq!((target.server().as_str(), target.in_cluster), ("http://127.0.0.1:1", false));

@@ -82,7 +82,7 @@ async fn live(settings: Settings, given: BTreeSet<String>, target: ApiTarget) ->
     let starting = async {
         tokio::select! {
             biased;
-            parts = parts((settings, given), &target, identity.clone(), rng_seed, heard) => parts,
+            parts = parts(settings, given, &target, identity.clone(), rng_seed, heard) => parts,
             () = health_loop::beat_before(health.clone()) => Err(Failure::System("the health loop stopped".into())),
         }
     };
@@ -126,7 +126,8 @@ async fn live(settings: Settings, given: BTreeSet<String>, target: ApiTarget) ->
 
 /// Looks at everything that has to be so, and puts a replica together.
 async fn parts(
-    (settings, given): (Settings, BTreeSet<String>),
+    settings: Settings,
+    given: BTreeSet<String>,
     target: &ApiTarget,
     identity: String,
     rng_seed: u64,
@@ -143,7 +144,7 @@ async fn parts(
     let warn = |text: &str| tracing::warn!(logger = "run", "{text}");
     older_crds::warn_of(&asker, &kube, warn).await;
     let settings = global::with_config_map(&asker, &kube, settings, &given, warn).await;
-    preflight::older_kinds(&asker, &kube, settings.webhook_enabled, warn).await?;
+    preflight::older_kinds(&asker, &kube, settings.webhook.enabled, warn).await?;
     preflight::alone(&asker, &kube, &settings, clock.wall(), warn).await?;
     let reached = aws::reach(&settings, clock.clone(), &facts, target.authority(), rng_seed).await?;
     let (cloud, endpoint) = reached;

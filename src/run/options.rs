@@ -140,7 +140,7 @@ impl RunArgs {
     fn refused_in_shadow(&self, settings: &Settings) -> Option<Mistake> {
         let what = "a shadow writes nothing, and the webhook keeps its certificates in a Secret and in the CRDs";
         let place = || self.place("WEBHOOK_ENABLED");
-        settings.webhook_enabled.then(|| Mistake::of_file(place(), what).allowing("false with SHADOW (--shadow)"))
+        settings.webhook.enabled.then(|| Mistake::of_file(place(), what).allowing("false with SHADOW (--shadow)"))
     }
 
     /// Where a setting was given: its flag, or its variable.
@@ -233,7 +233,7 @@ mod tests {
     #[test]
     fn an_empty_variable_is_none_and_a_name_is_required() {
         let settings = read(&[], &[("CLUSTER_NAME", "demo"), ("LOG_LEVEL", ""), ("METRICS_PORT", "")]).unwrap();
-        assert_eq!((settings.log_level.as_str(), settings.metrics_port), ("info", 8080));
+        assert_eq!((settings.log.level.as_str(), settings.metrics_port), ("info", 8080));
         let mistakes = read(&[], &[("CLUSTER_NAME", "")]).unwrap_err();
         assert!(mistakes[0].to_string().contains("CLUSTER_NAME (--cluster-name): is not given"));
     }

@@ -17,15 +17,15 @@ pub use dovetail_telemetry::{COMMIT, VERSION};
 
 /// Begins the log; a panic stands in it too.
 pub fn log(settings: &Settings, in_cluster: bool) -> Result<(), Failure> {
-    let json = match settings.log_format {
+    let json = match settings.log.format {
         LogFormat::Json => true,
         LogFormat::Text => false,
         LogFormat::Auto => in_cluster || !std::io::stdout().is_terminal(),
     };
     let options = LogOptions {
-        level: settings.log_level.clone(),
+        level: settings.log.level.clone(),
         json,
-        outputs: settings.log_outputs.clone(),
+        outputs: settings.log.outputs.clone(),
         commit: COMMIT,
         stamp: Arc::new(|| format!("{:.3}", SystemClock.wall())),
     };
@@ -62,7 +62,7 @@ pub fn serve(
     tracing::info!(logger = "run", health = health_address, metrics = metrics_address, "serving health and metrics");
     // The node's address, from which its kubelet probes: the chart gives it.
     let node = std::env::var("HOST_IP").ok().and_then(|text| text.parse().ok());
-    serve::start_with(probes, health.clone(), (scrapes, metrics.clone(), pages), node)
+    serve::start_with(probes, health.clone(), scrapes, metrics.clone(), pages, node)
         .map_err(|why| Failure::System(format!("health and metrics cannot be served: {why}")))
 }
 

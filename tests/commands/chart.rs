@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 
 use common::{arg, root, scratch};
 use dovetail_actors::Settings;
+use dovetail_actors::settings::WebhookSettings;
 use dovetail_actors::settings::{Rebalance, TABLE};
 use dovetail_sandbox::apiserver::{ApiServer, CUSTOM_RESOURCE_DEFINITIONS, Gvr, LEASES, NODE_CLAIMS};
 use serde_json::{Value, json};
@@ -74,9 +75,12 @@ fn every_variable_that_the_chart_sets_is_a_setting_with_a_value_that_it_takes() 
     let defaults = Settings {
         cluster_name: "demo".into(),
         fence_name: "dv-dovetail-fence".into(),
-        webhook_enabled: true,
-        webhook_secret: "dv-dovetail-webhook".into(),
-        webhook_service: "dv-dovetail-webhook".into(),
+        webhook: WebhookSettings {
+            enabled: true,
+            secret: "dv-dovetail-webhook".into(),
+            service: "dv-dovetail-webhook".into(),
+            ..WebhookSettings::default()
+        },
         ..Settings::default()
     };
     assert_eq!(Settings::from_map(&variables(&objects)).unwrap(), defaults, "the chart's defaults are the settings'");

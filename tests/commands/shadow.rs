@@ -54,7 +54,7 @@ fn a_shadow_is_one_replica_without_webhook_fence_lease_or_queue() {
     assert_eq!(of_kind(&objects, "Deployment")[0]["spec"]["replicas"], 1);
     let given = variables(&objects);
     let settings = Settings::from_map(&given).unwrap();
-    assert!(settings.shadow && !settings.webhook_enabled && settings.interruption_queue.is_empty());
+    assert!(settings.shadow && !settings.webhook.enabled && settings.interruption_queue.is_empty());
     assert!(!given.keys().any(|name| name.starts_with("LEADER_ELECTION")), "{given:?}");
     let without = rendered(&["settings.clusterName=demo"]);
     assert!(!Settings::from_map(&variables(&without)).unwrap().shadow);

@@ -28,7 +28,7 @@ const REMEDY: &str = "no node is launched and none goes until then: let the webh
 /// Comes back when nothing is stored as v1beta1, or whatever is gets converted. Without the webhook it cannot be known, and
 /// is not waited for.
 pub async fn until_converted(client: &Client, env: &Env) {
-    if !env.settings.webhook_enabled {
+    if !env.settings.webhook.enabled {
         return;
     }
     let api = LenientApi::<CustomResourceDefinition>::all(client.clone());

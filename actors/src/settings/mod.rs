@@ -2,6 +2,7 @@
 
 mod disruption;
 mod effects;
+mod groups;
 mod parse;
 mod scheduler_config;
 mod secret;
@@ -21,6 +22,8 @@ use thiserror::Error;
 
 pub use disruption::{Churn, Rebalance};
 pub use effects::{feature_gates, without_effect};
+pub use groups::{KubeAccess, LogFormat, LogSettings, WebhookSettings};
+pub use parse::KubernetesVersion;
 pub use secret::{SHORTEST_TOKEN, Secret};
 pub use table::{KnownSetting, TABLE, Topic};
 
@@ -109,12 +112,8 @@ pub struct Settings {
     pub default_instance_profile: String,
     /// `EKS_CONTROL_PLANE`.
     pub eks_control_plane: bool,
-    /// `LOG_LEVEL`.
-    pub log_level: String,
-    /// `LOG_FORMAT`.
-    pub log_format: LogFormat,
-    /// `LOG_OUTPUT_PATHS`.
-    pub log_outputs: Vec<String>,
+    /// What is logged, how, and where to.
+    pub log: LogSettings,
     /// `AMI_REFRESH_INTERVAL`.
     pub ami_refresh: Duration,
     /// `SUBNET_REFRESH_INTERVAL`.
@@ -123,18 +122,12 @@ pub struct Settings {
     pub spot_price_refresh: Option<Duration>,
     /// `INITIALIZATION_TIMEOUT`; nothing: never.
     pub initialization_timeout: Option<Duration>,
-    /// `KUBERNETES_MIN_VERSION`: major and minor.
-    pub kubernetes_min: (u32, u32),
+    /// `KUBERNETES_MIN_VERSION`.
+    pub kubernetes_min: KubernetesVersion,
     /// `DISABLE_CLUSTER_STATE_OBSERVABILITY`.
     pub without_object_metrics: bool,
-    /// `KUBECONFIG`; empty: where the cluster is follows from where we run.
-    pub kubeconfig: String,
-    /// `KUBE_CONTEXT`; empty: the kubeconfig's current one.
-    pub kube_context: String,
-    /// `KUBE_CLIENT_QPS`.
-    pub kube_qps: f64,
-    /// `KUBE_CLIENT_BURST`.
-    pub kube_burst: u32,
+    /// Which API server, and how fast it is asked.
+    pub kube_access: KubeAccess,
     /// `AWS_REGION`; empty: from the SDK's chain.
     pub aws_region: String,
     /// `STARTUP_TIMEOUT`.
@@ -145,16 +138,8 @@ pub struct Settings {
     pub metrics_port: u16,
     /// `HEALTH_PROBE_PORT`.
     pub health_probe_port: u16,
-    /// `WEBHOOK_ENABLED`.
-    pub webhook_enabled: bool,
-    /// `WEBHOOK_PORT`.
-    pub webhook_port: u16,
-    /// `WEBHOOK_SECRET`: where certificates are kept.
-    pub webhook_secret: String,
-    /// `WEBHOOK_SERVICE`: by which an API server reaches the webhook.
-    pub webhook_service: String,
-    /// `WEBHOOK_URL`; empty: by the Service.
-    pub webhook_url: String,
+    /// The conversion webhook.
+    pub webhook: WebhookSettings,
     /// `SHADOW`: nothing is written; what would be done is done in a copy of the cluster.
     pub shadow: bool,
     /// `CPU_REQUESTS`, in thousandths of a core.
@@ -174,20 +159,7 @@ pub enum Interruptions {
     Evict,
 }
 
-/// How the log is written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub enum LogFormat {
-    /// For a person on a terminal, for a machine elsewhere.
-    #[default]
-    Auto,
-    /// For a person.
-    Text,
-    /// For a machine.
-    Json,
-}
-
 impl Default for Settings {
-    #[allow(clippy::too_many_lines)] // a table
     fn default() -> Self {
         Self {
             cluster_name: String::new(),
@@ -230,27 +202,18 @@ impl Default for Settings {
             isolated_vpc: false,
             default_instance_profile: String::new(),
             eks_control_plane: false,
-            log_level: "info".into(),
-            log_format: LogFormat::Auto,
-            log_outputs: vec!["stdout".into()],
+            log: LogSettings::default(),
             ami_refresh: Duration::from_secs(60),
             subnet_refresh: Duration::from_secs(60),
-            kubernetes_min: (1, 19),
+            kubernetes_min: KubernetesVersion { major: 1, minor: 19 },
             without_object_metrics: false,
-            kubeconfig: String::new(),
-            kube_context: String::new(),
-            kube_qps: 200.0,
-            kube_burst: 300,
+            kube_access: KubeAccess::default(),
             aws_region: String::new(),
             startup_timeout: Duration::from_secs(30),
             bind_address: None,
             metrics_port: 8080,
             health_probe_port: 8081,
-            webhook_enabled: false,
-            webhook_port: 8443,
-            webhook_secret: "dovetail-webhook".into(),
-            webhook_service: "dovetail-webhook".into(),
-            webhook_url: String::new(),
+            webhook: WebhookSettings::default(),
             shadow: false,
             cpu_requests: 1000,
             gates: BTreeSet::from([RESERVED_CAPACITY.into()]),
@@ -443,7 +406,7 @@ mod tests {
         let settings = read(&[("AMI_REFRESH_INTERVAL", "10m"), ("SUBNET_REFRESH_INTERVAL", "5m")]).unwrap();
         assert_eq!(settings.class_refresh(), Duration::from_secs(300));
         assert_eq!(Settings::default().class_refresh(), Duration::from_secs(60));
-        assert_eq!(read(&[("KUBERNETES_MIN_VERSION", "v1.31.2-eks")]).unwrap().kubernetes_min, (1, 31));
+        assert_eq!(read(&[("KUBERNETES_MIN_VERSION", "v1.31.2-eks")]).unwrap().kubernetes_min.to_string(), "1.31");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! From a setting's text to its value: what is wrong, and what is allowed.
 
 use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter};
 use std::net::IpAddr;
 use std::str::FromStr;
 use std::time::Duration;
@@ -8,6 +9,7 @@ use std::time::Duration;
 use dovetail_api::v1::parse_go_duration;
 use dovetail_core::adoption::{self, AdoptAs};
 use dovetail_core::{MaxOptionPrice, MinValuesPolicy, Policy, PreferencePolicy};
+use serde::Serialize;
 
 use super::{Interruptions, LogFormat, SHORTEST_TOKEN, Secret};
 
@@ -49,11 +51,26 @@ pub fn minute_at_least(text: &str) -> Result<Duration, ValueRefusal> {
     }
 }
 
-/// A version of Kubernetes, as Karpenter's chart writes it: `1.19.0-0`. Answers its major and minor number.
-pub fn kubernetes_version(text: &str) -> Result<(u32, u32), ValueRefusal> {
+/// A version of Kubernetes, older ones first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct KubernetesVersion {
+    /// The `1` of `1.33`.
+    pub major: u32,
+    /// The `33` of `1.33`.
+    pub minor: u32,
+}
+
+impl Display for KubernetesVersion {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
+/// A version of Kubernetes, as Karpenter's chart writes it: `1.19.0-0`.
+pub fn kubernetes_version(text: &str) -> Result<KubernetesVersion, ValueRefusal> {
     let mut numbers = text.trim_start_matches('v').split(['.', '-']).map(|part| part.parse().ok());
     match (numbers.next().flatten(), numbers.next().flatten()) {
-        (Some(major), Some(minor)) => Ok((major, minor)),
+        (Some(major), Some(minor)) => Ok(KubernetesVersion { major, minor }),
         _ => refuse("it is no version", "such as 1.29 or 1.29.0-0"),
     }
 }

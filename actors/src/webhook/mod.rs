@@ -109,13 +109,13 @@ impl Handler<Observe> for Webhook {
 
 /// Where an API server reaches the webhook, by the settings.
 pub fn place(settings: &Settings) -> WebhookAddress {
-    if settings.webhook_url.is_empty() {
+    if settings.webhook.url.is_empty() {
         return WebhookAddress::Service {
             namespace: settings.system_namespace.clone(),
-            name: settings.webhook_service.clone(),
+            name: settings.webhook.service.clone(),
         };
     }
-    WebhookAddress::Url(settings.webhook_url.clone())
+    WebhookAddress::Url(settings.webhook.url.clone())
 }
 
 impl Webhook {

@@ -23,7 +23,7 @@ impl Pass {
 
     /// What the Secret holds, after what is due has been done where this is the leader. `None` while there is none.
     pub(super) async fn certificates(&mut self) -> Result<Option<KeptIdentities>, CallError> {
-        let name = self.env.settings.webhook_secret.clone();
+        let name = self.env.settings.webhook.secret.clone();
         let api = self.secrets();
         let mut found = self.calls.once(api.get_opt(&name)).await?;
         for _ in 0..MOST_STEPS {

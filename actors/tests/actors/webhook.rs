@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use dovetail_actors::context::identities::Identities;
+use dovetail_actors::settings::WebhookSettings;
 use dovetail_actors::{InlineSolver, LogEvent, ReplicaHandle, ReplicaParts, Settings};
 use dovetail_core::clock::Clock as _;
 use dovetail_core::webhook::kept::ServingIdentity;
@@ -65,7 +66,11 @@ fn replica(world: &World, number: u32, identities: &Arc<Texts>, settings: Settin
         cloud: world.cloud.clone(),
         clock: world.clock.clone(),
         rng_seed: u64::from(number),
-        settings: Settings { cluster_name: "demo".into(), webhook_enabled: true, ..settings },
+        settings: Settings {
+            cluster_name: "demo".into(),
+            webhook: WebhookSettings { enabled: true, ..settings.webhook },
+            ..settings
+        },
         identities: Some(identities.clone()),
         solver: Arc::new(InlineSolver),
         journal: world.journal.clone(),

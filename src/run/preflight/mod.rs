@@ -9,8 +9,8 @@ mod others;
 
 use std::collections::BTreeSet;
 
-use dovetail_actors::Settings;
 use dovetail_actors::reading::{LenientApi, kinds_served};
+use dovetail_actors::{KubernetesVersion, Settings};
 use dovetail_input::Failure;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -89,15 +89,14 @@ pub fn version_of(answer: &Info) -> Option<String> {
 }
 
 /// The API server is as new as the setting `KUBERNETES_MIN_VERSION` asks for.
-pub fn new_enough(version: &str, least: (u32, u32)) -> Result<(), Failure> {
+pub fn new_enough(version: &str, least: KubernetesVersion) -> Result<(), Failure> {
     let mut numbers = version.split('.').map(|part| part.parse::<u32>().ok());
     let (Some(Some(major)), Some(Some(minor))) = (numbers.next(), numbers.next()) else { return Ok(()) };
-    if (major, minor) >= least {
+    if (KubernetesVersion { major, minor }) >= least {
         return Ok(());
     }
-    let (wanted, and) = least;
     Err(Failure::System(format!(
-        "the API server is Kubernetes {version}, and KUBERNETES_MIN_VERSION (--kubernetes-min-version) is {wanted}.{and}"
+        "the API server is Kubernetes {version}, and KUBERNETES_MIN_VERSION (--kubernetes-min-version) is {least}"
     )))
 }
 

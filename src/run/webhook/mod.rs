@@ -21,18 +21,18 @@ const KARPENTERS: &str = "/conversion/karpenter.sh";
 
 /// Serves it where the settings say so; nothing where they do not. A port that is taken is refused.
 pub fn serve(settings: &Settings, in_cluster: bool) -> Result<Option<Arc<dyn Identities>>, Failure> {
-    if !settings.webhook_enabled {
+    if !settings.webhook.enabled {
         return Ok(None);
     }
     let failed = |why: String| Failure::System(format!("the conversion webhook cannot be served: {why}"));
     let name = "WEBHOOK_PORT (--webhook-port)";
     let socket =
-        process::bind(settings.bind_address, in_cluster, settings.webhook_port, name).map_err(Failure::System)?;
+        process::bind(settings.bind_address, in_cluster, settings.webhook.port, name).map_err(Failure::System)?;
     let address = socket.local_addr().map(|address| address.to_string()).unwrap_or_default();
     let identities = Certified::new(place(settings).names());
     let tls = identities.config().map_err(|why| failed(why.to_string()))?;
     let mut paths = vec![PATH.to_owned(), KARPENTERS.to_owned()];
-    paths.extend(path(&settings.webhook_url));
+    paths.extend(path(&settings.webhook.url));
     reviews::start(socket, tls, Reviews { paths, answer: Arc::new(reply) }).map_err(|why| failed(why.to_string()))?;
     tracing::info!(logger = "run", webhook = address, "serving the conversion webhook");
     Ok(Some(Arc::new(identities)))

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use dovetail_actors::settings::WebhookSettings;
 use dovetail_actors::{ReplicaHandle, ReplicaParts, Settings};
 use dovetail_cloud::catalogue::{RegionCatalogue, Zone};
 use dovetail_cloud::ec2::{Ec2Cloud, Ec2Settings, SdkParts};
@@ -74,7 +75,7 @@ impl Copy {
             lease_namespace: "kube-system".to_owned(),
             disable_leader_election: false,
             interruption_queue: String::new(),
-            webhook_enabled: false,
+            webhook: WebhookSettings::default(),
             // The Deployments that would be restarted are not in the copy.
             moves_rollout: false,
             packing_comparison: None,

@@ -108,7 +108,8 @@ fn a_certificate_for_other_names_is_not_served() {
         bench.pass(60.0).await;
         // A replica of a chart whose Service is called otherwise.
         let others = Arc::new(Texts::default());
-        let settings = dovetail_actors::Settings { webhook_service: "renamed".into(), ..(*bench.env.settings).clone() };
+        let mut settings = (*bench.env.settings).clone();
+        settings.webhook.service = "renamed".into();
         use dovetail_actors::context::env::Env;
         let env = Env::new("replica-9", settings, bench.clock.clone(), bench.told.clone(), 9);
         let _other = bench.start(Webhook::new(&env, bench.client(), others.clone(), Office::default()));

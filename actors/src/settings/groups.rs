@@ -1,0 +1,78 @@
+//! Settings that go together: those of the API server's client, of the log, of the conversion webhook.
+
+use serde::Serialize;
+
+/// Which API server is asked, and how fast.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct KubeAccess {
+    /// `KUBECONFIG`; empty: where the cluster is follows from where we run.
+    pub kubeconfig: String,
+    /// `KUBE_CONTEXT`; empty: the kubeconfig's current one.
+    pub context: String,
+    /// `KUBE_CLIENT_QPS`: requests a second.
+    pub qps: f64,
+    /// `KUBE_CLIENT_BURST`: requests at once, after a pause.
+    pub burst: u32,
+}
+
+impl Default for KubeAccess {
+    fn default() -> Self {
+        Self { kubeconfig: String::new(), context: String::new(), qps: 200.0, burst: 300 }
+    }
+}
+
+/// Where the log goes and what is in it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LogSettings {
+    /// `LOG_LEVEL`: `debug`, `info` or `error`.
+    pub level: String,
+    /// `LOG_FORMAT`.
+    pub format: LogFormat,
+    /// `LOG_OUTPUT_PATHS`: `stdout`, `stderr` or files.
+    pub outputs: Vec<String>,
+}
+
+impl Default for LogSettings {
+    fn default() -> Self {
+        Self { level: "info".into(), format: LogFormat::Auto, outputs: vec!["stdout".into()] }
+    }
+}
+
+/// How the log is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub enum LogFormat {
+    /// For a person on a terminal, for a machine elsewhere.
+    #[default]
+    Auto,
+    /// For a person.
+    Text,
+    /// For a machine.
+    Json,
+}
+
+/// The webhook that converts between v1beta1 and v1.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct WebhookSettings {
+    /// `WEBHOOK_ENABLED`.
+    pub enabled: bool,
+    /// `WEBHOOK_PORT`.
+    pub port: u16,
+    /// `WEBHOOK_SECRET`: where certificates are kept.
+    pub secret: String,
+    /// `WEBHOOK_SERVICE`: by which an API server reaches the webhook.
+    pub service: String,
+    /// `WEBHOOK_URL`; empty: by the Service.
+    pub url: String,
+}
+
+impl Default for WebhookSettings {
+    fn default() -> Self {
+        Self {
+            enabled: false,
+            port: 8443,
+            secret: "dovetail-webhook".into(),
+            service: "dovetail-webhook".into(),
+            url: String::new(),
+        }
+    }
+}
