@@ -6,7 +6,7 @@ use std::sync::Arc;
 use dovetail_api::manifest::{Manifest, Objects};
 use dovetail_api::names::conditions::{FALSE, NODE_CLASS_READY, READY, VALIDATION_SUCCEEDED};
 use dovetail_api::unimplemented;
-use dovetail_api::v1::{EC2NodeClass, NodePool, set_condition};
+use dovetail_api::v1::{EC2NodeClass, NewCondition, NodePool, set_condition};
 use dovetail_api::validation::{Wrong, own};
 use dovetail_cloud::catalogue::RegionCatalogue;
 use dovetail_cloud::resolve::{self, NodeClassView, SubnetView};
@@ -193,9 +193,11 @@ fn ready(mut pool: NodePool, class: Option<&str>) -> NodePool {
     let (valid, generation) = (validity::verdict(&pool), pool.metadata.generation);
     let conditions = &mut pool.status.get_or_insert_default().conditions;
     let (says, reason, message) = (valid.0, valid.1, valid.2.as_str());
-    let mut written = vec![(VALIDATION_SUCCEEDED, says, reason, message), (READY, says, reason, message)];
+    let judged = |type_| NewCondition::new(type_, says).because(reason, message);
+    let mut written = vec![judged(VALIDATION_SUCCEEDED), judged(READY)];
     if let Some(why) = class {
-        written.extend([(NODE_CLASS_READY, FALSE, "NodeClassNotReady", why), (READY, FALSE, "NodeClassNotReady", why)]);
+        let unready = |type_| NewCondition::new(type_, FALSE).because("NodeClassNotReady", why);
+        written.extend([unready(NODE_CLASS_READY), unready(READY)]);
     }
     for written in written {
         set_condition(conditions, written, generation, Timestamp::UNIX_EPOCH);

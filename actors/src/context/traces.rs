@@ -87,12 +87,22 @@ pub fn pod_ended(env: &Env, pod: &WaitingPod, uid: &str, plan: TraceContext, nod
     span.with(names::POD_UID, uid).with(names::NODE, node).end();
 }
 
+/// When a packing was asked of the solver, and when it had answered.
+#[derive(Clone, Copy, Debug)]
+pub struct SolveTimes {
+    /// By the wall clock.
+    pub asked: Timestamp,
+    /// By the wall clock.
+    pub answered: Timestamp,
+}
+
 /// Tells the spans of a packing: `span` is its own; `also` led to it, too.
 pub fn packed(
     env: &Env,
     span: OpenSpan,
-    (planning, packing): (&Planning, &Packing),
-    (asked, answered): (Timestamp, Timestamp),
+    planning: &Planning,
+    packing: &Packing,
+    SolveTimes { asked, answered }: SolveTimes,
     also: &[TraceContext],
 ) {
     let (trace, pods) = (span.context(), planning.problem.pods.len());

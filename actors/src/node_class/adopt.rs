@@ -2,7 +2,7 @@
 //! What is decided stands in `dovetail_core::adoption`.
 
 use dovetail_api::names::conditions::{ADOPTED, TRUE};
-use dovetail_api::v1::{EC2NodeClass, NodePool, set_condition};
+use dovetail_api::v1::{EC2NodeClass, NewCondition, NodePool, set_condition};
 use dovetail_core::adoption::{self, AdoptionChange};
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -35,7 +35,12 @@ pub(super) fn judged(
     let conditions = &mut wanted.status.get_or_insert_default().conditions;
     match held {
         Some(held) => {
-            set_condition(conditions, (ADOPTED, TRUE, ADOPTED_FROM_KARPENTER, &held), generation, now);
+            set_condition(
+                conditions,
+                NewCondition::new(ADOPTED, TRUE).because(ADOPTED_FROM_KARPENTER, &held),
+                generation,
+                now,
+            );
         }
         None => conditions.retain(|one| one.type_ != ADOPTED),
     }

@@ -8,7 +8,7 @@ use dovetail_api::names::conditions::{
 };
 use dovetail_api::names::{AWS_GROUP, annotations, labels};
 use dovetail_api::unimplemented;
-use dovetail_api::v1::{EC2NodeClass, NodePool, condition, set_condition};
+use dovetail_api::v1::{EC2NodeClass, NewCondition, NodePool, condition, set_condition};
 use dovetail_api::validation::own;
 use dovetail_core::Requirements;
 use dovetail_core::cluster_state::{Unreadable, WatchedKind};
@@ -38,17 +38,17 @@ pub fn judged(pool: &NodePool, class: Option<&EC2NodeClass>, now: Timestamp) -> 
     status.node_class_observed_generation = class.and_then(|class| class.metadata.generation);
     let judgements = [(VALIDATION_SUCCEEDED, valid), (NODE_CLASS_READY, class_ready)];
     for (type_, (says, reason, message)) in &judgements {
-        set_condition(&mut status.conditions, (type_, says, reason, message), generation, now);
+        set_condition(&mut status.conditions, NewCondition::new(type_, says).because(reason, message), generation, now);
     }
     match unread.is_empty() {
         true => status.conditions.retain(|one| one.type_ != BUDGETS_VALID),
         false => {
             let message = nothing_goes(&unread);
-            let says = (BUDGETS_VALID, FALSE, INVALID_BUDGET, message.as_str());
+            let says = NewCondition::new(BUDGETS_VALID, FALSE).because(INVALID_BUDGET, &message);
             set_condition(&mut status.conditions, says, generation, now);
         }
     }
-    said::write(&mut status.conditions, (misspelt, &missing), generation, now);
+    said::write(&mut status.conditions, misspelt, &missing, generation, now);
     readiness::set_root_of(&mut status.conditions, &readiness::OF_POOL, generation, now);
     pool
 }
@@ -149,7 +149,12 @@ pub fn of_unreadable_class(mut pool: NodePool, why: &str, now: Timestamp) -> Nod
     let generation = pool.metadata.generation;
     let status = pool.status.get_or_insert_default();
     let message = format!("the EC2NodeClass cannot be read: {why}");
-    set_condition(&mut status.conditions, (NODE_CLASS_READY, FALSE, "NodeClassUnreadable", &message), generation, now);
+    set_condition(
+        &mut status.conditions,
+        NewCondition::new(NODE_CLASS_READY, FALSE).because("NodeClassUnreadable", &message),
+        generation,
+        now,
+    );
     readiness::set_root_of(&mut status.conditions, &readiness::OF_POOL, generation, now);
     pool
 }

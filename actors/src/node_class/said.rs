@@ -3,7 +3,7 @@
 
 use dovetail_api::names::conditions::{ANNOTATIONS_KNOWN, FALSE, NOT_IMPLEMENTED, TRUE};
 use dovetail_api::unimplemented::sentence;
-use dovetail_api::v1::set_condition;
+use dovetail_api::v1::{NewCondition, set_condition};
 use dovetail_api::validation::Wrong;
 use dovetail_core::validity;
 use jiff::Timestamp;
@@ -17,7 +17,8 @@ const NOT_YET: &str = "NotImplemented";
 /// Writes both conditions, or takes them away.
 pub fn write(
     conditions: &mut Vec<Condition>,
-    (misspelt, missing): (Vec<(String, Wrong)>, &[String]),
+    misspelt: Vec<(String, Wrong)>,
+    missing: &[String],
     generation: Option<i64>,
     now: Timestamp,
 ) {
@@ -30,7 +31,7 @@ pub fn write(
     for (type_, status, reason, message) in said {
         match message {
             Some(message) => {
-                set_condition(conditions, (type_, status, reason, &message), generation, now);
+                set_condition(conditions, NewCondition::new(type_, status).because(reason, &message), generation, now);
             }
             None => conditions.retain(|one| one.type_ != type_),
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use dovetail_api::names::conditions::{FALSE, READY, TRUE, UNKNOWN};
 use dovetail_api::names::{NODE_CLASS_FINALIZER, annotations};
 use dovetail_api::unimplemented;
-use dovetail_api::v1::{EC2NodeClass, condition, set_condition};
+use dovetail_api::v1::{EC2NodeClass, NewCondition, condition, set_condition};
 use dovetail_api::validation::own;
 use dovetail_cloud::CloudNodeClasses;
 use dovetail_cloud::node_class::NodeClassResolution;
@@ -79,14 +79,14 @@ pub(super) fn judged(class: &EC2NodeClass, found: &NodeClassResolution, now: jif
     let missing = unimplemented::of_class(&class);
     let status = class.status.get_or_insert_default();
     found.write_to(status);
-    said::write(&mut status.conditions, (misspelt, &missing), generation, now);
+    said::write(&mut status.conditions, misspelt, &missing, generation, now);
     for finding in &found.conditions {
         let says = match finding.status {
             Some(true) => TRUE,
             Some(false) => FALSE,
             None => UNKNOWN,
         };
-        let written = (finding.condition, says, finding.reason.as_str(), finding.message.as_str());
+        let written = NewCondition::new(finding.condition, says).because(&finding.reason, &finding.message);
         set_condition(&mut status.conditions, written, generation, now);
     }
     let dependents: Vec<&str> = found.conditions.iter().map(|finding| finding.condition).collect();

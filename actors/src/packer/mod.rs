@@ -140,8 +140,7 @@ struct Solved {
     failed: Isolated,
     /// What was left out from the start.
     held: LeftOutPods,
-    /// When the solver was asked, and when it had answered.
-    solving: (Timestamp, Timestamp),
+    solving: SolveTimes,
 }
 
 impl Packer {
@@ -313,7 +312,7 @@ impl Packer {
         let span = self.env.span(request.trace, "pack", &format!("{asked}/{}", self.packings)).since(asked);
         // From here on everything lies in this packing.
         request.trace = span.context();
-        traces::packed(&self.env, span, (&planning, &packing), solving, &also);
+        traces::packed(&self.env, span, &planning, &packing, solving, &also);
         let traceparent = request.trace.to_string();
         let plans = Plans::new(&snapshot, &planning, self.env.term);
         let mut orders = Vec::new();
@@ -368,7 +367,8 @@ async fn compute(
         if to_pack.is_empty() {
             let (planning, packing, now) = (Planning::default(), Packing::default(), input.now.wall);
             let failed = Isolated::default();
-            return Some(Solved { snapshot, planning, packing, failed, held, solving: (now, now) });
+            let solving = SolveTimes { asked: now, answered: now };
+            return Some(Solved { snapshot, planning, packing, failed, held, solving });
         }
         let query = InstanceTypesFor { last_resort: are_left_over(&to_pack, &left_over), classes };
         let Some(types) = links.catalogue.send(query).await.ok()? else {
@@ -394,6 +394,7 @@ async fn compute(
         };
         planning.problem = problem;
         let packing = std::mem::take(&mut failed.packing);
-        return Some(Solved { snapshot, planning, packing, failed, held, solving: (asked, env.wall()) });
+        let solving = SolveTimes { asked, answered: env.wall() };
+        return Some(Solved { snapshot, planning, packing, failed, held, solving });
     }
 }

@@ -163,7 +163,7 @@ impl Endings {
         }
         self.unsure.append(&mut answered.unsure);
         for one in &answered.answers {
-            self.learn(&one.handle, (one.seen, self.asked), now);
+            self.learn(&one.handle, one.seen, self.asked, now);
             if !answered.refused.contains_key(&one.handle) {
                 self.refused.remove(&one.handle);
             }
@@ -172,7 +172,8 @@ impl Endings {
         for (handle, error) in &answered.refused {
             // It is asked again, at its own pace: it keeps no other waiting.
             if answered.answers.iter().all(|one| one.handle != *handle) {
-                self.learn(handle, self.seen(Some(handle)), now);
+                let (seen, asked) = self.seen(Some(handle));
+                self.learn(handle, seen, asked, now);
             }
             if self.refused.insert(handle.clone()) {
                 told.push(error.clone());
@@ -187,7 +188,7 @@ impl Endings {
         told
     }
 
-    fn learn(&mut self, handle: &Handle, (seen, asked): (InstanceObservation, Timestamp), now: Duration) {
+    fn learn(&mut self, handle: &Handle, seen: InstanceObservation, asked: Timestamp, now: Duration) {
         let before = self.answers.get(handle).filter(|known| known.seen == seen);
         let good = before.map_or(AGAIN.0, |known| AGAIN.1.min(known.good * 2));
         self.answers.insert(handle.clone(), Known { seen, when: now, good, asked });

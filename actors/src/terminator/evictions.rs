@@ -53,7 +53,7 @@ impl UnderBudget {
 
 /// A pod that is to go.
 pub struct Candidate<'a> {
-    /// Its uid.
+    /// By which its attempts are known.
     pub uid: &'a str,
     /// The node that it is on.
     pub node: &'a str,

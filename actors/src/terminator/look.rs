@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use actix::prelude::*;
 use dovetail_api::v1::NodeClaim;
-use dovetail_core::Pod;
 use dovetail_core::cluster_state::{PodEntry, Snapshot};
 use dovetail_core::disruption::RemovalReason;
 use dovetail_core::interruption::InterruptionNotice;
@@ -38,6 +37,24 @@ use crate::telemetry::span::names;
 const DELETIONS: usize = 16;
 /// How many names a log line gives.
 pub(super) const NAMES_LISTED: usize = 5;
+
+/// A pod that leaves its node now.
+pub(super) struct LeavingPod {
+    pub pod: Arc<PodEntry>,
+    /// The PodDisruptionBudget that an eviction asks; none for a deletion.
+    pub budget: Option<String>,
+    /// Seconds that the pod has to end, where it is deleted because its node's time is up; none for an eviction.
+    pub grace: Option<u32>,
+}
+
+/// An eviction or deletion that was sent.
+struct EvictionAttempt<'a> {
+    pod: &'a PodEntry,
+    /// When it was sent.
+    begun: Timestamp,
+    /// It was a deletion, which asks no budget.
+    forced: bool,
+}
 
 /// Deletes claims, given with their Nodes, by our own decision. Answers the names of those that could not be deleted.
 pub async fn remove(
@@ -218,15 +235,15 @@ impl Terminator {
         }
     }
 
-    /// Evicts a pod, which is under this budget, or deletes it with these seconds to end, unless that is under way.
+    /// Evicts or deletes a pod, unless that is under way.
     pub(super) fn send_away(
         &mut self,
         step_env: &StepEnv,
         node: &Arc<Node>,
-        (pod, budget): (Arc<PodEntry>, Option<String>),
-        grace: Option<u32>,
+        leaving: LeavingPod,
         ctx: &mut Context<Self>,
     ) {
+        let LeavingPod { pod, budget, grace } = leaving;
         let (uid, now) = (pod.pod.uid.clone(), self.env.now());
         let env = self.env.clone();
         let (name, budget) = (node.name_any(), budget.as_deref());
@@ -251,7 +268,8 @@ impl Terminator {
         };
         let (step_env, node) = (step_env.clone(), node.clone());
         ctx.spawn(attempt.into_actor(self).map(move |outcome, terminator, ctx| {
-            terminator.sent_away(&step_env, &node, (&pod, begun), grace.is_some(), &outcome, ctx);
+            let attempt = EvictionAttempt { pod: &pod, begun, forced: grace.is_some() };
+            terminator.sent_away(&step_env, &node, &attempt, &outcome, ctx);
         }));
     }
 
@@ -259,16 +277,16 @@ impl Terminator {
         &mut self,
         step_env: &StepEnv,
         node: &Arc<Node>,
-        (pod, begun): (&Arc<PodEntry>, Timestamp),
-        forced: bool,
+        attempt: &EvictionAttempt<'_>,
         outcome: &EvictionOutcome,
         ctx: &mut Context<Self>,
     ) {
+        let EvictionAttempt { pod, forced, .. } = *attempt;
         let (name, full) = (node.name_any(), format!("{}/{}", pod.pod.namespace, pod.pod.name));
         let goes = matches!(outcome, EvictionOutcome::Going | EvictionOutcome::Gone);
         let Ended { pause, first_refusal, next } = self.evictions.ended(&pod.pod.uid, outcome, self.env.now());
         next.into_iter().for_each(|node| self.touch(Key::Node(node), ctx));
-        self.tell_sent_away(step_env, node, (&pod.pod, begun), (outcome, forced), first_refusal);
+        self.tell_sent_away(step_env, node, attempt, outcome, first_refusal);
         match outcome {
             EvictionOutcome::Going => {
                 self.count(if forced { "deleted" } else { "evicted" });
@@ -302,10 +320,11 @@ impl Terminator {
         &self,
         step_env: &StepEnv,
         node: &Arc<Node>,
-        (pod, begun): (&Pod, Timestamp),
-        (outcome, forced): (&EvictionOutcome, bool),
+        attempt: &EvictionAttempt<'_>,
+        outcome: &EvictionOutcome,
         first_refusal: bool,
     ) {
+        let (pod, forced) = (&attempt.pod.pod, attempt.forced);
         let code = match outcome {
             EvictionOutcome::Going => 201,
             EvictionOutcome::Gone => 404,
@@ -324,7 +343,8 @@ impl Terminator {
         }
         let (Some(cause), Some(claim)) = (step_env.trace, claim) else { return };
         let inside = traces::of_removal(cause, &claim.name_any());
-        let span = |key: &str| self.env.span(inside, if forced { "delete pod" } else { "evict" }, key).since(begun);
+        let span =
+            |key: &str| self.env.span(inside, if forced { "delete pod" } else { "evict" }, key).since(attempt.begun);
         let span = match outcome {
             EvictionOutcome::Going => span(&pod.uid),
             EvictionOutcome::Refused(why) if first_refusal => {

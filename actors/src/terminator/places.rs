@@ -16,7 +16,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
 use super::Terminator;
-use super::look::NAMES_LISTED;
+use super::look::{LeavingPod, NAMES_LISTED};
 use super::rollouts::overlay;
 use super::steps::StepEnv;
 use crate::messages::Record;
@@ -54,10 +54,10 @@ pub struct DrainProgress {
 }
 
 /// A Node that is drained, and its claim.
-struct Drained<'a> {
-    step_env: &'a StepEnv,
-    node: &'a Arc<Node>,
-    claim: Option<&'a NodeClaim>,
+pub(super) struct Drained<'a> {
+    pub step_env: &'a StepEnv,
+    pub node: &'a Arc<Node>,
+    pub claim: Option<&'a NodeClaim>,
 }
 
 impl DrainProgress {
@@ -96,10 +96,10 @@ impl Terminator {
         } else if is_ready(node) && !self.goes_at_once(claim) {
             waited = self.patience.wait(&mut drain, snapshot, ends, now);
         }
-        let rules = self.by_rollout((step_env, node, claim), &mut drain, snapshot, now, ctx);
+        let drained = Drained { step_env, node, claim };
+        let rules = self.by_rollout(&drained, &mut drain, snapshot, now, ctx);
         let mut held = held(&drain, &waited.awaiting, snapshot, ends, now.wall);
         overlay(&mut held, &rules);
-        let drained = Drained { step_env, node, claim };
         self.tell_draining(&drained, drain.waiting.len(), &held);
         self.tell_waited(&drained, &waited);
         self.tell_held(&drained, &held);
@@ -108,10 +108,10 @@ impl Terminator {
         }
         for pod in drain.evict {
             let budget = snapshot.budgets_of(&pod.pod).next().map(|budget| budget.name());
-            self.send_away(step_env, node, (pod, budget), None, ctx);
+            self.send_away(step_env, node, LeavingPod { pod, budget, grace: None }, ctx);
         }
         for (pod, grace) in drain.delete {
-            self.send_away(step_env, node, (pod, None), Some(grace), ctx);
+            self.send_away(step_env, node, LeavingPod { pod, budget: None, grace: Some(grace) }, ctx);
         }
     }
 

@@ -17,6 +17,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
 use super::Terminator;
+use super::places::Drained;
 use super::steps::StepEnv;
 use crate::kube::calls::{CallError, Calls};
 use crate::messages::{Record, Roll};
@@ -24,10 +25,18 @@ use crate::reading::LenientApi;
 use crate::recorder::object;
 use crate::telemetry::log_event::LogEvent;
 
-/// Restarts by Node and by the namespace and name of the ReplicaSet whose pods are to leave.
+/// The restarts of all drains.
 #[derive(Default)]
 pub(super) struct Rollouts {
-    known: BTreeMap<(String, String), Restart>,
+    known: BTreeMap<RolloutKey, Restart>,
+}
+
+/// A restart within a drain: one for each Node and ReplicaSet whose pods are to leave.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct RolloutKey {
+    node: String,
+    /// Namespace and name of the ReplicaSet.
+    set: String,
 }
 
 /// A Deployment's restart in a drain.
@@ -40,7 +49,7 @@ struct Restart {
 impl Rollouts {
     /// The Node is gone.
     pub fn forget(&mut self, node: &str) {
-        self.known.retain(|(of, _), _| of != node);
+        self.known.retain(|key, _| key.node != node);
     }
 }
 
@@ -53,20 +62,20 @@ impl Terminator {
     /// Takes out of a drain's evictions the pods that go by a restart of their Deployment, and begins what is due.
     pub(super) fn by_rollout(
         &mut self,
-        (step_env, node, claim): (&StepEnv, &Arc<Node>, Option<&NodeClaim>),
+        drained: &Drained<'_>,
         drain: &mut Drain,
         snapshot: &Snapshot,
         now: Moment,
         ctx: &mut Context<Self>,
     ) -> BTreeMap<String, HoldReason> {
         let mut rules = BTreeMap::new();
-        let name = node.name_any();
+        let (step_env, name) = (drained.step_env, drained.node.name_any());
         for pod in std::mem::take(&mut drain.evict) {
             let Some(set) = set_of(&pod).filter(|_| snapshot.rollouts) else {
                 drain.evict.push(pod);
                 continue;
             };
-            let key = (name.clone(), set);
+            let key = RolloutKey { node: name.clone(), set };
             self.give_up_rollout(step_env, &pod, &key, now.monotonic);
             let there = || {
                 SuccessorPlace::for_pod(snapshot, &pod, now) == SuccessorPlace::Ready || snapshot.budgets_hold(&pod.pod)
@@ -79,7 +88,7 @@ impl Terminator {
                 drain.evict.push(pod);
                 continue;
             }
-            let new = || Restart { progress: RestartProgress::new(now.monotonic), deployment: key.1.clone() };
+            let new = || Restart { progress: RestartProgress::new(now.monotonic), deployment: key.set.clone() };
             let progress = &mut self.rollouts.known.entry(key.clone()).or_insert_with(new).progress;
             let full = format!("{}/{}", pod.pod.namespace, pod.pod.name);
             rules.insert(full, HoldReason::Rollout(progress.shown().to_owned()));
@@ -90,58 +99,48 @@ impl Terminator {
                 self.env.post(&self.links.cluster, Roll { pods, rolls: true });
             }
             if asks {
-                self.ask_rollout(step_env, node, claim, (pod, key), ctx);
+                self.ask_rollout(drained, pod, key, ctx);
             }
         }
         rules
     }
 
     /// A restart that has brought no new pod for so long is not waited for.
-    fn give_up_rollout(&mut self, step_env: &StepEnv, pod: &PodEntry, key: &(String, String), now: Duration) {
+    fn give_up_rollout(&mut self, step_env: &StepEnv, pod: &PodEntry, key: &RolloutKey, now: Duration) {
         let Some(known) = self.rollouts.known.get_mut(key) else { return };
         if let Some(news) = known.progress.give_up(now) {
             let deployment = known.deployment.clone();
-            self.tell_rollout(step_env, pod, (&key.0, deployment), news);
+            self.tell_rollout(step_env, pod, &key.node, deployment, news);
         }
     }
 
-    fn ask_rollout(
-        &mut self,
-        step_env: &StepEnv,
-        node: &Arc<Node>,
-        claim: Option<&NodeClaim>,
-        (pod, key): (Arc<PodEntry>, (String, String)),
-        ctx: &mut Context<Self>,
-    ) {
+    fn ask_rollout(&mut self, drained: &Drained<'_>, pod: Arc<PodEntry>, key: RolloutKey, ctx: &mut Context<Self>) {
         let deleted = |meta: &kube::api::ObjectMeta| meta.deletion_timestamp.as_ref().map(|time| time.0);
-        let began = deleted(&node.metadata).or_else(|| claim.and_then(|claim| deleted(&claim.metadata)));
+        let began =
+            deleted(&drained.node.metadata).or_else(|| drained.claim.and_then(|claim| deleted(&claim.metadata)));
         let since = began.unwrap_or_else(|| self.env.wall());
         let asking = ask(self.links.calls.clone(), pod.clone(), since, self.env.wall()).into_actor(self);
-        let step_env = step_env.clone();
+        let step_env = drained.step_env.clone();
         ctx.spawn(asking.map(move |answer, terminator, ctx| {
-            terminator.rollout_answered(&step_env, (&pod, &key), answer);
+            terminator.rollout_answered(&step_env, &pod, &key, answer);
             ctx.run_later(super::SETTLING_TIME, move |terminator, ctx| {
-                terminator.touch(super::Key::Node(key.0), ctx);
+                terminator.touch(super::Key::Node(key.node), ctx);
             });
         }));
     }
 
-    fn rollout_answered(
-        &mut self,
-        step_env: &StepEnv,
-        (pod, key): (&PodEntry, &(String, String)),
-        (deployment, answer): (String, RestartAnswer),
-    ) {
+    fn rollout_answered(&mut self, step_env: &StepEnv, pod: &PodEntry, key: &RolloutKey, answered: AskedRestart) {
+        let AskedRestart { deployment, answer } = answered;
         let now = self.env.now();
         let Some(known) = self.rollouts.known.get_mut(key) else { return };
         deployment.clone_into(&mut known.deployment);
         if let Some(news) = known.progress.answered(answer, now) {
-            self.tell_rollout(step_env, pod, (&key.0, deployment), news);
+            self.tell_rollout(step_env, pod, &key.node, deployment, news);
         }
     }
 
     /// Says what became of a restart; the pods that do not go by it after all need other places.
-    fn tell_rollout(&self, step_env: &StepEnv, pod: &PodEntry, (node, deployment): (&str, String), news: News) {
+    fn tell_rollout(&self, step_env: &StepEnv, pod: &PodEntry, node: &str, deployment: String, news: News) {
         let (object, full) = (object::pod(&pod.pod), format!("{}/{}", pod.pod.namespace, pod.pod.name));
         let node = node.to_owned();
         match news {
@@ -169,17 +168,23 @@ pub(super) fn overlay(held: &mut [HeldPod], rules: &BTreeMap<String, HoldReason>
     }
 }
 
-/// Finds a pod's Deployment, judges it, and restarts it. Answers its namespace and name too, or its set's.
-async fn ask(calls: Calls, pod: Arc<PodEntry>, since: Timestamp, now: Timestamp) -> (String, RestartAnswer) {
+/// What came of asking for a restart.
+struct AskedRestart {
+    /// Namespace and name of the Deployment; of its ReplicaSet while nobody knows the Deployment.
+    deployment: String,
+    answer: RestartAnswer,
+}
+
+/// Finds a pod's Deployment, judges it, and restarts it.
+async fn ask(calls: Calls, pod: Arc<PodEntry>, since: Timestamp, now: Timestamp) -> AskedRestart {
     let (namespace, set) = (&pod.pod.namespace, pod.drain.rollout.clone().unwrap_or_default());
-    let of_set = format!("{namespace}/{set}");
+    let of_set = |answer| AskedRestart { deployment: format!("{namespace}/{set}"), answer };
     let deployment = match deployment_of(&calls, namespace, &set).await {
         Ok(Some(deployment)) => deployment,
-        Ok(None) => return (of_set, RestartAnswer::Never("its pods are of no Deployment".into())),
-        Err(error) => return (of_set, failed(error)),
+        Ok(None) => return of_set(RestartAnswer::Never("its pods are of no Deployment".into())),
+        Err(error) => return of_set(failed(error)),
     };
     let name = deployment.name_any();
-    let full = format!("{namespace}/{name}");
     let answer = match judge(&deployment, since) {
         RestartVerdict::Restarted => RestartAnswer::Known,
         RestartVerdict::Wait(why) => RestartAnswer::Waits(why.into()),
@@ -192,7 +197,7 @@ async fn ask(calls: Calls, pod: Arc<PodEntry>, since: Timestamp, now: Timestamp)
             }
         }
     };
-    (full, answer)
+    AskedRestart { deployment: format!("{namespace}/{name}"), answer }
 }
 
 fn failed(error: CallError) -> RestartAnswer {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use dovetail_api::convert::translate::TranslationProblem;
 use dovetail_api::names::conditions::{DEFAULTS_TAKEN, FALSE, FIELDS_LEFT_OUT, READY, TRANSLATED, TRUE, UNKNOWN};
-use dovetail_api::v1::{condition, set_condition};
+use dovetail_api::v1::{NewCondition, condition, set_condition};
 use dovetail_api::v1alpha1::AWSNodeTemplate;
 use dovetail_api::v1alpha5::{Machine, Provisioner};
 use dovetail_core::cluster_state::Unreadable;
@@ -105,7 +105,7 @@ impl Alpha {
         let mut all = self.conditions.clone();
         let mut set = |type_: &str, status: &str, reason: &str, message: &str| {
             let message: String = message.chars().take(LONGEST_MESSAGE).collect();
-            set_condition(&mut all, (type_, status, reason, &message), self.generation, now);
+            set_condition(&mut all, NewCondition::new(type_, status).because(reason, &message), self.generation, now);
         };
         match outcome {
             TranslationOutcome::InStep { made, defaults, left_out } => {
@@ -167,7 +167,12 @@ pub fn is_told(machine: &Machine) -> bool {
 /// Says it on the Machine. A failure is tried again by the next leader: it is of no consequence.
 pub async fn refuse_machine(calls: Calls, machine: Arc<Machine>, now: Timestamp) {
     let mut conditions = machine.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default();
-    set_condition(&mut conditions, (TRANSLATED, FALSE, "NotOurs", OF_MACHINE), machine.metadata.generation, now);
+    set_condition(
+        &mut conditions,
+        NewCondition::new(TRANSLATED, FALSE).because("NotOurs", OF_MACHINE),
+        machine.metadata.generation,
+        now,
+    );
     let patch = json!({
         "metadata": {"resourceVersion": machine.resource_version()},
         "status": {"conditions": conditions},
@@ -181,8 +186,13 @@ pub async fn refuse_unreadable(calls: Calls, object: Unreadable, now: Timestamp)
     let mut conditions = Vec::new();
     let message: String = object.why.chars().take(LONGEST_MESSAGE).collect();
     let generation = object.metadata.generation;
-    set_condition(&mut conditions, (TRANSLATED, FALSE, "Unreadable", &message), generation, now);
-    set_condition(&mut conditions, (READY, FALSE, "NotTranslated", &message), generation, now);
+    set_condition(
+        &mut conditions,
+        NewCondition::new(TRANSLATED, FALSE).because("Unreadable", &message),
+        generation,
+        now,
+    );
+    set_condition(&mut conditions, NewCondition::new(READY, FALSE).because("NotTranslated", &message), generation, now);
     // Another object of that name is another.
     let patch = json!({"metadata": {"uid": object.metadata.uid}, "status": {"conditions": conditions}});
     let name = object.metadata.name.clone().unwrap_or_default();

@@ -33,16 +33,14 @@ pub fn machine(old: &Machine) -> Converted {
         startup_taints: old.spec.startup_taints.clone(),
         node_class_ref: match &old.spec.machine_template_ref {
             Some(reference) => class_ref(reference),
-            None => NodeClassRef::ec2(metadata.labels.iter().flatten().find_map(named_pool).unwrap_or_default()),
+            // A Machine without a template is of its Provisioner's own class, which has the same name.
+            None => NodeClassRef::ec2(
+                metadata.labels.as_ref().and_then(|all| all.get(labels::NODE_POOL)).cloned().unwrap_or_default(),
+            ),
         },
         termination_grace_period: None,
         expire_after: DurationOrNever::Never,
     };
     let node_claim = NodeClaim { metadata, spec, status: old.status.clone() };
     Converted { node_claim: Some(node_claim), ..told }
-}
-
-/// The pool that a label names: a Machine without a template is of its Provisioner's own class, which has the same name.
-fn named_pool((key, value): (&String, &String)) -> Option<String> {
-    (key == labels::NODE_POOL).then(|| value.clone())
 }

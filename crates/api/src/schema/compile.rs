@@ -41,6 +41,13 @@ pub(super) struct Pattern {
     pub hint: String,
 }
 
+/// How much there may be of something.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct CountRange {
+    pub least: Option<u64>,
+    pub most: Option<u64>,
+}
+
 /// One level of a schema.
 #[derive(Debug, Default)]
 pub(super) struct SchemaNode {
@@ -59,9 +66,10 @@ pub(super) struct SchemaNode {
     pub format: Option<String>,
     pub minimum: Option<(f64, bool)>,
     pub maximum: Option<(f64, bool)>,
-    pub length: (Option<u64>, Option<u64>),
-    pub item_count: (Option<u64>, Option<u64>),
-    pub property_count: (Option<u64>, Option<u64>),
+    /// In characters.
+    pub length: CountRange,
+    pub item_count: CountRange,
+    pub property_count: CountRange,
     pub unique: bool,
     pub set: bool,
     pub map_keys: Vec<String>,
@@ -165,6 +173,7 @@ fn is_free(definition: &Value) -> bool {
 fn scalars(object: &Map<String, Value>, path: &FieldPath) -> Result<SchemaNode, CompileError> {
     let flag = |name: &str| object.get(name).and_then(Value::as_bool).unwrap_or(false);
     let count = |name: &str| object.get(name).and_then(Value::as_u64);
+    let range = |least: &str, most: &str| CountRange { least: count(least), most: count(most) };
     let texts = |name: &str| -> Vec<String> {
         object
             .get(name)
@@ -190,9 +199,9 @@ fn scalars(object: &Map<String, Value>, path: &FieldPath) -> Result<SchemaNode, 
         format: object.get("format").and_then(Value::as_str).map(String::from),
         minimum: number("minimum").map(|bound| (bound, flag("exclusiveMinimum"))),
         maximum: number("maximum").map(|bound| (bound, flag("exclusiveMaximum"))),
-        length: (count("minLength"), count("maxLength")),
-        item_count: (count("minItems"), count("maxItems")),
-        property_count: (count("minProperties"), count("maxProperties")),
+        length: range("minLength", "maxLength"),
+        item_count: range("minItems", "maxItems"),
+        property_count: range("minProperties", "maxProperties"),
         unique: flag("uniqueItems"),
         set: list_type == Some("set"),
         map_keys: if list_type == Some("map") { texts("x-kubernetes-list-map-keys") } else { Vec::new() },

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{
     ErrorKind, Schema, SchemaError,
-    compile::{SchemaNode, Type},
+    compile::{CountRange, SchemaNode, Type},
     hints,
     path::Trail,
 };
@@ -100,22 +100,22 @@ impl Walk<'_> {
 
     fn text(&mut self, node: &SchemaNode, text: &str, path: &Trail<'_>) {
         let count = text.chars().count() as u64;
-        if node.length.0.is_some_and(|least| count < least) {
+        if node.length.least.is_some_and(|least| count < least) {
             let what = if text.is_empty() { "is empty".into() } else { format!("{text:?} is too short") };
             return self.fail(
                 path,
                 ErrorKind::Invalid,
                 what,
-                format!("{} characters or more", node.length.0.unwrap_or(0)),
+                format!("{} characters or more", node.length.least.unwrap_or(0)),
             );
         }
-        if node.length.1.is_some_and(|most| count > most) {
+        if node.length.most.is_some_and(|most| count > most) {
             let what = format!("has {count} characters");
             return self.fail(
                 path,
                 ErrorKind::Invalid,
                 what,
-                format!("{} characters at most", node.length.1.unwrap_or(0)),
+                format!("{} characters at most", node.length.most.unwrap_or(0)),
             );
         }
         let quantity = node.quantity && !crate::quantity::is_quantity(text);
@@ -236,7 +236,8 @@ impl Walk<'_> {
         self.fail(&path.key(name), ErrorKind::Unknown, what, if all.is_empty() { "no fields".into() } else { all });
     }
 
-    fn count(&mut self, (least, most): (Option<u64>, Option<u64>), count: usize, of: &str, path: &Trail<'_>) {
+    fn count(&mut self, allowed: CountRange, count: usize, of: &str, path: &Trail<'_>) {
+        let CountRange { least, most } = allowed;
         let count = count as u64;
         if least.is_some_and(|least| count < least) {
             let what = if count == 0 { "is empty".into() } else { format!("has {count} {of}") };

@@ -22,14 +22,37 @@ pub fn is_true(conditions: &[Condition], type_: &str) -> bool {
     condition_status(conditions, type_) == TRUE
 }
 
-/// Writes a condition; answers whether anything but the observed generation changed. An empty `reason` with status True
-/// becomes the type's name. Conditions stay sorted by type.
+/// A condition to be written.
+#[derive(Clone, Copy, Debug)]
+pub struct NewCondition<'a> {
+    type_: &'a str,
+    status: &'a str,
+    reason: &'a str,
+    message: &'a str,
+}
+
+impl<'a> NewCondition<'a> {
+    /// With the type's name for its reason, and no message: what a condition says that is `True`.
+    #[must_use]
+    pub const fn new(type_: &'a str, status: &'a str) -> Self {
+        Self { type_, status, reason: "", message: "" }
+    }
+
+    /// With a reason, which is one word, and a message for people. An empty reason becomes the type's name.
+    #[must_use]
+    pub const fn because(self, reason: &'a str, message: &'a str) -> Self {
+        Self { reason, message, ..self }
+    }
+}
+
+/// Writes a condition; answers whether anything but the observed generation changed. Conditions stay sorted by type.
 pub fn set_condition(
     conditions: &mut Vec<Condition>,
-    (type_, status, reason, message): (&str, &str, &str, &str),
+    condition: NewCondition<'_>,
     generation: Option<i64>,
     now: Timestamp,
 ) -> bool {
+    let NewCondition { type_, status, reason, message } = condition;
     let reason = if reason.is_empty() { type_ } else { reason };
     let written = Condition {
         last_transition_time: Time(now),
@@ -62,11 +85,11 @@ mod tests {
     fn the_transition_time_changes_only_with_the_status() {
         let (early, late) = (Timestamp::UNIX_EPOCH, Timestamp::MAX);
         let mut all = Vec::new();
-        assert!(set_condition(&mut all, ("Ready", "False", "Why", ""), Some(1), early));
-        assert!(set_condition(&mut all, ("Ready", "False", "Other", ""), Some(2), late));
+        assert!(set_condition(&mut all, NewCondition::new("Ready", "False").because("Why", ""), Some(1), early));
+        assert!(set_condition(&mut all, NewCondition::new("Ready", "False").because("Other", ""), Some(2), late));
         assert_eq!(all[0].last_transition_time.0, early);
-        assert!(!set_condition(&mut all, ("Ready", "False", "Other", ""), Some(3), late));
-        assert!(set_condition(&mut all, ("Ready", "True", "", ""), Some(3), late));
+        assert!(!set_condition(&mut all, NewCondition::new("Ready", "False").because("Other", ""), Some(3), late));
+        assert!(set_condition(&mut all, NewCondition::new("Ready", "True"), Some(3), late));
         assert_eq!((all[0].last_transition_time.0, all[0].reason.as_str()), (late, "Ready"));
         assert!(is_true(&all, "Ready"));
     }

@@ -1,7 +1,7 @@
 //! What is written on claims about their pods: `lastPodEventTime` and the condition Consolidatable (core spec 4, 5.5).
 
 use dovetail_api::names::conditions::{CONSOLIDATABLE, DISRUPTION_REASON, TRUE};
-use dovetail_api::v1::{NodeClaim, set_condition};
+use dovetail_api::v1::{NewCondition, NodeClaim, set_condition};
 use jiff::{SignedDuration, Timestamp, Unit};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -39,7 +39,7 @@ impl StatusMark {
         let generation = claim.metadata.generation;
         let status = claim.status.get_or_insert_default();
         if self.consolidatable {
-            set_condition(&mut status.conditions, (CONSOLIDATABLE, TRUE, "", ""), generation, now);
+            set_condition(&mut status.conditions, NewCondition::new(CONSOLIDATABLE, TRUE), generation, now);
         } else {
             status.conditions.retain(|condition| condition.type_ != CONSOLIDATABLE);
         }

@@ -2,7 +2,7 @@
 
 use dovetail_api::names::conditions::{INITIALIZED, TRUE, UNKNOWN};
 use dovetail_api::names::{labels, taints};
-use dovetail_api::v1::{NodeClaim, set_condition};
+use dovetail_api::v1::{NewCondition, NodeClaim, set_condition};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Taint};
 
@@ -80,7 +80,8 @@ fn with_condition(claim: &NodeClaim, status: &str, reason: &str, message: &str, 
     let mut claim = claim.clone();
     let generation = claim.metadata.generation;
     let conditions = &mut claim.status.get_or_insert_default().conditions;
-    let changed = set_condition(conditions, (INITIALIZED, status, reason, message), generation, now);
+    let changed =
+        set_condition(conditions, NewCondition::new(INITIALIZED, status).because(reason, message), generation, now);
     set_root(conditions, generation, now);
     (claim, changed)
 }

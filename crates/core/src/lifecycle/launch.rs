@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use dovetail_api::names::conditions::{
     AWAITING_RECONCILIATION, FALSE, INITIALIZED, LAUNCHED, REGISTERED, TRUE, UNKNOWN,
 };
-use dovetail_api::v1::{NodeClaim, ResourceList, condition, set_condition};
+use dovetail_api::v1::{NewCondition, NodeClaim, ResourceList, condition, set_condition};
 use jiff::Timestamp;
 
 use super::readiness::set_root;
@@ -48,10 +48,15 @@ pub fn launched(claim: &NodeClaim, instance: &InstanceFacts, now: Timestamp) -> 
     status.image_id.clone_from(&instance.image_id);
     status.capacity.clone_from(&instance.capacity);
     status.allocatable.clone_from(&instance.allocatable);
-    set_condition(&mut status.conditions, (LAUNCHED, TRUE, "", ""), generation, now);
+    set_condition(&mut status.conditions, NewCondition::new(LAUNCHED, TRUE), generation, now);
     for later in [REGISTERED, INITIALIZED] {
         if condition(&status.conditions, later).is_none() {
-            set_condition(&mut status.conditions, (later, UNKNOWN, AWAITING_RECONCILIATION, ""), generation, now);
+            set_condition(
+                &mut status.conditions,
+                NewCondition::new(later, UNKNOWN).because(AWAITING_RECONCILIATION, ""),
+                generation,
+                now,
+            );
         }
     }
     set_root(&mut status.conditions, generation, now);
@@ -81,7 +86,7 @@ fn with_launched(claim: &NodeClaim, status: &str, reason: &str, message: &str, n
     let mut claim = claim.clone();
     let generation = claim.metadata.generation;
     let conditions = &mut claim.status.get_or_insert_default().conditions;
-    set_condition(conditions, (LAUNCHED, status, reason, message), generation, now);
+    set_condition(conditions, NewCondition::new(LAUNCHED, status).because(reason, message), generation, now);
     set_root(conditions, generation, now);
     claim
 }
@@ -93,7 +98,12 @@ pub fn launch_failed(claim: &NodeClaim, reason: &str, message: &str, now: Timest
     let generation = claim.metadata.generation;
     let status = claim.status.get_or_insert_default();
     let message: String = message.chars().take(LONGEST_MESSAGE).collect();
-    set_condition(&mut status.conditions, (LAUNCHED, UNKNOWN, reason, &message), generation, now);
+    set_condition(
+        &mut status.conditions,
+        NewCondition::new(LAUNCHED, UNKNOWN).because(reason, &message),
+        generation,
+        now,
+    );
     set_root(&mut status.conditions, generation, now);
     claim
 }

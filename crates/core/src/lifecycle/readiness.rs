@@ -4,7 +4,7 @@ use dovetail_api::names::conditions::{
     FALSE, INITIALIZED, LAUNCHED, NODE_CLASS_READY, READY, RECONCILING_DEPENDENTS, REGISTERED, TRUE,
     UNHEALTHY_DEPENDENTS, UNKNOWN, VALIDATION_SUCCEEDED,
 };
-use dovetail_api::v1::{condition_status, set_condition};
+use dovetail_api::v1::{NewCondition, condition_status, set_condition};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
@@ -36,7 +36,7 @@ pub fn set_root_of(
     } else {
         (TRUE, READY, String::new())
     };
-    set_condition(conditions, (READY, status, reason, &message), generation, now)
+    set_condition(conditions, NewCondition::new(READY, status).because(reason, &message), generation, now)
 }
 
 fn listed(types: &[&str], status: &str) -> String {
@@ -51,9 +51,14 @@ mod tests {
 
     fn root(launched: &str, registered: &str) -> (String, String) {
         let mut all = Vec::new();
-        set_condition(&mut all, (LAUNCHED, launched, "x", ""), None, Timestamp::UNIX_EPOCH);
-        set_condition(&mut all, (REGISTERED, registered, "x", ""), None, Timestamp::UNIX_EPOCH);
-        set_condition(&mut all, (INITIALIZED, TRUE, "x", ""), None, Timestamp::UNIX_EPOCH);
+        set_condition(&mut all, NewCondition::new(LAUNCHED, launched).because("x", ""), None, Timestamp::UNIX_EPOCH);
+        set_condition(
+            &mut all,
+            NewCondition::new(REGISTERED, registered).because("x", ""),
+            None,
+            Timestamp::UNIX_EPOCH,
+        );
+        set_condition(&mut all, NewCondition::new(INITIALIZED, TRUE).because("x", ""), None, Timestamp::UNIX_EPOCH);
         set_root(&mut all, None, Timestamp::UNIX_EPOCH);
         let ready = dovetail_api::v1::condition(&all, READY).unwrap();
         (ready.status.clone(), ready.message.clone())

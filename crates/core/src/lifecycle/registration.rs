@@ -2,7 +2,7 @@
 
 use dovetail_api::names::conditions::{FALSE, REGISTERED, TRUE, UNKNOWN};
 use dovetail_api::names::{TERMINATION_FINALIZER, labels, taints};
-use dovetail_api::v1::{NodeClaim, set_condition};
+use dovetail_api::v1::{NewCondition, NodeClaim, set_condition};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -134,7 +134,8 @@ fn with_condition(claim: &NodeClaim, status: &str, reason: &str, message: &str, 
     let mut claim = claim.clone();
     let generation = claim.metadata.generation;
     let conditions = &mut claim.status.get_or_insert_default().conditions;
-    let changed = set_condition(conditions, (REGISTERED, status, reason, message), generation, now);
+    let changed =
+        set_condition(conditions, NewCondition::new(REGISTERED, status).because(reason, message), generation, now);
     set_root(conditions, generation, now);
     (claim, changed)
 }

@@ -27,7 +27,7 @@ pub use instance::InstanceObservation;
 pub use places::{Awaiting, Patience, PlaceWait, SuccessorPlace};
 pub use volumes::Attachment;
 
-use dovetail_api::v1::{NodeClaim, condition, set_condition};
+use dovetail_api::v1::{NewCondition, NodeClaim, condition, set_condition};
 use jiff::Timestamp;
 
 pub use crate::lifecycle::deadline;
@@ -60,7 +60,12 @@ pub fn with(claim: &NodeClaim, said: &[ClaimCondition], now: Timestamp) -> NodeC
     let generation = claim.metadata.generation;
     let conditions = &mut claim.status.get_or_insert_default().conditions;
     for one in said {
-        set_condition(conditions, (one.condition, one.status, one.reason, ""), generation, now);
+        set_condition(
+            conditions,
+            NewCondition::new(one.condition, one.status).because(one.reason, ""),
+            generation,
+            now,
+        );
     }
     claim
 }

@@ -25,20 +25,35 @@ struct Bucket {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RequestLimits(BTreeMap<&'static str, Bucket>);
 
-/// The bucket of an action: its name, size, and tokens a second ("Request throttling for the Amazon EC2 API").
-fn bucket_of(action: &str) -> (&'static str, f64, f64) {
-    match action {
+/// What AWS says of a bucket ("Request throttling for the Amazon EC2 API").
+#[derive(Clone, Copy, Debug)]
+struct BucketLimit {
+    name: &'static str,
+    /// The most tokens that it holds.
+    size: f64,
+    /// Tokens that come back, a second.
+    rate: f64,
+}
+
+/// CreateFleet takes from this one too, a token an instance.
+const INSTANCES: BucketLimit = BucketLimit { name: "instances", size: 1000.0, rate: 2.0 };
+
+/// The bucket of an action.
+fn bucket_of(action: &str) -> BucketLimit {
+    let (name, size, rate) = match action {
         "RunInstances" => ("RunInstances", 5.0, 2.0),
         "TerminateInstances" => ("TerminateInstances", 100.0, 5.0),
         "CreateTags" | "DeleteTags" => ("tags", 100.0, 10.0),
         _ if action.starts_with("Describe") => ("describe", 100.0, 20.0),
         _ => ("mutate", 50.0, 5.0),
-    }
+    };
+    BucketLimit { name, size, rate }
 }
 
 impl RequestLimits {
     /// Takes tokens; whether there were enough.
-    fn take_tokens(&mut self, (name, size, rate): (&'static str, f64, f64), count: f64, now: Duration) -> bool {
+    fn take_tokens(&mut self, limit: BucketLimit, count: f64, now: Duration) -> bool {
+        let BucketLimit { name, size, rate } = limit;
         let bucket = self.0.entry(name).or_insert(Bucket { tokens: size, at: now });
         let refilled = bucket.tokens + now.saturating_sub(bucket.at).as_secs_f64() * rate;
         *bucket = Bucket { tokens: refilled.min(size), at: now };
@@ -58,7 +73,7 @@ impl Cx<'_> {
             return false;
         }
         let limits = &mut self.state.limits;
-        let instances = action != "CreateFleet" || limits.take_tokens(("instances", 1000.0, 2.0), 1.0, self.now);
+        let instances = action != "CreateFleet" || limits.take_tokens(INSTANCES, 1.0, self.now);
         !(limits.take_tokens(bucket_of(action), 1.0, self.now) && instances)
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::lifecycle::EndReason;
 use super::placement::GroupPlace;
 
 /// The states of EC2's life cycle that occur here.
@@ -83,7 +84,7 @@ pub struct RegionInstance {
     /// Where it is in its life.
     pub state: InstanceState,
     /// Why it is going or gone, as EC2 words it; empty before.
-    pub state_reason: Option<(String, String)>,
+    pub state_reason: Option<EndReason>,
     /// When it was launched.
     pub launched: Timestamp,
     /// `x86_64` or `arm64`.

@@ -237,7 +237,7 @@ impl Cx<'_> {
         };
         if let Some(id) = &spec.capacity_reservation {
             // What is reserved is there whatever others may have.
-            return self.check_reservation(id, spec.market.as_deref(), (name, zone)).map(|()| price);
+            return self.check_reservation(id, spec, zone).map(|()| price);
         }
         let market = spec.capacity.name();
         if !self.faults.sold_out(name, zone, market) && !self.is_of_the_missing_share(name, zone, market) {

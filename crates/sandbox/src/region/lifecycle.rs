@@ -17,14 +17,30 @@ const SHUTDOWN: (Duration, Duration) = (Duration::from_secs(20), Duration::from_
 /// How long EC2 describes the terminated.
 const REMEMBERED: Duration = Duration::from_secs(3600);
 
-/// Why instances end, as EC2 words it: code and message.
-pub(crate) const BY_USER: (&str, &str) =
-    ("Client.UserInitiatedShutdown", "Client.UserInitiatedShutdown: User initiated shutdown");
-pub(crate) const BY_SPOT: (&str, &str) =
-    ("Server.SpotInstanceTermination", "Server.SpotInstanceTermination: Spot instance termination");
+/// Why an instance ends, as EC2 words it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EndReason {
+    /// `stateReason.code`.
+    pub code: &'static str,
+    /// `stateReason.message`.
+    pub message: &'static str,
+}
 
-const BY_BLOCK: (&str, &str) =
-    ("Server.ScheduledStop", "Server.ScheduledStop: The Capacity Block that the instance runs in is about to end");
+/// Somebody called TerminateInstances.
+pub(crate) const BY_USER: EndReason = EndReason {
+    code: "Client.UserInitiatedShutdown",
+    message: "Client.UserInitiatedShutdown: User initiated shutdown",
+};
+/// EC2 takes spot capacity back.
+const BY_SPOT: EndReason = EndReason {
+    code: "Server.SpotInstanceTermination",
+    message: "Server.SpotInstanceTermination: Spot instance termination",
+};
+/// A capacity block is about to end.
+const BY_BLOCK: EndReason = EndReason {
+    code: "Server.ScheduledStop",
+    message: "Server.ScheduledStop: The Capacity Block that the instance runs in is about to end",
+};
 
 impl Region {
     /// Announces to a spot instance that EC2 takes it back after `notice` (EC2 gives two minutes): the warning goes
@@ -141,16 +157,16 @@ impl Cx<'_> {
         }
     }
 
-    fn reclaim(&mut self, id: &str, reason: (&str, &str)) {
+    fn reclaim(&mut self, id: &str, reason: EndReason) {
         if self.state.instances.get(id).is_some_and(|i| i.state.is_alive()) {
             self.shut_down(id, reason);
         }
     }
 
-    /// Starts an instance's end, for a reason as EC2 words it.
-    pub fn shut_down(&mut self, id: &str, (code, message): (&str, &str)) {
+    /// Starts an instance's end.
+    pub fn shut_down(&mut self, id: &str, reason: EndReason) {
         if let Some(instance) = self.state.instances.get_mut(id) {
-            instance.state_reason = Some((code.to_owned(), message.to_owned()));
+            instance.state_reason = Some(reason);
         }
         self.enter(id, InstanceState::ShuttingDown);
         let takes = self.state.delay(SHUTDOWN.0, SHUTDOWN.1);
@@ -201,8 +217,8 @@ impl Cx<'_> {
             ("synthetic", Value::from(i.capacity_type == CapacityType::Spot)),
             ("token", i.client_token.clone().map_or(Value::Null, Value::from)),
         ];
-        if let Some((code, _)) = &i.state_reason {
-            fields.push(("reason", Value::from(&**code)));
+        if let Some(reason) = i.state_reason {
+            fields.push(("reason", Value::from(reason.code)));
         }
         fields.extend(more.iter().cloned());
         self.log.append("instance", &ec2_itself(), fields);

@@ -9,6 +9,7 @@ use super::actions::discovery::choose;
 use super::actions::filters::{Filterable, one};
 use super::actions::paging::ResultPage;
 use super::config::ACCOUNT;
+use super::launch::Spec;
 use super::state::Due;
 use super::wire::error::AwsError;
 use super::wire::form::FormNode;
@@ -113,17 +114,13 @@ impl Cx<'_> {
     }
 
     /// Whether a launch that is aimed at a reservation fits it, and it has an instance left.
-    pub(crate) fn check_reservation(
-        &self,
-        id: &str,
-        market: Option<&str>,
-        (instance_type, zone): (&str, &str),
-    ) -> Result<(), AwsError> {
+    pub(crate) fn check_reservation(&self, id: &str, spec: &Spec, zone: &str) -> Result<(), AwsError> {
+        let (instance_type, market) = (&spec.instance_type, spec.market.as_deref());
         let found = self.config.reservations.iter().find(|one| one.id == id).ok_or_else(|| {
             let message = format_args!("The capacity reservation '{id}' does not exist");
             AwsError::new("InvalidCapacityReservationId.NotFound", message)
         })?;
-        if found.instance_type != instance_type || found.zone != zone {
+        if found.instance_type != *instance_type || found.zone != zone {
             return Err(AwsError::invalid(format_args!(
                 "The capacity reservation '{id}' is for {} in {}, not for {instance_type} in {zone}",
                 found.instance_type, found.zone

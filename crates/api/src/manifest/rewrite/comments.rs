@@ -1,5 +1,7 @@
 //! The comments of a file, and what each of them is about.
 
+use std::ops::Range;
+
 use saphyr_parser::{Event, Parser, ScalarStyle};
 
 use super::paths::PlacedValue;
@@ -16,13 +18,26 @@ pub(super) struct Comment {
     pub alone: bool,
 }
 
+/// A place in a text: its line, from 1, and its column, from 0. Ordered as the text is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Position {
+    line: usize,
+    column: usize,
+}
+
+impl Position {
+    fn of_marker(marker: &saphyr_parser::Marker) -> Self {
+        Self { line: marker.line(), column: marker.col() }
+    }
+}
+
 /// Every comment of a file's text. What looks like one inside of a scalar is none.
 pub(super) fn comments(text: &str) -> Vec<Comment> {
     let scalars = scalars(text);
     let inside = |line: usize, column: usize| {
-        let at = (line, column);
-        let before = scalars.partition_point(|(from, _)| *from <= at);
-        before > 0 && at < scalars[before - 1].1
+        let at = Position { line, column };
+        let before = scalars.partition_point(|scalar| scalar.start <= at);
+        before > 0 && at < scalars[before - 1].end
     };
     let mut all = Vec::new();
     for (index, written) in text.lines().enumerate() {
@@ -42,36 +57,37 @@ pub(super) fn comments(text: &str) -> Vec<Comment> {
     all
 }
 
-/// Where scalars stand that may have a `#` in them, from (line, column) to (line, column): in a plain one, ` #` begins a comment.
-fn scalars(text: &str) -> Vec<((usize, usize), (usize, usize))> {
+/// Where scalars stand that may have a `#` in them. A plain one has none: there, ` #` begins a comment.
+fn scalars(text: &str) -> Vec<Range<Position>> {
     let lines: Vec<Vec<char>> = text.lines().map(|line| line.chars().collect()).collect();
     let events = Parser::new_from_str(text).map_while(Result::ok);
     let spans = events.filter_map(|(event, span)| match event {
         Event::Scalar(_, ScalarStyle::Plain, ..) => None,
         Event::Scalar(_, ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted, ..) => {
-            let from = (span.start.line(), span.start.col());
-            Some((from, closing(&lines, from)))
+            let start = Position::of_marker(&span.start);
+            Some(start..closing(&lines, start))
         }
-        Event::Scalar(..) => Some(((span.start.line(), span.start.col()), (span.end.line(), span.end.col()))),
+        Event::Scalar(..) => Some(Position::of_marker(&span.start)..Position::of_marker(&span.end)),
         _ => None,
     });
     spans.collect()
 }
 
 /// Where a quoted scalar ends. The parser's own end lies beyond what follows it on its line.
-fn closing(lines: &[Vec<char>], from: (usize, usize)) -> (usize, usize) {
-    let (mut line, mut column) = (from.0, from.1 + 1);
-    let quote = lines.get(line - 1).and_then(|line| line.get(from.1)).copied().unwrap_or('"');
+fn closing(lines: &[Vec<char>], opening: Position) -> Position {
+    let Position { mut line, mut column } = opening;
+    let quote = lines.get(line - 1).and_then(|line| line.get(column)).copied().unwrap_or('"');
+    column += 1;
     while let Some(written) = lines.get(line - 1) {
         match written.get(column) {
             None => (line, column) = (line + 1, 0),
             Some('\\') if quote == '"' => column += 2,
             Some(letter) if *letter == quote && quote == '\'' && written.get(column + 1) == Some(&quote) => column += 2,
-            Some(letter) if *letter == quote => return (line, column + 1),
+            Some(letter) if *letter == quote => return Position { line, column: column + 1 },
             Some(_) => column += 1,
         }
     }
-    (line, column)
+    Position { line, column }
 }
 
 /// What a comment is about: the value on its line, or the next one after it; none at the end of a document.

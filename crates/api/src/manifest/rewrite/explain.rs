@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::paths::{ManifestPart, Mapping, value_at};
+use super::paths::{ManifestPart, Mapping, PartField, value_at};
 use crate::{
     convert::Converted,
     manifest::tree::{Content, YamlNode},
@@ -67,16 +67,16 @@ struct Found<'a> {
     mapping: &'a Mapping,
     changes: Vec<LineChange>,
     /// Fields of the new objects that the old one says.
-    covered: BTreeSet<(ManifestPart, FieldPath)>,
+    covered: BTreeSet<PartField>,
 }
 
 impl Found<'_> {
-    fn walk(&mut self, node: &YamlNode, line: usize, path: &FieldPath, expected: Option<(ManifestPart, FieldPath)>) {
+    fn walk(&mut self, node: &YamlNode, line: usize, path: &FieldPath, expected: Option<PartField>) {
         if is_own(path) || node.is_null() {
             return;
         }
         let target = self.mapping.target(path);
-        let there = target.as_ref().and_then(|(part, path)| value_at(self.parts.get(*part)?, path));
+        let there = target.as_ref().and_then(|field| value_at(self.parts.get(field.part)?, &field.path));
         let (Some(target), Some(there)) = (&target, there) else {
             if !path.0.is_empty() {
                 self.changes.push((line, format!("{path} is left out")));
@@ -84,7 +84,7 @@ impl Found<'_> {
             return;
         };
         self.covered.insert(target.clone());
-        let moved = expected.is_none_or(|expected| expected != *target) && target.1 != *path;
+        let moved = expected.is_none_or(|expected| expected != *target) && target.path != *path;
         if is_same(&node.to_value(), there) {
             if moved {
                 self.changes.push((line, format!("{path} is now {}", self.shown(target))));
@@ -94,13 +94,12 @@ impl Found<'_> {
         match (&node.content, there) {
             (Content::Mapping(entries), Value::Object(_)) => {
                 // What becomes the whole of an object moves field by field.
-                let whole = target.1.0.is_empty() || target.1 == FieldPath::from_fields(&["spec"]);
+                let whole = target.path.0.is_empty() || target.path == FieldPath::from_fields(&["spec"]);
                 if moved && !whole {
                     self.changes.push((line, format!("{path} is now {}", self.shown(target))));
                 }
                 for entry in entries {
-                    let next = (target.0, target.1.key(&entry.key));
-                    let next = (!moved || !whole).then_some(next);
+                    let next = (!moved || !whole).then(|| target.key(&entry.key));
                     self.walk(&entry.value, entry.line, &path.key(&entry.key), next);
                 }
             }
@@ -124,51 +123,52 @@ impl Found<'_> {
     }
 
     /// A field of a new object as people call it.
-    fn shown(&self, (part, path): &(ManifestPart, FieldPath)) -> String {
-        let kind = self.parts.get(*part).and_then(|object| object["kind"].as_str()).unwrap_or_default();
+    fn shown(&self, field: &PartField) -> String {
+        let path = &field.path;
+        let kind = self.parts.get(field.part).and_then(|object| object["kind"].as_str()).unwrap_or_default();
         if self.parts.0.len() > 1 { format!("{path} of the {kind}") } else { path.to_string() }
     }
 
-    fn cover(&mut self, (part, path): &(ManifestPart, FieldPath), value: &Value) {
+    fn cover(&mut self, field: &PartField, value: &Value) {
         match value {
-            Value::Object(map) => map.iter().for_each(|(key, inner)| self.cover(&(*part, path.key(key)), inner)),
+            Value::Object(map) => map.iter().for_each(|(key, inner)| self.cover(&field.key(key), inner)),
             Value::Array(items) => {
-                items.iter().enumerate().for_each(|(index, inner)| self.cover(&(*part, path.index(index)), inner));
+                items.iter().enumerate().for_each(|(index, inner)| self.cover(&field.index(index), inner));
             }
             _ => {}
         }
-        self.covered.insert((*part, path.clone()));
+        self.covered.insert(field.clone());
     }
 
     /// Names what the new objects say and the old one does not.
     fn add(&mut self, line: usize) {
         for (part, object) in &self.parts.0 {
-            self.added(line, (*part, FieldPath::root()), object);
+            self.added(line, &PartField { part: *part, path: FieldPath::root() }, object);
         }
     }
 
-    fn added(&mut self, line: usize, at: (ManifestPart, FieldPath), value: &Value) {
-        if is_own(&at.1) || at.1 == FieldPath::from_fields(&["metadata", "name"]) {
+    fn added(&mut self, line: usize, field: &PartField, value: &Value) {
+        let path = &field.path;
+        if is_own(path) || *path == FieldPath::from_fields(&["metadata", "name"]) {
             return;
         }
-        let (part, path) = (at.0, &at.1);
-        let lies_over = |(own, covered): &(ManifestPart, FieldPath)| *own == part && covered.0.starts_with(&path.0);
+        let lies_over = |covered: &PartField| covered.part == field.part && covered.path.0.starts_with(&path.0);
         let open = path.0.len() < 2 || self.covered.iter().any(lies_over);
         match value {
             Value::Object(map)
                 if open || matches!(path.last_key(), Some("metadata" | "template" | "spec" | "disruption")) =>
             {
                 for (key, inner) in map {
-                    self.added(line, (part, path.key(key)), inner);
+                    self.added(line, &field.key(key), inner);
                 }
             }
             Value::Array(items) if open => {
                 for (index, inner) in items.iter().enumerate() {
-                    self.added(line, (part, path.index(index)), inner);
+                    self.added(line, &field.index(index), inner);
                 }
             }
             _ if open => {}
-            _ => self.changes.push((line, format!("adds {}: {}", self.shown(&at), quoted(value)))),
+            _ => self.changes.push((line, format!("adds {}: {}", self.shown(field), quoted(value)))),
         }
     }
 }

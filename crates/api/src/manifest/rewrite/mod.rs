@@ -26,7 +26,7 @@ use self::{
     documents::{Document, documents},
     emit::{EmittedLine, Order, emit},
     explain::{Parts, changes},
-    paths::{ManifestPart, Mapping, PlacedValue, placed},
+    paths::{ManifestPart, Mapping, PartField, PlacedValue, placed},
     variables::Variables,
 };
 use super::{
@@ -288,7 +288,7 @@ fn without_bookkeeping(v1: &Converted, manifest: &Manifest) -> Converted {
 fn lines_of(parts: &Parts, mapping: &Mapping, places: &[PlacedValue]) -> Vec<(ManifestPart, Vec<EmittedLine>)> {
     let mut order: BTreeMap<ManifestPart, BTreeMap<FieldPath, usize>> = BTreeMap::new();
     for place in places {
-        let Some((part, mut path)) = mapping.target(&place.path) else { continue };
+        let Some(PartField { part, mut path }) = mapping.target(&place.path) else { continue };
         let lines = order.entry(part).or_default();
         // A field stands where the first of what it holds stood.
         loop {
@@ -354,7 +354,7 @@ fn place_of(
     let mut old = subject.clone();
     let mut exact = true;
     loop {
-        if let Some((part, mut path)) = mapping.target(&old)
+        if let Some(PartField { part, mut path }) = mapping.target(&old)
             && let Some(object) = objects.iter().position(|(own, _)| *own == part)
         {
             while !path.0.is_empty() {

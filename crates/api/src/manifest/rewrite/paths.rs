@@ -45,6 +45,25 @@ pub(super) enum ManifestPart {
     Claim,
 }
 
+/// A field of one of those objects.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct PartField {
+    pub part: ManifestPart,
+    pub path: FieldPath,
+}
+
+impl PartField {
+    /// What it has under a key.
+    pub fn key(&self, key: &str) -> Self {
+        Self { part: self.part, path: self.path.key(key) }
+    }
+
+    /// What it has at a place in its list.
+    pub fn index(&self, index: usize) -> Self {
+        Self { part: self.part, path: self.path.index(index) }
+    }
+}
+
 /// Fields that move, the more specific ones first: `from` as a path of the older object, `to` as one of the newer.
 type Moves = &'static [(&'static str, ManifestPart, &'static str)];
 
@@ -114,7 +133,7 @@ impl Mapping {
     }
 
     /// Where a value of the older object is; none where it is left out.
-    pub fn target(&self, path: &FieldPath) -> Option<(ManifestPart, FieldPath)> {
+    pub fn target(&self, path: &FieldPath) -> Option<PartField> {
         let (from, part, to) = self.moves.iter().find(|(from, ..)| path.0.starts_with(&from.0))?;
         let mut rest = path.0[from.0.len()..].to_vec();
         if *from == FieldPath::from_fields(&["spec", "requirements"])
@@ -125,7 +144,7 @@ impl Mapping {
             }
             *index -= self.gone.iter().filter(|gone| **gone < *index).count();
         }
-        Some((*part, FieldPath(to.0.iter().cloned().chain(rest).collect())))
+        Some(PartField { part: *part, path: FieldPath(to.0.iter().cloned().chain(rest).collect()) })
     }
 }
 

@@ -114,7 +114,7 @@ impl Ec2Cloud {
         let mut tags = self.shared_tags(request);
         tags.insert(tags::LAUNCH_TOKEN.into(), request.token.clone());
         let context = request.node_class.spec.context.clone().filter(|_| !request.min_values_relaxed);
-        let call = planned::call(token, (capacity_type, selection.reservation), &configs, &tags, context);
+        let call = planned::call(token, capacity_type, selection.reservation, &configs, &tags, context);
         let (addresses, placing) = (predicted(selection, subnets), selection.placing.clone());
         Ok(Arc::new(PlannedCall { call, capacity_type, configs, addresses, placing }))
     }

@@ -36,7 +36,8 @@ pub(in crate::ec2) struct PlannedCall {
 /// The call under a client token, with these tags.
 pub(in crate::ec2) fn call(
     token: &str,
-    (capacity_type, reservation): (&str, ReservationKind),
+    capacity_type: &str,
+    reservation: ReservationKind,
     configs: &[Config],
     tags: &BTreeMap<String, String>,
     context: Option<String>,

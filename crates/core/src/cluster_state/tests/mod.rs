@@ -627,7 +627,12 @@ fn a_place_is_kept_until_the_pod_has_gone_and_is_its_successors() {
     let mut ready = launched_with(&kube_claim("new", Some("u"), "1"), "p");
     for name in ["Registered", "Initialized"] {
         let conditions = &mut ready.status.as_mut().unwrap().conditions;
-        dovetail_api::v1::set_condition(conditions, (name, "True", "", ""), None, Timestamp::UNIX_EPOCH);
+        dovetail_api::v1::set_condition(
+            conditions,
+            dovetail_api::v1::NewCondition::new(name, "True"),
+            None,
+            Timestamp::UNIX_EPOCH,
+        );
     }
     state.apply_claim(Arc::new(ready));
     assert_eq!((pending(&state, 9999).len(), used(&state, 9999)), (0, 500));

@@ -2,7 +2,7 @@
 //! DisruptionReason, with the replacements in its message.
 
 use dovetail_api::names::conditions::{DISRUPTION_REASON, TRUE};
-use dovetail_api::v1::{NodeClaim, condition, set_condition};
+use dovetail_api::v1::{NewCondition, NodeClaim, condition, set_condition};
 use jiff::Timestamp;
 
 use super::WantedRemoval;
@@ -38,7 +38,12 @@ impl HeldClaim {
         let (generation, status) = (claim.metadata.generation, claim.status.get_or_insert_default());
         let message = format!("{REPLACED_BY}{}", self.replacements.join(", "));
         let reason = self.reason.budget_key().unwrap_or("Disrupted");
-        set_condition(&mut status.conditions, (DISRUPTION_REASON, TRUE, reason, &message), generation, now);
+        set_condition(
+            &mut status.conditions,
+            NewCondition::new(DISRUPTION_REASON, TRUE).because(reason, &message),
+            generation,
+            now,
+        );
         claim
     }
 

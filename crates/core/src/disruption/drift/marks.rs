@@ -4,7 +4,7 @@ use dovetail_api::names::annotations::{
     NODE_CLASS_HASH, NODE_CLASS_HASH_VERSION, NODE_POOL_HASH, NODE_POOL_HASH_VERSION,
 };
 use dovetail_api::names::conditions::{DRIFTED, TRUE};
-use dovetail_api::v1::{NodeClaim, condition, is_true, set_condition};
+use dovetail_api::v1::{NewCondition, NodeClaim, condition, is_true, set_condition};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
@@ -60,7 +60,12 @@ impl DriftMark {
         let conditions = &mut claim.status.get_or_insert_default().conditions;
         match &self.drifted {
             Some((reason, what)) => {
-                set_condition(conditions, (DRIFTED, TRUE, reason.name(), what), generation, now);
+                set_condition(
+                    conditions,
+                    NewCondition::new(DRIFTED, TRUE).because(reason.name(), what),
+                    generation,
+                    now,
+                );
             }
             None => conditions.retain(|one| one.type_ != DRIFTED),
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use dovetail_api::names::TERMINATION_FINALIZER;
 use dovetail_api::names::annotations::LAUNCH_TOKEN;
 use dovetail_api::names::conditions::{LAUNCHED, TRUE};
-use dovetail_api::v1::{NodeClaim, NodeClaimSpec, set_condition};
+use dovetail_api::v1::{NewCondition, NodeClaim, NodeClaimSpec, set_condition};
 use dovetail_core::collection::{Collector, InstanceOwner, SeenClaim, SeenInstance, Survey};
 use dovetail_core::lease::{Election, LeaseInput, LeaseOutput};
 use dovetail_core::lifecycle::protocol::{ApiFailure, Input, LaunchCallResult, LaunchEnd, LaunchStep, Protocol};
@@ -347,7 +347,7 @@ impl World {
             let launched = self.wall(self.instances[instance].launched);
             let status = there.status.get_or_insert_default();
             status.provider_id = format!("aws:///zone/i{instance}");
-            set_condition(&mut status.conditions, (LAUNCHED, TRUE, "", ""), None, launched);
+            set_condition(&mut status.conditions, NewCondition::new(LAUNCHED, TRUE), None, launched);
         }
         there
     }

@@ -4,7 +4,7 @@ use crate::region::actions::filters::{Filterable, Filters, maybe, one};
 use crate::region::actions::paging::ResultPage;
 use crate::region::config::ACCOUNT;
 use crate::region::instance::{CapacityType, InstanceState, RegionInstance};
-use crate::region::lifecycle::BY_USER;
+use crate::region::lifecycle::{BY_USER, EndReason};
 use crate::region::wire::error::AwsError;
 use crate::region::wire::form::FormNode;
 use crate::region::wire::xml::Xml;
@@ -126,7 +126,7 @@ fn state_xml(name: &str, state: InstanceState, xml: &mut Xml) {
 
 /// Why an instance is in its state: of what a user does EC2 tells the time.
 fn transition_reason(i: &RegionInstance, message: &str) -> String {
-    match i.ended.filter(|_| i.state_reason.as_ref().is_some_and(|(code, _)| code == BY_USER.0)) {
+    match i.ended.filter(|_| i.state_reason == Some(BY_USER)) {
         Some(at) => format!("User initiated ({} GMT)", at.strftime("%Y-%m-%d %H:%M:%S")),
         None => message.to_owned(),
     }
@@ -137,8 +137,8 @@ fn instance_xml(cx: &Cx<'_>, i: &RegionInstance, xml: &mut Xml) {
     xml.text("instanceId", &i.id).text("imageId", &i.image_id);
     state_xml("instanceState", i.state, xml);
     xml.text("privateDnsName", if here { i.hostname.as_str() } else { "" }).text("dnsName", "");
-    match &i.state_reason {
-        Some((code, message)) => {
+    match i.state_reason {
+        Some(EndReason { code, message }) => {
             xml.text("reason", transition_reason(i, message)).node("stateReason", |xml| {
                 xml.text("code", code).text("message", message);
             });

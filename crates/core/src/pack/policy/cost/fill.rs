@@ -41,6 +41,13 @@ struct Able {
     taken: [f64; 3],
 }
 
+/// What one node is filled with, and what that is worth.
+#[derive(Debug, Default)]
+pub(super) struct Filling {
+    pub worth: f64,
+    pub pattern: Pattern,
+}
+
 /// Fills nodes; keeps its buffers.
 pub(super) struct PatternFiller<'c, 'a> {
     context: &'c Context<'a>,
@@ -78,24 +85,23 @@ impl<'c, 'a> PatternFiller<'c, 'a> {
         self.context
     }
 
-    /// The most valuable filling of so many quarters of a candidate found, with its value. At most `left` pods of each
-    /// shape.
+    /// The most valuable filling of so many quarters of a candidate found, with at most `left` pods of each shape.
     pub fn fill(
         &mut self,
         candidate: &TypeCandidate,
         value: &IndexVec<ShapeId, f64>,
         left: &IndexVec<ShapeId, u32>,
         quarters: i64,
-    ) -> (f64, Pattern) {
+    ) -> Filling {
         // Filling is where most of the time goes, so its steps grow with the shapes that it looks at.
         if !self.context.work(1 + candidate.shapes.len() / SHAPES_A_STEP) {
-            return (0.0, Pattern::new());
+            return Filling::default();
         }
         self.whole.clear();
         let room = self.context.room(self.pool, candidate.at);
         self.whole.extend(room.iter().map(|have| if quarters == 4 { *have } else { have / 4 * quarters }));
         self.look(candidate, value, left);
-        let mut best = (0.0, Pattern::new());
+        let mut best = Filling::default();
         // Three tries of different orders are far cheaper than one search, and mostly find the same.
         self.attempt(EVENLY, candidate, left, &mut best);
         let of_whole = |at: usize| part_of(self.room[at], self.whole[at]);
@@ -108,7 +114,7 @@ impl<'c, 'a> PatternFiller<'c, 'a> {
                 weights.into_iter().take(tried).for_each(|weights| self.attempt(weights, candidate, left, &mut best));
             }
         }
-        best.1.sort_unstable();
+        best.pattern.sort_unstable();
         best
     }
 
@@ -145,13 +151,13 @@ impl<'c, 'a> PatternFiller<'c, 'a> {
         weights: [f64; 2],
         candidate: &TypeCandidate,
         left: &IndexVec<ShapeId, u32>,
-        best: &mut (f64, Pattern),
+        best: &mut Filling,
     ) {
         self.rank(weights);
         let worth = self.by_order(candidate, left);
-        if worth > best.0 * (1.0 + 1e-9) {
-            best.0 = worth;
-            best.1.clone_from(&self.pattern);
+        if worth > best.worth * (1.0 + 1e-9) {
+            best.worth = worth;
+            best.pattern.clone_from(&self.pattern);
         }
     }
 

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::candidates::{TypeCandidate, TypeCandidates};
-use super::fill::PatternFiller;
+use super::fill::{Filling, PatternFiller};
 use super::hope::Hope;
 use super::lp::Master;
 use super::rates;
@@ -306,7 +306,7 @@ impl Planner<'_, '_> {
         // A node filled to the brim fits its own type only. Filled by three quarters it may be many, which spot
         // needs.
         for quarters in [4, 3, 2, 1] {
-            let (worth, pattern) = self.filler.fill(candidate, value, left, quarters);
+            let Filling { worth, pattern } = self.filler.fill(candidate, value, left, quarters);
             if self.variety.enough(&pattern) {
                 return (worth, pattern);
             }
