@@ -123,7 +123,7 @@ fn of_node(metrics: &Metrics, measure: &Measure<'_>) {
             count(Id::DecisionsByPool, &[pool, decision, reason, consolidation_type]);
         }
         Measure::NodeUnused { pool, reason } => count(Id::NodesUnused, &[pool, reason]),
-        // `take` has all others.
+        // `record_measure` has all others.
         _ => {}
     }
 }
