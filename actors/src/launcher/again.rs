@@ -39,10 +39,11 @@ struct Launched {
 impl Again {
     /// A launch has ended: the claim has its instance, or has another.
     pub(super) fn ended(&mut self, name: &str, uid: &str, now: Duration, rng: fastrand::Rng) {
-        // One may have ended after its claim was gone, and nobody says so again.
+        // A launch may end after its claim is gone, and that is not said twice: what is old is dropped here.
         self.0.retain(|_, one| now.saturating_sub(one.ended) < FORGIVEN);
         let known = self.0.get_mut(name).filter(|one| one.uid == uid);
         if let Some(one) = known {
+            // The second launch for one claim and every further one: 1 s, 2 s, up to a minute until the next.
             one.ended = now;
             one.until = now + one.pauses.get_or_insert_with(|| Backoff::new(PAUSES.0, PAUSES.1, rng)).pause();
         } else {

@@ -20,6 +20,7 @@ pub async fn cost_with(links: LauncherLinks, claim: NodeClaim, committed: BTreeM
     let snapshot = links.cluster.send(TakeSnapshot).await.ok()??;
     let classes: Vec<_> = snapshot.classes.values().cloned().collect();
     let types = links.catalogue.send(InstanceTypesFor::new(classes)).await.ok()??;
+    // By the catalogue of now, for running nodes too: what a ceiling bounds is the bill from here on.
     let price = |claim: &NodeClaim| {
         let class = snapshot.classes.get(claim.spec.node_class_ref.ec2_name()?)?;
         price_of(claim, class, types.get(&class.name_any())?)

@@ -60,6 +60,7 @@ impl Launcher {
         let (claims, claim) = (NodeClaimApi::new(self.links.calls.clone()), claim.clone());
         let (env, cluster) = (self.env.clone(), self.links.cluster.clone());
         let writing = async move {
+            // One that has its instance meanwhile, or goes, is left as it is.
             let change = |claim: &NodeClaim| match takes_token(&Claimed::from_claim(claim)) {
                 true => change(claim),
                 false => claim.clone(),

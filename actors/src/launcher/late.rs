@@ -1,5 +1,9 @@
 //! Claims that come late: of creations that were given up, or that somebody had sent who leads no more. What they were for may have
 //! been planned anew: then they are taken back.
+//!
+//! An example: a creation gets no answer for a minute, is given up, and its pods are planned on claim b. Then the API server
+//! shows claim a after all. No instance can belong to it, as its token was never written: it is deleted. A claim that an earlier
+//! leader left over is another case: its pods may still expect it, so that it is looked at for a batch's length first.
 
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
@@ -36,6 +40,7 @@ impl Launcher {
     /// Deletes a claim that nobody needs, when nothing else is done about one of its name.
     pub(super) fn take_back(&mut self, name: &str, claim: Arc<NodeClaim>, ctx: &mut Context<Self>) {
         let Entry::Vacant(free) = self.busy.entry(name.to_owned()) else {
+            // The launch of that name goes on: `free` takes this one back when it has ended.
             self.late.insert(name.to_owned(), claim);
             return;
         };
@@ -62,6 +67,7 @@ impl Launcher {
         let (name, seen) = (name.to_owned(), claim.clone());
         let looking = async move { verdict(&launching, &seen).await }.into_actor(self);
         ctx.spawn(looking.map(move |verdict, launcher, ctx| {
+            // Before it is freed, which forgets it.
             let shown = launcher.shown.remove(&name);
             launcher.free(&name, ctx);
             match (verdict, shown) {
@@ -79,6 +85,7 @@ impl Launcher {
 /// What is to be done about a claim that is left over.
 async fn verdict(launching: &Launching, claim: &NodeClaim) -> Verdict {
     let own = NominationTarget::Claim(claim.name_any());
+    // Counted in looks that were answered, not by the clock: while nobody answers nothing is planned either.
     let mut looks = Duration::ZERO;
     while looks < launching.env.settings.batch_max + PLANNED {
         tokio::select! {

@@ -91,6 +91,7 @@ fn short(words: &str) -> String {
 
 /// Launches a claim, from creation to the instance written on it. Answers how it ended, and what that says about others.
 pub async fn run(launching: Launching, order: LaunchOrder) -> (LaunchEnd, LaunchOutcome) {
+    // The protocol decides and does nothing, `Work` does and decides nothing: what a test explores is what runs here.
     let (ordered, mut input) = (order.claim.clone(), Input::Begin);
     let mut protocol = Protocol::new(ordered.metadata.uid.is_none());
     let mut work = Work::new(&launching, order);
@@ -169,6 +170,7 @@ impl<'a> Work<'a> {
             }
             LaunchStep::Look(token) => {
                 let asked = launching.env.now();
+                // The time is of before the question: what is launched after it cannot be in the answer.
                 let found = launching.links.cloud.instances_with_token(&token).await;
                 return Ok(Input::Looked(asked, found.ok().map(|found| self.keep_own(found))));
             }
@@ -313,6 +315,7 @@ impl<'a> Work<'a> {
     /// Keeps the living instances that are the claim's, the oldest first, and answers their ids.
     fn keep_own(&mut self, mut found: Vec<Instance>) -> Vec<String> {
         found.retain(|instance| !instance.is_terminating() && self.launching.is_own(&self.claim, instance));
+        // Every leader takes the same one, and the others are collected.
         found.sort_by(|a, b| (a.launched_at, &a.id).cmp(&(b.launched_at, &b.id)));
         self.found = found;
         self.found.iter().map(|instance| instance.id.clone()).collect()

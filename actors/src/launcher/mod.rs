@@ -224,6 +224,7 @@ impl Handler<LaunchClaims> for Launcher {
         if launch.term < self.env.term {
             return;
         }
+        // All of them before the first begins: which has its turn is chosen among all.
         for order in launch.orders {
             self.enqueue(order, launch.trace);
         }
@@ -341,6 +342,7 @@ impl Launcher {
         ctx: &mut Context<Self>,
     ) {
         self.running -= 1;
+        // Steps that depend on each other, in this order: what is learnt, the claim freed, its trial ended, packing asked.
         // Where it is not the world that has changed, but the pool that is refused, others are not concerned.
         let known = matches!(outcome, LaunchOutcome::Refused(..));
         match end {
@@ -373,6 +375,8 @@ impl Launcher {
                     self.go_on(&trial, ctx);
                 }
                 let again = PackNow::after(self.env.term, trace);
+                // What EC2 has said of its capacity or of the pool is known to packing by now, which will not choose it again.
+                // Any other loss may repeat itself: the pause grows.
                 if at_once || known {
                     self.env.post(&self.links.packer, again);
                 } else {

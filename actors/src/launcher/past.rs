@@ -23,6 +23,7 @@ use crate::telemetry::log_event::LogEvent;
 
 /// Lists the cloud, ended instances too, and then the claims; as often as it takes. Nothing when the term is over.
 pub async fn list_past(links: LauncherLinks, env: Env) -> Option<(Vec<Past>, Vec<Present>)> {
+    // Instances first: one whose claim is made between the two is then counted by its claim alone, never twice.
     let mut backoff = Backoff::cloud(env.rng("past"));
     let instances = loop {
         match links.cloud.instances_by_name(true).await {

@@ -9,6 +9,10 @@
 //!
 //! Orders that waited for long are sifted before the next has its turn: pods that were bound elsewhere meanwhile need no
 //! node. A price is asked for where a ceiling counts dollars alone. Limits come last, as they count what they allow.
+//!
+//! An example, with `MAX_COST_PER_HOUR` of 10 $ and 8 $/h running: orders a (1.50 $/h) and b (1 $/h) are priced at once, each
+//! against the 8 $. a is admitted at 9.50 $ and stands in `committed` with its 1.50 $. When b's price comes, what was committed
+//! meanwhile is added: 8 + 1.50 + 1 is too much, and b is held for half a minute. Then its pods are packed anew.
 
 use std::collections::VecDeque;
 use std::collections::btree_map::Entry;
@@ -45,6 +49,7 @@ impl Launcher {
     /// A claim is queued or launched at most once: its entry in `busy` stands from here until it is freed.
     pub(super) fn enqueue(&mut self, order: LaunchOrder, trace: TraceContext) {
         if let Entry::Vacant(free) = self.busy.entry(order.claim.name_any()) {
+            // To be launched as long as somebody needs it: that is known for now, as it was just planned.
             free.insert(Arc::default());
             self.queue.push_back(Queued { order, trace, since: self.env.wall(), needed: self.env.now() });
         }
@@ -64,6 +69,7 @@ impl Launcher {
         }
         while self.running < AT_ONCE {
             let Some(Queued { order, trace, since, .. }) = self.next(ctx) else { return };
+            // Counted from here on: pricing is part of a launch, or any number would be priced at once.
             self.running += 1;
             // A claim that is there already, whoever has made it, is one more only where ceilings count.
             if order.claim.metadata.uid.is_some() && !self.limits.has_ceilings() {
@@ -118,6 +124,7 @@ impl Launcher {
         let before = self.committed.clone();
         let pricing = cost_with(self.links.clone(), order.claim.clone(), before.clone()).into_actor(self);
         ctx.spawn(pricing.map(move |cost, launcher, ctx| {
+            // A price that nobody knows is above every ceiling.
             let (all, own) = cost.unwrap_or((f64::INFINITY, 0.0));
             // Others may have been admitted meanwhile.
             let meanwhile = launcher.committed.iter().filter(|(name, _)| !before.contains_key(*name));
@@ -155,6 +162,7 @@ impl Launcher {
     /// Launches; the answer comes to `ended`, and the next order has its turn.
     pub(super) fn start(&mut self, order: LaunchOrder, trace: TraceContext, since: Timestamp, ctx: &mut Context<Self>) {
         let name = order.claim.name_any();
+        // Before the call: whether it created the claim may never be known, and then it may still come.
         if order.claim.metadata.uid.is_none() {
             self.creations.begin(&name, self.env.now());
         }
@@ -207,6 +215,7 @@ impl Launcher {
         if let Some(claim) = held.claim {
             return self.ask_again(name, claim, ctx);
         }
+        // In this order: the packing that follows must no longer count on the claim.
         self.env.post(&self.links.cluster, Wrote::NotMade(name.to_owned()));
         self.env.post(&self.links.packer, PackNow::after(self.env.term, held.trace));
     }

@@ -1,5 +1,11 @@
 //! Orders whose launches are refused: which may begin, which wait, and what packing is told of it. When is decided by
 //! `dovetail_core::launch_backoff` (docs/decisions/038).
+//!
+//! An example: EC2 denies what a pool asks for, and twenty orders of that pool are queued.
+//! 1. The first fails. The others are given back (`NotMade`), and packing leaves the pool out while it is closed (`ClosedPools`).
+//! 2. Their pods are packed for other pools, or stay unschedulable with that reason.
+//! 3. When the pause is over the pool opens, packing is asked, and one order is tried. The others wait (`AfterOthers`).
+//! 4. Where it fails, the next pause is longer. Where it is launched, the pods of those that wait are packed anew at once.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -15,6 +21,7 @@ use crate::telemetry::log_event::LogEvent;
 
 /// Orders that wait for others are looked at again after this long at the latest.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
 impl Handler<LaunchFails> for Launcher {
     type Result = ();
 
@@ -51,6 +58,7 @@ impl Launcher {
                     if chosen.is_none_or(|(least, _)| refusals < least) {
                         chosen = Some((refusals, at));
                     }
+                    // The oldest that nothing speaks against: nobody further back is better.
                     if refusals == 0 {
                         break;
                     }
@@ -66,6 +74,7 @@ impl Launcher {
             }));
         }
         let chosen = chosen.and_then(|(_, at)| self.queue.remove(at).map(|one| (at, one)));
+        // From the back, so that the places of those in front stay as they are.
         for (at, until, cause) in waits.into_iter().rev() {
             // Those behind the chosen one have moved up.
             let at = if chosen.as_ref().is_some_and(|(gone, _)| *gone < at) { at - 1 } else { at };
@@ -108,10 +117,12 @@ impl Launcher {
         let (now, jitter) = (self.env.now(), self.jitter.f64());
         let Some(demand) = self.refusals.ended(name, outcome, now, jitter) else { return };
         match outcome {
+            // Those that ask for as much or more, and nowhere else: others may still find something.
             LaunchOutcome::SoldOut => self.give_back(|other| demand.covers(other), true),
             LaunchOutcome::Refused(..) if self.refusals.closed(now).contains_key(&demand.pool) => {
                 self.give_back(|other| other.pool == demand.pool, false);
             }
+            // The first refusal of this shape: the pool's other shapes may be fine.
             LaunchOutcome::Refused(..) => {
                 self.give_back(|other| other.pool == demand.pool && other.shape == demand.shape, false);
             }
@@ -156,6 +167,7 @@ impl Launcher {
         if closed == self.closed {
             return;
         }
+        // Packing asks by itself when pools are closed, as their orders were given back. Nobody asks when one opens.
         let opened = self.closed.keys().any(|pool| !closed.contains_key(pool));
         let next = closed.values().map(|one| one.until).min();
         self.closed.clone_from(&closed);

@@ -47,6 +47,7 @@ impl Attachments {
                 self.all.remove(&key);
                 [key.0].into()
             }
+            // What a new list does not show went while the watch was away.
             Event::InitDone => {
                 self.listed = true;
                 let shown = self.listing.take().unwrap_or_default();

@@ -1,5 +1,14 @@
 //! What the cloud is asked of instances on their way out: all of them together, at most once a second, and each again after
 //! one second, two, four, then five (aws spec 4.5, 4.10). An instance is ended only for a claim just re-read as being deleted.
+//!
+//! ```text
+//! want ─► begin: what is due ─► ask ─► instances_of (one call for all ids) ─► alive and to end? ─► confirmed ─► end_once ─┐
+//!  ▲                             └──► by_token, a call each ───────────────────────────────────────────────────────────────┤
+//!  └─────────── a look at the claim or its Node, with what `seen` answers ◄───────────────────────────── end: learn ◄──────┘
+//! ```
+//!
+//! The order within [`ask`] matters. EC2 is asked first, as only an instance that is alive need be made sure of. Then comes the
+//! API server, and the call that ends follows at once: between the two nothing else is waited for.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -134,6 +143,7 @@ impl Endings {
         let fresh =
             |handle: &Handle| self.answers.get(handle).is_some_and(|known| now.saturating_sub(known.when) < known.good);
         let due: Vec<_> = self.wanted.keys().filter(|handle| !fresh(handle)).cloned().collect();
+        // What is over the bound stays in `wanted`, and is due the next time.
         let (mut tokens, mut asks) = (0, Vec::new());
         for handle in due {
             tokens += usize::from(matches!(handle, Handle::Token(_)));
@@ -152,6 +162,7 @@ impl Endings {
     /// refusal of each. What is seen to end of which nobody knew whether it would has been ended by us.
     pub fn end(&mut self, answered: &mut InstanceAnswers, now: Duration) -> Vec<CloudError> {
         self.asking = false;
+        // The call that ended it got no answer, and now it is seen to end: it was us.
         for one in &mut answered.answers {
             if let Handle::Id(id) = &one.handle
                 && one.seen != InstanceObservation::Alive
@@ -189,6 +200,7 @@ impl Endings {
     }
 
     fn learn(&mut self, handle: &Handle, seen: InstanceObservation, asked: Timestamp, now: Duration) {
+        // The same answer again is good for twice as long: 0.9 s, 1.8 s, 3.6 s, then 5 s. A new one is looked at soon.
         let before = self.answers.get(handle).filter(|known| known.seen == seen);
         let good = before.map_or(AGAIN.0, |known| AGAIN.1.min(known.good * 2));
         self.answers.insert(handle.clone(), Known { seen, when: now, good, asked });
@@ -238,6 +250,7 @@ impl InstanceAnswers {
                 self.answers.push(answer(handle.clone(), there, ended));
             }
             match failed {
+                // A later call may work: it counts as a failure of the whole, and all that is left waits for the back-off.
                 Some(error) if error.is_retryable() => self.failed = Some(error.clone()),
                 Some(error) => drop(self.refused.insert(handle, error.clone())),
                 None => {}
@@ -289,6 +302,7 @@ async fn by_token(links: &TerminatorLinks, ask: &InstanceQuery, token: &str) -> 
         let cluster = links.calls.env.cluster(&*links.cloud);
         there.retain(|one| OwnershipMarks::new(&cluster, &one.tags, &one.private_dns_name).is_of(&end.claim).is_ok());
     }
+    // A token may find several: all that are the claim's end with it.
     let mut alive: Vec<_> = there.iter().filter(|one| is_alive(one)).cloned().collect();
     if alive.is_empty() || confirmed(links, [(ask, &*alive)]).await.is_empty() {
         alive.clear();
@@ -341,6 +355,7 @@ async fn confirmed<'a>(
         .iter()
         .map(|(of, end, machines)| async move { may_end(links, of, end, machines).await.then_some((*of, *machines)) });
     let reads: Vec<_> = reads.collect();
+    // Both kinds of reads run at once: an answer that waits for another is older when it is acted on.
     let reads = futures::stream::iter(reads).buffered(TOGETHER).filter_map(futures::future::ready).collect();
     let (confirmed, shared): (Vec<_>, _) =
         futures::join!(reads, shared(links, asks.iter().flat_map(|(_, _, machines)| *machines)));
@@ -374,5 +389,6 @@ async fn may_end(links: &TerminatorLinks, of: &Handle, end: &EndingObject, machi
             is_own
         })
     };
+    // Four things at once: no Node left to drain, the claim on its way out, the same instance as judged, and its own.
     alone && there.is_ok_and(|there| is_leaving(&there) && handle(&there).as_ref() == Some(of) && own(&there))
 }

@@ -3,6 +3,11 @@
 //!
 //! Of the pods of one PodDisruptionBudget few are evicted at a time. Each eviction writes to the budget; where many do at once
 //! the API server holds each loser up for half a second, and again, up to ten seconds in all.
+//!
+//! An example: nodes n1 to n5 go, each with a pod of `web`, whose budget allows one disruption.
+//! 1. n1 and n2 begin; n3, n4 and n5 queue under the budget.
+//! 2. n1's eviction is accepted. Two nodes are looked at, n3 and n4: one may begin, the other queues again, behind n5.
+//! 3. n2's is refused. Its pod pauses for about 100 ms, n5 and n4 are looked at, and so on until the budget allows the next.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -99,14 +104,17 @@ impl Evictions {
             refused: false,
             budget: None,
         });
+        // The node's time is up since the last attempt: what an eviction's refusals have cost is forgotten.
         let presses = forced && !entry.forced;
         if entry.running || (now < entry.not_before && !presses) {
             return false;
         }
+        // A deletion writes to no budget, so that it neither waits for others nor keeps them waiting.
         entry.budget = pod.budget.filter(|_| !forced).map(str::to_owned);
         if let Some(name) = &entry.budget {
             let budget = self.budgets.entry(name.clone()).or_default();
             if budget.running >= AT_ONCE_UNDER_A_BUDGET {
+                // The node queues rather than the pod: which of its pods goes next is judged anew when its turn comes.
                 budget.wait(pod.node);
                 return false;
             }
@@ -126,6 +134,7 @@ impl Evictions {
         entry.running = false;
         let next = entry.budget.take().map(|budget| next_under(&mut self.budgets, &budget)).unwrap_or_default();
         let pause = match outcome {
+            // Accepted: the watch will show the pod going. Only where it does not is there anything to repeat.
             EvictionOutcome::Going | EvictionOutcome::Gone => UNSEEN,
             EvictionOutcome::Refused(_) | EvictionOutcome::Failed(_) => entry.backoff.pause(),
         };
@@ -137,6 +146,7 @@ impl Evictions {
 
     /// Forgets pods that are no longer there.
     pub fn retain(&mut self, there: impl Fn(&str) -> bool) {
+        // A running one stays, or its end would free a slot that it does not have.
         self.known.retain(|uid, entry| entry.running || there(uid));
     }
 

@@ -71,7 +71,8 @@ impl InterruptedNodes {
         self.claims.remove(claim);
     }
 
-    /// The claim could not be deleted, and its instance ends all the same: that is ordered again.
+    /// The claim could not be deleted, and its instance ends all the same: that is ordered again, after 1 s, 2 s, 4 s, 8 s and
+    /// then every 10 s.
     pub(super) fn not_deleted(&mut self, claim: &str, now: Duration) {
         let Some(known) = self.claims.get_mut(claim) else { return };
         known.ordered = known.goes;
@@ -89,12 +90,15 @@ impl Handler<Interrupted> for Terminator {
         }
         let Interrupted { claim, notice, trace, .. } = interrupted;
         let links = self.links.clone();
+        // Karpenter's way: the claim is deleted at once. The answer comes once that is seen, so that the queue's message stays
+        // until then and comes again where this replica ends before.
         if self.env.settings.interruption == Interruptions::Evict {
             let order =
                 Remove { term: self.env.term, claims: vec![claim.clone()], reason: RemovalReason::Interrupted, trace };
             ctx.notify(order);
             return Box::pin(async move { deleted(&links, &claim).await });
         }
+        // What is written on the claim outlives this replica: only then is the message taken off the queue.
         Box::pin(async move {
             match write_down(&links, &claim, notice, trace).await {
                 Ok(()) | Err(CallError::NotFound(_)) => true,
@@ -173,6 +177,7 @@ impl Terminator {
     fn replacement_step(&mut self, snapshot: &Snapshot, ctx: &mut Context<Self>) {
         let now = self.env.moment();
         let mut orders = Vec::new();
+        // One that waits out a refused deletion is not looked at: the answer would be the same.
         let due = |disrupted: &InterruptedClaim| !disrupted.ordered && disrupted.not_before <= now.monotonic;
         for (name, disrupted) in self.waiting.claims.iter_mut().filter(|(_, disrupted)| due(disrupted)) {
             // Until the state has what is written on the claim, it does not count its pods.
@@ -191,6 +196,7 @@ impl Terminator {
             }
         }
         for (claim, cause, pods, (trace, since, first)) in orders {
+            // A repeated order is no news.
             if first {
                 self.tell_retreat(snapshot, &claim, cause, pods, trace);
                 let span = self.env.span(trace, "await places", &claim.name).since(since);

@@ -44,6 +44,7 @@ impl Terminator {
         let claims: BTreeSet<ClaimName> = staying
             .flat_map(|pod| pod.drain.volume_claims.iter().map(|claim| (pod.pod.namespace.clone(), claim.clone())))
             .collect();
+        // Until all are known none is: a volume that is missing here would be waited for, and its pod never lets it go.
         let unknown: Vec<_> = claims.iter().filter(|claim| !self.kept.volumes.contains_key(*claim)).cloned().collect();
         for claim in &unknown {
             self.look_up(claim.clone(), node.to_owned(), ctx);
@@ -62,6 +63,7 @@ impl Terminator {
             if let Ok(volume) = answer {
                 terminator.kept.volumes.insert(claim, volume);
             }
+            // A failed read is not kept: the look that follows asks again.
             ctx.run_later(SETTLING_TIME, move |terminator, ctx| terminator.touch(Key::Node(node), ctx));
         }));
     }

@@ -113,6 +113,7 @@ impl Terminator {
     }
 
     fn look_at_all(&mut self, snapshot: &Snapshot, ctx: &mut Context<Self>) {
+        // Pods that are gone are forgotten before any look, so that their slots are free in it.
         self.evictions.retain(|uid| snapshot.pods.contains_key(uid));
         self.patience.retain(|uid| snapshot.pods.contains_key(uid));
         for key in std::mem::take(&mut self.dirty) {
@@ -191,6 +192,7 @@ impl Terminator {
         let handle = only.as_ref().map_or_else(by_provider, |claim| handle(claim));
         let load = snapshot.loads.get(name);
         let pods: Vec<Arc<PodEntry>> = load.into_iter().flat_map(|load| load.pods.values().cloned()).collect();
+        // None attached needs no look at the claims of the pods that stay.
         let held = match self.attachments.on(name) {
             Some(all) if all.is_empty() => Some(BTreeSet::new()),
             _ => self.kept(name, &pods, ctx).and_then(|kept| Some(volumes::held(self.attachments.on(name)?, &kept))),
@@ -201,6 +203,7 @@ impl Terminator {
         let step_env = self.step_env(only.as_ref().and_then(|claim| self.trace_of(claim)));
         let node_claim = only.as_ref().map(|claim| claim.name_any()).unwrap_or_default();
         let key = Key::Node(name.to_owned());
+        // Before the step: its log line is to say why.
         self.note_begin(&step_env, &node, only.as_deref(), &step, snapshot);
         if !is_ready(&node) && !matches!(step, NodeStep::NotOurs | NodeStep::Release) {
             // As soon as its instance is known to be gone, nothing more is waited for.

@@ -200,6 +200,7 @@ impl Handler<Remove> for Terminator {
         let mut claims = Vec::new();
         for wanted in &remove.claims {
             let Some(claim) = self.known.claims.get(&wanted.name) else { continue };
+            // Another claim of that name is nobody's decision, and one that goes already keeps the reason that it has.
             if claim.uid().as_deref() == Some(&wanted.uid) && !is_leaving(&**claim) {
                 self.reasons.insert(wanted.name.clone(), (remove.reason, remove.trace));
                 claims.push((claim.clone(), self.own_nodes(claim)));
@@ -318,6 +319,7 @@ impl Terminator {
         if !self.deleting.contains(&key) {
             return;
         }
+        // One snapshot serves all that changes within the settling time: a drain touches its node once a pod.
         self.dirty.insert(key);
         self.look_soon(SETTLING_TIME, ctx);
     }
@@ -354,6 +356,7 @@ impl Terminator {
                 terminator.env.emit(LogEvent::Retrying { what, error: error.to_string() });
             }
             answered.answers.iter().filter(|one| !one.ended.is_empty()).for_each(|one| terminator.tell_ended(one));
+            // Which claims and Nodes an answer concerns is not kept apart: a look costs no call.
             terminator.dirty.extend(terminator.deleting.iter().cloned());
             terminator.look_soon(SETTLING_TIME, ctx);
         }));

@@ -36,6 +36,7 @@ pub async fn shared<'a>(
     if untagged.is_empty() {
         return untagged;
     }
+    // Without an answer all of them count as shared: nothing is ended on a guess.
     let claims = NodeClaimApi::new(links.calls.clone());
     if let Ok(Ok(all)) = tokio::time::timeout(SURE_WITHIN, claims.list()).await {
         let naming = |id: &str| all.items.iter().filter(|claim| instance_of(claim) == Some(id)).count();
@@ -53,11 +54,13 @@ pub async fn have_no_node(links: &TerminatorLinks, claim: &NodeClaim, machines: 
     let names: BTreeSet<&str> = names.filter(|name| !name.is_empty()).collect();
     for name in names {
         match nodes.now(name).await {
+            // The watch will show it as well: the cluster state is told now, so that its drain begins at once.
             Ok(node) if is_drained_first(claim, &node) && machines.iter().any(|one| is_of(&node, one)) => {
                 links.calls.env.post(&links.cluster, Wrote::Node(Arc::new(node)));
                 return false;
             }
             Ok(_) | Err(CallError::NotFound(_)) => {}
+            // Not known is not none.
             Err(_) => return false,
         }
     }

@@ -84,6 +84,7 @@ impl Terminator {
     pub(super) fn may_end(&self, claim: &NodeClaim) -> MayEnd {
         let nodes = || self.instances.own_nodes(claim, self.known.nodes_of(claim));
         match self.instances.verdict(claim) {
+            // Nothing was launched for it, so nothing can be somebody else's.
             OwnershipVerdict::NoInstance => MayEnd::Yes(Vec::new()),
             OwnershipVerdict::Ours => MayEnd::Yes(nodes()),
             OwnershipVerdict::Unknown => {
@@ -107,6 +108,7 @@ impl Terminator {
     /// Whether a Node that is being deleted may be drained.
     pub(super) fn may_drain(&self, node: &Node) -> MayDrain {
         let claims = self.own_claims(node);
+        // From the surest to the least: a claim of ours; one that may be; the instance's own tags; a silent Node of none.
         let ours: Vec<_> =
             claims.iter().filter(|claim| self.instances.verdict(claim) == OwnershipVerdict::Ours).cloned().collect();
         if !ours.is_empty() {
@@ -122,7 +124,9 @@ impl Terminator {
         }
         let Some(id) = instance_of_node(node) else { return MayDrain::Never };
         match self.instances.marks(id) {
+            // Launched for this cluster, and its claim is gone: its Node is drained for its own sake.
             Some(Some(marks)) if marks.maker.is_ok() => MayDrain::For(Vec::new()),
+            // Somebody else's tags: a machine of another cluster, or one that was joined by hand.
             Some(Some(_)) => MayDrain::Never,
             // It is silent, and EC2 does not know it: it goes as soon as that is certain.
             Some(None) if !is_ready(node) => MayDrain::For(claims),
@@ -141,6 +145,7 @@ impl Terminator {
             return;
         }
         let instance = instance_of(claim).unwrap_or_default().to_owned();
+        // Said before the claim goes, as nothing is left to say it on afterwards.
         let message = format!("Instance {instance} is not this NodeClaim's and is left alone: {why}");
         let step_env = self.step_env(self.trace_of(claim));
         step_env.record(Record::warning(object::claim(claim), "InstanceNotOwned", message));

@@ -97,12 +97,14 @@ impl Terminator {
             waited = self.patience.wait(&mut drain, snapshot, ends, now);
         }
         let drained = Drained { step_env, node, claim };
+        // After the wait for places, which says who may leave: of these, the pods that go by a rollout are not evicted.
         let rules = self.by_rollout(&drained, &mut drain, snapshot, now, ctx);
         let mut held = held(&drain, &waited.awaiting, snapshot, ends, now.wall);
         overlay(&mut held, &rules);
         self.tell_draining(&drained, drain.waiting.len(), &held);
         self.tell_waited(&drained, &waited);
         self.tell_held(&drained, &held);
+        // On a node that ends, a pod that takes two minutes to stop has to begin before one that takes two seconds.
         if ends.is_some() {
             drain.slow_first();
         }

@@ -1,5 +1,9 @@
 //! Pods that are moved by a restart of their Deployment: asked for by their annotation, decided by
 //! `dovetail_core::termination::rollout`, begun once a drain and Deployment.
+//!
+//! An example: `web` has two replicas, both on the node that goes, and a budget that keeps both. An eviction would be refused
+//! for ever. A restart brings new pods first, elsewhere as the node is tainted, and then takes the old ones; the drain waits for
+//! that. Where it brings none within ten minutes, the pods are evicted as any others.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -75,11 +79,13 @@ impl Terminator {
                 drain.evict.push(pod);
                 continue;
             };
+            // A restart that has failed gives its pods back to the evictions below.
             let key = RolloutKey { node: name.clone(), set };
             self.give_up_rollout(step_env, &pod, &key, now.monotonic);
             let there = || {
                 SuccessorPlace::for_pod(snapshot, &pod, now) == SuccessorPlace::Ready || snapshot.budgets_hold(&pod.pod)
             };
+            // Once begun it stays begun: whether the budget would allow an eviction by now no longer matters.
             let moves = match self.rollouts.known.get(&key) {
                 Some(known) => known.progress.moves(),
                 None => snapshot.moves_by_rollout(&pod) && there(),

@@ -49,6 +49,12 @@ pub enum For {
 }
 
 /// What a step came to. One that finds its object gone has come to what it is for.
+///
+/// All steps are built alike, so that each can be repeated and none rests on a stale watch:
+/// 1. what the API server has is read or changed by `change`, whose closure looks again whether the object still goes;
+/// 2. where it does not (a restored backup), nothing is done and the cluster state is told what is there instead;
+/// 3. what was written is told to the cluster state, or the next look would take the same step again;
+/// 4. log, metrics and spans come after the write: a step that failed has not happened.
 pub type Done = Result<(), CallError>;
 
 impl StepEnv {
@@ -130,10 +136,12 @@ impl StepEnv {
         reason: Option<&'static str>,
     ) -> Result<bool, CallError> {
         let removed = match why {
+            // Whatever the claim has become meanwhile, its instance ends: the write is repeated on conflicts.
             For::Fact => match self.claims().change_metadata(claim.clone(), self.left_on(claim, reason)).await {
                 Ok(claim) => self.claims().remove(claim).await,
                 Err(error) => Err(error),
             },
+            // Both writes carry the version that was judged: a claim that has changed since is judged again.
             For::Decision => match self.claims().change_as_seen(claim, self.left_on(claim, reason)).await {
                 Ok(claim) => self.claims().remove_as_seen(&claim).await,
                 Err(error) => Err(error),
@@ -156,6 +164,7 @@ impl StepEnv {
     fn left_on(&self, claim: &NodeClaim, reason: Option<&'static str>) -> impl Fn(&mut NodeClaim) + use<> {
         let known = traces::of_end(claim).or_else(|| traces::of_packing(claim));
         let now = self.env.wall();
+        // Nothing is written where the claim names that trace already, and what was written first stays.
         let trace = self.trace.filter(|trace| known.is_none_or(|known| known.trace() != trace.trace()));
         move |claim: &mut NodeClaim| {
             if let Some(trace) = &trace {
@@ -181,6 +190,7 @@ impl StepEnv {
     /// # Errors
     /// As [`StepEnv::still_goes`].
     pub async fn delete_nodes(self, claim: Arc<NodeClaim>, nodes: Vec<Arc<Node>>) -> Done {
+        // The claim first: its Nodes go for its sake alone.
         self.still_goes(&claim).await?;
         for node in nodes {
             match self.nodes().delete_as_seen(&node).await {
@@ -310,6 +320,7 @@ impl StepEnv {
 
     /// Lets a claim go, unless by now an instance may belong to it that nobody has looked for.
     pub async fn release_claim(self, claim: Arc<NodeClaim>, reason: String) -> Done {
+        // A launch may have written an instance on it since it was judged: then the finalizer stays, and that one is ended too.
         let judged = handle(&claim);
         let free = |claim: &mut NodeClaim| {
             if goes(claim) && handle(claim) == judged {

@@ -70,6 +70,7 @@ impl Terminator {
 
     /// Why a claim goes, where we or the cloud have decided it.
     fn decided(&self, claim: &NodeClaim) -> Option<String> {
+        // From the nearest to the farthest: what this term decided, what an earlier leader wrote, what the cloud announced.
         let here = self.reasons.get(&claim.name_any()).map(|(reason, _)| reason.label().to_owned());
         let before = || written(claim);
         here.or_else(before).or_else(|| InterruptionNotice::on(claim).map(|notice| notice.kind.label().to_owned()))
@@ -99,6 +100,7 @@ fn who_asked(node: &Node, claim: Option<&NodeClaim>, snapshot: &Snapshot) -> Str
         return format!("its nodepool {pool} is deleted");
     }
     let since = |meta: &kube::api::ObjectMeta| meta.deletion_timestamp.as_ref().map(|time| time.0);
+    // Deleting either deletes the other a moment later: the earlier one is what somebody asked for.
     match (since(&node.metadata), since(&claim.metadata)) {
         (Some(_), None) => format!("the deletion of node {} was asked for", node.name_any()),
         (Some(of_node), Some(of_claim)) if of_node < of_claim => {

@@ -1,5 +1,10 @@
 //! Whether pods count for a spread on nodes that are still to be made: it may count only nodes with some labels, or whose
 //! taints its own pods tolerate.
+//!
+//! Say a spread counts nodes of architecture arm64 alone, and its selector matches pods of `web` that may run on either.
+//! A node of a pool for arm64 counts them, one of a pool for amd64 never does, and where both pools are left it is not known
+//! yet. Such pods are in `most` and not in `sure`. No domain may have too many even if they count, and none is thought to be
+//! filled up by them: both bounds are the safe one.
 
 use std::cell::RefCell;
 
@@ -75,8 +80,7 @@ impl<'c, 'a> Counting<'c, 'a> {
     pub fn of(&self, class: ClassId, bin: BinId, group: GroupId) -> Counted {
         let topology = &self.context.topology;
         let of = &topology.groups[group];
-        // Where its own pods can be, its own rule counts.
-        // Most rules count all nodes.
+        // Most rules count all nodes. And where the rule's own pods can be, they are counted by it.
         if !is_particular(of) || topology.of_class[class].hard().states.contains(&group) {
             return Counted::Surely;
         }

@@ -1,4 +1,8 @@
 //! Pods that are on nodes already, moved from one to another: they leave the domains of the one and join those of the other.
+//!
+//! A trial of consolidation leaves first and joins then, or a pod would stand in its own way: with maxSkew 1 and zones a and b at
+//! 1 and 1, it may move from a to b only once a is at 0. Undone is the other way round. What `join` adds `leave` takes, exactly:
+//! a trial that is undone leaves no trace.
 
 use super::bins::DomainOfKeys;
 use super::counted::Counted;
