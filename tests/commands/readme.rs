@@ -109,7 +109,7 @@ fn allowed(scenario: &str) -> BTreeSet<String> {
 
 #[test]
 fn the_scenario_format_of_the_documents_has_every_key_that_there_is() {
-    let text = std::fs::read_to_string(root().join("docs/commands.md")).unwrap();
+    let text = std::fs::read_to_string(root().join("docs/scenarios.md")).unwrap();
     let block: Vec<&str> = text
         .lines()
         .skip_while(|line| !line.starts_with("    region: "))

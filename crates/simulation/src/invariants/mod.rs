@@ -39,7 +39,7 @@ pub struct CheckOutcome {
 /// Something that does not hold.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Violation {
-    /// Which invariant, as docs/commands.md numbers them: `INV-1`.
+    /// Which invariant, as docs/invariants.md numbers them: `INV-1`.
     pub id: &'static str,
     /// When it was violated, in seconds.
     pub t: f64,

@@ -15,7 +15,7 @@ use crate::invariants;
 use crate::rounding::seconds;
 use crate::world::{JournalLine, World};
 
-/// The report (docs/commands.md).
+/// The report (docs/events.md).
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {

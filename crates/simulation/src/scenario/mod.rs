@@ -1,4 +1,4 @@
-//! The scenario file: what there is, what happens when, until when (docs/commands.md has the format).
+//! The scenario file: what there is, what happens when, until when (docs/scenarios.md has the format).
 
 mod account;
 mod account_faults;
