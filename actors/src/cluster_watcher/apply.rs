@@ -25,18 +25,18 @@ impl ClusterWatcher {
     }
 
     pub(super) fn apply_pod(&mut self, pod: &Pod) {
-        let displacements = self.state.displacements();
+        let places_lost = self.state.places_lost();
         let applied = self.state.apply_pod(pod);
-        self.tell_displaced(displacements);
+        self.post_places_lost(places_lost);
         if let Err(error) = applied {
             self.cannot_read_pod(pod, error.to_string());
         }
     }
 
     /// Tells that pods have lost the place where they were expected, if any have since.
-    pub(super) fn tell_displaced(&self, before: u64) {
-        if self.state.displacements() != before {
-            self.to_leader(|leader| self.env.post(&leader.world, WorldChanged::Displaced));
+    pub(super) fn post_places_lost(&self, before: u64) {
+        if self.state.places_lost() != before {
+            self.to_leader(|leader| self.env.post(&leader.world, WorldChanged::PlacesLost));
         }
     }
 
@@ -82,10 +82,10 @@ impl ClusterWatcher {
             return;
         }
         if before != Some(ClaimStage::Initialized) && stage_of(&self.state) == Some(ClaimStage::Initialized) {
-            let displacements = self.state.displacements();
+            let places_lost = self.state.places_lost();
             self.state.note_ready(&name, self.env.now());
             self.state.expect_until(&name, self.patience());
-            self.tell_displaced(displacements);
+            self.post_places_lost(places_lost);
         }
         self.to_leader(|leader| leader.claims.iter().for_each(|to| self.env.post(to, ClaimChanged(claim.clone()))));
         if lifecycle::is_leaving(&claim) {

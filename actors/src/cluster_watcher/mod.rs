@@ -181,11 +181,11 @@ impl Handler<PlanClaims> for ClusterWatcher {
         for (claim, capacity) in plan.claims {
             self.state.plan_claim(claim, capacity);
         }
-        let (until, displacements) = (self.patience(), self.state.displacements());
+        let (until, places_lost) = (self.patience(), self.state.places_lost());
         for (pods, target) in plan.expected {
             self.state.nominate(pods.iter().map(String::as_str), &target, until);
         }
-        self.tell_displaced(displacements);
+        self.post_places_lost(places_lost);
         self.cluster_changed();
     }
 }

@@ -112,7 +112,7 @@ impl ClusterWatcher {
 
     fn cannot_read(&mut self, kind: WatchedKind, unread: Unreadable) {
         let name = unread.metadata.name.clone().unwrap_or_default();
-        let displacements = self.state.displacements();
+        let places_lost = self.state.places_lost();
         let applied = self.state.apply_unreadable(kind, unread.clone());
         if applied == UpdateEffect::Stale {
             return;
@@ -130,7 +130,7 @@ impl ClusterWatcher {
             let told = CannotUse { kind, object: unread };
             self.to_leader(|leader| self.env.post(&leader.unusable, told.clone()));
         }
-        self.tell_displaced(displacements);
+        self.post_places_lost(places_lost);
         self.tell_departures();
         // A kubelet writes the status of its Node every few seconds: nobody's place depends on that.
         if kind != WatchedKind::Pod && applied == UpdateEffect::News {

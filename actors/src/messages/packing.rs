@@ -47,7 +47,7 @@ pub enum WorldChanged {
     /// A pool, a class, a node or the catalogue has changed: what was left over may fit now.
     Room,
     /// kube-scheduler has put a pod where others were planned: they are without a place.
-    Displaced,
+    PlacesLost,
     /// A node has begun to leave: its pods need a place elsewhere.
     Deleting,
 }

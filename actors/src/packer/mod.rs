@@ -36,7 +36,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 /// Changes of the world are waited for this long, as they come in swarms.
 const SETTLING_TIME: Duration = Duration::from_millis(200);
 /// Pods whose place kube-scheduler has given to others wait this long for those to whom the same happens: it is at it.
-const DISPLACED: Duration = Duration::from_secs(1);
+const PLACES_LOST_PAUSE: Duration = Duration::from_secs(1);
 /// How long a packing waits for pools whose readiness nobody has found out.
 const LONGEST_UNSETTLED: u32 = 25;
 /// How many names a log line gives.
@@ -215,7 +215,7 @@ impl Handler<WorldChanged> for Packer {
         if what == WorldChanged::Room && self.left_over.is_empty() {
             return;
         }
-        let pause = if what == WorldChanged::Displaced { DISPLACED } else { SETTLING_TIME };
+        let pause = if what == WorldChanged::PlacesLost { PLACES_LOST_PAUSE } else { SETTLING_TIME };
         let due = self.env.now() + pause;
         match self.settling {
             Some((earlier, _)) if earlier <= due => return,

@@ -53,7 +53,7 @@ impl ClusterState {
             self.takes_place(&as_planned.pod, &entry.node_name);
         }
         if newly_bound && self.bound(&uid, &as_planned.pod, &entry.node_name) {
-            self.displacements += 1;
+            self.places_lost += 1;
         }
         self.uses.note_pod(&entry);
         self.count_active(known.as_deref(), Some(&entry));

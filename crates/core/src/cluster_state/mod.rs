@@ -235,7 +235,7 @@ pub struct ClusterState {
     awaited: BTreeMap<NominationTarget, BTreeSet<String>>,
     /// Pods that are expected elsewhere and being deleted: what comes in their stead has their place.
     outgoing: BTreeSet<String>,
-    displacements: u64,
+    places_lost: u64,
     /// How often kube-scheduler has been heard of.
     heard: u64,
     /// Nodes on which pods have come or gone and that are not dated yet; whether it was more than the end of an ending one.
@@ -282,8 +282,8 @@ impl ClusterState {
 
     /// How often kube-scheduler has put a pod where it left too little room for others that were expected there.
     #[must_use]
-    pub fn displacements(&self) -> u64 {
-        self.displacements
+    pub fn places_lost(&self) -> u64 {
+        self.places_lost
     }
 }
 

@@ -171,8 +171,8 @@ impl ClusterState {
             }
             NominationTarget::Claim(_) => None,
         };
-        if node.is_some_and(|node| self.displace(&node)) {
-            self.displacements += 1;
+        if node.is_some_and(|node| self.crowd_out(&node)) {
+            self.places_lost += 1;
         }
     }
 
@@ -189,12 +189,12 @@ impl ClusterState {
             return false;
         }
         let alike = |other: &&String| self.now.pods.get(*other).is_some_and(|other| alike(&other.pod, pod));
-        let displaced = here.iter().flat_map(|(_, pods)| pods.iter()).find(alike);
-        if let (Some(own), Some(displaced)) = (own, displaced.cloned()) {
-            self.expect(&displaced, own);
+        let replaced = here.iter().flat_map(|(_, pods)| pods.iter()).find(alike);
+        if let (Some(own), Some(replaced)) = (own, replaced.cloned()) {
+            self.expect(&replaced, own);
             return false;
         }
-        self.displace(node)
+        self.crowd_out(node)
     }
 
     /// Whether what pods are expected at is that node. A claim's is known by its machine: pods are bound before the claim
@@ -221,7 +221,7 @@ impl ClusterState {
     /// Takes their place from pods that are expected on a node which has too little room for all of them: first from those
     /// that wait for kube-scheduler, then from those that have yet to leave their node, whose successors would find no room.
     /// One that is leaving its node keeps its own, as its successor is about to have it. Answers whether some have lost theirs.
-    fn displace(&mut self, node: &str) -> bool {
+    fn crowd_out(&mut self, node: &str) -> bool {
         let Some(entry) = self.now.nodes.get(node) else { return false };
         let here = self.awaited.iter().filter(|(target, _)| self.is_on(target, node) && self.is_ready(target));
         let expected = here.flat_map(|(_, pods)| pods).filter_map(|uid| self.now.pods.get(uid));
@@ -231,10 +231,10 @@ impl ClusterState {
             .partition(|entry| entry.node_name.is_empty());
         let mut used = self.now.loads.get(node).map(|load| load.requests.clone()).unwrap_or_default();
         let room = entry.allocatable.clone();
-        let mut displaced = crowded_out(&mut used, &room, &waiting);
-        displaced.extend(crowded_out(&mut used, &room, &moving));
-        displaced.iter().for_each(|uid| drop(self.expect_no_more(uid)));
-        !displaced.is_empty()
+        let mut losing = crowded_out(&mut used, &room, &waiting);
+        losing.extend(crowded_out(&mut used, &room, &moving));
+        losing.iter().for_each(|uid| drop(self.expect_no_more(uid)));
+        !losing.is_empty()
     }
 
     /// The leader's plans are void (its term is over): only what the API server knows remains.

@@ -90,7 +90,7 @@ fn a_pod_that_no_longer_fits_where_it_is_expected_is_pending_at_once() {
         let mut state = expected();
         state.apply_pod(&kube_pod("stranger", "n", comes)).unwrap();
         assert_eq!(pending(&state, 0), pods_without_a_place, "{comes}");
-        assert_eq!(state.displacements(), u64::from(!pods_without_a_place.is_empty()), "{comes}");
+        assert_eq!(state.places_lost(), u64::from(!pods_without_a_place.is_empty()), "{comes}");
     }
 }
 
@@ -98,14 +98,14 @@ fn a_pod_that_no_longer_fits_where_it_is_expected_is_pending_at_once() {
 fn a_pod_that_goes_elsewhere_than_planned_leaves_its_own_place_to_others() {
     let mut state = expected();
     state.apply_pod(&kube_pod("a", "n", "1500m")).unwrap();
-    assert_eq!((pending(&state, 0), state.displacements()), (vec!["b".into()], 1));
+    assert_eq!((pending(&state, 0), state.places_lost()), (vec!["b".into()], 1));
     let rooms = state.snapshot().planning(&input(0)).problem;
     let later = rooms.existing_nodes.iter().find(|node| node.name == "later").unwrap();
     assert_eq!(later.used.get("cpu"), 0, "nobody is expected there any more");
 }
 
 #[test]
-fn nobody_is_displaced_from_a_node_that_is_not_ready_for_pods() {
+fn nobody_is_crowded_out_of_a_node_that_is_not_ready_for_pods() {
     let mut state = ClusterState::new();
     state.apply_pod(&kube_pod("a", "", "2")).unwrap();
     let mut claim = launched_with(&kube_claim("c", Some("1"), "1"), "p");
@@ -114,7 +114,7 @@ fn nobody_is_displaced_from_a_node_that_is_not_ready_for_pods() {
     state.apply_node(&kube_node("n", "p", json!({})));
     state.nominate(["uid-a"], &NominationTarget::Claim("c".into()), Duration::from_secs(20));
     state.apply_pod(&kube_pod("agent", "n", "100m")).unwrap();
-    assert_eq!((pending(&state, 0).len(), state.displacements()), (0, 0));
+    assert_eq!((pending(&state, 0).len(), state.places_lost()), (0, 0));
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn a_pod_that_has_yet_to_leave_its_node_keeps_the_place_that_its_successor_finds
     going.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(at(5).wall));
     state.apply_pod(&going).unwrap();
     state.apply_pod(&kube_pod("successor", "n", "2")).unwrap();
-    assert_eq!(state.displacements(), 0);
+    assert_eq!(state.places_lost(), 0);
     assert!(state.snapshot().nominations.contains_key("uid-moves"));
 }
 
@@ -152,11 +152,11 @@ fn a_place_that_others_have_taken_before_its_pod_has_left_is_not_believed_in_but
     assert!(pending(&state, 9999).is_empty(), "it is kept for as long as it takes");
     assert!(state.snapshot().place_is_ready("uid-moves", at(9999)));
     state.apply_pod(&kube_pod("stranger", "n", "500m")).unwrap();
-    assert_eq!(state.displacements(), 0, "there is room for all");
+    assert_eq!(state.places_lost(), 0, "there is room for all");
     state.apply_pod(&kube_pod("another", "n", "500m")).unwrap();
     let snapshot = state.snapshot();
     let ready = |uid| snapshot.place_is_ready(uid, at(6));
-    assert_eq!((state.displacements(), ready("uid-moves"), ready("uid-small")), (1, true, false));
+    assert_eq!((state.places_lost(), ready("uid-moves"), ready("uid-small")), (1, true, false));
     assert_eq!(pending(&state, 6), ["small"], "the smallest that is enough is packed anew");
 }
 
@@ -248,7 +248,7 @@ fn a_pod_whose_room_was_taken_while_it_was_planned_is_pending_at_once() {
     }
     state.apply_pod(&kube_pod("stranger", "n", "1")).unwrap();
     state.nominate(["uid-a", "uid-b"], &NominationTarget::Node("n".into()), Duration::from_secs(20));
-    assert_eq!((pending(&state, 0).len(), state.displacements()), (1, 1));
+    assert_eq!((pending(&state, 0).len(), state.places_lost()), (1, 1));
 }
 
 #[test]
@@ -261,7 +261,7 @@ fn a_pod_whose_room_was_taken_before_its_claim_was_ready_is_pending_when_it_is()
     state.apply_node(&kube_node("n", "p", json!({})));
     state.nominate(["uid-a"], &NominationTarget::Claim("c".into()), Duration::from_secs(20));
     state.apply_pod(&kube_pod("stranger", "n", "1")).unwrap();
-    assert_eq!((pending(&state, 0).len(), state.displacements()), (0, 0));
+    assert_eq!((pending(&state, 0).len(), state.places_lost()), (0, 0));
     claim.metadata.resource_version = Some("2".into());
     let yes = |type_: &str| {
         serde_json::from_value(json!({"type": type_, "status": "True", "reason": "x", "message": "",
@@ -271,7 +271,7 @@ fn a_pod_whose_room_was_taken_before_its_claim_was_ready_is_pending_when_it_is()
     claim.status.as_mut().unwrap().conditions = ["Launched", "Registered", "Initialized"].map(yes).into();
     state.apply_claim(Arc::new(claim));
     state.expect_until("c", Duration::from_secs(20));
-    assert_eq!((pending(&state, 0).len(), state.displacements()), (1, 1));
+    assert_eq!((pending(&state, 0).len(), state.places_lost()), (1, 1));
 }
 
 /// On a node that goes, expected on `n`; the node labels its pods, as Kubernetes 1.35 does.
