@@ -88,7 +88,7 @@ impl Batcher {
 
     fn act(&mut self, step: WindowStep, ctx: &mut Context<Self>) {
         if let Some(batched) = step.batch {
-            self.hand_over(batched);
+            self.send_batch(batched);
         }
         if let Some(due) = step.wake {
             self.wake_in(due.saturating_sub(self.env.now()), ctx);
@@ -96,7 +96,7 @@ impl Batcher {
     }
 
     /// The batch goes on in the trace of the pod that has waited longest.
-    fn hand_over(&mut self, Batched { batch, namespaces }: Batched) {
+    fn send_batch(&mut self, Batched { batch, namespaces }: Batched) {
         let opened: Vec<_> = namespaces.iter().filter_map(|namespace| self.traces.remove(namespace)).collect();
         let Some((opened, trace)) = opened.into_iter().min_by_key(|(opened, _)| *opened) else { return };
         self.batches += 1;

@@ -107,7 +107,7 @@ impl Actor for Catalogue {
         }
         ctx.run_interval(RESERVED_REFRESH, |catalogue, ctx| catalogue.ask_for_reserved(ctx));
         ctx.run_interval(UNAVAILABLE_CHECK_INTERVAL, |catalogue, ctx| {
-            if catalogue.unavailable.sweep(catalogue.env.now()) {
+            if catalogue.unavailable.expire(catalogue.env.now()) {
                 catalogue.world_changed();
             }
             catalogue.keep_availability(ctx);

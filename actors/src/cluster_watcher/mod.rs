@@ -64,7 +64,7 @@ impl ClusterWatcher {
     /// A watcher that knows nothing yet.
     pub fn new(env: &Env, client: Client) -> Self {
         let env = env.for_actor("cluster_watcher");
-        let desk_now = env.now();
+        let now = env.now();
         let mut state = ClusterState::new();
         state.allow_rollouts(env.settings.moves_rollout);
         Self {
@@ -79,7 +79,7 @@ impl ClusterWatcher {
             recorder: None,
             reports: Reports::default(),
             failures: unread::WatchFailures::default(),
-            hidden: desk_now,
+            hidden: now,
             lag: Lag::default(),
         }
     }

@@ -13,11 +13,11 @@ use crate::recorder::object;
 use crate::telemetry::log_event::{LogEvent, Names};
 
 /// How often the nodes are counted.
-const LOOK: Duration = Duration::from_secs(60);
+const CHECK_INTERVAL: Duration = Duration::from_secs(60);
 /// Until the cluster is known for the first time.
-const SOON: Duration = Duration::from_secs(1);
+const SETTLING_TIME: Duration = Duration::from_secs(1);
 /// How many names a log line gives.
-const NAMED: usize = 5;
+const NAMES_LISTED: usize = 5;
 
 const REMEDY: &str = "Spot nodes end without a warning to their pods: INTERRUPTION_QUEUE is not set";
 
@@ -27,7 +27,7 @@ impl Interruption {
         let snapshot = self.links.cluster.send(TakeSnapshot).into_actor(self);
         ctx.spawn(snapshot.map(|snapshot, actor, ctx| {
             let Ok(Some(snapshot)) = snapshot else {
-                ctx.run_later(SOON, Self::look_unheard);
+                ctx.run_later(SETTLING_TIME, Self::look_unheard);
                 return;
             };
             let found = unheard::unheard(
@@ -41,11 +41,11 @@ impl Interruption {
                 actor.env.post(&actor.links.recorder, Record::warning(one, "InterruptionsNotHeard", REMEDY));
             }
             if actor.told_unheard.is_empty() && !news.is_empty() {
-                let pools = Names::first(NAMED, news.iter().cloned());
+                let pools = Names::first(NAMES_LISTED, news.iter().cloned());
                 actor.env.emit(LogEvent::SpotUnheard { nodes: found.nodes, pools });
             }
             actor.told_unheard.extend(news);
-            ctx.run_later(LOOK, Self::look_unheard);
+            ctx.run_later(CHECK_INTERVAL, Self::look_unheard);
         }));
     }
 }

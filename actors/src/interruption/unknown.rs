@@ -13,7 +13,7 @@ use super::{Interruption, Received};
 use crate::messages::TakeSnapshot;
 
 /// How often it is looked whether their instances are known by now.
-const LOOK: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A message that waits, and the instances that it is about.
 pub(super) struct Unknown {
@@ -60,7 +60,7 @@ impl Interruption {
         let unknown = Unknown { id: announced.id.clone(), message, queue_url, instances: announced.instances.clone() };
         let kept = self.unknown.kept.insert(&announced.id, unknown, self.env.wall()).is_none();
         if kept && !std::mem::replace(&mut self.unknown.looking, true) {
-            ctx.run_later(LOOK, Self::look_for_unknown);
+            ctx.run_later(CHECK_INTERVAL, Self::look_for_unknown);
         }
         kept
     }
@@ -73,7 +73,7 @@ impl Interruption {
             }
             actor.unknown.looking = !actor.unknown.kept.is_empty();
             if actor.unknown.looking {
-                ctx.run_later(LOOK, Self::look_for_unknown);
+                ctx.run_later(CHECK_INTERVAL, Self::look_for_unknown);
             }
         }));
     }

@@ -44,9 +44,9 @@ use outcome::TranslationOutcome;
 use writes::{Task, carry_out};
 
 /// What there is is looked at this often, whether it is still in step.
-const LOOK: Duration = Duration::from_secs(15);
+const CHECK_INTERVAL: Duration = Duration::from_secs(15);
 /// A change is looked at so much later, with what else has changed.
-const SETTLE: Duration = Duration::from_millis(200);
+const SETTLING_TIME: Duration = Duration::from_millis(200);
 /// Whether the alpha kinds are served is looked at this often, until they are.
 const LOOK_FOR_KINDS: Duration = Duration::from_secs(60);
 /// The longest pause between two writes of one object's meaning.
@@ -188,7 +188,7 @@ impl Translator {
             return;
         }
         self.looking = true;
-        ctx.run_later(SETTLE, |actor, ctx| actor.start_pass(ctx));
+        ctx.run_later(SETTLING_TIME, |actor, ctx| actor.start_pass(ctx));
     }
 
     /// Whether there is anything to do at all.
@@ -375,7 +375,7 @@ impl Actor for Translator {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         self.look_for_kinds(ctx);
-        ctx.run_interval(LOOK, |actor, ctx| {
+        ctx.run_interval(CHECK_INTERVAL, |actor, ctx| {
             if !actor.is_idle() {
                 actor.touch(ctx);
             }

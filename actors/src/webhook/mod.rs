@@ -33,9 +33,9 @@ use crate::webhook::definitions::Definitions;
 pub(crate) use definitions::NAMES as DEFINITIONS;
 
 /// Pause between two passes; a tenth is added by chance.
-const TICK: Duration = Duration::from_secs(30);
+const PASS_INTERVAL: Duration = Duration::from_secs(30);
 /// The same while nothing is served, or the leader has something left to do.
-const SOON: Duration = Duration::from_secs(2);
+const SHORTEST_PAUSE: Duration = Duration::from_secs(2);
 /// Failures after which it is told, once.
 const WORTH_TELLING: u32 = 3;
 
@@ -76,7 +76,7 @@ impl Webhook {
     /// At the start of a replica.
     pub fn new(env: &Env, client: Client, identities: Arc<dyn Identities>, office: Office) -> Self {
         let env = env.for_actor("webhook");
-        let (backoff, rng) = (Backoff::new(SOON, TICK, env.rng("passes")), env.rng("ticks"));
+        let (backoff, rng) = (Backoff::new(SHORTEST_PAUSE, PASS_INTERVAL, env.rng("passes")), env.rng("ticks"));
         Self {
             env,
             client,
@@ -150,7 +150,7 @@ impl Webhook {
                 }
                 self.backoff.reset();
                 let waits = outcome.served.is_none() || (leads && !rests);
-                if waits { SOON } else { TICK }
+                if waits { SHORTEST_PAUSE } else { PASS_INTERVAL }
             }
             Err(error) => {
                 let pause = self.backoff.pause();

@@ -206,7 +206,7 @@ impl UnavailableOfferings {
 
     /// The same; says whether anything may be asked for again that could not be when this was called last. To be called every
     /// ten seconds or so.
-    pub fn sweep(&mut self, now: Duration) -> bool {
+    pub fn expire(&mut self, now: Duration) -> bool {
         self.forget_expired(now);
         std::mem::take(&mut self.freed)
     }

@@ -61,7 +61,7 @@ fn what_has_not_been_refused_for_an_hour_is_forgotten() {
     let mut cache = UnavailableOfferings::default();
     cache.mark(minutes(0), key("a"));
     cache.mark(minutes(3), key("a"));
-    cache.sweep(minutes(70));
+    cache.expire(minutes(70));
     cache.mark(minutes(70), key("a"));
     assert!(!refused(&cache, minutes(73)));
 }
@@ -112,18 +112,18 @@ fn a_zone_is_full_only_when_all_its_subnets_are() {
 }
 
 #[test]
-fn sweeping_says_when_something_may_be_asked_for_again_and_raises_the_version_then() {
+fn expiring_says_when_something_may_be_asked_for_again_and_raises_the_version_then() {
     let mut cache = UnavailableOfferings::default();
     cache.mark(minutes(0), key("a"));
-    assert!(!cache.sweep(minutes(0)));
+    assert!(!cache.expire(minutes(0)));
     let version = cache.version();
-    assert!(!cache.sweep(minutes(1)));
+    assert!(!cache.expire(minutes(1)));
     assert_eq!((cache.version(), cache.len()), (version, 1));
     cache.forget_expired(minutes(3));
     cache.mark(minutes(3), key("b"));
-    assert!(cache.sweep(minutes(3)), "whoever looked first, and whatever was refused meanwhile");
-    assert!(cache.version() > version && !cache.sweep(minutes(4)));
-    assert!(cache.sweep(minutes(6)) && cache.is_empty());
+    assert!(cache.expire(minutes(3)), "whoever looked first, and whatever was refused meanwhile");
+    assert!(cache.version() > version && !cache.expire(minutes(4)));
+    assert!(cache.expire(minutes(6)) && cache.is_empty());
 }
 
 #[test]
