@@ -51,13 +51,13 @@ mod tests {
         let misspelt = || {
             vec![("metadata.annotations[dovetail.dev/x]".to_owned(), Wrong::new("there is no such annotation", "y"))]
         };
-        write(&mut all, (misspelt(), &["spec.replicas".to_owned()]), Some(1), now);
+        write(&mut all, misspelt(), &["spec.replicas".to_owned()], Some(1), now);
         let told =
             |all: &[Condition], type_: &str| condition(all, type_).map(|one| (one.status.clone(), one.message.clone()));
         let (status, message) = told(&all, ANNOTATIONS_KNOWN).unwrap_or_default();
         assert!(status == FALSE && message.contains("dovetail.dev/x") && message.contains("no effect"), "{message}");
         assert_eq!(told(&all, NOT_IMPLEMENTED), Some((TRUE.into(), "not implemented: spec.replicas".into())));
-        write(&mut all, (vec![], &[]), Some(2), now);
+        write(&mut all, vec![], &[], Some(2), now);
         assert!(all.is_empty());
     }
 }

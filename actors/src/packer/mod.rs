@@ -140,7 +140,7 @@ struct Solved {
     failed: Isolated,
     /// What was left out from the start.
     held: LeftOutPods,
-    solving: SolveTimes,
+    solving: traces::SolveTimes,
 }
 
 impl Packer {
@@ -367,7 +367,7 @@ async fn compute(
         if to_pack.is_empty() {
             let (planning, packing, now) = (Planning::default(), Packing::default(), input.now.wall);
             let failed = Isolated::default();
-            let solving = SolveTimes { asked: now, answered: now };
+            let solving = traces::SolveTimes { asked: now, answered: now };
             return Some(Solved { snapshot, planning, packing, failed, held, solving });
         }
         let query = InstanceTypesFor { last_resort: are_left_over(&to_pack, &left_over), classes };
@@ -394,7 +394,7 @@ async fn compute(
         };
         planning.problem = problem;
         let packing = std::mem::take(&mut failed.packing);
-        let solving = SolveTimes { asked, answered: env.wall() };
+        let solving = traces::SolveTimes { asked, answered: env.wall() };
         return Some(Solved { snapshot, planning, packing, failed, held, solving });
     }
 }

@@ -10,14 +10,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
-use dovetail_api::v1::NodeClaim;
 use dovetail_core::cluster_state::{Moment, PodEntry, Snapshot};
 use dovetail_core::termination::rollout::progress::{News, RestartAnswer, RestartProgress};
 use dovetail_core::termination::rollout::{RestartVerdict, judge, restart};
 use dovetail_core::termination::{Drain, HeldPod, HoldReason, SuccessorPlace};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
 use super::Terminator;

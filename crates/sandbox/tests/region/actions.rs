@@ -226,7 +226,7 @@ async fn an_interruption_says_everything_in_order() {
             "EC2 Instance State-change Notification terminated",
         ]
     );
-    let reason = region.instance(&id).unwrap().state_reason.unwrap().0;
+    let reason = region.instance(&id).unwrap().state_reason.unwrap().code;
     assert_eq!(reason, "Server.SpotInstanceTermination");
 }
 
