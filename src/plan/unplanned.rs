@@ -159,7 +159,7 @@ mod tests {
         let none = serde_json::json!({});
         assert_eq!(line(&[manifest("Job", none.clone(), false)]), None);
         let said = line(&[manifest("Job", none.clone(), true), manifest("Ingress", none, false)]);
-        assert_eq!(said.as_deref(), Some("passed over: 1 Ingress, 1 Job (example.com/v1)"));
+        assert_eq!(said.as_deref(), Some("skipped: 1 Ingress, 1 Job (example.com/v1)"));
     }
 
     #[test]

@@ -56,11 +56,11 @@ fn apply_config_map(settings: &mut Settings, data: &BTreeMap<String, String>, gi
     let mut lines = Vec::new();
     for (key, text) in data.iter().filter(|(_, text)| !text.is_empty()) {
         let line = match successor(key) {
-            Some(row) if given.contains(row.name) => format!("{key} is passed over, as {} is given", row.name),
-            Some(_) if without.contains_key(key.as_str()) => format!("{key} is passed over: {}", without[key.as_str()]),
+            Some(row) if given.contains(row.name) => format!("{key} is ignored, as {} is given", row.name),
+            Some(_) if without.contains_key(key.as_str()) => format!("{key} is ignored: {}", without[key.as_str()]),
             Some(row) => match (row.set)(settings, text) {
                 Ok(()) => format!("{key} is taken: {} is {text}; set it, and delete the ConfigMap", row.name),
-                Err((what, allowed)) => format!("{key} is passed over: {text:?} {what} (allowed: {allowed})"),
+                Err((what, allowed)) => format!("{key} is ignored: {text:?} {what} (allowed: {allowed})"),
             },
             None if key == "aws.clusterName" && *text == settings.cluster_name => continue,
             None => format!("{key} has no effect: {}", instead(key)),
@@ -144,12 +144,9 @@ mod tests {
             lines[0].contains("aws.defaultInstanceProfile is taken: DEFAULT_INSTANCE_PROFILE is nodes"),
             "{lines:?}"
         );
-        assert!(
-            lines[1].contains("aws.interruptionQueueName is passed over, as INTERRUPTION_QUEUE is given"),
-            "{lines:?}"
-        );
+        assert!(lines[1].contains("aws.interruptionQueueName is ignored, as INTERRUPTION_QUEUE is given"), "{lines:?}");
         assert!(lines[2].contains("aws.tags has no effect: tags belong into spec.tags"), "{lines:?}");
-        assert!(lines[3].contains("aws.vmMemoryOverheadPercent is passed over: \"much\""), "{lines:?}");
+        assert!(lines[3].contains("aws.vmMemoryOverheadPercent is ignored: \"much\""), "{lines:?}");
     }
     fn taken(data: &[(&str, &str)], given: &[&str]) -> (Settings, Vec<String>) {
         let data = data.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned())).collect();
@@ -175,14 +172,10 @@ mod tests {
         let idle = taken(&[("batchIdleDuration", "20s"), ("aws.defaultInstanceProfile", "nodes")], &[]);
         assert_eq!(idle.0.batch_idle, default.batch_idle);
         assert_eq!(idle.0.default_instance_profile, "nodes", "the rest is taken");
-        assert!(
-            idle.1[1].contains("batchIdleDuration is passed over: BATCH_IDLE_DURATION: it is longer"),
-            "{:?}",
-            idle.1
-        );
+        assert!(idle.1[1].contains("batchIdleDuration is ignored: BATCH_IDLE_DURATION: it is longer"), "{:?}", idle.1);
         let max = taken(&[("batchMaxDuration", "500ms")], &["BATCH_IDLE_DURATION"]);
         assert_eq!(max.0.batch_max, default.batch_max);
-        assert!(max.1[0].contains("batchMaxDuration is passed over: BATCH_IDLE_DURATION"), "{:?}", max.1);
+        assert!(max.1[0].contains("batchMaxDuration is ignored: BATCH_IDLE_DURATION"), "{:?}", max.1);
         let neither = taken(&[("batchIdleDuration", "20s"), ("batchMaxDuration", "5s")], &[]);
         assert!(neither.0.contradictions().is_empty() && neither.0.batch_max == seconds(5), "{:?}", neither.1);
     }

@@ -90,9 +90,9 @@ fn lines(output: &Output, beginning: &str) -> Vec<String> {
 fn what_a_chart_brings_beside_pods_is_passed_over_with_one_line_that_names_it() {
     let output = fed(&["plan", "--json", "-f", POOL, "-f", "-"], SHOP);
     assert_eq!(json(&output, 0)["scheduledPods"], 3);
-    let said = ["passed over: 1 Ingress, 1 Rollout (argoproj.io/v1alpha1; its pods are not counted), \
+    let said = ["skipped: 1 Ingress, 1 Rollout (argoproj.io/v1alpha1; its pods are not counted), \
          2 ServiceMonitor (monitoring.coreos.com/v1)"];
-    assert_eq!(lines(&output, "passed over"), said);
+    assert_eq!(lines(&output, "skipped: "), said);
     let warned = [
         "warning: cronjob shop/nightly: its pods are not planned for",
         "warning: horizontalpodautoscaler shop/web: deployment web is planned with its replicas, 3, not with maxReplicas 30",
@@ -101,7 +101,7 @@ fn what_a_chart_brings_beside_pods_is_passed_over_with_one_line_that_names_it() 
         assert!(stderr(&output).contains(line), "{line} is not in {}", stderr(&output));
     }
     let plain = dovetail(&["plan", "-f", POOL, "-f", "deploy/examples/inflate-10.yaml"]);
-    assert!(lines(&plain, "passed over").is_empty(), "{}", stderr(&plain));
+    assert!(lines(&plain, "skipped: ").is_empty(), "{}", stderr(&plain));
 }
 
 #[test]
@@ -253,7 +253,7 @@ fn a_scenario_makes_missing_namespaces_and_tells_its_steps_in_the_timeline() {
     let output = dovetail(&["simulate", &path, "--json", "--events", arg(&events)]);
     let report = json(&output, 0);
     assert_eq!(report["pods"]["bound"], 5);
-    assert_eq!(lines(&output, "passed over").len(), 1, "{}", stderr(&output));
+    assert_eq!(lines(&output, "skipped: ").len(), 1, "{}", stderr(&output));
     assert_eq!(lines(&output, "made namespaces"), ["made namespaces: shop"]);
     let idle = "stored, and nothing acts on it here: 1 CronJob";
     assert_eq!(lines(&output, "stored"), [idle]);

@@ -68,7 +68,7 @@ fn what_a_chart_brings_is_planned_through_a_pipe() {
     let answer: Value =
         serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{line}: {}", stderr(&output)));
     assert_eq!(answer["pods"], 2, "{line}: {}", stderr(&output));
-    assert_eq!(stderr(&output).lines().filter(|line| line.starts_with("passed over: ")).count(), 1);
+    assert_eq!(stderr(&output).lines().filter(|line| line.starts_with("skipped: ")).count(), 1);
 }
 
 #[test]

@@ -91,7 +91,7 @@ log_events! {
     /// It no longer does.
     Deposed "deposed" Info { why: String } => format!("deposed: {why}");
     /// The Lease says what no leader can have written, or is not renewed and says that it lasts for years.
-    LeaseRefused "lease_refused" Error { lease: String, why: String } => format!("does not go by lease {lease} as it stands: {why}");
+    LeaseRefused "lease_refused" Error { lease: String, why: String } => format!("ignores lease {lease} as it is written: {why}");
     /// Nothing but the Lease's deadline keeps an old leader from acting.
     NoFence "no_fence" Error { why: String } => format!("the API server does not refuse leaders that have been succeeded: {why}; the Lease's deadline alone keeps them from acting");
     /// Whether the API server would refuse such a leader is not known.
@@ -99,12 +99,12 @@ log_events! {
     /// Everything has been listed once.
     Synced "synced" Debug { pods: usize, nodes: usize, node_claims: usize } => format!("cluster state synced: {pods} pods, {nodes} nodes, {node_claims} nodeclaims");
     /// An object of the API server cannot be read; it is treated as there and not understood.
-    Unreadable "unreadable" Error { resource: String, object: String, uid: String, why: String } => format!("{resource} {object} cannot be read, it counts as there and not understood: {why}");
+    Unreadable "unreadable" Error { resource: String, object: String, uid: String, why: String } => format!("{resource} {object} cannot be read, and counts as being there: {why}");
     /// A watch has failed for a minute or more.
     WatchFailing "watch_failing" Error { resource: String, seconds: u64, error: String } => format!("watching {resource} has failed for {seconds}s: {error}");
     /// This replica leads, and does not know the cluster yet.
     NotSynced "not_synced" Error { kinds: String, error: String } =>
-        format!("leads and does nothing yet, as the cluster is not known: not listed: {kinds}{}", if error.is_empty() { String::new() } else { format!("; {error}") });
+        format!("leads, and waits for the state of the cluster: not listed yet: {kinds}{}", if error.is_empty() { String::new() } else { format!("; {error}") });
     /// Ready for pods.
     Waiting "waiting" Info {} => String::from("waiting for unschedulable pods");
     /// A window has closed.
@@ -151,7 +151,7 @@ log_events! {
     Launched "launched" Info { node_claim: String, instance: String, provider_id: String, instance_type: String, zone: String, capacity_type: String, hostname: String, allocatable: String } =>
         format!("launched instance {instance}, type {instance_type}, zone {zone}, capacityType {capacity_type}, hostname {hostname}");
     /// A claim that an earlier leader made, also one that the API server let pass after its term, is launched for by this one.
-    TakenOver "taken_over" Info { node_claim: String, of_term: String } => format!("goes on with nodeclaim {node_claim} of term {of_term}");
+    TakenOver "taken_over" Info { node_claim: String, of_term: String } => format!("continues with nodeclaim {node_claim} of term {of_term}");
     /// An instance of an earlier call has been found and given to its claim.
     Adopted "adopted" Info { node_claim: String, instance: String } => format!("found instance {instance} of nodeclaim {node_claim} by its launch token");
     /// A launch failed.
@@ -176,15 +176,15 @@ log_events! {
     Retreating "retreating" Info { node_claim: String, node: String, cause: String, pods: usize } =>
         format!("drains interrupted node {node} with {pods} pod(s) to move: {cause}");
     /// Messages of the queue that nothing follows from, though something might have; told of once in a while.
-    MessagesIgnored "messages_ignored" Info { reason: String, messages: u64, example: String } => format!("passed over {messages} message(s) of the interruption queue ({reason}), for one: {example}");
+    MessagesIgnored "messages_ignored" Info { reason: String, messages: u64, example: String } => format!("ignored {messages} message(s) of the interruption queue ({reason}), for one: {example}");
     /// Spot nodes are, or may be, in use, and there is no queue.
     SpotUnheard "spot_unheard" Warn { nodes: usize, pools: Names } =>
-        format!("interruptions are not heard, as INTERRUPTION_QUEUE is not set: {nodes} spot node(s) end without a warning to their pods, nodepool(s) {pools}");
+        format!("interruptions are not received, as INTERRUPTION_QUEUE is not set: {nodes} spot node(s) end without a warning to their pods, nodepool(s) {pools}");
     /// A status check of an instance has failed for too long.
     StatusFailed "status_failed" Warn { node_claim: String, instance: String, status: String, check: String } =>
         format!("instance {instance} of nodeclaim {node_claim} fails its check {check} ({status})");
     /// EC2 does not let us ask for status checks.
-    StatusForbidden "status_forbidden" Warn { error: String } => format!("the status of instances is not asked for any more until the next leader: {error}");
+    StatusForbidden "status_forbidden" Warn { error: String } => format!("the status of instances is no longer read until the next leader: {error}");
     /// A Node has registered.
     Registered "registered" Info { node_claim: String, node: String, provider_id: String } => format!("registered node {node} of nodeclaim {node_claim}");
     /// It came without its guard taint.
@@ -222,7 +222,7 @@ log_events! {
         format!("node {node} waits for the places of {pods} pod(s), until {until} at the latest: {names}");
     /// They go without.
     PlacesGivenUp "places_given_up" Info { node: String, pods: usize, names: Names } =>
-        format!("waits no longer for the places of {pods} pod(s) of node {node}, which are evicted: {names}");
+        format!("no longer waits for the places of {pods} pod(s) of node {node}, which are evicted: {names}");
     /// What has held a drain for a minute, and what can be done about it.
     DrainBlocked "drain_blocked" Warn { node: String, node_claim: String, pods: usize, why: Names, remedy: String } =>
         format!("node {node} cannot be drained, {pods} pod(s) hold it: {why}; to end that, {remedy}");
@@ -309,7 +309,7 @@ log_events! {
     /// A node is not what its pool or class asks for any more.
     Drifted "drifted" Debug { node_claim: String, node: String, reason: String, why: String } => format!("node {node} has drifted: {reason}, {why}");
     /// A node is again what its pool and class ask for.
-    DriftCleared "drift_cleared" Debug { node_claim: String, node: String } => format!("node {node} does not drift any more");
+    DriftCleared "drift_cleared" Debug { node_claim: String, node: String } => format!("node {node} no longer drifts");
     /// Places are made for the pods of drifted nodes, which go when these are ready.
     Replacing "replacing" Info { node_pool: String, nodes: Names } => format!("replacing drifted node(s) of nodepool {node_pool}: {nodes}");
     /// A drifted node stays after all.

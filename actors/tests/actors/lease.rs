@@ -16,7 +16,7 @@ fn spec(world: &World) -> Value {
 
 /// Lines that say why the Lease is not gone by.
 fn refusals(world: &World) -> Vec<String> {
-    world.log_events().into_iter().filter(|line| line.contains("does not go by lease")).collect()
+    world.log_events().into_iter().filter(|line| line.contains("ignores lease")).collect()
 }
 
 #[test]

@@ -289,7 +289,11 @@ fn a_new_leader_whose_watches_fail_says_so_as_an_error_with_what_the_api_server_
         drop(first);
         let _second = forbidden(&world, "/persistentvolumes", &Arc::new(AtomicBool::new(true)));
         world.until(Duration::from_secs(40), || told(&world, "not_synced") > 0).await;
-        let line = world.log_events().into_iter().find(|line| line.contains("leads and does nothing yet")).unwrap();
+        let line = world
+            .log_events()
+            .into_iter()
+            .find(|line| line.contains("leads, and waits for the state of the cluster"))
+            .unwrap();
         assert!(line.contains("persistentvolumes") && line.contains("the test forbids it"), "{line}");
     });
 }

@@ -139,7 +139,7 @@ fn holds_something(text: &str) -> bool {
 
 /// The one line that names what is passed over, by kind; none where nothing is.
 pub fn passed_over<'a>(manifests: impl IntoIterator<Item = &'a Manifest>) -> Option<String> {
-    by_kind(manifests).map(|kinds| format!("passed over: {kinds}"))
+    by_kind(manifests).map(|kinds| format!("skipped: {kinds}"))
 }
 
 /// How many there are of each kind; none where there is nothing.
