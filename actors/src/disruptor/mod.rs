@@ -25,6 +25,7 @@ use kube::ResourceExt;
 use self::consolidation::ConsolidationState;
 use self::writes::Write;
 use crate::context::env::Env;
+use crate::context::refusals::Refusals;
 use crate::context::solver::Solver;
 use crate::kube::calls::Calls;
 use crate::links::ToLauncher;
@@ -77,6 +78,8 @@ pub struct Disruptor {
     queue: VecDeque<Write>,
     /// Objects that are being written.
     busy: BTreeSet<String>,
+    /// Writes that are refused.
+    refused: Refusals,
     looks: u64,
     removed: BTreeMap<&'static str, usize>,
 }
@@ -103,6 +106,7 @@ impl Disruptor {
             counted: None,
             queue: VecDeque::new(),
             busy: BTreeSet::new(),
+            refused: Refusals::default(),
             looks: 0,
             removed: BTreeMap::new(),
         }
@@ -259,15 +263,26 @@ impl Disruptor {
         let mut later = VecDeque::new();
         while self.busy.len() < MOST_WRITES {
             let Some(write) = self.queue.pop_front() else { break };
-            let object = write.object();
+            let (object, what) = (write.object(), write.what());
+            // It is derived anew later; of what is decided once it is decided anew what is refused (`dovetail_core`).
+            if !drift::is_decided_once(&write) && self.refused.hold(&what, self.env.now()) {
+                continue;
+            }
             if !self.busy.insert(object.clone()) {
                 // What is decided once is written once the object is free; the rest is derived anew.
                 later.extend(drift::is_decided_once(&write).then_some(write));
                 continue;
             }
             let writing = writes::write(self.links.clone(), write, self.env.wall()).into_actor(self);
-            ctx.spawn(writing.map(move |(), disruptor, ctx| {
+            ctx.spawn(writing.map(move |written, disruptor, ctx| {
                 disruptor.busy.remove(&object);
+                match written {
+                    Ok(()) => disruptor.refused.done(&what, &disruptor.env),
+                    Err(error) if error.is_refusal() => {
+                        disruptor.refused.refused(&what, &error.to_string(), &disruptor.env);
+                    }
+                    Err(_) => {}
+                }
                 disruptor.write(ctx);
             }));
         }
