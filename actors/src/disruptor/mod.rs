@@ -81,6 +81,8 @@ pub struct Disruptor {
     /// Writes that are refused.
     refused: Refusals,
     looks: u64,
+    /// Claims, by uid, whose removal has been ordered and told: one that does not come to pass is ordered again.
+    ordered: BTreeSet<String>,
     removed: BTreeMap<&'static str, usize>,
 }
 
@@ -108,6 +110,7 @@ impl Disruptor {
             busy: BTreeSet::new(),
             refused: Refusals::default(),
             looks: 0,
+            ordered: BTreeSet::new(),
             removed: BTreeMap::new(),
         }
     }
@@ -216,6 +219,7 @@ impl Disruptor {
     fn act(&mut self, decision: DisruptionDecision, snapshot: &Snapshot, ctx: &mut Context<Self>) {
         self.emit(&decision, snapshot);
         self.order(&decision, snapshot);
+        self.forget_ordered(snapshot);
         for removal in &decision.removals {
             self.remove(removal);
         }
@@ -234,11 +238,22 @@ impl Disruptor {
 
     fn remove(&mut self, removal: &Removal) {
         let reason = removal.cause.reason();
-        *self.removed.entry(reason.label()).or_default() += removal.claims.len();
         let trace = TraceContext::root(&mut self.rng);
-        self.tell_removal(removal, trace);
+        let news = removal.claims.iter().filter(|one| self.ordered.insert(one.uid.clone())).count();
+        if news > 0 {
+            *self.removed.entry(reason.label()).or_default() += news;
+            self.tell_removal(removal, trace);
+        }
         let claims = commands::refs(&removal.claims);
         self.env.post(&self.links.terminator, Remove { term: self.env.term, claims, reason, trace });
+    }
+
+    /// Forgets claims that are gone.
+    fn forget_ordered(&mut self, snapshot: &Snapshot) {
+        if !self.ordered.is_empty() {
+            let there: BTreeSet<&str> = snapshot.claims.values().map(|entry| entry.facts.uid.as_str()).collect();
+            self.ordered.retain(|uid| there.contains(uid.as_str()));
+        }
     }
 
     /// Counts what pools' nodes have together, now and then; answers when it is due again.

@@ -100,6 +100,19 @@ fn an_empty_node_goes_after_its_pools_time_and_not_before() {
 }
 
 #[test]
+fn a_removal_that_does_not_come_to_pass_is_ordered_again_and_said_once() {
+    with_pool(when_empty(), async |bench| {
+        let actor = start(&bench);
+        nodes(&bench, 1);
+        go_on(&bench, &actor, 600).await;
+        let orders = bench.heard.count::<Remove>();
+        assert!((5..=12).contains(&orders), "{orders} orders in ten minutes");
+        assert_eq!(bench.told.count("disrupting"), 1, "{:?}", bench.told.lines());
+        assert_eq!(state(&bench, &actor).await.removed["empty"], 1);
+    });
+}
+
+#[test]
 fn a_node_with_a_pod_is_not_empty_and_one_with_a_daemon_is() {
     with_pool(when_empty(), async |bench| {
         let actor = start(&bench);
