@@ -121,7 +121,8 @@ impl Catalogue {
         let reading = async move { read_kept(&calls).await }.into_actor(self);
         ctx.spawn(reading.map(|text, catalogue, _| {
             catalogue.keeping.busy = false;
-            catalogue.keeping.unread = matches!(text, Err(CallError::Unanswered(_) | CallError::Deposed));
+            catalogue.keeping.unread =
+                matches!(text, Err(CallError::Unanswered(_) | CallError::Doubted(_) | CallError::Deposed));
             let (now, wall) = (catalogue.env.now(), catalogue.env.wall());
             match text {
                 Ok(Some(text)) => {

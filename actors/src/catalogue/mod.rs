@@ -25,7 +25,7 @@ use kube::ResourceExt;
 
 pub use crate::catalogue::availability::Keep;
 use crate::catalogue::availability::Keeping;
-use crate::catalogue::read::{LatePrices, ReadCatalogue};
+use crate::catalogue::read::LatePrices;
 use crate::catalogue::reserved::Reserved;
 use crate::context::env::Env;
 use crate::messages::{
@@ -36,8 +36,6 @@ use crate::telemetry::log_event::{LogEvent, Names};
 
 /// Types and prices are read again this often (aws spec 6).
 const REFRESH: Duration = Duration::from_secs(12 * 3600);
-/// After an answer without any instance type they are read again this much later.
-const DOUBTED_AGAIN: Duration = Duration::from_secs(600);
 /// What is left of capacity reservations is asked for this often (aws spec 3.4).
 const RESERVED_REFRESH: Duration = Duration::from_secs(60);
 /// What is unavailable is looked through this often (aws spec 3.6).
@@ -58,6 +56,8 @@ pub struct Catalogue {
     spot_read: Option<Duration>,
     /// Everything is being read, or waits for prices that are late.
     reading: Option<SpawnHandle>,
+    /// The last answer was not believed: when everything is read again.
+    doubted: Option<SpawnHandle>,
     /// Spot prices are being read.
     reading_spot: bool,
     unavailable: UnavailableOfferings,
@@ -84,6 +84,7 @@ impl Catalogue {
             on_demand_read: None,
             spot_read: None,
             reading: None,
+            doubted: None,
             reading_spot: false,
             unavailable: UnavailableOfferings::default(),
             reserved: Reserved::default(),
@@ -112,39 +113,6 @@ impl Actor for Catalogue {
             }
             catalogue.keep_availability(ctx);
         });
-    }
-}
-
-impl Handler<ReadCatalogue> for Catalogue {
-    type Result = ();
-
-    fn handle(&mut self, read: ReadCatalogue, ctx: &mut Self::Context) {
-        let ReadCatalogue { mut offers, mut on_demand, mut spot } = read;
-        if let Some(known) = self.offers.clone() {
-            // EC2 does not lose all that it offers: nothing, after something, is an answer that went wrong.
-            let lost = |now: bool, before: bool| now && !before;
-            let doubted = lost(offers.types.is_empty(), known.types.is_empty())
-                || lost(offers.offered.is_empty(), known.offered.is_empty());
-            if doubted {
-                offers.types.clone_from(&known.types);
-                offers.offered.clone_from(&known.offered);
-                offers.zones.clone_from(&known.zones);
-                let error = "EC2 shows none, and has shown some before: that is not believed".to_owned();
-                self.env.emit(LogEvent::Retrying { what: "reading instance types".to_owned(), error });
-                ctx.run_later(DOUBTED_AGAIN, |catalogue, ctx| catalogue.read_anew(ctx));
-            }
-            let (no_price, no_spot) = (offers.on_demand.is_empty(), offers.spot.is_empty());
-            // Prices that have not come stay as they are known.
-            if lost(no_price, known.on_demand.is_empty()) || (!on_demand && self.on_demand_read.is_some()) {
-                offers.on_demand.clone_from(&known.on_demand);
-                on_demand = false;
-            }
-            if lost(no_spot, known.spot.is_empty()) || (!spot && self.spot_read.is_some()) {
-                offers.spot.clone_from(&known.spot);
-                spot = false;
-            }
-        }
-        self.learn(offers, on_demand, spot);
     }
 }
 
@@ -258,16 +226,6 @@ impl Catalogue {
         if let Some(leader) = &self.leader {
             self.env.post(leader, WorldChanged::Room);
         }
-    }
-
-    /// Reads everything anew. An earlier read that still waits for prices is given up: this one asks for them as well.
-    fn read_anew(&mut self, ctx: &mut Context<Self>) {
-        if let Some(earlier) = self.reading.take() {
-            ctx.cancel_future(earlier);
-        }
-        let (this, first) = (ctx.address(), self.offers.is_none());
-        let reading = read::read_catalogue(self.cloud.clone(), self.env.clone(), this, first).into_actor(self);
-        self.reading = Some(ctx.spawn(reading));
     }
 
     /// What is offered from now on; which of its prices were read just now.

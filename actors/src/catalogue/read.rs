@@ -20,6 +20,9 @@ use crate::telemetry::log_event::LogEvent;
 /// Prices are waited for this long before others stand in for them for the time being.
 const LONGEST_PRICE_WAIT: Duration = Duration::from_secs(10);
 
+/// After an answer without any instance type they are read again this much later.
+const DOUBTED_AGAIN: Duration = Duration::from_secs(600);
+
 /// Spot prices by instance type and zone, $/h.
 pub(super) type SpotPrices = BTreeMap<(String, String), f64>;
 
@@ -51,6 +54,63 @@ impl LatePrices {
             Self::OnDemand(prices) => prices.is_empty(),
             Self::Spot(prices) => prices.is_empty(),
         }
+    }
+}
+
+impl Handler<ReadCatalogue> for Catalogue {
+    type Result = ();
+
+    fn handle(&mut self, read: ReadCatalogue, ctx: &mut Self::Context) {
+        let ReadCatalogue { mut offers, mut on_demand, mut spot } = read;
+        if let Some(known) = self.offers.clone() {
+            // EC2 does not lose all that it offers: nothing, after something, is an answer that went wrong.
+            let lost = |now: bool, before: bool| now && !before;
+            let doubted = lost(offers.types.is_empty(), known.types.is_empty())
+                || lost(offers.offered.is_empty(), known.offered.is_empty());
+            let known_doubt = self.doubted.take();
+            if doubted {
+                offers.types.clone_from(&known.types);
+                offers.offered.clone_from(&known.offered);
+                offers.zones.clone_from(&known.zones);
+                self.doubt(known_doubt.is_some(), ctx);
+            }
+            let (no_price, no_spot) = (offers.on_demand.is_empty(), offers.spot.is_empty());
+            // Prices that have not come stay as they are known.
+            if lost(no_price, known.on_demand.is_empty()) || (!on_demand && self.on_demand_read.is_some()) {
+                offers.on_demand.clone_from(&known.on_demand);
+                on_demand = false;
+            }
+            if lost(no_spot, known.spot.is_empty()) || (!spot && self.spot_read.is_some()) {
+                offers.spot.clone_from(&known.spot);
+                spot = false;
+            }
+        }
+        self.learn(offers, on_demand, spot);
+    }
+}
+
+impl Catalogue {
+    /// Reads everything anew. An earlier read that still waits for prices is given up: this one asks for them as well.
+    pub(super) fn read_anew(&mut self, ctx: &mut Context<Self>) {
+        if let Some(earlier) = self.reading.take() {
+            ctx.cancel_future(earlier);
+        }
+        // What was planned after an answer that was not believed is this.
+        if let Some(planned) = self.doubted {
+            ctx.cancel_future(planned);
+        }
+        let (this, first) = (ctx.address(), self.offers.is_none());
+        let reading = read_catalogue(self.cloud.clone(), self.env.clone(), this, first).into_actor(self);
+        self.reading = Some(ctx.spawn(reading));
+    }
+
+    /// An answer is not believed: another is asked for in a while. Said of the first in a row.
+    fn doubt(&mut self, said: bool, ctx: &mut Context<Self>) {
+        if !said {
+            let error = "EC2 shows none, and has shown some before: that is not believed".to_owned();
+            self.env.emit(LogEvent::Retrying { what: "reading instance types".to_owned(), error });
+        }
+        self.doubted = Some(ctx.run_later(DOUBTED_AGAIN, |catalogue, ctx| catalogue.read_anew(ctx)));
     }
 }
 

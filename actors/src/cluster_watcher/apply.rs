@@ -125,7 +125,8 @@ impl ClusterWatcher {
 
     /// A pool is gone, unless another has come under its name, of which this says nothing.
     pub(super) fn pool_gone(&mut self, name: String) {
-        if self.state.snapshot().pools.contains_key(&name) {
+        let now = self.state.snapshot();
+        if now.pools.contains_key(&name) || now.unreadable(WatchedKind::NodePool, &name).is_some() {
             return;
         }
         self.to_leader(|leader| self.env.post(&leader.pools, PoolChanged { name: name.clone(), pool: None }));
@@ -133,7 +134,8 @@ impl ClusterWatcher {
 
     /// The same of a class.
     pub(super) fn class_gone(&mut self, name: String) {
-        if self.state.snapshot().classes.contains_key(&name) {
+        let now = self.state.snapshot();
+        if now.classes.contains_key(&name) || now.unreadable(WatchedKind::NodeClass, &name).is_some() {
             return;
         }
         self.to_leader(|leader| self.env.post(&leader.classes, ClassChanged { name: name.clone(), class: None }));

@@ -40,6 +40,11 @@ impl Brakes {
         self.known.contains_key(key)
     }
 
+    /// How often in a row a write of it has failed.
+    pub fn failures(&self, key: &str) -> u32 {
+        self.known.get(key).map_or(0, |brake| brake.backoff.failures())
+    }
+
     /// Whether an object of this generation is left alone.
     pub fn hold(&self, key: &str, generation: Option<i64>, now: Duration) -> bool {
         self.known.get(key).is_some_and(|brake| brake.generation == generation && now < brake.until)
@@ -66,6 +71,17 @@ impl Brakes {
     /// It is written, or is gone.
     pub fn forget(&mut self, key: &str) {
         self.known.remove(key);
+    }
+
+    /// How many are known.
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.known.len()
+    }
+
+    /// Forgets those whose pause was over by then.
+    pub fn forget_before(&mut self, then: Duration) {
+        self.known.retain(|_, brake| brake.until >= then);
     }
 
     /// Forgets those that are not there any more.

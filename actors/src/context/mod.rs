@@ -1,5 +1,6 @@
 //! What every actor has: its clock, settings, term, journal, mailbox and back-off.
 
+pub mod alarms;
 pub mod backoff;
 pub(crate) mod brakes;
 pub mod env;
@@ -9,5 +10,6 @@ pub mod mailbox;
 pub(crate) mod measures;
 pub mod outage;
 pub(crate) mod plan;
+pub(crate) mod refusals;
 pub mod solver;
 pub(crate) mod traces;

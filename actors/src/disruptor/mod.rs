@@ -25,6 +25,7 @@ use kube::ResourceExt;
 use self::consolidation::ConsolidationState;
 use self::writes::Write;
 use crate::context::env::Env;
+use crate::context::refusals::Refusals;
 use crate::context::solver::Solver;
 use crate::kube::calls::Calls;
 use crate::links::ToLauncher;
@@ -77,7 +78,11 @@ pub struct Disruptor {
     queue: VecDeque<Write>,
     /// Objects that are being written.
     busy: BTreeSet<String>,
+    /// Writes that are refused.
+    refused: Refusals,
     looks: u64,
+    /// Claims, by uid, whose removal has been ordered and told: one that does not come to pass is ordered again.
+    ordered: BTreeSet<String>,
     removed: BTreeMap<&'static str, usize>,
 }
 
@@ -103,7 +108,9 @@ impl Disruptor {
             counted: None,
             queue: VecDeque::new(),
             busy: BTreeSet::new(),
+            refused: Refusals::default(),
             looks: 0,
+            ordered: BTreeSet::new(),
             removed: BTreeMap::new(),
         }
     }
@@ -212,6 +219,7 @@ impl Disruptor {
     fn act(&mut self, decision: DisruptionDecision, snapshot: &Snapshot, ctx: &mut Context<Self>) {
         self.emit(&decision, snapshot);
         self.order(&decision, snapshot);
+        self.forget_ordered(snapshot);
         for removal in &decision.removals {
             self.remove(removal);
         }
@@ -230,11 +238,22 @@ impl Disruptor {
 
     fn remove(&mut self, removal: &Removal) {
         let reason = removal.cause.reason();
-        *self.removed.entry(reason.label()).or_default() += removal.claims.len();
         let trace = TraceContext::root(&mut self.rng);
-        self.tell_removal(removal, trace);
+        let news = removal.claims.iter().filter(|one| self.ordered.insert(one.uid.clone())).count();
+        if news > 0 {
+            *self.removed.entry(reason.label()).or_default() += news;
+            self.tell_removal(removal, trace);
+        }
         let claims = commands::refs(&removal.claims);
         self.env.post(&self.links.terminator, Remove { term: self.env.term, claims, reason, trace });
+    }
+
+    /// Forgets claims that are gone.
+    fn forget_ordered(&mut self, snapshot: &Snapshot) {
+        if !self.ordered.is_empty() {
+            let there: BTreeSet<&str> = snapshot.claims.values().map(|entry| entry.facts.uid.as_str()).collect();
+            self.ordered.retain(|uid| there.contains(uid.as_str()));
+        }
     }
 
     /// Counts what pools' nodes have together, now and then; answers when it is due again.
@@ -259,15 +278,26 @@ impl Disruptor {
         let mut later = VecDeque::new();
         while self.busy.len() < MOST_WRITES {
             let Some(write) = self.queue.pop_front() else { break };
-            let object = write.object();
+            let (object, what) = (write.object(), write.what());
+            // It is derived anew later; of what is decided once it is decided anew what is refused (`dovetail_core`).
+            if !drift::is_decided_once(&write) && self.refused.hold(&what, self.env.now()) {
+                continue;
+            }
             if !self.busy.insert(object.clone()) {
                 // What is decided once is written once the object is free; the rest is derived anew.
                 later.extend(drift::is_decided_once(&write).then_some(write));
                 continue;
             }
             let writing = writes::write(self.links.clone(), write, self.env.wall()).into_actor(self);
-            ctx.spawn(writing.map(move |(), disruptor, ctx| {
+            ctx.spawn(writing.map(move |written, disruptor, ctx| {
                 disruptor.busy.remove(&object);
+                match written {
+                    Ok(()) => disruptor.refused.done(&what, &disruptor.env),
+                    Err(error) if error.is_refusal() => {
+                        disruptor.refused.refused(&what, &error.to_string(), &disruptor.env);
+                    }
+                    Err(_) => {}
+                }
                 disruptor.write(ctx);
             }));
         }

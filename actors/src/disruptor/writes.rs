@@ -83,6 +83,21 @@ pub(super) enum Write {
 }
 
 impl Write {
+    /// What is done, in words. What one object is refused says nothing of another, nor of what else is written to it.
+    pub fn what(&self) -> String {
+        let what = match self {
+            Self::Ttl(_) => "writing the TTL of",
+            Self::Untaint { .. } => "untainting",
+            Self::Mark { .. } => "writing what disruption says of",
+            Self::Drift { .. } => "writing the drift of",
+            Self::Stamp { .. } => "writing the hashes of",
+            Self::Usage { .. } => "writing the resources of",
+            Self::Unused { .. } => "writing the unused launches of",
+            Self::Observed { .. } => "writing the observed allocatable of",
+        };
+        format!("{what} {}", self.object())
+    }
+
     /// The object that is written.
     pub fn object(&self) -> String {
         match self {
@@ -97,7 +112,10 @@ impl Write {
 }
 
 /// Writes it, and tells the cluster state the answer. What fails is seen again at a later look.
-pub(super) async fn write(links: DisruptorLinks, write: Write, now: Timestamp) {
+///
+/// # Errors
+/// As [`Calls::run`](crate::kube::calls::Calls::run).
+pub(super) async fn write(links: DisruptorLinks, write: Write, now: Timestamp) -> Result<(), CallError> {
     let wrote = match write {
         Write::Ttl(mark) => {
             let api = LenientApi::<Node>::all(links.calls.client.clone());
@@ -141,9 +159,8 @@ pub(super) async fn write(links: DisruptorLinks, write: Write, now: Timestamp) {
             links.calls.merge(&api, &class.name_any(), patch).await.map(|class| Wrote::Class(Box::new(class)))
         }
     };
-    if let Ok(wrote) = wrote {
-        links.calls.env.post(&links.cluster, wrote);
-    }
+    links.calls.env.post(&links.cluster, wrote?);
+    Ok(())
 }
 
 /// Writes a command on the claims that it holds, and taints their Nodes so that nothing new comes to them.

@@ -9,7 +9,7 @@ use dovetail_core::cluster_state::{ClaimEntry, Snapshot};
 use dovetail_core::interruption::{InterruptionKind, InterruptionNotice};
 use kube::ResourceExt;
 
-use super::{Due, Interruption};
+use super::{Due, Interruption, MOST_REMEMBERED};
 use crate::context::traces;
 use crate::messages::{ClaimRef, Interrupted, MarkDeleting, PackNow, Refused, ReservationTakenBack, TraceContext};
 use crate::settings::{Interruptions, Rebalance};
@@ -73,6 +73,7 @@ impl Interruption {
         self.unwritten += 1;
         let written: Vec<_> = found.iter().map(|one| self.tell_and_send(one)).collect();
         let span = found.first().map(|one| self.span(one));
+        let uids: Vec<String> = found.iter().filter_map(|one| one.claim.claim.uid()).collect();
         ctx.spawn(futures::future::join_all(written).into_actor(self).map(move |written, actor, ctx| {
             actor.unwritten -= 1;
             let all = written.into_iter().all(|written| written.unwrap_or(false));
@@ -84,6 +85,9 @@ impl Interruption {
             // Otherwise it comes again.
             if all {
                 actor.remember(&event);
+                uids.iter().for_each(|uid| drop(actor.said.remove(uid)));
+            } else if actor.said.len() > MOST_REMEMBERED {
+                actor.said.clear();
             }
             let receipts = Some(receipt).filter(|receipt| all && !receipt.is_empty());
             actor.delete(&queue_url, receipts.into_iter().collect(), ctx);
@@ -97,11 +101,15 @@ impl Interruption {
         span.with("dovetail.deadline", due.notice.deadline.to_string())
     }
 
-    fn tell_and_send(&self, due: &Due) -> RecipientRequest<Interrupted> {
+    fn tell_and_send(&mut self, due: &Due) -> RecipientRequest<Interrupted> {
         let Due { notice, claim, trace, .. } = due;
         let node_claim = claim.claim.name_any();
         // A recommendation has been told, and ends nothing.
-        if notice.kind != InterruptionKind::RebalanceRecommendation {
+        let news = (due.event.clone(), notice.kind);
+        let uid = claim.claim.uid().unwrap_or_default();
+        if notice.kind != InterruptionKind::RebalanceRecommendation
+            && self.said.insert(uid, news.clone()).as_ref() != Some(&news)
+        {
             self.tell_interrupted(due, &node_claim);
         }
         let claim = ClaimRef { name: node_claim, uid: claim.claim.uid().unwrap_or_default() };

@@ -74,6 +74,8 @@ pub struct Interruption {
     remembered: (BTreeSet<String>, VecDeque<String>),
     /// Ids of events of which what they announce is being written.
     writing: BTreeSet<String>,
+    /// What was said of claims, by uid, that are taken away: one that could not be written comes again, and says nothing new.
+    said: BTreeMap<String, (String, InterruptionKind)>,
     /// When a reason to pass over messages was last told of, and how many there were since.
     told: BTreeMap<&'static str, (Option<Duration>, u64)>,
     /// Messages to be deleted.
@@ -125,6 +127,7 @@ impl Interruption {
             unwritten: 0,
             remembered: Default::default(),
             writing: BTreeSet::new(),
+            said: BTreeMap::new(),
             told: BTreeMap::new(),
             deletions: deletion::Deletions::default(),
             unknown: unknown::UnknownInstances::default(),

@@ -41,12 +41,23 @@ pub enum CallError {
     /// It was not answered, or not for certain, and is not asked again for the same reasons.
     #[error("not answered: {0}")]
     Unanswered(String),
+    /// It was refused, perhaps only as the server does not know all roles or kinds yet, and there was no time to ask until that
+    /// is believed.
+    #[error("refused for now: {0}")]
+    Doubted(String),
     /// The authorizer forbade it; an API server that has just started may not know all roles yet.
     #[error("forbidden: {0}")]
     Forbidden(String),
     /// The API server will not have it, now or later.
     #[error("refused: {0}")]
     Refused(String),
+}
+
+impl CallError {
+    /// Whether the API server will not have it, and is likely to say so again.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, Self::Refused(_) | Self::Forbidden(_) | Self::Doubted(_))
+    }
 }
 
 /// Refusals of which an API server that has just started cannot be sure are taken for an answer after so many.
@@ -58,6 +69,21 @@ enum Attempt {
     /// Refused so, perhaps only because the server does not know all roles or kinds yet.
     Doubted(CallError),
     Failed(CallError),
+}
+
+/// Conflicts in a row of one write, each of which is made anew on what is there. Who has written in between is not there all the
+/// time: after the first it is waited ever longer, as an admission webhook may answer so for ever.
+#[derive(Default)]
+pub struct Conflicts(Option<Backoff>);
+
+impl Conflicts {
+    /// Waits before the write named `what` is made anew; not after the first conflict.
+    pub async fn pause(&mut self, calls: &Calls, what: &str) {
+        match &mut self.0 {
+            None => self.0 = Some(Backoff::api(calls.env.rng(what))),
+            Some(backoff) => tokio::time::sleep(backoff.pause()).await,
+        }
+    }
 }
 
 /// The way to the API server for one actor.
@@ -103,7 +129,7 @@ impl Calls {
     /// The same, but it is not made again when so much time has passed since the first: what it rests on may be over by then.
     ///
     /// # Errors
-    /// [`CallError`]; [`CallError::Unanswered`] when it would have been made again after that time.
+    /// [`CallError`]; [`CallError::Unanswered`] or [`CallError::Doubted`] when it would have been made again after that time.
     pub async fn run_for<T, F>(&self, time: Duration, what: &str, mut call: impl FnMut() -> F) -> Result<T, CallError>
     where
         F: Future<Output = kube::Result<T>>,
@@ -111,6 +137,7 @@ impl Calls {
         let begun = self.env.now();
         let mut backoff = Backoff::api(self.env.rng(what));
         loop {
+            let mut doubted = false;
             let error = match tokio::time::timeout(ANSWER_TIMEOUT, self.while_acting(call())).await {
                 Ok(None) => return Err(CallError::Deposed),
                 Ok(Some(Ok(answer))) => {
@@ -128,14 +155,17 @@ impl Calls {
                     }
                     Attempt::Failed(error) => return Err(error),
                     Attempt::Doubted(error) if backoff.failures() >= BELIEVED => return Err(error),
-                    Attempt::Doubted(error) => error.to_string(),
+                    Attempt::Doubted(error) => {
+                        doubted = true;
+                        error.to_string()
+                    }
                     Attempt::Again(error) => error,
                 },
                 Err(_) => format!("no answer within {ANSWER_TIMEOUT:?}"),
             };
             let pause = backoff.pause();
             if self.env.now().saturating_sub(begun).saturating_add(pause) > time {
-                return Err(CallError::Unanswered(error));
+                return Err(if doubted { CallError::Doubted(error) } else { CallError::Unanswered(error) });
             }
             if backoff.failures() == WORTH_TELLING {
                 self.env.emit(LogEvent::Retrying { what: what.to_owned(), error });

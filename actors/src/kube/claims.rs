@@ -8,7 +8,7 @@ use dovetail_core::lifecycle::patch;
 use kube::ResourceExt;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 
-use crate::kube::calls::{CallError, Calls};
+use crate::kube::calls::{CallError, Calls, Conflicts};
 use crate::reading::{LenientApi, ObjectPage};
 
 /// Claims in one page of a list.
@@ -81,7 +81,7 @@ impl NodeClaimApi {
         mut claim: NodeClaim,
         change: impl Fn(&mut NodeClaim),
     ) -> Result<NodeClaim, CallError> {
-        let name = claim.name_any();
+        let (name, mut conflicts) = (claim.name_any(), Conflicts::default());
         loop {
             let mut wanted = claim.clone();
             change(&mut wanted);
@@ -89,7 +89,10 @@ impl NodeClaimApi {
                 return Ok(claim);
             }
             match self.calls.merge(&self.api, &name, patch::claim_metadata(&wanted)).await {
-                Err(CallError::Conflict(_)) => claim = self.same(&claim).await?,
+                Err(CallError::Conflict(_)) => {
+                    conflicts.pause(&self.calls, &name).await;
+                    claim = self.same(&claim).await?;
+                }
                 other => return other,
             }
         }
@@ -120,14 +123,17 @@ impl NodeClaimApi {
         mut claim: NodeClaim,
         change: impl Fn(&NodeClaim) -> NodeClaim,
     ) -> Result<NodeClaim, CallError> {
-        let name = claim.name_any();
+        let (name, mut conflicts) = (claim.name_any(), Conflicts::default());
         loop {
             let wanted = change(&claim);
             if wanted.status == claim.status {
                 return Ok(claim);
             }
             match self.calls.merge_status(&self.api, &name, patch::claim_status(&wanted)).await {
-                Err(CallError::Conflict(_)) => claim = self.same(&claim).await?,
+                Err(CallError::Conflict(_)) => {
+                    conflicts.pause(&self.calls, &name).await;
+                    claim = self.same(&claim).await?;
+                }
                 other => return other,
             }
         }
@@ -148,13 +154,16 @@ impl NodeClaimApi {
     /// # Errors
     /// [`CallError::NotFound`] when it is gone.
     pub async fn remove(&self, mut claim: NodeClaim) -> Result<NodeClaim, CallError> {
-        let name = claim.name_any();
+        let (name, mut conflicts) = (claim.name_any(), Conflicts::default());
         while claim.metadata.deletion_timestamp.is_none() {
             let only = Preconditions { uid: claim.uid(), resource_version: claim.resource_version() };
             let params = DeleteParams::default().preconditions(only);
             match self.calls.run(&format!("delete nodeclaim {name}"), || self.api.delete(&name, &params)).await {
                 Ok(answer) => return answer.ok_or(CallError::NotFound(name)),
-                Err(CallError::Conflict(_)) => claim = self.same(&claim).await?,
+                Err(CallError::Conflict(_)) => {
+                    conflicts.pause(&self.calls, &name).await;
+                    claim = self.same(&claim).await?;
+                }
                 Err(error) => return Err(error),
             }
         }

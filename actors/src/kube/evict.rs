@@ -28,6 +28,8 @@ pub enum EvictionOutcome {
     Refused(String),
     /// The API server did not do it now.
     Failed(String),
+    /// The API server will not have it: its authorizer, an admission webhook, or as it makes no sense.
+    Denied(String),
 }
 
 /// Evicts a pod: its budgets are kept.
@@ -76,6 +78,7 @@ fn outcome_of(error: kube::Error) -> EvictionOutcome {
     match failure.kind {
         FailureKind::Missing | FailureKind::Conflict | FailureKind::Exists => EvictionOutcome::Gone,
         FailureKind::Budget => EvictionOutcome::Refused(failure.message + &why),
+        FailureKind::Forbidden | FailureKind::Refused => EvictionOutcome::Denied(failure.to_string()),
         _ => EvictionOutcome::Failed(failure.to_string()),
     }
 }

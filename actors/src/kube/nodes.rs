@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 use kube::api::{DeleteParams, Preconditions};
 
-use crate::kube::calls::{CallError, Calls};
+use crate::kube::calls::{CallError, Calls, Conflicts};
 use crate::kube::claims::REPEATED_FOR;
 use crate::reading::LenientApi;
 
@@ -49,9 +49,13 @@ impl Nodes {
     /// # Errors
     /// [`CallError::NotFound`] when it is gone.
     pub async fn change(&self, mut node: Node, change: impl Fn(&Node) -> Option<Node>) -> Result<Node, CallError> {
+        let mut conflicts = Conflicts::default();
         while let Some(wanted) = change(&node) {
             match self.write(&wanted).await {
-                Err(CallError::Conflict(_)) => node = self.same(&node).await?,
+                Err(CallError::Conflict(_)) => {
+                    conflicts.pause(&self.calls, &node.name_any()).await;
+                    node = self.same(&node).await?;
+                }
                 other => return other,
             }
         }

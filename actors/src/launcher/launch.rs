@@ -4,6 +4,7 @@
 
 mod calls;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -130,6 +131,8 @@ struct Work<'a> {
     outcome: LaunchOutcome,
     calls: Backoff,
     attempts: Backoff,
+    /// What was said of instances and tokens that are not the claim's.
+    said: BTreeSet<String>,
 }
 
 impl<'a> Work<'a> {
@@ -148,6 +151,7 @@ impl<'a> Work<'a> {
             outcome: LaunchOutcome::Other,
             calls: Backoff::cloud(rng),
             attempts,
+            said: BTreeSet::new(),
         }
     }
 
@@ -203,13 +207,13 @@ impl<'a> Work<'a> {
     }
 
     /// The claim as the API server has it; another of the same name is none of ours.
-    async fn read_claim(&self) -> Result<NodeClaim, ApiFailure> {
+    async fn read_claim(&mut self) -> Result<NodeClaim, ApiFailure> {
         let there = self.launching.claims().get(&self.claim.name_any()).await?;
         if self.claim.metadata.uid.is_some() && there.metadata.uid != self.claim.metadata.uid {
             return Err(ApiFailure::Gone);
         }
         self.launching.wrote(&there);
-        self.launching.tell_foreign_token(&there);
+        self.launching.tell_foreign_token(&there, &mut self.said);
         Ok(there)
     }
 
@@ -314,7 +318,8 @@ impl<'a> Work<'a> {
 
     /// Keeps the living instances that are the claim's, the oldest first, and answers their ids.
     fn keep_own(&mut self, mut found: Vec<Instance>) -> Vec<String> {
-        found.retain(|instance| !instance.is_terminating() && self.launching.is_own(&self.claim, instance));
+        let (launching, claim, said) = (self.launching, &self.claim, &mut self.said);
+        found.retain(|instance| !instance.is_terminating() && launching.is_own(claim, instance, said));
         // Every leader takes the same one, and the others are collected.
         found.sort_by(|a, b| (a.launched_at, &a.id).cmp(&(b.launched_at, &b.id)));
         self.found = found;

@@ -35,6 +35,7 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use tokio::sync::Notify;
 
+use crate::context::alarms::{Alarmed, Alarms};
 use crate::context::backoff::Backoff;
 use crate::context::env::Env;
 use crate::kube::calls::Calls;
@@ -121,6 +122,8 @@ pub struct Launcher {
     opening: Option<SpawnHandle>,
     /// Wakes it for orders that wait for others.
     waking: Option<SpawnHandle>,
+    /// When the queue is run again, and lost pods packed.
+    alarms: Alarms,
     /// To whom launches under way tell that they fail.
     own: Option<Recipient<LaunchFails>>,
     rng: fastrand::Rng,
@@ -192,6 +195,7 @@ impl Launcher {
             closed: BTreeMap::new(),
             opening: None,
             waking: None,
+            alarms: Alarms::default(),
             own: None,
             rng,
             jitter,
@@ -214,6 +218,12 @@ impl Actor for Launcher {
         if !self.limits.asks_for_launches() {
             ctx.run_later(LONGEST_CHECK, Self::begin);
         }
+    }
+}
+
+impl Alarmed for Launcher {
+    fn alarms(&mut self) -> &mut Alarms {
+        &mut self.alarms
     }
 }
 
@@ -380,8 +390,11 @@ impl Launcher {
                 if at_once || known {
                     self.env.post(&self.links.packer, again);
                 } else {
-                    let pause = self.losses.pause();
-                    ctx.run_later(pause, move |launcher, _| launcher.env.post(&launcher.links.packer, again));
+                    // One packing is for the pods of all that are lost by then.
+                    let (pause, now) = (self.losses.pause(), self.env.now());
+                    self.ring_in("pack".to_owned(), now, pause, ctx, move |launcher, _| {
+                        launcher.env.post(&launcher.links.packer, again);
+                    });
                 }
             }
             LaunchEnd::Deposed => {}

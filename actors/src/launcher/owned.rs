@@ -1,5 +1,6 @@
 //! Whose the instances are that a launch has made or found, and launch tokens that are not the claim's own.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use dovetail_api::names::annotations;
@@ -14,8 +15,9 @@ use crate::recorder::object;
 use crate::telemetry::log_event::LogEvent;
 
 impl Launching {
-    /// Whether an instance that was found is the claim's, by its tags; if so it need not be looked up again.
-    pub fn is_own(&self, claim: &NodeClaim, found: &Instance) -> bool {
+    /// Whether an instance that was found is the claim's, by its tags; if so it need not be looked up again. That it is not is
+    /// told unless it was `said`, as a launch looks every two seconds.
+    pub fn is_own(&self, claim: &NodeClaim, found: &Instance, said: &mut BTreeSet<String>) -> bool {
         let cluster = self.env.cluster(&*self.links.cloud);
         let marks = OwnershipMarks::new(&cluster, &found.tags, &found.private_dns_name);
         match marks.is_of(claim) {
@@ -26,18 +28,24 @@ impl Launching {
             Err(why) => {
                 let (node_claim, instance) = (claim.name_any(), found.id.clone());
                 let (reason, error) = (why.reason().to_owned(), why.to_string());
+                if !said.insert(format!("{instance} {error}")) {
+                    return false;
+                }
                 self.env.emit_in(LogEvent::InstanceNotOwned { node_claim, instance, reason, error }, self.trace);
                 false
             }
         }
     }
 
-    /// Tells of a launch token that is another claim's: nothing is adopted by it.
-    pub fn tell_foreign_token(&self, claim: &NodeClaim) {
+    /// Tells of a launch token that is another claim's, unless it was `said`: nothing is adopted by it.
+    pub fn tell_foreign_token(&self, claim: &NodeClaim, said: &mut BTreeSet<String>) {
         let Some(token) = claim.annotations().get(annotations::LAUNCH_TOKEN).filter(|_| has_foreign_token(claim))
         else {
             return;
         };
+        if !said.insert(token.clone()) {
+            return;
+        }
         let message = format!("Launch token {token} is not made of this NodeClaim's uid, and is not believed");
         let record = Record::warning(object::claim(claim), "LaunchTokenNotOwned", message);
         self.env.post(&self.links.recorder, record);

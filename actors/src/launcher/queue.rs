@@ -28,6 +28,7 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 
 use super::{AT_ONCE, HOLD, Held, Launcher, NEEDED_FOR, Queued, REPEAT_INTERVAL, launch};
+use crate::context::alarms::Alarmed as _;
 use crate::context::traces;
 use crate::launcher::cost::cost_with;
 use crate::launcher::facts::{origin, pool_of};
@@ -93,8 +94,8 @@ impl Launcher {
             launcher.sifting = false;
             // Until everything is known nothing is known of that.
             let Ok(Some(known)) = known else {
-                ctx.run_later(NEEDED_FOR, Self::run);
-                return;
+                let now = launcher.env.now();
+                return launcher.ring_in("run".to_owned(), now, NEEDED_FOR, ctx, Self::run);
             };
             launcher.keep_needed(&known);
             launcher.run(ctx);

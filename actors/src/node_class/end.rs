@@ -4,39 +4,80 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use actix::prelude::*;
 use dovetail_api::names::NODE_CLASS_FINALIZER;
 use dovetail_api::v1::{EC2NodeClass, NodeClaim};
 use dovetail_cloud::CloudNodeClasses;
+use dovetail_core::cluster_state::Unreadable;
 use kube::ResourceExt;
 use serde_json::json;
 
+use super::{NodeClassActor, is_same};
 use crate::context::backoff::Backoff;
 use crate::context::env::Env;
-use crate::kube::calls::{CallError, Calls};
+use crate::kube::calls::{CallError, Calls, Conflicts};
 use crate::kube::claims::NodeClaimApi;
 use crate::links::ToClusterWatcher;
-use crate::messages::TakeSnapshot;
+use crate::messages::{Record, TakeSnapshot};
 use crate::reading::LenientApi;
-use crate::telemetry::log_event::LogEvent;
-use dovetail_core::cluster_state::Unreadable;
+use crate::recorder::object;
+use crate::telemetry::log_event::{LogEvent, Names};
 
 /// A class that waits for claims is looked at this often.
-pub const AGAIN: Duration = Duration::from_secs(5);
+const AGAIN: Duration = Duration::from_secs(5);
 
 /// What is needed for it.
-pub struct EndingContext {
+struct EndingContext {
     /// Where instance profiles and launch templates are removed.
-    pub cloud: Arc<dyn CloudNodeClasses>,
+    cloud: Arc<dyn CloudNodeClasses>,
     /// The API server.
-    pub calls: Calls,
+    calls: Calls,
     /// For claims planned and there.
-    pub cluster: ToClusterWatcher,
+    cluster: ToClusterWatcher,
     /// For the log.
-    pub env: Env,
+    env: Env,
+}
+
+impl NodeClassActor {
+    /// Brings a class that is being deleted to its end, as far as its claims let it go.
+    pub(super) fn end_class(&mut self, class: Arc<EC2NodeClass>, ctx: &mut Context<Self>) {
+        let (name, key) = (class.name_any(), format!("class/{}", class.name_any()));
+        if !is_held(&class) || !self.busy.insert(key.clone()) {
+            return;
+        }
+        let means = EndingContext {
+            cloud: self.cloud.clone(),
+            calls: self.calls.clone(),
+            cluster: self.cluster.clone(),
+            env: self.env.clone(),
+        };
+        ctx.spawn(end(means, class.clone()).into_actor(self).map(move |ended, actor, ctx| {
+            actor.busy.remove(&key);
+            if actor.classes.contains_key(&name) && !is_same(&actor.classes, &name, &class) {
+                return actor.look_at_class(&name, ctx);
+            }
+            if let Ok(claims) = ended
+                && !claims.is_empty()
+            {
+                actor.tell_waiting(&class, claims);
+                actor.look_at_class_in(name, AGAIN, ctx);
+            }
+        }));
+    }
+
+    fn tell_waiting(&mut self, class: &EC2NodeClass, claims: Vec<String>) {
+        let (node_class, node_claims) = (class.name_any(), Names::first(5, claims));
+        let message = format!("Waiting on NodeClaim termination for {node_claims}");
+        self.env.post(&self.recorder, Record::normal(object::class(class), "WaitingOnNodeClaimTermination", &*message));
+        let news = (false, "being deleted".to_owned());
+        if self.told.insert(format!("class/{node_class}"), news.clone()) != Some(news) {
+            self.env.emit(LogEvent::NodeClassWaits { node_class, node_claims });
+        }
+    }
 }
 
 /// Whether our finalizer is on it.
-pub fn is_held(class: &EC2NodeClass) -> bool {
+fn is_held(class: &EC2NodeClass) -> bool {
     class.finalizers().iter().any(|one| one == NODE_CLASS_FINALIZER)
 }
 
@@ -44,14 +85,19 @@ pub fn is_held(class: &EC2NodeClass) -> bool {
 ///
 /// # Errors
 /// As [`Calls::run`].
-pub async fn end(means: EndingContext, class: Arc<EC2NodeClass>) -> Result<Vec<String>, CallError> {
+async fn end(means: EndingContext, class: Arc<EC2NodeClass>) -> Result<Vec<String>, CallError> {
     let name = class.name_any();
     let waits_for = users(&means, &name).await?;
     if !waits_for.is_empty() {
         return Ok(waits_for);
     }
     let mut backoff = Backoff::cloud(means.env.rng(&name));
-    while let Err(error) = means.cloud.remove_node_class(&class).await {
+    loop {
+        // What is removed has the class's name: by now another class may have that, and what was made for it.
+        if !still_goes(&means.calls, &class).await? {
+            return Ok(Vec::new());
+        }
+        let Err(error) = means.cloud.remove_node_class(&class).await else { break };
         let pause = backoff.pause();
         if backoff.failures() == 1 && means.calls.may_act() {
             let what = format!("removing what was made for node class {name}");
@@ -87,14 +133,25 @@ async fn users(means: &EndingContext, class: &str) -> Result<Vec<String>, CallEr
     Ok(read.chain(unread).collect())
 }
 
+/// Whether the class, and no other of its name, is there and is being deleted yet.
+async fn still_goes(calls: &Calls, class: &EC2NodeClass) -> Result<bool, CallError> {
+    let (api, name) = (LenientApi::<EC2NodeClass>::all(calls.client.clone()), class.name_any());
+    match calls.run(&format!("get ec2nodeclass {name}"), || api.get(&name)).await {
+        Ok(there) => Ok(there.uid() == class.uid() && there.metadata.deletion_timestamp.is_some()),
+        Err(CallError::NotFound(_)) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 async fn release(calls: &Calls, class: &EC2NodeClass) -> Result<(), CallError> {
     let (api, name) = (LenientApi::<EC2NodeClass>::all(calls.client.clone()), class.name_any());
-    let mut there = class.clone();
+    let (mut there, mut conflicts) = (class.clone(), Conflicts::default());
     while is_held(&there) && there.uid() == class.uid() {
         let kept: Vec<_> = there.finalizers().iter().filter(|one| *one != NODE_CLASS_FINALIZER).collect();
         let patch = json!({"metadata": {"resourceVersion": there.resource_version(), "finalizers": kept}});
         match calls.merge(&api, &name, patch).await {
             Err(CallError::Conflict(_)) => {
+                conflicts.pause(calls, &name).await;
                 there = calls.run(&format!("get ec2nodeclass {name}"), || api.get(&name)).await?
             }
             other => return other.map(drop),

@@ -21,13 +21,14 @@ use dovetail_core::adoption::AdoptionChange;
 use dovetail_core::cluster_state::{WatchedKind, is_older};
 use kube::ResourceExt;
 
+use crate::context::alarms::{Alarmed, Alarms};
 use crate::context::brakes::Brakes;
 use crate::context::env::Env;
 use crate::kube::calls::{CallError, Calls};
 use crate::links::{ToClusterWatcher, ToRecorder};
 use crate::messages::{CannotUse, ClassChanged, NodeClassState, Observe, PoolChanged, Record, Wrote};
 use crate::recorder::object;
-use crate::telemetry::log_event::{LogEvent, Names};
+use crate::telemetry::log_event::LogEvent;
 use write::resolve;
 
 /// Classes are looked at this often, whether it is time to resolve them again (aws spec 6, `AMI_REFRESH_INTERVAL`).
@@ -50,6 +51,8 @@ pub struct NodeClassActor {
     busy: BTreeSet<String>,
     /// Objects whose writes fail.
     brakes: Brakes,
+    /// When objects are looked at again, each once.
+    alarms: Alarms,
     told: BTreeMap<String, (bool, String)>,
     /// What has become of pools that Karpenter has had, until it is written and said.
     adoptions: BTreeMap<String, AdoptionChange>,
@@ -77,6 +80,7 @@ impl NodeClassActor {
             resolved: BTreeMap::new(),
             busy: BTreeSet::new(),
             brakes: Brakes::default(),
+            alarms: Alarms::default(),
             told: BTreeMap::new(),
             adoptions: BTreeMap::new(),
             unread: BTreeMap::new(),
@@ -95,6 +99,12 @@ impl Actor for NodeClassActor {
     }
 }
 
+impl Alarmed for NodeClassActor {
+    fn alarms(&mut self) -> &mut Alarms {
+        &mut self.alarms
+    }
+}
+
 impl Handler<ClassChanged> for NodeClassActor {
     type Result = ();
 
@@ -102,6 +112,10 @@ impl Handler<ClassChanged> for NodeClassActor {
         match changed.class {
             Some(class) => {
                 self.unread.remove(&(WatchedKind::NodeClass, changed.name.clone()));
+                // What is known of one that was there before says nothing of this one.
+                if !is_same(&self.classes, &changed.name, &class) {
+                    self.forget_class(&changed.name);
+                }
                 self.classes.insert(changed.name.clone(), class);
                 self.look_at_class(&changed.name, ctx);
             }
@@ -121,6 +135,9 @@ impl Handler<PoolChanged> for NodeClassActor {
         match changed.pool {
             Some(pool) => {
                 self.unread.remove(&(WatchedKind::NodePool, changed.name.clone()));
+                if !is_same(&self.pools, &changed.name, &pool) {
+                    self.forget_pool(&changed.name);
+                }
                 self.pools.insert(changed.name.clone(), pool);
                 self.look_at_pool(&changed.name, ctx);
             }
@@ -195,37 +212,9 @@ impl NodeClassActor {
         self.brakes.failed(key, generation, self.env.now(), || rng) + early
     }
 
-    /// Brings a class that is being deleted to its end, as far as its claims let it go.
-    fn end_class(&mut self, class: Arc<EC2NodeClass>, ctx: &mut Context<Self>) {
-        let (name, key) = (class.name_any(), format!("class/{}", class.name_any()));
-        if !end::is_held(&class) || !self.busy.insert(key.clone()) {
-            return;
-        }
-        let means = end::EndingContext {
-            cloud: self.cloud.clone(),
-            calls: self.calls.clone(),
-            cluster: self.cluster.clone(),
-            env: self.env.clone(),
-        };
-        ctx.spawn(end::end(means, class.clone()).into_actor(self).map(move |ended, actor, ctx| {
-            actor.busy.remove(&key);
-            if let Ok(claims) = ended
-                && !claims.is_empty()
-            {
-                actor.tell_waiting(&class, claims);
-                ctx.run_later(end::AGAIN, move |actor, ctx| actor.look_at_class(&name, ctx));
-            }
-        }));
-    }
-
-    fn tell_waiting(&mut self, class: &EC2NodeClass, claims: Vec<String>) {
-        let (node_class, node_claims) = (class.name_any(), Names::first(5, claims));
-        let message = format!("Waiting on NodeClaim termination for {node_claims}");
-        self.env.post(&self.recorder, Record::normal(object::class(class), "WaitingOnNodeClaimTermination", &*message));
-        let news = (false, "being deleted".to_owned());
-        if self.told.insert(format!("class/{node_class}"), news.clone()) != Some(news) {
-            self.env.emit(LogEvent::NodeClassWaits { node_class, node_claims });
-        }
+    fn look_at_class_in(&mut self, name: String, pause: Duration, ctx: &mut Context<Self>) {
+        let (key, now) = (format!("class/{name}"), self.env.now());
+        self.ring_in(key, now, pause, ctx, move |actor, ctx| actor.look_at_class(&name, ctx));
     }
 
     fn look_at_class(&mut self, name: &str, ctx: &mut Context<Self>) {
@@ -246,6 +235,10 @@ impl NodeClassActor {
         let name = name.to_owned();
         ctx.spawn(resolving.into_actor(self).map(move |written, actor, ctx| {
             actor.busy.remove(&key);
+            // Another has come under its name meanwhile, of which the answer says nothing.
+            if actor.classes.contains_key(&name) && !is_same(&actor.classes, &name, &class) {
+                return actor.look_at_class(&name, ctx);
+            }
             match written {
                 Ok(written) => {
                     actor.brakes.forget(&key);
@@ -260,7 +253,7 @@ impl NodeClassActor {
                 // Somebody wrote the class meanwhile, and the watch says what; or it is refused.
                 Err(_) => {
                     let pause = actor.brake(&key, generation);
-                    ctx.run_later(pause, move |actor, ctx| actor.look_at_class(&name, ctx));
+                    actor.look_at_class_in(name, pause, ctx);
                 }
             }
         }));
@@ -293,10 +286,13 @@ impl NodeClassActor {
             return;
         }
         self.adoptions.extend(change.map(|change| (name.to_owned(), change)));
-        let writing = pools::write(self.calls.clone(), pool, wanted).into_actor(self);
+        let writing = pools::write(self.calls.clone(), pool.clone(), wanted).into_actor(self);
         let name = name.to_owned();
         ctx.spawn(writing.map(move |written, actor, ctx| {
             actor.busy.remove(&key);
+            if actor.pools.contains_key(&name) && !is_same(&actor.pools, &name, &pool) {
+                return actor.look_at_pool(&name, ctx);
+            }
             match written {
                 Ok(written) => {
                     actor.brakes.forget(&key);
@@ -307,8 +303,8 @@ impl NodeClassActor {
                 }
                 Err(CallError::Deposed | CallError::NotFound(_)) => {}
                 Err(_) => {
-                    let pause = actor.brake(&key, generation);
-                    ctx.run_later(pause, move |actor, ctx| actor.look_at_pool(&name, ctx));
+                    let (pause, now) = (actor.brake(&key, generation), actor.env.now());
+                    actor.ring_in(key, now, pause, ctx, move |actor, ctx| actor.look_at_pool(&name, ctx));
                 }
             }
         }));
@@ -350,6 +346,11 @@ impl NodeClassActor {
             self.env.post(&self.recorder, Record::warning(object::pool(pool), reason, message));
         }
     }
+}
+
+/// Whether the one that is known by a name is this one, and not another that was there before or has come since.
+fn is_same<K: ResourceExt>(known: &BTreeMap<String, Arc<K>>, name: &str, object: &K) -> bool {
+    known.get(name).is_some_and(|known| known.meta().uid == object.meta().uid)
 }
 
 /// Keeps what was written, unless the watch has told meanwhile of a later state or of the end: an object that is being

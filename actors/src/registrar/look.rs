@@ -100,7 +100,10 @@ impl Registrar {
                     registrar.env.post(&registrar.links.cluster, Wrote::Node(Arc::new(node)));
                     false
                 }
-                Err(_) => false,
+                Err(error) => {
+                    registrar.pause_after(&error, &claim);
+                    false
+                }
             };
             let changed = registrar.again.remove(&name);
             if gone && !changed {

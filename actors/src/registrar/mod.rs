@@ -23,6 +23,7 @@ use dovetail_core::lifecycle::{self, ClaimStage};
 use k8s_openapi::api::core::v1::Node;
 use kube::{Resource, ResourceExt};
 
+use crate::context::alarms::{Alarmed, Alarms};
 use crate::context::brakes::Brakes;
 use crate::context::env::Env;
 use crate::kube::calls::Calls;
@@ -74,6 +75,8 @@ pub struct Registrar {
     again: BTreeSet<String>,
     /// Claims, by uid, whose writes the API server refuses.
     refused: Brakes,
+    /// When claims, by name, are looked at again after a write that failed.
+    alarms: Alarms,
     /// Claims, by uid, of which it was told that they are given up, and that are there yet.
     gave_up: BTreeSet<String>,
     /// Pods that each target waits for, how many it got, and the plan's trace.
@@ -102,6 +105,7 @@ impl Registrar {
             nodeless: Nodeless::default(),
             again: BTreeSet::new(),
             refused: Brakes::default(),
+            alarms: Alarms::default(),
             gave_up: BTreeSet::new(),
             plans: BTreeMap::new(),
             kept: KeptPlaces::default(),
@@ -124,6 +128,12 @@ impl Actor for Registrar {
             registrar.look_at_kept_places(ctx);
             registrar.look_after_registered(ctx);
         });
+    }
+}
+
+impl Alarmed for Registrar {
+    fn alarms(&mut self) -> &mut Alarms {
+        &mut self.alarms
     }
 }
 

@@ -13,6 +13,7 @@ use kube::ResourceExt;
 
 use super::kept_places::NominationWrite;
 use super::{Registrar, is_news, kept_places, register, uid_of};
+use crate::context::alarms::Alarmed as _;
 use crate::context::traces;
 use crate::kube::calls::CallError;
 use crate::kube::claims::NodeClaimApi;
@@ -47,9 +48,7 @@ impl Registrar {
             registrar.kept(kept);
             registrar.busy.remove(&name);
             let Some(written) = written else {
-                registrar.again.remove(&name);
-                ctx.run_later(Duration::from_secs(1), move |registrar, ctx| registrar.take_next_step(&name, ctx));
-                return;
+                return registrar.take_next_step_in(name, Duration::from_secs(1), ctx);
             };
             match written {
                 Ok((node, claim)) => {
@@ -64,12 +63,7 @@ impl Registrar {
                 // What is there now, or that it is gone, comes as a change; looked at at once it would be as it was.
                 Err(error) => {
                     let pause = registrar.pause_after(&error, &writes.claim);
-                    let later = move |registrar: &mut Self, ctx: &mut Context<Self>| {
-                        registrar.again.remove(&name);
-                        registrar.take_next_step(&name, ctx);
-                    };
-                    ctx.run_later(pause, later);
-                    return;
+                    return registrar.take_next_step_in(name, pause, ctx);
                 }
             }
             registrar.again.remove(&name);
@@ -77,9 +71,19 @@ impl Registrar {
         }));
     }
 
-    /// How long a claim is left alone after a write that failed: ever longer where the API server will not have it.
-    fn pause_after(&mut self, error: &CallError, claim: &NodeClaim) -> Duration {
-        if !matches!(error, CallError::Refused(_) | CallError::Forbidden(_)) {
+    /// Looks at a claim again after a while, once, however often that is asked for; it counts as it is by then.
+    fn take_next_step_in(&mut self, name: String, pause: Duration, ctx: &mut Context<Self>) {
+        self.again.remove(&name);
+        let now = self.env.now();
+        self.ring_in(name.clone(), now, pause, ctx, move |registrar, ctx| {
+            registrar.again.remove(&name);
+            registrar.take_next_step(&name, ctx);
+        });
+    }
+
+    /// How long a claim is left alone after a call that failed: ever longer where the API server will not have it.
+    pub(super) fn pause_after(&mut self, error: &CallError, claim: &NodeClaim) -> Duration {
+        if !error.is_refusal() {
             return AFTER_FAILURE;
         }
         let rng = self.env.rng(uid_of(claim));
@@ -160,16 +164,21 @@ impl Registrar {
             self.tell_give_up(claim, timeout);
         }
         let packing = traces::of_packing(claim);
-        let (claims, claim, uid) = (NodeClaimApi::new(self.links.calls.clone()), NodeClaim::clone(claim), claim.uid());
-        let ending = async move { claims.remove(claim).await }.into_actor(self);
-        ctx.spawn(ending.map(move |ended, registrar, _| {
+        let (claims, claim) = (NodeClaimApi::new(self.links.calls.clone()), claim.clone());
+        let there = NodeClaim::clone(&claim);
+        let ending = async move { claims.remove(there).await }.into_actor(self);
+        ctx.spawn(ending.map(move |ended, registrar, ctx| {
             registrar.busy.remove(&name);
             match ended {
                 Ok(claim) => registrar.env.post(&registrar.links.cluster, Wrote::Claim(Arc::new(claim))),
                 Err(CallError::NotFound(_)) => {
-                    registrar.env.post(&registrar.links.cluster, Wrote::ClaimGone(name, uid));
+                    registrar.env.post(&registrar.links.cluster, Wrote::ClaimGone(name, claim.uid()));
                 }
-                Err(_) => return,
+                Err(CallError::Deposed) => return,
+                Err(error) => {
+                    let pause = registrar.pause_after(&error, &claim);
+                    return registrar.take_next_step_in(name, pause, ctx);
+                }
             }
             let trace = packing.unwrap_or_else(|| TraceContext::root(&mut registrar.env.rng("give up")));
             registrar.env.post(&registrar.links.packer, PackNow::after(registrar.env.term, trace));

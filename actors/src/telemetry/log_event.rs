@@ -335,6 +335,9 @@ log_events! {
     NotStoredAnew "not_stored_anew" Warn { definition: String, object: String, why: String } => format!("{object} of {definition} cannot be stored as v1: {why}");
     /// Something failed and is tried again; said once until it succeeds.
     Retrying "retrying" Info { what: String, error: String } => format!("{what} failed and is tried again: {error}");
+    /// Something is refused, and has to be tried again all the same; said the first time, the tenth, the hundredth and so on.
+    StillRefused "still_refused" Warn { what: String, error: String, times: u32, seconds: f64 } =>
+        format!("{what} was refused{}, tried again in {seconds:.0}s: {error}", if *times > 1 { format!(" {times} times") } else { String::new() });
     /// It succeeded in the end.
     Recovered "recovered" Info { what: String, attempts: u32 } => format!("{what} succeeded at attempt {attempts}");
     /// The leader's actors are started again.

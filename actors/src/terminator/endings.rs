@@ -1,5 +1,6 @@
 //! What the cloud is asked of instances on their way out: all of them together, at most once a second, and each again after
-//! one second, two, four, then five (aws spec 4.5, 4.10). An instance is ended only for a claim just re-read as being deleted.
+//! one second, two, four, then five (aws spec 4.5, 4.10). An instance is ended only for a claim just re-read as being deleted; an
+//! end that EC2 refuses is asked for again after pauses that grow to a quarter of a minute, and its state as often as any.
 //!
 //! ```text
 //! want ─► begin: what is due ─► ask ─► instances_of (one call for all ids) ─► alive and to end? ─► confirmed ─► end_once ─┐
@@ -28,6 +29,7 @@ use super::left::left_on;
 use super::named::{have_no_node, shared};
 use crate::cloud::end_once::{TOGETHER, end_once};
 use crate::context::backoff::Backoff;
+use crate::context::refusals::is_said;
 use crate::kube::claims::NodeClaimApi;
 use crate::messages::InstanceKnown;
 
@@ -35,6 +37,8 @@ use crate::messages::InstanceKnown;
 const AGAIN: (Duration, Duration) = (Duration::from_millis(900), Duration::from_secs(5));
 /// Pause between two calls; a tick of a second that comes a little early counts.
 const PAUSE: Duration = Duration::from_millis(900);
+/// First and longest pause before an end that EC2 refuses is asked for again. What has become of the instance is asked meanwhile.
+pub const REFUSED_AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(15));
 /// Longest that it may take to make sure: others wait with what they know by then.
 pub const SURE_WITHIN: Duration = Duration::from_secs(5);
 /// Launch tokens looked for in one go: each is a call of its own.
@@ -91,12 +95,18 @@ struct Known {
     asked: Timestamp,
 }
 
+/// An end that EC2 refuses.
+struct Refused {
+    backoff: Backoff,
+    not_before: Duration,
+}
+
 /// Instances that are to end or have been asked to, and when each is looked at again.
 pub struct Endings {
     wanted: BTreeMap<Handle, InstanceQuery>,
     answers: BTreeMap<Handle, Known>,
-    /// Of which it has been told that they are refused.
-    refused: BTreeSet<Handle>,
+    /// Those that are refused.
+    refused: BTreeMap<Handle, Refused>,
     /// Instances whose end was asked for and may have been accepted.
     unsure: BTreeSet<String>,
     asking: bool,
@@ -113,7 +123,7 @@ impl Endings {
         Self {
             wanted: BTreeMap::new(),
             answers: BTreeMap::new(),
-            refused: BTreeSet::new(),
+            refused: BTreeMap::new(),
             unsure: BTreeSet::new(),
             asking: false,
             begun: None,
@@ -151,6 +161,11 @@ impl Endings {
                 asks.extend(self.wanted.remove(&handle));
             }
         }
+        for ask in &mut asks {
+            if self.refused.get(&ask.handle).is_some_and(|refused| now < refused.not_before) {
+                ask.end = None;
+            }
+        }
         self.asking = !asks.is_empty();
         if self.asking {
             (self.begun, self.asked) = (Some(now), wall);
@@ -158,9 +173,9 @@ impl Endings {
         asks
     }
 
-    /// The cloud has answered, as far as it did. Answers what is to be told: the first failure in a row, and the first
-    /// refusal of each. What is seen to end of which nobody knew whether it would has been ended by us.
-    pub fn end(&mut self, answered: &mut InstanceAnswers, now: Duration) -> Vec<CloudError> {
+    /// The cloud has answered, as far as it did. Answers what is to be told: the first failure in a row, and refusals of each with
+    /// their number, ever more seldom. What is seen to end of which nobody knew whether it would has been ended by us.
+    pub fn end(&mut self, answered: &mut InstanceAnswers, now: Duration) -> Vec<(CloudError, u32)> {
         self.asking = false;
         // The call that ended it got no answer, and now it is seen to end: it was us.
         for one in &mut answered.answers {
@@ -175,7 +190,8 @@ impl Endings {
         self.unsure.append(&mut answered.unsure);
         for one in &answered.answers {
             self.learn(&one.handle, one.seen, self.asked, now);
-            if !answered.refused.contains_key(&one.handle) {
+            // Alive is also what was only asked about, in between.
+            if one.seen != InstanceObservation::Alive && !answered.refused.contains_key(&one.handle) {
                 self.refused.remove(&one.handle);
             }
         }
@@ -186,16 +202,19 @@ impl Endings {
                 let (seen, asked) = self.seen(Some(handle));
                 self.learn(handle, seen, asked, now);
             }
-            if self.refused.insert(handle.clone()) {
-                told.push(error.clone());
-            }
+            let new =
+                || Refused { backoff: self.backoff.with_pauses(REFUSED_AGAIN.0, REFUSED_AGAIN.1), not_before: now };
+            let refused = self.refused.entry(handle.clone()).or_insert_with(new);
+            refused.not_before = now + refused.backoff.pause();
+            let times = refused.backoff.failures();
+            told.extend(is_said(times).then(|| (error.clone(), times)));
         }
         let Some(error) = &answered.failed else {
             self.backoff.reset();
             return told;
         };
         self.not_before = now + self.backoff.pause();
-        told.extend((self.backoff.failures() == 1).then(|| error.clone()));
+        told.extend((self.backoff.failures() == 1).then(|| (error.clone(), 1)));
         told
     }
 

@@ -1,5 +1,6 @@
 //! Which pods are being evicted, and when a refused one is tried again: 100 ms to 10 s later (core spec 5.9). What is to
-//! be done with a pod is judged anew at each attempt; here stands only when the next one may be.
+//! be done with a pod is judged anew at each attempt; here stands only when the next one may be. Where no budget stands against it
+//! but the API server will not have it, the pauses grow to a minute, and it is said by count.
 //!
 //! Of the pods of one PodDisruptionBudget few are evicted at a time. Each eviction writes to the budget; where many do at once
 //! the API server holds each loser up for half a second, and again, up to ten seconds in all.
@@ -10,10 +11,26 @@
 //! 3. n2's is refused. Its pod pauses for about 100 ms, n5 and n4 are looked at, and so on until the budget allows the next.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
+use actix::prelude::*;
+use dovetail_core::cluster_state::PodEntry;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt;
+
+use super::steps::StepEnv;
+use super::{Key, SETTLING_TIME, Terminator};
 use crate::context::backoff::Backoff;
-use crate::kube::evict::EvictionOutcome;
+use crate::context::refusals::is_said;
+use crate::context::traces;
+use crate::kube::evict::{self, EvictionOutcome};
+use crate::messages::Record;
+use crate::recorder::object;
+use crate::telemetry::log_event::LogEvent;
+use crate::telemetry::measure::Measure;
+use crate::telemetry::span::names;
 
 /// Attempts that run at the same time.
 const AT_ONCE: usize = 100;
@@ -21,6 +38,8 @@ const AT_ONCE: usize = 100;
 const AT_ONCE_UNDER_A_BUDGET: usize = 2;
 /// First and longest pause after a refusal.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
+/// The longest pause where the API server will not have it, which has nothing to do with who else is there.
+const LONGEST_DENIED: Duration = Duration::from_secs(60);
 /// After this long a pod that should be going and is not seen to go is tried again.
 const UNSEEN: Duration = Duration::from_secs(5);
 
@@ -74,12 +93,15 @@ pub struct Ended {
     pub pause: Duration,
     /// It is the pod's first refusal.
     pub first_refusal: bool,
+    /// How often in a row the API server would not have it.
+    pub denials: u32,
     /// Nodes whose pods have waited for it.
     pub next: Vec<String>,
 }
 
 struct Entry {
     backoff: Backoff,
+    denials: Backoff,
     not_before: Duration,
     running: bool,
     /// Its last attempt was a deletion.
@@ -96,14 +118,14 @@ impl Evictions {
         if self.running >= AT_ONCE {
             return false;
         }
-        let entry = self.known.entry(uid.to_owned()).or_insert_with(|| Entry {
-            backoff: Backoff::new(PAUSES.0, PAUSES.1, rng()),
-            not_before: Duration::ZERO,
-            running: false,
-            forced,
-            refused: false,
-            budget: None,
-        });
+        let new = || {
+            let rng = rng();
+            let denials = Backoff::new(PAUSES.0, LONGEST_DENIED, rng.clone());
+            let backoff = Backoff::new(PAUSES.0, PAUSES.1, rng);
+            let (not_before, running, refused, budget) = (Duration::ZERO, false, false, None);
+            Entry { backoff, denials, not_before, running, forced, refused, budget }
+        };
+        let entry = self.known.entry(uid.to_owned()).or_insert_with(new);
         // The node's time is up since the last attempt: what an eviction's refusals have cost is forgotten.
         let presses = forced && !entry.forced;
         if entry.running || (now < entry.not_before && !presses) {
@@ -129,7 +151,7 @@ impl Evictions {
     pub fn ended(&mut self, uid: &str, outcome: &EvictionOutcome, now: Duration) -> Ended {
         self.running = self.running.saturating_sub(1);
         let Some(entry) = self.known.get_mut(uid) else {
-            return Ended { pause: PAUSES.0, first_refusal: false, next: Vec::new() };
+            return Ended { pause: PAUSES.0, first_refusal: false, denials: 0, next: Vec::new() };
         };
         entry.running = false;
         let next = entry.budget.take().map(|budget| next_under(&mut self.budgets, &budget)).unwrap_or_default();
@@ -137,11 +159,15 @@ impl Evictions {
             // Accepted: the watch will show the pod going. Only where it does not is there anything to repeat.
             EvictionOutcome::Going | EvictionOutcome::Gone => UNSEEN,
             EvictionOutcome::Refused(_) | EvictionOutcome::Failed(_) => entry.backoff.pause(),
+            EvictionOutcome::Denied(_) => entry.denials.pause(),
         };
+        if !matches!(outcome, EvictionOutcome::Denied(_)) {
+            entry.denials.reset();
+        }
         entry.not_before = now + pause;
         let first_refusal =
             matches!(outcome, EvictionOutcome::Refused(_)) && !std::mem::replace(&mut entry.refused, true);
-        Ended { pause, first_refusal, next }
+        Ended { pause, first_refusal, denials: entry.denials.failures(), next }
     }
 
     /// Forgets pods that are no longer there.
@@ -166,6 +192,156 @@ fn next_under(budgets: &mut BTreeMap<String, UnderBudget>, name: &str) -> Vec<St
         budgets.remove(name);
     }
     next
+}
+
+/// A pod that leaves its node now.
+pub(super) struct LeavingPod {
+    pub pod: Arc<PodEntry>,
+    /// The PodDisruptionBudget that an eviction asks; none for a deletion.
+    pub budget: Option<String>,
+    /// Seconds that the pod has to end, where it is deleted because its node's time is up; none for an eviction.
+    pub grace: Option<u32>,
+}
+
+/// An eviction or deletion that was sent.
+struct EvictionAttempt<'a> {
+    pod: &'a PodEntry,
+    /// When it was sent.
+    begun: Timestamp,
+    /// It was a deletion, which asks no budget.
+    forced: bool,
+}
+
+impl Terminator {
+    /// Evicts or deletes a pod, unless that is under way.
+    pub(super) fn send_away(
+        &mut self,
+        step_env: &StepEnv,
+        node: &Arc<Node>,
+        leaving: LeavingPod,
+        ctx: &mut Context<Self>,
+    ) {
+        let LeavingPod { pod, budget, grace } = leaving;
+        let (uid, now) = (pod.pod.uid.clone(), self.env.now());
+        let env = self.env.clone();
+        let (name, budget) = (node.name_any(), budget.as_deref());
+        let candidate = Candidate { uid: &uid, node: &name, forced: grace.is_some(), budget };
+        if !self.evictions.begins(&candidate, now, || env.rng(&uid)) {
+            return;
+        }
+        let begun = self.env.wall();
+        let (calls, target) = (self.links.calls.clone(), pod.clone());
+        // What no budget is asked about has to rest on what stands.
+        let (claim, going) = (self.own_claims(node).first().cloned(), step_env.clone());
+        let attempt = async move {
+            let Some(seconds) = grace else { return evict::evict(&calls, &target.pod).await };
+            let stands = match &claim {
+                Some(claim) => going.still_goes(claim).await,
+                None => Ok(()),
+            };
+            match stands {
+                Ok(()) => evict::delete(&calls, &target.pod, seconds).await,
+                Err(error) => EvictionOutcome::Failed(error.to_string()),
+            }
+        };
+        let (step_env, node) = (step_env.clone(), node.clone());
+        ctx.spawn(attempt.into_actor(self).map(move |outcome, terminator, ctx| {
+            let attempt = EvictionAttempt { pod: &pod, begun, forced: grace.is_some() };
+            terminator.sent_away(&step_env, &node, &attempt, &outcome, ctx);
+        }));
+    }
+
+    fn sent_away(
+        &mut self,
+        step_env: &StepEnv,
+        node: &Arc<Node>,
+        attempt: &EvictionAttempt<'_>,
+        outcome: &EvictionOutcome,
+        ctx: &mut Context<Self>,
+    ) {
+        let EvictionAttempt { pod, forced, .. } = *attempt;
+        let (name, full) = (node.name_any(), format!("{}/{}", pod.pod.namespace, pod.pod.name));
+        let goes = matches!(outcome, EvictionOutcome::Going | EvictionOutcome::Gone);
+        let Ended { pause, first_refusal, denials, next } = self.evictions.ended(&pod.pod.uid, outcome, self.env.now());
+        next.into_iter().for_each(|node| self.touch(Key::Node(node), ctx));
+        self.tell_sent_away(step_env, node, attempt, outcome, first_refusal);
+        match outcome {
+            EvictionOutcome::Going => {
+                self.count(if forced { "deleted" } else { "evicted" });
+                let progress = self.progress.entry(name.clone()).or_default();
+                if forced { &mut progress.deleted } else { &mut progress.evicted }.push(full);
+                let (reason, message) = match forced {
+                    true => (
+                        "Disrupted",
+                        format!("Deleted the pod to accommodate the terminationGracePeriod of node {name}"),
+                    ),
+                    false => ("Evicted", format!("Evicted pod: node {name} is being terminated")),
+                };
+                step_env.record(Record::normal(object::pod(&pod.pod), reason, message));
+            }
+            EvictionOutcome::Refused(error) => {
+                let message = format!("evicting pod {full}: {error}");
+                step_env.record(Record::warning(object::node(node), "FailedDraining", message));
+                if first_refusal {
+                    let (pod, error) = (full, error.clone());
+                    step_env.emit(LogEvent::EvictionRefused { pod, node: name.clone(), error });
+                }
+            }
+            EvictionOutcome::Denied(error) if is_said(denials) => {
+                let what = format!("{} pod {full} of node {name}", if forced { "deleting" } else { "evicting" });
+                let (error, seconds) = (error.clone(), pause.as_secs_f64());
+                step_env.emit(LogEvent::StillRefused { what, error, times: denials, seconds });
+            }
+            EvictionOutcome::Gone | EvictionOutcome::Failed(_) | EvictionOutcome::Denied(_) => {}
+        }
+        let (key, again) = (Key::Node(name), if goes { SETTLING_TIME } else { pause });
+        ctx.run_later(again, move |terminator, ctx| terminator.touch(key, ctx));
+    }
+
+    /// Tells an attempt as a span: one that was accepted, or the first that was refused.
+    fn tell_sent_away(
+        &self,
+        step_env: &StepEnv,
+        node: &Arc<Node>,
+        attempt: &EvictionAttempt<'_>,
+        outcome: &EvictionOutcome,
+        first_refusal: bool,
+    ) {
+        let (pod, forced) = (&attempt.pod.pod, attempt.forced);
+        let code = match outcome {
+            EvictionOutcome::Going => 201,
+            EvictionOutcome::Gone => 404,
+            EvictionOutcome::Refused(_) => 429,
+            EvictionOutcome::Denied(_) => 403,
+            EvictionOutcome::Failed(_) => 500,
+        };
+        if !forced {
+            self.env.measure(&Measure::EvictionAnswered { code });
+        }
+        let claim = self.own_claims(node).first().cloned();
+        if matches!(outcome, EvictionOutcome::Going) {
+            let decided = claim.as_ref().and_then(|claim| self.reasons.get(&claim.name_any()));
+            // Nobody of us has decided it: its deletion was asked for.
+            let reason = decided.map_or("deletion_asked", |(reason, _)| reason.label());
+            self.env.measure(&Measure::PodDrained { reason: if forced { "Forceful Termination" } else { reason } });
+        }
+        let (Some(cause), Some(claim)) = (step_env.trace, claim) else { return };
+        let inside = traces::of_removal(cause, &claim.name_any());
+        let span =
+            |key: &str| self.env.span(inside, if forced { "delete pod" } else { "evict" }, key).since(attempt.begun);
+        let span = match outcome {
+            EvictionOutcome::Going => span(&pod.uid),
+            EvictionOutcome::Refused(why) if first_refusal => {
+                span(&format!("{} refused", pod.uid)).failed("429", why.as_str())
+            }
+            EvictionOutcome::Refused(_)
+            | EvictionOutcome::Gone
+            | EvictionOutcome::Failed(_)
+            | EvictionOutcome::Denied(_) => return,
+        };
+        let span = span.remote().with(names::POD, &*pod.name).with(names::NAMESPACE, &*pod.namespace);
+        span.with(names::NODE, node.name_any()).with(names::CLAIM, claim.name_any()).end();
+    }
 }
 
 #[cfg(test)]
@@ -198,6 +374,20 @@ mod tests {
             pauses.push(pause);
         }
         assert!(pauses[0] <= PAUSES.0 && pauses[11] >= PAUSES.1 / 2 && pauses[11] <= PAUSES.1, "{pauses:?}");
+    }
+
+    #[test]
+    fn a_pod_that_the_api_server_will_not_evict_waits_up_to_a_minute_and_the_times_are_counted() {
+        let (mut evictions, mut now, mut last) = (Evictions::default(), seconds(100), Duration::ZERO);
+        for times in 1..=14 {
+            assert!(evictions.begins(&pod("a", false), now, rng));
+            let ended = evictions.ended("a", &EvictionOutcome::Denied("422".into()), now);
+            assert_eq!((ended.denials, ended.first_refusal), (times, false));
+            (last, now) = (ended.pause, now + ended.pause);
+        }
+        assert!(last >= LONGEST_DENIED / 2 && last <= LONGEST_DENIED, "{last:?}");
+        assert!(evictions.begins(&pod("a", false), now, rng));
+        assert_eq!(evictions.ended("a", &EvictionOutcome::Refused(String::new()), now).denials, 0);
     }
 
     #[test]

@@ -17,9 +17,9 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 
 use super::known::{of_claim, of_node};
-use super::{Terminator, TerminatorLinks};
+use super::{Key, Terminator, TerminatorLinks};
 use crate::context::traces;
-use crate::kube::calls::CallError;
+use crate::kube::calls::{CallError, Conflicts};
 use crate::kube::claims::NodeClaimApi;
 use crate::kube::nodes::Nodes;
 use crate::messages::{ClaimRef, Interrupted, Record, Remove, TakeSnapshot, TraceContext, Wrote};
@@ -55,6 +55,8 @@ struct InterruptedClaim {
     ordered: bool,
     /// It is being deleted.
     goes: bool,
+    /// Its end is being written down again.
+    writing: bool,
     /// How often its deletion was ordered in vain, and before when it is not ordered again. Monotonic.
     failures: u32,
     not_before: Duration,
@@ -121,14 +123,7 @@ impl Terminator {
             let written = InterruptionNotice::on(claim);
             known.notice = written.unwrap_or(known.notice);
             if written.is_none() && !goes {
-                let (notice, trace, links) = (known.notice, known.trace, self.links.clone());
-                let (of, claim) = (ClaimRef { name, uid }, claim.clone());
-                let writing = async move {
-                    // Where that fails, the claim's next change is another occasion.
-                    let _ = write_down(&links, &of, notice, trace).await;
-                    taint(links, claim).await;
-                };
-                ctx.spawn(writing.into_actor(self));
+                self.write_down_again(claim, ctx);
             }
             return;
         }
@@ -150,6 +145,7 @@ impl Terminator {
             since,
             ordered: false,
             goes: false,
+            writing: false,
             failures: 0,
             not_before: Duration::ZERO,
         };
@@ -158,6 +154,34 @@ impl Terminator {
         if !std::mem::replace(&mut self.waiting.looking, true) {
             self.watch_places(ctx);
         }
+    }
+
+    /// Writes an end down that its claim does not say any more. Where that fails, the claim's next change is another occasion.
+    fn write_down_again(&mut self, claim: &Arc<NodeClaim>, ctx: &mut Context<Self>) {
+        let name = claim.name_any();
+        let what = format!("writing the interruption on {}", Key::Claim(name.clone()));
+        let Some(known) = self.waiting.claims.get_mut(&name) else { return };
+        if self.refused.hold(&what, self.env.now()) || std::mem::replace(&mut known.writing, true) {
+            return;
+        }
+        let (notice, trace, links) = (known.notice, known.trace, self.links.clone());
+        let (of, claim) = (ClaimRef { name: name.clone(), uid: known.uid.clone() }, claim.clone());
+        let writing = async move {
+            let written = write_down(&links, &of, notice, trace).await;
+            taint(links, claim).await;
+            written
+        };
+        ctx.spawn(writing.into_actor(self).map(move |written, terminator, _| {
+            let Some(known) = terminator.waiting.claims.get_mut(&name) else { return };
+            known.writing = false;
+            match written {
+                Ok(()) => terminator.refused.done(&what, &terminator.env),
+                Err(error) if error.is_refusal() => {
+                    terminator.refused.refused(&what, &error.to_string(), &terminator.env);
+                }
+                Err(_) => {}
+            }
+        }));
     }
 
     /// Looks once in a while whether nodes can be drained, as long as there are any.
@@ -293,7 +317,7 @@ async fn taint(links: TerminatorLinks, claim: Arc<NodeClaim>) {
     if name.is_empty() {
         return;
     }
-    let nodes = Nodes::new(links.calls.clone());
+    let (nodes, mut conflicts) = (Nodes::new(links.calls.clone()), Conflicts::default());
     loop {
         let Ok(node) = nodes.get(&name).await else { return };
         // The name on the claim may have been written by hand.
@@ -303,7 +327,7 @@ async fn taint(links: TerminatorLinks, claim: Arc<NodeClaim>) {
         let Some(cordoned) = cordoned(&node) else { return };
         match nodes.write(&cordoned).await {
             Ok(node) => return links.calls.env.post(&links.cluster, Wrote::Node(Arc::new(node))),
-            Err(CallError::Conflict(_)) => {}
+            Err(CallError::Conflict(_)) => conflicts.pause(&links.calls, &name).await,
             Err(_) => return,
         }
     }

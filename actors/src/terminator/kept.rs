@@ -10,6 +10,7 @@ use dovetail_core::termination::drain;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 
 use super::{Key, SETTLING_TIME, Terminator};
+use crate::context::refusals::Refusals;
 use crate::kube::calls::{CallError, Calls};
 use crate::reading::LenientApi;
 
@@ -22,12 +23,15 @@ pub struct KeptVolumes {
     /// The volume of each claim, none for one that is not bound or not there.
     volumes: BTreeMap<ClaimName, Option<String>>,
     asked: BTreeSet<ClaimName>,
+    /// Claims that cannot be looked at.
+    refused: Refusals,
 }
 
 impl KeptVolumes {
     /// Nothing goes any more.
     pub fn clear(&mut self) {
         self.volumes.clear();
+        self.refused = Refusals::default();
     }
 }
 
@@ -54,14 +58,24 @@ impl Terminator {
     }
 
     fn look_up(&mut self, claim: ClaimName, node: String, ctx: &mut Context<Self>) {
-        if !self.kept.asked.insert(claim.clone()) {
+        let what = format!("reading persistentvolumeclaim {}/{}", claim.0, claim.1);
+        if self.kept.refused.hold(&what, self.env.now()) || !self.kept.asked.insert(claim.clone()) {
             return;
         }
         let asking = volume_of(self.links.calls.clone(), claim.clone()).into_actor(self);
         ctx.spawn(asking.map(move |answer, terminator, ctx| {
             terminator.kept.asked.remove(&claim);
-            if let Ok(volume) = answer {
-                terminator.kept.volumes.insert(claim, volume);
+            match answer {
+                Ok(volume) => {
+                    terminator.kept.refused.done(&what, &terminator.env);
+                    terminator.kept.volumes.insert(claim, volume);
+                }
+                // It is asked for again with a tick.
+                Err(error) if error.is_refusal() => {
+                    terminator.kept.refused.refused(&what, &error.to_string(), &terminator.env);
+                    return;
+                }
+                Err(_) => return,
             }
             // A failed read is not kept: the look that follows asks again.
             ctx.run_later(SETTLING_TIME, move |terminator, ctx| terminator.touch(Key::Node(node), ctx));

@@ -1,11 +1,30 @@
 //! Claims and Nodes, and which of them are one machine.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 
 use dovetail_api::v1::NodeClaim;
 use k8s_openapi::api::core::v1::Node;
 use kube::{Resource, ResourceExt};
+
+/// Something that goes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Key {
+    /// A Node, by name: it is drained before its claim is looked at.
+    Node(String),
+    /// A claim, by name.
+    Claim(String),
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Node(name) => write!(f, "node {name}"),
+            Self::Claim(name) => write!(f, "nodeclaim {name}"),
+        }
+    }
+}
 
 /// Claims and Nodes that are to be looked at, and which belongs to which.
 #[derive(Default)]

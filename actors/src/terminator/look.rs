@@ -15,53 +15,34 @@ use dovetail_core::termination::instance::{Handle, handle};
 use dovetail_core::termination::node::{self, DeletingNode, NodeStep};
 use dovetail_core::termination::volumes;
 use futures::StreamExt;
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
 use super::endings::{EndingObject, InstanceQuery};
-use super::evictions::{Candidate, Ended};
 use super::known::of_node;
 use super::owned::{MayDrain, MayEnd};
 use super::steps::{Done, For, StepEnv};
 use super::{AT_ONCE, Key, SETTLING_TIME, Terminator};
 use crate::context::{measures, traces};
-use crate::kube::evict::{self, EvictionOutcome};
+use crate::kube::calls::CallError;
 use crate::messages::{Record, TakeSnapshot, TraceContext};
 use crate::recorder::object;
 use crate::telemetry::log_event::{LogEvent, Names};
-use crate::telemetry::measure::Measure;
-use crate::telemetry::span::names;
 
 /// Claims deleted at the same time.
 const DELETIONS: usize = 16;
+/// Steps that more than one place begins, in words.
+pub(super) const RELEASING: &str = "taking the finalizer off";
+const SAYING: &str = "writing the status of the end of";
 /// How many names a log line gives.
 pub(super) const NAMES_LISTED: usize = 5;
 
-/// A pod that leaves its node now.
-pub(super) struct LeavingPod {
-    pub pod: Arc<PodEntry>,
-    /// The PodDisruptionBudget that an eviction asks; none for a deletion.
-    pub budget: Option<String>,
-    /// Seconds that the pod has to end, where it is deleted because its node's time is up; none for an eviction.
-    pub grace: Option<u32>,
-}
-
-/// An eviction or deletion that was sent.
-struct EvictionAttempt<'a> {
-    pod: &'a PodEntry,
-    /// When it was sent.
-    begun: Timestamp,
-    /// It was a deletion, which asks no budget.
-    forced: bool,
-}
-
-/// Deletes claims, given with their Nodes, by our own decision. Answers the names of those that could not be deleted.
+/// Deletes claims, given with their Nodes, by our own decision. Answers the names of those that could not be deleted, and why.
 pub async fn remove(
     step_env: StepEnv,
     claims: Vec<(Arc<NodeClaim>, Vec<Arc<Node>>)>,
     reason: RemovalReason,
-) -> Vec<String> {
+) -> Vec<(String, CallError)> {
     let why = match reason {
         RemovalReason::Interrupted | RemovalReason::GarbageCollected => For::Fact,
         _ => For::Decision,
@@ -72,7 +53,7 @@ pub async fn remove(
             match step_env.delete_claim(&claim, why, Some(reason.label())).await {
                 Ok(true) => {}
                 Ok(false) => return None,
-                Err(_) => return Some(claim.name_any()),
+                Err(error) => return Some((claim.name_any(), error)),
             }
             // Of an interruption metrics name the kind (aws spec 5).
             let announced = InterruptionNotice::on(&claim).filter(|_| reason == RemovalReason::Interrupted);
@@ -132,15 +113,32 @@ impl Terminator {
         }
     }
 
-    /// Begins a step.
-    pub(super) fn begin(&mut self, key: Key, step: impl Future<Output = Done> + 'static, ctx: &mut Context<Self>) {
+    /// Begins a step, named in words, unless it was refused and is not yet to be tried again.
+    pub(super) fn begin(
+        &mut self,
+        key: Key,
+        step: &'static str,
+        doing: impl Future<Output = Done> + 'static,
+        ctx: &mut Context<Self>,
+    ) {
+        let what = format!("{step} {key}");
+        if self.refused.hold(&what, self.env.now()) {
+            return;
+        }
         self.busy.insert(key.clone());
-        ctx.spawn(step.into_actor(self).map(move |done, terminator, ctx| {
+        ctx.spawn(doing.into_actor(self).map(move |done, terminator, ctx| {
             terminator.busy.remove(&key);
-            // What failed for good is decided anew when it changes, or with the next tick.
-            if done.is_ok() {
-                terminator.dirty.insert(key);
-                terminator.look_soon(SETTLING_TIME, ctx);
+            // What failed is decided anew when it changes, or with the next tick: what is refused, by one that comes ever later.
+            match done {
+                Ok(()) => {
+                    terminator.refused.done(&what, &terminator.env);
+                    terminator.dirty.insert(key);
+                    terminator.look_soon(SETTLING_TIME, ctx);
+                }
+                Err(error) if error.is_refusal() && terminator.deleting.contains(&key) => {
+                    terminator.refused.refused(&what, &error.to_string(), &terminator.env);
+                }
+                Err(_) => {}
             }
         }));
     }
@@ -159,17 +157,19 @@ impl Terminator {
         let (key, step_env) = (Key::Claim(name.to_owned()), self.step_env(self.trace_of(&claim)));
         match step {
             ClaimStep::NotOurs => drop(self.deleting.remove(&key)),
-            ClaimStep::SetDeadline(deadline) => self.begin(key, step_env.set_deadline(claim, nodes, deadline), ctx),
+            ClaimStep::SetDeadline(deadline) => {
+                self.begin(key, "writing the deadline of", step_env.set_deadline(claim, nodes, deadline), ctx);
+            }
             ClaimStep::DeleteNodes(names) => {
                 let nodes = nodes.into_iter().filter(|node| names.contains(&node.name_any())).collect();
-                self.begin(key, step_env.delete_nodes(claim, nodes), ctx);
+                self.begin(key, "deleting the node of", step_env.delete_nodes(claim, nodes), ctx);
             }
             ClaimStep::AwaitNodes => {}
             ClaimStep::Terminate => self.want(handle, Some(EndingObject::without_node(&claim))),
-            ClaimStep::Say(said) => self.begin(key, step_env.say(claim, said, String::new()), ctx),
+            ClaimStep::Say(said) => self.begin(key, SAYING, step_env.say(claim, said, String::new()), ctx),
             ClaimStep::Release => {
                 let reason = self.reason_of(&claim);
-                self.begin(key, step_env.release_claim(claim, reason), ctx);
+                self.begin(key, RELEASING, step_env.release_claim(claim, reason), ctx);
             }
         }
     }
@@ -212,21 +212,27 @@ impl Terminator {
         match (step, only) {
             (NodeStep::NotOurs, _) => drop(self.deleting.remove(&key)),
             (NodeStep::Settle, _) => {}
-            (NodeStep::DeleteClaim, Some(claim)) => self.begin(key, step_env.delete_claim_of(node, claim), ctx),
+            (NodeStep::DeleteClaim, Some(claim)) => {
+                self.begin(key, "deleting the nodeclaim of", step_env.delete_claim_of(node, claim), ctx);
+            }
             (NodeStep::Ask, _) => {}
             (NodeStep::Cordon(_), _) => {
                 let reason = self.reason_of_node(name);
-                self.begin(key, step_env.cordon(node, node_claim, reason), ctx);
+                self.begin(key, "cordoning", step_env.cordon(node, node_claim, reason), ctx);
             }
             (NodeStep::Say(said), Some(claim)) if node::is_drained(&said) => {
-                self.begin(key, step_env.say_drained(claim, said, node), ctx);
+                self.begin(key, SAYING, step_env.say_drained(claim, said, node), ctx);
             }
-            (NodeStep::Say(said), Some(claim)) => self.begin(key, step_env.say(claim, said, name.to_owned()), ctx),
+            (NodeStep::Say(said), Some(claim)) => {
+                self.begin(key, SAYING, step_env.say(claim, said, name.to_owned()), ctx);
+            }
             (NodeStep::Drain(drain), claim) => self.drain(&step_env, &node, claim.as_deref(), drain, snapshot, ctx),
             (NodeStep::AwaitVolumes(volumes), _) => self.await_volumes(&step_env, &node, volumes),
             (NodeStep::Terminate, Some(claim)) => self.want(handle, Some(EndingObject::drained(&claim, name))),
-            (NodeStep::Release, None) if is_ready(&node) => self.begin(key, step_env.release_drained(node), ctx),
-            (NodeStep::Release, _) => self.begin(key, step_env.release_node(node, node_claim), ctx),
+            (NodeStep::Release, None) if is_ready(&node) => {
+                self.begin(key, RELEASING, step_env.release_drained(node), ctx);
+            }
+            (NodeStep::Release, _) => self.begin(key, RELEASING, step_env.release_node(node, node_claim), ctx),
             (NodeStep::DeleteClaim | NodeStep::Say(_) | NodeStep::Terminate, None) => {}
         }
         self.tell_gone(name);
@@ -236,127 +242,6 @@ impl Terminator {
         if let Some(handle) = handle {
             self.endings.want(InstanceQuery { handle, end });
         }
-    }
-
-    /// Evicts or deletes a pod, unless that is under way.
-    pub(super) fn send_away(
-        &mut self,
-        step_env: &StepEnv,
-        node: &Arc<Node>,
-        leaving: LeavingPod,
-        ctx: &mut Context<Self>,
-    ) {
-        let LeavingPod { pod, budget, grace } = leaving;
-        let (uid, now) = (pod.pod.uid.clone(), self.env.now());
-        let env = self.env.clone();
-        let (name, budget) = (node.name_any(), budget.as_deref());
-        let candidate = Candidate { uid: &uid, node: &name, forced: grace.is_some(), budget };
-        if !self.evictions.begins(&candidate, now, || env.rng(&uid)) {
-            return;
-        }
-        let begun = self.env.wall();
-        let (calls, target) = (self.links.calls.clone(), pod.clone());
-        // What no budget is asked about has to rest on what stands.
-        let (claim, going) = (self.own_claims(node).first().cloned(), step_env.clone());
-        let attempt = async move {
-            let Some(seconds) = grace else { return evict::evict(&calls, &target.pod).await };
-            let stands = match &claim {
-                Some(claim) => going.still_goes(claim).await,
-                None => Ok(()),
-            };
-            match stands {
-                Ok(()) => evict::delete(&calls, &target.pod, seconds).await,
-                Err(error) => EvictionOutcome::Failed(error.to_string()),
-            }
-        };
-        let (step_env, node) = (step_env.clone(), node.clone());
-        ctx.spawn(attempt.into_actor(self).map(move |outcome, terminator, ctx| {
-            let attempt = EvictionAttempt { pod: &pod, begun, forced: grace.is_some() };
-            terminator.sent_away(&step_env, &node, &attempt, &outcome, ctx);
-        }));
-    }
-
-    fn sent_away(
-        &mut self,
-        step_env: &StepEnv,
-        node: &Arc<Node>,
-        attempt: &EvictionAttempt<'_>,
-        outcome: &EvictionOutcome,
-        ctx: &mut Context<Self>,
-    ) {
-        let EvictionAttempt { pod, forced, .. } = *attempt;
-        let (name, full) = (node.name_any(), format!("{}/{}", pod.pod.namespace, pod.pod.name));
-        let goes = matches!(outcome, EvictionOutcome::Going | EvictionOutcome::Gone);
-        let Ended { pause, first_refusal, next } = self.evictions.ended(&pod.pod.uid, outcome, self.env.now());
-        next.into_iter().for_each(|node| self.touch(Key::Node(node), ctx));
-        self.tell_sent_away(step_env, node, attempt, outcome, first_refusal);
-        match outcome {
-            EvictionOutcome::Going => {
-                self.count(if forced { "deleted" } else { "evicted" });
-                let progress = self.progress.entry(name.clone()).or_default();
-                if forced { &mut progress.deleted } else { &mut progress.evicted }.push(full);
-                let (reason, message) = match forced {
-                    true => (
-                        "Disrupted",
-                        format!("Deleted the pod to accommodate the terminationGracePeriod of node {name}"),
-                    ),
-                    false => ("Evicted", format!("Evicted pod: node {name} is being terminated")),
-                };
-                step_env.record(Record::normal(object::pod(&pod.pod), reason, message));
-            }
-            EvictionOutcome::Refused(error) => {
-                let message = format!("evicting pod {full}: {error}");
-                step_env.record(Record::warning(object::node(node), "FailedDraining", message));
-                if first_refusal {
-                    let (pod, error) = (full, error.clone());
-                    step_env.emit(LogEvent::EvictionRefused { pod, node: name.clone(), error });
-                }
-            }
-            EvictionOutcome::Gone | EvictionOutcome::Failed(_) => {}
-        }
-        let (key, again) = (Key::Node(name), if goes { SETTLING_TIME } else { pause });
-        ctx.run_later(again, move |terminator, ctx| terminator.touch(key, ctx));
-    }
-
-    /// Tells an attempt as a span: one that was accepted, or the first that was refused.
-    fn tell_sent_away(
-        &self,
-        step_env: &StepEnv,
-        node: &Arc<Node>,
-        attempt: &EvictionAttempt<'_>,
-        outcome: &EvictionOutcome,
-        first_refusal: bool,
-    ) {
-        let (pod, forced) = (&attempt.pod.pod, attempt.forced);
-        let code = match outcome {
-            EvictionOutcome::Going => 201,
-            EvictionOutcome::Gone => 404,
-            EvictionOutcome::Refused(_) => 429,
-            EvictionOutcome::Failed(_) => 500,
-        };
-        if !forced {
-            self.env.measure(&Measure::EvictionAnswered { code });
-        }
-        let claim = self.own_claims(node).first().cloned();
-        if matches!(outcome, EvictionOutcome::Going) {
-            let decided = claim.as_ref().and_then(|claim| self.reasons.get(&claim.name_any()));
-            // Nobody of us has decided it: its deletion was asked for.
-            let reason = decided.map_or("deletion_asked", |(reason, _)| reason.label());
-            self.env.measure(&Measure::PodDrained { reason: if forced { "Forceful Termination" } else { reason } });
-        }
-        let (Some(cause), Some(claim)) = (step_env.trace, claim) else { return };
-        let inside = traces::of_removal(cause, &claim.name_any());
-        let span =
-            |key: &str| self.env.span(inside, if forced { "delete pod" } else { "evict" }, key).since(attempt.begun);
-        let span = match outcome {
-            EvictionOutcome::Going => span(&pod.uid),
-            EvictionOutcome::Refused(why) if first_refusal => {
-                span(&format!("{} refused", pod.uid)).failed("429", why.as_str())
-            }
-            EvictionOutcome::Refused(_) | EvictionOutcome::Gone | EvictionOutcome::Failed(_) => return,
-        };
-        let span = span.remote().with(names::POD, &*pod.name).with(names::NAMESPACE, &*pod.namespace);
-        span.with(names::NODE, node.name_any()).with(names::CLAIM, claim.name_any()).end();
     }
 
     fn await_volumes(&mut self, step_env: &StepEnv, node: &Arc<Node>, volumes: BTreeSet<String>) {

@@ -46,6 +46,7 @@ use kube_runtime::watcher::Event;
 
 use crate::context::backoff::Backoff;
 use crate::context::env::Env;
+use crate::context::refusals::Refusals;
 use crate::kube::calls::Calls;
 use crate::kube::watch::{AfterWatchFailure, WatchNews, watch};
 use crate::links::{ToClusterWatcher, ToOwner, ToRecorder};
@@ -59,7 +60,7 @@ use endings::Endings;
 use evictions::Evictions;
 use interrupted::InterruptedNodes;
 use kept::KeptVolumes;
-use known::{KnownNodes, is_leaving};
+use known::{Key, KnownNodes, is_leaving};
 use places::DrainProgress;
 use rollouts::Rollouts;
 use steps::StepEnv;
@@ -86,15 +87,6 @@ pub struct TerminatorLinks {
     pub calls: Calls,
 }
 
-/// Something that goes.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Key {
-    /// A Node, by name: it is drained before its claim is looked at.
-    Node(String),
-    /// A claim, by name.
-    Claim(String),
-}
-
 /// The actor `terminator`: drains nodes that go, ends their instances, and lets their objects go.
 pub struct Terminator {
     env: Env,
@@ -112,6 +104,10 @@ pub struct Terminator {
     /// Of those, what is to be looked at.
     dirty: BTreeSet<Key>,
     busy: BTreeSet<Key>,
+    /// Steps that the API server refuses.
+    refused: Refusals,
+    /// What was said of claims, by name, whose instances are not their own.
+    not_owned: BTreeMap<String, String>,
     /// How far Nodes are, for the log.
     progress: BTreeMap<String, DrainProgress>,
     /// Why claims go, by name, where that was decided here.
@@ -143,6 +139,8 @@ impl Terminator {
             deleting: BTreeSet::new(),
             dirty: BTreeSet::new(),
             busy: BTreeSet::new(),
+            refused: Refusals::default(),
+            not_owned: BTreeMap::new(),
             progress: BTreeMap::new(),
             reasons: BTreeMap::new(),
             waiting: InterruptedNodes::default(),
@@ -209,7 +207,14 @@ impl Handler<Remove> for Terminator {
         let step_env = self.step_env(Some(remove.trace));
         let removing = look::remove(step_env, claims, remove.reason).into_actor(self);
         ctx.spawn(removing.map(|failed, terminator, _| {
-            failed.iter().for_each(|name| terminator.waiting.not_deleted(name, terminator.env.now()));
+            for (name, error) in failed {
+                terminator.waiting.not_deleted(&name, terminator.env.now());
+                // Who has decided asks again.
+                if error.is_refusal() && terminator.known.claims.contains_key(&name) {
+                    let what = format!("deleting {}", Key::Claim(name));
+                    terminator.refused.refused(&what, &error.to_string(), &terminator.env);
+                }
+            }
         }));
     }
 }
@@ -236,6 +241,7 @@ impl Handler<ClaimGone> for Terminator {
 
     fn handle(&mut self, gone: ClaimGone, ctx: &mut Self::Context) {
         self.forget(&Key::Claim(gone.name.clone()));
+        self.not_owned.remove(&gone.name);
         self.reasons.remove(&gone.name);
         self.waiting.forget(&gone.name);
         let Some(claim) = self.known.forget_claim(&gone.name) else { return };
@@ -336,6 +342,7 @@ impl Terminator {
     fn forget(&mut self, key: &Key) {
         self.deleting.remove(key);
         self.dirty.remove(key);
+        self.refused.forget(&format!(" {key}"));
     }
 
     fn count(&mut self, what: &'static str) {
@@ -351,9 +358,12 @@ impl Terminator {
         let asking = endings::ask(self.links.clone(), asks).into_actor(self);
         ctx.spawn(asking.map(|mut answered, terminator, ctx| {
             let failed = terminator.endings.end(&mut answered, terminator.env.now());
-            for error in failed.iter().filter(|_| terminator.links.calls.may_act()) {
-                let what = error.call().to_owned();
-                terminator.env.emit(LogEvent::Retrying { what, error: error.to_string() });
+            for (error, times) in failed.into_iter().filter(|_| terminator.links.calls.may_act()) {
+                let (what, error) = (error.call().to_owned(), error.to_string());
+                terminator.env.emit(match times {
+                    1 => LogEvent::Retrying { what, error },
+                    _ => LogEvent::StillRefused { what, error, times, seconds: endings::REFUSED_AGAIN.1.as_secs_f64() },
+                });
             }
             answered.answers.iter().filter(|one| !one.ended.is_empty()).for_each(|one| terminator.tell_ended(one));
             // Which claims and Nodes an answer concerns is not kept apart: a look costs no call.

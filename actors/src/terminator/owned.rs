@@ -12,6 +12,8 @@ use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
 use super::known::of_node;
+use super::look::RELEASING;
+use super::steps::StepEnv;
 use super::{Key, Terminator};
 use crate::messages::{InstanceKnown, LookUp, Record};
 use crate::owner::owned::{OwnershipVerdict, instance_of};
@@ -144,15 +146,23 @@ impl Terminator {
             self.deleting.remove(&Key::Claim(name));
             return;
         }
-        let instance = instance_of(claim).unwrap_or_default().to_owned();
-        // Said before the claim goes, as nothing is left to say it on afterwards.
-        let message = format!("Instance {instance} is not this NodeClaim's and is left alone: {why}");
         let step_env = self.step_env(self.trace_of(claim));
+        self.tell_not_owned(&step_env, claim, why);
+        let going = step_env.release_claim(claim.clone(), "instance_not_owned".to_owned());
+        self.begin(Key::Claim(name), RELEASING, going, ctx);
+    }
+
+    /// Says why a claim goes alone: once, and again where that has changed.
+    fn tell_not_owned(&mut self, step_env: &StepEnv, claim: &NodeClaim, why: &NotOwned) {
+        let (name, instance) = (claim.name_any(), instance_of(claim).unwrap_or_default().to_owned());
+        let message = format!("Instance {instance} is not this NodeClaim's and is left alone: {why}");
+        if self.not_owned.insert(name.clone(), message.clone()).as_ref() == Some(&message) {
+            return;
+        }
         step_env.record(Record::warning(object::claim(claim), "InstanceNotOwned", message));
         let (reason, error) = (why.reason().to_owned(), why.to_string());
-        step_env.emit(LogEvent::InstanceNotOwned { node_claim: name.clone(), instance, reason, error });
+        step_env.emit(LogEvent::InstanceNotOwned { node_claim: name, instance, reason, error });
         self.count("not_owned");
-        self.begin(Key::Claim(name), step_env.release_claim(claim.clone(), "instance_not_owned".to_owned()), ctx);
     }
 
     /// Lets a Node go that is being deleted and is not ours: our finalizer holds nothing there.
@@ -163,7 +173,7 @@ impl Terminator {
             return;
         }
         let step_env = self.step_env(None);
-        self.begin(key, step_env.release_node(node.clone(), String::new()), ctx);
+        self.begin(key, RELEASING, step_env.release_node(node.clone(), String::new()), ctx);
     }
 }
 

@@ -16,7 +16,8 @@ use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
 use super::Terminator;
-use super::look::{LeavingPod, NAMES_LISTED};
+use super::evictions::LeavingPod;
+use super::look::NAMES_LISTED;
 use super::rollouts::overlay;
 use super::steps::StepEnv;
 use crate::messages::Record;

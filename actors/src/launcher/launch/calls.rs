@@ -32,7 +32,9 @@ impl From<CallError> for ApiFailure {
     fn from(error: CallError) -> Self {
         match error {
             CallError::Deposed => Self::Deposed,
-            CallError::Refused(_) | CallError::Forbidden(_) | CallError::Unanswered(_) => Self::Refused,
+            CallError::Refused(_) | CallError::Forbidden(_) | CallError::Doubted(_) | CallError::Unanswered(_) => {
+                Self::Refused
+            }
             CallError::NotFound(_) | CallError::Conflict(_) | CallError::Exists(_) => Self::Gone,
         }
     }

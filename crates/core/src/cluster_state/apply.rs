@@ -15,8 +15,7 @@ use super::objects::claim::ClaimEntry;
 use super::objects::node::NodeEntry;
 use super::objects::pod::PodEntry;
 use super::placing::nominations::NominationTarget;
-use super::unreadable::Unreadable;
-use super::{ClusterState, Table, UpdateEffect, WatchedKind, is_older, older, problem};
+use super::{ClusterState, Table, UpdateEffect, WatchedKind, is_older, is_other, older, problem};
 
 impl ClusterState {
     /// A pod is there or has changed. Answers what is kept of it.
@@ -188,10 +187,7 @@ impl ClusterState {
         self.remember(WatchedKind::NodeClaim, uid);
         let same =
             |known: &Arc<ClaimEntry>| uid.is_none() || known.is_planned() || known.claim.metadata.uid.as_deref() == uid;
-        let other = |object: &Arc<Unreadable>| uid.is_some() && object.metadata.uid.as_deref() != uid;
-        if !self.now.unreadable(WatchedKind::NodeClaim, name).is_some_and(other) {
-            self.forget_unreadable(WatchedKind::NodeClaim, name);
-        }
+        self.forget_unreadable_of(WatchedKind::NodeClaim, name, uid);
         if self.now.claims.get(name).is_some_and(same) {
             Arc::make_mut(&mut self.now.claims).remove(name);
             self.forget_target(&NominationTarget::Claim(name.to_owned()));
@@ -231,10 +227,13 @@ impl ClusterState {
         if news { UpdateEffect::News } else { UpdateEffect::Alike }
     }
 
-    /// A NodePool is gone.
+    /// A NodePool is gone. One of its name with another uid stays: it was made anew, and was known before this was.
     pub fn delete_pool(&mut self, name: &str, uid: Option<&str>) {
         self.remember(WatchedKind::NodePool, uid);
-        self.forget_unreadable(WatchedKind::NodePool, name);
+        self.forget_unreadable_of(WatchedKind::NodePool, name, uid);
+        if self.now.pools.get(name).is_some_and(|known| is_other(&known.metadata, uid)) {
+            return;
+        }
         Arc::make_mut(&mut self.now.pools).remove(name);
         Arc::make_mut(&mut self.now.unused).forget(name);
     }
@@ -256,11 +255,13 @@ impl ClusterState {
         if news { UpdateEffect::News } else { UpdateEffect::Alike }
     }
 
-    /// A node class is gone.
+    /// A node class is gone; of another of its name as of a pool.
     pub fn delete_class(&mut self, name: &str, uid: Option<&str>) {
         self.remember(WatchedKind::NodeClass, uid);
-        self.forget_unreadable(WatchedKind::NodeClass, name);
-        Arc::make_mut(&mut self.now.classes).remove(name);
+        self.forget_unreadable_of(WatchedKind::NodeClass, name, uid);
+        if !self.now.classes.get(name).is_some_and(|known| is_other(&known.metadata, uid)) {
+            Arc::make_mut(&mut self.now.classes).remove(name);
+        }
     }
 
     /// A DaemonSet is there or has changed.

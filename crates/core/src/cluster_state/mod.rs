@@ -298,3 +298,8 @@ pub fn is_older(new: &ObjectMeta, known: &ObjectMeta) -> bool {
 fn older(new: Option<u64>, known: Option<u64>) -> bool {
     matches!((new, known), (Some(new), Some(known)) if new < known)
 }
+
+/// Whether a known object is another than the one with this uid that is gone; of one whose uid is not known, it is not.
+fn is_other(known: &ObjectMeta, gone: Option<&str>) -> bool {
+    gone.is_some_and(|gone| known.uid.as_deref() != Some(gone))
+}

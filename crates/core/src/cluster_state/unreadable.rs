@@ -9,7 +9,7 @@ use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec}
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 
 use super::objects::budget::BudgetEntry;
-use super::{ClusterState, NodeEntry, PodEntry, Snapshot, Storage, UpdateEffect, WatchedKind, namespaced};
+use super::{ClusterState, NodeEntry, PodEntry, Snapshot, Storage, UpdateEffect, WatchedKind, is_other, namespaced};
 use crate::problem::Namespace;
 use crate::volumes::{ClassFacts, VolumeClaimFacts, VolumeFacts};
 
@@ -204,7 +204,14 @@ impl ClusterState {
             WatchedKind::DaemonSet => drop(Arc::make_mut(&mut self.now.daemon_sets).remove(&key)),
             stored => self.delete_stored(stored, &key),
         }
-        self.forget_unreadable(kind, &key);
+        self.forget_unreadable_of(kind, &key, meta.uid.as_deref());
+    }
+
+    /// It is gone; one of its name with another uid is another.
+    pub(super) fn forget_unreadable_of(&mut self, kind: WatchedKind, key: &str, uid: Option<&str>) {
+        if !self.now.unreadable(kind, key).is_some_and(|object| is_other(&object.metadata, uid)) {
+            self.forget_unreadable(kind, key);
+        }
     }
 
     /// It can be read, or is gone.

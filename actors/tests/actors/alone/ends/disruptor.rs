@@ -100,6 +100,19 @@ fn an_empty_node_goes_after_its_pools_time_and_not_before() {
 }
 
 #[test]
+fn a_removal_that_does_not_come_to_pass_is_ordered_again_and_said_once() {
+    with_pool(when_empty(), async |bench| {
+        let actor = start(&bench);
+        nodes(&bench, 1);
+        go_on(&bench, &actor, 600).await;
+        let orders = bench.heard.count::<Remove>();
+        assert!((5..=12).contains(&orders), "{orders} orders in ten minutes");
+        assert_eq!(bench.told.count("disrupting"), 1, "{:?}", bench.told.lines());
+        assert_eq!(state(&bench, &actor).await.removed["empty"], 1);
+    });
+}
+
+#[test]
 fn a_node_with_a_pod_is_not_empty_and_one_with_a_daemon_is() {
     with_pool(when_empty(), async |bench| {
         let actor = start(&bench);
@@ -269,9 +282,16 @@ fn writes_that_are_refused_hold_up_no_removal_and_no_other_write() {
         let all = removed(&bench);
         assert!(all.len() >= 2, "{all:?}");
         assert_eq!(state(&bench, &actor).await.writing, 0);
-        // A look a second was asked for: each refused object costs one call a look.
-        let refused = bench.wire.count("PATCH", "/nodeclaims/default-1");
-        assert!(refused <= 200, "{refused}");
+        // A look a second was asked for: what is refused is written ever more seldom all the same, and said.
+        for path in ["/nodeclaims/default-1", "/nodepools/default"] {
+            let refused = bench.wire.count("PATCH", path);
+            assert!((4..=25).contains(&refused), "{path}: {refused}");
+        }
+        let said = bench.told.count("still_refused");
+        assert!((2..=6).contains(&said), "{:?}", bench.told.lines());
+        bench.wire.heal();
+        go_on(&bench, &actor, 90).await;
+        assert!(bench.told.count("recovered") >= 1, "{:?}", bench.told.lines());
     });
 }
 

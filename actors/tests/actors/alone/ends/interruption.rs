@@ -122,6 +122,25 @@ fn what_is_not_written_down_stays_in_the_queue() {
 }
 
 #[test]
+fn an_end_that_is_not_written_down_is_said_once_however_often_its_message_comes_again() {
+    with_queue(async |bench| {
+        spot(&bench, 1);
+        bench.heard.writes_ends(false);
+        let _actor = start(&bench);
+        let message = warning(&bench, "e-1", 1);
+        for copy in 0..4 {
+            bench.sky.inner.announce_by(&message, &format!("r-{copy}"));
+            bench.pass(20.0).await;
+        }
+        assert_eq!((interrupted(&bench).len(), bench.told.count("interrupted")), (4, 1));
+        // Another announcement of the same instance is another thing.
+        bench.sky.inner.announce_by(&warning(&bench, "e-2", 1), "r-5");
+        bench.pass(1.0).await;
+        assert_eq!(bench.told.count("interrupted"), 2);
+    });
+}
+
+#[test]
 fn the_same_event_is_acted_on_once_however_often_it_comes() {
     with_queue(async |bench| {
         spot(&bench, 1);

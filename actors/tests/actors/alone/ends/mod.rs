@@ -8,4 +8,5 @@ mod janitor;
 mod owner;
 mod status_checks;
 mod terminator;
+mod terminator_refusals;
 mod terminator_trouble;

@@ -4,12 +4,15 @@ use std::collections::BTreeSet;
 
 use actix::prelude::*;
 use dovetail_actors::launcher::Launcher;
-use dovetail_actors::messages::{ClaimSoldOut, ClosedPools, LaunchClaims, LaunchOrder, PackNow};
+use dovetail_actors::messages::{ClaimChanged, ClaimSoldOut, ClosedPools, LaunchClaims, LaunchOrder, PackNow};
 use dovetail_core::Resources;
 use dovetail_core::launch_backoff::Demand;
+use dovetail_core::ownership::token::launch_token;
 use dovetail_sandbox::apiserver::NODE_CLAIMS;
+use serde_json::json;
 
-use super::launcher::{claims, not_made, one_to_one, planned, start, state, with_pool};
+use super::launcher::{claims, launch, not_made, one_to_one, planned, start, state, with_pool};
+use crate::alone::objects::id;
 use crate::alone::{Alone, Fails, TERM, trace};
 use crate::world::Spoil;
 
@@ -97,5 +100,42 @@ fn a_cloud_that_throttles_is_asked_again_and_told_of_once_a_claim() {
         bench.pass(120.0).await;
         one_to_one(&bench);
         assert_eq!((bench.sky.count("launch"), bench.told.count("retrying")), (7, 1));
+    });
+}
+
+#[test]
+fn twenty_claims_that_nobody_answers_for_are_packed_anew_together() {
+    with_pool(async |bench| {
+        let launcher = start(&bench);
+        bench.wire.refuse("POST", "/nodeclaims", usize::MAX, 500);
+        bench.pass(1.0).await;
+        let names: Vec<String> = (0..20).map(|n| format!("default-{n:02}")).collect();
+        launcher.do_send(launch(&names.iter().map(String::as_str).collect::<Vec<_>>()));
+        bench.pass(300.0).await;
+        assert_eq!(not_made(&bench), 20);
+        let packed = bench.heard.count::<PackNow>();
+        assert!((1..=2).contains(&packed), "packing is asked for {packed} times");
+    });
+}
+
+#[test]
+fn that_an_instance_found_by_a_claims_token_is_another_clusters_is_said_once() {
+    with_pool(async |bench| {
+        let claim = bench.claim("default-a");
+        let token = launch_token([claim.metadata.uid.as_deref().unwrap()], 1);
+        let annotations =
+            json!({"metadata": {"annotations": {"dovetail.dev/launch-token": token, "dovetail.dev/term": "3"}}});
+        bench.api.patch(&NODE_CLAIMS, "", "default-a", &annotations).unwrap();
+        bench.sky.inner.strange(
+            &id(1),
+            &[("dovetail.dev/launch-token", token.as_str()), ("dovetail.dev/cluster-uid", "uid-of-another-cluster")],
+        );
+        let launcher = start(&bench);
+        bench.pass(1.0).await;
+        launcher.do_send(ClaimChanged(bench.claim_now("default-a")));
+        bench.pass(300.0).await;
+        let looks = bench.sky.count("instances_with_token");
+        assert!(looks > 5, "{looks} looks");
+        assert_eq!(bench.told.count("instance_not_owned"), 1, "{looks} looks");
     });
 }

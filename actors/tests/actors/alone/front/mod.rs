@@ -8,3 +8,4 @@ mod packer;
 mod packer_trouble;
 mod pod_watcher;
 mod registrar;
+mod registrar_refusals;

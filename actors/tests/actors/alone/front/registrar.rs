@@ -19,7 +19,7 @@ use crate::alone::objects::{id, node_name};
 use crate::alone::wire::Act;
 use crate::alone::{Alone, alone, alone_with, seconds, trace};
 
-fn start(bench: &Alone) -> Addr<Registrar> {
+pub fn start(bench: &Alone) -> Addr<Registrar> {
     let ear = &bench.ear;
     let links = RegistrarLinks {
         cluster: ear.clone().into(),
@@ -33,7 +33,7 @@ fn start(bench: &Alone) -> Addr<Registrar> {
 }
 
 /// The watches show claim and Node as they stand.
-fn show(bench: &Alone, actor: &Addr<Registrar>, number: u64) {
+pub fn show(bench: &Alone, actor: &Addr<Registrar>, number: u64) {
     bench.show();
     let name = format!("default-{number}");
     if bench.is_there(&NODE_CLAIMS, &name) {
@@ -45,7 +45,7 @@ fn show(bench: &Alone, actor: &Addr<Registrar>, number: u64) {
 }
 
 /// A claim whose instance is known to be its own, and its Node, as far as they have come.
-fn joins(bench: &Alone, actor: &Addr<Registrar>, number: u64) -> Arc<NodeClaim> {
+pub fn joins(bench: &Alone, actor: &Addr<Registrar>, number: u64) -> Arc<NodeClaim> {
     let claim = bench.launched(&format!("default-{number}"), number, &["Launched"]);
     actor.do_send(ClaimChanged(claim.clone()));
     actor.do_send(bench.marks(&claim, number));

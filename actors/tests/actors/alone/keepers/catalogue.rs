@@ -20,7 +20,7 @@ use dovetail_actors::messages::{ReservationTakenBack, TookReserved};
 
 const KEPT: &str = "dovetail-unavailable-offerings";
 
-fn start(bench: &Alone) -> Addr<Catalogue> {
+pub fn start(bench: &Alone) -> Addr<Catalogue> {
     let catalogue = bench.start(Catalogue::new(&bench.env, bench.sky.clone()));
     catalogue.do_send(CatalogueAttach(bench.ear.clone().recipient()));
     catalogue

@@ -3,15 +3,15 @@
 use actix::prelude::*;
 use dovetail_actors::cluster_watcher::ClusterWatcher;
 use dovetail_actors::messages::{
-    ActorState, Attach, ClaimChanged, ClaimGone, ClaimRefused, ClusterChanged, ClusterWatcherState, Detach, Forget,
-    HoldClaims, MarkDeleting, NodeChanged, PlanClaims, Record, TakeShown, TakeSnapshot, TellNotSynced, WorldChanged,
-    Wrote,
+    ActorState, Attach, ClaimChanged, ClaimGone, ClaimRefused, ClassChanged, ClusterChanged, ClusterWatcherState,
+    Detach, Forget, HoldClaims, MarkDeleting, NodeChanged, PlanClaims, PoolChanged, Record, TakeShown, TakeSnapshot,
+    TellNotSynced, WorldChanged, Wrote,
 };
 use dovetail_actors::pod_watcher::PodWatcher;
 use dovetail_api::v1::NodeClaim;
 use dovetail_core::Resources;
 use dovetail_core::cluster_state::{NominationTarget, Snapshot};
-use dovetail_sandbox::apiserver::{NODE_CLAIMS, NODES};
+use dovetail_sandbox::apiserver::{EC2_NODE_CLASSES, NODE_CLAIMS, NODE_POOLS, NODES};
 use serde_json::json;
 
 use crate::alone::objects::node_name;
@@ -170,6 +170,33 @@ fn the_end_of_one_claim_says_nothing_of_another_of_its_name() {
         bench.pass(0.1).await;
         assert_eq!(names_gone(&bench), [""; 0]);
         assert!(known(&watching.cluster).await.unwrap().claims.contains_key("default-a"));
+    });
+}
+
+#[test]
+fn the_end_of_a_pool_or_a_class_says_nothing_of_another_of_its_name() {
+    alone(|bench| async move {
+        bench.pool("default");
+        let watching = leading(&bench).await;
+        let again = |kind, version: &str| {
+            let mut other = (*bench.api.get(kind, "", "default").unwrap()).clone();
+            other["metadata"]["uid"] = json!("made-anew");
+            other["metadata"]["resourceVersion"] = json!(version);
+            other
+        };
+        let (pool, class) = (again(&NODE_POOLS, "90000"), again(&EC2_NODE_CLASSES, "90001"));
+        // An answer shows what was made anew before the watch shows that the first is gone.
+        watching.cluster.do_send(Wrote::Pool(Box::new(serde_json::from_value(pool).unwrap())));
+        watching.cluster.do_send(Wrote::Class(Box::new(serde_json::from_value(class).unwrap())));
+        bench.pass(0.1).await;
+        bench.heard.forget();
+        bench.delete(&NODE_POOLS, "default");
+        bench.delete(&EC2_NODE_CLASSES, "default");
+        bench.pass(1.0).await;
+        let now = known(&watching.cluster).await.unwrap();
+        assert!(now.pools.contains_key("default") && now.classes.contains_key("default"));
+        assert!(bench.heard.all::<PoolChanged>().iter().all(|one| one.pool.is_some()));
+        assert!(bench.heard.all::<ClassChanged>().iter().all(|one| one.class.is_some()));
     });
 }
 

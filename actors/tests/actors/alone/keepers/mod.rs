@@ -1,6 +1,7 @@
 //! Who keeps what is known, said and served, and who leads.
 
 mod catalogue;
+mod catalogue_doubts;
 mod cluster_watcher;
 mod cluster_watches;
 mod leader;

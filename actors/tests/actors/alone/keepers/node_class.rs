@@ -56,7 +56,7 @@ fn says(bench: &Alone, kind: &Gvr, name: &str, type_: &str) -> (String, String) 
     (one["status"].as_str().unwrap_or_default().into(), one["message"].as_str().unwrap_or_default().into())
 }
 
-fn is_ready(bench: &Alone, kind: &Gvr, name: &str) -> bool {
+pub fn is_ready(bench: &Alone, kind: &Gvr, name: &str) -> bool {
     says(bench, kind, name, "Ready").0 == "True"
 }
 

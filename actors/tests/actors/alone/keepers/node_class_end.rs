@@ -1,9 +1,79 @@
 //! The end of a node class: after its claims, after what was made for it, and never by half an answer.
 
 use dovetail_sandbox::apiserver::EC2_NODE_CLASSES;
+use serde_json::json;
 
-use super::node_class::{show_class, start};
-use crate::alone::alone;
+use super::node_class::{is_ready, show_class, start};
+use crate::alone::{Alone, Fails, alone};
+
+/// Somebody takes the finalizers off a class that is being deleted, and makes another of its name.
+fn made_anew(bench: &Alone, name: &str) {
+    bench.api.patch(&EC2_NODE_CLASSES, "", name, &json!({"metadata": {"finalizers": []}})).unwrap();
+    assert!(!bench.is_there(&EC2_NODE_CLASSES, name));
+    bench.bare_class(name);
+}
+
+#[test]
+fn while_it_waits_for_its_claims_a_class_is_looked_at_every_five_seconds_however_often_it_changes() {
+    alone(|bench| async move {
+        let actor = start(&bench);
+        bench.bare_class("default");
+        show_class(&bench, &actor, "default");
+        bench.pass(1.0).await;
+        bench.claim("default-a");
+        bench.show();
+        bench.delete(&EC2_NODE_CLASSES, "default");
+        for _ in 0..200 {
+            show_class(&bench, &actor, "default");
+            bench.pass(0.1).await;
+        }
+        let before = bench.heard.snapshots();
+        bench.pass(60.0).await;
+        let looks = bench.heard.snapshots() - before;
+        assert!((4..=20).contains(&looks), "{looks} looks in a minute");
+        assert_eq!(bench.told.count("node_class_waits"), 1);
+    });
+}
+
+#[test]
+fn the_end_of_a_class_that_drags_on_takes_nothing_from_another_of_its_name() {
+    alone(|bench| async move {
+        let actor = start(&bench);
+        bench.bare_class("default");
+        show_class(&bench, &actor, "default");
+        bench.pass(1.0).await;
+        bench.sky.always("remove_node_class", Some(Fails::Throttled));
+        bench.delete(&EC2_NODE_CLASSES, "default");
+        show_class(&bench, &actor, "default");
+        bench.pass(20.0).await;
+        let removed = bench.sky.count("remove_node_class");
+        assert!(removed > 1);
+        made_anew(&bench, "default");
+        bench.sky.always("remove_node_class", None);
+        // The watch says so a little later.
+        bench.pass(20.0).await;
+        show_class(&bench, &actor, "default");
+        bench.pass(20.0).await;
+        assert_eq!(bench.sky.count("remove_node_class"), removed, "instance profile and templates are the new one's");
+        assert!(is_ready(&bench, &EC2_NODE_CLASSES, "default") && bench.told.count("node_class_deleted") == 0);
+    });
+}
+
+#[test]
+fn a_class_that_was_made_anew_is_resolved_at_once_though_its_generation_is_the_same() {
+    alone(|bench| async move {
+        let actor = start(&bench);
+        bench.bare_class("default");
+        show_class(&bench, &actor, "default");
+        bench.pass(1.0).await;
+        bench.delete(&EC2_NODE_CLASSES, "default");
+        made_anew(&bench, "default");
+        // An answer to somebody's write has shown it before the watch shows that the first is gone.
+        show_class(&bench, &actor, "default");
+        bench.pass(1.0).await;
+        assert!(is_ready(&bench, &EC2_NODE_CLASSES, "default"));
+    });
+}
 
 #[test]
 fn a_claim_that_only_the_api_server_knows_keeps_its_class() {

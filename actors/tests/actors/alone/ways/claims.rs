@@ -201,3 +201,41 @@ fn a_node_that_came_anew_under_its_name_is_another() {
         let _ = Arc::clone(&first);
     });
 }
+
+#[test]
+fn writes_that_conflict_for_ever_are_made_with_pauses_and_go_through_in_the_end() {
+    alone(|bench| async move {
+        let claim = bench.claim("default-a");
+        let (api, now) = (claims(&bench), tokio::time::Instant::now);
+        let failing = |method, path| bench.wire.refuse(method, path, 40, 409);
+        // The first conflict is somebody's write in between; so many are an admission webhook that answers so.
+        let slow = |begun: tokio::time::Instant| assert!(begun.elapsed().as_secs() > 60, "{:?}", begun.elapsed());
+        failing("PATCH", "/nodeclaims/default-a");
+        let begun = now();
+        api.change_metadata((*claim).clone(), annotate).await.unwrap();
+        slow(begun);
+        failing("PATCH", "/nodeclaims/default-a/status");
+        let begun = now();
+        let named = |claim: &NodeClaim| {
+            let mut claim = claim.clone();
+            claim.status.get_or_insert_default().node_name = "node".into();
+            claim
+        };
+        api.change_status((*bench.claim_now("default-a")).clone(), named).await.unwrap();
+        slow(begun);
+        failing("DELETE", "/nodeclaims/default-a");
+        let begun = now();
+        api.remove((*bench.claim_now("default-a")).clone()).await.unwrap();
+        slow(begun);
+        bench.working(1);
+        failing("PATCH", "/nodes/");
+        let begun = now();
+        let labelled = |node: &k8s_openapi::api::core::v1::Node| {
+            let mut wanted = node.clone();
+            let news = wanted.labels_mut().insert("ours".into(), "true".into()).is_none();
+            news.then_some(wanted)
+        };
+        Nodes::new(bench.calls("terminator")).change((*bench.node_now(1)).clone(), labelled).await.unwrap();
+        slow(begun);
+    });
+}

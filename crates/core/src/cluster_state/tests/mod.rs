@@ -199,6 +199,29 @@ fn a_late_answer_neither_undoes_nor_revives_a_pool_a_class_or_a_node() {
 }
 
 #[test]
+fn the_end_of_a_pool_or_a_class_takes_no_other_of_its_name_away() {
+    let mut state = ClusterState::new();
+    state.apply_pool(pool_at(true, "1", "10"));
+    state.apply_class(class_at("old", "1", "10"));
+    // Those that were made anew are known before the watch says that the first ones are gone.
+    state.apply_pool(pool_at(true, "2", "12"));
+    state.apply_class(class_at("new", "2", "12"));
+    state.delete_pool("default", Some("1"));
+    state.delete_class("default", Some("1"));
+    let now = state.snapshot();
+    assert_eq!(now.pools["default"].metadata.uid.as_deref(), Some("2"));
+    assert_eq!(now.classes["default"].metadata.uid.as_deref(), Some("2"));
+    let unread = |uid| Unreadable { metadata: versioned("default", uid, "13"), ..Unreadable::default() };
+    for kind in [WatchedKind::NodePool, WatchedKind::NodeClass] {
+        state.apply_unreadable(kind, unread("3"));
+        state.delete_unreadable(kind, &unread("2").metadata);
+        assert!(state.snapshot().unreadable(kind, "default").is_some(), "{kind:?}");
+    }
+    state.delete_pool("default", None);
+    assert!(state.snapshot().unreadable(WatchedKind::NodePool, "default").is_none(), "nothing of that name is left");
+}
+
+#[test]
 fn an_api_server_that_was_restored_to_an_earlier_state_is_believed() {
     let mut state = ClusterState::new();
     state.apply_pool(pool_at(false, "1", "100"));

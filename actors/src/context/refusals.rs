@@ -1,0 +1,127 @@
+//! What is refused and has to be tried again all the same: after pauses that grow, with jitter, up to a bound; said at the first
+//! time and then ever more seldom, with how often it has been.
+
+use std::time::Duration;
+
+use crate::context::brakes::Brakes;
+use crate::context::env::Env;
+use crate::telemetry::log_event::LogEvent;
+
+/// What has not been tried again for so long after its pause is not asked for any more.
+const FORGOTTEN: Duration = Duration::from_secs(600);
+
+/// Things that are refused, by what they are in words: `cordoning node NAME`.
+#[derive(Default)]
+pub struct Refusals(Brakes);
+
+impl Refusals {
+    /// Whether it is left alone now.
+    pub fn hold(&self, what: &str, now: Duration) -> bool {
+        self.0.hold(what, None, now)
+    }
+
+    /// It was refused. Answers how long it is left alone.
+    pub fn refused(&mut self, what: &str, error: &str, env: &Env) -> Duration {
+        let now = env.now();
+        self.0.forget_before(now.saturating_sub(FORGOTTEN));
+        let pause = self.0.failed(what, None, now, || env.rng(what));
+        let times = self.0.failures(what);
+        if is_said(times) {
+            let (what, error, seconds) = (what.to_owned(), error.to_owned(), pause.as_secs_f64());
+            env.emit(LogEvent::StillRefused { what, error, times, seconds });
+        }
+        pause
+    }
+
+    /// It was done after all, if it was refused before.
+    pub fn done(&mut self, what: &str, env: &Env) {
+        let times = self.0.failures(what);
+        if times > 0 {
+            self.0.forget(what);
+            env.emit(LogEvent::Recovered { what: what.to_owned(), attempts: times + 1 });
+        }
+    }
+
+    /// Nobody asks for it any more, as what it is about is gone: its words end with this.
+    pub fn forget(&mut self, about: &str) {
+        self.0.retain(|what| !what.ends_with(about));
+    }
+}
+
+/// Whether the refusal of this number is said: the first, the tenth, the hundredth and so on.
+pub fn is_said(times: u32) -> bool {
+    times.checked_ilog10().is_some_and(|zeros| 10_u32.pow(zeros) == times)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::sync::{Arc, Mutex};
+
+    use dovetail_core::clock::Clock;
+
+    use super::*;
+    use crate::settings::Settings;
+    use crate::telemetry::journal::MemoryJournal;
+
+    /// A clock that is set by hand.
+    #[derive(Default)]
+    struct Set(Mutex<Duration>);
+
+    impl Clock for Set {
+        fn monotonic(&self) -> Duration {
+            *self.0.lock().unwrap()
+        }
+
+        fn wall(&self) -> jiff::Timestamp {
+            jiff::Timestamp::UNIX_EPOCH
+        }
+    }
+
+    #[test]
+    fn what_is_refused_for_two_hours_is_tried_ever_less_often_and_said_three_times() {
+        let (clock, journal) = (Arc::new(Set::default()), Arc::new(MemoryJournal::default()));
+        let env = Env::new("r", Settings::default(), clock.clone(), journal.clone(), 1);
+        let (mut refusals, what, mut tries) = (Refusals::default(), "cordoning node a", 0);
+        for second in 0..7200 {
+            *clock.0.lock().unwrap() = Duration::from_secs(second);
+            if !refusals.hold(what, env.now()) {
+                tries += 1;
+                assert!(refusals.refused(what, "422 no", &env) <= Duration::from_secs(60));
+            }
+        }
+        assert!((120..=300).contains(&tries), "{tries}");
+        refusals.done("cordoning node b", &env);
+        refusals.done(what, &env);
+        assert!(!refusals.hold(what, env.now()));
+        let lines: Vec<String> = journal.entries().iter().map(|entry| entry.log_event.to_string()).collect();
+        assert_eq!(lines.len(), 4, "{lines:?}");
+        assert!(lines[1].starts_with("cordoning node a was refused 10 times"), "{lines:?}");
+        assert_eq!(lines[3], format!("cordoning node a succeeded at attempt {}", tries + 1));
+    }
+
+    #[test]
+    fn what_nobody_asks_for_any_more_does_not_add_up() {
+        let clock = Arc::new(Set::default());
+        let env = Env::new("r", Settings::default(), clock.clone(), Arc::new(MemoryJournal::default()), 1);
+        let mut refusals = Refusals::default();
+        for number in 0..10_000 {
+            *clock.0.lock().unwrap() = Duration::from_secs(number);
+            refusals.refused(&format!("cordoning node {number}"), "no", &env);
+        }
+        assert!(refusals.0.len() <= 700, "{}", refusals.0.len());
+    }
+
+    #[test]
+    fn what_is_gone_is_forgotten_and_nothing_else() {
+        let env = Env::new("r", Settings::default(), Arc::new(Set::default()), Arc::new(MemoryJournal::default()), 1);
+        let mut refusals = Refusals::default();
+        for what in ["cordoning node a", "releasing node a", "cordoning node b-a"] {
+            refusals.refused(what, "no", &env);
+        }
+        refusals.forget(" node a");
+        let held =
+            ["cordoning node a", "releasing node a", "cordoning node b-a"].map(|what| refusals.hold(what, env.now()));
+        assert_eq!(held, [false, false, true]);
+    }
+}

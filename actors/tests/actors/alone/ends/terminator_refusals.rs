@@ -1,0 +1,193 @@
+//! The terminator and what is refused: steps, evictions, calls of EC2 and look-ups are tried ever more seldom, said at the first time
+//! and then by count, and done before long once nobody refuses them any more.
+
+use dovetail_actors::messages::InstanceKnown;
+use dovetail_core::ownership::OwnershipMarks;
+use dovetail_sandbox::apiserver::{NODE_CLAIMS, NODES, PODS, VOLUME_ATTACHMENTS};
+use serde_json::{Value, json};
+
+use super::terminator::{INITIALIZED, delete_claim, go_on, is_gone, lives, show, start, working};
+use crate::alone::objects::{id, node_name};
+use crate::alone::wire::{Act, status};
+use crate::alone::{Alone, alone};
+use crate::world::SpoilEnd;
+
+/// How a step is refused.
+#[derive(Clone, Copy, Debug)]
+enum Refuses {
+    Webhook,
+    Validation,
+    Authorizer,
+}
+
+impl Refuses {
+    const ALL: [Self; 3] = [Self::Webhook, Self::Validation, Self::Authorizer];
+
+    fn begin(self, bench: &Alone, method: &'static str, path: &'static str) {
+        match self {
+            Self::Webhook => bench.wire.refuse(method, path, usize::MAX, 403),
+            Self::Validation => bench.wire.refuse(method, path, usize::MAX, 422),
+            Self::Authorizer => bench.wire.forbid(method, path, usize::MAX),
+        }
+    }
+
+    /// How many calls there may be in ten minutes: what the authorizer forbids is asked for a few times in a row.
+    fn most(self) -> usize {
+        if matches!(self, Self::Authorizer) { 7 * 20 } else { 30 }
+    }
+}
+
+fn refusals_said(bench: &Alone) -> Vec<String> {
+    bench.told.lines().into_iter().filter(|line| line.contains("was refused")).collect()
+}
+
+#[test]
+fn a_step_that_is_refused_is_taken_ever_more_seldom_and_said_by_count() {
+    for refuses in Refuses::ALL {
+        for (method, path) in [("PATCH", "/nodes/"), ("PATCH", "/nodeclaims/default-1"), ("DELETE", "/nodes/")] {
+            alone(|bench| async move {
+                let actor = start(&bench);
+                working(&bench, &actor, 1);
+                refuses.begin(&bench, method, path);
+                delete_claim(&bench, 1);
+                go_on(&bench, &actor, 1, 600).await;
+                assert!(!is_gone(&bench, 1), "{refuses:?} {method} {path}");
+                let (calls, said) = (bench.wire.count(method, path), refusals_said(&bench));
+                assert!((5..=refuses.most()).contains(&calls), "{refuses:?} {method} {path}: {calls} in ten minutes");
+                assert!((1..=4).contains(&said.len()), "{refuses:?} {method} {path}: {said:?}");
+                bench.wire.heal();
+                go_on(&bench, &actor, 1, 100).await;
+                assert!(
+                    is_gone(&bench, 1) && !lives(&bench, 1),
+                    "{refuses:?} {method} {path}: {:?}",
+                    bench.told.lines()
+                );
+                assert!(bench.told.count("recovered") >= 1, "{refuses:?} {method} {path}: {:?}", bench.told.lines());
+            });
+        }
+    }
+}
+
+#[test]
+fn an_eviction_that_the_api_server_will_not_have_is_tried_ever_more_seldom_and_said_by_count() {
+    for refuses in Refuses::ALL {
+        alone(|bench| async move {
+            let actor = start(&bench);
+            working(&bench, &actor, 1);
+            bench.pod("web-a", Some(1));
+            bench.kubelet(1, "Unknown");
+            refuses.begin(&bench, "POST", "/eviction");
+            delete_claim(&bench, 1);
+            go_on(&bench, &actor, 1, 600).await;
+            let (tries, said) = (bench.wire.count("POST", "/eviction"), refusals_said(&bench));
+            assert!((10..=40).contains(&tries), "{refuses:?}: {tries} in ten minutes");
+            assert!((2..=3).contains(&said.len()) && said[1].contains("refused 10 times"), "{refuses:?}: {said:?}");
+            assert!(lives(&bench, 1));
+            bench.wire.heal();
+            go_on(&bench, &actor, 1, 90).await;
+            assert!(is_gone(&bench, 1), "{refuses:?}: {:?}", bench.told.lines());
+        });
+    }
+}
+
+#[test]
+fn an_end_that_ec2_refuses_is_asked_for_less_often_than_its_state() {
+    alone(|bench| async move {
+        let actor = start(&bench);
+        working(&bench, &actor, 1);
+        bench.sky.inner.spoil_end(&id(1), Some(SpoilEnd::Refused));
+        delete_claim(&bench, 1);
+        go_on(&bench, &actor, 1, 600).await;
+        let (ends, looks) = (bench.sky.count("terminate_all"), bench.sky.count("instances_of"));
+        assert!((30..=85).contains(&ends) && looks > ends, "{ends} ends and {looks} looks in ten minutes");
+        assert_eq!(bench.told.count("retrying"), 1, "{:?}", bench.told.lines());
+        let said = refusals_said(&bench);
+        assert!(said.len() == 1 && said[0].contains("refused 10 times"), "{said:?}");
+        // Somebody lifts its protection.
+        bench.sky.inner.spoil_end(&id(1), None);
+        go_on(&bench, &actor, 1, 20).await;
+        assert!(is_gone(&bench, 1) && !lives(&bench, 1), "{:?}", bench.told.lines());
+    });
+}
+
+#[test]
+fn that_an_instance_is_somebody_elses_is_said_once_though_its_claim_cannot_be_let_go() {
+    alone(|bench| async move {
+        let actor = start(&bench);
+        bench.launched("default-1", 1, &INITIALIZED);
+        bench.working(1);
+        show(&bench, &actor, 1);
+        let marks = OwnershipMarks::launched_with("dt-of-another-1", "");
+        actor.do_send(InstanceKnown { id: id(1), marks: Some(std::sync::Arc::new(marks)) });
+        bench.wire.refuse("PATCH", "/nodeclaims/default-1", usize::MAX, 422);
+        delete_claim(&bench, 1);
+        go_on(&bench, &actor, 1, 300).await;
+        assert!(bench.is_there(&NODE_CLAIMS, "default-1") && bench.is_there(&NODES, &node_name(1)));
+        assert_eq!(bench.told.count("instance_not_owned"), 1);
+        assert_eq!(bench.records("InstanceNotOwned").len(), 1);
+        let asked = bench.wire.count("PATCH", "/nodeclaims/default-1");
+        assert!((4..=20).contains(&asked), "{asked} in five minutes");
+        bench.wire.heal();
+        go_on(&bench, &actor, 1, 70).await;
+        assert!(!bench.is_there(&NODE_CLAIMS, "default-1") && lives(&bench, 1));
+    });
+}
+
+/// A pod that stays until its node ends, with a volume.
+fn stays_with_volume(bench: &Alone) {
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "agent", "namespace": "default"},
+        "spec": {"tolerations": [{"operator": "Exists"}], "containers": [{"name": "main", "image": "pause"}],
+            "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}});
+    bench.api.create(&PODS, "default", pod).unwrap();
+    bench.api.bind("default", "agent", &node_name(1)).unwrap();
+    let attachment = json!({"apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment", "metadata": {"name": "a"},
+        "spec": {"attacher": "ebs.csi.aws.com", "nodeName": node_name(1), "source": {"persistentVolumeName": "pv-1"}}});
+    bench.api.create(&VOLUME_ATTACHMENTS, "", attachment).unwrap();
+}
+
+#[test]
+fn a_volume_that_cannot_be_looked_up_is_looked_up_ever_more_seldom() {
+    // It cannot be read, or may not be.
+    for answer in [Act::Answer(200, json!({"spec": 7})), Act::Answer(422, status(422))] {
+        alone(|bench| async move {
+            let actor = start(&bench);
+            working(&bench, &actor, 1);
+            stays_with_volume(&bench);
+            bench.wire.next("GET", "/persistentvolumeclaims/data", usize::MAX, answer.clone());
+            bench.pass(1.0).await;
+            delete_claim(&bench, 1);
+            for _ in 0..600 {
+                show(&bench, &actor, 1);
+                bench.pass(0.5).await;
+            }
+            let asked = bench.wire.count("GET", "/persistentvolumeclaims/data");
+            assert!((4..=20).contains(&asked), "{asked} in five minutes");
+            assert!((1..=2).contains(&refusals_said(&bench).len()), "{:?}", bench.told.lines());
+            assert_ne!(bench.claim_now("default-1").metadata.finalizers, None::<Vec<String>>);
+        });
+    }
+}
+
+#[test]
+fn an_interruption_that_may_not_be_written_down_again_is_tried_ever_more_seldom() {
+    alone(|bench| async move {
+        let actor = start(&bench);
+        working(&bench, &actor, 1);
+        // It has no place elsewhere, so that the claim stays.
+        bench.pod("web-a", Some(1));
+        let said = json!({"metadata": {"annotations": {"dovetail.dev/interruption": "spot_interrupted 2026-01-01T10:00:00Z"}}});
+        bench.api.patch(&NODE_CLAIMS, "", "default-1", &said).unwrap();
+        show(&bench, &actor, 1);
+        bench.pass(1.0).await;
+        // A backup shows the claim as it was before.
+        let none = json!({"metadata": {"annotations": {"dovetail.dev/interruption": Value::Null}}});
+        bench.api.patch(&NODE_CLAIMS, "", "default-1", &none).unwrap();
+        bench.wire.refuse("PATCH", "/nodeclaims/default-1", usize::MAX, 422);
+        for _ in 0..600 {
+            show(&bench, &actor, 1);
+            bench.pass(0.5).await;
+        }
+        let asked = bench.wire.count("PATCH", "/nodeclaims/default-1");
+        assert!((4..=20).contains(&asked), "{asked} in five minutes");
+    });
+}
