@@ -155,7 +155,7 @@ fn node_groups_come_to_what_the_post_tells_of_cluster_autoscaler() {
         assert!(status == 0 || table.contains("needs 10 CPU, a node of the group has 3.92 CPU for certain"), "{table}");
         assert!(readme.contains(&command), "{command} is not in the README");
     }
-    assert!(readme.contains("| Cluster Autoscaler's way | 27, 1.44 $/h | 34, 1.81 $/h | pending for ever, 0.05 $/h |"));
+    assert!(readme.contains("| Cluster Autoscaler's way | 27, 1.44 $/h | 34, 1.81 $/h | pending forever, 0.05 $/h |"));
 }
 
 #[test]

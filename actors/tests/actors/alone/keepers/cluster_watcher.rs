@@ -102,8 +102,9 @@ fn who_waits_for_what_is_not_listed_is_told_which_and_why() {
         bench.pass(5.0).await;
         watching.cluster.do_send(TellNotSynced);
         bench.pass(0.1).await;
-        let line = bench.told.lines().into_iter().find(|line| line.contains("does nothing yet")).unwrap();
-        assert!(line.contains("not listed: nodepools") && line.contains("forbidden"), "{line}");
+        let line =
+            bench.told.lines().into_iter().find(|line| line.contains("waits for the state of the cluster")).unwrap();
+        assert!(line.contains("not listed yet: nodepools") && line.contains("forbidden"), "{line}");
         let told = bench.heard.all::<Record>();
         assert!(told.iter().any(|record| record.object.uid.as_ref() == Some(&uid)), "{told:?}");
     });
