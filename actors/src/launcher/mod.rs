@@ -381,20 +381,16 @@ impl Launcher {
                     trial = self.limits.gone(name).or(trial);
                     self.env.post(&self.links.cluster, Wrote::NotMade(name.to_owned()));
                 }
-                if let Some(trial) = trial.filter(|_| at_once || end == LaunchEnd::Deleting) {
-                    self.go_on(&trial, ctx);
-                }
+                trial.iter().filter(|_| at_once || end == LaunchEnd::Deleting).for_each(|trial| self.go_on(trial, ctx));
                 let again = PackNow::after(self.env.term, trace);
                 // What EC2 has said of its capacity or of the pool is known to packing by now, which will not choose it again.
-                // Any other loss may repeat itself: the pause grows.
+                // Any other loss may repeat itself: the pause grows, and one packing is for the pods of all that are lost by then.
+                let post = move |launcher: &mut Self, _: &mut _| launcher.env.post(&launcher.links.packer, again);
                 if at_once || known {
-                    self.env.post(&self.links.packer, again);
+                    post(self, ctx);
                 } else {
-                    // One packing is for the pods of all that are lost by then.
                     let (pause, now) = (self.losses.pause(), self.env.now());
-                    self.ring_in("pack".to_owned(), now, pause, ctx, move |launcher, _| {
-                        launcher.env.post(&launcher.links.packer, again);
-                    });
+                    self.ring_in("pack".to_owned(), now, pause, ctx, post);
                 }
             }
             LaunchEnd::Deposed => {}

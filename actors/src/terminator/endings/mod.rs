@@ -16,22 +16,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dovetail_api::v1::NodeClaim;
-use dovetail_cloud::{CloudError, FoundInstances, Instance};
-use dovetail_core::ownership::OwnershipMarks;
+use dovetail_cloud::CloudError;
 use dovetail_core::termination::InstanceObservation;
-use dovetail_core::termination::instance::{Handle, handle};
-use futures::StreamExt;
+use dovetail_core::termination::instance::Handle;
 use jiff::Timestamp;
 
-use super::TerminatorLinks;
-use super::known::is_leaving;
-use super::left::left_on;
-use super::named::{have_no_node, shared};
-use crate::cloud::end_once::{TOGETHER, end_once};
+pub use ask::{InstanceAnswers, ask};
+
 use crate::context::backoff::Backoff;
 use crate::context::refusals::is_said;
-use crate::kube::claims::NodeClaimApi;
-use crate::messages::InstanceKnown;
+
+mod ask;
 
 /// How long the first answer of its kind is good for, each further one twice as long, and the longest of all.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(900), Duration::from_secs(5));
@@ -239,175 +234,4 @@ impl Endings {
     pub fn count(&self) -> usize {
         self.answers.len()
     }
-}
-
-/// What the cloud answered, as far as it did.
-#[derive(Debug, Default)]
-pub struct InstanceAnswers {
-    /// The answers; what is missing is asked again.
-    pub answers: Vec<InstanceAnswer>,
-    /// The last call that failed.
-    pub failed: Option<CloudError>,
-    /// Of which the cloud says that asking again will not help, and why.
-    pub refused: BTreeMap<Handle, CloudError>,
-    /// Instances whose end may have been accepted.
-    pub unsure: BTreeSet<String>,
-}
-
-impl InstanceAnswers {
-    /// The outcome of a call; its failure keeps no other call from being made.
-    fn record<T>(&mut self, outcome: Result<T, CloudError>) -> Option<T> {
-        outcome.map_err(|error| self.failed = Some(error)).ok()
-    }
-
-    /// The answers for ids; `ended` when those alive were to be ended. What fails for some keeps nothing from the others.
-    fn heard(&mut self, ids: &[String], found: &FoundInstances, ended: &BTreeSet<&str>) {
-        for id in ids {
-            let (handle, failed) = (Handle::Id(id.clone()), found.failed.get(id));
-            let mut there = found.instances.iter().filter(|one| one.id == *id).peekable();
-            if there.peek().is_some() || found.missing.contains(id) {
-                self.answers.push(answer(handle.clone(), there, ended));
-            }
-            match failed {
-                // A later call may work: it counts as a failure of the whole, and all that is left waits for the back-off.
-                Some(error) if error.is_retryable() => self.failed = Some(error.clone()),
-                Some(error) => drop(self.refused.insert(handle, error.clone())),
-                None => {}
-            }
-        }
-    }
-}
-
-/// Asks the cloud, and ends what may be ended.
-pub async fn ask(links: TerminatorLinks, asks: Vec<InstanceQuery>) -> InstanceAnswers {
-    let mut answered = InstanceAnswers::default();
-    let by_id = |one: &InstanceQuery| match &one.handle {
-        Handle::Id(id) => Some(id.clone()),
-        Handle::Token(_) => None,
-    };
-    let ids: Vec<String> = asks.iter().filter_map(by_id).collect();
-    if !ids.is_empty()
-        && let Some(mut found) = answered.record(links.cloud.instances_of(&ids).await)
-    {
-        let alive: BTreeMap<Handle, Instance> =
-            found.instances.iter().filter(|one| is_alive(one)).map(|one| (id_of(one), one.clone())).collect();
-        let due: Vec<_> = asks.iter().filter(|one| one.end.is_some() && alive.contains_key(&one.handle)).collect();
-        let mut ended = BTreeSet::new();
-        // What was made sure of is acted on before more is: it does not stand for long.
-        for some in due.chunks(TOGETHER) {
-            let machine = |ask: &InstanceQuery| alive.get(&ask.handle).map(std::slice::from_ref).unwrap_or_default();
-            let confirmed = confirmed(&links, some.iter().map(|ask| (*ask, machine(ask)))).await;
-            let ending: Vec<_> = confirmed.iter().filter_map(|one| alive.get(one).cloned()).collect();
-            let Some(failed) = end_once(&*links.cloud, &links.calls, &ending).await else { break };
-            ended.extend(ending.into_iter().map(|one| one.id).filter(|id| !failed.contains_key(id)));
-            answered.unsure.extend(failed.iter().filter(|(_, error)| error.is_retryable()).map(|(id, _)| id.clone()));
-            found.failed.extend(failed);
-        }
-        answered.heard(&ids, &found, &ended.iter().map(String::as_str).collect());
-    }
-    for one in &asks {
-        if let Handle::Token(token) = &one.handle {
-            let answer = answered.record(by_token(&links, one, token).await);
-            answered.answers.extend(answer);
-        }
-    }
-    answered
-}
-
-/// Looks for the instances that carry a launch token, and ends them if that may be.
-async fn by_token(links: &TerminatorLinks, ask: &InstanceQuery, token: &str) -> Result<InstanceAnswer, CloudError> {
-    let mut there = links.cloud.instances_with_token(token).await?;
-    if let Some(end) = &ask.end {
-        let cluster = links.calls.env.cluster(&*links.cloud);
-        there.retain(|one| OwnershipMarks::new(&cluster, &one.tags, &one.private_dns_name).is_of(&end.claim).is_ok());
-    }
-    // A token may find several: all that are the claim's end with it.
-    let mut alive: Vec<_> = there.iter().filter(|one| is_alive(one)).cloned().collect();
-    if alive.is_empty() || confirmed(links, [(ask, &*alive)]).await.is_empty() {
-        alive.clear();
-    }
-    match end_once(&*links.cloud, &links.calls, &alive).await.map(|failed| failed.into_values().next()) {
-        Some(Some(error)) => return Err(error),
-        Some(None) => {}
-        None => alive.clear(),
-    }
-    let ended = alive.iter().map(|one| one.id.as_str()).collect();
-    Ok(answer(ask.handle.clone(), there.iter(), &ended))
-}
-
-fn is_alive(instance: &Instance) -> bool {
-    !instance.is_terminating()
-}
-
-fn id_of(instance: &Instance) -> Handle {
-    Handle::Id(instance.id.clone())
-}
-
-/// What is seen of the instances of a handle, of which these have just been ended.
-fn answer<'a>(handle: Handle, found: impl Iterator<Item = &'a Instance>, ended_now: &BTreeSet<&str>) -> InstanceAnswer {
-    let (mut seen, mut ended) = (None, Vec::new());
-    for instance in found {
-        let one = match instance.state.as_str() {
-            "terminated" => InstanceObservation::Terminated,
-            "shutting-down" => InstanceObservation::Ending,
-            _ if ended_now.contains(instance.id.as_str()) => {
-                ended.push(instance.id.clone());
-                InstanceObservation::Ending
-            }
-            _ => InstanceObservation::Alive,
-        };
-        // Of several the one that lives longest.
-        seen = Some(seen.map_or(one, |so_far: InstanceObservation| so_far.min(one)));
-    }
-    InstanceAnswer { handle, seen: seen.unwrap_or(InstanceObservation::Missing), ended }
-}
-
-/// Those whose claim, read just now, is being deleted and still has this instance, by its tags too or because no other claim
-/// names it, and which have no Node, or nobody is on it.
-async fn confirmed<'a>(
-    links: &TerminatorLinks,
-    asks: impl IntoIterator<Item = (&'a InstanceQuery, &'a [Instance])>,
-) -> BTreeSet<Handle> {
-    let asks = asks.into_iter().filter_map(|(one, machines)| Some((&one.handle, one.end.as_ref()?, machines)));
-    let asks: Vec<_> = asks.collect();
-    let reads = asks
-        .iter()
-        .map(|(of, end, machines)| async move { may_end(links, of, end, machines).await.then_some((*of, *machines)) });
-    let reads: Vec<_> = reads.collect();
-    // Both kinds of reads run at once: an answer that waits for another is older when it is acted on.
-    let reads = futures::stream::iter(reads).buffered(TOGETHER).filter_map(futures::future::ready).collect();
-    let (confirmed, shared): (Vec<_>, _) =
-        futures::join!(reads, shared(links, asks.iter().flat_map(|(_, _, machines)| *machines)));
-    let alone = |machines: &[Instance]| machines.iter().all(|one| !shared.contains(one.id.as_str()));
-    confirmed.into_iter().filter(|(_, machines)| alone(machines)).map(|(of, _)| of.clone()).collect()
-}
-
-/// Everything is asked once and at the same time: between two answers, or while one is waited for, an API server may have been
-/// put back to where nothing was being deleted.
-async fn may_end(links: &TerminatorLinks, of: &Handle, end: &EndingObject, machines: &[Instance]) -> bool {
-    let EndingObject { claim, node } = end;
-    let claims = NodeClaimApi::new(links.calls.clone());
-    let undrained = async {
-        match node {
-            Some(node) => left_on(&links.calls, node).await == Ok(0),
-            None => have_no_node(links, claim, machines).await,
-        }
-    };
-    let looks = async { futures::join!(claims.now(claim), undrained) };
-    let Ok((there, alone)) = tokio::time::timeout(SURE_WITHIN, looks).await else { return false };
-    let cluster = links.calls.env.cluster(&*links.cloud);
-    let own = |there: &NodeClaim| {
-        machines.iter().all(|one| {
-            let marks = OwnershipMarks::new(&cluster, &one.tags, &one.private_dns_name);
-            let is_own = marks.is_of(there).is_ok();
-            if !is_own {
-                // Its tags have changed since somebody looked.
-                let (id, marks) = (one.id.clone(), Some(Arc::new(marks)));
-                links.calls.env.post(&links.owner, InstanceKnown { id, marks });
-            }
-            is_own
-        })
-    };
-    // Four things at once: no Node left to drain, the claim on its way out, the same instance as judged, and its own.
-    alone && there.is_ok_and(|there| is_leaving(&there) && handle(&there).as_ref() == Some(of) && own(&there))
 }
