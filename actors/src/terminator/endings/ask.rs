@@ -14,7 +14,7 @@ use super::super::TerminatorLinks;
 use super::super::known::is_leaving;
 use super::super::left::left_on;
 use super::super::named::{have_no_node, shared};
-use super::{EndingObject, InstanceAnswer, InstanceQuery, MOST_TOKENS, SURE_WITHIN};
+use super::{EndingObject, InstanceAnswer, InstanceQuery, SURE_WITHIN};
 use crate::cloud::end_once::{TOGETHER, end_once};
 use crate::kube::claims::NodeClaimApi;
 use crate::messages::InstanceKnown;

@@ -12,7 +12,6 @@
 //! API server, and the call that ends follows at once: between the two nothing else is waited for.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 
 use dovetail_api::v1::NodeClaim;
