@@ -208,11 +208,10 @@ impl Terminator {
         }
         match (step, only) {
             (NodeStep::NotOurs, _) => drop(self.deleting.remove(&key)),
-            (NodeStep::Settle, _) => {}
             (NodeStep::DeleteClaim, Some(claim)) => {
                 self.begin(key, "deleting the nodeclaim of", step_env.delete_claim_of(node, claim), ctx);
             }
-            (NodeStep::Ask, _) => {}
+            (NodeStep::Settle | NodeStep::Ask, _) => {}
             (NodeStep::Cordon(_), _) => {
                 let reason = self.reason_of_node(name);
                 self.begin(key, "cordoning", step_env.cordon(node, node_claim, reason), ctx);
