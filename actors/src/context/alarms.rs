@@ -24,7 +24,7 @@ impl Alarms {
 
 /// An actor that has alarms.
 pub trait Alarmed: Actor<Context = Context<Self>> {
-    /// Its alarms.
+    /// Where those that are set are kept.
     fn alarms(&mut self) -> &mut Alarms;
 
     /// Sets the alarm of a key, unless it rings by then already; one that would ring later is called off.

@@ -10,7 +10,7 @@ use kube::{Resource, ResourceExt};
 
 /// Something that goes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Key {
+pub(super) enum Key {
     /// A Node, by name: it is drained before its claim is looked at.
     Node(String),
     /// A claim, by name.

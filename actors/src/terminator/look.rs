@@ -190,8 +190,8 @@ impl Terminator {
         let only = claims.first().filter(|_| claims.len() == 1).cloned();
         let by_provider = || dovetail_api::names::instance_id(of_node(&node)).map(|id| Handle::Id(id.to_owned()));
         let handle = only.as_ref().map_or_else(by_provider, |claim| handle(claim));
-        let load = snapshot.loads.get(name);
-        let pods: Vec<Arc<PodEntry>> = load.into_iter().flat_map(|load| load.pods.values().cloned()).collect();
+        let pods: Vec<Arc<PodEntry>> =
+            snapshot.loads.get(name).iter().flat_map(|load| load.pods.values().cloned()).collect();
         // None attached needs no look at the claims of the pods that stay.
         let held = match self.attachments.on(name) {
             Some(all) if all.is_empty() => Some(BTreeSet::new()),
@@ -211,14 +211,12 @@ impl Terminator {
         }
         match (step, only) {
             (NodeStep::NotOurs, _) => drop(self.deleting.remove(&key)),
-            (NodeStep::Settle, _) => {}
             (NodeStep::DeleteClaim, Some(claim)) => {
                 self.begin(key, "deleting the nodeclaim of", step_env.delete_claim_of(node, claim), ctx);
             }
-            (NodeStep::Ask, _) => {}
+            (NodeStep::Settle | NodeStep::Ask, _) => {}
             (NodeStep::Cordon(_), _) => {
-                let reason = self.reason_of_node(name);
-                self.begin(key, "cordoning", step_env.cordon(node, node_claim, reason), ctx);
+                self.begin(key, "cordoning", step_env.cordon(node, node_claim, self.reason_of_node(name)), ctx);
             }
             (NodeStep::Say(said), Some(claim)) if node::is_drained(&said) => {
                 self.begin(key, SAYING, step_env.say_drained(claim, said, node), ctx);

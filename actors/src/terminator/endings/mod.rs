@@ -90,7 +90,7 @@ struct Known {
 }
 
 /// An end that EC2 refuses.
-struct Refused {
+struct RefusedEnd {
     backoff: Backoff,
     not_before: Duration,
 }
@@ -100,7 +100,7 @@ pub struct Endings {
     wanted: BTreeMap<Handle, InstanceQuery>,
     answers: BTreeMap<Handle, Known>,
     /// Those that are refused.
-    refused: BTreeMap<Handle, Refused>,
+    refused: BTreeMap<Handle, RefusedEnd>,
     /// Instances whose end was asked for and may have been accepted.
     unsure: BTreeSet<String>,
     asking: bool,
@@ -197,7 +197,7 @@ impl Endings {
                 self.learn(handle, seen, asked, now);
             }
             let new =
-                || Refused { backoff: self.backoff.with_pauses(REFUSED_AGAIN.0, REFUSED_AGAIN.1), not_before: now };
+                || RefusedEnd { backoff: self.backoff.with_pauses(REFUSED_AGAIN.0, REFUSED_AGAIN.1), not_before: now };
             let refused = self.refused.entry(handle.clone()).or_insert_with(new);
             refused.not_before = now + refused.backoff.pause();
             let times = refused.backoff.failures();
