@@ -18,7 +18,7 @@ import urllib.request
 
 import conversion
 from parts import REGION
-from proof import POOLS, Proof, end, images, play, status_of
+from proof import CLASSES, POOLS, Proof, end, images, play, status_of
 from cluster import ROOT
 
 FILES = ROOT / "tests/fixtures/posts"
@@ -133,6 +133,8 @@ def gone(proof, name, objects):
     for kind, one in objects:
         if kind in ("EC2NodeClass", "AWSNodeTemplate"):
             proof.cluster.kubectl("delete", KINDS[kind], one, "--timeout=60s")
+    # A class that is still going would take the next file's class of its name with it.
+    proof.until(f"no class is left of {name}", lambda: not proof.kube.list(CLASSES))
 
 
 def post_000(proof):

@@ -58,9 +58,18 @@ impl From<kube::Error> for KubeFailure {
             kube::Error::SerdeError(error) => {
                 Self { kind: FailureKind::Unreadable, code: 0, message: error.to_string() }
             }
+            kube::Error::Service(error) => Self { kind: FailureKind::Away, code: 0, message: with_causes(&*error) },
             other => Self { kind: FailureKind::Away, code: 0, message: other.to_string() },
         }
     }
+}
+
+/// An error with what has caused it: the first says only that something was not sent.
+fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source()).map(ToString::to_string);
+    let mut said: Vec<String> = causes.collect();
+    said.dedup();
+    said.join(": ")
 }
 
 fn kind(status: &Status) -> FailureKind {

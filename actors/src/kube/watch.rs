@@ -6,11 +6,12 @@ use std::time::Duration;
 use dovetail_core::cluster_state::Unreadable;
 use futures::StreamExt;
 use kube::Resource;
-use kube_runtime::watcher::{Config, Event, watcher};
+use kube_runtime::watcher::{self, Config, Event, watcher};
 use serde::de::DeserializeOwned;
 
 use crate::context::backoff::Backoff;
 use crate::context::env::Env;
+use crate::kube::failure::KubeFailure;
 use crate::kube::woken::when_woken;
 use crate::messages::Came;
 use crate::reading::{LenientApi, ReadObject};
@@ -157,9 +158,9 @@ async fn for_ever<K>(
                     on(event.into());
                     continue;
                 }
-                Ok(Some(Err(error))) => (error.to_string(), after == AfterWatchFailure::ListAnew),
+                Ok(Some(Err(error))) => (in_words(error), after == AfterWatchFailure::ListAnew),
                 Ok(None) => ("the watch has ended".to_owned(), true),
-                Err(_) if listing => (format!("no answer to a list within {LISTED_WITHIN:?}"), true),
+                Err(_) if listing => (format!("no answer to a list within {} s", LISTED_WITHIN.as_secs()), true),
                 Err(_) => continue,
             };
             let pause = backoff.pause();
@@ -175,6 +176,20 @@ async fn for_ever<K>(
     }
 }
 
+/// What has failed and what the server says to it, for people: kube's own text repeats the answer as Rust has it in memory.
+fn in_words(error: watcher::Error) -> String {
+    let (what, why) = match error {
+        watcher::Error::InitialListFailed(why) => ("the list failed", why),
+        watcher::Error::WatchStartFailed(why) => ("the watch did not begin", why),
+        watcher::Error::WatchFailed(why) => ("the watch broke off", why),
+        watcher::Error::WatchError(status) => ("the API server ended the watch", kube::Error::Api(status)),
+        watcher::Error::NoResourceVersion => {
+            return "an object without metadata.resourceVersion was answered".to_owned();
+        }
+    };
+    format!("{what}: {}", KubeFailure::from(why))
+}
+
 /// How long the next event is waited for, where nothing has failed for so long.
 fn waits(listing: bool, failures: u32, quiet: Duration) -> Duration {
     match (listing, failures) {
@@ -186,7 +201,33 @@ fn waits(listing: bool, failures: u32, quiet: Duration) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use kube::core::Status;
+
     use super::*;
+
+    #[test]
+    fn what_fails_a_watch_is_said_in_plain_words() {
+        let api = |code, message: &str| Status::failure(message, "Reason").with_code(code).boxed();
+        let forbidden = "nodes is forbidden: User \"a\" cannot list resource \"nodes\"";
+        let refused = std::io::Error::new(std::io::ErrorKind::ConnectionRefused, "Connection refused");
+        for (error, said) in [
+            (
+                watcher::Error::InitialListFailed(kube::Error::Api(api(403, forbidden))),
+                format!("the list failed: 403 {forbidden}"),
+            ),
+            (
+                watcher::Error::WatchStartFailed(kube::Error::Service(refused.into())),
+                "the watch did not begin: Connection refused".to_owned(),
+            ),
+            (watcher::Error::WatchError(api(410, "too old")), "the API server ended the watch: 410 too old".to_owned()),
+            (
+                watcher::Error::WatchFailed(kube::Error::ReadEvents(std::io::Error::other("cut off"))),
+                "the watch broke off: Error reading events stream: cut off".to_owned(),
+            ),
+        ] {
+            assert_eq!(in_words(error), said);
+        }
+    }
 
     #[test]
     fn a_list_proves_no_watch_and_what_has_changed_does_where_a_failure_costs_no_list() {

@@ -10,6 +10,7 @@ use kube::{Client, ResourceExt};
 
 use crate::context::backoff::Backoff;
 use crate::context::env::Env;
+use crate::kube::failure::KubeFailure;
 use crate::reading::LenientApi;
 use crate::telemetry::log_event::LogEvent;
 use crate::webhook::DEFINITIONS;
@@ -57,7 +58,7 @@ async fn all_converted(api: &LenientApi<CustomResourceDefinition>) -> Result<(),
             Ok(Some(found)) => found,
             Ok(None) => continue,
             Err(kube::Error::Api(status)) if status.code == 403 => continue,
-            Err(error) => return Err(error.to_string()),
+            Err(error) => return Err(KubeFailure::from(error).to_string()),
         };
         let converts = found.spec.conversion.as_ref().is_some_and(|one| one.strategy == "Webhook");
         if definition::stores_older(&found) && !converts {

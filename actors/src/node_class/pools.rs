@@ -117,11 +117,18 @@ fn class_readiness(pool: &NodePool, class: Option<&EC2NodeClass>) -> Judgement {
         let why = format!("{} of {} is no EC2NodeClass of {AWS_GROUP}", named.kind, named.group);
         return (FALSE, "NodeClassNotFound".into(), why);
     }
+    let name = &named.name;
     let Some(class) = class else {
-        return (FALSE, "NodeClassNotFound".into(), "the EC2NodeClass is not there".into());
+        let why = format!(
+            "EC2NodeClass {name} is not there; create it, or name another in spec.template.spec.nodeClassRef.name"
+        );
+        return (FALSE, "NodeClassNotFound".into(), why);
     };
     if class.metadata.deletion_timestamp.is_some() {
-        return (FALSE, "NodeClassTerminating".into(), "the EC2NodeClass is being deleted".into());
+        let why = format!(
+            "EC2NodeClass {name} is being deleted; name another in spec.template.spec.nodeClassRef.name, or create it anew when it is gone"
+        );
+        return (FALSE, "NodeClassTerminating".into(), why);
     }
     let conditions = class.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     match condition(conditions, READY) {
@@ -129,19 +136,9 @@ fn class_readiness(pool: &NodePool, class: Option<&EC2NodeClass>) -> Judgement {
             Some(why) => (FALSE, NO_IMAGE.into(), why),
             None => (TRUE, String::new(), String::new()),
         },
-        Some(ready) if ready.status == FALSE => (FALSE, ready.reason.clone(), roots(conditions, ready)),
-        _ => (UNKNOWN, "NodeClassReadinessUnknown".into(), "the EC2NodeClass is not resolved yet".into()),
+        Some(ready) if ready.status == FALSE => (FALSE, ready.reason.clone(), readiness::why(conditions)),
+        _ => (UNKNOWN, "NodeClassReadinessUnknown".into(), format!("EC2NodeClass {name} is not resolved yet")),
     }
-}
-
-/// Why a class is not Ready: what its conditions say, each with its reason, but for the one that only sums up the others.
-fn roots(conditions: &[Condition], ready: &Condition) -> String {
-    const SUM: &str = "DependenciesNotReady";
-    let bad = conditions.iter().filter(|one| one.type_ != READY && one.status != TRUE && one.reason != SUM);
-    // What is merely said, such as what is not implemented, keeps no class from being Ready.
-    let bad = bad.filter(|one| ready.message.contains(&format!("{}=", one.type_)));
-    let told: Vec<String> = bad.map(|one| format!("{}={} ({})", one.type_, one.status, one.message)).collect();
-    if told.is_empty() { ready.message.clone() } else { told.join(", ") }
 }
 
 /// The same for a pool whose class is there and cannot be read.

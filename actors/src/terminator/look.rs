@@ -178,8 +178,7 @@ impl Terminator {
         let Some(node) = self.known.nodes.get(name).cloned() else { return };
         // Its finalizer has the same name as ours, and is its provider's to take off.
         if is_another_providers(node.labels()) && self.known.claims_of(&node).is_empty() {
-            self.deleting.remove(&Key::Node(name.to_owned()));
-            return;
+            return drop(self.deleting.remove(&Key::Node(name.to_owned())));
         }
         let claims = match self.may_drain(&node) {
             MayDrain::For(claims) => claims,
@@ -198,8 +197,8 @@ impl Terminator {
             _ => self.kept(name, &pods, ctx).and_then(|kept| Some(volumes::held(self.attachments.on(name)?, &kept))),
         };
         let (seen, asked) = self.endings.seen(handle.as_ref());
-        let known = DeletingNode { claims: &refs, pods, volumes: held, seen, asked };
-        let step = node::next(&node, &known, self.env.wall());
+        let going = DeletingNode { claims: &refs, pods, volumes: held, seen, asked };
+        let step = node::next(&node, &going, self.env.wall());
         let step_env = self.step_env(only.as_ref().and_then(|claim| self.trace_of(claim)));
         let node_claim = only.as_ref().map(|claim| claim.name_any()).unwrap_or_default();
         let key = Key::Node(name.to_owned());

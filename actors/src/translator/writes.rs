@@ -1,11 +1,12 @@
 //! What is to be written for one alpha object, and writing it.
 
 use dovetail_api::convert::translate::{
-    Translation, TranslationProblem, TranslationStep, is_owned, next_class, next_pool,
+    OwnFields, Translation, TranslationProblem, TranslationStep, is_owned, next_class, next_pool,
 };
-use dovetail_api::names::conditions::READY;
+use dovetail_api::names::conditions::{FALSE, READY, TRUE, UNHEALTHY_DEPENDENTS};
 use dovetail_api::v1::{EC2NodeClass, NodePool, condition};
 use dovetail_core::cluster_state::Snapshot;
+use dovetail_core::lifecycle::readiness;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
@@ -27,6 +28,8 @@ pub struct Task {
     outcome: TranslationOutcome,
     /// Ready of what was made.
     ready: Option<Condition>,
+    /// How the object calls what v1 has fields for.
+    fields: OwnFields,
 }
 
 impl Task {
@@ -48,6 +51,7 @@ impl Task {
             return Self::refused(object, problem, now);
         }
         let leftover = leftover(&object, &made, there);
+        let fields = made.fields.clone();
         let outcome = TranslationOutcome::InStep {
             made: names(&made),
             defaults: made.defaults.clone(),
@@ -58,12 +62,13 @@ impl Task {
             && classes.iter().all(|next| *next == TranslationStep::Keep)
             && pool.as_ref().is_none_or(|next| *next == TranslationStep::Keep)
             && is_said(&object, &outcome, ready.as_ref(), now);
-        (!is_done).then_some(Self { object, classes, pool, leftover, outcome, ready })
+        (!is_done).then_some(Self { object, classes, pool, leftover, outcome, ready, fields })
     }
 
     fn refused(object: Alpha, problem: TranslationProblem, now: Timestamp) -> Option<Self> {
         let outcome = TranslationOutcome::Not(problem);
-        let nothing = Self { classes: vec![], pool: None, leftover: vec![], outcome, ready: None, object };
+        let fields = OwnFields::default();
+        let nothing = Self { classes: vec![], pool: None, leftover: vec![], outcome, ready: None, object, fields };
         (!is_said(&nothing.object, &nothing.outcome, None, now)).then_some(nothing)
     }
 }
@@ -93,6 +98,9 @@ fn obstacle(
     };
     for (class, next) in made.classes.iter().zip(classes) {
         match next {
+            TranslationStep::Taken(by) if is_copy(class, made) => {
+                return Some(TranslationProblem::copy_taken(&class.name_any(), by));
+            }
             TranslationStep::Taken(by) => {
                 return Some(TranslationProblem::taken("EC2NodeClass", &class.name_any(), by));
             }
@@ -108,32 +116,59 @@ fn obstacle(
     }
 }
 
+/// Whether a class is the copy of another's for a kubelet block.
+fn is_copy(class: &EC2NodeClass, made: &Translation) -> bool {
+    made.pool.as_ref().is_some_and(|pool| pool.name_any() != class.name_any())
+}
+
 fn names(made: &Translation) -> Vec<String> {
     let pool = made.pool.iter().map(|pool| format!("NodePool {}", pool.name_any()));
     pool.chain(made.classes.iter().map(|class| format!("EC2NodeClass {}", class.name_any()))).collect()
 }
 
-/// Classes that were made for it and that it does not mean any more.
+/// Classes that were made for it and that nobody means any more. One that a pool names stays: that of a Provisioner which is
+/// refused keeps both as they were.
 fn leftover(object: &Alpha, made: &Translation, there: &Snapshot) -> Vec<EC2NodeClass> {
-    let meant = |class: &EC2NodeClass| made.classes.iter().any(|one| one.name_any() == class.name_any());
+    let is_meant = |name: &String| made.copies.contains(name) || made.classes.iter().any(|one| one.name_any() == *name);
+    let is_named = |name: &String| {
+        there
+            .pools
+            .values()
+            .map(|pool| &pool.spec.template.spec.node_class_ref)
+            .any(|of| of.is_ec2() && of.name == *name)
+    };
     let all = there.classes.values().map(AsRef::as_ref);
     let ours =
         all.filter(|class| is_owned(&class.metadata, &object.uid) && class.metadata.deletion_timestamp.is_none());
-    ours.filter(|class| !meant(class)).cloned().collect()
+    let is_left = |class: &&EC2NodeClass| !is_meant(&class.name_any()) && !is_named(&class.name_any());
+    ours.filter(is_left).cloned().collect()
 }
 
-/// The condition Ready of the pool, or of a template's class.
+/// The condition Ready of the pool, or of a template's class; where that is not True, with why, in the object's own words.
 fn readiness(object: &Alpha, made: &Translation, there: &Snapshot) -> Option<Condition> {
-    let conditions = match object.kind {
+    let (name, status, class) = match object.kind {
         AlphaKind::Provisioner => {
             let pool = pool_of(there, &made.pool.as_ref()?.name_any())?;
-            pool.status.as_ref()?.conditions.as_slice()
+            let class = class_of(there, &pool.spec.template.spec.node_class_ref.name);
+            (format!("NodePool {}", pool.name_any()), &pool.status.as_ref()?.conditions, class)
         }
         AlphaKind::Template => {
-            class_of(there, &made.classes.first()?.name_any())?.status.as_ref()?.conditions.as_slice()
+            let class = class_of(there, &made.classes.first()?.name_any())?;
+            (format!("EC2NodeClass {}", class.name_any()), &class.status.as_ref()?.conditions, Some(class))
         }
     };
-    condition(conditions, READY).cloned()
+    let mut ready = condition(status, READY)?.clone();
+    if ready.status != TRUE {
+        let of_class = class.and_then(|class| Some(class.status.as_ref()?.conditions.as_slice())).unwrap_or_default();
+        // What only sums up others says nothing by its reason.
+        let mut reasons = readiness::roots(status).chain(readiness::roots(of_class)).map(|root| &root.reason);
+        if let Some(first) = reasons.find(|reason| *reason != UNHEALTHY_DEPENDENTS) {
+            ready.reason.clone_from(first);
+        }
+        let is_not = if ready.status == FALSE { "is not Ready" } else { "is not known to be Ready" };
+        ready.message = format!("{name} {is_not}: {}", made.fields.in_own_words(&readiness::why(status)));
+    }
+    Some(ready)
 }
 
 /// Writes the classes, then the pool, then what is said of the object. What is refused is said on the object.
@@ -141,12 +176,13 @@ fn readiness(object: &Alpha, made: &Translation, there: &Snapshot) -> Option<Con
 /// # Errors
 /// The term is over, or something has changed meanwhile: it is looked at again.
 pub async fn carry_out(calls: Calls, task: Task, env: Env) -> Result<TranslationOutcome, CallError> {
-    let Task { object, classes, pool, leftover, outcome, ready } = task;
+    let Task { object, classes, pool, leftover, outcome, ready, fields } = task;
     let written = write_all(&calls, &classes, pool.as_ref(), &leftover).await;
     let outcome = match written {
         Ok(()) => outcome,
         Err(CallError::Refused(why) | CallError::Forbidden(why)) => {
-            let message = format!("the API server refuses what it means: {why}");
+            let why = fields.in_own_words(&why);
+            let message = format!("the API server refuses what it means, and all is left as it is: {why}");
             TranslationOutcome::Not(TranslationProblem { reason: "Refused", message })
         }
         Err(error) => return Err(error),
@@ -165,11 +201,19 @@ async fn write_all(
     leftover: &[EC2NodeClass],
 ) -> Result<(), CallError> {
     let of_classes = LenientApi::<EC2NodeClass>::all(calls.client.clone());
-    for next in classes {
-        write(calls, &of_classes, next).await?;
-    }
-    if let Some(next) = pool {
-        write(calls, &LenientApi::<NodePool>::all(calls.client.clone()), next).await?;
+    let of_pools = LenientApi::<NodePool>::all(calls.client.clone());
+    let count =
+        classes.iter().filter(|next| next.writes()).count() + usize::from(pool.is_some_and(|next| next.writes()));
+    // Where one is refused the others stay as they were: where there are several, each is tried first.
+    let runs: &[bool] = if count > 1 { &[true, false] } else { &[false] };
+    for dry_run in runs {
+        let params = PostParams { dry_run: *dry_run, ..PostParams::default() };
+        for next in classes {
+            write(calls, &of_classes, next, &params).await?;
+        }
+        if let Some(next) = pool {
+            write(calls, &of_pools, next, &params).await?;
+        }
     }
     for class in leftover {
         let preconditions = Preconditions { uid: class.uid(), resource_version: None };
@@ -185,7 +229,12 @@ async fn write_all(
 
 /// Creates an object, or writes it on the version that was read: what somebody else has made or changed meanwhile stays, and is
 /// looked at again.
-async fn write<K>(calls: &Calls, api: &LenientApi<K>, next: &TranslationStep<K>) -> Result<(), CallError>
+async fn write<K>(
+    calls: &Calls,
+    api: &LenientApi<K>,
+    next: &TranslationStep<K>,
+    params: &PostParams,
+) -> Result<(), CallError>
 where
     K: kube::Resource<DynamicType = ()>
         + Clone
@@ -195,14 +244,13 @@ where
         + Send
         + Sync,
 {
-    let params = PostParams::default();
     match next {
         TranslationStep::Create(object) => {
-            calls.run(&format!("create {}", object.name_any()), || api.create(&params, object)).await.map(drop)
+            calls.run(&format!("create {}", object.name_any()), || api.create(params, object)).await.map(drop)
         }
         TranslationStep::Replace(object) => {
             let name = object.name_any();
-            calls.run(&format!("update {name}"), || api.replace(&name, &params, object)).await.map(drop)
+            calls.run(&format!("update {name}"), || api.replace(&name, params, object)).await.map(drop)
         }
         TranslationStep::Keep | TranslationStep::Taken(_) | TranslationStep::Wait => Ok(()),
     }

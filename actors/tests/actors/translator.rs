@@ -182,25 +182,110 @@ fn what_is_made_is_put_right_again_with_pauses_and_a_new_leader_writes_nothing()
     });
 }
 
+/// The class of a pool, and its name.
+fn class_of(world: &World, name: &str) -> (String, Option<Value>) {
+    let class = pool(world, name).unwrap()["spec"]["template"]["spec"]["nodeClassRef"]["name"].clone();
+    let class = class.as_str().unwrap().to_owned();
+    let found = world.api.get(&EC2_NODE_CLASSES, "", &class);
+    (class, found.map(|class| json!([class["spec"], class["metadata"]["generation"]])))
+}
+
 #[test]
-fn kubelet_blocks_that_differ_get_classes_of_their_own_which_go_when_they_are_not_meant_any_more() {
+fn kubelet_blocks_have_classes_of_their_own_which_are_shared_and_change_under_no_other_pool() {
     run(|world| async move {
         let _replica = world.replica(0);
         template(&world, "t", json!({}));
-        for (name, pods) in [("a", 20), ("b", 30)] {
-            provisioner(&world, name, json!({"providerRef": {"name": "t"}, "kubeletConfiguration": {"maxPods": pods}}));
-        }
+        let with = |pods: i32| json!({"providerRef": {"name": "t"}, "kubeletConfiguration": {"maxPods": pods}});
+        provisioner(&world, "a", with(20));
+        provisioner(&world, "p", json!({"providerRef": {"name": "t"}}));
         seconds(30).await;
-        let class = |name: &str| world.api.get(&EC2_NODE_CLASSES, "", name);
-        assert_eq!(class("t-a").unwrap()["spec"]["kubelet"]["maxPods"], 20);
-        assert_eq!(class("t-b").unwrap()["spec"]["kubelet"]["maxPods"], 30);
-        assert_eq!(pool(&world, "b").unwrap()["spec"]["template"]["spec"]["nodeClassRef"]["name"], "t-b");
+        let (a, p) = (class_of(&world, "a"), class_of(&world, "p"));
+        assert_eq!((a.1.as_ref().unwrap()[0]["kubelet"]["maxPods"].clone(), p.0.as_str()), (json!(20), "t"));
+
+        for (name, pods) in [("b", 30), ("c", 20)] {
+            provisioner(&world, name, with(pods));
+        }
+        seconds(60).await;
+        assert_eq!(
+            (class_of(&world, "a"), class_of(&world, "p")),
+            (a.clone(), p.clone()),
+            "nobody else's class changes"
+        );
+        assert_eq!(class_of(&world, "c"), a, "of one mind, of one class");
+        let b = class_of(&world, "b");
+        assert_eq!(b.1.unwrap()[0]["kubelet"]["maxPods"], 30);
+        for name in ["a", "b", "c", "p"] {
+            assert_eq!(translated(&world, &provisioners(), name).0, "True", "{name}");
+        }
 
         world.api.patch(&provisioners(), "", "b", &json!({"spec": {"kubeletConfiguration": {"maxPods": 20}}})).unwrap();
         seconds(120).await;
-        assert!(class("t-a").is_none() && class("t-b").is_none(), "both are of one mind, and the class says it");
-        assert_eq!(class("t").unwrap()["spec"]["kubelet"]["maxPods"], 20);
-        assert_eq!(pool(&world, "b").unwrap()["spec"]["template"]["spec"]["nodeClassRef"]["name"], "t");
+        assert_eq!((class_of(&world, "b"), class_of(&world, "a")), (a.clone(), a.clone()));
+        assert!(world.api.get(&EC2_NODE_CLASSES, "", &b.0).is_none(), "nobody means it any more");
+
+        world.api.delete(&provisioners(), "", "a", &DeleteOptions::default()).unwrap();
+        seconds(120).await;
+        assert_eq!((class_of(&world, "c"), class_of(&world, "b")), (a.clone(), a), "it is shared still");
+    });
+}
+
+#[test]
+fn a_provisioner_that_is_refused_keeps_the_copy_that_its_pool_names() {
+    run(|world| async move {
+        let _replica = world.replica(0);
+        template(&world, "t", json!({}));
+        provisioner(&world, "a", json!({"providerRef": {"name": "t"}, "kubeletConfiguration": {"maxPods": 20}}));
+        seconds(30).await;
+        let before = class_of(&world, "a");
+        assert!(before.1.is_some());
+        // v1 takes no soft threshold without its grace period.
+        let odd = json!({"spec": {"kubeletConfiguration": {"evictionSoft": {"memory.available": "5%"}}}});
+        world.api.patch(&provisioners(), "", "a", &odd).unwrap();
+        seconds(120).await;
+        let (status, _, message) = translated(&world, &provisioners(), "a");
+        assert_eq!(status, "False", "{message}");
+        assert!(message.contains("spec.kubeletConfiguration"), "{message}");
+        assert_eq!(class_of(&world, "a"), before);
+        assert_eq!(translated(&world, &templates(), "t").0, "True", "the template is not to blame");
+    });
+}
+
+#[test]
+fn why_an_object_is_not_ready_is_said_by_its_own_field_and_the_reason_of_what_is_missing() {
+    run(|world| async move {
+        let _replica = world.replica(0);
+        let nowhere = json!({"subnetSelector": {"team": "nobody"}});
+        template(&world, "t", nowhere.clone());
+        provisioner(&world, "by-ref", json!({"providerRef": {"name": "t"}}));
+        provisioner(&world, "inline", json!({"provider": nowhere}));
+        provisioner(&world, "lost", json!({"providerRef": {"name": "nothing"}}));
+        seconds(90).await;
+        for (kind, name, reason, words) in [
+            (
+                templates(),
+                "t",
+                "SubnetsNotFound",
+                "EC2NodeClass t is not Ready: SubnetsReady=False (spec.subnetSelector matches no subnet",
+            ),
+            (
+                provisioners(),
+                "by-ref",
+                "SubnetsNotFound",
+                "(spec.subnetSelector of AWSNodeTemplate t matches no subnet",
+            ),
+            (provisioners(), "inline", "SubnetsNotFound", "(spec.provider.subnetSelector matches no subnet"),
+            (
+                provisioners(),
+                "lost",
+                "NodeClassNotFound",
+                "EC2NodeClass nothing is not there; create it, or name another in spec.providerRef.name",
+            ),
+        ] {
+            let (status, said, message) = condition(&world, &kind, name, "Ready").unwrap();
+            assert_eq!((status.as_str(), said.as_str()), ("False", reason), "{name}: {message}");
+            assert!(message.contains(words), "{name}: {message}");
+            assert!(!message.contains("Terms"), "{name}: a field of v1's: {message}");
+        }
     });
 }
 

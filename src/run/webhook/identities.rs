@@ -161,4 +161,51 @@ mod tests {
         let trusted = ServingIdentity { authority: format!("{}{}", two.authority, one.authority), ..one };
         assert!(own.is_sound(&trusted, &names, at(0)), "beside another");
     }
+
+    /// A handshake in memory: what the client says of its end, or what the server says where it refuses it.
+    fn handshake(server: &Certified, trusts: &str, asked: &str) -> Result<(), String> {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(trusts.as_bytes()).unwrap()).unwrap();
+        let builder = rustls::ClientConfig::builder_with_provider(server.provider.clone());
+        let builder = builder.with_safe_default_protocol_versions().unwrap();
+        let config = builder.with_root_certificates(roots).with_no_client_auth();
+        let name = ServerName::try_from(asked.to_owned()).unwrap();
+        let mut client = rustls::ClientConnection::new(Arc::new(config), name).unwrap();
+        let mut server = rustls::ServerConnection::new(server.config().unwrap()).unwrap();
+        while client.is_handshaking() || server.is_handshaking() {
+            let mut sent = Vec::new();
+            while client.wants_write() {
+                client.write_tls(&mut sent).unwrap();
+            }
+            server.read_tls(&mut sent.as_slice()).unwrap();
+            server.process_new_packets().map_err(|why| format!("the webhook: {why}"))?;
+            let mut answered = Vec::new();
+            while server.wants_write() {
+                server.write_tls(&mut answered).unwrap();
+            }
+            client.read_tls(&mut answered.as_slice()).unwrap();
+            client.process_new_packets().map_err(|why| format!("the API server: {why}"))?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn who_asks_for_another_name_gets_no_handshake_and_who_trusts_another_takes_no_answer() {
+        let names = vec!["dovetail-webhook.kube-system.svc".to_owned(), "10.0.0.1".to_owned()];
+        let own = Certified::new(names.clone());
+        let now = Timestamp::now();
+        let (begins, until) = validity(now);
+        let one = own.make(&names, begins, until).unwrap();
+        let nothing_yet = handshake(&own, &one.authority, &names[0]);
+        assert!(nothing_yet.clone().is_err_and(|why| why.starts_with("the webhook: ")), "{nothing_yet:?}");
+        own.serve(&one).unwrap();
+        for name in &names {
+            assert_eq!(handshake(&own, &one.authority, name), Ok(()), "{name}");
+        }
+        let stranger = handshake(&own, &one.authority, "another.kube-system.svc");
+        assert!(stranger.clone().is_err_and(|why| why.starts_with("the webhook: ")), "{stranger:?}");
+        let two = own.make(&names, begins, until).unwrap();
+        let impostor = handshake(&own, &two.authority, &names[0]);
+        assert!(impostor.clone().is_err_and(|why| why.starts_with("the API server: ")), "{impostor:?}");
+    }
 }

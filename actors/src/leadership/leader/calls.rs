@@ -10,6 +10,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use super::{AFTER_FAILURE, NO_ANSWER, SHORTEST_WAIT};
 use crate::context::backoff::Backoff;
 use crate::context::env::Env;
+use crate::kube::failure::KubeFailure;
 use crate::leadership::lease_object::{self, LeaseObject, holder};
 use crate::links::ToClusterWatcher;
 use crate::messages::TakeSnapshot;
@@ -43,7 +44,7 @@ pub(super) async fn read_lease(
             Ok(Some(terms)) => Ok((LeaseInput::Read(None), terms)),
             Ok(None) | Err(_) => Err("the lease is gone, and the NodeClaims are not known yet".into()),
         },
-        Ok(Err(error)) => Err(error.to_string()),
+        Ok(Err(error)) => Err(KubeFailure::from(error).to_string()),
         Err(_) => Err(NO_ANSWER.into()),
     }
 }
@@ -63,7 +64,7 @@ pub(super) async fn write(
     let body = lease_object::body(&order, &env.settings.lease_name, &env.identity, &settings, env.wall());
     match tokio::time::timeout(settings.patience(), lease.write(&order, &body)).await {
         Ok(Ok(lease)) => Ok(lease_object::view(&lease, &settings, env.wall())),
-        Ok(Err(error)) => Err(error.to_string()),
+        Ok(Err(error)) => Err(KubeFailure::from(error).to_string()),
         Err(_) => Err(NO_ANSWER.into()),
     }
 }

@@ -27,13 +27,36 @@ pub(super) fn without_runtime(mut kubelet: Kubelet, said: &mut Converted) -> Kub
     kubelet
 }
 
+/// Longest name of a class: nodes carry it as a label's value.
+const LONGEST_NAME: usize = super::MOST_OF_LABEL_VALUE;
+
+/// The name of a copy of a class for a kubelet block, which rests on these two alone: whoever means the same block shares the
+/// copy, and nothing that is said elsewhere changes its name. The next one is tried while a name is not free.
+pub(super) fn copy_name(class: &str, block: &str, is_free: impl Fn(&str) -> bool) -> String {
+    let named = |at: u64| {
+        let of = fnv(&[class, block, &at.to_string()]);
+        let short: String = class.chars().take(LONGEST_NAME - 11).collect();
+        format!("{}-{:010x}", short.trim_end_matches(['-', '.']), of & 0xff_ffff_ffff)
+    };
+    (0..).map(named).find(|name| is_free(name)).unwrap_or_default()
+}
+
+/// FNV-1a: the same on every machine and in every version.
+fn fnv(parts: &[&str]) -> u64 {
+    let bytes = parts.iter().flat_map(|part| part.bytes().chain([0]));
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
 /// Moves the kubelet blocks that conversions noted on pools into the pools' classes. Where the pools of one class disagree,
-/// each block gets a copy of the class, named `<class>-<pool>`, and its pools are pointed at it.
+/// each block gets a copy of the class, and its pools are pointed at it. It is named `<class>-<pool>`; where that name is
+/// another's, or too long, by the block ([`copy_name`]).
 pub fn settle_kubelets(pools: &mut [NodePool], classes: &mut Vec<EC2NodeClass>) {
     let mut noted: BTreeMap<String, BTreeSet<Option<String>>> = BTreeMap::new();
     for pool in pools.iter() {
         noted.entry(class_of(pool)).or_default().insert(note_of(pool));
     }
+    // A class that a pool names and that is not here has its name all the same.
+    let mut named: BTreeSet<String> = noted.keys().cloned().chain(classes.iter().map(ResourceExt::name_any)).collect();
     for (class, notes) in noted {
         let Some(at) = classes.iter().position(|one| one.name_any() == class) else { continue };
         if notes.len() == 1 {
@@ -45,12 +68,13 @@ pub fn settle_kubelets(pools: &mut [NodePool], classes: &mut Vec<EC2NodeClass>) 
         for text in notes.into_iter().flatten() {
             let mut copy = classes[at].clone();
             copy.spec.kubelet = serde_json::from_str(&text).ok();
+            let of_block = |pool: &&mut NodePool| class_of(pool) == class && note_of(pool).as_ref() == Some(&text);
             let mut name = None;
-            for pool in pools.iter_mut().filter(|pool| class_of(pool) == class && note_of(pool).as_ref() == Some(&text))
-            {
-                let name = name.get_or_insert_with(|| format!("{class}-{}", pool.name_any())).clone();
-                pool.spec.template.spec.node_class_ref.name = name;
+            for pool in pools.iter_mut().filter(of_block) {
+                let name = name.get_or_insert_with(|| free_name(&class, &text, &pool.name_any(), &named));
+                pool.spec.template.spec.node_class_ref.name.clone_from(name);
             }
+            named.extend(name.clone());
             copy.metadata.name = name;
             classes.push(copy);
         }
@@ -62,12 +86,18 @@ pub fn settle_kubelets(pools: &mut [NodePool], classes: &mut Vec<EC2NodeClass>) 
     }
 }
 
+fn free_name(class: &str, block: &str, pool: &str, named: &BTreeSet<String>) -> String {
+    let plain = format!("{class}-{pool}");
+    let is_free = |name: &str| !named.contains(name);
+    if plain.len() <= LONGEST_NAME && is_free(&plain) { plain } else { copy_name(class, block, is_free) }
+}
+
 /// Name of the pool's EC2NodeClass; empty for a class of another group.
-fn class_of(pool: &NodePool) -> String {
+pub(super) fn class_of(pool: &NodePool) -> String {
     let reference = &pool.spec.template.spec.node_class_ref;
     if reference.group == AWS_GROUP { reference.name.clone() } else { String::new() }
 }
 
-fn note_of(pool: &NodePool) -> Option<String> {
+pub(super) fn note_of(pool: &NodePool) -> Option<String> {
     pool.annotations().get(annotations::V1BETA1_KUBELET).cloned()
 }

@@ -224,3 +224,48 @@ fn kubelet_blocks_move_into_the_class_and_split_it_where_pools_disagree() {
     assert_eq!(classes[0].spec.kubelet, None);
     assert!(classes[1].spec.kubelet.is_some());
 }
+
+fn pool_of(name: &str, class: &str, max_pods: i32) -> v1::NodePool {
+    let object = json!({"apiVersion": "karpenter.sh/v1beta1", "kind": "NodePool", "metadata": {"name": name}, "spec": {
+        "template": {"spec": {"requirements": [], "nodeClassRef": {"name": class}, "kubelet": {"maxPods": max_pods}}}}});
+    converted(&object).node_pool.unwrap()
+}
+
+fn class_named(name: &str) -> v1::EC2NodeClass {
+    let mut class = template(json!({}));
+    class.metadata.name = Some(name.into());
+    class
+}
+
+#[test]
+fn copies_of_classes_never_share_a_name() {
+    // `c` for pool `a-b` and `c-a` for pool `b` would both be `c-a-b`; `c-x` is there already; `other-y` is named by a pool.
+    let long = "l".repeat(60);
+    let mut pools = vec![
+        pool_of("a-b", "c", 10),
+        pool_of("x", "c", 20),
+        pool_of("b", "c-a", 10),
+        pool_of("d", "c-a", 20),
+        pool_of("y", "other", 10),
+        pool_of("z", "other", 20),
+        pool_of("w", "other-y", 10),
+        pool_of("long-1", &long, 10),
+        pool_of("long-2", &long, 20),
+    ];
+    let mut classes: Vec<_> = ["c", "c-a", "c-x", "other", &long].map(class_named).into();
+    settle_kubelets(&mut pools, &mut classes);
+    let names: std::collections::BTreeSet<String> =
+        classes.iter().map(|class| class.metadata.name.clone().unwrap()).collect();
+    assert_eq!(names.len(), classes.len(), "{names:?}");
+    assert!(!names.contains("other-y"), "a pool means another class by that name");
+    assert!(names.iter().all(|name| name.len() <= 63), "a node's label takes no longer value: {names:?}");
+    for (pool, pods) in pools.iter().zip([10, 20, 10, 20, 10, 20, 10, 10, 20]) {
+        let named = &pool.spec.template.spec.node_class_ref.name;
+        let class = classes.iter().find(|class| class.metadata.name.as_ref() == Some(named));
+        let Some(class) = class else {
+            assert_eq!(named, "other-y");
+            continue;
+        };
+        assert_eq!(class.spec.kubelet.as_ref().unwrap().0["maxPods"], pods, "{named}");
+    }
+}

@@ -4,7 +4,7 @@ use dovetail_api::names::conditions::{
     FALSE, INITIALIZED, LAUNCHED, NODE_CLASS_READY, READY, RECONCILING_DEPENDENTS, REGISTERED, TRUE,
     UNHEALTHY_DEPENDENTS, UNKNOWN, VALIDATION_SUCCEEDED,
 };
-use dovetail_api::v1::{NewCondition, condition_status, set_condition};
+use dovetail_api::v1::{NewCondition, condition, condition_status, set_condition};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
@@ -39,6 +39,27 @@ pub fn set_root_of(
     set_condition(conditions, NewCondition::new(READY, status).because(reason, &message), generation, now)
 }
 
+/// Why an object is not Ready: its conditions that its Ready names, but for those that only sum up others.
+pub fn roots(conditions: &[Condition]) -> impl Iterator<Item = &Condition> {
+    const SUM: &str = "DependenciesNotReady";
+    let ready = condition(conditions, READY);
+    // What is merely said, such as what is not implemented, keeps nothing from being Ready.
+    let is_named = move |one: &&Condition| {
+        ready.is_some_and(|ready| ready.message.split(", ").any(|each| each.split('=').next() == Some(&one.type_)))
+    };
+    conditions.iter().filter(|one| one.type_ != READY && one.status != TRUE && one.reason != SUM).filter(is_named)
+}
+
+/// The same in words, each condition with its message; what Ready itself says where it names none.
+pub fn why(conditions: &[Condition]) -> String {
+    let each: Vec<String> =
+        roots(conditions).map(|one| format!("{}={} ({})", one.type_, one.status, one.message)).collect();
+    match condition(conditions, READY) {
+        Some(ready) if each.is_empty() => ready.message.clone(),
+        _ => each.join(", "),
+    }
+}
+
 fn listed(types: &[&str], status: &str) -> String {
     let each: Vec<_> = types.iter().map(|type_| format!("{type_}={status}")).collect();
     each.join(", ")
@@ -62,6 +83,22 @@ mod tests {
         set_root(&mut all, None, Timestamp::UNIX_EPOCH);
         let ready = dovetail_api::v1::condition(&all, READY).unwrap();
         (ready.status.clone(), ready.message.clone())
+    }
+
+    #[test]
+    fn why_names_what_stands_in_the_way_and_nothing_that_only_sums_up_or_says_something() {
+        let mut all = Vec::new();
+        let mut set = |type_: &str, reason: &str, message: &str| {
+            set_condition(&mut all, (type_, FALSE, reason, message), None, Timestamp::UNIX_EPOCH);
+        };
+        set("SubnetsReady", "SubnetsNotFound", "spec.subnetSelectorTerms matches no subnet");
+        set("ValidationSucceeded", "DependenciesNotReady", "others are not ready");
+        set("dovetail.dev/NotImplemented", "NotImplemented", "spec.replicas");
+        set(READY, UNHEALTHY_DEPENDENTS, "SubnetsReady=False, ValidationSucceeded=False");
+        assert_eq!(why(&all), "SubnetsReady=False (spec.subnetSelectorTerms matches no subnet)");
+        assert_eq!(roots(&all).map(|one| one.reason.as_str()).collect::<Vec<_>>(), ["SubnetsNotFound"]);
+        all.retain(|one| one.type_ == READY);
+        assert_eq!(why(&all), "SubnetsReady=False, ValidationSucceeded=False");
     }
 
     #[test]

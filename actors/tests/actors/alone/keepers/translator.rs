@@ -6,6 +6,7 @@ use dovetail_actors::translator::Translator;
 use dovetail_sandbox::apiserver::{CUSTOM_RESOURCE_DEFINITIONS, DeleteOptions, EC2_NODE_CLASSES, Gvr, NODE_POOLS};
 use serde_json::{Value, json};
 
+use crate::alone::wire::Act;
 use crate::alone::{Alone, alone};
 
 fn provisioners() -> Gvr {
@@ -195,5 +196,34 @@ fn an_alpha_object_that_goes_is_forgotten() {
         go_on(&bench, 20).await;
         let told = state(&bench, &actor).await.told;
         assert!(told.len() == 1 && told.keys().all(|name| name.contains("other")), "{told:?}");
+    });
+}
+
+#[test]
+fn where_the_pool_is_refused_its_own_class_stays_as_it_was_and_the_field_is_the_provisioners() {
+    with_alpha(async |bench, _actor| {
+        let spec = json!({"provider": {"subnetSelector": {"a": "b"}}, "weight": 7});
+        let object = json!({"apiVersion": "karpenter.sh/v1alpha5", "kind": "Provisioner", "metadata": {"name": "own"}, "spec": spec});
+        bench.api.create(&provisioners(), "", object).unwrap();
+        go_on(&bench, 20).await;
+        let before = bench.api.get(&EC2_NODE_CLASSES, "", "own").unwrap()["spec"].clone();
+
+        let refusal = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Invalid", "code": 422,
+            "message": "NodePool.karpenter.sh \"own\" is invalid: spec.template.spec.requirements[0].key: Invalid value"});
+        bench.wire.next("PUT", "/nodepools/own", usize::MAX, Act::Answer(422, refusal));
+        let change = json!({"spec": {"provider": {"subnetSelector": {"a": "c"}}, "weight": 9}});
+        bench.api.patch(&provisioners(), "", "own", &change).unwrap();
+        go_on(&bench, 60).await;
+        assert_eq!(bench.api.get(&EC2_NODE_CLASSES, "", "own").unwrap()["spec"], before);
+        assert_eq!(pool(&bench, "own").unwrap()["spec"]["weight"], 7);
+        let all = bench.api.get(&provisioners(), "", "own").unwrap()["status"]["conditions"].clone();
+        let said = all.as_array().unwrap().iter().find(|one| one["type"] == "dovetail.dev/Translated").unwrap();
+        let message = said["message"].as_str().unwrap();
+        assert!(message.contains(" spec.requirements[0].key: Invalid value"), "{message}");
+
+        bench.wire.heal();
+        go_on(&bench, 320).await;
+        assert_ne!(bench.api.get(&EC2_NODE_CLASSES, "", "own").unwrap()["spec"], before);
+        assert_eq!(pool(&bench, "own").unwrap()["spec"]["weight"], 9);
     });
 }

@@ -1,10 +1,12 @@
 //! What a live cluster's alpha objects mean together in v1: the decisions of the actor `translator`, pure.
 //!
 //! ```text
-//! Provisioners, AWSNodeTemplates ──► convert, one by one ──► kubelet blocks into classes ──► one object a name
+//! Provisioners, AWSNodeTemplates ──► convert, one by one ──► one object a name ──► a copy of a class for each kubelet block
 //!        └── one that cannot be converted: a problem of its own; what was made from it before stays as it was
 //! ```
 
+mod copies;
+mod own_fields;
 #[cfg(test)]
 mod tests;
 mod there;
@@ -14,11 +16,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::{Resource, ResourceExt};
 
+pub use own_fields::OwnFields;
 pub use there::{TranslationStep, is_owned, next_class, next_pool};
 
-use super::{ConversionContext, ConvertError, Converted, node_template, provisioner, settle_kubelets};
+use super::{ConversionContext, ConvertError, Converted, node_template, provisioner};
 use crate::{
-    names::{GROUP, annotations},
+    names::GROUP,
     v1::{EC2NodeClass, NodePool},
     v1alpha1::AWSNodeTemplate,
     v1alpha5::Provisioner,
@@ -34,6 +37,13 @@ pub enum Source {
 }
 
 impl Source {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Template(name) | Self::Provisioner(name) => name,
+        }
+    }
+
     /// Kind and name, as people call it.
     pub fn shown(&self) -> String {
         match self {
@@ -46,14 +56,18 @@ impl Source {
 /// What an alpha object means.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Translation {
-    /// The classes, of a template one; of a Provisioner its own, and copies for its kubelet block.
+    /// The classes: of a template its own, of a Provisioner its own or the copy of a template's for its kubelet block.
     pub classes: Vec<EC2NodeClass>,
+    /// Copies of a template's class that Provisioners mean.
+    pub copies: BTreeSet<String>,
     /// The pool of a Provisioner.
     pub pool: Option<NodePool>,
     /// What it does not say, and what that means.
     pub defaults: Vec<String>,
     /// Fields without a counterpart.
     pub left_out: Vec<String>,
+    /// How it calls what v1 has fields for.
+    pub fields: OwnFields,
 }
 
 /// Why an alpha object is not translated.
@@ -78,6 +92,23 @@ impl TranslationProblem {
         );
         Self { reason: "NameTaken", message }
     }
+
+    /// The name of the copy of a class for its kubelet block belongs to somebody else.
+    pub fn copy_taken(name: &str, by: &str) -> Self {
+        let message = format!(
+            "spec.kubeletConfiguration: the copy of its class for it is called {name}, and the EC2NodeClass of that name is {by}; delete that EC2NodeClass"
+        );
+        Self { reason: "NameTaken", message }
+    }
+
+    /// The name of the class is another alpha object's.
+    fn of_another(class: &str, owner: &Source) -> Self {
+        let owner = owner.shown();
+        let message = format!(
+            "metadata.name: EC2NodeClass {class} is made from {owner}, and is left as it is; rename this object, or delete {owner}"
+        );
+        Self { reason: "NameTaken", message }
+    }
 }
 
 /// What each alpha object means, or why it means nothing. Objects that are being deleted mean nothing any more and are left
@@ -98,7 +129,7 @@ pub fn translate<'a>(
         if converted.is_ok() {
             owners.insert(old.name_any(), (source.clone(), since(old)));
         }
-        all.insert(source, converted.map(|converted| made(converted, old)));
+        all.insert(source, converted.map(|converted| made(converted, old, OwnFields::of_template)));
     }
     for old in provisioners.into_iter().filter(|old| is_alive(*old)) {
         let source = Source::Provisioner(old.name_any());
@@ -106,7 +137,7 @@ pub fn translate<'a>(
         all.insert(source, made);
     }
     lose_names(&mut all, &owners);
-    settle(&mut all);
+    copies::give(&mut all);
     all
 }
 
@@ -141,7 +172,11 @@ fn provisioner_of(
             *holder = own;
         }
     }
-    Ok(made(converted, old))
+    let fields = |class: Option<&EC2NodeClass>| match (class, &old.spec.provider_ref) {
+        (None, Some(reference)) => OwnFields::of_reference(&reference.name, all),
+        (class, _) => OwnFields::of_provider(class),
+    };
+    Ok(made(converted, old, fields))
 }
 
 /// Those whose class is another's are not translated.
@@ -156,51 +191,17 @@ fn lose_names(
             (owner != source).then(|| (class.name_any(), owner.clone()))
         });
         if let Some((name, owner)) = other {
-            *made = Err(TranslationProblem::taken("EC2NodeClass", &name, &format!("made from {}", owner.shown())));
-        }
-    }
-}
-
-/// Moves kubelet blocks into the classes, as [`settle_kubelets`] does for manifests; a copy of a class belongs to the
-/// Provisioner that it is made for.
-fn settle(all: &mut BTreeMap<Source, Result<Translation, TranslationProblem>>) {
-    let made = || all.values().filter_map(|made| made.as_ref().ok());
-    let mut pools: Vec<NodePool> = made().filter_map(|made| made.pool.clone()).collect();
-    let mut classes: Vec<EC2NodeClass> = made().flat_map(|made| made.classes.clone()).collect();
-    settle_kubelets(&mut pools, &mut classes);
-    let mut classes: BTreeMap<String, EC2NodeClass> =
-        classes.into_iter().rev().map(|class| (class.name_any(), class)).collect();
-    let mut pools: BTreeMap<String, NodePool> = pools.into_iter().map(|pool| (pool.name_any(), pool)).collect();
-    for made in all.values_mut().filter_map(|made| made.as_mut().ok()) {
-        for class in &mut made.classes {
-            *class = classes.remove(&class.name_any()).unwrap_or_else(|| class.clone());
-        }
-    }
-    for one in all.values_mut() {
-        let Ok(made) = one else { continue };
-        let Some(pool) = made.pool.as_mut() else { continue };
-        let said = pool.spec.template.spec.node_class_ref.name.clone();
-        *pool = pools.remove(&pool.name_any()).unwrap_or_else(|| pool.clone());
-        let class = pool.spec.template.spec.node_class_ref.name.clone();
-        match classes.remove(&class).filter(|_| class != said) {
-            Some(mut copy) => {
-                copy.metadata.owner_references.clone_from(&pool.metadata.owner_references);
-                made.classes.push(copy);
-            }
-            None if class != said => {
-                *one = Err(TranslationProblem::taken("EC2NodeClass", &class, "made from another object"));
-                continue;
-            }
-            None => {}
-        }
-        if pool.annotations().contains_key(annotations::V1BETA1_KUBELET) {
-            made.left_out.push(format!("spec.kubeletConfiguration: belongs into EC2NodeClass {class}, spec.kubelet"));
+            *made = Err(TranslationProblem::of_another(&name, &owner));
         }
     }
 }
 
 /// What is made of one object, owned by it.
-fn made<K: Resource<DynamicType = ()>>(converted: Converted, old: &K) -> Translation {
+fn made<K: Resource<DynamicType = ()>>(
+    converted: Converted,
+    old: &K,
+    fields: impl FnOnce(Option<&EC2NodeClass>) -> OwnFields,
+) -> Translation {
     let owner = owner(old);
     let owned = |metadata: &mut ObjectMeta| {
         metadata.owner_references = Some(vec![owner.clone()]);
@@ -210,7 +211,9 @@ fn made<K: Resource<DynamicType = ()>>(converted: Converted, old: &K) -> Transla
     pool.iter_mut().for_each(|pool| owned(&mut pool.metadata));
     class.iter_mut().for_each(|class| owned(&mut class.metadata));
     Translation {
+        fields: fields(class.as_ref()),
         classes: class.into_iter().collect(),
+        copies: BTreeSet::new(),
         pool,
         defaults: converted.defaults,
         left_out: converted.left_out,

@@ -89,28 +89,144 @@ fn of_two_that_make_one_class_the_older_keeps_it_and_the_other_is_told() {
     assert!(problem.message.contains("EC2NodeClass x is made from AWSNodeTemplate x"), "{}", problem.message);
 }
 
-#[test]
-fn kubelet_blocks_go_into_classes_and_where_they_differ_into_copies_of_the_provisioners() {
-    let with = |pods: i32| json!({"providerRef": {"name": "t"}, "kubeletConfiguration": {"maxPods": pods}});
-    let one = translated(&[template_named("t", json!({}))], &[provisioner_named("a", with(20))]);
-    let class = &one[&Source::Template("t".into())].as_ref().unwrap().classes[0];
-    assert_eq!(class.spec.kubelet.as_ref().unwrap().0["maxPods"], 20);
+fn with_pods(pods: i32) -> Value {
+    json!({"providerRef": {"name": "t"}, "kubeletConfiguration": {"maxPods": pods}})
+}
 
-    let two = [provisioner_named("a", with(20)), provisioner_named("b", with(30))];
-    let two = translated(&[template_named("t", json!({}))], &two);
-    for (name, pods) in [("a", 20), ("b", 30)] {
-        let made = two[&of(name)].as_ref().unwrap();
-        let class = &made.classes[0];
-        assert_eq!(
-            (class.name_any(), class.spec.kubelet.as_ref().unwrap().0["maxPods"].clone()),
-            (format!("t-{name}"), json!(pods))
+/// Name and `maxPods` of the class of each pool.
+fn classes_of(
+    all: &BTreeMap<Source, Result<Translation, TranslationProblem>>,
+    names: &[&str],
+) -> Vec<(String, Option<Value>)> {
+    let each = names.iter().map(|name| {
+        let made = all[&of(name)].as_ref().unwrap();
+        let class = made.pool.as_ref().unwrap().spec.template.spec.node_class_ref.name.clone();
+        let mut written = all.values().flatten().flat_map(|made| &made.classes).filter(|one| one.name_any() == class);
+        let first = written.next().unwrap();
+        assert!(written.all(|other| other == first), "{class} is written by all alike");
+        (class, first.spec.kubelet.as_ref().map(|kubelet| kubelet.0["maxPods"].clone()))
+    });
+    each.collect()
+}
+
+#[test]
+fn each_kubelet_block_has_a_copy_of_the_class_that_those_of_one_mind_share() {
+    let t = [template_named("t", json!({}))];
+    let names = ["a", "b", "c", "d", "e"];
+    let plain = json!({"providerRef": {"name": "t"}});
+    let empty = json!({"providerRef": {"name": "t"}, "kubeletConfiguration": {}});
+    let specs = [with_pods(20), with_pods(30), with_pods(20), plain, empty];
+    let five: Vec<_> = names.iter().zip(&specs).map(|(name, spec)| provisioner_named(name, spec.clone())).collect();
+    let all = translated(&t, &five);
+    let classes = classes_of(&all, &names);
+    assert_eq!(classes[0], classes[2], "one mind, one class");
+    assert_ne!(classes[0].0, classes[1].0);
+    let said: Vec<_> = classes.iter().map(|(_, pods)| pods.clone()).collect();
+    assert_eq!(said, [Some(json!(20)), Some(json!(30)), Some(json!(20)), None, None]);
+    assert_eq!((classes[3].0.as_str(), classes[4].0.as_str()), ("t", "t"), "an empty block says nothing");
+    let template = all[&Source::Template("t".into())].as_ref().unwrap();
+    let copies: BTreeSet<String> = [classes[0].0.clone(), classes[1].0.clone()].into();
+    assert_eq!(template.copies, copies, "the template keeps what is made for others");
+    for name in ["a", "b", "c"] {
+        let made = all[&of(name)].as_ref().unwrap();
+        let owner = &made.classes[0].metadata.owner_references.as_ref().unwrap()[0];
+        assert_eq!(owner.uid, "t-t", "a copy goes with the template, and no Provisioner takes it from another");
+        assert!(
+            made.left_out.is_empty()
+                && !made.pool.as_ref().unwrap().annotations().contains_key(annotations::V1BETA1_KUBELET)
         );
-        assert_eq!(class.metadata.owner_references.as_ref().unwrap()[0].uid, format!("p-{name}"));
-        assert_eq!(made.pool.as_ref().unwrap().spec.template.spec.node_class_ref.name, format!("t-{name}"));
     }
-    let alone = translated(&[], &[provisioner_named("a", with(20))]);
+    let alone = translated(&[], &[provisioner_named("a", with_pods(20))]);
     let left_out = &alone[&of("a")].as_ref().unwrap().left_out;
     assert_eq!(left_out, &["spec.kubeletConfiguration: belongs into EC2NodeClass t, spec.kubelet"]);
+}
+
+#[test]
+fn what_one_provisioner_says_never_changes_the_class_of_anothers_pool() {
+    let t = [template_named("t", json!({}))];
+    let of_a = |others: &[(&str, Value)]| {
+        let mut all = vec![provisioner_named("a", with_pods(20))];
+        all.extend(others.iter().map(|(name, spec)| provisioner_named(name, spec.clone())));
+        classes_of(&translated(&t, &all), &["a"]).remove(0)
+    };
+    let alone = of_a(&[]);
+    let odd = json!({"providerRef": {"name": "t"}, "kubeletConfiguration": {"maxPods": 20, "podsPerCore": 2}});
+    for others in [
+        vec![("b", with_pods(20))],
+        vec![("b", with_pods(30))],
+        vec![("b", json!({"providerRef": {"name": "t"}}))],
+        vec![("b", odd), ("c", with_pods(40)), ("0", with_pods(20))],
+    ] {
+        assert_eq!(of_a(&others), alone, "{others:?}");
+    }
+    let plain = [provisioner_named("p", json!({"providerRef": {"name": "t"}}))];
+    let with = [plain[0].clone(), provisioner_named("a", with_pods(20))];
+    assert_eq!(classes_of(&translated(&t, &plain), &["p"]), classes_of(&translated(&t, &with), &["p"]));
+}
+
+#[test]
+fn a_copy_never_has_the_name_of_what_another_object_makes() {
+    let one = translated(&[template_named("t", json!({}))], &[provisioner_named("a", with_pods(20))]);
+    let copy = classes_of(&one, &["a"])[0].0.clone();
+    let templates = [template_named("t", json!({})), template_named(&copy, json!({}))];
+    let all = translated(&templates, &[provisioner_named("a", with_pods(20))]);
+    let class = classes_of(&all, &["a"]).remove(0);
+    assert_ne!(class.0, copy);
+    assert_eq!(class.1, Some(json!(20)));
+    assert_eq!(all[&Source::Template(copy)].as_ref().unwrap().classes[0].spec.kubelet, None);
+}
+
+#[test]
+fn what_is_said_of_pool_and_class_is_said_with_the_alpha_objects_own_fields() {
+    let all = translated(
+        &[template_named("t", json!({"amiSelector": {"aws-ids": "ami-1"}}))],
+        &[
+            provisioner_named("inline", json!({})),
+            provisioner_named("ref", json!({"providerRef": {"name": "t"}})),
+            provisioner_named("own", json!({"providerRef": {"name": "hand-made"}})),
+        ],
+    );
+    let said = |source: Source, text: &str| all[&source].as_ref().unwrap().fields.in_own_words(text);
+    let no_subnet = "SubnetsReady=False (spec.subnetSelectorTerms matches no subnet: [0] tag a=\"b\")";
+    let template = Source::Template("t".into());
+    for (source, text, own) in [
+        (
+            of("inline"),
+            no_subnet,
+            "SubnetsReady=False (spec.provider.subnetSelector matches no subnet: [0] tag a=\"b\")",
+        ),
+        (
+            of("ref"),
+            no_subnet,
+            "SubnetsReady=False (spec.subnetSelector of AWSNodeTemplate t matches no subnet: [0] tag a=\"b\")",
+        ),
+        (template.clone(), no_subnet, "SubnetsReady=False (spec.subnetSelector matches no subnet: [0] tag a=\"b\")"),
+        (of("own"), no_subnet, no_subnet),
+        (template.clone(), "spec.securityGroupSelectorTerms[3].tags: too many", "spec.securityGroupSelector: too many"),
+        (template.clone(), "spec.amiSelectorTerms[0].id is odd", "spec.amiSelector is odd"),
+        (of("inline"), "spec.amiSelectorTerms matches none", "spec.provider.amiFamily matches none"),
+        (template, "spec.metadataOptions.httpTokens: x", "spec.metadataOptions.httpTokens: x"),
+        (
+            of("inline"),
+            "spec.role \"r\": none",
+            "spec.provider.instanceProfile (not given, which means the role) \"r\": none",
+        ),
+        (of("inline"), "spec.roles and respec.role", "spec.roles and respec.role"),
+        (
+            of("ref"),
+            "spec.template.spec.requirements[2].values: a, spec.limits.cpu: b",
+            "spec.requirements[2].values: a, spec.limits.resources.cpu: b",
+        ),
+        (of("ref"), "spec.kubelet.maxPods: c", "spec.kubeletConfiguration.maxPods: c"),
+        (of("ref"), "spec.disruption.consolidateAfter", "spec.ttlSecondsAfterEmpty"),
+        (
+            of("own"),
+            "create it, or name another in spec.template.spec.nodeClassRef.name",
+            "create it, or name another in spec.providerRef.name",
+        ),
+    ] {
+        assert_eq!(said(source.clone(), text), own, "{source:?}");
+    }
 }
 
 #[test]

@@ -19,6 +19,13 @@ pub enum TranslationStep<K> {
     Wait,
 }
 
+impl<K> TranslationStep<K> {
+    /// Whether something is to be written.
+    pub fn writes(&self) -> bool {
+        matches!(self, Self::Create(_) | Self::Replace(_))
+    }
+}
+
 /// Of a pool.
 pub fn next_pool(wanted: &NodePool, there: Option<&NodePool>) -> TranslationStep<NodePool> {
     let Some(there) = there else { return TranslationStep::Create(wanted.clone()) };
