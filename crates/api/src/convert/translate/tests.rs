@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::names::annotations;
+
 use super::*;
 
 fn provisioner_named(name: &str, spec: Value) -> Provisioner {
