@@ -122,14 +122,3 @@ pub fn why_not(pod: &Pod, reason: &Reason, planning: &Planning) -> String {
     parts.extend(out.map(|place| format!("node {}: {}", place.node, place.why)));
     parts.join("; ")
 }
-
-/// Where pods planned on an existing node are expected: at its claim until it is ready for pods, which may take longer
-/// than kube-scheduler is given for a ready node.
-pub fn target(node: &JoinedNode) -> NominationTarget {
-    match (node.claim_name(), node.node_name()) {
-        (Some(claim), _) if !node.initialized => NominationTarget::Claim(claim.to_owned()),
-        (_, Some(name)) => NominationTarget::Node(name.to_owned()),
-        (Some(claim), None) => NominationTarget::Claim(claim.to_owned()),
-        (None, None) => NominationTarget::Node(node.name.clone()),
-    }
-}

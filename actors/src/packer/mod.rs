@@ -326,7 +326,7 @@ impl Packer {
             orders.push(order);
         }
         for (node, pods) in &packing.on_existing {
-            expected.push((plans.uids(pods), plan::target(&planning.existing[*node])));
+            expected.push((plans.uids(pods), planning.existing[*node].target()));
         }
         self.tell_packing(&planning, &packing, &request);
         self.tell_nominations(&plans, &packing, &orders);

@@ -72,7 +72,7 @@ pub struct InstanceAnswer {
     pub ended: Vec<String>,
 }
 
-/// What was answered last, when, and for how long it is good.
+/// What was answered last, when that was asked, and for how long it is good.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     seen: InstanceObservation,
@@ -190,7 +190,9 @@ impl Endings {
     fn learn(&mut self, handle: &Handle, (seen, asked): (InstanceObservation, Timestamp), now: Duration) {
         let before = self.answers.get(handle).filter(|known| known.seen == seen);
         let good = before.map_or(AGAIN.0, |known| AGAIN.1.min(known.good * 2));
-        self.answers.insert(handle.clone(), Known { seen, when: now, good, asked });
+        // From when it was asked: from the answer on, the tick of a second later would be a moment too early.
+        let when = self.begun.unwrap_or(now);
+        self.answers.insert(handle.clone(), Known { seen, when, good, asked });
     }
 
     /// Nobody asks for it any more.
