@@ -19,7 +19,7 @@ const VALIDATION: Duration = Duration::from_secs(15);
 /// Or already after this, where all is quiet.
 const SOONEST: Duration = Duration::from_secs(5);
 /// Nodes are quiet on which no pod has come or gone for so long.
-const QUIET: SignedDuration = SignedDuration::from_secs(10);
+const WITHOUT_POD_EVENTS: SignedDuration = SignedDuration::from_secs(10);
 /// What only deletes waits so long at most for what else is found meanwhile.
 const TOGETHER: Duration = Duration::from_secs(30);
 
@@ -139,6 +139,6 @@ impl WaitingCommand {
         let machines = machines(snapshot, now);
         let own = machines.iter().filter(|machine| nodes.contains(&machine.node.name.as_str()));
         let last = seen.chain(own.filter_map(|machine| machine.last_pod_event())).max();
-        Some(last.map_or(Timestamp::MIN, |last| later(last, QUIET)))
+        Some(last.map_or(Timestamp::MIN, |last| later(last, WITHOUT_POD_EVENTS)))
     }
 }
