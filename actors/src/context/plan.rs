@@ -7,7 +7,7 @@ use dovetail_api::names::annotations;
 use dovetail_api::v1::NodePool;
 use dovetail_core::Pod;
 use dovetail_core::Resources;
-use dovetail_core::cluster_state::{JoinedNode, NominationTarget, Planning, Snapshot};
+use dovetail_core::cluster_state::{Planning, Snapshot};
 use dovetail_core::launch_backoff::Demand;
 use dovetail_core::lifecycle::claim::{ClaimPlan, node_claim};
 use dovetail_core::lifecycle::hash;

@@ -12,7 +12,7 @@ use kube::ResourceExt;
 
 use super::report::{NAMES_LISTED, claim_object};
 use super::{Disruptor, writes};
-use crate::context::plan::{self, Plans};
+use crate::context::plan::Plans;
 use crate::context::traces;
 use crate::messages::{
     ClaimRef, HoldClaims, LaunchClaims, LaunchOrder, PlanClaims, Record, Remove, TraceContext, Wrote,

@@ -20,7 +20,7 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 
 use crate::context::env::Env;
-use crate::context::plan::{self, Plans};
+use crate::context::plan::Plans;
 use crate::context::solver::Solver;
 use crate::context::traces;
 use crate::links::{ToCatalogue, ToClusterWatcher, ToLauncher, ToRecorder, ToRegistrar};
