@@ -7,7 +7,7 @@ use dovetail_api::names::annotations;
 use dovetail_api::v1::NodePool;
 use dovetail_core::Pod;
 use dovetail_core::Resources;
-use dovetail_core::cluster_state::{JoinedNode, NominationTarget, Planning, Snapshot};
+use dovetail_core::cluster_state::{Planning, Snapshot};
 use dovetail_core::launch_backoff::Demand;
 use dovetail_core::lifecycle::claim::{ClaimPlan, node_claim};
 use dovetail_core::lifecycle::hash;
@@ -121,15 +121,4 @@ pub fn why_not(pod: &Pod, reason: &Reason, planning: &Planning) -> String {
     let mut parts = vec![reason.to_string()];
     parts.extend(out.map(|place| format!("node {}: {}", place.node, place.why)));
     parts.join("; ")
-}
-
-/// Where pods planned on an existing node are expected: at its claim until it is ready for pods, which may take longer
-/// than kube-scheduler is given for a ready node.
-pub fn target(node: &JoinedNode) -> NominationTarget {
-    match (node.claim_name(), node.node_name()) {
-        (Some(claim), _) if !node.initialized => NominationTarget::Claim(claim.to_owned()),
-        (_, Some(name)) => NominationTarget::Node(name.to_owned()),
-        (Some(claim), None) => NominationTarget::Claim(claim.to_owned()),
-        (None, None) => NominationTarget::Node(node.name.clone()),
-    }
 }

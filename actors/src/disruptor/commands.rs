@@ -12,7 +12,7 @@ use kube::ResourceExt;
 
 use super::report::{NAMES_LISTED, claim_object};
 use super::{Disruptor, writes};
-use crate::context::plan::{self, Plans};
+use crate::context::plan::Plans;
 use crate::context::traces;
 use crate::messages::{
     ClaimRef, HoldClaims, LaunchClaims, LaunchOrder, PlanClaims, Record, Remove, TraceContext, Wrote,
@@ -59,7 +59,7 @@ impl Disruptor {
         self.consolidation.traces.insert(id, trace);
         self.tell_command(command, trace);
         let on_existing = command.on_existing.iter();
-        let expected = on_existing.map(|(node, pods)| (pods.clone(), plan::target(&answer.planning.existing[*node])));
+        let expected = on_existing.map(|(node, pods)| (pods.clone(), answer.planning.existing[*node].target()));
         let (term, cluster) = (self.env.term, &self.links.cluster);
         self.env.post(cluster, HoldClaims { term, claims: names_of(&command.wanted.claims), held: true });
         // Before anything else is planned: nothing is planned twice, and pools' limits know of it.

@@ -1,38 +1,30 @@
-//! When consolidation is asked what it would do, and what follows: what it finds is looked at again after a while, on the newest
-//! snapshot and for the same nodes alone, and then done (core spec 5.8). Nothing of it holds up a look: it is computed where packings
-//! are, one question at a time, and waiting is an alarm.
+//! Consolidation is asked what it would do, and what follows: what it finds is looked at again after a while, on the newest
+//! snapshot and for the same nodes alone, and then done (core spec 5.8). When is for `Rhythm` and `WaitingCommands` to say. Nothing
+//! of it holds up a look: it is computed where packings are, one question at a time, and waiting is an alarm.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
-use dovetail_core::cluster_state::{PlanningInput, Snapshot};
-use dovetail_core::disruption::DisruptedClaim;
+use dovetail_core::cluster_state::{Moment, PlanningInput, Snapshot};
 use dovetail_core::disruption::commands::{
-    CommandAnswer, DisruptionCommand, Question, Queue, StayingNode, any_consolidates, held_by_commands, kept_by_policy,
+    CommandAnswer, Question, Queue, Rhythm, StayingNode, WaitingCommand, WaitingCommands, WaitingStep, WantedRemoval,
+    any_consolidates, held_by_commands, kept_by_policy,
 };
 use dovetail_core::disruption::methods::ConsolidationSettings;
 use jiff::{SignedDuration, Timestamp};
 
 use super::commands::FoundCommand;
 use super::report::{NAMES_LISTED, claim_object, node_object};
-use super::{Disruptor, POLL};
+use super::{Disruptor, POLL, SETTLING_TIME};
 use crate::context::solver::{Solver, consolidate};
 use crate::messages::{HoldClaims, Record, TraceContext};
 use crate::telemetry::log_event::{LogEvent, Names};
 use crate::telemetry::measure::Measure;
 
-/// Consolidation is asked this often at most (core spec 5.1).
-const PAUSE: Duration = Duration::from_secs(10);
-/// And this often while nothing changes: time alone lets nodes go.
-const IDLE: Duration = Duration::from_secs(60);
-/// After an answer that took long it is not asked for so many times as long; after none for the longest rest.
-const REST: u32 = 10;
-/// But for no longer than this.
-const LONGEST_REST: Duration = Duration::from_secs(300);
-/// What is found is looked at again after this (core spec 5.8).
-const VALIDATION: Duration = Duration::from_secs(15);
+/// What the pools' policies keep is looked for this often.
+const KEPT_SAID: Duration = Duration::from_secs(60);
 /// Of a node it is said this often at most what stands in the way (core spec 7.2).
 const SAID: SignedDuration = SignedDuration::from_mins(15);
 /// What was said longer ago is forgotten where more nodes are known.
@@ -49,12 +41,12 @@ pub(super) struct ConsolidationState {
     restored: bool,
     /// A question is being computed.
     pub asking: bool,
-    /// Something has changed since it was last asked.
-    news: bool,
-    /// Before this it is not asked again. Monotonic time.
-    next: Duration,
-    /// What was found, by the uids of its claims, and when it is looked at again.
-    found: Option<(Vec<DisruptedClaim>, &'static str, Duration)>,
+    /// When it is asked.
+    rhythm: Rhythm,
+    /// What was found and is looked at again.
+    waiting: WaitingCommands,
+    /// When it was last said what the pools' policies keep. Monotonic time.
+    kept: Option<Duration>,
     /// What was last said to stand in the way, by the uid of the claim.
     said: BTreeMap<String, (Timestamp, String)>,
 }
@@ -68,16 +60,16 @@ impl ConsolidationState {
             traces: BTreeMap::new(),
             restored: false,
             asking: false,
-            news: true,
-            next: Duration::ZERO,
-            found: None,
+            rhythm: Rhythm::default(),
+            waiting: WaitingCommands::default(),
+            kept: None,
             said: BTreeMap::new(),
         }
     }
 
     /// The cluster has changed.
-    pub fn changed(&mut self) {
-        self.news = true;
+    pub fn changed(&mut self, now: Moment) {
+        self.rhythm.changed(now);
     }
 
     /// How many commands are under way.
@@ -107,51 +99,57 @@ impl Disruptor {
         if self.consolidation.asking || !known {
             return POLL;
         }
-        let now = self.env.now();
+        let now = self.env.moment();
+        let waits = match self.consolidation.waiting.next(snapshot, now) {
+            WaitingStep::Validate(command) => {
+                self.ask(snapshot, Some(command), ctx);
+                return POLL;
+            }
+            WaitingStep::Wait(left) => left,
+            WaitingStep::Nothing => POLL,
+        };
         if !any_consolidates(snapshot) {
-            if self.consolidation.next <= now {
-                self.consolidation.next = now + IDLE;
-                self.say_what_stays(&kept_by_policy(snapshot, &self.rules(), self.env.moment()));
+            if self.consolidation.kept.is_none_or(|kept| now.monotonic.saturating_sub(kept) >= KEPT_SAID) {
+                self.consolidation.kept = Some(now.monotonic);
+                self.say_what_stays(&kept_by_policy(snapshot, &self.rules(), now));
             }
-            return POLL;
+            return waits;
         }
-        if let Some((_, _, due)) = &self.consolidation.found {
-            if let Some(left) = due.checked_sub(now).filter(|left| !left.is_zero()) {
-                return left;
-            }
-            if let Some((claims, method, _)) = self.consolidation.found.take() {
-                self.ask(snapshot, Some((claims, method)), ctx);
-            }
-            return POLL;
+        let left = self.consolidation.rhythm.due().saturating_sub(now.monotonic);
+        if !left.is_zero() {
+            return left.min(waits);
         }
-        let due = self.consolidation.next + if self.consolidation.news { Duration::ZERO } else { IDLE - PAUSE };
-        if let Some(left) = due.checked_sub(now).filter(|left| !left.is_zero()) {
-            return left;
-        }
-        self.consolidation.news = false;
+        self.consolidation.rhythm.asks(now);
         self.ask(snapshot, None, ctx);
         POLL
     }
 
-    fn ask(&mut self, snapshot: &Snapshot, only: Option<(Vec<DisruptedClaim>, &'static str)>, ctx: &mut Context<Self>) {
-        let begun = self.env.now();
-        let uids = only.as_ref().map(|(claims, _)| claims.iter().map(|claim| claim.uid.clone()).collect());
+    /// Asks about all nodes, or again about those of a command that has waited.
+    fn ask(&mut self, snapshot: &Snapshot, again: Option<WaitingCommand>, ctx: &mut Context<Self>) {
+        let begun = self.env.moment();
+        let uids = again.as_ref().map(|one| one.wanted.claims.iter().map(|claim| claim.uid.clone()).collect());
         let question = self.question(snapshot, uids);
         self.consolidation.asking = true;
         let computing = consolidate(self.consolidation.solver.clone(), question).into_actor(self);
         ctx.spawn(computing.map(move |answer, disruptor, ctx| {
-            let now = disruptor.env.now();
-            let rest = (now.saturating_sub(begun) * REST).clamp(PAUSE, LONGEST_REST);
-            disruptor.consolidation.asking = false;
-            disruptor.consolidation.next = now + rest;
+            let now = disruptor.env.moment();
+            let state = &mut disruptor.consolidation;
+            state.asking = false;
+            state.rhythm.computed(begun, now);
             match answer {
                 Err(error) => {
-                    disruptor.consolidation.next = now + LONGEST_REST;
+                    state.rhythm.failed(now);
+                    state.waiting.found_nothing();
                     disruptor.env.emit(LogEvent::ConsolidationFailed { error: error.to_string() });
                 }
-                Ok(answer) if disruptor.links.calls.may_act() => disruptor.answered(answer, only, ctx),
+                Ok(answer) if disruptor.links.calls.may_act() => match again {
+                    None => disruptor.answered(&answer),
+                    Some(command) => disruptor.validated(answer, command, ctx),
+                },
                 Ok(_) => {}
             }
+            // What waits may be due, and a question that was left for this one as well.
+            disruptor.look_in(SETTLING_TIME, ctx);
         }));
     }
 
@@ -197,37 +195,40 @@ impl Disruptor {
             moved: queue.moved(),
             refused: queue.refused(snapshot, now.wall),
             asked: self.about_to_go(),
+            waiting: self.consolidation.waiting.commands().to_vec(),
             only,
             now,
         }
     }
 
-    fn answered(
-        &mut self,
-        answer: CommandAnswer,
-        only: Option<(Vec<DisruptedClaim>, &'static str)>,
-        ctx: &mut Context<Self>,
-    ) {
-        let Some((wanted, method)) = only else {
-            self.say_what_stays(&answer.stays);
-            let Some(command) = answer.command else { return };
-            let DisruptionCommand { wanted, .. } = command;
-            let due = self.env.now() + VALIDATION;
-            self.consolidation.found = Some((wanted.claims, wanted.method, due));
-            return self.look_in(VALIDATION, ctx);
-        };
+    /// The question about all nodes has this answer.
+    fn answered(&mut self, answer: &CommandAnswer) {
+        let (now, state) = (self.env.moment(), &mut self.consolidation);
+        match &answer.command {
+            Some(command) => {
+                state.rhythm.found();
+                state.waiting.found(command, &answer.planning, now);
+            }
+            None => state.waiting.found_nothing(),
+        }
+        self.say_what_stays(&answer.stays);
+    }
+
+    /// A command that has waited is begun as it comes out now, or is dropped.
+    fn validated(&mut self, answer: CommandAnswer, waited: WaitingCommand, ctx: &mut Context<Self>) {
         // What has come of it is for the next question.
-        self.consolidation.news = true;
+        self.consolidation.changed(self.env.moment());
         let CommandAnswer { snapshot, planning, command, .. } = answer;
         if let Some(command) = command {
             return self.begin(FoundCommand { snapshot, planning, command }, ctx);
         }
+        let WantedRemoval { claims, method, .. } = waited.wanted;
         self.env.measure(&Measure::ValidationFailed { consolidation_type: method });
-        for claim in &wanted {
+        for claim in &claims {
             self.record(claim, "ConsolidationRejected", "Not consolidated: what was found is no longer so");
         }
-        let node_claims = Names::first(NAMES_LISTED, wanted.iter().map(|claim| claim.claim.clone()));
-        self.env.emit(LogEvent::ConsolidationRejected { nodes: wanted.len(), node_claims });
+        let node_claims = Names::first(NAMES_LISTED, claims.iter().map(|claim| claim.claim.clone()));
+        self.env.emit(LogEvent::ConsolidationRejected { nodes: claims.len(), node_claims });
     }
 
     /// Says of nodes that stay what stands in the way: when it is another thing than before, and now and then at most.

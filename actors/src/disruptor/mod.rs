@@ -128,7 +128,7 @@ impl Handler<ClusterChanged> for Disruptor {
     type Result = ();
 
     fn handle(&mut self, _: ClusterChanged, ctx: &mut Self::Context) {
-        self.consolidation.changed();
+        self.consolidation.changed(self.env.moment());
         if self.looking {
             self.changed = true;
         } else {

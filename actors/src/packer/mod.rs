@@ -20,7 +20,7 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 
 use crate::context::env::Env;
-use crate::context::plan::{self, Plans};
+use crate::context::plan::Plans;
 use crate::context::solver::Solver;
 use crate::context::traces;
 use crate::links::{ToCatalogue, ToClusterWatcher, ToLauncher, ToRecorder, ToRegistrar};
@@ -325,7 +325,7 @@ impl Packer {
             orders.push(order);
         }
         for (node, pods) in &packing.on_existing {
-            expected.push((plans.uids(pods), plan::target(&planning.existing[*node])));
+            expected.push((plans.uids(pods), planning.existing[*node].target()));
         }
         self.tell_packing(&planning, &packing, &request);
         self.tell_nominations(&plans, &packing, &orders);

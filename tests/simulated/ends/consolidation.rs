@@ -135,3 +135,21 @@ fn a_cluster_in_which_nothing_changes_comes_to_rest_within_an_hour_and_stays_so_
     assert!(late.is_empty(), "moves at {late:?}");
     assert!(run.log_events("disrupting").iter().any(|line| line["reason"] == "underutilized"));
 }
+
+/// How many seconds after the half of the pods have gone the first command to save money begins.
+fn first_command(scenario: &str) -> f64 {
+    let run = play_kept(scenario, &[]);
+    let commands = run.log_events("disrupting");
+    let times =
+        commands.iter().filter(|line| line["reason"] == "underutilized").map(|line| line["t"].as_f64().unwrap());
+    times.map(|t| t - 1200.0).find(|after| *after > 0.0).unwrap_or_else(|| panic!("{scenario}: {commands:?}"))
+}
+
+#[test]
+fn a_command_begins_ten_seconds_after_the_last_pod_has_gone_and_later_where_pods_keep_going() {
+    let quiet = first_command("consolidation-quiet");
+    assert!((9.9..15.0).contains(&quiet), "{quiet} s");
+    // Found two seconds after the half had gone, and no pause of ten seconds follows: Karpenter's fifteen.
+    let restless = first_command("consolidation-restless");
+    assert!(restless >= 17.0, "{restless} s");
+}

@@ -79,7 +79,7 @@ pub struct InstanceAnswer {
     pub ended: Vec<String>,
 }
 
-/// What was answered last, when, and for how long it is good.
+/// What was answered last, when that was asked, and for how long it is good.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     seen: InstanceObservation,
@@ -216,7 +216,9 @@ impl Endings {
         // The same answer again is good for twice as long: 0.9 s, 1.8 s, 3.6 s, then 5 s. A new one is looked at soon.
         let before = self.answers.get(handle).filter(|known| known.seen == seen);
         let good = before.map_or(AGAIN.0, |known| AGAIN.1.min(known.good * 2));
-        self.answers.insert(handle.clone(), Known { seen, when: now, good, asked });
+        // From when it was asked: from the answer on, the tick of a second later would be a moment too early.
+        let when = self.begun.unwrap_or(now);
+        self.answers.insert(handle.clone(), Known { seen, when, good, asked });
     }
 
     /// Nobody asks for it any more.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{ClaimEntry, ClusterState, Moment, NodeEntry, NominationTarget, PodEntry, Snapshot};
+use super::{ClaimEntry, ClusterState, Moment, NodeEntry, Nomination, NominationTarget, PodEntry, Snapshot};
 use crate::lifecycle::ClaimStage;
 
 /// So long before a protected pod has to go a place is made for its successor: what a node takes to come, also where the first
@@ -142,6 +142,28 @@ impl Snapshot {
         let stands = |name: &&String| self.nodes.get(*name).is_some_and(|node| !node.deleting);
         deleting.held = nodes.filter(stands).cloned().collect();
         deleting
+    }
+
+    /// The cluster as it would be if a command held these claims, given by name, and had found these places for pods, given by uid.
+    #[must_use]
+    pub fn as_if_held<'a>(
+        &self,
+        claims: impl IntoIterator<Item = &'a str>,
+        places: impl IntoIterator<Item = (&'a str, &'a NominationTarget)>,
+    ) -> Self {
+        let mut then = self.clone();
+        let deleting = Arc::make_mut(&mut then.deleting);
+        for name in claims {
+            let Some(entry) = self.claims.get(name).filter(|entry| !entry.says_it_leaves()) else { continue };
+            deleting.claims.insert(name.to_owned());
+            if self.nodes.get(&entry.facts.node).is_some_and(|node| !node.deleting) {
+                deleting.nodes.insert(entry.facts.node.clone());
+                deleting.held.insert(entry.facts.node.clone());
+            }
+        }
+        let expected = places.into_iter().map(|(uid, target)| (uid.to_owned(), Nomination::for_ever(target.clone())));
+        Arc::make_mut(&mut then.nominations).extend(expected);
+        then
     }
 
     /// Whether a bound pod needs a place elsewhere: its node is leaving, and it can and will be moved (core spec 3.1,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use dovetail_api::names::{labels, taints};
 use k8s_openapi::api::core::v1::Taint;
 
-use super::{ClaimEntry, NodeEntry, Snapshot};
+use super::{ClaimEntry, NodeEntry, NominationTarget, Snapshot};
 use crate::lifecycle::claim::{from_quantities, packing_requirement};
 use crate::requirements::Operator;
 use crate::resources::{NODES, Resources};
@@ -63,6 +63,18 @@ impl JoinedNode {
     #[must_use]
     pub fn claim_name(&self) -> Option<&str> {
         self.source.claim_name()
+    }
+
+    /// Where pods planned on it are expected: at its claim until it is ready for pods, which may take longer than kube-scheduler
+    /// is given for a ready node.
+    #[must_use]
+    pub fn target(&self) -> NominationTarget {
+        match (self.claim_name(), self.node_name()) {
+            (Some(claim), _) if !self.initialized => NominationTarget::Claim(claim.to_owned()),
+            (_, Some(name)) => NominationTarget::Node(name.to_owned()),
+            (Some(claim), None) => NominationTarget::Claim(claim.to_owned()),
+            (None, None) => NominationTarget::Node(self.name.clone()),
+        }
     }
 
     /// The Node's name, if there is a Node.

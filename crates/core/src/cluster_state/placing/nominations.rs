@@ -36,6 +36,13 @@ pub struct Nomination {
     pub(in crate::cluster_state) heard: u64,
 }
 
+impl Nomination {
+    /// One that no time ends, in a cluster that is only thought of.
+    pub(in crate::cluster_state) fn for_ever(target: NominationTarget) -> Self {
+        Self { target, until: Duration::MAX, heard: 0 }
+    }
+}
+
 impl ClusterState {
     /// Claims are planned: from now on they are capacity on its way, and pods are expected on them.
     pub fn plan_claim(&mut self, claim: NodeClaim, expected_capacity: Resources) {

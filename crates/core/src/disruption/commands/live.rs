@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use super::policy::policy;
 use super::question::Question;
 use crate::clock::{self, CLOCKS_APART};
-use crate::cluster_state::{JoinedNode, Planning, PodEntry, moved_as};
+use crate::cluster_state::{JoinedNode, Planning, PodEntry, Snapshot, moved_as};
 use crate::disruption::emptiness::PoolNodeTotals;
 use crate::disruption::look::{DisruptedClaim, disrupted};
 use crate::disruption::machines::{NodeAndClaim, machines};
@@ -78,9 +78,11 @@ pub(super) fn live(question: &Question) -> Live {
         machines: machines.iter().map(|machine| (machine.node.name.as_str(), machine)).collect(),
         pdbs: snapshot.budgets.keys().enumerate().map(|(at, key)| (key.as_str(), at)).collect(),
     };
-    let pdbs = snapshot.budgets.values().map(|budget| PodBudget {
-        name: budget.name(),
-        allowed: if budget.blocks_fully { 0 } else { u32::try_from(budget.allowed()).unwrap_or(0) },
+    let leave = about_to_leave(snapshot, question.now.wall);
+    let pdbs = snapshot.budgets.values().map(|budget| {
+        let allowed = if budget.blocks_fully { 0 } else { u32::try_from(budget.allowed()).unwrap_or(0) };
+        let name = budget.name();
+        PodBudget { allowed: allowed.saturating_sub(leave.get(&name).copied().unwrap_or_default()), name }
     });
     let states = planning.existing.iter().zip(&problem.existing_nodes);
     let (states, said): (Vec<NodeState>, Vec<StayNote>) =
@@ -90,6 +92,21 @@ pub(super) fn live(question: &Question) -> Live {
     let cluster = ClusterView::new(problem, states, pools, pdbs.collect());
     planning.problem = Arc::new(Problem::default());
     Live { cluster, planning, claims, said }
+}
+
+/// How many pods of each PodDisruptionBudget leave nodes that go and are not evicted yet: what it allows is theirs.
+fn about_to_leave(snapshot: &Snapshot, now: Timestamp) -> BTreeMap<String, u32> {
+    let mut all: BTreeMap<String, u32> = BTreeMap::new();
+    if snapshot.budgets.is_empty() {
+        return all;
+    }
+    let loads = snapshot.deleting.nodes.iter().filter_map(|node| snapshot.loads.get(node));
+    let pods = loads.flat_map(|load| load.pods.values());
+    for entry in pods.filter(|entry| entry.ready && entry.is_active() && snapshot.must_move(entry, now)) {
+        let covering = snapshot.budgets_of(&entry.pod).next().filter(|_| !snapshot.moves_by_rollout(entry));
+        covering.into_iter().for_each(|budget| *all.entry(budget.name()).or_default() += 1);
+    }
+    all
 }
 
 fn name(pool: &dovetail_api::v1::NodePool) -> &str {

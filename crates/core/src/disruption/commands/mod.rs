@@ -1,8 +1,10 @@
 //! Commands: nodes that go by our own decision, with what is launched in their stead first (core spec 5.8).
 //!
 //! ```text
-//! Question ──► Command (what goes, and the place of each pod) ──► Running ──► claims are removed
-//!                                                                    └► undone: untainted, unmarked, said
+//! Rhythm ──► Question ──► Command (what goes, and the place of each pod) ──► Waiting ──► the same Question for its claims alone
+//!                └── asked with those that wait as if they had begun ◄──────────┘            │
+//!                                                    claims are removed ◄── Running ◄────────┘
+//!                                undone: untainted, unmarked, said ◄───────────┘
 //! ```
 //!
 //! The claims are held, so that nothing new comes to them; replacements are launched; the claims are removed when these are
@@ -12,12 +14,16 @@ mod live;
 mod policy;
 mod question;
 mod queue;
+mod rhythm;
+mod waiting;
 mod written;
 
 pub use live::ClaimsGoingAnyway;
 pub use policy::kept_by_policy;
 pub use question::{CommandAnswer, Moved, Question, StayingNode};
 pub use queue::{CommandStep, Ended, Queue, Running};
+pub use rhythm::Rhythm;
+pub use waiting::{WaitingCommand, WaitingCommands, WaitingStep};
 pub use written::{HeldClaim, held_by_commands};
 
 use dovetail_api::v1::ConsolidationPolicy;

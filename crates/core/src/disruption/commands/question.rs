@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::live::{ClaimsGoingAnyway, Live, StayNote, live};
-use super::{DisruptionCommand, WantedRemoval};
+use super::{DisruptionCommand, WaitingCommand, WantedRemoval};
 use crate::cluster_state::{Moment, Planning, PlanningInput, Snapshot};
 use crate::disruption::look::DisruptedClaim;
 use crate::disruption::methods::{self, ConsolidationSettings};
@@ -30,6 +30,8 @@ pub struct Question {
     pub refused: BTreeMap<String, String>,
     /// Claims, by uid, whose removal has been asked for.
     pub asked: ClaimsGoingAnyway,
+    /// Commands that are found and not begun: their nodes are left out, and the room that they have found is kept.
+    pub waiting: Vec<WaitingCommand>,
     /// Claims, by uid, that are asked about; all if `None`.
     pub only: Option<BTreeSet<String>>,
     /// When it is asked: what is young, late or over is held against this.
@@ -65,7 +67,14 @@ impl Question {
     ///
     /// # Errors
     /// As [`methods::decide`].
-    pub fn answer(self) -> Result<CommandAnswer, PackingError> {
+    pub fn answer(mut self) -> Result<CommandAnswer, PackingError> {
+        let snapshot = self.snapshot.clone();
+        if !self.waiting.is_empty() {
+            let claims = self.waiting.iter().flat_map(|one| &one.wanted.claims).map(|claim| claim.claim.as_str());
+            let places = self.waiting.iter().flat_map(|one| &one.places);
+            let places = places.flat_map(|(place, pods)| pods.iter().map(move |uid| (uid.as_str(), place)));
+            self.snapshot = snapshot.as_if_held(claims, places);
+        }
         let Live { cluster, mut planning, claims, said } = live(&self);
         let decision = methods::decide(&cluster, &self.settings, self.now.wall)?;
         let stays = decision.unconsolidatable.into_iter().filter(|one| said[one.node] != StayNote::Nothing);
@@ -92,7 +101,7 @@ impl Question {
             }
         });
         planning.problem = Arc::new(cluster.into_problem());
-        Ok(CommandAnswer { snapshot: self.snapshot, planning, command, stays })
+        Ok(CommandAnswer { snapshot, planning, command, stays })
     }
 }
 

@@ -82,6 +82,7 @@ impl World {
             moved: Arc::default(),
             refused: BTreeMap::new(),
             asked: ClaimsGoingAnyway::new(),
+            waiting: vec![],
             only: None,
             now,
         }
@@ -100,7 +101,7 @@ impl World {
 /// An hour: everything is old enough.
 pub(super) const LATER: f64 = 3600.0;
 
-fn claims(command: &DisruptionCommand) -> Vec<&str> {
+pub(super) fn claims(command: &DisruptionCommand) -> Vec<&str> {
     command.wanted.claims.iter().map(|claim| claim.claim.as_str()).collect()
 }
 

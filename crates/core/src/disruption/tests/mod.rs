@@ -12,6 +12,7 @@ mod repair;
 mod replacing;
 mod ttl;
 mod usage;
+mod waiting;
 mod worth;
 
 use std::sync::Arc;
