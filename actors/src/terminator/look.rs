@@ -33,6 +33,7 @@ use crate::telemetry::log_event::{LogEvent, Names};
 const DELETIONS: usize = 16;
 /// Steps that more than one place begins, in words.
 pub(super) const RELEASING: &str = "taking the finalizer off";
+const DELETING: &str = "deleting the nodeclaim of";
 const SAYING: &str = "writing the status of the end of";
 /// How many names a log line gives.
 pub(super) const NAMES_LISTED: usize = 5;
@@ -178,7 +179,8 @@ impl Terminator {
         let Some(node) = self.known.nodes.get(name).cloned() else { return };
         // Its finalizer has the same name as ours, and is its provider's to take off.
         if is_another_providers(node.labels()) && self.known.claims_of(&node).is_empty() {
-            return drop(self.deleting.remove(&Key::Node(name.to_owned())));
+            self.deleting.remove(&Key::Node(name.to_owned()));
+            return;
         }
         let claims = match self.may_drain(&node) {
             MayDrain::For(claims) => claims,
@@ -211,7 +213,7 @@ impl Terminator {
         match (step, only) {
             (NodeStep::NotOurs, _) => drop(self.deleting.remove(&key)),
             (NodeStep::DeleteClaim, Some(claim)) => {
-                self.begin(key, "deleting the nodeclaim of", step_env.delete_claim_of(node, claim), ctx);
+                self.begin(key, DELETING, step_env.delete_claim_of(node, claim), ctx)
             }
             (NodeStep::Settle | NodeStep::Ask, _) => {}
             (NodeStep::Cordon(_), _) => {
