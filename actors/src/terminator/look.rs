@@ -222,9 +222,7 @@ impl Terminator {
             (NodeStep::Say(said), Some(claim)) if node::is_drained(&said) => {
                 self.begin(key, SAYING, step_env.say_drained(claim, said, node), ctx);
             }
-            (NodeStep::Say(said), Some(claim)) => {
-                self.begin(key, SAYING, step_env.say(claim, said, name.to_owned()), ctx);
-            }
+            (NodeStep::Say(said), Some(of)) => self.begin(key, SAYING, step_env.say(of, said, name.to_owned()), ctx),
             (NodeStep::Drain(drain), claim) => self.drain(&step_env, &node, claim.as_deref(), drain, snapshot, ctx),
             (NodeStep::AwaitVolumes(volumes), _) => self.await_volumes(&step_env, &node, volumes),
             (NodeStep::Terminate, Some(claim)) => self.want(handle, Some(EndingObject::drained(&claim, name))),
