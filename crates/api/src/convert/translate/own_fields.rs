@@ -82,14 +82,14 @@ impl OwnFields {
         let by_family =
             class.is_some_and(|class| class.spec.ami_selector_terms.iter().any(|term| term.alias.is_some()));
         let images = if by_family { "amiFamily" } else { "amiSelector" };
-        let fields = OF_CLASS.iter().chain([&("amiSelectorTerms", images, true)]);
+        let fields = OF_CLASS.into_iter().chain([("amiSelectorTerms", images, true)]);
         self.all.extend(fields.map(|(v1, own, is_whole)| OwnField {
             v1,
-            own: match *v1 {
+            own: match v1 {
                 "role" => format!("{at}.{own}{whose} (not given, which means the role)"),
                 _ => format!("{at}.{own}{whose}"),
             },
-            is_whole: *is_whole || !whose.is_empty(),
+            is_whole: is_whole || !whose.is_empty(),
         }));
         self
     }
