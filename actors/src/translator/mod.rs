@@ -11,6 +11,7 @@
 //! one waits for a pause that doubles to five minutes, unless the object itself has changed: neither a server that refuses
 //! it nor somebody else who writes the same pool is asked in a loop.
 
+mod cluster;
 mod handlers;
 mod known;
 mod outcome;
@@ -23,7 +24,6 @@ use std::time::Duration;
 use actix::prelude::*;
 use dovetail_api::convert::ConversionContext as Meaning;
 use dovetail_api::convert::translate::{Source, Translation, TranslationProblem, translate};
-use dovetail_api::names::tags;
 use dovetail_api::v1alpha1::AWSNodeTemplate;
 use dovetail_api::v1alpha5::{Machine, Provisioner};
 use dovetail_cloud::CloudNodeClasses;
@@ -33,12 +33,13 @@ use kube_runtime::watcher::Event;
 use crate::context::backoff::Backoff;
 use crate::context::env::Env;
 use crate::kube::calls::{CallError, Calls};
-use crate::kube::watch::{AfterWatchFailure, WatchNews, watch};
+use crate::kube::watch::{AfterWatchFailure, WatchNews, tell_failed, tell_recovered, watch};
 use crate::links::{ToClusterWatcher, ToRecorder};
 use crate::messages::{Came, Record, TakeSnapshot};
+use crate::reading::LenientApi;
 use crate::reading::report::{self, Reports};
-use crate::reading::{LenientApi, kinds_served};
 use crate::telemetry::log_event::{LogEvent, Names};
+use cluster::{meaning_of, served};
 use known::{KnownObjects, Unread};
 use outcome::TranslationOutcome;
 use writes::{Task, carry_out};
@@ -51,6 +52,8 @@ const SETTLING_TIME: Duration = Duration::from_millis(200);
 const LOOK_FOR_KINDS: Duration = Duration::from_secs(60);
 /// The longest pause between two writes of one object's meaning.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+/// What alpha objects wait for, in the log.
+const ASKING: &str = "asking what Provisioners and AWSNodeTemplates mean in this cluster";
 /// The API versions of the alpha kinds.
 const VERSIONS: [&str; 2] = ["karpenter.sh/v1alpha5", "karpenter.k8s.aws/v1alpha1"];
 
@@ -90,6 +93,8 @@ pub struct Translator {
     watched: BTreeSet<String>,
     /// What the cluster is like, once it has been asked.
     meaning: Option<Meaning>,
+    /// How often in a row it could not be asked.
+    not_known: u32,
     busy: BTreeSet<Source>,
     brakes: BTreeMap<Source, Brake>,
     /// What was last told of each.
@@ -124,6 +129,7 @@ impl Translator {
             reports: Reports::default(),
             watched: BTreeSet::new(),
             meaning: None,
+            not_known: 0,
             busy: BTreeSet::new(),
             brakes: BTreeMap::new(),
             told: BTreeMap::new(),
@@ -209,19 +215,31 @@ impl Translator {
                 Some(meaning) => meaning,
                 None => meaning_of(&calls, cloud.as_ref(), &env).await?,
             };
-            let snapshot = cluster.send(TakeSnapshot).await.ok().flatten()?;
-            Some((meaning, snapshot))
+            let snapshot = cluster.send(TakeSnapshot).await.ok().flatten();
+            Ok::<_, String>((meaning, snapshot))
         };
         ctx.spawn(asked.into_actor(self).map(|found, actor, ctx| {
             actor.looking = false;
-            if let Some((meaning, snapshot)) = found {
-                actor.meaning = Some(meaning.clone());
-                actor.compare(&meaning, &snapshot, ctx);
+            match found {
+                Ok((meaning, snapshot)) => {
+                    tell_recovered(&actor.env, ASKING, std::mem::take(&mut actor.not_known));
+                    actor.meaning = Some(meaning.clone());
+                    if let Some(snapshot) = snapshot {
+                        actor.compare(&meaning, &snapshot, ctx);
+                    }
+                }
+                Err(why) => actor.wait_for_meaning(&why),
             }
             if std::mem::take(&mut actor.again) {
                 actor.touch(ctx);
             }
         }));
+    }
+
+    /// Nothing is made while it is not known what is meant; the log says why.
+    fn wait_for_meaning(&mut self, why: &str) {
+        self.not_known = self.not_known.saturating_add(1);
+        tell_failed(&self.env, ASKING, self.not_known, why);
     }
 
     fn compare(&mut self, meaning: &Meaning, snapshot: &Snapshot, ctx: &mut Context<Self>) {
@@ -342,32 +360,6 @@ impl Translator {
             }
         }
     }
-}
-
-/// The alpha kinds that the API server serves; `None` where it does not say so of all of them: what is known of some alone
-/// would be taken for all there is.
-async fn served(calls: Calls) -> Option<BTreeSet<String>> {
-    let mut all = BTreeSet::new();
-    for version in VERSIONS {
-        all.extend(calls.once(kinds_served(&calls.client, version)).await.ok()?);
-    }
-    Some(all)
-}
-
-/// What the cluster is like: its version, and by which tag its subnets are known. `None` when the term is over, or one of the
-/// two cannot be asked: it is asked again at the next look.
-async fn meaning_of(calls: &Calls, cloud: &dyn CloudNodeClasses, env: &Env) -> Option<Meaning> {
-    let version = calls.run("GET /version", || calls.client.apiserver_version()).await.ok()?;
-    let digits: String = version.minor.chars().take_while(char::is_ascii_digit).collect();
-    let cluster_name = env.settings.cluster_name.clone();
-    let cluster_tagged = cloud.subnet_has_tag(&tags::owned_by(&cluster_name)).await.ok()?;
-    let profile = env.settings.default_instance_profile.clone();
-    Some(Meaning {
-        cluster_name,
-        kubernetes_minor: digits.parse().ok(),
-        default_instance_profile: Some(profile).filter(|profile| !profile.is_empty()),
-        cluster_tagged,
-    })
 }
 
 impl Actor for Translator {

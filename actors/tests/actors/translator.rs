@@ -238,14 +238,15 @@ fn a_provisioner_that_is_refused_keeps_the_copy_that_its_pool_names() {
         seconds(30).await;
         let before = class_of(&world, "a");
         assert!(before.1.is_some());
-        // v1 takes no soft threshold without its grace period.
-        let odd = json!({"spec": {"kubeletConfiguration": {"evictionSoft": {"memory.available": "5%"}}}});
+        // More seconds than a duration of v1 can have; the pool is refused, and the block is another.
+        let odd = json!({"spec": {"ttlSecondsAfterEmpty": 10_000_000_000_000_000_u64, "kubeletConfiguration": {"maxPods": 30}}});
         world.api.patch(&provisioners(), "", "a", &odd).unwrap();
         seconds(120).await;
         let (status, _, message) = translated(&world, &provisioners(), "a");
         assert_eq!(status, "False", "{message}");
-        assert!(message.contains("spec.kubeletConfiguration"), "{message}");
+        assert!(message.contains("spec.ttlSecondsAfterEmpty") && !message.contains("consolidateAfter"), "{message}");
         assert_eq!(class_of(&world, "a"), before);
+        assert_eq!(world.api.list(&EC2_NODE_CLASSES).len(), 2, "nothing is made of what is refused");
         assert_eq!(translated(&world, &templates(), "t").0, "True", "the template is not to blame");
     });
 }

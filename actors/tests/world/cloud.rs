@@ -312,14 +312,22 @@ impl CloudOfferings for FakeCloud {
 }
 
 impl CloudNodeClasses for FakeCloud {
-    fn resolve_node_class<'a>(&'a self, _: &'a EC2NodeClass) -> CloudFuture<'a, NodeClassResolution> {
+    fn resolve_node_class<'a>(&'a self, class: &'a EC2NodeClass) -> CloudFuture<'a, NodeClassResolution> {
         let types = [
-            conditions::SUBNETS_READY,
             conditions::SECURITY_GROUPS_READY,
             conditions::AMIS_READY,
             conditions::INSTANCE_PROFILE_READY,
             conditions::VALIDATION_SUCCEEDED,
         ];
+        // There is no subnet of the tag `team: nobody`.
+        let is_nowhere =
+            class.spec.subnet_selector_terms.iter().any(|term| term.tags.values().any(|tag| tag == "nobody"));
+        let subnets_ready = if is_nowhere {
+            let why = "spec.subnetSelectorTerms matches no subnet: [0] tag team=\"nobody\"";
+            Finding::not_ready(conditions::SUBNETS_READY, "SubnetsNotFound", why)
+        } else {
+            Finding::ready(conditions::SUBNETS_READY)
+        };
         let subnet = |zone: &str| Subnet { id: subnet_in(zone), zone: zone.into(), zone_id: String::new() };
         let found = NodeClassResolution {
             placement_group: None,
@@ -328,7 +336,7 @@ impl CloudNodeClasses for FakeCloud {
             amis: Vec::new(),
             reservations: Vec::new(),
             instance_profile: "profile".into(),
-            conditions: types.into_iter().map(Finding::ready).collect(),
+            conditions: std::iter::once(subnets_ready).chain(types.into_iter().map(Finding::ready)).collect(),
         };
         async move {
             let time = {

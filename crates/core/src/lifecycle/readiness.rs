@@ -89,7 +89,12 @@ mod tests {
     fn why_names_what_stands_in_the_way_and_nothing_that_only_sums_up_or_says_something() {
         let mut all = Vec::new();
         let mut set = |type_: &str, reason: &str, message: &str| {
-            set_condition(&mut all, NewCondition::new(type_, FALSE).because(reason, message), None, Timestamp::UNIX_EPOCH);
+            set_condition(
+                &mut all,
+                NewCondition::new(type_, FALSE).because(reason, message),
+                None,
+                Timestamp::UNIX_EPOCH,
+            );
         };
         set("SubnetsReady", "SubnetsNotFound", "spec.subnetSelectorTerms matches no subnet");
         set("ValidationSucceeded", "DependenciesNotReady", "others are not ready");

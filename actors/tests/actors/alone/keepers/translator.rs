@@ -7,7 +7,7 @@ use dovetail_sandbox::apiserver::{CUSTOM_RESOURCE_DEFINITIONS, DeleteOptions, EC
 use serde_json::{Value, json};
 
 use crate::alone::wire::Act;
-use crate::alone::{Alone, alone};
+use crate::alone::{Alone, Fails, alone};
 
 fn provisioners() -> Gvr {
     Gvr::new("karpenter.sh", "v1alpha5", "provisioners")
@@ -170,6 +170,24 @@ fn while_the_cluster_is_not_known_nothing_is_made() {
         bench.heard.knows(true, true);
         go_on(&bench, 40).await;
         assert!(pool(&bench, "blue").is_some());
+    });
+}
+
+#[test]
+fn while_it_cannot_be_asked_what_is_meant_nothing_is_made_and_the_log_says_why_once() {
+    with_alpha(async |bench, _actor| {
+        bench.sky.always("subnet_has_tag", Some(Fails::Never));
+        template(&bench, "mine");
+        provisioner(&bench, "blue", "mine");
+        go_on(&bench, 120).await;
+        assert!(pool(&bench, "blue").is_none() && bench.wire.writes().is_empty(), "{:?}", bench.wire.writes());
+        let said = bench.told.lines();
+        let waits: Vec<_> =
+            said.iter().filter(|line| line.contains("what Provisioners and AWSNodeTemplates mean")).collect();
+        assert!(waits.len() == 1, "{said:?}");
+        bench.sky.always("subnet_has_tag", None);
+        go_on(&bench, 40).await;
+        assert!(pool(&bench, "blue").is_some(), "{:?}", bench.told.lines());
     });
 }
 
