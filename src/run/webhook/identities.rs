@@ -189,6 +189,7 @@ mod tests {
         Ok(())
     }
 
+    #[allow(clippy::disallowed_methods)] // rustls holds certificates against real time
     #[test]
     fn who_asks_for_another_name_gets_no_handshake_and_who_trusts_another_takes_no_answer() {
         let names = vec!["dovetail-webhook.kube-system.svc".to_owned(), "10.0.0.1".to_owned()];

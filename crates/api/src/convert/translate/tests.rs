@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use crate::names::annotations;
 
 use super::*;
-use crate::names::annotations;
 
 fn provisioner_named(name: &str, spec: Value) -> Provisioner {
     let metadata = json!({"name": name, "uid": format!("p-{name}"), "creationTimestamp": "2026-01-02T00:00:00Z",
