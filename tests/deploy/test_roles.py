@@ -16,16 +16,12 @@ ALPHA = "what alpha objects mean, written where there are any: played against th
 
 #: A rule's verb without a request in the recording, and why it is there.
 UNRECORDED = {
-    ("get", "karpenter.k8s.aws", "ec2nodeclasses", "*"): "read again where its finalizer was changed meanwhile",
     ("get", "", "persistentvolumeclaims", "*"): "the volume of a pod that is drained, before its node may go",
-    ("create", "karpenter.k8s.aws", "ec2nodeclasses", "*"): ALPHA,
-    ("create", "karpenter.sh", "nodepools", "*"): ALPHA,
     ("delete", "karpenter.k8s.aws", "ec2nodeclasses", "*"): ALPHA,
     ("update", "karpenter.k8s.aws", "ec2nodeclasses", "*"): ALPHA,
     ("update", "karpenter.sh", "nodepools", "*"): ALPHA,
     ("patch", "karpenter.k8s.aws", "awsnodetemplates/status", "*"): ALPHA,
     ("patch", "karpenter.sh", "machines/status", "*"): ALPHA,
-    ("patch", "karpenter.sh", "provisioners/status", "*"): ALPHA,
 }
 
 
