@@ -44,6 +44,17 @@ class Union(unittest.TestCase):
         self.assertEqual(self.refused(line("ec2", "DescribeVolumes", "Action=DescribeVolumes")), ["ec2:DescribeVolumes"])
         self.assertEqual(self.refused(line("ssm", "GetParameter", json.dumps({"Name": "/own/image"}))), [], "the operator's own")
 
+    def test_a_template_that_another_process_has_made_has_the_tags_of_those_of_its_cluster(self):
+        tags = "".join(
+            f"&TagSpecification.1.Tag.{at}.Key={key}&TagSpecification.1.Tag.{at}.Value={value}"
+            for at, (key, value) in enumerate(TAGS.items(), 1) if key != "dovetail.dev/launch-token"
+        )
+        made = "Action=CreateLaunchTemplate&LaunchTemplateName=one&TagSpecification.1.ResourceType=launch-template" + tags
+        ends = line("ec2", "DeleteLaunchTemplate", "Action=DeleteLaunchTemplate&LaunchTemplateName=another")
+        self.assertEqual(self.refused(line("ec2", "CreateLaunchTemplate", made), ends), [])
+        _, strange = union.checks_of([line("ec2", "CreateLaunchTemplate", made), {**ends, "uid": "u-2", "body": ends["body"] + "s"}])
+        self.assertEqual(len(strange), 1, "of another cluster nothing is known")
+
     def test_an_operation_that_nobody_has_written_down_is_not_passed_over(self):
         _, strange = union.checks_of([line("ec2", "StopInstances", "Action=StopInstances&InstanceId.1=i-1")])
         self.assertEqual(len(strange), 1)

@@ -52,8 +52,21 @@ def lines(folder):
     return [json.loads(line) for line in sorted(found)]
 
 
-def request(line):
-    """The request of a line, and what is known of what it is about."""
+def made_templates(all_lines):
+    """A request that has made a launch template, by cluster."""
+    found = {}
+    for line in all_lines:
+        made = list(line["templates"].values())
+        made += [line["body"]] if line["operation"] == "CreateLaunchTemplate" else []
+        for body in made:
+            found.setdefault((line["uid"], line["cluster"]), body)
+    return found
+
+
+def request(line, made=None):
+    """The request of a line, and what is known of what it is about. `made`: a creation of a launch template, by cluster. A process
+    writes each kind of creation once, and only its own; a template that it deletes and that it, or a leader before it, has made
+    otherwise has the tags of those that are written down for the same cluster."""
     import checks
 
     service, region, operation, body = (line[name] for name in ("service", "region", "operation", "body"))
@@ -69,7 +82,12 @@ def request(line):
         return checks.Request.read("GET", body, headers, b""), before
     if body.startswith("{"):
         headers["x-amz-target"] = f"X.{operation}"
-    return checks.Request.read("POST", "/", headers, body.encode()), before
+    asked = checks.Request.read("POST", "/", headers, body.encode())
+    name = asked.fields.get("LaunchTemplateName")
+    if operation == "DeleteLaunchTemplate" and name not in line["templates"] and (line["uid"], line["cluster"]) in (made or {}):
+        like = checks.Request.read("POST", "/", headers, made[line["uid"], line["cluster"]].encode())
+        checks.Request.templates[name] = like.fields
+    return asked, before
 
 
 def as_of_the_stack(text, line):
@@ -83,10 +101,10 @@ def checks_of(all_lines):
     """IAM's checks of the requests of all lines, each once, and what could not be understood."""
     import checks
 
-    found, strange = {}, []
+    found, strange, made_so_far = {}, [], made_templates(all_lines)
     for line in all_lines:
         try:
-            asked, before = request(line)
+            asked, before = request(line, made_so_far)
             made = asked.checks(before)
         except (KeyError, ValueError, TypeError, AttributeError) as why:
             strange.append(f"{line['service']}.{line['operation']}: {why!r}")

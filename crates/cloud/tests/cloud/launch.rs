@@ -299,7 +299,9 @@ fn described(state: &str, cluster_uid: &str) -> Answer {
          <instanceState><name>{state}</name></instanceState><instanceType>m5.large</instanceType>\
          <placement><availabilityZone>us-east-1a</availabilityZone></placement><instanceLifecycle>spot</instanceLifecycle>\
          <launchTime>2026-06-01T00:00:00.000Z</launchTime><privateDnsName>ip-10-0-0-1.ec2.internal</privateDnsName>\
-         <tagSet><item><key>dovetail.dev/cluster-uid</key><value>{cluster_uid}</value></item></tagSet>\
+         <tagSet><item><key>dovetail.dev/cluster-uid</key><value>{cluster_uid}</value></item>\
+         <item><key>kubernetes.io/cluster/demo</key><value>owned</value></item>\
+         <item><key>karpenter.sh/nodepool</key><value>default</value></item></tagSet>\
          </item></instancesSet></item></reservationSet></DescribeInstancesResponse>"
     ))
 }
