@@ -236,3 +236,6 @@ impl Endings {
         self.answers.len()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,27 @@
+//! When an instance is asked about again.
+
+use super::*;
+
+/// In tenths of a second when an ending instance is asked about, where the answer takes a tenth and ticks come every second.
+fn asked(seconds: u64) -> Vec<u64> {
+    let mut endings = Endings::new(Backoff::cloud(fastrand::Rng::with_seed(1)));
+    let handle = Handle::Id("i-1".to_owned());
+    let mut tenths = Vec::new();
+    for tick in 0..seconds {
+        let now = Duration::from_secs(tick);
+        endings.want(InstanceQuery { handle: handle.clone(), end: None });
+        if endings.begin(now, Timestamp::UNIX_EPOCH).is_empty() {
+            continue;
+        }
+        tenths.push(tick * 10);
+        let answer = InstanceAnswer { handle: handle.clone(), seen: InstanceObservation::Ending, ended: vec![] };
+        let mut answered = InstanceAnswers { answers: vec![answer], ..InstanceAnswers::default() };
+        endings.end(&mut answered, now + Duration::from_millis(150));
+    }
+    tenths
+}
+
+#[test]
+fn an_ending_instance_is_asked_about_after_one_second_two_four_and_then_every_five_however_long_answers_take() {
+    assert_eq!(asked(20), [0, 10, 30, 70, 120, 170]);
+}
