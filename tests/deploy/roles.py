@@ -89,7 +89,9 @@ def kept():
 def main(arguments):
     new = asked() - kept()
     if arguments[:1] == ["--write"] or arguments == ["--anew"]:
-        scenarios = arguments[1:] or sorted(ROOT.glob("tests/simulation/scenarios/*.yaml"))
+        # Manifests that scenarios apply stand beside them.
+        is_scenario = lambda path: "\napiVersion:" not in f"\n{path.read_text()}"
+        scenarios = arguments[1:] or sorted(filter(is_scenario, ROOT.glob("tests/simulation/scenarios/*.yaml")))
         known = set() if arguments == ["--anew"] else kept()
         requests = sorted(known | asked().union(*map(played, scenarios)))
         lines = ",\n".join(f"    {json.dumps(one)}" for one in requests)
