@@ -67,11 +67,18 @@ struct Seen<K: 'static>(Event<K>);
 #[rtype(result = "()")]
 struct SeenUnreadable(Box<Unreadable>, Came);
 
+/// An alpha object as it was written for: one that was deleted and made anew is another, of the same name and generation.
+#[derive(Clone, PartialEq, Eq)]
+struct Written {
+    uid: String,
+    generation: Option<i64>,
+}
+
 /// What keeps one object from being written again and again.
 struct Brake {
     backoff: Backoff,
-    /// Generation of the object when it was last written for.
-    generation: Option<i64>,
+    /// What was last written for.
+    written: Written,
     /// Not before then, monotonic.
     until: Duration,
 }
@@ -272,17 +279,17 @@ impl Translator {
         if self.busy.contains(&source) {
             return None;
         }
-        let braked = self.braked(&source, object.generation);
+        let written = Written { uid: object.uid.clone(), generation: object.generation };
+        let braked = self.braked(&source, &written);
         let task = Task::next_for(object, meant, there, self.env.wall())?;
         if braked.is_some() {
             return braked;
         }
         self.busy.insert(source.clone());
-        let generation = task.object.generation;
         let (calls, env) = (self.calls.clone(), self.env.clone());
         ctx.spawn(carry_out(calls, task, env).into_actor(self).map(move |done, actor, ctx| {
             actor.busy.remove(&source);
-            actor.brake(&source, generation);
+            actor.brake(&source, written);
             match done {
                 Ok(outcome) => actor.report_once(&source, &outcome),
                 Err(CallError::Deposed) => return,
@@ -300,23 +307,23 @@ impl Translator {
         }
     }
 
-    fn braked(&self, source: &Source, generation: Option<i64>) -> Option<Duration> {
+    fn braked(&self, source: &Source, written: &Written) -> Option<Duration> {
         let brake = self.brakes.get(source)?;
-        (brake.generation == generation && self.env.now() < brake.until).then_some(brake.until)
+        (brake.written == *written && self.env.now() < brake.until).then_some(brake.until)
     }
 
     /// A write, or a failure: the next one waits.
-    fn brake(&mut self, source: &Source, generation: Option<i64>) {
+    fn brake(&mut self, source: &Source, written: Written) {
         let now = self.env.now();
         let rng = self.env.rng(&source.shown());
-        let new =
-            || Brake { backoff: Backoff::new(Duration::from_secs(1), LONGEST_PAUSE, rng), generation, until: now };
+        let backoff = || Backoff::new(Duration::from_secs(1), LONGEST_PAUSE, rng);
+        let new = || Brake { backoff: backoff(), written: written.clone(), until: now };
         let brake = self.brakes.entry(source.clone()).or_insert_with(new);
-        // What has been in step for so long, and what the user has changed, begins anew.
-        if brake.generation != generation || now.saturating_sub(brake.until) > LONGEST_PAUSE.saturating_mul(2) {
+        // What has been in step for so long, and what the user has changed or made anew, begins anew.
+        if brake.written != written || now.saturating_sub(brake.until) > LONGEST_PAUSE.saturating_mul(2) {
             brake.backoff.reset();
         }
-        brake.generation = generation;
+        brake.written = written;
         brake.until = now + brake.backoff.pause();
     }
 

@@ -117,6 +117,26 @@ fn a_pool_whose_creation_is_refused_is_tried_ever_less_often() {
 }
 
 #[test]
+fn one_that_is_made_anew_by_the_name_of_another_does_not_wait_for_what_that_one_waited_for() {
+    with_alpha(async |bench, _actor| {
+        template(&bench, "mine");
+        bench.wire.refuse("POST", "/nodepools", usize::MAX, 422);
+        provisioner(&bench, "blue", "mine");
+        go_on(&bench, 600).await;
+        assert!(pool(&bench, "blue").is_none());
+        for (kind, name) in [(provisioners(), "blue"), (templates(), "mine")] {
+            bench.api.delete(&kind, "", name, &DeleteOptions::default()).unwrap();
+        }
+        go_on(&bench, 5).await;
+        bench.wire.heal();
+        template(&bench, "mine");
+        provisioner(&bench, "blue", "mine");
+        go_on(&bench, 20).await;
+        assert!(pool(&bench, "blue").is_some(), "{:?}", bench.told.lines());
+    });
+}
+
+#[test]
 fn who_writes_the_same_pool_is_not_fought_in_a_loop() {
     with_alpha(async |bench, _actor| {
         template(&bench, "mine");
