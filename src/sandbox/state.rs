@@ -17,7 +17,7 @@ pub fn page_state(world: &World, args: &SandboxArgs) -> Value {
     let nodes = nodes(world);
     let price = nodes.iter().filter_map(|node| node["price"].as_f64()).fold(0.0, |sum, price| sum + price);
     let lines = world.timeline.lines();
-    let story: Vec<Value> = lines
+    let timeline: Vec<Value> = lines
         .iter()
         .map(|line| json!({"t": line.seconds, "replica": line.replica, "actor": line.actor, "event": line.event, "text": line.text}))
         .collect();
@@ -33,7 +33,7 @@ pub fn page_state(world: &World, args: &SandboxArgs) -> Value {
         "pods": pods(world),
         "nodes": nodes,
         "instances": world.region.instances().iter().filter(|one| rises(one)).count(),
-        "story": story,
+        "timeline": timeline,
     })
 }
 

@@ -15,7 +15,7 @@ def check(url, pictures):
         browser.wait("document.querySelectorAll('#fleet .node').length > 0", "nodes appear")
         browser.wait("[...document.querySelectorAll('#fleet .node .state')].some(e => e.textContent.startsWith('ready'))", "a node is ready")
         browser.wait("document.querySelector('#fleet .pods').textContent.includes('■')", "a node shows its pods")
-        browser.wait("document.querySelectorAll('#story button').length > 5", "decisions appear")
+        browser.wait("document.querySelectorAll('#timeline button').length > 5", "decisions appear")
         browser.wait("/dovetail-\\d, \\d/.test(document.querySelector('#leader').textContent)", "leader and term are shown")
         assert browser.eval("document.querySelectorAll('#pipeline li').length") >= 12
         assert browser.eval("document.querySelector('#price').textContent").startswith("$")
@@ -23,10 +23,10 @@ def check(url, pictures):
         browser.picture(f"{pictures}/light.png")
 
         # A decision opens its particulars and its trace; it stays open while the page goes on.
-        launched = "[...document.querySelectorAll('#story button')].find(b => b.textContent.includes('launched instance'))"
+        launched = "[...document.querySelectorAll('#timeline button')].find(b => b.textContent.includes('launched instance'))"
         browser.wait(f"!!{launched}", "a launch is told")
         browser.eval(f"{launched}.click()")
-        why = browser.eval("document.querySelector('#story .why').textContent")
+        why = browser.eval("document.querySelector('#timeline .why').textContent")
         assert "instance_type: " in why and "trace " in why, why
 
         # Search finds a node by one of its pods, and nothing by nonsense.

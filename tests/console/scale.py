@@ -24,7 +24,7 @@ def state(nodes, pods, turn):
                     "pool": "default", "price": 0.04, "onDemand": 0.1, "since": 1000, "cpu": [7500, 8000], "memory": [1 << 34, 1 << 35], "pods": held, "trace": None, "end": None})
     rest = json.dumps({"now": 5000 + turn, "cluster": "demo", "about": "scale", "traces": "", "leader": "dovetail-0", "term": 1, "actors": [["packer", [["handled", turn]]]], "waiting": [], "waitingTotal": 0,
                        "pods": {"bound": pods, "total": pods}, "price": 80.0, "saved": 120.0, "cost": [[t, 80 + t % 7] for t in range(720)],
-                       "story": [{"when": "1s", "t": n, "actor": "launcher", "event": "launched", "text": f"launched {n + turn}", "level": "Info", "trace": "", "fields": {}} for n in range(200)]})
+                       "timeline": [{"when": "1s", "t": n, "actor": "launcher", "event": "launched", "text": f"launched {n + turn}", "level": "Info", "trace": "", "fields": {}} for n in range(200)]})
     lines = ",\n".join(json.dumps(one, separators=(",", ":")) for one in own)
     return f'{{"nodes":[\n{lines}\n],\n{rest[1:]}'.encode()
 

@@ -57,7 +57,7 @@ fn the_page_and_its_state_say_what_there_is() {
     assert!(state["pricePerHour"].as_f64().unwrap() > 0.0, "{state}");
     assert!(state["leader"].as_str().unwrap().starts_with("dovetail-"), "{state}");
     assert!(state["nodes"].as_array().unwrap().iter().any(|node| node["state"] == "ready"), "{state}");
-    assert!(!state["story"].as_array().unwrap().is_empty());
+    assert!(!state["timeline"].as_array().unwrap().is_empty());
 }
 
 #[test]

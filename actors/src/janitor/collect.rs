@@ -273,7 +273,7 @@ impl GarbageCollection {
                 return;
             }
             if self.links.cloud.remove_made(&one).await.is_ok() {
-                self.env.emit(LogEvent::LeftoverRemoved { name: one.name, node_class: one.class });
+                self.env.emit(LogEvent::ClassOrphanRemoved { name: one.name, node_class: one.class });
             }
             tokio::time::sleep(REMOVALS_APART).await;
         }

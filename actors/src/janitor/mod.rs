@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_cloud::Cloud;
-use dovetail_core::collection::{CollectionNotice, CollectionVerdict, Collector, Leftovers};
+use dovetail_core::collection::{CollectionNotice, CollectionVerdict, Collector, ClassOrphans};
 use dovetail_core::disruption::RemovalReason;
 use dovetail_core::lifecycle;
 
@@ -29,7 +29,7 @@ const PASS_INTERVAL: Duration = Duration::from_secs(120);
 /// Longest wait for the first pass of a term.
 const FIRST: Duration = Duration::from_secs(20);
 /// Pause between two looks at what was made for node classes.
-const LEFTOVERS_INTERVAL: Duration = Duration::from_secs(1800);
+const CLASS_ORPHANS_INTERVAL: Duration = Duration::from_secs(1800);
 /// How long the same thing is not said again while it lasts.
 const REPEAT_INTERVAL: Duration = Duration::from_secs(600);
 
@@ -59,7 +59,7 @@ pub struct Janitor {
     links: JanitorLinks,
     rng: fastrand::Rng,
     collector: Collector,
-    leftovers: Leftovers,
+    class_orphans: ClassOrphans,
     /// When each thing was last said, and how it stood then.
     told: BTreeMap<&'static str, (Duration, usize)>,
     counts: BTreeMap<&'static str, u64>,
@@ -75,7 +75,7 @@ impl Janitor {
             links,
             rng,
             collector: Collector::new(),
-            leftovers: Leftovers::default(),
+            class_orphans: ClassOrphans::default(),
             told: BTreeMap::new(),
             counts: BTreeMap::new(),
         }
@@ -88,7 +88,7 @@ impl Actor for Janitor {
     fn started(&mut self, ctx: &mut Self::Context) {
         let first = FIRST.mul_f64(self.rng.f64());
         ctx.run_later(first, Self::collect_garbage);
-        ctx.run_later(LEFTOVERS_INTERVAL.mul_f64(0.5 + self.rng.f64() / 2.0), Self::look_at_made);
+        ctx.run_later(CLASS_ORPHANS_INTERVAL.mul_f64(0.5 + self.rng.f64() / 2.0), Self::look_at_made);
     }
 }
 
@@ -252,13 +252,13 @@ impl Janitor {
         let listing = async move { collect.list_made().await }.into_actor(self);
         ctx.spawn(listing.map(|listed, janitor, ctx| {
             if let Some((made, things, classes)) = listed {
-                let due = janitor.leftovers.pass(&things, &classes);
+                let due = janitor.class_orphans.pass(&things, &classes);
                 let due: Vec<_> = made.into_iter().filter(|one| due.contains(&one.name)).collect();
                 janitor.count("leftovers_removed", due.len());
                 let collect = janitor.collect();
                 ctx.spawn(async move { collect.remove_made(due).await }.into_actor(janitor));
             }
-            ctx.run_later(LEFTOVERS_INTERVAL, Self::look_at_made);
+            ctx.run_later(CLASS_ORPHANS_INTERVAL, Self::look_at_made);
         }));
     }
 }

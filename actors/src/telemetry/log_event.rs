@@ -173,7 +173,7 @@ log_events! {
     /// The cloud may take an instance away.
     RebalanceRecommended "rebalance_recommended" Info { node_claim: String, instance: String } => format!("instance {instance} of nodeclaim {node_claim} is at risk of interruption");
     /// An interrupted node is drained.
-    Retreating "retreating" Info { node_claim: String, node: String, cause: String, pods: usize } =>
+    ReplacementsFirst "retreating" Info { node_claim: String, node: String, cause: String, pods: usize } =>
         format!("drains interrupted node {node} with {pods} pod(s) to move: {cause}");
     /// Messages of the queue that nothing follows from, though something might have; told of once in a while.
     MessagesIgnored "messages_ignored" Info { reason: String, messages: u64, example: String } => format!("ignored {messages} message(s) of the interruption queue ({reason}), for one: {example}");
@@ -260,7 +260,7 @@ log_events! {
     /// An operator has released the brakes.
     CollectionReleased "collection_released" Info { until: String } => format!("the collection's brakes are released until {until}");
     /// A launch template or an instance profile that nothing uses any more has been removed.
-    LeftoverRemoved "leftover_removed" Info { name: String, node_class: String } => format!("removed {name} of node class {node_class}: nothing uses it any more");
+    ClassOrphanRemoved "leftover_removed" Info { name: String, node_class: String } => format!("removed {name} of node class {node_class}: nothing uses it any more");
     /// A node class has become usable or ceased to be.
     NodeClass "node_class" Info { node_class: String, ready: bool, why: String } =>
         if *ready { format!("node class {node_class} is ready") } else { format!("node class {node_class} is not ready: {why}") };

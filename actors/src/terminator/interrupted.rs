@@ -222,7 +222,7 @@ impl Terminator {
         for (claim, cause, pods, (trace, since, first)) in orders {
             // A repeated order is no news.
             if first {
-                self.tell_retreat(snapshot, &claim, cause, pods, trace);
+                self.emit_replacements_first(snapshot, &claim, cause, pods, trace);
                 let span = self.env.span(trace, "await places", &claim.name).since(since);
                 let span = span.with(names::CLAIM, &*claim.name).with(names::PODS, pods);
                 span.with(names::REASON, cause_in_words(cause)).end();
@@ -231,7 +231,7 @@ impl Terminator {
         }
     }
 
-    fn tell_retreat(
+    fn emit_replacements_first(
         &self,
         snapshot: &Snapshot,
         claim: &ClaimRef,
@@ -248,7 +248,7 @@ impl Terminator {
             self.env.post(&self.links.recorder, Record::warning(one, "TerminatingOnInterruption", message.clone()));
         }
         let node_claim = claim.name.clone();
-        self.env.emit_in(LogEvent::Retreating { node_claim, node, cause: cause.to_owned(), pods }, trace);
+        self.env.emit_in(LogEvent::ReplacementsFirst { node_claim, node, cause: cause.to_owned(), pods }, trace);
     }
 }
 

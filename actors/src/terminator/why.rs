@@ -42,11 +42,11 @@ impl Terminator {
             return;
         }
         let decided = claim.and_then(|claim| self.decided(claim));
-        let by_hand = decided.is_none();
+        let by_user = decided.is_none();
         let reason = decided.unwrap_or_else(|| who_asked(node, claim, snapshot));
         self.progress.insert(name.clone(), DrainProgress::begun(reason.clone()));
         // Later steps were begun by a leader that has said so.
-        if !by_hand || !matches!(step, NodeStep::DeleteClaim | NodeStep::Cordon(_)) {
+        if !by_user || !matches!(step, NodeStep::DeleteClaim | NodeStep::Cordon(_)) {
             return;
         }
         let message = format!("Terminating: {reason}");

@@ -24,7 +24,7 @@ pub struct Task {
     classes: Vec<TranslationStep<EC2NodeClass>>,
     pool: Option<TranslationStep<NodePool>>,
     /// Classes that it does not mean any more.
-    leftover: Vec<EC2NodeClass>,
+    orphaned: Vec<EC2NodeClass>,
     outcome: TranslationOutcome,
     /// Ready of what was made.
     ready: Option<Condition>,
@@ -50,7 +50,7 @@ impl Task {
         if let Some(problem) = obstacle(&made, &classes, pool.as_ref()) {
             return Self::refused(object, problem, now);
         }
-        let leftover = leftover(&object, &made, there);
+        let orphaned = orphaned(&object, &made, there);
         let fields = made.fields.clone();
         let outcome = TranslationOutcome::InStep {
             made: names(&made),
@@ -58,17 +58,17 @@ impl Task {
             left_out: made.left_out.clone(),
         };
         let ready = readiness(&object, &made, there);
-        let is_done = leftover.is_empty()
+        let is_done = orphaned.is_empty()
             && classes.iter().all(|next| *next == TranslationStep::Keep)
             && pool.as_ref().is_none_or(|next| *next == TranslationStep::Keep)
             && is_said(&object, &outcome, ready.as_ref(), now);
-        (!is_done).then_some(Self { object, classes, pool, leftover, outcome, ready, fields })
+        (!is_done).then_some(Self { object, classes, pool, orphaned, outcome, ready, fields })
     }
 
     fn refused(object: Alpha, problem: TranslationProblem, now: Timestamp) -> Option<Self> {
         let outcome = TranslationOutcome::Not(problem);
         let fields = OwnFields::default();
-        let nothing = Self { classes: vec![], pool: None, leftover: vec![], outcome, ready: None, object, fields };
+        let nothing = Self { classes: vec![], pool: None, orphaned: vec![], outcome, ready: None, object, fields };
         (!is_said(&nothing.object, &nothing.outcome, None, now)).then_some(nothing)
     }
 }
@@ -128,7 +128,7 @@ fn names(made: &Translation) -> Vec<String> {
 
 /// Classes that were made for it and that nobody means any more. One that a pool names stays: that of a Provisioner which is
 /// refused keeps both as they were.
-fn leftover(object: &Alpha, made: &Translation, there: &Snapshot) -> Vec<EC2NodeClass> {
+fn orphaned(object: &Alpha, made: &Translation, there: &Snapshot) -> Vec<EC2NodeClass> {
     let is_meant = |name: &String| made.copies.contains(name) || made.classes.iter().any(|one| one.name_any() == *name);
     let is_named = |name: &String| {
         there
@@ -176,8 +176,8 @@ fn readiness(object: &Alpha, made: &Translation, there: &Snapshot) -> Option<Con
 /// # Errors
 /// The term is over, or something has changed meanwhile: it is looked at again.
 pub async fn carry_out(calls: Calls, task: Task, env: Env) -> Result<TranslationOutcome, CallError> {
-    let Task { object, classes, pool, leftover, outcome, ready, fields } = task;
-    let written = write_all(&calls, &classes, pool.as_ref(), &leftover).await;
+    let Task { object, classes, pool, orphaned, outcome, ready, fields } = task;
+    let written = write_all(&calls, &classes, pool.as_ref(), &orphaned).await;
     let outcome = match written {
         Ok(()) => outcome,
         Err(CallError::Refused(why) | CallError::Forbidden(why)) => {
@@ -198,7 +198,7 @@ async fn write_all(
     calls: &Calls,
     classes: &[TranslationStep<EC2NodeClass>],
     pool: Option<&TranslationStep<NodePool>>,
-    leftover: &[EC2NodeClass],
+    orphaned: &[EC2NodeClass],
 ) -> Result<(), CallError> {
     let of_classes = LenientApi::<EC2NodeClass>::all(calls.client.clone());
     let of_pools = LenientApi::<NodePool>::all(calls.client.clone());
@@ -215,7 +215,7 @@ async fn write_all(
             write(calls, &of_pools, next, &params).await?;
         }
     }
-    for class in leftover {
+    for class in orphaned {
         let preconditions = Preconditions { uid: class.uid(), resource_version: None };
         let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
         let name = class.name_any();

@@ -66,7 +66,7 @@ pub fn state(
     let mut all = json!({
         "cluster": cluster, "about": about, "traces": traces, "leader": leader,
         "term": actors["leader"]["term"], "unreadable": actors["cluster_watcher"]["unreadableObjects"],
-        "notListed": actors["cluster_watcher"]["notListed"], "watchesFailing": actors["cluster_watcher"]["watchesFailing"], "actors": pipeline(&actors), "story": log_event, "waiting": [],
+        "notListed": actors["cluster_watcher"]["notListed"], "watchesFailing": actors["cluster_watcher"]["watchesFailing"], "actors": pipeline(&actors), "timeline": log_event, "waiting": [],
         "waitingTotal": 0, "pods": {"bound": 0, "total": 0}, "price": null, "saved": null, "cost": latest.cost(), "now": null,
     });
     if let Some(view) = &view {

@@ -17,7 +17,7 @@
 //! seen as an orphan in a suspect listing is held.
 
 mod bound;
-mod leftovers;
+mod class_orphans;
 mod release;
 mod survey;
 mod suspicion;
@@ -29,7 +29,7 @@ use std::time::Duration;
 
 use bound::RecentCollections;
 pub use bound::{WINDOW, bound};
-pub use leftovers::{Leftovers, MadeThing};
+pub use class_orphans::{ClassOrphans, MadeThing};
 pub use release::is_released;
 pub use survey::{InstanceOwner, SeenClaim, SeenInstance, SeenNode, Survey};
 use suspicion::Suspicion;

@@ -11,7 +11,7 @@ use super::cache::{CachedObject, ClusterCache, Key};
 use super::kind::Kind;
 use super::kube::Kube;
 use super::settings::ClusterSettings;
-use super::story::Story;
+use super::life_log::LifeLog;
 use super::work::WorkQueue;
 
 /// A change of an object. `old` is absent for a new one, `new` for one that is gone.
@@ -28,7 +28,7 @@ pub(crate) struct ClusterContext {
     pub kube: Kube,
     pub cache: ClusterCache,
     pub queue: WorkQueue,
-    pub story: Story,
+    pub life_log: LifeLog,
     pub settings: ClusterSettings,
     pub clock: Arc<dyn Clock>,
     pub rng: fastrand::Rng,

@@ -21,7 +21,7 @@ mod pod;
 mod quantity;
 mod scheduler;
 pub mod settings;
-mod story;
+mod life_log;
 mod work;
 
 #[cfg(test)]
@@ -37,7 +37,7 @@ use tokio::time::Instant;
 pub use self::beforehand::{BeforehandError, NodesBeforehand};
 pub use self::karpenter::KarpenterOwnership;
 pub use self::settings::ClusterSettings;
-pub use self::story::needs;
+pub use self::life_log::needs;
 
 use self::cache::{ClusterCache, Key};
 use self::context::{ClusterChange, ClusterContext};
@@ -45,7 +45,7 @@ use self::kind::Kind;
 use self::kube::Kube;
 use self::kubelet::Kubelets;
 use self::scheduler::Scheduler;
-use self::story::Story;
+use self::life_log::LifeLog;
 use self::work::{Work, WorkQueue};
 use crate::apiserver::{ApiServer, ChangeKind, Happened};
 use crate::log::EventLog;
@@ -92,7 +92,7 @@ impl SandboxCluster {
             kube,
             cache: ClusterCache::default(),
             queue: WorkQueue::default(),
-            story: Story::new(log),
+            life_log: LifeLog::new(log),
             settings,
             clock,
             rng,
@@ -173,7 +173,7 @@ impl SandboxCluster {
     fn apply(&mut self, change: ClusterChange) {
         let ctx = &mut self.ctx;
         ctx.cache.put(change.kind, &change.key, change.new.as_ref());
-        ctx.story.report(&change);
+        ctx.life_log.report(&change);
         controllers::observe(ctx, &change);
         self.scheduler.observe(ctx, &change);
         self.kubelets.observe(ctx, &change);

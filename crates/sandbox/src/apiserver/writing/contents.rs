@@ -9,7 +9,7 @@ use serde_json::Value;
 /// How long an event is kept after it was last written (kube-apiserver's `--event-ttl`).
 const EVENT_TTL: SignedDuration = SignedDuration::from_hours(1);
 /// How often old events are looked for.
-const EVENT_SWEEP: SignedDuration = SignedDuration::from_mins(1);
+const EVENT_COLLECTION_INTERVAL: SignedDuration = SignedDuration::from_mins(1);
 
 impl StoreState {
     /// Whether objects of a resource hold others: namespaces and definitions of kinds do, and go when they are empty.
@@ -65,10 +65,10 @@ impl StoreState {
 
     /// Forgets events that nobody has written for an hour.
     pub(in crate::apiserver) fn expire_events(&mut self, rid: Rid) {
-        if self.now.duration_since(self.swept) < EVENT_SWEEP {
+        if self.now.duration_since(self.events_collected) < EVENT_COLLECTION_INTERVAL {
             return;
         }
-        self.swept = self.now;
+        self.events_collected = self.now;
         let old = |event: &Value| self.now.duration_since(last_seen(event)) > EVENT_TTL;
         let gone: Vec<Key> =
             self.table(rid).objects.values().filter(|o| old(&o.value)).map(|o| o.key.clone()).collect();

@@ -76,7 +76,7 @@ impl Kubelets {
         }
         let config = NodeConfig::from_user_data(&instance.user_data);
         if config.cluster.as_deref() != Some(ctx.settings.cluster_name.as_str()) {
-            ctx.story.never_joins(id, config.cluster.as_deref());
+            ctx.life_log.never_joins(id, config.cluster.as_deref());
             return;
         }
         let range = ctx.settings.node_ready.clone();
@@ -146,7 +146,7 @@ impl Kubelets {
         self.waiting.remove(&name);
         for pod in ctx.cache.pods_on(&name).into_iter().filter(|p| !p.finished()) {
             if let Some(object) = ctx.cache.get(Kind::Pod, &pod.key) {
-                ctx.story.lost(&pod.key, object, "the instance ended");
+                ctx.life_log.lost(&pod.key, object, "the instance ended");
             }
         }
         if self.by_node.contains_key(&name) {

@@ -13,12 +13,12 @@ use crate::log::{Caller, EventLog};
 
 /// Writes what the cluster's controllers do into the event log.
 #[derive(Debug)]
-pub(crate) struct Story {
+pub(crate) struct LifeLog {
     log: EventLog,
     who: Caller,
 }
 
-impl Story {
+impl LifeLog {
     pub(crate) fn new(log: EventLog) -> Self {
         Self { log, who: Caller::named("cluster") }
     }

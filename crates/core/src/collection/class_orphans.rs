@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// How old a thing is at least before it may be a leftover.
+/// How old a thing is at least before it may be an orphan.
 const GRACE: Duration = Duration::from_secs(3600);
 /// Most that is removed in one pass: what changes the account is throttled by EC2 together with launches.
 const MOST: usize = 50;
@@ -28,18 +28,18 @@ pub struct MadeThing {
 }
 
 impl MadeThing {
-    fn is_leftover(&self, classes: &BTreeMap<String, String>) -> bool {
+    fn is_orphaned(&self, classes: &BTreeMap<String, String>) -> bool {
         let owner = classes.get(&self.class);
         let owned = owner.is_some_and(|uid| self.class_uid.as_ref().is_none_or(|own| own == uid));
         (!owned || self.made_anew) && !self.used && self.age.is_some_and(|age| age >= GRACE)
     }
 }
 
-/// Remembers what the last pass took for a leftover.
+/// Remembers what the last pass took for an orphan.
 #[derive(Clone, Debug, Default)]
-pub struct Leftovers(BTreeSet<String>);
+pub struct ClassOrphans(BTreeSet<String>);
 
-impl Leftovers {
+impl ClassOrphans {
     /// What is to be removed: what was left over at the last pass and is at this one, too, not all at once. `classes` are
     /// uids by name; where there is none at all nothing is removed, as an empty answer proves nothing.
     pub fn pass(&mut self, things: &[MadeThing], classes: &BTreeMap<String, String>) -> Vec<String> {
@@ -47,7 +47,7 @@ impl Leftovers {
             self.0.clear();
             return Vec::new();
         }
-        let left = things.iter().filter(|thing| thing.is_leftover(classes)).map(|thing| thing.name.clone());
+        let left = things.iter().filter(|thing| thing.is_orphaned(classes)).map(|thing| thing.name.clone());
         let left: BTreeSet<String> = left.collect();
         let due = left.intersection(&self.0).take(MOST).cloned().collect();
         self.0 = left;
@@ -66,9 +66,9 @@ mod tests {
 
     fn removed(things: &[MadeThing]) -> Vec<String> {
         let classes = BTreeMap::from([("default".to_owned(), "1".to_owned())]);
-        let mut leftovers = Leftovers::default();
-        assert!(leftovers.pass(things, &classes).is_empty(), "on one sighting");
-        leftovers.pass(things, &classes)
+        let mut orphans = ClassOrphans::default();
+        assert!(orphans.pass(things, &classes).is_empty(), "on one sighting");
+        orphans.pass(things, &classes)
     }
 
     #[test]
@@ -92,10 +92,10 @@ mod tests {
         let young = MadeThing { age: Some(GRACE / 2), name: "young".into(), ..template.clone() };
         assert_eq!(removed(&[template.clone(), used.clone(), young]), ["of-default"]);
         let classes = BTreeMap::from([("default".to_owned(), "1".to_owned())]);
-        let mut leftovers = Leftovers::default();
-        leftovers.pass(std::slice::from_ref(&template), &classes);
+        let mut orphans = ClassOrphans::default();
+        orphans.pass(std::slice::from_ref(&template), &classes);
         assert!(
-            leftovers.pass(&[MadeThing { used: true, ..template }], &classes).is_empty(),
+            orphans.pass(&[MadeThing { used: true, ..template }], &classes).is_empty(),
             "used since the last pass"
         );
     }
@@ -110,9 +110,9 @@ mod tests {
 
     #[test]
     fn without_any_class_nothing_is_removed() {
-        let mut leftovers = Leftovers::default();
+        let mut orphans = ClassOrphans::default();
         for _ in 0..3 {
-            assert!(leftovers.pass(&[thing("gone", None)], &BTreeMap::new()).is_empty());
+            assert!(orphans.pass(&[thing("gone", None)], &BTreeMap::new()).is_empty());
         }
     }
 }
