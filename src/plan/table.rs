@@ -53,7 +53,7 @@ fn too_dear(text: &mut String, problem: &Problem, packing: &Packing, ceiling: Ma
     let mut by_ceiling: BTreeMap<String, usize> = BTreeMap::new();
     for claim in packing.claims.iter().filter(|claim| claim.too_dear > 0) {
         let cheapest = claim.cheapest_type().and_then(|at| problem.instance_types.get(at));
-        *by_ceiling.entry(cheapest.map_or(0.0, |one| ceiling.of(one)).to_string()).or_default() += 1;
+        *by_ceiling.entry(cheapest.map_or(0.0, |one| ceiling.factor_for(one)).to_string()).or_default() += 1;
     }
     for (times, nodes) in by_ceiling {
         let (s, verb) = if nodes == 1 { ("", "has") } else { ("s", "have") };

@@ -414,7 +414,8 @@ fn the_console_shows_it(console: &str, elected: &Value) {
         std::thread::sleep(Duration::from_millis(200));
     };
     assert_eq!((&state["cluster"], &state["term"]), (&Value::from("demo"), &elected["term"]));
-    let told: Vec<&str> = state["timeline"].as_array().unwrap().iter().filter_map(|line| line["event"].as_str()).collect();
+    let told: Vec<&str> =
+        state["timeline"].as_array().unwrap().iter().filter_map(|line| line["event"].as_str()).collect();
     assert!(told.contains(&"elected") && told.contains(&"launched"), "{told:?}");
     assert_eq!(get(console, "/nowhere").0, 404);
     assert_eq!(asked(console, "/console/state", "host: evil.example").0, 403, "by a name that points here");

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_cloud::Cloud;
-use dovetail_core::collection::{CollectionNotice, CollectionVerdict, Collector, ClassOrphans};
+use dovetail_core::collection::{ClassOrphans, CollectionNotice, CollectionVerdict, Collector};
 use dovetail_core::disruption::RemovalReason;
 use dovetail_core::lifecycle;
 

@@ -173,7 +173,7 @@ fn without_dear_spot(mut candidates: Vec<LaunchCandidate>) -> Vec<LaunchCandidat
 /// one zone may be dear in another. Which types there are the claim has decided.
 fn without_dear_zones(candidates: &mut [LaunchCandidate], ceiling: MaxOptionPrice) {
     let Some(first) = candidates.first() else { return };
-    let most = first.price() * ceiling.of(&first.instance_type) * (1.0 + 1e-12);
+    let most = first.price() * ceiling.factor_for(&first.instance_type) * (1.0 + 1e-12);
     for candidate in candidates {
         let most = most.max(candidate.price());
         candidate.offerings.retain(|offering| offering.price <= most);

@@ -43,7 +43,7 @@ pub(super) struct RecordedRequest {
 
 impl RecordedRequest {
     /// Reads it off a signed request; none where there is no signature to read.
-    pub fn read(request: &HttpRequest) -> Option<Self> {
+    pub fn from_request(request: &HttpRequest) -> Option<Self> {
         let scope = request.headers().get("authorization")?.split_once("Credential=")?.1;
         let mut scope = scope.split([',', ' ']).next()?.split('/').skip(2);
         let (region, service) = (scope.next()?.to_owned(), scope.next()?.to_owned());

@@ -134,7 +134,8 @@ impl std::fmt::Debug for RecordedConnector {
 
 impl HttpConnector for RecordedConnector {
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
-        let (asked, recorder, inner) = (RecordedRequest::read(&request), self.recorder.clone(), self.inner.clone());
+        let (asked, recorder, inner) =
+            (RecordedRequest::from_request(&request), self.recorder.clone(), self.inner.clone());
         HttpConnectorFuture::new(async move {
             let answer = inner.call(request).await;
             let Some(asked) = asked else { return answer };

@@ -94,13 +94,13 @@ impl ClusterState {
     /// An object is there or has changed. Answers whether packing may see a difference.
     pub fn apply<K: KeptFacts>(&mut self, object: &K) -> bool {
         self.saw(K::KIND, &object.key());
-        object.keep(Arc::make_mut(&mut self.now.storage), true)
+        object.update(Arc::make_mut(&mut self.now.storage), true)
     }
 
     /// It is gone.
     pub fn delete<K: KeptFacts>(&mut self, object: &K) -> bool {
         self.forget_unreadable(K::KIND, &object.key());
-        object.keep(Arc::make_mut(&mut self.now.storage), false)
+        object.update(Arc::make_mut(&mut self.now.storage), false)
     }
 
     /// What only facts are kept of is gone, by its key.

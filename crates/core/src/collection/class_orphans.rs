@@ -94,10 +94,7 @@ mod tests {
         let classes = BTreeMap::from([("default".to_owned(), "1".to_owned())]);
         let mut orphans = ClassOrphans::default();
         orphans.pass(std::slice::from_ref(&template), &classes);
-        assert!(
-            orphans.pass(&[MadeThing { used: true, ..template }], &classes).is_empty(),
-            "used since the last pass"
-        );
+        assert!(orphans.pass(&[MadeThing { used: true, ..template }], &classes).is_empty(), "used since the last pass");
     }
 
     #[test]

@@ -42,17 +42,17 @@ mod tests {
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
     use super::*;
-    use crate::lifecycle::fixtures::{at, claim};
+    use crate::lifecycle::fixtures::{claim, second};
 
     #[test]
     fn it_counts_from_the_deletion_and_is_written_once() {
         let mut claim = claim("a");
         claim.spec.termination_grace_period = Some(KubeDuration::from_secs(600));
         assert_eq!(to_write(&claim), None, "nothing is being deleted");
-        claim.metadata.deletion_timestamp = Some(Time(at(100)));
-        assert_eq!(to_write(&claim), Some(at(700)));
-        claim.metadata.annotations = Some([(TERMINATION_TIMESTAMP.to_owned(), at(50).to_string())].into());
-        assert_eq!((to_write(&claim), carried_deadline(&claim)), (None, Some(at(50))), "somebody has set another");
+        claim.metadata.deletion_timestamp = Some(Time(second(100)));
+        assert_eq!(to_write(&claim), Some(second(700)));
+        claim.metadata.annotations = Some([(TERMINATION_TIMESTAMP.to_owned(), second(50).to_string())].into());
+        assert_eq!((to_write(&claim), carried_deadline(&claim)), (None, Some(second(50))), "somebody has set another");
     }
 
     #[test]
@@ -65,21 +65,21 @@ mod tests {
             own.insert("dovetail.dev/interruption".to_owned(), text.to_owned());
             of_machine(&claim)
         };
-        assert_eq!(said(&format!("spot_interrupted {}", at(220))), Some(at(220)));
-        assert_eq!(said(&format!("scheduled_change {}", at(220))), None, "that may be a mere restart");
-        claim.metadata.deletion_timestamp = Some(Time(at(100)));
-        assert_eq!(of_machine(&claim), Some(at(700)), "before it is written");
-        claim.metadata.annotations = Some([(TERMINATION_TIMESTAMP.to_owned(), at(650).to_string())].into());
-        assert_eq!(of_machine(&claim), Some(at(650)));
+        assert_eq!(said(&format!("spot_interrupted {}", second(220))), Some(second(220)));
+        assert_eq!(said(&format!("scheduled_change {}", second(220))), None, "that may be a mere restart");
+        claim.metadata.deletion_timestamp = Some(Time(second(100)));
+        assert_eq!(of_machine(&claim), Some(second(700)), "before it is written");
+        claim.metadata.annotations = Some([(TERMINATION_TIMESTAMP.to_owned(), second(650).to_string())].into());
+        assert_eq!(of_machine(&claim), Some(second(650)));
         let own = claim.metadata.annotations.get_or_insert_default();
-        own.insert("dovetail.dev/interruption".to_owned(), format!("spot_interrupted {}", at(220)));
-        assert_eq!(of_machine(&claim), Some(at(220)));
+        own.insert("dovetail.dev/interruption".to_owned(), format!("spot_interrupted {}", second(220)));
+        assert_eq!(of_machine(&claim), Some(second(220)));
     }
 
     #[test]
     fn without_a_grace_period_there_is_none() {
         let mut claim = claim("a");
-        claim.metadata.deletion_timestamp = Some(Time(at(0)));
+        claim.metadata.deletion_timestamp = Some(Time(second(0)));
         assert_eq!((to_write(&claim), carried_deadline(&claim)), (None, None));
     }
 }

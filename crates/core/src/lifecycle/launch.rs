@@ -112,14 +112,14 @@ pub fn launch_failed(claim: &NodeClaim, reason: &str, message: &str, now: Timest
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
     use super::*;
-    use crate::lifecycle::fixtures::{at, claim, instance};
+    use crate::lifecycle::fixtures::{claim, instance, second};
 
     #[test]
     fn the_claims_labels_win_and_the_clouds_annotations_do() {
         let mut before = claim("a");
         before.metadata.labels = Some([("node.kubernetes.io/instance-type".into(), "mine".into())].into());
         before.metadata.annotations = Some([("cloud".into(), "mine".into())].into());
-        let after = launched(&before, &instance(), at(1));
+        let after = launched(&before, &instance(), second(1));
         assert_eq!(after.metadata.labels.unwrap()["node.kubernetes.io/instance-type"], "mine");
         assert_eq!(after.metadata.annotations.unwrap()["cloud"], "says");
         assert_eq!(after.status.unwrap().provider_id, "aws:///us-east-1a/i-1");
@@ -127,24 +127,24 @@ mod tests {
 
     #[test]
     fn a_failure_is_dated_when_it_began_and_cut_at_300_characters() {
-        let once = launch_failed(&claim("a"), "LaunchFailed", &"ä".repeat(400), at(5));
-        let twice = launch_failed(&once, "Unauthorized", "no", at(50));
+        let once = launch_failed(&claim("a"), "LaunchFailed", &"ä".repeat(400), second(5));
+        let twice = launch_failed(&once, "Unauthorized", "no", second(50));
         let condition = condition(&once.status.as_ref().unwrap().conditions, LAUNCHED).unwrap().clone();
         assert_eq!(condition.message.chars().count(), 300);
         let later = dovetail_api::v1::condition(&twice.status.as_ref().unwrap().conditions, LAUNCHED).unwrap().clone();
-        assert_eq!(later.last_transition_time.0, at(5));
+        assert_eq!(later.last_transition_time.0, second(5));
     }
 
     #[test]
     fn a_claim_that_waits_for_a_ceiling_has_its_time_to_launch_when_it_may() {
-        let held = launch_held(&claim("a"), "2 launches within an hour are allowed", at(1));
+        let held = launch_held(&claim("a"), "2 launches within an hour are allowed", second(1));
         assert!(is_held(&held));
-        assert_eq!(super::super::liveness::expired(&held, std::time::Duration::ZERO, at(7200)), None);
-        let allowed = launch_allowed(&held, at(7200));
+        assert_eq!(super::super::liveness::expired(&held, std::time::Duration::ZERO, second(7200)), None);
+        let allowed = launch_allowed(&held, second(7200));
         assert!(!is_held(&allowed));
-        assert_eq!(super::super::liveness::expired(&allowed, std::time::Duration::ZERO, at(7499)), None);
-        let expired = super::super::liveness::expired(&allowed, std::time::Duration::ZERO, at(7500));
+        assert_eq!(super::super::liveness::expired(&allowed, std::time::Duration::ZERO, second(7499)), None);
+        let expired = super::super::liveness::expired(&allowed, std::time::Duration::ZERO, second(7500));
         assert_eq!(expired, Some(crate::lifecycle::Timeout::LaunchTimeout));
-        assert_eq!(launch_allowed(&claim("a"), at(9)), claim("a"), "one that did not wait is as it was");
+        assert_eq!(launch_allowed(&claim("a"), second(9)), claim("a"), "one that did not wait is as it was");
     }
 }

@@ -98,41 +98,41 @@ mod tests {
 
     #[test]
     fn a_claim_that_does_not_launch_is_given_up_after_five_minutes() {
-        assert_eq!(expired(&claim("a"), Duration::MAX, at(299)), None);
-        assert_eq!(expired(&claim("a"), Duration::ZERO, at(300)), Some(Timeout::LaunchTimeout));
+        assert_eq!(expired(&claim("a"), Duration::MAX, second(299)), None);
+        assert_eq!(expired(&claim("a"), Duration::ZERO, second(300)), Some(Timeout::LaunchTimeout));
     }
 
     #[test]
     fn a_claim_that_does_not_register_is_given_up_fifteen_minutes_after_its_launch() {
         let claim = launched_claim("a");
-        assert_eq!(expired(&claim, Duration::MAX, at(901)), None);
-        assert_eq!(expired(&claim, Duration::ZERO, at(902)), Some(Timeout::RegistrationTimeout));
+        assert_eq!(expired(&claim, Duration::MAX, second(901)), None);
+        assert_eq!(expired(&claim, Duration::ZERO, second(902)), Some(Timeout::RegistrationTimeout));
     }
 
     #[test]
     fn a_node_that_stays_uninitialized_is_given_up_with_what_it_lacks() {
         let limit = INITIALIZATION;
-        assert_eq!(uninitialized(&launched_claim("a"), limit, at(99_999)), None, "not registered");
+        assert_eq!(uninitialized(&launched_claim("a"), limit, second(99_999)), None, "not registered");
         let mut claim = launched_claim("a");
         claim.spec.startup_taints = vec![Taint { key: "cni".into(), effect: "NoSchedule".into(), ..Taint::default() }];
         let written = |decision| match decision {
             LifecycleStep::Write(writes) => *writes,
             other => panic!("{other:?}"),
         };
-        let registered = written(next(&claim, &[&ready(node("n"))], Duration::ZERO, at(100)));
+        let registered = written(next(&claim, &[&ready(node("n"))], Duration::ZERO, second(100)));
         let on_node = registered.node.unwrap();
-        let waits = written(next(&registered.claim, &[&on_node], Duration::ZERO, at(101)));
-        assert_eq!(uninitialized(&waits.claim, limit, at(100 + 1799)), None);
-        let said = uninitialized(&waits.claim, limit, at(100 + 1800)).unwrap();
+        let waits = written(next(&registered.claim, &[&on_node], Duration::ZERO, second(101)));
+        assert_eq!(uninitialized(&waits.claim, limit, second(100 + 1799)), None);
+        let said = uninitialized(&waits.claim, limit, second(100 + 1800)).unwrap();
         assert_eq!(said, "startup taint cni:NoSchedule still exists");
-        assert_eq!(uninitialized(&waits.claim, Duration::MAX, at(999_999)), None);
+        assert_eq!(uninitialized(&waits.claim, Duration::MAX, second(999_999)), None);
         let mut goes = waits.claim.clone();
         goes.metadata.deletion_timestamp = goes.metadata.creation_timestamp.clone();
-        assert_eq!(uninitialized(&goes, limit, at(9999)), None, "it goes already");
+        assert_eq!(uninitialized(&goes, limit, second(9999)), None, "it goes already");
         let mut done = on_node;
         done.spec.as_mut().unwrap().taints = None;
-        let done = written(next(&waits.claim, &[&done], Duration::ZERO, at(1000)));
-        assert_eq!(uninitialized(&done.claim, limit, at(9999)), None, "initialized in time");
+        let done = written(next(&waits.claim, &[&done], Duration::ZERO, second(1000)));
+        assert_eq!(uninitialized(&done.claim, limit, second(9999)), None, "initialized in time");
     }
 
     #[test]
@@ -140,7 +140,7 @@ mod tests {
         let mut claim = launched_claim("a");
         let conditions = &mut claim.status.as_mut().unwrap().conditions;
         conditions.iter_mut().filter(|one| one.type_ == REGISTERED).for_each(|one| one.status = "True".into());
-        assert_eq!(expired(&claim, NODE - Duration::from_nanos(1), at(9999)), None);
-        assert_eq!(expired(&claim, NODE, at(9999)), Some(Timeout::NodeGone));
+        assert_eq!(expired(&claim, NODE - Duration::from_nanos(1), second(9999)), None);
+        assert_eq!(expired(&claim, NODE, second(9999)), Some(Timeout::NodeGone));
     }
 }

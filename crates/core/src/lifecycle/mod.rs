@@ -155,7 +155,7 @@ pub(crate) mod fixtures {
     use super::launch::{InstanceFacts, launched};
 
     /// The time `seconds` after the claims of these tests were created.
-    pub fn at(seconds: i64) -> Timestamp {
+    pub fn second(seconds: i64) -> Timestamp {
         "2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap() + seconds.seconds()
     }
 
@@ -164,7 +164,7 @@ pub(crate) mod fixtures {
         let spec = NodeClaimSpec { node_class_ref: NodeClassRef::ec2("default"), ..NodeClaimSpec::default() };
         let mut claim = NodeClaim::new(name, spec);
         claim.metadata.uid = Some(format!("uid-{name}"));
-        claim.metadata.creation_timestamp = Some(Time(at(0)));
+        claim.metadata.creation_timestamp = Some(Time(second(0)));
         claim.metadata.resource_version = Some("1".into());
         claim
     }
@@ -186,7 +186,7 @@ pub(crate) mod fixtures {
 
     /// A claim whose instance is there.
     pub fn launched_claim(name: &str) -> NodeClaim {
-        launched(&claim(name), &instance(), at(2))
+        launched(&claim(name), &instance(), second(2))
     }
 
     /// The Node that the instance registers: tainted, not ready.
@@ -232,63 +232,63 @@ mod tests {
     #[test]
     fn a_claim_goes_through_its_stages_in_order() {
         let mut claim = claim("a");
-        assert_eq!(next(&claim, &[], Duration::ZERO, at(1)), LifecycleStep::Wait(ClaimWait::Launch));
-        claim = launch::launched(&claim, &instance(), at(2));
+        assert_eq!(next(&claim, &[], Duration::ZERO, second(1)), LifecycleStep::Wait(ClaimWait::Launch));
+        claim = launch::launched(&claim, &instance(), second(2));
         assert_eq!(stage(&claim), Some(ClaimStage::Launched));
-        assert_eq!(next(&claim, &[], Duration::ZERO, at(3)), LifecycleStep::Wait(ClaimWait::Node));
+        assert_eq!(next(&claim, &[], Duration::ZERO, second(3)), LifecycleStep::Wait(ClaimWait::Node));
 
-        let writes = written(next(&claim, &[&node("n")], Duration::ZERO, at(30)));
+        let writes = written(next(&claim, &[&node("n")], Duration::ZERO, second(30)));
         assert_eq!(writes.passes, Some(ClaimStage::Registered));
         let (claim, node) = (writes.claim, writes.node.unwrap());
         assert_eq!(claim.status.as_ref().unwrap().node_name, "n");
 
-        let waits = written(next(&claim, &[&node], Duration::ZERO, at(31)));
+        let waits = written(next(&claim, &[&node], Duration::ZERO, second(31)));
         assert_eq!(waits.passes, None);
-        assert_eq!(next(&waits.claim, &[&node], Duration::ZERO, at(32)), LifecycleStep::Wait(ClaimWait::Ready));
+        assert_eq!(next(&waits.claim, &[&node], Duration::ZERO, second(32)), LifecycleStep::Wait(ClaimWait::Ready));
 
-        let writes = written(next(&waits.claim, &[&ready(node)], Duration::ZERO, at(40)));
+        let writes = written(next(&waits.claim, &[&ready(node)], Duration::ZERO, second(40)));
         assert_eq!(writes.passes, Some(ClaimStage::Initialized));
         assert!(is_true(&writes.claim.status.as_ref().unwrap().conditions, conditions::READY));
-        assert_eq!(next(&writes.claim, &[], Duration::ZERO, at(9000)), LifecycleStep::Settled);
-        let gone = next(&writes.claim, &[], liveness::NODE, at(9000));
+        assert_eq!(next(&writes.claim, &[], Duration::ZERO, second(9000)), LifecycleStep::Settled);
+        let gone = next(&writes.claim, &[], liveness::NODE, second(9000));
         assert_eq!(gone, LifecycleStep::GiveUp(Timeout::NodeGone));
     }
 
     #[test]
     fn a_node_that_has_come_is_registered_however_late_somebody_looks() {
         let claim = launched_claim("a");
-        let writes = written(next(&claim, &[&node("n")], Duration::ZERO, at(9000)));
+        let writes = written(next(&claim, &[&node("n")], Duration::ZERO, second(9000)));
         assert_eq!(writes.passes, Some(ClaimStage::Registered));
-        let two = next(&claim, &[&node("n"), &node("m")], Duration::ZERO, at(9000));
+        let two = next(&claim, &[&node("n"), &node("m")], Duration::ZERO, second(9000));
         assert_eq!(two, LifecycleStep::GiveUp(Timeout::RegistrationTimeout), "nobody knows which is its own");
     }
 
     #[test]
     fn a_node_that_is_guarded_again_is_let_in_again() {
-        let claim = written(next(&launched_claim("a"), &[&ready(node("n"))], Duration::ZERO, at(30))).claim;
+        let claim = written(next(&launched_claim("a"), &[&ready(node("n"))], Duration::ZERO, second(30))).claim;
         for stage in [ClaimStage::Registered, ClaimStage::Initialized] {
             let claim = match stage {
                 ClaimStage::Registered => claim.clone(),
                 _ => {
                     let there = registration::synced(&ready(node("n")), &claim);
-                    written(next(&claim, &[&there], Duration::ZERO, at(31))).claim
+                    written(next(&claim, &[&there], Duration::ZERO, second(31))).claim
                 }
             };
             // As a backup has it, or a kubelet that has made its Node anew.
-            let again = written(next(&claim, &[&ready(node("n"))], Duration::ZERO, at(90)));
+            let again = written(next(&claim, &[&ready(node("n"))], Duration::ZERO, second(90)));
             assert_eq!((again.passes, &again.claim), (None, &claim));
             let there = again.node.unwrap();
             assert!(there.spec.as_ref().unwrap().taints.as_ref().unwrap().is_empty(), "the guard is off");
-            let settled = next(&claim, &[&there], Duration::ZERO, at(91));
+            let settled = next(&claim, &[&there], Duration::ZERO, second(91));
             assert_eq!(settled == LifecycleStep::Settled, stage == ClaimStage::Initialized, "{settled:?}");
             // While it is not Ready it is let in, and gets its other label when it is.
-            let there = written(next(&claim, &[&node("n")], Duration::ZERO, at(93))).node.unwrap();
+            let there = written(next(&claim, &[&node("n")], Duration::ZERO, second(93))).node.unwrap();
             let labelled = |node: &k8s_openapi::api::core::v1::Node| {
                 node.metadata.labels.as_ref().unwrap().contains_key("karpenter.sh/initialized")
             };
             assert!(!labelled(&there));
             if stage == ClaimStage::Initialized {
-                assert!(labelled(&written(next(&claim, &[&ready(there)], Duration::ZERO, at(94))).node.unwrap()));
+                assert!(labelled(&written(next(&claim, &[&ready(there)], Duration::ZERO, second(94))).node.unwrap()));
             }
             let mut goes = ready(node("n"));
             goes.metadata.deletion_timestamp = claim.metadata.creation_timestamp.clone();
@@ -300,7 +300,7 @@ mod tests {
     fn a_claim_on_its_way_out_is_left_to_the_terminator() {
         let mut claim = launched_claim("a");
         claim.metadata.deletion_timestamp = claim.metadata.creation_timestamp.clone();
-        assert_eq!(next(&claim, &[&node("n")], Duration::ZERO, at(99)), LifecycleStep::Deleting);
+        assert_eq!(next(&claim, &[&node("n")], Duration::ZERO, second(99)), LifecycleStep::Deleting);
         assert!(is_leaving(&claim));
     }
 }

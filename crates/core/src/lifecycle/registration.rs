@@ -199,17 +199,17 @@ mod tests {
     fn a_node_without_the_guard_taint_is_registered_and_told_of() {
         let mut bare = node("n");
         bare.spec.as_mut().unwrap().taints = None;
-        let LifecycleStep::Write(writes) = register(&launched_claim("a"), &[&bare], at(9)) else { panic!() };
+        let LifecycleStep::Write(writes) = register(&launched_claim("a"), &[&bare], second(9)) else { panic!() };
         assert!(writes.guard_missing && writes.passes == Some(ClaimStage::Registered));
     }
 
     #[test]
     fn two_nodes_with_one_provider_id_are_an_error_said_once() {
         let (one, two) = (node("n"), node("m"));
-        let LifecycleStep::Write(writes) = register(&launched_claim("a"), &[&one, &two], at(9)) else { panic!() };
+        let LifecycleStep::Write(writes) = register(&launched_claim("a"), &[&one, &two], second(9)) else { panic!() };
         let condition =
             dovetail_api::v1::condition(&writes.claim.status.as_ref().unwrap().conditions, REGISTERED).unwrap().clone();
         assert_eq!((condition.status.as_str(), condition.reason.as_str()), ("False", "MultipleNodesFound"));
-        assert_eq!(register(&writes.claim, &[&one, &two], at(10)), LifecycleStep::Wait(ClaimWait::OneNode));
+        assert_eq!(register(&writes.claim, &[&one, &two], second(10)), LifecycleStep::Wait(ClaimWait::OneNode));
     }
 }

@@ -29,7 +29,7 @@ impl MaxOptionPrice {
 
     /// How many times the price of `cheapest`, the claim's cheapest type, another type of the claim may cost.
     #[must_use]
-    pub fn of(self, cheapest: &InstanceType) -> f64 {
+    pub fn factor_for(self, cheapest: &InstanceType) -> f64 {
         self.0.unwrap_or(if cheapest.has_devices() { WITH_DEVICES } else { USUAL })
     }
 

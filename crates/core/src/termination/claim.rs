@@ -92,17 +92,17 @@ mod tests {
 
     use super::super::with;
     use super::*;
-    use crate::lifecycle::fixtures::{at, claim, launched_claim, node, ready};
+    use crate::lifecycle::fixtures::{claim, launched_claim, node, ready, second};
     use crate::lifecycle::{LifecycleStep, registration};
 
     fn deleted(mut claim: NodeClaim) -> NodeClaim {
-        claim.metadata.deletion_timestamp = Some(Time(at(100)));
+        claim.metadata.deletion_timestamp = Some(Time(second(100)));
         claim.metadata.finalizers = Some(vec![TERMINATION_FINALIZER.into()]);
         claim
     }
 
     fn registered() -> (NodeClaim, Node) {
-        match registration::register(&launched_claim("a"), &[&ready(node("n"))], at(10)) {
+        match registration::register(&launched_claim("a"), &[&ready(node("n"))], second(10)) {
             LifecycleStep::Write(writes) => (deleted(writes.claim), writes.node.unwrap()),
             other => panic!("{other:?}"),
         }
@@ -112,25 +112,25 @@ mod tests {
     fn nodes_go_first_then_the_instance_then_the_finalizer() {
         let (claim, mut node) = registered();
         assert_eq!(
-            next(&claim, &[&node], InstanceObservation::Unknown, at(101)),
+            next(&claim, &[&node], InstanceObservation::Unknown, second(101)),
             ClaimStep::DeleteNodes(vec!["n".into()])
         );
-        node.metadata.deletion_timestamp = Some(Time(at(101)));
-        assert_eq!(next(&claim, &[&node], InstanceObservation::Terminated, at(102)), ClaimStep::AwaitNodes);
-        assert_eq!(next(&claim, &[], InstanceObservation::Unknown, at(103)), ClaimStep::Terminate);
-        assert_eq!(next(&claim, &[], InstanceObservation::Alive, at(104)), ClaimStep::Terminate);
-        let ClaimStep::Say(said) = next(&claim, &[], InstanceObservation::Ending, at(105)) else {
+        node.metadata.deletion_timestamp = Some(Time(second(101)));
+        assert_eq!(next(&claim, &[&node], InstanceObservation::Terminated, second(102)), ClaimStep::AwaitNodes);
+        assert_eq!(next(&claim, &[], InstanceObservation::Unknown, second(103)), ClaimStep::Terminate);
+        assert_eq!(next(&claim, &[], InstanceObservation::Alive, second(104)), ClaimStep::Terminate);
+        let ClaimStep::Say(said) = next(&claim, &[], InstanceObservation::Ending, second(105)) else {
             panic!("nothing is said")
         };
-        let claim = with(&claim, &said, at(105));
-        assert_eq!(next(&claim, &[], InstanceObservation::Ending, at(106)), ClaimStep::Terminate);
-        assert_eq!(next(&claim, &[], InstanceObservation::Terminated, at(107)), ClaimStep::Release);
+        let claim = with(&claim, &said, second(105));
+        assert_eq!(next(&claim, &[], InstanceObservation::Ending, second(106)), ClaimStep::Terminate);
+        assert_eq!(next(&claim, &[], InstanceObservation::Terminated, second(107)), ClaimStep::Release);
     }
 
     #[test]
     fn a_node_that_has_not_registered_is_left_to_the_cloud_controller() {
         let claim = deleted(launched_claim("a"));
-        assert_eq!(next(&claim, &[&node("n")], InstanceObservation::Unknown, at(101)), ClaimStep::Terminate);
+        assert_eq!(next(&claim, &[&node("n")], InstanceObservation::Unknown, second(101)), ClaimStep::Terminate);
         assert!(is_unregistered(&node("n")));
     }
 
@@ -139,7 +139,7 @@ mod tests {
         let (_, node) = registered();
         let claim = deleted(launched_claim("a"));
         assert_eq!(
-            next(&claim, &[&node], InstanceObservation::Unknown, at(101)),
+            next(&claim, &[&node], InstanceObservation::Unknown, second(101)),
             ClaimStep::DeleteNodes(vec!["n".into()])
         );
     }
@@ -147,38 +147,41 @@ mod tests {
     #[test]
     fn a_claim_that_was_never_launched_goes_at_once_unless_a_call_may_have_made_an_instance() {
         let mut claim = deleted(claim("a"));
-        assert_eq!(next(&claim, &[], InstanceObservation::Unknown, at(101)), ClaimStep::Release);
+        assert_eq!(next(&claim, &[], InstanceObservation::Unknown, second(101)), ClaimStep::Release);
         claim.metadata.annotations = Some([(LAUNCH_TOKEN.to_owned(), "dt-1".to_owned())].into());
         for (seen, when) in [
             (InstanceObservation::Unknown, 999),
             (InstanceObservation::Missing, 159),
             (InstanceObservation::Alive, 999),
         ] {
-            assert_eq!(next(&claim, &[], seen, at(when)), ClaimStep::Terminate, "{seen:?}");
+            assert_eq!(next(&claim, &[], seen, second(when)), ClaimStep::Terminate, "{seen:?}");
         }
-        assert_eq!(next(&claim, &[], InstanceObservation::Missing, at(160)), ClaimStep::Release);
+        assert_eq!(next(&claim, &[], InstanceObservation::Missing, second(160)), ClaimStep::Release);
     }
 
     #[test]
     fn an_instance_that_was_not_found_just_after_its_launch_is_not_gone_because_nobody_could_be_asked_since() {
         let claim = deleted(launched_claim("a"));
         // Launched at 2: the cloud knows of it a minute later at the latest.
-        assert_eq!(next(&claim, &[], InstanceObservation::Missing, at(61)), ClaimStep::Terminate);
-        assert_eq!(next(&claim, &[], InstanceObservation::Missing, at(62)), ClaimStep::Release);
+        assert_eq!(next(&claim, &[], InstanceObservation::Missing, second(61)), ClaimStep::Terminate);
+        assert_eq!(next(&claim, &[], InstanceObservation::Missing, second(62)), ClaimStep::Release);
     }
 
     #[test]
     fn its_deadline_is_written_before_anything_else() {
         let (mut claim, node) = registered();
         claim.spec.termination_grace_period = Some(KubeDuration::from_secs(60));
-        assert_eq!(next(&claim, &[&node], InstanceObservation::Unknown, at(101)), ClaimStep::SetDeadline(at(160)));
+        assert_eq!(
+            next(&claim, &[&node], InstanceObservation::Unknown, second(101)),
+            ClaimStep::SetDeadline(second(160))
+        );
     }
 
     #[test]
     fn what_is_not_deleted_or_not_held_by_us_is_left_alone() {
-        assert_eq!(next(&launched_claim("a"), &[], InstanceObservation::Unknown, at(1)), ClaimStep::NotOurs);
+        assert_eq!(next(&launched_claim("a"), &[], InstanceObservation::Unknown, second(1)), ClaimStep::NotOurs);
         let mut foreign = deleted(launched_claim("a"));
         foreign.metadata.finalizers = Some(vec!["somebody/else".into()]);
-        assert_eq!(next(&foreign, &[], InstanceObservation::Unknown, at(101)), ClaimStep::NotOurs);
+        assert_eq!(next(&foreign, &[], InstanceObservation::Unknown, second(101)), ClaimStep::NotOurs);
     }
 }

@@ -81,22 +81,22 @@ mod tests {
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
     use super::*;
-    use crate::lifecycle::fixtures::{at, claim, launched_claim};
+    use crate::lifecycle::fixtures::{claim, launched_claim, second};
     use crate::ownership::token::launch_token;
 
     #[test]
     fn a_claim_for_which_nothing_was_called_has_none() {
-        assert!(is_gone(&claim("a"), InstanceObservation::Unknown, at(0)));
+        assert!(is_gone(&claim("a"), InstanceObservation::Unknown, second(0)));
     }
 
     #[test]
     fn an_instance_that_is_not_found_just_after_its_launch_may_be_there() {
         let claim = launched_claim("a");
-        assert!(!is_gone(&claim, InstanceObservation::Missing, at(61)));
-        assert!(is_gone(&claim, InstanceObservation::Missing, at(62)));
-        assert!(is_gone(&claim, InstanceObservation::Terminated, at(3)));
+        assert!(!is_gone(&claim, InstanceObservation::Missing, second(61)));
+        assert!(is_gone(&claim, InstanceObservation::Missing, second(62)));
+        assert!(is_gone(&claim, InstanceObservation::Terminated, second(3)));
         for not_yet in [InstanceObservation::Unknown, InstanceObservation::Alive, InstanceObservation::Ending] {
-            assert!(!is_gone(&claim, not_yet, at(9999)), "{not_yet:?}");
+            assert!(!is_gone(&claim, not_yet, second(9999)), "{not_yet:?}");
         }
     }
 
@@ -105,10 +105,10 @@ mod tests {
         let mut claim = claim("a");
         let token = launch_token(["uid-a"], 2);
         claim.metadata.annotations = Some([(LAUNCH_TOKEN.to_owned(), token.clone())].into());
-        claim.metadata.deletion_timestamp = Some(Time(at(100)));
+        claim.metadata.deletion_timestamp = Some(Time(second(100)));
         assert_eq!(handle(&claim), Some(Handle::Token(token)));
-        assert!(!is_gone(&claim, InstanceObservation::Missing, at(159)));
-        assert!(is_gone(&claim, InstanceObservation::Missing, at(160)));
+        assert!(!is_gone(&claim, InstanceObservation::Missing, second(159)));
+        assert!(is_gone(&claim, InstanceObservation::Missing, second(160)));
     }
 
     #[test]
@@ -122,8 +122,8 @@ mod tests {
     fn an_instance_that_is_written_on_a_claim_that_was_never_launched_and_that_nobody_knows_is_gone_in_a_minute() {
         let mut claim = claim("a");
         claim.status.get_or_insert_default().provider_id = "aws:///us-east-1a/i-nowhere".into();
-        claim.metadata.deletion_timestamp = Some(Time(at(100)));
-        assert!(!is_gone(&claim, InstanceObservation::Missing, at(159)));
-        assert!(is_gone(&claim, InstanceObservation::Missing, at(160)));
+        claim.metadata.deletion_timestamp = Some(Time(second(100)));
+        assert!(!is_gone(&claim, InstanceObservation::Missing, second(159)));
+        assert!(is_gone(&claim, InstanceObservation::Missing, second(160)));
     }
 }

@@ -184,19 +184,19 @@ mod tests {
 
     use super::super::with;
     use super::*;
-    use crate::lifecycle::fixtures::{at, launched_claim, node, ready};
+    use crate::lifecycle::fixtures::{launched_claim, node, ready, second};
 
     fn leaving_node() -> Node {
         let mut node = ready(node("n"));
         node.spec.as_mut().unwrap().taints = None;
         node.metadata.finalizers = Some(vec![TERMINATION_FINALIZER.into()]);
-        node.metadata.deletion_timestamp = Some(Time(at(100)));
+        node.metadata.deletion_timestamp = Some(Time(second(100)));
         node
     }
 
     fn leaving_claim() -> NodeClaim {
         let mut claim = launched_claim("a");
-        claim.metadata.deletion_timestamp = Some(Time(at(100)));
+        claim.metadata.deletion_timestamp = Some(Time(second(100)));
         claim
     }
 
@@ -238,13 +238,13 @@ mod tests {
                 pods: self.pods.clone(),
                 volumes: self.volumes.clone(),
                 seen: self.seen,
-                asked: at(seconds),
+                asked: second(seconds),
             };
-            next(&self.node, &known, at(seconds))
+            next(&self.node, &known, second(seconds))
         }
 
         fn say(&mut self, seconds: i64) {
-            self.claim = with(&self.claim, &said(self.next(seconds)), at(seconds));
+            self.claim = with(&self.claim, &said(self.next(seconds)), second(seconds));
         }
 
         fn cordon(&mut self, seconds: i64) {
@@ -312,10 +312,10 @@ mod tests {
         let node = cordoned(&node).unwrap();
         for claims in [&[][..], &[&one, &two]] {
             let known = DeletingNode { claims, pods: vec![pod("a")], volumes: volumes(&[]), ..DeletingNode::default() };
-            assert!(matches!(next(&node, &known, at(101)), NodeStep::Drain(_)));
+            assert!(matches!(next(&node, &known, second(101)), NodeStep::Drain(_)));
             let known = DeletingNode { pods: Vec::new(), ..known };
-            assert_eq!(next(&node, &known, at(104)), NodeStep::Settle);
-            assert_eq!(next(&node, &known, at(105)), NodeStep::Release);
+            assert_eq!(next(&node, &known, second(104)), NodeStep::Settle);
+            assert_eq!(next(&node, &known, second(105)), NodeStep::Release);
         }
     }
 
@@ -323,7 +323,7 @@ mod tests {
     fn volumes_are_not_waited_for_beyond_the_deadline() {
         let mut story = Story::begin();
         story.claim.metadata.annotations =
-            Some([("karpenter.sh/nodeclaim-termination-timestamp".to_owned(), at(200).to_string())].into());
+            Some([("karpenter.sh/nodeclaim-termination-timestamp".to_owned(), second(200).to_string())].into());
         story.pods.clear();
         story.cordon(100);
         story.say(101);

@@ -18,7 +18,7 @@ use super::claim::{self, ClaimStep};
 use super::node::{self, DeletingNode, NodeStep};
 use super::{InstanceObservation, with};
 use crate::cluster_state::PodEntry;
-use crate::lifecycle::fixtures::{at, launched_claim, node as fresh_node, ready};
+use crate::lifecycle::fixtures::{launched_claim, node as fresh_node, ready, second};
 use crate::lifecycle::{LifecycleStep, registration};
 
 /// A pod, and how long it takes to go once it is told to.
@@ -74,7 +74,7 @@ fn entry(number: usize, pod: &OnePod) -> Arc<PodEntry> {
 impl World {
     fn from_setting(setting: &Setting) -> Self {
         let there = if setting.ready { ready(fresh_node("n")) } else { fresh_node("n") };
-        let LifecycleStep::Write(writes) = registration::register(&launched_claim("a"), &[&there], at(10)) else {
+        let LifecycleStep::Write(writes) = registration::register(&launched_claim("a"), &[&there], second(10)) else {
             panic!()
         };
         let mut claim = writes.claim;
@@ -82,8 +82,8 @@ impl World {
         claim.spec.termination_grace_period = setting.grace.map(KubeDuration::from_secs);
         let mut node = writes.node.unwrap();
         match setting.node_first {
-            true => node.metadata.deletion_timestamp = Some(Time(at(100))),
-            false => claim.metadata.deletion_timestamp = Some(Time(at(100))),
+            true => node.metadata.deletion_timestamp = Some(Time(second(100))),
+            false => claim.metadata.deletion_timestamp = Some(Time(second(100))),
         }
         let pods = setting.pods.iter().enumerate().map(|(number, pod)| (pod.clone(), entry(number, pod), None));
         Self {
@@ -106,7 +106,7 @@ impl World {
                 *gone_at = Some(now + pod.ends_in);
                 let own = Arc::make_mut(entry);
                 own.deleting = true;
-                own.drain.deletion = Some(at(now + 30));
+                own.drain.deletion = Some(second(now + 30));
             }
         }
     }
@@ -134,14 +134,14 @@ impl World {
             pods: self.pods.iter().map(|(_, entry, _)| entry.clone()).collect(),
             volumes: Some(self.volumes.clone()),
             seen: self.seen,
-            asked: at(now),
+            asked: second(now),
         };
-        match node::next(&node, &known, at(now)) {
+        match node::next(&node, &known, second(now)) {
             NodeStep::NotOurs | NodeStep::Settle | NodeStep::AwaitVolumes(_) => {}
-            NodeStep::DeleteClaim => self.claim.as_mut().unwrap().metadata.deletion_timestamp = Some(Time(at(now))),
+            NodeStep::DeleteClaim => self.claim.as_mut().unwrap().metadata.deletion_timestamp = Some(Time(second(now))),
             NodeStep::Ask => self.ask(now, false),
             NodeStep::Cordon(node) => self.node = Some(*node),
-            NodeStep::Say(said) => self.claim = self.claim.as_ref().map(|claim| with(claim, &said, at(now))),
+            NodeStep::Say(said) => self.claim = self.claim.as_ref().map(|claim| with(claim, &said, second(now))),
             NodeStep::Drain(drain) => {
                 for pod in drain.evict {
                     let of_pod = self.pods.iter_mut().find(|(_, entry, _)| entry.pod.uid == pod.pod.uid).unwrap();
@@ -157,12 +157,12 @@ impl World {
                 }
                 for (pod, _) in drain.delete {
                     let deadline = self.deadline().expect("nobody's time is up without a deadline");
-                    assert!(deadline.duration_since(at(now)) <= SignedDuration::from_secs(30));
+                    assert!(deadline.duration_since(second(now)) <= SignedDuration::from_secs(30));
                     self.tell_to_go(&pod.pod.uid, now);
                 }
             }
             NodeStep::Terminate => {
-                let expired = self.deadline().is_some_and(|deadline| at(now) > deadline);
+                let expired = self.deadline().is_some_and(|deadline| second(now) > deadline);
                 assert!(self.pods.is_empty() || expired, "an instance ends under its pods");
                 assert!(self.volumes.is_empty() || expired, "an instance ends with its volumes");
                 self.ask(now, true);
@@ -177,18 +177,20 @@ impl World {
     fn look_at_claim(&mut self, now: i64) {
         let Some(claim) = self.claim.clone() else { return };
         let nodes: Vec<&Node> = self.node.iter().collect();
-        match claim::next(&claim, &nodes, self.seen, at(now)) {
+        match claim::next(&claim, &nodes, self.seen, second(now)) {
             ClaimStep::NotOurs | ClaimStep::AwaitNodes => {}
             ClaimStep::SetDeadline(deadline) => {
                 let annotations = self.claim.as_mut().unwrap().metadata.annotations.get_or_insert_default();
                 annotations.insert(TERMINATION_TIMESTAMP.into(), deadline.to_string());
             }
-            ClaimStep::DeleteNodes(_) => self.node.as_mut().unwrap().metadata.deletion_timestamp = Some(Time(at(now))),
+            ClaimStep::DeleteNodes(_) => {
+                self.node.as_mut().unwrap().metadata.deletion_timestamp = Some(Time(second(now)))
+            }
             ClaimStep::Terminate => {
                 assert!(self.node.is_none(), "an instance ends under its Node");
                 self.ask(now, true);
             }
-            ClaimStep::Say(said) => self.claim = Some(with(&claim, &said, at(now))),
+            ClaimStep::Say(said) => self.claim = Some(with(&claim, &said, second(now))),
             ClaimStep::Release => {
                 assert!(self.node.is_none() && self.instance_is_gone(now), "the claim goes before its instance");
                 self.claim = None;

@@ -43,7 +43,7 @@ pub struct StoreState {
     /// Whether the collector is at work.
     pub(super) collecting: bool,
     /// When old events were last looked for.
-    pub(super) swept: Timestamp,
+    pub(super) events_collected: Timestamp,
     /// The logs that somebody writes, by pod.
     pub(super) logs: BTreeMap<Key, Arc<super::viewing::podlog::LogBook>>,
     subscribers: Vec<Subscriber>,
@@ -71,7 +71,7 @@ impl StoreState {
             by_uid: BTreeMap::new(),
             garbage: VecDeque::new(),
             collecting: false,
-            swept: Timestamp::UNIX_EPOCH,
+            events_collected: Timestamp::UNIX_EPOCH,
             logs: BTreeMap::new(),
             subscribers: Vec::new(),
             limits,

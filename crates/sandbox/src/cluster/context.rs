@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use super::cache::{CachedObject, ClusterCache, Key};
 use super::kind::Kind;
 use super::kube::Kube;
-use super::settings::ClusterSettings;
 use super::life_log::LifeLog;
+use super::settings::ClusterSettings;
 use super::work::WorkQueue;
 
 /// A change of an object. `old` is absent for a new one, `new` for one that is gone.

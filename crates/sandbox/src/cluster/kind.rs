@@ -50,7 +50,7 @@ kinds! {
 
 impl Kind {
     /// The kind that a resource serves, by group and plural name.
-    pub(crate) fn of(gvr: &Gvr) -> Option<Self> {
+    pub(crate) fn from_gvr(gvr: &Gvr) -> Option<Self> {
         Self::ALL.iter().copied().find(|k| k.gvr().resource == gvr.resource && k.gvr().group == gvr.group)
     }
 }

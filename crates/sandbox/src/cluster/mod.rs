@@ -17,11 +17,11 @@ mod karpenter;
 mod kind;
 mod kube;
 mod kubelet;
+mod life_log;
 mod pod;
 mod quantity;
 mod scheduler;
 pub mod settings;
-mod life_log;
 mod work;
 
 #[cfg(test)]
@@ -36,16 +36,16 @@ use tokio::time::Instant;
 
 pub use self::beforehand::{BeforehandError, NodesBeforehand};
 pub use self::karpenter::KarpenterOwnership;
-pub use self::settings::ClusterSettings;
 pub use self::life_log::needs;
+pub use self::settings::ClusterSettings;
 
 use self::cache::{ClusterCache, Key};
 use self::context::{ClusterChange, ClusterContext};
 use self::kind::Kind;
 use self::kube::Kube;
 use self::kubelet::Kubelets;
-use self::scheduler::Scheduler;
 use self::life_log::LifeLog;
+use self::scheduler::Scheduler;
 use self::work::{Work, WorkQueue};
 use crate::apiserver::{ApiServer, ChangeKind, Happened};
 use crate::log::EventLog;
@@ -165,7 +165,7 @@ impl SandboxCluster {
     }
 
     fn follow(&mut self, happened: Happened) {
-        let Some(kind) = Kind::of(&happened.gvr) else { return };
+        let Some(kind) = Kind::from_gvr(&happened.gvr) else { return };
         let new = (happened.kind != ChangeKind::Deleted).then_some(happened.new);
         self.apply(ClusterChange { kind, key: happened.key, old: happened.old, new });
     }

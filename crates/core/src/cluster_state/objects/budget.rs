@@ -30,7 +30,7 @@ impl BudgetEntry {
                 || spec.min_available.as_ref().is_some_and(|least| percent(least, "100%"))
         });
         let selector =
-            Selector::read(spec.and_then(|spec| spec.selector.as_ref())).unwrap_or_else(|_| Selector::none());
+            Selector::parse(spec.and_then(|spec| spec.selector.as_ref())).unwrap_or_else(|_| Selector::none());
         Self { budget: Arc::new(budget), blocks_fully, selector }
     }
 

@@ -25,7 +25,7 @@ pub trait KeptFacts {
     /// The key that it is kept under.
     fn key(&self) -> String;
     /// Keeps it, or forgets it; says whether packing may see a difference.
-    fn keep(&self, storage: &mut Storage, there: bool) -> bool;
+    fn update(&self, storage: &mut Storage, there: bool) -> bool;
 }
 
 /// Puts facts under a key, or takes them out; says whether that changed anything.
@@ -49,7 +49,7 @@ macro_rules! kept {
                 $key(&self.metadata)
             }
 
-            fn keep(&self, storage: &mut Storage, there: bool) -> bool {
+            fn update(&self, storage: &mut Storage, there: bool) -> bool {
                 let facts = if there { $facts(self).into() } else { None };
                 put(&mut storage.$table, self.key(), facts)
             }
@@ -101,7 +101,7 @@ impl KeptFacts for StatefulSet {
         namespaced(&self.metadata)
     }
 
-    fn keep(&self, storage: &mut Storage, there: bool) -> bool {
+    fn update(&self, storage: &mut Storage, there: bool) -> bool {
         let selector = self.spec.as_ref().filter(|_| there).map(|spec| spec.selector.clone());
         let selects = put(&mut storage.selectors, selector_key(STATEFUL_SET, &self.key()), selector);
         put(&mut storage.ordered_sets, self.key(), OrderedSet::from_stateful_set(self).filter(|_| there)) || selects

@@ -62,7 +62,7 @@ struct Trial<'c, 'a> {
 
 impl Trial<'_, '_> {
     /// Applies a rule; says whether anything is left.
-    fn keep(&mut self, rule: Rule, types: Bits) -> bool {
+    fn retain(&mut self, rule: Rule, types: Bits) -> bool {
         let lost = self.types.count() - types.count();
         if lost > 0 {
             self.removed.push(Removed { rule, instance_types: lost });
@@ -77,7 +77,7 @@ impl Trial<'_, '_> {
         let selections = class.alternatives.iter().filter_map(|one| self.context.selection(one.set, pool));
         selections.for_each(|selection| there.or(&selection.types));
         there.and(&self.types);
-        self.keep(Rule::Volumes, there)
+        self.retain(Rule::Volumes, there)
     }
 
     fn end(self, rule: Rule, detail: String) -> PoolReason {
@@ -120,7 +120,7 @@ fn why_not(
     if let Some(told) = reservations.describe(offering_bits) {
         let mut open = trial.types.clone();
         open.and(&context.bought(offering_bits & reservations.open()).types);
-        if !trial.keep(Rule::Offerings, open) {
+        if !trial.retain(Rule::Offerings, open) {
             return trial.end(Rule::Offerings, told);
         }
     }
@@ -131,14 +131,14 @@ fn why_not(
     let mut fitting = trial.types.clone();
     context.fitting(pool, &class.first, &mut fitting);
     let before = trial.types.clone();
-    if !trial.keep(Rule::Resources, fitting) {
+    if !trial.retain(Rule::Resources, fitting) {
         let detail = too_large(context, class, pool, &before);
         return trial.end(Rule::Resources, detail);
     }
     let before = trial.types.clone();
     let mut allowed = before.clone();
-    limits[pool].keep(context.problem, &mut allowed);
-    if !trial.keep(Rule::Limits, allowed) {
+    limits[pool].retain_within(context.problem, &mut allowed);
+    if !trial.retain(Rule::Limits, allowed) {
         let of = &context.problem.node_pools[view.index];
         let detail = limits[pool].describe(context.problem, &before, of);
         return trial.end(Rule::Limits, detail);
@@ -222,7 +222,7 @@ fn types_left(trial: &mut Trial<'_, '_>, wanted: &Requirements) -> Result<(), (R
             None if view.requirements.get(key).is_none() && !requirement.allows_absence() => types.clear(),
             None => continue,
         }
-        if !trial.keep(Rule::InstanceTypes, types) {
+        if !trial.retain(Rule::InstanceTypes, types) {
             let told = describe(key, requirement);
             return Err((Rule::InstanceTypes, format!("no instance type of the pool that is left has {told}")));
         }
@@ -230,7 +230,7 @@ fn types_left(trial: &mut Trial<'_, '_>, wanted: &Requirements) -> Result<(), (R
     let offering_bits = view.offering_bits & context.offers.select(wanted);
     let mut types = trial.types.clone();
     types.and(&context.bought(offering_bits).types);
-    if !trial.keep(Rule::Offerings, types) {
+    if !trial.retain(Rule::Offerings, types) {
         let keys = context.offers.keys.iter();
         let asked: Vec<String> = keys
             .filter_map(|key| {

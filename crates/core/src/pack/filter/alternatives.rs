@@ -137,7 +137,7 @@ fn required_terms(affinity: Option<&NodeAffinity>) -> Result<Vec<Requirements>, 
     for term in &selector.node_selector_terms {
         // A term that says nothing matches nothing.
         if says_something(term) {
-            terms.push(read(term)?);
+            terms.push(requirements_of_term(term)?);
         }
     }
     if terms.is_empty() {
@@ -153,7 +153,7 @@ fn preferred_terms(affinity: Option<&NodeAffinity>) -> Vec<Requirements> {
         .into_iter()
         .flatten()
         .filter(|term| says_something(&term.preference))
-        .filter_map(|term| Some((term.weight, read(&term.preference).ok()?)))
+        .filter_map(|term| Some((term.weight, requirements_of_term(&term.preference).ok()?)))
         .collect();
     terms.sort_by_key(|(weight, _)| std::cmp::Reverse(*weight));
     terms.into_iter().map(|(_, term)| term).collect()
@@ -163,7 +163,7 @@ fn says_something(term: &NodeSelectorTerm) -> bool {
     [&term.match_expressions, &term.match_fields].into_iter().flatten().any(|list| !list.is_empty())
 }
 
-fn read(term: &NodeSelectorTerm) -> Result<Requirements, String> {
+fn requirements_of_term(term: &NodeSelectorTerm) -> Result<Requirements, String> {
     let written: Result<Vec<_>, _> =
         term.match_expressions.iter().flatten().map(NodeSelectorRequirement::from_kube).collect();
     let mut written = written.map_err(|error| format!("node affinity: {error}"))?;

@@ -29,7 +29,7 @@ impl Joints {
     }
 
     /// The id of a set.
-    pub fn of(&mut self, set: Requirements, columns: &Columns<'_>) -> JointId {
+    pub fn id_of(&mut self, set: Requirements, columns: &Columns<'_>) -> JointId {
         let id = self.sets.insert(set);
         if self.types.get(id).is_none() {
             let mut types = self.types[JointId::NONE].clone();
@@ -60,7 +60,7 @@ impl Joints {
             both.intersect(right);
             both
         });
-        let met = met.map(|both| self.of(both, columns));
+        let met = met.map(|both| self.id_of(both, columns));
         self.meets.insert(pair, met);
         met
     }

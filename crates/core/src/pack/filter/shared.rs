@@ -27,7 +27,7 @@ pub(crate) struct SharedVolumes(BTreeMap<String, VolumeId>);
 
 impl SharedVolumes {
     /// Collects them.
-    pub fn of(problem: &Problem) -> Self {
+    pub fn from_problem(problem: &Problem) -> Self {
         let mut all = BTreeMap::new();
         for name in problem.pods.iter().flat_map(|pod| pod.shared_volumes.keys()) {
             let next = VolumeId::from(all.len());

@@ -80,7 +80,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
             types = Bits::empty(context.problem.instance_types.len());
             types.insert(only);
         }
-        self.limits[pool].keep(context.problem, &mut types);
+        self.limits[pool].retain_within(context.problem, &mut types);
         let planned = PlannedNode::new(context, pool, types.clone())
             .narrowed(types, context.pools[pool].offering_bits & self.open());
         (!planned.types.is_empty()).then_some(TrialNode { planned, placed: vec![], pods: vec![] })
@@ -108,7 +108,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
             let left = limits[pool].get_or_insert_with(|| self.limits[pool].clone());
             let types = types_of(claim);
             let allowed = types.clone().all(|one| left.allow(&problem.instance_types[one].capacity));
-            left.take(problem, types);
+            left.subtract(problem, types);
             allowed
         })
     }
@@ -132,7 +132,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
 
     fn load_zonal(&mut self, launch: &mut TrialNode, class: ClassId) -> bool {
         let context = self.context;
-        let bins = context.bins.of(context.topology.of_class[class].keys);
+        let bins = context.bins.for_keys(context.topology.of_class[class].keys);
         for tier in context.classes[class].alternatives.ids() {
             for (at, bin) in bins.enumerate() {
                 if bin.mask & launch.planned.offering_bits == 0 || !self.domains.may_join(class, tier, &bin.domain) {
@@ -315,8 +315,8 @@ impl<'c, 'a> Fleet<'c, 'a> {
         let daemons = self.context.pools[pool].fit.daemons.get(InstanceTypeId::from(claim.cheapest_type()?));
         node.daemon_requests = daemons.map(|taken| self.context.names.resources(taken)).unwrap_or_default();
         // At its cheapest, as this trial assumes; a plan for launching counts the largest.
-        self.limits[pool].take(self.context.problem, types_of(claim).take(1));
-        let free = Free::read(self.context, NodeId::from(self.nodes.len()), Cow::Owned(node));
+        self.limits[pool].subtract(self.context.problem, types_of(claim).take(1));
+        let free = Free::from_node(self.context, NodeId::from(self.nodes.len()), Cow::Owned(node));
         self.heads.push(super::head(&free.room));
         let at = self.nodes.push(member(&self.domains, free));
         claim.pods.iter().for_each(|pod| self.move_to(PodId::from(*pod), at));

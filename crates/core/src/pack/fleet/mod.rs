@@ -86,7 +86,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
             class.pods.iter().for_each(|pod| class_of[*pod] = at);
         }
         let nodes = NodeId::all(context.problem.existing_nodes.len()).zip(&context.problem.existing_nodes);
-        let nodes = nodes.map(|(at, node)| Free::read(context, at, Cow::Borrowed(node)));
+        let nodes = nodes.map(|(at, node)| Free::from_node(context, at, Cow::Borrowed(node)));
         let nodes: IndexVec<NodeId, FleetNode<'a>> = nodes.map(|free| member(&domains, free)).collect();
         let mut fleet = Self {
             context,
@@ -219,7 +219,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
             home: self.home[pod],
         });
         // Hard rules only: what a pod would rather have binds nobody else.
-        free.take(&context.classes[class], context.hard_node_rules(class), 1);
+        free.add(&context.classes[class], context.hard_node_rules(class), 1);
         self.heads[node] = head(&free.room);
         member.pods.push(pod);
         member.arrivals += 1;

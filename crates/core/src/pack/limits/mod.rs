@@ -48,7 +48,7 @@ impl LimitsLeft {
     }
 
     /// Removes the types that are too large for what is left.
-    pub fn keep(&self, problem: &Problem, types: &mut Bits) {
+    pub fn retain_within(&self, problem: &Problem, types: &mut Bits) {
         // Most pools are far from their limits, and then no type needs a look.
         if self.are_far() {
             return;
@@ -66,7 +66,7 @@ impl LimitsLeft {
     }
 
     /// Takes a planned node off: the most that any of its types has of each limited resource.
-    pub fn take(&mut self, problem: &Problem, types: impl Iterator<Item = InstanceTypeId> + Clone) {
+    pub fn subtract(&mut self, problem: &Problem, types: impl Iterator<Item = InstanceTypeId> + Clone) {
         self.change(problem, types, -1);
     }
 

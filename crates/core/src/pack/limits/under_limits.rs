@@ -151,7 +151,7 @@ impl<'c> RoundPlan<'c, '_> {
         let mut limits = self.limits[planned.pool].clone();
         limits.give_back(self.context.problem, types_of(&self.claims[node]));
         let mut types = planned.types.clone();
-        limits.keep(self.context.problem, &mut types);
+        limits.retain_within(self.context.problem, &mut types);
         types
     }
 
@@ -172,7 +172,7 @@ impl<'c> RoundPlan<'c, '_> {
     pub(in crate::pack) fn replace(&mut self, node: usize, mut claim: PlannedClaim) {
         let limits = &mut self.limits[self.planned_nodes[node].pool];
         limits.give_back(self.context.problem, types_of(&self.claims[node]));
-        limits.take(self.context.problem, types_of(&claim));
+        limits.subtract(self.context.problem, types_of(&claim));
         // Pods keep their node: the new claim has those of the old one, then its own.
         claim.pods.splice(..0, std::mem::take(&mut self.claims[node].pods));
         self.claims[node] = claim;
@@ -213,7 +213,7 @@ impl<'c> RoundPlan<'c, '_> {
         }
         for tier in context.classes[at].alternatives.ids() {
             let mut feasible = Vec::new();
-            for bin in context.bins.of(part.keys).ids() {
+            for bin in context.bins.for_keys(part.keys).ids() {
                 let asked = self.asked(at, Candidate { tier, bin });
                 let nodes = (0..self.claims.len()).take(*looks);
                 *looks = looks.saturating_sub(nodes.len());

@@ -38,7 +38,12 @@ pub(crate) struct ResourceNames(pub Vec<String>, Vec<DaemonConflict>, Vec<Daemon
 
 impl ResourceNames {
     /// Collects them.
-    pub fn of(problem: &Problem, pools: &IndexVec<PoolId, PoolView>, columns: &Columns<'_>, offers: &Offers) -> Self {
+    pub fn from_problem(
+        problem: &Problem,
+        pools: &IndexVec<PoolId, PoolView>,
+        columns: &Columns<'_>,
+        offers: &Offers,
+    ) -> Self {
         let mut names = vec![CPU.to_owned(), MEMORY.to_owned(), PODS.to_owned()];
         let mut others = std::collections::BTreeSet::new();
         for pod in problem.pods.iter().chain(&problem.daemon_pods) {
@@ -194,7 +199,7 @@ pub(crate) fn compile(
     for class in &mut classes {
         let example = &problem.pods[class.pods[0]];
         // Before the work: a pod with a thousand terms is paid for before it is read.
-        if !steps.take(names.0.len() + alternatives::work(example)) {
+        if !steps.spend(names.0.len() + alternatives::work(example)) {
             break;
         }
         let (stated, wrong) = match stated(reader, example) {
@@ -228,7 +233,7 @@ pub(crate) fn compile(
 fn in_order(problem: &Problem, names: &ResourceNames, volumes: &SharedVolumes) -> IndexVec<ClassId, Class> {
     // Read once, as sorting looks at each pod many times.
     let ages: IndexVec<PodId, Age> =
-        problem.pods.iter().zip(PodId::all(problem.pods.len())).map(|(pod, at)| Age::of(pod, at)).collect();
+        problem.pods.iter().zip(PodId::all(problem.pods.len())).map(|(pod, at)| Age::from_pod(pod, at)).collect();
     let oldest = |a: &PodId, b: &PodId| ages[*a].cmp_in(problem, &ages[*b]);
     let keyed = grouped(problem, topology::labels_matter(problem)).into_iter().map(|mut pods| {
         pods.sort_unstable_by(oldest);
@@ -266,7 +271,7 @@ struct Age {
 }
 
 impl Age {
-    fn of(pod: &Pod, at: PodId) -> Self {
+    fn from_pod(pod: &Pod, at: PodId) -> Self {
         let mut uid = [0; 16];
         let known = pod.uid.len().min(uid.len());
         uid[..known].copy_from_slice(&pod.uid.as_bytes()[..known]);

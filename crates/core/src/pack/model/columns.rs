@@ -29,7 +29,7 @@ impl<'a> Columns<'a> {
         if let Some(known) = self.by_key.borrow().get(key) {
             return known.clone();
         }
-        let column = Column::read(self.types, &self.among, key).map(Rc::new);
+        let column = Column::from_types(self.types, &self.among, key).map(Rc::new);
         self.by_key.borrow_mut().insert(key.to_owned(), column.clone());
         column
     }
@@ -106,7 +106,7 @@ const UNDEFINED: StatementId = StatementId::LAST;
 
 impl Column {
     /// Reads the key off every type of `among`; `None` when none defines it.
-    fn read(types: &[Arc<InstanceType>], among: &Bits, key: &str) -> Option<Self> {
+    fn from_types(types: &[Arc<InstanceType>], among: &Bits, key: &str) -> Option<Self> {
         let entries = IndexVec::from_elem(UNDEFINED, types.len());
         let mut column = Self { entries, statements: IndexVec::new(), open: false };
         let mut single: FxHashMap<&str, StatementId> = FxHashMap::default();

@@ -60,18 +60,18 @@ impl<'a> Context<'a> {
     /// # Errors
     /// [`PackingError::Bound`] where that takes more steps than there are.
     pub fn new(problem: &'a Problem, options: &'a Options) -> Result<Self, PackingError> {
-        let steps = Steps::of(problem, options);
-        let volumes = SharedVolumes::of(problem);
-        let mut pools = pools::read(problem);
+        let steps = Steps::for_problem(problem, options);
+        let volumes = SharedVolumes::from_problem(problem);
+        let mut pools = pools::pools_in_order(problem);
         let mut universe = Bits::empty(problem.instance_types.len());
         pools.iter().for_each(|pool| universe.or(&pool.types));
-        let offers = Offers::read(problem, &universe);
+        let offers = Offers::from_problem(problem, &universe);
         let columns = Columns::new(&problem.instance_types, universe);
         pools.iter_mut().for_each(|pool| pool.offering_bits = offers.select(&pool.requirements));
-        let names = ResourceNames::of(problem, &pools, &columns, &offers);
+        let names = ResourceNames::from_problem(problem, &pools, &columns, &offers);
         let mut allowed_undefined: BTreeSet<String> = labels::WELL_KNOWN.into_iter().map(str::to_owned).collect();
         allowed_undefined.extend(problem.well_known_labels.iter().cloned());
-        steps.take(pools.len() * problem.instance_types.len() * names.0.len());
+        steps.spend(pools.len() * problem.instance_types.len() * names.0.len());
         steps.bound_met()?;
         for pool in &mut pools {
             pool.finish(problem, &names, &columns, &offers);
@@ -82,7 +82,7 @@ impl<'a> Context<'a> {
         steps.bound_met()?;
         let found = BinSources { problem, pools: &pools, columns: &columns, offers: &offers };
         let bins = Bins::find(&found, &topology, &classes, &mut sets, &steps);
-        steps.take(sets.len() * pools.len());
+        steps.spend(sets.len() * pools.len());
         steps.bound_met()?;
         let selections = std::iter::repeat_with(OnceCell::new).take(sets.len() * pools.len()).collect();
         let joints = RefCell::new(Joints::new(problem.instance_types.len()));
@@ -93,7 +93,7 @@ impl<'a> Context<'a> {
             volumes,
             columns,
             offers,
-            rare: Rare::of(&problem.instance_types),
+            rare: Rare::from_types(&problem.instance_types),
             pools,
             classes,
             topology,
@@ -108,7 +108,7 @@ impl<'a> Context<'a> {
 
     /// Takes steps for work that is about to be done; once they are spent the answer is no.
     pub fn work(&self, steps: usize) -> bool {
-        self.steps.take(steps)
+        self.steps.spend(steps)
     }
 
     /// What requirement set `set` leaves of pool `pool`, resources and limits apart; `None` if nothing.
@@ -148,7 +148,7 @@ impl<'a> Context<'a> {
             }
         }
         types.and(&self.bought(offering_bits).types);
-        let joint = self.joints.borrow_mut().of(together, &self.columns);
+        let joint = self.joints.borrow_mut().id_of(together, &self.columns);
         types.and(self.joints.borrow().types(joint));
         (!types.is_empty()).then_some(Selection { types, offering_bits, joint })
     }
@@ -184,7 +184,7 @@ impl<'a> Context<'a> {
     /// The types of a pool that hold so much beside the pool's daemons; of a node group all or none.
     pub fn fitting(&self, pool: PoolId, requests: &[i64], types: &mut Bits) {
         let view = &self.pools[pool];
-        view.fit.keep(requests, types);
+        view.fit.retain_fitting(requests, types);
         if view.is_group && types.count() < view.types.count() {
             types.clear();
         }

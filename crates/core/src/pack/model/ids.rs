@@ -19,7 +19,7 @@ use crate::problem::ExistingNode;
 /// A place in one kind of list.
 pub(crate) trait Id: Copy {
     /// The id of a place.
-    fn at(index: usize) -> Self;
+    fn from_index(index: usize) -> Self;
 
     /// The place, as slices count.
     fn place(self) -> usize;
@@ -62,7 +62,7 @@ macro_rules! id {
 
         impl Id for $name {
             #[inline]
-            fn at(index: usize) -> Self {
+            fn from_index(index: usize) -> Self {
                 Self::from(index)
             }
 
@@ -201,7 +201,7 @@ impl<I: Id, T> IndexVec<I, T> {
     /// Adds one at the end; answers its id.
     pub fn push(&mut self, value: T) -> I {
         self.all.push(value);
-        I::at(self.all.len() - 1)
+        I::from_index(self.all.len() - 1)
     }
 
     pub fn get(&self, id: I) -> Option<&T> {
@@ -214,7 +214,7 @@ impl<I: Id, T> IndexVec<I, T> {
 
     /// All ids, in order.
     pub fn ids(&self) -> impl DoubleEndedIterator<Item = I> + ExactSizeIterator + Clone + use<I, T> {
-        (0..self.all.len()).map(I::at)
+        (0..self.all.len()).map(I::from_index)
     }
 
     pub fn iter(&self) -> std::slice::Iter<'_, T> {
@@ -227,12 +227,12 @@ impl<I: Id, T> IndexVec<I, T> {
 
     /// Each with its id.
     pub fn enumerate(&self) -> impl DoubleEndedIterator<Item = (I, &T)> + ExactSizeIterator + Clone {
-        self.all.iter().enumerate().map(|(at, one)| (I::at(at), one))
+        self.all.iter().enumerate().map(|(at, one)| (I::from_index(at), one))
     }
 
     /// The id of the first that is such.
     pub fn position(&self, is: impl FnMut(&T) -> bool) -> Option<I> {
-        self.all.iter().position(is).map(I::at)
+        self.all.iter().position(is).map(I::from_index)
     }
 
     /// Sets all of them to one value.
@@ -317,12 +317,12 @@ impl<I, T> Default for Interned<I, T> {
 impl<I: Id, T: Hash + Eq> Interned<I, T> {
     /// The id of a value, which is added if it is not known yet.
     pub fn insert(&mut self, value: T) -> I {
-        I::at(self.all.insert_full(value).0)
+        I::from_index(self.all.insert_full(value).0)
     }
 
     /// The id of a value if it is known.
     pub fn id_of<Q: Hash + Equivalent<T> + ?Sized>(&self, value: &Q) -> Option<I> {
-        self.all.get_index_of(value).map(I::at)
+        self.all.get_index_of(value).map(I::from_index)
     }
 
     pub fn len(&self) -> usize {
@@ -335,7 +335,7 @@ impl<I: Id, T: Hash + Eq> Interned<I, T> {
 
     /// All ids, in order.
     pub fn ids(&self) -> impl DoubleEndedIterator<Item = I> + ExactSizeIterator + Clone + use<I, T> {
-        (0..self.all.len()).map(I::at)
+        (0..self.all.len()).map(I::from_index)
     }
 
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &T> + Clone {
@@ -344,7 +344,7 @@ impl<I: Id, T: Hash + Eq> Interned<I, T> {
 
     /// Each with its id.
     pub fn enumerate(&self) -> impl Iterator<Item = (I, &T)> + Clone {
-        self.all.iter().enumerate().map(|(at, one)| (I::at(at), one))
+        self.all.iter().enumerate().map(|(at, one)| (I::from_index(at), one))
     }
 }
 

@@ -27,7 +27,7 @@ impl PodsLeft {
     }
 
     /// So many have got their places.
-    pub fn take(&mut self, count: u32) {
+    pub fn placed(&mut self, count: u32) {
         self.0 -= count;
     }
 

@@ -103,7 +103,7 @@ fn is_there(offering: &crate::Offering) -> bool {
 
 impl Offers {
     /// Reads the offerings of the types in `universe`.
-    pub fn read(problem: &Problem, universe: &Bits) -> Self {
+    pub fn from_problem(problem: &Problem, universe: &Bits) -> Self {
         let mut offers = Self {
             offering_bits: IndexVec::new(),
             keys: BTreeSet::from([labels::ZONE.to_owned(), labels::CAPACITY_TYPE.to_owned()]),

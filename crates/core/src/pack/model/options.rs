@@ -108,7 +108,9 @@ pub(crate) fn choose(context: &Context<'_>, planned: &PlannedNode, policy: Polic
     let most = match policy {
         Policy::NodeGroups => f64::INFINITY,
         _ if whole => f64::INFINITY,
-        Policy::Cost | Policy::FewestNodes => limits.max_option_price.of(&context.problem.instance_types[*first]),
+        Policy::Cost | Policy::FewestNodes => {
+            limits.max_option_price.factor_for(&context.problem.instance_types[*first])
+        }
     };
     // Only the price policy cares for how near the cheapest an option is.
     let near = if policy == Policy::Cost { most.min(limits.price_spread) } else { most };
@@ -214,7 +216,7 @@ pub(crate) struct Rare {
 
 impl Rare {
     /// Reads the types of a problem.
-    pub fn of(types: &[std::sync::Arc<crate::InstanceType>]) -> Self {
+    pub fn from_types(types: &[std::sync::Arc<crate::InstanceType>]) -> Self {
         let with = |is: fn(&crate::InstanceType) -> bool| {
             let mut bits = Bits::empty(types.len());
             let such = types.iter().enumerate().filter(|(_, one)| is(one));

@@ -39,13 +39,13 @@ pub(crate) struct PoolView {
 }
 
 /// Reads the pools in the order in which they are tried: weight descending, then name descending (spec core 3.4).
-pub(crate) fn read(problem: &Problem) -> IndexVec<PoolId, PoolView> {
+pub(crate) fn pools_in_order(problem: &Problem) -> IndexVec<PoolId, PoolView> {
     let mut order: Vec<usize> = (0..problem.node_pools.len()).collect();
     order.sort_by(|a, b| {
         let (a, b) = (&problem.node_pools[*a], &problem.node_pools[*b]);
         b.weight.cmp(&a.weight).then_with(|| b.name.cmp(&a.name))
     });
-    order.into_iter().map(|index| PoolView::read(problem, index)).collect()
+    order.into_iter().map(|index| PoolView::from_problem(problem, index)).collect()
 }
 
 /// What a node of the pool is for certain or may be.
@@ -60,7 +60,7 @@ pub(crate) fn requirements_of(pool: &Pool) -> Result<Requirements, crate::requir
 }
 
 impl PoolView {
-    fn read(problem: &Problem, index: usize) -> Self {
+    fn from_problem(problem: &Problem, index: usize) -> Self {
         let pool = &problem.node_pools[index];
         let count = problem.instance_types.len();
         let (requirements, broken) = match requirements_of(pool) {
@@ -141,10 +141,10 @@ impl Fit {
     }
 
     /// Keeps the types that hold so much.
-    pub fn keep(&self, requests: &[i64], types: &mut Bits) {
+    pub fn retain_fitting(&self, requests: &[i64], types: &mut Bits) {
         for (ranks, amount) in self.ranks.iter().zip(requests) {
             if *amount > 0 {
-                ranks.keep(*amount, types);
+                ranks.retain_at_least(*amount, types);
             }
         }
         if let Some(never) = &self.never {

@@ -36,7 +36,7 @@ impl Ranks {
     }
 
     /// Keeps the types that have at least `amount`.
-    pub fn keep(&self, amount: i64, types: &mut Bits) {
+    pub fn retain_at_least(&self, amount: i64, types: &mut Bits) {
         let rank = self.order.partition_point(|(have, _)| *have < amount);
         let set = rank / self.stride;
         types.and(&self.suffixes[set]);
@@ -57,7 +57,7 @@ mod tests {
             let all = Bits::full(amounts.len());
             let ranks = Ranks::new(&all, amounts.len(), |at| amounts[at.index()]);
             let mut kept = all.clone();
-            ranks.keep(asked, &mut kept);
+            ranks.retain_at_least(asked, &mut kept);
             let scanned = InstanceTypeId::all(amounts.len()).filter(|at| amounts[at.index()] >= asked);
             prop_assert_eq!(kept.iter().collect::<Vec<_>>(), scanned.collect::<Vec<_>>());
         }

@@ -98,7 +98,7 @@ pub(crate) fn item<'c>(
     let keys = context.topology.of_class[id].keys;
     let tolerations = &class.example(context.problem).tolerations;
     // `ANYWHERE` is in no list: no bin, and all offering bits.
-    let bin = context.bins.of(keys).get(candidate.bin);
+    let bin = context.bins.for_keys(keys).get(candidate.bin);
     let mask = bin.map_or(!0, |bin| bin.mask);
     let set = context.bins.narrowed(set, keys, candidate.bin);
     let view = &context.pools[pool];
@@ -122,7 +122,7 @@ pub(crate) fn item<'c>(
             types.and(&context.bought(offering_bits).types);
         }
         context.fitting(pool, &class.first, &mut types);
-        room.limits[pool].keep(context.problem, &mut types);
+        room.limits[pool].retain_within(context.problem, &mut types);
         let good =
             !types.is_empty() && crate::pack::model::options::enough_values(context, pool, &types, offering_bits);
         let left = PodsLeft::new(count);
@@ -147,7 +147,7 @@ impl<'c, 'a> Together<'c, 'a> {
         // The pools in order, as for any other pod: a lighter one is taken only where no heavier one holds both.
         context.pools.ids().find_map(|pool| {
             let mut types = context.pools[pool].types.clone();
-            self.room.limits[pool].keep(context.problem, &mut types);
+            self.room.limits[pool].retain_within(context.problem, &mut types);
             let mut planned = PlannedNode::new(context, pool, types);
             let first = self.item(first, pool)?;
             let with_second = |planned: &mut PlannedNode| match second {

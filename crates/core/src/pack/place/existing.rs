@@ -33,7 +33,7 @@ pub(in crate::pack) struct Free<'a> {
 
 impl<'a> Free<'a> {
     /// Reads a node.
-    pub(in crate::pack) fn read(context: &Context<'_>, id: NodeId, node: Cow<'a, ExistingNode>) -> Self {
+    pub(in crate::pack) fn from_node(context: &Context<'_>, id: NodeId, node: Cow<'a, ExistingNode>) -> Self {
         let problem = context.problem;
         let mut labels: BTreeMap<String, String> = node.labels.clone();
         labels.entry(labels::HOSTNAME.to_owned()).or_insert_with(|| node.name.clone());
@@ -101,7 +101,7 @@ impl<'a> Free<'a> {
             && satisfies(&self.labels, &context.sets[set])
     }
 
-    pub(in crate::pack) fn take(&mut self, class: &Class, rules: &NodeRules, count: u32) {
+    pub(in crate::pack) fn add(&mut self, class: &Class, rules: &NodeRules, count: u32) {
         for (room, amount) in self.room.iter_mut().zip(&class.requests) {
             *room = room.saturating_sub(amount.saturating_mul(i64::from(count)));
         }
@@ -138,7 +138,7 @@ impl Stage {
 pub(crate) struct Existing<'a>(Vec<Free<'a>>);
 
 impl<'a> Existing<'a> {
-    pub fn of(context: &Context<'a>) -> Self {
+    pub fn from_context(context: &Context<'a>) -> Self {
         Self(free_nodes(context))
     }
 
@@ -170,7 +170,7 @@ impl<'a> Existing<'a> {
                     continue;
                 }
                 // Soft rules bind nobody else.
-                free.take(class, context.hard_node_rules(at), count);
+                free.add(class, context.hard_node_rules(at), count);
                 *left -= count;
                 placed.push((free.id, count));
             }
@@ -193,9 +193,9 @@ impl<'a> Existing<'a> {
                 if free.holds(class) > 0
                     && free.tally.allows(rules, 1) > 0
                     && free.suits(context, class, tier)
-                    && domains.take(at, tier, free.id)
+                    && domains.add_to_node(at, tier, free.id)
                 {
-                    free.take(class, context.hard_node_rules(at), 1);
+                    free.add(class, context.hard_node_rules(at), 1);
                     return Some(free.id);
                 }
             }
@@ -269,7 +269,7 @@ fn free_nodes<'a>(context: &Context<'a>) -> Vec<Free<'a>> {
     });
     let mut nodes = Vec::with_capacity(order.len());
     for id in order.into_iter().take_while(|_| context.work(A_NODE)) {
-        nodes.push(Free::read(context, id, Cow::Borrowed(&problem.existing_nodes[id])));
+        nodes.push(Free::from_node(context, id, Cow::Borrowed(&problem.existing_nodes[id])));
     }
     nodes
 }

@@ -28,13 +28,13 @@ pub(crate) fn pack(
             match queue.pop() {
                 Some(Reverse((pods, at))) => {
                     if planned_nodes[at].add(context, item, 1) {
-                        item.left.take(1);
+                        item.left.placed(1);
                         queue.push(Reverse((pods + 1, at)));
                     }
                 }
                 None => {
                     let Some(planned) = open(context, pool, item, limits) else { break };
-                    item.left.take(1);
+                    item.left.placed(1);
                     queue.push(Reverse((1, planned_nodes.len())));
                     planned_nodes.push(planned);
                 }
@@ -46,12 +46,12 @@ pub(crate) fn pack(
 
 fn open(context: &Context<'_>, pool: PoolId, item: &Item<'_>, limits: &mut LimitsLeft) -> Option<PlannedNode> {
     let mut types: Bits = context.pools[pool].types.clone();
-    limits.keep(context.problem, &mut types);
+    limits.retain_within(context.problem, &mut types);
     let mut planned = PlannedNode::new(context, pool, types);
     if !planned.add(context, item, 1) {
         return None;
     }
     // At its largest type, as it may still become that.
-    limits.take(context.problem, planned.types.iter());
+    limits.subtract(context.problem, planned.types.iter());
     Some(planned)
 }

@@ -26,13 +26,13 @@ pub(crate) fn pack(
         }
         while !item.left.is_none() {
             let mut types = context.pools[pool].types.clone();
-            limits.keep(context.problem, &mut types);
+            limits.retain_within(context.problem, &mut types);
             let mut planned = PlannedNode::new(context, pool, types);
             fill(context, &mut planned, item);
             if planned.pods() == 0 {
                 break;
             }
-            limits.take(context.problem, planned.types.iter());
+            limits.subtract(context.problem, planned.types.iter());
             planned_nodes.push(planned);
         }
     }
@@ -45,7 +45,7 @@ fn fill(context: &Context<'_>, planned: &mut PlannedNode, item: &mut Item<'_>) {
     while step > 0 && !item.left.is_none() {
         step = step.min(item.left.count());
         if planned.add(context, item, step) {
-            item.left.take(step);
+            item.left.placed(step);
         } else {
             step /= 2;
         }

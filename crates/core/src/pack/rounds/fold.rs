@@ -36,7 +36,7 @@ struct Hole {
 }
 
 impl Hole {
-    fn of(context: &Context<'_>, planned: &PlannedNode) -> Option<Self> {
+    fn in_node(context: &Context<'_>, planned: &PlannedNode) -> Option<Self> {
         let (first, price) = cheapest(context, planned)?;
         let room = context.room(planned.pool, first).iter().zip(&planned.requests);
         Some(Self { price, room: room.map(|(have, taken)| have.saturating_sub(*taken)).collect() })
@@ -74,7 +74,7 @@ impl<'c> RoundPlan<'c, '_> {
         // The cheapest first: small nodes are the likelier to find room, and their pods need the least.
         open.sort_by(|a, b| self.claims[*a].price.total_cmp(&self.claims[*b].price).then(a.cmp(b)));
         let takes =
-            |node: usize| self.may_take(node).then(|| Hole::of(self.context, &self.planned_nodes[node])).flatten();
+            |node: usize| self.may_take(node).then(|| Hole::in_node(self.context, &self.planned_nodes[node])).flatten();
         let mut holes: Vec<Option<Hole>> = (0..self.claims.len()).map(takes).collect();
         let mut looks = MOST_LOOKS;
         // Nodes are removed at the end, as they are named by their places until then.
@@ -92,7 +92,7 @@ impl<'c> RoundPlan<'c, '_> {
             };
             for taker in moves.grown.keys() {
                 // The taker has less room now, and may have become another type.
-                holes[*taker] = Hole::of(self.context, &moves.grown[taker]);
+                holes[*taker] = Hole::in_node(self.context, &moves.grown[taker]);
             }
             self.carry_out(node, moves, claims);
             given_up.push(node);
@@ -184,7 +184,7 @@ impl<'c> RoundPlan<'c, '_> {
                 }
                 let before = holes[*taker].as_ref()?;
                 // A taker that has got pods of this node already has less room than its hole says.
-                let hole = moves.grown.get(taker).and_then(|planned| Hole::of(self.context, planned));
+                let hole = moves.grown.get(taker).and_then(|planned| Hole::in_node(self.context, planned));
                 let most = hole.as_ref().unwrap_or(before).holds(requests).min(left);
                 if most > 0 {
                     left -= self.move_some(share, most, *taker, before.price, &mut moves);
@@ -205,7 +205,7 @@ impl<'c> RoundPlan<'c, '_> {
         // The node that takes them counts already; the one that goes gives its share back.
         let unlimited = IndexVec::from_elem(LimitsLeft::none(), self.limits.len());
         let room = Room { limits: &unlimited, open: !context.offers.reserved };
-        let bins = context.bins.of(context.topology.of_class[share.class].keys);
+        let bins = context.bins.for_keys(context.topology.of_class[share.class].keys);
         for tier in &class.hard {
             let alternative = class.alternatives[*tier];
             // A taint that only prefers is no reason to move a pod onto it.

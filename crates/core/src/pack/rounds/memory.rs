@@ -147,7 +147,7 @@ impl RoundPlan<'_, '_> {
             return false;
         }
         // The nodes are read anew, without what this plan put on them: the urgent would have come first.
-        let empty = Existing::of(context);
+        let empty = Existing::from_context(context);
         waiting.any(|(at, class)| {
             empty.may_hold(context, at, |node| taken.get(&node).is_some_and(|least| *least < of(class)))
         })

@@ -57,7 +57,7 @@ impl<'c, 'a> RoundPlan<'c, 'a> {
             memory: memory.clone(),
             limits: context.pools.iter().map(|pool| pool.limits.clone()).collect(),
             reservations: Reservations::new(&context.offers),
-            existing: Existing::of(context),
+            existing: Existing::from_context(context),
             domains: Domains::new(context, &memory.counted),
             pinned: BTreeMap::new(),
             forgotten: vec![],
@@ -225,7 +225,7 @@ impl<'c, 'a> RoundPlan<'c, 'a> {
     /// The bins in which a class by one of its alternatives could get a new node, with the cheapest that holds its pod.
     pub(in crate::pack) fn feasible_places(&self, at: ClassId, tier: TierId) -> Vec<Chance> {
         let context = self.context;
-        let bins = context.bins.of(context.topology.of_class[at].keys);
+        let bins = context.bins.for_keys(context.topology.of_class[at].keys);
         let chance = |bin: BinId| {
             let waiting = WaitingPods::one(at, Candidate { tier, bin });
             let (pool, item, types) = assign::first(context, waiting, self.room(), None)?;
@@ -341,7 +341,7 @@ impl<'c, 'a> RoundPlan<'c, 'a> {
             let limits = &self.limits[planned.pool];
             // Near its limits a pool loses types from one node to the next, so each node is written by itself.
             if !limits.are_far() {
-                limits.keep(problem, &mut planned.types);
+                limits.retain_within(problem, &mut planned.types);
                 if !planned.may_be(self.context, &planned.types) {
                     return time > 0;
                 }
@@ -356,7 +356,7 @@ impl<'c, 'a> RoundPlan<'c, 'a> {
             }
             let Some((claim, shared)) = &known else { return time > 0 };
             // A planned node counts at its largest option: any of them may be launched.
-            self.limits[planned.pool].take(problem, types_of(claim));
+            self.limits[planned.pool].subtract(problem, types_of(claim));
             let mut claim = claim.clone();
             self.planned_nodes.push(Rc::clone(shared));
             for share in &planned.shares {

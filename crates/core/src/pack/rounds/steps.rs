@@ -29,13 +29,13 @@ pub(crate) struct Steps {
 
 impl Steps {
     /// What a problem gets by its size, or what the options say.
-    pub fn of(problem: &Problem, options: &Options) -> Self {
+    pub fn for_problem(problem: &Problem, options: &Options) -> Self {
         let all = options.most_steps.unwrap_or_else(|| by_size(problem));
         Self { all, left: Cell::new(all) }
     }
 
     /// Takes so many; says whether there were as many. Once there were not, there never are.
-    pub fn take(&self, count: usize) -> bool {
+    pub fn spend(&self, count: usize) -> bool {
         // A `Cell`, as steps are taken while much else is borrowed; packing runs on one thread.
         let left = self.left.get().saturating_sub(steps_of(count));
         self.left.set(left);
@@ -77,17 +77,17 @@ mod tests {
 
     #[test]
     fn steps_that_are_spent_do_not_come_back() {
-        let steps = Steps::of(&Problem::default(), &Options { most_steps: Some(10), ..Options::default() });
-        assert!(steps.take(9) && steps.bound_met().is_ok());
+        let steps = Steps::for_problem(&Problem::default(), &Options { most_steps: Some(10), ..Options::default() });
+        assert!(steps.spend(9) && steps.bound_met().is_ok());
         assert_eq!(steps.left.get(), 1);
-        assert!(!steps.take(5) && !steps.take(0));
+        assert!(!steps.spend(5) && !steps.spend(0));
         assert_eq!(steps.bound_met(), Err(PackingError::Bound { steps: 10 }));
     }
 
     #[test]
     fn a_larger_problem_gets_more_steps() {
-        let small = Steps::of(&Problem::default(), &Options::default()).all;
+        let small = Steps::for_problem(&Problem::default(), &Options::default()).all;
         let problem = Problem { pods: vec![crate::Pod::default(); 10], ..Problem::default() };
-        assert_eq!(Steps::of(&problem, &Options::default()).all, small + 10 * A_POD);
+        assert_eq!(Steps::for_problem(&problem, &Options::default()).all, small + 10 * A_POD);
     }
 }

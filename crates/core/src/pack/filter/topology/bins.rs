@@ -105,7 +105,7 @@ impl Bins {
             // narrowed to the value.
             for (bin, one) in all.ids().zip(all).filter(|(_, one)| !one.pins.is_empty()) {
                 for set in class.alternatives.iter().map(|one| one.set) {
-                    if !steps.take(8 + sets[set].len()) {
+                    if !steps.spend(8 + sets[set].len()) {
                         return bins;
                     }
                     bins.narrowed.entry((set, part.keys, bin)).or_insert_with(|| {
@@ -124,7 +124,7 @@ impl Bins {
     }
 
     /// The bins that a class's keys tell apart.
-    pub fn of(&self, keys: KeySet) -> &IndexVec<BinId, Bin> {
+    pub fn for_keys(&self, keys: KeySet) -> &IndexVec<BinId, Bin> {
         self.by_keys.get(&keys).unwrap_or(&self.none)
     }
 

@@ -54,7 +54,7 @@ impl Domains<'_, '_> {
                 let mut above = self.above(at, counts, domain);
                 for PodsInBin { class, bin, count } in on_nodes {
                     let part = &topology.of_class[*class];
-                    let bin = self.context.bins.of(part.keys).get(*bin);
+                    let bin = self.context.bins.for_keys(part.keys).get(*bin);
                     let there = bin.and_then(|bin| bin.domain[topology.key_of(at)]) == Some(domain);
                     // No more are invalidated than are too many: the rest may stay.
                     if above > 0 && there && part.hard().states.contains(&at) {

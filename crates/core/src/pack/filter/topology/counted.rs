@@ -29,7 +29,7 @@ pub(super) enum Counted {
 
 impl Counted {
     /// What parts come to that are all possible.
-    fn of(parts: impl Iterator<Item = Self>) -> Self {
+    fn combined(parts: impl Iterator<Item = Self>) -> Self {
         parts.reduce(|a, b| if a == b { a } else { Self::Maybe }).unwrap_or(Self::Maybe)
     }
 }
@@ -55,7 +55,7 @@ impl GroupCount {
     }
 
     /// Gives so many back.
-    pub fn take(&mut self, counted: Counted, count: u32) {
+    pub fn subtract(&mut self, counted: Counted, count: u32) {
         if counted != Counted::Never {
             self.most = self.most.saturating_sub(count);
         }
@@ -77,7 +77,7 @@ impl<'c, 'a> Counting<'c, 'a> {
     }
 
     /// Whether a class's pods on a new node in a bin count for a group.
-    pub fn of(&self, class: ClassId, bin: BinId, group: GroupId) -> Counted {
+    pub fn counted(&self, class: ClassId, bin: BinId, group: GroupId) -> Counted {
         let topology = &self.context.topology;
         let of = &topology.groups[group];
         // Most rules count all nodes. And where the rule's own pods can be, they are counted by it.
@@ -88,15 +88,15 @@ impl<'c, 'a> Counting<'c, 'a> {
         if let Some(known) = self.known.borrow().get(&key) {
             return *known;
         }
-        let found = self.look(class, bin, of);
+        let found = self.compute(class, bin, of);
         self.known.borrow_mut().insert(key, found);
         found
     }
 
-    fn look(&self, class: ClassId, at: BinId, group: &Group) -> Counted {
+    fn compute(&self, class: ClassId, at: BinId, group: &Group) -> Counted {
         let context = self.context;
         let keys = context.topology.of_class[class].keys;
-        let Some(bin) = context.bins.of(keys).get(at) else { return Counted::Maybe };
+        let Some(bin) = context.bins.for_keys(keys).get(at) else { return Counted::Maybe };
         let tolerations = &context.classes[class].example(context.problem).tolerations;
         let reachable = |pool: &PoolId| {
             let taints = &context.problem.node_pools[context.pools[*pool].index].taints;
@@ -109,7 +109,7 @@ impl<'c, 'a> Counting<'c, 'a> {
             let pools = pools.iter().filter(move |pool| context.selection(set, **pool).is_some());
             pools.map(move |pool| self.in_pool(set, *pool, bin, keys, group))
         });
-        Counted::of(parts)
+        Counted::combined(parts)
     }
 
     /// The same for the nodes of one pool that suit a requirement set.
@@ -127,7 +127,9 @@ impl<'c, 'a> Counting<'c, 'a> {
             match bin.domain[key] {
                 Some(_) => {}
                 None if asked || !context.bins.may_have(topology, label, pool) => return Counted::Never,
-                None if context.bins.may_lack(key, pool) => found = Counted::of([found, Counted::Maybe].into_iter()),
+                None if context.bins.may_lack(key, pool) => {
+                    found = Counted::combined([found, Counted::Maybe].into_iter())
+                }
                 None => {}
             }
         }

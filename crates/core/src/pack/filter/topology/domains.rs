@@ -246,10 +246,10 @@ impl<'c, 'a> Domains<'c, 'a> {
     pub(super) fn believe(&self, PodsInBin { class, bin, count }: PodsInBin, counts: &mut GroupCounts) {
         let topology = &self.context.topology;
         let part = &topology.of_class[class];
-        let Some(Bin { domain, .. }) = self.context.bins.of(part.keys).get(bin) else { return };
+        let Some(Bin { domain, .. }) = self.context.bins.for_keys(part.keys).get(bin) else { return };
         for at in &part.meant {
             if let Some(domain) = domain[topology.key_of(*at)] {
-                counts[*at][domain].add(self.counting.of(class, bin, *at), count);
+                counts[*at][domain].add(self.counting.counted(class, bin, *at), count);
             }
         }
     }
@@ -259,10 +259,10 @@ impl<'c, 'a> Domains<'c, 'a> {
         let PodsInBin { class, bin, count } = placed;
         let topology = &self.context.topology;
         let part = &topology.of_class[class];
-        let Some(Bin { domain, .. }) = self.context.bins.of(part.keys).get(bin) else { return };
+        let Some(Bin { domain, .. }) = self.context.bins.for_keys(part.keys).get(bin) else { return };
         for at in &part.meant {
             if let Some(domain) = domain[topology.key_of(*at)] {
-                counts[*at][domain].take(self.counting.of(class, bin, *at), count);
+                counts[*at][domain].subtract(self.counting.counted(class, bin, *at), count);
             }
         }
         for at in &part.hard().states {
@@ -275,7 +275,7 @@ impl<'c, 'a> Domains<'c, 'a> {
     }
 
     /// Puts one pod of a class into an existing node's domains, if it may be there.
-    pub fn take(&mut self, class: ClassId, tier: TierId, node: NodeId) -> bool {
+    pub fn add_to_node(&mut self, class: ClassId, tier: TierId, node: NodeId) -> bool {
         let good = self.context.work(1) && self.allows(class, tier, &self.nodes[node], false);
         if good {
             let (domain, there) = (self.nodes[node].clone(), &self.context.problem.existing_nodes[node]);
@@ -302,7 +302,7 @@ impl<'c, 'a> Domains<'c, 'a> {
         if !context.work(1 + feasible.len() * (1 + rules) / RULES_A_STEP) {
             return None;
         }
-        let bins = context.bins.of(part.keys);
+        let bins = context.bins.for_keys(part.keys);
         // A spread that does not count the pod itself is no more even for where it goes.
         // Those that it states, then those that mean it: others are counted against it as well.
         let own = part.tier(tier).states.iter().filter(|at| part.meant.contains(at)).chain(&part.meant);
@@ -333,7 +333,7 @@ impl<'c, 'a> Domains<'c, 'a> {
     /// How many pods of a group are, at most, in the domain of a bin that a class could have.
     pub fn held_in(&self, group: GroupId, class: ClassId, bin: BinId) -> u32 {
         let topology = &self.context.topology;
-        let bin = self.context.bins.of(topology.of_class[class].keys).get(bin);
+        let bin = self.context.bins.for_keys(topology.of_class[class].keys).get(bin);
         let domain = bin.and_then(|bin| bin.domain[topology.key_of(group)]);
         domain.map_or(0, |domain| self.counts[group][domain].most)
     }
@@ -341,8 +341,8 @@ impl<'c, 'a> Domains<'c, 'a> {
     /// Counts one pod of a class in one of its bins.
     pub fn put(&mut self, class: ClassId, bin: BinId) {
         let context = self.context;
-        let bins = context.bins.of(context.topology.of_class[class].keys);
-        self.record(class, &bins[bin].domain, |counting, at| counting.of(class, bin, at));
+        let bins = context.bins.for_keys(context.topology.of_class[class].keys);
+        self.record(class, &bins[bin].domain, |counting, at| counting.counted(class, bin, at));
     }
 
     /// Why a pod of a class finds no domain.

@@ -198,7 +198,7 @@ impl<'a> Reader<'a> {
     }
 
     fn target(self, pod: &Pod, term: &PodAffinityTerm, kind: &RuleKind) -> Result<Target, String> {
-        let selector = Selector::read(term.label_selector.as_ref())?
+        let selector = Selector::parse(term.label_selector.as_ref())?
             .keyed(term.match_label_keys.as_ref(), Operator::In, &pod.labels)
             .keyed(term.mismatch_label_keys.as_ref(), Operator::NotIn, &pod.labels);
         let mut listed: BTreeSet<String> = term.namespaces.iter().flatten().cloned().collect();
@@ -226,7 +226,7 @@ impl<'a> Reader<'a> {
     /// for a label.
     fn namespaces(self, wanted: &LabelSelector) -> Result<Option<Vec<String>>, String> {
         const NAME: &str = "kubernetes.io/metadata.name";
-        let selector = Selector::read(Some(wanted))?;
+        let selector = Selector::parse(Some(wanted))?;
         if !self.problem.namespaces.is_empty() {
             let chosen = self.problem.namespaces.iter().filter(|one| {
                 let mut labels = one.labels.clone();
@@ -290,7 +290,7 @@ fn others(pod: &Pod, spread: &TopologySpreadConstraint) -> Vec<String> {
 fn of_spread(pod: &Pod, spread: &TopologySpreadConstraint, nodes: &[Requirements]) -> Result<Group, String> {
     let skew = u32::try_from(spread.max_skew).ok().filter(|skew| *skew > 0);
     let skew = skew.ok_or_else(|| format!("topology spread: maxSkew {} (allowed: 1 and more)", spread.max_skew))?;
-    let selector = Selector::read(spread.label_selector.as_ref())?.keyed(
+    let selector = Selector::parse(spread.label_selector.as_ref())?.keyed(
         spread.match_label_keys.as_ref(),
         Operator::In,
         &pod.labels,

@@ -15,7 +15,7 @@ pub(super) struct Index {
 }
 
 impl Index {
-    pub fn of(groups: &Groups) -> Self {
+    pub fn from_groups(groups: &Groups) -> Self {
         let mut index = Self { by_label: FxHashMap::default(), others: vec![] };
         for (at, group) in groups.enumerate() {
             match group.certain() {

@@ -226,7 +226,7 @@ impl<'a> Builder<'a> {
     /// What all of them come to; it may end early when the steps are spent.
     pub fn finish(mut self, steps: &Steps) -> Topology {
         let reader = Reader::new(self.problem);
-        for pod in self.problem.existing_nodes.iter().flat_map(|node| &node.pods).take_while(|_| steps.take(1)) {
+        for pod in self.problem.existing_nodes.iter().flat_map(|node| &node.pods).take_while(|_| steps.spend(1)) {
             for group in reader.kept_by_bound(pod) {
                 self.intern(&group);
             }
@@ -236,12 +236,12 @@ impl<'a> Builder<'a> {
             topology.of_class = IndexVec::from_elem(Part::default(), classes.len());
             return topology;
         }
-        topology.index = Index::of(&topology.groups);
+        topology.index = Index::from_groups(&topology.groups);
         let index = &topology.index;
         let mut known: FxHashMap<(&str, &BTreeMap<String, String>), Vec<GroupId>> = FxHashMap::default();
         let mut meant_by_class = Vec::with_capacity(classes.len());
         for (pod, _) in &classes {
-            steps.take(1 + index.others.len() / GROUPS_A_STEP);
+            steps.spend(1 + index.others.len() / GROUPS_A_STEP);
             if steps.bound_met().is_err() {
                 break;
             }
@@ -255,7 +255,7 @@ impl<'a> Builder<'a> {
             });
         }
         for ((_, own), meant) in classes.into_iter().zip(meant_by_class) {
-            if !steps.take(1 + own.work() * (1 + meant.len() / GROUPS_A_STEP)) {
+            if !steps.spend(1 + own.work() * (1 + meant.len() / GROUPS_A_STEP)) {
                 break;
             }
             let part = topology.part(&own, &meant, softly_capped);

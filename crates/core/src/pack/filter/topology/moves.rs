@@ -43,7 +43,7 @@ impl Domains<'_, '_> {
         let part = &topology.of_class[class];
         for at in part.meant.iter().filter(|at| counts_on(&topology.groups[**at], node)) {
             if let Some(domain) = domain[topology.key_of(*at)] {
-                self.counts[*at][domain].take(Counted::Surely, 1);
+                self.counts[*at][domain].subtract(Counted::Surely, 1);
             }
         }
         for at in &part.hard().states {

@@ -46,7 +46,7 @@ const GROUPS_A_STEP: usize = 32;
 pub(crate) struct Tally(SmallVec<[(GroupId, u32, u32); 4]>);
 
 impl Tally {
-    fn of(&self, group: GroupId) -> (u32, u32) {
+    fn held_and_cap(&self, group: GroupId) -> (u32, u32) {
         self.0.iter().find(|entry| entry.0 == group).map_or((0, u32::MAX), |entry| (entry.1, entry.2))
     }
 
@@ -66,7 +66,7 @@ impl Tally {
 
     /// How many of a group's pods are here.
     pub fn held(&self, group: GroupId) -> u32 {
-        self.of(group).0
+        self.held_and_cap(group).0
     }
 
     /// How many of `wanted` pods the node may take.
@@ -78,7 +78,7 @@ impl Tally {
     pub fn opens(&self, rules: &NodeRules, wanted: u32) -> u32 {
         let mut count = wanted;
         for (group, cap) in &rules.caps {
-            let (held, _) = self.of(*group);
+            let (held, _) = self.held_and_cap(*group);
             // Say at most 3 of a group may be on a node and 2 are: one more of its own fits. A pod that only keeps
             // the group off fits while no more than its cap are there.
             if rules.member.contains(group) {
@@ -88,7 +88,7 @@ impl Tally {
             }
         }
         for group in &rules.member {
-            let (held, cap) = self.of(*group);
+            let (held, cap) = self.held_and_cap(*group);
             count = count.min(cap.saturating_sub(held));
         }
         count

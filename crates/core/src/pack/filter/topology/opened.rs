@@ -81,7 +81,7 @@ impl Domains<'_, '_> {
         let topology = &self.context.topology;
         let part = &topology.of_class[share.class];
         let own = &self.context.node_rules(share.class).member;
-        let bin = self.context.bins.of(part.keys).get(share.candidate.bin);
+        let bin = self.context.bins.for_keys(part.keys).get(share.candidate.bin);
         let mut zonal = part.hard().states.iter().filter(|at| topology.is_pod_affinity(**at));
         part.pod_affinity.iter().all(|group| own.contains(group) || on_node.contains(group))
             && zonal.all(|at| {

@@ -187,7 +187,7 @@ impl Domains<'_, '_> {
         }
         let bins = planned.shares.iter().filter_map(|share| {
             let keys = context.topology.of_class[share.class].keys;
-            context.bins.of(keys).get(share.candidate.bin)?.domain[key]
+            context.bins.for_keys(keys).get(share.candidate.bin)?.domain[key]
         });
         let of_sets = planned.shares.iter().filter_map(|share| context.sets[share.set].get(name));
         // In order: what its pods require, what rules chose for them, and what all its types say.

@@ -23,7 +23,7 @@ impl Selector {
     ///
     /// # Errors
     /// What is wrong with it, as a sentence.
-    pub fn read(written: Option<&LabelSelector>) -> Result<Self, String> {
+    pub fn parse(written: Option<&LabelSelector>) -> Result<Self, String> {
         let Some(written) = written else { return Ok(Self::none()) };
         let mut selector = Self::default();
         for (key, value) in written.match_labels.iter().flatten() {
@@ -97,7 +97,7 @@ mod tests {
     fn matches(selector: serde_json::Value, labels: &[(&str, &str)]) -> bool {
         let selector: Option<LabelSelector> = serde_json::from_value(selector).unwrap();
         let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        Selector::read(selector.as_ref()).unwrap().matches(&labels)
+        Selector::parse(selector.as_ref()).unwrap().matches(&labels)
     }
 
     #[test]

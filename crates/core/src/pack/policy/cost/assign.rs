@@ -25,7 +25,7 @@ pub(super) fn assign_pattern(
         let mut planned = empty.clone();
         let mut taken: Vec<(usize, u32)> = Vec::new();
         for (shape, count) in pattern {
-            take(context, &mut planned, &shapes.all[*shape].items, items, *count, &mut taken);
+            take_pods(context, &mut planned, &shapes.all[*shape].items, items, *count, &mut taken);
         }
         // Rules between pods let none of them in: what is left stays with its items, for another node.
         if taken.is_empty() {
@@ -33,14 +33,14 @@ pub(super) fn assign_pattern(
         }
         // As long as no item runs out, the next node is the same.
         let again = taken.iter().map(|(at, count)| items[*at].left.count() / count).min().unwrap_or(0).min(left - 1);
-        taken.iter().for_each(|(at, count)| items[*at].left.take(count * again));
+        taken.iter().for_each(|(at, count)| items[*at].left.placed(count * again));
         left -= 1 + again;
         planned_nodes.push((planned, 1 + again));
     }
 }
 
 /// Takes so many pods of a shape, those with most left first where rules tell them apart.
-fn take(
+fn take_pods(
     context: &Context<'_>,
     planned: &mut PlannedNode,
     of_shape: &[usize],
@@ -67,7 +67,7 @@ fn take(
             let count = planned.tally.allows(context.node_rules(item.class), wish.min(*most));
             let count = planned.add_most(context, item, count);
             if count > 0 {
-                item.left.take(count);
+                item.left.placed(count);
                 wanted -= count;
                 *most -= count;
                 match taken.iter_mut().find(|(own, _)| *own == at) {

@@ -48,7 +48,7 @@ struct Kept {
 }
 
 impl Kept {
-    fn of(shapes: &Shapes<'_>, allowed: Vec<ShapeId>, nothing: Amounts) -> Self {
+    fn for_shapes(shapes: &Shapes<'_>, allowed: Vec<ShapeId>, nothing: Amounts) -> Self {
         let mut asked = nothing;
         let pods: u32 = allowed.iter().map(|shape| shapes.all[*shape].count).sum();
         // With many pods there is always something to fill a node with, so any room may be of use.
@@ -72,7 +72,7 @@ pub(super) struct TypeCandidates {
 }
 
 impl TypeCandidates {
-    pub fn of(context: &Context<'_>, pool: PoolId, shapes: &Shapes<'_>, aims: Aims) -> Self {
+    pub fn for_pool(context: &Context<'_>, pool: PoolId, shapes: &Shapes<'_>, aims: Aims) -> Self {
         let mut open = Bits::empty(context.problem.instance_types.len());
         shapes.all.iter().for_each(|shape| open.or(&shape.types));
         let sets = distinct_sets(shapes);
@@ -91,9 +91,9 @@ impl TypeCandidates {
                     let shape = &shapes.all[*shape];
                     shape.offering_bits & offering_bits != 0 && shape.types.has(at)
                 };
-                let same = kept
-                    .entry(signature)
-                    .or_insert_with(|| Kept::of(shapes, shapes.all.ids().filter(may).collect(), context.nothing()));
+                let same = kept.entry(signature).or_insert_with(|| {
+                    Kept::for_shapes(shapes, shapes.all.ids().filter(may).collect(), context.nothing())
+                });
                 if !context.work(1 + same.candidates.len() / CANDIDATES_A_STEP) {
                     break;
                 }

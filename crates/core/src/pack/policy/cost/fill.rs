@@ -100,7 +100,7 @@ impl<'c, 'a> PatternFiller<'c, 'a> {
         self.whole.clear();
         let room = self.context.room(self.pool, candidate.at);
         self.whole.extend(room.iter().map(|have| if quarters == 4 { *have } else { have / 4 * quarters }));
-        self.look(candidate, value, left);
+        self.find_entries(candidate, value, left);
         let mut best = Filling::default();
         // Three tries of different orders are far cheaper than one search, and mostly find the same.
         self.attempt(EVENLY, candidate, left, &mut best);
@@ -127,7 +127,7 @@ impl<'c, 'a> PatternFiller<'c, 'a> {
         left: &IndexVec<ShapeId, u32>,
         known: f64,
     ) -> SearchResult {
-        self.look(candidate, value, left);
+        self.find_entries(candidate, value, left);
         let bound = |one: &Able| {
             let shape = &self.shapes.all[one.shape];
             shape.rules.is_some() || shape.joint != JointId::NONE
@@ -162,7 +162,12 @@ impl<'c, 'a> PatternFiller<'c, 'a> {
     }
 
     /// Finds the shapes that may be taken, and what each takes of the node.
-    fn look(&mut self, candidate: &TypeCandidate, value: &IndexVec<ShapeId, f64>, left: &IndexVec<ShapeId, u32>) {
+    fn find_entries(
+        &mut self,
+        candidate: &TypeCandidate,
+        value: &IndexVec<ShapeId, f64>,
+        left: &IndexVec<ShapeId, u32>,
+    ) {
         let room = self.context.room(self.pool, candidate.at);
         let part: smallvec::SmallVec<[f64; 4]> = room.iter().map(|have| 1.0 / float((*have).max(1))).collect();
         self.able.clear();

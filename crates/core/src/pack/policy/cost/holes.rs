@@ -26,7 +26,7 @@ struct Hole {
 }
 
 impl Hole {
-    fn of(context: &Context<'_>, planned: &PlannedNode, at: usize) -> Option<Self> {
+    fn in_node(context: &Context<'_>, planned: &PlannedNode, at: usize) -> Option<Self> {
         let (cheapest, price) = cheapest(context, planned)?;
         let room = context
             .room(planned.pool, cheapest)
@@ -51,7 +51,7 @@ pub(super) fn fill(context: &Context<'_>, items: &mut [Item<'_>], planned_nodes:
     }
     // A node that is planned several times would have to take the same pods each time.
     let single = planned_nodes.iter().enumerate().filter(|(_, (_, times))| *times == 1);
-    let mut holes: Vec<Hole> = single.filter_map(|(at, (planned, _))| Hole::of(context, planned, at)).collect();
+    let mut holes: Vec<Hole> = single.filter_map(|(at, (planned, _))| Hole::in_node(context, planned, at)).collect();
     let mut looks = 0;
     for item in items.iter_mut().filter(|item| !item.left.is_none()) {
         for hole in &mut holes {
@@ -65,7 +65,7 @@ pub(super) fn fill(context: &Context<'_>, items: &mut [Item<'_>], planned_nodes:
             let Some(grown) = grown(context, hole, planned, item) else { continue };
             *planned = grown;
             // The node may have become another type by what it took: its hole is read anew.
-            if let Some(smaller) = Hole::of(context, planned, hole.planned) {
+            if let Some(smaller) = Hole::in_node(context, planned, hole.planned) {
                 *hole = smaller;
             }
         }
@@ -95,7 +95,7 @@ fn grown(context: &Context<'_>, hole: &Hole, planned: &PlannedNode, item: &mut I
         && (varied_enough(context, &grown.types, grown.offering_bits)
             || !varied_enough(context, &planned.types, planned.offering_bits));
     good.then(|| {
-        item.left.take(count);
+        item.left.placed(count);
         grown
     })
 }

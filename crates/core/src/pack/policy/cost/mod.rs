@@ -81,14 +81,14 @@ pub(crate) fn pack(
     aims: Aims,
 ) -> Vec<(PlannedNode, u32)> {
     let mut open = context.pools[pool].types.clone();
-    limits.keep(context.problem, &mut open);
+    limits.retain_within(context.problem, &mut open);
     let open = &open;
     let place = crowd::OpenTypes { pool, types: open };
     let mut planned_nodes = Vec::new();
     // Each part is planned by itself: a program over two zones that share no pod would be twice as large and find
     // the same.
     for which in unrelated(items) {
-        let shapes = Shapes::of(context, open, items, &which);
+        let shapes = Shapes::from_items(context, open, items, &which);
         let pods: u32 = shapes.all.iter().map(|shape| shape.count).sum();
         // Patterns are exact where shapes are few. Bundles are tried beside them where rounding the patterns would
         // lose much: with many pods of some shapes, and with few pods of many.
@@ -145,7 +145,7 @@ fn patterns(
     items: &mut [Item<'_>],
 ) -> Vec<(PlannedNode, u32)> {
     let pool = open.pool;
-    let mut candidates = TypeCandidates::of(context, pool, shapes, aims);
+    let mut candidates = TypeCandidates::for_pool(context, pool, shapes, aims);
     // Say a deployment has 12 pods and one large node is cheapest. Two nodes of 6 that cost at most 5 % more are
     // better: one lost node is not the whole deployment.
     let hangs = |answer: &Answer| shapes.hang_on_one_node(&answer.patterns);

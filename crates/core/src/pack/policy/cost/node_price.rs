@@ -24,11 +24,11 @@ impl NodePrice {
 
     /// A node's price with what it costs beside it.
     pub fn with(self, price: f64) -> f64 {
-        price + self.of(price)
+        price + self.extra_for(price)
     }
 
     /// What a node of such a price costs beside it.
-    pub fn of(self, price: f64) -> f64 {
+    pub fn extra_for(self, price: f64) -> f64 {
         self.usual.min(price * MOST_OF_THE_PRICE) + self.more
     }
 }
@@ -41,7 +41,7 @@ mod tests {
     fn a_cheap_node_costs_a_part_of_its_price_beside_it_and_a_dear_one_what_is_said() {
         let node = NodePrice::new(0.02);
         for (price, beside) in [(1.0, 0.02), (0.2, 0.02), (0.01, 0.01), (0.0, 0.0)] {
-            assert!((node.of(price) - beside).abs() < 1e-12, "{price}");
+            assert!((node.extra_for(price) - beside).abs() < 1e-12, "{price}");
         }
     }
 

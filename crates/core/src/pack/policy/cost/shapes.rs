@@ -84,7 +84,7 @@ enum RuleKey {
 impl<'c> Shapes<'c> {
     /// The shapes of the items. Where rules for nodes tell too many apart, those with any rule become one shape
     /// whose cap is only a bound; planning again what does not fit as hoped makes up for that.
-    pub fn of(context: &'c Context<'_>, open: &Bits, items: &[Item<'_>], which: &[usize]) -> Self {
+    pub fn from_items(context: &'c Context<'_>, open: &Bits, items: &[Item<'_>], which: &[usize]) -> Self {
         let exact = Self::merged(context, open, items, which, true);
         // Two hundred rows are what the program is good at. With more shapes, rules that few pods have are told
         // apart by their kind only.

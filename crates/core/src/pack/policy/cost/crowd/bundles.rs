@@ -108,7 +108,7 @@ pub(super) struct Bundles<'c> {
 
 impl<'c> Bundles<'c> {
     /// At most so many bundles, if there are not more kinds.
-    pub fn of(
+    pub fn from_items(
         context: &'c Context<'_>,
         open: &Bits,
         items: &[Item<'_>],
@@ -136,7 +136,7 @@ impl<'c> Bundles<'c> {
                 types.and(&context.bought(item.offering_bits).types);
             }
             let kind = Kind { types, offering_bits: item.offering_bits, joint: item.selection.joint };
-            Bundle::of(context, &entries, members, kind)
+            Bundle::from_items(context, &entries, members, kind)
         };
         let all = parts.into_iter().map(bundle).collect();
         Self { entries, all }
@@ -262,7 +262,7 @@ fn cut(entries: &[BundleEntry<'_>], parts: &mut Vec<(usize, Vec<usize>)>, most: 
 }
 
 impl Bundle {
-    fn of(
+    fn from_items(
         context: &Context<'_>,
         entries: &[BundleEntry<'_>],
         mut members: Vec<usize>,

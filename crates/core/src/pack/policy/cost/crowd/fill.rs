@@ -108,7 +108,7 @@ struct Fit {
 }
 
 impl Fit {
-    fn of(requests: &Amounts, whole: &Amounts) -> Self {
+    fn for_requests(requests: &Amounts, whole: &Amounts) -> Self {
         let part = |(at, (asked, whole)): (usize, (&i64, &i64))| {
             if told_by(at) && *whole > 0 && *asked > 0 { float(*asked) / float(*whole) } else { 0.0 }
         };
@@ -253,7 +253,7 @@ impl<'f, 'c, 'a> BundleFiller<'f, 'c, 'a> {
             let Some(entry) = next(&self.bundles, cursor, room, looks) else { continue };
             // How a pod goes with the whole node stays the same while the node fills, so it is computed once.
             if cursor.known.as_ref().is_none_or(|(known, _)| *known != entry) {
-                cursor.known = Some((entry, Fit::of(self.bundles.entries[entry].requests, whole)));
+                cursor.known = Some((entry, Fit::for_requests(self.bundles.entries[entry].requests, whole)));
             }
             let score = cursor.known.as_ref().map_or(0.0, |(_, fit)| fit.score(&parts_left));
             // The first of equals: cursors come in the order of bundles.
@@ -276,7 +276,7 @@ impl<'f, 'c, 'a> BundleFiller<'f, 'c, 'a> {
         // it, four are taken.
         let each = self.bundles.entries[entry].weight / self.bundles.all[bundle].weight;
         let most = if one { 1 } else { rounded_down((left / each).ceil()).max(1) };
-        let taken = self.take(entry, most, filled, room, whole);
+        let taken = self.fill_from(entry, most, filled, room, whole);
         if taken == 0 {
             cursor.at += 1;
             return false;
@@ -299,7 +299,7 @@ impl<'f, 'c, 'a> BundleFiller<'f, 'c, 'a> {
     }
 
     /// Puts pods of an entry on a node, some at a time; says how many.
-    fn take(&self, entry: usize, most: u32, filled: &mut Filled, room: &Amounts, whole: &Amounts) -> u32 {
+    fn fill_from(&self, entry: usize, most: u32, filled: &mut Filled, room: &Amounts, whole: &Amounts) -> u32 {
         let own = &self.bundles.entries[entry];
         let mut count = i64::from(own.left.min(most));
         let mut at_a_time = count;
@@ -322,7 +322,7 @@ impl<'f, 'c, 'a> BundleFiller<'f, 'c, 'a> {
     }
 
     /// Lets a filling stand.
-    pub fn keep(&mut self, filled: Filled) -> PlannedNode {
+    pub fn accept(&mut self, filled: Filled) -> PlannedNode {
         let mut touched: SmallVec<[BundleId; 16]> = SmallVec::new();
         for Taken { entry, bundle, .. } in &filled.taken {
             // Entries of crowded bundles are ordered by the nodes that they need, which each filling changes.

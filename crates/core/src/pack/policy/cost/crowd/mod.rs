@@ -71,7 +71,7 @@ pub(super) fn pack(
     loop {
         // What is left is little, and few bundles tell it apart.
         let most = if again == 0 { bundles::MOST } else { AGAIN };
-        let program = Program::of(context, open, items, which, most, aims);
+        let program = Program::for_items(context, open, items, which, most, aims);
         let last = again == MOST_AGAIN || !program.is_crowded();
         program.carry_out(context, open, items, last, &mut planned_nodes);
         if last {
@@ -93,7 +93,7 @@ struct Program<'c> {
 
 impl<'c> Program<'c> {
     /// For those of some items that are left, in so many bundles. What is crowded is found by a rough one.
-    fn of(
+    fn for_items(
         context: &'c Context<'_>,
         open: OpenTypes<'_>,
         items: &[Item<'_>],
@@ -120,8 +120,8 @@ impl<'c> Program<'c> {
         most: usize,
         aims: Aims,
     ) -> Self {
-        let mut bundles = Bundles::of(context, open.types, items, entries, most);
-        let candidates = TypeCandidates::of(context, open.pool, &bundles.shapes(), aims);
+        let mut bundles = Bundles::from_items(context, open.types, items, entries, most);
+        let candidates = TypeCandidates::for_pool(context, open.pool, &bundles.shapes(), aims);
         let room = |candidate| fill::varied_room(context, open.pool, candidate, candidates.aims, &bundles);
         let rooms: Vec<Amounts> = candidates.all.iter().map(room).collect();
         // The room and not the node: what a filling may use so that a spot node keeps its choice.
@@ -165,12 +165,12 @@ impl Program<'_> {
                 if worth(context, &filled, candidates.aims) < WORTH_KEEPING {
                     filler.put_back(filled);
                 } else {
-                    planned_nodes.push((filler.keep(filled), 1));
+                    planned_nodes.push((filler.accept(filled), 1));
                 }
             }
             the_rest(context, &mut filler, &candidates, planned_nodes);
         }
-        filler.taken().for_each(|(item, count)| items[item].left.take(count));
+        filler.taken().for_each(|(item, count)| items[item].left.placed(count));
     }
 }
 
@@ -204,7 +204,7 @@ fn whole_nodes(
         // What the last node did not take of its part stays meant for the next.
         meant.node.iter_mut().zip(&quota).for_each(|(own, all)| *own += all / nodes);
         let filled = filler.fill(candidate, Some(&mut meant))?;
-        planned_nodes.push((filler.keep(filled), 1));
+        planned_nodes.push((filler.accept(filled), 1));
     }
     meant.node.clone_from(&meant.all);
     Some(meant)
@@ -227,7 +227,7 @@ fn the_rest(
         if hopes.peek().is_some_and(|(next, _)| next.0 > ratio * AS_GOOD) {
             filler.put_back(filled);
         } else {
-            planned_nodes.push((filler.keep(filled), 1));
+            planned_nodes.push((filler.accept(filled), 1));
         }
         hopes.push((Hope(ratio), Reverse(at)));
     }
