@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What `cargo xtask lint` holds beside rustfmt, clippy and references: lengths of files, widths of documents, words.
+"""What `cargo xtask lint` holds beside rustfmt, clippy and references: lengths of files and of names, widths of documents, words.
 
 Prints a line for each thing that is wrong; status 1 where there is one. `--words` counts the words of tools/words.txt,
 those that are off too. tools/long_files.txt names the files that may be longer for now.
@@ -12,6 +12,8 @@ import sys
 import measure
 
 LONGEST_FILE = 400
+# A name that has to be typed, as the filter of a test is.
+LONGEST_NAME = 60
 TOOLS = pathlib.Path(__file__).resolve().parent
 COMMENT = re.compile(r"^\s*//[/!]?(.*)$|\s// (.*)$", re.M)
 STRING = re.compile(r'b?r#"(?s:.*?)"#|"(?:\\(?s:.)|[^"\\])*"|\'(?:\\.|[^\'\\])\'')
@@ -35,6 +37,14 @@ def stale_entries(production, allowed):
     for name in sorted(allowed):
         if production.get(name, "").count("\n") <= LONGEST_FILE:
             yield f"tools/long_files.txt: {name} is not longer than {LONGEST_FILE} lines, or not there: take it out"
+
+
+def long_names(files):
+    for name, text in sorted(files):
+        for found in measure.FUNCTION.finditer(text):
+            if len(found[1]) > LONGEST_NAME:
+                line = text.count("\n", 0, found.start(1)) + 1
+                yield f"{name}:{line}: {found[1]} has {len(found[1])} characters; {LONGEST_NAME} at most"
 
 
 def wide_lines(documents):
@@ -99,7 +109,8 @@ def allowed_long():
 
 
 def main():
-    production, _ = measure.split(measure.rust_files())
+    files = list(measure.rust_files())
+    production, _ = measure.split(files)
     documents = list(measure.documents())
     rows = words()
     if "--words" in sys.argv:
@@ -108,7 +119,8 @@ def main():
             print(f"{counted.count(row):6}  {row[0]:3} {row[1]:5} {row[2]:20} {row[3]:22} say {row[4]}")
         return 0
     allowed = allowed_long()
-    wrong = [*long_files(production, allowed), *stale_entries(production, allowed), *wide_lines(documents)]
+    wrong = [*long_files(production, allowed), *stale_entries(production, allowed)]
+    wrong += [*long_names([*files, *measure.rust_files(["tests"])]), *wide_lines(documents)]
     on = [row for row in rows if row[0] == "on"]
     wrong += [f"{place}: {row[2]!r}: say {row[4]}" for row, place in uses(on, production, documents)]
     for line in wrong:

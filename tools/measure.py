@@ -36,8 +36,9 @@ WIDEST_CODE = 120
 WHOLE = re.compile(r"^\s*(?:[-*] |\d+\. )?(?:\[[^]]*\]\([^)]*\)|`[^`]*`)[.,:;]?$")
 
 
-def rust_files():
-    for package in PACKAGES:
+def rust_files(folders=tuple(PACKAGES)):
+    """The files of our packages, or of other folders, with their text."""
+    for package in folders:
         for path in sorted((ROOT / package).rglob("*.rs")):
             name = path.relative_to(ROOT).as_posix()
             if not SKIPPED.search(name):

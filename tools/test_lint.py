@@ -20,6 +20,11 @@ class Lint(unittest.TestCase):
         self.assertEqual(list(lint.stale_entries(files, {"src/long.rs"})), [])
         self.assertEqual(len(list(lint.stale_entries(files, {"src/short.rs", "src/gone.rs"}))), 2)
 
+    def test_a_name_that_nobody_types_is_named(self):
+        text = f"fn {'a' * 60}() {{}}\n\n    async fn {'b' * 61}() {{}}\n"
+        found = list(lint.long_names([("src/one.rs", text)]))
+        self.assertEqual([line.split(" ")[0] for line in found], ["src/one.rs:3:"])
+
     def test_wide_prose_is_named_and_tables_links_and_code_are_not(self):
         wide = "word " * 21
         text = f"{wide}\n| {wide} |\n[{wide}](a.md)\n`{wide}`\n\n    {wide}\n\n    {wide * 2}\n"
