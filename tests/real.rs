@@ -199,7 +199,8 @@ fn jaeger_finds_by_a_pod_s_name_the_whole_story_that_two_leaders_told() {
         (&["register", "initialize", "nodeclaim", "pod"], &second, bound.term()),
     ] {
         for name in names {
-            let (by, terms) = (log_events.told_by(name), log_events.named(name).into_iter().map(|span| span.term()));
+            let (by, terms) =
+                (log_events.is_proportional(name), log_events.named(name).into_iter().map(|span| span.term()));
             assert!(by.iter().all(|by| by.starts_with(replica.as_str())), "{name} by {by:?}");
             assert_eq!(terms.collect::<BTreeSet<_>>(), BTreeSet::from([term]), "{name}");
         }

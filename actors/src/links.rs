@@ -12,7 +12,7 @@ use crate::context::mailbox::Mailbox;
 use crate::messages::{
     ClaimRefused, ClaimSoldOut, ClosedPools, FullSubnets, HoldClaims, InstanceKnown, InstanceTypesFor, InstancesSeen,
     Interrupted, LaunchClaims, LaunchedOffering, LookUp, MarkDeleting, NotRead, NotRegistered, PackNow, PlanClaims,
-    Planned, PodSeen, Record, Refused, Remove, ReservationTakenBack, Roll, TakeShown, TakeSnapshot, TellNotSynced,
+    Planned, PodSeen, Record, Refused, Remove, ReservationTakenBack, Roll, TakeObserved, TakeSnapshot, TellNotSynced,
     TookReserved, WatchFailed, WatchRuns, Wrote,
 };
 
@@ -80,7 +80,7 @@ macro_rules! link {
 
 link! {
     /// For snapshots, read-your-writes, and what is to be remembered of the cluster.
-    ToClusterWatcher = TakesOfCluster: ClaimRefused, ClosedPools, HoldClaims, MarkDeleting, NotRead, PlanClaims, PodSeen, Roll, ClaimSoldOut, TakeShown,
+    ToClusterWatcher = TakesOfCluster: ClaimRefused, ClosedPools, HoldClaims, MarkDeleting, NotRead, PlanClaims, PodSeen, Roll, ClaimSoldOut, TakeObserved,
         TakeSnapshot, TellNotSynced, WatchFailed, WatchRuns, Wrote
 }
 link! {

@@ -34,7 +34,7 @@
 //! | `disruptor`, `janitor`, `interruption` (failed status checks), `terminator` (what is interrupted) | `Remove` | `terminator` |
 //! | `launcher`, `registrar`, `terminator`, `node_class`, `disruptor`, `control_plane` | `Wrote` | `cluster_watcher` |
 //! | `launcher`, `registrar`, `terminator`, `interruption`, `node_class`, `janitor`, `translator`, `leader`, `control_plane`, `replica` | `TakeSnapshot` | `cluster_watcher` |
-//! | `packer`, `disruptor`, `launcher` | `TakeShown` | `cluster_watcher` |
+//! | `packer`, `disruptor`, `launcher` | `TakeObserved` | `cluster_watcher` |
 //! | `packer`, `disruptor`, `launcher`, `replica` | `InstanceTypesFor` | `catalogue` |
 //! | `cluster_watcher`, `packer`, `launcher`, `registrar`, `owner`, `terminator`, `interruption`, `node_class`, `disruptor`, `janitor`, `translator` | `Record` | `recorder` |
 //! | `control_plane` (claims that the watches do not show) | `NotRead`, `TellNotSynced` | `cluster_watcher` |

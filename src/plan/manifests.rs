@@ -98,10 +98,10 @@ fn name(metadata: &ObjectMeta) -> String {
 
 /// Our own annotations that are misspelt or misplaced, as warnings.
 fn misspelt(kind: &str, metadata: &ObjectMeta, found: Vec<(String, Wrong)>) -> Vec<String> {
-    let told = found.into_iter().map(|(field, Wrong { what, allowed })| {
+    let mistakes = found.into_iter().map(|(field, Wrong { what, allowed })| {
         format!("{kind} {}: {field}: {what} (allowed: {allowed}); it has no effect", name(metadata))
     });
-    told.collect()
+    mistakes.collect()
 }
 
 /// Subnets in the region's first zones, since there is no VPC to look at.

@@ -20,14 +20,14 @@ pub fn load(path: &str) -> Result<Loaded, Vec<Mistake>> {
     let load = watch.elapsed();
     let faults = dovetail_core::faults::find_faults(&problem);
     if !faults.is_empty() {
-        let told = |fault: dovetail_core::faults::Fault| Mistake {
+        let mistake = |fault: dovetail_core::faults::Fault| Mistake {
             file: path.to_owned(),
             line: 0,
             field: fault.field,
             what: fault.what,
             allowed: fault.allowed,
         };
-        return Err(faults.into_iter().map(told).collect());
+        return Err(faults.into_iter().map(mistake).collect());
     }
     let warnings = dovetail_core::pack::warnings(&problem);
     Ok(Loaded { problem: Arc::new(problem), load, warnings, passed_over: None })

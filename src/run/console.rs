@@ -7,18 +7,18 @@ use dovetail_actors::Settings;
 use dovetail_observability::access::HttpAccess;
 use dovetail_observability::serve::{self, Pages};
 use dovetail_telemetry::console;
+use dovetail_telemetry::latest_entries::LatestEntries;
 use dovetail_telemetry::state::Latest;
-use dovetail_telemetry::told::LatestEntries;
 
 use super::process::bind;
 
 /// Serves the console. What stands in its way is told, and no reason not to provision.
-pub fn serve(settings: &Settings, in_cluster: bool, identity: &str, latest: &Latest, told: &LatestEntries) {
+pub fn serve(settings: &Settings, in_cluster: bool, identity: &str, latest: &Latest, entries: &LatestEntries) {
     let Some(port) = settings.console_port else { return };
-    let token = settings.console_token.shown();
+    let token = settings.console_token.revealed();
     // Whoever is not asked for a token has to sit at this machine, or come by `kubectl port-forward`.
     let asked = if token.is_none() { Some(IpAddr::from(Ipv4Addr::LOCALHOST)) } else { settings.bind_address };
-    let pages = pages(settings, identity, latest.clone(), told.clone());
+    let pages = pages(settings, identity, latest.clone(), entries.clone());
     let served = bind(asked, in_cluster, port, "CONSOLE_PORT (--console-port)").and_then(|listener| {
         let address = address(&listener);
         serve::console(listener, HttpAccess::new(token.map(str::to_owned)), pages)
@@ -35,7 +35,7 @@ fn address(listener: &TcpListener) -> String {
     listener.local_addr().map(|address| address.to_string()).unwrap_or_default()
 }
 
-fn pages(settings: &Settings, identity: &str, latest: Latest, told: LatestEntries) -> Pages {
+fn pages(settings: &Settings, identity: &str, latest: Latest, entries: LatestEntries) -> Pages {
     let cluster = settings.cluster_name.clone();
     let about = format!("Cluster {cluster}, as replica {identity} sees it.");
     let traces = console::trace_pages();
@@ -43,7 +43,7 @@ fn pages(settings: &Settings, identity: &str, latest: Latest, told: LatestEntrie
         "/" => Some(("text/html; charset=utf-8", console::page("Dovetail").into_bytes())),
         "/console/state" => {
             latest.watched();
-            let state = console::state(&latest, &cluster, &about, &traces, told.lines().into_iter());
+            let state = console::state(&latest, &cluster, &about, &traces, entries.lines().into_iter());
             Some(("application/json", state.into_bytes()))
         }
         _ => None,

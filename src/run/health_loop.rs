@@ -7,8 +7,8 @@ use dovetail_actors::messages::ReplicaState;
 use dovetail_actors::{Journal, JournalEntry, LogJournal, Measure, ReplicaHandle, Span};
 use dovetail_core::clock::Clock as _;
 use dovetail_observability::{Health, Metrics};
+use dovetail_telemetry::latest_entries::LatestEntries;
 use dovetail_telemetry::state::Latest;
-use dovetail_telemetry::told::LatestEntries;
 use dovetail_telemetry::{Spans, measures, state};
 use tokio::time::{sleep, timeout};
 
@@ -94,7 +94,7 @@ pub struct TelemetrySinks {
     /// Spans are sent.
     pub spans: Option<Spans>,
     /// Kept for the console.
-    pub told: LatestEntries,
+    pub entries: LatestEntries,
 }
 
 /// The log, and what hears it.
@@ -113,7 +113,7 @@ impl CountedJournal {
 impl Journal for CountedJournal {
     fn record(&self, entry: &JournalEntry) {
         self.heard.metrics.happened(entry.actor, entry.log_event.event());
-        self.heard.told.add(SystemClock.wall(), entry);
+        self.heard.entries.add(SystemClock.wall(), entry);
         LogJournal.record(entry);
     }
 
@@ -203,7 +203,7 @@ mod tests {
         let world = World::new(config, clock.clone(), None, |_| {}).unwrap();
         let who = Caller::replica(0, "dovetail-0");
         let http = world.region.http_client(who.clone());
-        let heard = TelemetrySinks { metrics: metrics.clone(), spans: None, told: LatestEntries::default() };
+        let heard = TelemetrySinks { metrics: metrics.clone(), spans: None, entries: LatestEntries::default() };
         let replica = dovetail_actors::start(ReplicaParts {
             identity: "dovetail-0".into(),
             kube: world.api.client(who.clone()),

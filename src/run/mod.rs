@@ -22,8 +22,8 @@ use dovetail_cloud::CloudIdentity as _;
 use dovetail_core::clock::Clock;
 use dovetail_input::Failure;
 use dovetail_observability::Health;
+use dovetail_telemetry::latest_entries::LatestEntries;
 use dovetail_telemetry::state::Latest;
-use dovetail_telemetry::told::LatestEntries;
 use dovetail_telemetry::{self as telemetry, Spans};
 use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
@@ -76,9 +76,9 @@ async fn live(settings: Settings, given: BTreeSet<String>, target: ApiTarget) ->
     let health = Health::new(Arc::new(|| SystemClock.monotonic()), health_loop::DEAD_AFTER);
     process::serve(&settings, target.in_cluster, &health, &metrics, None)?;
     let identities = webhook::serve(&settings, target.in_cluster)?;
-    let told = LatestEntries::default();
-    console::serve(&settings, target.in_cluster, &identity, &latest, &told);
-    let heard = TelemetrySinks { metrics: metrics.clone(), spans: spans.clone(), told };
+    let entries = LatestEntries::default();
+    console::serve(&settings, target.in_cluster, &identity, &latest, &entries);
+    let heard = TelemetrySinks { metrics: metrics.clone(), spans: spans.clone(), entries };
     let starting = async {
         tokio::select! {
             biased;

@@ -107,11 +107,11 @@ impl RunArgs {
         let settings = match Settings::from_map(&given) {
             Ok(settings) => settings,
             Err(errors) => {
-                let told = errors.into_iter().map(|error| {
+                let refused = errors.into_iter().map(|error| {
                     let what = format!("{} (given {:?})", error.what, error.value);
                     Mistake::of_file(self.place(&error.name), what).allowing(error.allowed)
                 });
-                mistakes.extend(told);
+                mistakes.extend(refused);
                 Settings::default()
             }
         };
@@ -197,8 +197,8 @@ mod tests {
     fn a_shadow_refuses_what_writes_and_says_what_changes_nothing_for_it() {
         let named = ("CLUSTER_NAME", "demo");
         let mistakes = read(&["--shadow", "--webhook-enabled"], &[named]).unwrap_err();
-        let told = mistakes[0].to_string();
-        assert!(told.starts_with("--webhook-enabled: a shadow writes nothing"), "{told}");
+        let refused = mistakes[0].to_string();
+        assert!(refused.starts_with("--webhook-enabled: a shadow writes nothing"), "{refused}");
         let variables = [named, ("INTERRUPTION_QUEUE", "demo"), ("DISABLE_LEADER_ELECTION", "true")];
         let variable = |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, v)| OsString::from(v));
         let given = args(&["--shadow"]).unwrap().settings(variable).unwrap();
@@ -211,8 +211,8 @@ mod tests {
     #[test]
     fn node_groups_are_no_policy_of_a_cluster() {
         let mistakes = read(&["--packing-policy", "node-groups"], &[("CLUSTER_NAME", "demo")]).unwrap_err();
-        let told = mistakes[0].to_string();
-        assert!(told.starts_with("--packing-policy: node-groups is for comparisons"), "{told}");
+        let refused = mistakes[0].to_string();
+        assert!(refused.starts_with("--packing-policy: node-groups is for comparisons"), "{refused}");
     }
 
     #[test]

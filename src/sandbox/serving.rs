@@ -23,7 +23,7 @@ impl Serving {
     where
         M: AsyncFnOnce() -> io::Result<Listener> + Send + 'static,
     {
-        let (emit, told) = oneshot::channel();
+        let (emit, bound) = oneshot::channel();
         let (life, alive) = oneshot::channel();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let serve = move || {
@@ -40,7 +40,7 @@ impl Serving {
             });
         };
         std::thread::Builder::new().name("api".to_owned()).spawn(serve)?;
-        let address = told.await.map_err(|_| io::Error::other("the thread that serves the API ended"))??;
+        let address = bound.await.map_err(|_| io::Error::other("the thread that serves the API ended"))??;
         Ok(Self { address, alive })
     }
 

@@ -125,7 +125,7 @@ impl Traces {
     }
 
     /// Who told spans of a name.
-    pub fn told_by(&self, name: &str) -> BTreeSet<&str> {
+    pub fn is_proportional(&self, name: &str) -> BTreeSet<&str> {
         self.named(name).iter().map(|span| span.has("dovetail.replica")).collect()
     }
 }

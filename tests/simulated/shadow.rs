@@ -75,7 +75,7 @@ fn beside<T>(name: &str, seed: u64, manifests: &str, story: impl AsyncFnOnce(Bes
             seed: seed ^ 0x5ad0,
             solver: Arc::new(InlineSolver),
             journal: Arc::new(MemoryJournal::default()),
-            told: Rc::new(move |event: &ShadowEvent| hears.borrow_mut().push(event.clone())),
+            listener: Rc::new(move |event: &ShadowEvent| hears.borrow_mut().push(event.clone())),
         });
         let shadow = shadow.await.unwrap();
         tokio::time::sleep(Duration::from_secs(5)).await;

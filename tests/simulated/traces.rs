@@ -86,10 +86,10 @@ fn a_successor_goes_on_in_the_trace_of_the_leader_that_was_killed() {
     let fleet = all.named("CreateFleet")[0];
     let trace = all.whole(fleet);
     the_way_up(&trace);
-    let (before, after) = (trace.told_by("CreateFleet"), trace.told_by("initialize"));
+    let (before, after) = (trace.is_proportional("CreateFleet"), trace.is_proportional("initialize"));
     assert_eq!((before.len(), after.len()), (1, 1));
     assert_ne!(before, after, "the one launches, the other brings up");
-    assert_eq!(trace.told_by("pod"), after);
+    assert_eq!(trace.is_proportional("pod"), after);
     assert_eq!(trace.named("pod").len(), 5);
     assert_eq!(trace.named("initialize")[0].term(), trace.named("CreateFleet")[0].term() + 1);
 }
@@ -116,7 +116,7 @@ fn an_interruption_its_replacement_and_the_end_of_the_node_are_one_trace_also_wh
         }
         let (claims, removals) = (trace.named("nodeclaim"), trace.named("removal"));
         assert_ne!(claims[0].has("dovetail.nodeclaim"), removals[0].has("dovetail.nodeclaim"), "the new and the old");
-        let other = trace.told_by("interruption") != trace.told_by("removal");
+        let other = trace.is_proportional("interruption") != trace.is_proportional("removal");
         assert_eq!(other, !kill.is_empty(), "{name}: who tells the end");
     }
 }

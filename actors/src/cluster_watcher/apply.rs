@@ -88,7 +88,7 @@ impl ClusterWatcher {
             self.post_places_lost(places_lost);
         }
         self.to_leader(|leader| leader.claims.iter().for_each(|to| self.env.post(to, ClaimChanged(claim.clone()))));
-        if lifecycle::is_leaving(&claim) {
+        if lifecycle::is_deleting(&claim) {
             self.world_changed();
         }
         self.tell_departures();
@@ -111,14 +111,14 @@ impl ClusterWatcher {
     pub(super) fn apply_pool(&mut self, mut pool: NodePool) {
         pool.metadata.managed_fields = None;
         let name = pool.name_any();
-        let told = Arc::new(pool.clone());
+        let changed = Arc::new(pool.clone());
         match self.state.apply_pool(pool) {
             UpdateEffect::Stale => return,
             UpdateEffect::Alike => {}
             UpdateEffect::News => self.world_changed(),
         }
         self.to_leader(|leader| {
-            self.env.post(&leader.pools, PoolChanged { name: name.clone(), pool: Some(told.clone()) })
+            self.env.post(&leader.pools, PoolChanged { name: name.clone(), pool: Some(changed.clone()) })
         });
         self.cluster_changed();
     }
@@ -144,14 +144,14 @@ impl ClusterWatcher {
     pub(super) fn apply_class(&mut self, mut class: EC2NodeClass) {
         class.metadata.managed_fields = None;
         let name = class.name_any();
-        let told = Arc::new(class.clone());
+        let changed = Arc::new(class.clone());
         match self.state.apply_class(class) {
             UpdateEffect::Stale => return,
             UpdateEffect::Alike => {}
             UpdateEffect::News => self.world_changed(),
         }
         self.to_leader(|leader| {
-            self.env.post(&leader.classes, ClassChanged { name: name.clone(), class: Some(told.clone()) })
+            self.env.post(&leader.classes, ClassChanged { name: name.clone(), class: Some(changed.clone()) })
         });
     }
 }

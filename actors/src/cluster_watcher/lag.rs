@@ -39,8 +39,8 @@ impl Lag {
     pub fn shows(&mut self, meta: &ObjectMeta, now: Duration) {
         let Some((_, version)) = key(meta) else { return };
         self.newest = self.newest.max(version);
-        let shown = self.waiting.values().filter(|(written, _)| *written <= version).map(|(_, since)| *since).min();
-        let Some(since) = shown else { return };
+        let observed = self.waiting.values().filter(|(written, _)| *written <= version).map(|(_, since)| *since).min();
+        let Some(since) = observed else { return };
         self.waiting.retain(|_, (written, _)| *written > version);
         let lag = now.saturating_sub(since);
         // Only what is more than all that is newer can be the most.

@@ -19,8 +19,8 @@ use crate::context::env::Env;
 use crate::links::ToRecorder;
 use crate::messages::{
     Attach, ClaimChanged, ClaimRefused, ClaimSoldOut, ClassChanged, ClosedPools, ClusterChanged, Detach, Forget,
-    HoldClaims, MarkDeleting, NodeChanged, NodeUnused, Observe, PlanClaims, PoolChanged, Roll, TakeShown, TakeSnapshot,
-    WorldChanged, Wrote,
+    HoldClaims, MarkDeleting, NodeChanged, NodeUnused, Observe, PlanClaims, PoolChanged, Roll, TakeObserved,
+    TakeSnapshot, WorldChanged, Wrote,
 };
 use crate::reading::report::Reports;
 
@@ -50,7 +50,7 @@ pub struct ClusterWatcher {
     synced: bool,
     unobserved: Unobserved,
     /// Departures that the leader has been told of.
-    told: u64,
+    reported_departures: u64,
     /// Where events go.
     recorder: Option<ToRecorder>,
     reports: Reports,
@@ -75,7 +75,7 @@ impl ClusterWatcher {
             leader: None,
             synced: false,
             unobserved: Unobserved::default(),
-            told: 0,
+            reported_departures: 0,
             recorder: None,
             reports: Reports::default(),
             failures: unread::WatchFailures::default(),
@@ -94,7 +94,7 @@ impl Handler<MarkDeleting> for ClusterWatcher {
     type Result = ();
 
     fn handle(&mut self, mark: MarkDeleting, _: &mut Self::Context) {
-        self.state.mark_leaving(mark.claims.iter().map(String::as_str), mark.deleting);
+        self.state.mark_deleting(mark.claims.iter().map(String::as_str), mark.deleting);
         self.tell_departures();
         self.cluster_changed();
     }
@@ -207,13 +207,13 @@ impl Handler<TakeSnapshot> for ClusterWatcher {
     }
 }
 
-impl Handler<TakeShown> for ClusterWatcher {
+impl Handler<TakeObserved> for ClusterWatcher {
     type Result = Option<Snapshot>;
 
-    fn handle(&mut self, _: TakeShown, _: &mut Self::Context) -> Self::Result {
+    fn handle(&mut self, _: TakeObserved, _: &mut Self::Context) -> Self::Result {
         let now = self.env.now();
-        let shown = self.unobserved.is_empty(now) && !self.env.outage.hides(now);
-        if !shown || !self.synced {
+        let observed = self.unobserved.is_empty(now) && !self.env.outage.hides(now);
+        if !observed || !self.synced {
             self.hidden = now;
             return None;
         }
@@ -247,7 +247,7 @@ impl Handler<Attach> for ClusterWatcher {
         if !now.deleting.is_empty() {
             self.env.post(&leader.world, WorldChanged::Deleting);
         }
-        self.told = self.state.departures();
+        self.reported_departures = self.state.departures();
         self.leader = Some(leader);
         self.tell_unread();
     }
@@ -311,8 +311,8 @@ impl ClusterWatcher {
 
     /// Nodes that have begun to leave are told of, whatever has made them.
     fn tell_departures(&mut self) {
-        if self.told != self.state.departures() {
-            self.told = self.state.departures();
+        if self.reported_departures != self.state.departures() {
+            self.reported_departures = self.state.departures();
             self.to_leader(|leader| self.env.post(&leader.world, WorldChanged::Deleting));
         }
     }

@@ -24,14 +24,14 @@ const LONG: Duration = Duration::from_secs(60);
 /// Pods that are told that nothing is planned for them, in one outage.
 const MOST_PODS: usize = 200;
 /// Objects that cannot be read are named in the state, so many of them.
-const MOST_SHOWN: usize = 50;
+const MOST_LISTED: usize = 50;
 
 /// A watch that fails.
 #[derive(Debug)]
 struct Failing {
     since: Duration,
     error: String,
-    told: bool,
+    reported: bool,
 }
 
 /// Watches that fail, by what they watch.
@@ -127,8 +127,8 @@ impl ClusterWatcher {
             _ => {}
         }
         if matches!(kind, WatchedKind::NodePool | WatchedKind::NodeClass) {
-            let told = CannotUse { kind, object: unread };
-            self.to_leader(|leader| self.env.post(&leader.unusable, told.clone()));
+            let unusable = CannotUse { kind, object: unread };
+            self.to_leader(|leader| self.env.post(&leader.unusable, unusable.clone()));
         }
         self.post_places_lost(places_lost);
         self.tell_departures();
@@ -194,8 +194,8 @@ impl ClusterWatcher {
         for ((kind, _), unread) in self.state.snapshot().unreadable.iter() {
             self.record(report::event(unread));
             if matches!(kind, WatchedKind::NodePool | WatchedKind::NodeClass) {
-                let told = CannotUse { kind: *kind, object: unread.clone() };
-                self.to_leader(|leader| self.env.post(&leader.unusable, told.clone()));
+                let unusable = CannotUse { kind: *kind, object: unread.clone() };
+                self.to_leader(|leader| self.env.post(&leader.unusable, unusable.clone()));
             }
         }
     }
@@ -203,12 +203,12 @@ impl ClusterWatcher {
     pub(super) fn watch_failed(&mut self, failed: WatchFailed) {
         let now = self.env.now();
         let one = self.failures.all.entry(failed.kind);
-        let one = one.or_insert_with(|| Failing { since: now, error: String::new(), told: false });
+        let one = one.or_insert_with(|| Failing { since: now, error: String::new(), reported: false });
         one.error = failed.error;
         let (kind, error) = (failed.kind.to_owned(), one.error.clone());
         let seconds = now.saturating_sub(one.since);
         if seconds >= LONG {
-            if !std::mem::replace(&mut one.told, true) {
+            if !std::mem::replace(&mut one.reported, true) {
                 self.env.emit(LogEvent::WatchFailing { resource: kind, seconds: seconds.as_secs(), error });
             }
             if self.leader.is_some() {
@@ -254,7 +254,7 @@ impl ClusterWatcher {
             not_listed: self.state.not_listed().map(WatchedKind::resource).collect(),
             watches_failing: failing.collect(),
             unreadable: now.unreadable_counts(),
-            unreadable_objects: now.unreadable.values().take(MOST_SHOWN).map(object).collect(),
+            unreadable_objects: now.unreadable.values().take(MOST_LISTED).map(object).collect(),
         }
     }
 }

@@ -116,7 +116,7 @@ impl Env {
 
     /// Begins a span whose context is known; `inside` is none for a trace's first.
     pub fn open(&self, context: TraceContext, inside: Option<TraceContext>, name: &'static str) -> OpenSpan {
-        let told = self.journal.traces().then(|| {
+        let recording = self.journal.traces().then(|| {
             let now = self.clock.wall();
             let span = Span {
                 context,
@@ -133,7 +133,7 @@ impl Env {
             };
             Box::new((span, self.journal.clone(), self.clock.clone()))
         });
-        OpenSpan::new(context, told)
+        OpenSpan::new(context, recording)
     }
 
     /// Counts or measures something.

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
     use crate::cluster_watcher::ClusterWatcher;
     use crate::context::env::Env;
-    use crate::messages::{TakeShown, TakeSnapshot};
+    use crate::messages::{TakeObserved, TakeSnapshot};
     use crate::pod_watcher::PodWatcher;
     use crate::settings::Settings;
     use crate::telemetry::journal::MemoryJournal;
@@ -153,7 +153,7 @@ mod tests {
             let cluster = ClusterWatcher::new(&env, client.clone()).start();
             let _pods = PodWatcher::new(&env, client, cluster.clone().into()).start();
             tokio::time::sleep(at(5000)).await;
-            let shown = async || cluster.send(TakeShown).await.unwrap().is_some();
+            let shown = async || cluster.send(TakeObserved).await.unwrap().is_some();
             assert!(shown().await);
             env.outage.unanswered();
             assert!(!shown().await && cluster.send(TakeSnapshot).await.unwrap().is_some());

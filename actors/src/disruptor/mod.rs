@@ -30,7 +30,7 @@ use crate::context::solver::Solver;
 use crate::kube::calls::Calls;
 use crate::links::ToLauncher;
 use crate::links::{ToCatalogue, ToClusterWatcher, ToRecorder, ToTerminator};
-use crate::messages::{ClusterChanged, DisruptorState, InstanceTypesFor, Observe, Remove, TakeShown, TraceContext};
+use crate::messages::{ClusterChanged, DisruptorState, InstanceTypesFor, Observe, Remove, TakeObserved, TraceContext};
 use crate::telemetry::measure::Measure;
 
 /// Changes are waited for this long, as they come in swarms.
@@ -309,13 +309,13 @@ impl Disruptor {
 async fn view(links: DisruptorLinks, with_offers: bool) -> Option<View> {
     let mut offers = None;
     if with_offers {
-        let snapshot = links.cluster.send(TakeShown).await.ok()??;
+        let snapshot = links.cluster.send(TakeObserved).await.ok()??;
         let in_use = snapshot.classes_in_use();
         let classes = snapshot.classes.values().filter(|class| in_use.contains(&class.name_any())).cloned().collect();
         drop(snapshot);
         offers = links.catalogue.send(InstanceTypesFor::new(classes)).await.ok()?;
     }
-    let snapshot = links.cluster.send(TakeShown).await.ok()??;
+    let snapshot = links.cluster.send(TakeObserved).await.ok()??;
     Some(View { snapshot, offers })
 }
 

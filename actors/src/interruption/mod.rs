@@ -77,7 +77,7 @@ pub struct Interruption {
     /// What was said of claims, by uid, that are taken away: one that could not be written comes again, and says nothing new.
     said: BTreeMap<String, (String, InterruptionKind)>,
     /// When a reason to pass over messages was last told of, and how many there were since.
-    told: BTreeMap<&'static str, (Option<Duration>, u64)>,
+    reported: BTreeMap<&'static str, (Option<Duration>, u64)>,
     /// Messages to be deleted.
     deletions: deletion::Deletions,
     /// Messages about instances that no claim has yet.
@@ -88,7 +88,7 @@ pub struct Interruption {
     removed: BTreeMap<String, Duration>,
     /// Spot nodes whose interruptions nobody hears, and the pools that have been told.
     unheard: usize,
-    told_unheard: BTreeSet<String>,
+    reported_unheard: BTreeSet<String>,
 }
 
 /// What the queue has given.
@@ -128,13 +128,13 @@ impl Interruption {
             remembered: Default::default(),
             writing: BTreeSet::new(),
             said: BTreeMap::new(),
-            told: BTreeMap::new(),
+            reported: BTreeMap::new(),
             deletions: deletion::Deletions::default(),
             unknown: unknown::UnknownInstances::default(),
             rebalancing: Rebalancing::default(),
             removed: BTreeMap::new(),
             unheard: 0,
-            told_unheard: BTreeSet::new(),
+            reported_unheard: BTreeSet::new(),
         }
     }
 }
@@ -342,7 +342,7 @@ impl Interruption {
     /// Tells of a message that is passed over, unless one like it was told of lately.
     fn pass_over(&mut self, reason: &'static str, example: &str) {
         let now = self.env.now();
-        let (last, since) = self.told.entry(reason).or_default();
+        let (last, since) = self.reported.entry(reason).or_default();
         *since += 1;
         if last.is_some_and(|last| now.saturating_sub(last) < REPEAT_INTERVAL) {
             return;

@@ -35,16 +35,16 @@ impl Interruption {
                 snapshot.pools.values().map(|pool| &**pool),
             );
             actor.unheard = found.nodes;
-            let news: BTreeSet<String> = found.pools.difference(&actor.told_unheard).cloned().collect();
+            let news: BTreeSet<String> = found.pools.difference(&actor.reported_unheard).cloned().collect();
             for pool in news.iter().filter_map(|name| snapshot.pools.get(name)) {
                 let one = object::pool(pool);
                 actor.env.post(&actor.links.recorder, Record::warning(one, "InterruptionsNotHeard", REMEDY));
             }
-            if actor.told_unheard.is_empty() && !news.is_empty() {
+            if actor.reported_unheard.is_empty() && !news.is_empty() {
                 let pools = Names::first(NAMES_LISTED, news.iter().cloned());
                 actor.env.emit(LogEvent::SpotUnheard { nodes: found.nodes, pools });
             }
-            actor.told_unheard.extend(news);
+            actor.reported_unheard.extend(news);
             ctx.run_later(CHECK_INTERVAL, Self::look_unheard);
         }));
     }

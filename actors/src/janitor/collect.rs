@@ -349,7 +349,7 @@ fn claim(claim: &NodeClaim) -> SeenClaim {
         uid: claim.uid().unwrap_or_default(),
         instance: instance_of(claim).map(str::to_owned),
         token: token_on(claim),
-        deleting: lifecycle::is_leaving(claim),
+        deleting: lifecycle::is_deleting(claim),
     }
 }
 

@@ -61,7 +61,7 @@ pub struct Janitor {
     collector: Collector,
     class_orphans: ClassOrphans,
     /// When each thing was last said, and how it stood then.
-    told: BTreeMap<&'static str, (Duration, usize)>,
+    reported: BTreeMap<&'static str, (Duration, usize)>,
     counts: BTreeMap<&'static str, u64>,
 }
 
@@ -76,7 +76,7 @@ impl Janitor {
             rng,
             collector: Collector::new(),
             class_orphans: ClassOrphans::default(),
-            told: BTreeMap::new(),
+            reported: BTreeMap::new(),
             counts: BTreeMap::new(),
         }
     }
@@ -97,7 +97,7 @@ impl Handler<ClaimChanged> for Janitor {
 
     /// A claim that is seen on its way out is not missed when it is gone.
     fn handle(&mut self, ClaimChanged(claim): ClaimChanged, _: &mut Self::Context) {
-        if lifecycle::is_leaving(&claim) {
+        if lifecycle::is_deleting(&claim) {
             self.collector.leaves(claim.metadata.uid.as_deref().unwrap_or_default());
         }
     }
@@ -147,7 +147,7 @@ impl Janitor {
             self.notice(notice, found);
         }
         let current: Vec<&str> = verdict.notices.iter().map(reason).collect();
-        self.told.retain(|reason, _| current.contains(reason) || ["release_invalid", REFUSED].contains(reason));
+        self.reported.retain(|reason, _| current.contains(reason) || ["release_invalid", REFUSED].contains(reason));
         self.act(verdict, ctx);
     }
 
@@ -238,11 +238,11 @@ impl Janitor {
 
     fn is_news(&mut self, reason: &'static str, count: usize) -> bool {
         let now = self.env.now();
-        let before = self.told.get(reason).filter(|(when, _)| now.saturating_sub(*when) < REPEAT_INTERVAL);
+        let before = self.reported.get(reason).filter(|(when, _)| now.saturating_sub(*when) < REPEAT_INTERVAL);
         if before.is_some_and(|(_, said)| *said == count) {
             return false;
         }
-        self.told.insert(reason, (now, count));
+        self.reported.insert(reason, (now, count));
         true
     }
 

@@ -36,7 +36,7 @@ impl Launcher {
 
     /// A claim that has waited is asked for again, as it is now.
     pub(super) fn ask_again(&mut self, name: &str, claim: Arc<NodeClaim>, ctx: &mut Context<Self>) {
-        let now = self.shown.remove(name).unwrap_or(claim);
+        let now = self.observed.remove(name).unwrap_or(claim);
         self.handle(ClaimChanged(now), ctx);
     }
 
@@ -47,7 +47,7 @@ impl Launcher {
         {
             ctx.cancel_future(held.alarm);
             self.busy.remove(name);
-            self.shown.remove(name);
+            self.observed.remove(name);
         }
     }
 

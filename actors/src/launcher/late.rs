@@ -19,7 +19,7 @@ use super::Launcher;
 use crate::context::traces;
 use crate::kube::calls::CallError;
 use crate::launcher::launch::Launching;
-use crate::messages::{ClaimChanged, TakeShown, TraceContext};
+use crate::messages::{ClaimChanged, TakeObserved, TraceContext};
 
 /// Pause between two looks at whether a claim is needed.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
@@ -68,14 +68,14 @@ impl Launcher {
         let looking = async move { verdict(&launching, &seen).await }.into_actor(self);
         ctx.spawn(looking.map(move |verdict, launcher, ctx| {
             // Before it is freed, which forgets it.
-            let shown = launcher.shown.remove(&name);
+            let observed = launcher.observed.remove(&name);
             launcher.free(&name, ctx);
-            match (verdict, shown) {
+            match (verdict, observed) {
                 (Verdict::Gone, None) => {}
-                (Verdict::Needed, shown) => launcher.adopt(&name, &shown.unwrap_or(claim), ctx),
+                (Verdict::Needed, observed) => launcher.adopt(&name, &observed.unwrap_or(claim), ctx),
                 // It has changed, is back out of a backup, or another of its name is there.
-                (Verdict::LookAgain | Verdict::Gone, shown) => {
-                    launcher.handle(ClaimChanged(shown.unwrap_or(claim)), ctx);
+                (Verdict::LookAgain | Verdict::Gone, observed) => {
+                    launcher.handle(ClaimChanged(observed.unwrap_or(claim)), ctx);
                 }
             }
         }));
@@ -93,7 +93,7 @@ async fn verdict(launching: &Launching, claim: &NodeClaim) -> Verdict {
             () = launching.gone.notified() => return Verdict::Gone,
             () = tokio::time::sleep(CHECK_INTERVAL) => {}
         }
-        match launching.links.cluster.send(TakeShown).await {
+        match launching.links.cluster.send(TakeObserved).await {
             Ok(Some(known)) if known.is_awaited(&own, launching.env.moment()) => return Verdict::Needed,
             Ok(Some(_)) => looks += CHECK_INTERVAL,
             // Nothing is planned meanwhile.

@@ -92,7 +92,7 @@ pub struct Launcher {
     /// Claims of this term, and what may still come of their creation.
     creations: Creations,
     /// Claims as they were shown last while something was done about them, by name.
-    shown: BTreeMap<String, Arc<NodeClaim>>,
+    observed: BTreeMap<String, Arc<NodeClaim>>,
     /// Claims that have come of creations done late, while the launch of the one before them had not ended, by name.
     late: BTreeMap<String, Arc<NodeClaim>>,
     /// Claims whose launches have ended well.
@@ -104,7 +104,7 @@ pub struct Launcher {
     /// $/h of claims that are being launched, by name, where a ceiling asks for it.
     committed: BTreeMap<String, f64>,
     /// When it was last said of a pool that its launches wait, by reason.
-    told: BTreeMap<(String, &'static str), Duration>,
+    reported: BTreeMap<(String, &'static str), Duration>,
     held: u64,
     /// Orders that wait, by the claim's name.
     waiting: BTreeMap<String, Held>,
@@ -174,7 +174,7 @@ impl Launcher {
             limits: LaunchLimits::new(env.settings.ceilings),
             begun: false,
             committed: BTreeMap::new(),
-            told: BTreeMap::new(),
+            reported: BTreeMap::new(),
             held: 0,
             waiting: BTreeMap::new(),
             over: BTreeMap::new(),
@@ -186,7 +186,7 @@ impl Launcher {
             busy: BTreeMap::new(),
             running: 0,
             creations: Creations::default(),
-            shown: BTreeMap::new(),
+            observed: BTreeMap::new(),
             late: BTreeMap::new(),
             again: Again::default(),
             ends: BTreeMap::new(),
@@ -249,17 +249,17 @@ impl Handler<ClaimChanged> for Launcher {
     fn handle(&mut self, ClaimChanged(claim): ClaimChanged, ctx: &mut Self::Context) {
         let name = claim.name_any();
         // First, as such a claim belongs to no plan any more.
-        if !lifecycle::is_leaving(&claim) && self.creations.is_late(&claim, self.env.term.0) {
+        if !lifecycle::is_deleting(&claim) && self.creations.is_late(&claim, self.env.term.0) {
             return self.take_back(&name, claim, ctx);
         }
         self.notice(&name, &claim, ctx);
         // One that was launched here is shown unlaunched by a restored API server, or by what was on its way to this mailbox: its
         // launch begins with a look at it.
         if self.busy.contains_key(&name) {
-            self.shown.insert(name, claim);
+            self.observed.insert(name, claim);
             return;
         }
-        if lifecycle::is_leaving(&claim) || lifecycle::stage(&claim).is_some() {
+        if lifecycle::is_deleting(&claim) || lifecycle::stage(&claim).is_some() {
             return self.waits_no_more(&name);
         }
         if self.waits_again(&claim, ctx) {
@@ -280,7 +280,7 @@ impl Handler<ClaimGone> for Launcher {
         self.forget_held(&gone.name, ctx);
         self.late.remove(&gone.name);
         self.again.gone(&gone.name);
-        self.shown.remove(&gone.name);
+        self.observed.remove(&gone.name);
         self.busy.get(&gone.name).into_iter().for_each(|launch| launch.notify_one());
         let queued = self.queue.len();
         self.queue.retain(|one| !one.is_there() || one.order.claim.name_any() != gone.name);

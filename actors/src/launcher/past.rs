@@ -95,7 +95,7 @@ fn deleting(claim: &NodeClaim, now: Timestamp) -> Option<Past> {
 fn present(claim: &NodeClaim, now: Timestamp) -> Option<Present> {
     let conditions = claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     let registered = condition(conditions, REGISTERED).filter(|_| is_true(conditions, REGISTERED));
-    if registered.is_none() && lifecycle::is_leaving(claim) {
+    if registered.is_none() && lifecycle::is_deleting(claim) {
         return None;
     }
     Some(Present {

@@ -195,8 +195,8 @@ impl Launcher {
         self.committed.remove(&name);
         self.refusals.withdrawn(&name);
         let key = (node_pool.clone(), wait.reason());
-        if self.told.get(&key).is_none_or(|when| now.saturating_sub(*when) >= REPEAT_INTERVAL) {
-            self.told.insert(key, now);
+        if self.reported.get(&key).is_none_or(|when| now.saturating_sub(*when) >= REPEAT_INTERVAL) {
+            self.reported.insert(key, now);
             let (reason, message) = (wait.reason().to_owned(), wait.to_string());
             self.env.emit_in(LogEvent::LaunchHeld { node_pool, reason, message }, trace);
         }
@@ -247,8 +247,8 @@ impl Launcher {
     pub(super) fn give_up_plans(&mut self, name: &str) {
         self.creations.give_up(name);
         let made =
-            |claim: &Arc<NodeClaim>| !lifecycle::is_leaving(claim) && claim.annotations().get(LAUNCH_TOKEN).is_none();
-        if let Some(made) = self.shown.get(name).filter(|claim| made(claim)) {
+            |claim: &Arc<NodeClaim>| !lifecycle::is_deleting(claim) && claim.annotations().get(LAUNCH_TOKEN).is_none();
+        if let Some(made) = self.observed.get(name).filter(|claim| made(claim)) {
             self.late.insert(name.to_owned(), made.clone());
         }
         let (begun, planned): (VecDeque<_>, VecDeque<_>) =
@@ -264,7 +264,7 @@ impl Launcher {
     /// Nothing is done any more about claims of this name, unless one has come late meanwhile.
     pub(super) fn free(&mut self, name: &str, ctx: &mut Context<Self>) {
         self.busy.remove(name);
-        self.shown.remove(name);
+        self.observed.remove(name);
         if let Some(late) = self.late.remove(name) {
             self.take_back(name, late, ctx);
         }

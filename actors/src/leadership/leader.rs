@@ -52,7 +52,7 @@ pub struct Leader {
     settings: LeaseSettings,
     election: Election,
     leader_term: Option<LeaderTerm>,
-    told_holder: Option<String>,
+    reported_holder: Option<String>,
     /// Why the Lease was not gone by when that was last said.
     distrusted: Option<Distrust>,
     released: bool,
@@ -96,7 +96,7 @@ impl Leader {
             elected,
             deposed,
             leader_term: None,
-            told_holder: None,
+            reported_holder: None,
             distrusted: None,
             released: false,
             rng: env.rng("pauses"),
@@ -243,7 +243,7 @@ impl Leader {
         let env = self.env.in_term(leader_term.term());
         env.emit(LogEvent::Elected { lease: self.env.settings.lease_name.clone() });
         self.leader_term = Some(leader_term.clone());
-        self.told_holder = None;
+        self.reported_holder = None;
         self.env.post(&self.elected, Elected { leader_term });
     }
 
@@ -353,9 +353,9 @@ impl Leader {
     /// Standbys say once who leads.
     fn tell_holder(&mut self) {
         let holder = self.election.holder().to_owned();
-        if self.leader_term.is_none() && !holder.is_empty() && self.told_holder.as_ref() != Some(&holder) {
+        if self.leader_term.is_none() && !holder.is_empty() && self.reported_holder.as_ref() != Some(&holder) {
             self.env.emit(LogEvent::Standby { holder: holder.clone() });
-            self.told_holder = Some(holder);
+            self.reported_holder = Some(holder);
         }
     }
 }

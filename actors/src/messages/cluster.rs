@@ -75,9 +75,9 @@ impl Message for TakeSnapshot {
 
 /// Asks for the cluster to decide by what is launched or removed: none also while the watches do not show it.
 #[derive(Clone, Copy, Debug)]
-pub struct TakeShown;
+pub struct TakeObserved;
 
-impl Message for TakeShown {
+impl Message for TakeObserved {
     type Result = Option<Snapshot>;
 }
 

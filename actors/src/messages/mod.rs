@@ -19,7 +19,7 @@ pub use catalogue::{
 };
 pub use cluster::{
     Attach, Came, CannotUse, ClaimChanged, ClaimGone, ClaimSoldOut, ClassChanged, ClusterChanged, Detach, Forget,
-    NodeChanged, NodeGone, NodeUnused, NotRead, PlanClaims, PodSeen, PoolChanged, TakeShown, TakeSnapshot,
+    NodeChanged, NodeGone, NodeUnused, NotRead, PlanClaims, PodSeen, PoolChanged, TakeObserved, TakeSnapshot,
     TellNotSynced, WatchFailed, WatchRuns, Wrote,
 };
 pub use events::{Record, reference};

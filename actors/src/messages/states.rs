@@ -263,7 +263,7 @@ pub struct TranslatorState {
     /// The alpha kinds that the API server serves.
     pub watched: Vec<String>,
     /// What became of each alpha object.
-    pub told: BTreeMap<String, String>,
+    pub reported: BTreeMap<String, String>,
     /// Those that cannot be read, as `KIND/NAME`.
     pub unreadable: Vec<String>,
 }
@@ -374,17 +374,17 @@ mod tests {
             PackerState { left_over: [("u".to_owned(), "why".to_owned())].into(), ..PackerState::default() }.into(),
         );
         all.insert(LeaderState::default().into());
-        let told = serde_json::to_value(&all).unwrap_or_default();
-        let names: Vec<_> = told.as_object().into_iter().flat_map(|all| all.keys()).collect();
+        let reported = serde_json::to_value(&all).unwrap_or_default();
+        let names: Vec<_> = reported.as_object().into_iter().flat_map(|all| all.keys()).collect();
         assert_eq!(names, ["cluster_watcher", "control_plane", "leader", "packer"], "and no actor that said nothing");
         let cluster = json!({
             "synced": false, "pods": 0, "nodes": 0, "nodeClaims": 0, "nodePools": 0, "nodeClasses": 0, "expected": 0,
             "deleting": 0, "notListed": [], "watchesFailing": {"nodepools": {"seconds": 75, "error": "403"}},
             "unreadable": {}, "unreadableObjects": [],
         });
-        assert_eq!(told["cluster_watcher"], cluster);
-        assert_eq!(told["control_plane"], json!({"leads": false, "restarts": 0, "silent": []}));
-        assert_eq!(told["leader"], json!({"leads": false, "term": null, "holder": "", "refuses": null}));
-        assert_eq!(told["packer"]["leftOver"]["u"], "why");
+        assert_eq!(reported["cluster_watcher"], cluster);
+        assert_eq!(reported["control_plane"], json!({"leads": false, "restarts": 0, "silent": []}));
+        assert_eq!(reported["leader"], json!({"leads": false, "term": null, "holder": "", "refuses": null}));
+        assert_eq!(reported["packer"]["leftOver"]["u"], "why");
     }
 }

@@ -53,7 +53,7 @@ pub struct NodeClassActor {
     brakes: Brakes,
     /// When objects are looked at again, each once.
     alarms: Alarms,
-    told: BTreeMap<String, (bool, String)>,
+    reported: BTreeMap<String, (bool, String)>,
     /// What has become of pools that Karpenter has had, until it is written and said.
     adoptions: BTreeMap<String, AdoptionChange>,
     /// Pools and classes that cannot be read, by kind and name, with uid and reason.
@@ -81,7 +81,7 @@ impl NodeClassActor {
             busy: BTreeSet::new(),
             brakes: Brakes::default(),
             alarms: Alarms::default(),
-            told: BTreeMap::new(),
+            reported: BTreeMap::new(),
             adoptions: BTreeMap::new(),
             unread: BTreeMap::new(),
         }
@@ -175,7 +175,7 @@ impl Handler<Observe> for NodeClassActor {
     type Result = MessageResult<Observe>;
 
     fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
-        let ready = |name: &String| self.told.get(name).is_some_and(|(ready, _)| *ready);
+        let ready = |name: &String| self.reported.get(name).is_some_and(|(ready, _)| *ready);
         let classes = self.classes.keys().map(|name| (name.clone(), ready(&format!("class/{name}"))));
         let pools = self.pools.keys().map(|name| (name.clone(), ready(&format!("pool/{name}"))));
         let unreadable = self.unread.keys().map(|(kind, name)| format!("{}/{name}", kind.resource())).collect();
@@ -190,7 +190,7 @@ impl NodeClassActor {
     fn forget_class(&mut self, name: &str) {
         self.classes.remove(name);
         self.resolved.remove(name);
-        self.told.remove(&format!("class/{name}"));
+        self.reported.remove(&format!("class/{name}"));
         self.brakes.forget(&format!("class/{name}"));
     }
 
@@ -200,7 +200,7 @@ impl NodeClassActor {
         self.adoptions.remove(name);
         self.brakes.forget(&format!("pool/{name}"));
         for what in ["pool", "complaints"] {
-            self.told.remove(&format!("{what}/{name}"));
+            self.reported.remove(&format!("{what}/{name}"));
         }
     }
 
@@ -319,7 +319,7 @@ impl NodeClassActor {
         let each: Vec<_> = wrong.map(|one| format!("{} ({})", one.reason, one.message)).collect();
         let why = each.join(", ");
         let news = (ready, why.clone());
-        if self.told.insert(format!("class/{node_class}"), news.clone()) != Some(news) {
+        if self.reported.insert(format!("class/{node_class}"), news.clone()) != Some(news) {
             self.env.emit(LogEvent::NodeClass { node_class, ready, why });
         }
     }
@@ -329,7 +329,7 @@ impl NodeClassActor {
         let (ready, node_pool) = (is_true(conditions, READY), pool.name_any());
         let why = condition(conditions, READY).map(|ready| ready.message.clone()).unwrap_or_default();
         let news = (ready, why.clone());
-        if self.told.insert(format!("pool/{node_pool}"), news.clone()) != Some(news) {
+        if self.reported.insert(format!("pool/{node_pool}"), news.clone()) != Some(news) {
             self.env.emit(LogEvent::NodePool { node_pool, ready, why });
         }
         self.report_complaints(pool);
@@ -339,7 +339,7 @@ impl NodeClassActor {
     fn report_complaints(&mut self, pool: &NodePool) {
         let complaints = pools::complaints(pool);
         let news = (complaints.is_empty(), format!("{complaints:?}"));
-        if self.told.insert(format!("complaints/{}", pool.name_any()), news.clone()) == Some(news) {
+        if self.reported.insert(format!("complaints/{}", pool.name_any()), news.clone()) == Some(news) {
             return;
         }
         for (reason, message) in complaints {

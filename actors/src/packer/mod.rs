@@ -25,8 +25,8 @@ use crate::context::solver::Solver;
 use crate::context::traces;
 use crate::links::{ToCatalogue, ToClusterWatcher, ToLauncher, ToRecorder, ToRegistrar};
 use crate::messages::{
-    Batch, InstanceTypesFor, LaunchClaims, Observe, PackNow, PackerState, PlanClaims, Planned, TakeShown, TraceContext,
-    WorldChanged,
+    Batch, InstanceTypesFor, LaunchClaims, Observe, PackNow, PackerState, PlanClaims, Planned, TakeObserved,
+    TraceContext, WorldChanged,
 };
 use crate::packer::packing::{LeftOutPods, PackerFailures, are_left_over};
 use crate::telemetry::log_event::LogEvent;
@@ -356,7 +356,7 @@ async fn compute(
 ) -> Option<Solved> {
     let mut unsettled = 0;
     loop {
-        let Some(snapshot) = links.cluster.send(TakeShown).await.ok()? else {
+        let Some(snapshot) = links.cluster.send(TakeObserved).await.ok()? else {
             tokio::time::sleep(SETTLING_TIME).await;
             continue;
         };

@@ -43,20 +43,20 @@ fn of_table(name: &str, value: &str) -> Option<String> {
 
 fn gates_of(name: &str, value: &str, to_come: &[&str], there: &[&str]) -> Vec<String> {
     let all = gates(value).unwrap_or_default();
-    let told = all.into_iter().filter_map(|(gate, on)| {
+    let named = all.into_iter().filter_map(|(gate, on)| {
         if to_come.contains(&gate.as_str()) {
             return on.then(|| format!("{name} {gate}=true: not implemented"));
         }
         (!there.contains(&gate.as_str())).then(|| format!("{name} {gate}: there is no such gate"))
     });
-    told.collect()
+    named.collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn told(name: &str, value: &str) -> Vec<String> {
+    fn named(name: &str, value: &str) -> Vec<String> {
         without_effect(&BTreeMap::from([(name.to_owned(), value.to_owned())]))
     }
 
@@ -70,7 +70,7 @@ mod tests {
             ("ENABLE_ZONAL_SHIFT", "true"),
             ("MEMORY_LIMIT", "1073741824"),
         ] {
-            assert_eq!(told(name, value).len(), 1, "{name}={value}");
+            assert_eq!(named(name, value).len(), 1, "{name}={value}");
         }
         for (name, value) in [
             ("FEATURE_GATES", "ReservedCapacity=false,NodeRepair=true"),
@@ -78,7 +78,7 @@ mod tests {
             ("LOG_ERROR_OUTPUT_PATHS", "stderr"),
             ("BATCH_MAX_DURATION", "20s"),
         ] {
-            assert_eq!(told(name, value), [""; 0], "{name}={value}");
+            assert_eq!(named(name, value), [""; 0], "{name}={value}");
         }
     }
 
@@ -90,7 +90,7 @@ mod tests {
                 "false" => "true",
                 _ => "something",
             };
-            assert_eq!(told(known.name, other).len(), 1, "{}", known.name);
+            assert_eq!(named(known.name, other).len(), 1, "{}", known.name);
         }
     }
 }

@@ -493,7 +493,7 @@ mod tests {
         let refused = read(&[("CONSOLE_TOKEN", short)]).unwrap_err();
         assert!(!format!("{refused:?} {}", refused[0]).contains(short), "{refused:?}");
         let settings = read(&[("CONSOLE_TOKEN", long), ("CONSOLE_PORT", "none")]).unwrap();
-        assert_eq!((settings.console_token.shown(), settings.console_port), (Some(long), None));
+        assert_eq!((settings.console_token.revealed(), settings.console_port), (Some(long), None));
         let written = format!("{settings:?}{}", serde_json::to_string(&settings).unwrap());
         assert!(!written.contains(long), "{written}");
         assert_eq!(read(&[("CONSOLE_PORT", "80800")]).unwrap_err()[0].value, "80800");

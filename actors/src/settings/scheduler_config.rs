@@ -46,8 +46,8 @@ pub fn scheduler_config(text: &str) -> Result<Vec<TopologySpreadConstraint>, Val
     }
     let refuse = |what: String| (what, ALLOWED.to_owned());
     let config: SchedulerConfig = serde_saphyr::from_str(text).map_err(|error| {
-        let told = error.to_string();
-        refuse(told.lines().next().unwrap_or("it cannot be read").to_owned())
+        let message = error.to_string();
+        refuse(message.lines().next().unwrap_or("it cannot be read").to_owned())
     })?;
     let mut seen = BTreeSet::new();
     let all = config.pod_topology_spread.default_constraints.into_iter().enumerate();
@@ -138,7 +138,7 @@ mod tests {
         let one = |fields: &str| format!("podTopologySpread: {{defaultConstraints: [{{{fields}}}]}}");
         let good = "maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway";
         assert!(scheduler_config(&one(good)).is_ok());
-        for (fields, told) in [
+        for (fields, message) in [
             (good.replace("maxSkew: 1", "maxSkew: 0"), "defaultConstraints[0].maxSkew: 0 is not above zero"),
             (good.replace("zone", "\"a zone\""), "topologyKey: \"a zone\" is no label's key"),
             (good.replace("zone", "Zones.x/zone"), "topologyKey"),
@@ -150,7 +150,7 @@ mod tests {
             (format!("{good}}}, {{{good}"), "stand there twice"),
         ] {
             let (what, allowed) = scheduler_config(&one(&fields)).unwrap_err();
-            assert!(what.contains(told) && !allowed.is_empty(), "{fields}: {what}");
+            assert!(what.contains(message) && !allowed.is_empty(), "{fields}: {what}");
         }
         assert!(scheduler_config("profiles: []").is_err());
         assert!(scheduler_config("[").is_err());

@@ -11,7 +11,7 @@ pub struct Secret(pub(super) String);
 
 impl Secret {
     /// The text, for those who have to know it; `None` without one.
-    pub fn shown(&self) -> Option<&str> {
+    pub fn revealed(&self) -> Option<&str> {
         Some(self.0.as_str()).filter(|text| !text.is_empty())
     }
 }

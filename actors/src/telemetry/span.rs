@@ -104,19 +104,19 @@ pub struct Span {
     pub error: Option<String>,
 }
 
-type Told = Box<(Span, Arc<dyn Journal>, Arc<dyn Clock>)>;
+type Recording = Box<(Span, Arc<dyn Journal>, Arc<dyn Clock>)>;
 
 /// A span that has begun. It is told when it ends; one that is dropped before was never over.
 #[must_use = "a span is told by end()"]
 pub struct OpenSpan {
     context: TraceContext,
-    told: Option<Told>,
+    recording: Option<Recording>,
 }
 
 impl OpenSpan {
     /// `told`: the span, and to whom by which clock; none where nobody wants spans.
-    pub(crate) fn new(context: TraceContext, told: Option<Told>) -> Self {
-        Self { context, told }
+    pub(crate) fn new(context: TraceContext, recording: Option<Recording>) -> Self {
+        Self { context, recording }
     }
 
     /// Its context, for what lies in it.
@@ -126,12 +126,12 @@ impl OpenSpan {
 
     /// Whether anybody wants it: what costs much to find out need not be found out otherwise.
     pub fn is_wanted(&self) -> bool {
-        self.told.is_some()
+        self.recording.is_some()
     }
 
     fn change(mut self, change: impl FnOnce(&mut Span)) -> Self {
-        if let Some(told) = &mut self.told {
-            change(&mut told.0);
+        if let Some(recording) = &mut self.recording {
+            change(&mut recording.0);
         }
         self
     }
@@ -156,7 +156,7 @@ impl OpenSpan {
 
     /// With an attribute; one without a value is left out.
     pub fn with(self, name: &'static str, value: impl Into<AttributeValue>) -> Self {
-        if self.told.is_none() {
+        if self.recording.is_none() {
             return self;
         }
         let value = value.into();
@@ -185,14 +185,14 @@ impl OpenSpan {
 
     /// It is over now.
     pub fn end(self) {
-        let Some(now) = self.told.as_ref().map(|told| told.2.wall()) else { return };
+        let Some(now) = self.recording.as_ref().map(|recording| recording.2.wall()) else { return };
         self.end_at(now);
     }
 
     /// It was over then.
     pub fn end_at(self, ended: Timestamp) {
-        if let Some(told) = self.told {
-            let (mut span, journal, _) = *told;
+        if let Some(recording) = self.recording {
+            let (mut span, journal, _) = *recording;
             span.ended = ended.max(span.begun);
             journal.span(span);
         }

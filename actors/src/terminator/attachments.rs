@@ -50,8 +50,8 @@ impl Attachments {
             // What a new list does not show went while the watch was away.
             Event::InitDone => {
                 self.listed = true;
-                let shown = self.listing.take().unwrap_or_default();
-                let gone: Vec<_> = self.all.keys().filter(|key| !shown.contains(*key)).cloned().collect();
+                let listed = self.listing.take().unwrap_or_default();
+                let gone: Vec<_> = self.all.keys().filter(|key| !listed.contains(*key)).cloned().collect();
                 gone.iter().for_each(|key| drop(self.all.remove(key)));
                 gone.into_iter().map(|(node, _)| node).collect()
             }
@@ -82,8 +82,8 @@ pub fn not_read(
     match came {
         Came::Gone => (Event::Delete(attachment), None),
         Came::Listed | Came::Changed => {
-            let told = reports.note(env, object).then(|| report::event(object));
-            (Event::Apply(attachment), told)
+            let record = reports.note(env, object).then(|| report::event(object));
+            (Event::Apply(attachment), record)
         }
     }
 }

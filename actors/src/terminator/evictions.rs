@@ -195,7 +195,7 @@ fn next_under(budgets: &mut BTreeMap<String, UnderBudget>, name: &str) -> Vec<St
 }
 
 /// A pod that leaves its node now.
-pub(super) struct LeavingPod {
+pub(super) struct EvictedPod {
     pub pod: Arc<PodEntry>,
     /// The PodDisruptionBudget that an eviction asks; none for a deletion.
     pub budget: Option<String>,
@@ -218,10 +218,10 @@ impl Terminator {
         &mut self,
         step_env: &StepEnv,
         node: &Arc<Node>,
-        leaving: LeavingPod,
+        leaving: EvictedPod,
         ctx: &mut Context<Self>,
     ) {
-        let LeavingPod { pod, budget, grace } = leaving;
+        let EvictedPod { pod, budget, grace } = leaving;
         let (uid, now) = (pod.pod.uid.clone(), self.env.now());
         let env = self.env.clone();
         let (name, budget) = (node.name_any(), budget.as_deref());

@@ -92,7 +92,7 @@ pub fn of_node(node: &Node) -> &str {
 }
 
 /// Whether it is being deleted.
-pub fn is_leaving<K: Resource>(object: &K) -> bool {
+pub fn is_deleting<K: Resource>(object: &K) -> bool {
     object.meta().deletion_timestamp.is_some()
 }
 

@@ -60,7 +60,7 @@ use endings::Endings;
 use evictions::Evictions;
 use interrupted::InterruptedNodes;
 use kept::KeptVolumes;
-use known::{Key, KnownNodes, is_leaving};
+use known::{Key, KnownNodes, is_deleting};
 use places::DrainProgress;
 use rollouts::Rollouts;
 use steps::StepEnv;
@@ -168,8 +168,8 @@ impl Actor for Terminator {
             let event = match heard {
                 WatchNews::Event(event) => event,
                 WatchNews::NotRead(object, came) => {
-                    let (event, told) = attachments::not_read(&env, &mut reports, &object, came);
-                    told.into_iter().for_each(|record| env.post(&recorder, record));
+                    let (event, record) = attachments::not_read(&env, &mut reports, &object, came);
+                    record.into_iter().for_each(|record| env.post(&recorder, record));
                     event
                 }
                 WatchNews::Failed(..) | WatchNews::Runs => return,
@@ -199,7 +199,7 @@ impl Handler<Remove> for Terminator {
         for wanted in &remove.claims {
             let Some(claim) = self.known.claims.get(&wanted.name) else { continue };
             // Another claim of that name is nobody's decision, and one that goes already keeps the reason that it has.
-            if claim.uid().as_deref() == Some(&wanted.uid) && !is_leaving(&**claim) {
+            if claim.uid().as_deref() == Some(&wanted.uid) && !is_deleting(&**claim) {
                 self.reasons.insert(wanted.name.clone(), (remove.reason, remove.trace));
                 claims.push((claim.clone(), self.own_nodes(claim)));
             }
@@ -226,7 +226,7 @@ impl Handler<ClaimChanged> for Terminator {
         self.known.apply_claim(claim.clone());
         self.instances.note(&claim);
         self.look_for_notice(&claim, ctx);
-        if is_leaving(&*claim) {
+        if is_deleting(&*claim) {
             self.deleting.insert(Key::Claim(claim.name_any()));
             self.touch(Key::Claim(claim.name_any()), ctx);
         }
@@ -260,7 +260,7 @@ impl Handler<NodeChanged> for Terminator {
 
     fn handle(&mut self, NodeChanged(node): NodeChanged, ctx: &mut Self::Context) {
         self.known.apply_node(node.clone());
-        if is_leaving(&*node) {
+        if is_deleting(&*node) {
             self.deleting.insert(Key::Node(node.name_any()));
             self.touch(Key::Node(node.name_any()), ctx);
         }

@@ -16,7 +16,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
 use super::Terminator;
-use super::evictions::LeavingPod;
+use super::evictions::EvictedPod;
 use super::look::NAMES_LISTED;
 use super::rollouts::overlay;
 use super::steps::StepEnv;
@@ -111,10 +111,10 @@ impl Terminator {
         }
         for pod in drain.evict {
             let budget = snapshot.budgets_of(&pod.pod).next().map(|budget| budget.name());
-            self.send_away(step_env, node, LeavingPod { pod, budget, grace: None }, ctx);
+            self.send_away(step_env, node, EvictedPod { pod, budget, grace: None }, ctx);
         }
         for (pod, grace) in drain.delete {
-            self.send_away(step_env, node, LeavingPod { pod, budget: None, grace: Some(grace) }, ctx);
+            self.send_away(step_env, node, EvictedPod { pod, budget: None, grace: Some(grace) }, ctx);
         }
     }
 

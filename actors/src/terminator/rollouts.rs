@@ -95,7 +95,7 @@ impl Terminator {
             let new = || Restart { progress: RestartProgress::new(now.monotonic), deployment: key.set.clone() };
             let progress = &mut self.rollouts.known.entry(key.clone()).or_insert_with(new).progress;
             let full = format!("{}/{}", pod.pod.namespace, pod.pod.name);
-            rules.insert(full, HoldReason::Rollout(progress.shown().to_owned()));
+            rules.insert(full, HoldReason::Rollout(progress.description().to_owned()));
             let asks = progress.asks(now.monotonic);
             // What the restart brings is to have the pod's place, and nobody is to look for another.
             if progress.add(&pod.pod.uid) {

@@ -63,7 +63,7 @@ impl Handler<Observe> for Translator {
     fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
         let state = TranslatorState {
             watched: self.watched.iter().cloned().collect(),
-            told: self.told.iter().map(|(source, text)| (source.shown(), text.clone())).collect(),
+            reported: self.reported.iter().map(|(source, text)| (source.display_name(), text.clone())).collect(),
             unreadable: self.unread.keys().map(str::to_owned).collect(),
         };
         MessageResult(state.into())

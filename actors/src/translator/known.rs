@@ -41,8 +41,8 @@ impl<K: ResourceExt> KnownObjects<K> {
             }
             Event::Delete(object) => self.forget(&object.name_any()),
             Event::InitDone => {
-                let shown = self.listing.take().unwrap_or_default();
-                self.all.retain(|name, _| shown.contains(name));
+                let listed = self.listing.take().unwrap_or_default();
+                self.all.retain(|name, _| listed.contains(name));
                 self.unlisted = false;
             }
         }
@@ -74,12 +74,12 @@ impl<K: ResourceExt> KnownObjects<K> {
         self.all.get(name).map(AsRef::as_ref)
     }
 
-    /// Those of which nothing has been said yet, neither by this leader nor, by `is_told`, on the object; they count as told.
-    pub fn take_untold(&mut self, is_told: impl Fn(&K) -> bool) -> Vec<Arc<K>> {
+    /// Those of which nothing has been said yet, neither by this leader nor, by `is_reported`, on the object; they count as told.
+    pub fn take_unreported(&mut self, is_reported: impl Fn(&K) -> bool) -> Vec<Arc<K>> {
         let mut untold = Vec::new();
         for (name, object) in &self.all {
             let uid = object.uid().unwrap_or_default();
-            if self.said.insert(name.clone(), uid.clone()) != Some(uid) && !is_told(object) {
+            if self.said.insert(name.clone(), uid.clone()) != Some(uid) && !is_reported(object) {
                 untold.push(object.clone());
             }
         }

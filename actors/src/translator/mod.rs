@@ -105,7 +105,7 @@ pub struct Translator {
     busy: BTreeSet<Source>,
     brakes: BTreeMap<Source, Brake>,
     /// What was last told of each.
-    told: BTreeMap<Source, String>,
+    reported: BTreeMap<Source, String>,
     /// Whether a look is to come, or under way.
     looking: bool,
     /// Whether something has changed since the look began.
@@ -139,7 +139,7 @@ impl Translator {
             not_known: 0,
             busy: BTreeSet::new(),
             brakes: BTreeMap::new(),
-            told: BTreeMap::new(),
+            reported: BTreeMap::new(),
             looking: false,
             again: false,
             wakes: None,
@@ -253,7 +253,7 @@ impl Translator {
         let unread = self.unread.keys().filter_map(|key| key.strip_prefix("AWSNodeTemplate/"));
         let all = translate(self.templates.all(), self.provisioners.all(), &unread.collect(), meaning);
         self.brakes.retain(|source, _| all.contains_key(source));
-        self.told.retain(|source, _| all.contains_key(source));
+        self.reported.retain(|source, _| all.contains_key(source));
         let waits: Vec<Duration> =
             all.into_iter().filter_map(|(source, meant)| self.work_on(source, meant, snapshot, ctx)).collect();
         if let Some(until) = waits.into_iter().min() {
@@ -315,7 +315,7 @@ impl Translator {
     /// A write, or a failure: the next one waits.
     fn brake(&mut self, source: &Source, written: Written) {
         let now = self.env.now();
-        let rng = self.env.rng(&source.shown());
+        let rng = self.env.rng(&source.display_name());
         let backoff = || Backoff::new(Duration::from_secs(1), LONGEST_PAUSE, rng);
         let new = || Brake { backoff: backoff(), written: written.clone(), until: now };
         let brake = self.brakes.entry(source.clone()).or_insert_with(new);
@@ -329,8 +329,8 @@ impl Translator {
 
     /// Tells what became of an object, once for each outcome.
     fn report_once(&mut self, source: &Source, outcome: &TranslationOutcome) {
-        let (object, text) = (source.shown(), outcome.shown());
-        if self.told.insert(source.clone(), text.clone()).as_ref() == Some(&text) {
+        let (object, text) = (source.display_name(), outcome.text());
+        if self.reported.insert(source.clone(), text.clone()).as_ref() == Some(&text) {
             return;
         }
         let reference = self.object_of(source).map(|alpha| alpha.reference()).unwrap_or_default();
@@ -350,7 +350,7 @@ impl Translator {
 
     /// Machines are an earlier control plane's own: nothing is made of them, which is said on each once.
     fn say_of_machines(&mut self, ctx: &mut Context<Self>) {
-        let silent: Vec<Arc<Machine>> = self.machines.take_untold(outcome::is_told);
+        let silent: Vec<Arc<Machine>> = self.machines.take_unreported(outcome::is_reported);
         for machine in silent {
             let (calls, now) = (self.calls.clone(), self.env.wall());
             ctx.spawn(outcome::refuse_machine(calls, machine, now).into_actor(self));

@@ -39,7 +39,7 @@ pub enum TranslationOutcome {
 
 impl TranslationOutcome {
     /// In words.
-    pub fn shown(&self) -> String {
+    pub fn text(&self) -> String {
         match self {
             Self::InStep { made, .. } => format!("in step: {}", made.join(", ")),
             Self::Not(problem) => format!("{}: {}", problem.reason, problem.message),
@@ -159,7 +159,7 @@ const OF_MACHINE: &str = "a Machine is the record that an earlier Karpenter kept
      as that would launch a second one; leave it to that Karpenter, or delete it when its instance is gone";
 
 /// Whether a Machine says already that nothing is made of it.
-pub fn is_told(machine: &Machine) -> bool {
+pub fn is_reported(machine: &Machine) -> bool {
     let conditions = machine.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     condition(conditions, TRANSLATED).is_some_and(|one| one.status == FALSE)
 }

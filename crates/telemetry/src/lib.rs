@@ -2,11 +2,11 @@
 //! that knows both sides.
 
 pub mod console;
+pub mod latest_entries;
 pub mod measures;
 pub mod process;
 pub mod state;
 pub mod stopwatch;
-pub mod told;
 
 use std::sync::{Arc, Mutex, PoisonError};
 

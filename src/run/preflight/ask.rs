@@ -78,11 +78,11 @@ impl Asker {
             let left = self.until.saturating_duration_since(Instant::now());
             if left <= PAUSE {
                 let seconds = self.patience.as_secs_f64();
-                let told = format!(
+                let message = format!(
                     "{} cannot be reached: {what} was tried {times} time(s) within {seconds} s (STARTUP_TIMEOUT), last: {last}",
                     self.whom
                 );
-                return Err(NoAnswer::InTime(told));
+                return Err(NoAnswer::InTime(message));
             }
             sleep(PAUSE).await;
         }

@@ -106,8 +106,8 @@ async fn endpoint(asker: &Asker, settings: &Settings, cloud: &Ec2Cloud) -> Resul
     if !settings.cluster_endpoint.is_empty() {
         return Ok(settings.cluster_endpoint.clone());
     }
-    let told = asker.ask("EKS DescribeCluster", || async { judge(cloud.cluster().await) }).await;
-    let why = match told {
+    let answer = asker.ask("EKS DescribeCluster", || async { judge(cloud.cluster().await) }).await;
+    let why = match answer {
         Ok(facts) if !facts.endpoint.is_empty() => return Ok(facts.endpoint),
         Ok(_) => "EKS does not tell an endpoint".to_owned(),
         Err(no) => no.to_string(),

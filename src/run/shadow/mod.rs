@@ -113,7 +113,7 @@ async fn start(settings: Settings, target: &ApiTarget) -> Result<Shadow, Failure
         seed,
         solver: Arc::new(solver),
         journal: Arc::new(QuietJournal),
-        told: Rc::new(said::print_event),
+        listener: Rc::new(said::print_event),
     })
     .await
 }

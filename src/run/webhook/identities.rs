@@ -58,9 +58,9 @@ impl Certified {
     }
 
     fn certified(&self, identity: &ServingIdentity) -> Result<CertifiedKey, String> {
-        let told = |why: rustls::Error| why.to_string();
+        let text = |why: rustls::Error| why.to_string();
         let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).map_err(|why| why.to_string())?;
-        CertifiedKey::from_der(certificates(&identity.certificate)?, key, &self.provider).map_err(told)
+        CertifiedKey::from_der(certificates(&identity.certificate)?, key, &self.provider).map_err(text)
     }
 
     fn verify(&self, identity: &ServingIdentity, names: &[String], now: Timestamp) -> Result<(), String> {

@@ -11,7 +11,7 @@ use dovetail_core::termination::instance::{Handle, handle};
 use futures::StreamExt;
 
 use super::super::TerminatorLinks;
-use super::super::known::is_leaving;
+use super::super::known::is_deleting;
 use super::super::left::left_on;
 use super::super::named::{have_no_node, shared};
 use super::{EndingObject, InstanceAnswer, InstanceQuery, SURE_WITHIN};
@@ -187,5 +187,5 @@ async fn may_end(links: &TerminatorLinks, of: &Handle, end: &EndingObject, machi
         })
     };
     // Four things at once: no Node left to drain, the claim on its way out, the same instance as judged, and its own.
-    alone && there.is_ok_and(|there| is_leaving(&there) && handle(&there).as_ref() == Some(of) && own(&there))
+    alone && there.is_ok_and(|there| is_deleting(&there) && handle(&there).as_ref() == Some(of) && own(&there))
 }

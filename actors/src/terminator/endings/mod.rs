@@ -189,7 +189,7 @@ impl Endings {
                 self.refused.remove(&one.handle);
             }
         }
-        let mut told = Vec::new();
+        let mut reports = Vec::new();
         for (handle, error) in &answered.refused {
             // It is asked again, at its own pace: it keeps no other waiting.
             if answered.answers.iter().all(|one| one.handle != *handle) {
@@ -201,15 +201,15 @@ impl Endings {
             let refused = self.refused.entry(handle.clone()).or_insert_with(new);
             refused.not_before = now + refused.backoff.pause();
             let times = refused.backoff.failures();
-            told.extend(is_said(times).then(|| (error.clone(), times)));
+            reports.extend(is_said(times).then(|| (error.clone(), times)));
         }
         let Some(error) = &answered.failed else {
             self.backoff.reset();
-            return told;
+            return reports;
         };
         self.not_before = now + self.backoff.pause();
-        told.extend((self.backoff.failures() == 1).then(|| (error.clone(), 1)));
-        told
+        reports.extend((self.backoff.failures() == 1).then(|| (error.clone(), 1)));
+        reports
     }
 
     fn learn(&mut self, handle: &Handle, seen: InstanceObservation, asked: Timestamp, now: Duration) {

@@ -14,7 +14,7 @@ use dovetail_actors::messages::{
     FullSubnets, HoldClaims, InstanceKnown, InstanceTypesFor, InstancesSeen, Interrupted, LaunchClaims,
     LaunchedOffering, LookUp, MarkDeleting, NodeChanged, NodeGone, NodeUnused, NotRead, NotRegistered, PackNow,
     PlanClaims, Planned, PodBound, PodGone, PodPending, PodSeen, PoolChanged, Record, Refused, Remove,
-    ReservationTakenBack, Roll, TakeShown, TakeSnapshot, TellNotSynced, TookReserved, WatchFailed, WatchRuns,
+    ReservationTakenBack, Roll, TakeObserved, TakeSnapshot, TellNotSynced, TookReserved, WatchFailed, WatchRuns,
     WorldChanged, Wrote,
 };
 use dovetail_core::InstanceType;
@@ -221,10 +221,10 @@ impl Handler<TakeSnapshot> for Ear {
     }
 }
 
-impl Handler<TakeShown> for Ear {
+impl Handler<TakeObserved> for Ear {
     type Result = Option<Snapshot>;
 
-    fn handle(&mut self, _: TakeShown, _: &mut Self::Context) -> Self::Result {
+    fn handle(&mut self, _: TakeObserved, _: &mut Self::Context) -> Self::Result {
         let mut state = self.0.0.borrow_mut();
         state.snapshots += 1;
         (state.known && state.shown).then(|| state.cluster.snapshot())

@@ -89,7 +89,7 @@ fn disruption(old: &v1beta1::Disruption) -> Result<Disruption, ConvertError> {
 pub fn node_class(old: &v1beta1::EC2NodeClass, context: &ConversionContext) -> Converted {
     let spec = &old.spec;
     let mut metadata = metadata(old);
-    let mut told = Converted::default();
+    let mut converted = Converted::default();
     let mut class = EC2NodeClassSpec {
         subnet_selector_terms: spec.subnet_selector_terms.clone(),
         security_group_selector_terms: spec.security_group_selector_terms.clone(),
@@ -110,9 +110,9 @@ pub fn node_class(old: &v1beta1::EC2NodeClass, context: &ConversionContext) -> C
         ..EC2NodeClassSpec::default()
     };
     let notes = metadata.annotations.get_or_insert_default();
-    family::settle(&mut class, spec.ami_family.as_deref(), notes, context, &mut told);
+    family::settle(&mut class, spec.ami_family.as_deref(), notes, context, &mut converted);
     let node_class = EC2NodeClass { metadata, spec: class, status: None };
-    Converted { node_class: Some(node_class), ..told }
+    Converted { node_class: Some(node_class), ..converted }
 }
 
 /// Converts a NodeClaim. Its age limit was the pool's, so it has none of its own.

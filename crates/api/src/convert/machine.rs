@@ -9,7 +9,7 @@ use crate::{
 
 /// Converts a Machine. Its age limit was the Provisioner's, so it has none of its own; what its status says stays.
 pub fn machine(old: &Machine) -> Converted {
-    let mut told = Converted::default();
+    let mut converted = Converted::default();
     let mut metadata = metadata(old);
     metadata.generate_name.clone_from(&old.metadata.generate_name);
     if let Some(pool) = metadata.labels.as_ref().and_then(|labels| labels.get(labels::PROVISIONER_NAME)).cloned() {
@@ -18,9 +18,9 @@ pub fn machine(old: &Machine) -> Converted {
         labels.entry(labels::NODE_POOL.into()).or_insert(pool);
     }
     if let Some(written) = old.spec.kubelet.clone() {
-        let kubelet = kubelet::without_runtime(written, &mut told);
+        let kubelet = kubelet::without_runtime(written, &mut converted);
         if !kubelet.0.is_empty() {
-            told.left_out.push("spec.kubelet: v1 has it in the EC2NodeClass".into());
+            converted.left_out.push("spec.kubelet: v1 has it in the EC2NodeClass".into());
         }
     }
     let requirements = old.spec.requirements.iter();
@@ -42,5 +42,5 @@ pub fn machine(old: &Machine) -> Converted {
         expire_after: DurationOrNever::Never,
     };
     let node_claim = NodeClaim { metadata, spec, status: old.status.clone() };
-    Converted { node_claim: Some(node_claim), ..told }
+    Converted { node_claim: Some(node_claim), ..converted }
 }

@@ -16,14 +16,14 @@ use crate::{
 /// # Errors
 /// It names a launch template, which v1 does not know.
 pub fn node_template(old: &AWSNodeTemplate, context: &ConversionContext) -> Result<Converted, ConvertError> {
-    let mut told = Converted::default();
-    let mut class = class_of(&old.spec.aws, &["spec"], context, &mut told)?;
+    let mut converted = Converted::default();
+    let mut class = class_of(&old.spec.aws, &["spec"], context, &mut converted)?;
     class.user_data.clone_from(&old.spec.user_data);
     class.detailed_monitoring = old.spec.detailed_monitoring;
     class.ami_selector_terms =
         if old.spec.ami_selector.is_empty() { vec![] } else { selector::images(&old.spec.ami_selector) };
-    let node_class = finish(class, metadata(old), old.spec.aws.ami_family.as_deref(), context, &mut told);
-    Ok(Converted { node_class: Some(node_class), ..told })
+    let node_class = finish(class, metadata(old), old.spec.aws.ami_family.as_deref(), context, &mut converted);
+    Ok(Converted { node_class: Some(node_class), ..converted })
 }
 
 /// The class of a Provisioner that references none.
@@ -31,10 +31,10 @@ pub(super) fn inline(
     aws: &Aws,
     metadata: ObjectMeta,
     context: &ConversionContext,
-    told: &mut Converted,
+    converted: &mut Converted,
 ) -> Result<EC2NodeClass, ConvertError> {
-    let class = class_of(aws, &["spec", "provider"], context, told)?;
-    Ok(finish(class, metadata, aws.ami_family.as_deref(), context, told))
+    let class = class_of(aws, &["spec", "provider"], context, converted)?;
+    Ok(finish(class, metadata, aws.ami_family.as_deref(), context, converted))
 }
 
 fn finish(
@@ -42,10 +42,10 @@ fn finish(
     mut metadata: ObjectMeta,
     said: Option<&str>,
     context: &ConversionContext,
-    told: &mut Converted,
+    converted: &mut Converted,
 ) -> EC2NodeClass {
     let notes = metadata.annotations.get_or_insert_default();
-    family::settle(&mut class, said, notes, context, told);
+    family::settle(&mut class, said, notes, context, converted);
     EC2NodeClass { metadata, spec: class, status: None }
 }
 
@@ -54,7 +54,7 @@ fn class_of(
     aws: &Aws,
     at: &[&str],
     context: &ConversionContext,
-    told: &mut Converted,
+    converted: &mut Converted,
 ) -> Result<EC2NodeClassSpec, ConvertError> {
     if aws.launch_template.is_some() {
         let path: Vec<&str> = at.iter().copied().chain(["launchTemplate"]).collect();
@@ -66,7 +66,7 @@ fn class_of(
     }
     let profile = aws.instance_profile.clone().or_else(|| context.default_instance_profile.clone());
     let role = profile.is_none().then(|| context.node_role());
-    note_defaults(aws, at, context, told);
+    note_defaults(aws, at, context, converted);
     Ok(EC2NodeClassSpec {
         subnet_selector_terms: if aws.subnet_selector.is_empty() {
             vec![SubnetSelectorTerm { tags: context.discovery(), ..Default::default() }]
@@ -80,7 +80,7 @@ fn class_of(
         },
         role,
         instance_profile: profile,
-        tags: own_tags(&aws.tags, at, told),
+        tags: own_tags(&aws.tags, at, converted),
         context: aws.context.clone(),
         metadata_options: metadata_options(aws.metadata_options.as_ref()),
         block_device_mappings: aws.block_device_mappings.clone(),
@@ -89,28 +89,28 @@ fn class_of(
 }
 
 /// Names what an object that does not say it means: selectors by the cluster's name, profile or role, metadata options.
-fn note_defaults(aws: &Aws, at: &[&str], context: &ConversionContext, told: &mut Converted) {
+fn note_defaults(aws: &Aws, at: &[&str], context: &ConversionContext, converted: &mut Converted) {
     let at = at.join(".");
     let tag = context.discovery().into_iter().map(|(key, value)| format!("{key}: {value}")).collect::<String>();
     for (field, unsaid) in [
         ("subnetSelector", aws.subnet_selector.is_empty()),
         ("securityGroupSelector", aws.security_group_selector.is_empty()),
     ] {
-        told.defaults.extend(unsaid.then(|| format!("{at}.{field}: {tag}")));
+        converted.defaults.extend(unsaid.then(|| format!("{at}.{field}: {tag}")));
     }
     if aws.instance_profile.is_none() {
-        told.defaults.push(match &context.default_instance_profile {
+        converted.defaults.push(match &context.default_instance_profile {
             Some(profile) => format!("{at}.instanceProfile: {profile} (DEFAULT_INSTANCE_PROFILE)"),
             None => format!("{at}.instanceProfile: one of the role {}", context.node_role()),
         });
     }
     if aws.metadata_options.is_none() {
-        told.defaults.push(format!("{at}.metadataOptions: httpPutResponseHopLimit 2, httpTokens required"));
+        converted.defaults.push(format!("{at}.metadataOptions: httpPutResponseHopLimit 2, httpTokens required"));
     }
 }
 
 /// Tags without those that Karpenter itself writes or wrote.
-fn own_tags(written: &BTreeMap<String, String>, at: &[&str], told: &mut Converted) -> BTreeMap<String, String> {
+fn own_tags(written: &BTreeMap<String, String>, at: &[&str], converted: &mut Converted) -> BTreeMap<String, String> {
     let ours = |key: &str| {
         key.starts_with("kubernetes.io/cluster")
             || matches!(
@@ -121,8 +121,8 @@ fn own_tags(written: &BTreeMap<String, String>, at: &[&str], told: &mut Converte
     };
     let (dropped, kept): (BTreeMap<_, _>, BTreeMap<_, _>) = written.clone().into_iter().partition(|(key, _)| ours(key));
     for key in dropped.keys() {
-        told.warnings.push(format!("tag {key} is written by the control plane itself; it is left out"));
-        told.left_out.push(format!("{}.tags[{key}]: the control plane writes this tag itself", at.join(".")));
+        converted.warnings.push(format!("tag {key} is written by the control plane itself; it is left out"));
+        converted.left_out.push(format!("{}.tags[{key}]: the control plane writes this tag itself", at.join(".")));
     }
     kept
 }

@@ -36,8 +36,8 @@ impl Objects {
                 objects.node_pools.extend(v1.node_pool.clone());
                 objects.node_classes.extend(v1.node_class.clone());
                 objects.node_claims.extend(v1.node_claim.clone());
-                let told = |warning| format!("{}:{}: {}: {warning}", manifest.file, manifest.line, manifest.name);
-                objects.warnings.extend(v1.warnings.iter().map(told));
+                let with_place = |warning| format!("{}:{}: {}: {warning}", manifest.file, manifest.line, manifest.name);
+                objects.warnings.extend(v1.warnings.iter().map(with_place));
             } else if WORKLOADS.contains(&manifest.kind.as_str()) {
                 objects.workloads.push(manifest.clone());
             } else {

@@ -165,7 +165,7 @@ impl PropertyRules {
 /// What the rules say of the value at `path`.
 pub(super) fn evaluate(rules: &CompiledSchema, value: &Value, old: Option<&Value>, path: &str) -> Vec<SchemaError> {
     let Err(failures) = VALIDATOR.validate_compiled(rules, value, old) else { return Vec::new() };
-    let told = failures.into_vec().into_iter().map(|failure| {
+    let messages = failures.into_vec().into_iter().map(|failure| {
         let what = match failure.kind {
             CelKind::ValidationFailure => failure.message,
             _ => format!("rule {:?} cannot be evaluated: {}", failure.rule, failure.message),
@@ -174,5 +174,5 @@ pub(super) fn evaluate(rules: &CompiledSchema, value: &Value, old: Option<&Value
         let dot = if path.is_empty() || below.is_empty() || below.starts_with('[') { "" } else { "." };
         SchemaError::new(FieldPath::parse(&format!("{path}{dot}{below}")), ErrorKind::Rule, what, "")
     });
-    told.collect()
+    messages.collect()
 }

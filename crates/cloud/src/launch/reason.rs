@@ -115,10 +115,10 @@ impl LaunchError {
         let worst = refusals.iter().find(|r| !r.is_capacity());
         let message = match worst.or(refusals.first()) {
             None => "EC2 launched nothing and gave no reason".to_owned(),
-            Some(told) => match refusals.len() {
-                1 => words(told),
-                2 => format!("{}; and 1 more refusal", words(told)),
-                all => format!("{}; and {} more refusals", words(told), all - 1),
+            Some(first) => match refusals.len() {
+                1 => words(first),
+                2 => format!("{}; and 1 more refusal", words(first)),
+                all => format!("{}; and {} more refusals", words(first), all - 1),
             },
         };
         if worst.is_none() {
@@ -195,12 +195,12 @@ mod tests {
             message: "Value (nope) for parameter iamInstanceProfile.name is invalid.".into(),
             ..refusal("InvalidParameterValue")
         };
-        let told = |all: Vec<OfferingRefusal>| LaunchError::from_refusals(all).message;
-        let all = told(vec![refusal("InsufficientInstanceCapacity"), wrong.clone(), wrong.clone()]);
+        let message_of = |all: Vec<OfferingRefusal>| LaunchError::from_refusals(all).message;
+        let all = message_of(vec![refusal("InsufficientInstanceCapacity"), wrong.clone(), wrong.clone()]);
         let own = "m5.large us-east-1a: InvalidParameterValue: Value (nope) for parameter iamInstanceProfile.name is invalid.";
         assert!(all.contains(own) && all.ends_with("; and 2 more refusals"), "{all}");
-        assert!(told(vec![wrong.clone(), wrong.clone()]).ends_with("; and 1 more refusal"));
-        assert!(told(vec![wrong]).ends_with("is invalid."));
+        assert!(message_of(vec![wrong.clone(), wrong.clone()]).ends_with("; and 1 more refusal"));
+        assert!(message_of(vec![wrong]).ends_with("is invalid."));
     }
 
     #[test]
@@ -237,10 +237,10 @@ mod tests {
     #[test]
     fn a_denied_call_names_the_action() {
         let message = "User: x is not authorized to perform: ec2:RunInstances on resource: y because z. Encoded authorization failure message: e";
-        let told = LaunchError::from_call(&CloudError::invalid("CreateFleet", "UnauthorizedOperation", message));
-        assert_eq!(told.reason, "Unauthorized");
+        let error = LaunchError::from_call(&CloudError::invalid("CreateFleet", "UnauthorizedOperation", message));
+        assert_eq!(error.reason, "Unauthorized");
         let begin = "CreateFleet failed (UnauthorizedOperation): the role may not ec2:RunInstances on y: z; ";
-        assert!(told.message.starts_with(begin), "{}", told.message);
+        assert!(error.message.starts_with(begin), "{}", error.message);
         let inside = OfferingRefusal { message: message.into(), ..refusal("UnauthorizedOperation") };
         let inside = LaunchError::from_refusals(vec![inside]);
         assert!(inside.message.contains("the role may not ec2:RunInstances on y"), "{}", inside.message);

@@ -51,7 +51,7 @@ impl DeletingObjects {
 
 impl ClusterState {
     /// Claims are about to be deleted, or are not after all; known before the API server is told.
-    pub fn mark_leaving<'a>(&mut self, claims: impl IntoIterator<Item = &'a str>, deleting: bool) {
+    pub fn mark_deleting<'a>(&mut self, claims: impl IntoIterator<Item = &'a str>, deleting: bool) {
         for name in claims {
             if deleting {
                 self.marked.insert(name.to_owned());

@@ -50,7 +50,7 @@ struct Turnover<'a> {
 pub fn expired(
     snapshot: &Snapshot,
     asked: impl Fn(&ClaimFacts) -> bool,
-    told: impl Fn(&ClaimFacts) -> bool,
+    is_reported: impl Fn(&ClaimFacts) -> bool,
     now: Timestamp,
 ) -> (Vec<&ClaimFacts>, Option<Timestamp>) {
     let mut pools: BTreeMap<&str, Turnover<'_>> = BTreeMap::new();
@@ -68,12 +68,12 @@ pub fn expired(
         pool.moving += usize::from(deleting || claim.initialized.is_none());
         let of_block = entry.claim.metadata.labels.as_ref().and_then(|own| own.get(labels::CAPACITY_RESERVATION_ID));
         let block_ends = of_block.and_then(|id| blocks.get(id.as_str())).copied();
-        if block_ends.is_some_and(|at| at <= now) && !deleting && !claim.uid.is_empty() && !told(claim) {
+        if block_ends.is_some_and(|at| at <= now) && !deleting && !claim.uid.is_empty() && !is_reported(claim) {
             all.push(claim);
             continue;
         }
         let expires = claim.expires.into_iter().chain(block_ends).min();
-        match expires.filter(|_| !deleting && !claim.uid.is_empty() && !told(claim)) {
+        match expires.filter(|_| !deleting && !claim.uid.is_empty() && !is_reported(claim)) {
             Some(expires) if expires <= now => pool.due.push((expires, claim)),
             Some(expires) => again = Some(again.map_or(expires, |again| again.min(expires))),
             None => {}

@@ -290,11 +290,12 @@ impl<'a> Look<'a> {
 
     fn expire(&mut self) {
         let (memory, pools) = (&*self.memory, &self.pools);
-        let told = |claim: &ClaimFacts| {
+        let is_reported = |claim: &ClaimFacts| {
             pools.get(claim.pool.as_str()).is_some_and(|view| view.observing != Observing::No)
                 && memory.has_observed(&claim.uid, RemovalReason::Expired)
         };
-        let (expired, again) = expiry::expired(self.snapshot, |claim| memory.is_asked(&claim.uid), told, self.now);
+        let (expired, again) =
+            expiry::expired(self.snapshot, |claim| memory.is_asked(&claim.uid), is_reported, self.now);
         self.look_again(again);
         for claim in expired {
             self.go(DisruptionCause::Expired, DisruptedClaim::from_facts(claim, self.snapshot));
@@ -316,8 +317,8 @@ impl<'a> Look<'a> {
 
     /// How many of a pool are told to go at this look.
     pub fn going_now(&self, pool: &str) -> usize {
-        let told = self.going.iter().filter(|((observing, _), _)| !observing).flat_map(|(_, claims)| claims);
-        told.filter(|one| one.pool == pool).count()
+        let commanded = self.going.iter().filter(|((observing, _), _)| !observing).flat_map(|(_, claims)| claims);
+        commanded.filter(|one| one.pool == pool).count()
     }
 
     /// A machine could go and may not.

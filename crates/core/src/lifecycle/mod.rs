@@ -137,7 +137,7 @@ pub fn stage(claim: &NodeClaim) -> Option<ClaimStage> {
 
 /// Whether the claim is not to be planned on: it is being deleted or its instance is.
 #[must_use]
-pub fn is_leaving(claim: &NodeClaim) -> bool {
+pub fn is_deleting(claim: &NodeClaim) -> bool {
     let terminating = |status: &dovetail_api::v1::NodeClaimStatus| {
         condition_status(&status.conditions, conditions::INSTANCE_TERMINATING) == conditions::TRUE
     };
@@ -301,6 +301,6 @@ mod tests {
         let mut claim = launched_claim("a");
         claim.metadata.deletion_timestamp = claim.metadata.creation_timestamp.clone();
         assert_eq!(next(&claim, &[&node("n")], Duration::ZERO, second(99)), LifecycleStep::Deleting);
-        assert!(is_leaving(&claim));
+        assert!(is_deleting(&claim));
     }
 }

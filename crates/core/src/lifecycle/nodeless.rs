@@ -14,7 +14,7 @@ pub struct Nodeless {
     /// Those that were given up of late, and when.
     given_up: BTreeMap<String, Duration>,
     /// When it was last told that too many are gone.
-    told: Option<Duration>,
+    reported: Option<Duration>,
 }
 
 /// What is to be done about a claim that has been without its Node for [`NODE`].
@@ -50,10 +50,10 @@ impl Nodeless {
         let (claims, bound) =
             (self.since.values().filter(|since| now.saturating_sub(**since) >= NODE).count(), bound(all));
         if claims > bound {
-            if self.told.is_some_and(|told| now.saturating_sub(told) < WINDOW) {
+            if self.reported.is_some_and(|reported| now.saturating_sub(reported) < WINDOW) {
                 return NodelessVerdict::Wait;
             }
-            self.told = Some(now);
+            self.reported = Some(now);
             return NodelessVerdict::TooMany { claims, bound };
         }
         if self.given_up.len() >= bound && !self.given_up.contains_key(claim) {

@@ -35,7 +35,7 @@ struct Book {
     seconds_to_launch: f64,
     longest: f64,
     /// Pods whose eviction has been counted and that are not gone yet.
-    leaving: BTreeSet<String>,
+    evicted: BTreeSet<String>,
     evictions: usize,
 }
 
@@ -98,11 +98,11 @@ impl Book {
             }
             Fact::Ended { pod } => {
                 self.settle(&pod, at);
-                self.leaving.remove(&pod);
+                self.evicted.remove(&pod);
                 None
             }
             Fact::Evicted { pod } => {
-                self.evictions += usize::from(self.leaving.insert(pod));
+                self.evictions += usize::from(self.evicted.insert(pod));
                 None
             }
         }

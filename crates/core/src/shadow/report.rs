@@ -105,7 +105,7 @@ impl ShadowReport {
         shadow: SideTotals,
         rounds: &Rounds,
     ) -> Self {
-        let told = |round: &Round| RoundResult { verdict: round.verdict(), round: round.clone() };
+        let result = |round: &Round| RoundResult { verdict: round.verdict(), round: round.clone() };
         Self {
             began,
             now,
@@ -115,7 +115,7 @@ impl ShadowReport {
             active,
             shadow,
             verdicts: rounds.verdicts(),
-            rounds: rounds.kept().map(told).collect(),
+            rounds: rounds.kept().map(result).collect(),
             notes: Vec::new(),
         }
     }
@@ -159,8 +159,8 @@ impl fmt::Display for ShadowReport {
         if !verdicts.is_empty() {
             writeln!(f, "rounds, as they came out for the shadow: {}", verdicts.join(", "))?;
         }
-        for told in self.rounds.iter().rev().take(SHOWN).rev() {
-            writeln!(f, "{told}")?;
+        for round in self.rounds.iter().rev().take(SHOWN).rev() {
+            writeln!(f, "{round}")?;
         }
         self.notes.iter().try_for_each(|note| writeln!(f, "note: {note}"))
     }

@@ -106,11 +106,11 @@ fn conversion(place: &WebhookAddress, bundle: &str) -> CustomResourceConversion 
 
 /// A conversion as it is compared: an API server fills in the port.
 fn comparable(one: &CustomResourceConversion) -> Value {
-    let mut told = json!(one);
-    if let Some(service) = told.pointer_mut("/webhook/clientConfig/service").and_then(Value::as_object_mut) {
+    let mut entry = json!(one);
+    if let Some(service) = entry.pointer_mut("/webhook/clientConfig/service").and_then(Value::as_object_mut) {
         service.entry("port").or_insert(json!(443));
     }
-    told
+    entry
 }
 
 /// Whether objects may still be stored as another version than v1.

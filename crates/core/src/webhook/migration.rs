@@ -44,7 +44,7 @@ pub struct Migration {
     listed: bool,
     todo: VecDeque<Listed>,
     refused: Vec<Listed>,
-    told: Option<String>,
+    reported: Option<String>,
     count: u64,
     failures: u32,
     until: Duration,
@@ -84,7 +84,7 @@ impl Migration {
         self.refused.push(one);
         let doubled = FIRST_PAUSE.saturating_mul(1 << self.failures.min(16));
         self.until = now.saturating_add(doubled.min(LONGEST_PAUSE));
-        self.told.replace(why.to_owned()).as_deref() != Some(why)
+        self.reported.replace(why.to_owned()).as_deref() != Some(why)
     }
 }
 

@@ -27,7 +27,7 @@ mod writing;
 
 pub use error::{ApiError, Result, StatusCause};
 pub use gvr::*;
-pub use http::audit::told_of_claim;
+pub use http::audit::claim_summary;
 pub use http::service::{Body, KubeService};
 pub use restore::{Restored, StoreSnapshot};
 pub use serve::{Listener, PagesByPath, ServedPage, TlsError, TlsIdentity};

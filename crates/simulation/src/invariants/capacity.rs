@@ -53,8 +53,8 @@ impl Checker {
                 }
                 self.nodes_within_limits(&state, claim);
             }
-            let told = before.is_some_and(|before| before.capacity.is_empty()) && !claim.capacity.is_empty();
-            if by_replica && told {
+            let became_known = before.is_some_and(|before| before.capacity.is_empty()) && !claim.capacity.is_empty();
+            if by_replica && became_known {
                 self.capacity_within_limits(&state, claim);
             }
         }

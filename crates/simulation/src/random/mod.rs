@@ -89,9 +89,9 @@ type SeedListener<'a> = &'a (dyn Fn(&str) -> Result<(), Failure> + Sync);
 ///
 /// # Errors
 /// Something outside of the worlds fails: a file cannot be written.
-pub fn play(wanted: &RandomRun, told: SeedListener<'_>) -> Result<SeedsSummary, Failure> {
+pub fn play(wanted: &RandomRun, listener: SeedListener<'_>) -> Result<SeedsSummary, Failure> {
     let next = AtomicU64::new(wanted.seeds.first);
-    let all = All { wanted, told, folder: Folder::new(wanted.out.as_deref()), next, sum: Mutex::default() };
+    let all = All { wanted, listener, folder: Folder::new(wanted.out.as_deref()), next, sum: Mutex::default() };
     // Each world lives on one thread; they have nothing in common.
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
     std::thread::scope(|scope| {
@@ -118,7 +118,7 @@ struct Sum {
 /// All seeds of a run; each thread takes the next.
 struct All<'a> {
     wanted: &'a RandomRun,
-    told: SeedListener<'a>,
+    listener: SeedListener<'a>,
     folder: Folder,
     next: AtomicU64,
     sum: Mutex<Sum>,
@@ -157,7 +157,7 @@ impl All<'_> {
         };
         match one {
             Some(one) => {
-                (self.told)(&(one.text(&path) + &shrunk))?;
+                (self.listener)(&(one.text(&path) + &shrunk))?;
                 sum.failed.push(one);
             }
             None => self.folder.forget(seed),

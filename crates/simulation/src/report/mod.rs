@@ -118,7 +118,7 @@ fn timeline_entry(line: &JournalLine) -> Map<String, Value> {
 }
 
 fn pods(world: &World) -> Pods {
-    let told = reasons(world);
+    let known_reasons = reasons(world);
     let (mut total, mut bound, mut pending, mut kept) = (0, 0, BTreeMap::new(), BTreeSet::new());
     for pod in world.pods() {
         let finished = matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
@@ -135,7 +135,7 @@ fn pods(world: &World) -> Pods {
         if world.is_kept_from_nodes(&pod) {
             kept.insert(name.clone());
         }
-        let reason = told.get(&name).cloned().unwrap_or_else(|| scheduler_says(&pod));
+        let reason = known_reasons.get(&name).cloned().unwrap_or_else(|| scheduler_says(&pod));
         pending.insert(name, reason);
     }
     let limited = if pending.is_empty() { BTreeSet::new() } else { &limited::limited(world) | &kept };

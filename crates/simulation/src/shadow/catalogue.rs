@@ -11,17 +11,17 @@ use super::{FIRST_PAUSE, LONGEST_PAUSE, ShadowEvent, ShadowListener};
 
 /// Asks until all is answered. On-demand prices change once in months: where they may not be asked for those shipped stand in, as
 /// in a control plane that leads.
-pub async fn read_catalogue(cloud: &dyn CloudOfferings, seed: u64, told: &ShadowListener) -> RegionCatalogue {
+pub async fn read_catalogue(cloud: &dyn CloudOfferings, seed: u64, listener: &ShadowListener) -> RegionCatalogue {
     let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE, fastrand::Rng::with_seed(seed ^ 0x0070_7269_6365));
     let mut stands_in = false;
     loop {
-        match once(cloud, told, &mut stands_in).await {
+        match once(cloud, listener, &mut stands_in).await {
             Ok(catalogue) => return catalogue,
             Err(error) => {
                 let pause = backoff.pause();
                 if backoff.failures() == 1 {
                     let note = format!("instance types and prices cannot be read yet, they are waited for: {error}");
-                    told(&ShadowEvent::Note(note));
+                    listener(&ShadowEvent::Note(note));
                 }
                 tokio::time::sleep(pause).await;
             }
@@ -31,7 +31,7 @@ pub async fn read_catalogue(cloud: &dyn CloudOfferings, seed: u64, told: &Shadow
 
 async fn once(
     cloud: &dyn CloudOfferings,
-    told: &ShadowListener,
+    listener: &ShadowListener,
     stands_in: &mut bool,
 ) -> Result<RegionCatalogue, CloudError> {
     let mut types: Vec<_> = cloud.instance_types().await?.into_iter().map(Arc::new).collect();
@@ -40,7 +40,7 @@ async fn once(
     let spot = cloud.spot_prices().await?;
     let on_demand = cloud.on_demand_prices().await.unwrap_or_else(|error| {
         if !std::mem::replace(stands_in, true) {
-            told(&ShadowEvent::Note(format!("on-demand prices are those shipped, they cannot be read: {error}")));
+            listener(&ShadowEvent::Note(format!("on-demand prices are those shipped, they cannot be read: {error}")));
         }
         shipped::catalogue(cloud.region()).on_demand
     });

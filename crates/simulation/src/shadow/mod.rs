@@ -68,7 +68,7 @@ pub struct ShadowParts {
     /// Where the replica in the copy tells what it does.
     pub journal: Arc<dyn Journal>,
     /// Hears what there is to say.
-    pub told: ShadowListener,
+    pub listener: ShadowListener,
 }
 
 /// Hears what there is to say of a shadow.
@@ -103,7 +103,7 @@ struct State {
     shadow: Observer,
     catalogue: Arc<RegionCatalogue>,
     clock: Arc<dyn Clock>,
-    told: ShadowListener,
+    listener: ShadowListener,
     notes: Notes,
 }
 
@@ -120,9 +120,9 @@ impl Shadow {
     /// The copy cannot be made.
     pub async fn start(parts: ShadowParts) -> Result<Self, Failure> {
         let notes = Notes::default();
-        let told = noted(&notes, parts.told.clone());
-        let catalogue = Arc::new(catalogue::read_catalogue(&*parts.cloud, parts.seed, &told).await);
-        let (watched, first) = ClusterWatches::start(&parts.kube, parts.seed, &told).await;
+        let listener = noted(&notes, parts.listener.clone());
+        let catalogue = Arc::new(catalogue::read_catalogue(&*parts.cloud, parts.seed, &listener).await);
+        let (watched, first) = ClusterWatches::start(&parts.kube, parts.seed, &listener).await;
         let copy = Copy::new(&parts, &catalogue, &first)?;
         let changes = copy.api.subscribe(&[PODS, NODE_CLAIMS]);
         let window = parts.settings.batch_max + parts.settings.batch_idle;
@@ -134,7 +134,7 @@ impl Shadow {
             shadow: Observer::default(),
             catalogue,
             clock: parts.clock.clone(),
-            told,
+            listener,
             notes,
         };
         first.into_iter().for_each(|(gvr, object)| state.real(&gvr, &object, true));
@@ -271,7 +271,7 @@ impl State {
         let now = self.clock.wall();
         for fact in facts {
             if let Some(decision) = self.ledger.record(side, now, fact) {
-                (self.told)(&ShadowEvent::Decided(side, decision));
+                (self.listener)(&ShadowEvent::Decided(side, decision));
             }
         }
     }
@@ -279,7 +279,7 @@ impl State {
     /// Says what has not been said yet.
     fn note(&mut self) {
         for note in self.mirror.take_notes() {
-            (self.told)(&ShadowEvent::Note(note));
+            (self.listener)(&ShadowEvent::Note(note));
         }
     }
 }

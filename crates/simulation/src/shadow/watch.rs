@@ -40,11 +40,11 @@ pub struct ClusterWatches {
 
 impl ClusterWatches {
     /// Begins, and answers what there is, in the order of [`KINDS`], when all has been listed that can be. What is needed is waited for.
-    pub async fn start(client: &kube::Client, seed: u64, told: &ShadowListener) -> (Self, Vec<(Gvr, Arc<Value>)>) {
+    pub async fn start(client: &kube::Client, seed: u64, listener: &ShadowListener) -> (Self, Vec<(Gvr, Arc<Value>)>) {
         let (sender, mut said) = unbounded_channel();
         for (number, kind) in (0..).zip(&KINDS) {
             let rng = fastrand::Rng::with_seed(seed ^ 0x0077_6174_6368 ^ (number << 40));
-            tokio::task::spawn_local(watch(client.clone(), kind, rng, sender.clone(), told.clone()));
+            tokio::task::spawn_local(watch(client.clone(), kind, rng, sender.clone(), listener.clone()));
         }
         let mut waiting: BTreeSet<Gvr> = KINDS.iter().map(|kind| kind.gvr.clone()).collect();
         let needed = |gvr: &Gvr| KINDS.iter().any(|kind| kind.needed && kind.gvr == *gvr);
@@ -112,7 +112,7 @@ async fn watch(
     kind: &'static CopiedKind,
     rng: fastrand::Rng,
     to: UnboundedSender<Said>,
-    told: ShadowListener,
+    listener: ShadowListener,
 ) {
     let gvr = &kind.gvr;
     let api: Api<DynamicObject> = Api::all_with(client, &api_resource(kind));
@@ -148,7 +148,7 @@ async fn watch(
                 let pause = backoff.pause();
                 // Once may be a connection that was lost.
                 if backoff.failures() > 1 && !std::mem::replace(&mut said, true) {
-                    told(&ShadowEvent::Note(cannot_read(kind, &error.to_string())));
+                    listener(&ShadowEvent::Note(cannot_read(kind, &error.to_string())));
                     let _ = to.send(Said::Failed(gvr.clone()));
                 }
                 tokio::time::sleep(pause).await;

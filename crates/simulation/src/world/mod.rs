@@ -12,7 +12,7 @@ mod operator_faults;
 mod process;
 mod replica;
 mod spoil;
-mod told;
+mod step_text;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};

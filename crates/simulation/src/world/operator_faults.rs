@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use dovetail_api::names::{annotations, tags};
 use dovetail_input::Failure;
-use dovetail_sandbox::apiserver::{ApiServer, Gvr, Restored, told_of_claim};
+use dovetail_sandbox::apiserver::{ApiServer, Gvr, Restored, claim_summary};
 use dovetail_sandbox::log::{ActionEntry, Caller};
 use dovetail_sandbox::region::{CapacityType, Placement};
 use jiff::Timestamp;
@@ -95,7 +95,7 @@ impl World {
                 Some(lease) if resource == "leases" => fields.push(("sent", json!({"spec": lease["spec"]}))),
                 Some(claim) => {
                     fields.push(("deleting", json!(claim["metadata"]["deletionTimestamp"].is_string())));
-                    fields.push(("claim", told_of_claim(claim)));
+                    fields.push(("claim", claim_summary(claim)));
                 }
                 None => fields.push(("claim", json!(null))),
             }

@@ -134,11 +134,11 @@ impl Replica {
         // A second solver's work for one packing in some: what is simulated is what is decided.
         settings.entry("PACKING_COMPARISON_INTERVAL".to_owned()).or_insert_with(|| "never".to_owned());
         let settings = Settings::from_map(&settings).map_err(|errors| {
-            let told = errors.into_iter().map(|error| {
+            let mistakes = errors.into_iter().map(|error| {
                 Mistake::of_file(error.name, format!("{} (given {:?})", error.what, error.value))
                     .allowing(error.allowed)
             });
-            Failure::Input(told.collect())
+            Failure::Input(mistakes.collect())
         })?;
         self.starts.set(self.starts.get() + 1);
         let caller = Caller::replica(self.number, self.identity());

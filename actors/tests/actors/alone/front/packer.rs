@@ -204,7 +204,7 @@ fn pods_of_a_node_that_leaves_are_packed_without_a_window() {
         bench.working(1);
         bench.pod("web", Some(1));
         bench.show();
-        bench.heard.cluster(|state| state.mark_leaving(["default-1"], true));
+        bench.heard.cluster(|state| state.mark_deleting(["default-1"], true));
         packer.do_send(WorldChanged::Deleting);
         bench.pass(1.0).await;
         assert_eq!(planned(&bench), 1);

@@ -4,7 +4,7 @@ use actix::prelude::*;
 use dovetail_actors::cluster_watcher::ClusterWatcher;
 use dovetail_actors::messages::{
     ActorState, Attach, ClaimChanged, ClaimGone, ClaimRefused, ClassChanged, ClusterChanged, ClusterWatcherState,
-    Detach, Forget, HoldClaims, MarkDeleting, NodeChanged, PlanClaims, PoolChanged, Record, TakeShown, TakeSnapshot,
+    Detach, Forget, HoldClaims, MarkDeleting, NodeChanged, PlanClaims, PoolChanged, Record, TakeObserved, TakeSnapshot,
     TellNotSynced, WorldChanged, Wrote,
 };
 use dovetail_actors::pod_watcher::PodWatcher;
@@ -64,7 +64,7 @@ pub async fn known(cluster: &Addr<ClusterWatcher>) -> Option<Snapshot> {
 }
 
 pub async fn is_shown(cluster: &Addr<ClusterWatcher>) -> bool {
-    cluster.send(TakeShown).await.unwrap().is_some()
+    cluster.send(TakeObserved).await.unwrap().is_some()
 }
 
 pub async fn state(bench: &Alone, cluster: &Addr<ClusterWatcher>) -> ClusterWatcherState {

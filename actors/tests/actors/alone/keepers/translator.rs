@@ -228,11 +228,11 @@ fn an_alpha_object_that_goes_is_forgotten() {
     with_alpha(async |bench, actor| {
         template(&bench, "mine");
         go_on(&bench, 20).await;
-        assert_eq!(state(&bench, &actor).await.told.len(), 1);
+        assert_eq!(state(&bench, &actor).await.reported.len(), 1);
         bench.api.delete(&templates(), "", "mine", &DeleteOptions::default()).unwrap();
         template(&bench, "other");
         go_on(&bench, 20).await;
-        let told = state(&bench, &actor).await.told;
+        let told = state(&bench, &actor).await.reported;
         assert!(told.len() == 1 && told.keys().all(|name| name.contains("other")), "{told:?}");
     });
 }

@@ -45,7 +45,7 @@ impl Source {
     }
 
     /// Kind and name, as people call it.
-    pub fn shown(&self) -> String {
+    pub fn display_name(&self) -> String {
         match self {
             Self::Template(name) => format!("AWSNodeTemplate {name}"),
             Self::Provisioner(name) => format!("Provisioner {name}"),
@@ -103,7 +103,7 @@ impl TranslationProblem {
 
     /// The name of the class is another alpha object's.
     fn of_another(class: &str, owner: &Source) -> Self {
-        let owner = owner.shown();
+        let owner = owner.display_name();
         let message = format!(
             "metadata.name: EC2NodeClass {class} is made from {owner}, and is left as it is; rename this object, or delete {owner}"
         );

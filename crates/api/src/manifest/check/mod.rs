@@ -51,8 +51,8 @@ pub(super) fn object(node: &YamlNode, object: &Value, identity: &ObjectIdentity)
     let misplaced = identity::metadata(node, object, identity, &mut findings);
     let Some(schema) = schema_for(&identity.api_version, &identity.kind) else { return findings };
     for error in schema.validate(object, UnknownFields::Refuse).into_iter().take(MOST_MISTAKES + 1) {
-        let told = matches!(error.path.0.as_slice(), [step] if misplaced.iter().any(|key| FieldPath::root().key(key).0[0] == *step));
-        if !told && !findings.0.iter().any(|known| known.path == error.path) {
+        let is_reported = matches!(error.path.0.as_slice(), [step] if misplaced.iter().any(|key| FieldPath::root().key(key).0[0] == *step));
+        if !is_reported && !findings.0.iter().any(|known| known.path == error.path) {
             findings.0.push(error);
         }
     }

@@ -182,8 +182,8 @@ impl File<'_> {
         for line in lost {
             self.note(line, &object, "the comment stands above the field that held its field".to_owned());
         }
-        let told = manifest.v1.clone().unwrap_or_default();
-        for what in told.warnings {
+        let converted = manifest.v1.clone().unwrap_or_default();
+        for what in converted.warnings {
             self.note(node.line, &object, what);
         }
         self.lose(node, &object, manifest);

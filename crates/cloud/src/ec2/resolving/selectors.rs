@@ -45,11 +45,11 @@ pub(in crate::ec2) fn no_image(spec: &EC2NodeClassSpec, unfit: &[String]) -> Str
         ];
         term(&keys, &one.tags)
     };
-    let told =
+    let described =
         terms_text("spec.amiSelectorTerms", "image of amd64 or arm64", spec.ami_selector_terms.iter().map(words));
     match unfit.is_empty() {
-        true => told,
-        false => format!("{told} (there is {})", unfit.join(", ")),
+        true => described,
+        false => format!("{described} (there is {})", unfit.join(", ")),
     }
 }
 

@@ -29,8 +29,8 @@ fn own(class: &EC2NodeClass, resolved: &NodeClassResolution, cluster: Option<&Cl
     };
     let contradictions = contradictions::find_contradictions(&class.spec);
     if !contradictions.is_empty() {
-        let told: Vec<String> = contradictions.into_iter().take(MOST).collect();
-        return Some(Finding::not_ready(CONDITION, "InvalidNodeClass", told.join("; ")));
+        let messages: Vec<String> = contradictions.into_iter().take(MOST).collect();
+        return Some(Finding::not_ready(CONDITION, "InvalidNodeClass", messages.join("; ")));
     }
     if let Some(finding) = kubelet_block(class, family) {
         return Some(finding);
@@ -59,11 +59,11 @@ fn kubelet_block(class: &EC2NodeClass, family: AmiFamily) -> Option<Finding> {
         false if is_expression(class, &first.path) => "KubeletExpressionsDisabled",
         false => "InvalidKubeletConfiguration",
     };
-    let told = found.iter().map(|one| {
+    let messages = found.iter().map(|one| {
         let path = one.path.join(".");
         format!("spec.kubelet.{path}: {} (allowed: {})", one.wrong.what, one.wrong.allowed)
     });
-    Some(Finding::not_ready(CONDITION, reason, told.take(MOST).collect::<Vec<_>>().join("; ")))
+    Some(Finding::not_ready(CONDITION, reason, messages.take(MOST).collect::<Vec<_>>().join("; ")))
 }
 
 /// What expressions for `maxPods` and reserved amounts may speak of (karpenter-aws 1.4).

@@ -140,7 +140,7 @@ impl ClaimFacts {
             node: status.map(|status| status.node_name.clone()).unwrap_or_default(),
             initialized: initialized.filter(|_| stage == Some(ClaimStage::Initialized)),
             stage,
-            deleting: lifecycle::is_leaving(claim) || InterruptionNotice::on(claim).is_some(),
+            deleting: lifecycle::is_deleting(claim) || InterruptionNotice::on(claim).is_some(),
             ends: deadline::of_machine(claim),
             terminating: is_true(conditions, conditions::INSTANCE_TERMINATING),
             created,

@@ -71,7 +71,7 @@ fn nobody_is_nominated_to_a_node_that_is_going() {
     expect(&mut state, &[("large", "1500m")]);
     state.apply_pod(&kube_pod("other", "", "250m")).unwrap();
     assert_eq!(kept(&state), ["large"]);
-    state.mark_leaving(["c"], true);
+    state.mark_deleting(["c"], true);
     assert!(kept(&state).is_empty());
 }
 

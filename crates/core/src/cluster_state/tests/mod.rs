@@ -522,7 +522,7 @@ fn budget(spec: Value) -> PodDisruptionBudget {
 #[test]
 fn pods_on_a_leaving_node_need_a_place_whoever_says_that_it_leaves() {
     let says: [(&str, fn(&mut ClusterState, NodeClaim)); 4] = [
-        ("a mark", |state, _| state.mark_leaving(["m"], true)),
+        ("a mark", |state, _| state.mark_deleting(["m"], true)),
         ("the annotation", |state, claim| {
             state.apply_claim(Arc::new(annotated(claim, "spot_interrupted 2026-03-02T10:17:00Z")));
         }),
@@ -557,9 +557,9 @@ fn a_mark_taken_back_is_as_if_it_had_never_been() {
     let mut state = ClusterState::new();
     machine(&mut state, "m", &["a"]);
     machine(&mut state, "n", &[]);
-    state.mark_leaving(["m"], true);
+    state.mark_deleting(["m"], true);
     state.nominate(["uid-a"], &NominationTarget::Node("node-n".into()), Duration::from_secs(20));
-    state.mark_leaving(["m"], false);
+    state.mark_deleting(["m"], false);
     assert!(pending(&state, 0).is_empty());
     assert_eq!(state.snapshot().expected_on("uid-a", at(0)), None, "its place elsewhere is free again");
     assert!(state.snapshot().deleting.is_empty());
@@ -570,7 +570,7 @@ fn the_end_of_a_term_forgets_marks_and_keeps_what_is_written_on_claims() {
     let mut state = ClusterState::new();
     machine(&mut state, "m", &["a"]);
     let claim = machine(&mut state, "n", &["b"]);
-    state.mark_leaving(["m"], true);
+    state.mark_deleting(["m"], true);
     state.apply_claim(Arc::new(annotated(claim, "spot_interrupted 2026-03-02T10:17:00Z")));
     state.forget_plans();
     assert_eq!(pending(&state, 0), ["b"]);
@@ -598,7 +598,7 @@ fn only_pods_that_can_and_will_be_moved_need_a_place() {
     ] {
         state.apply_pod(&pod).unwrap();
     }
-    state.mark_leaving(["m"], true);
+    state.mark_deleting(["m"], true);
     assert_eq!(pending(&state, 0), ["comes-again-later", "moves"]);
     assert_eq!(pending(&state, 161), ["asks-for-a-while", "comes-again-later", "moves"]);
 }
@@ -621,7 +621,7 @@ fn a_pod_that_its_budgets_never_let_go_needs_no_place() {
     for (budgets, moves) in blocking.iter().map(|one| (one, 0)).chain(passing.iter().map(|one| (one, 1))) {
         let mut state = ClusterState::new();
         machine(&mut state, "m", &["a"]);
-        state.mark_leaving(["m"], true);
+        state.mark_deleting(["m"], true);
         budgets.iter().for_each(|spec| state.apply_budget(budget(spec.clone())));
         assert_eq!(pending(&state, 0).len(), moves, "{budgets:?}");
         budgets.iter().for_each(|spec| state.delete_budget(&budget(spec.clone())));
@@ -633,7 +633,7 @@ fn a_pod_that_its_budgets_never_let_go_needs_no_place() {
 fn a_place_is_kept_until_the_pod_has_gone_and_is_its_successors() {
     let mut state = ClusterState::new();
     machine(&mut state, "m", &["old"]);
-    state.mark_leaving(["m"], true);
+    state.mark_deleting(["m"], true);
     state.plan_claim(kube_claim("new", None, "0"), Resources::new());
     state.nominate(["uid-old"], &NominationTarget::Claim("new".into()), Duration::from_secs(20));
     assert!(pending(&state, 0).is_empty());
@@ -679,10 +679,10 @@ fn a_pod_whose_place_leaves_too_needs_another() {
     let mut state = ClusterState::new();
     machine(&mut state, "m", &["a"]);
     machine(&mut state, "n", &[]);
-    state.mark_leaving(["m"], true);
+    state.mark_deleting(["m"], true);
     state.nominate(["uid-a"], &NominationTarget::Node("node-n".into()), Duration::from_secs(20));
     assert!(pending(&state, 0).is_empty());
-    state.mark_leaving(["n"], true);
+    state.mark_deleting(["n"], true);
     assert_eq!(pending(&state, 0), ["a"]);
 }
 
@@ -691,7 +691,7 @@ fn pods_that_move_are_packed_with_whatever_batch_is_asked_for() {
     let mut state = ClusterState::new();
     machine(&mut state, "m", &["moves"]);
     state.apply_pod(&kube_pod("waits", "", "1")).unwrap();
-    state.mark_leaving(["m"], true);
+    state.mark_deleting(["m"], true);
     let asked = |only: &[&str]| {
         let only = Some(only.iter().map(|uid| (*uid).to_owned()).collect());
         let input = PlanningInput { only, ..input(0) };

@@ -335,7 +335,7 @@ fn at_what_a_list_shows_to_be_gone_nobody_is_expected_and_nothing_leaves_when_it
     state.apply_node(&node);
     state.nominate(["uid-a"], &NominationTarget::Claim("c".into()), Duration::from_secs(20));
     state.nominate(["uid-b"], &NominationTarget::Node("n".into()), Duration::from_secs(20));
-    state.mark_leaving(["c"], true);
+    state.mark_deleting(["c"], true);
     for kind in [WatchedKind::NodeClaim, WatchedKind::Node] {
         state.list_begins(kind);
         state.list_ends(kind);

@@ -96,7 +96,7 @@ fn what_a_command_has_left_behind_is_taken_away_unless_the_node_leaves() {
     };
     world.machine("a", tainted);
     world.machine("b", tainted);
-    world.state.mark_leaving(["claim-b"], true);
+    world.state.mark_deleting(["claim-b"], true);
     let decision = world.look(0.0);
     assert_eq!(decision.untaint, [("a".to_owned(), "uid-node-a".to_owned())]);
     assert_eq!(decision.marks.len(), 1);

@@ -25,8 +25,8 @@ impl Drifting {
         let decision = self.look(seconds);
         let begin: Vec<String> = decision.drift.begin.iter().map(|disrupted| disrupted.claim.clone()).collect();
         let stay: Vec<String> = decision.drift.stay.iter().map(|one| one.disrupted.claim.clone()).collect();
-        self.world.state.mark_leaving(begin.iter().map(String::as_str), true);
-        self.world.state.mark_leaving(stay.iter().map(String::as_str), false);
+        self.world.state.mark_deleting(begin.iter().map(String::as_str), true);
+        self.world.state.mark_deleting(stay.iter().map(String::as_str), false);
         decision
     }
 
@@ -218,7 +218,7 @@ fn a_successor_begins_anew_from_what_the_claims_say() {
     let mut all = drifted(json!({"consolidateAfter": "Never"}), &["a"]);
     all.act(2.0);
     all.world.memory = Memory::new();
-    all.world.state.mark_leaving(["claim-a"], false);
+    all.world.state.mark_deleting(["claim-a"], false);
     all.hear();
     assert_eq!(begun(&all.act(3.0)), ["a"]);
 }

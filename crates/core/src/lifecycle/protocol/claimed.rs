@@ -4,7 +4,7 @@ use dovetail_api::names::annotations::{LAUNCH_TOKEN, TERM};
 use dovetail_api::names::{TERMINATION_FINALIZER, instance_id};
 use dovetail_api::v1::NodeClaim;
 
-use super::super::{is_leaving, stage};
+use super::super::{is_deleting, stage};
 use crate::ownership::{self};
 
 /// What of a claim decides about its launch.
@@ -31,7 +31,7 @@ impl Claimed {
             token: ownership::token_on(claim),
             instance: claim.status.as_ref().and_then(|status| instance_id(&status.provider_id)).map(str::to_owned),
             launched: stage(claim).is_some(),
-            deleting: is_leaving(claim),
+            deleting: is_deleting(claim),
         }
     }
 }

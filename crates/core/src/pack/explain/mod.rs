@@ -117,11 +117,11 @@ fn why_not(
         return trial.end(rule, detail);
     }
     let offering_bits = view.offering_bits & context.offers.select(wanted);
-    if let Some(told) = reservations.describe(offering_bits) {
+    if let Some(text) = reservations.describe(offering_bits) {
         let mut open = trial.types.clone();
         open.and(&context.bought(offering_bits & reservations.open()).types);
         if !trial.retain(Rule::Offerings, open) {
-            return trial.end(Rule::Offerings, told);
+            return trial.end(Rule::Offerings, text);
         }
     }
     if without_volumes.is_some() && !trial.keep_where_volumes_are(class, pool) {
@@ -161,8 +161,8 @@ fn not_tolerated(class: &Class, example: &Pod, taints: &[Taint]) -> Option<Strin
 /// Each rule by itself leaves something: it is other pods, `minValues` or all rules together that leave nothing.
 fn only_together(trial: Trial<'_, '_>, topology: Option<&str>) -> PoolReason {
     let view = trial.view;
-    if let Some(told) = topology.filter(|_| view.min_values.is_empty()) {
-        return trial.end(Rule::Topology, told.to_owned());
+    if let Some(text) = topology.filter(|_| view.min_values.is_empty()) {
+        return trial.end(Rule::Topology, text.to_owned());
     }
     let count = trial.types.count();
     if view.min_values.is_empty() {
@@ -186,12 +186,12 @@ fn own_requirements(pod: &Pod) -> Option<Requirements> {
 /// `zone In [a], or zone In [b]`.
 fn places(all: &[Vec<NodeSelectorRequirement>]) -> String {
     const MOST: usize = 4;
-    let told = all.iter().take(MOST).map(|place| match Requirements::from_written(place) {
+    let text = all.iter().take(MOST).map(|place| match Requirements::from_written(place) {
         Ok(read) => read.to_string(),
         Err(error) => error.to_string(),
     });
     let rest = if all.len() > MOST { format!(", or {} other places", all.len() - MOST) } else { String::new() };
-    format!("{}{rest}", told.collect::<Vec<_>>().join(", or "))
+    format!("{}{rest}", text.collect::<Vec<_>>().join(", or "))
 }
 
 fn refused_label(trial: Trial<'_, '_>, conflict: Incompatible) -> PoolReason {
@@ -223,8 +223,8 @@ fn types_left(trial: &mut Trial<'_, '_>, wanted: &Requirements) -> Result<(), (R
             None => continue,
         }
         if !trial.retain(Rule::InstanceTypes, types) {
-            let told = describe(key, requirement);
-            return Err((Rule::InstanceTypes, format!("no instance type of the pool that is left has {told}")));
+            let text = describe(key, requirement);
+            return Err((Rule::InstanceTypes, format!("no instance type of the pool that is left has {text}")));
         }
     }
     let offering_bits = view.offering_bits & context.offers.select(wanted);
@@ -242,8 +242,8 @@ fn types_left(trial: &mut Trial<'_, '_>, wanted: &Requirements) -> Result<(), (R
                 Some(describe(key, &both))
             })
             .collect();
-        let told = if asked.is_empty() { "anywhere".to_owned() } else { format!("with {}", asked.join(", ")) };
-        return Err((Rule::Offerings, format!("nothing is available {told}")));
+        let text = if asked.is_empty() { "anywhere".to_owned() } else { format!("with {}", asked.join(", ")) };
+        return Err((Rule::Offerings, format!("nothing is available {text}")));
     }
     Ok(())
 }
@@ -259,8 +259,8 @@ fn too_large(context: &Context<'_>, class: &Class, pool: PoolId, types: &Bits) -
         let asked = class.first[resource];
         let most = types.iter().map(|at| context.room(pool, at)[resource]).max().unwrap_or(0).max(0);
         if asked > most {
-            if let Some(told) = kept_off(context, class, resource) {
-                return told;
+            if let Some(text) = kept_off(context, class, resource) {
+                return text;
             }
             let (asked, most) = (person(name, asked), person(name, most));
             return format!("needs {asked}, the largest of {} {noun} allows {most}", grouped(count));
@@ -296,8 +296,8 @@ fn too_large_for_a_group(context: &Context<'_>, class: &Class, pool: PoolId) -> 
         let least =
             context.pools[pool].types.iter().map(|at| context.room(pool, at)[resource]).min().unwrap_or(0).max(0);
         if asked > least {
-            if let Some(told) = kept_off(context, class, resource) {
-                return told;
+            if let Some(text) = kept_off(context, class, resource) {
+                return text;
             }
             return format!(
                 "needs {}, a node of the group has {} for certain",

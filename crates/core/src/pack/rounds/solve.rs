@@ -265,9 +265,9 @@ impl<'c, 'a> RoundPlan<'c, 'a> {
         let mut unscheduled = Vec::new();
         for (class, count) in self.left.enumerate().filter(|(_, count)| **count > 0) {
             let part = &self.context.topology.of_class[class];
-            let told = (part.is_zonal() || !part.pod_affinity.is_empty()).then(|| self.domains.describe(class));
+            let described = (part.is_zonal() || !part.pod_affinity.is_empty()).then(|| self.domains.describe(class));
             let left = LeftAtEnd { limits: &self.limits, reservations: &self.reservations };
-            let reason = explain::reason(self.context, &self.context.classes[class], left, told.as_deref());
+            let reason = explain::reason(self.context, &self.context.classes[class], left, described.as_deref());
             let reason = Arc::new(reason);
             unscheduled.extend(self.assigner.next_pods(class, *count).map(|pod| (pod, Arc::clone(&reason))));
         }

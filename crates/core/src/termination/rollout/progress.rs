@@ -76,7 +76,7 @@ impl RestartProgress {
 
     /// How it stands, as people read it.
     #[must_use]
-    pub fn shown(&self) -> &str {
+    pub fn description(&self) -> &str {
         match (self.state, &self.why) {
             (State::Restarted(_), _) => "it was restarted",
             (_, Some(why)) => why,
@@ -159,7 +159,7 @@ mod tests {
         assert!(!one.asks(at(1)) && !one.asks(at(60)), "an answer is to come");
         assert!(!one.add("a") && one.add("b"));
         assert_eq!(one.answered(RestartAnswer::Restarted, at(2)), Some(News::Restarted));
-        assert_eq!((one.moves(), one.asks(at(60)), one.shown()), (true, false, "it was restarted"));
+        assert_eq!((one.moves(), one.asks(at(60)), one.description()), (true, false, "it was restarted"));
     }
 
     #[test]
@@ -184,10 +184,10 @@ mod tests {
             if let Some(news) = one.answered(RestartAnswer::Waits("it is rolling out already".into()), at(now)) {
                 break news;
             }
-            assert_eq!((one.asks(at(now + 9)), one.shown()), (false, "it is rolling out already"));
+            assert_eq!((one.asks(at(now + 9)), one.description()), (false, "it is rolling out already"));
             now += 10;
             asked += usize::from(one.asks(at(now)));
-            assert_eq!(one.shown(), "it is rolling out already", "the same while it is asked");
+            assert_eq!(one.description(), "it is rolling out already", "the same while it is asked");
         };
         assert_eq!((now, asked), (601, 60));
         assert_eq!(news, News::Never("it is rolling out already".into(), vec!["a".into()]));

@@ -135,11 +135,11 @@ fn uid(answer: &Answer, text: &Bytes) -> Value {
 /// A NodeClaim as it stands after a write; null when it is gone.
 fn claim(server: &ApiServer, name: &str) -> Value {
     let gvr = crate::apiserver::Gvr::new("karpenter.sh", "v1", "nodeclaims");
-    server.get(&gvr, "", name).map_or(Value::Null, |claim| told_of_claim(&claim))
+    server.get(&gvr, "", name).map_or(Value::Null, |claim| claim_summary(&claim))
 }
 
 /// What the log tells of a NodeClaim.
-pub fn told_of_claim(claim: &Value) -> Value {
+pub fn claim_summary(claim: &Value) -> Value {
     let (metadata, annotations) = (&claim["metadata"], &claim["metadata"]["annotations"]);
     json!({
         "nodePool": metadata["labels"]["karpenter.sh/nodepool"],

@@ -285,7 +285,7 @@ fn decoded(found: &FoundResource, object: &mut Value, options: &WriteOptions) ->
     let twice = options.duplicates.iter().map(|path| format!("duplicate field \"{path}\""));
     let warnings: Vec<String> =
         options.unknown.iter().chain(&unknown).map(|path| format!("unknown field \"{path}\"")).chain(twice).collect();
-    let mut told = match options.validation {
+    let mut warnings = match options.validation {
         FieldValidation::Ignore => Vec::new(),
         FieldValidation::Strict if !warnings.is_empty() => {
             return Err(schema::undecodable(&found.def, &format!("strict decoding error: {}", warnings.join(", "))));
@@ -293,9 +293,9 @@ fn decoded(found: &FoundResource, object: &mut Value, options: &WriteOptions) ->
         _ => warnings,
     };
     if found.def.kind == "Pod" && found.def.group.is_empty() {
-        told.extend(amounts::warnings(&object["spec"], "spec"));
+        warnings.extend(amounts::warnings(&object["spec"], "spec"));
     }
-    Ok(told)
+    Ok(warnings)
 }
 
 /// Objects below this are not measured: they cannot be too large, unless grown piece by piece.

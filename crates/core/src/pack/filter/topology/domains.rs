@@ -350,7 +350,7 @@ impl<'c, 'a> Domains<'c, 'a> {
         let topology = &self.context.topology;
         let part = &topology.of_class[class];
         let stated = part.hard().states.iter().chain(&part.pod_affinity);
-        let told = stated.map(|at| {
+        let described = stated.map(|at| {
             let Group { kind, key, .. } = &topology.groups[*at];
             match kind {
                 RuleKind::Spread { skew, .. } => format!("topology spread over {key} with maxSkew {skew}"),
@@ -358,10 +358,10 @@ impl<'c, 'a> Domains<'c, 'a> {
                 _ => format!("required pod anti-affinity by {key}"),
             }
         });
-        let told: Vec<String> = told.collect();
-        match told.is_empty() {
+        let described: Vec<String> = described.collect();
+        match described.is_empty() {
             true => "other pods' required anti-affinity leaves it no domain".to_owned(),
-            false => format!("no domain is left by {}", told.join(" and ")),
+            false => format!("no domain is left by {}", described.join(" and ")),
         }
     }
 }

@@ -106,7 +106,7 @@ impl<'c> Shapes<'c> {
             // no rule, one that caps, or one that only counts.
             // Equal requests do not make a shape: a pod that may be on a node once fills it in another way than one
             // that may be there ten times.
-            let told = match part.most_on_a_node {
+            let rule_key = match part.most_on_a_node {
                 Some(cap) => RuleKey::Alone(cap),
                 None if exact || id == NodeRulesId::NONE || common.contains(&id) => RuleKey::Rules(id),
                 None => RuleKey::Roughly(rules.caps.is_empty()),
@@ -119,11 +119,11 @@ impl<'c> Shapes<'c> {
                 if item.offering_bits != selection.offering_bits {
                     types.and(&context.bought(item.offering_bits).types);
                 }
-                let rules = (matches!(told, RuleKey::Rules(_)) && !rules.is_empty()).then_some(rules);
+                let rules = (matches!(rule_key, RuleKey::Rules(_)) && !rules.is_empty()).then_some(rules);
                 let (requests, offering_bits, joint) = (requests.clone(), item.offering_bits, selection.joint);
                 Shape { requests, types, offering_bits, joint, count: 0, cap: 0, half: 0, rules, items: vec![] }
             };
-            let key = (requests, &selection.types, item.offering_bits, selection.joint, told);
+            let key = (requests, &selection.types, item.offering_bits, selection.joint, rule_key);
             let shape = *known.entry(key).or_insert_with(|| {
                 seen.push(vec![]);
                 all.push(new())

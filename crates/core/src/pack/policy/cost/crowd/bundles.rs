@@ -191,7 +191,7 @@ impl<'c> Bundles<'c> {
 }
 
 /// The resources by which pods are told apart: all but the count of pods.
-pub(super) fn told_by(resource: usize) -> bool {
+pub(super) fn differs_by_pod(resource: usize) -> bool {
     resource != 2
 }
 
@@ -207,7 +207,7 @@ pub(super) fn entries<'c>(context: &'c Context<'_>, items: &[Item<'_>], which: &
     let entry = |at: &usize| {
         let item = &items[*at];
         let requests = &context.classes[item.class].requests;
-        let asked: f64 = (0..all.len()).filter(|at| told_by(*at)).map(|at| part(requests, at)).sum();
+        let asked: f64 = (0..all.len()).filter(|at| differs_by_pod(*at)).map(|at| part(requests, at)).sum();
         // Pods count a little: those that ask for nothing else have to be somewhere.
         let weight = asked + part(requests, 2) * 1e-3;
         // A hundredth of the weight on both sides, as a pod may ask for no memory at all. The logarithm makes twice

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::super::Aims;
 use super::super::candidates::{TypeCandidate, TypeCandidates};
 use super::OpenTypes;
-use super::bundles::{Bundles, told_by};
+use super::bundles::{Bundles, differs_by_pod};
 use super::meant::{Meant, Whose};
 use crate::pack::model::bits::Bits;
 use crate::pack::model::classes::Amounts;
@@ -110,7 +110,7 @@ struct Fit {
 impl Fit {
     fn for_requests(requests: &Amounts, whole: &Amounts) -> Self {
         let part = |(at, (asked, whole)): (usize, (&i64, &i64))| {
-            if told_by(at) && *whole > 0 && *asked > 0 { float(*asked) / float(*whole) } else { 0.0 }
+            if differs_by_pod(at) && *whole > 0 && *asked > 0 { float(*asked) / float(*whole) } else { 0.0 }
         };
         let parts: SmallVec<[f64; 4]> = requests.iter().zip(whole).enumerate().map(part).collect();
         let size = parts.iter().sum::<f64>().max(f64::MIN_POSITIVE).powf(PROPORTION_COUNTS);
