@@ -218,10 +218,10 @@ impl Terminator {
         &mut self,
         step_env: &StepEnv,
         node: &Arc<Node>,
-        leaving: EvictedPod,
+        evicted: EvictedPod,
         ctx: &mut Context<Self>,
     ) {
-        let EvictedPod { pod, budget, grace } = leaving;
+        let EvictedPod { pod, budget, grace } = evicted;
         let (uid, now) = (pod.pod.uid.clone(), self.env.now());
         let env = self.env.clone();
         let (name, budget) = (node.name_any(), budget.as_deref());
