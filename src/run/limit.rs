@@ -4,51 +4,34 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use dovetail_cloud::token_bucket::TokenBucket;
 use tokio::time::{Instant, Sleep};
 use tower::{Layer, Service};
 
-/// A bucket of tokens, one a request. Pure: the time comes from outside.
-#[derive(Clone, Debug)]
-pub struct Bucket {
-    rate: f64,
-    burst: f64,
-    tokens: f64,
-    at: Duration,
-}
+/// What a request takes.
+const REQUEST: f64 = 1.0;
 
-impl Bucket {
-    /// A full one.
-    pub fn new(rate: f64, burst: u32) -> Self {
-        Self { rate, burst: burst.into(), tokens: burst.into(), at: Duration::ZERO }
+/// How long until a request may go; zero when it may go now.
+fn wait(bucket: &mut TokenBucket, now: Duration) -> Duration {
+    bucket.refill(now);
+    let seconds = bucket.wait(REQUEST);
+    if seconds <= 0.0 {
+        return Duration::ZERO;
     }
-
-    /// How long until a request may go; zero when it may go now.
-    pub fn wait(&mut self, now: Duration) -> Duration {
-        self.tokens = (self.tokens + now.saturating_sub(self.at).as_secs_f64() * self.rate).min(self.burst);
-        self.at = now.max(self.at);
-        if self.tokens >= 1.0 {
-            return Duration::ZERO;
-        }
-        // A microsecond more: rounding must not wake us just before.
-        Duration::try_from_secs_f64((1.0 - self.tokens) / self.rate).unwrap_or(Duration::MAX) + Duration::from_micros(1)
-    }
-
-    /// A request goes.
-    pub fn take_token(&mut self) {
-        self.tokens = (self.tokens - 1.0).max(0.0);
-    }
+    // A microsecond more: rounding must not wake us just before.
+    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX).saturating_add(Duration::from_micros(1))
 }
 
 /// Puts a bucket before a service.
 pub struct RateLimit<F> {
-    bucket: Bucket,
+    bucket: TokenBucket,
     waited: F,
 }
 
 impl<F: Fn(Duration) + Clone> RateLimit<F> {
     /// `waited` hears how long a request had to wait.
     pub fn new(rate: f64, burst: u32, waited: F) -> Self {
-        Self { bucket: Bucket::new(rate, burst), waited }
+        Self { bucket: TokenBucket::full(burst.into(), rate, Duration::ZERO), waited }
     }
 }
 
@@ -56,7 +39,7 @@ impl<S, F: Fn(Duration) + Clone> Layer<S> for RateLimit<F> {
     type Service = RateLimited<S, F>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        let (bucket, waited) = (self.bucket.clone(), self.waited.clone());
+        let (bucket, waited) = (self.bucket, self.waited.clone());
         RateLimited { inner, bucket, waited, begun: Instant::now(), sleep: None }
     }
 }
@@ -64,7 +47,7 @@ impl<S, F: Fn(Duration) + Clone> Layer<S> for RateLimit<F> {
 /// A service whose readiness is limited.
 pub struct RateLimited<S, F> {
     inner: S,
-    bucket: Bucket,
+    bucket: TokenBucket,
     waited: F,
     begun: Instant,
     sleep: Option<Pin<Box<Sleep>>>,
@@ -81,7 +64,7 @@ impl<R, S: Service<R>, F: Fn(Duration)> Service<R> for RateLimited<S, F> {
                 ready!(sleep.as_mut().poll(context));
                 self.sleep = None;
             }
-            let wait = self.bucket.wait(self.begun.elapsed());
+            let wait = wait(&mut self.bucket, self.begun.elapsed());
             if wait.is_zero() {
                 return self.inner.poll_ready(context);
             }
@@ -91,7 +74,7 @@ impl<R, S: Service<R>, F: Fn(Duration)> Service<R> for RateLimited<S, F> {
     }
 
     fn call(&mut self, request: R) -> Self::Future {
-        self.bucket.take_token();
+        self.bucket.take_tokens(REQUEST);
         self.inner.call(request)
     }
 }
@@ -106,13 +89,13 @@ mod tests {
 
     #[test]
     fn a_burst_goes_at_once_and_what_follows_at_the_rate() {
-        let mut bucket = Bucket::new(10.0, 3);
+        let mut bucket = TokenBucket::full(3.0, 10.0, Duration::ZERO);
         let mut now = Duration::from_secs(1);
         let mut times = Vec::new();
         for _ in 0..6 {
-            now += bucket.wait(now);
-            assert!(bucket.wait(now).is_zero());
-            bucket.take_token();
+            now += wait(&mut bucket, now);
+            assert!(wait(&mut bucket, now).is_zero());
+            bucket.take_tokens(REQUEST);
             times.push((now.as_secs_f64() * 100.0).round() as u32);
         }
         assert_eq!(times, [100, 100, 100, 110, 120, 130]);
@@ -120,13 +103,13 @@ mod tests {
 
     #[test]
     fn an_idle_bucket_never_holds_more_than_the_burst() {
-        let mut bucket = Bucket::new(10.0, 2);
+        let mut bucket = TokenBucket::full(2.0, 10.0, Duration::ZERO);
         let much_later = Duration::from_secs(3600);
         for _ in 0..2 {
-            assert!(bucket.wait(much_later).is_zero());
-            bucket.take_token();
+            assert!(wait(&mut bucket, much_later).is_zero());
+            bucket.take_tokens(REQUEST);
         }
-        assert!(!bucket.wait(much_later).is_zero());
+        assert!(!wait(&mut bucket, much_later).is_zero());
     }
 
     #[tokio::test(start_paused = true)]

@@ -3,10 +3,12 @@
 //! - [`v1`] is what is stored; [`v1beta1`], [`v1alpha5`] and [`v1alpha1`] are converted to it by [`convert`].
 //! - [`crds`]: the schemas, with their CEL rules, from which `deploy/crds` is written; [`schema`] judges objects by them.
 //! - [`validation`]: rules of single fields that no schema can say; [`unimplemented`]: fields that nothing is done about.
+//! - [`hash`]: a hash that never changes, for names and seeds.
 //! - [`manifest`]: files of users, read with their line numbers; [`names`]: labels, annotations, taints, tags, conditions.
 
 pub mod convert;
 pub mod crds;
+pub mod hash;
 pub mod manifest;
 pub mod names;
 pub mod quantity;

@@ -1,16 +1,15 @@
-//! FNV-1a: a hash that is the same on every machine, in every version, in every process. Not for keeping secrets.
+//! Hashes of texts, for names, tokens and seeds (FNV-1a, see `dovetail_api::hash`).
 
-const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
-const PRIME: u64 = 0x0100_0000_01b3;
+use dovetail_api::hash::{self, OFFSET, fold};
 
 /// Hash of one text.
 pub(crate) fn fnv(text: &str) -> u64 {
-    text.bytes().fold(OFFSET, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME))
+    hash::fnv(text.bytes())
 }
 
 /// Hash of several texts; where one ends counts.
 pub(crate) fn fnv_parts(parts: &[&str]) -> u64 {
-    parts.iter().fold(OFFSET, |hash, part| (hash ^ fnv(part)).wrapping_mul(PRIME))
+    parts.iter().fold(OFFSET, |hash, part| fold(hash, fnv(part)))
 }
 
 #[cfg(test)]
@@ -18,7 +17,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_hash_is_fnv_1a_and_knows_where_parts_end() {
+    fn parts_that_end_elsewhere_have_another_hash() {
         assert_eq!(fnv("a"), 0xaf63_dc4c_8601_ec8c);
         assert_ne!(fnv_parts(&["ab", "c"]), fnv_parts(&["a", "bc"]));
     }

@@ -4,6 +4,7 @@
 //! - [`resolve`]: from that and a node class to the instance types that packing chooses from. Pure.
 //! - [`launch`]: what is asked for a NodeClaim, the filters before CreateFleet, and why it failed. Pure.
 //! - [`unavailable`]: what EC2 lately refused. Pure.
+//! - [`token_bucket`]: how often something may be asked. Pure.
 //! - [`user_data`]: what an instance is told so that it becomes a node. Pure.
 //! - [`recorder`]: what is asked of AWS, written down while tests run.
 //! - [`cloud`]: the traits that the actors call, one a concern; [`ec2`]: EC2 behind them.
@@ -20,6 +21,7 @@ pub mod node_class;
 pub mod recorder;
 pub mod resolve;
 pub mod shipped;
+pub mod token_bucket;
 pub mod unavailable;
 pub mod user_data;
 

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use kube::ResourceExt;
 
 use super::Converted;
+use crate::hash::fnv;
 use crate::{
     names::{AWS_GROUP, annotations},
     v1::{EC2NodeClass, Kubelet, NodePool},
@@ -34,17 +35,13 @@ const LONGEST_NAME: usize = super::MOST_OF_LABEL_VALUE;
 /// copy, and nothing that is said elsewhere changes its name. The next one is tried while a name is not free.
 pub(super) fn copy_name(class: &str, block: &str, is_free: impl Fn(&str) -> bool) -> String {
     let named = |at: u64| {
-        let of = fnv(&[class, block, &at.to_string()]);
+        let number = at.to_string();
+        // Where one text ends counts.
+        let of = fnv([class, block, &number].into_iter().flat_map(|part| part.bytes().chain([0])));
         let short: String = class.chars().take(LONGEST_NAME - 11).collect();
         format!("{}-{:010x}", short.trim_end_matches(['-', '.']), of & 0xff_ffff_ffff)
     };
     (0..).map(named).find(|name| is_free(name)).unwrap_or_default()
-}
-
-/// FNV-1a: the same on every machine and in every version.
-fn fnv(parts: &[&str]) -> u64 {
-    let bytes = parts.iter().flat_map(|part| part.bytes().chain([0]));
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// Moves the kubelet blocks that conversions noted on pools into the pools' classes. Where the pools of one class disagree,

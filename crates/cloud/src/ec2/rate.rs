@@ -17,6 +17,8 @@ use std::time::Duration;
 
 use dovetail_core::clock::Clock;
 
+use crate::token_bucket::TokenBucket;
+
 pub(super) use connector::limited;
 
 /// Our share of each bucket: others in the account call EC2, too.
@@ -47,7 +49,7 @@ enum RequestBucket {
     All,
 }
 
-/// Each bucket's size and how many tokens it gets a second: EC2's own, but for [`Api::All`], which is the sum of the two
+/// Each bucket's size and how many tokens it gets a second: EC2's own, but for [`RequestBucket::All`], which is the sum of the two
 /// that matter.
 const LIMITS: [(RequestBucket, f64, f64); 8] = [
     (RequestBucket::Describe, 100.0, 20.0),
@@ -106,35 +108,13 @@ impl Needs {
     }
 }
 
-/// Tokens, and when they were counted last.
-#[derive(Clone, Copy, Debug)]
-struct Bucket {
-    tokens: f64,
-    size: f64,
-    rate: f64,
-    at: Duration,
-}
-
-impl Bucket {
-    fn refill(&mut self, now: Duration) {
-        self.tokens = (self.tokens + now.saturating_sub(self.at).as_secs_f64() * self.rate).min(self.size);
-        self.at = now;
-    }
-
-    /// Seconds until it has so many.
-    fn wait(&self, tokens: f64) -> f64 {
-        // What it can never hold is not waited for.
-        ((tokens.min(self.size) - self.tokens) / self.rate).max(0.0)
-    }
-}
-
 /// Whose turn comes before whose: the priority first, then who came first.
 type QueueTurn = (Priority, u64);
 
 /// The buckets, and who waits for which.
 #[derive(Debug, Default)]
 struct State {
-    buckets: BTreeMap<RequestBucket, Bucket>,
+    buckets: BTreeMap<RequestBucket, TokenBucket>,
     /// Tokens that those who wait will take of a bucket.
     waiting: BTreeMap<(RequestBucket, Priority, u64), f64>,
     tickets: u64,
@@ -185,7 +165,7 @@ impl Limiter {
         let now = clock.monotonic();
         let bucket = |(api, size, rate): (RequestBucket, f64, f64)| {
             let (size, rate) = (size * SHARE, rate * SHARE);
-            (api, Bucket { tokens: size, size, rate, at: now })
+            (api, TokenBucket::full(size, rate, now))
         };
         let buckets = LIMITS.into_iter().map(bucket).collect();
         Self { state: Arc::new(Mutex::new(State { buckets, ..State::default() })), clock }
@@ -222,8 +202,7 @@ impl Limiter {
     fn throttled(&self, api: RequestBucket) {
         self.with(|state, now| {
             if let Some(bucket) = state.buckets.get_mut(&api) {
-                bucket.refill(now);
-                bucket.tokens = bucket.tokens.min(0.0);
+                bucket.drain(now);
             }
         });
     }
@@ -266,7 +245,7 @@ impl State {
         }
         for (api, _, count) in wanted.into_iter().flatten() {
             if let Some(bucket) = self.buckets.get_mut(&api) {
-                bucket.tokens -= count;
+                bucket.take_tokens(count);
             }
         }
         None

@@ -19,9 +19,9 @@ pub(crate) fn uuid(rng: &mut fastrand::Rng) -> String {
     format!("{}-{}-4{}-{variant}{}-{}", &d[..8], &d[8..12], &d[12..15], &d[15..18], &d[18..30])
 }
 
-/// FNV-1a, 64 bits: a number that follows from a text, the same on every machine.
+/// A number that follows from a text, the same on every machine.
 pub(crate) fn fnv(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    dovetail_api::hash::fnv(text.bytes())
 }
 
 /// An id of EC2's long form that follows from a name.
