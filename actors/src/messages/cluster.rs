@@ -130,7 +130,7 @@ pub struct NotRead {
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub struct CannotUse {
-    /// Its kind: [`Kind::NodePool`] or [`Kind::NodeClass`].
+    /// Its kind: [`WatchedKind::NodePool`] or [`WatchedKind::NodeClass`].
     pub kind: WatchedKind,
     /// What could be read of it.
     pub object: Arc<Unreadable>,

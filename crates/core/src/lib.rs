@@ -1,7 +1,7 @@
 //! Every decision of Dovetail, pure: no clock, no I/O, no randomness. Actors bring what is known and carry out what is decided.
 //!
 //! - What is known: [`cluster_state`], kept from the watches; [`pod`], [`volumes`], [`admission`], [`instance_type`].
-//! - From pods to nodes: [`window`] and [`windows`] batch, [`problem`] is what is to be packed, [`pack`] packs it, by the
+//! - From pods to nodes: [`window`] batches, [`problem`] is what is to be packed, [`pack`] packs it, by the
 //!   algebra of [`requirements`] and [`resources`].
 //! - A NodeClaim's life: [`lifecycle`]; whether it may be launched: [`launch_limits`], [`launch_backoff`]; whose its instance
 //!   is: [`ownership`].

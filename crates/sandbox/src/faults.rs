@@ -174,7 +174,7 @@ impl FaultsInForce {
         change(&mut self.lock().settings);
     }
 
-    /// Cuts a replica off from services, until [`Faults::heal`].
+    /// Cuts a replica off from services, until [`FaultsInForce::heal`].
     pub fn partition(&self, replica: u32, from: &[Service], direction: Direction) {
         let mut state = self.lock();
         let cut = state.partitions.entry(replica).or_default();

@@ -50,7 +50,7 @@ pub struct ConversionContext {
     /// Minor version of Kubernetes 1.x; AL2 images end at 1.32. `None` when not known.
     pub kubernetes_minor: Option<u32>,
     /// The instance profile of nodes when an alpha object names none (setting `DEFAULT_INSTANCE_PROFILE`); `None` means the
-    /// role [`Context::node_role`].
+    /// role [`ConversionContext::node_role`].
     pub default_instance_profile: Option<String>,
     /// Whether a subnet has the tag `kubernetes.io/cluster/<name>`: an alpha object without selectors means that tag then.
     pub cluster_tagged: bool,

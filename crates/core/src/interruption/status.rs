@@ -18,7 +18,7 @@ const ONE_OF: usize = 5;
 pub struct Trouble {
     /// `i-…`.
     pub instance: String,
-    /// [`Kind::InstanceStatus`], [`Kind::SystemStatus`] or [`Kind::EventStatus`].
+    /// [`InterruptionKind::InstanceStatus`], [`InterruptionKind::SystemStatus`] or [`InterruptionKind::EventStatus`].
     pub kind: InterruptionKind,
     /// Since when a check fails, or when an event begins; nothing where EC2 does not say.
     pub time: Option<Timestamp>,

@@ -15,7 +15,7 @@ pub struct LeaseView {
     pub resource_version: String,
     /// Whose count its term is.
     pub origin: TermOrigin,
-    /// Its `renewTime` is longer ago than [`LeaseSettings::duration`] by the reader's wall clock, or ahead of it ([`AHEAD`]), so
+    /// Its `renewTime` is longer ago than [`super::LeaseSettings::duration`] by the reader's wall clock, or ahead of it ([`super::AHEAD`]), so
     /// that the clock says nothing of how old it is: it may be out of a backup. A clock that is wrong costs a wait.
     pub stale: bool,
 }

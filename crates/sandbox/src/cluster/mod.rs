@@ -56,8 +56,8 @@ const TURN: u32 = 64;
 /// How often zones are looked at for having gone down or come back: kubelets' heartbeat.
 const HEARTBEAT: Duration = Duration::from_secs(10);
 
-/// The cluster's own parts. Made with [`Cluster::new`], furnished with [`Cluster::place`], and run with
-/// [`Cluster::run`] or [`Cluster::start`].
+/// The cluster's own parts. Made with [`SandboxCluster::new`], furnished with [`SandboxCluster::place`], and run with
+/// [`SandboxCluster::run`] or [`SandboxCluster::start`].
 pub struct SandboxCluster {
     ctx: ClusterContext,
     scheduler: Scheduler,

@@ -101,7 +101,7 @@ impl Region {
         })
     }
 
-    /// Takes a zone down or brings it back, for launches and (through [`crate::faults::Faults::zone_is_down`])
+    /// Takes a zone down or brings it back, for launches and (through [`crate::faults::FaultsInForce::zone_is_down`])
     /// kubelets.
     pub fn set_zone_down(&self, zone: &str, down: bool) {
         self.faults().set_zone_down(zone, down);

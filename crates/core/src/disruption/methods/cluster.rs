@@ -46,7 +46,7 @@ pub struct NodeState {
 pub struct PodState {
     /// Whether it needs another node when its own goes: no DaemonSet's, and no mirror pod.
     pub moves: bool,
-    /// What its eviction costs ([`super::super::eviction_cost`]).
+    /// What its eviction costs ([`crate::pod::eviction_cost`]).
     pub cost: f64,
     /// When it was moved last to save money.
     pub moved: Option<Timestamp>,

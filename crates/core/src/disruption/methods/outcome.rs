@@ -12,7 +12,7 @@ use crate::resources::{PODS, Resources};
 
 impl ClusterView {
     /// A cluster of the nodes that a packing plans, each at its cheapest, and of nothing else. All that is missing of their
-    /// states is as in [`Cluster::of_workload`].
+    /// states is as in [`ClusterView::of_workload`].
     #[must_use]
     pub fn of_packing(problem: &Problem, packing: &Packing) -> Self {
         let node = |(at, claim): (usize, &PlannedClaim)| {
