@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use dovetail_api::manifest::{Manifest, Objects};
-use dovetail_api::names::conditions::{FALSE, NODE_CLASS_READY, READY, VALIDATION_SUCCEEDED};
+use dovetail_api::names::conditions::{FALSE, NODE_CLASS_READY, READY, TRUE, VALIDATION_SUCCEEDED};
 use dovetail_api::unimplemented;
 use dovetail_api::v1::{EC2NodeClass, NewCondition, NodePool, set_condition};
 use dovetail_api::validation::{Wrong, own};
@@ -139,10 +139,13 @@ fn settle_class(pool: &NodePool, catalogue: &RegionCatalogue, input: &mut Planni
     if input.instance_types.contains_key(class) {
         return;
     }
-    warnings.push(format!(
-        "nodepool {}: EC2NodeClass {class} is not among the manifests; planned with the defaults of AL2023",
-        name(&pool.metadata)
-    ));
+    // One that is not valid is left out, which is told with why.
+    if validity::verdict(pool).0 == TRUE {
+        warnings.push(format!(
+            "nodepool {}: EC2NodeClass {class} is not among the manifests; planned with the defaults of AL2023",
+            name(&pool.metadata)
+        ));
+    }
     let view = NodeClassView { subnets: subnets(catalogue), ..NodeClassView::default() };
     input.instance_types.insert(class.to_owned(), Arc::new(resolved(catalogue, &view)));
 }

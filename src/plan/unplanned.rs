@@ -53,6 +53,13 @@ pub fn other_moment(manifest: &Manifest) -> Option<&str> {
     hook.split(',').all(|one| OTHER_MOMENTS.contains(&one.trim())).then_some(hook)
 }
 
+/// The scheduler that a workload's pods wait for, where that is not kube-scheduler.
+fn other_scheduler(manifest: &Manifest) -> Option<&str> {
+    let spec = &manifest.object["spec"];
+    let pod = if manifest.kind == "Pod" { spec } else { &spec["template"]["spec"] };
+    pod["schedulerName"].as_str().filter(|name| !name.is_empty() && *name != "default-scheduler")
+}
+
 /// What a user may take for planned, and is not.
 pub fn warnings(manifests: &[Manifest]) -> Vec<String> {
     let said = |manifest: &Manifest| match manifest.kind.as_str() {
@@ -63,6 +70,10 @@ pub fn warnings(manifests: &[Manifest]) -> Vec<String> {
                 "{kind} {}: a Helm hook ({hook}) that no install runs; its pods are not planned for",
                 called(manifest)
             ))
+        }
+        kind if BRINGS_PODS.contains(&kind) && other_scheduler(manifest).is_some() => {
+            let (kind, scheduler) = (kind.to_lowercase(), other_scheduler(manifest).unwrap_or_default());
+            Some(format!("{kind} {}: planned as by kube-scheduler, not by its own, {scheduler}", called(manifest)))
         }
         "CronJob" => Some(format!("cronjob {}: its pods are not planned for", called(manifest))),
         "Job" if manifest.object["spec"]["suspend"] == true => {

@@ -67,6 +67,140 @@ fn manifests_that_make_no_sense_are_refused_with_line_and_field() {
 }
 
 #[test]
+fn workloads_that_the_api_server_would_not_take_are_refused() {
+    let deployment = |selector: &str, container: &str| {
+        format!(
+            "apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: web}}\nspec:\n  selector: {selector}\n  template:\n    \
+             metadata: {{labels: {{app: web}}}}\n    spec: {{containers: [{{name: {container}, image: x}}]}}\n"
+        )
+    };
+    let cases: &[(&str, String, &str)] = &[
+        (
+            "no-spec",
+            "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n".to_owned(),
+            ":4: spec: is required",
+        ),
+        ("all-pods", deployment("{}", "c"), ":5: spec.selector: is empty"),
+        ("null", deployment("{matchLabels: {app: }}", "c"), "has no app: , which the selector asks for"),
+        (
+            "expression",
+            deployment("{matchExpressions: [{key: app, operator: In, values: [api]}]}", "c"),
+            ":5: spec.selector.matchExpressions[0]: does not select the template's own pods by app",
+        ),
+        (
+            "other-expression",
+            deployment("{matchExpressions: [{key: app, operator: DoesNotExist}]}", "c"),
+            ":5: spec.selector.matchExpressions[0]: ",
+        ),
+        (
+            "nameless",
+            deployment("{matchLabels: {app: web}}", "\"\""),
+            ":8: spec.template.spec.containers[0].name: is empty",
+        ),
+    ];
+    for (name, text, needle) in cases {
+        let told = mistakes(&["plan", "-f", &write(&format!("bad-workload-objects/{name}.yaml"), text)]);
+        assert!(told.len() == 1 && told[0].contains(needle), "{name}: {told:#?}");
+    }
+    let meets = deployment(
+        "{matchExpressions: [{key: app, operator: In, values: [api, web]}, {key: x, operator: DoesNotExist}]}",
+        "c",
+    );
+    let output = dovetail(&["plan", "-f", &write("bad-workload-objects/meets.yaml", &meets)]);
+    assert_eq!(output.status.code(), Some(1), "no pool, and nothing to refuse: {}", stderr(&output));
+}
+
+/// A pod with this beside its container, a field a line.
+fn pod_with(fields: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: a}}\nspec:\n  containers: [{{name: c, image: x}}]\n  {fields}\n"
+    )
+}
+
+#[test]
+fn values_that_the_api_server_refuses_do_not_count_as_nothing() {
+    let object = |of: &str, spec: &str| format!("{of}\nmetadata: {{name: a}}\n{spec}\n");
+    let spread = |more: &str| {
+        pod_with(&format!(
+            "topologySpreadConstraints: [{{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway, {more}}}]"
+        ))
+    };
+    let claim = "apiVersion: v1\nkind: PersistentVolumeClaim";
+    let class = "apiVersion: storage.k8s.io/v1\nkind: StorageClass";
+    let cases: &[(&str, String, &str, &str)] = &[
+        (
+            "taints",
+            spread("nodeTaintsPolicy: honor"),
+            "spec.topologySpreadConstraints[0].nodeTaintsPolicy: \"honor\"",
+            "Honor, Ignore",
+        ),
+        ("domains", spread("minDomains: 2"), "spec.topologySpreadConstraints[0].minDomains: ", "DoNotSchedule"),
+        (
+            "sidecar",
+            pod_with("initContainers: [{name: i, image: x, restartPolicy: always}]"),
+            "spec.initContainers[0].restartPolicy: \"always\"",
+            "Always",
+        ),
+        (
+            "seconds",
+            pod_with("tolerations: [{key: a, operator: Exists, effect: NoSchedule, tolerationSeconds: 5}]"),
+            "spec.tolerations[0].effect: ",
+            "NoExecute",
+        ),
+        (
+            "weight",
+            pod_with(
+                "affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1000, preference: {}}]}}",
+            ),
+            ".preferredDuringSchedulingIgnoredDuringExecution[0].weight: ",
+            "1 to 100",
+        ),
+        (
+            "key",
+            pod_with("affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: ''}]}}"),
+            ".requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey: ",
+            "letters",
+        ),
+        (
+            "modes",
+            object(claim, "spec: {accessModes: [ReadWriteonce]}"),
+            "spec.accessModes[0]: \"ReadWriteonce\"",
+            "ReadWriteOnce",
+        ),
+        (
+            "binding",
+            object(class, "provisioner: x\nvolumeBindingMode: waitForFirstConsumer"),
+            "volumeBindingMode: \"waitForFirstConsumer\"",
+            "WaitForFirstConsumer",
+        ),
+        (
+            "range",
+            object("apiVersion: v1\nkind: LimitRange", "spec: {limits: [{type: container}]}"),
+            "spec.limits[0].type: \"container\"",
+            "Container",
+        ),
+    ];
+    for (name, text, needle, allowed) in cases {
+        let told = mistakes(&["plan", "-f", &write(&format!("bad-values/{name}.yaml"), text)]);
+        assert!(told.len() == 1 && told[0].contains(needle) && told[0].contains(allowed), "{name}: {told:#?}");
+    }
+}
+
+#[test]
+fn a_null_in_a_class_is_a_field_that_is_not_there() {
+    let class = "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {name: a}\nspec:\n  role: r\n  amiSelectorTerms: [{alias: al2023@latest}]\n  \
+                 securityGroupSelectorTerms: [{id: sg-1}]\n  subnetSelectorTerms:\n";
+    let told = mistakes(&["plan", "-f", &write("null-tags/none.yaml", &format!("{class}    - tags:\n"))]);
+    assert!(
+        told.len() == 1 && told[0].contains(":9: spec.subnetSelectorTerms[0]: expected at least one of"),
+        "{told:#?}"
+    );
+    let output =
+        dovetail(&["plan", "-f", &write("null-tags/id.yaml", &format!("{class}    - {{id: subnet-1, tags: }}\n"))]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+}
+
+#[test]
 fn every_mistake_of_every_file_is_named_in_one_go() {
     let one = write("bad-many/one.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {container: []}\n");
     let two = write("bad-many/two.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: b}\nspec: {containers: 3}\n");

@@ -131,6 +131,30 @@ fn scenario_mistake_names_line_field_and_allowed_values() {
             "CreateFleet",
         ),
         (
+            "unauthorized-typo",
+            "faults: {ec2: {unauthorized: [CreateFleets]}}\n".to_owned(),
+            "3: faults.ec2.unauthorized[0]: ",
+            "CreateFleet",
+        ),
+        (
+            "error-typo",
+            "faults: {ec2: {errors: [{code: InternalError, action: Createfleet}]}}\n".to_owned(),
+            "3: faults.ec2.errors[0].action: ",
+            "CreateFleet",
+        ),
+        (
+            "offerings-typo",
+            "faults: {ec2: {errors: [{code: Unsupported, offerings: m5.*/us-east-1z/spot}]}}\n".to_owned(),
+            "3: faults.ec2.errors[0].offerings: ",
+            "us-east-1a",
+        ),
+        (
+            "partitions",
+            "placementGroups: [{id: pg-1, name: a, strategy: cluster, partitions: 3}]\n".to_owned(),
+            "3: placementGroups[0].partitions: ",
+            "strategy: partition",
+        ),
+        (
             "error",
             "faults: {ec2: {errors: [{code: InternalError}]}}\n".to_owned(),
             "3: faults.ec2.errors[0]: ",
@@ -147,4 +171,16 @@ fn scenario_mistake_names_line_field_and_allowed_values() {
         let (head, tail) = told.split_once(" (allowed: ").unwrap_or_else(|| panic!("{name}: {told}"));
         assert!(head.starts_with(place) && tail.contains(allowed), "{name}: {told}");
     }
+}
+
+#[test]
+fn a_setting_that_changes_nothing_in_a_simulation_is_said_once() {
+    let scenario = "settings: {SHADOW: 'true', ENABLE_PROFILING: 'true', BATCH_IDLE_DURATION: 2s}\nuntil: 2s\n";
+    let output = common::dovetail(&["simulate", &common::write("bad-scenarios/idle-settings.yaml", scenario)]);
+    let told = common::stderr(&output);
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    let lines: Vec<&str> = told.lines().collect();
+    assert_eq!(lines.len(), 2, "{told}");
+    assert!(lines[0].starts_with("without effect: ENABLE_PROFILING=true: "), "{told}");
+    assert!(lines[1].starts_with("without effect: SHADOW: "), "{told}");
 }

@@ -236,6 +236,19 @@ fn helm_hook_pods_and_suspended_jobs_are_named_and_not_planned() {
     }
 }
 
+#[test]
+fn pods_of_another_scheduler_are_named_where_they_are_planned_and_where_nobody_binds_them() {
+    let text = "apiVersion: v1\nkind: Pod\nmetadata: {name: odd}\nspec: {schedulerName: volcano, containers: [{name: a, image: a}]}\n";
+    let output = fed(&["plan", "--json", "-f", POOL, "-f", "-"], text);
+    assert_eq!(json(&output, 0)["scheduledPods"], 1);
+    let told = stderr(&output);
+    assert!(told.contains("warning: pod odd: planned as by kube-scheduler, not by its own, volcano\n"), "{told}");
+    write("other-scheduler/pod.yaml", text);
+    let scenario = write("other-scheduler/scenario.yaml", "apply: [pod.yaml]\nuntil: 1m\n");
+    let output = dovetail(&["simulate", "--json", &scenario]);
+    assert_eq!(json(&output, 1)["pods"]["pending"]["default/odd"], "its scheduler, volcano, does not run here");
+}
+
 /// A scenario with the shop in it, and a step.
 fn scenario(name: &str, step: &str) -> String {
     write(&format!("{name}/shop.yaml"), SHOP);

@@ -285,7 +285,7 @@ impl Settings {
             what: "it is longer than BATCH_MAX_DURATION".into(),
             allowed: format!("at most {:?}", self.batch_max),
         });
-        idle.into_iter().chain(self.lease_that_cannot_be()).collect()
+        idle.into_iter().chain(self.lease_that_cannot_be()).chain(self.port_twice()).collect()
     }
 
     /// Durations of the election that do not go together: a leader has to end before others may begin, by clocks that
@@ -307,6 +307,17 @@ impl Settings {
             value: format!("{value:?}"),
             what: what.into(),
             allowed: format!("at most {most:?}"),
+        })
+    }
+
+    /// Metrics and health are served side by side.
+    fn port_twice(&self) -> Option<SettingError> {
+        let port = self.metrics_port;
+        (port != 0 && port == self.health_probe_port).then(|| SettingError {
+            name: "HEALTH_PROBE_PORT".into(),
+            value: port.to_string(),
+            what: "METRICS_PORT is the same".into(),
+            allowed: "another port than METRICS_PORT, or 0 for a free one".into(),
         })
     }
 
@@ -479,6 +490,11 @@ mod tests {
             ("INTERRUPTION_QUEUE", "a queue"),
             ("AMI_REFRESH_INTERVAL", "30s"),
             ("KUBERNETES_MIN_VERSION", "newest"),
+            ("SPOT_PRICE_REFRESH_INTERVAL", "1s"),
+            ("LEADER_ELECTION_RETRY_PERIOD", "1ms"),
+            ("LEADER_ELECTION_LEASE_DURATION", "600000h"),
+            ("FEATURE_GATES", "NodeRepair=true,NodeRepair=false"),
+            ("HEALTH_PROBE_PORT", "8080"),
         ];
         for (name, value) in wrong {
             let errors = read(&[(name, value)]).unwrap_err();

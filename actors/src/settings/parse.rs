@@ -34,7 +34,10 @@ pub fn duration(text: &str) -> Result<Duration, ValueRefusal> {
 /// A Go duration of whole seconds, as a Lease has it.
 pub fn whole_seconds(text: &str) -> Result<Duration, ValueRefusal> {
     const ALLOWED: &str = "a Go duration of whole seconds, such as 15s";
+    // `leaseDurationSeconds` is an int32.
+    const MOST: Duration = Duration::from_secs(i32::MAX as u64);
     match parse_go_duration(text) {
+        Ok(duration) if duration > MOST => refuse("no Lease can last so long", "a Go duration of 596523h at most"),
         Ok(duration) if duration >= Duration::from_secs(1) && duration.subsec_nanos() == 0 => Ok(duration),
         Ok(_) => refuse("a Lease lasts whole seconds", ALLOWED),
         Err(error) => refuse(&error.to_string(), ALLOWED),
@@ -48,6 +51,24 @@ pub fn minute_at_least(text: &str) -> Result<Duration, ValueRefusal> {
         Ok(duration) if duration >= Duration::from_secs(60) => Ok(duration),
         Ok(_) => refuse("it is shorter than a minute", ALLOWED),
         Err(error) => refuse(&error.to_string(), ALLOWED),
+    }
+}
+
+/// A Go duration of a minute or more, or `never`.
+pub fn minute_at_least_or_never(text: &str) -> Result<Option<Duration>, ValueRefusal> {
+    if text == "never" {
+        return Ok(None);
+    }
+    minute_at_least(text).map(Some).map_err(|(what, allowed)| (what, format!("{allowed}, or never")))
+}
+
+/// A Go duration of a tenth of a second or more.
+pub fn tenth_at_least(text: &str) -> Result<Duration, ValueRefusal> {
+    const ALLOWED: &str = "a Go duration of 100ms or more";
+    match duration(text) {
+        Ok(duration) if duration >= Duration::from_millis(100) => Ok(duration),
+        Ok(_) => refuse("it is shorter than a tenth of a second", ALLOWED),
+        Err((what, _)) => Err((what, ALLOWED.into())),
     }
 }
 
@@ -302,7 +323,9 @@ pub fn gates(text: &str) -> Result<BTreeMap<String, bool>, ValueRefusal> {
             return refuse(&format!("{part:?} has no value"), ALLOWED);
         };
         let on = boolean(value).or_else(|_| refuse(&format!("{value:?} is not a boolean"), ALLOWED))?;
-        gates.insert(name.into(), on);
+        if gates.insert(name.to_owned(), on) == Some(!on) {
+            return refuse(&format!("{name} is both true and false"), ALLOWED);
+        }
     }
     Ok(gates)
 }

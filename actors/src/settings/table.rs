@@ -5,8 +5,9 @@ use super::Settings;
 use super::disruption::{factor, part, rebalance, time_from_zero};
 use super::parse::{
     ValueRefusal, above_zero, address, adopt_as, boolean, ca_bundle, delay, duration, filled, from_zero, gates,
-    https_url, interruptions, kubernetes_version, log_format, min_values, minute_at_least, number, object_name, one_of,
-    outputs, policy, port_or_none, preferences, queue, queue_region, share, times, token, url, whole_seconds,
+    https_url, interruptions, kubernetes_version, log_format, min_values, minute_at_least, minute_at_least_or_never,
+    number, object_name, one_of, outputs, policy, port_or_none, preferences, queue, queue_region, share,
+    tenth_at_least, times, token, url, whole_seconds,
 };
 use super::scheduler_config::scheduler_config;
 
@@ -139,8 +140,8 @@ pub const TABLE: &[KnownSetting] = &[
         |own, text| Ok(own.rebalance = rebalance(text)?)),
     row(Aws, "RESERVED_ENIS", "COUNT", "0", "Network interfaces that pods cannot have",
         |own, text| Ok(own.reserved_enis = number(text, "an integer from 0")?)),
-    row(Aws, "SPOT_PRICE_REFRESH_INTERVAL", "DURATION", "1h", "How often spot prices are read anew, all zones at once; those known count until others have come. never: they are read once, at the start",
-        |own, text| Ok(own.spot_price_refresh = delay(text)?)),
+    row(Aws, "SPOT_PRICE_REFRESH_INTERVAL", "DURATION", "1h", "How often spot prices are read anew, all zones at once; those known count until others have come. 1m at least; never: they are read once, at the start",
+        |own, text| Ok(own.spot_price_refresh = minute_at_least_or_never(text)?)),
     row(Aws, "SUBNET_REFRESH_INTERVAL", "DURATION", "1m", "As AMI_REFRESH_INTERVAL: the shorter of the two counts; 1m at least",
         |own, text| Ok(own.subnet_refresh = minute_at_least(text)?)),
     row(Aws, "VM_MEMORY_OVERHEAD_PERCENT", "FRACTION", "0.075", "Share of an instance's memory that its hypervisor keeps",
@@ -204,8 +205,8 @@ pub const TABLE: &[KnownSetting] = &[
         |own, text| Ok(own.lease_namespace = object_name(text)?)),
     row(Election, "LEADER_ELECTION_RENEW_DEADLINE", "DURATION", "10s", "A leader that could not renew its Lease for so long stops; well below the Lease's duration",
         |own, text| Ok(own.lease.renew_deadline = duration(text)?)),
-    row(Election, "LEADER_ELECTION_RETRY_PERIOD", "DURATION", "2s", "Pause between two renewals, and between a standby's looks where it hears of no change",
-        |own, text| Ok(own.lease.retry = duration(text)?)),
+    row(Election, "LEADER_ELECTION_RETRY_PERIOD", "DURATION", "2s", "Pause between two renewals, and between a standby's looks where it hears of no change; 100ms at least",
+        |own, text| Ok(own.lease.retry = tenth_at_least(text)?)),
     row(Election, "SYSTEM_NAMESPACE", "NAME", "kube-system", "Where the control plane runs; in a cluster the service account's namespace",
         |own, text| Ok(own.system_namespace = object_name(text)?)),
 

@@ -22,6 +22,7 @@ use tokio::task::LocalSet;
 
 use crate::report::{self, Report};
 use crate::scenario::check::{self, Checked};
+use crate::scenario::idle::idle_settings;
 use crate::scenario::steps::Timed;
 use crate::scenario::{self, Scenario, names};
 use crate::world::{Broken, Watcher, World, WorldConfig, forget_rules, virtual_clock};
@@ -101,6 +102,7 @@ pub fn play_file(path: &Path, options: &PlayOptions) -> Result<Played, Failure> 
     let first = reader.read_files(&checked.apply)?;
     // Manifests of later steps are read before anything starts, too: bad input is said at once.
     names::check(path, &scenario, &first, |files| reader.read_files(files))?;
+    idle_settings(&checked.settings).iter().for_each(|line| eprintln!("{line}"));
     let events = options.events.as_deref().map(create).transpose()?;
     let traces = options.traces.as_deref().map(|path| Ok::<_, Failure>((create(path)?, Spans::kept()))).transpose()?;
 

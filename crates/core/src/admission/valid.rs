@@ -121,12 +121,14 @@ fn whole(spec: &Value, at: &str, all: &mut Vec<Invalid>) {
     }
     let at_own = format!("{at}.resources");
     for list in ["limits", "requests"] {
-        for (name, _) in
-            amounts(resources, list).filter(|(name, _)| !matches!(*name, "cpu" | "memory") && !is_huge(name))
-        {
+        for (name, amount) in amounts(resources, list) {
+            let field = || format!("{at_own}.{list}[{name}]");
+            all.extend(amount_of(name, amount).map(|why| Invalid::value(field(), why)));
+            if matches!(name, "cpu" | "memory") || is_huge(name) {
+                continue;
+            }
             let message = format!("Unsupported value: {name:?}: supported values: \"cpu\", \"hugepages-\", \"memory\"");
-            let field = format!("{at_own}.{list}[{name}]");
-            all.push(Invalid { field, reason: "FieldValueNotSupported", message });
+            all.push(Invalid { field: field(), reason: "FieldValueNotSupported", message });
         }
     }
     all.extend(
@@ -271,6 +273,11 @@ mod tests {
                 json!({"limits": {"nvidia.com/gpu": 1}}),
                 json!({}),
                 "spec.resources.limits[nvidia.com/gpu]: Unsupported value: \"nvidia.com/gpu\": supported values: \"cpu\", \"hugepages-\", \"memory\"",
+            ),
+            (
+                json!({"requests": {"cpu": "-1"}}),
+                json!({}),
+                "spec.resources.requests[cpu]: Invalid value: \"-1\": must be greater than or equal to 0",
             ),
             (
                 json!({"limits": {"cpu": "1"}}),

@@ -35,6 +35,7 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
+pub use actions::names::ACTIONS;
 pub use config::{ACCOUNT, AccountCapacityReservation, AccountPlacementGroup, RegionConfig};
 pub use direct::ReceivedMessage;
 pub use instance::{CapacityType, InstanceEvent, InstanceState, RegionInstance};

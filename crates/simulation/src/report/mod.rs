@@ -177,7 +177,12 @@ fn scheduler_says(pod: &Value) -> String {
     let conditions = pod["status"]["conditions"].as_array();
     let scheduled = conditions.and_then(|all| all.iter().find(|one| one["type"] == "PodScheduled"));
     let message = scheduled.and_then(|one| one["message"].as_str());
-    message.unwrap_or("not looked at yet").to_owned()
+    let scheduler = pod["spec"]["schedulerName"].as_str().filter(|name| *name != "default-scheduler");
+    match (message, scheduler) {
+        (Some(message), _) => message.to_owned(),
+        (None, Some(other)) => format!("its scheduler, {other}, does not run here"),
+        (None, None) => "not looked at yet".to_owned(),
+    }
 }
 
 fn nodes(world: &World, instances: &[RegionInstance]) -> Vec<Node> {

@@ -81,7 +81,15 @@ impl Checker<'_> {
                 let what = format!("{:?} is no strategy", one.strategy.value);
                 self.mistake(field("strategy"), &one.strategy, what, STRATEGIES.join(", "));
             }
-            if let Some(count) = one.partitions.as_ref().filter(|count| !(1..=MOST_PARTITIONS).contains(&count.value)) {
+            let strategy = one.strategy.value.as_str();
+            if let Some(count) =
+                one.partitions.as_ref().filter(|_| STRATEGIES.contains(&strategy) && strategy != "partition")
+            {
+                let what = format!("a group of strategy {strategy:?} has no partitions");
+                self.mistake(field("partitions"), count, what, "nothing, or strategy: partition");
+            } else if let Some(count) =
+                one.partitions.as_ref().filter(|count| !(1..=MOST_PARTITIONS).contains(&count.value))
+            {
                 let what = format!("a group has no {} partitions", count.value);
                 self.mistake(field("partitions"), count, what, format!("1 to {MOST_PARTITIONS}"));
             }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use dovetail_cloud::catalogue::RegionCatalogue;
 use dovetail_cloud::unavailable::QuotaGroup;
 use dovetail_sandbox::faults::{Ec2Faults, InjectedError};
+use dovetail_sandbox::region::ACTIONS;
 use serde_saphyr::Spanned;
 
 use super::check::Checker;
@@ -23,7 +24,7 @@ impl Checker<'_> {
             unauthorized: self.actions(&written.unauthorized),
             no_spot_role: written.no_spot_role,
             request_limits: written.request_limits,
-            errors: written.errors.iter().enumerate().map(|(at, one)| self.error(at, one)).collect(),
+            errors: written.errors.iter().enumerate().map(|(at, one)| self.error(at, one, catalogue)).collect(),
             ..Ec2Faults::default()
         }
     }
@@ -60,23 +61,22 @@ impl Checker<'_> {
     }
 
     fn action_of_ec2(&mut self, field: &str, action: &Spanned<String>) {
-        let is_name = action.value.starts_with(|c: char| c.is_ascii_uppercase())
-            && action.value.chars().all(|c| c.is_ascii_alphanumeric());
-        if !is_name {
-            let what = format!("{:?} is no action of EC2", action.value);
-            self.mistake(field, action, what, "an action's name, such as CreateFleet or RunInstances");
+        if !ACTIONS.contains(&action.value.as_str()) {
+            let what = format!("{:?} is no action that the region carries out", action.value);
+            self.mistake(field, action, what, ACTIONS.join(", "));
         }
     }
 
-    fn error(&mut self, at: usize, written: &faults::ScenarioInjectedError) -> InjectedError {
+    fn error(
+        &mut self,
+        at: usize,
+        written: &faults::ScenarioInjectedError,
+        catalogue: Option<&RegionCatalogue>,
+    ) -> InjectedError {
         let field = format!("faults.ec2.errors[{at}]");
         match (&written.action, &written.offerings) {
             (Some(action), None) => self.action_of_ec2(&format!("{field}.action"), action),
-            (None, Some(glob)) if glob.value.split('/').count() == 3 => {}
-            (None, Some(glob)) => {
-                let what = format!("{:?} is no type/zone/capacityType", glob.value);
-                self.mistake(format!("{field}.offerings"), glob, what, "three globs, such as m5.*/us-east-1a/spot");
-            }
+            (None, Some(glob)) => self.offering(&format!("{field}.offerings"), glob, catalogue),
             (Some(_), Some(_)) | (None, None) => {
                 let allowed = "either action, such as CreateFleet, or offerings, such as */*/spot";
                 self.mistake(field, &written.code, "does not say what is refused", allowed);

@@ -162,27 +162,30 @@ impl Checker<'_> {
 
     /// Globs of offerings, `type/zone/capacityType`; each part has to mean something in the region.
     pub(super) fn offerings(&mut self, globs: &[Spanned<String>], narrowed: Option<&RegionCatalogue>) -> Vec<String> {
-        let catalogue = narrowed.map(|narrowed| shipped::catalogue_once(&narrowed.region));
         for (index, glob) in globs.iter().enumerate() {
-            let field = format!("faults.ec2.insufficientCapacity[{index}]");
-            let parts: Vec<&str> = glob.value.split('/').collect();
-            let &[of_type, zone, capacity_type] = parts.as_slice() else {
-                let what = format!("{:?} is no type/zone/capacityType", glob.value);
-                self.mistake(field, glob, what, "three globs, such as m5.*/us-east-1a/spot");
-                continue;
-            };
-            let Some(catalogue) = &catalogue else { continue };
-            let wrong = |part: &str| format!("{part:?} is none of {}'s", catalogue.region);
-            if !catalogue.types.iter().any(|one| glob_matches(of_type, &one.name)) {
-                self.mistake(field, glob, wrong(of_type), nearest(of_type, catalogue));
-            } else if !catalogue.zones.iter().any(|one| glob_matches(zone, &one.name)) {
-                let zones: Vec<&str> = catalogue.zones.iter().map(|zone| zone.name.as_str()).collect();
-                self.mistake(field, glob, wrong(zone), zones.join(", "));
-            } else if !["on-demand", "spot", "reserved"].iter().any(|kind| glob_matches(capacity_type, kind)) {
-                let what = format!("unknown capacity type {capacity_type:?}");
-                self.mistake(field, glob, what, "on-demand, spot, reserved");
-            }
+            self.offering(&format!("faults.ec2.insufficientCapacity[{index}]"), glob, narrowed);
         }
         globs.iter().map(|glob| glob.value.clone()).collect()
+    }
+
+    /// One of these globs.
+    pub(super) fn offering(&mut self, field: &str, glob: &Spanned<String>, narrowed: Option<&RegionCatalogue>) {
+        let parts: Vec<&str> = glob.value.split('/').collect();
+        let &[of_type, zone, capacity_type] = parts.as_slice() else {
+            let what = format!("{:?} is no type/zone/capacityType", glob.value);
+            self.mistake(field, glob, what, "three globs, such as m5.*/us-east-1a/spot");
+            return;
+        };
+        let Some(catalogue) = narrowed.map(|narrowed| shipped::catalogue_once(&narrowed.region)) else { return };
+        let wrong = |part: &str| format!("{part:?} is none of {}'s", catalogue.region);
+        if !catalogue.types.iter().any(|one| glob_matches(of_type, &one.name)) {
+            self.mistake(field, glob, wrong(of_type), nearest(of_type, &catalogue));
+        } else if !catalogue.zones.iter().any(|one| glob_matches(zone, &one.name)) {
+            let zones: Vec<&str> = catalogue.zones.iter().map(|zone| zone.name.as_str()).collect();
+            self.mistake(field, glob, wrong(zone), zones.join(", "));
+        } else if !["on-demand", "spot", "reserved"].iter().any(|kind| glob_matches(capacity_type, kind)) {
+            let what = format!("unknown capacity type {capacity_type:?}");
+            self.mistake(field, glob, what, "on-demand, spot, reserved");
+        }
     }
 }

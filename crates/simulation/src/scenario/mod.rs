@@ -5,6 +5,7 @@ mod account_faults;
 mod beforehand;
 pub(crate) mod check;
 pub mod faults;
+pub(crate) mod idle;
 mod market;
 pub(crate) mod names;
 mod node_faults;

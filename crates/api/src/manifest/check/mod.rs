@@ -2,10 +2,13 @@
 //! what a later step says of a place where an earlier one found something is its echo, and left out.
 
 mod class;
+mod enums;
 mod foreign;
 mod identity;
 mod pods;
 mod pool;
+
+use std::borrow::Cow;
 
 use serde_json::Value;
 
@@ -59,18 +62,35 @@ pub(super) fn object(node: &YamlNode, object: &Value, identity: &ObjectIdentity)
     match identity.kind.as_str() {
         "NodePool" | "NodeClaim" | "Provisioner" => pool::check(object, &identity.kind, &mut findings),
         "EC2NodeClass" | "AWSNodeTemplate" => class::check(object, &mut findings),
-        _ => pods::check(object, identity, &mut findings),
+        _ => {
+            enums::check(object, identity, &mut findings);
+            pods::check(object, identity, &mut findings);
+        }
     }
     if identity.kind == "Provisioner" {
         class::check_provider(object, &mut findings);
     }
     let clean = findings.0.is_empty();
-    for error in schema.check_rules(object, None) {
+    // A null is a field that is not there, for rules as for the API server.
+    let mut without_nulls = Cow::Borrowed(object);
+    if has_null(object) {
+        schema.default(without_nulls.to_mut());
+    }
+    for error in schema.check_rules(&without_nulls, None) {
         if clean || !error.what.starts_with("rule ") {
             findings.add(error.path, error.what, error.allowed);
         }
     }
     findings
+}
+
+fn has_null(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.iter().any(has_null),
+        Value::Object(object) => object.values().any(has_null),
+        _ => false,
+    }
 }
 
 /// Values of a list at a path of fields.

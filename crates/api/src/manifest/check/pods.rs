@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{Findings, ObjectIdentity, identity, list, names, text, texts, value_at};
+use super::{Findings, ObjectIdentity, enums, identity, list, names, text, texts, value_at};
 use crate::{names::taints, quantity::billionths, schema::FieldPath};
 
 const LABEL_OPERATORS: [&str; 4] = ["In", "NotIn", "Exists", "DoesNotExist"];
@@ -38,23 +38,43 @@ pub fn check(object: &Value, identity: &ObjectIdentity, findings: &mut Findings)
     }
 }
 
-/// A controller's selector has to select its own pods.
+/// A controller's selector has to select its own pods, and not all pods.
 fn selector(object: &Value, findings: &mut Findings) {
-    let labels = value_at(object, &["spec", "template", "metadata", "labels"]);
-    let mut wanted = texts(object, &["spec", "selector", "matchLabels"]);
-    let missing =
-        wanted.find(|(key, value)| labels.and_then(|labels| labels.get(key)).and_then(Value::as_str) != Some(value));
-    if let Some((key, value)) = missing {
+    let label = |key: &str| value_at(object, &["spec", "template", "metadata", "labels"])?.get(key)?.as_str();
+    let wanted = value_at(object, &["spec", "selector", "matchLabels"]).and_then(Value::as_object);
+    let expressions = list(object, &["spec", "selector", "matchExpressions"]);
+    let path = FieldPath::from_fields(&["spec", "selector"]);
+    if object["spec"].is_null() {
+        findings.add(FieldPath::from_fields(&["spec"]), "is required", "a mapping");
+    } else if wanted.is_none_or(serde_json::Map::is_empty) && expressions.is_empty() {
+        findings.add(path.clone(), "is empty", "matchLabels that the template's labels have");
+    }
+    for (index, expression) in expressions.iter().enumerate() {
+        let (key, own) = (text(expression, "key"), label(text(expression, "key")));
+        let listed = own.is_some_and(|own| list(expression, &["values"]).iter().any(|value| value == own));
+        let meets = match text(expression, "operator") {
+            "In" => listed,
+            "NotIn" => !listed,
+            "Exists" => own.is_some(),
+            "DoesNotExist" => own.is_none(),
+            _ => true,
+        };
+        if !meets {
+            let what = format!("does not select the template's own pods by {key}");
+            findings.add(path.key("matchExpressions").index(index), what, "what the template's labels meet");
+        }
+    }
+    // Go reads null as the empty text.
+    let mut wanted = wanted.into_iter().flatten().map(|(key, value)| (key, value.as_str().unwrap_or_default()));
+    if let Some((key, value)) = wanted.find(|(key, value)| label(key) != Some(value)) {
         let what = format!("has no {key}: {value}, which the selector asks for");
-        findings.add(
-            FieldPath::from_fields(&["spec", "template", "metadata", "labels"]),
-            what,
-            "the labels of spec.selector",
-        );
+        let path = FieldPath::from_fields(&["spec", "template", "metadata", "labels"]);
+        findings.add(path, what, "the labels of spec.selector");
     }
 }
 
 fn pod_spec(pod: &Value, path: &FieldPath, findings: &mut Findings) {
+    enums::pod_spec(pod, path, findings);
     if value_at(pod, &["containers"]).is_some_and(|containers| containers.as_array().is_some_and(Vec::is_empty)) {
         findings.add(path.key("containers"), "is empty", "one container or more");
     }
@@ -62,7 +82,9 @@ fn pod_spec(pod: &Value, path: &FieldPath, findings: &mut Findings) {
     for field in ["initContainers", "containers"] {
         for (index, container) in list(pod, &[field]).iter().enumerate() {
             let (name, path) = (text(container, "name"), path.key(field).index(index));
-            if !name.is_empty() && !seen.insert(name) {
+            if container.get("name").is_some_and(|name| name == "") {
+                findings.add(path.key("name"), "is empty", "a name, each once");
+            } else if !name.is_empty() && !seen.insert(name) {
                 findings.add(path.key("name"), format!("a container {name:?} is there already"), "each name once");
             } else if !name.is_empty() && !names::is_label(name) {
                 findings.add(
@@ -91,6 +113,15 @@ fn pod_spec(pod: &Value, path: &FieldPath, findings: &mut Findings) {
         if value_at(spread, &["maxSkew"]).and_then(Value::as_i64).is_some_and(|skew| skew < 1) {
             findings.add(path.key("maxSkew"), "is less than 1", "1 or more");
         }
+        if let Some(domains) = value_at(spread, &["minDomains"]).and_then(Value::as_i64) {
+            if domains < 1 {
+                findings.add(path.key("minDomains"), "is less than 1", "1 or more");
+            } else if text(spread, "whenUnsatisfiable") == "ScheduleAnyway" {
+                let what = "cannot be kept with whenUnsatisfiable: ScheduleAnyway";
+                findings.add(path.key("minDomains"), what, "whenUnsatisfiable: DoNotSchedule");
+            }
+        }
+        topology_key(spread, &path, findings);
         selects(spread, &path, findings);
     }
     if let Some(affinity) = pod.get("affinity") {
@@ -132,6 +163,30 @@ fn tolerates(toleration: &Value, path: &FieldPath, findings: &mut Findings) {
     } else if !exists && text(toleration, "key").is_empty() {
         findings.add(path.key("operator"), "a toleration without key has to have operator Exists", "Exists");
     }
+    if toleration.get("tolerationSeconds").is_some_and(Value::is_i64) && text(toleration, "effect") != "NoExecute" {
+        findings.add(path.key("effect"), "has to be NoExecute where there are tolerationSeconds", "NoExecute");
+    }
+    let (key, value) = (text(toleration, "key"), text(toleration, "value"));
+    if !key.is_empty() && !names::is_key(key) {
+        findings.add(path.key("key"), format!("{} is no taint's key", names::shown(key)), names::KEY);
+    } else if !names::is_label_value(value) {
+        findings.add(path.key("value"), format!("{} is no taint's value", names::shown(value)), names::LABEL_VALUE);
+    }
+}
+
+/// What rules between pods go by is a label's key.
+fn topology_key(rule: &Value, path: &FieldPath, findings: &mut Findings) {
+    let key = text(rule, "topologyKey");
+    if rule.get("topologyKey").is_some() && !names::is_key(key) {
+        findings.add(path.key("topologyKey"), format!("{} is no label's key", names::shown(key)), names::KEY);
+    }
+}
+
+/// How much a preference weighs.
+fn weight(preferred: &Value, path: &FieldPath, findings: &mut Findings) {
+    if value_at(preferred, &["weight"]).and_then(Value::as_i64).is_some_and(|weight| !(1..=100).contains(&weight)) {
+        findings.add(path.key("weight"), "is out of range", "1 to 100");
+    }
 }
 
 /// A field whose value, if given and not empty, is one of a few.
@@ -153,6 +208,7 @@ fn node_affinity(affinity: &Value, path: &FieldPath, findings: &mut Findings) {
     for (index, term) in
         list(affinity, &["nodeAffinity", "preferredDuringSchedulingIgnoredDuringExecution"]).iter().enumerate()
     {
+        weight(term, &preferred.index(index), findings);
         let path = preferred.index(index).key("preference");
         expressions(term.get("preference").unwrap_or(&Value::Null), &NODE_OPERATORS, &path, findings);
     }
@@ -162,12 +218,17 @@ fn pod_affinity(affinity: &Value, path: &FieldPath, findings: &mut Findings) {
     for kind in ["podAffinity", "podAntiAffinity"] {
         let required = "requiredDuringSchedulingIgnoredDuringExecution";
         for (index, term) in list(affinity, &[kind, required]).iter().enumerate() {
-            selects(term, &path.key(kind).key(required).index(index), findings);
+            let path = path.key(kind).key(required).index(index);
+            topology_key(term, &path, findings);
+            selects(term, &path, findings);
         }
         let preferred = "preferredDuringSchedulingIgnoredDuringExecution";
         for (index, term) in list(affinity, &[kind, preferred]).iter().enumerate() {
-            let path = path.key(kind).key(preferred).index(index).key("podAffinityTerm");
-            selects(term.get("podAffinityTerm").unwrap_or(&Value::Null), &path, findings);
+            let path = path.key(kind).key(preferred).index(index);
+            weight(term, &path, findings);
+            let (path, term) = (path.key("podAffinityTerm"), term.get("podAffinityTerm").unwrap_or(&Value::Null));
+            topology_key(term, &path, findings);
+            selects(term, &path, findings);
         }
     }
 }

@@ -88,6 +88,45 @@ fn anti_affinity_over_key_no_node_has_is_satisfied_everywhere() {
     assert_eq!(nodes(&problem(vec![("b", needs("podAntiAffinity", "a", "rack")), ("a", none())])), 1);
 }
 
+/// Large pods, which are packed first, each with a topology key of its own.
+fn with_keys_of_their_own(keys: impl IntoIterator<Item = String>) -> Vec<(&'static str, Value)> {
+    let one = |key: String| {
+        let mut pod = spread("odd", &key, 1, "DoNotSchedule");
+        pod["requests"] = json!({"cpu": "7"});
+        ("odd", pod)
+    };
+    keys.into_iter().map(one).collect()
+}
+
+#[test]
+fn keys_that_pods_make_up_take_none_from_others() {
+    let mut pods = with_keys_of_their_own((0..100).map(|at| format!("made-up/{at}")));
+    pods.extend(vec![("a", spread("a", ZONE, 1, "DoNotSchedule")); 3]);
+    pods.push(("c", needs("podAntiAffinity", "a", "made-up/of-c")));
+    let problem = problem(pods);
+    let packing = solve(&problem, &Options::default());
+    let why = |app: &str| {
+        let of_app = packing.unscheduled.iter().filter(|(pod, _)| problem.pods[*pod].name.starts_with(app));
+        of_app.map(|(_, why)| why.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(why("a"), [""; 0]);
+    assert_eq!(why("c"), [""; 0], "no node has the label: it keeps away from nothing");
+    let odd = why("odd");
+    assert_eq!(odd.len(), 100);
+    assert!(odd.iter().any(|why| why == "no node has a label of the topology key made-up/99"), "{odd:?}");
+}
+
+#[test]
+fn zones_are_told_apart_though_a_pod_names_every_label_of_a_node() {
+    let keys = || (0..100).map(|at| format!("label/{at}"));
+    let mut pods = with_keys_of_their_own(keys());
+    pods.extend(vec![("a", spread("a", ZONE, 1, "DoNotSchedule")); 3]);
+    let mut problem = problem(pods);
+    problem.node_pools[0].labels = keys().map(|key| (key, "x".to_owned())).collect();
+    let left = left(&problem);
+    assert_eq!(left.iter().filter(|name| name.starts_with('a')).count(), 0, "{left:?}");
+}
+
 /// A heavier pool without the label beside the default one that has it.
 fn with_a_pool_without_racks(pods: Vec<(&str, Value)>) -> Problem {
     let mut problem = problem(pods);

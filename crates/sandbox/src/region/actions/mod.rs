@@ -6,6 +6,7 @@ pub(super) mod filters;
 pub(super) mod fleet;
 pub(super) mod instance_types;
 pub(super) mod instances;
+pub(super) mod names;
 pub(super) mod paging;
 pub(super) mod run_instances;
 pub(super) mod tags;

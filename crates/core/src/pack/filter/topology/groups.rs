@@ -8,8 +8,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
 
+use super::keys::{MOST_KEYS, too_many_keys};
 use super::selector::Selector;
-use super::{MOST_KEYS, too_many_keys};
 use crate::labels;
 use crate::pack::filter::alternatives::GivenUp;
 use crate::pack::filter::taints::Tolerated;

@@ -26,7 +26,7 @@ use smallvec::SmallVec;
 
 use self::groups::{Group, Groups, Reader, RuleKind, Stated};
 use self::index::Index;
-use self::keys::KeySet;
+use self::keys::{KeyRoom, KeySet, too_many_keys};
 use self::node_rules::NodeRules;
 use super::alternatives::Alternative;
 use crate::pack::model::ids::{ClassId, GroupId, IndexVec, Interned, KeyId, NodeRulesId, TierId};
@@ -37,13 +37,6 @@ use crate::problem::Problem;
 /// A soft spread over hosts that lets a node hold so many bounds what is lost with one node; less would rather be alone,
 /// which opens no node.
 const MANY: u32 = 10;
-
-/// More distinct keys of zonal rules than this are not told apart.
-const MOST_KEYS: usize = 32;
-
-fn too_many_keys() -> String {
-    format!("more than {MOST_KEYS} topology keys are not supported yet")
-}
 
 /// All rules between pods, and what each class has to do with them.
 #[derive(Debug, Default)]
@@ -163,6 +156,7 @@ const GROUPS_A_STEP: usize = 16;
 /// Reads the rules of the classes one after the other.
 pub(crate) struct Builder<'a> {
     problem: &'a Problem,
+    room: KeyRoom<'a>,
     topology: Topology,
     classes: Vec<(&'a Pod, ClassGroups)>,
     /// Whether soft spread that lets a node hold many holds on new nodes.
@@ -173,7 +167,7 @@ impl<'a> Builder<'a> {
     pub fn new(problem: &'a Problem, softly_capped: bool) -> Self {
         let mut topology = Topology::default();
         topology.node_rules.insert(NodeRules::default());
-        Self { problem, topology, classes: vec![], softly_capped }
+        Self { problem, room: KeyRoom::new(problem), topology, classes: vec![], softly_capped }
     }
 
     /// Takes the next class, by its example; answers why it cannot be placed, if so.
@@ -193,7 +187,10 @@ impl<'a> Builder<'a> {
                     own.hard.push(at);
                     own.with_daemons.extend(with_daemons.contains(&group).then_some(at));
                 }
-                None => wrong = Some(too_many_keys()),
+                None if self.room.is_of_nodes(&group.key) => wrong = Some(too_many_keys()),
+                // Kept everywhere, as nothing is in a domain of it.
+                None if group.kind == RuleKind::PodAntiAffinity => {}
+                None => wrong = Some(format!("no node has a label of the topology key {}", group.key)),
             }
         }
         for alternative in alternatives {
@@ -214,7 +211,7 @@ impl<'a> Builder<'a> {
         }
         let mut key = None;
         if !group.by_node() {
-            if topology.keys.len() == MOST_KEYS && topology.keys.id_of(&group.key).is_none() {
+            if topology.keys.id_of(&group.key).is_none() && !self.room.has_room(topology.keys.len(), &group.key) {
                 return None;
             }
             key = Some(topology.keys.insert(group.key.clone()));
