@@ -16,8 +16,8 @@ STORY = ROOT / "actors/src/telemetry/log_event.rs"
 UP = ".."
 HEAD = f"""# Annotations, labels, taints, tags and conditions
 
-Every name that Kubernetes or AWS sees. `python3 tests/docs/reference.py --write` makes this page from
-the code. The row of a name also has its values. [Pools]({UP}/{"pools"}.md) and
+Every name that Kubernetes or AWS sees. `python3 tests/docs/reference.py --write` makes this page
+from the code. The row of a name also has its values. [Pools]({UP}/{"pools"}.md) and
 [disruption]({UP}/{"disruption"}.md) say which of these you write by hand. The control plane writes all
 others.
 """
