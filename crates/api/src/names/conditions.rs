@@ -6,14 +6,15 @@ pub const READY: &str = "Ready";
 pub const VALIDATION_SUCCEEDED: &str = "ValidationSucceeded";
 /// NodePool: its class exists and is ready.
 pub const NODE_CLASS_READY: &str = "NodeClassReady";
-/// NodePool: every budget can be read. It is there only where one cannot: nothing of the pool is disrupted then.
+/// NodePool: every budget can be read. The condition exists only if one cannot: Dovetail then disrupts nothing of the pool.
 pub const BUDGETS_VALID: &str = "dovetail.dev/BudgetsValid";
-/// NodePool and EC2NodeClass: our own annotations are spelt as they should be. It is there only where one is not.
+/// NodePool and EC2NodeClass: our annotations are spelt correctly. The condition exists only if one is not.
 pub const ANNOTATIONS_KNOWN: &str = "dovetail.dev/AnnotationsKnown";
-/// NodePool: it was taken over from Karpenter, and is held back in what the message names until an operator releases it. It is
-/// there only while something is held back.
+/// NodePool: Dovetail took it over from Karpenter and holds back what the message names, until an operator releases it. The
+/// condition exists only while something is held back.
 pub const ADOPTED: &str = "dovetail.dev/Adopted";
-/// NodePool and EC2NodeClass: the object asks for what nothing is done about yet; the message names it. It is there only then.
+/// NodePool and EC2NodeClass: the object asks for something that is not implemented; the message names it. The condition
+/// exists only then.
 pub const NOT_IMPLEMENTED: &str = "dovetail.dev/NotImplemented";
 
 /// NodeClaim: the cloud has made the instance.
@@ -26,13 +27,13 @@ pub const INITIALIZED: &str = "Initialized";
 pub const CONSOLIDATABLE: &str = "Consolidatable";
 /// NodeClaim: a command holds it.
 pub const DISRUPTION_REASON: &str = "DisruptionReason";
-/// NodeClaim: it is not what its pool or its class asks for any more.
+/// NodeClaim: it differs from what its pool or class asks for now.
 pub const DRIFTED: &str = "Drifted";
 /// NodeClaim: pods are gone.
 pub const DRAINED: &str = "Drained";
 /// NodeClaim: volumes are gone.
 pub const VOLUMES_DETACHED: &str = "VolumesDetached";
-/// NodeClaim: the cloud has accepted its end.
+/// NodeClaim: the cloud has accepted the termination of its instance.
 pub const INSTANCE_TERMINATING: &str = "InstanceTerminating";
 
 /// EC2NodeClass.
@@ -46,7 +47,7 @@ pub const INSTANCE_PROFILE_READY: &str = "InstanceProfileReady";
 /// EC2NodeClass.
 pub const CAPACITY_RESERVATIONS_READY: &str = "CapacityReservationsReady";
 
-/// EC2NodeClass; True where the class selects no placement group.
+/// EC2NodeClass; also True if the class selects no placement group.
 pub const PLACEMENT_GROUP_READY: &str = "PlacementGroupReady";
 
 /// Status of a condition.
@@ -62,9 +63,10 @@ pub const UNHEALTHY_DEPENDENTS: &str = "UnhealthyDependents";
 /// Reason of a root with an unknown dependent.
 pub const RECONCILING_DEPENDENTS: &str = "ReconcilingDependents";
 
-/// Provisioner, AWSNodeTemplate and Machine: the objects of v1 that it means are in step with it.
+/// Provisioner, AWSNodeTemplate and Machine: the v1 objects made from it are in step with it.
 pub const TRANSLATED: &str = "dovetail.dev/Translated";
-/// Provisioner and AWSNodeTemplate: what it does not say, and what that means. It is there only where something is.
+/// Provisioner and AWSNodeTemplate: what it does not say, and what that means. The condition exists only if there is
+/// something.
 pub const DEFAULTS_TAKEN: &str = "dovetail.dev/DefaultsTaken";
-/// Provisioner and AWSNodeTemplate: fields without a counterpart in v1. It is there only where one is.
+/// Provisioner and AWSNodeTemplate: fields without a counterpart in v1. The condition exists only if there is one.
 pub const FIELDS_LEFT_OUT: &str = "dovetail.dev/FieldsLeftOut";

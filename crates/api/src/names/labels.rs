@@ -12,11 +12,11 @@ pub const OF_RESERVATIONS: [&str; 3] =
 
 /// `spot`, `on-demand` or `reserved`.
 pub const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
-/// `"true"` on a Node: taints of the claim are not copied to it.
+/// `"true"` on a Node: Dovetail does not copy the NodeClaim's taints to it.
 pub const DO_NOT_SYNC_TAINTS: &str = "karpenter.sh/do-not-sync-taints";
-/// Set while a node drains, so that load balancers let go of it.
+/// Set while a node drains, so that load balancers stop using it.
 pub const EXCLUDE_BALANCERS: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
-/// Value of [`EXCLUDE_BALANCERS`]: the one that Karpenter writes.
+/// Value of [`EXCLUDE_BALANCERS`]: what Karpenter writes.
 pub const EXCLUDE_BALANCERS_VALUE: &str = "karpenter";
 
 /// Availability zone.
@@ -46,7 +46,7 @@ pub const RESERVED: &str = "reserved";
 pub const TENANCY_DEFAULT: &str = "default";
 /// Value of [`INSTANCE_TENANCY`]: no other account has an instance on the hardware.
 pub const TENANCY_DEDICATED: &str = "dedicated";
-/// Value of [`CAPACITY_RESERVATION_TYPE`]: instances that are bought for a while, as EC2 calls them, too.
+/// Value of [`CAPACITY_RESERVATION_TYPE`]: EC2 Capacity Blocks, which are bought for a fixed time.
 pub const CAPACITY_BLOCK: &str = "capacity-block";
 /// The labels that a node gets by how it is launched, whatever its instance type.
 pub const OF_LAUNCHES: [&str; 5] = [
