@@ -8,12 +8,12 @@ use dovetail_actors::settings::{KnownSetting, TABLE};
 const INTRODUCTION: &str = "\
 # Settings
 
-`dovetail run` takes each setting as a flag or from the environment, by the names that Karpenter
-gives them; the flag wins, and a variable that is empty counts as not given. Durations are Go's
-(`500ms`, `1m30s`), booleans `true` or `false` (the flag alone is `true`, a value follows `=`). A
-value that makes no sense ends the process with status 2 before anything is done; the message says
-what is allowed. In a scenario, `settings` takes the same names. The chart takes nearly all of them
-under `settings`, in Karpenter's spelling (`settings.batchMaxDuration`).
+`dovetail run` takes each setting as a flag or as an environment variable, under Karpenter's names.
+The flag wins. An empty variable counts as not set. Durations are Go's (`500ms`, `1m30s`). Booleans
+are `true` or `false`; the flag alone is `true`, a value follows `=`. With an invalid value the
+process ends with status 2 before it does anything; the message says what is allowed. In a scenario,
+`settings` takes the same names. The chart takes nearly all of them under `settings`, in Karpenter's
+spelling (`settings.batchMaxDuration`).
 ";
 
 fn page() -> String {
