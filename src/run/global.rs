@@ -114,7 +114,7 @@ fn instead(key: &str) -> &'static str {
         "aws.tags" => "tags belong into spec.tags of the EC2NodeClass",
         "aws.assumeRoleARN" | "aws.assumeRoleDuration" => "the role is that of the service account or the instance",
         "featureGates.driftEnabled" => "drift is always looked for",
-        _ => "nobody knows it",
+        _ => "it is unknown",
     }
 }
 

@@ -28,7 +28,7 @@ impl Address {
         let token = args.token.clone().filter(|token| !token.is_empty());
         let open = !args.listen.is_loopback();
         if open && token.is_none() {
-            let what = format!("{} is reached from other machines, and nobody would be asked who he is", args.listen);
+            let what = format!("other machines can reach {}, and requests would need no authentication", args.listen);
             return Err(Mistake::of_file("--listen", what)
                 .allowing("127.0.0.1 or ::1, or --token TOKEN besides")
                 .into());

@@ -100,7 +100,7 @@ async fn live(
     tokio::task::spawn_local(progress(screen.clone(), world.clone(), args.speed));
     tokio::select! {
         biased;
-        asked = asked_to_end() => asked.map_err(|why| Failure::System(format!("Ctrl-C cannot be heard: {why}")))?,
+        asked = asked_to_end() => asked.map_err(|why| Failure::System(format!("cannot listen for Ctrl-C: {why}")))?,
         () = serving.ended() => return Err(Failure::System("the API is no longer served: its thread has ended".to_owned())),
     }
     if let Some(traces) = spans.as_ref().and_then(Spans::sent) {

@@ -93,7 +93,7 @@ fn what_is_no_api_server_or_does_not_take_us_is_refused_at_once() {
     let other = serve(|_, _| (200, "text/plain", "hello".into()));
     refused(&Run::new("other", &[]).on(other).ended(), 1, &["no Kubernetes API server"]);
     let strict = api_server(|path| path.starts_with("/api/v1").then(|| status(401, "Unauthorized", "Unauthorized")));
-    refused(&Run::new("strict", &[]).on(strict).ended(), 1, &["does not take our credentials", "401"]);
+    refused(&Run::new("strict", &[]).on(strict).ended(), 1, &["does not accept the credentials", "401"]);
     let narrow =
         api_server(|path| path.starts_with("/api/v1").then(|| status(403, "Forbidden", "no namespaces for you")));
     refused(&Run::new("narrow", &[]).on(narrow).ended(), 1, &["we may not: 403 no namespaces for you"]);
@@ -259,7 +259,7 @@ fn aws_that_cannot_be_used_is_refused_by_what_is_missing() {
 
     let strict = serve(|_, _| ec2_error(401, "AuthFailure"));
     let ended = Run::new("bad-keys", &[]).on(api).aws(strict).ended();
-    refused(&ended, 1, &["AWS does not take our credentials (AuthFailure)", "because of AuthFailure"]);
+    refused(&ended, 1, &["AWS does not accept the credentials (AuthFailure)", "because of AuthFailure"]);
     let narrow = serve(|_, _| ec2_error(403, "UnauthorizedOperation"));
     let ended = Run::new("few-rights", &[]).on(api).aws(narrow).ended();
     refused(&ended, 1, &["EC2 in us-east-1", "AWS does not let us (UnauthorizedOperation)"]);

@@ -98,7 +98,7 @@ fn what_cannot_be_meant_is_refused_before_anything_runs() {
         (&["--region", "mars-1"], "--region: unknown region \"mars-1\""),
         (&["--speed", "0"], "is out of range (allowed: a number from 0.1 to 100)"),
         (&["--replicas", "9"], "--replicas"),
-        (&["--listen", "0.0.0.0"], "--listen: 0.0.0.0 is reached from other machines"),
+        (&["--listen", "0.0.0.0"], "--listen: other machines can reach 0.0.0.0"),
         (&["--listen", "0.0.0.0", "--token", "short"], "--token: has 5 characters (allowed: 16 or more"),
         (&["--listen", "somewhere"], "--listen"),
     ];

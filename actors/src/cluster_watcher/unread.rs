@@ -226,7 +226,7 @@ impl ClusterWatcher {
         let room = MOST_PODS.saturating_sub(self.failures.pods.len());
         for pod in untold.into_iter().take(room) {
             self.failures.pods.insert(pod.pod.uid.clone());
-            let message = format!("Nothing is planned for this pod at the moment: {watch} cannot be watched");
+            let message = format!("No node is planned for this pod now: {watch} cannot be watched");
             let record = Record::warning(object::pod(&pod.pod), "FailedScheduling", message);
             self.env.post(recorder, record.quiet_for(REPEAT_INTERVAL));
         }

@@ -119,12 +119,12 @@ impl Disruptor {
             return self.not_made(orders);
         };
         let term = self.env.term;
-        let message = format!("Launched in the stead of {}: {}", in_short(&command), command.wanted.reason.label());
+        let message = format!("Launched to replace {}: {}", in_short(&command), command.wanted.reason.label());
         for order in &orders {
             let object = claim_object(&order.claim.name_any(), "");
             self.env.post(&self.links.recorder, Record::normal(object, "DisruptionLaunching", &*message));
         }
-        let message = format!("Waiting for {}, launched in its stead", command.replacements.join(", "));
+        let message = format!("Waiting for its replacement {} to be initialized", command.replacements.join(", "));
         command.wanted.claims.iter().for_each(|claim| self.record(claim, "DisruptionWaitingReadiness", &message));
         if !orders.is_empty() {
             self.env.post(&self.links.launcher, LaunchClaims { term, orders, trace });
@@ -179,7 +179,7 @@ impl Disruptor {
         let decision = if command.replacements.is_empty() { "delete" } else { "replace" };
         let consolidation_type = command.wanted.method;
         self.env.measure(&Measure::CommandFailed { decision, reason, consolidation_type });
-        let message = format!("Stays after all: {why}");
+        let message = format!("Not disrupted any more: {why}");
         command.wanted.claims.iter().for_each(|claim| self.record(claim, "DisruptionUndone", &message));
         let trace = self.consolidation.traces.remove(&command.id);
         let node_claims = Names::first(NAMES_LISTED, names_of(&command.wanted.claims));

@@ -225,7 +225,7 @@ impl Disruptor {
         let WantedRemoval { claims, method, .. } = waited.wanted;
         self.env.measure(&Measure::ValidationFailed { consolidation_type: method });
         for claim in &claims {
-            self.record(claim, "ConsolidationRejected", "Not consolidated: what was found is no longer so");
+            self.record(claim, "ConsolidationRejected", "Not consolidated: the command is no longer valid");
         }
         let node_claims = Names::first(NAMES_LISTED, claims.iter().map(|claim| claim.claim.clone()));
         self.env.emit(LogEvent::ConsolidationRejected { nodes: claims.len(), node_claims });

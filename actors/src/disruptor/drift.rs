@@ -146,7 +146,7 @@ impl Disruptor {
     fn warn_unpinned(&self, class: &Unpinned) {
         let Unpinned { class, uid, selector, image } = class;
         let message = format!(
-            "Nodes drift as {selector} now finds image {image}: a selector that moves on by itself replaces nodes whenever an image is published, which is unsafe in production; name one image or version"
+            "Nodes drift because {selector} now finds image {image}: such a selector replaces nodes whenever an image is published, which is unsafe in production; name one image or version"
         );
         let object = reference("karpenter.k8s.aws/v1", "EC2NodeClass", "", class, uid);
         let record = Record::warning(object, "UnpinnedImage", message).quiet_for(UNPINNED_REPEAT_INTERVAL);

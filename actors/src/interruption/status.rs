@@ -168,7 +168,7 @@ impl Interruption {
 
     /// Without counts: an event whose text changes is another event, and would be said at each look.
     fn tell_braked(&self, claim: &ClaimEntry) {
-        const WHY: &str = "More than 20% of the nodes fail their status checks: none is taken away";
+        const WHY: &str = "More than 20% of the nodes fail their status checks: none is removed";
         self.record_of(claim, |one| Record::warning(one, "NodeRepairBlocked", WHY).quiet_for(BRAKED_REPEAT_INTERVAL));
     }
 }

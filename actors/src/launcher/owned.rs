@@ -46,7 +46,7 @@ impl Launching {
         if !said.insert(token.clone()) {
             return;
         }
-        let message = format!("Launch token {token} is not made of this NodeClaim's uid, and is not believed");
+        let message = format!("Launch token {token} is not made from this NodeClaim's uid, and is ignored");
         let record = Record::warning(object::claim(claim), "LaunchTokenNotOwned", message);
         self.env.post(&self.links.recorder, record);
         let (node_claim, token) = (claim.name_any(), token.clone());

@@ -126,7 +126,7 @@ fn class_readiness(pool: &NodePool, class: Option<&EC2NodeClass>) -> Judgement {
     };
     if class.metadata.deletion_timestamp.is_some() {
         let why = format!(
-            "EC2NodeClass {name} is being deleted; name another in spec.template.spec.nodeClassRef.name, or create it anew when it is gone"
+            "EC2NodeClass {name} is being deleted; name another in spec.template.spec.nodeClassRef.name, or create it again when it is gone"
         );
         return (FALSE, "NodeClassTerminating".into(), why);
     }

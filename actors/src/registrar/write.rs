@@ -150,7 +150,7 @@ impl Registrar {
     fn tell_uninitialized(&self, claim: &NodeClaim) {
         let node = claim.status.as_ref().map(|status| status.node_name.clone()).unwrap_or_default();
         let lacks = self.uninitialized(claim).unwrap_or_default();
-        let message = format!("Node {node} is deleted, as it did not get ready for pods in time: {lacks}");
+        let message = format!("Node {node} is deleted, as it was not ready for pods in time: {lacks}");
         let record = Record::warning(object::claim(claim), "InitializationTimeout", message);
         self.env.post(&self.links.recorder, record);
     }

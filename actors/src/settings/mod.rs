@@ -60,7 +60,7 @@ pub struct Settings {
     /// `CONSOLE_TOKEN`.
     #[serde(skip)]
     pub console_token: Secret,
-    /// `FENCE_NAME`: the binding by which the API server refuses leaders that have been succeeded.
+    /// `FENCE_NAME`: the binding by which the API server rejects writes of old leaders.
     pub fence_name: String,
     /// `DISABLE_LEADER_ELECTION`.
     pub disable_leader_election: bool,

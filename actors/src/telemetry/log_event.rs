@@ -1,17 +1,17 @@
-//! Happenings, typed: a stable name, fields, and the line that a person reads (core spec 8, and the posts' log).
+//! Log events, typed: a stable name, fields, and the line that a person reads (core spec 8, and the posts' log).
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// How loud a happening is.
+/// The level of a log event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
-    /// For who looks for it.
+    /// Details for debugging.
     Debug,
     /// What happened.
     Info,
-    /// Something is not as it should be, and goes on.
+    /// Something is wrong, and Dovetail continues.
     Warn,
     /// Somebody has to do something.
     Error,
@@ -20,9 +20,9 @@ pub enum Level {
 /// Names, at most some of them, and how many more there are.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Names {
-    /// The names that are told, the first of all.
+    /// The first names.
     pub named: Vec<String>,
-    /// How many are not named.
+    /// How many more there are.
     #[serde(skip_serializing_if = "is_zero")]
     pub others: usize,
 }
@@ -49,7 +49,7 @@ impl fmt::Display for Names {
 
 macro_rules! log_events {
     ($($(#[$doc:meta])* $name:ident $event:literal $level:ident { $($field:ident: $type:ty),* $(,)? } => $line:expr;)*) => {
-        /// A happening.
+        /// A log event.
         #[derive(Clone, Debug, PartialEq, Serialize)]
         #[serde(tag = "event")]
         #[allow(missing_docs)] // a field's name and its place in the line say what it is
@@ -58,17 +58,17 @@ macro_rules! log_events {
         }
 
         impl LogEvent {
-            /// The happening's stable name.
+            /// The event's stable name.
             pub fn event(&self) -> &'static str {
                 match self { $(Self::$name { .. } => $event,)* }
             }
 
-            /// How loud it is.
+            /// Its level.
             pub fn level(&self) -> Level {
                 match self { $(Self::$name { .. } => Level::$level,)* }
             }
 
-            /// Every name that there is.
+            /// All names.
             pub const EVENTS: &'static [&'static str] = &[$($event),*];
         }
 
@@ -90,16 +90,16 @@ log_events! {
     Elected "elected" Info { lease: String } => format!("elected by lease {lease}");
     /// It no longer does.
     Deposed "deposed" Info { why: String } => format!("deposed: {why}");
-    /// The Lease says what no leader can have written, or is not renewed and says that it lasts for years.
+    /// The Lease has values that no leader writes, or is not renewed and has a duration of years.
     LeaseRefused "lease_refused" Error { lease: String, why: String } => format!("ignores lease {lease} as it is written: {why}");
-    /// Nothing but the Lease's deadline keeps an old leader from acting.
-    NoFence "no_fence" Error { why: String } => format!("the API server does not refuse leaders that have been succeeded: {why}; the Lease's deadline alone keeps them from acting");
-    /// Whether the API server would refuse such a leader is not known.
-    FenceUnknown "fence_unknown" Error { why: String } => format!("whether the API server refuses leaders that have been succeeded cannot be seen: {why}");
+    /// Only the Lease's deadline stops an old leader.
+    NoFence "no_fence" Error { why: String } => format!("the API server does not reject writes of old leaders: {why}; only the Lease's deadline stops them");
+    /// It is unknown whether the API server rejects an old leader's writes.
+    FenceUnknown "fence_unknown" Error { why: String } => format!("cannot see whether the API server rejects writes of old leaders: {why}");
     /// Everything has been listed once.
     Synced "synced" Debug { pods: usize, nodes: usize, node_claims: usize } => format!("cluster state synced: {pods} pods, {nodes} nodes, {node_claims} nodeclaims");
-    /// An object of the API server cannot be read; it is treated as there and not understood.
-    Unreadable "unreadable" Error { resource: String, object: String, uid: String, why: String } => format!("{resource} {object} cannot be read, and counts as being there: {why}");
+    /// An object of the API server cannot be read; it counts as existing, with unknown content.
+    Unreadable "unreadable" Error { resource: String, object: String, uid: String, why: String } => format!("{resource} {object} cannot be read, and counts as existing: {why}");
     /// A watch has failed for a minute or more.
     WatchFailing "watch_failing" Error { resource: String, seconds: u64, error: String } => format!("watching {resource} has failed for {seconds}s: {error}");
     /// This replica leads, and does not know the cluster yet.
@@ -109,32 +109,32 @@ log_events! {
     Waiting "waiting" Info {} => String::from("waiting for unschedulable pods");
     /// A window has closed.
     Batched "batched" Info { pods: usize, names: Names, seconds: f64 } => format!("batched {pods} pods in {seconds:.1}s");
-    /// What pods merely prefer has been refused for too long: they are packed without it from now on.
-    Relaxed "relaxed" Info { pods: usize, names: Names } => format!("packs {pods} pod(s) without what they merely prefer, for which EC2 has had nothing for too long: {names}");
-    /// Packing fails where these pods take part: they are left out.
+    /// EC2 has refused the preferences of pods for too long: they are packed without these from now on.
+    Relaxed "relaxed" Info { pods: usize, names: Names } => format!("packs {pods} pod(s) without their preferences, for which EC2 has had no capacity for too long: {names}");
+    /// Packing fails because of these pods: they are left out.
     PackingFailed "packing_failed" Error { pods: usize, names: Names, error: String, seconds: f64 } =>
         format!("left {pods} pod(s) out, with which {error}{}: {names}", if *seconds > 0.0 { format!(", tried again in {seconds:.0}s") } else { String::from(", tried again at once without those that are held") });
     /// Packing by cost fails, and a simpler way does not.
     PackedByFewestNodes "packed_by_fewest_nodes" Error { pods: usize, error: String } => format!("packed {pods} pod(s) by fewest-nodes, as by cost {error}");
-    /// Not all that a pod merely prefers counts.
+    /// Only some of a pod's soft scheduling terms count.
     SoftTermsIgnored "soft_terms_ignored" Info { pod: String, terms: usize, counted: usize } => format!("only the {counted} heaviest of the {terms} soft scheduling terms of pod {pod} count");
     /// A packing has been computed.
     PackingComputed "packing_computed" Info { nodes: usize, pods: usize, node_pool: String, price: f64, instance_types: Names } =>
         format!("computed packing of {nodes} node(s) for {pods} pod(s) with instance type option(s) {instance_types}");
-    /// Pods fit on nodes that are there or on their way.
+    /// Pods fit on nodes that exist or are on their way.
     FitsExisting "fits_existing" Info { pods: usize, nodes: Names } => format!("{pods} pod(s) fit on {nodes}");
     /// A pod gets no node.
     Unschedulable "unschedulable" Error { pod: String, error: String } => format!("could not schedule pod {pod}: {error}");
-    /// A pod whose node leaves fits nowhere else.
+    /// A pod whose node is being removed fits nowhere else.
     NoPlace "no_place" Error { pod: String, error: String } => format!("no place elsewhere for pod {pod}: {error}");
     /// kube-scheduler refuses a node for pods that should fit there: they are planned elsewhere for a while.
     PlaceRefused "place_refused" Error { node: String, pods: usize, names: Names, why: String } => format!("{pods} pod(s) are not planned on node {node} for now ({names}): {why}");
     /// Pods are not nominated to the nodes that are planned for them.
     PlacesNotKept "places_not_kept" Error { why: String } => format!("pods are not nominated to the nodes planned for them, as the API server forbids it; kube-scheduler may give their places to others, and more nodes are launched: {why}");
-    /// What an earlier leader was refused is known.
+    /// EC2's refusals to an earlier leader are known.
     UnavailableKnown "unavailable_known" Info { count: usize } => format!("knows {count} refusal(s) of EC2 from an earlier leader");
-    /// What EC2 refuses is not kept for the next leader.
-    UnavailableNotKept "unavailable_not_kept" Warn { why: String } => format!("what EC2 refuses is not kept, and the next leader will ask for it again: {why}");
+    /// EC2's refusals cannot be stored for the next leader.
+    UnavailableNotKept "unavailable_not_kept" Warn { why: String } => format!("cannot store EC2's refusals, so the next leader will ask EC2 again: {why}");
     /// A pool takes no part.
     PoolSkipped "pool_skipped" Error { node_pool: String, why: String } => format!("nodepool {node_pool} is left out: {why}");
     /// A pool has been taken over from Karpenter.
@@ -150,7 +150,7 @@ log_events! {
     /// The cloud has made its instance.
     Launched "launched" Info { node_claim: String, instance: String, provider_id: String, instance_type: String, zone: String, capacity_type: String, hostname: String, allocatable: String } =>
         format!("launched instance {instance}, type {instance_type}, zone {zone}, capacityType {capacity_type}, hostname {hostname}");
-    /// A claim that an earlier leader made, also one that the API server let pass after its term, is launched for by this one.
+    /// This leader launches for a claim of an earlier one, also for one that the API server admitted after that term.
     TakenOver "taken_over" Info { node_claim: String, of_term: String } => format!("continues with nodeclaim {node_claim} of term {of_term}");
     /// An instance of an earlier call has been found and given to its claim.
     Adopted "adopted" Info { node_claim: String, instance: String } => format!("found instance {instance} of nodeclaim {node_claim} by its launch token");
@@ -169,14 +169,14 @@ log_events! {
     };
     /// The cloud takes an instance away.
     Interrupted "interrupted" Info { node_claim: String, node: String, instance: String, reason: String, deadline: String } =>
-        format!("instance {instance} of nodeclaim {node_claim} is taken away ({reason}), it runs until {deadline}");
+        format!("instance {instance} of nodeclaim {node_claim} is interrupted ({reason}) and runs until {deadline}");
     /// The cloud may take an instance away.
     RebalanceRecommended "rebalance_recommended" Info { node_claim: String, instance: String } => format!("instance {instance} of nodeclaim {node_claim} is at risk of interruption");
     /// An interrupted node is drained.
     ReplacementsFirst "retreating" Info { node_claim: String, node: String, cause: String, pods: usize } =>
         format!("drains interrupted node {node} with {pods} pod(s) to move: {cause}");
-    /// Messages of the queue that nothing follows from, though something might have; told of once in a while.
-    MessagesIgnored "messages_ignored" Info { reason: String, messages: u64, example: String } => format!("ignored {messages} message(s) of the interruption queue ({reason}), for one: {example}");
+    /// Messages of the queue that have no effect, though they might have had one; reported once in a while.
+    MessagesIgnored "messages_ignored" Info { reason: String, messages: u64, example: String } => format!("ignored {messages} message(s) of the interruption queue ({reason}), for example: {example}");
     /// Spot nodes are, or may be, in use, and there is no queue.
     SpotUnheard "spot_unheard" Warn { nodes: usize, pools: Names } =>
         format!("interruptions are not received, as INTERRUPTION_QUEUE is not set: {nodes} spot node(s) end without a warning to their pods, nodepool(s) {pools}");
@@ -214,9 +214,9 @@ log_events! {
     Cordoned "cordoned" Info { node: String, node_claim: String, reason: String } => format!("cordoned node {node}: {reason}");
     /// Its pods are to go.
     Draining "draining" Info { node: String, node_claim: String, pods: usize, reason: String } => format!("draining node {node} of {pods} pod(s): {reason}");
-    /// Somebody else deletes a node, its claim or its pool.
+    /// Somebody else has deleted a node, its claim or its pool.
     DeletionAsked "deletion_asked" Info { node: String, node_claim: String, reason: String } =>
-        format!("node {node}{} goes: {reason}", if node_claim.is_empty() { String::new() } else { format!(" with nodeclaim {node_claim}") });
+        format!("node {node}{} is being removed: {reason}", if node_claim.is_empty() { String::new() } else { format!(" with nodeclaim {node_claim}") });
     /// Pods stay until the places for their successors are ready.
     AwaitingPlaces "awaiting_places" Info { node: String, node_claim: String, pods: usize, names: Names, until: String } =>
         format!("node {node} waits for the places of {pods} pod(s), until {until} at the latest: {names}");
@@ -254,7 +254,7 @@ log_events! {
     Collected "collected" Info { instance: String } => format!("ended instance {instance}: no nodeclaim has it");
     /// More Nodes are gone than are believed to be.
     NodesGone "nodes_gone" Error { node_claims: usize, bound: usize } =>
-        format!("the Nodes of {node_claims} nodeclaims are gone, more than {bound}: none of them is given up; who wants them ended deletes the nodeclaims");
+        format!("the Nodes of {node_claims} nodeclaims are gone, more than {bound}: their instances are kept; to end them, delete the nodeclaims");
     /// The collection of what nobody owns stands still, or leaves something alone.
     CollectionBraked "collection_braked" Error { reason: String, count: usize, message: String } => message.clone();
     /// An operator has released the brakes.
@@ -290,12 +290,12 @@ log_events! {
         format!("disrupting {disrupted_node_count} node(s) with {pod_count} pod(s): {reason}, {disrupted_nodes}");
     /// A command is given up, and its nodes stay.
     DisruptionUndone "disruption_undone" Warn { command: String, reason: String, why: String, pause_seconds: i64, node_claims: Names } =>
-        format!("does not disrupt {node_claims} after all ({reason}): {why}; the pool is left alone for {pause_seconds}s");
-    /// What was to be done is no longer right when it is looked at again.
+        format!("no longer disrupts {node_claims} ({reason}): {why}; its pool is not disrupted for {pause_seconds}s");
+    /// A command did not pass its validation.
     ConsolidationRejected "consolidation_rejected" Info { nodes: usize, node_claims: Names } =>
-        format!("does not consolidate {nodes} node(s): what was found is no longer so ({node_claims})");
+        format!("does not consolidate {nodes} node(s): the command is no longer valid ({node_claims})");
     /// Consolidation cannot be computed; it is tried again.
-    ConsolidationFailed "consolidation_failed" Error { error: String } => format!("consolidation is left out for now: {error}");
+    ConsolidationFailed "consolidation_failed" Error { error: String } => format!("consolidation failed and pauses for now: {error}");
     /// A node stays, and the one thing that stands in the way.
     Unconsolidatable "unconsolidatable" Debug { node: String, node_claim: String, why: String } => format!("node {node} is not consolidated: {why}");
     /// Nodes would have gone, were their pool not only observed.
@@ -331,14 +331,14 @@ log_events! {
     WebhookNotDefined "webhook_not_defined" Error { definition: String, why: String } => format!("v1beta1 of {definition} is not converted by the webhook: {why}");
     /// What was stored as v1beta1 is stored as v1.
     StoredAnew "stored_anew" Info { definition: String, objects: u64 } => format!("all {objects} object(s) of {definition} are stored as v1");
-    /// An object is refused as it is stored anew, and tried again later; the others are not waited for.
+    /// The API server refuses to store an object as v1; it is retried later, and does not delay the others.
     NotStoredAnew "not_stored_anew" Warn { definition: String, object: String, why: String } => format!("{object} of {definition} cannot be stored as v1: {why}");
-    /// Something failed and is tried again; said once until it succeeds.
+    /// Something failed and is retried; reported once until it succeeds.
     Retrying "retrying" Info { what: String, error: String } => format!("{what} failed and is tried again: {error}");
-    /// Something is refused, and has to be tried again all the same; said the first time, the tenth, the hundredth and so on.
+    /// A required call is refused, and is retried; reported at the first, tenth, hundredth refusal and so on.
     StillRefused "still_refused" Warn { what: String, error: String, times: u32, seconds: f64 } =>
         format!("{what} was refused{}, tried again in {seconds:.0}s: {error}", if *times > 1 { format!(" {times} times") } else { String::new() });
-    /// It succeeded in the end.
+    /// A retried call has succeeded.
     Recovered "recovered" Info { what: String, attempts: u32 } => format!("{what} succeeded at attempt {attempts}");
     /// The leader's actors are started again.
     Restarting "restarting" Error { why: String, seconds: f64 } => format!("{why}; starting again in {seconds:.1}s");
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_story_is_told_in_words_and_in_fields() {
+    fn a_log_event_has_a_line_and_fields() {
         let log_event = LogEvent::Batched { pods: 218, names: Names::first(1, ["a", "b"]), seconds: 10.02 };
         assert_eq!(log_event.to_string(), "batched 218 pods in 10.0s");
         let fields = serde_json::to_value(&log_event).unwrap();

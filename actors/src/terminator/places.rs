@@ -153,7 +153,7 @@ impl Terminator {
         let full = |pod: &dovetail_core::Pod| format!("{}/{}", pod.namespace, pod.name);
         if !waited.given_up.is_empty() {
             let names = Names::first(NAMES_LISTED, waited.given_up.iter().map(|pod| full(&pod.pod)));
-            let message = format!("Places are waited for no longer, these pods are evicted without: {names}");
+            let message = format!("The places of these pods did not come in time, so they are evicted: {names}");
             drained.record(|one| Record::warning(one, "ReplacementGivenUp", &*message));
             let pods = waited.given_up.len();
             drained.step_env.emit(LogEvent::PlacesGivenUp { node: node.clone(), pods, names });
@@ -167,7 +167,7 @@ impl Terminator {
         }
         let names = Names::first(NAMES_LISTED, waited.awaiting.iter().map(|one| full(&one.pod.pod)));
         let (pods, until) = (waited.awaiting.len(), until.to_string());
-        let message = format!("The places of {pods} pod(s) are waited for until {until} at the latest: {names}");
+        let message = format!("{pods} pod(s) wait for their places until {until} at the latest: {names}");
         drained.record(|one| Record::normal(one, "AwaitingReplacement", &*message));
         let node_claim = drained.claim_name();
         drained.step_env.emit(LogEvent::AwaitingPlaces { node, node_claim, pods, names, until });

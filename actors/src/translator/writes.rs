@@ -94,7 +94,7 @@ fn obstacle(
 ) -> Option<TranslationProblem> {
     let going = |kind: &str, name: String| TranslationProblem {
         reason: "Waiting",
-        message: format!("{kind} {name} of an earlier object is being deleted; this one's is made when it is gone"),
+        message: format!("{kind} {name} of an earlier object is being deleted; the new one is created when it is gone"),
     };
     for (class, next) in made.classes.iter().zip(classes) {
         match next {
@@ -182,7 +182,7 @@ pub async fn carry_out(calls: Calls, task: Task, env: Env) -> Result<Translation
         Ok(()) => outcome,
         Err(CallError::Refused(why) | CallError::Forbidden(why)) => {
             let why = fields.in_own_words(&why);
-            let message = format!("the API server refuses what it means, and all is left as it is: {why}");
+            let message = format!("the API server refuses the translation, and nothing is changed: {why}");
             TranslationOutcome::Not(TranslationProblem { reason: "Refused", message })
         }
         Err(error) => return Err(error),

@@ -104,7 +104,7 @@ impl Pass {
             DefinitionVerdict::Patch(patch) => patch,
         };
         if self.definitions.brake(name, self.env.now()).is_err() {
-            let why = "somebody else undoes what is written into it: it is left alone for ten minutes at a time";
+            let why = "somebody else reverts what the leader writes into it; the leader retries after ten minutes";
             self.tell_once(name, why.into());
             return Ok(None);
         }

@@ -79,7 +79,7 @@ fn step_name(step: RotationStep) -> &'static str {
         RotationStep::Replace => "made and served at once, as none could be served",
         RotationStep::Prepare => "made, to be served once API servers trust it",
         RotationStep::Promote => "changed for the next",
-        RotationStep::Forget => "the only one that is trusted: the former is not any more",
+        RotationStep::Forget => "the only trusted one; the former is no longer trusted",
     }
 }
 

@@ -114,7 +114,7 @@ impl Asker {
 fn of_error<T>(error: &kube::Error) -> Attempt<T> {
     match error {
         kube::Error::Api(status) => match status.code {
-            401 => Attempt::Never(format!("it does not take our credentials: {}", plainly(error))),
+            401 => Attempt::Never(format!("it does not accept the credentials: {}", plainly(error))),
             403 => Attempt::Never(format!("we may not: {}", plainly(error))),
             408 | 425 | 429 | 500.. => Attempt::NotYet(plainly(error)),
             _ => Attempt::Never(plainly(error)),

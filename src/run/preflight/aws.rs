@@ -93,7 +93,7 @@ fn judge<T>(answer: Result<T, CloudError>) -> Attempt<T> {
     match answer {
         Ok(answer) => Attempt::Answer(answer),
         Err(error) if NOT_TAKEN.contains(&error.code()) => {
-            Attempt::Never(format!("AWS does not take our credentials ({}): {}", error.code(), error.message()))
+            Attempt::Never(format!("AWS does not accept the credentials ({}): {}", error.code(), error.message()))
         }
         Err(error) if error.is_not_found() => Attempt::Never(error.message().to_owned()),
         Err(error) if error.is_retryable() => Attempt::NotYet(error.to_string()),

@@ -79,7 +79,7 @@ impl Launching {
         self.env.measure(&Measure::ClaimCreated { pool: &pool_of(&claim), reason: "provisioned", min_values_relaxed });
         if let Some(lowered) = facts::lowered_min_values(&claim) {
             let message =
-                format!("Launched for fewer values than its NodePool asks for, as there are no more: {lowered}");
+                format!("Launched with fewer values than its NodePool's minValues, as no more are available: {lowered}");
             let record = Record::normal(object::claim(&claim), "MinValuesRelaxed", message);
             self.env.post(&self.links.recorder, record);
         }

@@ -89,7 +89,7 @@ fn objects_without_a_uid_are_told_apart_by_their_names() {
         for name in ["default-a", "default-b"] {
             // As of a claim that is about to be made.
             let claim = reference("karpenter.sh/v1", "NodeClaim", "", name, "");
-            recorder.do_send(Record::normal(claim, "DisruptionLaunching", "Launched in the stead of node-1"));
+            recorder.do_send(Record::normal(claim, "DisruptionLaunching", "Launched to replace node-1"));
         }
         bench.pass(1.0).await;
         assert_eq!(written(&bench).len(), 2);
