@@ -237,7 +237,7 @@ fn helm_hook_pods_and_suspended_jobs_are_named_and_not_planned() {
 }
 
 #[test]
-fn pods_of_another_scheduler_are_named_where_they_are_planned_and_where_nobody_binds_them() {
+fn pods_of_another_scheduler_are_named_in_plan_and_simulate() {
     let text = "apiVersion: v1\nkind: Pod\nmetadata: {name: odd}\nspec: {schedulerName: volcano, containers: [{name: a, image: a}]}\n";
     let output = fed(&["plan", "--json", "-f", POOL, "-f", "-"], text);
     assert_eq!(json(&output, 0)["scheduledPods"], 1);

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_of_a_process_alone_and_what_is_not_implemented_is_told() {
+    fn settings_of_a_process_and_unimplemented_ones_are_reported() {
         for name in OF_A_PROCESS {
             assert!(TABLE.iter().any(|known| known.name == name), "{name}");
         }

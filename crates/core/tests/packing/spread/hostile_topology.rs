@@ -117,7 +117,7 @@ fn keys_that_pods_make_up_take_none_from_others() {
 }
 
 #[test]
-fn zones_are_told_apart_though_a_pod_names_every_label_of_a_node() {
+fn zones_stay_apart_though_a_pod_names_every_node_label() {
     let keys = || (0..100).map(|at| format!("label/{at}"));
     let mut pods = with_keys_of_their_own(keys());
     pods.extend(vec![("a", spread("a", ZONE, 1, "DoNotSchedule")); 3]);
