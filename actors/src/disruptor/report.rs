@@ -87,7 +87,8 @@ impl Disruptor {
         let mut by_pool: BTreeMap<&str, Vec<&DisruptedClaim>> = BTreeMap::new();
         for disrupted in &removal.claims {
             by_pool.entry(&disrupted.pool).or_default().push(disrupted);
-            let message = format!("NodePool {} is only observed; otherwise this node would be removed: {reason}", disrupted.pool);
+            let message =
+                format!("NodePool {} is only observed; otherwise this node would be removed: {reason}", disrupted.pool);
             self.record(disrupted, "DisruptionBlocked", &message);
         }
         for (pool, claims) in by_pool {

@@ -38,8 +38,7 @@ const SHORTEST_WAIT: Duration = Duration::from_millis(50);
 
 const NO_ANSWER: &str = "the API server does not answer";
 /// The fence knows a newer term than the Lease.
-const SHUT_OUT: &str =
-    "the API server knows a newer term, although this replica holds the lease: the fence uses another lease, or this one was restored";
+const SHUT_OUT: &str = "the API server knows a newer term than this replica's lease: the fence uses another lease, or this one was restored";
 
 /// Takes part in the election, and keeps the deadline by which the leader's actors may write.
 pub struct Leader {

@@ -78,8 +78,9 @@ impl Launching {
         let min_values_relaxed = has_relaxed_min_values(&claim);
         self.env.measure(&Measure::ClaimCreated { pool: &pool_of(&claim), reason: "provisioned", min_values_relaxed });
         if let Some(lowered) = facts::lowered_min_values(&claim) {
-            let message =
-                format!("Launched with fewer values than its NodePool's minValues, as no more are available: {lowered}");
+            let message = format!(
+                "Launched with fewer values than its NodePool's minValues, as no more are available: {lowered}"
+            );
             let record = Record::normal(object::claim(&claim), "MinValuesRelaxed", message);
             self.env.post(&self.links.recorder, record);
         }
