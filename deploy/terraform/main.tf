@@ -164,7 +164,7 @@ resource "aws_sqs_queue" "interruption" {
   name = var.cluster_name
   tags = var.tags
 
-  # A warning of spot is worth two minutes.
+  # A spot warning is useful for two minutes.
   message_retention_seconds = 300
   sqs_managed_sse_enabled   = true
 
@@ -196,7 +196,7 @@ resource "aws_sqs_queue_policy" "dead_letter" {
   policy    = templatefile("${path.module}/policies/dead-letter-queue.json.tftpl", { queue_arn = aws_sqs_queue.dead_letter.arn })
 }
 
-# Rules see the whole account and region; Dovetail passes over what is not this cluster's.
+# Rules match events of the whole account and region; Dovetail ignores what is not this cluster's.
 resource "aws_cloudwatch_event_rule" "interruption" {
   for_each = local.rules
 

@@ -1,5 +1,5 @@
 output "node_role" {
-  description = "The role that an EC2NodeClass names (spec.role), and that the cluster has to let nodes in by."
+  description = "The role that an EC2NodeClass names (spec.role), and that needs access to the cluster."
   value       = aws_iam_role.node.name
 }
 

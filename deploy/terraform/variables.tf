@@ -1,6 +1,6 @@
 variable "cluster_name" {
   type        = string
-  description = "Name of the EKS cluster. All names and tags go by it."
+  description = "Name of the EKS cluster. All names and tags contain it."
 
   validation {
     # An IAM role's name has 64 characters at most.
@@ -11,7 +11,7 @@ variable "cluster_name" {
 
 variable "controller_role" {
   type        = string
-  description = "How the controller comes by its role: PodIdentity and IRSA make the role CLUSTER-karpenter; None makes none."
+  description = "How the controller gets its role: PodIdentity and IRSA create the role CLUSTER-karpenter; None creates none."
   default     = "PodIdentity"
 
   validation {
@@ -34,19 +34,19 @@ variable "namespace" {
 
 variable "service_account" {
   type        = string
-  description = "Name of the controller's service account; the release's name unless the chart was told otherwise."
+  description = "Name of the controller's service account: the release's name, unless the chart's values set another."
   default     = "dovetail"
 }
 
 variable "cluster_uid" {
   type        = string
-  description = "UID of the cluster's namespace kube-system: what another cluster of the same name has is out of reach then. Empty takes any UID."
+  description = "UID of the cluster's namespace kube-system, so that resources of another cluster of the same name are out of reach. Empty accepts any UID."
   default     = ""
 }
 
 variable "adopt_karpenter_instances" {
   type        = bool
-  description = "Whether instances may be ended that Karpenter launched for this cluster (ADOPT_KARPENTER_INSTANCES)."
+  description = "Whether Dovetail may end instances that Karpenter launched for this cluster (ADOPT_KARPENTER_INSTANCES)."
   default     = false
 }
 
@@ -64,6 +64,6 @@ variable "pod_identity_association" {
 
 variable "tags" {
   type        = map(string)
-  description = "Tags of everything that the module makes."
+  description = "Tags of all resources of the module."
   default     = {}
 }

@@ -144,7 +144,7 @@ fn who_undoes_the_definition_is_not_fought_without_end() {
         let patches = bench.wire.count("PATCH", POOLS);
         assert!((1..=8).contains(&patches), "{patches} in ten minutes");
         let wrong = state(&bench, &webhook).await.definitions;
-        assert!(wrong[POOLS].contains("somebody else undoes"), "{wrong:?}");
+        assert!(wrong[POOLS].contains("somebody else reverts"), "{wrong:?}");
     });
 }
 
