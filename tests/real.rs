@@ -19,7 +19,7 @@ const INFLATE: &str = "deploy/examples/inflate-400.yaml";
 
 /// 003: 400 pods on m5.large and m5.2xlarge with at most thirty more on one node than on another.
 #[test]
-fn four_hundred_pods_get_about_fifteen_nodes_and_when_they_go_the_nodes_and_instances_go() {
+fn four_hundred_pods_get_about_fifteen_nodes_that_go_with_them() {
     let mut real = Real::start("inflate", &[]);
     let types = "{key: node.kubernetes.io/instance-type, operator: In, values: [m5.large, m5.2xlarge]}";
     real.ok(&["apply", "-f", &real::pool_with("inflate", types)]);
@@ -58,7 +58,7 @@ fn planned_pods(claim: &serde_json::Value) -> u32 {
 
 /// As behind an etcd of before 3.5: a watch is no list, and is refused when it is asked to be one.
 #[test]
-fn an_api_server_that_refuses_watch_list_is_survived_by_list_and_watch() {
+fn api_server_without_watch_list_is_served_by_list_and_watch() {
     let mut real = Real::gated("watch-list", "WatchList=false");
     let streamed = "/api/v1/pods?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=1";
     let refused = real.kubectl(&["get", "--raw", streamed]);
@@ -77,7 +77,7 @@ fn an_api_server_that_refuses_watch_list_is_survived_by_list_and_watch() {
 }
 
 #[test]
-fn a_deleted_node_takes_its_instance_along_and_a_deleted_pool_all_of_its_own() {
+fn deleted_node_takes_its_instance_and_deleted_pool_all_it_owns() {
     let mut real = Real::start("deletions", &[]);
     real.ok(&["apply", "-f", POOL]);
     real.two_replicas();
@@ -101,7 +101,7 @@ fn a_deleted_node_takes_its_instance_along_and_a_deleted_pool_all_of_its_own() {
 }
 
 #[test]
-fn a_manifest_that_makes_no_sense_is_refused_by_the_rules_in_the_crds() {
+fn invalid_manifest_is_refused_by_the_rules_in_the_crds() {
     let real = Real::start("manifests", &[]);
     let pool = std::fs::read_to_string(common::root().join(POOL)).unwrap();
     let cases = [
@@ -141,7 +141,7 @@ fn a_manifest_that_makes_no_sense_is_refused_by_the_rules_in_the_crds() {
 /// One replica sends by gRPC, the other by HTTP; the leader is killed after it has launched and before a node has come.
 #[test]
 #[allow(clippy::too_many_lines)] // one table, or one course from beginning to end
-fn jaeger_finds_by_a_pod_s_name_the_whole_story_that_two_leaders_told() {
+fn jaeger_finds_by_pod_name_the_whole_trace_of_two_leaders() {
     // Nodes come when another leads: what is bound while nobody does is told by nobody.
     let mut real = Real::traced("jaeger", "35");
     real.ok(&["apply", "-f", POOL]);
@@ -254,7 +254,7 @@ fn jaeger_finds_by_a_pod_s_name_the_whole_story_that_two_leaders_told() {
 
 /// Two API servers over one etcd. A takeover each way; `tests/real/fence.py` plays twenty.
 #[test]
-fn both_api_servers_refuse_a_term_that_is_over_and_what_slipped_in_is_launched_for_once() {
+fn both_api_servers_refuse_an_old_term_and_launches_stay_single() {
     proves("fence.py", "4", "each launched for once");
 }
 
@@ -268,7 +268,7 @@ fn proves(script: &str, rounds: &str, says: &str) {
 
 /// SIGTERM, SIGKILL, a zombie, an API server that stands still and a Lease that is deleted: a round each. `cargo xtask proof handover` plays five of each.
 #[test]
-fn however_a_leader_ends_in_mid_burst_no_instance_is_doubled_or_lost() {
+fn leader_ending_in_mid_burst_doubles_or_loses_no_instance() {
     proves("handover.py", "1", "5 of 5 rounds");
 }
 
@@ -333,7 +333,7 @@ fn who_else_provisions_is_stood_by_for_refused_or_warned_of() {
 }
 
 #[test]
-fn an_api_server_that_is_away_and_an_aws_that_is_restarted_are_waited_for() {
+fn absent_api_server_and_restarted_aws_are_waited_for() {
     let mut real = Real::start("away", &[]);
     real.ok(&["apply", "-f", POOL]);
     real.two_replicas();
@@ -385,7 +385,7 @@ fn an_api_server_that_is_away_and_an_aws_that_is_restarted_are_waited_for() {
 }
 
 #[test]
-fn a_leader_whose_certificate_has_run_out_steps_down_says_so_and_another_goes_on() {
+fn leader_with_expired_certificate_steps_down_and_another_leads() {
     let mut real = Real::start("certificate", &[]);
     real.ok(&["apply", "-f", POOL]);
     real.order("certify dovetail-0 30");
@@ -423,7 +423,7 @@ fn a_leader_whose_certificate_has_run_out_steps_down_says_so_and_another_goes_on
 }
 
 #[test]
-fn a_leader_whose_connections_are_forgotten_on_their_way_sees_what_is_new_within_two_minutes() {
+fn leader_with_forgotten_connections_sees_news_in_two_minutes() {
     let mut real = Real::start("way", &[]);
     real.ok(&["apply", "-f", POOL]);
     real.order("start way");
@@ -448,7 +448,7 @@ fn a_leader_whose_connections_are_forgotten_on_their_way_sees_what_is_new_within
 }
 
 #[test]
-fn a_stateful_set_gets_its_volumes_and_every_node_lies_in_their_zone() {
+fn stateful_set_gets_its_volumes_and_nodes_in_their_zone() {
     let mut real = Real::start("volumes", &[]);
     // Pods that start in order need a node each where nodes are small: of these, each holds some.
     let larger = "{key: karpenter.k8s.aws/instance-cpu, operator: Gt, values: [\"3\"]}";
@@ -475,7 +475,7 @@ fn a_stateful_set_gets_its_volumes_and_every_node_lies_in_their_zone() {
 
 /// 40: what no eviction could move, with no second in which it is not there. About a minute, once everything is built.
 #[test]
-fn a_single_pod_under_a_budget_of_one_moves_by_a_rollout_and_is_never_missed() {
+fn single_pod_under_a_pdb_of_one_moves_by_rollout_unmissed() {
     let mut real = Real::charted("rollout", "moves.rollout=true");
     real.ok(&["apply", "-f", POOL]);
     real.two_replicas();

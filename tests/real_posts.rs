@@ -10,7 +10,7 @@ use common::real::{Real, pool_with};
 /// 001: three nodes in each of two zones, and eight pods that have to be in one zone, then eight that would rather not be,
 /// then forty, of which a limit leaves some pending.
 #[test]
-fn eight_pods_gather_in_a_zone_or_keep_apart_on_the_nodes_there_first_and_a_limit_stops_forty() {
+fn eight_pods_gather_or_keep_apart_and_a_limit_stops_forty() {
     let mut real = Real::start("affinity", &[]);
     real.ok(&[
         "apply",

@@ -46,7 +46,7 @@ fn comes_out_well_with_events(seed: &str) -> String {
 }
 
 #[test]
-fn a_claim_that_was_lost_while_its_replica_stood_still_is_not_written_to_without_end() {
+fn claim_lost_during_a_replica_pause_is_not_written_to_forever() {
     comes_out_well("1196");
 }
 
@@ -59,14 +59,14 @@ fn two_instances_of_a_claim_that_was_lost_wait_for_the_operator() {
 
 /// More launches were taken over while lists were empty than may be collected at once: an operator had to look.
 #[test]
-fn what_is_launched_twice_for_many_claims_waits_for_the_operator() {
+fn many_doubly_launched_claims_wait_for_the_operator() {
     comes_out_well("19506");
     comes_out_well("21677");
 }
 
 /// The leader that had collected four was gone when they had long ended; its successor collected two more.
 #[test]
-fn a_change_of_leaders_does_not_widen_the_bound_of_what_is_collected() {
+fn leader_change_does_not_widen_the_collection_bound() {
     comes_out_well("13981");
     // Its first listing was empty, and no claim said that it was wrong.
     comes_out_well("25070");
@@ -95,7 +95,7 @@ fn a_node_that_is_let_in_while_its_claim_is_deleted_is_drained() {
 /// A creation was done late, after its claim had been deleted: that was taken for the end of the second, which nobody then
 /// knew, and for which the next term waited.
 #[test]
-fn a_claim_that_comes_under_the_name_of_one_that_is_gone_is_another() {
+fn claim_reusing_the_name_of_a_gone_one_is_another_claim() {
     comes_out_with_pending("794", 9, "limit of 2 cpu reached");
 }
 
@@ -108,7 +108,7 @@ fn what_a_creation_makes_after_its_claim_has_gone_is_taken_back() {
 }
 
 #[test]
-fn a_pod_that_a_backup_shows_on_an_instance_that_had_ended_before_was_taken_away_by_nobody() {
+fn pod_a_backup_puts_on_an_ended_instance_counts_against_nobody() {
     comes_out_well("22531");
 }
 
@@ -150,7 +150,7 @@ fn a_new_leader_puts_pods_where_the_one_before_had_planned_them() {
 }
 
 #[test]
-fn what_an_earlier_leader_has_created_late_is_taken_back_where_nobody_needs_it() {
+fn late_claims_of_an_earlier_leader_are_taken_back_if_unneeded() {
     // Creations of a leader that was killed are held for half a minute, and done while its successor's Lease is gone.
     let events = comes_out_well_with_events("16368");
     let all = |parts: [&str; 3]| events.lines().filter(|line| parts.iter().all(|part| line.contains(part))).count();
@@ -207,7 +207,7 @@ fn a_node_is_drained_when_the_api_server_shows_nobody_on_it() {
 /// A new leader packed pods of a node that had to go before one that had waited for longer, and gave them the claim that was on
 /// its way for it.
 #[test]
-fn a_pod_that_has_waited_under_another_leader_keeps_what_is_on_its_way() {
+fn pod_that_waited_under_another_leader_keeps_its_coming_node() {
     comes_out_well("26350");
 }
 
@@ -228,7 +228,7 @@ fn what_nobody_can_know_yet_is_held_against_nobody() {
 /// Watches are late: a pod goes and its node is interrupted before anybody here has heard of it, and what has been deleted is
 /// shown as it was for five seconds.
 #[test]
-fn who_is_told_late_asks_for_no_more_than_needed_and_not_again_and_again() {
+fn late_watches_cause_no_excess_or_repeated_requests() {
     let events = comes_out_well_with_events("6453");
     let calls = events.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
     let deletions = calls.filter(|one| one["kind"] == "api" && one["resource"] == "nodes" && one["verb"] == "delete");
@@ -238,7 +238,7 @@ fn who_is_told_late_asks_for_no_more_than_needed_and_not_again_and_again() {
 
 /// The only replica was cut off while its pods were placed, and led again before its watch told it so.
 #[test]
-fn a_leader_that_was_cut_off_launches_for_no_pod_that_was_placed_meanwhile() {
+fn leader_cut_off_launches_for_no_pod_placed_meanwhile() {
     comes_out_well("70446");
 }
 

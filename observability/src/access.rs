@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_token_this_machine_is_answered_under_its_own_name_alone() {
+    fn without_a_token_only_requests_for_localhost_are_answered() {
         let access = HttpAccess::new(None);
         for host in ["localhost", "localhost:8082", "127.0.0.1:8082", "[::1]", "[::1]:8082"] {
             assert_eq!(asked(&access, "/", &[(header::HOST, host)]), Ok(()), "{host}");

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn it_dies_when_nothing_moves_for_longer_than_its_patience_and_says_who() {
+    fn health_fails_when_nothing_moves_too_long_and_names_the_actor() {
         let (seconds, health) = health();
         health.moves("");
         seconds.store(130, Ordering::Relaxed);

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_gets_karpenters_keys_and_the_particulars_beside_them() {
+    fn json_log_has_karpenters_keys_and_event_fields_beside_them() {
         let text = written(true, "info", || {
             let (logger, fields) = ("launcher", r#"{"event":"launched","zone":"us-east-1a"}"#);
             tracing::info!(target: "dovetail_actors", logger, term = 3_u64, trace_id = "", fields, "launched it");

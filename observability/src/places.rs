@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_is_let_in_and_the_longest_idle_of_whoever_has_most_goes() {
+    fn newcomer_displaces_longest_idle_connection_of_busiest_peer() {
         let mut places = ConnectionPlaces::new(None);
         let all: Vec<u64> = (0..OF_OTHERS).map(|n| places.admit(address((n / 4) as u8), at(n as u64)).0).collect();
         // The first has said something since.

@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_that_is_under_way_when_its_connection_has_lasted_long_enough_is_given_whole() {
+    async fn answer_under_way_at_connection_end_is_given_whole() {
         let (mut client, server) = duplex(1024);
         let request = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n";
         client.write_all(request).await.unwrap();
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_connection_that_is_used_all_the_time_ends_between_two_answers() {
+    async fn connection_used_all_the_time_ends_between_two_answers() {
         let (mut client, server) = duplex(1024);
         let asks = async {
             let mut answers = 0;

@@ -73,7 +73,7 @@ async fn is_answered(to: SocketAddr, path: &str) {
 }
 
 #[tokio::test]
-async fn connections_that_say_nothing_or_speak_slowly_keep_no_probe_out() {
+async fn silent_or_slow_connections_keep_no_probe_out() {
     let (health, metrics) = served();
     let mut slow = Vec::new();
     for to in [health, metrics] {

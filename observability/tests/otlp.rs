@@ -168,7 +168,7 @@ fn nothing_piles_up(address: SocketAddr, answers: bool) {
 }
 
 #[test]
-fn a_collector_that_is_away_costs_nothing_but_spans_and_they_are_counted() {
+fn absent_collector_costs_only_spans_which_are_counted() {
     // An address of its own: a port that is let go may be the next one's that another test asks for.
     let free = std::net::TcpListener::bind(("127.0.0.2", 0)).unwrap().local_addr().unwrap();
     nothing_piles_up(free, true);

@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pod_that_packing_panics_for_is_left_out_with_the_reason_and_the_others_are_planned() {
+    fn pod_packing_panics_for_is_left_out_and_others_are_planned() {
         let text = r#"{"nodePools": [{"name": "p"}],
             "instanceTypes": [{"name": "t", "capacity": {"cpu": "4", "memory": "8Gi", "pods": "9"},
                 "offerings": [{"zone": "z", "capacityType": "on-demand", "price": 0.1, "available": true}]}],

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn no_kind_that_a_plan_depends_on_is_passed_over_under_a_version_that_it_does_not_have() {
+    fn kind_a_plan_depends_on_is_not_skipped_under_unknown_version() {
         for kind in READ.iter().chain(&["NodePool", "EC2NodeClass", "CronJob"]) {
             let text = format!("apiVersion: old/v1beta1\nkind: {kind}\nmetadata: {{name: a}}\n");
             let read = manifest::read_manifests(&[("f", text.as_str())], &ReadOptions::default());

@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_kubeconfig_is_refused_by_line_and_without_its_content() {
+    fn invalid_kubeconfig_is_refused_by_line_without_its_content() {
         let mistake = refused("apiVersion: v1\nusers:\n- name: u\n  user: {token: [sesame}\n");
         assert_eq!(mistake.what, "is not a kubeconfig");
         assert!(mistake.line >= 4 && !mistake.to_string().contains("sesame"), "{mistake}");

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_contradicts_the_other_settings_is_passed_over_and_what_goes_together_is_taken() {
+    fn global_settings_that_contradict_others_are_ignored() {
         let seconds = std::time::Duration::from_secs;
         let both = taken(&[("batchIdleDuration", "20s"), ("batchMaxDuration", "30s")], &[]);
         assert_eq!((both.0.batch_idle, both.0.batch_max), (seconds(20), seconds(30)), "{:?}", both.1);

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replica_is_ready_once_it_has_seen_the_cluster_and_the_catalogue() {
+    fn replica_is_ready_once_it_has_seen_cluster_and_catalogue() {
         assert!(not_ready(&state(false, 1)).contains("listed"));
         assert!(not_ready(&state(true, 0)).contains("prices"));
         assert_eq!(not_ready(&state(true, 1)), "");
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_that_was_never_listed_or_whose_watch_fails_for_long_is_named_and_why() {
+    fn unlisted_kind_or_long_failing_watch_is_named_with_the_reason() {
         let failing = WatchFailing { seconds: 75, error: "403 forbidden".to_owned() };
         let cluster = |synced, not_listed| ClusterWatcherState {
             synced,
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_replica_whose_actors_stand_still_is_dead_and_lives_again_when_they_move() {
+    async fn replica_with_stalled_actors_is_dead_until_they_move_again() {
         let clock: Arc<dyn Clock> = Arc::new(VirtualClock::new(DEFAULT_START));
         let (shown, metrics) = (clock.clone(), Metrics::new("0", "test"));
         let health = Health::new(Arc::new(move || shown.monotonic()), DEAD_AFTER);

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shadow_refuses_what_writes_and_says_what_changes_nothing_for_it() {
+    fn shadow_refuses_what_writes_and_names_what_has_no_effect() {
         let named = ("CLUSTER_NAME", "demo");
         let mistakes = read(&["--shadow", "--webhook-enabled"], &[named]).unwrap_err();
         let told = mistakes[0].to_string();

@@ -20,7 +20,7 @@ fn told(name: &str, scenario: &str) -> String {
 
 #[test]
 #[allow(clippy::too_many_lines)] // one table, or one course from beginning to end
-fn a_mistake_of_a_scenario_names_line_and_field_and_what_is_allowed() {
+fn scenario_mistake_names_line_field_and_allowed_values() {
     let step = |step: &str| format!("until: 5m\nsteps:\n  - {{at: 1m, {step}}}\n");
     let node = |more: &str| format!("until: 5m\nnodes:\n  - {{instanceType: m5.large, {more}}}\n");
     for (name, scenario, place, allowed) in [

@@ -84,7 +84,7 @@ fn an_init_container_needs_room_beside_the_sidecars_before_it() {
 }
 
 #[test]
-fn a_daemonset_takes_what_it_limits_and_what_its_namespace_gives_it() {
+fn daemonset_takes_its_limits_or_its_namespaces_defaults() {
     let range = "---\napiVersion: v1\nkind: LimitRange\nmetadata: {name: r, namespace: agents}\nspec: {limits: [{type: Container, defaultRequest: {cpu: 600m}}]}\n";
     for (name, agent, more) in [
         ("limited", container("agent", "limits: {cpu: 600m}"), ""),
@@ -123,14 +123,14 @@ fn a_port_of_the_host_is_there_once_a_node() {
 }
 
 #[test]
-fn requests_of_the_pod_as_a_whole_stand_above_those_of_its_containers() {
+fn pod_level_requests_outweigh_those_of_its_containers() {
     let pod = format!("resources: {{requests: {{cpu: 2500m}}}}, {}", cpu("100m"));
     let plan = plan("pod-level", 0, &[pool_of("m5.large, m5.xlarge"), workload("Deployment", "web", 1, &pod)]);
     assert_eq!((plan.types("web"), &plan.claim("web")["requests"]["cpu"]), (vec!["m5.xlarge"], &Value::from("2500m")));
 }
 
 #[test]
-fn a_zone_that_one_pool_names_and_nobody_can_have_is_no_domain_for_others() {
+fn unavailable_zone_named_by_one_pool_is_no_spread_domain() {
     let requirements = among("topology.kubernetes.io/zone", "us-east-1f");
     let edge = Pool { name: "edge", requirements: &requirements, ..Pool::default() }.text();
     for (name, hard) in [("zone-hard", "DoNotSchedule"), ("zone-soft", "ScheduleAnyway")] {
@@ -194,7 +194,7 @@ fn the_terms_of_a_volume_and_of_a_pod_are_alternatives() {
 }
 
 #[test]
-fn who_would_rather_be_elsewhere_gets_a_node_and_who_has_to_be_does_not() {
+fn pod_preferring_no_pool_gets_a_node_and_one_requiring_it_not() {
     let elsewhere = "{matchExpressions: [{key: karpenter.sh/nodepool, operator: DoesNotExist}]}";
     let prefers = format!(
         "affinity: {{nodeAffinity: {{preferredDuringSchedulingIgnoredDuringExecution: [{{weight: 100, preference: {elsewhere}}}]}}}}, {}",
@@ -383,7 +383,7 @@ fn a_claim_that_one_pod_may_use_is_one_pods() {
 }
 
 #[test]
-fn a_pod_that_keeps_away_from_a_daemonset_has_no_node_where_that_runs() {
+fn pod_anti_affine_to_a_daemonset_gets_no_node_where_it_runs() {
     let agent = |more: &str| workload("DaemonSet", "agent", 1, &format!("{more}{}", cpu("10m")));
     let web = workload(
         "Deployment",
@@ -487,7 +487,7 @@ fn pods_that_admission_would_refuse_are_not_planned_for() {
 }
 
 #[test]
-fn with_fewer_domains_than_there_have_to_be_the_least_counts_as_none() {
+fn min_domains_unmet_counts_the_least_domain_as_empty() {
     let requirements = format!(
         "{}, {}",
         among("topology.kubernetes.io/zone", "us-east-1a, us-east-1b"),
@@ -577,7 +577,7 @@ fn a_pod_that_the_api_servers_validation_refuses_gets_no_node() {
 }
 
 #[test]
-fn a_limit_range_for_pods_bounds_what_the_pod_asks_for_as_a_whole() {
+fn limit_range_of_type_pod_bounds_the_whole_pod() {
     let range = "---\napiVersion: v1\nkind: LimitRange\nmetadata: {name: r}\nspec: {limits: [{type: Pod, max: {memory: 3Gi}}]}\n";
     let pod = "resources: {limits: {memory: 4Gi}}, containers: [{name: a, image: a}]";
     let plan = plan("whole-range", 1, &[pool_of("m5.large"), range.to_owned(), workload("Deployment", "w", 1, pod)]);
@@ -585,7 +585,7 @@ fn a_limit_range_for_pods_bounds_what_the_pod_asks_for_as_a_whole() {
 }
 
 #[test]
-fn a_daemonset_whose_pods_are_refused_takes_no_room_and_is_named() {
+fn daemonset_with_refused_pods_takes_no_room_and_is_named() {
     let pod = format!("priorityClassName: system-nope, {}", cpu("50"));
     let set = workload_in("lim", "DaemonSet", "agent", 1, &pod);
     let plan = plan("refused-daemons", 0, &[pool_of("m5.large"), set, workload("Deployment", "web", 1, &cpu("1"))]);
@@ -598,7 +598,7 @@ fn a_daemonset_whose_pods_are_refused_takes_no_room_and_is_named() {
 }
 
 #[test]
-fn a_priority_class_that_the_api_server_refuses_is_named_and_is_none() {
+fn priority_class_the_api_server_refuses_is_named_and_ignored() {
     let class = |name: &str, value: &str, more: &str| {
         format!(
             "---\napiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {{name: {name}}}\nvalue: {value}\n{more}"
@@ -625,7 +625,7 @@ fn a_priority_class_that_the_api_server_refuses_is_named_and_is_none() {
 }
 
 #[test]
-fn user_data_that_no_launch_would_survive_leaves_the_pool_out_and_is_named() {
+fn invalid_user_data_is_named_and_leaves_its_pool_out() {
     let pool = Pool::default().text() + &class("userData: \"MIME-Version: 1.0\\n\\nx\"");
     let plan = plan("user-data", 1, &[pool, workload("Deployment", "web", 1, &cpu("1"))]);
     assert!(plan.warnings.contains("would not be Ready: spec.userData: "), "{}", plan.warnings);

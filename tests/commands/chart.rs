@@ -54,7 +54,7 @@ pub fn variables(objects: &[Value]) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn every_variable_that_the_chart_sets_is_a_setting_with_a_value_that_it_takes() {
+fn every_chart_variable_is_a_setting_with_a_valid_value() {
     let everything = [
         "settings.clusterName=demo",
         "settings.clusterEndpoint=https://demo.example",
@@ -118,7 +118,7 @@ fn spellings_of_older_charts_are_accepted_and_noted() {
 }
 
 #[test]
-fn settings_of_karpenters_of_every_age_arrive_and_what_does_not_is_noted() {
+fn old_and_new_karpenter_chart_values_arrive_or_are_noted() {
     let values = [
         "settings.interruptionQueueName=q",
         "settings.aws.vmMemoryOverheadPercent=0.1",
@@ -274,7 +274,7 @@ fn two_replicas_stand_apart_and_run_as_nobody() {
 }
 
 #[test]
-fn the_container_has_a_memory_limit_that_a_values_file_may_raise_or_take_away() {
+fn chart_memory_limit_may_be_raised_or_removed_by_values() {
     let resources = |more: &[&str]| {
         let objects = rendered(&[&["settings.clusterName=demo"], more].concat());
         of_kind(&objects, "Deployment")[0]["spec"]["template"]["spec"]["containers"][0]["resources"].clone()
@@ -292,7 +292,7 @@ fn ports(rules: &Value) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn the_network_policy_lets_in_probes_and_scrapes_and_lets_out_dns_the_api_server_and_aws() {
+fn network_policy_admits_probes_and_lets_out_dns_api_and_aws() {
     let objects = rendered(&["settings.clusterName=demo"]);
     let policies = of_kind(&objects, "NetworkPolicy");
     assert_eq!(policies.len(), 1);
@@ -312,7 +312,7 @@ fn the_network_policy_lets_in_probes_and_scrapes_and_lets_out_dns_the_api_server
 }
 
 #[test]
-fn what_a_values_file_asks_for_is_let_through_and_the_policy_can_be_left_out() {
+fn network_policy_admits_what_values_ask_for_and_is_optional() {
     let [name, value] = env(0, "OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4317");
     let [token, secret] = env(1, "CONSOLE_TOKEN", "sixteen-letters-!");
     let objects = rendered(&[
@@ -382,7 +382,7 @@ fn karpenters_instances_are_adopted_where_the_chart_says_so() {
 }
 
 #[test]
-fn deployments_are_patched_where_the_chart_says_so_and_nowhere_else() {
+fn chart_allows_patching_deployments_only_with_moves_rollout() {
     let by_default = rendered(&["settings.clusterName=demo"]);
     let opted_in = rendered(&["settings.clusterName=demo", "moves.rollout=true"]);
     for verb in ["create", "update", "delete", "patch", "*"] {
@@ -402,7 +402,7 @@ fn what_consolidation_keeps_to_is_what_the_chart_says() {
 }
 
 #[test]
-fn the_roles_allow_every_write_that_a_run_makes_and_nothing_in_secrets() {
+fn roles_allow_every_write_of_a_run_and_nothing_in_secrets() {
     let objects = rendered(&["settings.clusterName=demo"]);
     let events = scratch("chart-events.jsonl");
     let output = common::dovetail(&["simulate", "deploy/examples/scenario.yaml", "--json", "--events", arg(&events)]);
@@ -466,7 +466,7 @@ fn the_chart_brings_the_crds_that_the_binary_prints() {
 }
 
 #[test]
-fn the_webhook_has_its_service_secret_port_and_rights_by_one_name_and_nothing_of_it_is_there_when_it_is_off() {
+fn webhook_objects_share_one_name_and_vanish_when_it_is_off() {
     let objects =
         rendered(&["settings.clusterName=demo", "webhook.port=9443", "webhook.url=https://a.example/convert"]);
     let named = |objects: &[Value]| -> Vec<String> {
@@ -526,7 +526,7 @@ fn env(number: usize, name: &str, value: &str) -> [String; 2] {
 }
 
 #[test]
-fn however_the_lease_is_named_environment_role_and_fence_name_the_same_and_each_variable_is_there_once() {
+fn lease_is_named_alike_in_environment_role_and_fence() {
     let [name, value] = env(0, "LEADER_ELECTION_NAME", "own");
     let [other, its] = env(1, "LEADER_ELECTION_NAMESPACE", "leases");
     let by_env = [name.as_str(), &value, &other, &its];
@@ -551,7 +551,7 @@ fn however_the_lease_is_named_environment_role_and_fence_name_the_same_and_each_
 }
 
 #[test]
-fn a_lease_that_is_named_twice_and_differently_is_refused_with_both_names() {
+fn lease_named_twice_differently_is_refused_with_both_names() {
     let refusal = |values: &[&str]| {
         let mut more = vec!["--kube-version", "1.33.0", "--set", "settings.clusterName=demo"];
         values.iter().for_each(|value| more.extend(["--set", *value]));
@@ -597,7 +597,7 @@ fn refuses(object: &Value) -> bool {
 }
 
 #[test]
-fn all_that_refuses_anything_goes_with_the_release_and_refuses_nothing_without_a_lease() {
+fn fence_goes_with_the_release_and_needs_a_lease_to_refuse() {
     for more in [vec![], vec!["fence.exclusive=true"]] {
         let objects = rendered(&[vec!["settings.clusterName=demo"], more].concat());
         let refusing: Vec<_> = objects.iter().filter(|object| refuses(object)).collect();
@@ -620,7 +620,7 @@ fn all_that_refuses_anything_goes_with_the_release_and_refuses_nothing_without_a
 }
 
 #[test]
-fn what_the_election_asks_of_its_lease_has_the_priority_of_elections_for_the_charts_account_alone() {
+fn flow_schema_gives_lease_requests_leader_election_priority() {
     for (more, namespace) in [(vec![], "kube-system"), (vec!["fence.leaseNamespace=leases"], "leases")] {
         let objects = rendered(&[vec!["settings.clusterName=demo"], more].concat());
         let flow = of_kind(&objects, "FlowSchema");
@@ -648,7 +648,7 @@ fn what_the_election_asks_of_its_lease_has_the_priority_of_elections_for_the_cha
 }
 
 #[test]
-fn without_a_lease_without_policies_or_when_it_is_switched_off_there_is_no_fence() {
+fn no_fence_without_a_lease_or_policies_or_when_switched_off() {
     let [name, value] = env(0, "DISABLE_LEADER_ELECTION", "true");
     let off: [&[&str]; 2] = [&["fence.enabled=false"], &[&name, &value]];
     for more in off {
@@ -687,7 +687,7 @@ fn claim(name: &str, annotations: &Value) -> Value {
 }
 
 #[test]
-fn an_exclusive_fence_refuses_nodeclaims_of_others_and_leaves_those_that_are_there_alone() {
+fn exclusive_fence_refuses_only_new_nodeclaims_of_others() {
     let (ours, theirs) = (json!({"dovetail.dev/term": "4"}), json!({}));
     let open = fenced(&[]);
     open.create(&NODE_CLAIMS, "", claim("ours", &ours)).unwrap();

@@ -119,7 +119,7 @@ fn a_value_that_makes_no_sense_is_refused_by_helm_with_its_path() {
 }
 
 #[test]
-fn what_the_schema_takes_the_settings_take_and_the_other_way_round() {
+fn chart_schema_and_settings_accept_the_same_values() {
     for (value, variable, texts) in [
         ("startupTimeout", "STARTUP_TIMEOUT", ["1m30s", "500ms", "1.5h", "x", "1", "1 s"]),
         ("unscheduledPodDelay", "UNSCHEDULED_POD_DELAY", ["never", "500ms", "2s", "Never", "-1s", "5"]),
@@ -200,7 +200,7 @@ fn every_setting_has_a_value_or_is_the_charts_own_business() {
 }
 
 #[test]
-fn what_karpenter_0_19_to_0_32_could_be_told_is_heeded_or_refused_by_name() {
+fn karpenter_0_19_to_0_32_values_are_heeded_or_refused_by_name() {
     let heeded = [
         ("clusterCABundle", "QUJD", "CLUSTER_CA_BUNDLE"),
         ("clusterEndpoint", "https://demo.example", "CLUSTER_ENDPOINT"),
@@ -244,7 +244,7 @@ fn a_queue_of_another_region_is_refused_where_both_are_known() {
 }
 
 #[test]
-fn on_fargate_region_and_role_are_asked_for_and_nothing_asks_for_a_kind_of_node() {
+fn fargate_needs_region_and_role_and_has_no_node_constraints() {
     let fargate = ["--values", "deploy/helm/dovetail/values-fargate.yaml", "--set", "settings.clusterName=demo"];
     let region = [&fargate[..], &["--set", "settings.awsRegion=us-east-1"]].concat();
     assert!(refusal(&fargate).contains("set settings.awsRegion"));
@@ -262,7 +262,7 @@ fn on_fargate_region_and_role_are_asked_for_and_nothing_asks_for_a_kind_of_node(
 }
 
 #[test]
-fn a_console_with_a_token_and_traces_are_let_through_the_network() {
+fn console_with_a_token_and_traces_pass_the_network_policy() {
     let objects = rendered(&[
         "settings.clusterName=demo",
         "console.tokenSecret.name=token",
@@ -300,7 +300,7 @@ fn helm_test_asks_behind_the_service_for_a_leader_with_a_fence() {
 
 /// What the test's script says of pages, played by a shell with a `wget` of our own.
 #[test]
-fn the_script_of_helm_test_tells_who_does_not_lead_and_whose_fence_is_missing() {
+fn helm_test_script_tells_a_missing_leader_and_a_missing_fence() {
     let objects = rendered(&["settings.clusterName=demo"]);
     let script = of_kind(&objects, "Pod")[0]["spec"]["containers"][0]["args"][0].as_str().unwrap().to_owned();
     let folder = common::scratch("helm-test-bin");
@@ -348,7 +348,7 @@ fn without_kinds_of_numbers(value: &mut Value) {
 }
 
 #[test]
-fn the_chart_of_crds_brings_the_same_kinds_and_leaves_them_behind() {
+fn crd_chart_brings_the_same_kinds_and_keeps_them_on_uninstall() {
     let output = helm_on("dovetail-crd", &["template", "crds"], &["--set", "additionalAnnotations.team=a"]);
     assert!(output.status.success(), "{}", common::stderr(&output));
     let mut kept: Vec<Value> = serde_saphyr::from_multiple(&common::stdout(&output)).unwrap();

@@ -50,7 +50,7 @@ fn converted(file: &str, folder: &Path) -> Option<String> {
 }
 
 #[test]
-fn plan_of_what_it_writes_answers_what_plan_of_the_original_does() {
+fn converted_manifests_plan_like_the_original() {
     let folder = scratch("convert");
     fs::create_dir_all(&folder).unwrap();
     let inflate = arg(&post("003-inflate-100.yaml")).to_owned();
@@ -182,7 +182,7 @@ fn manifests_of_the_repository_plan_as_before() {
 }
 
 #[test]
-fn the_diff_names_both_sides_and_bad_input_is_refused_with_file_line_and_field() {
+fn convert_diff_names_both_sides_and_bad_input_is_refused() {
     let file = write(
         "convert-diff.yaml",
         "# pools\napiVersion: karpenter.sh/v1alpha5\nkind: Provisioner\nmetadata:\n  name: default\nspec: {}\n",

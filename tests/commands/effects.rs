@@ -59,7 +59,7 @@ fn covers(of: &str, path: &str) -> bool {
 }
 
 #[test]
-fn every_field_of_the_crds_has_something_that_shows_its_effect_or_is_said_to_have_none() {
+fn every_crd_field_has_a_shown_effect_or_is_said_to_have_none() {
     let known: Vec<(&str, &str)> = FIELDS.iter().map(|(kind, path, ..)| (*kind, *path)).collect();
     let missing = not_implemented();
     let all: BTreeSet<(&str, &str)> =
@@ -120,7 +120,7 @@ fn sources(folder: &Path, all: &mut Vec<String>) {
 }
 
 #[test]
-fn every_setting_is_read_by_somebody_or_is_said_at_the_start_to_have_no_effect() {
+fn every_setting_is_read_or_is_said_to_have_no_effect() {
     let mut read = Vec::new();
     for folder in ["actors/src", "src", "crates/simulation/src", "crates/telemetry/src", "crates/input/src"] {
         sources(&root().join(folder), &mut read);

@@ -87,7 +87,7 @@ fn lines(output: &Output, beginning: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_a_chart_brings_beside_pods_is_passed_over_with_one_line_that_names_it() {
+fn unplanned_kinds_of_a_chart_are_skipped_with_one_line() {
     let output = fed(&["plan", "--json", "-f", POOL, "-f", "-"], SHOP);
     assert_eq!(json(&output, 0)["scheduledPods"], 3);
     let said = ["skipped: 1 Ingress, 1 Rollout (argoproj.io/v1alpha1; its pods are not counted), \
@@ -105,7 +105,7 @@ fn what_a_chart_brings_beside_pods_is_passed_over_with_one_line_that_names_it() 
 }
 
 #[test]
-fn a_slip_in_a_kind_that_would_change_the_plan_is_a_mistake_still() {
+fn slip_in_a_kind_that_would_change_the_plan_is_a_mistake() {
     for (from, to) in [
         ("kind: Deployment\nmetadata", "kind: Deploymnet\nmetadata"),
         ("apiVersion: apps/v1\nkind", "apiVersion: extensions/v1beta1\nkind"),
@@ -122,7 +122,7 @@ fn a_slip_in_a_kind_that_would_change_the_plan_is_a_mistake_still() {
 }
 
 #[test]
-fn a_folder_stands_for_its_manifest_files_by_name_and_not_for_what_lies_deeper() {
+fn folder_stands_for_its_own_manifest_files_not_deeper_ones() {
     write("shop/10-web.yaml", SHOP);
     write("shop/20-nothing.yml", "# Source: shop/templates/nothing.yaml\n---\n");
     write(
@@ -161,7 +161,7 @@ fn lists_of_one_kind_as_an_api_server_answers_them_are_unfolded() {
 }
 
 #[test]
-fn items_of_a_list_of_one_kind_need_not_say_what_they_are_and_a_list_may_be_empty() {
+fn typed_list_items_need_no_kind_and_a_list_may_be_empty() {
     let item = "{metadata: {name: web}, spec: {replicas: 2, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: a, image: a}]}}}}";
     let text = format!(
         "apiVersion: apps/v1\nkind: DeploymentList\nitems: [{item}]\n---\napiVersion: v1\nkind: ServiceList\nitems: null\n---\napiVersion: v1\nkind: List\nitems: []\n"
@@ -171,7 +171,7 @@ fn items_of_a_list_of_one_kind_need_not_say_what_they_are_and_a_list_may_be_empt
 }
 
 #[test]
-fn a_whole_number_may_have_a_point_in_yaml_and_in_json_as_for_kubectl() {
+fn whole_number_may_have_a_decimal_point_in_yaml_and_json() {
     let deployment = |replicas: &str, port: &str| {
         format!(
             r#"{{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {{"name": "web"}}, "spec": {{"replicas": {replicas}, "selector": {{"matchLabels": {{"a": "b"}}}},
@@ -197,7 +197,7 @@ fn a_whole_number_may_have_a_point_in_yaml_and_in_json_as_for_kubectl() {
 }
 
 #[test]
-fn files_of_comments_alone_are_left_out_beside_others_and_an_empty_one_is_a_mistake() {
+fn comment_only_files_are_skipped_and_empty_input_is_a_mistake() {
     let comments = write("comments/comments.yaml", "# nothing is enabled\n---\n# nor here\n");
     let shop = write("comments/shop.yaml", SHOP);
     let output = dovetail(&["plan", "--json", "-f", POOL, "-f", &comments, "-f", &shop]);
@@ -210,7 +210,7 @@ fn files_of_comments_alone_are_left_out_beside_others_and_an_empty_one_is_a_mist
 }
 
 #[test]
-fn what_a_chart_brings_at_other_moments_only_is_not_planned_and_is_named() {
+fn helm_hook_pods_and_suspended_jobs_are_named_and_not_planned() {
     let pod = |name: &str, hook: &str| {
         format!(
             "---\napiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, annotations: {{helm.sh/hook: \"{hook}\"}}}}\nspec: {{containers: [{{name: a, image: a}}]}}\n"
@@ -247,7 +247,7 @@ fn scenario(name: &str, step: &str) -> String {
 }
 
 #[test]
-fn a_scenario_makes_missing_namespaces_and_tells_its_steps_in_the_timeline() {
+fn scenario_makes_missing_namespaces_and_logs_steps_in_timeline() {
     let path = scenario("steps", "{at: 3m, scale: {kind: Deployment, namespace: shop, name: web, replicas: 5}}");
     let events = scratch("steps/events.jsonl");
     let output = dovetail(&["simulate", &path, "--json", "--events", arg(&events)]);
@@ -272,7 +272,7 @@ fn a_scenario_makes_missing_namespaces_and_tells_its_steps_in_the_timeline() {
 }
 
 #[test]
-fn what_a_step_names_and_cannot_be_there_is_found_before_the_run() {
+fn step_naming_an_impossible_object_is_found_before_the_run() {
     for (step, field, allowed) in [
         ("{at: 1m, kill: {replica: 7}}", "steps[0].kill.replica", "0 to 2, or leader"),
         ("{at: 1m, pause: {replica: 3, for: 1m}}", "steps[0].pause.replica", "0 to 2, or leader"),
@@ -303,7 +303,7 @@ fn what_a_step_names_and_cannot_be_there_is_found_before_the_run() {
 }
 
 #[test]
-fn what_a_controller_names_may_be_named_and_a_step_that_meets_nothing_says_which_it_was() {
+fn step_may_name_a_controllers_pod_and_says_when_it_meets_none() {
     let path = scenario("late", "{at: 1m, delete: {kind: Pod, namespace: shop, name: web-0}}");
     let output = dovetail(&["simulate", &path, "--json"]);
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
@@ -311,7 +311,7 @@ fn what_a_controller_names_may_be_named_and_a_step_that_meets_nothing_says_which
 }
 
 #[test]
-fn a_sandbox_makes_missing_namespaces_and_passes_over_what_it_does_not_serve() {
+fn sandbox_makes_missing_namespaces_and_skips_unserved_kinds() {
     let shop = write("sandbox/shop.yaml", SHOP);
     let live = Live::start("files", &["-f", POOL, "-f", &shop, "--speed", "20"]);
     live.wait_for("initialized node");

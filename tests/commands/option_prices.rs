@@ -46,7 +46,7 @@ spec:
 }
 
 #[test]
-fn the_mean_option_of_a_gpu_workload_costs_at_most_a_quarter_more_than_its_cheapest() {
+fn mean_option_of_gpu_workload_is_at_most_a_quarter_dearer() {
     for capacity_types in ["on-demand", "spot", "on-demand, spot"] {
         for gpus in [1, 4] {
             let file = write(&format!("gpu-{gpus}.yaml"), &manifests(capacity_types, gpus));

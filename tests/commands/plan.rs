@@ -58,7 +58,7 @@ fn the_three_workloads_of_100_vcpus_get_spot_nodes() {
 }
 
 #[test]
-fn the_introduction_posts_ten_pods_go_on_the_two_types_it_allows() {
+fn introduction_posts_ten_pods_go_on_the_two_allowed_types() {
     let answer = plan_seeds("us-east-1", &["000-provisioner.yaml"], 0);
     assert_eq!(answer["scheduledPods"], 10);
     for claim in claims(&answer) {
@@ -70,7 +70,7 @@ fn the_introduction_posts_ten_pods_go_on_the_two_types_it_allows() {
 }
 
 #[test]
-fn two_exclusive_pools_take_their_own_and_the_third_pod_is_told_why() {
+fn two_exclusive_pools_take_their_pods_and_a_third_is_told_why() {
     let answer = plan_seeds("us-east-1", &["003-two-pools.yaml"], 1);
     let mut pools: Vec<&str> = claims(&answer).iter().map(|claim| claim["nodePool"].as_str().unwrap()).collect();
     pools.sort_unstable();
@@ -138,7 +138,7 @@ fn overlapping_pools_without_weights_are_warned_of() {
 
 /// The README's table of node groups, by the commands that it names.
 #[test]
-fn node_groups_come_to_what_the_post_tells_of_cluster_autoscaler() {
+fn node_groups_match_what_the_post_tells_of_cluster_autoscaler() {
     let readme = std::fs::read_to_string(common::root().join("README.md")).unwrap();
     for (workload, status, told) in [
         ("inflate-400", 0, "400 of 400 pods placed on 27 new nodes"),
@@ -222,7 +222,7 @@ fn a_reason_is_for_programs_too_with_what_each_rule_removes() {
 
 /// Reserved capacity in a workload file: used up first, never beyond what there is, and valid for the checker.
 #[test]
-fn reservations_of_a_workload_file_are_used_up_before_anything_is_bought() {
+fn reservations_in_a_workload_file_are_used_before_buying() {
     let id = |id: &str| serde_json::json!([{"key": "karpenter.k8s.aws/capacity-reservation-id", "operator": "In", "values": [id]}]);
     let reserved = |name: &str, left: u32| {
         serde_json::json!({"zone": "zone-a", "capacityType": "reserved", "price": 1e-8, "available": true, "reservationCapacity": left,
@@ -260,7 +260,7 @@ fn reservations_of_a_workload_file_are_used_up_before_anything_is_bought() {
 
 /// Everything placed, valid for a checker that does not know the engine, with variety where a claim may be spot.
 #[test]
-fn pods_of_a_workload_file_are_answered_by_its_names_whatever_their_namespace() {
+fn workload_file_pods_are_answered_by_name_in_any_namespace() {
     let pod = |name: &str, cpu: &str| serde_json::json!({"name": name, "namespace": "team", "requests": {"cpu": cpu}});
     let offering = serde_json::json!({"zone": "a", "capacityType": "on-demand", "price": 1.0, "available": true});
     let capacity = serde_json::json!({"cpu": "8", "memory": "32Gi", "pods": "30"});
@@ -319,7 +319,7 @@ fn timeless(mut answer: Value) -> Value {
 }
 
 #[test]
-fn the_same_input_gives_the_same_answer_with_the_pods_shuffled_too() {
+fn same_input_gives_the_same_answer_with_shuffled_pods_too() {
     let file = workload("batch-1-5000");
     let unpacked =
         python(&["-c", "import gzip,sys; sys.stdout.buffer.write(gzip.open(sys.argv[1]).read())", arg(&file)]);
@@ -361,7 +361,7 @@ fn half_empty(nodes: usize) -> Value {
 }
 
 #[test]
-fn consolidation_of_a_workload_file_ends_near_packing_afresh_with_every_pod_on_a_node() {
+fn consolidation_of_a_workload_file_ends_near_a_fresh_packing() {
     let problem = half_empty(30);
     let file = write("consolidate/half.json", &problem.to_string());
     let out = scratch("consolidate/plan.json");
@@ -404,7 +404,7 @@ fn consolidation_of_a_workload_file_ends_near_packing_afresh_with_every_pod_on_a
 }
 
 #[test]
-fn a_budget_bounds_each_command_of_consolidation_and_nonsense_is_bad_input() {
+fn budget_bounds_consolidation_and_nonsense_is_bad_input() {
     let file = write("consolidate/budget.json", &half_empty(10).to_string());
     let none = json(&dovetail(&["plan", "--workload", &file, "--consolidate", "--budget", "0", "--json"]), 0);
     assert_eq!((&none["commands"], &none["nodesAfter"]), (&0.into(), &10.into()));

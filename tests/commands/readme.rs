@@ -79,7 +79,7 @@ fn the_crds_are_printed_as_kubectl_takes_them() {
 }
 
 #[test]
-fn every_subcommand_is_in_the_readme_and_in_the_reference_of_commands() {
+fn every_subcommand_is_in_the_readme_and_command_reference() {
     let help = stdout(&common::dovetail(&["--help"]));
     let listed = help.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
     let names: Vec<&str> = listed
@@ -108,7 +108,7 @@ fn allowed(scenario: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn the_scenario_format_of_the_documents_has_every_key_that_there_is() {
+fn documented_scenario_format_has_every_key() {
     let text = std::fs::read_to_string(root().join("docs/scenarios.md")).unwrap();
     let block: Vec<&str> = text
         .lines()

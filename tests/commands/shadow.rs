@@ -62,7 +62,7 @@ fn a_shadow_is_one_replica_without_webhook_fence_lease_or_queue() {
 }
 
 #[test]
-fn the_flag_stands_in_the_help_and_what_contradicts_it_is_refused() {
+fn shadow_flag_is_in_the_help_and_contradictions_are_refused() {
     let help = stdout(&dovetail(&["run", "--help"]));
     let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(help.contains("--shadow") && help.contains("nothing is written and no Lease taken"), "{help}");

@@ -8,7 +8,7 @@ use common::live::Live;
 use common::{arg, python, root, stderr, stdout};
 
 #[test]
-fn the_console_shows_finds_and_explains_in_both_themes_on_a_phone_and_by_keyboard() {
+fn console_works_in_both_themes_on_a_phone_and_by_keyboard() {
     let there = python(&["tests/real/build.py", "chromium"]);
     assert!(there.status.success(), "{}", stderr(&there));
     let live = Live::start(

@@ -65,7 +65,7 @@ fn what_is_served_is_discovered_and_explained() {
 }
 
 #[test]
-fn may_i_and_who_am_i_are_answered_and_metrics_are_refused_cleanly() {
+fn kubectl_can_i_and_whoami_are_answered_and_top_is_refused() {
     let live = Live::start("kubectl-auth", FAST);
     live.wait_for("kubeconfig");
     assert_eq!(live.ok(&["auth", "can-i", "delete", "nodes"]).trim(), "yes");
@@ -402,7 +402,7 @@ fn the_control_plane_s_pods_have_its_story_as_their_log() {
 }
 
 #[test]
-fn a_deleted_pod_of_the_control_plane_restarts_its_replica_and_the_other_leads() {
+fn deleted_leader_pod_restarts_its_replica_and_the_other_leads() {
     let live = Live::start("kubectl-takeover", SPOT);
     let first = live.wait_for("elected by lease");
     let (leads, other) = if first.contains("  0  ") { ("dovetail-0", "  1  ") } else { ("dovetail-1", "  0  ") };

@@ -4,7 +4,7 @@
 use crate::common::{python, stderr, stdout};
 
 #[test]
-fn a_class_of_each_family_is_ready_on_moto_claims_live_there_and_nothing_is_left_behind() {
+fn classes_and_claims_live_on_moto_and_leave_nothing_behind() {
     let played = python(&["tests/real/moto/life.py", env!("CARGO_BIN_EXE_dovetail")]);
     assert!(played.status.success(), "{}{}", stdout(&played), stderr(&played));
     assert!(stdout(&played).contains("nothing is left"), "{}", stdout(&played));

@@ -26,7 +26,7 @@ fn refused(ended: &Ended, code: i32, holds: &[&str]) {
 }
 
 #[test]
-fn every_setting_that_makes_no_sense_is_named_as_it_was_given_and_nothing_starts() {
+fn every_invalid_setting_is_named_as_given_and_nothing_starts() {
     let run = Run::new("settings", &["--batch-idle-duration", "soon", "--disable-leader-election=1"]);
     let ended = run.env("CLUSTER_NAME", "demo").env("PREFERENCE_POLICY", "respect").env("LOG_LEVEL", "loud").ended();
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""));
@@ -49,13 +49,13 @@ fn a_missing_cluster_name_is_refused() {
 }
 
 #[test]
-fn no_cluster_at_all_is_refused_with_every_place_that_was_looked_at() {
+fn missing_cluster_is_refused_with_every_place_looked_at() {
     let ended = Run::new("no-cluster", &["--cluster-name", "demo"]).ended();
     refused(&ended, 2, &["KUBECONFIG", "KUBERNETES_SERVICE_HOST", "~/.kube/config"]);
 }
 
 #[test]
-fn a_pod_without_a_service_account_is_refused_by_the_file_that_is_missing() {
+fn pod_without_a_service_account_is_refused_by_missing_file() {
     if Path::new("/var/run/secrets/kubernetes.io").exists() {
         eprintln!("skipped: this is a pod");
         return;
@@ -66,7 +66,7 @@ fn a_pod_without_a_service_account_is_refused_by_the_file_that_is_missing() {
 }
 
 #[test]
-fn a_kubeconfig_that_is_missing_or_broken_is_refused_by_file_and_field() {
+fn missing_or_broken_kubeconfig_is_refused_by_file_and_field() {
     let missing = Run::new("kc-missing", &["--cluster-name", "demo", "--kubeconfig", "/nowhere/config"]).ended();
     refused(&missing, 2, &["/nowhere/config: no such file (given by --kubeconfig)"]);
     let broken = common::write("run-kc-broken.yaml", "apiVersion: v1\nusers: [{name: u, user: {token: sesame-token]\n");
@@ -78,7 +78,7 @@ fn a_kubeconfig_that_is_missing_or_broken_is_refused_by_file_and_field() {
 }
 
 #[test]
-fn an_api_server_that_is_away_is_waited_for_and_then_named_with_what_was_tried() {
+fn absent_api_server_is_awaited_then_named_with_what_was_tried() {
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let begun = Instant::now();
     let ended = Run::new("away", &[]).on(gone).ended();
@@ -117,7 +117,7 @@ fn missing_crds_are_named_with_the_command_that_installs_them() {
 }
 
 #[test]
-fn crds_that_lack_fields_are_told_of_with_the_fields_and_the_command() {
+fn crds_lacking_fields_are_told_with_the_fields_and_the_command() {
     let older = api_server(|path| {
         let mark = json!([{"group": "karpenter.sh", "version": "v1", "kind": "NodePool"}]);
         let spec = json!({"properties": {"template": {"x-kubernetes-preserve-unknown-fields": true}, "weight": {}}});
@@ -177,7 +177,7 @@ fn a_karpenter_elsewhere_in_the_cluster_is_refused() {
 }
 
 #[test]
-fn a_cluster_autoscaler_is_warned_of_and_so_is_not_being_able_to_look() {
+fn cluster_autoscaler_or_being_unable_to_look_is_warned_of() {
     let found = deployment("kube-system", "ca", "registry.k8s.io/autoscaling/cluster-autoscaler:v1.33.0");
     let beside = api_server(move |path| path.contains("/deployments").then(|| list(std::slice::from_ref(&found))));
     let ended = Run::new("autoscaler", &[]).on(beside).ended();
@@ -224,7 +224,7 @@ fn an_api_server_that_is_older_than_is_asked_for_is_refused() {
 }
 
 #[test]
-fn older_kinds_that_are_served_are_warned_of_once_with_what_to_do() {
+fn served_older_kinds_are_warned_of_once_with_what_to_do() {
     let kinds = |all: &[&str]| {
         let one =
             |kind: &&str| json!({"name": "x", "kind": kind, "namespaced": false, "singularName": "", "verbs": []});
@@ -285,7 +285,7 @@ fn a_cluster_that_eks_does_not_know_needs_its_endpoint_given() {
 }
 
 #[test]
-fn a_queue_of_another_region_and_the_name_of_another_cluster_are_refused_by_name() {
+fn queue_of_another_region_and_other_cluster_name_are_refused() {
     let aws = serve(|_, _| ec2_error(412, "DryRunOperation"));
     let endpoint = ["--cluster-endpoint", "https://demo.example"];
     let queue = ["--interruption-queue", "arn:aws:sqs:eu-west-1:111122223333:demo"];
@@ -331,7 +331,7 @@ fn a_port_that_is_taken_is_refused() {
 }
 
 #[test]
-fn while_it_waits_it_is_alive_but_not_ready_and_a_signal_ends_it_well() {
+fn waiting_run_is_alive_but_not_ready_and_a_signal_ends_it() {
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     // A console that cannot be served is no reason not to provision.
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -354,7 +354,7 @@ fn while_it_waits_it_is_alive_but_not_ready_and_a_signal_ends_it_well() {
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/karpenter-leader-election";
 
 #[test]
-fn on_a_cluster_it_launches_nodes_says_how_it_is_and_hands_over_at_once() {
+fn run_launches_nodes_reports_its_health_and_hands_over_at_once() {
     let sandbox = Sandbox::start("sandbox", &["deploy/examples/spot.yaml", "deploy/examples/inflate-400.yaml"]);
     let mut first = sandbox.run("first").start();
     let serving = first.line(|line| !line["health"].is_null(), Duration::from_secs(20));

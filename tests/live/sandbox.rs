@@ -130,7 +130,7 @@ fn with_tls_alone_kubectl_asks_for_no_name() {
 }
 
 #[test]
-fn two_hundred_watches_and_a_flood_of_half_open_connections_leave_it_answering() {
+fn sandbox_answers_beside_two_hundred_watches_and_half_requests() {
     let live = Live::start("sandbox-watches", &["--speed", "20"]);
     live.wait_for("kubeconfig: ");
     let address = address(&live);

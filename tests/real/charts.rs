@@ -57,7 +57,7 @@ const CRDS: [&str; 6] = [
 ];
 
 #[test]
-fn the_charts_install_upgrade_under_load_and_leave_nothing_in_the_order_of_the_docs() {
+fn charts_install_upgrade_under_load_and_leave_nothing_behind() {
     let mut real = Real::start("charts", &[]);
     let helm = Helm::new(&real);
     // What the test's cluster has beforehand came by `kubectl apply`, as by hand.

@@ -46,7 +46,7 @@ fn converts(real: &Real) -> bool {
 }
 
 #[test]
-fn v1beta1_is_taken_stored_as_v1_and_served_whatever_becomes_of_certificates_and_replicas() {
+fn v1beta1_is_served_through_certificate_and_replica_changes() {
     let mut real = Real::start("webhook", &[]);
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let webhook = format!(

@@ -51,7 +51,7 @@ fn came(played: &Played) -> (usize, f64) {
 }
 
 #[test]
-fn the_posts_provisioners_applied_to_a_running_cluster_bring_the_nodes_that_they_bring_converted() {
+fn posts_provisioners_bring_the_same_nodes_as_when_converted() {
     for name in ["000-existing-node-first", "001-affinity", "003-constrained", "003-inflate-100"] {
         let (stored, converted) = (applied_later(name), play_kept(name, &[]));
         stored.came_out_well();

@@ -31,7 +31,7 @@ fn has_its_first_node(report: &Value) -> bool {
 }
 
 #[test]
-fn a_node_is_not_removed_for_the_sake_of_a_claim_that_is_not_being_deleted_any_more() {
+fn node_is_not_removed_for_a_claim_no_longer_being_deleted() {
     let (report, _) = played("removed-before");
     assert!(has_its_first_node(&report) && told(&report, "drained") == 0, "{report:#}");
 }
@@ -43,18 +43,18 @@ fn what_was_empty_and_is_in_use_again_stays() {
 }
 
 #[test]
-fn no_instance_is_ended_with_pods_that_a_backup_has_put_on_it_again() {
+fn instance_is_not_ended_with_pods_a_backup_restored_to_it() {
     let (report, _) = played("while-it-ends");
     assert_eq!(report["downtime"]["evicted"], 3, "they are drained once more");
 }
 
 #[test]
-fn what_was_made_sure_of_before_ec2_was_away_is_made_sure_of_again() {
+fn checks_made_before_an_ec2_outage_are_made_again_after_it() {
     assert!(has_its_first_node(&played("while-ec2-is-away").0));
 }
 
 #[test]
-fn a_claim_is_not_released_by_an_answer_from_before_ec2_could_know() {
+fn claim_is_not_released_by_an_answer_before_ec2_could_know() {
     let (report, events) = played("not-found-then-cut-off");
     let released = report["timeline"].as_array().unwrap().iter().find(|line| line["event"] == "nodeclaim_deleted");
     let ends = events.iter().find(|one| one["kind"] == "instance" && one["change"] == "shutting-down");
@@ -89,7 +89,7 @@ fn what_was_planned_before_an_outage_is_not_created_after_it() {
 }
 
 #[test]
-fn what_ec2_has_announced_is_not_forgotten_with_what_a_backup_forgets() {
+fn ec2_interruption_is_not_forgotten_with_a_restored_backup() {
     let (report, events) = played("interrupted");
     let lost = events.iter().filter(|one| one["kind"] == "pod" && one["change"] == "lost").count();
     assert!(told(&report, "interrupted") > 3 && lost < 20, "{lost} pods were lost, {}", report["downtime"]);
@@ -108,12 +108,12 @@ fn nothing_is_collected_whose_claim_has_come_back_meanwhile() {
 }
 
 #[test]
-fn a_claim_is_not_deleted_past_a_backup_for_the_sake_of_a_node_that_stays() {
+fn claim_is_not_deleted_past_a_backup_for_a_node_that_stays() {
     assert_eq!(played("deleted-again").0["terminated"], 0);
 }
 
 #[test]
-fn a_lease_taken_by_a_request_that_nobody_waits_for_any_more_begins_no_term() {
+fn lease_taken_by_an_abandoned_request_begins_no_term() {
     played("taken-unheard");
 }
 

@@ -14,7 +14,7 @@ fn braked(name: &str, steps: &str) -> Played {
 }
 
 #[test]
-fn an_orphan_is_collected_after_two_sightings_and_its_pod_gets_another_node() {
+fn orphan_is_collected_after_two_sightings_and_its_pod_moves() {
     let played = braked("orphans", "  - {at: 10m, lose: {kind: NodeClaim, count: 2}}\n");
     let ended = played.log_events("collected");
     assert_eq!(ended.len(), 2, "{ended:?}");
@@ -28,7 +28,7 @@ fn an_orphan_is_collected_after_two_sightings_and_its_pod_gets_another_node() {
 }
 
 #[test]
-fn lost_claims_bring_the_collection_to_a_halt_until_an_operator_releases_it() {
+fn lost_claims_halt_collection_until_an_operator_releases_it() {
     let steps = "  - {at: 10m, lose: {kind: NodeClaim}}\n  - {at: 30m, allowCollection: {for: 15m}}\n";
     let played = braked("claims-lost", steps);
     let said = played.braked("claims_lost");
@@ -54,7 +54,7 @@ fn lost_claims_are_told_by_a_new_leader_too() {
 }
 
 #[test]
-fn an_empty_answer_of_ec2_takes_nothing_away_even_where_the_nodes_are_silent() {
+fn empty_ec2_list_removes_nothing_even_if_nodes_are_silent() {
     // Silent for long enough to be seen so twice, and not for so long that pods are evicted.
     let steps = "  - {at: 10m, emptyLists: {for: 20m}}\n  - {at: 10m, zoneDown: {zone: ca-west-1a, for: 5m20s}}\n";
     let played = braked("ec2-empty", steps);
@@ -67,7 +67,7 @@ fn an_empty_answer_of_ec2_takes_nothing_away_even_where_the_nodes_are_silent() {
 }
 
 #[test]
-fn instances_of_another_cluster_by_our_name_are_never_touched_not_even_when_released() {
+fn instances_of_another_cluster_are_untouched_even_if_released() {
     let steps = "  - {at: 10m, foreignInstances: 8}\n  - {at: 20m, allowCollection: {for: 30m}}\n";
     let played = braked("foreign", steps);
     let said = played.braked("foreign");
@@ -88,7 +88,7 @@ fn more_orphans_than_the_bound_are_left_until_they_are_released() {
 
 /// What the first leader has collected is told from EC2's times by the second, whose clock is a minute ahead.
 #[test]
-fn a_new_leader_whose_clock_is_ahead_keeps_the_bound_of_ten_minutes() {
+fn new_leader_with_a_clock_ahead_keeps_the_bound_of_ten_minutes() {
     let steps = "  - {at: 10m, lose: {kind: NodeClaim, count: 5}}\n  - {at: 18m, lose: {kind: NodeClaim, count: 5}}\n  - {at: 19m45s, kill: {replica: leader}}\n";
     let clocks = "clocks: [{offset: 0s}, {offset: 60s}]\n";
     let played = play("clock-ahead", 20, &format!("replicas: 2\n{clocks}steps:\n{steps}until: 60m\n"));
@@ -109,7 +109,7 @@ fn a_release_that_makes_no_sense_releases_nothing_and_is_said() {
 }
 
 #[test]
-fn no_more_is_launched_in_an_hour_than_the_ceiling_allows_whoever_leads() {
+fn launch_ceiling_per_hour_holds_across_leaders() {
     let steps = "  - {at: 20m, kill: {replica: leader, for: 1m}}\n";
     let scenario =
         |until: &str| format!("replicas: 2\nsettings: {{MAX_LAUNCHES_PER_HOUR: '4'}}\nsteps:\n{steps}until: {until}\n");
@@ -122,7 +122,7 @@ fn no_more_is_launched_in_an_hour_than_the_ceiling_allows_whoever_leads() {
 }
 
 #[test]
-fn what_was_launched_and_is_gone_counts_for_the_ceiling_whoever_leads() {
+fn launches_already_gone_count_for_the_ceiling_across_leaders() {
     let workload = manifests(PODS).replace("consolidateAfter: Never", "consolidateAfter: 0s");
     let scale = |at: &str, replicas: u32| {
         format!("  - {{at: {at}, scale: {{kind: Deployment, name: web, namespace: default, replicas: {replicas}}}}}\n")
@@ -139,7 +139,7 @@ fn what_was_launched_and_is_gone_counts_for_the_ceiling_whoever_leads() {
 }
 
 #[test]
-fn what_would_cost_more_an_hour_than_the_ceiling_allows_is_not_launched() {
+fn cost_ceiling_per_hour_holds_launches_back() {
     let played = play("ceiling-cost", PODS, "settings: {MAX_COST_PER_HOUR: '0.5'}\nuntil: 20m\n");
     let cost = played.report["costPerHour"].as_f64().unwrap();
     assert!((0.4..=0.5).contains(&cost), "{cost}");
@@ -155,7 +155,7 @@ fn never_registers() -> String {
 }
 
 #[test]
-fn nodes_that_do_not_register_are_tried_one_at_a_time_by_a_new_leader_too() {
+fn unregistering_nodes_are_tried_singly_by_a_new_leader_too() {
     // The first are given up after a quarter of an hour; the first trial is under way when the leader changes.
     let scenario = "replicas: 2\nsteps:\n  - {at: 20m, kill: {replica: leader, for: 1m}}\nuntil: 30m\n";
     let played = play_over("never-registers-new-leader", &never_registers(), scenario);

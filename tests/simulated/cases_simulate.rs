@@ -72,7 +72,7 @@ fn range(namespace: &str, request: &str) -> String {
 }
 
 #[test]
-fn a_right_launch_for_sidecars_init_containers_and_what_admission_fills_in_violates_nothing() {
+fn launch_for_sidecars_init_and_admission_violates_nothing() {
     let sidecar = format!(
         "initContainers: [{{name: mesh, image: pause, restartPolicy: Always, resources: {{requests: {{cpu: 1300m, memory: 1Gi}}}}}}], {}",
         cpu("100m")
@@ -109,7 +109,7 @@ fn a_right_launch_for_sidecars_init_containers_and_what_admission_fills_in_viola
 }
 
 #[test]
-fn a_daemonset_that_takes_what_it_limits_or_its_namespace_gives_costs_one_launch() {
+fn daemonset_with_limits_or_namespace_defaults_costs_one_launch() {
     for (name, agent, more) in [
         ("limited", container("agent", "limits: {cpu: 600m}"), String::new()),
         ("ranged", "containers: [{name: agent, image: pause}]".to_owned(), range("agents", "cpu: 600m")),
@@ -150,7 +150,7 @@ fn a_limit_of_nodes_is_not_overrun_by_a_burst() {
 }
 
 #[test]
-fn a_limit_reached_in_mid_scale_leaves_the_rest_to_the_lighter_pool() {
+fn limit_reached_in_mid_scale_leaves_the_rest_to_lighter_pool() {
     let requirements = format!(
         "{}, {}",
         among("node.kubernetes.io/instance-type", "m5.large"),
@@ -310,7 +310,7 @@ fn work_that_arrives_as_an_empty_node_goes_loses_no_pod() {
 }
 
 #[test]
-fn a_schedule_that_cannot_be_read_keeps_the_nodes_and_names_the_budget() {
+fn unreadable_budget_schedule_keeps_the_nodes_and_is_named() {
     let mut pool = tidy("m5.large", "");
     pool = pool.replace(
         "budgets: [{nodes: 100%}]",
@@ -387,7 +387,7 @@ fn a_rollout_of_spread_pods_misses_nobody_and_ends_as_it_began() {
 }
 
 #[test]
-fn pods_that_wait_for_a_class_are_told_what_it_lacks_and_the_report_says_it_once() {
+fn pods_waiting_for_a_class_are_told_what_it_lacks() {
     let pool = pool_of("m5.large").replacen("karpenter.sh/discovery: demo", "karpenter.sh/discovery: other", 1);
     let web = workload("Deployment", "web", 5, &cpu("1"));
     let played = play("class-lacks", &[pool.clone(), web.clone()], "until: 2m\n");
@@ -403,7 +403,7 @@ fn pods_that_wait_for_a_class_are_told_what_it_lacks_and_the_report_says_it_once
 }
 
 #[test]
-fn a_profile_that_is_not_there_is_told_by_field_and_value_before_anything_is_launched() {
+fn missing_instance_profile_is_named_before_any_launch() {
     let pool = pool_of("m5.large").replacen("role: KarpenterNodeRole-demo", "instanceProfile: nope", 1);
     let played = play("no-profile", &[pool, workload("Deployment", "web", 1, &cpu("1"))], "until: 2m\n");
     let told = played.report["timeline"].to_string();
@@ -413,7 +413,7 @@ fn a_profile_that_is_not_there_is_told_by_field_and_value_before_anything_is_lau
 }
 
 #[test]
-fn a_pool_whose_class_is_missing_is_named_and_serves_when_it_comes() {
+fn pool_with_a_missing_class_is_named_and_serves_once_it_comes() {
     let pool = pool_of("m5.large").replace(&class(""), "");
     let web = workload("Deployment", "web", 1, &cpu("1"));
     let missing = play("class-missing", &[pool.clone(), web.clone()], "until: 5m\n");
@@ -431,7 +431,7 @@ fn a_pool_whose_class_is_missing_is_named_and_serves_when_it_comes() {
 /// Each node is made for one large pod and some of the small ones, of which those at the head of kube-scheduler's queue would fill
 /// the first node that is ready.
 #[test]
-fn large_pods_find_the_room_that_was_made_for_them_on_nodes_that_come_one_after_another() {
+fn large_pods_find_their_room_on_nodes_coming_one_by_one() {
     let amounts = |cpu: &str, memory: &str| container("main", &format!("requests: {{cpu: {cpu}, memory: {memory}}}"));
     let played = play(
         "crowded-out",

@@ -201,7 +201,7 @@ fn a_thousand_nodeclaims_at_once_stay_within_ec2s_token_buckets() {
 }
 
 #[test]
-fn where_nine_offerings_of_ten_are_sold_out_all_pods_get_nodes_in_a_few_rounds() {
+fn nine_of_ten_offerings_sold_out_still_give_all_pods_nodes() {
     let played = play_over("nine-of-ten", &many_types(100), "faults: {ec2: {soldOutShare: 0.9}}\nuntil: 10m\n");
     assert_eq!(played.report["pods"]["bound"], 100);
     let (claims, launched) = (played.log_events("nodeclaim_created").len(), played.times("launched"));
@@ -216,7 +216,7 @@ fn where_nine_offerings_of_ten_are_sold_out_all_pods_get_nodes_in_a_few_rounds()
 const CALLS_A_MINUTE: usize = 70;
 
 #[test]
-fn where_a_region_has_nothing_pods_wait_with_a_reason_and_few_calls_are_made() {
+fn sold_out_region_leaves_pods_a_reason_and_takes_few_calls() {
     let faults = "faults: {ec2: {insufficientCapacity: ['*/*/*']}}\nuntil: 60m\n";
     let played = play_over("nothing-at-all", &many_types(100), faults);
     assert_eq!(played.report["launched"], 0);
@@ -257,7 +257,7 @@ fn a_quota_is_used_up_and_no_more_is_asked_for_what_it_covers() {
 }
 
 #[test]
-fn a_subnet_without_addresses_is_left_out_and_the_others_are_used() {
+fn subnet_without_addresses_is_skipped_and_others_are_used() {
     let faults = "faults: {ec2: {subnetAddresses: {ca-west-1a: 2}}}\nuntil: 10m\n";
     let spread = manifests(9).replace("      affinity:\n", "      topologySpreadConstraints: [{topologyKey: topology.kubernetes.io/zone, maxSkew: 1, whenUnsatisfiable: ScheduleAnyway, labelSelector: {matchLabels: {app: web}}}]\n      affinity:\n");
     let played = play_over("full-subnet", &spread, faults);
@@ -272,7 +272,7 @@ fn a_subnet_without_addresses_is_left_out_and_the_others_are_used() {
 }
 
 #[test]
-fn a_denied_action_is_named_with_the_command_that_decodes_the_rest() {
+fn denied_action_is_named_with_the_decoding_command() {
     let played =
         play("denied", 2, &format!("{NO_TRIALS}faults: {{ec2: {{unauthorized: [RunInstances]}}}}\nuntil: 5m\n"));
     assert_eq!(played.report["launched"], 0);
@@ -289,7 +289,7 @@ fn a_denied_action_is_named_with_the_command_that_decodes_the_rest() {
 }
 
 #[test]
-fn without_spots_role_on_demand_is_launched_where_the_pool_allows_and_the_command_is_said() {
+fn missing_spot_role_launches_on_demand_and_names_the_command() {
     let command = "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com";
     let played = play_over("no-spot-role", &both_markets(3), "faults: {ec2: {noSpotRole: true}}\nuntil: 5m\n");
     let launched = played.log_events("launched");
@@ -311,7 +311,7 @@ fn without_spots_role_on_demand_is_launched_where_the_pool_allows_and_the_comman
 
 /// What the first leader learnt in its first seconds the second knows without a call.
 #[test]
-fn a_successor_does_not_ask_for_what_its_predecessor_was_refused() {
+fn successor_does_not_ask_for_what_its_predecessor_was_refused() {
     let scale = "  - {at: 80s, scale: {kind: Deployment, name: web, namespace: default, replicas: 4}}\n";
     let steps = format!("steps:\n  - {{at: 40s, kill: {{replica: leader}}}}\n{scale}");
     let faults = "faults: {ec2: {insufficientCapacity: ['*/*/spot']}}\n";

@@ -27,7 +27,7 @@ fn values<'a>(played: &'a Played, label: &str) -> BTreeSet<&'a str> {
 const GROUPS: &str = "placementGroups:\n  - {id: pg-0c, name: close, strategy: cluster}\n  - {id: pg-0a, name: apart, strategy: spread}\n  - {id: pg-0b, name: rack, strategy: partition, partitions: 3}\n";
 
 #[test]
-fn nodes_of_a_cluster_placement_group_are_in_one_zone_and_say_in_which_group() {
+fn cluster_placement_group_keeps_labelled_nodes_in_one_zone() {
     let class = "  placementGroupSelector: {name: close}\n";
     let played = play_over("group-cluster", &with(6, class, ""), &format!("{GROUPS}until: 10m\n"));
     played.came_out_well();
@@ -47,7 +47,7 @@ fn pods_spread_over_the_partitions_of_a_placement_group() {
 }
 
 #[test]
-fn a_spread_placement_group_holds_seven_nodes_in_a_zone_and_the_rest_waits_with_a_reason() {
+fn spread_placement_group_holds_seven_nodes_in_a_zone() {
     let class = "  placementGroupSelector: {name: apart}\n";
     let played = play_over("group-spread", &with(23, class, ""), &format!("{GROUPS}until: 8m\n"));
     assert_eq!((&played.report["pods"]["bound"], nodes(&played).len()), (&21.into(), 21));
@@ -95,7 +95,7 @@ fn permissions_are_looked_at_by_dry_runs_that_launch_nothing() {
 
 /// A class that is wrong: no instance is launched, the class and its pool say by which field and value.
 #[test]
-fn what_is_wrong_with_a_class_is_told_by_field_and_value_and_nothing_is_launched() {
+fn invalid_class_is_told_by_field_and_value_without_a_launch() {
     let profile = ("  role: KarpenterNodeRole-demo\n", "  instanceProfile: typo\n");
     let role = ("role: KarpenterNodeRole-demo", "role: typo");
     let image = ("[{alias: al2023@latest}]", "[{id: ami-0123456789abcdef0}]\n  amiFamily: AL2023");

@@ -260,7 +260,7 @@ fn recorded() -> BTreeSet<String> {
 }
 
 #[test]
-fn rules_name_only_metrics_and_labels_that_there_are_and_every_alert_has_a_run_book() {
+fn rules_name_existing_metrics_and_each_alert_has_a_run_book() {
     let (recorded, docs) = (recorded(), std::fs::read_to_string(root().join("docs/observability.md")).unwrap());
     assert!(recorded.len() >= 5);
     for rule in rules() {

@@ -78,7 +78,7 @@ volumeBindingMode: Immediate
 }
 
 #[test]
-fn pods_that_share_a_volume_are_planned_beside_others_whatever_a_node_holds() {
+fn pods_sharing_a_volume_are_planned_beside_others() {
     let pool = write("shared/pool.yaml", CLASS_AND_POOL);
     for cpu in ["400m", "'1'", "1500m", "1900m"] {
         let file = write(&format!("shared/{}.yaml", cpu.trim_matches('\'')), &shared_volume(cpu));
@@ -88,7 +88,7 @@ fn pods_that_share_a_volume_are_planned_beside_others_whatever_a_node_holds() {
 }
 
 #[test]
-fn many_pods_with_very_many_soft_terms_that_fit_nowhere_are_answered_soon() {
+fn unplaceable_pods_with_very_many_soft_terms_are_answered_soon() {
     let preferred: Vec<_> = (0..1500)
         .map(|at| {
             json!({"weight": 1 + at % 100, "preference": {"matchExpressions": [
@@ -109,7 +109,7 @@ fn many_pods_with_very_many_soft_terms_that_fit_nowhere_are_answered_soon() {
 }
 
 #[test]
-fn a_workload_that_packing_panics_for_is_named_and_left_out_while_all_others_get_their_nodes() {
+fn workload_packing_panics_for_is_left_out_and_others_get_nodes() {
     let broken = manifests(3).split("---\n").last().unwrap().replace("web", "broken").replace("500m", "'6'");
     let over = format!("{}---\n{broken}", manifests(4));
     let scenario = "replicas: 2\nfaults: {packing: {panicsFor: ['broken-*']}}\nuntil: 20m\n";
@@ -137,7 +137,7 @@ fn a_fault_of_packing_that_names_no_pod_is_bad_input() {
 /// Room on demand is for the pods of a set that come one after another, and is ready before the spot nodes of others that wait: in
 /// four of six seeds those took it, and the set had two more nodes on demand.
 #[test]
-fn room_for_pods_of_a_set_that_are_still_to_come_is_not_taken_by_pods_that_wait_for_their_own_nodes() {
+fn room_for_coming_pods_of_a_set_is_not_taken_by_waiting_pods() {
     for seed in ["1", "2", "3", "4", "5", "6"] {
         let played = play_kept("ordered-set", &["--seed", seed]);
         assert_eq!(played.report["pods"]["bound"], 65, "seed {seed}: {}", played.report["pods"]);

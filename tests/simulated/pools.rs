@@ -65,7 +65,7 @@ fn made(played: &Played) -> Vec<&Value> {
 }
 
 #[test]
-fn pools_that_are_not_valid_get_no_nodes_and_take_no_pods_from_others() {
+fn invalid_pools_get_no_nodes_and_take_no_pods_from_others() {
     let bad: Vec<String> = HOPELESS.iter().map(|(name, fault, _)| pool(name, fault)).chain([windows()]).collect();
     let all = format!("{}---\n{}", bad.join("---\n"), manifests(3));
     let played = play_over("pools-not-valid", &all, "until: 10m\n");
@@ -83,7 +83,7 @@ fn pools_that_are_not_valid_get_no_nodes_and_take_no_pods_from_others() {
 }
 
 #[test]
-fn pods_that_only_such_pools_might_take_bring_nothing_in_ten_minutes() {
+fn pods_of_invalid_pools_only_launch_nothing_in_ten_minutes() {
     for (name, fault, field) in HOPELESS {
         let (_, rest) =
             manifests(2).split_once("---\n").map(|(class, rest)| (class.to_owned(), rest.to_owned())).unwrap();

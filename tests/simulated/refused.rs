@@ -73,7 +73,7 @@ fn refused(played: &Played) -> Vec<f64> {
 }
 
 #[test]
-fn a_pool_whose_claims_are_refused_leaves_the_pods_to_the_others_whatever_its_weight() {
+fn pool_with_refused_claims_leaves_its_pods_to_other_pools() {
     let played = play_over("refused-beside", &with_bad_pool(10, true), "settled: 2m\nuntil: 15m\n");
     let refused = refused(&played);
     assert!((1..=5).contains(&refused.len()), "{refused:?}");
@@ -87,7 +87,7 @@ fn a_pool_whose_claims_are_refused_leaves_the_pods_to_the_others_whatever_its_we
 }
 
 #[test]
-fn a_pool_whose_claims_are_refused_is_tried_five_times_in_the_first_minute_and_once_a_minute_later() {
+fn refused_pool_is_tried_five_times_then_once_a_minute() {
     let played = play_over("refused-alone", &with_bad_pool(10, false), "until: 20m\n");
     let refused = refused(&played);
     keep_their_bound(&refused);
@@ -136,7 +136,7 @@ fn of_type(name: &str, kind: &str, cpu: u32, replicas: u32) -> (String, String) 
 
 /// As case 24 of a cluster that had it: light pods come ten minutes after a thousand for machines that are sold out.
 #[test]
-fn a_thousand_hopeless_pods_take_sixty_claims_at_most_and_hold_up_nobody() {
+fn thousand_hopeless_pods_delay_nobody_in_at_most_sixty_claims() {
     let class = manifests(1).split("---\n").next().unwrap().to_owned();
     let (heavy, train) = of_type("heavy", "m5.4xlarge", 9, 1000);
     let (light, small) = of_type("light", "m5.xlarge", 2, 20);
@@ -177,7 +177,7 @@ fn pods_for_a_sold_out_zone_send_one_call_at_a_time() {
 /// All of spot is known to be gone before what was known first is forgotten, and another pool is taken: also by pods that come
 /// when that has been forgotten, while EC2 throttles.
 #[test]
-fn pods_for_a_pool_of_spot_that_is_gone_get_nodes_of_the_next_pool_whenever_they_come() {
+fn pods_for_a_sold_out_spot_pool_get_nodes_of_the_next_pool() {
     let all = manifests(2);
     let documents: Vec<&str> = all.split("---\n").collect();
     let spot = documents[1]
@@ -203,7 +203,7 @@ fn pods_for_a_pool_of_spot_that_is_gone_get_nodes_of_the_next_pool_whenever_they
 }
 
 #[test]
-fn what_is_sold_out_is_launched_for_within_minutes_of_being_there_again() {
+fn sold_out_capacity_is_launched_within_minutes_of_its_return() {
     let all = manifests(10);
     let steps = "  - {at: 1s, zoneDown: {zone: ca-west-1a, for: 10m}}\n  - {at: 1s, zoneDown: {zone: ca-west-1b, for: 10m}}\n  - {at: 1s, zoneDown: {zone: ca-west-1c, for: 10m}}\n";
     let scale = "  - {at: 2s, scale: {kind: Deployment, name: web, namespace: default, replicas: 10}}\n";
@@ -217,7 +217,7 @@ fn what_is_sold_out_is_launched_for_within_minutes_of_being_there_again() {
 
 /// A node that is there beforehand, has room, and is refused by kube-scheduler for reasons of its own.
 #[test]
-fn a_node_that_kube_scheduler_refuses_is_left_for_another_after_two_nominations() {
+fn node_kube_scheduler_refuses_is_left_after_two_nominations() {
     let (class, rest) = manifests(1).split_once("---\n").map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
     let rest = rest.replace(
         "        - {key: karpenter.sh/capacity-type",

@@ -127,7 +127,7 @@ fn near(one: f64, other: f64, most: f64) -> bool {
 }
 
 #[test]
-fn a_shadow_of_our_own_replica_reports_what_that_did_within_the_batch_windows() {
+fn shadow_of_our_own_replica_reports_what_that_replica_did() {
     for seed in [1, 2, 3] {
         beside("load", seed, &manifests(0), async |beside| {
             for (pods, seconds) in [(6, 120), (20, 120), (3, 300), (9, 150)] {
@@ -157,7 +157,7 @@ fn a_shadow_of_our_own_replica_reports_what_that_did_within_the_batch_windows() 
 }
 
 #[test]
-fn nodes_that_are_there_when_it_begins_are_taken_over_and_their_pods_stay() {
+fn shadow_takes_over_existing_nodes_and_their_pods_stay() {
     beside("there", 4, &manifests(5), async |beside| {
         let report = beside.pass(200).await;
         assert_eq!((report.active.nodes, report.shadow.nodes), (5, 5), "{report}");

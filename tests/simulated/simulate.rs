@@ -74,7 +74,7 @@ fn node_groups_grow_as_the_post_tells_of_cluster_autoscaler() {
 
 /// A node class that selects capacity reservations: what is reserved comes first, and no instance of it twice.
 #[test]
-fn reserved_instances_are_used_up_before_any_is_bought_and_never_asked_for_twice() {
+fn reserved_instances_are_used_up_first_and_never_asked_twice() {
     let (report, events) = played("reserved", 0, &[]);
     assert_eq!((&report["pods"]["bound"], violations(&report)), (&20.into(), 0));
     let nodes = report["nodes"].as_array().unwrap();
@@ -162,7 +162,7 @@ fn nodes_of(report: &Value) -> (Vec<&Value>, Vec<&Value>) {
 }
 
 #[test]
-fn pods_with_required_zone_affinity_land_in_one_zone_existing_nodes_first() {
+fn required_zone_affinity_lands_pods_on_existing_nodes_first() {
     let report = simulate("001-affinity", 0, &[]);
     assert_eq!(report["pods"]["bound"], 8);
     let (new, used) = nodes_of(&report);
@@ -173,7 +173,7 @@ fn pods_with_required_zone_affinity_land_in_one_zone_existing_nodes_first() {
 }
 
 #[test]
-fn preferred_anti_affinity_opens_one_new_node_at_most_and_leaves_nothing_pending() {
+fn preferred_anti_affinity_opens_at_most_one_new_node() {
     let report = simulate("001-anti-affinity", 0, &[]);
     assert_eq!(report["pods"]["bound"], 8);
     let (new, used) = nodes_of(&report);
@@ -182,7 +182,7 @@ fn preferred_anti_affinity_opens_one_new_node_at_most_and_leaves_nothing_pending
 }
 
 #[test]
-fn the_stateful_set_stays_in_its_zone_with_its_volumes_on_few_nodes() {
+fn stateful_set_stays_in_its_volumes_zone_on_few_nodes() {
     let report = simulate("001-stateful", 0, &[]);
     assert_eq!(report["pods"]["bound"], 20);
     let (new, used) = nodes_of(&report);
@@ -257,7 +257,7 @@ fn an_api_server_that_restarts_delays_and_loses_nothing() {
 }
 
 #[test]
-fn a_restored_api_server_costs_no_pod_its_place_in_the_end_and_no_instance_is_left() {
+fn restored_api_server_loses_no_pod_and_leaves_no_instance() {
     let (_, events) = all_run_and_nothing_is_launched_twice("api-restore");
     let lines = lines(&events);
     let of = |verb: &str| lines.iter().filter(|line| line["kind"] == "api" && line["verb"] == verb).count();
@@ -283,14 +283,14 @@ fn codes_of_late_claims(events: &PathBuf) -> Vec<Value> {
 }
 
 #[test]
-fn claims_that_arrive_when_another_leads_are_refused_and_their_pods_run() {
+fn claims_arriving_when_another_leads_are_refused_and_pods_run() {
     let (_, events) = all_run_and_nothing_is_launched_twice("held-writes");
     let codes = codes_of_late_claims(&events);
     assert!(codes.len() > 3 && codes.iter().all(|code| code == 403), "{codes:?}");
 }
 
 #[test]
-fn claims_that_arrive_while_the_lease_is_gone_are_taken_back_where_nobody_needs_them() {
+fn unneeded_claims_arriving_without_a_lease_are_taken_back() {
     let (report, events) = all_run_and_nothing_is_launched_twice("late-claims");
     let codes = codes_of_late_claims(&events);
     assert!(codes.len() == 3 && codes.iter().all(|code| code == 201), "{codes:?}");
@@ -298,7 +298,7 @@ fn claims_that_arrive_while_the_lease_is_gone_are_taken_back_where_nobody_needs_
 }
 
 #[test]
-fn a_claim_whose_creation_nobody_has_answered_is_taken_back_and_its_pods_run() {
+fn claim_of_unanswered_creation_is_taken_back_and_its_pods_run() {
     let (report, events) = all_run_and_nothing_is_launched_twice("created-unheard");
     let taken_back = |line: &&Value| line["event"] == "nodeclaim_deleted" && line["reason"] == "created_late";
     assert_eq!(report["timeline"].as_array().unwrap().iter().filter(taken_back).count(), 1);
@@ -310,7 +310,7 @@ fn a_claim_whose_creation_nobody_has_answered_is_taken_back_and_its_pods_run() {
 }
 
 #[test]
-fn what_waits_for_its_turn_is_not_launched_for_pods_that_have_gone() {
+fn queued_launches_are_dropped_for_pods_that_have_gone() {
     let (report, _) = all_run_and_nothing_is_launched_twice("stale-orders");
     assert_eq!(report["launched"], 21, "one, and the twenty that had begun of thirty");
 }
@@ -336,7 +336,7 @@ fn what_is_not_listed_yet_is_not_launched_again() {
 }
 
 #[test]
-fn one_seed_in_two_processes_gives_the_same_events_byte_for_byte() {
+fn one_seed_in_two_processes_gives_identical_event_bytes() {
     let logs = ["a", "b"].map(|run| {
         let events = scratch(&format!("twice-{run}.jsonl"));
         let output =

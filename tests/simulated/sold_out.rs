@@ -46,7 +46,7 @@ fn types(played: &Played) -> BTreeSet<&str> {
 
 /// They are asked for where they had rather be for a while, and then launched for elsewhere.
 #[test]
-fn pods_do_without_a_preferred_zone_that_is_refused_for_fifteen_seconds() {
+fn pods_drop_a_preferred_zone_refused_for_fifteen_seconds() {
     let played = spread("softly-spread", "ScheduleAnyway", "*/ca-west-1a/*");
     assert!(played.times("relaxed").iter().all(|t| (15.0..20.0).contains(t)) && !played.times("relaxed").is_empty());
     let launched = played.times("launched");

@@ -30,7 +30,7 @@ fn a_leader_killed_in_mid_burst_is_succeeded_by_one_of_two() {
 }
 
 #[test]
-fn two_leaders_killed_one_after_the_other_are_succeeded_by_the_third() {
+fn two_leaders_killed_in_a_row_are_succeeded_by_the_third() {
     for at in moments() {
         let second = at + 21_000;
         let steps = format!(
@@ -41,7 +41,7 @@ fn two_leaders_killed_one_after_the_other_are_succeeded_by_the_third() {
 }
 
 #[test]
-fn a_leader_that_stands_still_beyond_its_lease_and_goes_on_does_no_harm() {
+fn leader_paused_beyond_its_lease_goes_on_without_harm() {
     for at in moments() {
         let steps = format!("replicas: 2\nsteps: [{{at: {at}ms, pause: {{replica: leader, for: 40s}}}}]\nuntil: 10m\n");
         nothing_lost_nothing_twice(&play(&format!("paused-{at}"), PODS, &steps));
@@ -49,7 +49,7 @@ fn a_leader_that_stands_still_beyond_its_lease_and_goes_on_does_no_harm() {
 }
 
 #[test]
-fn a_leader_cut_off_in_mid_burst_gives_way_and_nothing_is_there_twice() {
+fn leader_cut_off_in_mid_burst_gives_way_without_duplicates() {
     for (at, direction) in moments().zip(["in", "out", "both"].into_iter().cycle()) {
         let cut = format!("partition: {{replica: leader, from: [apiServer], direction: {direction}, for: 60s}}");
         let steps = format!("replicas: 2\nsteps: [{{at: {at}ms, {cut}}}]\nuntil: 10m\n");
@@ -58,7 +58,7 @@ fn a_leader_cut_off_in_mid_burst_gives_way_and_nothing_is_there_twice() {
 }
 
 #[test]
-fn with_faults_at_both_ends_a_killed_leaders_work_is_finished_and_what_is_twice_goes() {
+fn killed_leaders_work_is_finished_despite_faults_at_both_ends() {
     for at in moments() {
         let faults = "faults: {apiServer: {errorRate: 0.1, latency: 20ms}, ec2: {errorRate: 0.2, throttleRate: 0.1}}";
         let steps = format!(

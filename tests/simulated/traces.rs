@@ -26,7 +26,7 @@ fn played_to_file(name: &str, manifests: &str, scenario: &str) -> std::path::Pat
 }
 
 #[test]
-fn a_pod_s_name_finds_one_trace_with_its_whole_way_from_waiting_to_bound() {
+fn pod_name_finds_one_trace_of_its_way_from_waiting_to_bound() {
     let all = traced("way", &played::manifests(5), "until: 5m\n");
     let pods: BTreeSet<&str> = all.named("pod").iter().map(|span| span.has("k8s.pod.name")).collect();
     assert_eq!(pods.len(), 5);
@@ -80,7 +80,7 @@ fn what_nobody_can_place_is_an_error_with_its_reason() {
 }
 
 #[test]
-fn a_successor_goes_on_in_the_trace_of_the_leader_that_was_killed() {
+fn successor_continues_the_trace_of_the_killed_leader() {
     let steps = "replicas: 2\nsteps: [{at: 12s, kill: {replica: leader}}]\nuntil: 5m\n";
     let all = traced("killed", &played::manifests(5), steps);
     let fleet = all.named("CreateFleet")[0];
@@ -99,7 +99,7 @@ fn on_spot(pods: u32) -> String {
 }
 
 #[test]
-fn an_interruption_its_replacement_and_the_end_of_the_node_are_one_trace_also_when_the_leader_is_killed() {
+fn interruption_to_node_end_is_one_trace_despite_killed_leader() {
     for (name, kill) in [("interrupted", ""), ("interrupted-killed", ", {at: 190s, kill: {replica: leader}}")] {
         let steps = format!("replicas: 2\nsteps: [{{at: 3m, interrupt: {{spot: 100%}}}}{kill}]\nuntil: 12m\n");
         let all = traced(name, &on_spot(1), &steps);
@@ -152,7 +152,7 @@ fn one_seed_is_the_same_traces_byte_for_byte() {
 }
 
 #[test]
-fn a_packing_that_moves_the_pods_of_several_nodes_points_to_all_that_ends_them() {
+fn packing_that_moves_pods_of_several_nodes_links_all_causes() {
     for (name, kill) in [("together", ""), ("together-killed", ", {at: 181s, kill: {replica: leader}}")] {
         let steps = format!("replicas: 2\nsteps: [{{at: 3m, interrupt: {{spot: 100%}}}}{kill}]\nuntil: 12m\n");
         let all = traced(name, &on_spot(3), &steps);

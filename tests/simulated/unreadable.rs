@@ -30,7 +30,7 @@ fn attacked(name: &str, hostile: &str) -> Played {
 }
 
 #[test]
-fn durations_at_the_edge_of_what_there_is_leave_the_other_pools_as_they_are() {
+fn extreme_durations_leave_the_other_pools_as_they_are() {
     let pool = "apiVersion: karpenter.sh/v1
 kind: NodePool
 metadata: {name: forever}
@@ -49,7 +49,7 @@ spec:
 }
 
 #[test]
-fn what_replicas_cannot_read_for_a_while_stops_nobody_and_is_read_again() {
+fn briefly_unreadable_objects_stop_nobody_and_are_read_again() {
     let spoil = |at: &str, what: &str| format!("  - {{at: {at}, spoil: {{{what}}}}}\n");
     let steps = [
         spoil("5m", "kind: Lease, how: managedFields"),
@@ -71,7 +71,7 @@ fn what_replicas_cannot_read_for_a_while_stops_nobody_and_is_read_again() {
 }
 
 #[test]
-fn a_pod_that_replicas_can_never_read_has_no_node_planned_and_stops_no_other() {
+fn unreadable_pod_has_no_node_planned_and_stops_no_other() {
     let steps = "steps:\n  - {at: 900ms, spoil: {kind: Pod, names: 'web-*', count: 1}}\n";
     let alone = play_over("unreadable-for-ever", &manifests(PODS), &format!("{steps}until: 15m\n"));
     let again = arg(&scratch("unreadable-for-ever/scenario.yaml")).to_owned();

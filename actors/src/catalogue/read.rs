@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn until_spot_prices_are_read_spot_costs_what_it_costs_on_demand_where_the_type_is_offered() {
+    fn unread_spot_price_is_on_demand_price_where_type_is_offered() {
         let offers = Offers {
             on_demand: [("m5.large".to_owned(), 0.096), ("c5.large".to_owned(), 0.085)].into(),
             offered: [

@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reservations_wait_for_the_first_answer_and_no_longer_than_for_that() {
+    fn reservations_are_unknown_until_first_answer_or_failed_call() {
         let one = serde_json::json!({"availabilityZone": "a", "id": "cr-1", "instanceMatchCriteria": "targeted",
             "instanceType": "m5.large", "ownerID": "1"});
         let status = serde_json::from_value::<EC2NodeClassStatus>(serde_json::json!({"capacityReservations": [one]}));
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_capacity_block_counts_as_left_forty_minutes_before_its_end_though_the_class_says_active() {
+    fn capacity_block_is_inactive_forty_minutes_before_its_end() {
         let one = serde_json::json!({"availabilityZone": "a", "id": "cr-1", "instanceMatchCriteria": "targeted",
             "instanceType": "m5.large", "ownerID": "1", "reservationType": "capacity-block",
             "endTime": "1970-01-01T02:00:00Z"});
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_left_of_one_that_is_taken_back_until_ec2_is_asked_anew() {
+    fn ended_reservation_has_none_left_until_ec2_is_asked_again() {
         let mut reserved = Reserved::default();
         let (asked, answer) = (vec!["cr-1".to_owned()], BTreeMap::from([("cr-1".to_owned(), 5)]));
         reserved.learn(&asked, &answer);

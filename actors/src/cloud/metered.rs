@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nothing_is_changed_in_the_cloud_after_the_deadline_not_even_by_a_call_that_has_begun() {
+    async fn cloud_changes_nothing_after_deadline_even_by_begun_call() {
         let clock = Arc::new(TokioClock(Instant::now()));
         let env = Env::new("r", Settings::default(), clock.clone(), Arc::new(MemoryJournal::default()), 1);
         let leader_term = LeaderTerm::new(Term(1), Duration::from_millis(1500), clock);

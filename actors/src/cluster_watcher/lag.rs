@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_is_as_late_as_it_showed_a_write_last_and_as_the_oldest_write_that_it_has_not_shown() {
+    fn watch_lag_is_that_of_last_shown_and_oldest_unshown_write() {
         let mut lag = Lag::default();
         assert_eq!(lag.most(at(0)), at(0));
         lag.wrote(&meta("a", "7"), at(10));
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_the_watch_shows_before_its_answer_is_here_is_not_late() {
+    fn write_shown_before_its_answer_is_not_late() {
         let mut lag = Lag::default();
         lag.shows(&meta("a", "7"), at(10));
         lag.wrote(&meta("a", "7"), at(11));

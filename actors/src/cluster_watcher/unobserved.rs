@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_that_goes_on_shows_nothing_until_it_speaks_or_has_not_failed_again_for_a_second() {
+    fn resumed_watch_shows_nothing_until_event_or_calm_second() {
         let mut unobserved = Unobserved::default();
         assert!(unobserved.is_empty(at(0)));
         unobserved.goes_on("pods", at(2), at(10));
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_that_is_listed_anew_is_shown_when_it_has_been_listed_whole() {
+    fn relisted_kind_is_shown_once_its_list_is_complete() {
         let mut unobserved = Unobserved::default();
         unobserved.lists_anew("nodes");
         assert!(!unobserved.is_empty(at(1000)));

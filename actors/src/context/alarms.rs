@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn an_alarm_rings_once_however_often_it_is_set_and_at_the_soonest_of_its_times() {
+    fn alarm_rings_once_at_its_soonest_time_however_often_set() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
         runtime.block_on(LocalSet::new().run_until(async {
             let sleeper = Sleeper::default().start();

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_grow_to_the_ceiling_and_depend_on_nothing_but_the_seed() {
+    fn pauses_grow_to_ceiling_and_depend_only_on_the_seed() {
         let mut one = Backoff::api(fastrand::Rng::with_seed(7));
         let mut two = one.clone();
         let pauses: Vec<_> = (0..12).map(|_| one.pause()).collect();

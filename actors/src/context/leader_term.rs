@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_term_that_was_ended_is_not_revived_by_a_renewal_that_is_answered_later() {
+    fn ended_term_is_not_revived_by_a_late_renewal() {
         let leader_term = LeaderTerm::new(Term(3), Duration::from_secs(10), Arc::new(Set::default()));
         leader_term.extend(Duration::from_secs(12));
         assert!(leader_term.holds() && !leader_term.has_ended());

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_over_with_the_first_answer_and_hides_what_happened_for_a_second_more() {
+    fn outage_ends_with_first_answer_and_hides_a_second_more() {
         let outage = Outage::default();
         outage.answered(at(0));
         assert!(!outage.hides(at(1)), "there was none");
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn while_it_is_on_and_for_a_second_after_it_the_cluster_is_known_and_nothing_is_decided_by_it() {
+    fn cluster_is_known_but_not_shown_until_second_after_outage() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
         runtime.block_on(LocalSet::new().run_until(async {
             let clock = Arc::new(VirtualClock::new(DEFAULT_START));
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_watch_was_asked_for_ends_when_an_outage_does_and_not_before() {
+    async fn watch_request_ends_when_outage_ends_and_not_before() {
         let outage = Outage::default();
         let client = outage.for_watches(client());
         let ask = |path: &str| client.send(http::Request::get(path).body(Body::empty()).unwrap());
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn watches_are_asked_for_anew_in_the_order_in_which_they_were_asked_for() {
+    fn watches_are_asked_anew_in_the_order_they_were_asked() {
         let outage = Outage::default();
         let woken = Arc::new(Mutex::new(Vec::new()));
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();

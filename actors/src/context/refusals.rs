@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_for_two_hours_is_tried_ever_less_often_and_said_three_times() {
+    fn refusal_for_two_hours_is_retried_less_and_said_three_times() {
         let (clock, journal) = (Arc::new(Set::default()), Arc::new(MemoryJournal::default()));
         let env = Env::new("r", Settings::default(), clock.clone(), journal.clone(), 1);
         let (mut refusals, what, mut tries) = (Refusals::default(), "cordoning node a", 0);

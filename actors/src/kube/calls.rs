@@ -276,7 +276,7 @@ mod tests {
     const RBAC: &str = "nodeclaims.karpenter.sh is forbidden: User \"x\" cannot create resource \"nodeclaims\"";
 
     #[test]
-    fn what_an_api_server_that_has_just_started_does_not_know_yet_is_asked_again() {
+    fn rejection_by_just_started_api_server_is_retried() {
         on_paused_time(async {
             assert_eq!(refused(5, 401, "Unauthorized").await, Ok(6));
             assert_eq!(refused(3, 403, RBAC).await, Ok(4));
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_authorizer_forbids_again_and_again_is_forbidden_and_what_admission_denies_is_refused() {
+    fn repeated_rbac_denial_is_forbidden_admission_denial_refused() {
         on_paused_time(async {
             assert!(matches!(refused(u32::MAX, 403, RBAC).await, Err(CallError::Forbidden(_))));
             assert!(matches!(refused(1, 403, "denied by a policy").await, Err(CallError::Refused(_))));

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_429_of_a_budget_is_told_from_one_of_a_server_that_has_too_much_to_do() {
+    fn budget_429_is_told_from_overloaded_server_429() {
         let cause = json!({"reason": "DisruptionBudget", "message": "needs 2"});
         let status = json!({"code": 429, "message": "Cannot evict pod", "details": {"causes": [cause]}});
         let status: Status = serde_json::from_value(status).unwrap();

@@ -39,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_by_a_newer_term_is_told_from_one_by_a_server_that_lags() {
+    fn refusal_by_newer_term_is_told_from_lagging_server() {
         assert_eq!(denied("dovetail.dev/term is 3, the Lease's is 4"), Some(FenceRefusal::Succeeded));
         assert_eq!(denied("dovetail.dev/term is 10, the Lease's is 9"), Some(FenceRefusal::NotKnownYet));
         assert_eq!(denied("dovetail.dev/term is 10, the Lease's is 0"), Some(FenceRefusal::NotKnownYet));

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_proves_no_watch_and_what_has_changed_does_where_a_failure_costs_no_list() {
+    fn list_proves_no_watch_change_does_if_failure_costs_no_list() {
         let listed = [Event::Init, Event::InitApply(()), Event::InitDone];
         for after in [AfterWatchFailure::GoOn, AfterWatchFailure::ListAnew] {
             assert!(listed.iter().all(|event| !after.runs(event, RAN)));
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_that_says_much_is_known_to_run_after_the_same_time_as_one_that_says_nothing() {
+    fn busy_watch_is_known_to_run_after_same_time_as_silent_one() {
         assert!(AfterWatchFailure::ListAnew.runs(&Event::Apply(()), RAN));
         let second = Duration::from_secs(1);
         assert_eq!(waits(false, 1, RAN.saturating_sub(second)), second);
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_failed_is_known_to_run_by_time_and_a_list_is_never_waited_for_longer() {
+    fn failed_watch_is_proved_by_time_and_list_wait_is_capped() {
         let none = Duration::ZERO;
         assert_eq!([waits(false, 0, RAN), waits(false, 1, none), waits(false, 9, none)], [Duration::MAX, RAN, RAN]);
         assert_eq!([waits(true, 0, RAN), waits(true, 9, none)], [LISTED_WITHIN; 2]);

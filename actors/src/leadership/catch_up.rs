@@ -100,7 +100,7 @@ mod tests {
     use crate::telemetry::journal::MemoryJournal;
 
     #[test]
-    fn a_list_that_cannot_be_read_is_told_with_what_is_wrong_with_it() {
+    fn unreadable_list_is_told_with_what_is_wrong() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
         runtime.block_on(LocalSet::new().run_until(async {
             let service = tower::service_fn(|_: http::Request<Body>| async {

@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn an_actor_whose_mailbox_does_not_move_is_named_as_silent_and_the_others_answer() {
+    fn actor_with_stuck_mailbox_is_named_silent_and_others_answer() {
         on_paused_time(async {
             let (env, _, stuck, goes_on) = stuck();
             let moves = Counts::default().start();
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_beyond_a_mailbox_s_bound_is_counted_and_arrives_in_order() {
+    fn messages_beyond_mailbox_bound_are_counted_and_stay_in_order() {
         on_paused_time(async {
             let (env, full, stuck, goes_on) = stuck();
             let beyond = 500;

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fence_stands_by_the_lease_of_the_election_in_its_namespace_alone() {
+    fn fence_stands_only_by_the_election_lease_in_its_namespace() {
         let settings = Settings { lease_namespace: "infra".into(), lease_name: "own".into(), ..Settings::default() };
         let seen = |actions: &[&str], by| bound_by(&binding(actions, by), &settings);
         assert_eq!(seen(&["Deny", "Audit"], Some(("infra", "own"))), Seen::Stands);
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dry_run_that_is_refused_by_others_than_the_fence_cannot_be_tried_and_one_that_is_not_answered_is_repeated() {
+    fn dry_run_refused_by_others_cannot_be_tried_unanswered_repeats() {
         let cannot = |code, message: &str, doubts| matches!(tried(&answered(code, message), doubts), Tried::Cannot(_));
         let again = |code, message: &str, doubts| matches!(tried(&answered(code, message), doubts), Tried::Again(_));
         assert!(cannot(400, "admission webhook \"x\" does not support dry run", true));

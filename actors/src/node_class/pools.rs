@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_that_cannot_be_launched_from_is_an_event_on_its_pools_with_field_and_value() {
+    fn unusable_class_is_event_on_its_pools_with_field_and_value() {
         let why = "spec.instanceProfile \"typo\": there is no such instance profile";
         let not_ready = class(json!({"conditions": [
             condition_of("Ready", "False", "UnhealthyDependents", "InstanceProfileReady=False"),
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn images_of_an_architecture_that_the_pool_does_not_allow_are_told_by_both_fields() {
+    fn images_of_architecture_pool_forbids_are_told_by_both_fields() {
         let image = json!({"id": "ami-1", "requirements": [
             {"key": "kubernetes.io/arch", "operator": "In", "values": ["arm64"]}]});
         let ready = class(json!({"amis": [image], "conditions": [condition_of("Ready", "True", "Ready", "")]}));

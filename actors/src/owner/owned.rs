@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_claims_with_one_instance_the_one_is_refused_whose_it_is_not() {
+    fn of_two_claims_with_one_instance_the_non_owner_is_refused() {
         let (own, thief) = (claim("own", "aws:///us-east-1a/i-1"), claim("thief", "aws:///us-east-1b/i-1"));
         let mut instances = Instances::default();
         assert_eq!(instances.verdict(&own), OwnershipVerdict::Unknown);

@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_beyond_the_range_is_the_latest_there_is_and_no_other_text_changes() {
+    fn time_beyond_range_becomes_latest_and_other_text_is_kept() {
         for text in ["9999-12-31T23:59:59Z", "9999-12-31T00:00:00.123456Z", "9999-12-30T23:00:00-01:00"] {
             assert_eq!(saturated(text).as_deref(), Some(LATEST), "{text}");
         }

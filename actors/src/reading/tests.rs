@@ -55,7 +55,7 @@ fn readable<K: Resource<DynamicType = ()> + DeserializeOwned>(value: &Value) -> 
 }
 
 #[test]
-fn managed_fields_of_any_time_and_any_depth_keep_nothing_from_being_read() {
+fn managed_fields_of_any_time_and_depth_never_prevent_reading() {
     for depth in [1, 130, 100_000] {
         let deep = format!("{}{{}}{}", "{\"f:a\":".repeat(depth), "}".repeat(depth));
         let mut text = pod("deep");
@@ -68,7 +68,7 @@ fn managed_fields_of_any_time_and_any_depth_keep_nothing_from_being_read() {
 }
 
 #[test]
-fn times_beyond_the_range_are_the_latest_there_is_wherever_they_stand() {
+fn times_beyond_range_become_latest_in_any_field() {
     let mut value = pod("late");
     value["metadata"]["creationTimestamp"] = json!(FOREVER);
     value["metadata"]["deletionTimestamp"] = json!(FOREVER);
@@ -85,7 +85,7 @@ fn times_beyond_the_range_are_the_latest_there_is_wherever_they_stand() {
 }
 
 #[test]
-fn durations_numbers_and_nulls_that_kubernetes_means_one_thing_by_are_read() {
+fn unambiguous_durations_numbers_and_nulls_are_read() {
     let mut value = pool("p");
     value["spec"]["template"]["spec"]["expireAfter"] = json!("9999999999h");
     value["spec"]["weight"] = json!(5.0);
@@ -98,7 +98,7 @@ fn durations_numbers_and_nulls_that_kubernetes_means_one_thing_by_are_read() {
 }
 
 #[test]
-fn managed_fields_of_a_template_are_cut_off_where_they_are_refused() {
+fn managed_fields_of_template_are_cut_off_where_refused() {
     let template = json!({"metadata": {"labels": {"a": "b"}, "managedFields": [{"time": "never"}]},
         "spec": {"containers": []}});
     let set = json!({"metadata": meta("d"), "spec": {"selector": {}, "template": template}});
@@ -106,7 +106,7 @@ fn managed_fields_of_a_template_are_cut_off_where_they_are_refused() {
 }
 
 #[test]
-fn what_cannot_be_read_is_told_with_its_metadata_and_what_is_asked_of_it() {
+fn unreadable_object_is_told_with_metadata_and_asked_facts() {
     let mut value = pod("odd");
     value["spec"]["containers"] = json!("none");
     value["metadata"]["annotations"] = json!({"kept": "x", "odd": {}});
@@ -142,7 +142,7 @@ fn what_is_nested_too_deeply_elsewhere_is_there_and_not_read() {
 }
 
 #[test]
-fn one_that_is_being_deleted_at_a_time_that_makes_no_sense_is_being_deleted() {
+fn deletion_at_nonsense_time_still_counts_as_deletion() {
     let mut value = pod("going");
     value["metadata"]["deletionTimestamp"] = json!("soon");
     assert!(read_value::<Pod>(&value).object().unwrap_err().metadata.deletion_timestamp.is_some());
@@ -226,7 +226,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_one_object_is_like_the_others_are_read_and_it_is_known(
+    fn odd_object_never_prevents_reading_others_and_is_known(
         kind in 0usize..15,
         at in prop::collection::vec(0usize..9, 0..7),
         new in hostile(),

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn managed_fields_are_cut_off_wherever_they_stand_and_nothing_else_is() {
+    fn managed_fields_are_cut_off_anywhere_and_nothing_else() {
         let field = json!([{"manager": "a \"quoted\\ one", "fieldsV1": {"f:metadata": {"]": "}"}}}]);
         for metadata in [
             json!({"managedFields": field, "name": "a"}),

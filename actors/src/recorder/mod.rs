@@ -206,7 +206,7 @@ mod tests {
     use super::event_name;
 
     #[test]
-    fn an_events_name_is_a_name_that_the_api_server_takes_however_long_its_objects_is() {
+    fn event_name_is_valid_however_long_its_object_name_is() {
         let label = |letters: &str| {
             let inner = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-';
             !letters.is_empty() && letters.chars().all(inner) && !letters.starts_with('-') && !letters.ends_with('-')

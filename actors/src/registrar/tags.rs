@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instance_gets_the_tags_that_it_lacks_and_keeps_a_name_of_its_class() {
+    fn instance_gets_missing_tags_and_keeps_name_of_its_class() {
         let of = |pairs: &[(&str, &str)]| {
             pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect::<BTreeMap<_, _>>()
         };
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instance_that_cannot_be_tagged_is_tried_ever_less_often_and_keeps_no_other_waiting() {
+    fn untaggable_instance_is_retried_less_and_delays_no_other() {
         let mut after = AfterRegistration::new(fastrand::Rng::with_seed(1));
         let (mut one, mut other) = (claim(), claim());
         (one.metadata.uid, other.metadata.uid) = (Some("one".into()), Some("other".into()));

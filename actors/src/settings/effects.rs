@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn every_setting_without_effect_is_told_when_it_is_given_as_something_else() {
+    fn setting_without_effect_is_told_when_not_at_its_default() {
         for known in TABLE.iter().filter(|known| known.topic == Topic::NoEffect && known.name != "AWS_FEATURE_GATES") {
             let other = match known.default {
                 "true" => "false",

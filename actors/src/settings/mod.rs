@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_is_asked_for_anew_after_the_shorter_of_both_intervals() {
+    fn class_is_asked_anew_after_the_shorter_of_both_intervals() {
         let settings = read(&[("AMI_REFRESH_INTERVAL", "10m"), ("SUBNET_REFRESH_INTERVAL", "5m")]).unwrap();
         assert_eq!(settings.class_refresh(), Duration::from_secs(300));
         assert_eq!(Settings::default().class_refresh(), Duration::from_secs(60));
@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn cpu_requests_are_cores_rounded_up_and_one_where_they_make_no_sense() {
+    fn cpu_requests_round_up_to_cores_and_nonsense_is_one() {
         let cores = |text| read(&[("CPU_REQUESTS", text)]).unwrap().cores();
         assert_eq!((cores("1000"), cores("1001"), cores("250"), cores("0"), cores("-5")), (1, 2, 1, 1, 1));
     }

@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_the_api_server_will_not_evict_waits_up_to_a_minute_and_the_times_are_counted() {
+    fn denied_eviction_waits_up_to_a_minute_and_is_counted() {
         let (mut evictions, mut now, mut last) = (Evictions::default(), seconds(100), Duration::ZERO);
         for times in 1..=14 {
             assert!(evictions.begins(&pod("a", false), now, rng));
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn two_run_under_one_budget_the_others_wait_in_their_order_and_a_deletion_does_not() {
+    fn two_evictions_run_per_budget_others_queue_deletion_does_not() {
         let mut evictions = Evictions::default();
         let under = |uid, node, forced| Candidate { uid, node, forced, budget: Some("default/web") };
         let mut begins = |pod: Candidate<'_>| evictions.begins(&pod, seconds(1), rng);

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_leader_has_written_is_believed_of_the_deletion_that_followed_and_of_no_later_one() {
+    fn written_end_reason_holds_for_next_deletion_and_no_later_one() {
         let said = end_reason("expired", "2026-03-02T10:17:00.25Z".parse().unwrap());
         assert_eq!(written(&claim(&said, "2026-03-02T10:17:01Z")).as_deref(), Some("expired"));
         assert_eq!(written(&claim(&said, "2026-03-02T10:16:30Z")).as_deref(), Some("expired"), "clocks are apart");

@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_read_counts_until_a_list_has_ended_that_does_not_show_it() {
+    fn unreadable_object_counts_until_a_list_ends_without_it() {
         let mut unread = Unread::default();
         for name in ["a", "b", "c"] {
             unread.insert(format!("AWSNodeTemplate/{name}"), Unreadable::default());
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_whose_watch_has_begun_is_known_when_its_list_has_ended() {
+    fn kind_with_begun_watch_is_known_once_its_list_ends() {
         let mut known = KnownObjects::<AWSNodeTemplate>::default();
         assert!(known.is_listed(), "it is not served");
         known.begin();

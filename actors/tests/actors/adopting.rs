@@ -216,7 +216,7 @@ fn karpenter_stamps(world: &World) {
 }
 
 #[test]
-fn a_cluster_of_karpenters_is_taken_over_and_no_node_goes_in_its_first_hour_nor_before_it_is_released() {
+fn adopted_karpenter_cluster_loses_no_node_in_its_first_hour() {
     for release in RELEASES {
         run(|world| async move {
             cluster(&world, release).await;
@@ -257,7 +257,7 @@ fn a_cluster_of_karpenters_is_taken_over_and_no_node_goes_in_its_first_hour_nor_
 }
 
 #[test]
-fn a_successor_takes_nothing_over_again_and_what_was_released_stays_so() {
+fn successor_adopts_nothing_again_and_released_stays_released() {
     run(|world| async move {
         cluster(&world, NEWEST).await;
         let first = world.replica_with(0, adopts());
@@ -281,7 +281,7 @@ fn a_successor_takes_nothing_over_again_and_what_was_released_stays_so() {
 }
 
 #[test]
-fn the_setting_takes_pools_as_they_are_and_releases_those_that_were_taken_over_before() {
+fn as_is_setting_keeps_pools_and_releases_those_adopted_before() {
     run(|world| async move {
         cluster(&world, NEWEST).await;
         let first = world.replica_with(0, adopts());
@@ -314,7 +314,7 @@ fn a_new_pool_beside_karpenters_is_nobodys_to_take_over() {
 }
 
 #[test]
-fn a_node_that_joined_while_nobody_led_is_registered_and_not_given_up() {
+fn node_joined_while_nobody_led_is_registered_and_kept() {
     for release in RELEASES {
         run(|world| async move {
             pool(&world, release);
@@ -353,7 +353,7 @@ fn an_untagged_instance_that_two_claims_name_is_neithers() {
 }
 
 #[test]
-fn an_untagged_instance_that_another_claim_names_by_now_is_not_ended_though_no_watch_has_shown_it() {
+fn untagged_instance_named_by_unwatched_claim_is_not_ended() {
     run(|world| async move {
         pool(&world, NEWEST);
         let instance = instance(&world, NEWEST, 1, None);
@@ -381,7 +381,7 @@ fn an_untagged_instance_that_another_claim_names_by_now_is_not_ended_though_no_w
 }
 
 #[test]
-fn what_karpenter_had_begun_to_end_is_ended_and_what_it_had_only_tainted_stays() {
+fn deletion_karpenter_began_is_finished_and_tainted_node_stays() {
     run(|world| async move {
         cluster(&world, NEWEST).await;
         let named = |number: u32| format!("i-{number:017x}.ec2.internal");
@@ -401,7 +401,7 @@ fn what_karpenter_had_begun_to_end_is_ended_and_what_it_had_only_tainted_stays()
 }
 
 #[test]
-fn without_the_setting_karpenters_instances_stay_and_its_pools_say_so() {
+fn karpenter_instances_stay_without_setting_and_pools_say_so() {
     run(|world| async move {
         cluster(&world, NEWEST).await;
         let before = those_there(&world);

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use world::{minutes, on_demand_m5, run, seconds};
 
 #[test]
-fn pods_that_come_together_are_one_batch_and_those_that_come_later_another() {
+fn pods_coming_together_are_one_batch_and_later_ones_another() {
     run(|world| async move {
         world.pool("default", on_demand_m5());
         let replica = world.replica(0);

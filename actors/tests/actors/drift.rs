@@ -53,7 +53,7 @@ fn told(world: &World, event: &str) -> usize {
 }
 
 #[test]
-fn a_claim_of_another_hash_version_is_stamped_and_does_not_drift() {
+fn claim_of_other_hash_version_is_stamped_and_does_not_drift() {
     run(|world| async move {
         let (_replica, old) = one_node(&world, Settings::default()).await;
         let patch = json!({"metadata": {"annotations": {
@@ -75,7 +75,7 @@ fn a_claim_of_another_hash_version_is_stamped_and_does_not_drift() {
 }
 
 #[test]
-fn a_drifted_node_goes_when_its_replacement_is_initialized_and_no_sooner() {
+fn drifted_node_goes_only_when_replacement_is_initialized() {
     run(|world| async move {
         let (_replica, old) = one_node(&world, Settings::default()).await;
         label(&world, "two");
@@ -100,7 +100,7 @@ fn a_drifted_node_goes_when_its_replacement_is_initialized_and_no_sooner() {
 }
 
 #[test]
-fn where_no_replacement_joins_the_node_stays_untainted_and_is_tried_again_later() {
+fn node_without_replacement_stays_untainted_and_is_retried() {
     run(|world| async move {
         let (_replica, old) = one_node(&world, Settings::default()).await;
         world.nobody_joins(true);
@@ -115,7 +115,7 @@ fn where_no_replacement_joins_the_node_stays_untainted_and_is_tried_again_later(
 }
 
 #[test]
-fn a_node_that_is_unwell_for_half_an_hour_is_replaced_by_force_with_the_gate_alone() {
+fn node_unwell_for_half_an_hour_is_replaced_by_force_with_gate() {
     let unwell = |world: &World| {
         let node = name(&world.api.list(&NODES)[0]);
         let condition = |type_: &str, status: &str| json!({"type": type_, "status": status, "reason": "x", "message": "", "lastTransitionTime": world.clock_text()});

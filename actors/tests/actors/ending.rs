@@ -38,7 +38,7 @@ fn nothing_left_over(world: &World) {
 }
 
 #[test]
-fn a_launched_claim_that_is_deleted_by_hand_goes_with_its_instance() {
+fn launched_claim_deleted_by_hand_goes_with_its_instance() {
     run(|world| async move {
         world.pool("default", on_demand_m5());
         world.pods(1, "500m");
@@ -53,7 +53,7 @@ fn a_launched_claim_that_is_deleted_by_hand_goes_with_its_instance() {
 }
 
 #[test]
-fn a_claim_that_somebody_made_without_a_finalizer_gets_it_before_it_is_launched_and_goes_with_its_instance() {
+fn claim_made_without_finalizer_gets_it_before_launch() {
     run(|world| async move {
         world.pool("default", on_demand_m5());
         let _replica = world.replica(0);
@@ -81,7 +81,7 @@ fn a_claim_that_somebody_made_without_a_finalizer_gets_it_before_it_is_launched_
 }
 
 #[test]
-fn a_claim_that_is_deleted_while_a_call_hangs_leaves_no_instance() {
+fn claim_deleted_while_a_call_hangs_leaves_no_instance() {
     run(|world| async move {
         world.pool("default", on_demand_m5());
         world.pods(1, "500m");
@@ -115,7 +115,7 @@ fn a_claim_whose_call_made_nothing_goes_when_that_is_certain() {
 }
 
 #[test]
-fn an_instance_that_never_joins_is_ended_with_its_claim_after_a_quarter_of_an_hour() {
+fn instance_never_joining_ends_with_claim_after_quarter_hour() {
     run(|world| async move {
         world.pool("default", on_demand_m5());
         world.pods(1, "500m");
@@ -151,7 +151,7 @@ fn an_end_whose_answer_was_lost_is_told_of_once_when_it_is_seen() {
 }
 
 #[test]
-fn an_instance_that_ec2_will_not_end_keeps_its_claim_is_told_of_once_and_holds_no_other_up() {
+fn instance_ec2_will_not_end_keeps_claim_and_holds_no_other_up() {
     run(|world| async move {
         let _replica = world.replica(0);
         nodes_gone(&world, 0).await;
@@ -198,7 +198,7 @@ async fn nodes_gone(world: &World, count: usize) {
 
 /// docs/decisions/026.
 #[test]
-fn claims_whose_nodes_are_gone_by_force_go_with_their_instances_after_five_minutes() {
+fn claims_of_gone_nodes_go_with_instances_after_five_minutes() {
     run(|world| async move {
         let _replica = world.replica(0);
         nodes_gone(&world, 5).await;
@@ -212,7 +212,7 @@ fn claims_whose_nodes_are_gone_by_force_go_with_their_instances_after_five_minut
 }
 
 #[test]
-fn where_many_nodes_are_gone_nothing_is_ended_and_an_operator_is_told() {
+fn many_gone_nodes_end_nothing_and_an_operator_is_told() {
     run(|world| async move {
         let _replica = world.replica(0);
         nodes_gone(&world, 7).await;
@@ -234,7 +234,7 @@ fn where_many_nodes_are_gone_nothing_is_ended_and_an_operator_is_told() {
 }
 
 #[test]
-fn a_node_class_that_is_deleted_while_it_is_looked_at_again_goes() {
+fn node_class_deleted_while_looked_at_again_goes() {
     run(|world| async move {
         world.pool("default", on_demand_m5());
         let _replica = world.replica(0);

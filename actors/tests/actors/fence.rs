@@ -70,7 +70,7 @@ fn a_fence_that_stands_is_not_spoken_of() {
 }
 
 #[test]
-fn who_is_elected_by_another_lease_than_the_fence_goes_by_does_not_lead_and_names_both() {
+fn replica_with_lease_unlike_fence_does_not_lead_and_names_both() {
     run(|world| async move {
         fence(&world, "karpenter-leader-election", &["Deny"]);
         wanted(&world);
@@ -95,7 +95,7 @@ fn without_a_fence_it_leads_and_says_once_what_is_missing() {
 }
 
 #[test]
-fn a_binding_without_its_policy_or_that_denies_nothing_is_no_fence() {
+fn binding_without_policy_or_denying_nothing_is_no_fence() {
     run(|world| async move {
         fence(&world, "karpenter-leader-election", &["Deny"]);
         take_away(&world, &POLICIES, NAME);
@@ -126,7 +126,7 @@ fn who_refuses_dry_runs_is_quoted_and_the_leader_begins() {
 }
 
 #[test]
-fn a_leader_does_not_begin_however_long_the_api_server_does_not_know_its_term_and_says_so_once() {
+fn leader_waits_till_api_server_knows_its_term_and_says_so_once() {
     run(|world| async move {
         fence(&world, "karpenter-leader-election", &["Deny"]);
         refuse_dry_runs(&world, "dovetail.dev/term is 99, the Lease's is 1");

@@ -48,7 +48,7 @@ fn what_comes_into_the_queue_after_the_term_is_left_to_the_next() {
 
 /// SQS gives a message again whenever it likes: to delete one copy is to delete it.
 #[test]
-fn a_warning_that_comes_again_while_it_is_written_down_is_deleted_when_it_is_written() {
+fn warning_repeated_while_being_written_is_deleted_when_written() {
     run(|world| async move {
         four_pods(&world);
         let _replica = world.replica_with(0, listening());
@@ -91,7 +91,7 @@ async fn running(world: &World) -> String {
 }
 
 #[test]
-fn a_warning_about_an_instance_that_no_claim_has_yet_is_kept_for_a_minute_and_acted_on_when_one_has_it() {
+fn warning_before_any_claim_is_kept_a_minute_and_acted_on() {
     run(|world| async move {
         let _replica = world.replica_with(0, listening());
         tokio::time::sleep(seconds(5)).await;
@@ -109,7 +109,7 @@ fn a_warning_about_an_instance_that_no_claim_has_yet_is_kept_for_a_minute_and_ac
 }
 
 #[test]
-fn messages_are_deleted_ten_a_call_and_one_that_the_queue_keeps_is_deleted_again() {
+fn messages_are_deleted_ten_a_call_and_kept_ones_again() {
     run(|world| async move {
         let instance = {
             let _first = world.replica_with(0, listening());
@@ -133,7 +133,7 @@ fn messages_are_deleted_ten_a_call_and_one_that_the_queue_keeps_is_deleted_again
 }
 
 #[test]
-fn a_recommendation_to_rebalance_is_followed_only_where_the_settings_say_so() {
+fn rebalance_recommendation_is_followed_only_where_set() {
     for rebalance in [Rebalance::Event, Rebalance::Replace] {
         run(|world| async move {
             let _replica = world.replica_with(0, Settings { rebalance, ..listening() });
@@ -152,7 +152,7 @@ fn a_recommendation_to_rebalance_is_followed_only_where_the_settings_say_so() {
 }
 
 #[test]
-fn an_instance_whose_checks_fail_goes_without_a_queue_and_an_event_has_its_node_replaced() {
+fn failed_check_ends_instance_without_queue_event_replaces_node() {
     for kind in [InterruptionKind::InstanceStatus, InterruptionKind::EventStatus] {
         run(|world| async move {
             let _replica = world.replica(0);
@@ -173,7 +173,7 @@ fn an_instance_whose_checks_fail_goes_without_a_queue_and_an_event_has_its_node_
 
 /// An event whose text changes is another event: counts in it would have it said at each look.
 #[test]
-fn that_too_many_nodes_fail_their_checks_is_said_once_a_quarter_of_an_hour_of_each_whatever_their_number() {
+fn too_many_failed_checks_are_said_once_a_quarter_hour_per_node() {
     run(|world| async move {
         world.pool("default", world::on_demand_m5());
         let _replica = world.replica(0);
@@ -245,7 +245,7 @@ fn running_spot(world: &World, number: usize) {
 }
 
 #[test]
-fn fifteen_thousand_messages_are_written_down_and_deleted_as_fast_as_calls_of_twenty_milliseconds_allow() {
+fn fifteen_thousand_messages_are_deleted_as_fast_as_calls_allow() {
     run(|world| async move {
         let (nodes, messages) = DEEP;
         let call = Duration::from_millis(20);

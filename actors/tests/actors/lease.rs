@@ -20,7 +20,7 @@ fn refusals(world: &World) -> Vec<String> {
 }
 
 #[test]
-fn a_term_at_the_end_of_the_field_is_seen_once_and_somebody_leads_and_launches_again() {
+fn term_at_end_of_field_is_seen_once_and_somebody_leads_again() {
     for term in [i32::MAX, i32::MAX - 1, 2_000_000_000] {
         run(|world| async move {
             let replicas = [world.replica(0), world.replica(1)];
@@ -45,7 +45,7 @@ fn a_term_at_the_end_of_the_field_is_seen_once_and_somebody_leads_and_launches_a
 }
 
 #[test]
-fn a_lease_of_68_years_that_nobody_renews_is_told_of_and_taken_after_ten_minutes() {
+fn unrenewed_lease_of_68_years_is_taken_after_ten_minutes() {
     run(|world| async move {
         let now = format!("{:.6}", world.clock.wall());
         let lease = json!({"metadata": {"name": NAME}, "spec": {"holderIdentity": "karpenter-7d4", "leaseTransitions": 3,
@@ -69,7 +69,7 @@ fn a_lease_of_68_years_that_nobody_renews_is_told_of_and_taken_after_ten_minutes
 }
 
 #[test]
-fn a_lease_that_cannot_be_read_as_a_whole_is_taken_over_all_the_same() {
+fn partly_unreadable_lease_is_taken_over_all_the_same() {
     run(|world| async move {
         let lease = json!({"metadata": {"name": NAME, "managedFields": [{"manager": "x", "operation": "Update",
             "apiVersion": "coordination.k8s.io/v1", "time": "9999-12-31T23:59:59Z", "fieldsType": "FieldsV1", "fieldsV1": {}}]},

@@ -107,7 +107,7 @@ fn with_tags(world: &World, id: &str, own: &[(&'static str, String)]) -> Instanc
 }
 
 #[test]
-fn a_provider_id_written_by_hand_ends_drains_and_registers_nothing_and_the_claim_goes_alone() {
+fn hand_written_provider_id_ends_nothing_and_claim_goes_alone() {
     for (at, (tag, own)) in strangers().into_iter().enumerate() {
         for stages in [&["Launched"][..], &["Launched", "Registered", "Initialized"]] {
             let own = own.clone();
@@ -181,7 +181,7 @@ fn an_instance_that_ec2_does_not_know_holds_no_claim_for_ever() {
 }
 
 #[test]
-fn of_two_claims_with_one_instance_the_second_takes_nothing_with_it() {
+fn of_two_claims_with_one_instance_the_second_takes_nothing() {
     run(|world| async move {
         world.pool("default", on_demand_m5());
         world.pods(1, "500m");
@@ -208,7 +208,7 @@ fn of_two_claims_with_one_instance_the_second_takes_nothing_with_it() {
 }
 
 #[test]
-fn a_launch_token_copied_from_another_claim_adopts_and_ends_nothing_of_it() {
+fn copied_launch_token_adopts_and_ends_nothing_of_its_owner() {
     run(|world| async move {
         world.pool("default", on_demand_m5());
         world.pods(1, "500m");
@@ -236,7 +236,7 @@ fn a_launch_token_copied_from_another_claim_adopts_and_ends_nothing_of_it() {
 }
 
 #[test]
-fn a_node_made_by_hand_with_the_provider_id_of_another_ends_and_takes_over_nothing() {
+fn hand_made_node_of_copied_provider_id_ends_and_takes_nothing() {
     run(|world| async move {
         world.pool("default", on_demand_m5());
         world.pods(1, "500m");
@@ -274,7 +274,7 @@ fn a_node_made_by_hand_with_the_provider_id_of_another_ends_and_takes_over_nothi
 }
 
 #[test]
-fn a_node_with_our_finalizer_on_somebody_elses_instance_is_not_drained() {
+fn node_with_our_finalizer_on_foreign_instance_is_not_drained() {
     run(|world| async move {
         world.pool("default", on_demand_m5());
         let _replica = world.replica(0);
@@ -293,7 +293,7 @@ fn a_node_with_our_finalizer_on_somebody_elses_instance_is_not_drained() {
 }
 
 #[test]
-fn the_collection_ends_nothing_that_does_not_carry_this_clusters_uid() {
+fn collection_ends_nothing_without_this_clusters_uid() {
     run(|world| async move {
         world.pool("default", on_demand_m5());
         world.pods(1, "500m");
@@ -312,7 +312,7 @@ fn the_collection_ends_nothing_that_does_not_carry_this_clusters_uid() {
 }
 
 #[test]
-fn what_karpenter_launched_goes_with_its_claim_only_where_the_setting_says_so() {
+fn karpenter_instance_goes_with_claim_only_by_the_setting() {
     for adopts in [false, true] {
         run(|world| async move {
             world.pool("default", on_demand_m5());
@@ -362,7 +362,7 @@ fn a_successor_ends_what_its_predecessor_launched() {
 }
 
 #[test]
-fn claims_made_by_hand_wait_at_the_ceiling_say_so_and_are_launched_when_it_allows() {
+fn hand_made_claims_wait_at_ceiling_and_launch_when_it_allows() {
     run(|world| async move {
         world.pool("default", on_demand_m5());
         let ceilings = Ceilings { launches: Some(2), cost: None };
@@ -429,7 +429,7 @@ async fn pauses_while_claims_come(world: &World, from: usize) -> Vec<i128> {
 }
 
 #[test]
-fn ec2_is_asked_whose_instances_are_at_most_once_a_second_and_less_while_it_fails_however_many_claims_come() {
+fn ec2_ownership_is_asked_at_most_once_a_second_less_on_failure() {
     run(|world| async move {
         world.pool("default", on_demand_m5());
         let _replica = world.replica(0);
@@ -445,7 +445,7 @@ fn ec2_is_asked_whose_instances_are_at_most_once_a_second_and_less_while_it_fail
 }
 
 #[test]
-fn a_claim_whose_status_somebody_writes_over_is_launched_for_with_growing_pauses() {
+fn claim_with_overwritten_status_relaunches_with_growing_pauses() {
     run(|world| async move {
         world.pool("default", on_demand_m5());
         let _replica = world.replica(0);

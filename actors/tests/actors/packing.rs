@@ -115,7 +115,7 @@ fn ordinary_pods_get_their_nodes_beside(how: How) {
 }
 
 #[test]
-fn a_panic_in_packing_leaves_out_the_class_that_breaks_it_and_nothing_is_started_again() {
+fn packing_panic_leaves_out_its_pod_class_and_restarts_nothing() {
     ordinary_pods_get_their_nodes_beside(How::Panics);
 }
 
@@ -130,7 +130,7 @@ fn so_does_packing_that_meets_its_bound() {
 }
 
 #[test]
-fn what_only_the_search_for_the_lowest_price_breaks_is_packed_by_fewest_nodes_and_nobody_is_left_out() {
+fn panic_of_lowest_price_search_falls_back_to_fewest_nodes() {
     run(|world| async move {
         on_demand(&world);
         let _replica = world.replica_of(0, Settings::default(), Fails::with("bad", How::PanicsByCost));
@@ -143,7 +143,7 @@ fn what_only_the_search_for_the_lowest_price_breaks_is_packed_by_fewest_nodes_an
 }
 
 #[test]
-fn what_was_left_out_is_tried_again_less_and_less_often_and_gets_its_node_once_packing_can() {
+fn left_out_pods_are_retried_less_and_placed_once_packing_works() {
     run(|world| async move {
         on_demand(&world);
         let solver = Fails::with("bad", How::Panics);
@@ -170,7 +170,7 @@ fn what_was_left_out_is_tried_again_less_and_less_often_and_gets_its_node_once_p
 }
 
 #[test]
-fn pods_that_come_later_and_are_alike_are_not_tried_before_their_class_is_due() {
+fn later_pods_of_same_class_are_not_tried_before_it_is_due() {
     run(|world| async move {
         on_demand(&world);
         let solver = Fails::with("bad", How::Panics);

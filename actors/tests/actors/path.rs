@@ -73,7 +73,7 @@ impl Solver for Slow {
 }
 
 #[test]
-fn a_pod_that_comes_and_whose_window_closes_while_a_packing_is_computed_is_not_forgotten() {
+fn pod_arriving_while_a_packing_is_computed_is_not_forgotten() {
     run(|world| async move {
         world.pool("default", on_demand_m5());
         world.pods(1, "1500m");
@@ -91,7 +91,7 @@ fn a_pod_that_comes_and_whose_window_closes_while_a_packing_is_computed_is_not_f
 
 /// docs/decisions/015.
 #[test]
-fn pods_that_kube_scheduler_does_not_come_to_get_nodes_unless_its_mark_is_wanted() {
+fn pods_kube_scheduler_skips_get_nodes_unless_mark_is_wanted() {
     run(|world| async move {
         world.pool("default", on_demand_m5());
         world.unmarked_pods(20, "1500m");
@@ -156,7 +156,7 @@ fn a_launch_whose_answer_is_lost_makes_one_instance() {
 }
 
 #[test]
-fn a_claim_that_is_made_by_a_request_long_after_it_had_come_and_gone_is_taken_back() {
+fn claim_made_late_by_a_held_request_is_taken_back() {
     run(|world| async move {
         world.pool("default", on_demand_m5());
         let _replica = world.replica(0);
@@ -178,7 +178,7 @@ fn a_claim_that_is_made_by_a_request_long_after_it_had_come_and_gone_is_taken_ba
 }
 
 #[test]
-fn an_api_server_that_fails_throttles_and_loses_answers_is_outlived() {
+fn failing_throttling_and_forgetful_api_server_is_outlived() {
     run(|world| async move {
         world.pool("default", on_demand_m5());
         world.pods(50, "500m");
@@ -232,7 +232,7 @@ fn leave(world: &World, known: &Value, name: &str, annotations: Value) {
 }
 
 #[test]
-fn a_new_leader_whose_watches_tell_nothing_takes_the_claims_from_its_own_list() {
+fn new_leader_without_watches_takes_claims_from_its_own_list() {
     run(|world| async move {
         world.pool("default", on_demand_m5());
         world.pods(1, "500m");
@@ -261,7 +261,7 @@ fn a_new_leader_whose_watches_tell_nothing_takes_the_claims_from_its_own_list() 
 }
 
 #[test]
-fn a_leader_that_was_cut_off_launches_for_no_pod_that_was_placed_or_deleted_meanwhile() {
+fn cut_off_leader_launches_for_no_pod_placed_or_gone_meanwhile() {
     run(|world| async move {
         world.pool("default", on_demand_m5());
         world.pods(1, "500m");
@@ -285,7 +285,7 @@ fn a_leader_that_was_cut_off_launches_for_no_pod_that_was_placed_or_deleted_mean
 }
 
 #[test]
-fn a_claim_that_an_earlier_leader_has_made_is_given_up_where_its_pool_has_no_room_left() {
+fn claim_of_earlier_leader_is_given_up_where_pool_has_no_room() {
     run(|world| async move {
         world.pool("default", on_demand_m5());
         world.pods(1, "500m");
@@ -314,7 +314,7 @@ fn a_claim_that_an_earlier_leader_has_made_is_given_up_where_its_pool_has_no_roo
 }
 
 #[test]
-fn a_claim_that_an_earlier_leader_has_not_begun_to_launch_for_is_launched_where_somebody_needs_it() {
+fn unbegun_claim_of_earlier_leader_is_launched_where_needed() {
     run(|world| async move {
         world.pool("default", on_demand_m5());
         world.pods(3, "500m");

@@ -71,7 +71,7 @@ fn hopeless() -> Vec<(&'static str, Vec<(&'static str, Value)>, &'static str)> {
 }
 
 #[test]
-fn nothing_is_created_for_a_pool_that_is_not_valid_it_says_why_and_takes_no_pods_from_others() {
+fn invalid_pool_creates_nothing_says_why_and_takes_no_pods() {
     run(|world| async move {
         world.pool("default", on_demand_m5());
         for (name, parts, _) in hopeless() {
@@ -97,7 +97,7 @@ fn nothing_is_created_for_a_pool_that_is_not_valid_it_says_why_and_takes_no_pods
 }
 
 #[test]
-fn a_pod_that_only_a_pool_that_is_not_valid_might_have_taken_is_told_so() {
+fn pod_only_an_invalid_pool_might_have_taken_is_told_so() {
     run(|world| async move {
         world.pool("default", on_demand_m5());
         world.api.delete(&NODE_POOLS, "", "default", &DeleteOptions::default()).unwrap();
@@ -115,7 +115,7 @@ fn a_pod_that_only_a_pool_that_is_not_valid_might_have_taken_is_told_so() {
 }
 
 #[test]
-fn a_label_that_no_instance_type_has_makes_no_claims_and_leaves_the_pods_to_others() {
+fn label_no_instance_type_has_makes_no_claims_and_keeps_no_pods() {
     run(|world| async move {
         world.pool("default", on_demand_m5());
         let labels = "/spec/template/metadata/labels";
@@ -141,7 +141,7 @@ fn a_label_that_no_instance_type_has_makes_no_claims_and_leaves_the_pods_to_othe
 }
 
 #[test]
-fn a_pool_that_is_mended_is_used_and_one_that_is_spoiled_is_not_any_more() {
+fn mended_pool_is_used_and_spoiled_pool_no_longer_is() {
     run(|world| async move {
         world.pool("default", on_demand_m5());
         world.api.delete(&NODE_POOLS, "", "default", &DeleteOptions::default()).unwrap();
@@ -161,7 +161,7 @@ fn a_pool_that_is_mended_is_used_and_one_that_is_spoiled_is_not_any_more() {
 }
 
 #[test]
-fn a_budget_that_cannot_be_read_is_named_on_the_pool_and_its_nodes_are_made_and_stay() {
+fn unreadable_budget_is_named_on_pool_and_its_nodes_stay() {
     run(|world| async move {
         world.pool("default", on_demand_m5());
         let budgets = json!({"spec": {"disruption": {"consolidateAfter": "1s", "budgets": [
@@ -189,7 +189,7 @@ fn a_budget_that_cannot_be_read_is_named_on_the_pool_and_its_nodes_are_made_and_
 }
 
 #[test]
-fn a_wish_that_is_misspelt_or_not_implemented_is_named_on_the_pool_which_is_used_all_the_same() {
+fn misspelt_or_unimplemented_wish_is_named_and_pool_is_used() {
     run(|world| async move {
         world.pool("default", on_demand_m5());
         let asked = json!({"metadata": {"annotations": {"dovetail.dev/packing-policy": "cheapest"}}, "spec": {
@@ -215,7 +215,7 @@ fn a_wish_that_is_misspelt_or_not_implemented_is_named_on_the_pool_which_is_used
 }
 
 #[test]
-fn a_claim_of_another_kind_of_class_is_left_to_its_provider_also_when_it_is_deleted() {
+fn claim_of_another_kind_of_class_is_left_to_its_provider() {
     run(|world| async move {
         world.pool("default", on_demand_m5());
         let _replica = world.replica(0);
@@ -246,7 +246,7 @@ fn a_claim_of_another_kind_of_class_is_left_to_its_provider_also_when_it_is_dele
 }
 
 #[test]
-fn a_value_that_no_label_can_have_makes_no_claims_whoever_asks_for_it() {
+fn value_no_label_can_have_makes_no_claims() {
     run(|world| async move {
         world.pool(
             "default",
@@ -272,7 +272,7 @@ fn a_value_that_no_label_can_have_makes_no_claims_whoever_asks_for_it() {
 }
 
 #[test]
-fn a_claim_whose_min_values_were_lowered_says_so_by_an_event_and_another_says_nothing() {
+fn claim_with_lowered_min_values_says_so_by_event_others_do_not() {
     for (cpu, lowered) in [("80", true), ("500m", false)] {
         run(|world| async move {
             world.pool(

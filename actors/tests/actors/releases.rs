@@ -315,7 +315,7 @@ async fn renewed_by_0_1_0(world: &World, holder: &str, term: i64, time: Duration
 }
 
 #[test]
-fn replicas_of_0_1_0_and_of_this_release_lead_one_after_another_by_one_lease_and_never_both() {
+fn replicas_of_0_1_0_and_this_release_lead_in_turn_by_one_lease() {
     let releases: BTreeMap<String, Value> = releases().into_iter().collect();
     run(|world| async move {
         restore(&world, &releases["0.1.0"]).await;
@@ -356,7 +356,7 @@ fn replicas_of_0_1_0_and_of_this_release_lead_one_after_another_by_one_lease_and
 }
 
 #[test]
-fn what_every_release_has_left_half_done_is_gone_on_with_and_nothing_is_launched_or_replaced() {
+fn half_done_work_of_every_release_goes_on_and_replaces_nothing() {
     for (version, left) in releases() {
         run(|world| async move {
             let under_way = |one: &&Value| one["kind"] == "NodeClaim" && one["status"]["providerID"].is_null();

@@ -211,7 +211,7 @@ fn a_termination_is_the_same() {
 }
 
 #[test]
-fn spot_prices_are_read_again_and_a_dearer_type_is_left_the_same_way() {
+fn spot_prices_are_read_again_and_dearer_type_left_the_same_way() {
     same_by_both(|world, region| async move {
         let types = ["m5.large", "m5a.large"];
         let price = |one: &str| {

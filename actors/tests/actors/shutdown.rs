@@ -11,7 +11,7 @@ use serde_json::json;
 use world::{Spoil, World, run, run_drawn, seconds};
 
 #[test]
-fn the_next_leads_within_one_look_and_need_not_wait_for_the_lease_to_run_out() {
+fn next_replica_leads_within_one_look_before_lease_runs_out() {
     run(|world| async move {
         let first = world.replica(0);
         world.until(seconds(30), || world.journal.count("elected") == 1).await;
@@ -47,7 +47,7 @@ fn a_lease_is_given_back_although_the_api_server_fails_often() {
 }
 
 #[test]
-fn a_lease_that_is_being_taken_when_the_replica_ends_names_nobody_afterwards() {
+fn lease_being_taken_when_replica_ends_names_nobody_after() {
     for tenths in 0..40 {
         run(|world| async move {
             world.faults.change(|faults| faults.api_server.latency = Duration::from_millis(500));
@@ -62,7 +62,7 @@ fn a_lease_that_is_being_taken_when_the_replica_ends_names_nobody_afterwards() {
 }
 
 #[test]
-fn a_lease_that_is_taken_late_by_a_write_that_was_held_names_nobody_afterwards() {
+fn lease_taken_late_by_a_held_write_names_nobody_after() {
     let taken = std::cell::Cell::new(0);
     for tenths in 0..40 {
         let taken = &taken;
@@ -89,7 +89,7 @@ fn a_lease_that_is_taken_late_by_a_write_that_was_held_names_nobody_afterwards()
 }
 
 #[test]
-fn a_launch_that_hangs_holds_nobody_up_and_is_brought_to_its_end_by_the_next() {
+fn hanging_launch_delays_nobody_and_is_finished_by_the_next() {
     run(|world| async move {
         world
             .pool("default", json!([{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}]));

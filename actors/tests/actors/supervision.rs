@@ -51,7 +51,7 @@ fn id_of(claim: &Value) -> String {
 }
 
 #[test]
-fn an_actor_that_panics_is_started_again_in_the_same_term_and_the_pods_get_their_nodes() {
+fn panicked_actor_restarts_in_same_term_and_pods_get_nodes() {
     run(|world| async move {
         on_demand(&world);
         world.pods(4, "500m");
@@ -65,7 +65,7 @@ fn an_actor_that_panics_is_started_again_in_the_same_term_and_the_pods_get_their
 }
 
 #[test]
-fn the_leader_s_actors_are_started_again_only_when_the_api_server_shows_what_they_have_left() {
+fn leader_actors_restart_only_after_api_server_shows_their_work() {
     run(|world| async move {
         on_demand(&world);
         world.pods(4, "500m");
@@ -115,7 +115,7 @@ fn the_death_of_who_takes_part_in_the_election_ends_the_replica() {
 }
 
 #[test]
-fn a_launch_under_way_when_another_actor_panics_is_neither_lost_nor_repeated() {
+fn launch_during_a_panic_elsewhere_is_not_lost_or_repeated() {
     run(|world| async move {
         on_demand(&world);
         world.pods(4, "500m");
@@ -136,7 +136,7 @@ fn a_launch_under_way_when_another_actor_panics_is_neither_lost_nor_repeated() {
 }
 
 #[test]
-fn restarts_are_further_apart_each_time_and_a_budget_of_them_ends_the_replica() {
+fn restarts_grow_apart_and_their_budget_ends_the_replica() {
     run(|world| async move {
         on_demand(&world);
         world.pods(4, "500m");

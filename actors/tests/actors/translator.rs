@@ -53,7 +53,7 @@ async fn seconds(count: u64) {
 }
 
 #[test]
-fn a_provisioners_pods_get_nodes_that_carry_its_label_and_all_goes_with_it() {
+fn provisioner_gives_nodes_its_label_and_all_goes_with_it() {
     run(|world| async move {
         let replica = world.replica(0);
         template(
@@ -105,7 +105,7 @@ fn a_provisioners_pods_get_nodes_that_carry_its_label_and_all_goes_with_it() {
 }
 
 #[test]
-fn what_somebody_else_made_by_that_name_is_left_as_it_is_and_said() {
+fn object_of_others_by_that_name_is_left_as_it_is_and_said() {
     run(|world| async move {
         world.pool("default", on_demand_m5());
         let before = pool(&world, "default").unwrap()["spec"].clone();
@@ -123,7 +123,7 @@ fn what_somebody_else_made_by_that_name_is_left_as_it_is_and_said() {
 }
 
 #[test]
-fn an_object_that_can_no_longer_be_translated_leaves_what_was_made_from_it_as_it_was() {
+fn untranslatable_object_leaves_what_it_made_as_it_was() {
     run(|world| async move {
         let _replica = world.replica(0);
         provisioner(&world, "default", json!({"weight": 7}));
@@ -156,7 +156,7 @@ fn an_object_that_can_no_longer_be_translated_leaves_what_was_made_from_it_as_it
 }
 
 #[test]
-fn what_is_made_is_put_right_again_with_pauses_and_a_new_leader_writes_nothing() {
+fn translation_is_mended_with_pauses_new_leader_writes_nothing() {
     run(|world| async move {
         let first = world.replica(0);
         provisioner(&world, "default", json!({"weight": 7}));
@@ -191,7 +191,7 @@ fn class_of(world: &World, name: &str) -> (String, Option<Value>) {
 }
 
 #[test]
-fn kubelet_blocks_have_classes_of_their_own_which_are_shared_and_change_under_no_other_pool() {
+fn kubelet_blocks_share_own_classes_and_change_no_other_pool() {
     run(|world| async move {
         let _replica = world.replica(0);
         template(&world, "t", json!({}));
@@ -230,7 +230,7 @@ fn kubelet_blocks_have_classes_of_their_own_which_are_shared_and_change_under_no
 }
 
 #[test]
-fn a_provisioner_that_is_refused_keeps_the_copy_that_its_pool_names() {
+fn refused_provisioner_keeps_the_copy_its_pool_names() {
     run(|world| async move {
         let _replica = world.replica(0);
         template(&world, "t", json!({}));
@@ -252,7 +252,7 @@ fn a_provisioner_that_is_refused_keeps_the_copy_that_its_pool_names() {
 }
 
 #[test]
-fn why_an_object_is_not_ready_is_said_by_its_own_field_and_the_reason_of_what_is_missing() {
+fn not_ready_reason_is_said_by_own_field_and_what_is_missing() {
     run(|world| async move {
         let _replica = world.replica(0);
         let nowhere = json!({"subnetSelector": {"team": "nobody"}});

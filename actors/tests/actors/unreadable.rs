@@ -69,7 +69,7 @@ fn managed_fields_that_any_user_may_write_stop_nobody() {
 }
 
 #[test]
-fn a_watch_event_that_cannot_be_read_costs_no_back_off_and_the_object_is_named_once() {
+fn unreadable_watch_event_costs_no_backoff_and_is_named_once() {
     run(|world| async move {
         world.spoils();
         world.pool("default", on_demand_m5());
@@ -101,7 +101,7 @@ fn a_watch_event_that_cannot_be_read_costs_no_back_off_and_the_object_is_named_o
 }
 
 #[test]
-fn a_running_pod_that_cannot_be_read_keeps_its_node_until_it_goes() {
+fn unreadable_running_pod_keeps_its_node_until_it_goes() {
     run(|world| async move {
         world.spoils();
         world.pool("default", on_demand_m5());
@@ -127,7 +127,7 @@ fn a_running_pod_that_cannot_be_read_keeps_its_node_until_it_goes() {
 }
 
 #[test]
-fn a_running_pod_that_asks_for_more_than_there_is_keeps_its_node() {
+fn running_pod_asking_for_more_than_there_is_keeps_its_node() {
     run(|world| async move {
         world.pool("default", on_demand_m5());
         empty_nodes_go_soon(&world);
@@ -174,7 +174,7 @@ fn a_pool_that_cannot_be_read_is_not_ready_and_the_others_serve() {
 }
 
 #[test]
-fn a_claim_that_cannot_be_read_is_known_to_a_new_leader_and_never_collected() {
+fn unreadable_claim_is_known_to_new_leader_and_never_collected() {
     run(|world| async move {
         world.pool("default", on_demand_m5());
         let first = world.replica(0);
@@ -198,7 +198,7 @@ fn a_claim_that_cannot_be_read_is_known_to_a_new_leader_and_never_collected() {
 }
 
 #[test]
-fn a_node_that_cannot_be_read_is_not_removed_not_even_when_it_is_empty() {
+fn unreadable_node_is_not_removed_even_when_empty() {
     run(|world| async move {
         world.spoils();
         world.pool("default", on_demand_m5());
@@ -246,7 +246,7 @@ fn replica_by(world: &World, way: impl Fn(kube::Client) -> kube::Client) -> Repl
 }
 
 #[test]
-fn a_kind_that_cannot_be_listed_is_named_everywhere_and_a_pod_is_told_once() {
+fn unlistable_kind_is_named_everywhere_and_pod_is_told_once() {
     run(|world| async move {
         world.pool("default", on_demand_m5());
         let first = world.replica(1);
@@ -279,7 +279,7 @@ fn a_kind_that_cannot_be_listed_is_named_everywhere_and_a_pod_is_told_once() {
 }
 
 #[test]
-fn a_new_leader_whose_watches_fail_says_so_as_an_error_with_what_the_api_server_says() {
+fn new_leader_with_failing_watches_says_what_api_server_says() {
     run(|world| async move {
         world.pool("default", on_demand_m5());
         let first = world.replica(1);
@@ -313,7 +313,7 @@ fn delete(world: &World, kind: &Gvr, name: &str) {
 }
 
 #[test]
-fn what_is_deleted_while_it_cannot_be_read_is_not_unreadable_for_ever() {
+fn object_deleted_while_unreadable_does_not_stay_unreadable() {
     run(|world| async move {
         world.spoils();
         world.pool("default", on_demand_m5());
@@ -337,7 +337,7 @@ fn what_is_deleted_while_it_cannot_be_read_is_not_unreadable_for_ever() {
 }
 
 #[test]
-fn a_pool_whose_unreadable_class_is_gone_is_told_that_it_has_none() {
+fn pool_whose_unreadable_class_is_gone_is_told_it_has_none() {
     run(|world| async move {
         world.spoils();
         world.pool("odd", on_demand_m5());
@@ -388,7 +388,7 @@ fn what_a_list_shows_to_be_gone_is_not_unreadable_any_more() {
 }
 
 #[test]
-fn what_a_kubelet_writes_of_a_node_that_cannot_be_read_packs_nothing_anew() {
+fn kubelet_writes_of_unreadable_node_pack_nothing_anew() {
     run(|world| async move {
         world.spoils();
         world.pool("default", on_demand_m5());
@@ -422,7 +422,7 @@ fn what_a_kubelet_writes_of_a_node_that_cannot_be_read_packs_nothing_anew() {
 }
 
 #[test]
-fn an_attachment_that_cannot_be_read_is_named_once_however_often_it_changes() {
+fn unreadable_attachment_is_named_once_however_often_it_changes() {
     run(|world| async move {
         world.spoils();
         world.pool("default", on_demand_m5());

@@ -97,7 +97,7 @@ fn trusted(world: &World) -> BTreeSet<(String, bool)> {
 }
 
 #[test]
-fn one_writes_all_serve_and_the_definitions_trust_what_is_served() {
+fn one_replica_writes_all_serve_and_crds_trust_what_is_served() {
     world::run(|world| async move {
         let (one, two) = (Arc::new(Texts::default()), Arc::new(Texts::default()));
         let _first = replica(&world, 0, &one, Settings::default());
@@ -119,7 +119,7 @@ fn stored_by_an_older(world: &World) {
 }
 
 #[test]
-fn a_leader_begins_when_what_is_stored_as_v1beta1_is_converted_and_not_before() {
+fn leader_begins_only_once_stored_v1beta1_is_converted() {
     world::run(|world| async move {
         world.pool("default", world::on_demand_m5());
         stored_by_an_older(&world);
@@ -135,7 +135,7 @@ fn a_leader_begins_when_what_is_stored_as_v1beta1_is_converted_and_not_before() 
 }
 
 #[test]
-fn a_wait_for_what_is_never_converted_is_said_about_every_minute() {
+fn wait_for_failed_conversion_is_said_about_every_minute() {
     world::run(|world| async move {
         world.pool("default", world::on_demand_m5());
         stored_by_an_older(&world);
@@ -172,7 +172,7 @@ fn two_that_both_lead_come_to_serve_the_same() {
 }
 
 #[test]
-fn what_ends_is_replaced_and_what_somebody_writes_over_is_made_anew() {
+fn expired_certificate_is_replaced_and_overwritten_one_remade() {
     world::run(|world| async move {
         let texts = Arc::new(Texts::default());
         let _replica = replica(&world, 0, &texts, Settings::default());
@@ -194,7 +194,7 @@ fn what_ends_is_replaced_and_what_somebody_writes_over_is_made_anew() {
 }
 
 #[test]
-fn the_next_is_trusted_before_it_is_served_and_the_former_for_a_day_after() {
+fn next_certificate_is_trusted_before_served_former_a_day_after() {
     world::run(|world| async move {
         let texts = Arc::new(Texts::default());
         let _replica = replica(&world, 0, &texts, Settings::default());
@@ -227,7 +227,7 @@ fn the_next_is_trusted_before_it_is_served_and_the_former_for_a_day_after() {
 }
 
 #[test]
-fn who_undoes_what_is_written_into_a_definition_is_not_fought_without_end() {
+fn undone_definition_is_not_rewritten_without_end() {
     world::run(|world| async move {
         let texts = Arc::new(Texts::default());
         let _replica = replica(&world, 0, &texts, Settings::default());

@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_of_a_generation_before_the_fifth_and_not_current_is_uncommon_by_the_same_reading() {
+    fn type_before_fifth_generation_not_current_is_uncommon() {
         for (name, uncommon) in
             [("m4.large", true), ("m5.large", false), ("u-6tb1.metal", true), ("u7i-12tb.224xlarge", false)]
         {

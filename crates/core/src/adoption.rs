@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_is_foreign_by_a_hash_that_is_not_ours_and_by_nothing_else() {
+    fn pool_is_foreign_only_by_a_hash_that_is_not_ours() {
         assert!(is_foreign(&karpenters()));
         assert!(is_foreign(&annotations(&[(NODE_POOL_HASH, "1")])), "Karpenter 0.32 wrote no version");
         for ours in [hash::VERSION, "dovetail-v1"] {
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operator_releases_a_pool_by_its_annotation_and_it_stays_released() {
+    fn operator_releases_a_pool_by_annotation_and_it_stays_so() {
         for released in [None, Some("")] {
             let mut own = karpenters();
             settled(&mut own, AdoptAs::default());

@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_have_been_launched_within_the_hour_by_a_clock_apart_from_ours_counts() {
+    fn launch_within_the_hour_by_a_skewed_clock_counts() {
         let mut limits = LaunchLimits::new(Ceilings { launches: Some(1), cost: None });
         limits.made("old", at(4000), HOUR + CLOCKS_APART - at(1));
         assert_eq!(limits.ask(&ask("a"), at(4000)), Err(Wait::Launches { ceiling: 1 }));
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_of_another_hand_wait_at_the_ceiling_and_count_when_they_are_launched() {
+    fn hand_made_claims_wait_at_ceiling_and_count_when_launched() {
         let mut limits = LaunchLimits::new(Ceilings { launches: Some(2), cost: None });
         assert!(limits.ask_for_present(&ask("by-hand-1"), at(0)).is_ok());
         assert!(limits.ask_for_present(&ask("by-hand-1"), at(1)).is_ok(), "once");
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_leader_has_begun_is_not_kept_waiting_by_itself() {
+    fn launch_begun_by_earlier_leader_does_not_wait_for_itself() {
         let mut limits = LaunchLimits::new(Ceilings { launches: Some(2), cost: None });
         limits.made("a", at(4000), at(100));
         limits.made("b", at(4000), at(100));
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_that_do_not_register_are_tried_one_at_a_time_with_growing_pauses() {
+    fn unregistered_nodes_are_tried_singly_with_growing_pauses() {
         let (mut limits, origin) = (LaunchLimits::new(Ceilings::default()), ask("x").origin);
         for claim in ["a", "b", "c"] {
             limits.ask(&ask(claim), at(0)).unwrap();

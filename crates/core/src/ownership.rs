@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instance_is_the_claims_whose_uid_its_token_is_made_of_whatever_the_attempt() {
+    fn instance_belongs_to_claim_whose_uid_made_its_token() {
         assert_eq!(judged(false, &own_tags("uid-a"), &claim("a")), Ok(Maker::Dovetail));
         let other = judged(false, &own_tags("uid-a"), &claim("b")).unwrap_err();
         assert!(matches!(other, NotOwned::OtherClaim { tag: tags::LAUNCH_TOKEN, .. }), "{other}");
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn another_clusters_uid_is_another_cluster_whatever_its_name_and_its_other_tags() {
+    fn other_cluster_uid_tag_outweighs_name_and_other_tags() {
         let mut own = karpenters("a");
         own.extend(own_tags("uid-a"));
         own.insert(tags::CLUSTER_UID.into(), "them".into());
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn what_karpenter_launched_is_ours_only_where_the_setting_says_so_and_only_its_claims() {
+    fn karpenter_instance_is_owned_only_by_setting_and_own_claim() {
         assert_eq!(judged(true, &karpenters("a"), &claim("a")), Ok(Maker::Karpenter));
         assert_eq!(judged(false, &karpenters("a"), &claim("a")), Err(missing(tags::CLUSTER_UID)));
         assert!(judged(true, &karpenters("a"), &claim("b")).is_err());
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_karpenter_launched_before_1_0_names_the_cluster_by_its_older_tag() {
+    fn karpenter_instance_before_1_0_names_cluster_by_older_tag() {
         let mut own = karpenters("a");
         own.remove(tags::CLUSTER_NAME);
         own.insert(tags::MANAGED_BY.into(), "demo".into());
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn what_karpenter_had_not_tagged_yet_is_a_claims_of_its_pool_and_its_class() {
+    fn untagged_karpenter_instance_fits_claim_of_its_pool_and_class() {
         let mut own = karpenters("a");
         own.remove(tags::NODE_CLAIM);
         own.insert(tags::NODE_CLASS.into(), "default".into());

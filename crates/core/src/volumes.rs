@@ -390,7 +390,7 @@ mod tests {
     const ZONE: &str = "topology.kubernetes.io/zone";
 
     #[test]
-    fn a_bound_claim_is_where_its_volume_can_be_by_the_key_of_the_driver_or_the_in_tree_one() {
+    fn bound_pvc_follows_volume_affinity_by_csi_or_in_tree_zone_key() {
         let mut store = Store::new();
         store.bound(
             "a",
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unbound_claim_is_where_its_class_makes_volumes_and_each_term_is_another_way() {
+    fn unbound_pvc_may_be_in_each_term_of_its_storage_class() {
         let mut store = Store::new();
         let terms = json!([{"matchLabelExpressions": [{"key": ZONE, "values": ["z1"]}]},
                            {"matchLabelExpressions": [{"key": ZONE, "values": ["z2", "z3"]}]}]);

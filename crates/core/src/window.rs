@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_that_have_waited_under_another_leader_wait_no_longer_and_go_together() {
+    fn pods_that_waited_under_another_leader_form_one_batch_at_once() {
         let mut window = Window::new(SETTINGS);
         let now = at(50_000);
         for (uid, waited) in [("a", 3_000), ("b", 600_000), ("c", 1_000)] {
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_just_before_a_leader_ends_at_its_own_pace_and_one_of_long_ago_says_nothing_of_it() {
+    fn burst_before_a_new_leader_sets_pace_only_if_it_is_recent() {
         let (paced, now) = (WindowSettings { pace: true, ..SETTINGS }, at(50_000));
         let joins = |window: &mut Window, waited: u64| {
             (0..100_u64).map(|n| window.step(WindowInput::Waited(&format!("{waited}-{n}"), at(waited)), now)).last()
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_ends_after_twenty_of_its_own_pauses_and_a_quarter_of_a_second_at_least() {
+    fn burst_ends_after_twenty_of_its_pauses_and_at_least_250_ms() {
         let paced = WindowSettings { pace: true, ..SETTINGS };
         for (count, gap, idle) in [(400, 3, 250), (100, 20, 400), (100, 60, 1000), (19, 3, 1000)] {
             let end = (count - 1) * gap;
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_that_has_stumbled_before_is_waited_for_three_times_as_long() {
+    fn burst_that_stumbled_is_awaited_three_times_as_long() {
         let mut window = Window::new(WindowSettings { pace: true, ..SETTINGS });
         burst(&mut window, 100, 2);
         assert_eq!(window.step(WindowInput::Pending("late"), at(198 + 200)), WindowOutput::WakeAt(at(398 + 600)));
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_that_goes_on_after_its_end_is_given_the_whole_idle_time() {
+    fn burst_resumed_after_its_end_gets_the_whole_idle_time() {
         let mut window = Window::new(WindowSettings { pace: true, ..SETTINGS });
         burst(&mut window, 100, 2);
         assert_eq!(closed(window.step(WindowInput::Time, at(448))).pods.len(), 100);

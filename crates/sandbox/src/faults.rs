@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_are_read_with_durations_as_people_write_them_and_unknown_keys_are_refused() {
+    fn fault_settings_read_durations_and_refuse_unknown_keys() {
         let read = |text: &str| serde_json::from_str::<FaultSettings>(text);
         let settings = read(r#"{"apiServer":{"latency":"50ms"},"ec2":{"errorRate":0.5}}"#).unwrap();
         assert_eq!(settings.api_server.latency, Duration::from_millis(50));

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_marked_comes_as_no_text_or_deeper_than_parsers_go_and_the_rest_as_it_is() {
+    fn marked_objects_are_spoilt_on_the_wire_and_others_unchanged() {
         let marked = |value: &str| json!({"metadata": {"annotations": {MARK: value, "a": "b"}}}).to_string();
         let sent = |text: String| String::from_utf8(on_the_wire(Bytes::from(text)).to_vec()).unwrap();
         let odd: Value = serde_json::from_str(&sent(marked("type"))).unwrap();

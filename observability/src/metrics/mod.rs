@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn metrics_have_karpenters_names_and_our_own_begin_with_dovetail() {
+    fn metrics_use_karpenters_names_and_our_own_start_with_dovetail() {
         let metrics = Metrics::new("0.1.0", "abc");
         metrics.count(Id::ClaimsCreated, &["provisioned", "default", "false"], 1);
         metrics.happened("launcher", "launched");

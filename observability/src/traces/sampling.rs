@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_with_an_error_or_something_slow_is_kept_with_what_came_before_and_after() {
+    fn trace_with_an_error_or_slow_span_is_kept_whole() {
         for remarkable in [span(7, 1, Some("refused")), span(7, 121, None)] {
             let mut sampler = Sampler::new(0.0);
             assert!(sampler.sample(span(7, 1, None)).is_empty());

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_sent_unless_a_collector_is_named_or_the_exporter_asked_for() {
+    fn traces_are_sent_only_with_a_named_collector_or_exporter() {
         assert_eq!(read(&[]), Ok(None));
         assert_eq!(read(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "")]), Ok(None));
         let named = read(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4317")]).unwrap();

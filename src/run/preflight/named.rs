@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_queue_of_another_region_is_refused_with_both_and_a_name_alone_is_taken() {
+    fn queue_of_another_region_is_refused_and_a_bare_name_is_taken() {
         let settings = |text: &str| {
             let given = [("CLUSTER_NAME", "demo"), ("INTERRUPTION_QUEUE", text)];
             Settings::from_map(&given.map(|(name, value)| (name.to_owned(), value.to_owned())).into()).unwrap()

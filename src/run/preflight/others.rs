@@ -171,7 +171,7 @@ mod tests {
     const IMAGE: &str = "public.ecr.aws/karpenter/controller:1.14.0";
 
     #[test]
-    fn a_karpenter_in_another_namespace_is_a_rival_by_image_and_by_label() {
+    fn karpenter_in_another_namespace_is_a_rival_by_image_or_label() {
         let by_image = deployment("karpenter", "kp", IMAGE, 2, "whatever");
         let by_label = deployment("infra", "kp", "registry.internal/mirror@sha256:00", 1, "karpenter");
         let found = find_others(&OWN, &[by_image, by_label], &[], NOW);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_karpenter_that_is_scaled_down_or_shares_our_lease_is_no_rival() {
+    fn karpenter_scaled_down_or_sharing_our_lease_is_no_rival() {
         let down = deployment("karpenter", "karpenter", IMAGE, 0, "karpenter");
         let beside = deployment("kube-system", "karpenter", IMAGE, 2, "karpenter");
         let found = find_others(&OWN, &[down, beside.clone()], &[], NOW);
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_karpenter_that_leads_by_another_lease_is_a_rival_wherever_it_runs() {
+    fn karpenter_leading_by_another_lease_is_a_rival_anywhere() {
         let told = |namespace: &str, container: serde_json::Value| {
             let mut one = deployment(namespace, "karpenter", IMAGE, 1, "karpenter");
             let pod = one.spec.as_mut().and_then(|spec| spec.template.spec.as_mut()).unwrap();
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_that_is_renewed_elsewhere_is_a_rival_and_one_that_ran_out_is_not() {
+    fn lease_renewed_elsewhere_is_a_rival_and_an_expired_one_is_not() {
         let name = "karpenter-leader-election";
         let found =
             find_others(&OWN, &[], &[lease("karpenter", name, "kp-1", 2), lease("old", name, "kp-0", 300)], NOW);

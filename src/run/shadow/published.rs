@@ -81,7 +81,7 @@ mod tests {
     use jiff::{SignedDuration, Timestamp};
 
     #[test]
-    fn the_report_is_served_as_json_as_text_and_as_metrics_once_there_is_one() {
+    fn report_is_served_as_json_text_and_metrics_once_it_exists() {
         let published = Published::default();
         let pages = published.pages();
         assert!(pages("/shadow").is_none());

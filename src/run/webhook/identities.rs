@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_takes_what_is_made_under_its_names_in_its_time_and_nothing_else() {
+    fn client_takes_only_a_certificate_of_its_names_within_its_time() {
         let names = vec!["dovetail-webhook.kube-system.svc".to_owned(), "10.0.0.1".to_owned()];
         let own = Certified::new(names.clone());
         let (begins, until) = validity(at(0));
@@ -191,7 +191,7 @@ mod tests {
 
     #[allow(clippy::disallowed_methods)] // rustls holds certificates against real time
     #[test]
-    fn who_asks_for_another_name_gets_no_handshake_and_who_trusts_another_takes_no_answer() {
+    fn handshake_fails_for_another_name_or_another_authority() {
         let names = vec!["dovetail-webhook.kube-system.svc".to_owned(), "10.0.0.1".to_owned()];
         let own = Certified::new(names.clone());
         let now = Timestamp::now();

@@ -5,7 +5,7 @@ use super::common::live::Live;
 use super::common::{arg, post, write};
 
 #[test]
-fn a_provisioner_is_taken_translated_and_says_so_and_a_misprinted_one_is_refused_by_its_fields() {
+fn provisioner_is_translated_and_a_misprinted_one_is_refused() {
     let live = Live::start("kubectl-alpha", SPOT);
     live.wait_for("elected");
     let refused = live.refused(&["apply", "-f", arg(&post("000-provisioner-as-printed.yaml"))]);
@@ -41,7 +41,7 @@ fn said(live: &Live, object: &str) -> String {
 }
 
 #[test]
-fn an_object_that_cannot_be_translated_says_field_and_remedy_and_its_pool_stays_as_it_was() {
+fn untranslatable_object_says_why_and_its_pool_stays_unchanged() {
     let live = Live::start("kubectl-alpha-refused", SPOT);
     live.wait_for("elected");
     apply(&live, "before", &provisioner("blue", "weight: 7"));
@@ -63,7 +63,7 @@ fn an_object_that_cannot_be_translated_says_field_and_remedy_and_its_pool_stays_
 }
 
 #[test]
-fn two_that_make_one_name_and_a_pool_made_by_hand_are_said_and_nothing_is_overwritten() {
+fn taken_name_and_hand_made_pool_are_told_and_not_overwritten() {
     let live = Live::start("kubectl-alpha-taken", SPOT);
     live.wait_for("elected");
     let spec =

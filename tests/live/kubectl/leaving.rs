@@ -40,7 +40,7 @@ fn what_is_scaled_to_nothing_leaves_no_node_behind() {
 }
 
 #[test]
-fn a_node_that_is_deleted_keeps_its_pods_as_long_as_their_budget_says() {
+fn deleted_node_keeps_its_pods_as_long_as_their_pdb_says() {
     let live = with_pods("kubectl-delete-node", 3);
     let node = live.ok(&["get", "pods", "-l", "app=web", "-o", "jsonpath={.items[0].spec.nodeName}"]);
     live.ok(&["create", "poddisruptionbudget", "web", "--selector=app=web", "--min-available=3"]);
@@ -60,7 +60,7 @@ fn a_node_that_is_deleted_keeps_its_pods_as_long_as_their_budget_says() {
 }
 
 #[test]
-fn a_nodeclaim_that_is_deleted_takes_its_node_and_instance_with_it() {
+fn deleted_nodeclaim_takes_its_node_and_instance_with_it() {
     let live = with_pods("kubectl-delete-claim", 3);
     let claim = names(&live, "nodeclaims").remove(0);
     let node = live.ok(&["get", &claim, "-o", "jsonpath={.status.nodeName}"]);
@@ -72,7 +72,7 @@ fn a_nodeclaim_that_is_deleted_takes_its_node_and_instance_with_it() {
 }
 
 #[test]
-fn a_nodepool_that_is_deleted_takes_claims_nodes_and_instances_with_it() {
+fn deleted_nodepool_takes_claims_nodes_and_instances_with_it() {
     let live = with_pods("kubectl-delete-pool", 3);
     assert_eq!(live.ok(&["delete", "nodepool", "default"]), "nodepool.karpenter.sh \"default\" deleted\n");
     live.ok(&["wait", "--for=delete", "nodeclaim", "--all", "--timeout=120s"]);

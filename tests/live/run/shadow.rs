@@ -66,7 +66,7 @@ fn forbid(mut client: &TcpStream) -> std::io::Result<()> {
 }
 
 #[test]
-fn a_shadow_runs_by_a_role_that_only_reads_and_reports_what_it_would_have_launched() {
+fn shadow_runs_by_a_read_only_role_and_reports_its_launches() {
     let sandbox = Sandbox::start("beside", &["deploy/examples/spot.yaml"]);
     let (door, counts) = read_only(sandbox.api.parse().unwrap());
     let mut active = sandbox.run("active").start();

@@ -35,7 +35,7 @@ fn registered(played: &Played) -> BTreeMap<String, BTreeMap<String, String>> {
 }
 
 #[test]
-fn an_instance_is_tagged_with_its_node_and_its_claim_soon_after_its_node_has_registered() {
+fn instance_is_tagged_with_node_and_claim_after_registration() {
     let played = play("tagged", 3, "until: 10m\n");
     played.came_out_well();
     let tagged = played.calls("CreateTags");
@@ -47,7 +47,7 @@ fn an_instance_is_tagged_with_its_node_and_its_claim_soon_after_its_node_has_reg
 }
 
 #[test]
-fn a_node_whose_startup_taint_nobody_takes_off_is_given_up_after_half_an_hour_with_that_reason() {
+fn node_with_a_lasting_startup_taint_goes_after_half_an_hour() {
     let taint = "expireAfter: Never\n      startupTaints: [{key: cni, effect: NoSchedule}]";
     let manifests = manifests(1).replacen("expireAfter: Never", taint, 1);
     let played = play_over("never-ready", &manifests, "until: 50m\n");

@@ -16,7 +16,7 @@ fn instance_types(played: &Played) -> Vec<String> {
 }
 
 #[test]
-fn a_spot_market_that_grows_fourfold_in_a_day_costs_less_where_it_is_looked_at_every_hour() {
+fn fourfold_spot_rise_costs_less_with_prices_read_every_hour() {
     let first = &instance_types(&on_spot("market-before", "settings: {MAX_OPTION_PRICE: '1'}\nuntil: 10m\n"))[0];
     let bill = |name: &str, refresh: &str| {
         let played = on_spot(

@@ -20,7 +20,7 @@ fn bill(run: &Played, when: f64) -> f64 {
 }
 
 #[test]
-fn a_cluster_of_karpenters_is_taken_over_at_rest_and_when_it_is_released_the_bill_falls() {
+fn adopted_karpenter_cluster_rests_and_release_lowers_the_bill() {
     const RELEASED: f64 = 90.0 * 60.0;
     let run = play_kept("adopting", &[]);
     run.came_out_well();

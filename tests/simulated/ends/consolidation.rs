@@ -42,7 +42,7 @@ fn launched(run: &Played) -> Vec<u64> {
 }
 
 #[test]
-fn half_of_the_pods_go_and_the_large_node_becomes_several_within_five_percent_of_packing_the_rest_afresh() {
+fn halved_pods_split_a_large_node_within_five_percent_of_fresh() {
     let run = play_kept("consolidation-halved", &[]);
     let fresh =
         planned("003-provisioner-consolidating.yaml", "003-inflate-400.yaml", ("replicas: 400", "replicas: 200"));
@@ -64,7 +64,7 @@ fn half_of_the_pods_go_and_the_large_node_becomes_several_within_five_percent_of
 }
 
 #[test]
-fn half_of_the_pods_go_and_one_large_node_is_left_where_only_one_may_replace_it() {
+fn halved_pods_leave_a_large_node_if_only_one_may_replace_it() {
     let run = play_kept("consolidation-halved-one", &[]);
     let fresh =
         planned("003-provisioner-consolidating.yaml", "003-inflate-400.yaml", ("replicas: 400", "replicas: 200"));
@@ -76,7 +76,7 @@ fn half_of_the_pods_go_and_one_large_node_is_left_where_only_one_may_replace_it(
 }
 
 #[test]
-fn spot_nodes_are_never_replaced_without_the_gate_and_the_reason_says_what_to_set() {
+fn spot_nodes_are_not_replaced_without_the_gate_which_is_named() {
     let run = play_kept("consolidation-no-gate", &[]);
     let replaced = |line: &&&Value| line["replacement_node_count"] != 0;
     assert_eq!(run.log_events("disrupting").iter().filter(replaced).count(), 0);
@@ -85,7 +85,7 @@ fn spot_nodes_are_never_replaced_without_the_gate_and_the_reason_says_what_to_se
 }
 
 #[test]
-fn nodes_with_pods_stay_where_a_ttl_removes_empty_ones_and_the_reason_says_what_to_set() {
+fn nodes_with_pods_stay_under_a_ttl_and_the_setting_is_named() {
     let run = play_kept("consolidation-ttl", &[]);
     assert!(run.log_events("disrupting").iter().all(|line| line["reason"] == "empty"));
     let said = run.log_events("unconsolidatable");
@@ -93,7 +93,7 @@ fn nodes_with_pods_stay_where_a_ttl_removes_empty_ones_and_the_reason_says_what_
 }
 
 #[test]
-fn five_pods_become_one_and_their_node_becomes_a_small_one_of_fifteen_types() {
+fn five_pods_become_one_on_a_small_spot_node_of_fifteen_types() {
     let run = play_kept("consolidation-spot-to-spot", &[]);
     let created = run.log_events("nodeclaim_created");
     let types = &created.last().unwrap()["instance_types"];
@@ -116,7 +116,7 @@ fn claims(run: &Played) -> Vec<String> {
 }
 
 #[test]
-fn no_node_is_removed_before_its_replacement_is_initialized_also_by_a_successor() {
+fn node_is_removed_only_after_its_replacement_is_initialized() {
     for scenario in ["consolidation-spot-to-spot", "consolidation-leader-killed"] {
         let run = play_kept(scenario, &[]);
         let all = claims(&run);
@@ -129,7 +129,7 @@ fn no_node_is_removed_before_its_replacement_is_initialized_also_by_a_successor(
 }
 
 #[test]
-fn a_cluster_in_which_nothing_changes_comes_to_rest_within_an_hour_and_stays_so_for_a_day() {
+fn unchanging_cluster_rests_within_an_hour_and_for_a_day() {
     let run = play_kept("consolidation-at-rest", &[]);
     let late: Vec<f64> = run.moves().into_iter().filter(|t| *t > 600.0 + 3600.0).collect();
     assert!(late.is_empty(), "moves at {late:?}");
@@ -146,7 +146,7 @@ fn first_command(scenario: &str) -> f64 {
 }
 
 #[test]
-fn a_command_begins_ten_seconds_after_the_last_pod_has_gone_and_later_where_pods_keep_going() {
+fn command_begins_ten_seconds_after_the_last_pod_has_gone() {
     let quiet = first_command("consolidation-quiet");
     assert!((9.9..15.0).contains(&quiet), "{quiet} s");
     // Found two seconds after the half had gone, and no pause of ten seconds follows: Karpenter's fifteen.

@@ -67,7 +67,7 @@ impl Played {
 }
 
 #[test]
-fn four_hundred_pods_become_two_hundred_and_then_none_and_the_nodes_go_by_their_ttl() {
+fn four_hundred_pods_become_none_and_nodes_go_by_their_ttl() {
     let run = play_kept("ttl", &[]);
     run.all_gone();
     let (at_200, in_the_end) = (run.emptied(600.0), run.emptied(900.0));
@@ -85,7 +85,7 @@ fn four_hundred_pods_become_two_hundred_and_then_none_and_the_nodes_go_by_their_
 }
 
 #[test]
-fn a_deployment_is_deleted_and_only_what_was_there_beforehand_stays() {
+fn deleted_deployment_leaves_only_nodes_there_beforehand() {
     let run = play_kept("ttl-deployment-deleted", &[]);
     run.all_gone();
     assert_eq!(run.report["nodes"].as_array().unwrap().len(), 1);
@@ -95,7 +95,7 @@ fn a_deployment_is_deleted_and_only_what_was_there_beforehand_stays() {
 }
 
 #[test]
-fn a_leader_killed_in_the_middle_of_the_ttl_does_not_make_it_longer() {
+fn leader_killed_within_the_ttl_does_not_make_it_longer() {
     let run = play_kept("ttl-leader-killed", &[]);
     run.all_gone();
     assert_eq!(run.log_events("elected").len(), 2);
@@ -191,7 +191,7 @@ fn a_node_goes_when_its_time_is_over_and_its_pods_get_another() {
 }
 
 #[test]
-fn a_pool_that_is_only_observed_keeps_every_node_and_says_what_would_have_been_done() {
+fn observed_pool_keeps_every_node_and_says_what_would_be_done() {
     let run = play_kept("observe", &[]);
     assert_eq!((run.report["nodes"].as_array().unwrap().len(), run.number("terminated")), (12, 0));
     assert_eq!(run.removed().len(), 0);

@@ -41,7 +41,7 @@ impl Played {
 }
 
 #[test]
-fn a_changed_template_replaces_every_node_within_the_budget_and_pods_are_missed_for_seconds() {
+fn changed_template_replaces_every_node_within_the_budget() {
     let run = play_kept("drift-label", &[]);
     run.all_twelve_bound();
     let removed = run.removed();
@@ -58,7 +58,7 @@ fn a_changed_template_replaces_every_node_within_the_budget_and_pods_are_missed_
 }
 
 #[test]
-fn narrower_requirements_that_nodes_satisfy_and_selectors_that_find_the_same_replace_nothing() {
+fn narrower_requirements_nodes_still_meet_replace_nothing() {
     let run = play_kept("drift-none", &[]);
     run.all_twelve_bound();
     assert_eq!((run.removed().len(), run.log_events("drifted").len()), (0, 0));
@@ -66,7 +66,7 @@ fn narrower_requirements_that_nodes_satisfy_and_selectors_that_find_the_same_rep
 }
 
 #[test]
-fn an_image_that_moves_on_replaces_every_node_and_warns_and_a_successor_goes_on() {
+fn new_image_replaces_every_node_and_warns_also_by_a_successor() {
     let run = play_kept("drift-image", &[]);
     run.all_twelve_bound();
     assert_eq!(run.removed().len(), 12);
@@ -82,7 +82,7 @@ fn an_image_that_moves_on_replaces_every_node_and_warns_and_a_successor_goes_on(
 }
 
 #[test]
-fn where_no_replacement_is_to_be_had_no_node_goes_and_tries_become_fewer() {
+fn sold_out_replacements_keep_drifted_nodes_and_tries_get_fewer() {
     let run = play_kept("drift-sold-out", &[]);
     run.all_twelve_bound();
     // Claims of replacements that EC2 had nothing for are deleted; no node is.

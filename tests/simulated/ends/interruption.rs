@@ -81,7 +81,7 @@ fn text(event: &Value, field: &str) -> String {
 }
 
 #[test]
-fn a_quarter_of_the_spot_nodes_is_taken_back_and_every_pod_is_back_before() {
+fn quarter_of_spot_nodes_is_taken_back_after_all_pods_are_back() {
     for seed in ["1", "2", "3"] {
         let run = play_kept("interruption", &["--seed", seed]);
         let taken = run.ends().len();
@@ -102,7 +102,7 @@ fn a_quarter_of_the_spot_nodes_is_taken_back_and_every_pod_is_back_before() {
 const MANY: usize = 600;
 
 #[test]
-fn of_two_hundred_spot_nodes_fifty_are_warned_within_a_second_and_every_pod_is_back_before_its_instance_ends() {
+fn fifty_of_two_hundred_spot_nodes_warned_have_all_pods_back() {
     let ours = play_kept("interruption-many", &[]);
     let ends = ours.ends();
     assert!((45..=60).contains(&ends.len()), "{} of {} nodes", ends.len(), ours.number("launched"));
@@ -144,7 +144,7 @@ fn types(line: &Value) -> Vec<(String, String)> {
 }
 
 #[test]
-fn an_offering_that_was_taken_back_is_not_asked_for_again_at_once() {
+fn interrupted_offering_is_not_asked_for_again_at_once() {
     let run = play_kept("interruption", &[]);
     let refused: BTreeSet<(String, String)> = run.log_events("offering_refused").into_iter().flat_map(types).collect();
     assert!(!refused.is_empty());
@@ -180,7 +180,7 @@ fn a_queue_that_fails_and_says_everything_twice_changes_nothing() {
 }
 
 #[test]
-fn messages_that_make_no_sense_are_passed_over_counted_and_deleted() {
+fn invalid_queue_messages_are_ignored_counted_and_deleted() {
     let run = play_kept("interruption-bad-messages", &[]);
     let reasons: BTreeSet<String> =
         run.log_events("messages_ignored").iter().map(|line| text(line, "reason")).collect();
@@ -201,7 +201,7 @@ fn messages_that_make_no_sense_are_passed_over_counted_and_deleted() {
 }
 
 #[test]
-fn a_queue_that_is_not_there_is_told_of_once_and_nothing_else_suffers() {
+fn missing_queue_is_told_of_once_and_nothing_else_suffers() {
     let run = play_kept("interruption-no-queue", &[]);
     let about = |line: &&&Value| text(line, "what").contains("interruption queue absent");
     assert_eq!(run.log_events("retrying").iter().filter(about).count(), 1);
@@ -219,7 +219,7 @@ fn a_queue_that_is_not_there_is_told_of_once_and_nothing_else_suffers() {
 }
 
 #[test]
-fn a_scheduled_change_and_a_stop_have_their_nodes_drained_and_nothing_else() {
+fn scheduled_change_and_instance_stop_drain_only_their_nodes() {
     let run = play_kept("interruption-scheduled", &[]);
     let kinds: Vec<String> = run.log_events("interrupted").iter().map(|line| text(line, "reason")).collect();
     assert_eq!(kinds, ["scheduled_change", "instance_stopped"]);

@@ -50,7 +50,7 @@ impl Played {
 }
 
 #[test]
-fn a_single_pod_under_a_budget_of_one_moves_without_a_second_in_which_there_is_none() {
+fn single_pod_under_a_pdb_of_one_moves_without_a_gap() {
     let run = play_over("moves-rollout", &one_pod(ROLLOUT), DELETED);
     run.came_out_well();
     assert_eq!((run.number("terminated"), run.number("launched")), (1, 2), "one node for another");
@@ -76,7 +76,7 @@ fn a_single_pod_without_a_budget_moves_the_same_way() {
 }
 
 #[test]
-fn what_does_not_ask_for_it_is_not_restarted_and_what_holds_its_node_is_named_with_the_remedy_after_a_minute() {
+fn unasked_deployment_is_not_restarted_and_its_pdb_is_named() {
     for (name, annotations, settings) in [
         ("moves-unasked", "", DELETED),
         ("moves-off", ROLLOUT, "steps:\n  - {at: 5m, deleteSome: {kind: NodeClaim, count: 1}}\nuntil: 12m\n"),
@@ -93,7 +93,7 @@ fn what_does_not_ask_for_it_is_not_restarted_and_what_holds_its_node_is_named_wi
 }
 
 #[test]
-fn a_deployment_that_does_not_surge_is_left_alone_and_its_pod_is_held_as_before() {
+fn deployment_without_surge_is_not_restarted_and_holds_its_node() {
     let stays = one_pod(ROLLOUT).replacen(
         "  replicas: 1\n",
         "  replicas: 1\n  strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 0, maxUnavailable: 1}}\n",
@@ -106,7 +106,7 @@ fn a_deployment_that_does_not_surge_is_left_alone_and_its_pod_is_held_as_before(
 }
 
 #[test]
-fn a_restart_whose_new_pod_is_not_available_in_ten_minutes_is_given_up_and_said_and_its_pod_held_as_before() {
+fn restart_without_an_available_pod_is_given_up_in_ten_minutes() {
     let slow = one_pod(ROLLOUT).replacen("  replicas: 1\n", "  replicas: 1\n  minReadySeconds: 1200\n", 1);
     let scenario = "settings: {MOVES_ROLLOUT: 'true'}\nsteps:\n  - {at: 25m, deleteSome: {kind: NodeClaim, count: 1}}\nuntil: 40m\n";
     let run = play_over("moves-slow", &slow, scenario);

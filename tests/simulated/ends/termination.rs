@@ -119,7 +119,7 @@ fn one_node_went(run: &Played, node: &str, claim: &str, asked: &str) {
 }
 
 #[test]
-fn a_deleted_node_takes_its_claim_and_instance_along_and_its_pods_come_back() {
+fn deleted_node_takes_claim_and_instance_and_its_pods_return() {
     let (node, claim) = names();
     let run = play_steps("web", &[format!("{{at: 4m, delete: {{kind: Node, name: {node}}}}}")], 0);
     one_node_went(&run, &node, &claim, &format!("node {node}"));
@@ -133,7 +133,7 @@ fn a_deleted_nodeclaim_takes_its_node_and_instance_along() {
 }
 
 #[test]
-fn a_deleted_nodepool_takes_all_that_it_owns_and_the_pods_move_to_another() {
+fn deleted_nodepool_takes_all_it_owns_and_its_pods_move() {
     let run = play_steps("delete-pool", &[], 0);
     run.all_bound(12, "b");
     let of_a = run.log_events("nodeclaim_created").iter().filter(|line| line["node_pool"] == "a").count();
@@ -179,7 +179,7 @@ fn protected_went(run: &Played, forced: u64) {
 }
 
 #[test]
-fn the_places_of_protected_pods_are_there_before_their_nodes_time_is_up() {
+fn places_of_protected_pods_are_ready_before_their_node_expires() {
     let run = play_steps("protected-expiry", &[], 0);
     protected_went(&run, 6);
     assert_eq!(run.number("launched"), 12, "no place is given up as empty and made again");
@@ -194,7 +194,7 @@ fn a_place_that_kube_scheduler_gives_to_others_is_made_anew() {
 }
 
 #[test]
-fn protected_pods_on_spot_capacity_that_is_taken_back_end_in_time_and_their_successors_have_a_place() {
+fn protected_pods_on_interrupted_spot_end_in_time_with_a_place() {
     let run = play_steps("protected-spot", &[], 0);
     protected_went(&run, 6);
     let deleting = run.seen("pod", &[("change", "deleting")]);
@@ -228,7 +228,7 @@ fn a_successor_goes_on_where_a_killed_leader_stopped() {
 }
 
 #[test]
-fn errors_and_throttling_delay_the_end_and_change_nothing_about_it() {
+fn errors_and_throttling_only_delay_termination() {
     // Seeds at which the class of `a` is ready before the first batch is packed, so that there is something to end.
     for seed in ["1", "2", "3"] {
         let run = play_steps_with("delete-pool-faults", &[], 0, &["--seed", seed]);
@@ -239,7 +239,7 @@ fn errors_and_throttling_delay_the_end_and_change_nothing_about_it() {
 }
 
 #[test]
-fn a_deleted_node_class_waits_for_its_claims_and_leaves_nothing_in_the_cloud() {
+fn deleted_node_class_waits_for_its_claims_and_leaves_nothing() {
     let run = play_steps("delete-node-class", &[], 0);
     run.all_bound(12, "b");
     let (waits, gone) = (run.log_events("node_class_waits"), run.log_events("node_class_deleted"));
@@ -332,7 +332,7 @@ fn a_grace_period_ends_what_budgets_and_pods_ask_for() {
 }
 
 #[test]
-fn volumes_are_detached_before_their_node_ends_and_attached_again_elsewhere() {
+fn volumes_are_detached_before_node_end_and_attached_elsewhere() {
     let run = play_steps("001-volumes", &[], 0);
     assert_eq!(run.report["pods"]["bound"], 20);
     assert!(run.nodes().iter().all(|node| node["zone"] == "eu-west-1a"));

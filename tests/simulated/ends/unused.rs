@@ -125,7 +125,7 @@ fn a_taint_on_joining_costs_eight_launches_an_hour_at_most() {
 }
 
 #[test]
-fn pods_get_their_nodes_within_the_back_off_once_the_taint_is_no_more() {
+fn pods_get_nodes_within_the_back_off_once_the_taint_is_gone() {
     let odd = manifests(&on_type("c5.large", "cpu: 500m, memory: 256Mi"), POOL);
     let faults = "taintOnJoin: {types: [c5.large], key: odd, value: 'yes'}, for: 15m";
     let played = hour("unused-taint-mended", &odd, faults, "50m");
@@ -146,7 +146,7 @@ fn a_cordon_on_joining_costs_eight_launches_an_hour_at_most() {
 }
 
 #[test]
-fn a_label_that_is_taken_off_costs_eight_launches_an_hour_at_most() {
+fn removed_label_costs_at_most_eight_launches_an_hour() {
     let odd = "      nodeSelector: {team: odd}\n      containers: [{name: main, image: pause, resources: {requests: {cpu: 500m, memory: 256Mi}}}]\n";
     let played = hour("unused-label", &manifests(odd, POOL), "labelTakenOff: {key: team}", "60m");
     is_braked(&played);
@@ -166,7 +166,7 @@ fn what_nodes_really_have_is_learnt_from_the_first_of_its_type() {
 }
 
 #[test]
-fn less_room_than_foreseen_on_every_type_costs_eight_launches_an_hour_at_most() {
+fn less_room_than_foreseen_costs_at_most_eight_launches_an_hour() {
     let odd = manifests(&on_type("m5.large", "cpu: 500m, memory: 6500Mi"), POOL);
     let played = hour("unused-no-room", &odd, "allocatable: {less: 20%}", "60m");
     assert!(unused(&played).len() <= MOST && launches(&played) <= MOST + 6, "{:?}", unused(&played));
@@ -199,7 +199,7 @@ spec:
 }
 
 #[test]
-fn a_time_that_is_over_before_a_node_is_ready_costs_eight_launches_an_hour_at_most() {
+fn expiry_before_readiness_costs_at_most_eight_launches_an_hour() {
     let odd = manifests(&on_type("c5.large", "cpu: 500m, memory: 256Mi"), &POOL.replace("Never", "6m"));
     let played = hour("unused-expired", &odd, "joinsLate: {types: [c5.large], by: 8m}", "60m");
     assert!((5..=MOST).contains(&unused(&played).len()), "{:?}", unused(&played));

@@ -22,6 +22,6 @@ fn asked(seconds: u64) -> Vec<u64> {
 }
 
 #[test]
-fn an_ending_instance_is_asked_about_after_one_second_two_four_and_then_every_five_however_long_answers_take() {
+fn ending_instance_is_asked_after_1_2_4_then_every_5_seconds() {
     assert_eq!(asked(20), [0, 10, 30, 70, 120, 170]);
 }

@@ -202,7 +202,7 @@ fn v1beta1_classes_keep_their_meaning() {
 }
 
 #[test]
-fn kubelet_blocks_move_into_the_class_and_split_it_where_pools_disagree() {
+fn kubelet_blocks_move_into_class_and_split_it_on_disagreement() {
     let pool = |name: &str, kubelet: Value| {
         let object = json!({"apiVersion": "karpenter.sh/v1beta1", "kind": "NodePool", "metadata": {"name": name}, "spec": {
             "template": {"spec": {"requirements": [], "nodeClassRef": {"name": "c"}, "kubelet": kubelet}}}});

@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn well_known_labels_may_be_required_and_others_of_the_domains_may_not() {
+    fn well_known_labels_may_be_required_but_no_other_of_domains() {
         for free in [CAPACITY_TYPE, ZONE, INSTANCE_CATEGORY, "team", "example.com/team", "notkarpenter.sh/x", ZONE_ID] {
             assert_eq!(restriction(free), None, "{free}");
         }

@@ -61,7 +61,7 @@ mod tests {
     use super::super::schema_for;
 
     #[test]
-    fn a_whole_number_with_a_point_is_an_integer_where_one_is_wanted_and_nowhere_else() {
+    fn whole_number_with_point_is_integer_only_where_one_is_wanted() {
         let schema = schema_for("apps/v1", "Deployment").unwrap();
         let mut object = json!({"metadata": {"labels": {"version": 1.0}}, "spec": {"replicas": 5.0, "template": {"spec": {"containers":
             [{"ports": [{"containerPort": 80.0}], "resources": {"requests": {"cpu": 1.0, "memory": 1.5e9, "example.com/x": 0.5}}}]}}}});
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_schema_leaves_open_is_settled_as_well_and_fractions_and_huge_numbers_stay() {
+    fn open_fields_are_settled_and_fractions_and_huge_numbers_stay() {
         let schema = schema_for("karpenter.k8s.aws/v1", "EC2NodeClass").unwrap();
         let mut object = json!({"spec": {"kubelet": {"maxPods": 110.0, "cpuCFSQuotaPeriod": 0.5, "x": [-0.0, 1e30]}}});
         schema.whole_numbers(&mut object);

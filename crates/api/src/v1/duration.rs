@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_duration_beyond_gos_longest_counts_as_that_and_keeps_its_text() {
+    fn duration_beyond_gos_longest_counts_as_that_and_keeps_text() {
         assert_eq!(parse_go_duration("2562047h47m16s"), Ok(Duration::from_secs(9_223_372_036)));
         let digits = format!("{}h", "9".repeat(60));
         for text in ["2562047h47m17s", "2562048h", "9999999999h", "99999999999999999999h", "1ns9999999999h", &digits] {

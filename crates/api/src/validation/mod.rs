@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn annotations_of_a_claims_own_launch_and_end_are_not_a_templates() {
+    fn annotations_of_claim_launch_and_end_are_not_for_templates() {
         for key in ["dovetail.dev/launch-token", "dovetail.dev/interruption", "a b", "", "a/b/c"] {
             assert!(template_annotation(key).is_some(), "{key}");
         }

@@ -97,7 +97,7 @@ fn the_alpha_kinds_are_stored_as_they_are_written() {
 }
 
 #[test]
-fn names_columns_and_subresources_are_those_of_the_specification() {
+fn names_columns_and_subresources_match_the_specification() {
     let all = crds::crds();
     let pool = &all[0];
     assert_eq!(pool.spec.names.plural, "nodepools");

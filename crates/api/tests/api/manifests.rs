@@ -84,7 +84,7 @@ fn the_other_editions_slip_is_one_mistake() {
 }
 
 #[test]
-fn a_stray_quote_in_a_role_is_one_mistake_that_names_field_and_value() {
+fn stray_quote_in_role_is_one_mistake_naming_field_and_value() {
     let errors = seed("002-spot-to-spot-as-printed.yaml").unwrap_err();
     assert_eq!(errors.len(), 1, "{errors:#?}");
     assert_eq!((errors[0].line, errors[0].field.as_str()), (45, "spec.role"));
@@ -124,7 +124,7 @@ fn the_introductions_provisioner_means_a_pool_and_a_class() {
 }
 
 #[test]
-fn the_spot_provisioners_take_their_discovery_tags_from_the_environment() {
+fn spot_provisioners_take_discovery_tags_from_environment() {
     for name in ["003-provisioner-spot.yaml", "003-provisioner-consolidating.yaml"] {
         let objects = objects(name);
         let keys: Vec<_> =
@@ -294,7 +294,7 @@ fn each_bad_input_gives_its_mistake_and_no_other() {
 }
 
 #[test]
-fn mistakes_say_what_is_allowed_and_come_in_the_order_of_files_and_lines() {
+fn mistakes_say_what_is_allowed_in_order_of_files_and_lines() {
     let bad = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  containers: []\n  tolerations: [{key: a, operator: x}]\n";
     let errors = read_manifests(&[("b.yaml", bad), ("a.yaml", "")], &options()).unwrap_err();
     let shown: Vec<String> = errors.iter().map(ToString::to_string).collect();
@@ -319,7 +319,7 @@ fn the_same_object_in_two_files_or_under_two_kinds_is_told_once() {
 }
 
 #[test]
-fn variables_are_filled_outside_comments_and_aliases_are_unfolded() {
+fn variables_fill_outside_comments_and_aliases_are_unfolded() {
     let text = "# ${NOPE}\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: '${CLUSTER_NAME}'}\ndata: # ${NOPE}\n  a: &a |\n    # ${CLUSTER_NAME} $${KEPT}\n  b: *a\n";
     let manifest = &read_manifests(&[("f", text)], &options()).unwrap()[0];
     assert_eq!(manifest.name, "demo");
@@ -327,7 +327,7 @@ fn variables_are_filled_outside_comments_and_aliases_are_unfolded() {
 }
 
 #[test]
-fn a_list_is_its_items_and_a_namespace_is_default_unless_written() {
+fn list_is_its_items_and_namespace_is_default_unless_written() {
     let text = "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Namespace, metadata: {name: a}}\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: a}}\n";
     let found: Vec<_> =
         read_manifests(&[("f", text)], &options()).unwrap().into_iter().map(|one| (one.kind, one.namespace)).collect();

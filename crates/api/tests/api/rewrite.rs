@@ -58,7 +58,7 @@ data:
 ";
 
 #[test]
-fn comments_and_order_stay_and_documents_that_need_no_change_stay_as_they_are() {
+fn comments_and_order_stay_and_unchanged_documents_are_kept() {
     let file = rewritten(ALPHA);
     let expected = "\
 # Made by the platform team.
@@ -113,7 +113,7 @@ kind: EC2NodeClass
 }
 
 #[test]
-fn every_change_is_said_with_its_line_and_what_cannot_be_said_in_v1_is_lost() {
+fn change_is_said_with_its_line_and_what_v1_lacks_is_lost() {
     let file = rewritten(ALPHA);
     let said = said(&file);
     for line in [
@@ -168,7 +168,7 @@ spec:
 }
 
 #[test]
-fn what_is_v1_already_stays_byte_for_byte_and_old_words_of_pods_are_named() {
+fn v1_stays_byte_for_byte_and_old_words_of_pods_are_named() {
     let text = "\
 apiVersion: v1
 kind: Pod
@@ -219,7 +219,7 @@ fn posts() -> Vec<(String, String)> {
 }
 
 #[test]
-fn what_the_posts_manifests_mean_stays_and_a_second_time_changes_nothing() {
+fn post_manifests_keep_meaning_and_second_run_changes_nothing() {
     let env = ["CLUSTER_NAME", "ARM_AMI_ID", "AMD_AMI_ID"].map(|name| (name.to_owned(), "ami-1".to_owned()));
     let options = ReadOptions { env: env.into(), ..options() };
     let mut written = 0;

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn many_that_ask_at_once_are_one_call_and_share_its_answer_or_its_error() {
+    fn simultaneous_asks_are_one_call_sharing_answer_or_error() {
         let refused = CloudError::Final { call: "Describe", code: "Denied".into(), message: String::new() };
         for answer in [Ok(7), Err(refused)] {
             let (cache, count) = (TtlCache::new(Duration::from_secs(60)), AtomicU32::new(0));
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn who_gives_up_leaves_the_call_to_the_others_and_the_last_one_ends_it() {
+    fn one_who_gives_up_leaves_the_call_and_the_last_ends_it() {
         let (cache, count) = (TtlCache::new(Duration::from_secs(60)), AtomicU32::new(0));
         let (tell, told) = oneshot::channel();
         let mut first = Box::pin(cache.get_or_ask(zero, "a", call(&count, told)));

@@ -77,7 +77,7 @@ mod tests {
     use super::price_of;
 
     #[test]
-    fn a_products_price_is_that_of_its_on_demand_term_and_zero_is_none() {
+    fn product_price_is_its_on_demand_term_and_zero_is_none() {
         let product = |usd: &str| {
             format!(
                 r#"{{"product":{{"attributes":{{"instanceType":"m5.large"}}}},"terms":{{"OnDemand":{{"X":{{"priceDimensions":

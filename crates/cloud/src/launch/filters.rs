@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zone_where_spot_costs_more_than_the_ceiling_is_not_asked_for() {
+    fn zone_where_spot_exceeds_the_price_ceiling_is_not_asked_for() {
         let mut request = asking(vec![one_of("node.kubernetes.io/instance-type", &["m5.large"])], &[]);
         let mut m5 = request.candidates.iter().find(|t| t.name == "m5.large").unwrap().as_ref().clone();
         for offering in m5.offerings.iter_mut().filter(|one| one.capacity_type == SPOT) {
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn on_demand_is_taken_when_no_spot_is_there_and_few_types_are_noted() {
+    fn on_demand_is_taken_without_spot_and_few_types_are_noted() {
         let mut request = asking(vec![one_of("node.kubernetes.io/instance-type", &["m5.large"])], &[]);
         for t in &mut request.candidates {
             Arc::make_mut(t).offerings.iter_mut().for_each(|o| o.available = o.capacity_type == ON_DEMAND);
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn reserved_capacity_is_taken_before_spot_and_of_a_zone_the_fullest_reservation() {
+    fn reserved_is_taken_before_spot_from_fullest_zone_reservation() {
         let shipped = shipped::catalogue("us-east-1");
         let view = |id: &str, zone: &str, left: u32| ReservationView {
             id: id.into(),

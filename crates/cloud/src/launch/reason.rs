@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn the_field_that_ec2_refuses_is_told_in_its_own_words_before_what_is_merely_not_to_be_had() {
+    fn field_ec2_refuses_is_told_in_its_words_before_mere_shortage() {
         let wrong = OfferingRefusal {
             message: "Value (nope) for parameter iamInstanceProfile.name is invalid.".into(),
             ..refusal("InvalidParameterValue")
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_with_neither_instance_nor_error_is_a_want_of_capacity() {
+    fn answer_without_instance_or_error_is_lack_of_capacity() {
         assert_eq!(LaunchError::from_refusals(vec![]).kind, LaunchErrorKind::InsufficientCapacity);
     }
 
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_is_refused_for_a_quota_or_the_spot_role_is_a_want_of_capacity_of_all_that_it_covers() {
+    fn call_refused_for_quota_or_spot_role_is_lack_of_all_it_covers() {
         let error = |code: &str| CloudError::invalid("CreateFleet", code, "no");
         for code in ["VcpuLimitExceeded", "MaxFleetCountExceeded", "AuthFailure.ServiceLinkedRoleCreationNotPermitted"]
         {

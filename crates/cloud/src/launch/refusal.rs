@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn every_capacity_code_blocks_the_offering_and_no_other_code_does() {
+    fn only_capacity_codes_block_the_offering() {
         for code in MARKING.into_iter().filter(|code| *code != FULL_SUBNET) {
             assert!(after(code).refused("m5.large", "us-east-1a", "on-demand"), "{code}");
         }
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_covers_all_of_a_capacity_type_closes_reserved_capacity_as_well() {
+    fn refusal_of_a_whole_capacity_type_closes_reserved_as_well() {
         for code in [FLEET_QUOTA].into_iter().chain(QUOTAS) {
             let mut cache = UnavailableOfferings::default();
             let all = OfferingRefusal { capacity_type: RESERVED.into(), instance_type: String::new(), ..refusal(code) };
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spread_group_that_is_full_in_a_zone_is_a_want_of_capacity_there() {
+    fn full_spread_group_in_a_zone_is_lack_of_capacity_there() {
         let message = "You have reached the limit of instances in this spread placement group in this zone.";
         let full = OfferingRefusal { message: message.into(), ..refusal("InvalidRequest") };
         let mut cache = UnavailableOfferings::default();
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_full_subnet_it_is_the_subnet_that_is_left_out_and_not_the_offering() {
+    fn full_subnet_leaves_out_the_subnet_and_not_the_offering() {
         let full = after(FULL_SUBNET);
         assert!(full.all_full(["subnet-1"].into_iter()) && !full.all_full(["subnet-1", "subnet-2"].into_iter()));
         assert!(!full.refused("m5.large", "us-east-1a", "on-demand"));

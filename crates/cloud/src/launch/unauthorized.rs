@@ -71,7 +71,7 @@ mod tests {
     const MESSAGE: &str = "You are not authorized to perform this operation. User: arn:aws:sts::111122223333:assumed-role/KarpenterControllerRole/1 is not authorized to perform: ec2:RunInstances on resource: arn:aws:ec2:us-east-1:111122223333:instance/* because no identity-based policy allows the ec2:RunInstances action. Encoded authorization failure message: 4Q2Fwyo-abc_def";
 
     #[test]
-    fn the_action_comes_first_and_then_the_command_that_decodes_the_rest() {
+    fn denied_action_comes_first_and_then_the_decoding_command() {
         let denied = Denied::from_message("CreateFleet", "UnauthorizedOperation", MESSAGE).unwrap();
         assert_eq!(denied.action, "ec2:RunInstances");
         assert_eq!(denied.resource, "arn:aws:ec2:us-east-1:111122223333:instance/*");

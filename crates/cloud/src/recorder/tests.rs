@@ -24,7 +24,7 @@ fn fleet(token: &str, subnet: &str) -> RecordedRequest {
 }
 
 #[test]
-fn a_fleet_comes_with_its_templates_and_what_it_launches_is_known_by_its_tags() {
+fn fleet_comes_with_templates_and_instances_known_by_their_tags() {
     let mut known = KnownResources::default();
     assert_eq!(known.about(&fleet("a", "subnet-1")), None, "its template is not known");
     known.learn_before(&ec2(TEMPLATE), "");

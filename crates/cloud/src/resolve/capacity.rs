@@ -161,13 +161,13 @@ mod tests {
     }
 
     #[test]
-    fn a_reserved_interface_takes_its_addresses_along_and_the_last_one_everything() {
+    fn reserved_interface_takes_its_addresses_and_last_one_all() {
         let info = instance_type("m5.large").unwrap();
         assert_eq!((eni_limited_pods(info, 1), eni_limited_pods(info, 2), eni_limited_pods(info, 3)), (20, 11, 0));
     }
 
     #[test]
-    fn local_storage_lies_on_raid_then_root_volume_then_the_familys_device() {
+    fn local_storage_is_raid_then_root_volume_then_family_device() {
         let raid = NodeClassView { instance_store_raid0: true, ..Default::default() };
         assert_eq!(capacity("m5d.large", &raid).get(EPHEMERAL_STORAGE), 75_000_000_000);
         assert_eq!(capacity("m5.large", &raid).get(EPHEMERAL_STORAGE), 20 * GIB);

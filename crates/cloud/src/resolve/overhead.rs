@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn m5_large_keeps_70m_and_574_mib_and_evicts_at_100_mib_and_2_gib() {
+    fn m5_large_keeps_70m_574_mib_and_evicts_at_100_mib_2_gib() {
         let kept = overhead("m5.large", &NodeClassView::default());
         assert_eq!((kept.kube_reserved.get(CPU), kept.kube_reserved.get(MEMORY)), (70, 574 * MIB));
         assert_eq!(kept.kube_reserved.get(EPHEMERAL_STORAGE), GIB);
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_follows_the_interfaces_on_amazon_linux_and_the_pods_on_bottlerocket() {
+    fn amazon_linux_memory_follows_interfaces_bottlerocket_pods() {
         let few = NodeClassView { max_pods: Some(5), ..Default::default() };
         assert_eq!(overhead("m5.large", &few).kube_reserved.get(MEMORY), 574 * MIB);
         let bottlerocket = NodeClassView { family: AmiFamily::Bottlerocket, ..few };

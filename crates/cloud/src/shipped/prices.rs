@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn other_regions_cost_by_their_factor_and_unknown_ones_like_us_east_1() {
+    fn other_region_costs_by_its_factor_and_unknown_as_us_east_1() {
         assert_eq!(price("m5.large", "eu-central-1"), Some(0.114998));
         assert_eq!(price("m5.large", "us-west-2"), Some(0.096));
         assert_eq!(price("m5.large", "xx-nowhere-1"), Some(0.096));

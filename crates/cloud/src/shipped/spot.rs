@@ -73,7 +73,7 @@ mod tests {
     use crate::shipped::catalogue;
 
     #[test]
-    fn spot_is_never_dearer_than_on_demand_and_differs_from_zone_to_zone() {
+    fn spot_is_never_dearer_than_on_demand_and_varies_by_zone() {
         let catalogue = catalogue("us-east-1");
         for ((name, _), usd) in &catalogue.spot {
             assert!(*usd > 0.0 && *usd <= catalogue.on_demand[name] + 1e-9, "{name}");

@@ -133,7 +133,7 @@ mod tests {
 
     /// The process that takes over has been up for half an hour, and reads a minute later.
     #[test]
-    fn a_successor_believes_for_as_long_as_its_predecessor_would_and_doubles_from_there() {
+    fn successor_believes_refusals_as_long_and_doubles_from_there() {
         let text = some().kept(minutes(105), wall());
         assert_eq!(text.lines().count(), 4);
         let mut next = UnavailableOfferings::default();
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_has_just_started_believes_no_longer_than_its_predecessor_would_and_keeps_the_same() {
+    fn fresh_process_believes_refusals_no_longer_and_keeps_the_same() {
         let (mine, text) = (some(), some().kept(minutes(105), wall()));
         let mut next = UnavailableOfferings::default();
         // A second after it began, a minute after it was kept.
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_taken_over_than_is_remembered_at_all_and_the_oldest_goes() {
+    fn refusals_taken_over_are_bounded_and_the_oldest_goes() {
         let mut cache = UnavailableOfferings::default();
         for n in 0..crate::unavailable::MOST {
             cache.mark_subnet(minutes(100), &format!("subnet-{n}"));

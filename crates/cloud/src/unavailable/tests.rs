@@ -15,7 +15,7 @@ fn refused(cache: &UnavailableOfferings, at: Duration) -> bool {
 }
 
 #[test]
-fn a_refusal_counts_for_three_minutes_and_a_new_one_starts_again() {
+fn refusal_counts_for_three_minutes_and_a_new_one_restarts_it() {
     let mut cache = UnavailableOfferings::default();
     cache.mark(minutes(0), key("a"));
     assert!(refused(&cache, minutes(2)));
@@ -25,7 +25,7 @@ fn a_refusal_counts_for_three_minutes_and_a_new_one_starts_again() {
 }
 
 #[test]
-fn what_is_refused_again_and_again_is_believed_for_twice_as_long_each_time_up_to_a_bound() {
+fn repeated_refusal_is_believed_twice_as_long_up_to_a_bound() {
     let (mut cache, mut now) = (UnavailableOfferings::default(), Duration::ZERO);
     let mut lengths = Vec::new();
     for _ in 0..7 {
@@ -38,7 +38,7 @@ fn what_is_refused_again_and_again_is_believed_for_twice_as_long_each_time_up_to
 }
 
 #[test]
-fn a_launch_takes_one_doubling_off_and_one_that_was_under_way_says_nothing() {
+fn launch_takes_one_doubling_off_unless_it_was_under_way() {
     let mut cache = UnavailableOfferings::default();
     cache.mark(minutes(0), key("a"));
     assert!(!cache.launched(minutes(1), &key("a"), ""), "it was under way");
@@ -67,7 +67,7 @@ fn what_has_not_been_refused_for_an_hour_is_forgotten() {
 }
 
 #[test]
-fn who_has_nothing_else_left_may_ask_three_minutes_after_the_last_refusal() {
+fn last_resort_may_ask_three_minutes_after_the_last_refusal() {
     let mut cache = UnavailableOfferings::default();
     for at in [0, 3, 9] {
         cache.mark(minutes(at), key("a"));
@@ -86,7 +86,7 @@ fn a_refusal_says_nothing_of_other_zones_or_capacity_types() {
 }
 
 #[test]
-fn a_quota_covers_its_family_group_at_its_capacity_type_in_all_zones() {
+fn quota_covers_family_group_and_capacity_type_in_all_zones() {
     let mut cache = UnavailableOfferings::default();
     cache.mark_quota(minutes(0), "on-demand", QuotaGroup::from_instance_type("m5.large"));
     let now = cache.as_of(minutes(1));
@@ -112,7 +112,7 @@ fn a_zone_is_full_only_when_all_its_subnets_are() {
 }
 
 #[test]
-fn expiring_says_when_something_may_be_asked_for_again_and_raises_the_version_then() {
+fn expiry_says_when_to_ask_again_and_raises_the_version() {
     let mut cache = UnavailableOfferings::default();
     cache.mark(minutes(0), key("a"));
     assert!(!cache.expire(minutes(0)));

@@ -48,7 +48,7 @@ mod tests {
     use crate::user_data::tests::fixture;
 
     #[test]
-    fn the_users_script_comes_first_and_the_bootstrap_script_knows_all() {
+    fn users_script_comes_first_and_bootstrap_script_knows_all() {
         let class = fixture(json!({
             "userData": "echo before",
             "instanceStorePolicy": "RAID0",

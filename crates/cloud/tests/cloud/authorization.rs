@@ -89,7 +89,7 @@ async fn what_iam_decided_is_told_to_its_end_however_long_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_several_subnets_errors_the_one_about_permissions_is_told_wherever_it_stands() {
+async fn permission_error_of_any_subnet_is_told_before_other_errors() {
     let throttled = Answer::Error(503, "RequestLimitExceeded", "slow down");
     for at in 0..3 {
         let script = script();
@@ -102,7 +102,7 @@ async fn of_several_subnets_errors_the_one_about_permissions_is_told_wherever_it
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_is_kept_for_half_an_hour_a_refusal_for_five_minutes() {
+async fn authorization_is_kept_half_an_hour_and_refusal_five_minutes() {
     let (script, class) = (script(), own_class());
     let cloud = cloud(&script);
     for _ in 0..10 {
@@ -134,7 +134,7 @@ async fn an_answer_is_kept_for_half_an_hour_a_refusal_for_five_minutes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_says_nothing_of_permissions_keeps_no_class_from_being_used() {
+async fn errors_not_about_permissions_keep_no_class_from_being_used() {
     for answer in [
         Answer::Error(503, "RequestLimitExceeded", "slow down"),
         Answer::Error(500, "InternalError", "?"),
@@ -153,7 +153,7 @@ async fn what_says_nothing_of_permissions_keeps_no_class_from_being_used() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn none_is_made_where_they_are_switched_off_or_the_class_is_not_well() {
+async fn no_dry_run_is_made_where_switched_off_or_class_is_unwell() {
     let script = script();
     assert_eq!(valid(&script.cloud(), &own_class()).await.status, Some(true));
     let mut bad = own_class();

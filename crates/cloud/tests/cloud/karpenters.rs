@@ -78,7 +78,7 @@ async fn a_class_that_goes_takes_what_we_have_made_with_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn instances_of_older_karpenters_are_listed_where_they_are_adopted() {
+async fn instances_of_older_karpenters_are_listed_where_adopted() {
     let account = Account::new();
     let place = |more: &[(&str, &str)]| {
         let all = [("karpenter.sh/nodepool", "default"), ("karpenter.k8s.aws/ec2nodeclass", "default")];

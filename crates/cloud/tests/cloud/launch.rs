@@ -30,7 +30,7 @@ async fn a_launch_says_what_ec2_gave() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_fleet_carries_token_tags_and_one_override_for_each_type_and_zone() {
+async fn fleet_carries_token_tags_and_an_override_per_type_and_zone() {
     let script = Script::new();
     launch(&script).await.unwrap();
     let fleet = &script.calls("CreateFleet")[0];
@@ -62,7 +62,7 @@ async fn the_fleet_carries_token_tags_and_one_override_for_each_type_and_zone() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_context_of_a_class_is_sent_unless_min_values_were_lowered() {
+async fn class_context_is_sent_unless_min_values_were_lowered() {
     for (relaxed, sent) in [(false, Some("ctx-1")), (true, None)] {
         let script = Script::new();
         let mut request = request("token-1", &["m5.large"], "spot");
@@ -91,7 +91,7 @@ async fn each_image_has_its_template_and_a_second_launch_makes_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_refusal_for_capacity_is_reported_and_is_a_want_of_capacity() {
+async fn every_capacity_refusal_is_reported_as_lack_of_capacity() {
     for code in [
         "InsufficientInstanceCapacity",
         "MaxSpotInstanceCountExceeded",
@@ -129,7 +129,7 @@ async fn a_refusal_for_another_reason_is_final_and_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_throttled_launch_is_repeated_with_the_same_token_and_parameters() {
+async fn throttled_launch_repeats_the_same_token_and_parameters() {
     let script = Script::new();
     let throttled = Answer::Error(503, "RequestLimitExceeded", "slow down");
     script.answer(
@@ -170,7 +170,7 @@ async fn a_lost_answer_is_asked_for_again_with_the_same_token() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn being_throttled_or_refused_after_a_lost_answer_proves_nothing() {
+async fn throttle_or_refusal_after_a_lost_answer_proves_nothing() {
     for after in [Answer::Error(503, "RequestLimitExceeded", "slow"), Answer::Error(403, "UnauthorizedOperation", "no")]
     {
         let script = Script::new();
@@ -249,7 +249,7 @@ fn subnets(call: &BTreeMap<String, String>) -> BTreeSet<&str> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_launch_of_unknown_outcome_is_repeated_to_the_letter_whatever_others_have_taken_meanwhile() {
+async fn launch_of_unknown_outcome_is_repeated_to_the_letter() {
     let script = Script::new();
     let cloud = script.cloud();
     script.answer("CreateFleet", vec![Answer::Broken]);
@@ -270,7 +270,7 @@ async fn a_launch_of_unknown_outcome_is_repeated_to_the_letter_whatever_others_h
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_launch_that_nobody_waits_for_any_more_gives_its_addresses_back_and_is_repeated_to_the_letter() {
+async fn abandoned_launch_returns_addresses_and_repeats_to_the_letter() {
     let script = Script::new();
     let cloud = script.cloud();
     script.answer("CreateFleet", vec![Answer::Never, launched("i-2", "m5.large", "us-east-1b", "subnet-b")]);

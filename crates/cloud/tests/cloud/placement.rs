@@ -46,7 +46,7 @@ async fn a_placement_group_is_resolved_by_name_or_id() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_placement_group_that_is_not_there_is_told_with_field_and_value_and_nothing_is_launched() {
+async fn missing_placement_group_names_field_and_launches_nothing() {
     let (region, cloud) = sandbox();
     for (class, told) in [
         (
@@ -77,7 +77,7 @@ async fn a_class_without_a_selector_has_the_condition_true() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn launches_spread_over_the_partitions_of_their_group_and_know_theirs() {
+async fn launches_spread_over_partitions_of_group_and_know_theirs() {
     let (region, cloud) = sandbox();
     let class = resolved(&cloud, in_group(None, Some("pg-0p"))).await;
     let mut used = BTreeMap::<u32, u32>::new();
@@ -107,7 +107,7 @@ async fn a_partition_that_is_asked_for_is_the_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn launches_of_a_cluster_group_go_to_one_zone_though_they_begin_together() {
+async fn simultaneous_launches_of_cluster_group_go_to_one_zone() {
     let (region, cloud) = sandbox();
     let class = resolved(&cloud, in_group(Some("cluster-group"), None)).await;
     assert_eq!(class.status.as_ref().unwrap().placement_group.as_ref().unwrap().zone, None);
@@ -128,7 +128,7 @@ async fn launches_of_a_cluster_group_go_to_one_zone_though_they_begin_together()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cluster_group_that_finds_no_capacity_in_its_first_zone_tries_another() {
+async fn cluster_group_without_capacity_in_a_zone_tries_another() {
     let (region, cloud) = sandbox();
     let class = resolved(&cloud, in_group(Some("cluster-group"), None)).await;
     let first = request("token-0", class.clone());
@@ -154,7 +154,7 @@ async fn a_cluster_group_that_finds_no_capacity_in_its_first_zone_tries_another(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cluster_group_with_an_instance_stays_in_its_zone_though_a_later_launch_finds_no_room_there() {
+async fn occupied_cluster_group_stays_in_its_zone_without_room_there() {
     let (region, cloud) = sandbox();
     let class = resolved(&cloud, in_group(Some("cluster-group"), None)).await;
     let zone = cloud.launch(request("token-0", class.clone())).await.unwrap().zone;
@@ -175,7 +175,7 @@ async fn a_cluster_group_with_an_instance_stays_in_its_zone_though_a_later_launc
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_spread_group_takes_seven_in_a_zone_and_says_then_that_there_is_no_room() {
+async fn spread_group_takes_seven_in_a_zone_and_then_has_no_room() {
     let (region, cloud) = sandbox();
     let class = resolved(&cloud, in_group(None, Some("pg-05"))).await;
     for n in 0..21 {

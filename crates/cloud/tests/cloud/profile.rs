@@ -24,7 +24,7 @@ async fn finding(cloud: &Ec2Cloud, class: &EC2NodeClass) -> Finding {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_profile_that_is_not_there_is_told_by_its_name_until_it_is_made() {
+async fn missing_instance_profile_is_told_by_its_name() {
     let (region, cloud) = sandbox_of(RegionConfig::new("us-east-1", "demo"));
     let there = finding(&cloud, &with_profile("KarpenterNodeInstanceProfile-demo")).await;
     assert_eq!((there.status, there.message.as_str()), (Some(true), ""));
@@ -77,7 +77,7 @@ async fn a_profile_without_a_role_makes_no_nodes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_iam_does_not_say_the_profile_is_used_as_it_is_named_and_asked_for_again_later() {
+async fn unverifiable_profile_is_used_as_named_and_asked_again_later() {
     let script = script(Answer::Error(403, "AccessDenied", "not authorized to perform: iam:GetInstanceProfile"));
     let cloud = script.cloud();
     for _ in 0..3 {

@@ -135,7 +135,7 @@ async fn what_the_selectors_miss_is_said_by_condition() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_class_that_no_instance_can_be_launched_by_is_not_valid_and_says_which_field() {
+async fn class_that_can_launch_nothing_is_invalid_and_names_the_field() {
     let (_region, cloud) = sandbox();
     let finding = async |alias: &str, change: fn(&mut EC2NodeClass)| {
         let mut class = class(alias);
@@ -226,7 +226,7 @@ async fn an_instance_is_launched_once_a_token_found_by_it_and_ended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_are_ended_in_one_call_and_one_that_is_unknown_keeps_none_from_ending() {
+async fn many_end_in_one_call_though_one_of_them_is_unknown() {
     let (region, cloud) = sandbox();
     let class = resolved(&cloud, class("al2023@latest")).await;
     let mut ids = Vec::new();
@@ -251,7 +251,7 @@ async fn many_are_ended_in_one_call_and_one_that_is_unknown_keeps_none_from_endi
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_id_that_ec2_does_not_take_keeps_none_from_ending_and_many_that_are_unknown_are_not_asked_for_at_once() {
+async fn malformed_id_blocks_no_ending_and_unknown_ids_are_limited() {
     let (region, cloud) = sandbox();
     let class = resolved(&cloud, class("al2023@latest")).await;
     let mut asked = vec!["node-1".to_owned()];
@@ -274,7 +274,7 @@ async fn an_id_that_ec2_does_not_take_keeps_none_from_ending_and_many_that_are_u
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_launch_whose_answer_is_lost_may_have_happened_and_is_found_by_its_token() {
+async fn launch_with_lost_answer_is_found_by_its_token() {
     let (region, cloud) = sandbox();
     let class = resolved(&cloud, class("al2023@latest")).await;
     cloud.launch(request("token-0", class.clone())).await.unwrap();
@@ -304,7 +304,7 @@ async fn templates(cloud: &Ec2Cloud) -> Vec<MadeResource> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_template_is_in_use_for_an_hour_after_a_launch_and_one_that_was_removed_is_made_anew() {
+async fn template_is_used_an_hour_after_launch_and_remade_if_removed() {
     let (_region, cloud) = sandbox();
     let class = resolved(&cloud, class("al2023@latest")).await;
     cloud.launch(request("token-1", class.clone())).await.unwrap();
@@ -339,7 +339,7 @@ async fn a_successor_finds_the_launch_templates_of_the_one_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn images_are_looked_up_for_the_version_that_the_api_server_says_now() {
+async fn images_are_looked_up_for_the_current_api_server_version() {
     let (_region, cloud) = sandbox();
     assert!(resolved(&cloud, class("al2023@latest")).await.status.is_some());
     assert!(cloud.runs_kubernetes("1.99"), "news");
@@ -349,7 +349,7 @@ async fn images_are_looked_up_for_the_version_that_the_api_server_says_now() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_template_that_a_launch_has_come_to_need_since_it_was_listed_stays() {
+async fn template_needed_by_a_launch_since_it_was_listed_stays() {
     let (_region, cloud) = sandbox();
     let class = resolved(&cloud, class("al2023@latest")).await;
     cloud.launch(request("token-1", class.clone())).await.unwrap();

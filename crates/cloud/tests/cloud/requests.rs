@@ -210,7 +210,7 @@ const TARGET: &str = "TargetCapacitySpecification.DefaultTargetCapacityType";
 const ON_DEMAND: (&str, &str) = ("OnDemandOptions.AllocationStrategy", "lowest-price");
 
 #[tokio::test(start_paused = true)]
-async fn the_introduction_s_profile_is_in_the_templates_of_both_architectures() {
+async fn introduction_profile_is_in_templates_of_both_architectures() {
     let (templates, fleet) = asked("000-instance-profile").await;
     let mut images: Vec<&str> = templates.iter().map(|one| one["ImageId"].as_str()).collect();
     images.sort_unstable();
@@ -225,7 +225,7 @@ async fn the_introduction_s_profile_is_in_the_templates_of_both_architectures() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn al2_with_two_images_launches_the_one_of_the_architecture_with_role_and_tags() {
+async fn al2_with_two_images_launches_the_one_of_its_architecture() {
     let (templates, fleet) = asked("002-al2-two-images").await;
     assert_eq!(templates.len(), 1, "both types are of one architecture");
     has(&templates[0], &[("ImageId", "ami-amd"), ("IamInstanceProfile.Name", "demo_1234")]);

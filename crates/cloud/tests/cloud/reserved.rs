@@ -68,7 +68,7 @@ async fn each_kind_is_launched_into_as_ec2_wants_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_kept_comes_before_a_block_and_a_block_before_what_is_lent() {
+async fn capacity_block_comes_after_default_and_before_interruptible() {
     let (_region, cloud) = sandbox();
     let class = resolved(&cloud, selecting(&["cr-0d", "cr-0b", "cr-01"])).await;
     let first = cloud.launch(request("token-1", class.clone())).await.unwrap();
@@ -79,7 +79,7 @@ async fn what_is_kept_comes_before_a_block_and_a_block_before_what_is_lent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reservation_that_is_used_up_is_a_want_of_capacity_and_on_demand_is_left() {
+async fn used_up_reservation_lacks_capacity_and_on_demand_is_left() {
     let (_region, cloud) = sandbox();
     let class = resolved(&cloud, selecting(&["cr-01"])).await;
     cloud.launch(request("token-1", class.clone())).await.unwrap();

@@ -46,13 +46,13 @@ fn a_limit_range_fills_in_resource_by_resource() {
 }
 
 #[test]
-fn a_limit_of_its_own_is_requested_before_the_ranges_default_request() {
+fn own_limit_is_requested_before_the_range_default_request() {
     let policies = range(json!([{"type": "Container", "defaultRequest": {"cpu": "100m"}}]));
     assert_eq!(resources(&policies, json!({"limits": {"cpu": "1"}}))["requests"], json!({"cpu": "1"}));
 }
 
 #[test]
-fn what_exceeds_a_limit_range_is_refused_in_the_api_servers_words() {
+fn exceeding_a_limit_range_is_refused_in_api_server_words() {
     let policies = range(json!([{"type": "Container", "max": {"cpu": "2"}, "min": {"memory": "1Gi"},
         "maxLimitRequestRatio": {"cpu": "2"}}]));
     let refused = |own: Value| admitted(&policies, one(own)).unwrap_err();
@@ -69,7 +69,7 @@ fn what_exceeds_a_limit_range_is_refused_in_the_api_servers_words() {
 }
 
 #[test]
-fn a_pod_gets_the_number_of_its_class_or_of_the_clusters_default() {
+fn pod_gets_priority_of_its_class_or_the_cluster_default() {
     let mut policies = Policies::default();
     let class =
         |value: i64, default: bool| PriorityClass::from_json(&json!({"value": value, "globalDefault": default}));
@@ -103,7 +103,7 @@ fn a_runtime_class_adds_its_overhead_selector_and_tolerations() {
 }
 
 #[test]
-fn on_the_hosts_network_ports_of_containers_are_ports_of_the_host() {
+fn container_ports_on_host_network_are_host_ports() {
     let ports = json!([{"containerPort": 9100}, {"containerPort": 80, "hostPort": 80}]);
     let spec = |network: bool| json!({"hostNetwork": network, "containers": [{"name": "a", "ports": ports}]});
     let none = Policies::default();
@@ -120,7 +120,7 @@ fn whoever_requests_a_device_tolerates_its_taint() {
 }
 
 #[test]
-fn a_pods_own_limits_become_requests_where_its_containers_have_none() {
+fn pod_limits_become_requests_where_containers_have_none() {
     let spec = json!({"resources": {"limits": {"cpu": "4", "memory": "4Gi"}},
         "containers": [{"name": "a", "resources": {"requests": {"cpu": "500m"}}}, {"name": "b"}]});
     let admitted = admitted(&Policies::default(), spec).unwrap();

@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn an_extended_resource_comes_whole_and_a_quotas_name_for_it_is_none_yet_has_a_limit() {
+    fn extended_resource_is_whole_and_its_quota_name_needs_a_limit() {
         let whole = |name: &str| amount_of(name, &json!("1500m")).is_some();
         assert!(whole("nvidia.com/gpu"));
         assert!(!whole("cpu") && !whole("node.kubernetes.io/slots") && !whole("requests.nvidia.com/gpu"));

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_that_makes_no_sense_allows_nothing_whatever_its_reasons() {
+    fn nonsense_budget_allows_nothing_whatever_its_reasons() {
         for bad in [
             json!({"nodes": "many"}),
             json!({"nodes": "101%"}),

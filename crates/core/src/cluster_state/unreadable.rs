@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_cannot_be_read_holds_its_node_and_its_room_until_it_goes() {
+    fn unreadable_pod_holds_its_node_and_room_until_it_goes() {
         let mut state = ClusterState::new();
         state.apply_node(&node("n"));
         assert_eq!(state.apply_unreadable(WatchedKind::Pod, on_node("bad", "n")), UpdateEffect::News);
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_has_ended_or_waits_holds_nothing_and_is_not_packed() {
+    fn unreadable_pod_ended_or_waiting_holds_nothing_nor_is_packed() {
         let mut state = ClusterState::new();
         let mut ended = on_node("ended", "n");
         ended.facts.phase = "Succeeded".into();
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_read_and_is_gone_leaves_nothing_of_what_was_read_before() {
+    fn unreadable_object_gone_leaves_nothing_read_before() {
         let mut state = ClusterState::new();
         let range = json!({"metadata": {"name": "x", "namespace": "default"}, "spec": {"limits": []}});
         let range: k8s_openapi::api::core::v1::LimitRange = serde_json::from_value(range).unwrap();
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_cannot_be_read_has_no_room_whether_it_was_read_before_or_not() {
+    fn unreadable_node_has_no_room_whether_read_before_or_not() {
         let mut state = ClusterState::new();
         for name in ["a", "b"] {
             state.apply_node(&node(name));
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_and_a_class_that_cannot_be_read_are_left_out_and_named() {
+    fn unreadable_pool_and_class_are_left_out_and_named() {
         let mut state = ClusterState::new();
         state.apply_unreadable(WatchedKind::NodePool, unreadable("NodePool", "odd"));
         state.apply_unreadable(WatchedKind::NodeClass, unreadable("EC2NodeClass", "classy"));
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_that_cannot_be_read_lets_no_pod_go_that_it_could_select() {
+    fn unreadable_pdb_lets_no_pod_go_that_it_could_select() {
         let mut state = ClusterState::new();
         let mut budget = unreadable("PodDisruptionBudget", "pdb");
         budget.metadata.namespace = Some("default".into());
@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_keeps_what_was_last_read_of_it_and_one_that_was_never_read_is_known_by_name() {
+    fn unreadable_claim_keeps_last_reading_or_is_known_by_name() {
         let mut state = ClusterState::new();
         let claim = json!({"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
             "metadata": {"name": "a", "uid": "uid-a", "resourceVersion": "3"},
@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_again_of_a_node_that_cannot_be_read_is_no_news_and_what_is_written_anew_is() {
+    fn rewritten_unreadable_node_is_no_news_but_a_changed_one_is() {
         let mut state = ClusterState::new();
         let mut node = unreadable("Node", "n");
         assert_eq!(state.apply_unreadable(WatchedKind::Node, node.clone()), UpdateEffect::News);

@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_made_for_a_class_that_is_gone_goes_at_the_second_pass() {
+    fn leftovers_of_a_gone_class_go_at_the_second_pass() {
         assert_eq!(removed(&[thing("default", None), thing("gone", None)]), ["of-gone"]);
         assert_eq!(removed(&[thing("default", Some("0")), thing("default", Some("1"))]), ["of-default"]);
     }
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_anew_where_it_is_needed_goes_without_use_though_its_class_is_there() {
+    fn remakeable_thing_goes_unused_though_its_class_is_there() {
         let template = MadeThing { made_anew: true, ..thing("default", None) };
         let used = MadeThing { used: true, name: "used".into(), ..template.clone() };
         let young = MadeThing { age: Some(GRACE / 2), name: "young".into(), ..template.clone() };

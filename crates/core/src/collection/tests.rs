@@ -46,7 +46,7 @@ fn later(survey: &Survey, seconds: u64) -> Survey {
 }
 
 #[test]
-fn gc_1_an_orphan_goes_at_the_second_sighting_two_minutes_after_the_first() {
+fn gc_1_orphan_goes_at_second_sighting_after_two_minutes() {
     let (mut collector, survey) = (Collector::new(), with_orphans(3, 1));
     assert_eq!(collector.pass(&later(&survey, 0)), CollectionVerdict::default());
     assert_eq!(collector.pass(&later(&survey, 119)), CollectionVerdict::default());
@@ -90,7 +90,7 @@ fn an_instance_whose_token_a_claim_waits_for_is_none() {
 }
 
 #[test]
-fn gc_2_more_than_the_bound_at_once_is_not_collected_until_it_is_released() {
+fn gc_2_more_than_the_bound_is_not_collected_until_released() {
     let (mut collector, survey) = (Collector::new(), with_orphans(10, 6));
     collector.pass(&later(&survey, 0));
     for time in [120, 240, 10_000] {
@@ -132,7 +132,7 @@ fn gc_2_a_new_leader_counts_what_ended_before_its_term() {
 }
 
 #[test]
-fn gc_2_what_a_backup_gives_its_claim_again_was_collected_all_the_same() {
+fn gc_2_claim_restored_by_backup_still_counts_as_collected() {
     let mut collector = Collector::new();
     let mut survey = with_orphans(10, 3);
     survey.ended = ["i-gone1", "i-gone2", "i-gone3", "i-gone4"].map(|id| (id.to_owned(), Duration::ZERO)).into();
@@ -144,7 +144,7 @@ fn gc_2_what_a_backup_gives_its_claim_again_was_collected_all_the_same() {
 }
 
 #[test]
-fn gc_2_what_an_earlier_leader_ends_after_a_terms_first_look_counts() {
+fn gc_2_endings_of_earlier_leader_after_first_look_count() {
     let mut collector = Collector::new();
     let mut survey = with_orphans(10, 6);
     collector.pass(&survey);
@@ -157,7 +157,7 @@ fn gc_2_what_an_earlier_leader_ends_after_a_terms_first_look_counts() {
 }
 
 #[test]
-fn gc_2_what_ended_before_a_term_counts_for_ten_minutes_from_its_end() {
+fn gc_2_endings_before_a_term_count_for_ten_minutes() {
     let mut collector = Collector::new();
     let mut survey = with_orphans(10, 3);
     survey.ended = (0..9).map(|n| (format!("i-gone{n}"), at(if n < 4 { 300 } else { 700 }))).collect();
@@ -171,7 +171,7 @@ fn gc_2_what_ended_before_a_term_counts_for_ten_minutes_from_its_end() {
 }
 
 #[test]
-fn gc_2_what_may_have_ended_within_ten_minutes_by_a_clock_apart_from_ours_counts() {
+fn gc_2_endings_within_ten_minutes_by_a_skewed_clock_count() {
     let mut survey = with_orphans(10, 3);
     let ended = |ago| (0..4).map(|n| (format!("i-gone{n}"), ago)).collect();
     survey.ended = ended(WINDOW + CLOCKS_APART - at(1));
@@ -239,7 +239,7 @@ fn the_bound_is_five_or_five_percent() {
 }
 
 #[test]
-fn gc_3_what_others_made_is_said_and_never_collected_not_even_released() {
+fn gc_3_foreign_is_said_and_never_collected_even_if_released() {
     let (mut collector, mut survey) = (Collector::new(), cluster(1));
     survey.instances.push(SeenInstance { owner: InstanceOwner::Foreign, ..instance("i-theirs") });
     survey.instances.push(SeenInstance { owner: InstanceOwner::Unmarked, ..instance("i-whose") });
@@ -257,7 +257,7 @@ fn gc_3_what_others_made_is_said_and_never_collected_not_even_released() {
 }
 
 #[test]
-fn gc_4_no_claim_at_all_after_some_is_suspect_and_its_orphans_are_held() {
+fn gc_4_no_claims_after_some_is_suspect_and_orphans_are_held() {
     let (mut collector, full) = (Collector::new(), cluster(3));
     collector.pass(&full);
     let lost = Survey { claims: Vec::new(), nodes: Vec::new(), ..full.clone() };
@@ -306,7 +306,7 @@ fn the_last_claim_may_go_the_usual_way() {
 }
 
 #[test]
-fn gc_4_a_cloud_without_instances_is_not_believed_whatever_the_nodes_say() {
+fn gc_4_cloud_without_instances_is_doubted_whatever_nodes_say() {
     let (mut collector, full) = (Collector::new(), cluster(3));
     collector.pass(&full);
     let mut empty = Survey { instances: Vec::new(), ..full.clone() };
@@ -321,7 +321,7 @@ fn gc_4_a_cloud_without_instances_is_not_believed_whatever_the_nodes_say() {
 }
 
 #[test]
-fn a_claim_goes_with_its_instance_unless_its_node_is_ready_or_it_goes_already() {
+fn claim_goes_with_instance_unless_node_ready_or_already_going() {
     let (mut collector, mut survey) = (Collector::new(), cluster(6));
     survey.instances.truncate(3);
     survey.nodes[3].ready = false;

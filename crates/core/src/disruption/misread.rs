@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_outside_of_which_nothing_holds_is_told_with_its_reasons() {
+    fn window_outside_which_nothing_holds_is_told_with_reasons() {
         let window = json!({"nodes": "35%", "schedule": "0 1 * * mon", "duration": "4h"});
         let told_of = told(&json!([window, {"nodes": "35%", "reasons": ["Empty"]}]));
         assert_eq!(told_of.len(), 1);
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_beside_a_bound_for_all_times_and_one_that_closes_are_meant_so() {
+    fn window_beside_a_constant_bound_or_closing_is_meant_so() {
         for budgets in [
             json!([{"nodes": "10%"}]),
             json!([]),

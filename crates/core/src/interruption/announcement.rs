@@ -257,14 +257,14 @@ mod tests {
     }
 
     #[test]
-    fn a_health_event_names_its_instances_once_and_its_time_as_in_mail() {
+    fn health_event_names_its_instances_once_and_reads_mail_time() {
         let read = read(&health()).unwrap();
         assert_eq!(read.instances, ["i-1", "i-2"]);
         assert_eq!(read.begins, Some("2026-03-16T06:00:00Z".parse().unwrap()));
     }
 
     #[test]
-    fn what_asks_for_nothing_is_told_apart_from_what_is_not_understood() {
+    fn message_asking_nothing_is_told_apart_from_not_understood() {
         let label = |event: &Value| read(event).unwrap_err().label();
         assert_eq!(label(&of("EC2 Instance State-change Notification", json!({"state": "running"}))), "no_action");
         let mut issue = health();

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_an_hour_late_is_not_acted_on_unless_it_is_still_to_come() {
+    fn notice_an_hour_late_is_ignored_unless_it_is_still_to_come() {
         for kind in InterruptionKind::ALL {
             assert!(InterruptionNotice::from_announcement(&announced(kind), None, at("11:15:00")).is_err(), "{kind}");
         }
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_warning_counts_before_a_recommendation_whose_time_is_over_sooner() {
+    fn warning_counts_before_a_recommendation_that_ends_sooner() {
         let asked = InterruptionNotice::of_recommendation(at("10:06:00"));
         let spot = InterruptionNotice { kind: InterruptionKind::SpotInterruption, deadline: at("10:17:00") };
         assert_eq!((asked.deadline, asked.ends()), (at("10:16:00"), None));

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_wave_a_tenth_of_the_nodes_is_followed_and_five_in_any_case() {
+    fn tenth_of_a_wave_of_nodes_is_followed_and_at_least_five() {
         for (nodes, expected) in [(3, 3), (20, 5), (100, 10), (101, 11)] {
             let all = claims(nodes, nodes, "");
             let mut one = Rebalancing::default();

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_check_has_to_fail_for_two_minutes_and_an_event_acts_at_once() {
+    fn check_has_to_fail_for_two_minutes_and_event_acts_at_once() {
         let unknown = Trouble { time: None, ..failing("i-3", 0) };
         assert_eq!(went(&[failing("i-1", 119), failing("i-2", 120), unknown, event("i-4")], 20), ["i-2", "i-4"]);
     }

@@ -59,7 +59,7 @@ impl Wanting {
 }
 
 #[test]
-fn a_pool_whose_claims_are_refused_makes_five_in_the_first_minute_and_one_a_minute_later() {
+fn pool_with_refused_claims_makes_five_then_one_a_minute() {
     let played = Wanting::play(&demand("bad"), 15 * 60_000, 100, 50, 0.5, &refusal());
     let first = played.begun[0];
     assert!((3..=5).contains(&played.between(first, first + 60_000)), "{:?}", played.begun);
@@ -72,7 +72,7 @@ fn a_pool_whose_claims_are_refused_makes_five_in_the_first_minute_and_one_a_minu
 }
 
 #[test]
-fn a_pool_that_packing_leaves_out_says_why_until_a_claim_of_it_is_launched() {
+fn pool_left_out_of_packing_says_why_until_claim_is_created() {
     let mut backoff = LaunchBackoff::default();
     backoff.begin("a", &demand("bad"), at(0));
     backoff.ended("a", &refusal(), at(10), 0.0);
@@ -89,7 +89,7 @@ fn a_pool_that_packing_leaves_out_says_why_until_a_claim_of_it_is_launched() {
 }
 
 #[test]
-fn one_pool_says_nothing_of_another_nor_of_itself_once_it_has_been_changed() {
+fn refused_pool_says_nothing_of_another_or_of_its_changed_self() {
     let mut backoff = LaunchBackoff::default();
     backoff.begin("a", &demand("bad"), at(0));
     backoff.ended("a", &refusal(), at(10), 0.0);
@@ -100,7 +100,7 @@ fn one_pool_says_nothing_of_another_nor_of_itself_once_it_has_been_changed() {
 
 /// What one user's pods ask for must not close the pool to others.
 #[test]
-fn a_shape_that_is_refused_while_others_of_the_pool_are_created_is_held_alone() {
+fn refused_shape_is_held_alone_while_others_are_created() {
     let (good, bad) = (with_shape("p", "plain"), with_shape("p", "odd"));
     let mut backoff = LaunchBackoff::default();
     backoff.begin("a", &good, at(0));
@@ -161,7 +161,7 @@ fn a_probe_without_an_answer_makes_way_for_the_next() {
 }
 
 #[test]
-fn where_something_was_refused_no_more_than_three_launches_are_under_way() {
+fn after_a_refusal_at_most_three_launches_are_under_way() {
     let mut backoff = LaunchBackoff::default();
     let of = |shape: &str| with_shape("p", shape);
     for (name, outcome) in [("a", LaunchOutcome::Launched), ("b", LaunchOutcome::SoldOut)] {
@@ -180,14 +180,14 @@ fn where_something_was_refused_no_more_than_three_launches_are_under_way() {
 
 /// What is known of each offering is what keeps it from being asked for again; here nothing is.
 #[test]
-fn a_demand_that_is_refused_again_and_again_is_asked_for_one_call_after_the_other() {
+fn repeatedly_refused_demand_is_asked_for_one_call_at_a_time() {
     let played = Wanting::play(&demand("p"), 60_000, 100, 700, 1.0, &LaunchOutcome::SoldOut);
     assert!(played.begun.len() <= 2 + 60_000 / 700, "{:?}", played.begun);
     assert!(played.begun[2..].windows(2).all(|pair| pair[1] - pair[0] >= 700), "{:?}", played.begun);
 }
 
 #[test]
-fn three_are_launched_until_one_is_and_then_as_many_as_are_wanted() {
+fn three_are_launched_until_one_succeeds_and_then_all_wanted() {
     let mut backoff = LaunchBackoff::default();
     let begin = |backoff: &mut LaunchBackoff, now: u64| {
         let mut begun = 0;

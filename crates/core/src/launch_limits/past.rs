@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_launched_within_the_hour_counts_though_its_claim_is_gone() {
+    fn launch_within_the_hour_counts_though_its_claim_is_gone() {
         let launched = [past("i-1", 50, Some(40)), past("i-2", 30, None), past("i-3", 62, Some(1))];
         let mut limits = after(Some(3), &launched, &[]);
         limits.take_over(&launched, &[], Duration::ZERO);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_whose_nodes_did_not_register_is_tried_one_at_a_time_by_a_new_leader_too() {
+    fn pool_with_unregistered_nodes_is_tried_singly_by_new_leader() {
         let burst = [past("i-1", 18, Some(3)), past("i-2", 18, Some(3)), past("i-3", 18, Some(3))];
         let mut limits = after(None, &burst, &[]);
         assert!(limits.ask(&ask("a"), Duration::ZERO).is_ok(), "the first pause is over");
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ended_sooner_or_later_or_without_a_word_says_nothing_of_registering() {
+    fn early_late_or_silent_end_says_nothing_of_registering() {
         let free = |limits: &mut LaunchLimits| (0..5).all(|n| limits.ask(&ask(&n.to_string()), Duration::ZERO).is_ok());
         for one in [past("i-1", 20, Some(10)), past("i-1", 40, Some(20)), past("i-1", 20, None)] {
             assert!(free(&mut after(None, &[one], &[])));

@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn pauses_double_from_a_minute_to_thirty_and_end_with_a_node_that_is_used() {
+    fn pauses_double_from_one_to_thirty_minutes_until_node_is_used() {
         let mut brake = UnusedLaunches::default();
         let pauses: Vec<u64> = (0..8).map(|before| brake.not_used(KEY, before, "", at(0)).unwrap().as_secs()).collect();
         assert_eq!(pauses, [60, 120, 240, 480, 960, 1800, 1800, 1800]);
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_launched_before_the_first_was_known_not_to_be_used_say_nothing_new() {
+    fn nodes_launched_before_first_known_unused_say_nothing_new() {
         let mut brake = UnusedLaunches::default();
         assert!(brake.not_used(KEY, 0, "", at(0)).is_some());
         assert_eq!(brake.not_used(KEY, 0, "", at(30)), None);
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_that_no_leader_has_counted_to_says_nothing_and_is_written_over() {
+    fn impossible_version_says_nothing_and_is_written_over() {
         let mut brake = UnusedLaunches::default();
         let written = format!(r#"{{"version": {}, "workloads": [], "daemons": []}}"#, u64::MAX);
         brake.take_annotation("pool", &written, at(0));
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_bounded_and_what_makes_no_sense_says_nothing() {
+    fn written_text_is_bounded_and_nonsense_says_nothing() {
         let mut brake = UnusedLaunches::default();
         for number in 0..500 {
             let workload = &number.to_string();

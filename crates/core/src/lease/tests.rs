@@ -52,7 +52,7 @@ fn a_standby_is_there_when_the_lease_that_it_saw_runs_out() {
 }
 
 #[test]
-fn le_2_a_missing_lease_is_created_vacant_and_its_first_term_is_above_every_other() {
+fn le_2_missing_lease_is_created_vacant_first_term_above_others() {
     for (version, remembered, first) in [("900", 7, 900), ("900", 2000, 2001), ("what", 7, 8), ("4294967296", 7, 8)] {
         let mut election = Election::new("a", LeaseSettings::default());
         election.saw_term(remembered);
@@ -67,7 +67,7 @@ fn le_2_a_missing_lease_is_created_vacant_and_its_first_term_is_above_every_othe
 }
 
 #[test]
-fn the_first_lease_of_a_cluster_is_taken_at_once_with_a_term_that_nobody_can_have_had() {
+fn first_lease_of_a_cluster_is_taken_at_once_with_unused_term() {
     let mut election = Election::new("a", LeaseSettings::default());
     assert_eq!(election.step(LeaseInput::Read(None), at(0)), LeaseOutput::Write(VACANT));
     let own = lease("a", 0, "246");
@@ -82,7 +82,7 @@ fn the_first_lease_of_a_cluster_is_taken_at_once_with_a_term_that_nobody_can_hav
 }
 
 #[test]
-fn le_1_a_deleted_lease_is_taken_when_it_has_stood_for_its_duration_also_by_who_held_the_one_before() {
+fn le_1_deleted_lease_is_taken_after_its_duration_by_holder_too() {
     let (mut leader, mut standby) = (elected("a", 3, 0), Election::new("b", LeaseSettings::default()));
     standby.step(LeaseInput::Read(Some(lease("a", 3, "1"))), at(0));
     assert_eq!(standby.step(LeaseInput::Read(None), at(1)), LeaseOutput::Write(VACANT));
@@ -97,7 +97,7 @@ fn le_1_a_deleted_lease_is_taken_when_it_has_stood_for_its_duration_also_by_who_
 }
 
 #[test]
-fn le_1_a_lease_that_other_software_has_created_and_holds_is_not_vacant_though_it_counts_from_0() {
+fn le_1_lease_held_by_other_software_from_0_is_not_vacant() {
     let mut leader = elected("a", 3, 0);
     let karpenter = LeaseInput::Read(Some(foreign("karpenter", 0, "60")));
     let deposed = LeaseOutput::Deposed { term: 3, why: Deposition::Taken };
@@ -139,7 +139,7 @@ fn stale(holder: &str, term: u64, version: &str) -> LeaseInput {
 }
 
 #[test]
-fn le_1_a_restored_lease_that_names_us_is_made_vacant_and_taken_when_who_led_since_has_noticed() {
+fn le_1_restored_lease_naming_us_is_vacated_and_taken_later() {
     let mut earlier = elected("a", 3, 0);
     for (version, second) in [("20", 2), ("30", 4)] {
         earlier.step(LeaseInput::Wrote { lease: lease("a", 3, version), asked: at(second) }, at(second));
@@ -163,7 +163,7 @@ fn le_1_a_restored_lease_that_names_us_is_made_vacant_and_taken_when_who_led_sin
 }
 
 #[test]
-fn le_1_a_lease_of_an_earlier_life_is_taken_at_once_only_while_nobody_can_have_followed() {
+fn le_1_lease_of_earlier_life_is_taken_at_once_only_unfollowed() {
     for holder in ["a", ""] {
         let mut election = Election::new("a", LeaseSettings::default());
         assert_eq!(election.clone().step(LeaseInput::Read(Some(lease(holder, 3, "9"))), at(0)), taken("9", 4));
@@ -177,7 +177,7 @@ fn le_1_a_lease_of_an_earlier_life_is_taken_at_once_only_while_nobody_can_have_f
 }
 
 #[test]
-fn a_clock_that_is_wrong_does_not_keep_a_standby_from_taking_what_is_given_back_or_runs_out() {
+fn wrong_clock_keeps_no_standby_from_free_or_expired_lease() {
     let mut standby = Election::new("b", LeaseSettings::default());
     for (version, second) in [("20", 0), ("30", 2)] {
         assert_eq!(standby.step(stale("a", 3, version), at(second)), LeaseOutput::Wait);
@@ -215,7 +215,7 @@ fn le_1_each_lease_that_is_deleted_makes_all_wait_anew() {
 }
 
 #[test]
-fn le_1_a_lease_is_taken_over_only_when_seen_unchanged_for_its_duration() {
+fn le_1_lease_is_taken_only_when_unchanged_for_its_duration() {
     let mut election = Election::new("b", LeaseSettings::default());
     watch(&mut election, &LeaseInput::Read(Some(lease("a", 3, "1"))), 0..=13);
     watch(&mut election, &LeaseInput::Read(Some(lease("a", 3, "2"))), 14..=28);
@@ -224,7 +224,7 @@ fn le_1_a_lease_is_taken_over_only_when_seen_unchanged_for_its_duration() {
 }
 
 #[test]
-fn le_1_a_leader_that_cannot_renew_ends_before_another_can_begin() {
+fn le_1_leader_that_cannot_renew_ends_before_another_begins() {
     let settings = LeaseSettings::default();
     let mut leader = elected("a", 1, 0);
     let mut standby = Election::new("b", settings);
@@ -259,7 +259,7 @@ fn le_3_a_renewal_rests_on_the_version_read_and_keeps_the_term() {
 }
 
 #[test]
-fn a_leader_that_reads_another_holder_or_term_or_nothing_is_deposed() {
+fn leader_reading_another_holder_term_or_nothing_is_deposed() {
     for (read, why) in [
         (Some(lease("b", 3, "2")), Deposition::Taken),
         (Some(lease("a", 3, "2")), Deposition::Taken),
@@ -279,7 +279,7 @@ fn a_pause_past_the_deadline_deposes_whatever_is_heard_first() {
 }
 
 #[test]
-fn le_2_a_renewal_that_is_answered_after_the_end_does_not_begin_the_term_again() {
+fn le_2_renewal_answered_after_the_end_revives_no_term() {
     let mut election = elected("a", 2, 0);
     election.step(LeaseInput::Time, at(10));
     let output = election.step(LeaseInput::Wrote { lease: lease("a", 2, "3"), asked: at(9) }, at(11));
@@ -295,7 +295,7 @@ fn an_acquisition_whose_answer_comes_too_late_does_not_elect() {
 }
 
 #[test]
-fn a_term_that_no_leader_can_have_had_is_seen_once_and_somebody_leads_again() {
+fn impossible_term_is_seen_once_and_somebody_leads_again() {
     for absurd in [i32::MAX as u64, i32::MAX as u64 - 1, MOST_TERM + 1, MOST_TERM, 2_000_000_000, 1_100_000, u64::MAX] {
         for holder in ["a", "b", "", "nobody"] {
             let mut election = elected("a", 3, 0);
@@ -320,7 +320,7 @@ fn a_term_that_no_leader_can_have_had_is_seen_once_and_somebody_leads_again() {
 }
 
 #[test]
-fn a_foreign_lease_whose_term_no_leader_can_have_had_is_waited_for_and_counted_anew() {
+fn foreign_lease_of_impossible_term_is_awaited_and_recounted() {
     let mut standby = Election::new("b", LeaseSettings::default());
     let read = LeaseInput::Read(Some(foreign("karpenter", i32::MAX as u64, "60")));
     watch(&mut standby, &read, 0..=14);
@@ -329,7 +329,7 @@ fn a_foreign_lease_whose_term_no_leader_can_have_had_is_waited_for_and_counted_a
 }
 
 #[test]
-fn a_term_far_above_the_resource_version_is_one_of_a_leader_where_claims_have_it() {
+fn term_far_above_version_is_a_leaders_where_claims_have_it() {
     let mut standby = Election::new("b", LeaseSettings::default());
     standby.saw_term(5_000_000);
     let read = LeaseInput::Read(Some(lease("a", 5_000_001, "300")));
@@ -356,7 +356,7 @@ fn terms_that_are_used_up_are_told_of_and_not_written() {
 }
 
 #[test]
-fn a_lease_of_68_years_that_nobody_renews_is_taken_after_ten_minutes_and_told_of_before() {
+fn unrenewed_lease_of_68_years_is_taken_after_ten_minutes() {
     for holder in ["karpenter", ""] {
         let mut standby = Election::new("b", LeaseSettings::default());
         let years = |version: &str| {
@@ -380,7 +380,7 @@ fn a_lease_of_68_years_that_nobody_renews_is_taken_after_ten_minutes_and_told_of
 }
 
 #[test]
-fn a_lease_that_is_said_to_last_a_second_is_respected_for_as_long_as_its_leader_may_act() {
+fn lease_of_one_second_is_respected_as_long_as_leader_may_act() {
     let mut standby = Election::new("b", LeaseSettings::default());
     let short = LeaseInput::Read(Some(LeaseView { duration: at(1), ..lease("a", 3, "9") }));
     watch(&mut standby, &short, 0..=14);
@@ -399,7 +399,7 @@ fn a_replica_whose_own_lease_lasts_an_hour_waits_for_an_hour() {
 }
 
 #[test]
-fn le_1_who_has_created_no_lease_does_not_take_at_once_what_it_makes_vacant() {
+fn le_1_creator_of_no_lease_waits_for_what_it_makes_vacant() {
     // It found none, another was faster and leads, and somebody has written a term that is not counted.
     let mut standby = Election::new("b", LeaseSettings::default());
     assert_eq!(standby.step(LeaseInput::Read(None), at(0)), LeaseOutput::Write(VACANT));

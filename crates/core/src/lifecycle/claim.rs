@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_of_a_provisioners_pool_has_its_label_and_does_not_require_it() {
+    fn provisioner_claim_has_its_label_and_does_not_require_it() {
         let mut old = pool();
         let from = (keys::CONVERTED_FROM.to_owned(), "karpenter.sh/v1alpha5/Provisioner/default".to_owned());
         old.metadata.annotations = Some([from].into());

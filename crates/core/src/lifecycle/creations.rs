@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_made_and_not_begun_is_left_over_unless_it_is_of_this_launcher_or_of_nobody() {
+    fn unbegun_claim_is_left_over_unless_own_or_of_nobody() {
         let mut made = Creations::default();
         made.begin("own", at(0));
         let left = |name: &str, annotations| made.is_left_over(&claim(name, &annotations), 7);

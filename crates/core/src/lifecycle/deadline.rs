@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instance_ends_when_its_claim_says_so_or_ec2_does_whichever_is_sooner() {
+    fn instance_ends_by_claim_or_ec2_whichever_is_sooner() {
         let mut claim = claim("a");
         claim.spec.termination_grace_period = Some(KubeDuration::from_secs(600));
         assert_eq!(of_machine(&claim), None, "it stays");

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_that_waits_for_a_ceiling_has_its_time_to_launch_when_it_may() {
+    fn claim_held_by_a_ceiling_gets_its_launch_time_when_allowed() {
         let held = launch_held(&claim("a"), "2 launches within an hour are allowed", at(1));
         assert!(is_held(&held));
         assert_eq!(super::super::liveness::expired(&held, std::time::Duration::ZERO, at(7200)), None);

@@ -103,14 +103,14 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_that_does_not_register_is_given_up_fifteen_minutes_after_its_launch() {
+    fn unregistered_claim_is_given_up_fifteen_minutes_after_launch() {
         let claim = launched_claim("a");
         assert_eq!(expired(&claim, Duration::MAX, at(901)), None);
         assert_eq!(expired(&claim, Duration::ZERO, at(902)), Some(Timeout::RegistrationTimeout));
     }
 
     #[test]
-    fn a_node_that_stays_uninitialized_is_given_up_with_what_it_lacks() {
+    fn uninitialized_node_is_given_up_with_what_it_lacks() {
         let limit = INITIALIZATION;
         assert_eq!(uninitialized(&launched_claim("a"), limit, at(99_999)), None, "not registered");
         let mut claim = launched_claim("a");
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_that_has_registered_may_be_without_its_node_for_five_minutes() {
+    fn registered_claim_may_lack_its_node_for_five_minutes() {
         let mut claim = launched_claim("a");
         let conditions = &mut claim.status.as_mut().unwrap().conditions;
         conditions.iter_mut().filter(|one| one.type_ == REGISTERED).for_each(|one| one.status = "True".into());

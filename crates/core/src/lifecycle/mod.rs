@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_has_come_is_registered_however_late_somebody_looks() {
+    fn arrived_node_is_registered_however_late_it_is_seen() {
         let claim = launched_claim("a");
         let writes = written(next(&claim, &[&node("n")], Duration::ZERO, at(9000)));
         assert_eq!(writes.passes, Some(ClaimStage::Registered));

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_is_without_its_node_from_when_that_was_first_seen_until_it_has_one() {
+    fn claim_is_nodeless_from_first_sighting_until_it_has_a_node() {
         let mut nodeless = Nodeless::default();
         assert_eq!((nodeless.lasts("a", at(10)), nodeless.lasts("a", at(310))), (at(0), at(300)));
         nodeless.ends("a");
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn five_are_given_up_in_ten_minutes_and_one_that_was_kept_makes_room() {
+    fn five_are_given_up_in_ten_minutes_and_a_kept_one_makes_room() {
         let mut nodeless = gone(5);
         assert!((0..5).all(|n| nodeless.judge(&n.to_string(), 20, at(300)) == NodelessVerdict::GiveUp));
         assert_eq!(nodeless.judge("0", 20, at(301)), NodelessVerdict::GiveUp, "again, as the first time failed");
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn where_more_are_gone_none_is_given_up_and_it_is_told_every_ten_minutes() {
+    fn too_many_nodeless_claims_are_kept_and_told_every_ten_minutes() {
         let mut nodeless = gone(6);
         assert_eq!(nodeless.judge("0", 20, at(300)), NodelessVerdict::TooMany { claims: 6, bound: 5 });
         assert_eq!(nodeless.judge("1", 20, at(300)), NodelessVerdict::Wait);

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn why_names_what_stands_in_the_way_and_nothing_that_only_sums_up_or_says_something() {
+    fn why_names_blocking_conditions_not_summaries_or_notices() {
         let mut all = Vec::new();
         let mut set = |type_: &str, reason: &str, message: &str| {
             set_condition(

@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_depends_on_the_claims_and_the_attempt_and_on_nothing_else() {
+    fn launch_token_depends_only_on_claims_and_attempt() {
         assert_eq!(launch_token(["a", "b"], 1), launch_token(["b", "a"], 1));
         assert_ne!(launch_token(["a"], 1), launch_token(["a"], 2));
         assert_ne!(launch_token(["a", "b"], 1), launch_token(["ab"], 1));

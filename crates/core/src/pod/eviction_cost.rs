@@ -18,7 +18,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_pod_costs_one_and_what_it_says_of_itself_moves_that_within_ten() {
+    fn eviction_cost_is_one_and_pod_moves_it_within_ten() {
         assert!((eviction_cost(None, 0) - 1.0).abs() < f64::EPSILON);
         assert!((cost("lots", 0) - 1.0).abs() < f64::EPSILON);
         assert!((cost("134217728", 0) - 2.0).abs() < f64::EPSILON);

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_moment_of_the_start_counts_with_the_sidecars_already_running() {
+    fn init_container_peak_includes_sidecars_already_running() {
         let told = requests(serde_json::json!({
             "containers": [{"name": "app", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}],
             "initContainers": [

@@ -43,7 +43,7 @@ fn placed(pod: &str, claim: &str) -> Fact {
 }
 
 #[test]
-fn a_node_is_paid_from_its_launch_until_it_is_gone_and_one_from_before_from_the_beginning() {
+fn node_is_paid_from_launch_or_start_of_run_until_gone() {
     let mut ledger = Ledger::new(BEGAN, WINDOW);
     let before = ShadowNode { before: true, ..machine("old", 0.5) };
     assert_eq!(ledger.record(Side::Active, BEGAN, Fact::Launched(before)), None);
@@ -57,7 +57,7 @@ fn a_node_is_paid_from_its_launch_until_it_is_gone_and_one_from_before_from_the_
 }
 
 #[test]
-fn a_pod_waits_until_it_is_placed_and_its_launch_counts_by_itself() {
+fn pod_waits_until_placed_and_launch_time_counts_separately() {
     let mut ledger = Ledger::new(BEGAN, WINDOW);
     for fact in [waits("a/x"), waits("a/y")] {
         ledger.record(Side::Shadow, at(0), fact);
@@ -85,7 +85,7 @@ fn a_pod_that_is_evicted_again_after_it_was_gone_counts_again() {
 }
 
 #[test]
-fn what_both_sides_do_within_a_window_is_one_round_and_what_comes_later_another() {
+fn actions_of_both_sides_within_a_window_form_one_round() {
     let mut ledger = Ledger::new(BEGAN, WINDOW);
     ledger.record(Side::Shadow, at(0), launched("s", 1.0));
     ledger.record(Side::Active, at(9), launched("a", 1.0));
@@ -127,7 +127,7 @@ fn prices(instance_type: &str, zone: &str, capacity_type: &str) -> Option<f64> {
 }
 
 #[test]
-fn a_nodeclaim_is_launched_when_it_has_an_instance_and_says_for_how_many_pods_and_of_how_many_types() {
+fn nodeclaim_counts_as_launched_with_instance_pods_and_types() {
     let mut observer = Observer::default();
     assert_eq!(observer.claim(&claim("a", ""), false, &prices), []);
     let facts = observer.claim(&claim("a", "aws:///us-east-1b/i-1"), false, &prices);
@@ -143,7 +143,7 @@ fn a_nodeclaim_is_launched_when_it_has_an_instance_and_says_for_how_many_pods_an
 }
 
 #[test]
-fn a_pod_that_fails_before_it_had_a_node_waits_no_longer_and_ends_once() {
+fn pod_failed_before_having_a_node_stops_waiting_and_ends_once() {
     let mut observer = Observer::default();
     let pod = |phase: &str| json!({"metadata": {"namespace": "default", "name": "web"}, "status": {"phase": phase}});
     let name = || "default/web".to_owned();

@@ -128,14 +128,14 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_has_not_registered_is_left_to_the_cloud_controller() {
+    fn unregistered_node_is_left_to_cloud_controller() {
         let claim = deleted(launched_claim("a"));
         assert_eq!(next(&claim, &[&node("n")], InstanceObservation::Unknown, at(101)), ClaimStep::Terminate);
         assert!(is_unregistered(&node("n")));
     }
 
     #[test]
-    fn a_node_that_was_let_in_is_drained_although_its_claim_was_deleted_before_it_could_say_so() {
+    fn registered_node_is_drained_though_claim_is_not_registered() {
         let (_, node) = registered();
         let claim = deleted(launched_claim("a"));
         assert_eq!(
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_that_was_never_launched_goes_at_once_unless_a_call_may_have_made_an_instance() {
+    fn unlaunched_claim_goes_at_once_unless_a_launch_token_exists() {
         let mut claim = deleted(claim("a"));
         assert_eq!(next(&claim, &[], InstanceObservation::Unknown, at(101)), ClaimStep::Release);
         claim.metadata.annotations = Some([(LAUNCH_TOKEN.to_owned(), "dt-1".to_owned())].into());
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instance_that_was_not_found_just_after_its_launch_is_not_gone_because_nobody_could_be_asked_since() {
+    fn claim_stays_if_instance_is_missing_only_just_after_launch() {
         let claim = deleted(launched_claim("a"));
         // Launched at 2: the cloud knows of it a minute later at the latest.
         assert_eq!(next(&claim, &[], InstanceObservation::Missing, at(61)), ClaimStep::Terminate);

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_asks_to_be_left_alone_is_waited_for_and_not_evicted() {
+    fn do_not_disrupt_pod_is_waited_for_and_not_evicted() {
         let drain = drain([pod("stays", stubborn), plain("goes"), pod("later", critical)], None, at(0));
         assert_eq!((names(&drain.evict), drain.waiting.len()), (vec!["goes"], 3));
         let drain = super::drain([pod("stays", stubborn), pod("later", critical)], None, at(0));
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_mirrors_the_tolerant_the_ended_and_the_stuck() {
+    fn drain_ignores_mirror_tolerant_ended_and_stuck_pods() {
         let pods = [
             pod("mirror", |pod| {
                 pod["metadata"]["ownerReferences"] =
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_goes_already_is_hurried_only_if_it_would_outlive_the_node() {
+    fn terminating_pod_is_hurried_only_if_it_would_outlive_node() {
         let pods = [pod("in-time", going(590)), pod("late", going(3600))];
         let drain = drain(pods, Some(at(600)), at(580));
         assert_eq!(names(drain.delete.iter().map(|(pod, _)| pod)), ["late"]);

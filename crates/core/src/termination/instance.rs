@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instance_that_is_not_found_just_after_its_launch_may_be_there() {
+    fn instance_missing_just_after_launch_may_still_exist() {
         let claim = launched_claim("a");
         assert!(!is_gone(&claim, InstanceObservation::Missing, at(61)));
         assert!(is_gone(&claim, InstanceObservation::Missing, at(62)));
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_of_unknown_outcome_is_looked_for_by_its_token_for_a_minute() {
+    fn launch_of_unknown_outcome_is_sought_by_token_for_a_minute() {
         let mut claim = claim("a");
         let token = launch_token(["uid-a"], 2);
         claim.metadata.annotations = Some([(LAUNCH_TOKEN.to_owned(), token.clone())].into());
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instance_that_is_written_on_a_claim_that_was_never_launched_and_that_nobody_knows_is_gone_in_a_minute() {
+    fn unknown_instance_of_unlaunched_claim_is_gone_after_a_minute() {
         let mut claim = claim("a");
         claim.status.get_or_insert_default().provider_id = "aws:///us-east-1a/i-nowhere".into();
         claim.metadata.deletion_timestamp = Some(Time(at(100)));

@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_goes_through_cordon_drain_volumes_and_instance_in_this_order() {
+    fn node_goes_by_cordon_drain_volumes_and_instance_in_order() {
         let mut story = Story::begin();
         story.cordon(100);
         story.say(101);
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_without_a_claim_or_with_two_is_drained_and_its_instance_is_left() {
+    fn node_without_one_claim_is_drained_and_its_instance_is_left() {
         let (node, one, two) = (leaving_node(), leaving_claim(), leaving_claim());
         let node = cordoned(&node).unwrap();
         for claims in [&[][..], &[&one, &two]] {

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_paused_or_does_not_surge_or_goes_is_never_restarted() {
+    fn paused_surgeless_or_deleted_deployment_is_never_restarted() {
         let changes: [fn(&mut Value); 6] = [
             |one| one["spec"]["paused"] = json!(true),
             |one| one["spec"]["strategy"]["rollingUpdate"]["maxSurge"] = json!(0),

@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn inline_volumes_and_those_of_pods_that_stay_are_not_waited_for() {
+    fn inline_volumes_and_those_of_staying_pods_are_not_awaited() {
         let attachment = |name: &str, volume: Option<&str>| Attachment {
             name: name.into(),
             node: "n".into(),

@@ -89,7 +89,7 @@ fn names_that_no_label_can_carry_make_a_pool_invalid() {
 }
 
 #[test]
-fn labels_and_annotations_that_no_claim_can_carry_make_a_pool_invalid() {
+fn labels_or_annotations_no_claim_can_carry_make_pool_invalid() {
     for (key, value) in [
         ("a b", "c"),
         ("a/b/c", "c"),
@@ -167,7 +167,7 @@ fn requirements_that_no_node_meets_make_a_pool_invalid() {
 }
 
 #[test]
-fn min_values_that_labels_and_requirements_leave_no_room_for_make_a_pool_invalid() {
+fn unsatisfiable_min_values_make_pool_invalid() {
     let both = json!([
         {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a", "b"], "minValues": 2},
         {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["b", "c"]},
@@ -192,7 +192,7 @@ fn taints_that_no_node_can_carry_make_a_pool_invalid() {
 }
 
 #[test]
-fn a_class_of_another_kind_or_group_makes_a_pool_invalid_whatever_its_name() {
+fn node_class_ref_of_other_kind_or_group_makes_pool_invalid() {
     for (group, kind) in
         [("other.io", "Foo"), ("karpenter.k8s.aws", "AKSNodeClass"), ("other.io", "EC2NodeClass"), ("", "")]
     {
@@ -202,7 +202,7 @@ fn a_class_of_another_kind_or_group_makes_a_pool_invalid_whatever_its_name() {
 }
 
 #[test]
-fn a_life_that_is_over_before_the_node_is_initialized_makes_a_pool_invalid() {
+fn expire_after_too_short_to_initialize_makes_pool_invalid() {
     for after in ["0s", "1s", "30s", "4m", "4m59s"] {
         assert_eq!(of_spec_field("expireAfter", json!(after)), ["spec.template.spec.expireAfter"], "{after}");
     }
@@ -229,7 +229,7 @@ fn a_pool_whose_claims_have_too_many_requirements_is_invalid() {
 }
 
 #[test]
-fn budgets_that_cannot_be_read_leave_the_pool_valid_and_are_named() {
+fn unreadable_budgets_are_named_and_leave_pool_valid() {
     let bad = pool(&[(
         "/spec/disruption/budgets",
         json!([{"nodes": "10%"}, {"nodes": "1", "schedule": "99 99 * * *", "duration": "1h"}]),
@@ -250,7 +250,7 @@ fn what_is_said_has_bounds() {
 }
 
 #[test]
-fn a_claim_with_more_requirements_than_the_schema_admits_goes_without_those_that_its_types_say() {
+fn claim_omits_type_implied_requirements_above_schema_limit() {
     use crate::lifecycle::claim::{ClaimPlan, node_claim};
     use crate::requirements::{NodeSelectorRequirement, Operator};
     let keys = dovetail_api::names::labels::AWS_WELL_KNOWN.iter();
@@ -287,7 +287,7 @@ fn a_claim_with_more_requirements_than_the_schema_admits_goes_without_those_that
 }
 
 #[test]
-fn a_pool_that_asks_for_several_instance_types_is_valid_however_it_names_them() {
+fn pool_with_min_values_of_instance_types_is_valid_by_any_key() {
     for requirement in [
         json!({"key": "node.kubernetes.io/instance-type", "operator": "Exists", "minValues": 10}),
         json!({"key": "beta.kubernetes.io/instance-type", "operator": "NotIn", "values": ["t3.nano"], "minValues": 50}),

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn v1beta1_is_served_once_its_conversion_stands_and_then_nothing_is_to_do() {
+    fn v1beta1_is_served_once_conversion_is_set_and_then_is_settled() {
         let crd = patched(&ours(), &service(), "ca");
         let conversion = json!(crd.spec.conversion);
         assert_eq!(conversion["webhook"]["clientConfig"]["caBundle"], "Y2E=");
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_that_stores_another_version_or_knows_no_v1beta1_is_left_alone_with_a_remedy() {
+    fn crd_storing_or_lacking_v1beta1_is_left_alone_with_a_remedy() {
         let mut stores = ours();
         stores.spec.versions[0].storage = false;
         stores.spec.versions[1].storage = true;

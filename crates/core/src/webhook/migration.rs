@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_refused_keeps_no_other_waiting_and_is_tried_again_more_and_more_rarely() {
+    fn refused_object_delays_no_other_and_is_retried_less_and_less() {
         let mut one = Migration::default();
         let _ = one.next(Some(1), at(0));
         one.listed(listed(&["a", "b", "c"]));

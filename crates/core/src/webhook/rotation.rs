@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn where_there_is_none_or_none_that_counts_one_is_made_and_served_at_once() {
+    fn missing_or_invalid_certificate_is_replaced_at_once() {
         assert_eq!(step(&RotationState::default(), None, at(0)), RotationStep::Replace);
         assert_eq!(step(&serving(made(0)), None, at(90)), RotationStep::Replace, "it has ended");
         let unsound = Certificate { sound: false, ..made(0) };
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn thirty_days_before_its_end_the_next_is_made_and_served_when_it_has_been_trusted_for_a_while() {
+    fn next_certificate_comes_30_days_early_and_serves_once_trusted() {
         let mut held = serving(made(0));
         assert_eq!(step(&held, Some(SETTLES), at(59)), RotationStep::Wait);
         assert_eq!(step(&held, None, at(60)), RotationStep::Prepare);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_is_served_at_once_where_what_is_served_has_ended_and_is_made_anew_where_it_makes_no_sense() {
+    fn next_certificate_serves_at_once_after_expiry_if_it_is_sound() {
         let mut held = RotationState { next: Some(made(60)), ..serving(made(0)) };
         assert_eq!(step(&held, None, at(90)), RotationStep::Promote);
         held.next = Some(Certificate { sound: false, ..made(60) });
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_former_authority_is_trusted_for_a_day_and_never_for_longer() {
+    fn former_authority_is_trusted_for_one_day_at_most() {
         let mut held = RotationState { former: Some(at(2)), ..serving(made(1)) };
         assert_eq!(step(&held, Some(SETTLES), at(1)), RotationStep::Wait);
         assert_eq!(step(&held, Some(SETTLES), at(2)), RotationStep::Forget);
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn left_alone_for_years_it_comes_to_rest_and_always_serves_what_counts() {
+    fn rotation_over_400_days_settles_and_serves_what_is_trusted() {
         let mut kept = KeptIdentities::default();
         let mut promoted = 0;
         for hour in 0..24 * 400 {

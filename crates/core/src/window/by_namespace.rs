@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_waits_no_longer_leaves_its_window_and_nothing_is_left_of_it() {
+    fn pod_no_longer_waiting_leaves_its_window_without_a_trace() {
         let mut windows = Windows::new(SETTINGS);
         windows.join("a", WindowInput::Pending("1"), at(0));
         windows.leave("1", at(10));
@@ -179,7 +179,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_pod_is_in_one_batch_no_later_than_the_longest_time_after_it_has_come(
+        fn every_pod_is_in_one_batch_within_the_longest_wait(
             comes in prop::collection::vec((0u64..900, 0usize..4), 1..80), pace in any::<bool>(), most in 1usize..40,
         ) {
             let mut windows = Windows::new(WindowSettings { pace, most, ..SETTINGS });

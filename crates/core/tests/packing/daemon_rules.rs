@@ -61,7 +61,7 @@ fn on_amd64() -> Value {
 }
 
 #[test]
-fn anti_affinity_to_a_daemonset_by_any_label_of_its_nodes_keeps_off_them() {
+fn anti_affinity_to_daemonset_keeps_pod_off_nodes_it_runs_on() {
     for key in [HOST, ZONE, ARCH] {
         let wary = pod("web", "w", &term("podAntiAffinity", "agent", key));
         let everywhere = packed(&problem(vec![wary.clone()], vec![agent(&json!({}))]));
@@ -74,7 +74,7 @@ fn anti_affinity_to_a_daemonset_by_any_label_of_its_nodes_keeps_off_them() {
 }
 
 #[test]
-fn anti_affinity_of_a_daemonset_by_any_label_of_its_nodes_keeps_pods_off_them() {
+fn anti_affinity_of_daemonset_keeps_pods_off_its_nodes() {
     for key in [HOST, ZONE, ARCH] {
         let own = json!({"affinity": term("podAntiAffinity", "web", key), "nodeSelector": {ARCH: "arm64"}});
         let pods = vec![pod("web", "w", &json!({})), pod("db", "d", &json!({}))];
@@ -97,7 +97,7 @@ fn anti_affinity_by_a_label_that_nodes_lack_keeps_nobody_off() {
 }
 
 #[test]
-fn affinity_to_a_daemonset_is_met_by_any_new_node_on_which_it_runs() {
+fn affinity_to_daemonset_is_met_by_new_nodes_it_runs_on() {
     for key in [HOST, ZONE, ARCH] {
         let follower = |at: usize| pod("web", &format!("w{at}"), &term("podAffinity", "agent", key));
         let all = problem((0..12).map(follower).collect(), vec![agent(&json!({}))]);
@@ -110,7 +110,7 @@ fn affinity_to_a_daemonset_is_met_by_any_new_node_on_which_it_runs() {
 }
 
 #[test]
-fn affinity_to_a_daemonset_that_does_not_run_where_the_pod_may_be_waits_and_says_so() {
+fn affinity_to_daemonset_out_of_reach_is_left_with_a_reason() {
     let mut follower = pod("web", "w", &term("podAffinity", "agent", HOST));
     follower["nodeSelector"] = json!({ARCH: "arm64"});
     let packing = packed(&problem(vec![follower.clone()], vec![agent(&on_amd64())]));
@@ -123,7 +123,7 @@ fn affinity_to_a_daemonset_that_does_not_run_where_the_pod_may_be_waits_and_says
 }
 
 #[test]
-fn affinity_to_a_daemonset_in_a_tainted_pool_goes_where_it_is_tolerated() {
+fn affinity_to_daemonset_in_tainted_pool_needs_both_tolerations() {
     let mut follower = pod("web", "w", &term("podAffinity", "agent", HOST));
     let mut all = problem(vec![follower.clone()], vec![agent(&json!({}))]);
     all.node_pools[0].taints = read(json!([{"key": "quiet", "effect": "NoSchedule"}]));
@@ -153,7 +153,7 @@ fn a_node_on_its_way_on_which_the_daemonset_will_run_is_company() {
 }
 
 #[test]
-fn a_daemonset_that_waits_for_the_pod_itself_is_no_company_for_it() {
+fn daemonset_waiting_for_the_pod_does_not_meet_its_affinity() {
     let follower = pod("web", "w", &term("podAffinity", "agent", HOST));
     let waiting = agent(&json!({"affinity": term("podAffinity", "web", HOST)}));
     assert_eq!(packed(&problem(vec![follower], vec![waiting])).claims.len(), 0);

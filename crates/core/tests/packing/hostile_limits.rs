@@ -100,7 +100,7 @@ fn together() -> Value {
 }
 
 #[test]
-fn a_node_for_pods_that_stay_together_counts_against_the_limit_under_either_policy() {
+fn node_of_pods_kept_together_meets_limit_under_either_policy() {
     for policy in ["fewest-nodes", "cost"] {
         let pools = json!([{"name": "default", "policy": policy, "limits": {"cpu": "30"}}]);
         let pods = [pods("b", 1, "1", &json!({})), pods("a", 1, "1", &together())];
@@ -111,7 +111,7 @@ fn a_node_for_pods_that_stay_together_counts_against_the_limit_under_either_poli
 }
 
 #[test]
-fn a_pod_that_stays_with_its_own_kind_joins_a_more_urgent_pods_node_where_the_limit_leaves_no_other() {
+fn self_affine_pod_joins_urgent_pods_node_under_a_limit() {
     let pods = [pods("b", 1, "1", &json!({"priority": 9})), pods("a", 2, "8", &together())];
     let problem = problem(&limited(&json!({"cpu": "16"})), &[machine("m.16", 16, 1.0)], &pods);
     let packing = packed(&problem);
@@ -127,7 +127,7 @@ fn a_pod_left_over_joins_the_node_of_more_urgent_ones() {
 }
 
 #[test]
-fn a_less_urgent_pod_that_a_spread_counts_joins_a_planned_node_where_the_limit_leaves_no_other() {
+fn less_urgent_spread_pod_joins_planned_node_under_a_limit() {
     let spread = json!({"topologySpreadConstraints": [{"maxSkew": 2, "topologyKey": "topology.kubernetes.io/zone",
         "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": "counted"}}}]});
     let pods = [
@@ -141,7 +141,7 @@ fn a_less_urgent_pod_that_a_spread_counts_joins_a_planned_node_where_the_limit_l
 }
 
 #[test]
-fn pods_that_a_limit_moves_to_another_zone_do_not_upset_a_spread_that_counts_them() {
+fn pods_a_limit_moves_to_another_zone_keep_a_spread_valid() {
     let even = json!({"labels": {"app": "plain"}, "topologySpreadConstraints": [{"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule",
         "topologyKey": "topology.kubernetes.io/zone", "labelSelector": {"matchLabels": {"app": "plain"}}}]});
     let pods = [pods("plain", 4, "100m", &json!({})), pods("even", 4, "100m", &even)];
@@ -163,7 +163,7 @@ fn a_pod_does_not_stay_where_a_limit_has_moved_its_company_away() {
 }
 
 #[test]
-fn a_pod_whose_place_was_chosen_in_a_pool_that_is_used_up_goes_to_another_pool() {
+fn pod_placed_in_a_used_up_pool_goes_to_another_pool() {
     let spread = json!({"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone",
         "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {"matchLabels": {"app": "b"}}}]});
     let pools = json!([{"name": "other", "taints": [{"key": "x", "effect": "PreferNoSchedule"}]},
@@ -175,7 +175,7 @@ fn a_pod_whose_place_was_chosen_in_a_pool_that_is_used_up_goes_to_another_pool()
 }
 
 #[test]
-fn a_node_gives_up_the_option_that_leaves_no_room_for_another_node() {
+fn node_gives_up_option_that_leaves_no_room_for_another_node() {
     let apart = json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
         {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "a"}}}]}}});
     let types = [machine("m.8", 8, 1.0), machine("m.16", 16, 1.2)];
@@ -185,7 +185,7 @@ fn a_node_gives_up_the_option_that_leaves_no_room_for_another_node() {
 }
 
 #[test]
-fn options_given_up_come_back_where_the_limit_has_room_in_the_end() {
+fn options_given_up_return_where_limit_has_room_in_the_end() {
     let apart = json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
         {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "a"}}}]}}});
     let types = [machine("m.8", 8, 1.0), machine("m.16", 16, 1.2)];
@@ -197,7 +197,7 @@ fn options_given_up_come_back_where_the_limit_has_room_in_the_end() {
 }
 
 #[test]
-fn a_pod_that_one_pools_limit_leaves_over_joins_a_node_of_another_pool() {
+fn pod_left_over_by_pool_limit_joins_node_of_another_pool() {
     let pools = json!([{"name": "heavy", "weight": 50, "limits": {"cpu": "2"}},
         {"name": "light", "limits": {"memory": "64Gi"}}]);
     let types = [machine("m.2", 2, 0.2), machine("m.16", 16, 1.6)];
@@ -208,7 +208,7 @@ fn a_pod_that_one_pools_limit_leaves_over_joins_a_node_of_another_pool() {
 }
 
 #[test]
-fn a_limit_of_nodes_makes_them_fewer_and_not_dearer_than_need_be() {
+fn limit_of_nodes_makes_nodes_fewer_at_little_cost() {
     let types = [machine("m.1", 1, 0.1), machine("m.4", 4, 0.41), machine("m.16", 16, 2.0)];
     let problem = problem(&limited(&json!({"nodes": "3"})), &types, &[pods("a", 12, "500m", &json!({}))]);
     let packing = packed(&problem);
@@ -249,7 +249,7 @@ fn at_best_effort_families_that_there_are_not_leave_nobody_over() {
 }
 
 #[test]
-fn at_best_effort_a_key_of_which_types_say_nothing_leaves_nobody_over() {
+fn best_effort_min_values_of_unknown_key_leave_no_pod_over() {
     let mut plain = machine("m.8", 8, 1.0);
     plain["requirements"] = json!([]);
     let problem = at_best_effort(&[plain], "node.kubernetes.io/instance-type", 2, &[pods("a", 1, "1", &json!({}))]);
@@ -278,7 +278,7 @@ fn every_place_of_a_volume_is_tried_in_the_heavier_pool() {
 }
 
 #[test]
-fn a_pod_whose_place_a_used_up_pool_gives_no_more_goes_where_another_heavy_pool_is() {
+fn pod_of_used_up_pool_moves_where_another_heavy_pool_is() {
     let mut one = machine("m.8", 8, 1.0);
     one["offerings"][2]["price"] = json!(1.1);
     let pools = json!([{"name": "light"}, {"name": "heavy", "weight": 10, "requirements": zone("zone-b")},
@@ -291,7 +291,7 @@ fn a_pod_whose_place_a_used_up_pool_gives_no_more_goes_where_another_heavy_pool_
 }
 
 #[test]
-fn pods_that_a_limit_moves_to_another_zone_are_planned_as_cheaply_there_as_any() {
+fn pods_a_limit_moves_to_another_zone_are_planned_cheaply_there() {
     let away = json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
         {"topologyKey": "topology.kubernetes.io/zone", "labelSelector": {"matchLabels": {"app": "a"}}}]}}});
     let pools = json!([{"name": "elsewhere", "requirements": zone("zone-b"), "labels": {"rack": "e"}},

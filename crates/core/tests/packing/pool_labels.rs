@@ -33,7 +33,7 @@ fn planned(labels: &Value) -> Vec<(String, String)> {
 }
 
 #[test]
-fn a_label_that_instance_types_contradict_leaves_the_pods_to_another_pool() {
+fn pool_label_contradicting_types_leaves_pods_to_another_pool() {
     for (key, value) in [
         ("kubernetes.io/os", "windows"),
         ("beta.kubernetes.io/os", "windows"),
@@ -47,7 +47,7 @@ fn a_label_that_instance_types_contradict_leaves_the_pods_to_another_pool() {
 }
 
 #[test]
-fn a_label_that_some_instance_types_have_narrows_the_choice_to_them() {
+fn pool_label_of_some_instance_types_narrows_choice_to_them() {
     for (key, value) in [("node.kubernetes.io/instance-type", "b.large"), ("topology.kubernetes.io/zone", "zone-b")] {
         assert_eq!(planned(&json!({key: value})), [("heavy".to_owned(), "b.large".to_owned())], "{key}={value}");
     }

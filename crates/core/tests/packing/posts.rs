@@ -81,7 +81,7 @@ fn inflate(key: &str, strength: &str) -> Value {
 
 /// 001: eight pods that have to be in one zone, six nodes.
 #[test]
-fn required_zone_affinity_gathers_all_pods_in_one_zone_on_the_nodes_there_first() {
+fn required_zone_affinity_gathers_pods_on_existing_nodes_first() {
     let mut problem = problem(vec![inflate("podAffinity", "requiredDuringSchedulingIgnoredDuringExecution"); 8]);
     six_nodes(&mut problem, 1100);
     // The naive check of the test folder knows match labels only.
@@ -98,7 +98,7 @@ fn required_zone_affinity_gathers_all_pods_in_one_zone_on_the_nodes_there_first(
 
 /// 001: eight pods that would rather be apart, six nodes.
 #[test]
-fn preferred_zone_anti_affinity_opens_one_node_at_most_and_leaves_nothing_pending() {
+fn preferred_zone_anti_affinity_opens_at_most_one_node() {
     let mut problem = problem(vec![inflate("podAntiAffinity", "preferredDuringSchedulingIgnoredDuringExecution"); 8]);
     six_nodes(&mut problem, 1100);
     let packing = solve(&problem, &Options::default());
@@ -157,7 +157,7 @@ fn inflate_400(when: &str) -> Problem {
 
 /// 003: the answer to one huge node, m5.large and m5.2xlarge with a spread over hosts.
 #[test]
-fn a_max_skew_of_thirty_gives_about_fifteen_nodes_of_thirty_pods_at_most() {
+fn max_skew_of_thirty_gives_about_fifteen_nodes_for_400_pods() {
     for when in ["ScheduleAnyway", "DoNotSchedule"] {
         let packing = packed(&inflate_400(when));
         assert!(packing.unscheduled.is_empty());
@@ -167,7 +167,7 @@ fn a_max_skew_of_thirty_gives_about_fifteen_nodes_of_thirty_pods_at_most() {
 }
 
 #[test]
-fn a_soft_spread_gives_way_where_limits_leave_too_few_nodes_for_it() {
+fn soft_spread_gives_way_where_limits_leave_too_few_nodes() {
     let mut soft = inflate_400("ScheduleAnyway");
     soft.pods.truncate(31);
     soft.node_pools[0].limits.set("nodes", 1);

@@ -167,7 +167,7 @@ fn a_preference_is_kept_where_it_can_be_and_given_up_where_not() {
 }
 
 #[test]
-fn taints_keep_pods_off_that_do_not_tolerate_them_and_startup_taints_do_not() {
+fn taints_repel_intolerant_pods_and_startup_taints_do_not() {
     let taint = |effect: &str| json!([{"key": "dedicated", "value": "db", "effect": effect}]);
     let tolerant = with(pod("b", "1"), json!({"tolerations": [{"key": "dedicated", "operator": "Exists"}]}));
     for effect in ["NoSchedule", "NoExecute"] {
@@ -191,7 +191,7 @@ fn a_preferring_taint_is_avoided_while_there_is_another_way() {
 }
 
 #[test]
-fn the_heavier_pool_comes_first_and_the_next_takes_what_its_limits_leave() {
+fn heavier_pool_comes_first_and_the_next_takes_what_is_left() {
     let heavy = with(pool("heavy"), json!({"weight": 10, "limits": {"cpu": "8"}}));
     let pods: Vec<Value> = (0..10).map(|at| pod(&format!("p{at}"), "2")).collect();
     let packing = packed(&problem(json!([pool("light"), heavy]), json!(pods)));
@@ -288,7 +288,7 @@ fn existing_nodes_come_first_the_initialized_before_the_others() {
 
 /// Seed 35131: by name, the large pod took the room of small ones, and eleven pods of fourteen were launched for again.
 #[test]
-fn what_an_earlier_leader_planned_finds_its_places_on_its_claims_again() {
+fn pods_planned_by_earlier_leader_fit_its_claims_again() {
     let claim = |name: &str, cpu: &str, memory: &str, pods: &str| {
         serde_json::from_value(json!({"name": name, "labels": {ZONE: "zone-a"},
             "allocatable": {"cpu": cpu, "memory": memory, "pods": pods}}))
@@ -307,7 +307,7 @@ fn what_an_earlier_leader_planned_finds_its_places_on_its_claims_again() {
 
 /// The pod without a rule was asked first, and took by name what was launched for the one with a rule, which fits nowhere else.
 #[test]
-fn what_was_launched_for_pods_that_are_to_be_spread_is_not_taken_by_those_that_are_not() {
+fn node_launched_for_spread_pod_is_not_taken_by_plain_pod() {
     let node = |name: &str, memory: &str, initialized: bool| {
         serde_json::from_value(json!({"name": name, "allocatable": {"cpu": "8", "memory": memory, "pods": "50"},
             "labels": {ZONE: "zone-a", "node.kubernetes.io/instance-type": "large"}, "initialized": initialized}))
@@ -329,7 +329,7 @@ fn what_was_launched_for_pods_that_are_to_be_spread_is_not_taken_by_those_that_a
 }
 
 #[test]
-fn pods_that_want_different_values_of_an_open_label_do_not_share_a_node() {
+fn pods_wanting_different_label_values_do_not_share_a_node() {
     let pools = json!([with(pool("p"), json!({"requirements": requires("team", &["a", "b"])}))]);
     let of = |name: &str, team: &str| with(pod(name, "500m"), json!({"nodeSelector": {"team": team}}));
     let packing = packed(&problem(pools, json!([of("x", "a"), of("y", "b"), of("z", "a"), pod("w", "500m")])));
@@ -405,7 +405,7 @@ fn a_type_without_an_available_offering_is_no_option() {
 }
 
 #[test]
-fn a_node_group_grows_by_fixed_types_up_to_its_limit_and_says_what_its_nodes_cannot_hold() {
+fn node_group_grows_to_its_limit_and_says_what_does_not_fit() {
     let group = json!({"policy": "node-groups", "limits": {"nodes": 3}, "requirements": requires(CT, &["spot"])});
     let pods: Vec<Value> = (0..7).map(|at| pod(&format!("p{at}"), "1")).collect();
     let mut problem = problem(json!([with(pool("ng"), group)]), json!(pods));
@@ -426,7 +426,7 @@ fn a_node_group_grows_by_fixed_types_up_to_its_limit_and_says_what_its_nodes_can
 }
 
 #[test]
-fn min_values_that_cannot_be_kept_are_lowered_under_best_effort_and_the_claim_says_so() {
+fn best_effort_lowers_unmet_min_values_and_the_claim_says_so() {
     let demand = json!([{"key": "karpenter.k8s.aws/instance-cpu", "operator": "Exists", "minValues": 2}]);
     let mut problem =
         problem(json!([with(pool("p"), json!({"requirements": demand}))]), json!([pod("a", "5"), pod("b", "1")]));

@@ -310,7 +310,7 @@ proptest! {
     }
 
     #[test]
-    fn a_lease_out_of_a_backup_from_just_now_makes_no_second_leader_where_the_api_server_was_away_for_longer_than_a_look(
+    fn lease_from_young_backup_makes_no_second_leader_after_outage(
         seed in any::<u64>(), count in 2..=5_usize, slow in 0..10_u64, losses in 0..10_u64, restores in 1..6_u64,
         pauses in 0..40_u64,
     ) {
@@ -318,7 +318,7 @@ proptest! {
     }
 
     #[test]
-    fn numbers_that_no_leader_writes_make_no_second_leader_and_do_not_keep_one_from_leading(
+    fn forged_lease_numbers_make_no_second_leader_and_block_none(
         seed in any::<u64>(), count in 1..=5_usize, slow in 0..20_u64, losses in 0..20_u64, forgeries in 1..20_u64,
         pauses in 0..20_u64,
     ) {

@@ -39,7 +39,7 @@ fn a_claim_that_has_got_an_instance_is_not_launched_for_again() {
 }
 
 #[test]
-fn an_instance_is_never_replaced_and_the_one_too_many_is_left_to_the_janitor() {
+fn instance_is_never_replaced_and_the_extra_is_left_to_janitor() {
     let (mut protocol, step) =
         after(called().into_iter().chain([Input::Called(LaunchCallResult::Launched("i-2".into()))]));
     assert_eq!(step, LaunchStep::WriteInstance { id: "i-2".into(), adopted: false });
@@ -49,7 +49,7 @@ fn an_instance_is_never_replaced_and_the_one_too_many_is_left_to_the_janitor() {
 }
 
 #[test]
-fn a_claim_that_may_have_an_instance_and_takes_no_writes_is_deleted_for_the_terminator_to_look() {
+fn unwritable_claim_that_may_have_an_instance_is_deleted() {
     let launched = called().into_iter().chain([Input::Called(LaunchCallResult::Launched("i-2".into()))]);
     for heard in [launched.collect::<Vec<_>>(), vec![Input::Claim(claim(None, false))]] {
         let (mut protocol, _) = after(heard);
@@ -62,7 +62,7 @@ fn a_claim_that_may_have_an_instance_and_takes_no_writes_is_deleted_for_the_term
 }
 
 #[test]
-fn a_claim_of_which_nobody_knows_whether_it_was_created_is_not_lost() {
+fn failed_claim_creation_ends_refused_lost_or_deposed() {
     for (why, end) in [
         (ApiFailure::Refused, LaunchEnd::Refused),
         (ApiFailure::Gone, LaunchEnd::Lost { at_once: false }),
@@ -87,7 +87,7 @@ fn unsure() -> (Protocol, String) {
 }
 
 #[test]
-fn after_a_call_of_unknown_outcome_no_failure_proves_that_nothing_was_launched() {
+fn failure_after_a_call_of_unknown_outcome_still_looks_by_token() {
     for failure in [LaunchCallResult::Never, LaunchCallResult::TokenUsed] {
         let (mut protocol, token) = unsure();
         assert_eq!(protocol.step(Input::Called(failure.clone()), NOW, true), LaunchStep::Look(token));
@@ -119,7 +119,7 @@ fn a_token_that_was_used_for_something_else_is_looked_for() {
 }
 
 #[test]
-fn a_call_that_was_not_answered_is_looked_for_then_the_claim_is_read_then_it_is_repeated_with_its_token() {
+fn unanswered_call_is_looked_for_then_repeated_with_its_token() {
     let (mut protocol, first) = after(called());
     let LaunchStep::Call { token, number: (1, 1) } = first else { panic!("{first:?}") };
     assert_eq!(protocol.step(Input::Called(LaunchCallResult::Unknown), NOW, true), LaunchStep::Look(token.clone()));

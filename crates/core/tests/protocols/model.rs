@@ -348,38 +348,38 @@ fn finds(bounds: &Bounds) -> &'static str {
 const NONE: Faults = Faults { deletions: 0, losses: 0, restarts: 0, foreign: 0, forgeries: 0 };
 
 #[test]
-fn two_candidates_and_a_lease_deleted_twice_never_make_two_leaders_or_a_term_twice() {
+fn two_candidates_with_lease_deleted_twice_keep_one_leader() {
     let faults = Faults { deletions: 2, ..NONE };
     holds(&Bounds { candidates: 2, horizon: 7, faults, ..Bounds::default() });
 }
 
 #[test]
-fn two_candidates_of_whom_one_is_not_answered_never_make_two_leaders_or_a_term_twice() {
+fn two_candidates_with_a_lost_answer_keep_one_leader() {
     let faults = Faults { deletions: 1, losses: 1, ..NONE };
     holds(&Bounds { candidates: 2, horizon: 5, faults, ..Bounds::default() });
 }
 
 #[test]
-fn three_candidates_and_a_lease_that_is_deleted_never_make_two_leaders_or_a_term_twice() {
+fn three_candidates_with_a_deleted_lease_keep_one_leader() {
     let faults = Faults { deletions: 1, ..NONE };
     holds(&Bounds { candidates: 3, horizon: 4, faults, ..Bounds::default() });
 }
 
 #[test]
-fn two_candidates_that_release_and_are_started_again_never_make_two_leaders_or_a_term_twice() {
+fn two_candidates_that_release_and_restart_keep_one_leader() {
     let faults = Faults { deletions: 1, restarts: 2, ..NONE };
     holds(&Bounds { candidates: 2, horizon: 4, faults, ..Bounds::default() });
 }
 
 #[test]
-fn the_first_lease_of_a_cluster_never_makes_two_leaders_or_a_term_twice() {
+fn first_lease_of_a_cluster_keeps_one_leader_and_unique_terms() {
     // Without deletions: decision 011 says what is left open where the very first Lease is deleted.
     let faults = Faults { losses: 2, restarts: 1, ..NONE };
     holds(&Bounds { candidates: 2, horizon: 3, faults, empty: true, ..Bounds::default() });
 }
 
 #[test]
-fn a_lease_that_other_software_holds_is_not_taken_before_that_has_stopped() {
+fn lease_held_by_other_software_is_not_taken_before_it_stops() {
     let faults = Faults { deletions: 1, foreign: 3, ..NONE };
     holds(&Bounds { candidates: 2, horizon: 6, faults, ..Bounds::default() });
     // Also where that has created it between two deletions of which nobody has heard.
@@ -388,7 +388,7 @@ fn a_lease_that_other_software_holds_is_not_taken_before_that_has_stopped() {
 }
 
 #[test]
-fn a_term_that_no_leader_can_have_had_never_makes_two_leaders_or_a_term_twice() {
+fn forged_term_keeps_one_leader_and_unique_terms() {
     let faults = Faults { forgeries: 2, ..NONE };
     holds(&Bounds { candidates: 2, horizon: 7, faults, ..Bounds::default() });
     let faults = Faults { forgeries: 1, deletions: 1, losses: 1, ..NONE };

@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn recommended_and_pinned_parameters_name_an_image_of_the_right_architecture() {
+    fn recommended_and_pinned_image_parameters_fit_architecture() {
         let mut images = images();
         let base = "/aws/service/eks/optimized-ami/1.33/amazon-linux-2023/arm64/standard";
         let recommended = images.parameter(&format!("{base}/recommended/image_id")).unwrap();
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_are_there_for_any_version_and_their_images_can_be_described() {
+    fn parameters_of_any_version_name_images_that_can_be_described() {
         let mut images = images();
         for path in [
             "/aws/service/eks/optimized-ami/1.27/amazon-linux-2-gpu/recommended/image_id",

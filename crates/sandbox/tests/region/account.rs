@@ -27,7 +27,7 @@ fn launched(xml: &str) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_quota_counts_the_vcpus_of_its_family_group_and_capacity_type() {
+async fn quota_counts_vcpus_of_its_family_group_and_capacity_type() {
     let region = region(1);
     let subnet = prepare(&region, "us-east-1a").await;
     region.faults().change(|s| s.ec2.vcpu_quotas = [("Standard/on-demand".to_owned(), 4)].into());
@@ -57,7 +57,7 @@ async fn a_subnet_has_as_many_addresses_as_the_scenario_says() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rights_and_the_role_for_spot_are_missed_where_ec2_misses_them() {
+async fn missing_rights_and_spot_role_are_refused_as_ec2_does() {
     let region = region(1);
     let subnet = prepare(&region, "us-east-1a").await;
     region.faults().change(|s| s.ec2.no_spot_role = true);

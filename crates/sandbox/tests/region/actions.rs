@@ -97,7 +97,7 @@ async fn a_fleet_that_cannot_reach_its_minimum_launches_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn addresses_leave_the_subnet_with_the_launch_and_come_back_with_the_end() {
+async fn launch_takes_a_subnet_address_and_the_end_gives_it_back() {
     let region = region(1);
     let subnet = prepare(&region, "us-east-1a").await;
     let (_, xml) = ec2(&region, &format!("Action=DescribeSubnets&SubnetId.1={subnet}")).await;
@@ -140,7 +140,7 @@ async fn a_type_is_not_launched_in_a_zone_that_does_not_offer_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_zone_that_is_down_launches_nothing_and_its_instances_are_impaired() {
+async fn zone_that_is_down_launches_nothing_and_impairs_instances() {
     let region = region(1);
     let id = region.place(&spot_node()).unwrap().id;
     region.set_zone_down("us-east-1a", true);
@@ -269,7 +269,7 @@ async fn throttling_failing_and_losing_have_their_own_faces() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_the_service_has_is_carried_out_though_its_sender_is_gone() {
+async fn call_received_is_carried_out_though_its_sender_is_gone() {
     let region = region(1);
     let id = region.place(&spot_node()).unwrap().id;
     for (after, key, carried_out) in [(20, "early", false), (52, "late", true)] {
@@ -345,7 +345,7 @@ async fn dry_runs_of_a_fleet_see_a_missing_template_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn user_data_above_16_kib_and_second_templates_of_a_name_are_refused() {
+async fn user_data_above_16_kib_and_duplicate_templates_are_refused() {
     let region = region(1);
     let create =
         |data: &str| format!("Action=CreateLaunchTemplate&LaunchTemplateName=big&LaunchTemplateData.UserData={data}");

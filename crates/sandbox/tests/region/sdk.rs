@@ -169,7 +169,7 @@ async fn discovery_reads_every_type_offering_and_price() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fleet_launches_once_per_token_and_its_instance_lives_and_dies() {
+async fn fleet_launches_once_per_token_and_instance_lives_and_dies() {
     let region = common::region(2);
     let mut events = region.subscribe();
     let ec2 = client!(aws_sdk_ec2, region);
@@ -285,7 +285,7 @@ async fn the_other_services_answer_what_a_node_class_needs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_spot_interruption_is_in_the_queue_at_once_and_ends_the_instance_two_minutes_later() {
+async fn spot_interruption_is_queued_at_once_two_minutes_before_end() {
     let region = common::region(6);
     let placed = dovetail_sandbox::region::Placement {
         instance_type: "m5.large".into(),
@@ -319,7 +319,7 @@ async fn a_spot_interruption_is_in_the_queue_at_once_and_ends_the_instance_two_m
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_partition_inwards_carries_the_launch_out_and_loses_the_answer() {
+async fn inward_partition_carries_out_the_launch_and_loses_the_answer() {
     let region = common::region(7);
     let ec2 = client!(aws_sdk_ec2, region);
     let name = template(&ec2, &region).await;

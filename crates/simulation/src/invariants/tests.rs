@@ -233,7 +233,7 @@ fn a_run_in_which_all_is_well_violates_nothing() {
 }
 
 #[test]
-fn two_instances_of_a_token_are_inv_1_and_so_are_two_claims_of_an_instance() {
+fn two_instances_of_a_token_or_claims_of_an_instance_are_inv_1() {
     assert_only("INV-1", |run| {
         run.end.alive.push(Living {
             id: "i-9".into(),
@@ -274,13 +274,13 @@ fn orphan(run: &mut Run, to: f64) {
 }
 
 #[test]
-fn an_instance_that_lives_without_a_claim_for_long_is_inv_3_though_it_is_gone_in_the_end() {
+fn instance_long_without_a_claim_is_inv_3_even_if_gone_later() {
     assert_only("INV-3", |run| orphan(run, 1100.0));
     assert_none(|run| orphan(run, 700.0));
 }
 
 #[test]
-fn what_lives_without_a_claim_while_nobody_can_collect_it_is_not_inv_3() {
+fn orphan_that_nobody_can_collect_is_not_inv_3() {
     assert_none(|run| {
         orphan(run, 1100.0);
         run.step(300.0, &Action::EmptyLists { duration: Some(Duration::from_secs(300)) });
@@ -297,7 +297,7 @@ fn what_lives_without_a_claim_while_nobody_can_collect_it_is_not_inv_3() {
 }
 
 #[test]
-fn a_pod_that_is_bound_again_is_inv_4_unless_its_binding_was_lost_by_a_restore() {
+fn pod_bound_again_is_inv_4_unless_a_restore_lost_its_binding() {
     assert_only("INV-4", |run| run.pod(50.0, "bound", "p1"));
     assert_none(|run| {
         run.step(49.0, &Action::Restore { of: Duration::from_secs(20), duration: Duration::from_secs(5) });
@@ -355,7 +355,7 @@ fn a_launch_after_the_deadline_is_inv_8() {
 }
 
 #[test]
-fn a_launch_that_rests_on_a_write_whose_answer_was_lost_or_on_a_lease_given_back_is_inv_8() {
+fn launch_on_unheard_or_released_lease_is_inv_8() {
     for (lost, holder) in [(true, "r0"), (false, "")] {
         let mut run = Run::without_leader();
         run.leads(0, 1, 0.0, 100.0);
@@ -392,7 +392,7 @@ fn a_claim_that_is_created_under_an_older_term_is_inv_9() {
 }
 
 #[test]
-fn a_lease_that_is_gone_or_put_back_refuses_nothing_until_somebody_writes_it() {
+fn lease_gone_or_restored_refuses_nothing_until_written() {
     let claimed_at = |at: f64, verb: &str, sent: Value| {
         let mut run = Run::without_leader();
         run.leads(0, 1, 0.0, 95.0);
@@ -433,7 +433,7 @@ fn two_holders_of_a_term_are_inv_10() {
 }
 
 #[test]
-fn the_first_write_of_a_lease_that_was_put_back_begins_no_term_where_it_was_sent_before_and_nobody_heard() {
+fn unheard_earlier_write_of_a_restored_lease_begins_no_term() {
     let written = |writes: &[(u64, &str, f64, bool)]| {
         let mut run = Run::without_leader();
         run.leads(0, 1, 0.0, 95.0);
@@ -484,7 +484,7 @@ fn again(run: &mut Run) {
 }
 
 #[test]
-fn another_instance_for_a_claim_whose_own_could_be_found_is_inv_12() {
+fn second_instance_for_a_claim_with_findable_one_is_inv_12() {
     assert_only("INV-12", again);
     assert_none(|run| {
         again(run);
@@ -522,7 +522,7 @@ fn collected(run: &mut Run, count: usize) {
 }
 
 #[test]
-fn more_than_five_collected_in_ten_minutes_are_inv_13_unless_they_are_released() {
+fn over_five_collected_in_ten_minutes_unreleased_are_inv_13() {
     assert_none(|run| collected(run, 5));
     assert_only("INV-13", |run| collected(run, 6));
     let released = |at: f64| {

@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_gives_the_same_files_each_time_and_another_gives_others() {
+    fn seed_gives_the_same_scenario_each_time_and_others_differ() {
         assert_eq!(generate::scenario(7), generate::scenario(7));
         assert_ne!(generate::scenario(7).scenario, generate::scenario(8).scenario);
     }

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_lasts_from_the_eviction_until_the_next_pod_made_after_it_is_ready() {
+    fn downtime_lasts_from_eviction_until_a_later_pod_is_ready() {
         let run = [
             pod(0, "created", "a"),
             pod(1, "ready", "a"),
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deletion_counts_when_a_drain_made_it_and_not_when_somebody_scaled_down() {
+    fn pod_deletion_is_downtime_when_drained_not_when_scaled_down() {
         let life = [pod(0, "created", "a"), pod(1, "ready", "a")];
         let deleted = event(9, Some(0), "api", json!({"resource": "pods", "verb": "delete", "uid": "a", "code": 200}));
         let refused = event(9, Some(0), "api", json!({"resource": "pods", "verb": "delete", "uid": "a", "code": 409}));

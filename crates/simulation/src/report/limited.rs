@@ -169,12 +169,12 @@ mod tests {
     }
 
     #[test]
-    fn an_instance_whose_launch_nobody_has_heard_of_takes_room_of_its_pools_limits() {
+    fn instance_of_an_unheard_launch_takes_room_of_pool_limits() {
         assert_eq!(left(&AmountsByName::from([("cpu".to_owned(), 2000)])), Some(0), "seed 8458");
     }
 
     #[test]
-    fn a_claim_without_an_instance_leaves_its_pools_limits_as_they_are() {
+    fn claim_without_an_instance_leaves_pool_limits_as_they_are() {
         assert_eq!(left(&AmountsByName::new()), Some(2000));
     }
 }

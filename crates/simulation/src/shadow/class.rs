@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_class_has_the_copy_s_network_in_its_own_zones_and_keeps_what_makes_a_node_what_it_is() {
+    async fn copied_class_takes_copy_network_in_its_zones_and_keeps_rest() {
         let (region, mut notes) = (region(), Vec::new());
         let Copied::Class(copy) = copied(&class(&["ca-west-1b", "elsewhere"]), &region, &mut notes) else {
             panic!("it is not copied")
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_class_that_is_not_resolved_is_waited_for_and_one_that_cannot_be_read_is_named() {
+    async fn unresolved_class_is_awaited_and_unreadable_class_is_named() {
         let (region, mut notes) = (region(), Vec::new());
         assert!(matches!(copied(&class(&[]), &region, &mut notes), Copied::NotResolved));
         let mut odd = class(&["ca-west-1b"]);

@@ -271,7 +271,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_copy_is_what_is_wanted_and_not_what_the_other_provisioner_has_written() {
+    fn copy_holds_what_is_wanted_not_what_a_provisioner_wrote() {
         let original = json!({
             "metadata": {
                 "name": "x", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z", "resourceVersion": "7",
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_in_the_cluster_changes_in_the_copy_and_what_the_copy_has_written_stays() {
+    fn cluster_changes_reach_the_copy_and_its_own_writes_stay() {
         let there = json!({
             "metadata": {"name": "x", "uid": "u", "labels": {"old": "1"}, "annotations": {"own": "kept"}},
             "spec": {"weight": 3}, "status": {"own": true},
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_asks_in_the_copy_for_the_pods_that_it_asks_for_in_the_cluster() {
+    fn pdb_in_the_copy_asks_for_as_many_pods_as_in_the_cluster() {
         let original = json!({"spec": {"maxUnavailable": "20%", "selector": {}}, "status": {"desiredHealthy": 8}});
         assert_eq!(budget(&original)["spec"], json!({"minAvailable": 8, "selector": {}}));
         let new = json!({"spec": {"maxUnavailable": 1}});

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_of_step_is_logged_as_it_always_was_and_is_read_back() {
+    fn each_kind_of_step_is_logged_as_before_and_read_back() {
         let lines: Vec<&str> = GOLDEN.lines().collect();
         let actions = all();
         let written: Vec<String> = actions.iter().map(|action| serde_json::to_string(action).unwrap()).collect();

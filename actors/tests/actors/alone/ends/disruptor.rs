@@ -100,7 +100,7 @@ fn an_empty_node_goes_after_its_pools_time_and_not_before() {
 }
 
 #[test]
-fn a_removal_that_does_not_come_to_pass_is_ordered_again_and_said_once() {
+fn unfulfilled_removal_is_ordered_again_and_said_once() {
     with_pool(when_empty(), async |bench| {
         let actor = start(&bench);
         nodes(&bench, 1);
@@ -158,7 +158,7 @@ fn after_the_term_nothing_goes() {
 }
 
 #[test]
-fn a_pool_that_is_only_observed_loses_nothing_and_says_what_it_would() {
+fn observed_pool_loses_nothing_and_says_what_it_would() {
     with_pool(when_empty(), async |bench| {
         let observe = json!({"metadata": {"annotations": {"dovetail.dev/disruption": "observe"}}});
         bench.api.patch(&NODE_POOLS, "", "default", &observe).unwrap();
@@ -272,7 +272,7 @@ fn what_nodes_have_together_is_written_on_their_pool_once() {
 }
 
 #[test]
-fn writes_that_are_refused_hold_up_no_removal_and_no_other_write() {
+fn refused_writes_delay_no_removal_and_no_other_write() {
     with_pool(when_empty(), async |bench| {
         bench.wire.refuse("PATCH", "/nodeclaims/default-1", usize::MAX, 422);
         bench.wire.refuse("PATCH", "/nodepools/default", usize::MAX, 403);
@@ -296,7 +296,7 @@ fn writes_that_are_refused_hold_up_no_removal_and_no_other_write() {
 }
 
 #[test]
-fn a_server_that_never_answers_leaves_no_more_than_sixteen_writes_open() {
+fn silent_server_leaves_at_most_sixteen_writes_open() {
     with_pool(when_empty(), async |bench| {
         bench.wire.next("PATCH", "/nodeclaims/", usize::MAX, crate::alone::wire::Act::Hang);
         let actor = start(&bench);
@@ -312,7 +312,7 @@ pub fn under_used() -> Value {
 }
 
 #[test]
-fn two_under_used_nodes_stay_until_the_one_in_their_stead_stands() {
+fn two_under_used_nodes_stay_until_their_replacement_stands() {
     with_pool(under_used(), async |bench| {
         let actor = start(&bench);
         nodes(&bench, 2);
@@ -385,7 +385,7 @@ fn nodes_of_another_providers_claims_are_not_looked_at() {
 }
 
 #[test]
-fn networks_that_are_not_a_classes_any_more_are_no_drift_while_it_is_unresolved() {
+fn lost_networks_are_no_drift_while_class_is_unresolved() {
     with_pool(when_empty(), async |bench| {
         let actor = start(&bench);
         nodes(&bench, 1);

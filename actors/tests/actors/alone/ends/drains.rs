@@ -73,7 +73,7 @@ fn attach(bench: &Alone, name: &str, number: u64) {
 }
 
 #[test]
-fn an_instance_with_a_volume_is_not_ended_before_that_is_detached() {
+fn instance_with_volume_is_not_ended_before_it_detaches() {
     alone(|bench| async move {
         let actor = start(&bench);
         working(&bench, &actor, 1);
@@ -128,7 +128,7 @@ fn a_node_that_is_silent_holds_no_volume_and_no_pod_for_ever() {
 }
 
 #[test]
-fn a_pod_that_tolerates_the_taint_is_neither_evicted_nor_waited_for() {
+fn pod_tolerating_the_taint_is_neither_evicted_nor_awaited() {
     alone(|bench| async move {
         let actor = start(&bench);
         working(&bench, &actor, 1);
@@ -199,7 +199,7 @@ fn a_pod_alone_that_asks_for_it_is_moved_by_one_restart() {
 }
 
 #[test]
-fn a_deployment_that_cannot_surge_is_not_restarted_and_its_pod_evicted() {
+fn deployment_without_surge_is_not_restarted_its_pod_is_evicted() {
     for more in [json!({"paused": true}), json!({"strategy": {"type": "Recreate"}})] {
         alone_with(moving(), |bench| async move {
             bench.heard.cluster(|state| state.allow_rollouts(true));
@@ -220,7 +220,7 @@ fn a_deployment_that_cannot_surge_is_not_restarted_and_its_pod_evicted() {
 }
 
 #[test]
-fn who_may_not_restart_deployments_evicts_and_says_which_right_is_missing() {
+fn pod_is_evicted_without_restart_right_and_that_is_named() {
     alone_with(moving(), |bench| async move {
         bench.heard.cluster(|state| state.allow_rollouts(true));
         bench.wire.forbid("PATCH", "/deployments/web", usize::MAX);

@@ -142,7 +142,7 @@ fn an_instance_that_ends_already_is_waited_for_by_nobody() {
 }
 
 #[test]
-fn a_deletion_that_is_refused_for_a_while_is_asked_again_in_time() {
+fn refused_deletion_is_retried_in_time() {
     for code in [403, 422] {
         with_node(async |bench, actor| {
             bench.wire.refuse("DELETE", "/nodeclaims/default-1", usize::MAX, code);
@@ -175,7 +175,7 @@ fn what_a_predecessor_has_written_is_gone_on_with() {
 }
 
 #[test]
-fn an_end_that_anybody_writes_on_a_claim_of_a_strange_instance_taints_nothing() {
+fn end_written_on_claim_of_foreign_instance_taints_nothing() {
     alone(|bench| async move {
         let actor = start(&bench);
         bench.launched("default-1", 1, &super::terminator::INITIALIZED);

@@ -122,7 +122,7 @@ fn what_is_not_written_down_stays_in_the_queue() {
 }
 
 #[test]
-fn an_end_that_is_not_written_down_is_said_once_however_often_its_message_comes_again() {
+fn unwritten_end_is_said_once_however_often_message_returns() {
     with_queue(async |bench| {
         spot(&bench, 1);
         bench.heard.writes_ends(false);
@@ -208,7 +208,7 @@ fn an_instance_of_nobody_is_passed_over_after_a_while() {
 }
 
 #[test]
-fn a_warning_that_comes_before_its_claim_has_the_instance_is_kept() {
+fn warning_before_its_claim_has_the_instance_is_kept() {
     with_queue(async |bench| {
         let claim = bench.claim("default-1");
         bench.show();
@@ -309,7 +309,7 @@ fn after_the_term_nothing_is_received_or_deleted() {
 }
 
 #[test]
-fn a_second_warning_of_a_node_that_is_known_to_end_says_nothing_new() {
+fn second_warning_of_ending_node_says_nothing_new() {
     with_queue(async |bench| {
         spot(&bench, 1);
         let _actor = start(&bench);
@@ -351,7 +351,7 @@ fn karpenters_way_marks_nothing_and_packs_nothing_beforehand() {
 }
 
 #[test]
-fn a_recommendation_is_said_and_followed_only_where_that_is_asked_for() {
+fn rebalance_recommendation_is_said_and_followed_only_if_asked() {
     for (rebalance, follows) in [(Rebalance::Event, 0), (Rebalance::Replace, 1)] {
         alone_with(Settings { rebalance, ..settings() }, |bench| async move {
             spot(&bench, 1);

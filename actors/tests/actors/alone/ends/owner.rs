@@ -100,7 +100,7 @@ fn what_was_just_launched_is_not_asked_for() {
 }
 
 #[test]
-fn an_instance_of_somebody_else_refuses_its_claim_once_and_says_why() {
+fn foreign_instance_refuses_its_claim_once_and_says_why() {
     alone(|bench| async move {
         let actor = start(&bench);
         let theirs = launch_token(["uid-of-another"], 1);
@@ -144,7 +144,7 @@ fn a_claim_that_is_mended_is_refused_no_longer() {
 }
 
 #[test]
-fn an_instance_that_ec2_does_not_know_is_asked_for_ever_less_often() {
+fn instance_unknown_to_ec2_is_asked_for_less_and_less_often() {
     alone(|bench| async move {
         let actor = start(&bench);
         let claim = names(&bench, "default-1", 1, &[]);
@@ -182,7 +182,7 @@ fn what_no_ec2_can_know_is_never_asked_for() {
 }
 
 #[test]
-fn a_cloud_that_is_throttled_is_told_of_once_and_asked_with_pauses() {
+fn throttled_cloud_is_told_once_and_asked_with_pauses() {
     alone(|bench| async move {
         let actor = start(&bench);
         bench.sky.always("instances_of", Some(Fails::Throttled));

@@ -135,7 +135,7 @@ fn an_account_that_may_not_ask_for_status_is_asked_no_more() {
 }
 
 #[test]
-fn without_a_queue_spot_nodes_are_counted_and_their_pools_told_once() {
+fn spot_nodes_without_queue_are_counted_and_pools_told_once() {
     alone_with(Settings::default(), |bench| async move {
         bench.class("default");
         bench.pool_of("default", json!({}));

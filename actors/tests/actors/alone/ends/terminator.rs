@@ -234,7 +234,7 @@ fn at_its_deadline_a_node_is_drained_by_force() {
 }
 
 #[test]
-fn a_node_that_no_claim_speaks_for_and_is_not_ours_goes_as_it_is() {
+fn node_without_claim_that_is_not_ours_goes_as_it_is() {
     alone(|bench| async move {
         let actor = start(&bench);
         bench.working(7);

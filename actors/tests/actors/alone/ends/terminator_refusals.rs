@@ -17,7 +17,7 @@ fn refusals_said(bench: &Alone) -> Vec<String> {
 }
 
 #[test]
-fn a_step_that_is_refused_is_taken_ever_more_seldom_and_said_by_count() {
+fn refused_step_is_retried_less_often_and_said_by_count() {
     for refuses in Refuses::WRITES {
         for (method, path) in [("PATCH", "/nodes/"), ("PATCH", "/nodeclaims/default-1"), ("DELETE", "/nodes/")] {
             alone(|bench| async move {
@@ -47,7 +47,7 @@ fn a_step_that_is_refused_is_taken_ever_more_seldom_and_said_by_count() {
 }
 
 #[test]
-fn an_eviction_that_the_api_server_will_not_have_is_tried_ever_more_seldom_and_said_by_count() {
+fn refused_eviction_is_retried_less_often_and_said_by_count() {
     for refuses in Refuses::WRITES {
         alone(|bench| async move {
             let actor = start(&bench);
@@ -69,7 +69,7 @@ fn an_eviction_that_the_api_server_will_not_have_is_tried_ever_more_seldom_and_s
 }
 
 #[test]
-fn an_end_that_ec2_refuses_is_asked_for_less_often_than_its_state() {
+fn end_refused_by_ec2_is_asked_less_often_than_its_state() {
     alone(|bench| async move {
         let actor = start(&bench);
         working(&bench, &actor, 1);
@@ -112,7 +112,7 @@ fn an_instance_known_by_its_token_alone_that_ec2_will_not_end_keeps_no_other_wai
 }
 
 #[test]
-fn that_an_instance_is_somebody_elses_is_said_once_though_its_claim_cannot_be_let_go() {
+fn foreign_instance_is_said_once_though_its_claim_cannot_go() {
     alone(|bench| async move {
         let actor = start(&bench);
         bench.launched("default-1", 1, &INITIALIZED);
@@ -147,7 +147,7 @@ fn stays_with_volume(bench: &Alone) {
 }
 
 #[test]
-fn a_volume_that_cannot_be_looked_up_is_looked_up_ever_more_seldom() {
+fn volume_that_cannot_be_looked_up_is_retried_less_often() {
     // It cannot be read, or may not be.
     for answer in [Act::Answer(200, json!({"spec": 7})), Act::Answer(422, status(422))] {
         alone(|bench| async move {
@@ -170,7 +170,7 @@ fn a_volume_that_cannot_be_looked_up_is_looked_up_ever_more_seldom() {
 }
 
 #[test]
-fn an_interruption_that_may_not_be_written_down_again_is_tried_ever_more_seldom() {
+fn unwritable_interruption_is_retried_less_and_less_often() {
     alone(|bench| async move {
         let actor = start(&bench);
         working(&bench, &actor, 1);

@@ -32,7 +32,7 @@ fn a_cloud_that_fails_is_asked_again_and_the_finalizers_stay() {
 }
 
 #[test]
-fn an_instance_that_ec2_will_not_end_holds_its_claim_and_no_other() {
+fn instance_ec2_will_not_end_holds_only_its_own_claim() {
     alone(|bench| async move {
         let actor = start(&bench);
         working(&bench, &actor, 1);
@@ -54,7 +54,7 @@ fn an_instance_that_ec2_will_not_end_holds_its_claim_and_no_other() {
 }
 
 #[test]
-fn steps_that_are_refused_are_tried_again_and_nothing_is_skipped() {
+fn refused_steps_are_retried_and_none_is_skipped() {
     // Each write on the way fails a few times, one kind of failure a run.
     for code in [409, 422, 429, 500] {
         alone(|bench| async move {
@@ -90,7 +90,7 @@ fn answers_that_are_lost_end_nothing_twice() {
 }
 
 #[test]
-fn a_leader_that_is_succeeded_in_the_middle_writes_and_ends_nothing_more() {
+fn succeeded_leader_writes_and_ends_nothing_more() {
     alone(|bench| async move {
         let actor = start(&bench);
         working(&bench, &actor, 1);
@@ -106,7 +106,7 @@ fn a_leader_that_is_succeeded_in_the_middle_writes_and_ends_nothing_more() {
 }
 
 #[test]
-fn a_claim_that_is_alive_again_in_a_restored_server_ends_nothing() {
+fn claim_alive_again_in_restored_server_ends_nothing() {
     alone(|bench| async move {
         let actor = start(&bench);
         working(&bench, &actor, 1);

@@ -94,7 +94,7 @@ pub fn one_to_one(bench: &Alone) {
 }
 
 #[test]
-fn an_order_is_a_claim_with_its_token_before_and_its_instance_after() {
+fn order_is_claim_with_token_before_launch_and_instance_after() {
     with_pool(async |bench| {
         let launcher = start(&bench);
         launcher.do_send(launch(&["default-a"]));
@@ -180,7 +180,7 @@ fn whatever_ec2_answers_one_claim_has_one_instance() {
 }
 
 #[test]
-fn what_is_sold_out_is_said_before_the_claim_goes_and_packed_anew() {
+fn sold_out_is_said_before_the_claim_goes_and_packed_anew() {
     with_pool(async |bench| {
         let launcher = start(&bench);
         bench.sky.inner.spoil([Spoil::SoldOut]);
@@ -196,7 +196,7 @@ fn what_is_sold_out_is_said_before_the_claim_goes_and_packed_anew() {
 }
 
 #[test]
-fn a_creation_that_is_refused_is_given_up_and_not_asked_for_at_once() {
+fn refused_creation_is_given_up_and_not_retried_at_once() {
     for code in [403, 422] {
         with_pool(async |bench| {
             let launcher = start(&bench);
@@ -212,7 +212,7 @@ fn a_creation_that_is_refused_is_given_up_and_not_asked_for_at_once() {
 }
 
 #[test]
-fn an_api_server_that_is_away_gives_plans_up_and_launches_nothing_late() {
+fn absent_api_server_voids_plans_and_launches_nothing_late() {
     with_pool(async |bench| {
         let launcher = start(&bench);
         bench.pass(1.0).await;
@@ -242,7 +242,7 @@ fn a_term_that_ends_before_the_call_calls_nothing() {
 }
 
 #[test]
-fn a_claim_that_an_earlier_leader_has_begun_to_launch_for_is_looked_for_first() {
+fn claim_begun_by_earlier_leader_is_looked_for_before_launch() {
     with_pool(async |bench| {
         let claim = bench.launched("default-1", 1, &[]);
         bench.api.patch_status(&NODE_CLAIMS, "", "default-1", &json!({"status": {"providerID": ""}})).unwrap();
@@ -258,7 +258,7 @@ fn a_claim_that_an_earlier_leader_has_begun_to_launch_for_is_looked_for_first() 
 }
 
 #[test]
-fn a_claim_of_an_earlier_leader_that_nobody_needs_goes_unlaunched() {
+fn unneeded_claim_of_earlier_leader_goes_unlaunched() {
     with_pool(async |bench| {
         bench.claim_with("left", json!({"dovetail.dev/term": "2"}));
         bench.show();
@@ -272,7 +272,7 @@ fn a_claim_of_an_earlier_leader_that_nobody_needs_goes_unlaunched() {
 }
 
 #[test]
-fn a_claim_of_an_earlier_leader_that_a_pod_is_expected_on_is_launched() {
+fn claim_of_earlier_leader_with_expected_pod_is_launched() {
     with_pool(async |bench| {
         bench.claim_with("left", json!({"dovetail.dev/term": "2"}));
         let uid = bench.pod("web", None);
@@ -289,7 +289,7 @@ fn a_claim_of_an_earlier_leader_that_a_pod_is_expected_on_is_launched() {
 }
 
 #[test]
-fn a_class_that_is_gone_or_unresolved_launches_nothing_and_says_so() {
+fn missing_or_unresolved_class_launches_nothing_and_says_so() {
     with_pool(async |bench| {
         let launcher = start(&bench);
         let mut of_nothing = order("default-a");
@@ -315,7 +315,7 @@ fn a_name_that_is_taken_by_somebody_else_is_not_taken_over() {
 }
 
 #[test]
-fn a_claim_whose_status_somebody_clears_is_launched_for_ever_less_often() {
+fn claim_with_cleared_status_is_looked_for_less_and_less_often() {
     with_pool(async |bench| {
         let launcher = start(&bench);
         launcher.do_send(launch(&["default-a"]));
@@ -337,7 +337,7 @@ fn a_claim_whose_status_somebody_clears_is_launched_for_ever_less_often() {
 }
 
 #[test]
-fn a_subnet_without_addresses_is_not_asked_for_where_another_has_some() {
+fn subnet_without_addresses_is_skipped_where_another_has_some() {
     with_pool(async |bench| {
         bench.heard.full_subnets(&["subnet-us-east-1a", "subnet-of-nobody"]);
         let launcher = start(&bench);

@@ -36,7 +36,7 @@ async fn order(bench: &Alone, launcher: &Addr<Launcher>, launch: LaunchClaims) {
 }
 
 #[test]
-fn a_hundred_claims_that_would_all_be_refused_are_not_all_asked_for() {
+fn hundred_claims_that_would_be_refused_are_not_all_asked_for() {
     for code in [403, 422] {
         with_pool(async |bench| {
             let launcher = start(&bench);
@@ -71,7 +71,7 @@ fn what_is_sold_out_for_one_is_not_asked_for_the_others_like_it() {
 }
 
 #[test]
-fn what_ec2_will_never_do_closes_the_pool_and_costs_ever_fewer_calls() {
+fn permanent_ec2_refusal_closes_pool_and_costs_fewer_calls() {
     with_pool(async |bench| {
         let launcher = start(&bench);
         bench.sky.always("launch", Some(Fails::Never));
@@ -123,7 +123,7 @@ fn a_token_that_was_used_for_something_else_is_looked_for_and_then_another_is_us
 }
 
 #[test]
-fn a_cloud_that_throttles_is_asked_again_and_told_of_once_a_claim() {
+fn throttling_cloud_is_asked_again_and_told_once_per_claim() {
     with_pool(async |bench| {
         let launcher = start(&bench);
         bench.sky.next("launch", [Fails::Throttled; 6]);
@@ -135,7 +135,7 @@ fn a_cloud_that_throttles_is_asked_again_and_told_of_once_a_claim() {
 }
 
 #[test]
-fn twenty_claims_that_nobody_answers_for_are_packed_anew_together() {
+fn twenty_unanswered_claims_are_packed_anew_together() {
     with_pool(async |bench| {
         let launcher = start(&bench);
         bench.wire.refuse("POST", "/nodeclaims", usize::MAX, 500);
@@ -150,7 +150,7 @@ fn twenty_claims_that_nobody_answers_for_are_packed_anew_together() {
 }
 
 #[test]
-fn that_an_instance_found_by_a_claims_token_is_another_clusters_is_said_once() {
+fn instance_of_other_cluster_found_by_token_is_said_once() {
     with_pool(async |bench| {
         let claim = bench.claim("default-a");
         let token = launch_token([claim.metadata.uid.as_deref().unwrap()], 1);

@@ -66,7 +66,7 @@ pub async fn state(bench: &Alone, packer: &Addr<Packer>) -> PackerState {
 }
 
 #[test]
-fn a_batch_becomes_claims_and_the_plan_is_said_before_the_launch() {
+fn batch_becomes_claims_and_plan_is_said_before_launch() {
     with_pool(async |bench| {
         let packer = start(&bench);
         let uids = waiting(&bench, "web", 10, "500m");

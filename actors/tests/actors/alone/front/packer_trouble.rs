@@ -8,7 +8,7 @@ use super::packer::{batch, planned, start, state, waiting, with_pool};
 use crate::alone::{TERM, trace};
 
 #[test]
-fn while_the_cluster_is_not_shown_nothing_is_planned_and_nothing_lost() {
+fn hidden_cluster_plans_nothing_and_loses_nothing() {
     with_pool(async |bench| {
         let packer = start(&bench);
         let uids = waiting(&bench, "web", 3, "500m");
@@ -70,7 +70,7 @@ fn as_a_last_resort_is_asked_for_only_what_was_left_over() {
 }
 
 #[test]
-fn a_change_of_the_world_packs_what_was_left_over_and_nothing_else() {
+fn world_change_packs_only_what_was_left_over() {
     with_pool(async |bench| {
         bench.delete(&NODE_POOLS, "default");
         bench.heard.cluster(|state| state.delete_pool("default", None));

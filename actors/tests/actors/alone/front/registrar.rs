@@ -74,7 +74,7 @@ async fn state(bench: &Alone, actor: &Addr<Registrar>) -> RegistrarState {
 const TRUE: &str = "\"True\"";
 
 #[test]
-fn a_node_is_registered_with_its_claims_labels_and_then_initialized() {
+fn node_is_registered_with_claim_labels_and_then_initialized() {
     alone(|bench| async move {
         let actor = start(&bench);
         joins(&bench, &actor, 1);
@@ -167,7 +167,7 @@ fn what_somebody_writes_meanwhile_is_kept() {
 }
 
 #[test]
-fn a_server_that_is_away_in_the_middle_leaves_no_half_registered_claim() {
+fn absent_server_leaves_no_half_registered_claim() {
     alone(|bench| async move {
         let actor = start(&bench);
         // The Node is written, and the claim cannot be for a minute.
@@ -234,7 +234,7 @@ fn a_node_without_its_guard_taint_is_told_of() {
 }
 
 #[test]
-fn a_node_that_is_not_ready_for_pods_in_its_time_is_given_up_with_why() {
+fn node_not_ready_for_pods_in_time_is_given_up_with_reason() {
     let short = Settings { initialization_timeout: Some(seconds(300)), ..Settings::default() };
     alone_with(short, |bench| async move {
         let actor = start(&bench);

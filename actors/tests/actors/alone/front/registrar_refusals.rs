@@ -20,7 +20,7 @@ async fn heartbeats(bench: &Alone, actor: &Addr<Registrar>, count: u32, apart: f
 }
 
 #[test]
-fn the_deletion_of_a_claim_that_is_given_up_is_asked_for_ever_more_seldom_where_it_is_refused() {
+fn refused_deletion_of_given_up_claim_is_asked_less_often() {
     for refuses in Refuses::WRITES {
         let short = Settings { initialization_timeout: Some(seconds(300)), ..Settings::default() };
         alone_with(short, |bench| async move {
@@ -42,7 +42,7 @@ fn the_deletion_of_a_claim_that_is_given_up_is_asked_for_ever_more_seldom_where_
 }
 
 #[test]
-fn a_claim_whose_writes_fail_is_looked_at_once_a_second_when_nothing_more_happens() {
+fn claim_with_failing_writes_is_looked_at_once_a_second() {
     alone(|bench| async move {
         let actor = start(&bench);
         bench.wire.refuse("PATCH", "/nodeclaims/default-1/status", usize::MAX, 409);

@@ -62,7 +62,7 @@ fn with_class(test: impl AsyncFnOnce(Alone)) {
 }
 
 #[test]
-fn before_it_is_read_there_is_no_answer_and_then_the_packer_is_told() {
+fn unread_catalogue_gives_no_answer_and_then_tells_the_packer() {
     with_class(async |bench| {
         bench.sky.next("instance_types", [Fails::Throttled; 4]);
         let catalogue = start(&bench);
@@ -265,7 +265,7 @@ fn nonsense_in_what_was_kept_is_not_heeded() {
 }
 
 #[test]
-fn a_server_that_forbids_keeping_it_is_told_of_once_and_not_asked_on() {
+fn forbidden_keeping_is_told_once_and_not_asked_again() {
     with_class(async |bench| {
         bench.wire.forbid("PATCH", KEPT, usize::MAX);
         let catalogue = start(&bench);

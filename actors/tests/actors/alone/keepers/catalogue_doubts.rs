@@ -6,7 +6,7 @@ use crate::alone::{Fails, alone};
 const DAY: f64 = 24.0 * 3600.0;
 
 #[test]
-fn however_long_ec2_shows_nothing_it_is_asked_every_ten_minutes_and_no_more_often() {
+fn ec2_showing_nothing_is_asked_just_every_ten_minutes() {
     alone(|bench| async move {
         let _catalogue = start(&bench);
         bench.pass(1.0).await;

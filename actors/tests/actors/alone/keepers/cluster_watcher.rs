@@ -175,7 +175,7 @@ fn the_end_of_one_claim_says_nothing_of_another_of_its_name() {
 }
 
 #[test]
-fn the_end_of_a_pool_or_a_class_says_nothing_of_another_of_its_name() {
+fn end_of_pool_or_class_leaves_another_of_its_name_known() {
     alone(|bench| async move {
         bench.pool("default");
         let watching = leading(&bench).await;
@@ -223,7 +223,7 @@ fn a_planned_claim_is_capacity_until_it_is_not_made() {
 }
 
 #[test]
-fn a_claim_that_is_there_after_all_stays_known_when_it_was_given_up() {
+fn given_up_claim_that_exists_stays_known() {
     alone(|bench| async move {
         let watching = leading(&bench).await;
         bench.claim("default-a");
@@ -235,7 +235,7 @@ fn a_claim_that_is_there_after_all_stays_known_when_it_was_given_up() {
 }
 
 #[test]
-fn plans_are_void_with_the_term_and_claims_that_are_there_are_not() {
+fn plans_are_void_with_the_term_but_existing_claims_stay() {
     alone(|bench| async move {
         let watching = leading(&bench).await;
         let uid = bench.pod("web", None);

@@ -70,7 +70,7 @@ fn what_went_while_a_list_expired_is_told_gone() {
 }
 
 #[test]
-fn what_cannot_be_read_is_there_and_told_of_and_keeps_nothing_else() {
+fn unreadable_object_is_there_and_told_and_blocks_nothing() {
     alone(|bench| async move {
         let client = spoiling(bench.client());
         bench.pool("good");

@@ -98,7 +98,7 @@ fn of_three_one_leads_and_the_others_say_who() {
 }
 
 #[test]
-fn a_leader_that_cannot_renew_stops_by_itself_before_another_begins() {
+fn leader_that_cannot_renew_stops_before_another_begins() {
     for act in [
         Act::Hang,
         Act::Answer(500, crate::alone::wire::status(500)),
@@ -138,7 +138,7 @@ fn a_lease_that_another_takes_by_force_ends_the_term_at_once() {
 }
 
 #[test]
-fn a_lease_that_is_deleted_ends_the_term_and_the_next_is_above_it() {
+fn deleted_lease_ends_the_term_and_next_term_is_above_it() {
     alone(|bench| async move {
         let one = start(&bench, 0, 0);
         bench.until(60, || one.leads()).await;

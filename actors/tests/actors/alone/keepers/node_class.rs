@@ -126,7 +126,7 @@ fn what_is_written_already_is_not_written_again() {
 }
 
 #[test]
-fn a_cloud_that_is_throttled_is_asked_with_pauses_and_told_of_once() {
+fn throttled_cloud_is_asked_with_pauses_and_told_once() {
     alone(|bench| async move {
         let actor = start(&bench);
         bench.bare_class("default");
@@ -154,7 +154,7 @@ fn a_call_that_failed_takes_no_readiness_away() {
 }
 
 #[test]
-fn what_is_wrong_with_a_class_is_said_on_it_and_its_pools_until_mended() {
+fn fault_of_class_is_said_on_it_and_its_pools_until_mended() {
     alone(|bench| async move {
         let actor = start(&bench);
         bench.bare_class("default");
@@ -250,7 +250,7 @@ fn unreadable(bench: &Alone, kind: WatchedKind, gvr: &Gvr, name: &str) -> Cannot
 }
 
 #[test]
-fn what_cannot_be_read_is_said_not_ready_once_and_its_pools_with_it() {
+fn unreadable_class_is_said_not_ready_once_with_its_pools() {
     alone(|bench| async move {
         let actor = start(&bench);
         bench.bare_class("default");

@@ -15,7 +15,7 @@ fn made_anew(bench: &Alone, name: &str) {
 }
 
 #[test]
-fn while_it_waits_for_its_claims_a_class_is_looked_at_every_five_seconds_however_often_it_changes() {
+fn class_waiting_for_claims_is_looked_at_every_five_seconds() {
     alone(|bench| async move {
         let actor = resolved(&bench).await;
         bench.claim("default-a");
@@ -34,7 +34,7 @@ fn while_it_waits_for_its_claims_a_class_is_looked_at_every_five_seconds_however
 }
 
 #[test]
-fn the_end_of_a_class_that_drags_on_takes_nothing_from_another_of_its_name() {
+fn slow_end_of_class_takes_nothing_from_another_of_its_name() {
     alone(|bench| async move {
         let actor = resolved(&bench).await;
         bench.sky.always("remove_node_class", Some(Fails::Throttled));
@@ -55,7 +55,7 @@ fn the_end_of_a_class_that_drags_on_takes_nothing_from_another_of_its_name() {
 }
 
 #[test]
-fn a_class_that_was_made_anew_is_resolved_at_once_though_its_generation_is_the_same() {
+fn recreated_class_of_same_generation_is_resolved_at_once() {
     alone(|bench| async move {
         let actor = resolved(&bench).await;
         bench.delete(&EC2_NODE_CLASSES, "default");

@@ -136,7 +136,7 @@ fn an_event_that_is_refused_is_dropped_and_the_next_is_written() {
 }
 
 #[test]
-fn a_server_that_never_answers_holds_an_event_up_for_five_seconds() {
+fn silent_server_holds_an_event_up_for_five_seconds() {
     alone(|bench| async move {
         let recorder = start(&bench);
         bench.wire.next("POST", "/events", 2, Act::Hang);

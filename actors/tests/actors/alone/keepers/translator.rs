@@ -117,7 +117,7 @@ fn a_pool_whose_creation_is_refused_is_tried_ever_less_often() {
 }
 
 #[test]
-fn one_that_is_made_anew_by_the_name_of_another_does_not_wait_for_what_that_one_waited_for() {
+fn recreated_object_does_not_inherit_wait_of_its_namesake() {
     with_alpha(async |bench, _actor| {
         template(&bench, "mine");
         bench.wire.refuse("POST", "/nodepools", usize::MAX, 422);
@@ -166,7 +166,7 @@ fn a_change_of_the_alpha_object_is_taken_over_at_once() {
 }
 
 #[test]
-fn a_pool_of_that_name_that_is_nobodys_translation_is_left_as_it_is() {
+fn pool_of_that_name_that_is_no_translation_is_left_as_it_is() {
     with_alpha(async |bench, actor| {
         bench.class("mine");
         bench.pool_of("blue", json!({"weight": 50}));
@@ -194,7 +194,7 @@ fn while_the_cluster_is_not_known_nothing_is_made() {
 }
 
 #[test]
-fn while_it_cannot_be_asked_what_is_meant_nothing_is_made_and_the_log_says_why_once() {
+fn unknown_meaning_makes_nothing_and_is_logged_once() {
     with_alpha(async |bench, _actor| {
         bench.sky.always("subnet_has_tag", Some(Fails::Never));
         template(&bench, "mine");
@@ -238,7 +238,7 @@ fn an_alpha_object_that_goes_is_forgotten() {
 }
 
 #[test]
-fn where_the_pool_is_refused_its_own_class_stays_as_it_was_and_the_field_is_the_provisioners() {
+fn refused_pool_leaves_its_class_and_names_provisioner_field() {
     with_alpha(async |bench, _actor| {
         let spec = json!({"provider": {"subnetSelector": {"a": "b"}}, "weight": 7});
         let object = json!({"apiVersion": "karpenter.sh/v1alpha5", "kind": "Provisioner", "metadata": {"name": "own"}, "spec": spec});

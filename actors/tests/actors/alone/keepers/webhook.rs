@@ -68,7 +68,7 @@ fn a_standby_serves_what_the_leader_keeps_and_writes_nothing() {
 }
 
 #[test]
-fn a_secret_that_may_not_be_written_is_told_of_once_and_asked_with_pauses() {
+fn unwritable_secret_is_told_once_and_asked_with_pauses() {
     for code in [403, 422, 500] {
         alone(|bench| async move {
             bench.wire.refuse("POST", "/secrets", usize::MAX, code);

@@ -32,7 +32,7 @@ fn managed_fields_are_cut_off_however_deep_and_nothing_else() {
 }
 
 #[test]
-fn an_object_that_its_type_refuses_is_known_by_name_and_uid_with_why() {
+fn object_refused_by_its_type_is_known_by_name_uid_and_reason() {
     for more in [
         json!({"spec": 5}),
         json!({"spec": {"containers": "none"}}),

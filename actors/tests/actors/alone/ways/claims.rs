@@ -131,7 +131,7 @@ fn no_write_and_no_deletion_reaches_another_of_the_name() {
 }
 
 #[test]
-fn a_claim_without_an_instance_goes_finalizer_and_all_unless_held() {
+fn claim_without_instance_goes_with_finalizer_unless_held() {
     alone(|bench| async move {
         let claim = bench.claim("default-a");
         assert_eq!(claims(&bench).delete_without_instance(&claim).await, Ok(true));
@@ -203,7 +203,7 @@ fn a_node_that_came_anew_under_its_name_is_another() {
 }
 
 #[test]
-fn writes_that_conflict_for_ever_are_made_with_pauses_and_go_through_in_the_end() {
+fn endlessly_conflicting_writes_pause_and_succeed_in_the_end() {
     alone(|bench| async move {
         let claim = bench.claim("default-a");
         let (api, now) = (claims(&bench), tokio::time::Instant::now);

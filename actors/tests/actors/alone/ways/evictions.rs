@@ -58,7 +58,7 @@ fn a_pod_that_is_gone_is_gone() {
 }
 
 #[test]
-fn a_budget_refuses_with_its_words_and_a_deletion_asks_no_budget() {
+fn budget_refuses_in_its_words_and_deletion_asks_no_budget() {
     alone(|bench| async move {
         let web = pod(&bench, "web");
         bench.api.patch(&PODS, "default", "web", &json!({"metadata": {"labels": {"app": "web"}}})).unwrap();
@@ -112,7 +112,7 @@ fn whatever_else_is_answered_the_pod_stays_and_is_tried_later() {
 }
 
 #[test]
-fn an_eviction_that_is_never_answered_is_given_up_after_ten_seconds() {
+fn unanswered_eviction_is_given_up_after_ten_seconds() {
     alone(|bench| async move {
         let web = pod(&bench, "web");
         bench.wire.next("POST", "/eviction", 1, Act::Hang);

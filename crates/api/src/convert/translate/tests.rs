@@ -34,7 +34,7 @@ fn of(name: &str) -> Source {
 }
 
 #[test]
-fn a_provisioner_becomes_a_pool_that_it_owns_and_its_own_class_and_every_default_is_named() {
+fn provisioner_becomes_owned_pool_and_class_with_named_defaults() {
     let all = translated(&[], &[provisioner_named("default", json!({"ttlSecondsAfterEmpty": 30}))]);
     let made = all[&of("default")].clone().unwrap();
     let pool = made.pool.unwrap();
@@ -62,7 +62,7 @@ fn a_provisioner_becomes_a_pool_that_it_owns_and_its_own_class_and_every_default
 }
 
 #[test]
-fn an_object_that_cannot_be_translated_names_field_and_remedy_and_stops_no_other() {
+fn untranslatable_object_names_field_and_remedy_stops_no_other() {
     let odd = template_named("odd", json!({"launchTemplate": "mine"}));
     let all = translated(
         &[odd, template_named("good", json!({}))],
@@ -83,7 +83,7 @@ fn an_object_that_cannot_be_translated_names_field_and_remedy_and_stops_no_other
 }
 
 #[test]
-fn of_two_that_make_one_class_the_older_keeps_it_and_the_other_is_told() {
+fn older_of_two_making_one_class_keeps_it_and_other_is_told() {
     let all = translated(&[template_named("x", json!({}))], &[provisioner_named("x", json!({}))]);
     assert!(all[&Source::Template("x".into())].is_ok());
     let problem = all[&of("x")].clone().unwrap_err();
@@ -112,7 +112,7 @@ fn classes_of(
 }
 
 #[test]
-fn each_kubelet_block_has_a_copy_of_the_class_that_those_of_one_mind_share() {
+fn each_kubelet_block_has_class_copy_shared_by_like_blocks() {
     let t = [template_named("t", json!({}))];
     let names = ["a", "b", "c", "d", "e"];
     let plain = json!({"providerRef": {"name": "t"}});
@@ -144,7 +144,7 @@ fn each_kubelet_block_has_a_copy_of_the_class_that_those_of_one_mind_share() {
 }
 
 #[test]
-fn what_one_provisioner_says_never_changes_the_class_of_anothers_pool() {
+fn provisioner_never_changes_the_class_of_another_pool() {
     let t = [template_named("t", json!({}))];
     let of_a = |others: &[(&str, Value)]| {
         let mut all = vec![provisioner_named("a", with_pods(20))];
@@ -179,7 +179,7 @@ fn a_copy_never_has_the_name_of_what_another_object_makes() {
 }
 
 #[test]
-fn what_is_said_of_pool_and_class_is_said_with_the_alpha_objects_own_fields() {
+fn messages_of_pool_and_class_use_alpha_object_fields() {
     let all = translated(
         &[template_named("t", json!({"amiSelector": {"aws-ids": "ami-1"}}))],
         &[
@@ -264,7 +264,7 @@ fn only_what_is_ours_is_written_and_users_annotations_stay() {
 }
 
 #[test]
-fn a_cluster_whose_subnets_have_the_clusters_tag_is_found_by_it_and_a_profile_may_be_set() {
+fn cluster_tagged_subnets_are_found_and_profile_may_be_set() {
     let context = ConversionContext {
         default_instance_profile: Some("nodes".into()),
         cluster_tagged: true,

@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_away_goes_and_what_only_the_richer_form_can_hold_stays() {
+    fn removed_field_goes_and_what_only_richer_form_holds_stays() {
         let theirs = json!({"weight": 3, "replicas": 2});
         let base = json!({"weight": 3});
         assert_eq!(of(&base, &json!({}), &theirs), json!({"replicas": 2}));

@@ -271,7 +271,7 @@ proptest! {
 }
 
 #[test]
-fn what_v1_cannot_hold_is_written_as_karpenters_webhook_writes_it() {
+fn what_v1_cannot_hold_is_written_as_karpenter_webhook_does() {
     let spec = json!({"template": {"spec": {
         "kubelet": {"maxPods": 20},
         "nodeClassRef": {"apiVersion": "karpenter.k8s.aws/v1beta1", "kind": "EC2NodeClass", "name": "default"},
@@ -295,7 +295,7 @@ fn an_alias_is_a_family_and_its_version_is_kept() {
 }
 
 #[test]
-fn a_policy_that_v1beta1_lacks_survives_an_apply_of_what_it_sees() {
+fn policy_v1beta1_lacks_survives_an_apply_of_what_it_sees() {
     let spec = json!({"disruption": {"consolidationPolicy": "Balanced", "consolidateAfter": "30s"}});
     let stored = object("karpenter.sh/v1", "NodePool", &spec);
     let seen = converted(&stored, WebhookVersion::V1Beta1).unwrap();
@@ -308,7 +308,7 @@ fn a_policy_that_v1beta1_lacks_survives_an_apply_of_what_it_sees() {
 }
 
 #[test]
-fn a_review_is_answered_by_its_uid_and_what_is_not_ours_is_named() {
+fn review_is_answered_by_its_uid_and_foreign_object_is_named() {
     let pool = object("karpenter.sh/v1beta1", "NodePool", &json!({"weight": 1}));
     let asked = |objects: Value| {
         json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
@@ -335,7 +335,7 @@ fn merged_keeps_what_neither_side_has_touched() {
 }
 
 #[test]
-fn a_body_that_is_no_review_is_told_what_is_wrong_and_one_that_is_gets_an_answer_to_its_uid() {
+fn non_review_body_is_told_its_fault_and_review_gets_its_uid() {
     use super::reply;
     for (body, said) in [
         (&b"\xff{"[..], "no JSON"),

@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn comments_are_found_and_what_looks_like_one_in_a_scalar_is_none() {
+    fn comments_are_found_but_not_lookalikes_in_scalars() {
         let text = "# one\na: 'x # no' # two\nb: |\n  # no\n  text # no\n# three\nc: a#no\nd: \"y\n  # no\"\ne: [\"a \\\" # no\", 'b''c'] # four\n";
         let found: Vec<_> = comments(text).into_iter().map(|one| (one.line, one.text, one.alone)).collect();
         let expected = [

@@ -248,7 +248,7 @@ fn place(base: &Value, openapi: &Value, steps: &[Step], value: &Value, companion
 }
 
 #[test]
-fn what_a_schema_admits_its_type_reads_without_loss_and_what_lies_beyond_is_refused() {
+fn schema_edges_are_read_without_loss_and_beyond_is_refused() {
     let mut wrong: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (api_version, kind) in OWN_KINDS.iter().copied() {
         let found = check(api_version, kind);

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_of_a_template_and_its_name_are_the_same_in_every_version() {
+    fn template_text_and_name_are_the_same_in_every_version() {
         let data = data(&class(), true, Some("cr-1"));
         assert_eq!(template_text(&data), include_str!("template.golden.txt"));
         assert_eq!(template_name("demo", "default", &data), "karpenter.k8s.aws/13504282197483843914");
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn group_partition_tenancy_and_market_are_in_the_text_and_in_the_name() {
+    fn group_partition_tenancy_and_market_are_in_text_and_name() {
         let plain = Placing::default();
         let placing = Placing { group: Some("pg-1".into()), partition: Some(2), dedicated: true };
         let mut names = std::collections::BTreeSet::new();

@@ -44,7 +44,7 @@ fn fits(times: &[f64], size: f64, rate: f64) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_thousand_launches_at_once_fit_ec2s_buckets_and_take_as_long_as_those_require() {
+async fn thousand_launches_fit_ec2_buckets_and_take_the_time_required() {
     let (limiter, begun) = limiter();
     let times = sent(&limiter, begun, &needs("CreateFleet"), 1000).await;
     assert!(fits(&times, 50.0, 5.0) && fits(&times, 1000.0, 2.0));
@@ -73,7 +73,7 @@ async fn a_launch_goes_before_all_descriptions_that_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_throttled_waits_and_who_gives_up_waiting_holds_up_nobody() {
+async fn throttled_call_waits_and_one_given_up_delays_nobody() {
     let (limiter, begun) = limiter();
     limiter.throttled(RequestBucket::Mutate);
     let one = sent(&limiter, begun, &needs("CreateFleet"), 1).await;
@@ -87,7 +87,7 @@ async fn who_is_throttled_waits_and_who_gives_up_waiting_holds_up_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_can_wait_has_its_turn_after_half_a_minute_however_many_launches_come() {
+async fn deferrable_call_has_its_turn_after_half_a_minute_of_launches() {
     let (limiter, begun) = limiter();
     let (fleet, delete) = (needs("CreateFleet"), needs("DeleteLaunchTemplate"));
     let launches = sent(&limiter, begun, &fleet, 1000);
@@ -112,7 +112,7 @@ async fn what_can_wait_has_its_turn_after_half_a_minute_however_many_launches_co
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_ends_many_is_not_overtaken_for_ever_by_those_that_end_one() {
+async fn termination_of_many_is_not_overtaken_forever_by_single_ones() {
     let (limiter, begun) = limiter();
     let end = |count: usize| {
         let ids: Vec<String> = (1..=count).map(|n| format!("InstanceId.{n}=i-{n}")).collect();

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_contradict_each_other_are_named_with_their_values() {
+    fn contradicting_fields_are_named_with_their_values() {
         let volume = |ebs: Value| json!({"blockDeviceMappings": [{"deviceName": "/dev/xvda", "ebs": ebs}]});
         let interface = |card: i32| json!({"networkCardIndex": card, "deviceIndex": 0, "interfaceType": "interface"});
         for (own, fields) in [

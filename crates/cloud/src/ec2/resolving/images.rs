@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn of_images_with_the_same_needs_the_newest_that_is_not_deprecated_stays() {
+    fn of_images_with_same_needs_newest_undeprecated_stays() {
         let all = vec![
             image("ami-old", "2026-01-01", false, "amd64"),
             image("ami-dead", "2026-03-01", true, "amd64"),

@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_subnet_with_most_free_addresses_is_taken_launches_under_way_counted() {
+    fn subnet_with_most_free_addresses_wins_counting_launches() {
         let mut all = FreeAddresses::default();
         all.set("subnet-a", 100);
         all.set("subnet-b", 90);

@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_something_else_than_room_may_keep_waiting_is_left_to_that() {
+    fn pod_that_waits_for_something_else_than_room_is_left_alone() {
         assert!(!is_unmarked(&unmarked(|pod| pod["spec"]["schedulingGates"] = json!([{"name": "quota"}]))));
         assert!(!is_unmarked(&unmarked(|pod| pod["spec"]["schedulerName"] = json!("volcano"))));
         assert!(!is_unmarked(&unmarked(|pod| pod["spec"]["resourceClaims"] = json!([{"name": "gpu"}]))));

@@ -31,7 +31,7 @@ fn kept(state: &ClusterState) -> Vec<String> {
 }
 
 #[test]
-fn pods_expected_on_a_node_have_their_places_kept_from_others_that_wait() {
+fn pods_expected_on_a_node_have_places_kept_from_other_pods() {
     let mut state = joined();
     expect(&mut state, &[("small", "500m"), ("large", "1500m")]);
     assert!(kept(&state).is_empty(), "nobody else waits");
@@ -53,7 +53,7 @@ fn among_pods_that_are_all_alike_no_place_is_kept() {
 }
 
 #[test]
-fn pods_of_one_job_or_stateful_set_are_alike_whatever_they_are_called_by() {
+fn pods_of_one_job_or_stateful_set_are_alike_whatever_the_name() {
     let mut state = joined();
     for (index, name) in ["a", "b", "c"].into_iter().enumerate() {
         let mut pod = kube_pod(name, "", "500m");
@@ -76,7 +76,7 @@ fn nobody_is_nominated_to_a_node_that_is_going() {
 }
 
 #[test]
-fn only_as_many_places_are_kept_as_a_node_has_beside_what_is_on_it() {
+fn kept_places_are_only_as_many_as_the_node_has_left() {
     let mut state = joined();
     expect(&mut state, &[("a", "1"), ("b", "700m"), ("c", "300m")]);
     state.apply_pod(&kube_pod("other", "", "250m")).unwrap();
@@ -100,7 +100,7 @@ fn room_for_pods_of_daemon_sets_is_nobodys_kept_place() {
 }
 
 #[test]
-fn a_nomination_is_over_when_the_pod_is_expected_elsewhere_and_waits_still() {
+fn nomination_ends_when_its_pod_is_expected_elsewhere() {
     let mut state = joined();
     expect(&mut state, &[("a", "1"), ("b", "500m"), ("bound", "100m")]);
     for (name, cpu) in [("a", "1"), ("b", "500m")] {
@@ -123,7 +123,7 @@ fn a_nomination_is_over_when_the_pod_is_expected_elsewhere_and_waits_still() {
 }
 
 #[test]
-fn a_pod_that_kube_scheduler_makes_room_for_is_not_packed_and_one_that_is_merely_nominated_is() {
+fn pod_kube_scheduler_preempts_for_is_not_packed_nominated_is() {
     let mut state = ClusterState::new();
     state.apply_node(&kube_node("n", "p", json!({})));
     state.apply_pod(&nominated(kube_pod("a", "", "1"), "n")).unwrap();
@@ -158,7 +158,7 @@ fn set_and_other(other: &str) -> ClusterState {
 }
 
 #[test]
-fn a_node_for_pods_that_are_still_to_come_is_let_in_after_those_that_others_wait_for() {
+fn node_for_pods_still_to_come_is_let_in_after_awaited_ones() {
     let comes_last = |state: &ClusterState| state.snapshot().comes_last("c", at(0));
     let mut state = set_and_other("500m");
     assert!(comes_last(&state), "the other pod would take what the second pod of the set is to have");

@@ -119,7 +119,7 @@ fn a_bound_pod_loads_its_node_once_and_leaves_it_when_it_goes() {
 }
 
 #[test]
-fn a_list_forgets_what_is_not_in_it_and_keeps_what_was_written_since_it_began() {
+fn list_forgets_what_it_lacks_and_keeps_what_was_written_since() {
     let mut state = ClusterState::new();
     state.apply_claim(Arc::new(kube_claim("gone", Some("1"), "1")));
     state.list_begins(WatchedKind::NodeClaim);
@@ -144,7 +144,7 @@ fn a_late_event_neither_undoes_nor_revives_a_claim() {
 }
 
 #[test]
-fn a_claim_that_a_list_made_now_shows_is_there_whatever_was_known() {
+fn claim_shown_by_a_fresh_list_is_there_whatever_was_known() {
     let mut state = ClusterState::new();
     let claim = Arc::new(kube_claim("a", Some("1"), "10"));
     state.apply_claim(claim.clone());
@@ -178,7 +178,7 @@ fn node_class(role: &str) -> EC2NodeClass {
 }
 
 #[test]
-fn a_late_answer_neither_undoes_nor_revives_a_pool_a_class_or_a_node() {
+fn late_answer_neither_undoes_nor_revives_pool_class_or_node() {
     let mut state = ClusterState::new();
     assert_eq!(state.apply_pool(pool_at(true, "1", "10")), UpdateEffect::News);
     assert_eq!(state.apply_pool(pool_at(false, "1", "9")), UpdateEffect::Stale);
@@ -222,7 +222,7 @@ fn the_end_of_a_pool_or_a_class_takes_no_other_of_its_name_away() {
 }
 
 #[test]
-fn an_api_server_that_was_restored_to_an_earlier_state_is_believed() {
+fn api_server_restored_to_an_earlier_state_is_believed() {
     let mut state = ClusterState::new();
     state.apply_pool(pool_at(false, "1", "100"));
     state.apply_class(class_at("new", "1", "100"));
@@ -255,7 +255,7 @@ fn an_api_server_that_was_restored_to_an_earlier_state_is_believed() {
 }
 
 #[test]
-fn claims_are_as_a_restored_api_server_lists_them_but_for_what_is_written_meanwhile() {
+fn claims_are_as_restored_server_lists_unless_written_since() {
     let mut state = ClusterState::new();
     for name in ["back", "gone", "written"] {
         state.apply_claim(Arc::new(launched_with(&kube_claim(name, Some(name), "100"), "p")));
@@ -274,7 +274,7 @@ fn claims_are_as_a_restored_api_server_lists_them_but_for_what_is_written_meanwh
 }
 
 #[test]
-fn a_pod_that_a_restored_api_server_lists_without_its_node_waits_again() {
+fn pod_listed_without_node_by_restored_api_server_waits_again() {
     let mut state = ClusterState::new();
     state.apply_pod(&pod_at("n", "100")).unwrap();
     state.list_begins(WatchedKind::Pod);
@@ -315,7 +315,7 @@ fn a_new_leader_counts_claims_on_their_way_as_room() {
 }
 
 #[test]
-fn a_claim_of_an_earlier_leader_counts_against_limits_with_the_most_that_it_may_get() {
+fn claim_of_earlier_leader_counts_its_most_against_limits() {
     let mut state = ClusterState::new();
     state.apply_pool(pool("default", true));
     let mut claim = kube_claim("c", Some("1"), "1");
@@ -334,7 +334,7 @@ fn a_claim_of_an_earlier_leader_counts_against_limits_with_the_most_that_it_may_
 }
 
 #[test]
-fn a_claim_of_an_earlier_leader_gets_what_the_limits_of_its_pool_leave_beside_those_that_go_before_it() {
+fn claim_of_earlier_leader_gets_what_pool_limits_leave_it() {
     let types = input(0).instance_types["default"].to_vec();
     let fits =
         |state: &ClusterState, claim: &NodeClaim| !state.snapshot().within_limits(claim, &types, &types).is_empty();
@@ -379,7 +379,7 @@ fn a_claim_of_an_earlier_leader_gets_what_the_limits_of_its_pool_leave_beside_th
 }
 
 #[test]
-fn a_claim_that_is_being_deleted_is_not_planned_on_and_frees_its_pods_and_its_share_of_the_limit() {
+fn deleting_claim_is_not_planned_on_and_frees_pods_and_limits() {
     let mut state = ClusterState::new();
     state.apply_pool(pool("default", true));
     state.apply_pod(&kube_pod("a", "", "1")).unwrap();
@@ -397,7 +397,7 @@ fn a_claim_that_is_being_deleted_is_not_planned_on_and_frees_its_pods_and_its_sh
 }
 
 #[test]
-fn a_node_and_its_claim_are_one_machine_seen_through_the_claim_until_it_registers() {
+fn node_and_claim_are_one_machine_seen_by_claim_till_registered() {
     let mut state = ClusterState::new();
     state.apply_claim(Arc::new(launched_with(&kube_claim("c", Some("1"), "1"), "p")));
     let mut node = kube_node("n", "p", json!({"own": "label"}));
@@ -427,7 +427,7 @@ fn a_pool_that_is_not_ready_is_left_out_and_said_so() {
 }
 
 #[test]
-fn a_pod_without_a_usable_pool_is_told_of_each_pool_its_class_and_why() {
+fn pod_without_usable_pool_is_told_each_pool_class_and_reason() {
     let mut waits = pool("bad", false);
     let class_ready = json!({"type": "NodeClassReady", "status": "False", "reason": "NodeClassNotFound",
         "message": "the EC2NodeClass is not there", "lastTransitionTime": "2026-01-01T00:00:00Z"});
@@ -444,7 +444,7 @@ fn a_pod_without_a_usable_pool_is_told_of_each_pool_its_class_and_why() {
 }
 
 #[test]
-fn daemons_still_to_land_are_kept_room_for_and_those_there_are_not_counted_twice() {
+fn room_is_kept_for_daemons_to_land_and_none_counts_twice() {
     let mut state = ClusterState::new();
     let set = |name: &str, selector: Value| -> DaemonSet {
         serde_json::from_value(json!({
@@ -520,7 +520,7 @@ fn budget(spec: Value) -> PodDisruptionBudget {
 }
 
 #[test]
-fn pods_on_a_leaving_node_need_a_place_whoever_says_that_it_leaves() {
+fn pods_on_a_leaving_node_need_a_place_whoever_says_so() {
     let says: [(&str, fn(&mut ClusterState, NodeClaim)); 4] = [
         ("a mark", |state, _| state.mark_leaving(["m"], true)),
         ("the annotation", |state, claim| {
@@ -566,7 +566,7 @@ fn a_mark_taken_back_is_as_if_it_had_never_been() {
 }
 
 #[test]
-fn the_end_of_a_term_forgets_marks_and_keeps_what_is_written_on_claims() {
+fn end_of_a_term_forgets_marks_and_keeps_claim_annotations() {
     let mut state = ClusterState::new();
     machine(&mut state, "m", &["a"]);
     let claim = machine(&mut state, "n", &["b"]);
@@ -702,7 +702,7 @@ fn pods_that_move_are_packed_with_whatever_batch_is_asked_for() {
 }
 
 #[test]
-fn a_claim_still_to_be_launched_holds_its_reservation_and_one_that_is_launched_no_longer() {
+fn unlaunched_claim_holds_its_reservation_and_launched_does_not() {
     let id = json!([{"key": "karpenter.k8s.aws/capacity-reservation-id", "operator": "In", "values": ["cr-1"]}]);
     let one: crate::InstanceType = serde_json::from_value(json!({
         "name": "m5.large", "capacity": {"cpu": "2"}, "requirements": [], "offerings": [{"zone": "a", "capacityType": "reserved",

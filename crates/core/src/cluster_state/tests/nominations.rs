@@ -18,7 +18,7 @@ fn pods_planned_on_a_claim_are_not_pending_while_it_lives() {
 }
 
 #[test]
-fn a_pod_expected_on_a_node_that_is_ready_is_pending_again_when_its_time_is_over() {
+fn pod_expected_on_ready_node_is_pending_when_time_is_over() {
     let mut state = ClusterState::new();
     state.apply_pod(&kube_pod("a", "", "1")).unwrap();
     state.apply_node(&kube_node("n", "p", json!({})));
@@ -78,7 +78,7 @@ fn expected() -> ClusterState {
 }
 
 #[test]
-fn a_pod_that_no_longer_fits_where_it_is_expected_is_pending_at_once() {
+fn pod_no_longer_fitting_where_expected_is_pending_at_once() {
     for (comes, pods_without_a_place) in [
         ("500m", [].as_slice()),
         ("600m", &["c"]),
@@ -95,7 +95,7 @@ fn a_pod_that_no_longer_fits_where_it_is_expected_is_pending_at_once() {
 }
 
 #[test]
-fn a_pod_that_goes_elsewhere_than_planned_leaves_its_own_place_to_others() {
+fn pod_going_elsewhere_than_planned_leaves_its_place_to_others() {
     let mut state = expected();
     state.apply_pod(&kube_pod("a", "n", "1500m")).unwrap();
     assert_eq!((pending(&state, 0), state.places_lost()), (vec!["b".into()], 1));
@@ -118,7 +118,7 @@ fn nobody_is_crowded_out_of_a_node_that_is_not_ready_for_pods() {
 }
 
 #[test]
-fn a_pod_that_has_yet_to_leave_its_node_keeps_the_place_that_its_successor_finds() {
+fn leaving_pod_keeps_the_place_that_its_successor_finds() {
     let mut state = ClusterState::new();
     state.apply_node(&kube_node("old", "o", json!({})));
     state.apply_node(&kube_node("n", "p", json!({})));
@@ -146,7 +146,7 @@ fn deleting(pods: &[(&str, &str)]) -> ClusterState {
 }
 
 #[test]
-fn a_place_that_others_have_taken_before_its_pod_has_left_is_not_believed_in_but_made_anew() {
+fn place_taken_before_its_pod_left_is_made_anew() {
     let mut state = deleting(&[("moves", "1"), ("small", "500m")]);
     state.nominate(["uid-moves", "uid-small"], &NominationTarget::Node("n".into()), Duration::from_secs(20));
     assert!(pending(&state, 9999).is_empty(), "it is kept for as long as it takes");
@@ -175,7 +175,7 @@ fn a_pod_that_waits_loses_its_place_before_one_that_still_runs() {
 }
 
 #[test]
-fn a_protected_pod_gets_its_place_when_it_has_to_go_soon_and_not_days_before() {
+fn protected_pod_gets_its_place_just_before_it_has_to_go() {
     let on_claim = |end: &str, version: &str| {
         let mut claim = launched_with(&kube_claim("c", Some("1"), version), "o");
         claim.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(at(5).wall));
@@ -200,7 +200,7 @@ fn a_protected_pod_gets_its_place_when_it_has_to_go_soon_and_not_days_before() {
 }
 
 #[test]
-fn a_pod_whose_budget_asks_for_all_of_them_is_planned_for_only_where_its_node_has_an_end() {
+fn pod_whose_pdb_asks_for_all_is_unplanned_on_endless_node() {
     let budget = |healthy: i32| {
         serde_json::from_value(json!({
             "metadata": {"name": "all", "namespace": "default"},
@@ -222,7 +222,7 @@ fn a_pod_whose_budget_asks_for_all_of_them_is_planned_for_only_where_its_node_ha
 }
 
 #[test]
-fn a_pod_bound_before_its_claim_says_which_node_it_has_takes_the_place_of_one_like_it() {
+fn pod_bound_before_its_claim_has_node_takes_place_of_its_like() {
     let mut state = ClusterState::new();
     for name in ["a", "b"] {
         state.apply_pod(&kube_pod(name, "", "1")).unwrap();
@@ -240,7 +240,7 @@ fn a_pod_bound_before_its_claim_says_which_node_it_has_takes_the_place_of_one_li
 }
 
 #[test]
-fn a_pod_whose_room_was_taken_while_it_was_planned_is_pending_at_once() {
+fn pod_whose_room_was_taken_while_planned_is_pending_at_once() {
     let mut state = ClusterState::new();
     state.apply_node(&kube_node("n", "p", json!({})));
     for name in ["a", "b"] {
@@ -252,7 +252,7 @@ fn a_pod_whose_room_was_taken_while_it_was_planned_is_pending_at_once() {
 }
 
 #[test]
-fn a_pod_whose_room_was_taken_before_its_claim_was_ready_is_pending_when_it_is() {
+fn pod_whose_room_went_before_claim_was_ready_is_pending_then() {
     let mut state = ClusterState::new();
     state.apply_pod(&kube_pod("a", "", "2")).unwrap();
     let mut claim = launched_with(&kube_claim("c", Some("1"), "1"), "p");
@@ -294,7 +294,7 @@ fn two_nodes() -> ClusterState {
 }
 
 #[test]
-fn a_successor_is_known_though_the_one_before_it_has_the_labels_of_its_node() {
+fn successor_is_known_though_predecessor_has_node_labels() {
     let mut state = two_nodes();
     state.nominate(["uid-moves"], &NominationTarget::Node("n".into()), Duration::from_secs(20));
     state.apply_pod(&moving("moves", true)).unwrap();
@@ -304,7 +304,7 @@ fn a_successor_is_known_though_the_one_before_it_has_the_labels_of_its_node() {
 }
 
 #[test]
-fn a_successor_that_comes_while_the_one_before_it_is_planned_for_has_its_place() {
+fn successor_coming_while_predecessor_is_planned_has_its_place() {
     let mut state = two_nodes();
     state.apply_pod(&moving("moves", true)).unwrap();
     state.apply_pod(&kube_pod("successor", "", "2")).unwrap();
@@ -315,7 +315,7 @@ fn a_successor_that_comes_while_the_one_before_it_is_planned_for_has_its_place()
 }
 
 #[test]
-fn a_pod_that_began_to_go_while_it_was_planned_for_leaves_its_place_to_the_successor_that_comes_later() {
+fn pod_going_while_planned_leaves_place_to_later_successor() {
     let mut state = two_nodes();
     state.apply_pod(&moving("moves", true)).unwrap();
     state.nominate(["uid-moves"], &NominationTarget::Node("n".into()), Duration::from_secs(20));
@@ -324,7 +324,7 @@ fn a_pod_that_began_to_go_while_it_was_planned_for_leaves_its_place_to_the_succe
 }
 
 #[test]
-fn at_what_a_list_shows_to_be_gone_nobody_is_expected_and_nothing_leaves_when_it_is_back() {
+fn object_listed_as_gone_expects_no_pod_and_stays_when_back() {
     let mut state = ClusterState::new();
     for name in ["a", "b"] {
         state.apply_pod(&kube_pod(name, "", "1")).unwrap();
@@ -348,7 +348,7 @@ fn at_what_a_list_shows_to_be_gone_nobody_is_expected_and_nothing_leaves_when_it
 }
 
 #[test]
-fn a_pod_that_has_gone_while_it_was_planned_for_is_expected_nowhere() {
+fn pod_gone_while_planned_for_is_expected_nowhere() {
     let mut state = ClusterState::new();
     state.plan_claim(kube_claim("c", None, "0"), Resources::new());
     state.nominate(["uid-a"], &NominationTarget::Claim("c".into()), Duration::from_secs(20));
@@ -356,7 +356,7 @@ fn a_pod_that_has_gone_while_it_was_planned_for_is_expected_nowhere() {
 }
 
 #[test]
-fn what_a_restart_brings_has_the_place_of_the_pod_that_goes_by_it_and_that_one_needs_none() {
+fn restart_hands_the_place_of_the_going_pod_to_its_successor() {
     let mut state = ClusterState::new();
     let pod = |name: &str, node: &str, hash: &str| {
         let mut pod = kube_pod(name, node, "1");

@@ -43,7 +43,7 @@ fn out(state: &ClusterState, second: u64) -> Vec<String> {
 }
 
 #[test]
-fn a_node_that_kube_scheduler_refuses_twice_is_out_for_the_pod_for_ten_minutes_doubling() {
+fn node_kube_scheduler_refuses_twice_is_out_for_ten_minutes() {
     let mut state = with_pods(&["a"]);
     let first = nominate_in_vain(&mut state, &["uid-a"], 0);
     assert!(out(&state, first).is_empty(), "once may be a coincidence");
@@ -93,7 +93,7 @@ fn a_kube_scheduler_that_says_nothing_may_not_have_looked() {
 }
 
 #[test]
-fn pods_that_kube_scheduler_has_not_marked_or_whose_node_is_not_ready_have_been_refused_nothing() {
+fn unmarked_pod_or_unready_node_is_no_kube_scheduler_refusal() {
     let mut state = with_pods(&[]);
     let mut unmarked = kube_pod("a", "", "1");
     unmarked.status.as_mut().unwrap().conditions = None;
@@ -122,7 +122,7 @@ fn refused_then(happens: impl FnOnce(&mut ClusterState)) -> Vec<String> {
 }
 
 #[test]
-fn a_place_is_forgotten_with_its_pod_when_the_node_changes_and_when_a_pod_like_it_is_bound_there() {
+fn refused_place_ends_with_pod_node_change_or_like_pod_bound() {
     assert!(refused_then(|state| state.delete_pod("uid-a")).is_empty());
     assert!(refused_then(|state| drop(state.apply_pod(&kube_pod("c", NODE, "1")))).is_empty());
     let version = |mut node: Node| {
@@ -153,7 +153,7 @@ fn no_more_than_a_thousand_places_are_remembered() {
 }
 
 #[test]
-fn a_pool_whose_launches_are_refused_is_left_out_until_its_time_is_over_or_it_has_changed() {
+fn pool_with_refused_launches_is_left_out_until_time_or_change() {
     let mut state = with_pods(&["a"]);
     state.apply_pool(pool("default", true));
     let closed =
@@ -175,7 +175,7 @@ fn a_pool_whose_launches_are_refused_is_left_out_until_its_time_is_over_or_it_ha
 }
 
 #[test]
-fn pods_of_another_namespace_or_that_ask_for_something_else_are_planned_there() {
+fn pods_of_other_namespace_or_requests_are_planned_there() {
     let mut state = with_pods(&["a"]);
     let first = nominate_in_vain(&mut state, &["uid-a"], 0);
     let second = nominate_in_vain(&mut state, &["uid-a"], first);

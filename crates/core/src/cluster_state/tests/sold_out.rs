@@ -34,7 +34,7 @@ fn relaxed_with(state: &ClusterState, input: &PlanningInput) -> Vec<String> {
 }
 
 #[test]
-fn a_pod_does_without_what_it_prefers_once_that_has_been_refused_for_fifteen_seconds() {
+fn pod_drops_preferences_refused_for_fifteen_seconds() {
     let mut state = spread();
     refuse(&mut state, 100);
     refuse(&mut state, 114);
@@ -69,7 +69,7 @@ fn a_refusal_of_long_ago_has_nothing_to_do_with_the_next() {
 }
 
 #[test]
-fn only_pods_expected_on_a_claim_that_nothing_is_to_be_had_for_do_without_anything() {
+fn only_pods_expected_on_a_sold_out_claim_drop_preferences() {
     let mut state = spread();
     for second in [1, 30] {
         state.plan_claim(kube_claim("c", None, "0"), Resources::new());
@@ -81,7 +81,7 @@ fn only_pods_expected_on_a_claim_that_nothing_is_to_be_had_for_do_without_anythi
 }
 
 #[test]
-fn what_is_known_of_a_pod_goes_with_it_when_it_is_bound_or_gone_or_the_term_is_over() {
+fn sold_out_memory_ends_with_bound_or_gone_pod_or_the_term() {
     let refused = || {
         let mut state = spread();
         refuse(&mut state, 1);
@@ -116,13 +116,13 @@ fn a_pod_that_is_spread_by_default_does_without_that_too() {
 }
 
 #[test]
-fn a_pod_that_is_to_come_goes_by_the_uid_of_the_pod_that_it_follows() {
+fn coming_pod_goes_by_the_uid_of_the_pod_it_follows() {
     let of = |uid: &str| crate::pod::Pod { uid: uid.into(), ..crate::pod::Pod::default() }.base_uid().to_owned();
     assert_eq!((of("uid-a"), of("uid-a/db-1"), of("")), ("uid-a".into(), "uid-a".into(), String::new()));
 }
 
 #[test]
-fn a_pod_that_is_to_come_does_without_what_the_pod_that_it_follows_does_without() {
+fn coming_pod_drops_what_the_pod_it_follows_does_without() {
     let mut state = ClusterState::new();
     let set = json!({"metadata": {"name": "soft", "namespace": "default"}, "spec": {"replicas": 3, "serviceName": "soft",
         "selector": {}, "template": {}}});

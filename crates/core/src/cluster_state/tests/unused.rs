@@ -76,7 +76,7 @@ fn held(state: &ClusterState, second: u64) -> Vec<String> {
 }
 
 #[test]
-fn a_node_that_kube_scheduler_keeps_its_pods_off_is_not_used_and_the_next_is_tried_with_one_pod() {
+fn node_kube_scheduler_avoids_is_unused_and_next_tries_one_pod() {
     let mut state = state();
     comes_up(&mut state, "c", &["a", "b"], 60);
     assert!(judge(&mut state, 60).is_empty() && judge(&mut state, 78).is_empty(), "it is kube-scheduler's turn");
@@ -98,7 +98,7 @@ fn a_node_that_kube_scheduler_keeps_its_pods_off_is_not_used_and_the_next_is_tri
 }
 
 #[test]
-fn nodes_whose_pods_have_gone_or_found_room_or_to_which_others_came_are_no_disagreement() {
+fn node_whose_pods_left_or_found_room_is_no_disagreement() {
     let mut gone = state();
     comes_up(&mut gone, "c", &["a", "b"], 60);
     judge(&mut gone, 60);
@@ -123,7 +123,7 @@ fn nodes_whose_pods_have_gone_or_found_room_or_to_which_others_came_are_no_disag
 }
 
 #[test]
-fn a_node_that_daemon_sets_fill_is_not_used_at_once_and_what_they_take_is_known() {
+fn node_filled_by_daemon_sets_is_unused_and_their_load_is_known() {
     let mut state = state();
     let mut daemon = serde_json::to_value(pod_of("agent", "agent", "node-c", json!({"phase": "Running"}))).unwrap();
     daemon["metadata"]["ownerReferences"] =
@@ -141,7 +141,7 @@ fn a_node_that_daemon_sets_fill_is_not_used_at_once_and_what_they_take_is_known(
 }
 
 #[test]
-fn what_a_node_really_has_counts_for_later_plans_of_its_type_class_hash_and_image() {
+fn observed_allocatable_counts_for_type_class_hash_and_image() {
     let mut state = state();
     let class = |image: &str, more: Value| -> EC2NodeClass {
         let mut annotations = json!({"karpenter.k8s.aws/ec2nodeclass-hash": "1"});
@@ -215,7 +215,7 @@ fn a_successor_goes_on_from_the_annotations_of_pool_and_claim() {
 }
 
 #[test]
-fn what_a_daemon_set_s_newest_pod_requests_counts_over_its_template() {
+fn newest_daemon_set_pod_requests_count_over_its_template() {
     let mut state = ClusterState::new();
     let set = json!({"metadata": {"name": "agent", "namespace": "default", "uid": "agent",
         "annotations": {"deprecated.daemonset.template.generation": "2"}},
@@ -241,7 +241,7 @@ fn what_a_daemon_set_s_newest_pod_requests_counts_over_its_template() {
 }
 
 #[test]
-fn kube_schedulers_turn_begins_when_the_node_is_ready_not_when_somebody_looks() {
+fn kube_scheduler_turn_begins_at_node_readiness_not_first_look() {
     let mut state = state();
     comes_up(&mut state, "c", &["a"], 60);
     state.note_ready("c", Duration::from_secs(60));
@@ -258,7 +258,7 @@ fn a_new_leader_gives_kube_scheduler_a_turn_of_its_own() {
 }
 
 #[test]
-fn what_was_not_used_is_forgotten_an_hour_after_its_pause_also_where_nothing_has_been_launched_since() {
+fn unused_node_is_forgotten_an_hour_after_its_pause() {
     let mut state = state();
     comes_up(&mut state, "c", &["a", "b"], 60);
     assert!(judge(&mut state, 60).is_empty());
@@ -271,7 +271,7 @@ fn what_was_not_used_is_forgotten_an_hour_after_its_pause_also_where_nothing_has
 }
 
 #[test]
-fn a_node_that_was_used_once_takes_no_pause_back_however_often_its_claim_is_written() {
+fn node_used_once_takes_no_pause_back_on_later_claim_writes() {
     let mut state = state();
     comes_up(&mut state, "c", &["a"], 60);
     state.apply_pod(&pod_of("a", "web", "node-c", json!({"phase": "Running"}))).unwrap();
@@ -286,7 +286,7 @@ fn a_node_that_was_used_once_takes_no_pause_back_however_often_its_claim_is_writ
 }
 
 #[test]
-fn a_node_whose_turn_was_not_seen_does_not_go_as_empty_before_it_is_judged() {
+fn node_whose_turn_was_unseen_is_judged_before_going_as_empty() {
     let mut state = state();
     comes_up(&mut state, "c", &["a"], 60);
     judge(&mut state, 60);

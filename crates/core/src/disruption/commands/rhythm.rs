@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_asked_two_seconds_after_the_last_change_and_ten_after_the_first_at_the_latest() {
+    fn question_is_two_seconds_after_last_change_and_ten_at_latest() {
         let mut rhythm = asked(100);
         rhythm.changed(at(120));
         assert_eq!(due(&rhythm), 122);
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_comes_to_rest_is_asked_about_no_more_often_than_every_ten_seconds() {
+    fn restless_cluster_is_asked_about_every_ten_seconds_at_most() {
         let (mut rhythm, mut count) = (asked(0), 0);
         for second in 1..=600 {
             // Every third second something happens: two seconds of peace between.
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_command_it_is_asked_for_more_at_once_and_that_uses_nothing_up() {
+    fn question_after_a_command_comes_at_once_and_costs_nothing() {
         let mut rhythm = asked(100);
         for _ in 0..20 {
             rhythm.asks(at(120));
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_took_long_rests_for_ten_times_as_long_and_what_failed_for_five_minutes() {
+    fn long_answer_rests_ten_times_as_long_and_failure_five_minutes() {
         let mut rhythm = Rhythm::default();
         rhythm.asks(at(100));
         rhythm.computed(at(100), at(103));

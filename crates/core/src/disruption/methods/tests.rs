@@ -74,7 +74,7 @@ fn why(cluster: &ClusterView, node: usize) -> String {
 }
 
 #[test]
-fn empty_nodes_go_as_many_as_the_budget_allows_whatever_the_policy() {
+fn empty_nodes_go_within_budget_whatever_the_policy() {
     let mut cluster = on_demand(&[node("a", 2, "on-demand", &[]), node("b", 4, "on-demand", &[])]);
     cluster.pools[0].policy = ConsolidationPolicy::WhenEmpty;
     let all = command(&cluster).unwrap();
@@ -85,7 +85,7 @@ fn empty_nodes_go_as_many_as_the_budget_allows_whatever_the_policy() {
 }
 
 #[test]
-fn a_node_whose_pods_fit_elsewhere_is_deleted_and_its_pods_have_a_place() {
+fn node_whose_pods_fit_elsewhere_is_deleted_with_places_for_all() {
     let cluster = on_demand(&[node("a", 4, "on-demand", &[3000]), node("b", 2, "on-demand", &[500])]);
     let command = command(&cluster).unwrap();
     assert_eq!((command.decision(), command.candidates.as_slice()), ("delete", &[1][..]));
@@ -94,7 +94,7 @@ fn a_node_whose_pods_fit_elsewhere_is_deleted_and_its_pods_have_a_place() {
 }
 
 #[test]
-fn a_node_much_too_large_is_replaced_by_a_cheaper_one_that_holds_its_pods() {
+fn oversized_node_is_replaced_by_a_cheaper_one_for_its_pods() {
     let cluster = on_demand(&[node("a", 16, "on-demand", &[1500])]);
     let command = command(&cluster).unwrap();
     let claim = command.replacements[0].clone();
@@ -104,7 +104,7 @@ fn a_node_much_too_large_is_replaced_by_a_cheaper_one_that_holds_its_pods() {
 }
 
 #[test]
-fn many_nodes_are_replaced_by_one_where_deleting_would_leave_one_too_large() {
+fn many_nodes_become_one_where_deleting_leaves_one_too_large() {
     let nodes: Vec<Value> = (0..4).map(|at| node(&format!("n{at}"), 16, "on-demand", &[1000])).collect();
     let command = command(&on_demand(&nodes)).unwrap();
     assert_eq!((command.decision(), command.candidates.len(), command.moves.len()), ("replace", 4, 4));
@@ -116,7 +116,7 @@ fn many() -> ConsolidationSettings {
 }
 
 #[test]
-fn one_large_node_is_replaced_by_several_smaller_ones_with_the_gate_and_not_without_it() {
+fn one_large_node_becomes_several_smaller_ones_only_with_gate() {
     // Nine cpus in two pods: one node of 16 is the smallest single one that holds them, two smaller ones cost less.
     let cluster = on_demand(&[node("a", 16, "on-demand", &[7500, 1500])]);
     assert_eq!(command(&cluster), None);
@@ -136,7 +136,7 @@ fn one_large_node_is_replaced_by_several_smaller_ones_with_the_gate_and_not_with
 }
 
 #[test]
-fn several_nodes_by_several_keep_to_budgets_pdbs_age_rest_and_do_not_disrupt() {
+fn several_by_several_keep_budgets_pdb_age_rest_do_not_disrupt() {
     // No other node takes the large pods, and no single new one those of two nodes.
     let nodes: Vec<Value> = (0..4).map(|at| node(&format!("n{at}"), 16, "on-demand", &[7500, 1500])).collect();
     let decided = |change: &dyn Fn(&mut ClusterView)| {
@@ -165,7 +165,7 @@ fn several_nodes_by_several_keep_to_budgets_pdbs_age_rest_and_do_not_disrupt() {
 }
 
 #[test]
-fn a_node_that_nothing_replaces_keeps_no_other_from_a_budget_of_one() {
+fn irreplaceable_node_blocks_no_other_from_a_budget_of_one() {
     // The first in order, as only one pod moves; nine cpus in one pod have no smaller node.
     let mut cluster = on_demand(&[node("whole", 16, "on-demand", &[9000]), node("a", 16, "on-demand", &[7500, 1500])]);
     cluster.pools[0].underutilized = Some(1);
@@ -174,7 +174,7 @@ fn a_node_that_nothing_replaces_keeps_no_other_from_a_budget_of_one() {
 }
 
 #[test]
-fn one_spot_node_becomes_several_only_with_both_gates_and_fifteen_types_for_each() {
+fn spot_node_becomes_several_only_with_gates_and_fifteen_types() {
     let cluster = |kinds| ClusterView::of_workload(problem(&["spot"], kinds, &[node("a", 16, "spot", &[7500, 1500])]));
     let with = |spot_to_spot, kinds| {
         decide(&cluster(kinds), &ConsolidationSettings { spot_to_spot, ..many() }, now()).unwrap().command
@@ -267,7 +267,7 @@ fn a_young_node_goes_when_it_is_empty() {
 }
 
 #[test]
-fn a_pod_that_does_not_move_neither_keeps_a_node_nor_goes_with_it() {
+fn unmoving_pod_neither_keeps_a_node_nor_goes_with_it() {
     let mut cluster = on_demand(&[node("a", 2, "on-demand", &[100])]);
     let mut nodes = cluster.nodes.clone();
     nodes[0].pods[0].moves = false;
@@ -295,7 +295,7 @@ fn pods_come_to_no_node_within_its_consolidate_after() {
 }
 
 #[test]
-fn spot_nodes_are_deleted_without_the_gate_and_replaced_only_with_it_and_with_enough_types() {
+fn spot_deletion_needs_no_gate_and_replacement_gate_and_types() {
     let cluster = |kinds, nodes: &[Value]| ClusterView::of_workload(problem(&["spot"], kinds, nodes));
     let two = [node("a", 16, "spot", &[1000]), node("b", 16, "spot", &[1000])];
     let deleted = command(&cluster(5, &two)).unwrap();
@@ -311,7 +311,7 @@ fn spot_nodes_are_deleted_without_the_gate_and_replaced_only_with_it_and_with_en
 }
 
 #[test]
-fn too_few_spot_types_that_save_enough_are_joined_by_some_that_are_no_dearer_than_the_node() {
+fn too_few_saving_spot_types_are_joined_by_no_dearer_ones() {
     // 32 cents for the node; fifteen types hold its pod, three of which cost what is said.
     let with = |dollars: f64| {
         let mut problem = problem(&["spot"], 5, &[node("a", 16, "spot", &[1000])]);
@@ -327,7 +327,7 @@ fn too_few_spot_types_that_save_enough_are_joined_by_some_that_are_no_dearer_tha
 }
 
 #[test]
-fn a_node_on_demand_is_replaced_by_spot_alone_where_both_are_allowed() {
+fn on_demand_node_is_replaced_by_spot_where_both_are_allowed() {
     let cluster = ClusterView::of_workload(problem(&["spot", "on-demand"], 1, &[node("a", 4, "on-demand", &[1500])]));
     let claim = command(&cluster).unwrap().replacements.remove(0);
     let said = claim.requirements.iter().find(|said| said.key == "karpenter.sh/capacity-type").unwrap();
@@ -347,7 +347,7 @@ fn balanced_refuses_what_disturbs_more_than_it_saves() {
 }
 
 #[test]
-fn the_node_that_is_cheapest_to_disturb_for_its_price_goes_first() {
+fn node_cheapest_to_disturb_for_its_price_goes_first() {
     let mut cluster = on_demand(&[
         node("a", 4, "on-demand", &[500, 500]),
         node("b", 4, "on-demand", &[1000]),
@@ -372,7 +372,7 @@ fn fewest(nodes: &[Value]) -> ClusterView {
 }
 
 #[test]
-fn in_fewest_nodes_the_largest_prefix_that_works_is_replaced_by_one_cheaper_node() {
+fn fewest_nodes_replaces_largest_workable_prefix_by_one_cheaper() {
     let nodes: Vec<Value> = (0..3).map(|at| node(&format!("n{at}"), 8, "on-demand", &[3000])).collect();
     let command = command(&fewest(&nodes)).unwrap();
     assert_eq!((command.method, command.decision(), command.candidates.len()), ("multi", "replace", 3));
@@ -413,7 +413,7 @@ fn each_command_of_a_settling_keeps_to_the_budget_of_its_moment() {
 }
 
 #[test]
-fn the_document_has_the_methods_in_the_order_in_which_they_are_tried() {
+fn document_has_the_methods_in_the_order_they_are_tried() {
     let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/consolidation.md")).unwrap();
     let rows = page.lines().skip_while(|line| !line.starts_with("| method |")).skip(2);
     let told: Vec<&str> = rows

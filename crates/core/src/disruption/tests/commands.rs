@@ -119,7 +119,7 @@ fn two(mut world: World) -> World {
 }
 
 #[test]
-fn a_node_whose_pods_fit_on_others_goes_and_each_pod_has_a_place() {
+fn node_whose_pods_fit_on_others_goes_and_each_has_a_place() {
     let answer = two(world()).answer(LATER);
     let command = answer.command.unwrap();
     assert_eq!(
@@ -134,7 +134,7 @@ fn a_node_whose_pods_fit_on_others_goes_and_each_pod_has_a_place() {
 }
 
 #[test]
-fn a_node_much_too_large_is_replaced_by_one_that_is_planned_for_its_pods() {
+fn oversized_node_is_replaced_by_one_planned_for_its_pods() {
     let mut world = world();
     world.sized("large", 16);
     world.asking("one", "large", 1500, |_| ());
@@ -146,7 +146,7 @@ fn a_node_much_too_large_is_replaced_by_one_that_is_planned_for_its_pods() {
 }
 
 #[test]
-fn a_node_stays_for_its_policy_its_ttl_its_age_and_what_protects_its_pods_and_that_is_said() {
+fn node_stays_for_policy_ttl_age_or_protected_pods() {
     let young = two(world()).answer(60.0);
     assert!(young.command.is_none() && why(&young, "small").is_empty(), "what passes by itself is not said");
     let empty_only = two(of_policy("WhenEmpty")).answer(LATER);
@@ -167,7 +167,7 @@ fn a_node_stays_for_its_policy_its_ttl_its_age_and_what_protects_its_pods_and_th
 }
 
 #[test]
-fn a_pod_that_has_come_by_a_move_is_not_moved_again_within_the_hour() {
+fn moved_pod_is_not_moved_again_within_the_hour() {
     let world = two(world());
     let workload = world.state.snapshot().pods["uid-two"].workload.clone();
     let moved =
@@ -216,7 +216,7 @@ fn budgets_count_what_goes_already() {
 }
 
 #[test]
-fn pods_of_a_held_node_are_expected_where_the_command_says_and_nobody_else_plans_for_them() {
+fn pods_of_a_held_node_are_expected_only_where_command_says() {
     let mut world = two(world());
     let now = Moment { monotonic: Duration::from_secs(LATER as u64), wall: at(LATER) };
     world.state.hold(["claim-small"], true);
@@ -231,7 +231,7 @@ fn pods_of_a_held_node_are_expected_where_the_command_says_and_nobody_else_plans
 }
 
 #[test]
-fn pods_of_a_node_that_goes_for_good_are_packed_again_if_they_lose_their_places() {
+fn pods_of_a_deleted_node_are_packed_again_without_their_places() {
     let mut world = two(world());
     world.state.hold(["claim-small"], true);
     let version = world.next().to_string();
@@ -284,7 +284,7 @@ fn done(world: &mut World, answer: &CommandAnswer, count: &mut u32) -> usize {
 }
 
 #[test]
-fn a_half_empty_cluster_is_put_together_and_then_nothing_moves_for_a_day() {
+fn half_empty_cluster_is_packed_and_then_rests_for_a_day() {
     let mut world = world();
     let mut count = 0;
     for node in 0..8 {
@@ -324,7 +324,7 @@ fn spot_types(dearer: f64) -> Vec<Arc<InstanceType>> {
 }
 
 #[test]
-fn a_spot_node_much_too_large_is_replaced_by_fifteen_cheaper_types_where_the_gate_is_open() {
+fn oversized_spot_node_is_replaced_by_fifteen_types_with_gate() {
     let mut world = world();
     world.sized_as("large", 16, ("s0.16", "spot"));
     world.asking("one", "large", 1500, |_| ());

@@ -123,7 +123,7 @@ fn one_node() -> Drifting {
 }
 
 #[test]
-fn a_changed_template_is_drift_and_what_it_says_otherwise_is_not() {
+fn changed_template_is_drift_and_other_pool_fields_are_not() {
     let mut all = one_node();
     all.change_pool(|pool| pool["spec"]["limits"] = json!({"cpu": "100"}));
     all.look(2.0);
@@ -137,7 +137,7 @@ fn a_changed_template_is_drift_and_what_it_says_otherwise_is_not() {
 }
 
 #[test]
-fn a_requirement_that_a_running_node_satisfies_is_no_drift_however_narrow() {
+fn requirement_a_running_node_satisfies_is_no_drift() {
     let mut all = one_node();
     let require =
         |key: &str, operator: &str, values: Value| json!([{"key": key, "operator": operator, "values": values}]);
@@ -160,7 +160,7 @@ fn a_requirement_that_a_running_node_satisfies_is_no_drift_however_narrow() {
 }
 
 #[test]
-fn a_pool_that_makes_no_sense_drifts_nothing_by_its_requirements() {
+fn nonsense_pool_drifts_nothing_by_its_requirements() {
     let mut all = one_node();
     let nonsense = json!([{"key": "karpenter.sh/capacity-type", "operator": "In", "values": []}]);
     all.change_pool(|pool| pool["spec"]["template"]["spec"]["requirements"] = nonsense);
@@ -169,7 +169,7 @@ fn a_pool_that_makes_no_sense_drifts_nothing_by_its_requirements() {
 }
 
 #[test]
-fn a_changed_class_is_drift_and_another_selector_that_finds_the_same_is_not() {
+fn changed_class_is_drift_but_not_a_selector_finding_the_same() {
     let mut all = one_node();
     all.change_class(|class| {
         class["spec"]["amiSelectorTerms"] = json!([{"id": "ami-1"}]);
@@ -185,7 +185,7 @@ fn a_changed_class_is_drift_and_another_selector_that_finds_the_same_is_not() {
 }
 
 #[test]
-fn each_thing_that_a_class_resolves_to_is_drift_when_the_node_has_another() {
+fn each_thing_a_class_resolves_to_is_drift_if_node_differs() {
     for (path, value, reason) in [
         ("/status/amis/0/id", json!("ami-2"), "AMIDrift"),
         ("/status/securityGroups", json!([{"id": "sg-1"}]), "SecurityGroupDrift"),
@@ -199,7 +199,7 @@ fn each_thing_that_a_class_resolves_to_is_drift_when_the_node_has_another() {
 }
 
 #[test]
-fn a_reservation_that_is_none_of_the_classes_any_more_is_drift_while_the_gate_is_on() {
+fn reservation_the_class_lost_is_drift_while_the_gate_is_on() {
     let reserved = |claim: &mut Value| {
         claim["metadata"]["labels"]["karpenter.sh/capacity-type"] = json!("reserved");
         claim["metadata"]["labels"]["karpenter.k8s.aws/capacity-reservation-id"] = json!("cr-1");
@@ -221,7 +221,7 @@ fn a_reservation_that_is_none_of_the_classes_any_more_is_drift_while_the_gate_is
 }
 
 #[test]
-fn an_instance_outside_of_its_classes_placement_group_drifts_where_it_is_known_to_be() {
+fn instance_known_outside_its_placement_group_drifts() {
     let group = |id: &str| json!({"id": id, "name": "rack", "strategy": "spread"});
     let label = "karpenter.k8s.aws/placement-group-id";
     for (own, group, reason) in [
@@ -246,7 +246,7 @@ fn an_instance_outside_of_its_classes_placement_group_drifts_where_it_is_known_t
 }
 
 #[test]
-fn a_class_that_is_not_ready_not_resolved_or_gone_drifts_nothing_and_takes_no_drift_back() {
+fn unready_unresolved_or_gone_class_changes_no_drift() {
     let spoil: Vec<(&str, Box<dyn Fn(&mut Value)>)> = vec![
         ("not ready", Box::new(|class| class["status"]["conditions"][0]["status"] = json!("False"))),
         ("unknown", Box::new(|class| class["status"]["conditions"][0]["status"] = json!("Unknown"))),
@@ -273,7 +273,7 @@ fn a_class_that_is_not_ready_not_resolved_or_gone_drifts_nothing_and_takes_no_dr
 }
 
 #[test]
-fn images_groups_and_subnets_that_could_not_be_looked_up_drift_nothing() {
+fn images_groups_and_subnets_not_looked_up_drift_nothing() {
     for path in ["/status/amis", "/status/securityGroups", "/status/subnets"] {
         let mut all = one_node();
         all.change_class(|class| *class.pointer_mut(path).unwrap() = json!([]));
@@ -295,7 +295,7 @@ fn images_groups_and_subnets_that_could_not_be_looked_up_drift_nothing() {
 }
 
 #[test]
-fn an_image_that_moves_on_by_itself_is_told_of_once_and_a_chosen_one_is_not() {
+fn moving_image_is_told_once_and_a_chosen_one_is_not() {
     let mut all = one_node();
     all.node("m", |_| ());
     all.change_class(|class| class["status"]["amis"][0]["id"] = json!("ami-2"));
@@ -314,7 +314,7 @@ fn an_image_that_moves_on_by_itself_is_told_of_once_and_a_chosen_one_is_not() {
 }
 
 #[test]
-fn a_type_that_is_not_offered_is_drift_when_it_is_missed_for_half_an_hour_on_an_old_node() {
+fn type_not_offered_for_half_an_hour_is_drift_on_an_old_node() {
     let mut all = one_node();
     all.node("n", |claim| {
         claim["metadata"]["labels"]["node.kubernetes.io/instance-type"] = json!("m1.tiny");
@@ -332,7 +332,7 @@ fn a_type_that_is_not_offered_is_drift_when_it_is_missed_for_half_an_hour_on_an_
 }
 
 #[test]
-fn claims_of_another_hash_version_are_stamped_once_and_do_not_drift() {
+fn claims_of_other_hash_version_are_stamped_once_without_drift() {
     let mut all = one_node();
     for (name, version) in [("old", json!("dovetail-v1")), ("karpenter", json!("v3")), ("none", Value::Null)] {
         all.node(name, |claim| {
@@ -358,7 +358,7 @@ fn claims_of_another_hash_version_are_stamped_once_and_do_not_drift() {
 }
 
 #[test]
-fn a_claim_that_drifts_already_keeps_its_hash_and_goes_on_drifting() {
+fn drifted_claim_keeps_its_hash_and_goes_on_drifting() {
     let mut all = one_node();
     all.node("n", |claim| {
         let own = &mut claim["metadata"]["annotations"];
@@ -406,7 +406,7 @@ fn nodes_without_a_pool_or_a_class_do_not_drift() {
 }
 
 #[test]
-fn a_node_is_held_anew_only_where_something_changes_that_it_is_held_against() {
+fn node_is_judged_again_only_where_what_it_is_held_to_changes() {
     let mut all = Drifting::new(json!({"consolidateAfter": "Never"}));
     (0..5).for_each(|node| all.node(&format!("node-{node}"), |_| ()));
     // What the cloud offers is the same, and what a look wants written does not come through.

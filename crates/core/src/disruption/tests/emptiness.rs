@@ -72,7 +72,7 @@ fn the_dearest_go_first() {
 }
 
 #[test]
-fn a_pod_that_comes_during_the_validation_saves_its_node_and_no_other() {
+fn pod_coming_during_validation_saves_its_node_and_no_other() {
     let mut world = world(json!({"budgets": []}), 3);
     world.look(0.0);
     world.at(3.0).pod("one", "n01", |_| ());
@@ -93,7 +93,7 @@ fn a_node_goes_ten_seconds_after_its_last_pod_at_the_earliest() {
 }
 
 #[test]
-fn a_node_that_has_been_empty_for_long_is_looked_at_for_five_seconds() {
+fn long_empty_node_is_looked_at_for_five_seconds() {
     let mut world = world(json!({"consolidateAfter": "0s"}), 1);
     world.look(1000.0);
     assert_eq!(gone(&world.look(1004.9)), Vec::<&str>::new());
@@ -101,7 +101,7 @@ fn a_node_that_has_been_empty_for_long_is_looked_at_for_five_seconds() {
 }
 
 #[test]
-fn nothing_goes_before_consolidate_after_counted_from_the_last_pod_event() {
+fn nothing_goes_before_consolidate_after_the_last_pod_event() {
     let mut world = world(json!({"consolidateAfter": "60s"}), 1);
     world.at(30.0).pod("one", "n00", |_| ());
     world.at(50.0).gone("one");
@@ -135,7 +135,7 @@ fn a_pool_whose_instance_types_nobody_knows_is_left_alone() {
 }
 
 #[test]
-fn pods_that_nobody_would_miss_do_not_keep_a_node_unless_a_budget_of_theirs_does() {
+fn pods_nobody_misses_keep_no_node_unless_their_pdb_does() {
     let mut world = world(json!({"budgets": []}), 2);
     for node in ["n00", "n01"] {
         world.pod(&format!("cheap-{node}"), node, |pod| {
@@ -186,7 +186,7 @@ fn a_misspelt_annotation_of_our_own_is_said() {
 }
 
 #[test]
-fn an_unknown_word_in_the_annotation_stops_everything_and_is_said() {
+fn unknown_word_in_annotation_stops_everything_and_is_said() {
     let mut world = world(json!({}), 1);
     world.annotate("dovetail.dev/disruption", "obsrve");
     assert!(world.look(0.0).mistakes[0].1.contains("obsrve"));

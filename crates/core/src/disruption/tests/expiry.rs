@@ -7,7 +7,7 @@ fn expiring(world: &mut World, name: &str, after: &str) {
 }
 
 #[test]
-fn a_claim_goes_when_its_time_is_over_whatever_is_on_it_and_whatever_budgets_say() {
+fn expired_claim_goes_whatever_is_on_it_and_budgets_say() {
     let mut world = World::new(json!({"budgets": [{"nodes": "0"}]}));
     expiring(&mut world, "a", "1h");
     expiring(&mut world, "b", "Never");
@@ -31,7 +31,7 @@ fn a_claim_expires_also_before_it_has_a_node() {
 }
 
 #[test]
-fn of_many_that_expire_together_a_tenth_goes_at_a_time_the_oldest_first() {
+fn of_many_expiring_a_tenth_goes_at_a_time_the_oldest_first() {
     let mut world = World::new(json!({"consolidateAfter": "Never"}));
     for n in 0..200 {
         expiring(&mut world, &format!("n{n:03}"), "1h");
@@ -87,7 +87,7 @@ fn reserved(world: &mut World, name: &str, id: &str) {
 }
 
 #[test]
-fn nodes_of_a_capacity_block_go_all_at_once_forty_minutes_before_it_ends() {
+fn capacity_block_nodes_go_at_once_forty_minutes_before_end() {
     let mut world = World::new(json!({"consolidateAfter": "Never", "budgets": [{"nodes": "0"}]}));
     with_block(&mut world, 4.0 * 3600.0);
     (0..30).for_each(|n| reserved(&mut world, &format!("n{n:02}"), "cr-1"));
@@ -102,7 +102,7 @@ fn nodes_of_a_capacity_block_go_all_at_once_forty_minutes_before_it_ends() {
 }
 
 #[test]
-fn a_claim_of_a_block_that_expires_before_the_block_ends_goes_at_its_own_time() {
+fn block_claim_expiring_before_its_block_goes_at_its_own_time() {
     let mut world = World::new(json!({"consolidateAfter": "Never"}));
     with_block(&mut world, 4.0 * 3600.0);
     world.machine("a", |claim, _| {

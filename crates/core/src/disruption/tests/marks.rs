@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_claim_is_consolidatable_once_it_has_been_quiet_and_not_any_more_when_a_pod_comes() {
+fn quiet_claim_is_consolidatable_until_a_pod_comes() {
     let mut world = World::new(json!({"consolidateAfter": "30s", "budgets": [{"nodes": "0"}]})).machines(&["a"]);
     assert_eq!(world.look(30.9).marks, [], "it may have been initialized at 0.99 s");
     world.look(31.0);
@@ -17,7 +17,7 @@ fn a_claim_is_consolidatable_once_it_has_been_quiet_and_not_any_more_when_a_pod_
 }
 
 #[test]
-fn a_claim_with_pods_on_its_node_is_consolidatable_where_the_pool_moves_pods() {
+fn claim_with_pods_is_consolidatable_where_pool_moves_pods() {
     for (policy, moves) in [("WhenEmpty", false), ("WhenEmptyOrUnderutilized", true), ("Balanced", true)] {
         let disruption = json!({"consolidateAfter": "30s", "consolidationPolicy": policy, "budgets": [{"nodes": "0"}]});
         let mut world = World::new(disruption).machines(&["a", "b"]);
@@ -41,7 +41,7 @@ fn what_is_removed_is_not_written_to_as_well() {
 }
 
 #[test]
-fn pod_events_are_written_every_ten_seconds_at_most_and_the_last_one_is() {
+fn pod_events_are_written_ten_seconds_apart_with_the_last_one() {
     let mut world = World::new(json!({"consolidateAfter": "Never"})).machines(&["a"]);
     let mut writes = 0;
     for n in 0..40 {
@@ -84,7 +84,7 @@ fn a_mark_is_for_one_claim_and_not_for_another_of_its_name() {
 }
 
 #[test]
-fn what_a_command_has_left_behind_is_taken_away_unless_the_node_leaves() {
+fn leftovers_of_a_command_are_removed_unless_the_node_leaves() {
     let mut world = World::new(json!({"consolidateAfter": "Never"}));
     let tainted = |claim: &mut Value, node: &mut Value| {
         node["spec"]["taints"] = json!([{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]);

@@ -27,7 +27,7 @@ fn next(queue: &mut Queue, snapshot: &Snapshot, seconds: f64) -> Vec<CommandStep
 }
 
 #[test]
-fn a_node_is_removed_when_its_replacement_is_initialized_and_not_before() {
+fn node_is_removed_only_when_its_replacement_is_initialized() {
     let mut world = too_large();
     let (mut queue, id) = replacing(&world, "claim-new");
     assert_eq!(next(&mut queue, &world.state.snapshot(), LATER + 1.0), [], "it is being written");
@@ -44,7 +44,7 @@ fn a_node_is_removed_when_its_replacement_is_initialized_and_not_before() {
 }
 
 #[test]
-fn a_command_whose_replacement_is_gone_or_late_is_undone_and_its_pool_left_alone_for_longer_each_time() {
+fn command_with_gone_or_late_replacement_is_undone_and_pauses() {
     let mut world = too_large();
     let (mut queue, id) = replacing(&world, "claim-new");
     queue.marked(id).unwrap();
@@ -66,7 +66,7 @@ fn a_command_whose_replacement_is_gone_or_late_is_undone_and_its_pool_left_alone
 }
 
 #[test]
-fn a_command_that_comes_to_its_end_takes_the_pause_of_its_pool_back() {
+fn finished_command_takes_the_pause_of_its_pool_back() {
     let mut world = too_large();
     let answer = world.answer(LATER);
     let mut queue = Queue::default();
@@ -96,7 +96,7 @@ fn a_command_that_comes_to_its_end_takes_the_pause_of_its_pool_back() {
 }
 
 #[test]
-fn a_node_that_waits_to_go_for_another_reason_is_left_out_and_counts_in_the_budget() {
+fn node_going_otherwise_is_left_out_and_counts_in_the_budget() {
     let world = too_large();
     let mut question = world.question(LATER);
     let wanted = question.clone().answer().unwrap().command.unwrap().wanted;
@@ -153,7 +153,7 @@ fn a_successor_finds_the_command_on_its_claims() {
 }
 
 #[test]
-fn a_command_of_several_replacements_waits_for_all_and_is_undone_as_a_whole_also_by_a_successor() {
+fn command_of_several_waits_for_all_and_is_undone_as_a_whole() {
     let mut world = too_large();
     let held = HeldClaim {
         claim: "claim-large".into(),

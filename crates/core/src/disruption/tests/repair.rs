@@ -17,7 +17,7 @@ fn world(unwell: &[(&str, &str, &str)], well: usize) -> World {
 }
 
 #[test]
-fn a_node_goes_when_its_condition_has_been_tolerated_for_long_enough_whatever_budgets_say() {
+fn unwell_node_goes_after_toleration_whatever_budgets_say() {
     for (condition, status, minutes) in [
         ("Ready", "False", 30.0),
         ("Ready", "Unknown", 30.0),
@@ -46,7 +46,7 @@ fn without_the_gate_and_for_other_conditions_nothing_goes() {
 }
 
 #[test]
-fn where_more_than_a_fifth_of_a_pool_is_unwell_none_is_repaired_and_that_is_said() {
+fn no_node_is_repaired_where_over_a_fifth_of_a_pool_is_unwell() {
     let two = [("a", "Ready", "False"), ("b", "Ready", "Unknown")];
     let mut most = world(&two, 8);
     assert_eq!(gone(&most.look(1800.0)), ["a", "b"]);

@@ -85,7 +85,7 @@ fn without_a_limit_a_tenth_or_ten_nodes_are_replaced_at_a_time() {
 }
 
 #[test]
-fn a_node_whose_places_are_ready_waits_for_the_budget_for_ten_minutes_at_most() {
+fn node_with_ready_places_waits_ten_minutes_for_the_budget() {
     let mut all = drifted(json!({"consolidateAfter": "Never", "budgets": [{"nodes": "1"}]}), &["a", "b"]);
     all.free("free");
     assert_eq!(begun(&all.act(2.0)), ["a"]);
@@ -118,7 +118,7 @@ fn nodes_without_pods_go_first_and_at_once() {
 }
 
 #[test]
-fn a_node_for_whose_pods_no_place_comes_stays_and_its_pool_waits_ever_longer() {
+fn node_without_places_for_its_pods_stays_and_pool_waits_longer() {
     let mut all = drifted(json!({"consolidateAfter": "Never", "budgets": [{"nodes": "100%"}]}), &["a", "b"]);
     assert_eq!(begun(&all.act(2.0)).len(), 2);
     all.act(3.0);
@@ -196,7 +196,7 @@ fn a_pod_that_asks_to_be_left_alone_meanwhile_keeps_its_node() {
 }
 
 #[test]
-fn a_pool_that_is_only_observed_says_which_nodes_would_go_and_begins_with_none() {
+fn observed_pool_names_nodes_that_would_go_and_begins_none() {
     let mut all = drifted(json!({"consolidateAfter": "Never"}), &["a"]);
     all.world.annotate("dovetail.dev/disruption", "observe");
     let decision = all.act(2.0);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn an_empty_node_goes_thirty_seconds_after_its_last_pod_and_one_with_a_pod_stays() {
+fn empty_node_goes_thirty_seconds_after_last_pod_occupied_stays() {
     let mut world = World::with_ttl().machines(&["a", "b"]);
     world.pod("one", "a", |_| ());
     world.pod("two", "b", |_| ());
@@ -57,7 +57,7 @@ fn a_pod_that_is_expected_takes_the_ttl_away() {
 }
 
 #[test]
-fn daemons_and_mirror_pods_do_not_keep_a_node_and_a_pod_that_is_ending_does() {
+fn daemons_and_mirror_pods_keep_no_node_but_an_ending_pod_does() {
     let mut world = World::with_ttl().machines(&["a", "b"]);
     world.daemon("d", "a", |_| ());
     world.pod("m", "a", |pod| {
@@ -79,7 +79,7 @@ fn a_successor_goes_on_counting() {
 }
 
 #[test]
-fn a_successor_does_not_believe_a_mark_that_is_older_than_the_last_pod() {
+fn successor_disbelieves_a_mark_older_than_the_last_pod() {
     let mut world = World::with_ttl().machines(&["a"]);
     world.look(10.0);
     // Nobody leads: a pod comes and goes, which this replica's own watch has seen.
@@ -111,7 +111,7 @@ fn a_node_counts_from_when_it_is_initialized() {
 }
 
 #[test]
-fn a_write_that_does_not_come_through_does_not_stop_the_clock_and_is_said_once() {
+fn failed_write_does_not_stop_the_clock_and_is_said_once() {
     let mut world = World::with_ttl().machines(&["a"]);
     assert!(world.look_only(10.0).ttl[0].news);
     let again = world.look_only(20.0);
@@ -143,7 +143,7 @@ fn what_is_held_stays_and_says_by_what() {
 }
 
 #[test]
-fn annotations_as_they_were_called_before_hold_as_well_and_are_named() {
+fn former_annotation_names_hold_as_well_and_are_named() {
     let mut world = World::with_ttl().machines(&["b"]);
     world.machine("a", |_, node| node["metadata"]["annotations"]["karpenter.sh/do-not-consolidate"] = json!("true"));
     world.daemon("d", "b", |pod| pod["metadata"]["annotations"]["karpenter.sh/do-not-evict"] = json!("true"));
@@ -163,7 +163,7 @@ fn annotations_as_they_were_called_before_hold_as_well_and_are_named() {
 }
 
 #[test]
-fn an_observed_pool_only_says_what_would_have_been_done_and_once() {
+fn observed_pool_only_says_once_what_would_have_been_done() {
     let mut world = World::with_ttl().machines(&["a"]);
     world.annotate("dovetail.dev/disruption", "observe");
     world.look(10.0);

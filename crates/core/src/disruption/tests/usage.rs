@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_pool_has_what_its_nodes_have_that_stay_and_always_names_the_five_resources() {
+fn usage_of_pool_counts_staying_nodes_and_names_five_resources() {
     let mut world = World::new(json!({})).machines(&["a", "b"]);
     world.machine("c", |claim, _| claim["metadata"]["deletionTimestamp"] = json!(at(0.0)));
     let usage = &crate::disruption::usage(&world.state.snapshot())["default"];
@@ -14,7 +14,7 @@ fn a_pool_has_what_its_nodes_have_that_stay_and_always_names_the_five_resources(
 }
 
 #[test]
-fn a_machine_that_has_not_joined_counts_with_what_the_cloud_promised() {
+fn unjoined_machine_counts_with_what_the_cloud_promised() {
     let mut world = World::new(json!({}));
     world.machine("a", |claim, node| {
         claim["status"]["conditions"] = json!([]);

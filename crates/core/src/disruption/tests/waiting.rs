@@ -69,7 +69,7 @@ fn where_all_is_quiet_a_command_is_validated_after_five_seconds() {
 }
 
 #[test]
-fn nodes_are_quiet_ten_seconds_after_the_last_pod_came_or_went_on_one_that_goes_or_takes_pods() {
+fn going_and_taking_nodes_are_quiet_ten_seconds_after_last_pod() {
     for node in ["large", "small"] {
         let mut world = two();
         world.at(LATER - 2.0).ready("three", node, 10);
@@ -86,7 +86,7 @@ fn nodes_are_quiet_ten_seconds_after_the_last_pod_came_or_went_on_one_that_goes_
 }
 
 #[test]
-fn while_a_pod_ends_is_not_ready_or_waits_it_takes_the_fifteen_seconds_that_karpenter_takes() {
+fn ending_unready_or_waiting_pod_takes_the_fifteen_seconds() {
     let mut ending = two();
     ending.at(1.0).again("two", "small", |pod| pod["metadata"]["deletionTimestamp"] = json!(at(LATER)));
     assert_eq!(validated_after(&ending), 15.0);
@@ -108,7 +108,7 @@ fn while_a_pod_ends_is_not_ready_or_waits_it_takes_the_fifteen_seconds_that_karp
 }
 
 #[test]
-fn deletes_wait_for_what_else_is_found_for_thirty_seconds_at_most_and_go_together() {
+fn deletes_wait_thirty_seconds_at_most_and_go_together() {
     let world = two();
     let answer = world.answer(LATER);
     let command = answer.command.unwrap();
@@ -128,7 +128,7 @@ fn deletes_wait_for_what_else_is_found_for_thirty_seconds_at_most_and_go_togethe
 }
 
 #[test]
-fn what_is_due_with_others_stays_so_when_the_first_of_them_moves_pods() {
+fn commands_due_together_stay_due_when_first_one_moves_pods() {
     let mut world = two();
     let answer = world.answer(LATER);
     let command = answer.command.unwrap();
@@ -174,7 +174,7 @@ fn waiting(answer: &CommandAnswer) -> Vec<WaitingCommand> {
 }
 
 #[test]
-fn further_questions_leave_the_nodes_of_commands_that_wait_out_and_keep_the_room_that_they_have_found() {
+fn further_questions_skip_waiting_nodes_and_keep_their_room() {
     let world = three();
     let mut question = world.question(LATER);
     question.only = Some(["uid-claim-a".to_owned()].into());
@@ -215,7 +215,7 @@ fn budgets_count_the_nodes_of_commands_that_wait() {
 }
 
 #[test]
-fn what_a_pod_disruption_budget_allows_is_used_up_by_pods_of_nodes_that_go() {
+fn pdb_allowance_is_used_up_by_pods_of_nodes_that_go() {
     let mut world = three();
     world.sized("other", 4);
     world.ready("four", "other", 2500);

@@ -70,7 +70,7 @@ fn answer(
 }
 
 #[test]
-fn a_node_that_is_nearly_full_is_not_deleted_for_room_that_others_have() {
+fn nearly_full_node_is_not_deleted_for_room_of_others() {
     // The second has room for the four pods of the first, which is full: the price of a node of two cpus for four moves.
     let settings = |least_per_pod| ConsolidationSettings { least_per_pod, ..ConsolidationSettings::default() };
     let (problem, nodes) = cluster(&[(2, 4), (16, 28)]);
@@ -83,7 +83,7 @@ fn a_node_that_is_nearly_full_is_not_deleted_for_room_that_others_have() {
 }
 
 #[test]
-fn a_pod_that_runs_to_its_end_keeps_its_node_for_an_hour_and_nothing_is_moved_to_it() {
+fn pod_running_to_its_end_keeps_node_an_hour_without_newcomers() {
     let begun = |minutes: i64| {
         let (problem, mut nodes) = cluster(&[(4, 1), (16, 28)]);
         let all = |node: &mut NodeState| node.pods[0].begun = Some(now() - SignedDuration::from_mins(minutes));

@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn terms_come_first_with_the_heaviest_preference_and_then_without() {
+    fn terms_are_tried_with_heaviest_preference_first_then_without() {
         let pod = pod(serde_json::json!({"nodeAffinity": {
             "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [in_("z", "a"), in_("z", "b")]},
             "preferredDuringSchedulingIgnoredDuringExecution": [
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn soft_rules_are_given_up_one_at_a_time_in_the_order_of_the_specification() {
+    fn soft_rules_are_given_up_one_at_a_time_in_spec_order() {
         let pod = pod(serde_json::json!({"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
             {"weight": 1, "preference": in_("p", "x")}]}}));
         let soft = GivenUp { pod_affinity: 1, pod_anti_affinity: 2, spread: 1 };

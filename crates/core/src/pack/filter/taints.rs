@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_toleration_covers_by_key_value_and_effect_and_what_it_leaves_out_it_does_not_ask() {
+    fn toleration_matches_key_value_and_effect_where_it_names_them() {
         let gpu = taint("gpu", "yes", "NoSchedule");
         assert!(covers(&toleration("gpu", "", "yes", ""), &gpu));
         assert!(covers(&toleration("gpu", "Equal", "yes", "NoSchedule"), &gpu));

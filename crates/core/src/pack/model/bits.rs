@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn members_come_in_order_and_the_full_set_has_no_more_than_there_are() {
+    fn bits_iterate_in_order_and_full_set_has_exact_count() {
         let mut bits = Bits::empty(130);
         for at in [129, 0, 64, 63] {
             bits.insert(InstanceTypeId::from(at));

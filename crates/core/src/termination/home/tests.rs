@@ -77,7 +77,7 @@ fn pods_that_are_alike_have_their_places_in_their_own_zones() {
 }
 
 #[test]
-fn every_place_is_given_once_where_a_zone_has_fewer_than_pods_of_it() {
+fn each_place_is_given_once_where_a_zone_has_too_few_places() {
     let pods = [("a1", "a", HARD), ("a2", "a", HARD), ("b1", "b", HARD)];
     let planned = planned(&pods, &[("b", &[0, 1]), ("c", &[2])]);
     assert_eq!(planned.iter().map(|names| names.join(" ")).collect::<Vec<_>>(), ["a1 b1", "a2"]);

@@ -94,7 +94,7 @@ fn left_alone(pod: &mut Value) {
 }
 
 #[test]
-fn a_pod_goes_when_its_place_is_ready_and_others_wait_for_theirs() {
+fn pod_is_evicted_when_its_place_is_ready_and_others_wait() {
     let mut world = World::new(None);
     ["a", "b"].iter().for_each(|name| world.pod(name, |_| ()));
     world.place("a", NominationTarget::Node("new".into()));
@@ -109,7 +109,7 @@ fn a_pod_goes_when_its_place_is_ready_and_others_wait_for_theirs() {
 }
 
 #[test]
-fn a_node_that_does_not_come_holds_the_end_up_for_ten_minutes_and_no_longer() {
+fn missing_replacement_node_delays_eviction_ten_minutes_at_most() {
     let mut world = World::new(None);
     world.pod("a", |_| ());
     world.on_its_way("a");
@@ -141,7 +141,7 @@ fn while_launches_are_refused_there_is_hope_of_a_place() {
 }
 
 #[test]
-fn a_node_that_ends_sends_its_pods_away_while_they_have_their_own_time_and_a_moment() {
+fn ending_node_evicts_pods_in_time_for_their_grace_period() {
     let mut world = World::new(Some(100));
     world.pod("a", |_| ());
     world.on_its_way("a");
@@ -151,7 +151,7 @@ fn a_node_that_ends_sends_its_pods_away_while_they_have_their_own_time_and_a_mom
 }
 
 #[test]
-fn a_pod_that_nobody_misses_or_that_comes_nowhere_again_is_not_waited_for() {
+fn unready_pod_and_daemon_pod_go_without_waiting_for_a_place() {
     let mut world = World::new(None);
     world.pod("not-ready", |pod| pod["status"]["conditions"][0]["status"] = json!("False"));
     world.pod("daemon", |pod| {
@@ -246,7 +246,7 @@ fn with_volume(pod: &mut Value) {
 }
 
 #[test]
-fn what_cannot_run_twice_leaves_a_node_that_ends_when_its_place_has_registered() {
+fn volume_pod_leaves_ending_node_once_its_place_has_registered() {
     let evicted = |ends, change: fn(&mut Value)| {
         let mut world = World::new(ends);
         world.pod("a", change);
@@ -275,7 +275,7 @@ fn asks_for_a_rollout(pod: &mut Value) {
 }
 
 #[test]
-fn a_pod_that_its_budget_keeps_gets_a_place_where_its_deployment_may_be_restarted() {
+fn budget_held_pod_gets_a_place_where_rollout_may_restart_it() {
     let budget = json!({"metadata": {"name": "web", "namespace": "default"},
         "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "a"}}},
         "status": {"disruptionsAllowed": 0, "expectedPods": 1, "desiredHealthy": 1, "currentHealthy": 1}});

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restart_whose_new_pod_does_not_come_is_given_up_after_ten_minutes_once() {
+    fn restart_without_new_pod_is_given_up_once_after_ten_minutes() {
         for answer in [RestartAnswer::Restarted, RestartAnswer::Known] {
             let mut one = asked();
             let _ = one.answered(answer, at(100));
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_rolls_out_already_is_asked_again_every_ten_seconds_and_given_up_after_ten_minutes() {
+    fn running_rollout_is_retried_every_ten_seconds_for_ten_minutes() {
         let mut one = asked();
         let mut now = 1;
         let mut asked = 0;
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_before_a_restart_does_not_count_as_time_of_the_restart() {
+    fn time_before_a_restart_does_not_count_towards_its_limit() {
         let mut one = asked();
         assert_eq!(one.answered(RestartAnswer::Waits("later".into()), at(580)), None);
         assert!(one.asks(at(590)));

@@ -56,7 +56,7 @@ fn placed(packing: &Packing) -> usize {
 }
 
 #[test]
-fn what_does_not_fail_is_asked_once_and_is_the_solver_s_own_answer() {
+fn sound_problem_is_solved_once_with_the_solvers_own_answer() {
     let problem = problem(5);
     let (isolated, asked) = driven(&problem, |_| false);
     assert_eq!((asked, &isolated.error, isolated.left_out.len()), (1, &None, 0));
@@ -72,7 +72,7 @@ fn what_fails_by_cost_alone_is_packed_by_fewest_nodes() {
 }
 
 #[test]
-fn one_workload_that_breaks_it_is_left_out_whole_and_named_and_the_others_are_packed_by_their_own_policy() {
+fn breaking_workload_is_left_out_whole_and_others_cost_the_same() {
     let problem = problem(40);
     let (isolated, asked) = driven(&problem, |asked| has(asked, "w17"));
     assert!(asked <= 16, "asked {asked} times for one of 40");
@@ -92,7 +92,7 @@ fn one_workload_that_breaks_it_is_left_out_whole_and_named_and_the_others_are_pa
 }
 
 #[test]
-fn of_two_that_do_not_go_together_the_one_with_rules_is_left_out() {
+fn of_two_conflicting_workloads_the_one_with_rules_is_left_out() {
     let mut problem = problem(10);
     let shared = problem.pods.iter_mut().filter(|pod| pod.labels["app"] == "w2");
     shared.for_each(|pod| _ = pod.shared_volumes.insert("v".into(), "attachable-volumes-csi-x".into()));
@@ -113,7 +113,7 @@ fn when_everything_fails_everybody_is_left_out_and_it_ends() {
 }
 
 #[test]
-fn pods_of_two_namespaces_are_two_classes_and_those_of_one_stateful_set_are_one() {
+fn pods_are_alike_within_a_stateful_set_not_across_namespaces() {
     let pod = |namespace: &str, name: &str| -> Pod {
         serde_json::from_value(json!({"name": name, "namespace": namespace,
             "labels": {"app": "a", "statefulset.kubernetes.io/pod-name": name}}))
@@ -124,7 +124,7 @@ fn pods_of_two_namespaces_are_two_classes_and_those_of_one_stateful_set_are_one(
 }
 
 #[test]
-fn what_is_left_out_from_the_start_is_answered_with_its_reason_and_never_asked_about() {
+fn pods_left_out_from_start_get_a_reason_and_are_never_solved() {
     let problem = problem(4);
     let bad = |pod: &Pod| pod.labels["app"] == "w1";
     let mut isolation = Isolation::new(Arc::new(problem.clone()), Options::default(), |pod| bad(pod).then(error));
@@ -140,7 +140,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn whoever_breaks_it_every_pod_is_answered_once_and_few_culprits_are_found_exactly(
+    fn any_culprits_leave_every_pod_answered_and_are_found_exactly(
         workloads in 1..40usize,
         culprits in prop::collection::btree_set(0..40usize, 0..3),
     ) {

@@ -45,7 +45,7 @@ fn after(own: usize, other: usize, key: &str) -> Value {
 }
 
 #[test]
-fn a_ring_of_pods_that_wait_for_each_other_is_left_with_the_reason() {
+fn ring_of_mutually_waiting_pods_is_left_with_a_reason() {
     for key in [ZONE, HOST] {
         let ring: Vec<Value> = (0..300).map(|at| after(at, (at + 1) % 300, key)).collect();
         let packing = answered(&problem(ring));
@@ -82,7 +82,7 @@ fn a_million_labels_are_read_and_packed_past() {
 }
 
 #[test]
-fn keys_of_many_values_together_make_no_more_places_than_can_be_looked_at() {
+fn spread_keys_of_many_values_do_not_explode_places() {
     let over = |key: &str| {
         json!({"topologyKey": key, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule",
             "labelSelector": {"matchLabels": {"app": "a"}}})
@@ -100,7 +100,7 @@ fn keys_of_many_values_together_make_no_more_places_than_can_be_looked_at() {
 }
 
 #[test]
-fn more_topology_keys_than_are_told_apart_are_refused_with_the_reason() {
+fn too_many_topology_keys_leave_pods_unscheduled() {
     let pods: Vec<Value> = (0..50)
         .map(|at| json!({"labels": {"app": "a"}, "topologySpreadConstraints": [{"topologyKey": format!("key-{at}"), "maxSkew": 1,
             "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}]}))

@@ -63,7 +63,7 @@ proptest! {
     }
 
     #[test]
-    fn a_node_without_the_label_will_do_exactly_when_it_does_for_all(all in prop::collection::vec(written(), 1..5)) {
+    fn absent_label_is_allowed_exactly_if_every_requirement_allows(all in prop::collection::vec(written(), 1..5)) {
         let without = |one: &NodeSelectorRequirement| matches!(one.operator, Operator::NotIn | Operator::DoesNotExist);
         let requirements = Requirements::from_written(&all).unwrap();
         prop_assert_eq!(requirements.get("key").unwrap().allows_absence(), all.iter().all(without), "{:?}", all);
@@ -99,7 +99,7 @@ fn one(key: &str, operator: Operator, values: &[&str]) -> Requirements {
 }
 
 #[test]
-fn a_key_that_is_not_defined_is_compatible_only_when_it_may_be_absent_or_is_well_known() {
+fn undefined_key_is_compatible_only_if_optional_or_well_known() {
     let node = one("team", Operator::In, &["a"]);
     let zone = one("topology.kubernetes.io/zone", Operator::In, &["us-east-1a"]);
     let known = BTreeSet::from(["topology.kubernetes.io/zone".to_owned()]);

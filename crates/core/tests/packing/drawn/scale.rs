@@ -34,26 +34,26 @@ fn no_rule_is_broken_with_more_than_a_thousand_shapes() {
 }
 
 #[test]
-fn twelve_thousand_pods_of_services_cost_a_tenth_more_than_the_bound_at_most() {
+fn twelve_thousand_service_pods_cost_at_most_a_tenth_over_bound() {
     costs("services:any:12000:1200:1", 118.062, 1.10);
     costs("services:round:12000:1200:1", 111.176, 1.10);
 }
 
 #[test]
-fn apps_one_a_host_of_very_many_pods_cost_a_tenth_more_than_the_bound_at_most() {
+fn large_services_one_a_host_cost_at_most_a_tenth_over_bound() {
     costs("services:any:10000:200:1", 112.512, 1.10);
     costs("services:any:10000:1000:1", 109.666, 1.10);
     costs("services:any:30000:200:1", 336.955, 1.10);
 }
 
 #[test]
-fn jobs_that_all_ask_for_something_else_cost_a_twentieth_more_than_the_bound_at_most() {
+fn diverse_batch_jobs_cost_at_most_a_twentieth_over_bound() {
     costs("batch:any:10000:2000:1", 594.283, 1.05);
     costs("batch:round:10000:2000:1", 570.162, 1.05);
 }
 
 #[test]
-fn databases_of_very_many_shapes_cost_an_eighth_more_than_the_bound_at_most() {
+fn databases_of_many_shapes_cost_at_most_an_eighth_over_bound() {
     costs("stateful:any:10000:1700:1", 1765.214, 1.12);
     costs("stateful:round:10000:1700:1", 1779.933, 1.12);
 }

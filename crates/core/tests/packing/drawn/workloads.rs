@@ -115,7 +115,7 @@ fn all_rules_at_once_cost_a_quarter_less_than_the_peers() {
 
 /// The bound is for workloads that are made to meet it.
 #[test]
-fn real_workloads_take_less_than_a_tenth_of_the_steps_that_they_may() {
+fn real_workloads_take_less_than_a_tenth_of_allowed_steps() {
     let files =
         ["seeds-400-1", "batch-1-5000", "services-1-3000", "stateful-1-1500", "shapes-40000", "zonespread-20000"];
     let more = ["antiaffinity-5000", "preference-4000-respect", "diverse-5000", "diverse-20000"];

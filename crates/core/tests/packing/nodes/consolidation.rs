@@ -152,7 +152,7 @@ fn a_cluster_comes_to_rest_within_hours() {
 }
 
 #[test]
-fn with_several_for_many_every_rule_holds_as_well_and_all_together_costs_no_more() {
+fn many_to_many_consolidation_keeps_rules_and_costs_no_more() {
     let (mut with, mut without, mut packed) = (0.0, 0.0, 0.0);
     for (kind, seed) in all().filter(|(_, seed)| seed.is_multiple_of(2)) {
         let what = format!("{kind:?} {seed}");

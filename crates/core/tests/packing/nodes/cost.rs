@@ -58,7 +58,7 @@ fn said<'c>(claim: &'c PlannedClaim, key: &str) -> Vec<&'c str> {
 }
 
 #[test]
-fn no_node_holds_more_than_half_of_a_workload_where_that_costs_little() {
+fn node_holds_at_most_half_of_a_workload_where_that_is_cheap() {
     let types = [machine("m.8", 8, 0.8, None), machine("m.32", 32, 3.15, None)];
     let problem = problem(&types, &[workload("web", 12, 500), workload("jobs", 26, 1000)]);
     let packing = packed(&problem);
@@ -114,7 +114,7 @@ fn a_dearer_node_makes_for_fewer() {
 }
 
 #[test]
-fn a_spot_claim_keeps_fifteen_types_of_five_families_and_the_dear_ones_only_for_that() {
+fn spot_claim_adds_dear_types_only_for_fifteen_of_five_families() {
     let mut types = Vec::new();
     for family in 0..16 {
         for cpu in [2, 4, 8, 16] {

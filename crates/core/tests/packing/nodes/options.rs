@@ -34,7 +34,7 @@ fn stairs() -> Vec<Value> {
 }
 
 #[test]
-fn fewer_than_fifteen_types_are_kept_rather_than_one_above_the_ceiling() {
+fn price_ceiling_outweighs_keeping_fifteen_types() {
     let problem = problem(&stairs(), &[workload("web", 1, 3500)]);
     assert_eq!(options(&problem, &Options::default()), (["f0.4", "f1.4", "f2.4"].map(String::from).to_vec(), 3));
     for (times, kept) in [(1.0, 1), (1.2, 2), (1.9, 5), (2.0, 6)] {
@@ -59,7 +59,7 @@ fn a_type_with_gpus_may_cost_twice_the_cheapest() {
 }
 
 #[test]
-fn types_kept_for_variety_cost_no_more_than_a_quarter_more_on_average() {
+fn types_kept_for_variety_average_at_most_a_quarter_dearer() {
     let types: Vec<Value> = (0..20)
         .map(|at| machine(&format!("f{at}.4"), 4, 9.0, Some(if at == 0 { 0.1 } else { 0.14 + 0.0001 * f64::from(at) })))
         .collect();
@@ -83,7 +83,7 @@ fn by_fewest_nodes_the_ceiling_holds_too() {
 }
 
 #[test]
-fn devices_and_bare_metal_and_previous_generations_are_left_alone_where_others_fit() {
+fn devices_bare_metal_and_old_generations_are_a_last_resort() {
     let types = [
         machine("m4.4", 4, 0.4, Some(0.10)),
         machine("m4.metal", 4, 0.4, Some(0.101)),
@@ -118,7 +118,7 @@ fn devices_and_bare_metal_and_previous_generations_are_left_alone_where_others_f
 }
 
 #[test]
-fn the_mean_option_of_a_gpu_workload_costs_a_quarter_more_than_the_cheapest_at_most() {
+fn mean_option_of_gpu_workload_is_at_most_a_quarter_dearer() {
     let mut problem: Problem = serde_json::from_slice(&made::workload("batch-1-5000")).unwrap();
     problem.pods.truncate(300);
     problem.node_pools[0].requirements.retain(|said| !said.key.starts_with("karpenter.k8s.aws/instance-"));

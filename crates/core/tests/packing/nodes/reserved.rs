@@ -83,7 +83,7 @@ fn kinds(packing: &Packing) -> [usize; 3] {
 }
 
 #[test]
-fn a_reservation_comes_before_spot_and_its_claim_is_pinned_to_it() {
+fn reservation_comes_before_spot_and_its_claim_is_pinned() {
     for policy in [Policy::Cost, Policy::FewestNodes] {
         let types = [machine("m1.small", 2, &[]), machine("m1.large", 8, &[("cr-1", "zone-b", Some(4))])];
         let problem = problem(json!([{"name": "p", "policy": policy}]), &types, &plain(1, "1"));
@@ -98,7 +98,7 @@ fn a_reservation_comes_before_spot_and_its_claim_is_pinned_to_it() {
 }
 
 #[test]
-fn nodes_planned_together_never_take_an_instance_twice_and_the_rest_is_bought() {
+fn reserved_instance_is_never_planned_twice_and_rest_is_bought() {
     for policy in [Policy::Cost, Policy::FewestNodes] {
         let types = [machine("m1.small", 2, &[]), machine("m1.large", 8, &[("cr-1", "zone-a", Some(3))])];
         // Two pools that see the same reservation, and pods for five of its nodes.
@@ -134,7 +134,7 @@ fn several_reservations_are_used_up_one_after_the_other() {
 }
 
 #[test]
-fn a_pool_of_reserved_capacity_only_leaves_over_what_it_has_no_instance_for_and_says_so() {
+fn reserved_only_pool_leaves_the_rest_over_with_a_reason() {
     let types = [machine("m1.large", 8, &[("cr-1", "zone-a", Some(2))])];
     let pools =
         json!([{"name": "p", "requirements": [{"key": CAPACITY_TYPE, "operator": "In", "values": ["reserved"]}]}]);
@@ -149,7 +149,7 @@ fn a_pool_of_reserved_capacity_only_leaves_over_what_it_has_no_instance_for_and_
 }
 
 #[test]
-fn a_pool_tried_first_gives_its_reserved_nodes_and_the_next_pool_the_rest() {
+fn heavier_pool_gives_reserved_nodes_and_next_pool_the_rest() {
     let types = [machine("m1.large", 8, &[("cr-1", "zone-a", Some(1))])];
     let only = |kind: &str| json!([{"key": CAPACITY_TYPE, "operator": "In", "values": [kind]}]);
     let pools = json!([
@@ -160,7 +160,7 @@ fn a_pool_tried_first_gives_its_reserved_nodes_and_the_next_pool_the_rest() {
 }
 
 #[test]
-fn a_pod_that_asks_for_a_reservation_by_its_id_gets_that_or_none() {
+fn pod_asking_for_reservation_id_gets_that_one_or_none() {
     let types = [machine("m1.large", 8, &[("cr-1", "zone-a", Some(1)), ("cr-2", "zone-b", Some(1))])];
     let asking = |id: &str| pods(1, "1", &json!({"nodeSelector": {RESERVATION: id}}));
     let packing = packed(&problem(json!([{"name": "p"}]), &types, &asking("cr-2")));
@@ -170,7 +170,7 @@ fn a_pod_that_asks_for_a_reservation_by_its_id_gets_that_or_none() {
 }
 
 #[test]
-fn a_pod_that_wants_what_is_bought_is_not_put_on_reserved_capacity() {
+fn on_demand_pod_is_not_put_on_reserved_capacity() {
     let types = [machine("m1.large", 8, &[("cr-1", "zone-a", Some(1))])];
     let mut all = plain(4, "1");
     all.extend(pods(1, "1", &json!({"name": "bought", "nodeSelector": {CAPACITY_TYPE: "on-demand"}})));
@@ -194,7 +194,7 @@ fn the_urgent_get_what_is_left_of_a_reservation() {
 }
 
 #[test]
-fn min_values_that_one_reservation_cannot_keep_hold_all_that_would_do() {
+fn min_values_keep_all_fitting_reservations_in_one_claim() {
     let types = [
         machine("m1.large", 8, &[("cr-1", "zone-a", Some(2))]),
         machine("m2.large", 8, &[("cr-2", "zone-a", Some(1))]),
@@ -209,7 +209,7 @@ fn min_values_that_one_reservation_cannot_keep_hold_all_that_would_do() {
 }
 
 #[test]
-fn pods_that_have_to_be_together_take_reserved_capacity_where_it_holds_them_all() {
+fn pods_kept_together_take_a_reservation_that_holds_them_all() {
     let together = json!({"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
         {"labelSelector": {"matchLabels": {"app": "a"}}, "topologyKey": "kubernetes.io/hostname"}]}}});
     let types = [machine("m1.small", 2, &[("cr-1", "zone-a", Some(9))]), machine("m1.large", 8, &[])];
@@ -237,7 +237,7 @@ fn a_reservation_without_a_count_has_no_end() {
 }
 
 #[test]
-fn more_reservations_than_are_looked_at_do_not_hide_what_can_be_bought() {
+fn too_many_reservations_do_not_hide_what_can_be_bought() {
     let ids: Vec<String> = (0..300).map(|at| format!("cr-{at:03}")).collect();
     let reservations: Vec<_> = ids.iter().map(|id| (id.as_str(), "zone-a", Some(1))).collect();
     let types = [machine("m1.large", 8, &reservations)];

@@ -83,7 +83,7 @@ fn used(problem: &Problem, packing: &Packing, order: &[usize]) -> usize {
 }
 
 #[test]
-fn every_node_planned_for_the_first_workload_of_the_readme_stays_used() {
+fn every_node_planned_for_first_readme_workload_stays_used() {
     let mut problem: serde_json::Value = serde_json::from_slice(&made::workload("seeds-400-1")).unwrap();
     let capacity_types = json!({"key": CAPACITY_TYPE, "operator": "In", "values": ["spot", "on-demand"]});
     let requirements = problem["nodePools"][0]["requirements"].as_array_mut().unwrap();
@@ -119,7 +119,7 @@ fn a_preferred_zone_opens_no_node_where_another_has_room() {
 }
 
 #[test]
-fn a_soft_spread_has_its_first_node_in_each_zone_whatever_room_there_is() {
+fn soft_spread_opens_a_first_node_in_each_zone() {
     let packing = packed(&problem(vec![app("web", "500m", &spread("web", "ScheduleAnyway")); 6]));
     assert_eq!(packing.claims.iter().map(|claim| claim.pods.len()).collect::<Vec<_>>(), [2, 2, 2]);
 }

@@ -101,7 +101,7 @@ fn planned(planning: &Planning, name: &str) -> Pod {
 }
 
 #[test]
-fn a_waiting_pod_brings_the_place_of_its_volume_and_its_attachment() {
+fn waiting_pod_brings_zone_and_attachment_of_its_volumes() {
     let mut state = state();
     bound(&mut state, "data", "zone-b");
     unbound(&mut state, "scratch");
@@ -152,7 +152,7 @@ fn nodes_count_each_volume_once_against_what_their_driver_says() {
 }
 
 #[test]
-fn a_volume_of_several_pods_that_wait_counts_once_on_the_node_that_they_share() {
+fn volume_shared_by_waiting_pods_counts_once_on_their_node() {
     let mut state = state();
     state.apply_node(&node("n"));
     state.apply(&read::<CSINode>(json!({"metadata": {"name": "n"}, "spec": {"drivers": [
@@ -189,7 +189,7 @@ fn set(policy: &str, replicas: u32) -> StatefulSet {
 }
 
 #[test]
-fn the_ordinals_to_come_of_an_ordered_set_count_when_a_node_is_chosen_and_are_never_answered() {
+fn ordinals_to_come_of_an_ordered_set_get_room_but_no_answer() {
     let mut state = state();
     unbound(&mut state, "data-db-1");
     state.apply_pod(&stateful("db-1", &["data-db-1"])).unwrap();
@@ -238,7 +238,7 @@ fn what_is_to_come_counts_once_though_several_of_its_set_wait() {
 }
 
 #[test]
-fn the_list_of_each_kind_has_to_be_seen_before_the_state_is_known() {
+fn state_is_synced_only_after_each_kind_has_been_listed() {
     let mut state = ClusterState::new();
     for kind in WatchedKind::ALL {
         assert!(!state.synced(), "{kind:?}");

@@ -84,7 +84,7 @@ fn existing_nodes_are_used_only_in_the_volumes_zone() {
 }
 
 #[test]
-fn a_volume_that_is_nowhere_here_leaves_its_pod_pending_and_says_where_it_is() {
+fn unreachable_volume_leaves_pod_pending_and_names_its_zone() {
     let packing = packed(&problem(vec![pod(1, &[within(ZONE, "zone-x")])]));
     assert_eq!(
         packing.unscheduled[0].1.to_string(),
@@ -120,7 +120,7 @@ fn a_planned_node_attaches_no_more_than_its_type_says() {
 }
 
 #[test]
-fn an_existing_node_attaches_what_its_driver_says_and_without_a_word_as_many_as_come() {
+fn existing_node_attaches_up_to_its_driver_limit_if_it_has_one() {
     let mut problem = problem(vec![pod(1, &[]); 5]);
     problem.existing_nodes = vec![node("n", "zone-a")];
     problem.existing_nodes[0].allocatable.set(EBS, 3);
@@ -204,7 +204,7 @@ fn volumes_shared_by_different_pods_count_each() {
 }
 
 #[test]
-fn a_shared_volume_that_a_node_has_attached_takes_nothing_more_of_it() {
+fn shared_volume_already_attached_takes_no_more_attachments() {
     let mut problem = problem((0..4).map(|at| sharing(0, if at < 3 { "there" } else { "new" })).collect());
     let mut full = node("n", "zone-a");
     full.allocatable.set(EBS, 2);
@@ -217,7 +217,7 @@ fn a_shared_volume_that_a_node_has_attached_takes_nothing_more_of_it() {
 }
 
 #[test]
-fn a_pod_with_more_shared_volumes_than_a_node_attaches_is_left_with_that_reason() {
+fn pod_with_too_many_shared_volumes_is_left_with_a_reason() {
     let volumes: serde_json::Map<String, Value> = (0..7).map(|at| (format!("v{at}"), json!(EBS))).collect();
     let pods = (0..2).map(|_| json!({"requests": {"cpu": "100m"}, "sharedVolumes": volumes})).collect();
     let packing = packed(&problem(pods));

@@ -77,7 +77,7 @@ fn selector(state: &ClusterState) -> Option<Value> {
 }
 
 #[test]
-fn the_selector_is_what_all_services_of_a_pod_and_its_replica_set_select() {
+fn default_selector_joins_services_and_replica_set_of_the_pod() {
     let mut state = state();
     state.apply_pod(&pod("a", OF_SET, json!([]))).unwrap();
     assert_eq!(selector(&state), None, "nothing is known of it");
@@ -103,7 +103,7 @@ fn the_selector_is_what_all_services_of_a_pod_and_its_replica_set_select() {
 }
 
 #[test]
-fn stateful_sets_and_replication_controllers_select_too_and_other_owners_do_not() {
+fn stateful_sets_and_replication_controllers_select_jobs_do_not() {
     let select = |owner: (&str, &str, &str)| {
         let mut state = state();
         state.apply_pod(&pod("a-0", Some(owner), json!([]))).unwrap();
@@ -131,7 +131,7 @@ fn a_pod_with_constraints_of_its_own_keeps_them_alone() {
 }
 
 #[test]
-fn pods_of_a_replica_set_are_spread_over_zones_where_the_defaults_say_so_and_only_there() {
+fn replica_set_pods_spread_over_zones_only_where_defaults_say() {
     let mut state = state();
     state.apply(&replica_set("web"));
     for at in 0..6 {

@@ -78,13 +78,13 @@ fn a_preference_over_a_key_that_no_node_has_leaves_nobody() {
 }
 
 #[test]
-fn what_is_required_over_a_key_that_no_node_has_leaves_only_those_that_require_it() {
+fn rule_over_key_no_node_has_leaves_only_pods_that_require_it() {
     assert_eq!(left(&problem(vec![("b", spread("a", "rack", 1, "DoNotSchedule")), ("a", none())])), ["b-0"]);
     assert_eq!(left(&problem(vec![("b", needs("podAffinity", "a", "rack")), ("a", none())])), ["b-0"]);
 }
 
 #[test]
-fn required_anti_affinity_over_a_key_that_no_node_has_holds_everywhere() {
+fn anti_affinity_over_key_no_node_has_is_satisfied_everywhere() {
     assert_eq!(nodes(&problem(vec![("b", needs("podAntiAffinity", "a", "rack")), ("a", none())])), 1);
 }
 
@@ -129,7 +129,7 @@ fn a_chain_that_hangs_on_a_pod_left_over_is_left_over() {
 }
 
 #[test]
-fn pods_that_wait_for_each_other_by_zone_and_by_host_are_left_over_unless_one_can_begin() {
+fn pods_in_an_affinity_ring_are_left_unless_one_can_begin() {
     let ring = vec![("b", needs("podAffinity", "c", ZONE)), ("c", needs("podAffinity", "b", HOST))];
     assert_eq!(left(&problem(ring.clone())), ["b-0", "c-1"]);
     let with_a_beginning = ring.into_iter().chain([("b", none())]).collect();
@@ -137,7 +137,7 @@ fn pods_that_wait_for_each_other_by_zone_and_by_host_are_left_over_unless_one_ca
 }
 
 #[test]
-fn a_pod_that_is_its_own_company_begins_on_no_node_while_others_of_the_kind_can_be_bound_elsewhere() {
+fn self_affine_pod_begins_on_no_node_while_its_peers_can_run() {
     // Company and distance of the same pods: it can only be the first of all.
     let mut first = needs("podAffinity", "a", HOST);
     first["affinity"]["podAntiAffinity"] = needs("podAntiAffinity", "a", HOST)["affinity"]["podAntiAffinity"].clone();
@@ -185,7 +185,7 @@ fn a_daemon_takes_a_host_port_only_where_it_runs() {
 }
 
 #[test]
-fn a_port_of_a_daemon_leaves_those_that_ask_for_it_with_a_reason() {
+fn daemon_host_port_leaves_pods_asking_for_it_with_a_reason() {
     let problem = with_daemon(vec![port(""), ("b", none())], none());
     let packing = solve(&problem, &Options::default());
     assert_eq!(packing.unscheduled[0].1.to_string(), "pool default: host port 80 is taken by DaemonSet agent");
@@ -195,7 +195,7 @@ fn a_port_of_a_daemon_leaves_those_that_ask_for_it_with_a_reason() {
 }
 
 #[test]
-fn a_daemon_takes_its_port_of_a_node_that_is_there_where_it_runs() {
+fn daemon_takes_its_host_port_on_existing_nodes_it_runs_on() {
     let there = |arch: &str| -> dovetail_core::ExistingNode {
         read(json!({"name": "n", "labels": {ZONE: "a", ARCH: arch},
             "allocatable": {"cpu": "2", "memory": "8Gi", "pods": "10"}}))
@@ -208,7 +208,7 @@ fn a_daemon_takes_its_port_of_a_node_that_is_there_where_it_runs() {
 }
 
 #[test]
-fn host_ports_of_two_addresses_share_a_node_and_any_address_none() {
+fn host_ports_share_a_node_by_address_but_not_with_wildcard() {
     assert_eq!(nodes(&problem(vec![port("10.0.0.1"), port("10.0.0.2")])), 1);
     assert_eq!(nodes(&problem(vec![port("10.0.0.1"), port("10.0.0.1")])), 2);
     for any in ["0.0.0.0", "", "::"] {
@@ -228,7 +228,7 @@ fn a_port_of_a_pod_that_is_there_is_its_address_only() {
 }
 
 #[test]
-fn a_node_that_lacks_one_of_the_keys_of_a_pods_spreads_is_not_counted() {
+fn node_lacking_one_spread_key_of_a_pod_is_not_counted() {
     let mut both = spread("a", ZONE, 1, "DoNotSchedule");
     let rack = spread("a", "rack", 5, "DoNotSchedule")["topologySpreadConstraints"][0].clone();
     both["topologySpreadConstraints"].as_array_mut().unwrap().push(rack);
@@ -251,7 +251,7 @@ fn a_node_that_lacks_one_of_the_keys_of_a_pods_spreads_is_not_counted() {
 }
 
 #[test]
-fn two_that_are_each_their_own_company_by_zone_and_by_host_begin_in_one_zone() {
+fn self_affine_pods_by_zone_and_by_host_begin_in_one_zone() {
     let mut host = needs("podAffinity", "a", HOST);
     host["affinity"]["nodeAffinity"] = json!({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
         {"matchExpressions": [{"key": "size", "operator": "In", "values": ["large"]}]}]}});
@@ -290,7 +290,7 @@ fn a_rule_of_another_pod_keeps_nobody_from_the_heavier_pool() {
 }
 
 #[test]
-fn a_spread_that_does_not_count_the_pod_itself_opens_no_node_for_evenness() {
+fn spread_not_counting_the_pod_itself_opens_no_extra_node() {
     let pods = vec![("a", none()), ("b", spread("a", ZONE, 2, "DoNotSchedule"))];
     assert_eq!(nodes(&with_a_heavier_pool_in_two_zones(pods)), 1);
 }
@@ -313,7 +313,7 @@ fn a_place_is_priced_by_what_holds_the_pod() {
 }
 
 #[test]
-fn a_pod_on_a_node_where_a_spread_does_not_count_it_is_not_counted() {
+fn pod_on_node_outside_a_spread_is_not_counted_by_it() {
     let mut even = spread("a", ZONE, 1, "DoNotSchedule");
     even["nodeSelector"] = json!({(ARCH): "amd64"});
     let in_b = json!({"nodeSelector": {(ZONE): "b", (ARCH): "amd64"}});
@@ -330,7 +330,7 @@ fn a_pod_on_a_node_where_a_spread_does_not_count_it_is_not_counted() {
 }
 
 #[test]
-fn pods_that_need_company_on_their_node_and_are_it_themselves_begin_in_one_zone() {
+fn spread_over_self_affine_pods_lets_them_begin_in_one_zone() {
     let host = || ("b", needs("podAffinity", "b", HOST));
     let zone = || ("b", needs("podAffinity", "b", ZONE));
     let problem = problem(vec![("c", spread("b", ZONE, 2, "DoNotSchedule")), host(), host(), zone(), zone()]);
@@ -359,7 +359,7 @@ fn even_on_amd() -> (&'static str, Value) {
 }
 
 #[test]
-fn a_pod_that_may_or_may_not_be_on_a_node_that_a_spread_counts_holds_up_no_other_domain() {
+fn pod_possibly_outside_a_spread_does_not_raise_other_domains() {
     // The two in c count only if their node comes as amd64: a and b may have one each and not two.
     let in_c = || ("a", json!({"nodeSelector": {(ZONE): "c"}, "requests": {"cpu": "3"}}));
     let mut pods = vec![in_c(), in_c()];
@@ -382,7 +382,7 @@ fn a_pod_that_may_count_leaves_its_domain_open_for_one_more() {
 }
 
 #[test]
-fn a_pod_that_is_surely_on_no_node_that_a_spread_counts_takes_no_ones_place() {
+fn pod_surely_outside_a_spread_takes_no_place_in_it() {
     let mut pods = vec![("a", json!({"nodeSelector": {(ARCH): "arm64", (ZONE): "a"}})); 5];
     pods.extend(vec![even_on_amd(); 3]);
     let problem = with_arm(pods);

@@ -109,7 +109,7 @@ fn required_affinity_excludes_a_pool_as_a_selector_does() {
 }
 
 #[test]
-fn a_zone_without_instance_types_of_the_architecture_does_not_count() {
+fn spread_skips_zone_without_types_of_the_architecture() {
     let types = vec![
         a_type("m.x", "amd64", &["zone-a", "zone-b", "zone-c"], json!(null)),
         a_type("g.x", "arm64", &["zone-a", "zone-b"], json!(null)),
@@ -124,7 +124,7 @@ fn a_zone_without_instance_types_of_the_architecture_does_not_count() {
 }
 
 #[test]
-fn a_zone_whose_instance_types_do_not_hold_the_pod_does_not_count() {
+fn spread_skips_zone_whose_instance_types_cannot_hold_the_pod() {
     let types = vec![
         a_type("m.x", "amd64", &["zone-a", "zone-b", "zone-c"], json!(null)),
         a_type("p.x", "amd64", &["zone-a", "zone-b"], json!({"nvidia.com/gpu": "2"})),
@@ -136,7 +136,7 @@ fn a_zone_whose_instance_types_do_not_hold_the_pod_does_not_count() {
 }
 
 #[test]
-fn a_capacity_type_of_another_pool_and_an_architecture_of_another_do_not_count() {
+fn spread_skips_capacity_type_and_architecture_of_tainted_pool() {
     let taint = json!([{"key": "other", "effect": "NoSchedule"}]);
     let types = || {
         let zones = ["zone-a", "zone-b", "zone-c"];
@@ -188,7 +188,7 @@ fn min_domains_counts_the_domains_that_the_pods_could_have() {
 }
 
 #[test]
-fn a_pool_that_some_pods_of_the_spread_can_have_counts_for_all_of_them() {
+fn spread_counts_zone_open_to_some_pods_if_affinity_is_ignored() {
     // Without a policy on affinity all nodes count, also for the pods that may be on some of them alone.
     let constraint = json!({"nodeAffinityPolicy": "Ignore"});
     let mut all = pods(2, ZONE, &constraint, &json!({"nodeSelector": {ZONE: "zone-a"}}));
@@ -199,7 +199,7 @@ fn a_pool_that_some_pods_of_the_spread_can_have_counts_for_all_of_them() {
 }
 
 #[test]
-fn a_domain_in_which_a_node_is_planned_for_others_counts_by_the_policies_of_the_spread() {
+fn spread_counts_domain_of_others_nodes_by_its_taints_policy() {
     // Pods without the toleration can be in two zones; those with it are planned in the third.
     let taint = json!([{"key": "other", "effect": "NoSchedule"}]);
     let pools = json!([{"name": "own", "requirements": [requirement(ZONE, &["zone-a", "zone-b"])]},

@@ -120,7 +120,7 @@ fn anti_affinity_binds_the_pods_it_names_too() {
 }
 
 #[test]
-fn anti_affinity_of_a_pod_that_is_there_keeps_others_off_its_node() {
+fn anti_affinity_of_existing_pod_keeps_others_off_its_node() {
     let mut problem = problem(vec![app("web", json!({}))]);
     let mut old = app("db", term("podAntiAffinity", "web", HOST));
     old["name"] = json!("old");
@@ -131,7 +131,7 @@ fn anti_affinity_of_a_pod_that_is_there_keeps_others_off_its_node() {
 }
 
 #[test]
-fn zone_anti_affinity_leaves_the_fourth_of_three_zones_pending_with_a_reason() {
+fn zone_anti_affinity_leaves_fourth_pod_of_three_zones_pending() {
     let packing = packed(&problem(vec![app("db", term("podAntiAffinity", "db", ZONE)); 4]));
     assert_eq!(by_zone(&packing).len(), 3);
     let told = packing.unscheduled[0].1.to_string();
@@ -210,7 +210,7 @@ fn a_soft_spread_is_kept_where_it_can_be() {
 }
 
 #[test]
-fn a_relaxed_pod_does_without_what_it_prefers_and_the_others_of_its_kind_do_not() {
+fn relaxed_pod_drops_its_preferences_and_its_peers_keep_theirs() {
     let mut soft = spread("web", ZONE, 1);
     soft["topologySpreadConstraints"][0]["whenUnsatisfiable"] = json!("ScheduleAnyway");
     let mut relaxed = soft.clone();
@@ -233,7 +233,7 @@ fn a_relaxed_pod_keeps_its_hard_rules() {
 }
 
 #[test]
-fn preferred_affinity_draws_pods_to_a_zone_and_gives_way_to_what_is_required() {
+fn preferred_affinity_draws_pods_to_a_zone_unless_barred() {
     let mut pods = vec![app("db", json!({"nodeSelector": {ZONE: "zone-c"}, "requests": {"cpu": "1"}}))];
     pods.extend(vec![app("web", prefer("podAffinity", "db", ZONE)); 3]);
     assert_eq!(by_zone(&packed(&problem(pods.clone()))), BTreeMap::from([("zone-c".to_owned(), 4)]));
@@ -253,7 +253,7 @@ fn preferred_distance_spreads_over_zones_and_then_gives_up() {
 }
 
 #[test]
-fn preferred_distance_of_hosts_fills_six_nodes_and_opens_one_at_most() {
+fn preferred_host_anti_affinity_fills_six_nodes_and_opens_one() {
     let mut problem = problem(vec![app("web", prefer("podAntiAffinity", "web", HOST)); 8]);
     problem.existing_nodes = (0..6).map(|at| node(&format!("n{at}"), "zone-a", vec![])).collect();
     problem.existing_nodes.iter_mut().for_each(|node| node.allocatable.set("cpu", 600));

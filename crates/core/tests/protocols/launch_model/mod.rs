@@ -320,27 +320,27 @@ fn holds(what: &str, bounds: &Bounds) {
 }
 
 #[test]
-fn leaders_that_stand_still_beyond_their_deadline_leave_nothing_twice_and_nothing_behind() {
+fn paused_leaders_past_deadline_leave_nothing_twice_or_behind() {
     holds("two, pauses", &Bounds { horizon: 5, ..TWO });
 }
 
 #[test]
-fn an_answer_that_is_lost_and_an_instance_that_is_listed_late_make_no_second_instance() {
+fn lost_answer_and_late_listing_make_no_second_instance() {
     holds("two, lost and lagging", &Bounds { faults: Faults { lost: 1, lags: 1, ..NONE }, ..TWO });
 }
 
 #[test]
-fn a_request_that_is_given_up_and_arrives_later_is_adopted_or_collected() {
+fn late_request_is_adopted_or_its_instance_collected() {
     holds("two, late", &Bounds { faults: Faults { late: 1, ..NONE }, ..TWO });
 }
 
 #[test]
-fn a_leader_that_crashes_at_any_point_leaves_nothing_twice_and_nothing_behind() {
+fn leader_crash_at_any_point_leaves_nothing_twice_or_behind() {
     holds("two, crash", &Bounds { horizon: 3, faults: Faults { crashes: 1, lost: 1, ..NONE }, ..TWO });
 }
 
 #[test]
-fn a_launch_that_is_refused_and_a_claim_that_is_deleted_leave_nothing_behind() {
+fn refused_launch_and_deleted_claim_leave_nothing_behind() {
     let bounds =
         Bounds { horizon: 3, candidates: 1, faults: Faults { refused: 1, deleted: 1, lost: 1, ..NONE }, ..TWO };
     let walked = walk(&bounds).unwrap_or_else(|found| panic!("{found:#?}"));
@@ -349,7 +349,7 @@ fn a_launch_that_is_refused_and_a_claim_that_is_deleted_leave_nothing_behind() {
 }
 
 #[test]
-fn a_cloud_that_heeds_no_token_makes_one_more_for_each_repetition_and_it_is_collected() {
+fn cloud_ignoring_tokens_makes_extra_instances_to_be_collected() {
     let faults = Faults { lost: 1, lags: 1, ..NONE };
     holds("two, tokens not heeded", &Bounds { cloud: Cloud::Heedless, faults, ..TWO });
 }
@@ -373,7 +373,7 @@ fn the_walk_finds_two_claims_for_one_need_without_the_fence() {
 }
 
 #[test]
-fn the_walk_finds_a_call_after_the_deadline_without_the_deadline() {
+fn walk_finds_a_call_after_the_deadline_if_none_is_kept() {
     finds(Broken::NoDeadline, NONE, "its deadline was");
 }
 
@@ -383,12 +383,12 @@ fn the_walk_finds_two_instances_of_a_claim_without_the_token() {
 }
 
 #[test]
-fn the_walk_finds_two_instances_of_a_claim_where_adoption_is_forgotten() {
+fn walk_finds_two_instances_where_adoption_is_forgotten() {
     finds(Broken::ForgottenAdoption, Faults { crashes: 1, ..NONE }, "claim 0 has 2 instances");
 }
 
 #[test]
-fn the_walk_finds_two_instances_of_a_claim_where_a_call_is_sent_again_under_another_token() {
+fn walk_finds_two_instances_where_a_resend_changes_its_token() {
     finds(Broken::DoubleResend, Faults { lost: 1, ..NONE }, "claim 0 has 2 instances");
 }
 

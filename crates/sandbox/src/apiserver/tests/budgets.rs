@@ -20,7 +20,7 @@ fn budget(server: &ApiServer, name: &str, allowed: i64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_eviction_spends_the_budget_and_the_next_is_refused_with_429() {
+async fn eviction_spends_the_pdb_and_the_next_is_refused_with_429() {
     let server = server();
     running(&server, "a");
     running(&server, "b");
@@ -36,7 +36,7 @@ async fn an_eviction_spends_the_budget_and_the_next_is_refused_with_429() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_with_two_budgets_cannot_be_evicted_and_one_that_never_ran_always_can() {
+async fn pod_with_two_pdbs_cannot_be_evicted_but_unstarted_pod_can() {
     let server = server();
     running(&server, "a");
     budget(&server, "one", 5);

@@ -30,7 +30,7 @@ fn map(name: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn items_of_a_built_in_kind_s_list_leave_version_and_kind_to_the_list() {
+async fn items_of_a_built_in_list_carry_no_api_version_or_kind() {
     let server = server();
     make(&server, "a").await;
     assert_eq!(post(&server, MAPS, &map("m")).await.0, 201);
@@ -53,7 +53,7 @@ async fn a_deletion_that_its_preconditions_refuse_names_the_kind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn metadata_that_holds_nothing_is_not_there_and_finalizers_have_a_domain() {
+async fn empty_metadata_fields_vanish_and_finalizers_need_a_domain() {
     let server = server();
     post(&server, MAPS, &map("m")).await;
     let patch = json!({"metadata": {"finalizers": [], "labels": {}, "annotations": {}}});
@@ -109,7 +109,7 @@ async fn options_that_cannot_be_meant_are_told_by_their_field() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_patch_with_another_uid_and_an_eviction_by_another_name_are_refused() {
+async fn patch_with_other_uid_and_eviction_by_other_name_are_refused() {
     let server = server();
     make(&server, "a").await;
     let patch = json!({"metadata": {"uid": "00000000-0000-4000-8000-000000000000"}});
@@ -151,7 +151,7 @@ async fn leases_budgets_and_events_that_make_no_sense_are_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_is_owned_whole_and_what_is_taken_away_is_owned_by_nobody() {
+async fn managed_fields_hold_owner_references_and_drop_removed_fields() {
     let server = server();
     let (_, owner) = post(&server, MAPS, &map("owner")).await;
     let mut owned = map("owned");

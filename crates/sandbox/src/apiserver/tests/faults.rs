@@ -77,7 +77,7 @@ async fn a_watch_may_be_cut_off_and_a_latency_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_log_has_each_write_and_the_term_of_the_one_who_holds_the_lease() {
+async fn log_has_each_write_and_the_term_of_the_lease_holder() {
     let (server, _, log) = faulty();
     let leases: Api<Lease> = Api::namespaced(server.client(Caller::replica(2, "controller")), "kube-system");
     let lease = json!({"metadata": {"name": "l"}, "spec": {"holderIdentity": "me", "leaseTransitions": 7}});
@@ -98,7 +98,7 @@ async fn the_log_has_each_write_and_the_term_of_the_one_who_holds_the_lease() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_log_tells_a_lost_answer_and_leaves_out_what_was_only_tried() {
+async fn log_marks_a_lost_answer_and_leaves_out_dry_runs() {
     let (server, faults, log) = faulty();
     let dry = PostParams { dry_run: true, ..PostParams::default() };
     replica(&server, 0).create(&dry, &pod("a")).await.unwrap();
@@ -110,7 +110,7 @@ async fn the_log_tells_a_lost_answer_and_leaves_out_what_was_only_tried() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_is_held_arrives_so_late_unless_nobody_listens_then_and_nobody_is_told() {
+async fn held_write_arrives_late_and_unheard_unless_server_is_down() {
     let (server, faults, _) = faulty();
     let (second, there) = (Duration::from_secs(1), |name: &str| server.get(&PODS, "default", name).is_some());
     let (own, params) = (replica(&server, 0), PostParams::default());
@@ -139,7 +139,7 @@ async fn a_write_that_is_held_arrives_so_late_unless_nobody_listens_then_and_nob
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_the_server_has_is_carried_out_though_its_sender_is_gone() {
+async fn write_received_is_carried_out_though_its_sender_is_gone() {
     let (server, faults, log) = faulty();
     faults.change(|s| s.api_server.latency = Duration::from_millis(400));
     for at in 0..40 {
@@ -158,7 +158,7 @@ async fn a_write_that_the_server_has_is_carried_out_though_its_sender_is_gone() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_log_tells_when_a_lease_was_asked_for_and_the_term_counts_when_its_holder_hears_of_it() {
+async fn log_tells_when_lease_was_asked_and_term_starts_at_its_answer() {
     let (server, faults, log) = faulty();
     faults.change(|s| s.api_server.latency = Duration::from_secs(1));
     tokio::time::sleep(Duration::from_millis(1500)).await;
@@ -180,7 +180,7 @@ async fn the_log_tells_when_a_lease_was_asked_for_and_the_term_counts_when_its_h
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restart_refuses_everybody_ends_every_watch_and_loses_nothing() {
+async fn restart_refuses_all_ends_every_watch_and_loses_nothing() {
     let (server, faults, _) = faulty();
     server.create(&PODS, "default", pod_value("a")).unwrap();
     let version = server.version().to_string();
@@ -219,7 +219,7 @@ async fn slow_watches_tell_late_and_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restored_server_has_what_it_had_under_versions_that_nobody_has_seen() {
+async fn restored_server_has_old_objects_under_unseen_versions() {
     let (server, _, _) = faulty();
     server.create(&PODS, "default", pod_value("gone-since")).unwrap();
     server.create(&PODS, "default", pod_value("changed-since")).unwrap();

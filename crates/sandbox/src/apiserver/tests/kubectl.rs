@@ -51,7 +51,7 @@ async fn a_list_an_object_and_a_watch_can_be_tables() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_knows_an_older_form_of_discovery_gets_the_oldest() {
+async fn client_of_older_discovery_form_gets_the_oldest() {
     let server = server();
     let of = |version: &str| format!("application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList");
     let (old, new) =
@@ -71,7 +71,7 @@ async fn an_age_is_counted_when_it_is_shown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn openapi_has_a_document_a_group_with_paths_and_the_lists_that_merge() {
+async fn openapi_has_a_document_per_group_with_paths_and_merge_keys() {
     let server = server();
     let (_, index) = get(&server, "/openapi/v3", "application/json").await;
     let url = index["paths"]["apis/apps/v1"]["serverRelativeURL"].as_str().unwrap();

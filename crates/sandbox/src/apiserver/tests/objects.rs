@@ -9,7 +9,7 @@ use kube::api::{DeleteParams, DynamicObject, ListParams, ObjectList, Patch, Patc
 use kube::core::{ApiResource, GroupVersionKind};
 
 #[tokio::test(start_paused = true)]
-async fn a_created_pod_carries_uid_version_time_and_the_defaults_of_a_real_cluster() {
+async fn created_pod_carries_uid_version_time_and_cluster_defaults() {
     let server = server();
     let made = make(&server, "a").await;
     assert_eq!(made.uid().unwrap().len(), 36);
@@ -53,7 +53,7 @@ async fn one_seed_gives_the_same_uids_and_names() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_missing_there_or_wrong_is_refused_with_the_reason_kubernetes_gives() {
+async fn missing_existing_or_invalid_objects_get_kubernetes_reasons() {
     let server = server();
     make(&server, "a").await;
     let api = pods(&server);
@@ -118,7 +118,7 @@ async fn pages_of_a_list_are_one_consistent_view() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unbound_pod_goes_at_once_and_a_bound_one_when_its_kubelet_says_so() {
+async fn deleted_unbound_pod_goes_at_once_and_bound_pod_after_kubelet() {
     let server = server();
     make(&server, "a").await;
     make(&server, "b").await;

@@ -74,7 +74,7 @@ fn an_object_goes_with_its_last_owner_only() {
 }
 
 #[test]
-fn an_object_of_an_owner_that_never_was_is_collected_and_one_of_an_unknown_kind_stays() {
+fn object_of_missing_owner_is_collected_but_unknown_kind_stays() {
     let server = test_server();
     let ghost = json!({"metadata": {"name": "ghost", "uid": "0"}});
     server.create(&PODS, "default", owned("a", &ghost, false)).unwrap();
@@ -120,7 +120,7 @@ fn a_deployment_s_whole_tree_goes_at_once() {
 }
 
 #[test]
-fn thousands_go_with_their_namespace_or_their_owner_without_a_deep_stack() {
+fn thousands_of_pods_go_with_their_namespace_or_owner() {
     let server = test_server();
     server.create(&NAMESPACES, "", json!({"metadata": {"name": "n"}})).unwrap();
     let owner = replica_set(&server, "web");

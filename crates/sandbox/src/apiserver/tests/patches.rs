@@ -29,7 +29,7 @@ fn causes(status: &Status) -> Vec<(String, String)> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_json_patch_changes_one_place_and_a_failed_test_changes_nothing() {
+async fn json_patch_changes_one_place_and_failed_test_changes_nothing() {
     let server = server();
     make(&server, "a").await;
     let patch = |ops: Value| Patch::Json::<()>(serde_json::from_value(ops).unwrap());
@@ -68,7 +68,7 @@ async fn a_patch_from_an_old_version_conflicts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn applying_creates_then_changes_then_takes_out_what_is_no_longer_said() {
+async fn apply_creates_changes_and_removes_omitted_fields() {
     let server = server();
     let made = apply(&server, "a", &deployment(Some(3), "nginx:1")).await.unwrap();
     assert_eq!(

@@ -40,7 +40,7 @@ fn of_term(term: &str) -> Value {
 }
 
 #[test]
-fn a_claim_of_the_lease_s_term_passes_and_one_of_another_does_not() {
+fn claim_of_the_leases_term_passes_and_other_terms_are_refused() {
     let server = fenced(Some(4));
     server.create(&CLAIMS, "", claim("now", of_term("4"))).unwrap();
     for other in ["3", "5", ""] {
@@ -54,7 +54,7 @@ fn a_claim_of_the_lease_s_term_passes_and_one_of_another_does_not() {
 }
 
 #[test]
-fn a_successor_takes_a_claim_over_and_the_one_before_cannot_launch_for_it_any_more() {
+fn successor_takes_claim_over_and_old_leader_cannot_launch_it() {
     let server = fenced(Some(1));
     let with = |term: &str, token: &str| {
         json!({"metadata": {"annotations":

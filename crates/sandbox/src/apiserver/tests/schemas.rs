@@ -49,7 +49,7 @@ async fn a_custom_object_is_defaulted_pruned_and_checked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn strict_validation_refuses_unknown_fields_of_custom_and_built_in_kinds() {
+async fn strict_validation_refuses_unknown_fields_of_any_kind() {
     let server = server();
     let api = define(&server);
     let strict =

@@ -15,7 +15,7 @@ async fn ask(address: std::net::SocketAddr, request: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_client_outside_the_process_is_served_with_the_token_and_refused_without() {
+async fn outside_client_is_served_with_the_token_and_refused_without() {
     let server = server();
     server.create(&crate::apiserver::PODS, "default", pod_value("a")).unwrap();
     let listener = Listener::bind(server, ([127, 0, 0, 1], 0).into(), Some("secret".to_owned())).await.unwrap();
@@ -138,7 +138,7 @@ async fn a_body_that_is_too_large_is_refused_once_it_has_been_written() {
 }
 
 #[tokio::test]
-async fn kube_s_own_client_speaks_tls_to_the_identity_that_it_was_given() {
+async fn kube_client_speaks_tls_to_the_identity_it_was_given() {
     use kube::api::ListParams;
     let identity = TlsIdentity::new(vec!["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
     served(listener(Some("a-long-enough-token")).await.with_tls(&identity), async |address| {

@@ -32,7 +32,7 @@ fn object(value: &Value) -> DynamicObject {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_older_version_is_stored_as_the_newer_and_told_as_it_was_written() {
+async fn older_version_is_stored_as_newer_and_served_as_written() {
     let server = served();
     let made = pools(&server).create(&PostParams::default(), &object(&pool())).await.unwrap();
     assert_eq!(made.types.unwrap().api_version, "karpenter.sh/v1beta1");

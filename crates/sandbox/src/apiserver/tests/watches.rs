@@ -79,7 +79,7 @@ async fn bookmarks_come_every_minute_and_the_stream_ends_on_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_from_a_forgotten_version_is_told_410_and_the_watcher_starts_over() {
+async fn watch_from_a_forgotten_version_gets_410_and_starts_over() {
     let server = server();
     let old = make(&server, "a").await.resource_version().unwrap();
     for at in 0..100 {
@@ -111,7 +111,7 @@ async fn a_watcher_that_reads_too_slowly_is_cut_and_recovers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_enters_or_leaves_the_selection_is_added_or_deleted() {
+async fn object_entering_or_leaving_a_watch_is_added_or_deleted() {
     let server = server();
     make(&server, "a").await;
     let mut events = watch(&server, watcher::Config::default().labels("tier=gold"));
@@ -137,7 +137,7 @@ async fn a_watch_of_one_namespace_does_not_hear_of_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_burst_longer_than_the_history_does_not_cut_a_watch_that_is_open() {
+async fn burst_longer_than_history_does_not_cut_an_open_watch() {
     let server = ApiServer::with(
         Arc::new(VirtualClock::new(DEFAULT_START)),
         ServerSettings { history: 8, lag: 1_000, ..ServerSettings::default() },

@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_selector_object_prints_as_the_scale_subresource_wants_it() {
+    fn label_selector_object_prints_as_scale_subresource_text() {
         let selector = json!({"matchLabels": {"b": "2", "a": "1"}, "matchExpressions": [{"key": "c", "operator": "In", "values": ["x", "y"]}]});
         assert_eq!(ListSelector::of_labels(&selector).to_string(), "a=1,b=2,c in (x,y)");
     }

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn the_unassigned_go_before_the_pending_and_those_before_the_unready() {
+    fn scale_down_takes_unassigned_then_pending_then_unready_pods() {
         let unassigned = PodView { node: None, phase: Phase::Pending, ready: false, deletion_cost: 100, ..pod("x") };
         let pending = PodView { phase: Phase::Pending, ready: false, deletion_cost: 0, ..pod("a") };
         let unready = PodView { ready: false, ..pod("u") };
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lower_deletion_cost_goes_first_then_the_crowded_node_then_the_younger() {
+    fn scale_down_goes_by_deletion_cost_crowded_node_and_youth() {
         let cheap = PodView { deletion_cost: -1, ..pod("z") };
         assert_eq!(first_of(pod("a"), cheap, (9, 0)), "z");
         assert_eq!(first_of(pod("a"), pod("b"), (1, 2)), "b");

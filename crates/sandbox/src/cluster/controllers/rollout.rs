@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rollout_never_runs_more_than_surge_allows_nor_fewer_available_than_unavailability_allows() {
+    fn rollout_keeps_within_max_surge_and_max_unavailable() {
         let d = deployment(10, "30%", "20%");
         let (mut new, mut old) = (0, 10);
         for _ in 0..40 {

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hash_has_kubernetes_safe_characters_and_differs_with_the_template() {
+    fn template_hash_uses_safe_characters_and_differs_by_template() {
         let (a, b) = (hash(&json!({"a": 1})), hash(&json!({"a": 2})));
         assert_ne!(a, b);
         assert!(a.chars().all(|c| "bcdfghjklmnpqrstvwxz2456789".contains(c)), "{a}");

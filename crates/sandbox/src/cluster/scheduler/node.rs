@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_key_with_exists_tolerates_everything_and_an_empty_effect_every_effect() {
+    fn empty_key_tolerates_all_taints_and_empty_effect_all_effects() {
         let all = Toleration { operator: Some("Exists".into()), ..Toleration::default() };
         let key = Toleration { key: Some("a".into()), operator: Some("Exists".into()), ..Toleration::default() };
         assert!(covers(&all, &taint("x", "NoExecute")));

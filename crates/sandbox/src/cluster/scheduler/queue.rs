@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_pod_woken_within_its_back_off_waits_it_out_and_the_back_off_doubles_to_ten_seconds() {
+    async fn woken_pod_waits_out_a_back_off_doubling_to_ten_seconds() {
         let mut queue = SchedulingQueue::default();
         queue.put(&key("a"), "a", 0, 0);
         let mut waits = Vec::new();
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_unschedulable_pod_is_tried_again_after_five_minutes_and_not_before() {
+    async fn unschedulable_pod_is_retried_only_after_five_minutes() {
         let mut queue = SchedulingQueue::default();
         queue.put(&key("a"), "a", 0, 0);
         queue.pop(after(0)).unwrap();

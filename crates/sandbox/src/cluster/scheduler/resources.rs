@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_resource_that_the_node_lacks_does_not_fit_and_zero_of_it_does() {
+    fn resource_the_node_lacks_fits_only_as_zero() {
         let mut names = ResourceColumns::new();
         let node = names.parse_amounts(&WrittenQuantities::from([("cpu".into(), "2".into())]));
         let gpu = names.parse_amounts(&WrittenQuantities::from([("nvidia.com/gpu".into(), "1".into())]));

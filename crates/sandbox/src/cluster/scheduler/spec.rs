@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_init_container_counts_with_the_sidecars_started_before_it() {
+    fn large_init_container_counts_with_sidecars_started_before_it() {
         let mut sidecar = cpu(200);
         sidecar["restartPolicy"] = json!("Always");
         let pod = spec(json!({"containers": [cpu(100)], "initContainers": [sidecar, cpu(1000)]}));
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn host_ports_conflict_over_the_wildcard_address_only_for_the_same_protocol() {
+    fn host_ports_conflict_over_wildcard_only_for_the_same_protocol() {
         let port = |ip: &str, protocol: &str| SpecHostPort { ip: ip.into(), protocol: protocol.into(), port: 80 };
         assert!(port("0.0.0.0", "TCP").conflicts(&port("10.0.0.1", "TCP")));
         assert!(!port("0.0.0.0", "TCP").conflicts(&port("0.0.0.0", "UDP")));

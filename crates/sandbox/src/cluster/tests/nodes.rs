@@ -18,7 +18,7 @@ fn launch(rig: &Rig, user_data: &str) -> crate::region::RegionInstance {
 const NODE_CONFIG: &str = "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec:\n  cluster:\n    name: demo\n  kubelet:\n    config:\n      maxPods: 29\n      registerWithTaints:\n      - effect: NoExecute\n        key: karpenter.sh/unregistered\n    flags:\n    - --node-labels=\"karpenter.sh/nodepool=default,karpenter.sh/capacity-type=spot\"\n";
 
 #[test]
-fn an_instance_joins_20_to_60_seconds_after_its_launch_as_an_eks_node() {
+fn instance_joins_as_an_eks_node_20_to_60_seconds_after_launch() {
     on(&[], async |rig| {
         let instance = launch(&rig, NODE_CONFIG);
         rig.after(65.0).await;
@@ -69,7 +69,7 @@ fn pods_wait_for_the_unregistered_taint_to_go_and_run_then() {
 }
 
 #[test]
-fn an_instance_whose_user_data_names_no_cluster_never_joins_and_the_log_says_so() {
+fn instance_whose_user_data_names_no_cluster_never_joins() {
     on(&[], async |rig| {
         launch(&rig, "#!/bin/sh\n");
         rig.after(300.0).await;
@@ -79,7 +79,7 @@ fn an_instance_whose_user_data_names_no_cluster_never_joins_and_the_log_says_so(
 }
 
 #[test]
-fn pods_of_an_instance_that_ends_are_lost_and_come_back_elsewhere() {
+fn pods_of_an_ended_instance_are_lost_and_return_elsewhere() {
     on(&[nodes("m5.large", 1), nodes("m5.xlarge", 1)], async |rig| {
         rig.deployment("web", 4, "300m");
         rig.after(5.0).await;
@@ -124,7 +124,7 @@ fn a_no_execute_taint_drives_out_what_does_not_tolerate_it() {
 }
 
 #[test]
-fn nodes_of_a_zone_that_goes_down_fall_silent_and_come_back_with_it() {
+fn nodes_of_a_zone_that_is_down_fall_silent_and_return_with_it() {
     on(&[nodes("m5.large", 3)], async |rig| {
         rig.after(1.0).await;
         rig.region.set_zone_down("us-east-1a", true);
@@ -138,7 +138,7 @@ fn nodes_of_a_zone_that_goes_down_fall_silent_and_come_back_with_it() {
 }
 
 #[test]
-fn nodes_beforehand_are_ready_at_time_0_with_their_group_s_labels() {
+fn nodes_beforehand_are_ready_at_time_0_with_group_labels() {
     on(&[nodes("m5.large", 2)], async |rig| {
         let nodes = rig.api.list(&api::NODES);
         assert_eq!(nodes.len(), 2);
@@ -165,7 +165,7 @@ fn one_seed_tells_one_story_and_another_seed_another() {
 }
 
 #[test]
-fn an_instance_that_is_taken_over_has_a_kubelet_once_its_node_is_there_and_its_address_is_nobody_else_s() {
+fn taken_over_instance_runs_a_kubelet_and_keeps_its_address() {
     on(&[], async |rig| {
         let other = crate::region::TakenOver {
             id: "i-0taken".into(),

@@ -49,7 +49,7 @@ fn four_hundred_pods_are_found_unschedulable_within_a_second() {
 }
 
 #[test]
-fn a_new_node_wakes_the_pods_that_it_can_take_and_a_pod_s_end_those_that_waited_for_its_room() {
+fn new_node_and_a_pods_end_wake_the_pods_they_make_room_for() {
     on(&[], async |rig| {
         rig.pod("p", json!({}), json!({}));
         rig.pod("q", json!({}), json!({}));
@@ -140,7 +140,7 @@ fn anti_affinity_keeps_pods_apart_in_both_directions() {
 }
 
 #[test]
-fn affinity_follows_a_pod_into_its_zone_and_the_first_of_its_kind_may_go_anywhere() {
+fn affinity_follows_into_a_zone_and_first_of_its_kind_is_free() {
     on(&[], async |rig| {
         zones(&rig);
         let with = |app: &str| {
@@ -173,7 +173,7 @@ fn by_zone(rig: &Rig) -> BTreeMap<char, usize> {
 }
 
 #[test]
-fn a_hard_spread_keeps_zones_within_its_skew_and_stops_when_one_is_full() {
+fn hard_spread_keeps_zones_within_skew_and_stops_at_a_full_zone() {
     on(&[], async |rig| {
         rig.node("a1", "a", "8");
         rig.node("b1", "b", "8");
@@ -207,7 +207,7 @@ fn min_domains_counts_the_zones_that_are_missing_as_empty() {
 }
 
 #[test]
-fn pods_of_a_replica_set_are_spread_over_zones_by_default_and_soft_rules_never_block() {
+fn replica_set_pods_are_spread_over_zones_by_default() {
     on(&[], async |rig| {
         zones(&rig);
         rig.deployment("web", 9, "100m");
@@ -217,7 +217,7 @@ fn pods_of_a_replica_set_are_spread_over_zones_by_default_and_soft_rules_never_b
 }
 
 #[test]
-fn a_spread_without_the_label_on_any_node_names_the_missing_label() {
+fn spread_over_a_label_no_node_has_reports_it_missing() {
     on(&[], async |rig| {
         rig.node("n", "a", "8");
         rig.pod("p", json!({"app": "web"}), json!({"topologySpreadConstraints": spread(1, "rack", "DoNotSchedule")}));
@@ -259,7 +259,7 @@ fn five_thousand_pods_on_three_hundred_nodes() {
 #[test]
 #[ignore = "measures real time"]
 #[allow(clippy::disallowed_methods, clippy::print_stderr)]
-fn four_hundred_pods_that_start_on_eleven_nodes_and_ten_minutes_of_peace() {
+fn four_hundred_pods_on_eleven_nodes_then_ten_minutes_of_peace() {
     on(&[nodes("m5.4xlarge", 11)], async |rig| {
         let started = std::time::Instant::now();
         rig.deployment("web", 400, "250m");
@@ -291,7 +291,7 @@ fn let_in(rig: &Rig) {
 }
 
 #[test]
-fn the_place_of_a_nominated_pod_is_kept_from_pods_that_came_before_it() {
+fn place_of_a_nominated_pod_is_kept_from_earlier_pods() {
     for (nominated, on_it) in [(false, 3), (true, 2)] {
         on(&[], async |rig| {
             contended(&rig);
@@ -321,7 +321,7 @@ fn a_bound_pod_is_nominated_no_more() {
 }
 
 #[test]
-fn a_kept_place_is_free_when_the_pod_is_nominated_no_more_or_gone_and_no_bar_to_a_higher_priority() {
+fn kept_place_ends_with_pod_or_nomination_or_higher_priority() {
     for freed in ["taken back", "gone", "priority"] {
         on(&[], async |rig| {
             contended(&rig);
@@ -350,7 +350,7 @@ fn a_kept_place_is_free_when_the_pod_is_nominated_no_more_or_gone_and_no_bar_to_
 
 /// As kube-scheduler 1.36 does it.
 #[test]
-fn a_nominated_pod_that_is_tried_and_finds_no_room_is_nominated_no_more_unless_it_never_preempts() {
+fn failed_try_clears_a_nomination_unless_pod_never_preempts() {
     for policy in ["PreemptLowerPriority", "Never"] {
         on(&[], async |rig| {
             rig.node_with("n", "a", "3", json!({"taints": [{"key": "later", "effect": "NoExecute"}]}));
@@ -369,7 +369,7 @@ fn a_nominated_pod_that_is_tried_and_finds_no_room_is_nominated_no_more_unless_i
 }
 
 #[test]
-fn of_pods_nominated_to_a_node_that_holds_only_some_of_them_those_come_to_it_that_are_left_when_one_has_given_up() {
+fn nominated_pods_fill_a_small_node_once_one_has_given_up() {
     on(&[], async |rig| {
         contended(&rig);
         ["a", "b", "large"].iter().for_each(|pod| nominate(&rig, pod, json!("n")));

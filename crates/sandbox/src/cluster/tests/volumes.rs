@@ -19,7 +19,7 @@ fn stateful_with_volumes(replicas: u32) -> Value {
 }
 
 #[test]
-fn a_stateful_set_s_volumes_are_made_where_its_pods_go_and_attached_before_they_run() {
+fn stateful_set_volumes_follow_its_pods_and_attach_before_start() {
     for provisioner in ["ebs.csi.aws.com", "kubernetes.io/aws-ebs"] {
         on(&[nodes("m5.large", 3)], async |rig| {
             rig.create(class("gp2", provisioner, "WaitForFirstConsumer"));
@@ -62,7 +62,7 @@ fn a_pod_comes_back_to_its_volume_s_zone_once_it_is_detached() {
 }
 
 #[test]
-fn an_immediate_claim_is_bound_without_a_pod_and_its_zone_decides_for_the_pod() {
+fn immediate_pvc_is_bound_without_a_pod_and_decides_its_zone() {
     on(&[nodes("m5.large", 3)], async |rig| {
         rig.create(class("now", "ebs.csi.aws.com", "Immediate"));
         rig.create(json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"},
@@ -77,7 +77,7 @@ fn an_immediate_claim_is_bound_without_a_pod_and_its_zone_decides_for_the_pod() 
 }
 
 #[test]
-fn a_pod_whose_claim_is_missing_says_so_and_runs_once_it_is_there() {
+fn pod_with_a_missing_pvc_says_so_and_runs_once_it_exists() {
     on(&[nodes("m5.large", 1)], async |rig| {
         rig.create(class("gp3", "ebs.csi.aws.com", "WaitForFirstConsumer"));
         let volumes = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_deployment_of_400_is_bound_and_ready_on_nodes_that_are_there() {
+fn deployment_of_400_is_bound_and_ready_on_existing_nodes() {
     on(&[nodes("m5.24xlarge", 2)], async |rig| {
         rig.deployment("web", 400, "250m");
         rig.after(6.0).await;
@@ -23,7 +23,7 @@ fn a_deployment_of_400_is_bound_and_ready_on_nodes_that_are_there() {
 }
 
 #[test]
-fn scaling_down_leaves_as_many_as_asked_for_and_takes_unbound_pods_first() {
+fn scale_down_leaves_the_asked_count_and_takes_unbound_first() {
     on(&[nodes("m5.large", 1)], async |rig| {
         rig.deployment("web", 10, "500m");
         rig.after(5.0).await;
@@ -36,7 +36,7 @@ fn scaling_down_leaves_as_many_as_asked_for_and_takes_unbound_pods_first() {
 }
 
 #[test]
-fn a_rolling_update_replaces_all_pods_and_is_never_short_of_its_minimum() {
+fn rolling_update_replaces_all_pods_within_its_bounds() {
     on(&[nodes("m5.4xlarge", 1)], async |rig| {
         rig.deployment("web", 8, "100m");
         rig.after(5.0).await;
@@ -93,7 +93,7 @@ fn stateful(replicas: u32, policy: &str) -> Value {
 }
 
 #[test]
-fn a_stateful_set_starts_in_order_each_pod_after_the_one_before_is_ready() {
+fn stateful_set_starts_each_pod_after_the_one_before_is_ready() {
     on(&[nodes("m5.large", 2)], async |rig| {
         rig.create(stateful(4, "OrderedReady"));
         rig.after(20.0).await;
@@ -108,7 +108,7 @@ fn a_stateful_set_starts_in_order_each_pod_after_the_one_before_is_ready() {
 }
 
 #[test]
-fn a_stateful_set_shrinks_from_its_end_and_a_parallel_one_starts_at_once() {
+fn parallel_stateful_set_starts_at_once_and_shrinks_at_its_end() {
     on(&[nodes("m5.large", 2)], async |rig| {
         rig.create(stateful(4, "Parallel"));
         rig.after(5.0).await;
@@ -125,7 +125,7 @@ fn a_stateful_set_shrinks_from_its_end_and_a_parallel_one_starts_at_once() {
 }
 
 #[test]
-fn sets_that_ask_for_thousands_of_millions_of_pods_have_as_many_as_are_due() {
+fn sets_asking_for_billions_of_pods_have_only_those_due() {
     on(&[nodes("m5.large", 2)], async |rig| {
         let most = 2_147_483_647_u32;
         let mut set = stateful(most, "OrderedReady");
@@ -146,7 +146,7 @@ fn job_template() -> Value {
 }
 
 #[test]
-fn sets_of_more_pods_than_a_quota_allows_have_what_it_allows_and_time_goes_on() {
+fn sets_above_a_quota_have_the_pods_it_allows_and_time_goes_on() {
     on(&[nodes("m5.large", 2)], async |rig| {
         let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"},
             "spec": {"hard": {"pods": "7"}}});
@@ -186,7 +186,7 @@ fn a_daemon_set_runs_on_each_node_that_it_tolerates_and_selects() {
 }
 
 #[test]
-fn a_job_runs_its_completions_by_its_parallelism_and_is_complete() {
+fn job_runs_its_completions_by_its_parallelism_and_completes() {
     on(&[nodes("m5.large", 1)], async |rig| {
         let mut template = template("sum", "100m");
         template["spec"]["restartPolicy"] = json!("Never");
@@ -203,7 +203,7 @@ fn a_job_runs_its_completions_by_its_parallelism_and_is_complete() {
 }
 
 #[test]
-fn a_budget_allows_as_many_disruptions_as_there_are_healthy_pods_to_spare() {
+fn pdb_allows_as_many_disruptions_as_healthy_pods_to_spare() {
     on(&[nodes("m5.large", 1)], async |rig| {
         rig.deployment("web", 5, "100m");
         for (name, field, value) in [("least", "minAvailable", json!(4)), ("most", "maxUnavailable", json!("40%"))] {

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn the_log_s_brief_keeps_lists_together_and_leaves_user_data_out() {
+    fn call_brief_keeps_lists_together_and_leaves_user_data_out() {
         let form = "Action=DescribeInstances&Version=2016-11-15&Filter.1.Name=tag-key&Filter.1.Value.1=a&Filter.1.Value.2=b&UserData=x";
         let call = AwsCall::from_request(&request("/", &[], form)).unwrap();
         assert_eq!(call.brief().to_string(), r#"{"Filter.1.Name":"tag-key","Filter.1.Value":["a","b"]}"#);

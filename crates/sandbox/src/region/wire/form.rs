@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nested_names_become_a_tree_with_lists_in_the_order_of_their_numbers() {
+    fn nested_names_become_a_tree_with_lists_in_number_order() {
         let form = FormNode::parse(
             "Action=X&Filter.1.Name=tag%3Aa%2Fb&Filter.1.Value.10=ten&Filter.1.Value.2=two+words&Data.Ebs.Size=20",
         );

@@ -39,7 +39,7 @@ fn replaced(run: &mut Run, ready: f64) {
 }
 
 #[test]
-fn a_replacement_that_comes_when_none_of_its_claims_goes_any_more_is_inv_19() {
+fn replacement_made_after_its_command_let_go_is_inv_19() {
     let late = |run: &mut Run, made: f64| {
         says(run, 700.0, "1", Some("2"));
         // It waits for nothing that is there.
@@ -52,7 +52,7 @@ fn a_replacement_that_comes_when_none_of_its_claims_goes_any_more_is_inv_19() {
 }
 
 #[test]
-fn a_command_that_lets_go_while_its_replacement_is_there_is_inv_19() {
+fn command_that_lets_go_of_a_present_replacement_is_inv_19() {
     let undone = |run: &mut Run, at: f64| {
         replaced(run, 740.0);
         says(run, at, "1", None);
@@ -74,7 +74,7 @@ fn a_command_that_lets_go_while_its_replacement_is_there_is_inv_19() {
 }
 
 #[test]
-fn a_replacement_that_is_removed_as_empty_while_a_command_waits_for_it_is_inv_19() {
+fn awaited_replacement_removed_as_empty_is_inv_19() {
     assert_only("INV-19", |run| {
         let budgets = json!([{"nodes": "2"}]);
         run.world(0.5, "rules", json!({"resource": "nodepools", "name": "default", "budgets": budgets}));
@@ -91,7 +91,7 @@ fn a_replacement_that_is_removed_as_empty_while_a_command_waits_for_it_is_inv_19
 }
 
 #[test]
-fn a_node_that_goes_before_its_replacement_has_been_ready_is_inv_20() {
+fn node_removed_before_its_replacement_is_ready_is_inv_20() {
     let goes = |run: &mut Run, ready: f64| {
         replaced(run, ready);
         removes(run, 750.0, "1", "underutilized");

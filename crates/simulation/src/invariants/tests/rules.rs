@@ -15,7 +15,7 @@ fn two_claims_for_the_same_pods_are_inv_14() {
 }
 
 #[test]
-fn pods_that_went_just_before_their_node_had_to_go_may_not_be_known_to_be_gone() {
+fn pods_gone_just_before_their_node_may_still_be_planned_for() {
     let interrupted = |run: &mut Run, gone: f64| {
         ["p1", "p2"].into_iter().for_each(|pod| run.pod(gone, "deleted", pod));
         run.instance(600.0, "interrupted", "1", "1");
@@ -44,7 +44,7 @@ fn pods_that_went_just_before_their_node_had_to_go_may_not_be_known_to_be_gone()
 }
 
 #[test]
-fn a_node_that_drifts_or_that_a_command_holds_may_be_replaced_before_it_goes_and_only_then() {
+fn only_drifted_or_disrupted_node_is_replaced_before_it_goes() {
     let says = |run: &mut Run, t: f64, type_: &str, on: bool| {
         let requests = json!({"cpu": "2", "memory": "2Gi", "pods": "2"});
         let claim = json!({"nodePool": "free", "requests": requests, "term": "1", "token": "tok-1", "providerID": provider("i-1")});
@@ -76,7 +76,7 @@ fn a_node_that_drifts_or_that_a_command_holds_may_be_replaced_before_it_goes_and
 }
 
 #[test]
-fn a_claim_that_nobody_was_told_of_counts_when_half_a_minute_has_passed_or_somebody_has_written_to_it() {
+fn unheard_claim_counts_after_half_a_minute_or_once_written_to() {
     let late = |run: &mut Run, lost: bool, written: bool, then: f64| {
         let claim = json!({"nodePool": "free", "requests": {"cpu": "5"}, "term": "1", "token": "tok-4"});
         run.api(2.2, "create", "4", claim.clone(), json!({"spec": {"expireAfter": "Never"}}));
@@ -94,7 +94,7 @@ fn a_claim_that_nobody_was_told_of_counts_when_half_a_minute_has_passed_or_someb
 }
 
 #[test]
-fn a_new_leader_may_ask_for_a_little_more_for_pods_that_claims_of_an_earlier_term_are_made_for() {
+fn new_leader_may_ask_for_more_for_pods_of_earlier_terms_claims() {
     let third = |run: &mut Run, term: &str| {
         run.pods(2.4, &["p3", "p4"]);
         run.claim(2.5, "2", "free", 2);
@@ -236,7 +236,7 @@ fn a_pool_that_has_more_than_its_limits_is_inv_16() {
 }
 
 #[test]
-fn a_claim_whose_creation_was_done_late_is_counted_only_when_somebody_can_know_it() {
+fn unheard_created_claim_counts_only_once_it_can_be_known() {
     let late = |run: &mut Run, lost: bool, then: f64| {
         run.pods(1.0, &["p3", "p4", "p5", "p6"]);
         run.claim(2.0, "2", "default", 1);

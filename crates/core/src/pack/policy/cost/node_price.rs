@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cheap_node_costs_a_part_of_its_price_beside_it_and_a_dear_one_what_is_said() {
+    fn node_surcharge_is_the_set_amount_up_to_a_cheap_nodes_price() {
         let node = NodePrice::new(0.02);
         for (price, beside) in [(1.0, 0.02), (0.2, 0.02), (0.01, 0.01), (0.0, 0.0)] {
             assert!((node.of(price) - beside).abs() < 1e-12, "{price}");

@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_plentiful_costs_nothing_and_what_is_scarce_the_whole_node() {
+    fn plentiful_resource_costs_nothing_and_scarce_one_whole_node() {
         let rates = rates(&[(vec![0.1, 0.5], 2.0)], 2);
         assert!((rates[0] - 20.0).abs() < 1e-3 && rates[1].abs() < 1e-3, "{rates:?}");
     }

@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn of_what_is_bounded_no_more_is_put_in_and_the_rest_is_filled_with_others() {
+    fn knapsack_respects_item_bounds_and_fills_rest_with_others() {
         let choices = [choice(9.0, &[0.1, 0.1], 2.0), choice(1.0, &[0.1, 0.1], ANY)];
         let (worth, held) = filled(&choices);
         assert!((worth - 26.0).abs() < 1e-6, "{worth}");
