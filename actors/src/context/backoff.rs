@@ -17,11 +17,6 @@ impl Backoff {
         Self { base, ceiling, failures: 0, rng }
     }
 
-    /// One that has not failed, with other pauses and the same randomness.
-    pub fn with_pauses(&self, base: Duration, ceiling: Duration) -> Self {
-        Self::new(base, ceiling, self.rng.clone())
-    }
-
     /// For calls to the API server.
     pub fn api(rng: fastrand::Rng) -> Self {
         Self::new(Duration::from_millis(100), Duration::from_secs(5), rng)

@@ -55,6 +55,7 @@ impl Again {
     /// A claim that is shown without an instance: how long it waits, where that is new; `None` where it does not wait.
     fn wait(&mut self, name: &str, claim: &Arc<NodeClaim>, now: Duration) -> Option<Wait> {
         let one = self.0.get_mut(name).filter(|one| Some(&one.uid) == claim.metadata.uid.as_ref())?;
+        // Counted from the end of the launch: a watch that shows the claim late costs no further pause.
         if now >= one.until {
             return None;
         }

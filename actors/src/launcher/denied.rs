@@ -38,6 +38,7 @@ pub fn record_denied(launching: &Launching, claim: &NodeClaim, refusals: &[Offer
 /// The claim's NodePool, which owns it.
 fn pool(claim: &NodeClaim) -> Option<ObjectReference> {
     let name = pool_of(claim);
+    // A claim that was made by hand has no owner: the event is found by the pool's name alone.
     let owner = claim.owner_references().iter().find(|owner| owner.kind == "NodePool" && owner.name == name);
     let uid = owner.map(|owner| owner.uid.as_str()).unwrap_or_default();
     (!name.is_empty()).then(|| reference(&format!("{GROUP}/v1"), "NodePool", "", &name, uid))
@@ -47,6 +48,7 @@ fn pool(claim: &NodeClaim) -> Option<ObjectReference> {
 pub fn with_free_subnets(class: Arc<EC2NodeClass>, full: &BTreeSet<String>) -> Arc<EC2NodeClass> {
     let subnets = class.status.as_ref().map(|status| status.subnets.as_slice()).unwrap_or_default();
     let is_full = |id: &str| full.contains(id);
+    // Where all are full EC2 is asked in all of them: addresses may have come free since.
     if !subnets.iter().any(|subnet| is_full(&subnet.id)) || subnets.iter().all(|subnet| is_full(&subnet.id)) {
         return class;
     }

@@ -55,6 +55,7 @@ pub fn request(claim: &NodeClaim, token: &str, class: Arc<EC2NodeClass>, types: 
     request.candidates = if named.is_empty() {
         types.to_vec()
     } else {
+        // A named type that the catalogue does not know is left out: EC2 is asked for the others.
         named.iter().filter_map(|name| by_name.get(name.as_str()).map(|one| Arc::clone(one))).collect()
     };
     request.labels = claim.labels().clone();
@@ -94,6 +95,7 @@ pub fn as_launched(instance: &Instance) -> LaunchedInstance {
 pub fn facts(instance: &LaunchedInstance, types: &ClassTypes) -> Facts {
     let kind = types.iter().find(|one| one.name == instance.instance_type);
     let same = |one: &&Offering| {
+        // Two reservations of one type and zone differ in their ids alone.
         let reservation = one.reservation() == instance.reservation_id.as_deref();
         one.zone == instance.zone && one.capacity_type == instance.capacity_type && reservation
     };

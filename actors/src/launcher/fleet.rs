@@ -19,6 +19,7 @@ pub fn called(
     refusals: &[OfferingRefusal],
     outcome: Result<&LaunchedInstance, &LaunchError>,
 ) {
+    // All are counted, and no more than the bound are spans: one call may be refused for hundreds of offerings.
     for refusal in refusals {
         let OfferingRefusal { zone, capacity_type, code, .. } = refusal;
         env.measure(&Measure::LaunchRefused { zone, zone_id: zone_id(class, zone), capacity_type, reason: code });

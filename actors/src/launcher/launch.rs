@@ -252,9 +252,11 @@ impl<'a> Work<'a> {
                 self.instance = Some((instance, String::new()));
                 return Ok(LaunchCallResult::Launched(id));
             }
+            // A call that ends with the term says nothing of the pool; a successor asks by the same token.
             Ok(Err(_)) if !launching.links.calls.may_act() => return Err(ApiFailure::Deposed),
             Ok(Err(error)) => error,
             Err(_) => {
+                // It may have launched all the same: only a look by the token says so.
                 span.failed("TimedOut", format!("no answer within {FLEET_TIMEOUT:?}")).end();
                 return Ok(LaunchCallResult::Unknown);
             }
@@ -262,6 +264,7 @@ impl<'a> Work<'a> {
         fleet::called(&launching.env, span, &class, &error.refusals, Err(&error));
         let at_once = error.refusals.iter().any(|refusal| refusal.is_capacity());
         denied::record_denied(launching, &self.claim, &error.refusals);
+        // Before the claim goes: the packing that follows is not to choose the same again.
         launching.refused(error.refusals.clone());
         Ok(self.called_in_vain(error, at_once))
     }

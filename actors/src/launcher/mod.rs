@@ -215,6 +215,7 @@ impl Actor for Launcher {
                 launcher.begin(ctx);
             }
         }));
+        // A ceiling on launches that does not know the past would allow as many once more.
         if !self.limits.asks_for_launches() {
             ctx.run_later(LONGEST_CHECK, Self::begin);
         }

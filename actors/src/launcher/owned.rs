@@ -28,6 +28,7 @@ impl Launching {
             Err(why) => {
                 let (node_claim, instance) = (claim.name_any(), found.id.clone());
                 let (reason, error) = (why.reason().to_owned(), why.to_string());
+                // By the reason too: that an instance is not the claim's for another reason is news.
                 if !said.insert(format!("{instance} {error}")) {
                     return false;
                 }

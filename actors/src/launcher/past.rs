@@ -95,6 +95,7 @@ fn deleting(claim: &NodeClaim, now: Timestamp) -> Option<Past> {
 fn present(claim: &NodeClaim, now: Timestamp) -> Option<Present> {
     let conditions = claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     let registered = condition(conditions, REGISTERED).filter(|_| is_true(conditions, REGISTERED));
+    // It counts in `deleting`, and would count twice.
     if registered.is_none() && lifecycle::is_deleting(claim) {
         return None;
     }

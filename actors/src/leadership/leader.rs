@@ -6,15 +6,15 @@
 //! At the mailbox's bound: one look at a time; the deadline's alarm does not wait for it.
 
 mod calls;
+mod distrust;
 
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
 use actix::prelude::*;
-use dovetail_api::names::annotations;
 use dovetail_core::lease::{
-    Deposition, Distrust, Election, JITTER, LONGEST_WAIT, LeaseInput, LeaseOutput, LeaseSettings, LeaseView, LeaseWrite,
+    Deposition, Distrust, Election, JITTER, LeaseInput, LeaseOutput, LeaseSettings, LeaseView, LeaseWrite,
 };
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Client;
@@ -61,6 +61,8 @@ pub struct Leader {
     /// Something was heard meanwhile.
     heard: bool,
     next: Option<SpawnHandle>,
+    /// Rings at the deadline of the term.
+    deadline: Option<SpawnHandle>,
     /// It has tried to take the Lease: an answer that was lost may hide that it has it.
     tried: bool,
     /// Calls that failed in a row, and why the last one did.
@@ -102,6 +104,7 @@ impl Leader {
             busy: Rc::default(),
             heard: false,
             next: None,
+            deadline: None,
             tried: false,
             failures: 0,
             failed: String::new(),
@@ -277,15 +280,24 @@ impl Leader {
         }
     }
 
-    /// Sets an alarm at the deadline, whatever the calls under way come to.
+    /// Sets the alarm at the deadline, whatever the calls under way come to; one before it is called off.
     fn watch_deadline(&mut self, ctx: &mut Context<Self>) {
         let Some((_, until)) = self.election.leads() else { return };
         let left = until.saturating_sub(self.env.now()).max(Duration::from_millis(1));
-        ctx.run_later(left, |leader, _| {
+        if let Some(earlier) = self.deadline.take() {
+            ctx.cancel_future(earlier);
+        }
+        let alarm = ctx.run_later(left, |leader, _| {
+            leader.deadline = None;
+            // Who has given the Lease back has said so, and its term is over.
+            if leader.released {
+                return;
+            }
             if let LeaseOutput::Deposed { term, why } = leader.election.step(LeaseInput::Time, leader.env.now()) {
                 leader.depose(term, leader.reason(why));
             }
         });
+        self.deadline = Some(alarm);
     }
 
     /// Looks again after a pause; at once if something has changed meanwhile.
@@ -355,44 +367,6 @@ impl Leader {
         if self.leader_term.is_none() && !holder.is_empty() && self.reported_holder.as_ref() != Some(&holder) {
             self.env.emit(LogEvent::Standby { holder: holder.clone() });
             self.reported_holder = Some(holder);
-        }
-    }
-}
-
-impl Leader {
-    /// Says once why it does not go by the Lease.
-    fn tell_distrust(&mut self) {
-        let distrust = self.election.distrust();
-        if let Some(new) = distrust.filter(|new| self.distrusted.as_ref() != Some(*new)) {
-            let (lease, why) = (self.env.settings.lease_name.clone(), self.distrust_in_words(new));
-            self.env.emit(LogEvent::LeaseRefused { lease, why });
-        }
-        if self.distrusted.as_ref() != distrust {
-            self.distrusted = distrust.cloned();
-        }
-    }
-
-    fn distrust_in_words(&self, distrust: &Distrust) -> String {
-        match distrust {
-            Distrust::Term { term } => format!(
-                "its leaseTransitions is {term}, which no leader can have had (the highest term known is {}): it is not \
-                 counted, and another leads once the Lease has stood for its duration; if that number comes back, find who \
-                 writes it and take away the right to update Leases in {}",
-                self.election.highest_term(),
-                self.env.settings.lease_namespace,
-            ),
-            Distrust::Duration { holder, duration, until } => format!(
-                "{holder:?} does not renew it, and its leaseDurationSeconds is {}: it is waited for until it has stood \
-                 unchanged for {} s, which is {:.0} s from now; delete the Lease if {holder:?} has ended",
-                duration.as_secs(),
-                LONGEST_WAIT.max(self.settings.duration).as_secs(),
-                until.saturating_sub(self.env.now()).as_secs_f64(),
-            ),
-            Distrust::TermsUsedUp { term } => format!(
-                "the next leaseTransitions would be {term}, and there is no room for those after it: scale to 0, take the \
-                 annotation {} off the NodeClaims, delete the Lease, and scale up again",
-                annotations::TERM,
-            ),
         }
     }
 }

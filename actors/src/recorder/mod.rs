@@ -26,16 +26,21 @@ const REPEATS_REMEMBERED: usize = 20_000;
 const NOMINATED_RATE: f64 = 5.0;
 /// How long one write may take.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
+/// What could not be written may be said again after this time, however long its quiet time is.
+const UNWRITTEN_QUIET: Duration = Duration::from_secs(120);
+
+/// What an event is told from others by: its object, reason and message.
+type EventKey = (String, &'static str, String);
 
 /// Writes Kubernetes' Events: the same one seldom, and no more of them than its rates allow.
 pub struct Recorder {
     env: Env,
     client: Client,
     rng: fastrand::Rng,
-    waiting: VecDeque<(&'static str, Event)>,
+    waiting: VecDeque<(EventKey, Event)>,
     writing: bool,
-    /// Until when an event is not said again, by object, reason and message.
-    quiet: BTreeMap<(String, &'static str, String), Duration>,
+    /// Until when an event is not said again.
+    quiet: BTreeMap<EventKey, Duration>,
     /// How many quiet times there may be before those that are over are forgotten.
     most_quiet: usize,
     /// Tokens of the bucket for Nominated, and when it was last filled.
@@ -72,17 +77,15 @@ impl Handler<Record> for Recorder {
     type Result = ();
 
     fn handle(&mut self, record: Record, ctx: &mut Self::Context) {
-        if self.is_quiet(&record) || !self.within_rate(record.reason) {
+        let key = (identity(&record.object), record.reason, record.message.clone());
+        if self.is_quiet(&key, record.quiet) || !self.within_rate(record.reason) {
             return;
         }
         if self.waiting.len() >= MOST_WAITING {
-            self.dropped += 1;
-            self.env.measure(&Measure::EventWritten { reason: record.reason, written: false });
-            return;
+            return self.ended(&key, false);
         }
-        let reason = record.reason;
         let event = self.event(record);
-        self.waiting.push_back((reason, event));
+        self.waiting.push_back((key, event));
         self.write(ctx);
     }
 }
@@ -97,17 +100,16 @@ impl Handler<Observe> for Recorder {
 }
 
 impl Recorder {
-    fn is_quiet(&mut self, record: &Record) -> bool {
+    fn is_quiet(&mut self, key: &EventKey, quiet: Duration) -> bool {
         let now = self.env.now();
         if self.quiet.len() >= self.most_quiet {
             self.quiet.retain(|_, until| *until > now);
             self.most_quiet = REPEATS_REMEMBERED.max(2 * self.quiet.len());
         }
-        let key = (identity(&record.object), record.reason, record.message.clone());
-        if self.quiet.get(&key).is_some_and(|until| *until > now) {
+        if self.quiet.get(key).is_some_and(|until| *until > now) {
             return true;
         }
-        self.quiet.insert(key, now + record.quiet);
+        self.quiet.insert(key.clone(), now + quiet);
         false
     }
 
@@ -148,7 +150,7 @@ impl Recorder {
         if self.writing {
             return;
         }
-        let Some((reason, event)) = self.waiting.pop_front() else { return };
+        let Some((key, event)) = self.waiting.pop_front() else { return };
         self.writing = true;
         let namespace = event.metadata.namespace.clone().unwrap_or_default();
         let api = LenientApi::<Event>::namespaced(self.client.clone(), &namespace);
@@ -159,10 +161,19 @@ impl Recorder {
         let writing = async move { tokio::time::timeout(WRITE_TIMEOUT, writing).await.unwrap_or(false) };
         ctx.spawn(writing.into_actor(self).map(move |written, recorder, ctx| {
             recorder.writing = false;
-            recorder.env.measure(&Measure::EventWritten { reason, written });
-            *(if written { &mut recorder.written } else { &mut recorder.dropped }) += 1;
+            recorder.ended(&key, written);
             recorder.write(ctx);
         }));
+    }
+
+    /// An event was written, or is dropped.
+    fn ended(&mut self, key: &EventKey, written: bool) {
+        self.env.measure(&Measure::EventWritten { reason: key.1, written });
+        *(if written { &mut self.written } else { &mut self.dropped }) += 1;
+        // Nobody has read it: where it still holds it is said again, and not at once, as what refuses it may go on to.
+        if !written && let Some(until) = self.quiet.get_mut(key) {
+            *until = (*until).min(self.env.now() + UNWRITTEN_QUIET);
+        }
     }
 }
 

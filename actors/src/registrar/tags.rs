@@ -21,6 +21,7 @@ use kube::ResourceExt;
 use super::{Registrar, RegistrarLinks};
 use crate::context::backoff::Backoff;
 use crate::context::brakes::Brakes;
+use crate::kube::calls::CallError;
 use crate::kube::claims::NodeClaimApi;
 use crate::kube::nodes::Nodes;
 use crate::messages::Wrote;
@@ -249,20 +250,24 @@ async fn relabel_all(links: RegistrarLinks, both: Vec<(Option<Arc<Node>>, Arc<No
         if bought == labels::RESERVED {
             continue;
         }
+        // The Node first: once its claim is not reserved any more, nobody looks at either again.
+        if let Some(node) = node {
+            let change = |node: &Node| {
+                let mut wanted = node.clone();
+                relabel(wanted.labels_mut(), &bought);
+                (wanted.metadata.labels != node.metadata.labels).then_some(wanted)
+            };
+            match Nodes::new(links.calls.clone()).change(Node::clone(&node), change).await {
+                Ok(node) => links.calls.env.post(&links.cluster, Wrote::Node(Arc::new(node))),
+                Err(CallError::NotFound(_)) => {}
+                Err(_) => continue,
+            }
+        }
         let change = |claim: &mut NodeClaim| relabel(claim.labels_mut(), &bought);
         if let Ok(claim) =
             NodeClaimApi::new(links.calls.clone()).change_metadata(NodeClaim::clone(&claim), change).await
         {
             links.calls.env.post(&links.cluster, Wrote::Claim(Arc::new(claim)));
-        }
-        let Some(node) = node else { continue };
-        let change = |node: &Node| {
-            let mut wanted = node.clone();
-            relabel(wanted.labels_mut(), &bought);
-            (wanted.metadata.labels != node.metadata.labels).then_some(wanted)
-        };
-        if let Ok(node) = Nodes::new(links.calls.clone()).change(Node::clone(&node), change).await {
-            links.calls.env.post(&links.cluster, Wrote::Node(Arc::new(node)));
         }
     }
     Done { done: Vec::new(), undone: Vec::new(), error: None, whole: false }

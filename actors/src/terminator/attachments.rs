@@ -29,6 +29,7 @@ impl Attachments {
     pub fn apply(&mut self, event: Event<VolumeAttachment>) -> BTreeSet<String> {
         match event {
             Event::Init => {
+                // What is known stays until the list is complete: what it has not shown yet is not detached.
                 self.listing = Some(BTreeSet::new());
                 BTreeSet::new()
             }
@@ -62,6 +63,7 @@ impl Attachments {
     pub fn on(&self, node: &str) -> Option<Vec<&Attachment>> {
         let from = (node.to_owned(), String::new());
         let of_node = self.all.range(from..).take_while(|((name, _), _)| name == node);
+        // Before the first list an empty answer would say that nothing is attached.
         self.listed.then(|| of_node.map(|(_, one)| one).collect())
     }
 }

@@ -282,6 +282,7 @@ impl Terminator {
             EvictionOutcome::Refused(error) => {
                 let message = format!("evicting pod {full}: {error}");
                 step_env.record(Record::warning(object::node(node), "FailedDraining", message));
+                // A budget may refuse a pod for hours: the log has the first, the event says that it goes on.
                 if first_refusal {
                     let (pod, error) = (full, error.clone());
                     step_env.emit(LogEvent::EvictionRefused { pod, node: name.clone(), error });

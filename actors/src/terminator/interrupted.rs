@@ -282,6 +282,7 @@ async fn write_down(
 ) -> Result<(), CallError> {
     let claims = NodeClaimApi::new(links.calls.clone());
     let there = claims.get(&claim.name).await?;
+    // Another claim of that name has another instance, and one that goes needs no notice: that is done.
     if there.uid().as_deref() != Some(claim.uid.as_str()) || there.metadata.deletion_timestamp.is_some() {
         return Ok(());
     }
@@ -328,6 +329,7 @@ async fn taint(links: TerminatorLinks, claim: Arc<NodeClaim>) {
         match nodes.write(&cordoned).await {
             Ok(node) => return links.calls.env.post(&links.cluster, Wrote::Node(Arc::new(node))),
             Err(CallError::Conflict(_)) => conflicts.pause(&links.calls, &name).await,
+            // Where it cannot be written now, the drain cordons the Node when it begins.
             Err(_) => return,
         }
     }

@@ -88,6 +88,7 @@ async fn volume_of(calls: Calls, (namespace, name): ClaimName) -> Result<Option<
     let api = LenientApi::<PersistentVolumeClaim>::namespaced(calls.client.clone(), &namespace);
     match calls.run(&format!("get persistentvolumeclaim {namespace}/{name}"), || api.get(&name)).await {
         Ok(claim) => Ok(claim.spec.and_then(|spec| spec.volume_name).filter(|volume| !volume.is_empty())),
+        // A claim that is gone holds no volume back.
         Err(CallError::NotFound(_)) => Ok(None),
         Err(error) => Err(error),
     }

@@ -41,6 +41,7 @@ impl KnownNodes {
     /// A claim is there or has changed.
     pub fn apply_claim(&mut self, claim: Arc<NodeClaim>) {
         let name = claim.name_any();
+        // Its provider ID may be another by now: the index goes by the one that was known.
         self.forget_claim(&name);
         index(&mut self.claims_of, of_claim(&claim), &name);
         self.claims.insert(name, claim);
@@ -97,6 +98,7 @@ pub fn is_deleting<K: Resource>(object: &K) -> bool {
 }
 
 fn index(by_provider: &mut BTreeMap<String, BTreeSet<String>>, provider_id: &str, name: &str) {
+    // All that have none would seem to belong together.
     if !provider_id.is_empty() {
         by_provider.entry(provider_id.to_owned()).or_default().insert(name.to_owned());
     }

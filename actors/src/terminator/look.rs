@@ -103,6 +103,7 @@ impl Terminator {
             if self.busy.contains(&key) || !self.deleting.contains(&key) {
                 continue;
             }
+            // It stays to be looked at: each step that ends looks at what is left.
             if self.busy.len() >= AT_ONCE {
                 self.dirty.insert(key);
                 continue;

@@ -44,10 +44,9 @@ use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::ResourceExt;
 use kube_runtime::watcher::Event;
 
-use crate::context::backoff::Backoff;
 use crate::context::env::Env;
 use crate::context::refusals::Refusals;
-use crate::kube::calls::Calls;
+use crate::kube::calls::{CallError, Calls};
 use crate::kube::watch::{AfterWatchFailure, WatchNews, watch};
 use crate::links::{ToClusterWatcher, ToOwner, ToRecorder};
 use crate::messages::{ClaimChanged, ClaimGone, NodeChanged, NodeGone, Observe, Remove, TerminatorState, TraceContext};
@@ -125,7 +124,7 @@ impl Terminator {
     /// A terminator with nothing to do.
     pub fn new(env: &Env, links: TerminatorLinks) -> Self {
         let env = env.for_actor("terminator");
-        let endings = Endings::new(Backoff::cloud(env.rng("endings")));
+        let endings = Endings::new(env.rng("endings"));
         Self {
             env,
             links,
@@ -179,8 +178,10 @@ impl Actor for Terminator {
         ctx.spawn(watch(api, self.env.clone(), "volumeattachments", AfterWatchFailure::GoOn, on).into_actor(self));
         ctx.run_interval(STEP_INTERVAL, |terminator, ctx| {
             if terminator.deleting.is_empty() {
+                // By the next drain claims may be bound to other volumes.
                 return terminator.kept.clear();
             }
+            // All that goes is looked at: a change that was missed and a step that failed cost a tick at most.
             terminator.dirty.extend(terminator.deleting.iter().cloned());
             terminator.look_at_changes(ctx);
             terminator.ask_cloud(ctx);
@@ -206,9 +207,14 @@ impl Handler<Remove> for Terminator {
         }
         let step_env = self.step_env(Some(remove.trace));
         let removing = look::remove(step_env, claims, remove.reason).into_actor(self);
-        ctx.spawn(removing.map(|failed, terminator, _| {
+        ctx.spawn(removing.map(move |failed, terminator, _| {
             for (name, error) in failed {
                 terminator.waiting.not_deleted(&name, terminator.env.now());
+                // It came to nothing: who deletes the claim later has reasons of his own. Where nobody answered it may have been done.
+                let void = error.is_refusal() || matches!(error, CallError::Conflict(_));
+                if void && terminator.reasons.get(&name).is_some_and(|(_, trace)| *trace == remove.trace) {
+                    terminator.reasons.remove(&name);
+                }
                 // Who has decided asks again.
                 if error.is_refusal() && terminator.known.claims.contains_key(&name) {
                     let what = format!("deleting {}", Key::Claim(name));
@@ -279,6 +285,7 @@ impl Handler<NodeGone> for Terminator {
         self.rollouts.forget(&gone.name);
         let Some(node) = self.known.forget_node(&gone.name) else { return };
         let claims = self.known.claims_of(&node);
+        // While a claim names the instance, it is the claim's end that forgets it.
         if let (true, Some(id)) = (claims.is_empty(), dovetail_api::names::instance_id(known::of_node(&node))) {
             self.endings.forget(&Handle::Id(id.to_owned()));
             self.instances.forget_instance(id);

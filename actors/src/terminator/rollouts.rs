@@ -136,6 +136,7 @@ impl Terminator {
     fn rollout_answered(&mut self, step_env: &StepEnv, pod: &PodEntry, key: &RolloutKey, answered: AskedRestart) {
         let AskedRestart { deployment, answer } = answered;
         let now = self.env.now();
+        // The Node may have gone while the API server was asked.
         let Some(known) = self.rollouts.known.get_mut(key) else { return };
         deployment.clone_into(&mut known.deployment);
         if let Some(news) = known.progress.answered(answer, now) {
@@ -218,8 +219,10 @@ async fn deployment_of(calls: &Calls, namespace: &str, set: &str) -> Result<Opti
     let sets = LenientApi::<ReplicaSet>::namespaced(calls.client.clone(), namespace);
     let set = calls.run(&format!("get replicaset {namespace}/{set}"), || sets.get(set)).await?;
     let owner = set.owner_references().iter().find(|owner| owner.controller == Some(true));
+    // Who owns a ReplicaSet and is no Deployment, an Argo Rollout say, is not restarted by an annotation.
     let Some(owner) = owner.filter(|owner| owner.kind == "Deployment").cloned() else { return Ok(None) };
     let all = LenientApi::<Deployment>::namespaced(calls.client.clone(), namespace);
     let deployment = calls.run(&format!("get deployment {namespace}/{}", owner.name), || all.get(&owner.name)).await?;
+    // One that was made anew under its name does not own the ReplicaSet, and its restart would move no pod.
     Ok(Some(deployment).filter(|deployment| deployment.uid().as_deref() == Some(owner.uid.as_str())))
 }

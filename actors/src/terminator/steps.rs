@@ -206,6 +206,7 @@ impl StepEnv {
     pub async fn set_deadline(self, claim: Arc<NodeClaim>, nodes: Vec<Arc<Node>>, deadline: Timestamp) -> Done {
         let written = |claim: &mut NodeClaim| {
             if goes(claim) {
+                // One that is written stays: no successor's clock and no new grace period moves it.
                 claim.annotations_mut().entry(TERMINATION_TIMESTAMP.into()).or_insert_with(|| deadline.to_string());
             }
         };
@@ -307,6 +308,7 @@ impl StepEnv {
         let free = |node: &Node| held(node).then(|| node::released(node));
         let wrote = match self.nodes().change(Node::clone(&there), free).await {
             Ok(node) if !goes(&node) => return self.stays(Wrote::Node(Arc::new(node))),
+            // Others hold it yet: the watch shows when it is gone.
             Ok(node) if !node.finalizers().is_empty() => Wrote::Node(Arc::new(node)),
             Ok(_) | Err(CallError::NotFound(_)) => Wrote::NodeGone(there.name_any(), there.uid()),
             Err(error) => return Err(error),

@@ -87,6 +87,7 @@ pub(super) fn end_reason(reason: &str, now: Timestamp) -> String {
 fn written(claim: &NodeClaim) -> Option<String> {
     let (reason, when) = claim.annotations().get(END_REASON)?.split_once(' ')?;
     let (when, deleted) = (when.parse::<Timestamp>().ok()?, claim.metadata.deletion_timestamp.as_ref()?.0);
+    // Two clocks are compared: the leader's, which wrote the reason, and the API server's, which dates the deletion.
     let apart = SignedDuration::try_from(CLOCKS_APART).ok()?;
     (deleted.duration_since(when).abs() <= apart).then(|| reason.to_owned())
 }

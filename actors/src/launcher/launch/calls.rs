@@ -35,6 +35,7 @@ impl From<CallError> for ApiFailure {
             CallError::Refused(_) | CallError::Forbidden(_) | CallError::Doubted(_) | CallError::Unanswered(_) => {
                 Self::Refused
             }
+            // Under the name stands another claim, or none: what was ordered is not there.
             CallError::NotFound(_) | CallError::Conflict(_) | CallError::Exists(_) => Self::Gone,
         }
     }
@@ -99,6 +100,7 @@ impl Launching {
     pub(super) async fn write_token(&self, claim: NodeClaim, token: &str) -> Result<NodeClaim, CallError> {
         let term = self.env.term.0;
         let put = |claim: &mut NodeClaim| {
+            // A conflict repeats the write, and its cause may be that the claim goes or has its instance.
             if takes_token(&Claimed::from_claim(claim)) {
                 put_token(claim, token, term);
             }
@@ -124,6 +126,7 @@ impl Launching {
     /// The name that the instance's node will have; empty when the cloud does not say soon.
     pub(super) async fn hostname(&self, id: &str) -> String {
         for _ in 0..3 {
+            // EC2 may not know a new instance for some seconds; its claim is written by now, and waits for nothing.
             match self.links.cloud.instance(id).await {
                 Ok(Some(known)) if !known.private_dns_name.is_empty() => return known.private_dns_name,
                 _ => tokio::time::sleep(CHECK_INTERVAL).await,
@@ -139,6 +142,7 @@ impl Launching {
             true => lifecycle::launch::launched(claim, facts, now),
             false => claim.clone(),
         };
+        // The status last: it names the instance, and where a crash leaves it out the token finds the instance.
         let claim = self.claims().change_metadata(claim, |claim| claim.metadata = done(claim).metadata).await?;
         let claim = self.claims().change_status(claim, done).await?;
         self.wrote(&claim);
@@ -179,6 +183,7 @@ impl Launching {
         &self,
         claim: &NodeClaim,
     ) -> Result<Option<(Arc<EC2NodeClass>, ClassTypes, Snapshot)>, ApiFailure> {
+        // A cluster that is not known yet has no classes: the launch ends as for a class that is not resolved.
         let known = self.links.cluster.send(TakeSnapshot).await.map_err(|_| ApiFailure::Deposed)?.unwrap_or_default();
         let named = claim.spec.node_class_ref.ec2_name();
         let Some(class) = named.and_then(|name| known.classes.get(name)).cloned() else { return Ok(None) };
@@ -215,6 +220,7 @@ impl Launching {
             let types = self.types_of(&class, true).await?;
             request = asked(self.without_full_subnets(&class, true).await?, &types);
         }
+        // What is planned in this term was held against the limits by packing; what an earlier leader has made was not.
         if adopted && !request.candidates.is_empty() {
             request.candidates = known.within_limits(claim, &request.candidates, &types);
             if request.candidates.is_empty() {

@@ -85,8 +85,12 @@ pub async fn ask(links: TerminatorLinks, asks: Vec<InstanceQuery>) -> InstanceAn
     }
     for one in &asks {
         if let Handle::Token(token) = &one.handle {
-            let answer = answered.record(by_token(&links, one, token).await);
-            answered.answers.extend(answer);
+            match by_token(&links, one, token).await {
+                Ok(answer) => answered.answers.push(answer),
+                Err(error) if error.is_retryable() => answered.failed = Some(error),
+                // As one that is known by its id: it is asked for again at its own pace, and keeps no other waiting.
+                Err(error) => drop(answered.refused.insert(one.handle.clone(), error)),
+            }
         }
     }
     answered
@@ -172,6 +176,7 @@ async fn may_end(links: &TerminatorLinks, of: &Handle, end: &EndingObject, machi
         }
     };
     let looks = async { futures::join!(claims.now(claim), undrained) };
+    // No answer in time is no: the instance is asked for again, and an end cannot be taken back.
     let Ok((there, alone)) = tokio::time::timeout(SURE_WITHIN, looks).await else { return false };
     let cluster = links.calls.env.cluster(&*links.cloud);
     let own = |there: &NodeClaim| {

@@ -23,6 +23,7 @@ use jiff::Timestamp;
 pub use ask::{InstanceAnswers, ask};
 
 use crate::context::backoff::Backoff;
+use crate::context::brakes::Brakes;
 use crate::context::refusals::is_said;
 
 mod ask;
@@ -89,18 +90,14 @@ struct Known {
     asked: Timestamp,
 }
 
-/// An end that EC2 refuses.
-struct RefusedEnd {
-    backoff: Backoff,
-    not_before: Duration,
-}
-
 /// Instances that are to end or have been asked to, and when each is looked at again.
 pub struct Endings {
     wanted: BTreeMap<Handle, InstanceQuery>,
     answers: BTreeMap<Handle, Known>,
-    /// Those that are refused.
-    refused: BTreeMap<Handle, RefusedEnd>,
+    /// Ends that EC2 refuses, by what the instance is known by.
+    refused: Brakes,
+    /// For their pauses.
+    rng: fastrand::Rng,
     /// Instances whose end was asked for and may have been accepted.
     unsure: BTreeSet<String>,
     asking: bool,
@@ -113,16 +110,17 @@ pub struct Endings {
 
 impl Endings {
     /// Nothing asked.
-    pub fn new(backoff: Backoff) -> Self {
+    pub fn new(rng: fastrand::Rng) -> Self {
         Self {
             wanted: BTreeMap::new(),
             answers: BTreeMap::new(),
-            refused: BTreeMap::new(),
+            refused: Brakes::new(REFUSED_AGAIN.0, REFUSED_AGAIN.1),
             unsure: BTreeSet::new(),
             asking: false,
             begun: None,
             asked: Timestamp::default(),
-            backoff,
+            backoff: Backoff::cloud(rng.clone()),
+            rng,
             not_before: Duration::ZERO,
         }
     }
@@ -156,7 +154,8 @@ impl Endings {
             }
         }
         for ask in &mut asks {
-            if self.refused.get(&ask.handle).is_some_and(|refused| now < refused.not_before) {
+            if self.refused.hold(key(&ask.handle), None, now) {
+                // What has become of it is asked all the same: somebody else may end it meanwhile.
                 ask.end = None;
             }
         }
@@ -186,7 +185,7 @@ impl Endings {
             self.learn(&one.handle, one.seen, self.asked, now);
             // Alive is also what was only asked about, in between.
             if one.seen != InstanceObservation::Alive && !answered.refused.contains_key(&one.handle) {
-                self.refused.remove(&one.handle);
+                self.refused.forget(key(&one.handle));
             }
         }
         let mut reports = Vec::new();
@@ -196,11 +195,8 @@ impl Endings {
                 let (seen, asked) = self.seen(Some(handle));
                 self.learn(handle, seen, asked, now);
             }
-            let new =
-                || RefusedEnd { backoff: self.backoff.with_pauses(REFUSED_AGAIN.0, REFUSED_AGAIN.1), not_before: now };
-            let refused = self.refused.entry(handle.clone()).or_insert_with(new);
-            refused.not_before = now + refused.backoff.pause();
-            let times = refused.backoff.failures();
+            self.refused.failed(key(handle), None, now, || self.rng.fork());
+            let times = self.refused.failures(key(handle));
             reports.extend(is_said(times).then(|| (error.clone(), times)));
         }
         let Some(error) = &answered.failed else {
@@ -225,7 +221,7 @@ impl Endings {
     pub fn forget(&mut self, handle: &Handle) {
         self.wanted.remove(handle);
         self.answers.remove(handle);
-        self.refused.remove(handle);
+        self.refused.forget(key(handle));
         if let Handle::Id(id) = handle {
             self.unsure.remove(id);
         }
@@ -234,6 +230,13 @@ impl Endings {
     /// How many instances are known to be on their way.
     pub fn count(&self) -> usize {
         self.answers.len()
+    }
+}
+
+/// Ids and tokens are never alike, so that one map has both.
+fn key(handle: &Handle) -> &str {
+    match handle {
+        Handle::Id(key) | Handle::Token(key) => key,
     }
 }
 

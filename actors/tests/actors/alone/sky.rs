@@ -28,6 +28,10 @@ pub enum Fails {
     Unknown,
     /// There is no such thing.
     NotThere,
+    /// What the class has resolved to is not there.
+    ClassNotReady,
+    /// The token was used for something else.
+    TokenUsed,
     /// It never answers.
     Hangs,
 }
@@ -143,6 +147,8 @@ fn error(call: &'static str, fails: Fails) -> CloudError {
         Fails::Throttled => CloudError::Retryable { call, code: "RequestLimitExceeded".into(), message },
         Fails::Never => CloudError::Final { call, code: "UnauthorizedOperation".into(), message },
         Fails::NotThere => CloudError::Final { call, code: "QueueDoesNotExist".into(), message },
+        Fails::ClassNotReady => CloudError::Final { call, code: "InvalidSubnetID.NotFound".into(), message },
+        Fails::TokenUsed => CloudError::Final { call, code: "IdempotentParameterMismatch".into(), message },
         Fails::Unknown | Fails::Hangs => CloudError::MayHaveHappened { call, code: "ConnectionLost".into(), message },
     }
 }
@@ -220,6 +226,8 @@ impl CloudInstances for Sky {
             Some(Fails::Throttled) => LaunchErrorKind::Retryable,
             Some(Fails::Unknown) => LaunchErrorKind::MayHaveHappened,
             Some(Fails::Never | Fails::NotThere) => LaunchErrorKind::Final,
+            Some(Fails::ClassNotReady) => LaunchErrorKind::NodeClassNotReady,
+            Some(Fails::TokenUsed) => LaunchErrorKind::TokenUsed,
         };
         let message = "the test says so".to_owned();
         async move { Err(LaunchError { kind, reason: "Unauthorized", message, refusals: Vec::new() }) }.boxed()

@@ -31,6 +31,42 @@ pub enum Act {
     Late(Duration),
 }
 
+/// Who refuses a request, all of its kind from then on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refuses {
+    /// An admission webhook.
+    Webhook,
+    /// The validation of the object.
+    Validation,
+    /// The authorizer.
+    Authorizer,
+    /// A list's token that is too old.
+    Expired,
+}
+
+impl Refuses {
+    /// Those that may refuse a write.
+    pub const WRITES: [Self; 3] = [Self::Webhook, Self::Validation, Self::Authorizer];
+    /// Those that may refuse a list.
+    pub const LISTS: [Self; 3] = [Self::Webhook, Self::Validation, Self::Expired];
+
+    /// From now on requests of that method whose path has that in it are refused.
+    pub fn begin(self, wire: &Wire, method: &'static str, path: &str) {
+        match self {
+            Self::Webhook => wire.refuse(method, path, usize::MAX, 403),
+            Self::Validation => wire.refuse(method, path, usize::MAX, 422),
+            Self::Expired => wire.refuse(method, path, usize::MAX, 410),
+            Self::Authorizer => wire.forbid(method, path, usize::MAX),
+        }
+    }
+
+    /// How many calls there may be: what the authorizer forbids is asked for up to seven times in a row, as a server that has just
+    /// started may not know all roles.
+    pub fn most(self, calls: usize, in_a_row: usize) -> usize {
+        if self == Self::Authorizer { 7 * in_a_row } else { calls }
+    }
+}
+
 #[derive(Clone, Debug)]
 struct Rule {
     method: &'static str,

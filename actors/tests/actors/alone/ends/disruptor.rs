@@ -32,12 +32,12 @@ fn start_with(bench: &Alone, solver: Arc<dyn Solver>) -> Addr<Disruptor> {
     bench.start(Disruptor::new(&bench.env, links, solver))
 }
 
-fn start(bench: &Alone) -> Addr<Disruptor> {
+pub fn start(bench: &Alone) -> Addr<Disruptor> {
     start_with(bench, Arc::new(InlineSolver))
 }
 
 /// A pool whose nodes go when they are empty for half a minute.
-fn with_pool(more: Value, test: impl AsyncFnOnce(Alone)) {
+pub fn with_pool(more: Value, test: impl AsyncFnOnce(Alone)) {
     alone_with(Settings::default(), |bench| async move {
         bench.class("default");
         bench.pool_of("default", more);
@@ -51,7 +51,7 @@ fn when_empty() -> Value {
 }
 
 /// Nodes that work, and nobody on them.
-fn nodes(bench: &Alone, count: u64) {
+pub fn nodes(bench: &Alone, count: u64) {
     for number in 1..=count {
         bench.launched(&format!("default-{number}"), number, &INITIALIZED);
         bench.working(number);
@@ -60,7 +60,7 @@ fn nodes(bench: &Alone, count: u64) {
 }
 
 /// Time passes, and the watches show what was written.
-async fn go_on(bench: &Alone, actor: &Addr<Disruptor>, seconds: u32) {
+pub async fn go_on(bench: &Alone, actor: &Addr<Disruptor>, seconds: u32) {
     for _ in 0..seconds {
         bench.show();
         actor.do_send(ClusterChanged);
@@ -69,7 +69,7 @@ async fn go_on(bench: &Alone, actor: &Addr<Disruptor>, seconds: u32) {
 }
 
 /// The claims that were ordered to go, each once, and why.
-fn removed(bench: &Alone) -> Vec<(String, RemovalReason)> {
+pub fn removed(bench: &Alone) -> Vec<(String, RemovalReason)> {
     let all = bench.heard.all::<Remove>();
     let mut each: Vec<_> =
         all.iter().flat_map(|one| one.claims.iter().map(|claim| (claim.name.clone(), one.reason))).collect();
@@ -307,7 +307,7 @@ fn silent_server_leaves_at_most_sixteen_writes_open() {
     });
 }
 
-fn under_used() -> Value {
+pub fn under_used() -> Value {
     json!({"disruption": {"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "30s", "budgets": [{"nodes": "100%"}]}})
 }
 

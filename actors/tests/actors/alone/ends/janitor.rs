@@ -7,12 +7,12 @@ use dovetail_cloud::{Instance, MadeKind, MadeResource};
 use dovetail_core::clock::Clock as _;
 use dovetail_core::disruption::RemovalReason;
 use dovetail_core::ownership::token::launch_token;
-use dovetail_sandbox::apiserver::{NAMESPACES, NODE_CLAIMS};
+use dovetail_sandbox::apiserver::{NAMESPACES, NODE_CLAIMS, NODES};
 use jiff::SignedDuration;
 use serde_json::json;
 
 use super::terminator::INITIALIZED;
-use crate::alone::objects::{CLUSTER_UID, id};
+use crate::alone::objects::{CLUSTER_UID, id, node_name};
 use crate::alone::{Alone, Fails, alone};
 use crate::world::SpoilEnd;
 
@@ -266,6 +266,55 @@ fn an_instance_that_ec2_will_not_end_is_told_of_and_tried_again() {
         bench.sky.inner.spoil_end(&id(10), None);
         bench.pass(TWO_PASSES).await;
         assert!(!lives(&bench, 10));
+    });
+}
+
+#[test]
+fn an_end_that_got_no_answer_is_asked_for_again_and_told_of_once() {
+    for fails in [Fails::Unknown, Fails::Throttled] {
+        alone(|bench| async move {
+            claims(&bench, 1, 3);
+            orphan(&bench, 10);
+            bench.sky.next("terminate_all", [fails, fails]);
+            let _actor = start(&bench);
+            bench.pass(60.0 + TWO_PASSES).await;
+            assert!(!lives(&bench, 10), "{fails:?}");
+            assert_eq!((bench.sky.count("terminate_all"), bench.told.count("collected")), (3, 1), "{fails:?}");
+        });
+    }
+}
+
+#[test]
+fn an_end_that_was_done_though_nobody_said_so_is_told_of_and_takes_the_node_along() {
+    alone(|bench| async move {
+        claims(&bench, 1, 3);
+        orphan(&bench, 10);
+        bench.working(10);
+        bench.kubelet(10, "Unknown");
+        bench.show();
+        bench.sky.inner.spoil_end(&id(10), Some(SpoilEnd::LostAfter));
+        let _actor = start(&bench);
+        bench.pass(60.0 + TWO_PASSES).await;
+        assert!(!lives(&bench, 10));
+        assert_eq!(bench.told.count("collected"), 1, "{:?}", bench.told.lines());
+        assert!(!bench.is_there(&NODES, &node_name(10)), "its finalizer waits for nothing any more");
+    });
+}
+
+#[test]
+fn a_claim_that_comes_between_the_looks_and_the_end_keeps_its_instance() {
+    alone(|bench| async move {
+        claims(&bench, 1, 3);
+        orphan(&bench, 10);
+        let _actor = start(&bench);
+        bench.pass(60.0).await;
+        // A backup brings its claim back, between the first look and the second.
+        let claim = bench.claim("back-again");
+        let instance = bench.sky.inner.living().into_iter().find(|one| one.id == id(10)).unwrap();
+        bench.stages("back-again", &instance, 10, &INITIALIZED);
+        bench.pass(2.0 * TWO_PASSES).await;
+        assert!(lives(&bench, 10), "it is {:?}'s", claim.metadata.name);
+        assert_eq!(bench.told.count("collected"), 0);
     });
 }
 

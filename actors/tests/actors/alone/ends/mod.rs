@@ -1,5 +1,6 @@
 //! How nodes end: by EC2's announcement, by our own decision, or as nobody owns them.
 
+mod commands;
 mod disruptor;
 mod drains;
 mod interrupted;
@@ -8,5 +9,6 @@ mod janitor;
 mod owner;
 mod status_checks;
 mod terminator;
+mod terminator_reasons;
 mod terminator_refusals;
 mod terminator_trouble;

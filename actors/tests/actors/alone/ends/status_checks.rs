@@ -1,9 +1,13 @@
 //! EC2's status checks, and spot nodes without a queue: who is unwell goes once, and many that are say that something else is.
 
 use dovetail_actors::Settings;
-use dovetail_actors::messages::Remove;
+use dovetail_actors::messages::{Interrupted, Remove};
+use dovetail_core::clock::Clock as _;
 use dovetail_core::disruption::RemovalReason;
 use dovetail_core::interruption::InterruptionKind;
+use dovetail_core::interruption::status::Trouble;
+use dovetail_sandbox::apiserver::NODE_CLAIMS;
+use jiff::SignedDuration;
 use serde_json::json;
 
 use super::interruption::{node, spot, start, state, trouble, with_queue};
@@ -42,6 +46,80 @@ fn checks_that_fail_on_many_nodes_take_none_away() {
         assert!(bench.heard.count::<Remove>() <= 2, "{}", bench.heard.count::<Remove>());
         assert!(!bench.records("NodeRepairBlocked").is_empty());
     });
+}
+
+#[test]
+fn a_check_that_has_failed_for_a_minute_and_passes_again_costs_nothing() {
+    with_queue(async |bench| {
+        (1..=10).for_each(|number| node(&bench, number));
+        let now = Some(bench.clock.wall());
+        bench.sky.inner.trouble(vec![Trouble { time: now, ..trouble(&bench, 1, InterruptionKind::InstanceStatus) }]);
+        let _actor = start(&bench);
+        bench.pass(90.0).await;
+        bench.sky.inner.trouble(vec![]);
+        bench.pass(600.0).await;
+        assert_eq!((bench.heard.count::<Remove>(), bench.told.count("status_failed")), (0, 0));
+    });
+}
+
+#[test]
+fn an_event_that_ec2_has_scheduled_is_an_interruption_until_it_is_written_down() {
+    with_queue(async |bench| {
+        (1..=10).for_each(|number| node(&bench, number));
+        let begins = Some(bench.clock.wall() + SignedDuration::from_hours(30));
+        let scheduled = trouble(&bench, 1, InterruptionKind::EventStatus);
+        bench.sky.inner.trouble(vec![Trouble { what: "system-reboot".into(), time: begins, ..scheduled }]);
+        bench.heard.writes_ends(false);
+        let _actor = start(&bench);
+        bench.pass(200.0).await;
+        let asked = bench.heard.count::<Interrupted>();
+        assert!((2..=3).contains(&asked), "{asked}: what is not written is asked for at each look");
+        assert_eq!(bench.told.count("interrupted"), 1, "and said once: {:?}", bench.told.lines());
+        // It is written.
+        let notice = bench.heard.last::<Interrupted>().notice.to_string();
+        let written = json!({"metadata": {"annotations": {"dovetail.dev/interruption": notice}}});
+        bench.api.patch(&NODE_CLAIMS, "", "default-1", &written).unwrap();
+        bench.show();
+        bench.pass(600.0).await;
+        assert_eq!((bench.heard.count::<Interrupted>(), bench.heard.count::<Remove>()), (asked, 0));
+    });
+}
+
+#[test]
+fn status_that_cannot_be_had_for_a_while_is_asked_for_with_pauses_and_acted_on_afterwards() {
+    with_queue(async |bench| {
+        (1..=10).for_each(|number| node(&bench, number));
+        bench.sky.inner.trouble(vec![trouble(&bench, 1, InterruptionKind::InstanceStatus)]);
+        bench.sky.always("instance_troubles", Some(Fails::Throttled));
+        let _actor = start(&bench);
+        bench.pass(3600.0).await;
+        let asked = bench.sky.count("instance_troubles");
+        assert!((7..=15).contains(&asked), "{asked} calls in an hour");
+        assert_eq!((bench.told.count("retrying"), bench.heard.count::<Remove>()), (1, 0));
+        bench.sky.always("instance_troubles", None);
+        bench.pass(700.0).await;
+        assert!(bench.told.count("recovered") == 1 && bench.heard.count::<Remove>() >= 1, "{:?}", bench.told.lines());
+    });
+}
+
+#[test]
+fn while_the_cluster_is_not_known_no_check_takes_a_node_and_after_the_term_none_does() {
+    for ends in [false, true] {
+        with_queue(async |bench| {
+            (1..=10).for_each(|number| node(&bench, number));
+            bench.sky.inner.trouble(vec![trouble(&bench, 1, InterruptionKind::SystemStatus)]);
+            bench.heard.knows(ends, ends);
+            let _actor = start(&bench);
+            if ends {
+                bench.term.end();
+            }
+            bench.pass(600.0).await;
+            assert_eq!(bench.heard.count::<Remove>(), 0);
+            bench.heard.knows(true, true);
+            bench.pass(120.0).await;
+            assert_eq!(bench.heard.count::<Remove>(), usize::from(!ends), "{ends}");
+        });
+    }
 }
 
 #[test]

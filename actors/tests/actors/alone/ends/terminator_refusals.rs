@@ -8,34 +8,9 @@ use serde_json::{Value, json};
 
 use super::terminator::{INITIALIZED, delete_claim, go_on, is_gone, lives, show, start, working};
 use crate::alone::objects::{id, node_name};
-use crate::alone::wire::{Act, status};
+use crate::alone::wire::{Act, Refuses, status};
 use crate::alone::{Alone, alone};
 use crate::world::SpoilEnd;
-
-/// How a step is refused.
-#[derive(Clone, Copy, Debug)]
-enum Refuses {
-    Webhook,
-    Validation,
-    Authorizer,
-}
-
-impl Refuses {
-    const ALL: [Self; 3] = [Self::Webhook, Self::Validation, Self::Authorizer];
-
-    fn begin(self, bench: &Alone, method: &'static str, path: &'static str) {
-        match self {
-            Self::Webhook => bench.wire.refuse(method, path, usize::MAX, 403),
-            Self::Validation => bench.wire.refuse(method, path, usize::MAX, 422),
-            Self::Authorizer => bench.wire.forbid(method, path, usize::MAX),
-        }
-    }
-
-    /// How many calls there may be in ten minutes: what the authorizer forbids is asked for a few times in a row.
-    fn most(self) -> usize {
-        if matches!(self, Self::Authorizer) { 7 * 20 } else { 30 }
-    }
-}
 
 fn refusals_said(bench: &Alone) -> Vec<String> {
     bench.told.lines().into_iter().filter(|line| line.contains("was refused")).collect()
@@ -43,17 +18,20 @@ fn refusals_said(bench: &Alone) -> Vec<String> {
 
 #[test]
 fn refused_step_is_retried_less_often_and_said_by_count() {
-    for refuses in Refuses::ALL {
+    for refuses in Refuses::WRITES {
         for (method, path) in [("PATCH", "/nodes/"), ("PATCH", "/nodeclaims/default-1"), ("DELETE", "/nodes/")] {
             alone(|bench| async move {
                 let actor = start(&bench);
                 working(&bench, &actor, 1);
-                refuses.begin(&bench, method, path);
+                refuses.begin(&bench.wire, method, path);
                 delete_claim(&bench, 1);
                 go_on(&bench, &actor, 1, 600).await;
                 assert!(!is_gone(&bench, 1), "{refuses:?} {method} {path}");
                 let (calls, said) = (bench.wire.count(method, path), refusals_said(&bench));
-                assert!((5..=refuses.most()).contains(&calls), "{refuses:?} {method} {path}: {calls} in ten minutes");
+                assert!(
+                    (5..=refuses.most(30, 20)).contains(&calls),
+                    "{refuses:?} {method} {path}: {calls} in ten minutes"
+                );
                 assert!((1..=4).contains(&said.len()), "{refuses:?} {method} {path}: {said:?}");
                 bench.wire.heal();
                 go_on(&bench, &actor, 1, 100).await;
@@ -70,13 +48,13 @@ fn refused_step_is_retried_less_often_and_said_by_count() {
 
 #[test]
 fn refused_eviction_is_retried_less_often_and_said_by_count() {
-    for refuses in Refuses::ALL {
+    for refuses in Refuses::WRITES {
         alone(|bench| async move {
             let actor = start(&bench);
             working(&bench, &actor, 1);
             bench.pod("web-a", Some(1));
             bench.kubelet(1, "Unknown");
-            refuses.begin(&bench, "POST", "/eviction");
+            refuses.begin(&bench.wire, "POST", "/eviction");
             delete_claim(&bench, 1);
             go_on(&bench, &actor, 1, 600).await;
             let (tries, said) = (bench.wire.count("POST", "/eviction"), refusals_said(&bench));
@@ -107,6 +85,29 @@ fn end_refused_by_ec2_is_asked_less_often_than_its_state() {
         bench.sky.inner.spoil_end(&id(1), None);
         go_on(&bench, &actor, 1, 20).await;
         assert!(is_gone(&bench, 1) && !lives(&bench, 1), "{:?}", bench.told.lines());
+    });
+}
+
+#[test]
+fn an_instance_known_by_its_token_alone_that_ec2_will_not_end_keeps_no_other_waiting() {
+    alone(|bench| async move {
+        let actor = start(&bench);
+        bench.launched("default-1", 1, &[]);
+        bench.api.patch_status(&NODE_CLAIMS, "", "default-1", &json!({"status": {"providerID": ""}})).unwrap();
+        bench.sky.inner.spoil_end(&id(1), Some(SpoilEnd::Refused));
+        delete_claim(&bench, 1);
+        go_on(&bench, &actor, 1, 120).await;
+        assert!(lives(&bench, 1) && bench.is_there(&NODE_CLAIMS, "default-1"));
+        let (ends, looks) = (bench.sky.count("terminate_all"), bench.sky.count("instances_with_token"));
+        assert!((5..=20).contains(&ends) && looks > ends, "{ends} ends and {looks} looks in two minutes");
+        working(&bench, &actor, 2);
+        delete_claim(&bench, 2);
+        go_on(&bench, &actor, 2, 10).await;
+        assert!(is_gone(&bench, 2) && !lives(&bench, 2), "{:?}", bench.told.lines());
+        // Somebody lifts its protection.
+        bench.sky.inner.spoil_end(&id(1), None);
+        go_on(&bench, &actor, 1, 20).await;
+        assert!(!bench.is_there(&NODE_CLAIMS, "default-1") && !lives(&bench, 1), "{:?}", bench.told.lines());
     });
 }
 

@@ -1,9 +1,12 @@
 //! The launcher and its ceilings: nothing is launched past them, and nothing before it is known what was.
 
 use dovetail_actors::Settings;
-use dovetail_actors::messages::{ClaimGone, PackNow};
+use dovetail_actors::messages::{ClaimChanged, ClaimGone, PackNow, Record};
 use dovetail_core::Resources;
 use dovetail_core::launch_limits::Ceilings;
+use dovetail_core::ownership::token::launch_token;
+use dovetail_sandbox::apiserver::NODE_CLAIMS;
+use serde_json::json;
 
 use super::launcher::{claims, launch, not_made, one_to_one, planned, start, state, with_pool, with_pool_and};
 use crate::alone::Fails;
@@ -60,4 +63,32 @@ fn without_a_ceiling_the_past_is_waited_for_five_seconds() {
         bench.pass(20.0).await;
         assert!(state(&bench, &launcher).await.begun);
     });
+}
+
+#[test]
+fn a_claim_that_goes_while_its_price_is_asked_for_does_not_wait_for_ever() {
+    with_pool_and(
+        Settings { ceilings: Ceilings { launches: None, cost: Some(0.001) }, ..Settings::default() },
+        async |bench| {
+            let claim = bench.claim("default-a");
+            // A leader has begun to launch for it.
+            let token = launch_token([claim.metadata.uid.as_deref().unwrap()], 1);
+            let begun =
+                json!({"metadata": {"annotations": {"dovetail.dev/launch-token": token, "dovetail.dev/term": "2"}}});
+            bench.api.patch(&NODE_CLAIMS, "", "default-a", &begun).unwrap();
+            let launcher = start(&bench);
+            bench.pass(10.0).await;
+            launcher.do_send(ClaimChanged(bench.claim_now("default-a")));
+            launcher.do_send(ClaimGone { name: "default-a".into() });
+            let finalizers = json!({"metadata": {"finalizers": []}});
+            bench.api.patch(&NODE_CLAIMS, "", "default-a", &finalizers).unwrap();
+            bench.delete(&NODE_CLAIMS, "default-a");
+            bench.pass(120.0).await;
+            let held = state(&bench, &launcher).await.held;
+            bench.heard.forget();
+            bench.pass(600.0).await;
+            assert_eq!(state(&bench, &launcher).await.held, held, "it is asked for again and again");
+            assert_eq!(bench.heard.count::<Record>(), 0, "of an object that is gone");
+        },
+    );
 }

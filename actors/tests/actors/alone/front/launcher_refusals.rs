@@ -92,6 +92,37 @@ fn permanent_ec2_refusal_closes_pool_and_costs_fewer_calls() {
 }
 
 #[test]
+fn a_class_whose_network_is_gone_ends_the_claims_and_is_not_asked_for_a_hundred_times() {
+    with_pool(async |bench| {
+        let launcher = start(&bench);
+        bench.sky.always("launch", Some(Fails::ClassNotReady));
+        order(&bench, &launcher, alike(100, "default")).await;
+        bench.pass(30.0).await;
+        let asked = bench.sky.count("launch");
+        assert!((1..=25).contains(&asked), "{asked} calls of CreateFleet");
+        assert!(claims(&bench).is_empty(), "no claim waits for what will not come");
+        assert!(not_made(&bench) >= 100 && bench.heard.count::<PackNow>() >= 1, "their pods are packed anew");
+        assert_eq!(bench.heard.count::<ClaimSoldOut>(), 0, "nothing is said of capacity");
+        let closed = bench.heard.all::<ClosedPools>();
+        assert!(closed.iter().any(|one| one.closed.contains_key("default")), "packing leaves the pool out");
+    });
+}
+
+#[test]
+fn a_token_that_was_used_for_something_else_is_looked_for_and_then_another_is_used() {
+    with_pool(async |bench| {
+        let launcher = start(&bench);
+        bench.sky.next("launch", [Fails::TokenUsed]);
+        order(&bench, &launcher, alike(1, "default")).await;
+        bench.pass(240.0).await;
+        one_to_one(&bench);
+        let tokens = bench.sky.asked("launch");
+        assert!(tokens.len() == 2 && tokens[0] != tokens[1], "{tokens:?}");
+        assert!(bench.sky.asked("instances_with_token").contains(&tokens[0]), "it may have launched something");
+    });
+}
+
+#[test]
 fn throttling_cloud_is_asked_again_and_told_once_per_claim() {
     with_pool(async |bench| {
         let launcher = start(&bench);

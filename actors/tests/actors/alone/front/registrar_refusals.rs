@@ -8,6 +8,7 @@ use dovetail_actors::registrar::Registrar;
 use dovetail_sandbox::apiserver::NODE_CLAIMS;
 
 use super::registrar::{joins, show, start};
+use crate::alone::wire::Refuses;
 use crate::alone::{Alone, alone, alone_with, seconds};
 
 /// A kubelet writes the status of its Node so often, and the watch shows it.
@@ -20,27 +21,22 @@ async fn heartbeats(bench: &Alone, actor: &Addr<Registrar>, count: u32, apart: f
 
 #[test]
 fn refused_deletion_of_given_up_claim_is_asked_less_often() {
-    for forbidden in [true, false] {
+    for refuses in Refuses::WRITES {
         let short = Settings { initialization_timeout: Some(seconds(300)), ..Settings::default() };
         alone_with(short, |bench| async move {
             let actor = start(&bench);
             joins(&bench, &actor, 1);
             bench.pass(2.0).await;
             show(&bench, &actor, 1);
-            match forbidden {
-                true => bench.wire.forbid("DELETE", "/nodeclaims/", usize::MAX),
-                false => bench.wire.refuse("DELETE", "/nodeclaims/", usize::MAX, 422),
-            }
+            refuses.begin(&bench.wire, "DELETE", "/nodeclaims/");
             bench.pass(300.0).await;
             heartbeats(&bench, &actor, 900, 1.0).await;
             let asked = bench.wire.count("DELETE", "/nodeclaims/default-1");
-            // What is forbidden is asked for a few times in a row: a server that has just started may not know all roles.
-            let most = if forbidden { 7 * 25 } else { 35 };
-            assert!((8..=most).contains(&asked), "forbidden: {forbidden}: {asked} times in a quarter of an hour");
+            assert!((8..=refuses.most(35, 25)).contains(&asked), "{refuses:?}: {asked} times in a quarter of an hour");
             assert_eq!((bench.told.count("gave_up"), bench.records("InitializationTimeout").len()), (1, 1));
             bench.wire.heal();
             bench.pass(70.0).await;
-            assert!(bench.claim_now("default-1").metadata.deletion_timestamp.is_some(), "forbidden: {forbidden}");
+            assert!(bench.claim_now("default-1").metadata.deletion_timestamp.is_some(), "{refuses:?}");
         });
     }
 }

@@ -371,6 +371,32 @@ fn a_reservation_counts_what_is_left_less_what_was_taken() {
 }
 
 #[test]
+fn while_ec2_does_not_say_what_is_left_of_reservations_they_count_as_used_up_and_hold_nothing_up() {
+    with_class(async |bench| {
+        reserve(&bench);
+        bench.sky.always("reserved_left", Some(Fails::Throttled));
+        let catalogue = start(&bench);
+        bench.pass(1.0).await;
+        assert_eq!(reserved(&bench, &catalogue).await, [], "it is being asked for");
+        bench.pass(1.0).await;
+        assert!(reserved(&bench, &catalogue).await.iter().all(|(_, can)| !can));
+        assert!(offered(&bench, &catalogue, "m5.large").await.is_some(), "on demand there is");
+        for _ in 0..200 {
+            reserved(&bench, &catalogue).await;
+            bench.pass(1.0).await;
+        }
+        let asked = bench.sky.count("reserved_left");
+        assert!((2..=6).contains(&asked), "{asked} calls in three minutes, however often packing asks");
+        bench.sky.reserves(&[("cr-1", 1), ("cr-2", 5)]);
+        bench.sky.always("reserved_left", None);
+        bench.heard.forget();
+        bench.pass(61.0).await;
+        assert_eq!(bench.heard.count::<WorldChanged>(), 1);
+        assert_eq!(reserved(&bench, &catalogue).await, [("cr-1".into(), true), ("cr-2".into(), true)]);
+    });
+}
+
+#[test]
 fn a_class_without_a_status_or_with_a_bad_spec_has_no_types() {
     with_class(async |bench| {
         bench.bare_class("bare");

@@ -178,6 +178,20 @@ fn a_release_whose_answers_are_lost_leaves_no_name_on_the_lease() {
 }
 
 #[test]
+fn who_has_given_the_lease_back_says_so_once_however_long_it_takes_to_end() {
+    alone(|bench| async move {
+        let one = start(&bench, 0, 0);
+        bench.until(60, || one.leads()).await;
+        one.leader.send(ReleaseLease).await.unwrap();
+        // A launch that is under way is waited for.
+        bench.pass(60.0).await;
+        let said: Vec<String> = bench.told.lines().into_iter().filter(|line| line.starts_with("deposed")).collect();
+        assert_eq!(said, ["deposed: shutting down"]);
+        assert_eq!(one.heard.count::<Deposed>(), 0, "the control plane is told by who ends the replica");
+    });
+}
+
+#[test]
 fn who_may_not_write_the_lease_never_leads_and_asks_seldom() {
     for code in [403, 409, 422] {
         alone(|bench| async move {

@@ -25,6 +25,15 @@ pub fn start(bench: &Alone) -> Addr<NodeClassActor> {
     ))
 }
 
+/// One that has resolved a class.
+pub async fn resolved(bench: &Alone) -> Addr<NodeClassActor> {
+    let actor = start(bench);
+    bench.bare_class("default");
+    show_class(bench, &actor, "default");
+    bench.pass(1.0).await;
+    actor
+}
+
 fn now<K: serde::de::DeserializeOwned>(bench: &Alone, kind: &Gvr, name: &str) -> Option<Arc<K>> {
     bench.api.get(kind, "", name).map(|one| Arc::new(serde_json::from_value((*one).clone()).unwrap()))
 }

@@ -3,7 +3,8 @@
 use dovetail_sandbox::apiserver::EC2_NODE_CLASSES;
 use serde_json::json;
 
-use super::node_class::{is_ready, show_class, start};
+use super::node_class::{is_ready, resolved, show_class, start};
+use crate::alone::wire::Refuses;
 use crate::alone::{Alone, Fails, alone};
 
 /// Somebody takes the finalizers off a class that is being deleted, and makes another of its name.
@@ -16,10 +17,7 @@ fn made_anew(bench: &Alone, name: &str) {
 #[test]
 fn class_waiting_for_claims_is_looked_at_every_five_seconds() {
     alone(|bench| async move {
-        let actor = start(&bench);
-        bench.bare_class("default");
-        show_class(&bench, &actor, "default");
-        bench.pass(1.0).await;
+        let actor = resolved(&bench).await;
         bench.claim("default-a");
         bench.show();
         bench.delete(&EC2_NODE_CLASSES, "default");
@@ -38,10 +36,7 @@ fn class_waiting_for_claims_is_looked_at_every_five_seconds() {
 #[test]
 fn slow_end_of_class_takes_nothing_from_another_of_its_name() {
     alone(|bench| async move {
-        let actor = start(&bench);
-        bench.bare_class("default");
-        show_class(&bench, &actor, "default");
-        bench.pass(1.0).await;
+        let actor = resolved(&bench).await;
         bench.sky.always("remove_node_class", Some(Fails::Throttled));
         bench.delete(&EC2_NODE_CLASSES, "default");
         show_class(&bench, &actor, "default");
@@ -62,10 +57,7 @@ fn slow_end_of_class_takes_nothing_from_another_of_its_name() {
 #[test]
 fn recreated_class_of_same_generation_is_resolved_at_once() {
     alone(|bench| async move {
-        let actor = start(&bench);
-        bench.bare_class("default");
-        show_class(&bench, &actor, "default");
-        bench.pass(1.0).await;
+        let actor = resolved(&bench).await;
         bench.delete(&EC2_NODE_CLASSES, "default");
         made_anew(&bench, "default");
         // An answer to somebody's write has shown it before the watch shows that the first is gone.
@@ -78,10 +70,7 @@ fn recreated_class_of_same_generation_is_resolved_at_once() {
 #[test]
 fn a_claim_that_only_the_api_server_knows_keeps_its_class() {
     alone(|bench| async move {
-        let actor = start(&bench);
-        bench.bare_class("default");
-        show_class(&bench, &actor, "default");
-        bench.pass(1.0).await;
+        let actor = resolved(&bench).await;
         // The watch has not shown it.
         bench.claim("default-a");
         bench.delete(&EC2_NODE_CLASSES, "default");
@@ -94,20 +83,17 @@ fn a_claim_that_only_the_api_server_knows_keeps_its_class() {
 
 #[test]
 fn while_claims_cannot_be_listed_nothing_of_a_class_is_removed() {
-    for code in [403, 410, 422] {
+    for refuses in Refuses::LISTS {
         alone(|bench| async move {
-            let actor = start(&bench);
-            bench.bare_class("default");
-            show_class(&bench, &actor, "default");
-            bench.pass(1.0).await;
+            let actor = resolved(&bench).await;
             bench.delete(&EC2_NODE_CLASSES, "default");
-            bench.wire.refuse("GET", "/nodeclaims", usize::MAX, code);
+            refuses.begin(&bench.wire, "GET", "/nodeclaims");
             show_class(&bench, &actor, "default");
             bench.pass(120.0).await;
-            assert_eq!(bench.sky.count("remove_node_class"), 0, "{code}");
+            assert_eq!(bench.sky.count("remove_node_class"), 0, "{refuses:?}");
             bench.wire.heal();
             bench.pass(20.0).await;
-            assert!(!bench.is_there(&EC2_NODE_CLASSES, "default"), "{code}");
+            assert!(!bench.is_there(&EC2_NODE_CLASSES, "default"), "{refuses:?}");
         });
     }
 }

@@ -7,7 +7,7 @@ use dovetail_sandbox::apiserver::{EVENTS, PODS};
 use k8s_openapi::api::core::v1::ObjectReference;
 use serde_json::json;
 
-use crate::alone::wire::Act;
+use crate::alone::wire::{Act, status};
 use crate::alone::{Alone, alone, seconds};
 
 fn start(bench: &Alone) -> Addr<Recorder> {
@@ -164,6 +164,50 @@ fn while_nothing_is_answered_a_thousand_wait_and_no_more() {
         bench.pass(60.0).await;
         assert_eq!(written(&bench).len(), 1000);
         assert_eq!(state(&bench, &recorder).await.dropped, 500);
+    });
+}
+
+#[test]
+fn what_could_not_be_written_is_said_again_after_two_minutes_however_long_its_quiet_time_is() {
+    for act in [Act::Answer(500, status(500)), Act::Answer(422, status(422)), Act::Hang] {
+        alone(|bench| async move {
+            let recorder = start(&bench);
+            let event = || Record::warning(pod("web"), "LaunchHeld", "no room").quiet_for(seconds(3600));
+            bench.wire.next("POST", "/events", 1, act);
+            recorder.do_send(event());
+            bench.pass(10.0).await;
+            recorder.do_send(event());
+            bench.pass(1.0).await;
+            let asked = bench.wire.count("POST", "/events");
+            assert_eq!((written(&bench).len(), asked), (0, 1), "it is not repeated at once");
+            bench.pass(120.0).await;
+            recorder.do_send(event());
+            bench.pass(1.0).await;
+            assert_eq!(written(&bench).len(), 1);
+            bench.pass(600.0).await;
+            recorder.do_send(event());
+            bench.pass(1.0).await;
+            assert_eq!(written(&bench).len(), 1, "now it has been said");
+        });
+    }
+}
+
+#[test]
+fn what_found_no_room_to_wait_is_said_again_after_two_minutes() {
+    alone(|bench| async move {
+        let recorder = start(&bench);
+        bench.wire.next("POST", "/events", 1, Act::Hang);
+        for n in 0..1001 {
+            recorder.do_send(Record::normal(pod(&format!("pod-{n}")), "Evicted", "one"));
+        }
+        let event = || Record::warning(pod("web"), "LaunchHeld", "no room").quiet_for(seconds(3600));
+        recorder.do_send(event());
+        bench.pass(1.0).await;
+        assert_eq!(state(&bench, &recorder).await.dropped, 1);
+        bench.pass(130.0).await;
+        recorder.do_send(event());
+        bench.pass(1.0).await;
+        assert!(written(&bench).contains(&"no room".to_owned()));
     });
 }
 

@@ -1,0 +1,110 @@
+//! The registrar and places that are kept: before a node lets pods in, those that are planned for it are nominated to it; nothing
+//! waits long for that.
+
+use actix::prelude::*;
+use dovetail_actors::messages::ClaimChanged;
+use dovetail_actors::registrar::Registrar;
+use dovetail_core::cluster_state::NominationTarget;
+use dovetail_sandbox::apiserver::{NODE_CLAIMS, PODS};
+use serde_json::{Value, json};
+
+use super::registrar::{show, start};
+use crate::alone::objects::node_name;
+use crate::alone::wire::Act;
+use crate::alone::{Alone, alone, seconds};
+
+/// Two pods that differ wait; the larger is expected on a claim whose Node joins now.
+fn expected(bench: &Alone, actor: &Addr<Registrar>) {
+    let claim = bench.launched("default-1", 1, &["Launched"]);
+    actor.do_send(ClaimChanged(claim.clone()));
+    actor.do_send(bench.marks(&claim, 1));
+    let uid = bench.pod_of("large", None, "1");
+    bench.pod_of("small", None, "100m");
+    bench.joined(1);
+    bench.show();
+    let target = NominationTarget::Claim("default-1".into());
+    bench.heard.cluster(|state| state.nominate([uid.as_str()], &target, seconds(1_000_000_000)));
+    show(bench, actor, 1);
+}
+
+fn nominated(bench: &Alone, pod: &str) -> Value {
+    bench.api.get(&PODS, "default", pod).unwrap()["status"]["nominatedNodeName"].clone()
+}
+
+fn is_registered(bench: &Alone) -> bool {
+    let claim = bench.api.get(&NODE_CLAIMS, "", "default-1").unwrap();
+    claim["status"]["conditions"].to_string().contains("\"Registered\"")
+}
+
+/// Time passes, and the watches show what there is.
+async fn go_on(bench: &Alone, actor: &Addr<Registrar>, seconds: u32) {
+    for _ in 0..2 * seconds {
+        show(bench, actor, 1);
+        bench.pass(0.5).await;
+    }
+}
+
+#[test]
+fn the_pod_that_a_node_is_for_is_nominated_to_it_before_it_lets_any_in() {
+    alone(|bench| async move {
+        let actor = start(&bench);
+        expected(&bench, &actor);
+        go_on(&bench, &actor, 5).await;
+        assert!(is_registered(&bench), "{:?}", bench.told.lines());
+        assert_eq!((nominated(&bench, "large"), nominated(&bench, "small")), (node_name(1).into(), Value::Null));
+        let writes = bench.wire.writes();
+        let at = |part: &str| writes.iter().position(|one| one.contains(part)).unwrap_or_else(|| panic!("{writes:?}"));
+        assert!(at("/pods/large/status") < at("/nodes/"), "{writes:?}");
+    });
+}
+
+#[test]
+fn what_kube_scheduler_takes_back_is_nominated_again_while_the_node_gets_ready() {
+    alone(|bench| async move {
+        let actor = start(&bench);
+        expected(&bench, &actor);
+        go_on(&bench, &actor, 5).await;
+        bench.pod_status("large", json!({"nominatedNodeName": null}));
+        go_on(&bench, &actor, 5).await;
+        assert_eq!(nominated(&bench, "large"), node_name(1));
+        // With the node ready that is kube-scheduler's again.
+        bench.kubelet(1, "True");
+        go_on(&bench, &actor, 5).await;
+        bench.pod_status("large", json!({"nominatedNodeName": null}));
+        go_on(&bench, &actor, 30).await;
+        assert_eq!(nominated(&bench, "large"), Value::Null);
+    });
+}
+
+#[test]
+fn a_server_that_does_not_answer_for_pods_holds_a_node_up_for_two_seconds() {
+    alone(|bench| async move {
+        let actor = start(&bench);
+        bench.wire.next("PATCH", "/pods/", usize::MAX, Act::Hang);
+        expected(&bench, &actor);
+        bench.pass(1.5).await;
+        assert!(!is_registered(&bench));
+        bench.pass(2.0).await;
+        assert!(is_registered(&bench), "{:?}", bench.told.lines());
+        let before = bench.wire.count("PATCH", "/pods/");
+        go_on(&bench, &actor, 60).await;
+        let asked = bench.wire.count("PATCH", "/pods/") - before;
+        assert!(asked <= 35, "{asked} times in a minute");
+    });
+}
+
+#[test]
+fn where_it_is_forbidden_nodes_are_let_in_all_the_same_and_it_is_not_asked_for_on_and_on() {
+    alone(|bench| async move {
+        let actor = start(&bench);
+        bench.wire.forbid("PATCH", "/pods/", usize::MAX);
+        expected(&bench, &actor);
+        go_on(&bench, &actor, 60).await;
+        assert!(is_registered(&bench), "{:?}", bench.told.lines());
+        let asked = bench.wire.count("PATCH", "/pods/");
+        assert!((6..=8).contains(&asked), "{asked}: a server that has just started may not know all roles");
+        assert_eq!(bench.told.count("places_not_kept"), 1);
+        go_on(&bench, &actor, 500).await;
+        assert_eq!(bench.wire.count("PATCH", "/pods/"), asked);
+    });
+}
