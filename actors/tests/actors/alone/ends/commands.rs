@@ -30,7 +30,7 @@ fn given_up(bench: &Alone) -> Vec<String> {
 }
 
 #[test]
-fn where_claims_cannot_be_held_nothing_is_launched_and_the_nodes_are_free_again() {
+fn refused_hold_launches_nothing_and_frees_the_nodes() {
     for (refuses, path) in [
         (Refuses::Validation, "/nodeclaims/default-1/status"),
         (Refuses::Webhook, "/nodeclaims/default-2/status"),
@@ -69,7 +69,7 @@ fn once_claims_can_be_held_again_the_command_is_found_anew() {
 }
 
 #[test]
-fn a_claim_that_goes_while_its_replacement_is_awaited_ends_the_command_and_frees_the_other() {
+fn claim_gone_before_its_replacement_ends_the_command() {
     with_pool(under_used(), async |bench| {
         let actor = start(&bench);
         two(&bench);

@@ -270,7 +270,7 @@ fn an_instance_that_ec2_will_not_end_is_told_of_and_tried_again() {
 }
 
 #[test]
-fn an_end_that_got_no_answer_is_asked_for_again_and_told_of_once() {
+fn unanswered_termination_is_repeated_and_reported_once() {
     for fails in [Fails::Unknown, Fails::Throttled] {
         alone(|bench| async move {
             claims(&bench, 1, 3);
@@ -285,7 +285,7 @@ fn an_end_that_got_no_answer_is_asked_for_again_and_told_of_once() {
 }
 
 #[test]
-fn an_end_that_was_done_though_nobody_said_so_is_told_of_and_takes_the_node_along() {
+fn unconfirmed_termination_is_reported_and_takes_its_node() {
     alone(|bench| async move {
         claims(&bench, 1, 3);
         orphan(&bench, 10);
@@ -302,7 +302,7 @@ fn an_end_that_was_done_though_nobody_said_so_is_told_of_and_takes_the_node_alon
 }
 
 #[test]
-fn a_claim_that_comes_between_the_looks_and_the_end_keeps_its_instance() {
+fn claim_that_comes_before_the_termination_keeps_its_instance() {
     alone(|bench| async move {
         claims(&bench, 1, 3);
         orphan(&bench, 10);

@@ -49,7 +49,7 @@ fn checks_that_fail_on_many_nodes_take_none_away() {
 }
 
 #[test]
-fn a_check_that_has_failed_for_a_minute_and_passes_again_costs_nothing() {
+fn status_check_failing_for_a_minute_costs_nothing() {
     with_queue(async |bench| {
         (1..=10).for_each(|number| node(&bench, number));
         let now = Some(bench.clock.wall());
@@ -63,7 +63,7 @@ fn a_check_that_has_failed_for_a_minute_and_passes_again_costs_nothing() {
 }
 
 #[test]
-fn an_event_that_ec2_has_scheduled_is_an_interruption_until_it_is_written_down() {
+fn scheduled_ec2_event_interrupts_until_it_is_written() {
     with_queue(async |bench| {
         (1..=10).for_each(|number| node(&bench, number));
         let begins = Some(bench.clock.wall() + SignedDuration::from_hours(30));
@@ -86,7 +86,7 @@ fn an_event_that_ec2_has_scheduled_is_an_interruption_until_it_is_written_down()
 }
 
 #[test]
-fn status_that_cannot_be_had_for_a_while_is_asked_for_with_pauses_and_acted_on_afterwards() {
+fn missing_status_is_asked_for_with_pauses_and_acted_on_later() {
     with_queue(async |bench| {
         (1..=10).for_each(|number| node(&bench, number));
         bench.sky.inner.trouble(vec![trouble(&bench, 1, InterruptionKind::InstanceStatus)]);
@@ -103,7 +103,7 @@ fn status_that_cannot_be_had_for_a_while_is_asked_for_with_pauses_and_acted_on_a
 }
 
 #[test]
-fn while_the_cluster_is_not_known_no_check_takes_a_node_and_after_the_term_none_does() {
+fn no_status_check_acts_before_sync_or_after_the_term() {
     for ends in [false, true] {
         with_queue(async |bench| {
             (1..=10).for_each(|number| node(&bench, number));

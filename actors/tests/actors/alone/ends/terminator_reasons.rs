@@ -55,7 +55,7 @@ fn whose_deletion_takes_a_node_along_is_said_once() {
 }
 
 #[test]
-fn of_a_node_that_goes_by_our_decision_nobody_is_said_to_have_asked() {
+fn own_removal_names_no_user_as_its_cause() {
     alone(|bench| async move {
         bench.pool("default");
         let actor = start(&bench);
@@ -89,7 +89,7 @@ fn a_successor_says_the_reason_that_its_predecessor_has_decided() {
 }
 
 #[test]
-fn a_decision_that_came_to_nothing_is_not_the_reason_of_what_a_person_deletes_later() {
+fn refused_removal_is_no_reason_for_a_later_deletion() {
     for refuses in [Refuses::Webhook, Refuses::Validation] {
         alone(|bench| async move {
             bench.pool("default");

@@ -89,7 +89,7 @@ fn end_refused_by_ec2_is_asked_less_often_than_its_state() {
 }
 
 #[test]
-fn an_instance_known_by_its_token_alone_that_ec2_will_not_end_keeps_no_other_waiting() {
+fn refused_end_of_a_token_only_instance_delays_no_other() {
     alone(|bench| async move {
         let actor = start(&bench);
         bench.launched("default-1", 1, &[]);

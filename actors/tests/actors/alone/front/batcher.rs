@@ -267,7 +267,7 @@ fn play(steps: Vec<Step>) {
 }
 
 #[test]
-fn a_pod_that_is_said_again_at_the_instant_at_which_its_window_closes_gets_into_another_batch() {
+fn pod_repeated_as_its_window_closes_joins_another_batch() {
     play(vec![Step::Waits(3), Step::Passes(1000), Step::Waits(3)]);
 }
 

@@ -66,7 +66,7 @@ fn without_a_ceiling_the_past_is_waited_for_five_seconds() {
 }
 
 #[test]
-fn a_claim_that_goes_while_its_price_is_asked_for_does_not_wait_for_ever() {
+fn claim_gone_during_its_price_query_does_not_wait_forever() {
     with_pool_and(
         Settings { ceilings: Ceilings { launches: None, cost: Some(0.001) }, ..Settings::default() },
         async |bench| {

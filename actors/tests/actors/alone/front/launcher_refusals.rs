@@ -92,7 +92,7 @@ fn permanent_ec2_refusal_closes_pool_and_costs_fewer_calls() {
 }
 
 #[test]
-fn a_class_whose_network_is_gone_ends_the_claims_and_is_not_asked_for_a_hundred_times() {
+fn class_without_network_ends_its_claims_in_few_calls() {
     with_pool(async |bench| {
         let launcher = start(&bench);
         bench.sky.always("launch", Some(Fails::ClassNotReady));
@@ -109,7 +109,7 @@ fn a_class_whose_network_is_gone_ends_the_claims_and_is_not_asked_for_a_hundred_
 }
 
 #[test]
-fn a_token_that_was_used_for_something_else_is_looked_for_and_then_another_is_used() {
+fn token_used_elsewhere_is_looked_up_then_replaced() {
     with_pool(async |bench| {
         let launcher = start(&bench);
         bench.sky.next("launch", [Fails::TokenUsed]);

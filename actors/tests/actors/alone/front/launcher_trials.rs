@@ -35,7 +35,7 @@ async fn orders(bench: &Alone, launcher: &Addr<Launcher>, names: &[&str]) {
 }
 
 #[test]
-fn of_a_pool_whose_node_did_not_register_one_is_tried_after_a_minute_and_all_go_on_when_it_registers() {
+fn unregistered_node_leaves_one_trial_until_it_registers() {
     with_pool(async |bench| {
         let launcher = start(&bench);
         bench.pass(6.0).await;
@@ -105,7 +105,7 @@ fn a_trial_that_goes_makes_way_for_the_next_at_once() {
 }
 
 #[test]
-fn the_nodes_of_one_pool_say_nothing_of_anothers_and_a_claim_that_is_there_is_no_trial() {
+fn trials_are_per_pool_and_existing_claims_are_none() {
     with_pool(async |bench| {
         let launcher = start(&bench);
         bench.pass(6.0).await;

@@ -42,7 +42,7 @@ async fn go_on(bench: &Alone, actor: &Addr<Registrar>, count: u64, seconds: u32)
 }
 
 #[test]
-fn an_instance_is_tagged_once_its_node_is_known_and_its_claim_says_so() {
+fn instance_is_tagged_once_its_node_is_known() {
     alone(|bench| async move {
         let actor = start(&bench);
         working(&bench, &actor, 1);
@@ -57,7 +57,7 @@ fn an_instance_is_tagged_once_its_node_is_known_and_its_claim_says_so() {
 }
 
 #[test]
-fn an_account_that_may_not_tag_is_asked_ever_less_often_and_told_of_once() {
+fn denied_tagging_is_retried_less_often_and_reported_once() {
     alone(|bench| async move {
         bench.sky.always("tag", Some(Fails::Never));
         let actor = start(&bench);
@@ -87,7 +87,7 @@ fn one_that_cannot_be_tagged_keeps_no_other_waiting() {
 }
 
 #[test]
-fn while_instances_cannot_be_looked_at_none_is_tagged_and_they_are_asked_for_with_pauses() {
+fn no_instance_is_tagged_while_describes_fail() {
     alone(|bench| async move {
         bench.sky.always("instances_of", Some(Fails::Throttled));
         let actor = start(&bench);
@@ -103,7 +103,7 @@ fn while_instances_cannot_be_looked_at_none_is_tagged_and_they_are_asked_for_wit
 }
 
 #[test]
-fn a_claim_that_may_not_say_that_it_is_tagged_costs_ever_fewer_calls() {
+fn refused_note_of_tagging_costs_ever_fewer_calls() {
     for refuses in [Refuses::Webhook, Refuses::Validation] {
         alone(|bench| async move {
             let actor = start(&bench);
@@ -134,7 +134,7 @@ fn bought(bench: &Alone, capacity_type: &str) {
 }
 
 #[test]
-fn an_instance_whose_reservation_has_ended_is_on_demand_on_its_claim_and_its_node() {
+fn ended_reservation_makes_claim_and_node_on_demand() {
     alone(|bench| async move {
         let actor = start(&bench);
         working(&bench, &actor, 1);
@@ -157,7 +157,7 @@ fn an_instance_whose_reservation_has_ended_is_on_demand_on_its_claim_and_its_nod
 }
 
 #[test]
-fn a_node_that_cannot_be_relabelled_is_relabelled_with_its_claim_later() {
+fn node_that_cannot_be_relabelled_is_relabelled_later() {
     alone(|bench| async move {
         let actor = start(&bench);
         working(&bench, &actor, 1);

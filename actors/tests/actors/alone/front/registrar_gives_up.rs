@@ -35,7 +35,7 @@ fn remove_node(bench: &Alone) {
 }
 
 #[test]
-fn a_node_that_never_joins_is_given_up_after_a_quarter_of_an_hour_and_the_launcher_hears_of_it_once() {
+fn node_that_never_joins_is_given_up_after_fifteen_minutes() {
     alone(|bench| async move {
         let actor = start(&bench);
         let claim = bench.launched("default-1", 1, &["Launched"]);
@@ -54,7 +54,7 @@ fn a_node_that_never_joins_is_given_up_after_a_quarter_of_an_hour_and_the_launch
 }
 
 #[test]
-fn a_claim_that_nobody_launches_for_is_given_up_after_five_minutes_and_says_nothing_of_its_pools_nodes() {
+fn unlaunched_claim_is_given_up_after_five_minutes() {
     alone(|bench| async move {
         let actor = start(&bench);
         actor.do_send(ClaimChanged(bench.claim("default-1")));
@@ -114,7 +114,7 @@ fn a_node_that_comes_back_in_time_keeps_its_claim() {
 }
 
 #[test]
-fn a_node_of_that_name_that_is_another_machines_does_not_stand_for_it() {
+fn node_of_another_machine_does_not_stand_for_the_claim() {
     alone(|bench| async move {
         let actor = start(&bench);
         registered(&bench, &actor).await;
@@ -143,7 +143,7 @@ fn a_node_of_that_name_that_does_not_say_whose_it_is_may_be_its() {
 }
 
 #[test]
-fn while_a_node_cannot_be_looked_up_its_claim_stays_and_it_is_asked_for_ever_less_often() {
+fn claim_stays_while_its_node_cannot_be_looked_up() {
     for refuses in [Refuses::Webhook, Refuses::Validation] {
         alone(|bench| async move {
             let actor = start(&bench);
@@ -163,7 +163,7 @@ fn while_a_node_cannot_be_looked_up_its_claim_stays_and_it_is_asked_for_ever_les
 }
 
 #[test]
-fn what_is_written_of_a_claim_that_has_gone_says_nothing_of_another_of_its_name() {
+fn write_for_a_gone_claim_says_nothing_of_its_namesake() {
     alone(|bench| async move {
         let actor = start(&bench);
         bench.wire.next("PATCH", "/nodeclaims/default-1/status", 1, Act::Late(seconds(3)));

@@ -45,7 +45,7 @@ async fn go_on(bench: &Alone, actor: &Addr<Registrar>, seconds: u32) {
 }
 
 #[test]
-fn the_pod_that_a_node_is_for_is_nominated_to_it_before_it_lets_any_in() {
+fn pod_is_nominated_before_its_node_lets_pods_in() {
     alone(|bench| async move {
         let actor = start(&bench);
         expected(&bench, &actor);
@@ -59,7 +59,7 @@ fn the_pod_that_a_node_is_for_is_nominated_to_it_before_it_lets_any_in() {
 }
 
 #[test]
-fn what_kube_scheduler_takes_back_is_nominated_again_while_the_node_gets_ready() {
+fn withdrawn_nomination_is_repeated_while_the_node_starts() {
     alone(|bench| async move {
         let actor = start(&bench);
         expected(&bench, &actor);
@@ -77,7 +77,7 @@ fn what_kube_scheduler_takes_back_is_nominated_again_while_the_node_gets_ready()
 }
 
 #[test]
-fn a_server_that_does_not_answer_for_pods_holds_a_node_up_for_two_seconds() {
+fn silent_api_server_delays_a_node_for_two_seconds() {
     alone(|bench| async move {
         let actor = start(&bench);
         bench.wire.next("PATCH", "/pods/", usize::MAX, Act::Hang);
@@ -94,7 +94,7 @@ fn a_server_that_does_not_answer_for_pods_holds_a_node_up_for_two_seconds() {
 }
 
 #[test]
-fn where_it_is_forbidden_nodes_are_let_in_all_the_same_and_it_is_not_asked_for_on_and_on() {
+fn forbidden_nominations_open_nodes_all_the_same() {
     alone(|bench| async move {
         let actor = start(&bench);
         bench.wire.forbid("PATCH", "/pods/", usize::MAX);

@@ -371,7 +371,7 @@ fn a_reservation_counts_what_is_left_less_what_was_taken() {
 }
 
 #[test]
-fn while_ec2_does_not_say_what_is_left_of_reservations_they_count_as_used_up_and_hold_nothing_up() {
+fn unknown_reservations_count_as_used_up_and_delay_nothing() {
     with_class(async |bench| {
         reserve(&bench);
         bench.sky.always("reserved_left", Some(Fails::Throttled));

@@ -178,7 +178,7 @@ fn a_release_whose_answers_are_lost_leaves_no_name_on_the_lease() {
 }
 
 #[test]
-fn who_has_given_the_lease_back_says_so_once_however_long_it_takes_to_end() {
+fn released_lease_is_reported_once() {
     alone(|bench| async move {
         let one = start(&bench, 0, 0);
         bench.until(60, || one.leads()).await;

@@ -168,7 +168,7 @@ fn while_nothing_is_answered_a_thousand_wait_and_no_more() {
 }
 
 #[test]
-fn what_could_not_be_written_is_said_again_after_two_minutes_however_long_its_quiet_time_is() {
+fn unwritten_event_is_repeated_after_two_minutes() {
     for act in [Act::Answer(500, status(500)), Act::Answer(422, status(422)), Act::Hang] {
         alone(|bench| async move {
             let recorder = start(&bench);
