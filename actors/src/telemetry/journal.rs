@@ -1,4 +1,4 @@
-//! Where happenings are told: the log in production, the timeline of a simulation, the terminal of a sandbox.
+//! Where log events go: the log in production, the timeline of a simulation, the terminal of a sandbox.
 
 use serde::Serialize;
 
@@ -31,7 +31,7 @@ pub trait Journal: Send + Sync {
     /// Takes one.
     fn record(&self, entry: &JournalEntry);
 
-    /// Whether anybody wants spans; while nobody does, none is made.
+    /// Whether spans are exported; otherwise none is made.
     fn traces(&self) -> bool {
         false
     }
