@@ -16,10 +16,10 @@ STORY = ROOT / "actors/src/telemetry/log_event.rs"
 UP = ".."
 HEAD = f"""# Annotations, labels, taints, tags and conditions
 
-Every name that Kubernetes or AWS sees. This page is made from the code
-(`python3 tests/docs/reference.py --write`). Values stand in the row of the name that has them. Who
-writes what by hand is said in [pools]({UP}/{"pools"}.md) and [disruption]({UP}/{"disruption"}.md); all
-else is the control plane's own.
+All names that Kubernetes or AWS sees. This page is generated from the code
+(`python3 tests/docs/reference.py --write`). Values are in the row of their name.
+[Pools]({UP}/{"pools"}.md) and [disruption]({UP}/{"disruption"}.md) describe the names that you write by
+hand. The control plane writes all others.
 """
 TABLES = (("Annotations", "annotations.rs"), ("Labels", "labels.rs"), ("Taints", "taints.rs"), ("Tags of AWS resources", "tags.rs"), ("Conditions", "conditions.rs"))
 CONSTANT = re.compile(r'((?:^ *///.*\n)+) *(?:pub const )?([A-Z][A-Z0-9_]*)(?:: &str = | = | => )"([^"]+)"[;,]', re.MULTILINE)

@@ -14,7 +14,7 @@ pub const OF_RESERVATIONS: [&str; 3] =
 pub const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
 /// `"true"` on a Node: taints of the claim are not copied to it.
 pub const DO_NOT_SYNC_TAINTS: &str = "karpenter.sh/do-not-sync-taints";
-/// Set while a node drains, so that load balancers let go of it.
+/// Set while a node drains, so that load balancers stop using it.
 pub const EXCLUDE_BALANCERS: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 /// Value of [`EXCLUDE_BALANCERS`]: the one that Karpenter writes.
 pub const EXCLUDE_BALANCERS_VALUE: &str = "karpenter";
@@ -131,9 +131,9 @@ pub const EC2_NODE_CLASS: &str = "karpenter.k8s.aws/ec2nodeclass";
 
 /// Alpha's name of [`NODE_POOL`].
 pub const PROVISIONER_NAME: &str = "karpenter.sh/provisioner-name";
-/// Label that alpha had and nobody has now.
+/// A label of alpha that no longer exists.
 pub const INSTANCE_PODS: &str = "karpenter.k8s.aws/instance-pods";
-/// Label that alpha had and nobody has now.
+/// A label of alpha that no longer exists.
 pub const INSTANCE_AMI_ID: &str = "karpenter.k8s.aws/instance-ami-id";
 
 /// The well-known labels of the core: schedulable though no pool defines them.

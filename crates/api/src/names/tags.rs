@@ -1,6 +1,6 @@
 //! Tags of EC2 resources.
 
-/// Value `<cluster>`: whose instance it is.
+/// Value `<cluster>`: the cluster that owns the instance.
 pub const CLUSTER_NAME: &str = "eks:eks-cluster-name";
 /// Prefix of the ownership tag; the cluster's name follows, the value is [`OWNED`].
 pub const CLUSTER_PREFIX: &str = "kubernetes.io/cluster/";
@@ -14,13 +14,13 @@ pub const NODE_CLAIM: &str = "karpenter.sh/nodeclaim";
 pub const NODE_CLASS: &str = "karpenter.k8s.aws/ec2nodeclass";
 /// Name of the Node; set after registration.
 pub const NAME: &str = "Name";
-/// By custom the tag by which subnets and security groups are found; the value is the cluster's name.
+/// The usual tag for selecting subnets and security groups; the value is the cluster's name.
 pub const DISCOVERY: &str = "karpenter.sh/discovery";
 /// What Karpenter before 1.0 wrote instead of [`CLUSTER_NAME`].
 pub const MANAGED_BY: &str = "karpenter.sh/managed-by";
 /// Value: the token of the launch that made the instance.
 pub const LAUNCH_TOKEN: &str = "dovetail.dev/launch-token";
-/// Value: UID of the cluster (its kube-system namespace). An instance of another is never touched.
+/// Value: UID of the cluster (its kube-system namespace). Dovetail never touches an instance with another UID.
 pub const CLUSTER_UID: &str = "dovetail.dev/cluster-uid";
 
 /// The ownership tag's key for a cluster.
