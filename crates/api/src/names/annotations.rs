@@ -26,7 +26,7 @@ pub const TAGGED: &str = "karpenter.k8s.aws/tagged";
 pub const CLUSTER_NAME_TAGGED: &str = "compatibility.karpenter.k8s.aws/cluster-name-tagged";
 /// AMI version that a converted class is pinned to.
 pub const ALIAS_VERSION: &str = "compatibility.karpenter.k8s.aws/v1-alias-version";
-/// Which fields a v1beta1 class with amiFamily Ubuntu had, comma separated.
+/// Which fields the conversion of a v1beta1 class with amiFamily Ubuntu has set, comma separated.
 pub const V1BETA1_UBUNTU: &str = "compatibility.karpenter.k8s.aws/v1beta1-ubuntu";
 /// The kubelet block of a v1beta1 pool, JSON.
 pub const V1BETA1_KUBELET: &str = "compatibility.karpenter.sh/v1beta1-kubelet-conversion";
