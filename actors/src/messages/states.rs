@@ -183,7 +183,7 @@ pub struct LeaderState {
     pub term: Option<u64>,
     /// Who holds the Lease; empty if unknown.
     pub holder: String,
-    /// Why the Lease is not gone by, where it is not.
+    /// Why the Lease is ignored, if it is.
     pub refuses: Option<String>,
 }
 
