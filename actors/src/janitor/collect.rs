@@ -119,7 +119,7 @@ impl GarbageCollection {
         let owner = match ownership::maker(&self.env.cluster(&*self.links.cloud), &one.tags) {
             Ok(Maker::Dovetail) => InstanceOwner::Ours,
             Err(NotOwned::OtherCluster { .. }) => InstanceOwner::Foreign,
-            // What Karpenter launched is ended for its NodeClaim, and never for want of one.
+            // What Karpenter launched is ended for its NodeClaim, and never because it has none.
             Ok(Maker::Karpenter) | Err(_) => InstanceOwner::Unmarked,
         };
         SeenInstance {

@@ -77,8 +77,8 @@ impl Registrar {
         }
     }
 
-    /// A pod that no plan has: one whose plan an earlier leader made, or that found room before it was planned. It is told
-    /// of with those that are planned for its node.
+    /// A pod that no plan has: one whose plan an earlier leader made, or that found room before it was planned. It
+    /// counts with those that are planned for its node.
     fn count_unplanned(&mut self, node: &str) {
         let by_claim = self.claim_on(node).map(NominationTarget::Claim);
         let targets = by_claim.into_iter().chain([NominationTarget::Node(node.to_owned())]);

@@ -26,7 +26,7 @@ fn is_zero(term: &u64) -> bool {
     *term == 0
 }
 
-/// Takes happenings; must not wait.
+/// Takes log events; must not wait.
 pub trait Journal: Send + Sync {
     /// Takes one.
     fn record(&self, entry: &JournalEntry);
