@@ -45,7 +45,7 @@ pub struct ReplicaParts {
     pub solver: Arc<dyn Solver>,
     /// Certificates of the conversion webhook; without them there is none.
     pub identities: Option<Arc<dyn Identities>>,
-    /// Where happenings are told.
+    /// Where log events go.
     pub journal: Arc<dyn Journal>,
 }
 

@@ -308,7 +308,7 @@ impl TermParts<'_> {
     }
 }
 
-/// The watchers are told of the leader's actors; orders like these go into a mailbox however full it is.
+/// Tells the watchers the leader's actors. Such orders go into a mailbox even if it is full.
 fn attach(warm: &Warm, leading: &Leading) {
     let Leading { batcher, packer, launcher, registrar, node_class, terminator, janitor, disruptor, owner, .. } =
         leading.clone();

@@ -129,7 +129,7 @@ pub fn waiting(problem: &Problem) -> usize {
     problem.pods.iter().filter(|pod| !pod.to_come).count()
 }
 
-/// Each reason once, in the order of the first pod that it is told of.
+/// Each reason once, in the order of the first pod that has it.
 fn reasons<'a>(problem: &Problem, packing: &'a Packing, called: PodNamer) -> Vec<LeftOver<'a>> {
     let mut by_reason: BTreeMap<String, LeftOver<'a>> = BTreeMap::new();
     for (pod, reason) in &packing.unscheduled {

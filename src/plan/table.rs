@@ -24,7 +24,7 @@ pub fn render(problem: &Problem, packing: &Packing, args: &PlanArgs) -> String {
     }
     let on_existing: usize = packing.on_existing.iter().map(|(_, pods)| pods.len()).sum();
     if on_existing > 0 {
-        let _ = writeln!(text, "{on_existing} pods fit on nodes that are there");
+        let _ = writeln!(text, "{on_existing} pods fit on existing nodes");
     }
     let waiting = waiting(problem);
     let placed = waiting - packing.unscheduled.len();

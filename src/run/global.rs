@@ -111,9 +111,9 @@ fn instead(key: &str) -> &'static str {
         "aws.clusterName" => "the cluster's name is that of CLUSTER_NAME",
         "aws.enableENILimitedPodDensity" => "how many pods nodes take is spec.kubelet.maxPods of the EC2NodeClass",
         "aws.enablePodENI" => "pods' network interfaces are counted where nodes have them",
-        "aws.tags" => "tags belong into spec.tags of the EC2NodeClass",
+        "aws.tags" => "tags belong in spec.tags of the EC2NodeClass",
         "aws.assumeRoleARN" | "aws.assumeRoleDuration" => "the role is that of the service account or the instance",
-        "featureGates.driftEnabled" => "drift is always looked for",
+        "featureGates.driftEnabled" => "drift is always detected",
         _ => "it is unknown",
     }
 }
@@ -145,7 +145,7 @@ mod tests {
             "{lines:?}"
         );
         assert!(lines[1].contains("aws.interruptionQueueName is ignored, as INTERRUPTION_QUEUE is given"), "{lines:?}");
-        assert!(lines[2].contains("aws.tags has no effect: tags belong into spec.tags"), "{lines:?}");
+        assert!(lines[2].contains("aws.tags has no effect: tags belong in spec.tags"), "{lines:?}");
         assert!(lines[3].contains("aws.vmMemoryOverheadPercent is ignored: \"much\""), "{lines:?}");
     }
     fn taken(data: &[(&str, &str)], given: &[&str]) -> (Settings, Vec<String>) {

@@ -72,21 +72,21 @@ fn not_ready(state: &ReplicaState) -> String {
     if !cluster.synced {
         let kinds = cluster.not_listed.join(", ");
         let missing = if kinds.is_empty() { kinds } else { format!(": {kinds}") };
-        let failing = if failing.is_empty() { failing } else { format!("; the watch fails of {failing}") };
+        let failing = if failing.is_empty() { failing } else { format!("; watches that fail: {failing}") };
         return format!("the cluster's objects have not all been listed yet{missing}{failing}");
     }
     if !failing.is_empty() {
-        return format!("the cluster is not seen as it is, the watch fails of {failing}");
+        return format!("the state of the cluster is outdated, watches that fail: {failing}");
     }
     if state.catalogue.as_ref().is_none_or(|catalogue| catalogue.reads == 0) {
         return "instance types and prices have not been read yet".into();
     }
     // Nobody can lead meanwhile.
     let refuses = state.leader.as_ref().and_then(|leader| leader.refuses.as_ref());
-    refuses.map(|why| format!("the lease is not gone by: {why}")).unwrap_or_default()
+    refuses.map(|why| format!("the lease is ignored: {why}")).unwrap_or_default()
 }
 
-/// Where all that is told goes beside the log.
+/// Where events go besides the log.
 #[derive(Clone)]
 pub struct TelemetrySinks {
     /// Counted.

@@ -141,7 +141,7 @@ fn old_and_new_karpenter_chart_values_arrive_or_are_noted() {
     }
     let note = of_kind(&objects, "Deployment")[0]["metadata"]["annotations"]["dovetail.dev/note"].as_str().unwrap();
     for told in [
-        "settings.interruptionQueueName is taken for settings.interruptionQueue",
+        "settings.interruptionQueueName is read as settings.interruptionQueue",
         "settings.aws.vmMemoryOverheadPercent is how Karpenter 0.19 to 0.32 spelled",
         "clusterName is how Karpenter 0.6 to 0.18 spelled settings.clusterName",
         "logEncoding, of an older chart",

@@ -16,10 +16,10 @@ STORY = ROOT / "actors/src/telemetry/log_event.rs"
 UP = ".."
 HEAD = f"""# Annotations, labels, taints, tags and conditions
 
-Every name that Kubernetes or AWS sees. `python3 tests/docs/reference.py --write` makes this page
-from the code. The row of a name also has its values. [Pools]({UP}/{"pools"}.md) and
-[disruption]({UP}/{"disruption"}.md) say which of these you write by hand. The control plane writes all
-others.
+All names that Kubernetes or AWS sees. This page is generated from the code
+(`python3 tests/docs/reference.py --write`). Values are in the row of their name.
+[Pools]({UP}/{"pools"}.md) and [disruption]({UP}/{"disruption"}.md) describe the names that you write by
+hand. The control plane writes all others.
 """
 TABLES = (("Annotations", "annotations.rs"), ("Labels", "labels.rs"), ("Taints", "taints.rs"), ("Tags of AWS resources", "tags.rs"), ("Conditions", "conditions.rs"))
 CONSTANT = re.compile(r'((?:^ *///.*\n)+) *(?:pub const )?([A-Z][A-Z0-9_]*)(?:: &str = | = | => )"([^"]+)"[;,]', re.MULTILINE)

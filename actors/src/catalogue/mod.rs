@@ -38,7 +38,7 @@ use crate::telemetry::log_event::{LogEvent, Names};
 const REFRESH: Duration = Duration::from_secs(12 * 3600);
 /// What is left of capacity reservations is asked for this often (aws spec 3.4).
 const RESERVED_REFRESH: Duration = Duration::from_secs(60);
-/// What is unavailable is looked through this often (aws spec 3.6).
+/// How often the unavailable offerings are checked for expiry (aws spec 3.6).
 const UNAVAILABLE_CHECK_INTERVAL: Duration = Duration::from_secs(10);
 /// How many instance types a log line names.
 const TYPES_NAMED: usize = 5;

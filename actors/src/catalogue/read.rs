@@ -1,4 +1,4 @@
-//! Reading the region: types and zones, prices on demand and of spot capacity. Nobody waits for it.
+//! Reads the region in the background: types and zones, on-demand and spot prices.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::context::backoff::Backoff;
 use crate::context::env::Env;
 use crate::telemetry::log_event::LogEvent;
 
-/// Prices are waited for this long before others stand in for them for the time being.
+/// How long the catalogue waits for prices before it uses substitutes for the time being.
 const LONGEST_PRICE_WAIT: Duration = Duration::from_secs(10);
 
 /// After an answer without any instance type they are read again this much later.

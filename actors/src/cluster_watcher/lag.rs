@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 /// For how long a measured lag counts.
 const REMEMBERED: Duration = Duration::from_secs(600);
-/// Writes that are waited for at most: the oldest say the most.
+/// How many writes are tracked at most: the oldest are the most telling.
 const MOST: usize = 1000;
 /// A write that is not shown for so long says nothing any more: its object may be gone.
 const GIVEN_UP: Duration = Duration::from_secs(300);

@@ -34,9 +34,9 @@ use lag::Lag;
 
 /// Watches that are later than this say too little of what kube-scheduler has not done.
 const LATE: Duration = Duration::from_secs(5);
-/// Watches that are less late than that let nobody wait longer.
+/// Watches that are less late than this delay no decision.
 const NOTABLE: Duration = Duration::from_secs(1);
-/// Nobody waits longer than that for late watches.
+/// The longest wait for late watches.
 const LONGEST_LATE: Duration = Duration::from_secs(60);
 
 /// Keeps the cluster state by the watches, and hands out its snapshots.
@@ -309,7 +309,7 @@ impl ClusterWatcher {
         self.to_leader(|leader| self.env.post(&leader.world, WorldChanged::Room));
     }
 
-    /// Nodes that have begun to leave are told of, whatever has made them.
+    /// Reports nodes whose removal has begun, whatever the cause.
     fn tell_departures(&mut self) {
         if self.reported_departures != self.state.departures() {
             self.reported_departures = self.state.departures();

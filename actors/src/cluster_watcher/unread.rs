@@ -1,4 +1,4 @@
-//! What cannot be read, and what is not synced: how each is treated, and who is told of it.
+//! What cannot be read, and what is not synced: how each is treated and reported.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,9 +19,9 @@ use crate::reading::report::{self, REPEAT_INTERVAL};
 use crate::recorder::object;
 use crate::telemetry::log_event::LogEvent;
 
-/// A watch that has failed for so long is told of, and the cluster counts as not synced.
+/// A watch that has failed for this long is reported, and the cluster counts as not synced.
 const LONG: Duration = Duration::from_secs(60);
-/// Pods that are told that nothing is planned for them, in one outage.
+/// How many pods get an event in one outage that nothing is planned for them.
 const MOST_PODS: usize = 200;
 /// Objects that cannot be read are named in the state, so many of them.
 const MOST_LISTED: usize = 50;
@@ -217,7 +217,7 @@ impl ClusterWatcher {
         }
     }
 
-    /// Pods that wait are told once that nothing is planned for them while the cluster is not known.
+    /// While the cluster is unknown, pending pods get one event that nothing is planned for them.
     fn tell_pods(&mut self, watch: &str) {
         let Some(recorder) = &self.recorder else { return };
         let snapshot = self.state.snapshot();
@@ -232,7 +232,7 @@ impl ClusterWatcher {
         }
     }
 
-    /// What is told of the cluster and of how it is seen.
+    /// Reports the cluster, and how far it is known.
     pub(super) fn observed(&self) -> ClusterWatcherState {
         let now = self.state.snapshot();
         let failing = self.failures.long(self.env.now());

@@ -89,7 +89,7 @@ impl Env {
         fastrand::Rng::with_seed(seed)
     }
 
-    /// The cluster, as instances' tags are held against it.
+    /// The cluster, as instances' tags are compared with it.
     pub fn cluster(&self, cloud: &dyn CloudIdentity) -> AskingCluster {
         AskingCluster {
             name: self.settings.cluster_name.clone(),

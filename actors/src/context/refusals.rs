@@ -48,7 +48,7 @@ impl Refusals {
     }
 }
 
-/// Whether the refusal of this number is said: the first, the tenth, the hundredth and so on.
+/// Whether the refusal of this number is reported: the first, the tenth, the hundredth and so on.
 pub fn is_said(times: u32) -> bool {
     times.checked_ilog10().is_some_and(|zeros| 10_u32.pow(zeros) == times)
 }

@@ -20,7 +20,7 @@ use crate::messages::{
 use crate::telemetry::log_event::{LogEvent, Names};
 use crate::telemetry::measure::Measure;
 
-/// What is launched in the stead of nodes: what the launcher is told, what the cluster state is, and who is expected there.
+/// The replacements of nodes: the order to the launcher, the claims for the cluster state, and the pods expected there.
 #[derive(Default)]
 struct Replacements {
     orders: Vec<LaunchOrder>,
@@ -50,7 +50,7 @@ impl Disruptor {
         if replacements.orders.len() != command.replacements.len() {
             return;
         }
-        // What is on its way for others and takes pods of this is waited for as well.
+        // A claim that is on its way for other pods and takes some of these is waited for as well.
         let coming = command.on_existing.iter().map(|(node, _)| &answer.planning.existing[*node]);
         let coming = coming.filter(|node| !node.initialized).filter_map(|node| node.claim_name().map(str::to_owned));
         let names: Vec<String> = replacements.orders.iter().map(|order| order.claim.name_any()).chain(coming).collect();

@@ -23,9 +23,9 @@ use crate::messages::{HoldClaims, Record, TraceContext};
 use crate::telemetry::log_event::{LogEvent, Names};
 use crate::telemetry::measure::Measure;
 
-/// What the pools' policies keep is looked for this often.
+/// How often the nodes that the pools' policies keep are determined.
 const KEPT_SAID: Duration = Duration::from_secs(60);
-/// Of a node it is said this often at most what stands in the way (core spec 7.2).
+/// How often at most an event says why a node stays (core spec 7.2).
 const SAID: SignedDuration = SignedDuration::from_mins(15);
 /// What was said longer ago is forgotten where more nodes are known.
 const MOST_KNOWN: usize = 10_000;
@@ -43,7 +43,7 @@ pub(super) struct ConsolidationState {
     pub asking: bool,
     /// When it is asked.
     rhythm: Rhythm,
-    /// What was found and is looked at again.
+    /// Commands that were found and wait for their validation.
     waiting: WaitingCommands,
     /// When it was last said what the pools' policies keep. Monotonic time.
     kept: Option<Duration>,

@@ -21,9 +21,9 @@ use crate::messages::{InstancesSeen, MarkDeleting, Record, reference};
 use crate::settings::Settings;
 use crate::telemetry::log_event::{LogEvent, Names};
 
-/// That nodes are not repaired is said this often at a Node (core spec 7.2).
+/// How often at most a Node gets the event that it is not repaired (core spec 7.2).
 const REPAIR_REPEAT_INTERVAL: Duration = Duration::from_secs(900);
-/// That a class's images move on by themselves is said once for each image that it moves on to.
+/// That a class's images change by themselves is reported once for each new image.
 const UNPINNED_REPEAT_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// What of disruption is on.

@@ -33,9 +33,9 @@ use crate::links::{ToCatalogue, ToClusterWatcher, ToRecorder, ToTerminator};
 use crate::messages::{ClusterChanged, DisruptorState, InstanceTypesFor, Observe, Remove, TakeObserved, TraceContext};
 use crate::telemetry::measure::Measure;
 
-/// Changes are waited for this long, as they come in swarms.
+/// How long the disruptor waits after a change, as changes come in bursts.
 const SETTLING_TIME: Duration = Duration::from_millis(200);
-/// Without a change it is looked this often (core spec 5.1).
+/// How often it checks when nothing changes (core spec 5.1).
 const POLL: Duration = Duration::from_secs(10);
 /// What pools' nodes have together is counted this often at most (core spec 0.2).
 const COUNT: Duration = Duration::from_secs(5);

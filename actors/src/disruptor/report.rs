@@ -17,7 +17,7 @@ use crate::telemetry::log_event::{LogEvent, Names};
 
 /// How many names a log line gives.
 pub(super) const NAMES_LISTED: usize = 20;
-/// A pool's blocking budget is said this often (core spec 7.2).
+/// How often at most a pool's blocking budget is reported (core spec 7.2).
 const POOL_REPEAT_INTERVAL: Duration = Duration::from_secs(60);
 
 impl Disruptor {

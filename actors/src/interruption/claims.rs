@@ -14,7 +14,7 @@ pub(super) struct ClaimsByInstance<'s> {
 }
 
 impl<'s> ClaimsByInstance<'s> {
-    /// Those of a snapshot: once for all messages that are held against it.
+    /// Those of a snapshot, computed once for all messages that are compared with it.
     pub fn from_snapshot(snapshot: &'s Snapshot) -> Self {
         let known = |entry: &'s Arc<ClaimEntry>| Some((cloud::instance_id(entry.provider_id())?, entry));
         let own = snapshot.claims.values().filter(|entry| !snapshot.is_refused(&entry.facts.name));

@@ -10,7 +10,7 @@ use dovetail_cloud::CloudError;
 use super::Interruption;
 use super::queue::{FULL, RETRY_PAUSE};
 
-/// So long others are waited for, to go in the same call.
+/// How long a deletion waits for others, to share a call.
 const GATHER: Duration = Duration::from_millis(100);
 /// Calls at the same time: as many as receive.
 const AT_ONCE: usize = 16;

@@ -38,7 +38,7 @@ use claims::ClaimsByInstance;
 const MOST_UNWRITTEN: usize = 1000;
 /// Ids of events that are remembered, to know one that comes twice.
 const MOST_REMEMBERED: usize = 10_000;
-/// What is passed over for one reason is told of this often.
+/// How often at most ignored messages are reported, by reason.
 const REPEAT_INTERVAL: Duration = Duration::from_secs(600);
 /// Whom the interruption speaks to.
 #[derive(Clone)]
@@ -64,7 +64,7 @@ pub struct Interruption {
     env: Env,
     links: InterruptionLinks,
     rng: fastrand::Rng,
-    /// Messages by what came of them.
+    /// Messages by their result.
     counts: BTreeMap<&'static str, u64>,
     /// Calls to the queue that failed.
     failures: u64,

@@ -27,7 +27,7 @@ const PAUSE: Duration = Duration::from_secs(60);
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 /// A node whose removal was asked for goes by then, or that is asked for again.
 const REMOVED_WITHIN: Duration = Duration::from_secs(600);
-/// That too many fail is said again after this (core spec 7.2).
+/// How often at most it is reported that too many instances fail (core spec 7.2).
 const BRAKED_REPEAT_INTERVAL: Duration = Duration::from_secs(900);
 /// Codes by which AWS says that we may not ask: that does not change by itself.
 const FORBIDDEN: [&str; 3] = ["UnauthorizedOperation", "AccessDenied", "AccessDeniedException"];

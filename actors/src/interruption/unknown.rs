@@ -12,7 +12,7 @@ use super::claims::ClaimsByInstance;
 use super::{Interruption, Received};
 use crate::messages::TakeSnapshot;
 
-/// How often it is looked whether their instances are known by now.
+/// How often it is checked whether their instances are known by now.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A message that waits, and the instances that it is about.

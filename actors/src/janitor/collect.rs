@@ -1,4 +1,4 @@
-//! What the janitor does: lists everything, the cloud first, and ends what it is told to.
+//! The janitor's effects: lists everything, the cloud first, and ends what the decision names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -72,7 +72,7 @@ fn networks(instances: &[Instance]) -> Arc<Networks> {
     Arc::new(living.map(|one| (one.id.clone(), network(one))).collect())
 }
 
-/// A pass failed; whoever failed has told why.
+/// A pass failed; the failed call has been reported.
 type Listed<T> = Option<T>;
 
 impl GarbageCollection {
@@ -119,7 +119,7 @@ impl GarbageCollection {
         let owner = match ownership::maker(&self.env.cluster(&*self.links.cloud), &one.tags) {
             Ok(Maker::Dovetail) => InstanceOwner::Ours,
             Err(NotOwned::OtherCluster { .. }) => InstanceOwner::Foreign,
-            // What Karpenter launched is ended for its NodeClaim, and never for want of one.
+            // What Karpenter launched is ended for its NodeClaim, and never because it has none.
             Ok(Maker::Karpenter) | Err(_) => InstanceOwner::Unmarked,
         };
         SeenInstance {
@@ -147,7 +147,7 @@ impl GarbageCollection {
         Ok(written.unwrap_or_default())
     }
 
-    /// Ends instances that nobody owns, and takes their Nodes away.
+    /// Ends orphaned instances, and deletes their Nodes.
     pub async fn end_all(&self, ids: Vec<String>) -> Ending {
         let (mut due, mut ending) = (ids, Ending::default());
         let mut backoff = Backoff::cloud(self.env.rng("collection"));
@@ -178,7 +178,7 @@ impl GarbageCollection {
         let mut again: Vec<String> = found.failed.into_keys().collect();
         let Some(mut failed) = end_once(&*self.links.cloud, &self.links.calls, &due).await else { return again };
         let now = self.env.now();
-        // An earlier attempt has ended these, though nobody said so.
+        // An earlier attempt has ended these, but its answer was lost.
         for one in others.iter().filter(|one| one.is_terminating() && ending.asked.contains_key(&one.id)) {
             self.has_ended(&one.id).await;
         }
@@ -283,7 +283,7 @@ impl GarbageCollection {
 /// What claims have, or wait for.
 struct Claimed<'a> {
     instances: BTreeSet<&'a str>,
-    /// Of claims that nobody has written an instance on.
+    /// Of claims without an instance in their status.
     tokens: BTreeSet<String>,
     /// Claims that cannot be read: an instance that was launched for one is its own.
     unread: BTreeSet<&'a str>,

@@ -20,7 +20,7 @@ use crate::telemetry::log_event::LogEvent;
 
 /// Longest wait for one answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// Failures after which a call is told of, once.
+/// The number of failures after which a call is reported, once.
 const WORTH_TELLING: u32 = 3;
 
 /// Why a call has no answer to work with.

@@ -27,7 +27,7 @@ const WATCHED_FOR: u32 = 50;
 /// A watch that has not failed for so long since the last failure runs: one that goes on says nothing where nothing has changed. Longer
 /// than an attempt takes that nobody answers.
 const RAN: Duration = Duration::from_secs(90);
-/// Failures in a row after which it is told, once.
+/// The number of failures in a row after which it is reported, once.
 const WORTH_TELLING: u32 = 3;
 
 /// Tells that something has failed so often in a row, where that is worth telling.
@@ -190,7 +190,7 @@ fn in_words(error: watcher::Error) -> String {
     format!("{what}: {}", KubeFailure::from(why))
 }
 
-/// How long the next event is waited for, where nothing has failed for so long.
+/// How long to wait for the next event, if nothing has failed for that long.
 fn waits(listing: bool, failures: u32, quiet: Duration) -> Duration {
     match (listing, failures) {
         (true, _) => LISTED_WITHIN,

@@ -1,4 +1,4 @@
-//! Between a claim and the cloud's words: what is asked for a claim, and what the claim is told of its instance.
+//! Between a claim and the cloud's words: the request for a claim, and what is written of its instance on the claim.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -91,7 +91,7 @@ pub fn as_launched(instance: &Instance) -> LaunchedInstance {
     }
 }
 
-/// What the claim is told of its instance: the labels that its type and offering define, capacity, allocatable.
+/// What is written of the instance on its claim: the labels that its type and offering define, capacity, allocatable.
 pub fn facts(instance: &LaunchedInstance, types: &ClassTypes) -> Facts {
     let kind = types.iter().find(|one| one.name == instance.instance_type);
     let same = |one: &&Offering| {

@@ -80,7 +80,7 @@ const NO_ROOM: NoRequest = NoRequest {
     why: "an earlier leader has made it, and what has been planned since leaves no room for it in its NodePool's limits",
 };
 
-/// What is told of somebody else's words.
+/// How much of a foreign text is quoted.
 fn short(words: &str) -> String {
     const MOST: usize = 300;
     let mut short: String = words.chars().take(MOST).collect();

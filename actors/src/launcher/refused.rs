@@ -1,4 +1,4 @@
-//! Orders whose launches are refused: which may begin, which wait, and what packing is told of it. When is decided by
+//! Orders whose launches are refused: which may begin, which wait, and what packing learns of it. When is decided by
 //! `dovetail_core::launch_backoff` (docs/decisions/038).
 //!
 //! An example: EC2 denies what a pool asks for, and twenty orders of that pool are queued.

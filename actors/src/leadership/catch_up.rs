@@ -22,7 +22,7 @@ use crate::telemetry::log_event::LogEvent;
 const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 /// Looks at one list, before another is made: a claim in it may be gone by now.
 const LOOKS: u32 = 10;
-/// Lists after which it is told, once.
+/// The number of lists after which it is reported, once.
 const WORTH_TELLING: u32 = 3;
 
 /// Comes back when the cluster state has every claim of a list made now, in that version or a later one.

@@ -22,9 +22,9 @@ use crate::telemetry::log_event::LogEvent;
 use crate::telemetry::measure::Measure;
 use crate::wiring::{self, ActorParts, Leading, Warm};
 
-/// Nobody has led before, so nobody has left anything.
+/// No replica has led before, so there is nothing to take over.
 const FIRST_TERM: Term = Term(1);
-/// Whether all are alive is looked at this often.
+/// How often it is checked whether all actors are alive.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// So many restarts within [`BUDGET_TIME`] end the replica.
 const BUDGET: usize = 5;
@@ -64,7 +64,7 @@ impl Drop for Running {
 }
 
 impl ControlPlane {
-    /// A control plane that does not lead; `exit` is told why when the replica has to end.
+    /// A control plane that does not lead; `exit` gets the reason when the replica has to end.
     pub fn new(env: &Env, means: ActorParts, warm: Warm, exit: watch::Sender<Option<String>>) -> Self {
         let env = env.for_actor("control_plane");
         let backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30), env.rng("restart"));

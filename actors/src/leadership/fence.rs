@@ -35,7 +35,7 @@ enum Seen {
     Stands,
     /// There is none, and why.
     Missing(String),
-    /// Nobody knows.
+    /// It is unknown.
     Unknown(String),
     /// It goes by another Lease.
     Astray(String),

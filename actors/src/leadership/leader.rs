@@ -52,7 +52,7 @@ pub struct Leader {
     election: Election,
     leader_term: Option<LeaderTerm>,
     reported_holder: Option<String>,
-    /// Why the Lease was not gone by when that was last said.
+    /// Why the Lease was ignored when that was last reported.
     distrusted: Option<Distrust>,
     released: bool,
     rng: fastrand::Rng,

@@ -136,7 +136,7 @@ pub struct CannotUse {
     pub object: Arc<Unreadable>,
 }
 
-/// The replica leads and waits for what its watches have not shown: who can see to it is to be told. Order.
+/// The replica leads and waits for kinds that its watches have not listed: operators have to know. Order.
 #[derive(Clone, Copy, Debug, Message)]
 #[rtype(result = "()")]
 pub struct TellNotSynced;
@@ -199,7 +199,7 @@ pub struct NodeUnused(pub NotUsed);
 #[rtype(result = "()")]
 pub struct ClusterChanged;
 
-/// The leader's actors that want to hear of the cluster; what is there is said to them at once. Order.
+/// The leader's actors that subscribe to the cluster; they get the existing objects at once. Order.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub struct Attach {
@@ -225,7 +225,7 @@ pub struct Attach {
     pub unused: Recipient<NodeUnused>,
 }
 
-/// Nobody leads here any more. Order, to the watchers.
+/// This replica no longer leads. Order, to the watchers.
 #[derive(Clone, Copy, Debug, Message)]
 #[rtype(result = "()")]
 pub struct Detach;

@@ -1,4 +1,4 @@
-//! What `launcher` is told, by `packer`, `disruptor` and `registrar`, and what it tells of launches that are refused.
+//! What `packer`, `disruptor` and `registrar` send to `launcher`, and what it sends about refused launches.
 
 use std::collections::BTreeMap;
 

@@ -60,7 +60,7 @@ pub struct WaitingPod {
     pub trace: TraceContext,
 }
 
-/// The leader's actors that want to hear of pods; what waits already is said again. Order, to `pod_watcher`.
+/// The leader's actors that subscribe to pods; they get the pending pods again. Order, to `pod_watcher`.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub struct AttachPods {

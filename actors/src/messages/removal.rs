@@ -25,7 +25,7 @@ pub struct Remove {
 pub struct ClaimRef {
     /// Name of the NodeClaim.
     pub name: String,
-    /// `metadata.uid`, by which a successor of the same name is told apart.
+    /// `metadata.uid`, which distinguishes it from a successor of the same name.
     pub uid: String,
 }
 

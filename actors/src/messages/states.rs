@@ -181,9 +181,9 @@ pub struct LeaderState {
     pub leads: bool,
     /// In which term, where it does.
     pub term: Option<u64>,
-    /// Who holds the Lease, as far as is known; empty where nobody is known to.
+    /// Who holds the Lease; empty if unknown.
     pub holder: String,
-    /// Why the Lease is not gone by, where it is not.
+    /// Why the Lease is ignored, if it is.
     pub refuses: Option<String>,
 }
 
@@ -298,7 +298,7 @@ pub struct InterruptionState {
     pub unwritten: usize,
     /// Messages kept about instances that no claim has yet.
     pub unknown: usize,
-    /// Spot nodes whose interruptions nobody hears, as there is no queue.
+    /// Spot nodes whose interruptions are not received, as there is no queue.
     pub unheard: usize,
 }
 
@@ -307,7 +307,7 @@ pub struct InterruptionState {
 pub struct DisruptorState {
     /// How often it has looked.
     pub looks: u64,
-    /// Removals that are looked at once more before they are ordered.
+    /// Removals that wait for their validation.
     pub validating: usize,
     /// Claims that were ordered to go.
     pub asked: usize,

@@ -23,7 +23,7 @@ use crate::reading::LenientApi;
 use crate::recorder::object;
 use crate::telemetry::log_event::{LogEvent, Names};
 
-/// A class that waits for claims is looked at this often.
+/// How often a class that waits for its claims is checked.
 const AGAIN: Duration = Duration::from_secs(5);
 
 /// What is needed for it.

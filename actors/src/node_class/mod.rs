@@ -31,7 +31,7 @@ use crate::recorder::object;
 use crate::telemetry::log_event::LogEvent;
 use write::resolve;
 
-/// Classes are looked at this often, whether it is time to resolve them again (aws spec 6, `AMI_REFRESH_INTERVAL`).
+/// How often it is checked whether a class has to be resolved again (aws spec 6, `AMI_REFRESH_INTERVAL`).
 const CHECK_INTERVAL: Duration = Duration::from_secs(15);
 
 /// How often a class is resolved in a row when calls fail.
@@ -51,7 +51,7 @@ pub struct NodeClassActor {
     busy: BTreeSet<String>,
     /// Objects whose writes fail.
     brakes: Brakes,
-    /// When objects are looked at again, each once.
+    /// When objects are checked again, each once.
     alarms: Alarms,
     reported: BTreeMap<String, (bool, String)>,
     /// What has become of pools that Karpenter has had, until it is written and said.

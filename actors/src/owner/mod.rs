@@ -63,7 +63,7 @@ pub struct Owner {
     refused: BTreeMap<String, (String, NotOwned)>,
     asking: bool,
     scheduled: bool,
-    /// EC2 is not asked again before that, whoever wants to know. Monotonic.
+    /// The earliest time of the next call to EC2. Monotonic.
     next_call: Duration,
     backoff: Backoff,
 }

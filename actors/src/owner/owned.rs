@@ -56,7 +56,7 @@ impl Instances {
         }
     }
 
-    /// A claim is gone. Its instance is looked up anew, should another name it.
+    /// A claim is gone. Its instance is looked up again if another claim names it.
     pub fn forget(&mut self, claim: &NodeClaim) {
         let ours = self.verdict(claim) == OwnershipVerdict::Ours;
         self.unname(&claim.name_any());
@@ -86,7 +86,7 @@ impl Instances {
         self.naming.contains_key(id)
     }
 
-    /// Nobody asks for an instance any more.
+    /// No claim needs an instance any more.
     pub fn forget_instance(&mut self, id: &str) {
         self.known.remove(id);
     }

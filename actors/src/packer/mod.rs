@@ -31,17 +31,17 @@ use crate::messages::{
 use crate::packer::packing::{LeftOutPods, PackerFailures, are_left_over};
 use crate::telemetry::log_event::LogEvent;
 
-/// What waits for kube-scheduler longer than it should is looked at this often (core spec 0.2).
+/// How often pods that wait too long for kube-scheduler are checked (core spec 0.2).
 const CHECK_INTERVAL: Duration = Duration::from_secs(10);
-/// Changes of the world are waited for this long, as they come in swarms.
+/// How long the packer waits after a change, as changes come in bursts.
 const SETTLING_TIME: Duration = Duration::from_millis(200);
 /// Pods whose place kube-scheduler has given to others wait this long for those to whom the same happens: it is at it.
 const PLACES_LOST_PAUSE: Duration = Duration::from_secs(1);
-/// How long a packing waits for pools whose readiness nobody has found out.
+/// How long a packing waits for pools whose readiness is still unknown.
 const LONGEST_UNSETTLED: u32 = 25;
 /// How many names a log line gives.
 const NAMES_LISTED: usize = 20;
-/// FailedScheduling is said of a pod this often (core spec 7.2).
+/// How often at most a pod gets the event FailedScheduling (core spec 7.2).
 const FAILURE_REPEAT_INTERVAL: Duration = Duration::from_secs(300);
 
 /// Whom the packer speaks to.
@@ -67,7 +67,7 @@ pub struct Packer {
     rng: fastrand::Rng,
     solving: bool,
     queued: Option<Request>,
-    /// When what has changed is looked at, and what wakes the packer then.
+    /// When the packer reacts to changes, and the timer that wakes it then.
     settling: Option<(Duration, SpawnHandle)>,
     /// Pods whose window has closed and that are not bound yet.
     handled: BTreeSet<String>,
@@ -85,7 +85,7 @@ pub struct Packer {
     /// Whether nodes were leaving when it was last looked.
     deleting: bool,
     packings: u64,
-    /// When a packing was held against another policy.
+    /// When a packing was last compared with another policy.
     compared: Option<Duration>,
 }
 
@@ -106,7 +106,7 @@ impl Request {
         Self { batch, trace, own: false, also: Vec::new() }
     }
 
-    /// The traces that somebody asked in.
+    /// The traces of the requests.
     fn traces(&self) -> impl Iterator<Item = TraceContext> + '_ {
         let asked = (!self.own).then_some(self.trace);
         asked.into_iter().chain(self.also.iter().copied())

@@ -9,7 +9,7 @@
 //!
 //! An object is cut out of its list or watch as raw text, which costs no recursion however deep it is. `managedFields`, which
 //! nobody here looks at and any user may write, is cut off before anything is parsed. What its type refuses is mended where
-//! Kubernetes means one thing by it ([`mend`]); what is refused still is told of as [`Unreadable`].
+//! Kubernetes means one thing by it ([`mend`]); what is still refused is reported as [`Unreadable`].
 
 mod api;
 mod mend;

@@ -13,7 +13,7 @@ use crate::telemetry::log_event::LogEvent;
 pub const REASON: &str = "Unreadable";
 /// An event says the same no sooner again.
 pub const REPEAT_INTERVAL: Duration = Duration::from_secs(3600);
-/// So many are named in [`WINDOW`]: whoever makes them by the thousand does not fill the log. All are counted.
+/// How many are named in [`WINDOW`], so that thousands of them do not fill the log. All are counted.
 const MOST_NAMED: usize = 100;
 const WINDOW: Duration = Duration::from_secs(60);
 /// So many are remembered to have been named.

@@ -22,7 +22,7 @@ const MOST_WAITING: usize = 1000;
 /// Quiet times remembered before those that are over are forgotten. While more than half stay, it is looked again when there are
 /// twice as many, so that a burst of new events does not go through all of them for each.
 const REPEATS_REMEMBERED: usize = 20_000;
-/// Nominated is said at most this often a second, after a burst of twice as many (core spec 7.2).
+/// How many events Nominated are written a second at most, after a burst of twice as many (core spec 7.2).
 const NOMINATED_RATE: f64 = 5.0;
 /// How long one write may take.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -177,7 +177,7 @@ impl Recorder {
     }
 }
 
-/// What an object is told from others by: its uid, or its kind and name where that is not known.
+/// The key of an object: its uid, or its kind and name if that is unknown.
 fn identity(object: &ObjectReference) -> String {
     let text = |part: &Option<String>| part.clone().unwrap_or_default();
     match &object.uid {

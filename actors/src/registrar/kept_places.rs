@@ -26,7 +26,7 @@ use crate::telemetry::log_event::LogEvent;
 
 /// So many pods are written at once.
 const AT_ONCE: usize = 16;
-/// While nodes are about to be ready it is looked this often whether kube-scheduler has taken nominations back.
+/// While nodes are about to be ready: how often it is checked whether kube-scheduler has removed nominations.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// A node that takes longer than this to be ready has no places kept any more.
 const READY_WITHIN: SignedDuration = SignedDuration::from_secs(120);
@@ -46,7 +46,7 @@ pub(super) struct KeptPlaces {
     forbidden: u32,
     /// Until when nothing is written, as it is forbidden.
     forbidden_until: Duration,
-    /// It is looked, or will be.
+    /// A check runs, or is scheduled.
     looking: bool,
 }
 

@@ -75,7 +75,7 @@ pub struct Registrar {
     again: BTreeSet<String>,
     /// Claims, by uid, whose writes the API server refuses.
     refused: Brakes,
-    /// When claims, by name, are looked at again after a write that failed.
+    /// When claims, by name, are checked again after a failed write.
     alarms: Alarms,
     /// Claims, by uid, of which it was told that they are given up, and that are there yet.
     gave_up: BTreeSet<String>,

@@ -1,5 +1,5 @@
-//! Which pods are awaited where: with the last one of a plan that is bound it is told how many each node got, and each pod
-//! is told of in the trace that it belongs to.
+//! Which pods are expected where. When the last pod of a plan is bound, an event says how many each node got. Each pod gets
+//! a span in its own trace.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(super) struct PlanState {
 }
 
 impl Registrar {
-    /// A pod of a plan is bound or gone; the last bound one is told of.
+    /// A pod of a plan is bound or gone; the last bound one causes the event.
     pub(super) fn settle(&mut self, uid: &str, pod: Option<&PodBound>) {
         let node = pod.map(|pod| pod.node.as_str());
         let planned = self.plans.iter().find(|(_, plan)| plan.waiting.contains(uid)).map(|(target, _)| target.clone());
@@ -67,7 +67,7 @@ impl Registrar {
         plan.waiting.extend(planned.pods);
     }
 
-    /// A plan is over: how many of its pods each node got is told.
+    /// A plan is over: events say how many of its pods each node got.
     pub(super) fn finish(&mut self, target: &NominationTarget) {
         let Some(plan) = self.plans.remove(target) else { return };
         for (node, pods) in plan.bound {
@@ -77,8 +77,8 @@ impl Registrar {
         }
     }
 
-    /// A pod that no plan has: one whose plan an earlier leader made, or that found room before it was planned. It is told
-    /// of with those that are planned for its node.
+    /// A pod that no plan has: one whose plan an earlier leader made, or that found room before it was planned. It
+    /// counts with those that are planned for its node.
     fn count_unplanned(&mut self, node: &str) {
         let by_claim = self.claim_on(node).map(NominationTarget::Claim);
         let targets = by_claim.into_iter().chain([NominationTarget::Node(node.to_owned())]);

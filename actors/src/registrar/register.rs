@@ -1,4 +1,4 @@
-//! The calls by which the registrar writes Node and claim, and what is told of the answers.
+//! The calls by which the registrar writes Node and claim, and what it reports of the answers.
 
 use std::sync::Arc;
 

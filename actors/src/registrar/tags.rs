@@ -30,12 +30,12 @@ use crate::telemetry::log_event::LogEvent;
 
 /// So many instances are tagged at once.
 const AT_ONCE: usize = 10;
-/// So many are looked at by one DescribeInstances, and tagged before the next: EC2 lets ten CreateTags a second pass.
+/// How many instances one DescribeInstances asks for; they are tagged before the next: EC2 allows ten CreateTags a second.
 const MOST: usize = 100;
 /// Pauses after a failure: from one look to the next to a quarter of an hour.
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(15 * 60);
-/// Reserved instances are looked at this often (aws spec 6).
+/// How often reserved instances are checked (aws spec 6).
 const RESERVED_INTERVAL: Duration = Duration::from_secs(60);
 
 /// What is being done after registration, and when next.
@@ -49,7 +49,7 @@ pub(super) struct AfterRegistration {
     undone: Brakes,
 }
 
-/// What came of looking after claims.
+/// The result of a check of claims.
 struct Done {
     /// The uids of those for which all is done, and of those that have to be tried again.
     done: Vec<String>,

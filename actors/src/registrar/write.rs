@@ -1,4 +1,4 @@
-//! What the registrar writes, and what is told once it is written.
+//! What the registrar writes, and what it reports once that is written.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ use crate::recorder::object;
 use crate::telemetry::log_event::LogEvent;
 use crate::telemetry::measure::Measure;
 
-/// A claim whose write failed is looked at again after this time.
+/// The pause before a claim is checked again after a failed write.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
 
 impl Registrar {

@@ -1,4 +1,4 @@
-//! Where happenings are told: the log in production, the timeline of a simulation, the terminal of a sandbox.
+//! Where log events go: the log in production, the timeline of a simulation, the terminal of a sandbox.
 
 use serde::Serialize;
 
@@ -26,12 +26,12 @@ fn is_zero(term: &u64) -> bool {
     *term == 0
 }
 
-/// Takes happenings; must not wait.
+/// Takes log events; must not wait.
 pub trait Journal: Send + Sync {
     /// Takes one.
     fn record(&self, entry: &JournalEntry);
 
-    /// Whether anybody wants spans; while nobody does, none is made.
+    /// Whether spans are exported; otherwise none is made.
     fn traces(&self) -> bool {
         false
     }

@@ -13,7 +13,7 @@ pub enum Level {
     Info,
     /// Something is wrong, and Dovetail continues.
     Warn,
-    /// Somebody has to do something.
+    /// An operator has to act.
     Error,
 }
 
@@ -250,12 +250,12 @@ log_events! {
     Terminated "terminated" Info { node_claim: String, node: String, instance: String } => format!("terminated instance {instance} of nodeclaim {node_claim}");
     /// A Node is gone.
     NodeDeleted "node_deleted" Info { node: String, node_claim: String } => format!("deleted node {node}");
-    /// An instance that nobody owns has been ended.
+    /// An orphaned instance has been ended.
     Collected "collected" Info { instance: String } => format!("ended instance {instance}: no nodeclaim has it");
     /// More Nodes are gone than are believed to be.
     NodesGone "nodes_gone" Error { node_claims: usize, bound: usize } =>
         format!("the Nodes of {node_claims} nodeclaims are gone, more than {bound}: their instances are kept; to end them, delete the nodeclaims");
-    /// The collection of what nobody owns stands still, or leaves something alone.
+    /// The collection of orphaned instances has stopped, or leaves something alone.
     CollectionBraked "collection_braked" Error { reason: String, count: usize, message: String } => message.clone();
     /// An operator has released the brakes.
     CollectionReleased "collection_released" Info { until: String } => format!("the collection's brakes are released until {until}");

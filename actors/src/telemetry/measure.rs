@@ -29,7 +29,7 @@ pub enum Measure<'a> {
     PodStarted { seconds: f64 },
     /// A packing has been computed.
     Scheduled { controller: &'static str, seconds: f64, trace: u128 },
-    /// A packing has been held against another policy; what the nodes of each cost an hour.
+    /// A packing has been compared with another policy; what the nodes of each cost an hour.
     Compared { policy: &'static str, dollars: f64, other: &'static str, other_dollars: f64 },
     /// A packing has failed: by a panic or by its bound, and what was done about it.
     PackingFailed { cause: &'static str, outcome: &'static str },
@@ -43,7 +43,7 @@ pub enum Measure<'a> {
     DisruptionDecided { decision: &'static str, reason: &'a str, consolidation_type: &'a str },
     /// It has decided about nodes of that pool.
     DisruptionDecidedInPool { pool: &'a str, decision: &'static str, reason: &'a str, consolidation_type: &'a str },
-    /// What it had decided was no longer right when it was looked at again.
+    /// A command of consolidation did not pass its validation.
     ValidationFailed { consolidation_type: &'a str },
     /// A command has been given up.
     CommandFailed { decision: &'static str, reason: &'a str, consolidation_type: &'a str },

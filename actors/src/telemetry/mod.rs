@@ -1,4 +1,4 @@
-//! What is told outside of the control plane: events of the log, metrics, spans, and where they go.
+//! What the control plane emits: log events, metrics, spans, and where they go.
 
 pub mod journal;
 pub mod log_event;

@@ -94,7 +94,7 @@ pub struct Span {
     pub begun: Timestamp,
     /// When it ended.
     pub ended: Timestamp,
-    /// Whether it is a call to somebody else: the API server, the cloud.
+    /// Whether it is a call to another system: the API server, the cloud.
     pub remote: bool,
     /// What is to be known of it; a name stands there once.
     pub attributes: Vec<(&'static str, AttributeValue)>,
@@ -106,7 +106,7 @@ pub struct Span {
 
 type Recording = Box<(Span, Arc<dyn Journal>, Arc<dyn Clock>)>;
 
-/// A span that has begun. It is told when it ends; one that is dropped before was never over.
+/// A span that has begun. It is emitted when it ends; one that is dropped before is not emitted.
 #[must_use = "a span is told by end()"]
 pub struct OpenSpan {
     context: TraceContext,
@@ -149,7 +149,7 @@ impl OpenSpan {
         }
     }
 
-    /// It is a call to somebody else.
+    /// It is a call to another system.
     pub fn remote(self) -> Self {
         self.change(|span| span.remote = true)
     }
@@ -167,7 +167,7 @@ impl OpenSpan {
         })
     }
 
-    /// With attributes that a function finds, called only if somebody wants them.
+    /// With attributes that a function computes, called only if spans are exported.
     pub fn with_all(self, attributes: impl FnOnce() -> Vec<(&'static str, AttributeValue)>) -> Self {
         self.change(|span| span.attributes.extend(attributes()))
     }

@@ -46,7 +46,7 @@ pub async fn shared<'a>(
 }
 
 /// Whether machines have no Node that is drained first, by the name that their claim has registered or the one that they would join
-/// with: a watch that lags may have shown the claim's end before its Node. One that is there is told of.
+/// with: a watch that lags may have shown the claim's end before its Node. An existing one is reported.
 pub async fn have_no_node(links: &TerminatorLinks, claim: &NodeClaim, machines: &[Instance]) -> bool {
     let nodes = Nodes::new(links.calls.clone());
     let registered = claim.status.as_ref().map(|status| status.node_name.as_str());

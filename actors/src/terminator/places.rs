@@ -25,7 +25,7 @@ use crate::recorder::object;
 use crate::settings::Interruptions;
 use crate::telemetry::log_event::{LogEvent, Names};
 
-/// Pods that are waited for so long are told of in an event.
+/// Pods that are waited for this long are named in an event.
 const LONG: Duration = Duration::from_secs(30);
 /// What holds a drain is said again when it has changed, this often at most.
 const SAID: Duration = Duration::from_secs(60);

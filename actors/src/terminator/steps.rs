@@ -70,7 +70,7 @@ impl StepEnv {
         self.env.post(&self.links.cluster, Wrote::Claim(Arc::new(claim)));
     }
 
-    /// What is gone is told of at once: before the watch tells it the step would be taken again.
+    /// Reports at once what is gone: until the watch shows it, the step would be repeated.
     fn gone(&self, what: Wrote) {
         self.env.post(&self.links.cluster, what);
     }

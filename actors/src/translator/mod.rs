@@ -44,11 +44,11 @@ use known::{KnownObjects, Unread};
 use outcome::TranslationOutcome;
 use writes::{Task, carry_out};
 
-/// What there is is looked at this often, whether it is still in step.
+/// How often it is checked whether all objects are still in step.
 const CHECK_INTERVAL: Duration = Duration::from_secs(15);
-/// A change is looked at so much later, with what else has changed.
+/// How long a change waits, to be handled together with others.
 const SETTLING_TIME: Duration = Duration::from_millis(200);
-/// Whether the alpha kinds are served is looked at this often, until they are.
+/// How often it is checked whether the alpha kinds are served, until they are.
 const LOOK_FOR_KINDS: Duration = Duration::from_secs(60);
 /// The longest pause between two writes of one object's meaning.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);

@@ -1,4 +1,4 @@
-//! What is said on an alpha object: its conditions, and events.
+//! The conditions and events of an alpha object.
 
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ pub enum AlphaKind {
     Template,
 }
 
-/// An alpha object, as far as it is looked at here.
+/// The parts of an alpha object that are used here.
 #[derive(Clone, Debug)]
 pub struct Alpha {
     pub kind: AlphaKind,
@@ -154,7 +154,7 @@ fn object<K: Resource<DynamicType = ()>>(name: &str, uid: &str) -> ObjectReferen
     reference(&K::api_version(&()), &K::kind(&()), "", name, uid)
 }
 
-/// What is said on a Machine.
+/// The condition of a Machine.
 const OF_MACHINE: &str = "a Machine is the record that an earlier Karpenter kept of an instance of its own: no NodeClaim is made of it, \
      as that would launch a second one; leave it to that Karpenter, or delete it when its instance is gone";
 

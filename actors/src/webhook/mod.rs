@@ -36,7 +36,7 @@ pub(crate) use definitions::NAMES as DEFINITIONS;
 const PASS_INTERVAL: Duration = Duration::from_secs(30);
 /// The same while nothing is served, or the leader has something left to do.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(2);
-/// Failures after which it is told, once.
+/// The number of failures after which it is reported, once.
 const WORTH_TELLING: u32 = 3;
 
 /// The actor `webhook`: keeps the conversion webhook's certificate and the definitions that name it.

@@ -14,7 +14,7 @@ fn spec(world: &World) -> Value {
     world.api.get(&LEASES, "kube-system", NAME).map(|lease| lease["spec"].clone()).unwrap_or_default()
 }
 
-/// Lines that say why the Lease is not gone by.
+/// Lines that say why the Lease is ignored.
 fn refusals(world: &World) -> Vec<String> {
     world.log_events().into_iter().filter(|line| line.contains("ignores lease")).collect()
 }

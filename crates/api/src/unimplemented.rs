@@ -34,7 +34,7 @@ fn is_counted(name: &str) -> bool {
 pub fn of_class(class: &EC2NodeClass) -> Vec<String> {
     let mut all = Vec::new();
     if class.spec.kubelet.is_some() && class.spec.ami_family.as_deref() == Some("Custom") {
-        all.push("spec.kubelet (images of family Custom are told nothing; only capacity is counted by it)".to_owned());
+        all.push("spec.kubelet (images of family Custom do not get it; it only counts for capacity)".to_owned());
     }
     let own = class.spec.user_data.as_deref().unwrap_or_default();
     if own.contains("node.eks.aws") && own.contains("maxPods") {

@@ -38,7 +38,7 @@ pub const ALLOWED: &str = "as-is, or observe and fewest-nodes, comma separated";
 /// What is held back in pools that are taken over from Karpenter (`ADOPT_AS`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct AdoptAs {
-    /// Their nodes do not go by our own decision; what would have gone is told.
+    /// Dovetail does not decide to remove their nodes; it reports which it would have removed.
     pub observe: bool,
     /// Their pods are packed onto the fewest nodes, as Karpenter does, and not at the lowest price.
     pub fewest_nodes: bool,
@@ -116,7 +116,7 @@ pub fn is_foreign(own: &Annotations) -> bool {
     own.contains_key(NODE_POOL_HASH) && own.get(NODE_POOL_HASH_VERSION).is_none_or(|version| !hash::is_own(version))
 }
 
-/// What is held back in a pool because it was taken over, as it stands on it: what was written then and nobody has changed.
+/// What is held back in a pool because it was taken over: the annotations that were written then and are unchanged.
 #[must_use]
 pub fn held(own: &Annotations) -> AdoptAs {
     let recorded = own.get(ADOPTED_AS).and_then(|text| AdoptAs::parse(text)).unwrap_or(AdoptAs::NOTHING);
@@ -163,7 +163,7 @@ fn take_over(own: &mut Annotations, wanted: AdoptAs, now: Timestamp) -> Adoption
     AdoptionChange::TakenOver { version, held }
 }
 
-/// What is said of a pool in which something is held back; none where nothing is.
+/// The message about a pool in which something is held back; none if nothing is.
 #[must_use]
 pub fn sentence(pool: &str, own: &Annotations) -> Option<String> {
     let held = held(own);
@@ -200,7 +200,7 @@ mod tests {
         "2026-03-02T10:17:00Z".parse().unwrap()
     }
 
-    /// Whoever leads stamps what is settled.
+    /// The leader writes its hash on what is settled.
     fn settled(own: &mut Annotations, wanted: AdoptAs) -> Option<AdoptionChange> {
         let change = settle(own, wanted, now());
         own.insert(NODE_POOL_HASH.into(), "9".into());

@@ -78,7 +78,7 @@ impl Offering {
         written.operator == Operator::In && written.values.len() == 1 && written.values[0] == *own
     }
 
-    /// Drops requirements that only repeat the rest: whoever packs need not look at them then.
+    /// Drops requirements that only repeat others, so that packing need not check them.
     fn forget_repeated(&mut self) {
         let mut all = std::mem::take(&mut self.requirements);
         all.retain(|written| !self.repeats(written));

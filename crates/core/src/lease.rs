@@ -85,7 +85,7 @@ pub enum LeaseInput {
         /// When the request was sent, or earlier.
         asked: Duration,
     },
-    /// Our write was refused (conflict), or nobody knows (time-out, 5xx), or a read failed.
+    /// Our write was refused (conflict), or its result is unknown (time-out, 5xx), or a read failed.
     Failed,
     /// Nothing but time has passed.
     Time,
@@ -136,7 +136,7 @@ pub struct Election {
     known: u64,
     /// The version last seen that may be out of one.
     doubted: Option<u64>,
-    /// It has created the Lease, knowing of nobody who ever led: it need not wait for anyone.
+    /// It has created the Lease, and knows of no earlier leader: it need not wait.
     first: bool,
     /// Highest term known from any source.
     highest: u64,
@@ -207,7 +207,7 @@ impl Election {
         }
     }
 
-    /// Who holds the Lease as far as is known, empty when nobody.
+    /// Who holds the Lease; empty if unknown or vacant.
     #[must_use]
     pub fn holder(&self) -> &str {
         match (&self.role, &self.seen) {
@@ -318,7 +318,7 @@ impl Election {
         }
     }
 
-    /// Whether a Lease is our own vacant one, created when nobody was known to have led, and nobody is known now.
+    /// Whether a Lease is our own vacant one, created when no earlier leader was known, and none is known now.
     fn may_be_first(&self, lease: &LeaseView) -> bool {
         self.first && self.highest == 0 && lease.is_vacant() && lease.holder == self.identity
     }
@@ -389,7 +389,7 @@ impl Election {
     }
 }
 
-/// Nobody leads by what is written.
+/// No replica leads by this record.
 fn vacate(resource_version: Option<String>) -> LeaseOutput {
     LeaseOutput::Write(LeaseWrite { resource_version, term: 0, acquires: false })
 }

@@ -50,7 +50,7 @@ pub enum Maker {
 /// Why an instance is not ours, or not this NodeClaim's.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NotOwned {
-    /// The UID of this cluster is not known, so nothing can be told.
+    /// The UID of this cluster is unknown, so ownership is unknown.
     ClusterUnknown,
     /// The provider ID does not name an EC2 instance.
     NotAnInstance,

@@ -32,7 +32,7 @@ pub struct Problem {
     pub well_known_labels: Vec<String>,
     /// The NodePools, in any order.
     pub node_pools: Vec<Pool>,
-    /// NodePools that may not be used now: a pod that none of the others takes is told why.
+    /// NodePools that may not be used now: the reason of a pod that none of the others takes names them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<UnusablePool>,
     /// The instance types that there are.

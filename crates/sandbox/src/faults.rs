@@ -242,7 +242,7 @@ impl FaultsInForce {
         self.lock().watches_late = by;
     }
 
-    /// How late watches are told of changes.
+    /// How late watches get changes.
     pub fn watches_late(&self) -> Duration {
         self.lock().watches_late
     }

@@ -17,7 +17,7 @@ pub fn write(page: &mut MetricsPage, spans: TraceCounts) {
         page.gauge("process_open_fds", "Open files");
         page.sample("process_open_fds", &[], open.count() as f64);
     }
-    page.counter("dovetail_trace_spans", "Spans by what became of them");
+    page.counter("dovetail_trace_spans", "Spans by outcome");
     let all = [
         ("exported", spans.exported),
         ("dropped", spans.dropped),

@@ -157,7 +157,7 @@ fn queues(page: &mut MetricsPage, actors: &Value) {
     }
 }
 
-/// What of the cluster is not seen as it is.
+/// Which parts of the cluster's state are outdated.
 fn not_seen(page: &mut MetricsPage, cluster: &Value) {
     page.gauge("dovetail_unreadable_objects", "Objects that are there and cannot be read");
     for (kind, count) in cluster["unreadable"].as_object().into_iter().flatten() {

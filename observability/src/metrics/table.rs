@@ -71,10 +71,10 @@ macro_rules! metrics {
 use MetricKind::{Counter, Histogram, Seconds, Summary};
 
 metrics! {
-    ClaimsCreated "karpenter_nodeclaims_created" Counter, ["reason", "nodepool", "min_values_relaxed"], "NodeClaims created, by why and in which pool";
+    ClaimsCreated "karpenter_nodeclaims_created" Counter, ["reason", "nodepool", "min_values_relaxed"], "NodeClaims created, by reason and NodePool";
     ClaimsTerminated "karpenter_nodeclaims_terminated" Counter, ["nodepool", "capacity_type", "zone"], "NodeClaims that are gone";
-    ClaimsDisrupted "karpenter_nodeclaims_disrupted" Counter, ["reason", "nodepool", "capacity_type", "termination_mode"], "NodeClaims told to go by our own decision";
-    InstanceTermination "karpenter_nodeclaims_instance_termination_duration_seconds" Histogram(DOUBLES_TO_1024), ["nodepool"], "From an instance's end being asked for until it was gone";
+    ClaimsDisrupted "karpenter_nodeclaims_disrupted" Counter, ["reason", "nodepool", "capacity_type", "termination_mode"], "NodeClaims disrupted by Dovetail's own decision";
+    InstanceTermination "karpenter_nodeclaims_instance_termination_duration_seconds" Histogram(DOUBLES_TO_1024), ["nodepool"], "From the call that ends an instance until it was gone";
     ClaimTermination "karpenter_nodeclaims_termination_duration_seconds" Histogram(DOUBLES_TO_2048), ["nodepool"], "From a NodeClaim's deletion until it was gone";
     NodesCreated "karpenter_nodes_created" Counter, ["nodepool", "zone"], "Nodes that have registered";
     NodesTerminated "karpenter_nodes_terminated" Counter, ["nodepool", "zone"], "Nodes that are gone";
@@ -82,29 +82,29 @@ metrics! {
     NodeTermination "karpenter_nodes_termination_duration_seconds" Summary, ["nodepool"], "From a Node's deletion until it was gone";
     NodeLifetime "karpenter_nodes_lifetime_duration_seconds" Histogram(LIVES), ["nodepool"], "From a Node's creation until it was gone";
     ClaimsUnhealthy "karpenter_nodeclaims_unhealthy_disrupted" Counter, ["condition", "nodepool", "capacity_type", "image_id"], "NodeClaims removed as their Node was unhealthy for too long";
-    NodesUnused "dovetail_nodes_unused" Counter, ["nodepool", "reason"], "Nodes that were not used by the pods that they were launched for, by why";
+    NodesUnused "dovetail_nodes_unused" Counter, ["nodepool", "reason"], "Nodes that got none of the pods for which they were launched, by reason";
     PodsStartup "karpenter_pods_startup_duration_seconds" Summary, [], "From a pod's creation until it was ready";
     PodsBound "karpenter_pods_bound_duration_seconds" Histogram(DURATIONS), [], "From a pod's creation until it was bound, of pods that waited for a node";
-    EvictionRequests "karpenter_pods_eviction_requests" Counter, ["code"], "Evictions asked for, by the answer's code";
-    PodsDrained "karpenter_pods_drained" Counter, ["reason"], "Pods evicted or deleted from nodes that went";
+    EvictionRequests "karpenter_pods_eviction_requests" Counter, ["code"], "Calls to the Eviction API, by the answer's code";
+    PodsDrained "karpenter_pods_drained" Counter, ["reason"], "Pods evicted or deleted from nodes that were removed";
     Scheduling "karpenter_scheduler_scheduling_duration_seconds" Histogram(DURATIONS), ["controller"], "How long a packing took to compute";
-    Compared "dovetail_packing_compared_dollars_per_hour" Seconds, ["policy"], "What the nodes of packings that were sampled cost an hour, and what they would have cost by another policy";
-    PackingFailures "dovetail_packing_failures" Counter, ["cause", "outcome"], "Packings that failed, by a panic or by the bound on their work, and whether fewest-nodes did it or pods were left out";
+    Compared "dovetail_packing_compared_dollars_per_hour" Seconds, ["policy"], "Price per hour of the nodes of sampled packings, and their price with another policy";
+    PackingFailures "dovetail_packing_failures" Counter, ["cause", "outcome"], "Packings that failed, by a panic or by the bound on their work, and whether fewest-nodes packed them or pods were left out";
     Decisions "karpenter_voluntary_disruption_decisions" Counter, ["decision", "reason", "consolidation_type"], "Decisions to disrupt nodes";
-    DecisionsByPool "karpenter_voluntary_disruption_decisions_by_nodepool" Counter, ["nodepool", "decision", "reason", "consolidation_type"], "Decisions to disrupt nodes, once for each pool whose nodes go";
-    FailedValidations "karpenter_voluntary_disruption_failed_validations" Counter, ["consolidation_type"], "What consolidation had found and no longer found when it looked again";
-    QueueFailures "karpenter_voluntary_disruption_queue_failures" Counter, ["decision", "reason", "consolidation_type"], "Commands that were given up, as a replacement failed";
-    Evaluation "karpenter_voluntary_disruption_decision_evaluation_duration_seconds" Histogram(DURATIONS), [], "How long a look for nodes to disrupt took";
+    DecisionsByPool "karpenter_voluntary_disruption_decisions_by_nodepool" Counter, ["nodepool", "decision", "reason", "consolidation_type"], "Decisions to disrupt nodes, once for each NodePool with such nodes";
+    FailedValidations "karpenter_voluntary_disruption_failed_validations" Counter, ["consolidation_type"], "Commands of consolidation that did not pass their validation";
+    QueueFailures "karpenter_voluntary_disruption_queue_failures" Counter, ["decision", "reason", "consolidation_type"], "Commands that were undone, as a replacement failed";
+    Evaluation "karpenter_voluntary_disruption_decision_evaluation_duration_seconds" Histogram(DURATIONS), [], "How long an evaluation of nodes to disrupt took";
     CloudDuration "karpenter_cloudprovider_duration_seconds" Histogram(DURATIONS), ["controller", "method", "provider"], "How long the cloud took to answer";
     CloudErrors "karpenter_cloudprovider_errors" Counter, ["controller", "method", "provider", "error"], "Calls to the cloud that failed";
     LaunchFailures "karpenter_cloudprovider_instance_launch_failures" Counter, ["zone", "zone_id", "capacity_type", "reason"], "Offerings that the cloud refused";
     MessagesReceived "karpenter_interruption_received_messages" Counter, ["message_type"], "Messages of the interruption queue";
-    MessagesDeleted "karpenter_interruption_deleted_messages" Counter, [], "Messages taken out of the interruption queue";
+    MessagesDeleted "karpenter_interruption_deleted_messages" Counter, [], "Messages deleted from the interruption queue";
     MessageWait "karpenter_interruption_message_queue_duration_seconds" Histogram(DURATIONS), [], "How long a message was in the queue before it was read";
-    StatusUnhealthy "karpenter_interruption_instance_status_unhealthy" Counter, ["category"], "Instances that EC2's status checks have found unhealthy, by which check";
-    Events "dovetail_events" Counter, ["actor", "event"], "Happenings, by who told them";
+    StatusUnhealthy "karpenter_interruption_instance_status_unhealthy" Counter, ["category"], "Instances that fail EC2's status checks, by check";
+    Events "dovetail_events" Counter, ["actor", "event"], "Log events, by actor";
     KubernetesEvents "dovetail_kubernetes_events" Counter, ["reason", "outcome"], "Kubernetes events written or dropped";
-    ActorAnswer "dovetail_actor_answer_seconds" Histogram(ANSWERS), ["actor"], "How long an actor took to answer when asked how it is: what is in its mailbox comes first";
-    MailboxFull "dovetail_mailbox_full" Counter, ["sender", "message"], "Messages that came to an actor's mailbox beyond its bound; they are delivered all the same";
+    ActorAnswer "dovetail_actor_answer_seconds" Histogram(ANSWERS), ["actor"], "How long an actor took to answer a health query; messages that were in its mailbox before come first";
+    MailboxFull "dovetail_mailbox_full" Counter, ["sender", "message"], "Messages beyond the bound of an actor's mailbox; they are still delivered";
     KubeWait "dovetail_kube_client_wait_seconds" Seconds, [], "Seconds that requests to the API server waited for KUBE_CLIENT_QPS";
 }

@@ -88,7 +88,7 @@ fn held_lease(deployment: &Deployment) -> Option<(String, String)> {
     lease.filter(|_| !leaderless && !unelected)
 }
 
-/// What a container is told of a setting.
+/// The value that a container has for a setting.
 #[derive(Debug, PartialEq, Eq)]
 enum Said {
     Nothing,

@@ -60,7 +60,7 @@ fn write(page: &mut MetricsPage, report: &ShadowReport) {
     counter("dovetail_shadow_pods_placed", "Pods that waited and got a node", |own| own.pods_placed as f64);
     counter("dovetail_shadow_pending_seconds", "Seconds for which pods have waited", |own| own.pending_seconds);
     counter("dovetail_shadow_evictions", "Pods evicted", |own| own.evictions as f64);
-    page.counter("dovetail_shadow_removed", "Nodes told to go, by why");
+    page.counter("dovetail_shadow_removed", "Nodes removed, by reason");
     for (side, own) in sides {
         for (reason, count) in &own.removed_by_reason {
             let labels = [("side", side), ("reason", reason.as_str())];

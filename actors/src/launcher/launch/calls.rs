@@ -1,4 +1,4 @@
-//! What one launch writes and asks for: calls to the API server and to the cloud, and what is told of them.
+//! What one launch writes and asks for: calls to the API server and to the cloud, and what is reported of them.
 
 use std::sync::Arc;
 

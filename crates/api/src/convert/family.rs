@@ -84,7 +84,7 @@ fn ubuntu(class: &mut EC2NodeClassSpec, notes: &mut BTreeMap<String, String>, to
     if incompatible {
         fields.push("incompatible");
         class.ami_selector_terms = vec![AmiSelectorTerm { id: Some(NO_IMAGE.into()), ..Default::default() }];
-        to.left_out.push("spec.amiFamily: nobody finds Ubuntu's images; name them in amiSelectorTerms".into());
+        to.left_out.push("spec.amiFamily: Ubuntu's images cannot be looked up; name them in amiSelectorTerms".into());
         to.warnings.push("amiFamily Ubuntu is no longer known; name the images in amiSelectorTerms".into());
     }
     notes.insert(annotations::V1BETA1_UBUNTU.into(), fields.join(","));

@@ -11,7 +11,7 @@ pub const TERMINATION_TIMESTAMP: &str = "karpenter.sh/nodeclaim-termination-time
 /// `true` when minValues were relaxed for the claim.
 pub const MIN_VALUES_RELAXED: &str = "karpenter.sh/nodeclaim-min-values-relaxed";
 
-/// Read from pods: a pod with a lower cost is evicted sooner.
+/// Pod: pods with a lower value are deleted sooner.
 pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
 /// Hash of the EC2NodeClass, on the class and on claims.
@@ -26,14 +26,14 @@ pub const TAGGED: &str = "karpenter.k8s.aws/tagged";
 pub const CLUSTER_NAME_TAGGED: &str = "compatibility.karpenter.k8s.aws/cluster-name-tagged";
 /// AMI version that a converted class is pinned to.
 pub const ALIAS_VERSION: &str = "compatibility.karpenter.k8s.aws/v1-alias-version";
-/// What a v1beta1 class with amiFamily Ubuntu said.
+/// Which fields the conversion of a v1beta1 class with amiFamily Ubuntu has set, comma separated.
 pub const V1BETA1_UBUNTU: &str = "compatibility.karpenter.k8s.aws/v1beta1-ubuntu";
-/// What a v1beta1 pool said about the kubelet, JSON.
+/// The kubelet block of a v1beta1 pool, JSON.
 pub const V1BETA1_KUBELET: &str = "compatibility.karpenter.sh/v1beta1-kubelet-conversion";
-/// What a v1beta1 pool said about its class, JSON.
+/// The class reference of a v1beta1 pool, JSON.
 pub const V1BETA1_NODE_CLASS_REF: &str = "compatibility.karpenter.sh/v1beta1-nodeclass-reference";
 
-/// What the object says in its other version and cannot say in this one, JSON ([`crate::convert::webhook`]).
+/// Fields of the object's other version that this version cannot hold, JSON ([`crate::convert::webhook`]).
 pub const OTHER_VERSION: &str = "dovetail.dev/other-version";
 
 /// Alpha's [`DO_NOT_DISRUPT`] on pods.
@@ -44,54 +44,54 @@ pub const DO_NOT_CONSOLIDATE: &str = "karpenter.sh/do-not-consolidate";
 pub const PROVISIONER_HASH: &str = "karpenter.sh/provisioner-hash";
 /// Alpha's [`NODE_CLASS_HASH`].
 pub const NODE_TEMPLATE_HASH: &str = "karpenter.k8s.aws/nodetemplate-hash";
-/// Alpha's mark: when the node became empty.
+/// Alpha's mark of when a node became empty.
 pub const EMPTINESS_TIMESTAMP: &str = "karpenter.sh/emptiness-timestamp";
 
-/// NodeClaim: the term of the leader that made it (the fence checks it).
+/// NodeClaim: the leader's term in which it was created or last launched (checked by the fence).
 pub const TERM: &str = "dovetail.dev/term";
-/// The Lease: who began the count of its term, [`LEASE_VACANT`] or [`LEASE_LED`]; absent if other software created it.
+/// Lease: [`LEASE_VACANT`] or [`LEASE_LED`]; absent if other software created it.
 pub const LEASE: &str = "dovetail.dev/lease";
-/// Value of [`LEASE`]: created, and no replica has led with it yet.
+/// Value of [`LEASE`]: created, and not acquired yet.
 pub const LEASE_VACANT: &str = "vacant";
-/// Value of [`LEASE`]: a replica has led with it, so its count is above every earlier term.
+/// Value of [`LEASE`]: acquired once; its count is above every earlier term.
 pub const LEASE_LED: &str = "led";
 /// NodeClaim: ClientToken of the launch that it belongs to.
 pub const LAUNCH_TOKEN: &str = "dovetail.dev/launch-token";
 /// NodeClaim: W3C trace context of the batch that it came from.
 pub const TRACEPARENT: &str = "dovetail.dev/traceparent";
-/// NodeClaim: W3C trace context of what caused its deletion.
+/// NodeClaim: W3C trace context of the cause of its end.
 pub const END_TRACEPARENT: &str = "dovetail.dev/end-traceparent";
-/// NodeClaim: why and when Dovetail decided to delete it. The reason as in metrics and logs, a space, the time in RFC 3339:
+/// NodeClaim: why Dovetail decided to delete it, as in metrics and logs, and when (RFC 3339), separated by a space, as
 /// `expired 2026-03-02T10:17:00Z`.
 pub const END_REASON: &str = "dovetail.dev/end-reason";
-/// NodeClaim: the cloud takes its instance back. The kind of the announcement, a space, the time in RFC 3339 until which the
-/// instance lives: `spot_interrupted 2026-03-02T10:17:00Z`.
+/// NodeClaim: the cloud has announced the end of its instance: the kind of the announcement and the time of the end (RFC
+/// 3339), separated by a space, as `spot_interrupted 2026-03-02T10:17:00Z`.
 pub const INTERRUPTION: &str = "dovetail.dev/interruption";
-/// NodeClaim: the workloads of the pods that it was launched for, separated by commas, each with how many nodes it left
-/// unused before: `1234,5678:2`.
+/// NodeClaim: the workloads of the pods for which it was launched, comma separated, each with the number of nodes that it had
+/// not used before, as `1234,5678:2`.
 pub const LAUNCHED_FOR: &str = "dovetail.dev/launched-for";
-/// NodePool: workloads that leave their nodes unused, and until when Dovetail launches none for them, JSON. Remove it to
-/// launch at once.
+/// NodePool: workloads that do not use their nodes, and until when no node is launched for them, JSON. Remove it to release
+/// them.
 pub const UNUSED_LAUNCHES: &str = "dovetail.dev/unused-launches";
-/// EC2NodeClass: how much nodes of an instance type offer to pods, if that is less than Dovetail expected, JSON.
+/// EC2NodeClass: the observed allocatable resources of instance types that have less than was planned, JSON.
 pub const OBSERVED_ALLOCATABLE: &str = "dovetail.dev/observed-allocatable";
-/// Pod: how Dovetail moves it off a node if its eviction would be refused or would leave no pod of its workload.
+/// Pod: how it is moved off a node if its eviction would be refused or would leave no pod of its workload.
 pub const MOVE: &str = "dovetail.dev/move";
-/// Value of [`MOVE`]: restart its Deployment.
+/// Value of [`MOVE`]: its Deployment is restarted.
 pub const MOVE_ROLLOUT: &str = "rollout";
-/// A Deployment's template: when it was last restarted, in the format of `kubectl rollout restart`.
+/// A Deployment's template: when it was last restarted, as `kubectl rollout restart` writes it.
 pub const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
 /// NodePool: `cost` or `fewest-nodes`.
 pub const PACKING_POLICY: &str = "dovetail.dev/packing-policy";
-/// Namespace `kube-system`: an operator's release of the collection brake, until a time in RFC 3339.
+/// An operator's release of the collection brake.
 pub const ALLOW_COLLECTION: &str = "dovetail.dev/allow-collection";
-/// NodePool: with `observe` Dovetail disrupts no node by its own decision, and reports what it would have done.
+/// NodePool: with `observe` Dovetail disrupts none of its nodes, and reports what it would have done.
 pub const DISRUPTION: &str = "dovetail.dev/disruption";
-/// NodePool: when Dovetail took it over from Karpenter, in RFC 3339, a space, and the hash version that Karpenter had left on
-/// it: `2026-03-02T10:17:00Z v3`.
+/// NodePool: when it was taken over from Karpenter (RFC 3339), and the hash version that Karpenter had written, separated by a
+/// space, as `2026-03-02T10:17:00Z v3`.
 pub const ADOPTED: &str = "dovetail.dev/adopted";
-/// NodePool: the words of `ADOPT_AS` that Dovetail wrote on it when it took it over and that nobody has changed since:
-/// `observe,fewest-nodes`; `as-is` when none is left.
+/// NodePool: the modes of `ADOPT_AS` that were written on it when it was taken over and are unchanged, as
+/// `observe,fewest-nodes`; `as-is` if none is left.
 pub const ADOPTED_AS: &str = "dovetail.dev/adopted-as";
 /// NodePool converted from a Provisioner: `ttlSecondsAfterEmpty`, an exact time to live without budgets, in seconds.
 pub const TTL_SECONDS_AFTER_EMPTY: &str = "dovetail.dev/ttl-seconds-after-empty";

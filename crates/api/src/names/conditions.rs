@@ -6,18 +6,18 @@ pub const READY: &str = "Ready";
 pub const VALIDATION_SUCCEEDED: &str = "ValidationSucceeded";
 /// NodePool: its class exists and is ready.
 pub const NODE_CLASS_READY: &str = "NodeClassReady";
-/// NodePool: every budget can be read. The condition exists only if one cannot: Dovetail then disrupts nothing of the pool.
+/// NodePool: False if a budget cannot be parsed, so that no node of the pool is disrupted. Absent otherwise.
 pub const BUDGETS_VALID: &str = "dovetail.dev/BudgetsValid";
-/// NodePool and EC2NodeClass: our annotations are spelt correctly. The condition exists only if one is not.
+/// NodePool and EC2NodeClass: False if an annotation of Dovetail's is misspelt. Absent otherwise.
 pub const ANNOTATIONS_KNOWN: &str = "dovetail.dev/AnnotationsKnown";
-/// NodePool: Dovetail took it over from Karpenter and holds back what the message names, until an operator releases it. The
-/// condition exists only while something is held back.
+/// NodePool: it was taken over from Karpenter, and the message names what is held back until an operator releases it. Absent
+/// if nothing is held back.
 pub const ADOPTED: &str = "dovetail.dev/Adopted";
-/// NodePool and EC2NodeClass: the object asks for something that is not implemented; the message names it. The condition
-/// exists only then.
+/// NodePool and EC2NodeClass: True if the object asks for something that is not implemented, which the message names. Absent
+/// otherwise.
 pub const NOT_IMPLEMENTED: &str = "dovetail.dev/NotImplemented";
 
-/// NodeClaim: the cloud has made the instance.
+/// NodeClaim: the cloud has launched the instance.
 pub const LAUNCHED: &str = "Launched";
 /// NodeClaim: one Node is matched.
 pub const REGISTERED: &str = "Registered";
@@ -27,13 +27,13 @@ pub const INITIALIZED: &str = "Initialized";
 pub const CONSOLIDATABLE: &str = "Consolidatable";
 /// NodeClaim: a command holds it.
 pub const DISRUPTION_REASON: &str = "DisruptionReason";
-/// NodeClaim: it differs from what its pool or class asks for now.
+/// NodeClaim: it is no longer what its pool or its class asks for.
 pub const DRIFTED: &str = "Drifted";
 /// NodeClaim: pods are gone.
 pub const DRAINED: &str = "Drained";
 /// NodeClaim: volumes are gone.
 pub const VOLUMES_DETACHED: &str = "VolumesDetached";
-/// NodeClaim: the cloud has accepted the termination of its instance.
+/// NodeClaim: the cloud has accepted its end.
 pub const INSTANCE_TERMINATING: &str = "InstanceTerminating";
 
 /// EC2NodeClass.
@@ -47,7 +47,7 @@ pub const INSTANCE_PROFILE_READY: &str = "InstanceProfileReady";
 /// EC2NodeClass.
 pub const CAPACITY_RESERVATIONS_READY: &str = "CapacityReservationsReady";
 
-/// EC2NodeClass; also True if the class selects no placement group.
+/// EC2NodeClass; True if the class selects no placement group.
 pub const PLACEMENT_GROUP_READY: &str = "PlacementGroupReady";
 
 /// Status of a condition.
@@ -56,17 +56,16 @@ pub const TRUE: &str = "True";
 pub const FALSE: &str = "False";
 /// Status of a condition.
 pub const UNKNOWN: &str = "Unknown";
-/// Reason of a dependent that nobody has looked at.
+/// Reason of a dependent that has not been checked.
 pub const AWAITING_RECONCILIATION: &str = "AwaitingReconciliation";
 /// Reason of a root with an unhealthy dependent.
 pub const UNHEALTHY_DEPENDENTS: &str = "UnhealthyDependents";
 /// Reason of a root with an unknown dependent.
 pub const RECONCILING_DEPENDENTS: &str = "ReconcilingDependents";
 
-/// Provisioner, AWSNodeTemplate and Machine: the v1 objects made from it are in step with it.
+/// Provisioner, AWSNodeTemplate and Machine: its v1 objects are in step with it.
 pub const TRANSLATED: &str = "dovetail.dev/Translated";
-/// Provisioner and AWSNodeTemplate: what it does not say, and what that means. The condition exists only if there is
-/// something.
+/// Provisioner and AWSNodeTemplate: what it does not specify, and the defaults for that. Absent if there is nothing.
 pub const DEFAULTS_TAKEN: &str = "dovetail.dev/DefaultsTaken";
-/// Provisioner and AWSNodeTemplate: fields without a counterpart in v1. The condition exists only if there is one.
+/// Provisioner and AWSNodeTemplate: fields without a counterpart in v1. Absent if there are none.
 pub const FIELDS_LEFT_OUT: &str = "dovetail.dev/FieldsLeftOut";

@@ -131,9 +131,9 @@ pub const EC2_NODE_CLASS: &str = "karpenter.k8s.aws/ec2nodeclass";
 
 /// Alpha's name of [`NODE_POOL`].
 pub const PROVISIONER_NAME: &str = "karpenter.sh/provisioner-name";
-/// Label that alpha had and nobody has now.
+/// A label of alpha that no longer exists.
 pub const INSTANCE_PODS: &str = "karpenter.k8s.aws/instance-pods";
-/// Label that alpha had and nobody has now.
+/// A label of alpha that no longer exists.
 pub const INSTANCE_AMI_ID: &str = "karpenter.k8s.aws/instance-ami-id";
 
 /// The well-known labels of the core: schedulable though no pool defines them.

@@ -1,6 +1,6 @@
 //! Tags of EC2 resources.
 
-/// Value `<cluster>`: whose instance it is.
+/// Value `<cluster>`: the cluster that owns the instance.
 pub const CLUSTER_NAME: &str = "eks:eks-cluster-name";
 /// Prefix of the ownership tag; the cluster's name follows, the value is [`OWNED`].
 pub const CLUSTER_PREFIX: &str = "kubernetes.io/cluster/";
@@ -14,7 +14,7 @@ pub const NODE_CLAIM: &str = "karpenter.sh/nodeclaim";
 pub const NODE_CLASS: &str = "karpenter.k8s.aws/ec2nodeclass";
 /// Name of the Node; set after registration.
 pub const NAME: &str = "Name";
-/// By convention, selects subnets and security groups; the value is the cluster's name.
+/// The usual tag for selecting subnets and security groups; the value is the cluster's name.
 pub const DISCOVERY: &str = "karpenter.sh/discovery";
 /// What Karpenter before 1.0 wrote instead of [`CLUSTER_NAME`].
 pub const MANAGED_BY: &str = "karpenter.sh/managed-by";

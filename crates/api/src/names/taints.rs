@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::Taint;
 
 /// Key of the taint on a node that is being disrupted, effect NoSchedule.
 pub const DISRUPTED: &str = "karpenter.sh/disrupted";
-/// What v1beta1 called [`DISRUPTED`]: nodes of an earlier Karpenter may have it, and pods may tolerate it.
+/// The v1beta1 name of [`DISRUPTED`]: nodes of an earlier Karpenter may have it, and pods may tolerate it.
 pub const DISRUPTION: &str = "karpenter.sh/disruption";
 /// Key of the taint on a node that has not registered, effect NoExecute.
 pub const UNREGISTERED: &str = "karpenter.sh/unregistered";

@@ -1,6 +1,6 @@
 //! Which of a claim's offerings CreateFleet is asked for (karpenter-aws 4.1). Pure.
 //!
-//! Each step may only leave out; one that leaves nothing ends the launch for want of capacity.
+//! Each step may only leave out; one that leaves nothing ends the launch for lack of capacity.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -83,7 +83,7 @@ pub fn reason_of(code: &str, message: &str) -> &'static str {
         .map_or("LaunchFailed", |(_, reason)| reason)
 }
 
-/// A refusal for people: of one that is not for want of capacity EC2's own words tell which field is wrong.
+/// A refusal for people. If capacity is not the cause, EC2's own words say which field is wrong.
 fn words(refusal: &OfferingRefusal) -> String {
     let OfferingRefusal { capacity_type, instance_type, zone, code, message, .. } = refusal;
     let denied = Denied::from_message("CreateFleet", code, message).map(|denied| denied.words());
@@ -110,7 +110,7 @@ impl LaunchError {
         Self { kind: LaunchErrorKind::Final, reason, message: message.into(), refusals: Vec::new() }
     }
 
-    /// EC2 answered without an instance: for want of capacity when every refusal says so.
+    /// EC2 answered without an instance: for lack of capacity if every refusal says so.
     pub fn from_refusals(refusals: Vec<OfferingRefusal>) -> Self {
         let worst = refusals.iter().find(|r| !r.is_capacity());
         let message = match worst.or(refusals.first()) {
@@ -128,7 +128,7 @@ impl LaunchError {
         Self { kind: LaunchErrorKind::Final, reason, message, refusals }
     }
 
-    /// CreateFleet itself was refused for this capacity type: for want of a quota or of spot's role as a fleet's offering is.
+    /// CreateFleet itself was refused for this capacity type: for lack of a quota or of spot's role, as a fleet's offering is.
     pub fn from_fleet(error: &CloudError, capacity_type: &str) -> Self {
         let refusal = OfferingRefusal {
             capacity_type: capacity_type.to_owned(),

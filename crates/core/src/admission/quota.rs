@@ -27,7 +27,7 @@ enum Scope {
     Terminating(bool),
     /// By the name of the PriorityClass: the operator and its values.
     PriorityClass(String, Vec<String>),
-    /// By pod affinity to other namespaces, which nothing here counts: such a quota holds nobody.
+    /// By pod affinity to other namespaces, which nothing here counts: such a quota limits no pod.
     Other,
 }
 

@@ -50,7 +50,7 @@ impl DeletingObjects {
 }
 
 impl ClusterState {
-    /// Claims are about to be deleted, or are not after all; known before the API server is told.
+    /// Claims are about to be deleted, or no longer are; known before the API server is.
     pub fn mark_deleting<'a>(&mut self, claims: impl IntoIterator<Item = &'a str>, deleting: bool) {
         for name in claims {
             if deleting {
@@ -183,7 +183,7 @@ impl Snapshot {
         goes.is_some_and(|goes| goes.checked_sub(AHEAD).unwrap_or(Timestamp::MIN) <= now)
     }
 
-    /// Whether budgets keep a pod for as long as nobody changes them or its workload.
+    /// Whether budgets keep a pod until somebody changes them or its workload.
     fn is_held(&self, entry: &PodEntry) -> bool {
         if entry.ready { self.budgets_hold(&entry.pod) } else { self.budgets_forbid(&entry.pod) }
     }

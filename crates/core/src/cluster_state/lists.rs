@@ -99,7 +99,7 @@ impl ClusterState {
     }
 }
 
-/// Whether it is told for the first time since a list began.
+/// Whether it appears for the first time since a list began.
 pub(super) fn is_doubted(doubted: &mut BTreeMap<WatchedKind, BTreeSet<String>>, kind: WatchedKind, key: &str) -> bool {
     doubted.get_mut(&kind).is_some_and(|keys| keys.remove(key))
 }

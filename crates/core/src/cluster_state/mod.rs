@@ -151,7 +151,7 @@ impl WatchedKind {
         }
     }
 
-    /// Those that are looked at for default spread constraints only.
+    /// Those that are used only for default spread constraints.
     pub const OF_DEFAULT_SPREAD: [Self; 3] = [Self::Service, Self::ReplicaSet, Self::ReplicationController];
 }
 
@@ -192,7 +192,7 @@ pub struct Snapshot {
     pub refused_places: Arc<RefusedPlaces>,
     /// What is about to go.
     pub deleting: Arc<DeletingObjects>,
-    /// Claims, by name, on which an instance is written that is not theirs: they are nobody's room and nobody's node.
+    /// Claims, by name, whose status names an instance that is not theirs: they have neither room nor a node.
     pub refused: Arc<BTreeSet<String>>,
     /// What is there and cannot be read, by kind and key.
     pub unreadable: Arc<BTreeMap<(WatchedKind, String), Arc<Unreadable>>>,
@@ -204,7 +204,7 @@ pub struct Snapshot {
     pub observed: Arc<Observed>,
     /// Whether Deployments that ask for it may be restarted.
     pub rollouts: bool,
-    /// Pods, by uid, that go by a restart of their Deployment: nobody has to find them a place any more.
+    /// Pods, by uid, that a restart of their Deployment moves: they need no place any more.
     pub rolling: Arc<BTreeSet<String>>,
 }
 
@@ -226,7 +226,7 @@ pub struct ClusterState {
     buried: BTreeMap<WatchedKind, Tombstones>,
     /// Claims by name, and pods by uid, of which nothing has been told since the list that is under way began.
     doubted: BTreeMap<WatchedKind, BTreeSet<String>>,
-    /// Claims that are said to be leaving before the API server knows.
+    /// Claims that are marked as deleting before the API server knows.
     marked: BTreeSet<String>,
     /// Claims that commands hold: they leave, and the commands have found the places of their pods.
     held: BTreeSet<String>,

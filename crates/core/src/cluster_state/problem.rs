@@ -54,7 +54,7 @@ pub struct Planning {
     pub skipped: Vec<SkippedPool>,
     /// Pods that are kept off pools whose nodes their workloads do not use, by uid, and why.
     pub held: BTreeMap<String, String>,
-    /// Whether a pool is left out whose readiness nobody has found out yet: a little later it may take part.
+    /// Whether a pool is left out because its readiness is still unknown: a little later it may take part.
     pub unsettled: bool,
     /// Nodes that are out for pods of the problem, as kube-scheduler has refused them.
     pub refused_places: Vec<RefusedPlace>,
@@ -204,7 +204,7 @@ impl Snapshot {
         (pools, skipped)
     }
 
-    /// Whether nothing can be planned on a machine: its Node cannot be read, or nobody knows whether it will be there.
+    /// Whether nothing can be planned on a machine: its Node cannot be read, or it is unknown whether it will exist.
     fn has_no_room(&self, node: &JoinedNode) -> bool {
         let unreadable = node.node_name().is_some_and(|name| self.unreadable(WatchedKind::Node, name).is_some());
         unreadable || matches!(&node.source, NodeSource::Claim(entry) if !entry.is_promised())
@@ -275,7 +275,7 @@ impl Snapshot {
             pods.push(Pod::clone(&entry.pod));
         }
         if load.is_some_and(|load| load.pods.values().any(|entry| entry.unreadable)) {
-            // What it takes is not known: there is less than nothing left, which fits nobody.
+            // Its requests are unknown: a negative rest fits no pod.
             used.set(PODS, i64::MAX);
         }
         let daemon_requests = daemons_to_come(node, daemons, load.map(AsRef::as_ref));

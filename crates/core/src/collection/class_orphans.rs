@@ -18,7 +18,7 @@ pub struct MadeThing {
     pub class: String,
     /// The class's uid, where it is known.
     pub class_uid: Option<String>,
-    /// How long ago it was made; none when nobody says.
+    /// How long ago it was created; none if unknown.
     pub age: Option<Duration>,
     /// Whether a claim or a class uses it, or a launch has done so of late.
     pub used: bool,

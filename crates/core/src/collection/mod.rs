@@ -1,4 +1,4 @@
-//! What nobody owns, and how carefully it is collected (core spec 4, "Garbage collection").
+//! Orphaned objects, and how carefully they are collected (core spec 4, "Garbage collection").
 //!
 //! A pass looks at everything: the cloud first, then the claims, so that an instance whose claim was made meanwhile is
 //! never taken for an orphan. What a pass finds is judged here; `janitor` lists, ends and tells.

@@ -302,7 +302,7 @@ impl<'a> Look<'a> {
         }
     }
 
-    /// A claim is to go; or it is told of, when its pool is only observed.
+    /// A claim is to be removed; or only reported, if its pool is only observed.
     pub fn go(&mut self, cause: DisruptionCause, disrupted: DisruptedClaim) {
         let observing = self.pools.get(disrupted.pool.as_str()).is_some_and(|view| view.observing != Observing::No);
         if observing {

@@ -21,7 +21,7 @@ pub const EMPTY_ONLY: &str = "its NodePool's consolidationPolicy is WhenEmpty, a
 pub enum Observing {
     /// Nodes go.
     No,
-    /// They are told of instead.
+    /// They are reported instead.
     Yes,
     /// The annotation says something else: nothing goes before it is clear.
     Unclear(String),

@@ -62,7 +62,7 @@ impl Ignored {
         }
     }
 
-    /// Whether somebody may want to know: the rest is what every queue carries.
+    /// Whether it is worth a report: the others are in every queue.
     #[must_use]
     pub fn is_odd(&self) -> bool {
         !matches!(self, Self::NoAction(_))
@@ -86,7 +86,7 @@ struct Envelope {
     detail: Value,
 }
 
-/// Longest text of somebody else's that is repeated.
+/// The longest foreign text that is quoted.
 const REPEATED: usize = 100;
 
 fn text(value: &Value) -> &str {

@@ -1,4 +1,4 @@
-//! What is known of an instance's end: written on its claim, so that whoever leads next knows it too.
+//! What is known of an instance's end: written on its claim, so that the next leader knows it too.
 
 use std::fmt;
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use dovetail_api::names::labels;
 use dovetail_api::v1::{NodeClaim, NodePool, NodeSelectorOperator};
 
-/// Nodes and pools whose interruptions nobody hears.
+/// Nodes and pools whose interruptions are not received.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unheard {
     /// How many nodes are spot.

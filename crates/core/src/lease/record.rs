@@ -23,7 +23,7 @@ pub struct LeaseView {
 /// Where a Lease's count of terms comes from: told by a mark on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TermOrigin {
-    /// Created vacant by a Dovetail, and taken by nobody yet.
+    /// Created vacant by a Dovetail, and not acquired yet.
     Vacant,
     /// Taken by a Dovetail once: its count is above every earlier term.
     Led,
@@ -41,7 +41,7 @@ impl LeaseView {
         self.resource_version.parse().ok()
     }
 
-    /// Whether nobody has written it in between.
+    /// Whether it has not been written in between.
     pub(super) fn is_still(&self, other: &Self) -> bool {
         Self { stale: self.stale, ..other.clone() } == *self
     }

@@ -25,13 +25,13 @@ pub enum Distrust {
         /// `leaseTransitions`.
         term: u64,
     },
-    /// Nobody renews it, and it says that it lasts for longer than is waited for.
+    /// It is not renewed, and its duration is longer than the longest wait.
     Duration {
         /// Who holds it.
         holder: String,
         /// `leaseDurationSeconds`.
         duration: Duration,
-        /// When it is taken, on CLOCK_BOOTTIME, if nobody renews it until then.
+        /// When it is acquired, on CLOCK_BOOTTIME, unless it is renewed before.
         until: Duration,
     },
     /// The next term would be one that no leader can have. Only an operator can help.

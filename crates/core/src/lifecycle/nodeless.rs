@@ -24,7 +24,7 @@ pub enum NodelessVerdict {
     GiveUp,
     /// Not now.
     Wait,
-    /// So many are without their Nodes that it may be the Nodes that are wrong: none is given up, and somebody is told.
+    /// So many are without their Nodes that the cause may be the list of Nodes: none is given up, and an event says so.
     TooMany {
         /// Claims that are without their Nodes for too long.
         claims: usize,

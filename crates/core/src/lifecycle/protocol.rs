@@ -27,7 +27,7 @@ pub use claimed::{Claimed, put_token, takes_instance, takes_token};
 
 /// EC2's describes are consistent after this long.
 pub const CONSISTENT: Duration = Duration::from_secs(60);
-/// How long an own call without an answer is looked for before it is repeated with the same token and parameters.
+/// How long to look for the instance of an own call without an answer, before repeating it with the same token and parameters.
 pub const OWN_LOOK: Duration = Duration::from_secs(10);
 
 /// What a call of the cloud came to.
@@ -63,7 +63,7 @@ pub enum ApiFailure {
     Gone,
 }
 
-/// What came of the last step.
+/// The result of the last step.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Input {
     /// The launch begins.
@@ -150,7 +150,7 @@ pub enum LaunchEnd {
     },
     /// The claim is being deleted: its pods are free, and what may have been made for it is the terminator's.
     Deleting,
-    /// The API server will not have what is to be written on the claim, or nobody knows whether it was created.
+    /// The API server refuses the write on the claim, or it is unknown whether the claim was created.
     Refused,
     /// The term ended first.
     Deposed,
@@ -292,7 +292,7 @@ impl Protocol {
         token::launch_token([self.uid.as_str()], self.number.0)
     }
 
-    /// Somebody's earlier call may have made an instance: it is looked for, never repeated.
+    /// An earlier call of another leader may have made an instance: look for it, and never repeat the call.
     fn begin(&mut self, claim: Claimed, now: Duration) -> (Doing, LaunchStep) {
         if claim.deleting {
             return over(LaunchEnd::Deleting);

@@ -1,4 +1,4 @@
-//! The books of both sides: one a side, and the rounds in which the two are held against each other.
+//! The books of both sides: one per side, and the rounds in which the two are compared.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use super::fact::{Fact, ShadowNode, Side, SideDecision};
 use super::report::{ShadowReport, SideTotals};
 use super::rounds::Rounds;
 
-/// Why a node goes of which nobody has said why.
+/// The reason of a node that is removed for an unknown reason.
 const UNKNOWN: &str = "Unknown";
 
 /// A node that is there.

@@ -78,7 +78,7 @@ impl Observer {
         } else if !deleting && !finished && !gated {
             facts.push(Fact::Waits { pod: name });
         } else if finished && known && facts.is_empty() {
-            // It ends without ever having had a node: nobody waits any more.
+            // It ends without ever having had a node: it no longer waits.
             self.pods.remove(&name);
             facts.push(Fact::Ended { pod: name });
         }

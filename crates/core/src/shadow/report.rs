@@ -1,4 +1,4 @@
-//! What is said of both sides, for a program and for a person.
+//! The report on both sides, for a program and for a person.
 
 use std::collections::BTreeMap;
 use std::fmt;

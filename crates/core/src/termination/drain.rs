@@ -46,7 +46,7 @@ pub struct Drain {
     pub delete: Vec<(Arc<PodEntry>, u32)>,
     /// All that are waited for, those above among them.
     pub waiting: Vec<Arc<PodEntry>>,
-    /// Those that stay until the node goes, and that nobody waits for.
+    /// Those that stay until the node is removed; the drain does not wait for them.
     pub staying: Vec<Arc<PodEntry>>,
 }
 

@@ -45,7 +45,7 @@ impl HoldReason {
         matches!(self, Self::DoNotDisrupt(..) | Self::Budgets(_))
     }
 
-    /// What whoever owns the pod can do, where it holds by itself and for as long as nobody does anything.
+    /// What the pod's owner can do, if the hold does not end by itself.
     #[must_use]
     pub fn remedy(&self) -> Option<&'static str> {
         match self {

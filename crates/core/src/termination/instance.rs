@@ -31,7 +31,7 @@ pub enum InstanceObservation {
 pub enum Handle {
     /// The id that EC2 gave it.
     Id(String),
-    /// The launch token: a call was made or about to be made, and what came of it has not been written down.
+    /// The launch token: a call was made or was about to be made, and its result has not been written.
     Token(String),
 }
 

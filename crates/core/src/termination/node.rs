@@ -29,11 +29,11 @@ const NOT_DETACHED: ClaimCondition =
 /// What is known of a Node that goes.
 #[derive(Clone, Debug, Default)]
 pub struct DeletingNode<'a> {
-    /// The claims that carry its provider id: one, unless somebody has made a mess.
+    /// The claims that carry its provider id: one, unless somebody has written the same id on others.
     pub claims: &'a [&'a NodeClaim],
     /// What is bound to it.
     pub pods: Vec<Arc<PodEntry>>,
-    /// The volumes that it holds and that are waited for; unknown until somebody has listed them.
+    /// The volumes that it holds and that have to be detached; unknown until they have been listed.
     pub volumes: Option<BTreeSet<String>>,
     /// What the cloud says of its instance.
     pub seen: InstanceObservation,
@@ -79,7 +79,7 @@ pub fn next(node: &Node, known: &DeletingNode<'_>, now: Timestamp) -> NodeStep {
     if claim.is_some_and(|claim| claim.metadata.deletion_timestamp.is_none()) {
         return NodeStep::DeleteClaim;
     }
-    // With its instance gone nobody drains it, and nobody confirms that a volume is detached.
+    // Its instance is gone: no kubelet ends its pods, and no controller confirms that a volume is detached.
     let gone = |claim: &NodeClaim| instance::is_gone(claim, known.seen, known.asked);
     if !is_ready(node) {
         let missing = matches!(known.seen, InstanceObservation::Missing | InstanceObservation::Terminated);
@@ -139,7 +139,7 @@ fn began(claim: &NodeClaim) -> Option<Timestamp> {
     }
 }
 
-/// Whether it is said that a node is drained.
+/// Whether an event says that a node is drained.
 #[must_use]
 pub fn is_drained(said: &[ClaimCondition]) -> bool {
     said.contains(&IS_DRAINED)

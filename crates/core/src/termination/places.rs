@@ -35,7 +35,7 @@ pub enum SuccessorPlace {
     Coming(NominationTarget),
     /// There is none now, as EC2 has nothing or refuses launches; there may be one later.
     Later,
-    /// There is none, or nobody has looked yet.
+    /// There is none, or none was looked for yet.
     None,
 }
 

@@ -21,7 +21,7 @@ use crate::cluster_state::PodEntry;
 use crate::lifecycle::fixtures::{launched_claim, node as fresh_node, ready, second};
 use crate::lifecycle::{LifecycleStep, registration};
 
-/// A pod, and how long it takes to go once it is told to.
+/// A pod, and how long it takes to end once it is deleted.
 #[derive(Clone, Debug)]
 struct OnePod {
     critical: bool,

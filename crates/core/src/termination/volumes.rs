@@ -9,7 +9,7 @@ pub struct Attachment {
     pub name: String,
     /// The Node that it is on.
     pub node: String,
-    /// Its PersistentVolume; none for an inline one, which nobody waits for.
+    /// Its PersistentVolume; none for an inline one, which is not waited for.
     pub volume: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! A claim of a pool, held against what the API server holds it against.
+//! A claim of a pool, validated by the API server's rules.
 
 use dovetail_api::schema::{ErrorKind, FieldPath, SchemaError, UnknownFields, schema_for};
 use dovetail_api::v1::{NodeClaim, NodePool};

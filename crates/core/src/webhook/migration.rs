@@ -19,7 +19,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(3600);
 pub struct Listed {
     /// What the object is called; kinds that are migrated have no namespace.
     pub name: String,
-    /// Its version: where it has another by now, somebody has written it, which stored it anew.
+    /// Its version. If it has another by now, somebody has written it, and so stored it as v1.
     pub resource_version: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! A batch window for each namespace (docs/decisions/017): whose pods keep coming holds up nobody but himself.
+//! A batch window for each namespace (docs/decisions/017): a namespace whose pods keep coming delays no other.
 //!
 //! ```text
 //! shop   a b ────────┤ close: {a, b}, and what has gone quiet elsewhere

@@ -1,4 +1,4 @@
-//! What happens to instances by itself, and what is told of it.
+//! What happens to instances by itself, and what is logged of it.
 
 use std::time::Duration;
 

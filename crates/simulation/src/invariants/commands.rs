@@ -155,7 +155,7 @@ impl Checker {
             until.is_none_or(|until| now - until < KNOWN)
         };
         self.expect("INV-19", now, named_by.iter().any(needs_it), || {
-            format!("claim {} is made at {now} s in the stead of claims of which none goes", claim.name)
+            format!("claim {} is made at {now} s to replace claims of which none goes", claim.name)
         });
     }
 

@@ -140,7 +140,7 @@ impl Mirror {
     /// A namespace is there once something is in it, whether namespaces can be listed or not.
     fn namespace(&self, name: &str) {
         if !name.is_empty() && self.copy.api.get(&NAMESPACES, "", name).is_none() {
-            // One that is refused is told of by what is in it.
+            // One that is refused is reported with its content.
             let _ = self.copy.api.create(&NAMESPACES, "", json!({"metadata": {"name": name}}));
         }
     }

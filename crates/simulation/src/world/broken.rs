@@ -53,7 +53,7 @@ pub enum Broken {
     NoUnusedBrake,
     /// What a NodeClaim says of the command that holds it is taken off it at once.
     NoHolds,
-    /// NodeClaims that are launched in the stead of others are said to be initialized as soon as they are launched.
+    /// NodeClaims that replace others count as initialized as soon as they are launched.
     EarlyReplacements,
     /// Consolidation does not know which pods it has moved.
     ForgottenMoves,

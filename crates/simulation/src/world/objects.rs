@@ -107,7 +107,7 @@ fn make_namespace(api: &ApiServer, object: &Value, manifests: &[Manifest]) -> Op
         return None;
     }
     let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-    // A name that is none is told of the object.
+    // An invalid name is reported with the object.
     api.create(&namespaces, "", object).ok().map(|_| name.to_owned())
 }
 

@@ -72,7 +72,7 @@ annotations:
 {{- range .root.Values.controller.env }}
 {{- if eq .name $.variable }}
 {{- if hasKey . "valueFrom" }}
-{{- fail (printf "controller.env takes %s from elsewhere, where the chart cannot follow: say it in fence.%s" $.variable $.value) }}
+{{- fail (printf "controller.env takes %s from elsewhere, where the chart cannot follow: set fence.%s instead" $.variable $.value) }}
 {{- end }}
 {{- $given = .value | toString | replace "<nil>" "" }}
 {{- end }}
@@ -91,7 +91,7 @@ annotations:
 {{- $given := include "dovetail.given" . }}
 {{- $own := get .root.Values.fence .value | default "" | toString }}
 {{- if and $own $given (ne $own $given) }}
-{{- fail (printf "there is one Lease, and it is said twice: fence.%s is %s, %s in controller.env is %s" .value (quote $own) .variable (quote $given)) }}
+{{- fail (printf "the Lease is set twice, to different values: fence.%s is %s, %s in controller.env is %s" .value (quote $own) .variable (quote $given)) }}
 {{- end }}
 {{- $own | default $given | default .otherwise }}
 {{- end }}
@@ -194,14 +194,14 @@ vmMemoryOverheadPercent: VM_MEMORY_OVERHEAD_PERCENT
 {{- $notes := list }}
 {{- range $name := list "clusterName" "clusterEndpoint" }}
 {{- if and (get $.Values.controller $name) (not (get $.Values.settings $name)) }}
-{{- $notes = append $notes (printf "controller.%s is how Karpenter 0.5 spelled settings.%s; please write the latter." $name $name) }}
+{{- $notes = append $notes (printf "controller.%s is how Karpenter 0.5 spelled settings.%s; use the new name." $name $name) }}
 {{- end }}
 {{- if and (get $.Values $name) (not (get $.Values.settings $name)) }}
-{{- $notes = append $notes (printf "%s is how Karpenter 0.6 to 0.18 spelled settings.%s; please write the latter." $name $name) }}
+{{- $notes = append $notes (printf "%s is how Karpenter 0.6 to 0.18 spelled settings.%s; use the new name." $name $name) }}
 {{- end }}
 {{- end }}
 {{- if get .Values.settings "interruptionQueueName" }}
-{{- $notes = append $notes "settings.interruptionQueueName is taken for settings.interruptionQueue; please write the latter." }}
+{{- $notes = append $notes "settings.interruptionQueueName is read as settings.interruptionQueue; use the new name." }}
 {{- end }}
 {{- $variables := include "dovetail.variables" . | fromYaml }}
 {{- range $name, $value := default dict (get .Values.settings "aws") }}
@@ -210,7 +210,7 @@ vmMemoryOverheadPercent: VM_MEMORY_OVERHEAD_PERCENT
 {{- $now = $name }}
 {{- end }}
 {{- if $now }}
-{{- $notes = append $notes (printf "settings.aws.%s is how Karpenter 0.19 to 0.32 spelled settings.%s; please write the latter." $name $now) }}
+{{- $notes = append $notes (printf "settings.aws.%s is how Karpenter 0.19 to 0.32 spelled settings.%s; use the new name." $name $now) }}
 {{- end }}
 {{- end }}
 {{- join " " $notes }}
@@ -230,18 +230,18 @@ tags: {nothing: ["", "map[]"], instead: "give spec.tags in each EC2NodeClass"}
 {{- range $name, $how := include "dovetail.refused" . | fromYaml }}
 {{- $value := get $aws $name | toString | replace "<nil>" "" }}
 {{- if not (has $value $how.nothing) }}
-{{- fail (printf "settings.aws.%s, of Karpenter 0.19 to 0.32, is not there any more: %s" $name $how.instead) }}
+{{- fail (printf "settings.aws.%s, of Karpenter 0.19 to 0.32, no longer exists: %s" $name $how.instead) }}
 {{- end }}
 {{- end }}
 {{- if .Values.fargate }}
 {{- if not (.Values.settings.awsRegion) }}
-{{- fail "fargate: there is no instance to ask for the region: set settings.awsRegion" }}
+{{- fail "fargate: no instance metadata has the region: set settings.awsRegion" }}
 {{- end }}
 {{- if and .Values.serviceAccount.create (not (hasKey .Values.serviceAccount.annotations "eks.amazonaws.com/role-arn")) }}
-{{- fail "fargate: EKS Pod Identity is not there; give the service account its role by IRSA: serviceAccount.annotations, eks.amazonaws.com/role-arn" }}
+{{- fail "fargate: EKS Pod Identity is not available; give the service account its role by IRSA: serviceAccount.annotations, eks.amazonaws.com/role-arn" }}
 {{- end }}
 {{- if .Values.hostNetwork }}
-{{- fail "fargate: pods there have no host's network: hostNetwork has to be false" }}
+{{- fail "fargate: pods cannot use the host's network: hostNetwork has to be false" }}
 {{- end }}
 {{- end }}
 {{- $region := .Values.settings.awsRegion }}
@@ -251,7 +251,7 @@ tags: {nothing: ["", "map[]"], instead: "give spec.tags in each EC2NodeClass"}
 {{- $of = index (splitList ":" $queue) 3 }}
 {{- end }}
 {{- if and $region $of (ne $region $of) }}
-{{- fail (printf "settings.interruptionQueue is a queue of %s, settings.awsRegion is %s: warnings come to a queue of the cluster's own region" $of $region) }}
+{{- fail (printf "settings.interruptionQueue is a queue of %s, settings.awsRegion is %s: use the queue of the cluster's own region" $of $region) }}
 {{- end }}
 {{- end }}
 
@@ -260,20 +260,20 @@ tags: {nothing: ["", "map[]"], instead: "give spec.tags in each EC2NodeClass"}
 {{- $notes := list }}
 {{- range $name := list "logEncoding" "logConfig" "aws" }}
 {{- if hasKey $.Values $name }}
-{{- $notes = append $notes (printf "%s, of an older chart of Karpenter, is not heeded." $name) }}
+{{- $notes = append $notes (printf "%s, of an older chart of Karpenter, has no effect." $name) }}
 {{- end }}
 {{- end }}
 {{- if hasKey .Values.webhook "metrics" }}
-{{- $notes = append $notes "webhook.metrics, of an older chart of Karpenter, is not heeded: the webhook has no metrics of its own." }}
+{{- $notes = append $notes "webhook.metrics, of an older chart of Karpenter, has no effect: the webhook has no metrics of its own." }}
 {{- end }}
 {{- range $name := list "logLevel" "logEncoding" "outputPaths" "errorOutputPaths" "batchMaxDuration" "batchIdleDuration" }}
 {{- if hasKey $.Values.controller $name }}
-{{- $notes = append $notes (printf "controller.%s, of an older chart of Karpenter, is not heeded: see values.yaml for what takes its place." $name) }}
+{{- $notes = append $notes (printf "controller.%s, of an older chart of Karpenter, has no effect: see values.yaml for its replacement." $name) }}
 {{- end }}
 {{- end }}
 {{- range $name := list "assumeRoleARN" "assumeRoleDuration" }}
 {{- if hasKey $.Values.settings $name }}
-{{- $notes = append $notes (printf "settings.%s, of an older chart of Karpenter, is not heeded: the service account has the role." $name) }}
+{{- $notes = append $notes (printf "settings.%s, of an older chart of Karpenter, has no effect: the service account has the role." $name) }}
 {{- end }}
 {{- end }}
 {{- range $name, $on := .Values.settings.featureGates }}
@@ -295,7 +295,7 @@ tags: {nothing: ["", "map[]"], instead: "give spec.tags in each EC2NodeClass"}
 {{- end }}
 {{- end }}
 {{- if ne (join "," .Values.logErrorOutputPaths) "stderr" }}
-{{- $notes = append $notes "logErrorOutputPaths is not heeded: errors are in the log." }}
+{{- $notes = append $notes "logErrorOutputPaths has no effect: errors are in the log." }}
 {{- end }}
 {{- join " " $notes }}
 {{- end }}
@@ -311,7 +311,7 @@ tags: {nothing: ["", "map[]"], instead: "give spec.tags in each EC2NodeClass"}
 {{- end }}
 {{- end }}
 {{- if and $served (not (has "v1" $served)) }}
-{{- fail (printf "the CRD %s in the cluster serves %s and not v1, and helm does not replace CRDs that are there: install ours (helm upgrade --install dovetail-crd deploy/helm/dovetail-crd --take-ownership, or dovetail crds | kubectl apply --server-side --force-conflicts -f -), then this chart" $name (join ", " $served)) }}
+{{- fail (printf "the CRD %s in the cluster serves %s and not v1, and helm does not replace existing CRDs: install Dovetail's (helm upgrade --install dovetail-crd deploy/helm/dovetail-crd --take-ownership, or dovetail crds | kubectl apply --server-side --force-conflicts -f -), then this chart" $name (join ", " $served)) }}
 {{- end }}
 {{- end }}
 {{- $shared := eq (include "dovetail.lease" .) "karpenter-leader-election" | and (ne (include "dovetail.leaseless" .) "true") }}
@@ -324,7 +324,7 @@ tags: {nothing: ["", "map[]"], instead: "give spec.tags in each EC2NodeClass"}
 {{- $is = or $is (contains "karpenter/controller" (default "" .image)) }}
 {{- end }}
 {{- if and $is (ne $name (include "dovetail.name" $)) }}
-{{- fail (printf "Karpenter runs as Deployment %s/%s: two of them would launch twice. Scale it to 0 first (kubectl -n %s scale deployment %s --replicas 0), or install this chart into its namespace, where they share a Lease" .metadata.namespace .metadata.name .metadata.namespace .metadata.name) }}
+{{- fail (printf "Karpenter runs as Deployment %s/%s: both would launch nodes for the same pods. Scale it to 0 first (kubectl -n %s scale deployment %s --replicas 0), or install this chart into its namespace, where they share a Lease" .metadata.namespace .metadata.name .metadata.namespace .metadata.name) }}
 {{- end }}
 {{- end }}
 {{- end }}

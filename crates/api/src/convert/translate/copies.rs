@@ -32,7 +32,7 @@ pub(super) fn give(all: &mut BTreeMap<Source, Result<Translation, TranslationPro
         let Some(block) = note_of(pool) else { continue };
         let class = class_of(pool);
         let Some(template) = templates.get(&class) else {
-            made.left_out.push(format!("spec.kubeletConfiguration: belongs into EC2NodeClass {class}, spec.kubelet"));
+            made.left_out.push(format!("spec.kubeletConfiguration: belongs in EC2NodeClass {class}, spec.kubelet"));
             continue;
         };
         pool.metadata.annotations.as_mut().and_then(|notes| notes.remove(annotations::V1BETA1_KUBELET));

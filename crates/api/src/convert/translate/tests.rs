@@ -140,7 +140,7 @@ fn each_kubelet_block_has_class_copy_shared_by_like_blocks() {
     }
     let alone = translated(&[], &[provisioner_named("a", with_pods(20))]);
     let left_out = &alone[&of("a")].as_ref().unwrap().left_out;
-    assert_eq!(left_out, &["spec.kubeletConfiguration: belongs into EC2NodeClass t, spec.kubelet"]);
+    assert_eq!(left_out, &["spec.kubeletConfiguration: belongs in EC2NodeClass t, spec.kubelet"]);
 }
 
 #[test]

@@ -197,7 +197,7 @@ impl File<'_> {
             let reference = v1.node_pool.as_ref().map(|pool| pool.spec.template.spec.node_class_ref.name.clone());
             let class = reference.unwrap_or_default();
             let what = format!(
-                "the kubelet's configuration belongs into EC2NodeClass {class}, spec.kubelet, which is not among the files"
+                "the kubelet's configuration belongs in EC2NodeClass {class}, spec.kubelet, which is not among the files"
             );
             self.lost(node.line, object, what);
         }

@@ -1,4 +1,4 @@
-//! What came of launches: sold out, unused, or with less room than foreseen.
+//! The results of launches: sold out, unused, or with less room than planned.
 
 pub(super) mod observed;
 pub(super) mod room;

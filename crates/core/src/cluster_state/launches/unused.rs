@@ -89,7 +89,7 @@ pub struct NotUsed {
 /// What a claim was launched for and what has come of it.
 #[derive(Debug, Default)]
 struct Open {
-    /// The pods that were planned on it here; nothing where somebody else has planned it.
+    /// The pods that were planned on it here; empty if another leader has planned it.
     pods: Option<BTreeSet<String>>,
     /// Since when its node is ready for pods, as far as was looked. Monotonic.
     ready: Option<Duration>,
@@ -178,7 +178,7 @@ impl ClusterState {
             }
             return true;
         }
-        // Pods have come and gone that nobody here has seen.
+        // Pods have come and gone unseen.
         if facts.last_pod_event.is_some() && !self.uses.refused.contains_key(&facts.node) {
             self.uses.open.remove(&facts.name);
             return true;

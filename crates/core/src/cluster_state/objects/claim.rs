@@ -77,7 +77,7 @@ impl ClaimEntry {
         self.claim.metadata.uid.is_none()
     }
 
-    /// Whether nobody knows what its instance will have: the cloud has not answered, and an earlier leader has planned it.
+    /// Whether its instance's resources are unknown: the cloud has not answered, and an earlier leader has planned it.
     #[must_use]
     pub fn is_open(&self) -> bool {
         let answered = self.claim.status.as_ref().is_some_and(|status| !status.allocatable.is_empty());

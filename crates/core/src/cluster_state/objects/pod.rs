@@ -84,7 +84,7 @@ pub enum DoNotDisrupt {
     Always,
     /// It may be moved from then on.
     Until(Timestamp),
-    /// It says what is neither `true` nor a positive duration: that counts as nothing, and is said.
+    /// Its value is neither `true` nor a positive duration: it has no effect, and an event says so.
     Invalid(String),
 }
 
@@ -129,7 +129,7 @@ impl DoNotDisrupt {
 const DEFAULT_GRACE: Duration = Duration::from_secs(30);
 
 impl PodEntry {
-    /// Reads a pod of the API. One whose quantities make no sense cannot be scheduled by anyone: it is told as text.
+    /// Reads a pod of the API. If its quantities are invalid no scheduler can place it, and the error says why.
     ///
     /// # Errors
     /// What is wrong with its requests.
@@ -210,7 +210,7 @@ impl PodEntry {
         !self.terminal && !self.deleting
     }
 
-    /// Whether it comes again by itself wherever there is a node: nobody has to find it a place.
+    /// Whether it comes again by itself on any node, so that it needs no place.
     #[must_use]
     pub fn belongs_to_node(&self) -> bool {
         self.daemon || self.mirror
@@ -257,7 +257,7 @@ pub fn is_unmarked(pod: &KubePod) -> bool {
 
 const SCHEDULED: &str = "PodScheduled";
 
-/// Whether a pod has no node and nobody but a scheduler gives it one.
+/// Whether a pod has no node, and only a scheduler can give it one.
 fn can_be_given_a_node(pod: &KubePod) -> bool {
     let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
     node.is_none_or(str::is_empty)

@@ -13,7 +13,7 @@ use crate::launch_limits::{Taken, UnusedWorkload};
 use crate::pod::Pod;
 use crate::requirements::{NodeSelectorRequirement, Operator};
 
-/// A try that has not come to anything for so long keeps nobody waiting any more: the time to register, and some.
+/// An attempt without a result for this long no longer delays others: the time to register, and some.
 const LONGEST_TRY: SignedDuration = SignedDuration::from_mins(20);
 
 impl Snapshot {

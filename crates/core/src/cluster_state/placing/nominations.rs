@@ -128,7 +128,7 @@ impl ClusterState {
         }
     }
 
-    /// Whether a pod comes in the stead of one that goes: it is like it, but for the hash of its template where the other goes by a
+    /// Whether a pod replaces one that is removed: it is like it, but for the hash of its template where the other goes by a
     /// restart.
     fn stands_in(&self, pod: &Pod, going: &Pod) -> bool {
         alike(pod, going) || (self.now.rolling.contains(&going.uid) && alike_but_for(pod, going, TEMPLATE_HASH))

@@ -54,7 +54,7 @@ struct Refused {
     words: String,
 }
 
-/// What pods have in common that are alike: whoever differs in it need not be looked at any closer.
+/// What similar pods have in common: pods that differ in it need no closer comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Like {
     namespace: String,

@@ -223,7 +223,7 @@ impl DriftKnowledge {
         Some(drift)
     }
 
-    /// An image that has moved on by itself is told of once.
+    /// An image that has changed by itself is reported once.
     fn warn(&mut self, class: Option<&EC2NodeClass>, drift: &Drift, out: &mut Orders) {
         let (Some(class), Drift::Is(DriftReason::Ami, what)) = (class, drift) else { return };
         let Some(selector) = unpinned(class) else { return };

@@ -86,7 +86,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
         (!planned.types.is_empty()).then_some(TrialNode { planned, placed: vec![], pods: vec![] })
     }
 
-    /// Begins a new node in the stead of a planned one: of any type of its pool, where that one may be.
+    /// Begins a new node instead of a planned one: of any type of its pool, where that one may be.
     pub fn launch_as(&self, claim: &PlannedClaim) -> Option<TrialNode> {
         let launch = self.launch(self.pool_at(claim.pool)?, None)?;
         let Some(zones) = zones_of(claim) else {

@@ -25,7 +25,7 @@ use crate::pack::place::planned_node::{Candidate, PlannedNode};
 use crate::pack::rounds::solve::RoundPlan;
 use crate::problem::Policy;
 
-/// So many times a planned node is looked at in one go: the bound on work.
+/// How often a planned node is examined in one pass at most: the bound on work.
 const MOST_LOOKS: usize = 200_000;
 
 /// So often pods left over choose their places again.

@@ -91,7 +91,7 @@ impl ResourceNames {
         amounts
     }
 
-    /// What a pod or a daemon requests; nobody requests less than nothing.
+    /// What a pod or a daemon requests; never negative.
     fn requested(&self, pod: &Pod) -> Amounts {
         let mut amounts = self.amounts(&pod.requests);
         amounts.iter_mut().for_each(|amount| *amount = (*amount).max(0));
@@ -350,7 +350,7 @@ pub(in crate::pack) fn hash(pod: &Pod, labels_matter: bool) -> u64 {
             (&one.key, &one.operator, &one.values).hash(&mut hasher);
         }
     }
-    // All of it: pods that differ in anything that is left out are held against each other one by one.
+    // All of it: pods that differ only in a field that is left out would be compared one by one.
     for toleration in &pod.tolerations {
         (&toleration.key, &toleration.operator, &toleration.value, &toleration.effect).hash(&mut hasher);
         toleration.toleration_seconds.hash(&mut hasher);

@@ -94,7 +94,7 @@ pub(crate) struct DaemonConflict {
     /// Its index among the problem's.
     pub daemon: usize,
     pub name: String,
-    /// The label whose values are the domains: nodes without it keep nobody off.
+    /// The label whose values are the domains: nodes without it exclude no pod.
     pub key: String,
     ports: Vec<HostPort>,
     /// The pods that its own anti-affinity keeps off.

@@ -63,7 +63,7 @@ pub(crate) struct Offers {
 /// A capacity reservation: instances that are paid for whether they run or not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Reservation {
-    /// Its id; empty where nobody gave it one.
+    /// Its id; empty if it has none.
     pub id: String,
     /// The ways of buying that are of it.
     pub offering_bits: Mask,

@@ -206,7 +206,7 @@ fn is_named(context: &Context<'_>, planned: &PlannedNode, at: InstanceTypeId) ->
         })
 }
 
-/// The types that are taken for want of others only.
+/// The types that are used only if there are no others.
 #[derive(Debug)]
 pub(crate) struct Rare {
     bare_metal: Bits,

@@ -16,7 +16,7 @@ use crate::pack::model::options::{Least, enough_of, least_of};
 
 /// What putting pods on a planned node takes, in steps.
 const PUT: usize = 4;
-/// So many shares of a node, or resources, are looked at in a step.
+/// How many shares of a node, or resources, one step handles.
 const SHARES_A_STEP: usize = 16;
 const RESOURCES_A_STEP: usize = 8;
 

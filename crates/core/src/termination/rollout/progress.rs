@@ -9,20 +9,20 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// A Deployment that is rolling out already is looked at again after this.
+/// The pause before a Deployment that is rolling out already is checked again.
 pub const AGAIN: Duration = Duration::from_secs(10);
 /// A rollout is waited for no longer than this, before ours and in ours: then its pods are evicted as any others.
 pub const LONGEST: Duration = Duration::from_secs(600);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Nobody has been asked yet.
+    /// Nothing has been requested yet.
     Begins,
     /// The API server is being asked.
     Asking,
     /// It was restarted, and since when that is known.
     Restarted(Duration),
-    /// Not yet; it is looked at again then.
+    /// Not yet; it is checked again then.
     Waits(Duration),
     /// It will not be, or what it brings did not come; its pods are evicted.
     Never,

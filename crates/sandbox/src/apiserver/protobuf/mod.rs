@@ -177,7 +177,7 @@ fn object(message: &Message, bytes: &[u8], level: u32) -> Option<Map<String, Val
     Some(map)
 }
 
-/// Whether a value was set by somebody, and not written by Go for want of another.
+/// Whether a value was set by a client, and is not Go's zero value.
 fn is_set(field: &Field, value: &Value) -> bool {
     match value {
         Value::Null => false,

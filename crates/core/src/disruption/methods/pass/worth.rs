@@ -50,7 +50,7 @@ impl Pass<'_, '_, '_> {
         NodePrice::new(self.settings.price_per_node)
     }
 
-    /// What so many new nodes, of such a price together, cost beside it in the stead of others; fewer of them give nothing back.
+    /// What so many new nodes, of such a price together, cost beside it instead of others; fewer of them give nothing back.
     pub fn node_prices(&self, price: f64, new: usize, old: usize) -> f64 {
         self.node_price().extra_for(price / new.max(1) as f64) * new.saturating_sub(old) as f64
     }
