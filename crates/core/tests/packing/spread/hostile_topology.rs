@@ -127,6 +127,31 @@ fn zones_stay_apart_though_a_pod_names_every_node_label() {
     assert_eq!(left.iter().filter(|name| name.starts_with('a')).count(), 0, "{left:?}");
 }
 
+#[test]
+fn a_pod_that_keeps_away_by_many_labels_of_instance_types_leaves_others_their_nodes() {
+    const LABELS: [&str; 3] = ["family", "size", "generation"];
+    let mut away = needs("podAntiAffinity", "a", ZONE);
+    let terms = &mut away["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
+    *terms = LABELS.iter().chain(&[ZONE, "node.kubernetes.io/instance-type"]).map(|key| term("a", key)).collect();
+    let mut pods = vec![("odd", away)];
+    let large = json!({"requests": {"cpu": "7"}});
+    pods.extend(vec![("a", large); 3]);
+    let mut problem = problem(pods);
+    problem.well_known_labels = LABELS.map(str::to_owned).to_vec();
+    let offerings = serde_json::to_value(&problem.instance_types[0].offerings).unwrap();
+    let types = (0..40).map(|at| {
+        let is = |key: &str, value: String| json!({"key": key, "operator": "In", "values": [value]});
+        let mut requirements = vec![is("node.kubernetes.io/instance-type", format!("t{at:02}"))];
+        requirements.extend(LABELS.map(|key| is(key, format!("{at:02}"))));
+        let cpu = if at < 30 { "1" } else { "8" };
+        read(json!({"name": format!("t{at:02}"), "capacity": {"cpu": cpu, "memory": "32Gi", "pods": "30"},
+            "requirements": requirements, "offerings": offerings}))
+    });
+    problem.instance_types = types.map(std::sync::Arc::new).collect();
+    let left = left(&problem);
+    assert!(left.iter().all(|name| name.starts_with("odd")), "{left:?}");
+}
+
 /// A heavier pool without the label beside the default one that has it.
 fn with_a_pool_without_racks(pods: Vec<(&str, Value)>) -> Problem {
     let mut problem = problem(pods);

@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::Topology;
+use super::combinations::{Combination, KeyValues, evenly, product, together};
 use super::keys::KeySet;
 use crate::labels;
 use crate::pack::model::classes::{Class, RequirementSets};
@@ -55,8 +56,8 @@ pub(crate) struct BinSources<'c> {
     pub offers: &'c Offers,
 }
 
-/// Bins that no more than so many keys' values make; more are not looked at.
-const MOST_PLACES: usize = 4096;
+/// More bins than this are not looked at: every instance type of a large region in three zones, spot and on demand, are.
+const MOST_PLACES: usize = 8192;
 
 /// All domains, and the bins by the keys that they tell apart.
 #[derive(Debug, Default)]
@@ -83,7 +84,7 @@ impl Bins {
         sets: &mut RequirementSets,
         steps: &Steps,
     ) -> Self {
-        let BinSources { pools, columns, offers, .. } = *found;
+        let BinSources { pools, columns, .. } = *found;
         let mut bins = Self::default();
         // The values of each key first: bins are made of them.
         for key in topology.keys.iter() {
@@ -97,7 +98,7 @@ impl Bins {
             // Most classes ask for the same keys, mostly the zone alone: three zones are three bins for all of
             // them.
             if !bins.by_keys.contains_key(&part.keys) {
-                let all = bins.of_keys(part.keys, topology, offers);
+                let all = bins.of_keys(part.keys, topology, found, steps);
                 bins.by_keys.insert(part.keys, all);
             }
             let all = &bins.by_keys[&part.keys];
@@ -154,10 +155,59 @@ impl Bins {
         DomainOfKeys(all.map(|(key, values)| value(key).and_then(|value| position(values, value))).collect())
     }
 
-    fn of_keys(&self, keys: KeySet, topology: &Topology, offers: &Offers) -> IndexVec<BinId, Bin> {
+    fn of_keys(
+        &self,
+        keys: KeySet,
+        topology: &Topology,
+        found: &BinSources<'_>,
+        steps: &Steps,
+    ) -> IndexVec<BinId, Bin> {
+        let bought = self.bought(keys, topology, found.offers);
+        let is_bought = |key: &KeyId| matches!(topology.keys[*key].as_str(), labels::ZONE | labels::CAPACITY_TYPE);
+        let mut known = Vec::new();
+        for key in topology.keys.ids().filter(|key| keys.has(*key) && !is_bought(key)) {
+            let values = self.pools[key].enumerate().filter(|(_, pools)| !pools.is_empty());
+            let values: Vec<Option<DomainId>> = values.map(|(value, _)| Some(value)).collect();
+            // Where no node has the key there is nothing to tell apart: rules over it hold or fail alike everywhere.
+            // A key of which nothing is known makes no bins.
+            if values.is_empty() {
+                continue;
+            }
+            let possible = values.into_iter().chain((!self.lacking[key].is_empty()).then_some(None)).collect();
+            known.push(KeyValues { key, name: &topology.keys[key], all: &self.values[key], possible });
+        }
+        let count = known.iter().fold(bought.len(), |count, key| count.saturating_mul(key.possible.len()));
+        let combinations: Vec<Combination> = if count > MOST_PLACES {
+            let types: usize = found.pools.iter().map(|pool| pool.types.iter().count()).sum();
+            if !steps.take(types * known.len()) {
+                return IndexVec::new();
+            }
+            evenly(together(found, &known), MOST_PLACES / bought.len().max(1))
+        } else {
+            // Every value with every other: 3 zones and 4 racks make 12 bins.
+            known.iter().fold(vec![Combination::new()], |all, key| product(&all, &key.possible, MOST_PLACES))
+        };
+        let pinned = |bin: &Bin, values: &Combination| {
+            let mut bin = bin.clone();
+            for (key, value) in known.iter().zip(values) {
+                bin.domain[key.key] = *value;
+                bin.pins.push((key.key, *value));
+            }
+            bin
+        };
+        let pinned = &pinned;
+        let mut all: Vec<Bin> =
+            bought.iter().flat_map(|bin| combinations.iter().map(move |values| pinned(bin, values))).collect();
+        // By domain, so that ids do not depend on the order of offerings.
+        all.sort_by(|a, b| a.domain.cmp(&b.domain));
+        all.into()
+    }
+
+    /// The bins by what buying decides, as far as it is asked for.
+    fn bought(&self, keys: KeySet, topology: &Topology, offers: &Offers) -> Vec<Bin> {
         let nowhere = DomainOfKeys(self.values.iter().map(|_| None).collect());
-        let bought = |key: &str| topology.keys.id_of(key).filter(|key| keys.has(*key));
-        let (zone, capacity_type) = (bought(labels::ZONE), bought(labels::CAPACITY_TYPE));
+        let asked = |key: &str| topology.keys.id_of(key).filter(|key| keys.has(*key));
+        let (zone, capacity_type) = (asked(labels::ZONE), asked(labels::CAPACITY_TYPE));
         let mut all: Vec<Bin> = Vec::new();
         for (at, offering_bit) in offers.offering_bits.enumerate() {
             let mut domain = nowhere.clone();
@@ -172,31 +222,7 @@ impl Bins {
                 None => all.push(Bin { mask: at.bit(), domain, pins: SmallVec::new() }),
             }
         }
-        let others =
-            topology.keys.ids().filter(|key| keys.has(*key) && Some(*key) != zone && Some(*key) != capacity_type);
-        for key in others {
-            let values = self.pools[key].enumerate().filter(|(_, pools)| !pools.is_empty());
-            let values: Vec<Option<DomainId>> = values.map(|(value, _)| Some(value)).collect();
-            // Where no node has the key there is nothing to tell apart: rules over it hold or fail alike everywhere.
-            // A key of which nothing is known makes no bins.
-            if values.is_empty() {
-                continue;
-            }
-            let values: Vec<Option<DomainId>> =
-                values.into_iter().chain((!self.lacking[key].is_empty()).then_some(None)).collect();
-            let with = |bin: &Bin, value: &Option<DomainId>| {
-                let mut bin = bin.clone();
-                bin.domain[key] = *value;
-                bin.pins.push((key, *value));
-                bin
-            };
-            // Every bin so far with every value of the key: 3 zones and 4 racks make 12 bins.
-            let both = all.iter().flat_map(|bin| values.iter().map(move |value| with(bin, value)));
-            all = both.take(MOST_PLACES).collect();
-        }
-        // By domain, so that ids do not depend on the order of offerings.
-        all.sort_by(|a, b| a.domain.cmp(&b.domain));
-        all.into()
+        all
     }
 }
 

@@ -8,6 +8,7 @@
 
 pub(crate) mod bins;
 mod broken;
+mod combinations;
 mod counted;
 pub(crate) mod domains;
 pub(crate) mod groups;
