@@ -21,10 +21,12 @@ use crate::resources::{CPU, MEMORY};
 const WINDOW: Duration = Duration::from_secs(3600);
 /// It is noted this often.
 const NOTED: Duration = Duration::from_secs(60);
-/// Less than this part of the most within that time is past its peak.
-const PEAK: f64 = 0.95;
-/// While demand rises, a move has to save so many hours of what its pods cost before it is done.
-const PAYBACK: SignedDuration = SignedDuration::from_hours(1);
+/// Where less than this part of the most within that time is asked for, it is no wave that comes back, but a scale-in.
+const SCALED_IN: f64 = 0.75;
+/// While demand rises, a move has to save what its pods cost for so long before it is done.
+const PAYBACK_RISING: SignedDuration = SignedDuration::from_mins(90);
+/// And so long otherwise.
+const PAYBACK: SignedDuration = SignedDuration::from_mins(30);
 
 /// Since when nodes could have gone, by the uid of the claim. Monotonic time.
 pub type SpareNodes = BTreeMap<String, Duration>;
@@ -65,19 +67,26 @@ impl Demand {
         }
     }
 
-    /// Whether more is asked for than an hour ago, of cpu or of memory, and about the most since then: what falls from a peak frees
-    /// room to stay. Where nobody knows what was asked for an hour ago, it is not.
-    fn rises(&self) -> bool {
-        let (Some(then), Some(now)) = (self.requested.front(), self.requested.back()) else { return false };
+    /// For how long a move has to save what its pods cost. It need not where nobody knows what was asked for an hour ago.
+    fn payback(&self) -> SignedDuration {
+        let (Some(then), Some(now)) = (self.requested.front(), self.requested.back()) else {
+            return SignedDuration::ZERO;
+        };
         let most = |of: fn(&Requested) -> i64| self.requested.iter().map(of).max().unwrap_or_default();
-        let rises = |of: fn(&Requested) -> i64| of(now) > of(then) && of(now) as f64 >= PEAK * most(of) as f64;
-        then.when + WINDOW <= now.when && (rises(|one| one.cpu) || rises(|one| one.memory))
+        let scaled_in = |of: fn(&Requested) -> i64| (of(now) as f64) < SCALED_IN * most(of) as f64;
+        if then.when + WINDOW > now.when || scaled_in(|one| one.cpu) || scaled_in(|one| one.memory) {
+            SignedDuration::ZERO
+        } else if then.cpu < now.cpu || then.memory < now.memory {
+            PAYBACK_RISING
+        } else {
+            PAYBACK
+        }
     }
 
     /// The rules as they are while demand is what it is.
     #[must_use]
     pub fn adapted(&self, rules: ConsolidationSettings) -> ConsolidationSettings {
-        if self.rises() { ConsolidationSettings { payback: PAYBACK, ..rules } } else { rules }
+        ConsolidationSettings { payback: self.payback(), ..rules }
     }
 
     /// Since when nodes could have gone.

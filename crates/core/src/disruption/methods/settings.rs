@@ -17,9 +17,8 @@ pub struct ConsolidationSettings {
     /// What deleting a node, whose pods then all move to others, saves at least for each of them, in parts of the same. A saving
     /// lasts only as long as the pods are as they are.
     pub least_per_pod: f64,
-    /// How many hours of what a mean pod costs a move has to save, for each of its pods, before it is done: by what it saves an
-    /// hour, over the time for which it could have been done ([`super::NodeState::spare`]). Zero where what is saved is
-    /// expected to last.
+    /// For how long a mean pod's price has to be saved, for each pod of a move, before it is done: by what it saves an hour,
+    /// over the time for which it could have been done ([`super::NodeState::spare`]). Zero where nothing is known of that.
     pub payback: SignedDuration,
     /// What a node more is worth avoiding, as packing has it.
     pub price_per_node: f64,

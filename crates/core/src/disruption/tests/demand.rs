@@ -23,43 +23,48 @@ fn rules() -> ConsolidationSettings {
     ConsolidationSettings { least_per_pod: 1.5, ..ConsolidationSettings::default() }
 }
 
-/// The rules after pods have asked for so many thousandths of a cpu more, or less, than at the beginning, so many seconds later.
-fn after(more: i64, seconds: f64, change: impl FnOnce(&mut Value)) -> ConsolidationSettings {
+/// For how many minutes moves have to pay after pods have asked for so many thousandths of a cpu more, or less, than at the
+/// beginning, so many seconds later.
+fn payback(more: i32, seconds: f64, change: impl FnOnce(&mut Value)) -> i64 {
     let (mut world, mut demand) = (two(), Demand::default());
     world.asking("web", "b", 1000, |_| ());
     demand.observe(&world.state.snapshot(), moment(0.0));
-    world.asking("web", "b", u32::try_from(1000 + more).unwrap(), change);
+    world.asking("web", "b", 1000_u32.saturating_add_signed(more), change);
     demand.observe(&world.state.snapshot(), moment(seconds));
-    demand.adapted(rules())
+    minutes(&demand)
+}
+
+fn minutes(demand: &Demand) -> i64 {
+    let adapted = demand.adapted(rules());
+    assert_eq!(adapted, ConsolidationSettings { payback: adapted.payback, ..rules() });
+    adapted.payback.as_mins()
 }
 
 #[test]
-fn moves_have_to_pay_while_pods_ask_for_more_than_an_hour_ago() {
-    let pay = ConsolidationSettings { payback: SignedDuration::from_hours(1), ..rules() };
-    assert_eq!(after(100, 3600.0, |_| ()), pay);
-    assert_eq!(after(0, 3600.0, |_| ()), rules());
-    assert_eq!(after(-100, 3600.0, |_| ()), rules());
+fn moves_pay_for_longer_while_pods_ask_for_more_than_an_hour_ago_and_need_not_where_that_is_not_known() {
+    assert_eq!(payback(100, 3600.0, |_| ()), 90);
+    assert_eq!(payback(0, 3600.0, |_| ()), 30);
+    assert_eq!(payback(-100, 3600.0, |_| ()), 30);
     // Memory alone: nobody asked for any.
     let memory = |pod: &mut Value| pod["spec"]["containers"][0]["resources"]["requests"]["memory"] = json!("1Gi");
-    assert_eq!(after(0, 3600.0, memory), pay);
-    // What was asked for an hour ago is not known yet.
-    assert_eq!(after(100, 3599.0, |_| ()), rules());
-    assert_eq!(Demand::default().adapted(rules()), rules());
+    assert_eq!(payback(0, 3600.0, memory), 90);
+    assert_eq!(payback(100, 3599.0, |_| ()), 0);
+    assert_eq!(minutes(&Demand::default()), 0);
 }
 
 #[test]
-fn what_has_fallen_from_a_peak_within_the_hour_does_not_rise() {
-    let rules_at_end = |end: u32| {
+fn after_a_scale_in_by_more_than_a_quarter_within_the_hour_nothing_waits() {
+    let after = |end: u32| {
         let (mut world, mut demand) = (two(), Demand::default());
-        for (minute, milli) in [(0, 1000), (30, 4000), (60, end)] {
+        for (minute, milli) in [(0, 1000), (30, 10_000), (60, end)] {
             world.asking("web", "b", milli, |_| ());
             demand.observe(&world.state.snapshot(), moment(60.0 * f64::from(minute)));
         }
-        demand.adapted(rules())
+        minutes(&demand)
     };
-    // 14,500 beside them: 95 % of the peak are 17,575.
-    assert_eq!(rules_at_end(3000), rules());
-    assert_ne!(rules_at_end(3200), rules());
+    // 14,500 beside them: three quarters of the peak are 18,375.
+    assert_eq!(after(3800), 0);
+    assert_eq!(after(4000), 90);
 }
 
 #[test]
@@ -68,7 +73,7 @@ fn pods_that_run_to_their_end_are_no_trend() {
     demand.observe(&world.state.snapshot(), moment(0.0));
     world.asking("batch", "b", 1000, |pod| pod["spec"]["restartPolicy"] = json!("Never"));
     demand.observe(&world.state.snapshot(), moment(3600.0));
-    assert_eq!(demand.adapted(rules()), rules());
+    assert_eq!(minutes(&demand), 30);
 }
 
 #[test]
@@ -77,7 +82,7 @@ fn it_is_held_against_an_hour_ago_and_nothing_older() {
     demand.observe(&world.state.snapshot(), moment(0.0));
     world.asking("web", "b", 1000, |_| ());
     (1..=120).for_each(|minute| demand.observe(&world.state.snapshot(), moment(60.0 * f64::from(minute))));
-    assert_eq!(demand.adapted(rules()), rules());
+    assert_eq!(minutes(&demand), 30);
 }
 
 /// The answer while demand rises, where nodes could have gone since then.
@@ -93,7 +98,7 @@ fn a_node_goes_when_what_it_would_have_saved_since_it_could_go_has_paid_for_the_
     let first = rising(&world, &demand, 3600.0);
     assert_eq!((first.command.is_none(), first.spare.as_slice()), (true, ["uid-claim-a".to_owned()].as_slice()));
     let why = first.stays.iter().find(|one| one.node.node == "a").map(|one| one.why.as_str());
-    assert!(why.is_some_and(|why| why.ends_with("has yet to pay for the moves")), "{why:?}");
+    assert!(why.is_some_and(|why| why.contains("not been to spare for long enough")), "{why:?}");
     demand.answered(&first, &none, moment(3600.0));
     for (hours, goes) in [(0.2, false), (0.4, false), (0.6, true)] {
         let answer = rising(&world, &demand, 3600.0 * (1.0 + hours));

@@ -1,11 +1,10 @@
-//! Whether what a command saves has been there for long enough to pay for the moves, where it is not expected to last.
+//! Whether nodes have been to spare for so long that what a command saves would have paid for its moves.
 
 use super::Pass;
 use crate::pack::model::ids::NodeId;
 
 /// Why a node stays whose pods have places elsewhere.
-const NOT_YET: &str =
-    "pods ask for more than an hour ago, so its room may soon be needed: what it saves has yet to pay for the moves";
+const NOT_YET: &str = "it has not been to spare for long enough to pay for the moves of its pods";
 
 impl Pass<'_, '_, '_> {
     /// Whether nodes that could go, which would save so much an hour, could have gone for so long that this would have paid
