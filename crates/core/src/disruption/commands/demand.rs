@@ -1,9 +1,9 @@
-//! Whether room that is free now is likely to be needed soon: what pods ask for, held against an hour ago (decision 050).
+//! For how long nodes have to be to spare before they go, by what pods ask for now and an hour ago (decision 050).
 //!
 //! ```text
-//! pods of each minute ──► Demand ──► rises: what a move saves has to pay for it first ──► Question
-//!                           ▲                                                              │
-//!                           └────── since when, by claim ◄── could go, has yet to pay ◄────┘
+//! pods of each minute ──► Demand ──► for how long a move has to have paid ──► Question
+//!                           ▲                                                    │
+//!                           └── since when, by claim ◄── could go, has not paid ─┘
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
