@@ -195,9 +195,12 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
         .collect()
     }
 
-    /// Notes what stands in the way of a node.
+    /// Notes what stands in the way of a node. What could go, but for how long that has paid, stays for that, whatever other methods
+    /// find.
     pub fn note(&mut self, node: NodeId, why: impl Into<String>) {
-        self.notes.insert(node, why.into());
+        if !self.spare.contains(&node) {
+            self.notes.insert(node, why.into());
+        }
     }
 
     /// Notes that what is allowed at once keeps a node, whatever else would.
