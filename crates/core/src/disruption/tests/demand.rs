@@ -41,7 +41,7 @@ fn minutes(demand: &Demand) -> i64 {
 }
 
 #[test]
-fn moves_pay_for_longer_while_pods_ask_for_more_than_an_hour_ago_and_need_not_where_that_is_not_known() {
+fn moves_pay_longer_while_demand_rises_not_where_unknown() {
     assert_eq!(payback(100, 3600.0, |_| ()), 90);
     assert_eq!(payback(0, 3600.0, |_| ()), 30);
     assert_eq!(payback(-100, 3600.0, |_| ()), 30);
@@ -53,7 +53,7 @@ fn moves_pay_for_longer_while_pods_ask_for_more_than_an_hour_ago_and_need_not_wh
 }
 
 #[test]
-fn after_a_scale_in_by_more_than_a_quarter_within_the_hour_nothing_waits() {
+fn nothing_waits_within_an_hour_of_a_scale_in_by_a_quarter() {
     let after = |end: u32| {
         let (mut world, mut demand) = (two(), Demand::default());
         for (minute, milli) in [(0, 1000), (30, 10_000), (60, end)] {
@@ -92,7 +92,7 @@ fn rising(world: &World, demand: &Demand, seconds: f64) -> CommandAnswer {
 }
 
 #[test]
-fn a_node_goes_when_what_it_would_have_saved_since_it_could_go_has_paid_for_the_move() {
+fn node_goes_once_its_savings_have_paid_for_the_move() {
     let (world, mut demand, none) = (two(), Demand::default(), WaitingCommands::default());
     // The node costs 10 cents an hour, the mean pod about 5: half an hour.
     let first = rising(&world, &demand, 3600.0);

@@ -128,7 +128,7 @@ fn zones_stay_apart_though_a_pod_names_every_node_label() {
 }
 
 #[test]
-fn a_pod_that_keeps_away_by_many_labels_of_instance_types_leaves_others_their_nodes() {
+fn pod_with_many_type_label_keys_leaves_others_their_nodes() {
     const LABELS: [&str; 3] = ["family", "size", "generation"];
     let mut away = needs("podAntiAffinity", "a", ZONE);
     let terms = &mut away["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];

@@ -179,7 +179,7 @@ impl Bins {
         let count = known.iter().fold(bought.len(), |count, key| count.saturating_mul(key.possible.len()));
         let combinations: Vec<Combination> = if count > MOST_PLACES {
             let types: usize = found.pools.iter().map(|pool| pool.types.iter().count()).sum();
-            if !steps.take(types * known.len()) {
+            if !steps.spend(types * known.len()) {
                 return IndexVec::new();
             }
             evenly(together(found, &known), MOST_PLACES / bought.len().max(1))
