@@ -9,8 +9,8 @@ use std::time::Duration;
 use actix::prelude::*;
 use dovetail_core::cluster_state::{Moment, PlanningInput, Snapshot};
 use dovetail_core::disruption::commands::{
-    CommandAnswer, Question, Queue, Rhythm, StayingNode, WaitingCommand, WaitingCommands, WaitingStep, WantedRemoval,
-    any_consolidates, held_by_commands, kept_by_policy,
+    CommandAnswer, Demand, Question, Queue, Rhythm, StayingNode, WaitingCommand, WaitingCommands, WaitingStep,
+    WantedRemoval, any_consolidates, held_by_commands, kept_by_policy,
 };
 use dovetail_core::disruption::methods::ConsolidationSettings;
 use jiff::{SignedDuration, Timestamp};
@@ -45,6 +45,8 @@ pub(super) struct ConsolidationState {
     rhythm: Rhythm,
     /// What was found and is looked at again.
     waiting: WaitingCommands,
+    /// What pods have asked for lately.
+    demand: Demand,
     /// When it was last said what the pools' policies keep. Monotonic time.
     kept: Option<Duration>,
     /// What was last said to stand in the way, by the uid of the claim.
@@ -62,6 +64,7 @@ impl ConsolidationState {
             asking: false,
             rhythm: Rhythm::default(),
             waiting: WaitingCommands::default(),
+            demand: Demand::default(),
             kept: None,
             said: BTreeMap::new(),
         }
@@ -120,6 +123,7 @@ impl Disruptor {
             return left.min(waits);
         }
         self.consolidation.rhythm.asks(now);
+        self.consolidation.demand.observe(snapshot, now);
         self.ask(snapshot, None, ctx);
         POLL
     }
@@ -184,15 +188,16 @@ impl Disruptor {
         Question {
             snapshot: snapshot.clone(),
             input: self.planning_input(),
-            settings: ConsolidationSettings {
+            settings: self.consolidation.demand.adapted(ConsolidationSettings {
                 price_moves: ConsolidationSettings::price_moves_within(
                     snapshot.claims.len(),
                     self.env.settings.churn.price_moves,
                 )
                 .saturating_sub(queue.price_moves()),
                 ..self.rules()
-            },
+            }),
             moved: queue.moved(),
+            spare: self.consolidation.demand.spare(),
             refused: queue.refused(snapshot, now.wall),
             asked: self.about_to_go(),
             waiting: self.consolidation.waiting.commands().to_vec(),
@@ -204,6 +209,7 @@ impl Disruptor {
     /// The question about all nodes has this answer.
     fn answered(&mut self, answer: &CommandAnswer) {
         let (now, state) = (self.env.moment(), &mut self.consolidation);
+        state.demand.answered(answer, &state.waiting, now);
         match &answer.command {
             Some(command) => {
                 state.rhythm.found();

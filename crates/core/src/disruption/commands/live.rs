@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use dovetail_api::names::labels;
 use jiff::{SignedDuration, Timestamp};
@@ -159,6 +160,7 @@ impl<'a> Reader<'a> {
             held: held.or(blocked),
             consolidatable,
             initialized: machine.claim.initialized,
+            spare: self.spare_for(machine),
             expires: machine.claim.expires,
             pods: pods.iter().map(|pod| self.pod(machine, pod)).collect(),
         };
@@ -183,6 +185,12 @@ impl<'a> Reader<'a> {
             begun: entry.since.filter(|_| entry.ends),
             pdb: covering.and_then(|budget| self.pdbs.get(budget.name().as_str()).copied()),
         }
+    }
+
+    /// For how long a node could have gone.
+    fn spare_for(&self, machine: &NodeAndClaim<'_>) -> Duration {
+        let since = self.question.spare.get(&machine.claim.uid);
+        since.map_or(Duration::ZERO, |since| self.question.now.monotonic.saturating_sub(*since))
     }
 
     /// When a pod has come to its node by a move that was to save money. A pod that is moved comes anew: it is known by its workload,

@@ -10,6 +10,7 @@
 //! The claims are held, so that nothing new comes to them; replacements are launched; the claims are removed when these are
 //! initialized. Drift has a way of its own, which leaves the places to packing (`super::drift`).
 
+mod demand;
 mod live;
 mod policy;
 mod question;
@@ -18,6 +19,7 @@ mod rhythm;
 mod waiting;
 mod written;
 
+pub use demand::{Demand, SpareNodes};
 pub use live::ClaimsGoingAnyway;
 pub use policy::kept_by_policy;
 pub use question::{CommandAnswer, Moved, Question, StayingNode};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::live::{ClaimsGoingAnyway, Live, StayNote, live};
-use super::{DisruptionCommand, WaitingCommand, WantedRemoval};
+use super::{DisruptionCommand, SpareNodes, WaitingCommand, WantedRemoval};
 use crate::cluster_state::{Moment, Planning, PlanningInput, Snapshot};
 use crate::disruption::look::DisruptedClaim;
 use crate::disruption::methods::{self, ConsolidationSettings};
@@ -28,6 +28,8 @@ pub struct Question {
     pub moved: Arc<Moved>,
     /// Nodes that stay for now, by the uid of the claim, and why.
     pub refused: BTreeMap<String, String>,
+    /// Since when nodes could have gone that have yet to pay for it.
+    pub spare: Arc<SpareNodes>,
     /// Claims, by uid, whose removal has been asked for.
     pub asked: ClaimsGoingAnyway,
     /// Commands that are found and not begun: their nodes are left out, and the room that they have found is kept.
@@ -47,6 +49,8 @@ pub struct CommandAnswer {
     pub planning: Planning,
     /// What is to be done, if anything is.
     pub command: Option<DisruptionCommand>,
+    /// Nodes that could go, by the uid of the claim, but that has yet to pay.
+    pub spare: Vec<String>,
     /// What stands in the way of nodes that stay, each with one thing.
     pub stays: Vec<StayingNode>,
 }
@@ -77,6 +81,7 @@ impl Question {
         }
         let Live { cluster, mut planning, claims, said } = live(&self);
         let decision = methods::decide(&cluster, &self.settings, self.now.wall)?;
+        let spare = decision.spare.iter().filter_map(|node| Some(claims[*node].as_ref()?.uid.clone())).collect();
         let stays = decision.unconsolidatable.into_iter().filter(|one| said[one.node] != StayNote::Nothing);
         let stays = stays.filter_map(|one| {
             let node = claims[one.node].clone()?;
@@ -101,7 +106,7 @@ impl Question {
             }
         });
         planning.problem = Arc::new(cluster.into_problem());
-        Ok(CommandAnswer { snapshot, planning, command, stays })
+        Ok(CommandAnswer { snapshot, planning, command, spare, stays })
     }
 }
 

@@ -1,6 +1,7 @@
 //! What consolidation decides by: the cluster as packing sees it, with what disruption knows of each node and pod.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use dovetail_api::v1::ConsolidationPolicy;
 use jiff::Timestamp;
@@ -35,6 +36,8 @@ pub struct NodeState {
     pub consolidatable: bool,
     /// When it was initialized; unknown counts as long ago.
     pub initialized: Option<Timestamp>,
+    /// For how long questions have found without a break that it could go, and that this has yet to pay.
+    pub spare: Duration,
     /// When it expires.
     pub expires: Option<Timestamp>,
     /// Of each of its pods, in the problem's order.

@@ -53,6 +53,8 @@ pub struct ConsolidationDecision {
     /// The nodes that stay, and why, in the order of the nodes. With a command only those that no method may take: of others
     /// it is known when nothing else is found.
     pub unconsolidatable: Vec<Unconsolidatable>,
+    /// Nodes that could go, once that has paid for long enough, in the order of the nodes.
+    pub spare: Vec<usize>,
     /// Whether the command pays only because prices differ.
     pub price_move: bool,
 }

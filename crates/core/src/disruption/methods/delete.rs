@@ -115,7 +115,9 @@ fn batch(pass: &mut Pass<'_, '_, '_>, receivers: &[NodeId]) -> (Vec<NodeId>, All
             cut = true;
             continue;
         }
+        let mark = pass.fleet.mark();
         match clear(pass, node, receivers) {
+            Ok(()) if !pass.has_paid(&[node], pass.nodes[node].price) => pass.fleet.rollback(mark),
             Ok(()) => {
                 taken.push(node);
                 allowance = after;

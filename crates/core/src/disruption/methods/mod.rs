@@ -83,7 +83,8 @@ pub fn decide(
     let command = next(&mut pass);
     let price_move = command.as_ref().is_some_and(|command| pass.is_price_move(command));
     let unconsolidatable = pass.unconsolidatable(command.as_ref());
-    Ok(ConsolidationDecision { command, unconsolidatable, price_move })
+    let spare = pass.spare.iter().map(|node| node.index()).collect();
+    Ok(ConsolidationDecision { command, unconsolidatable, spare, price_move })
 }
 
 /// Dollars an hour below which no nodes of its pools carry the pods that may move, by amounts and the cheapest prices alone: the

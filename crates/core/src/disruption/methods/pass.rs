@@ -1,8 +1,9 @@
 //! One pass over the cluster: what all methods look at, compiled once, and what their commands have changed since.
 
+mod payback;
 mod worth;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use dovetail_api::v1::ConsolidationPolicy;
 use jiff::Timestamp;
@@ -61,6 +62,8 @@ pub(super) struct Pass<'p, 'c, 'a> {
     /// How many more evictions each PodDisruptionBudget allows.
     pub evictions: Vec<u32>,
     pub price_moves: usize,
+    /// Nodes that could go, but for how long that has paid.
+    pub spare: BTreeSet<NodeId>,
     /// What stood in the way of each node, as far as a method has looked: budgets, and whatever else.
     barred: BTreeMap<NodeId, String>,
     notes: BTreeMap<NodeId, String>,
@@ -86,6 +89,7 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
             left,
             evictions: cluster.pdbs.iter().map(|pdb| pdb.allowed).collect(),
             price_moves: settings.price_moves,
+            spare: BTreeSet::new(),
             barred: BTreeMap::new(),
             notes: BTreeMap::new(),
         };
@@ -191,9 +195,12 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
         .collect()
     }
 
-    /// Notes what stands in the way of a node.
+    /// Notes what stands in the way of a node. What could go, but for how long that has paid, stays for that, whatever other methods
+    /// find.
     pub fn note(&mut self, node: NodeId, why: impl Into<String>) {
-        self.notes.insert(node, why.into());
+        if !self.spare.contains(&node) {
+            self.notes.insert(node, why.into());
+        }
     }
 
     /// Notes that what is allowed at once keeps a node, whatever else would.

@@ -111,13 +111,14 @@ impl Replace {
             return None;
         }
         if launch.pods.is_empty() {
-            return Some(pass.command(RemovalReason::Underutilized, self.name(), taken, vec![]));
+            let command = pass.command(RemovalReason::Underutilized, self.name(), taken.clone(), vec![]);
+            return Some(command).filter(|command| pass.has_paid(&taken, command.saving()));
         }
         let (price, most) = pass.at_most(pool, &taken);
         let bound = bound(pass, launch, &taken, most)?;
         let claim = any_type(pass, launch, bound, price).or_else(|| pass.fleet.claim(launch, bound))?;
-        Some(pass.command(RemovalReason::Underutilized, self.name(), taken, vec![claim]))
-            .filter(|command| pass.within_price_moves(command))
+        Some(pass.command(RemovalReason::Underutilized, self.name(), taken.clone(), vec![claim]))
+            .filter(|command| pass.within_price_moves(command) && pass.has_paid(&taken, command.saving()))
     }
 }
 

@@ -17,6 +17,9 @@ pub struct ConsolidationSettings {
     /// What deleting a node, whose pods then all move to others, saves at least for each of them, in parts of the same. A saving
     /// lasts only as long as the pods are as they are.
     pub least_per_pod: f64,
+    /// For how long a mean pod's price has to be saved, for each pod of a move, before it is done: by what it saves an hour,
+    /// over the time for which it could have been done ([`super::NodeState::spare`]). Zero where nothing is known of that.
+    pub payback: SignedDuration,
     /// What a node more is worth avoiding, as packing has it.
     pub price_per_node: f64,
     /// What the options of a replacement cost at most, as packing has it.
@@ -43,6 +46,7 @@ impl Default for ConsolidationSettings {
             least_saving: 0.15,
             least_per_move: 0.4,
             least_per_pod: 0.4,
+            payback: SignedDuration::ZERO,
             price_per_node: 0.02,
             max_option_price: MaxOptionPrice::default(),
             least_age: SignedDuration::from_mins(10),

@@ -80,6 +80,7 @@ impl World {
             },
             settings: methods::ConsolidationSettings::default(),
             moved: Arc::default(),
+            spare: Arc::default(),
             refused: BTreeMap::new(),
             asked: ClaimsGoingAnyway::new(),
             waiting: vec![],

@@ -3,6 +3,7 @@
 
 mod adopted;
 mod commands;
+mod demand;
 mod drift;
 mod emptiness;
 mod expiry;
@@ -19,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dovetail_api::v1::{NodeClaim, NodePool};
-use jiff::{Timestamp, ToSpan};
+use jiff::{SignedDuration, Timestamp, ToSpan};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use serde_json::{Value, json};
 

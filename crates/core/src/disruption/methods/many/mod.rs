@@ -60,7 +60,8 @@ impl Many {
         let command =
             claims.map(|claims| pass.command(RemovalReason::Underutilized, self.name(), nodes.to_vec(), claims));
         pass.fleet.rollback(start);
-        command.filter(|command| balanced::approves(pass, command) && pass.within_price_moves(command))
+        let allowed = command.filter(|command| balanced::approves(pass, command) && pass.within_price_moves(command));
+        allowed.filter(|command| pass.has_paid(nodes, command.saving()))
     }
 }
 
