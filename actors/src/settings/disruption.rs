@@ -13,6 +13,8 @@ use super::parse::{ValueRefusal, number, one_of, refuse};
 /// What deleting a node saves at least for each pod that moves, in parts of a mean pod's price. Where time passes a saving does not
 /// last: load comes back. `plan --consolidate`, for which none passes, takes less.
 const LEAST_PER_POD: f64 = 1.5;
+/// For how long a command has to have paid for its moves, while demand does not rise (decision 050).
+const PAYBACK: Duration = Duration::from_secs(30 * 60);
 
 /// What consolidation keeps to, so that a cluster comes to rest (docs/consolidation.md).
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -25,6 +27,8 @@ pub struct Churn {
     pub least_age: Duration,
     /// `CONSOLIDATION_REST`: a pod that was moved to save money stays for so long.
     pub rest: Duration,
+    /// `CONSOLIDATION_PAYBACK`: what a mean pod costs in this time has to be saved for each pod before it moves.
+    pub payback: Duration,
     /// `CONSOLIDATION_PRICE_MOVES`: the part of all nodes that an hour's changes of prices alone may replace.
     pub price_moves: f64,
 }
@@ -37,6 +41,7 @@ impl Default for Churn {
             least_per_pod: LEAST_PER_POD,
             least_age: own.least_age.unsigned_abs(),
             rest: own.rest.unsigned_abs(),
+            payback: PAYBACK,
             price_moves: methods::PRICE_MOVES,
         }
     }
@@ -52,6 +57,7 @@ impl Churn {
             least_per_pod: self.least_per_pod,
             least_age: signed(self.least_age),
             rest: signed(self.rest),
+            payback: signed(self.payback),
             price_per_node,
             spot_to_spot,
             ..methods::ConsolidationSettings::default()
@@ -115,6 +121,7 @@ mod tests {
         let rules = |name, value| read(name, value).unwrap().churn.rules(0.02, false);
         let usual = methods::ConsolidationSettings {
             least_per_pod: LEAST_PER_POD,
+            payback: SignedDuration::from_mins(30),
             ..methods::ConsolidationSettings::default()
         };
         assert_eq!(Churn::default().rules(0.02, false), usual);
@@ -122,7 +129,9 @@ mod tests {
         assert!((rules("CONSOLIDATION_LEAST_PER_POD", "2.5").least_per_pod - 2.5).abs() < f64::EPSILON);
         assert_eq!(rules("CONSOLIDATION_LEAST_AGE", "0s").least_age, SignedDuration::ZERO);
         assert_eq!(rules("CONSOLIDATION_REST", "3h").rest, SignedDuration::from_hours(3));
+        assert_eq!(rules("CONSOLIDATION_PAYBACK", "0s").payback, SignedDuration::ZERO);
         for (name, value) in [
+            ("CONSOLIDATION_PAYBACK", "-1m"),
             ("CONSOLIDATION_LEAST_PER_POD", "-1"),
             ("CONSOLIDATION_LEAST_PER_POD", "inf"),
             ("CONSOLIDATION_LEAST_SAVING", "1.5"),

@@ -100,7 +100,8 @@ pub struct Settings {
     pub interruption: Interruptions,
     /// `REBALANCE`.
     pub rebalance: Rebalance,
-    /// `CONSOLIDATION_LEAST_AGE`, `CONSOLIDATION_LEAST_SAVING`, `CONSOLIDATION_PRICE_MOVES`, `CONSOLIDATION_REST`.
+    /// `CONSOLIDATION_LEAST_AGE`, `CONSOLIDATION_LEAST_SAVING`, `CONSOLIDATION_PAYBACK`,
+    /// `CONSOLIDATION_PRICE_MOVES`, `CONSOLIDATION_REST`.
     pub churn: Churn,
     /// `MOVES_ROLLOUT`: whether a Deployment that asks for it is restarted where its pods cannot be evicted.
     pub moves_rollout: bool,

@@ -184,6 +184,8 @@ pub const TABLE: &[KnownSetting] = &[
         |own, text| Ok(own.churn.least_per_pod = factor(text)?)),
     row(Disruption, "CONSOLIDATION_LEAST_SAVING", "FRACTION", "0.15", "In pools of the policy cost: the part of the replaced price that a move has to save",
         |own, text| Ok(own.churn.least_saving = part(text)?)),
+    row(Disruption, "CONSOLIDATION_PAYBACK", "DURATION", "30m", "In pools of the policy cost: for each pod that moves, what a mean pod costs in this time has to be saved first, counted from when the node could go; three times as much while pods ask for more than an hour ago; 0s: nothing waits",
+        |own, text| Ok(own.churn.payback = time_from_zero(text)?)),
     row(Disruption, "CONSOLIDATION_PRICE_MOVES", "FRACTION", "0.01", "The part of all nodes, rounded up, that may be replaced per hour by nodes that are no smaller, because prices differ alone; 0: none",
         |own, text| Ok(own.churn.price_moves = part(text)?)),
     row(Disruption, "CONSOLIDATION_REST", "DURATION", "1h", "A pod that was moved to save money is not moved for that again within this time; 0s: at any time",

@@ -147,6 +147,7 @@ consolePort: CONSOLE_PORT
 consolidationLeastAge: CONSOLIDATION_LEAST_AGE
 consolidationLeastPerPod: CONSOLIDATION_LEAST_PER_POD
 consolidationLeastSaving: CONSOLIDATION_LEAST_SAVING
+consolidationPayback: CONSOLIDATION_PAYBACK
 consolidationPriceMoves: CONSOLIDATION_PRICE_MOVES
 consolidationRest: CONSOLIDATION_REST
 defaultInstanceProfile: DEFAULT_INSTANCE_PROFILE

@@ -23,10 +23,8 @@ const WINDOW: Duration = Duration::from_secs(3600);
 const NOTED: Duration = Duration::from_secs(60);
 /// Where less than this part of the most within that time is asked for, it is no wave that comes back, but a scale-in.
 const SCALED_IN: f64 = 0.75;
-/// While demand rises, a move has to save what its pods cost for so long before it is done.
-const PAYBACK_RISING: SignedDuration = SignedDuration::from_mins(90);
-/// And so long otherwise.
-const PAYBACK: SignedDuration = SignedDuration::from_mins(30);
+/// While demand rises, moves have to pay for so many times as long.
+const RISING: i32 = 3;
 
 /// Since when nodes could have gone, by the uid of the claim. Monotonic time.
 pub type SpareNodes = BTreeMap<String, Duration>;
@@ -67,26 +65,30 @@ impl Demand {
         }
     }
 
-    /// For how long a move has to save what its pods cost. It need not where nobody knows what was asked for an hour ago.
-    fn payback(&self) -> SignedDuration {
+    /// For how many times the usual time a move has to save what its pods cost. For none where nobody knows what was asked for
+    /// an hour ago.
+    fn payback_factor(&self) -> i32 {
         let (Some(then), Some(now)) = (self.requested.front(), self.requested.back()) else {
-            return SignedDuration::ZERO;
+            return 0;
         };
         let most = |of: fn(&Requested) -> i64| self.requested.iter().map(of).max().unwrap_or_default();
         let scaled_in = |of: fn(&Requested) -> i64| (of(now) as f64) < SCALED_IN * most(of) as f64;
         if then.when + WINDOW > now.when || scaled_in(|one| one.cpu) || scaled_in(|one| one.memory) {
-            SignedDuration::ZERO
+            0
         } else if then.cpu < now.cpu || then.memory < now.memory {
-            PAYBACK_RISING
+            RISING
         } else {
-            PAYBACK
+            1
         }
     }
 
     /// The rules as they are while demand is what it is.
     #[must_use]
     pub fn adapted(&self, rules: ConsolidationSettings) -> ConsolidationSettings {
-        ConsolidationSettings { payback: self.payback(), ..rules }
+        ConsolidationSettings {
+            payback: rules.payback.checked_mul(self.payback_factor()).unwrap_or(SignedDuration::MAX),
+            ..rules
+        }
     }
 
     /// Since when nodes could have gone.

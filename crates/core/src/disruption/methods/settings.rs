@@ -18,7 +18,8 @@ pub struct ConsolidationSettings {
     /// lasts only as long as the pods are as they are.
     pub least_per_pod: f64,
     /// For how long a mean pod's price has to be saved, for each pod of a move, before it is done: by what it saves an hour,
-    /// over the time for which it could have been done ([`super::NodeState::spare`]). Zero where nothing is known of that.
+    /// over the time for which it could have been done ([`super::NodeState::spare`]). Zero where nothing is known of that, and
+    /// for `plan`, for which no time passes.
     pub payback: SignedDuration,
     /// What a node more is worth avoiding, as packing has it.
     pub price_per_node: f64,

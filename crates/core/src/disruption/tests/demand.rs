@@ -20,7 +20,11 @@ fn two() -> World {
 }
 
 fn rules() -> ConsolidationSettings {
-    ConsolidationSettings { least_per_pod: 1.5, ..ConsolidationSettings::default() }
+    ConsolidationSettings {
+        least_per_pod: 1.5,
+        payback: SignedDuration::from_mins(30),
+        ..ConsolidationSettings::default()
+    }
 }
 
 /// For how many minutes moves have to pay after pods have asked for so many thousandths of a cpu more, or less, than at the
