@@ -207,14 +207,15 @@ fn tainted(node: &Node) -> Option<Node> {
 /// The Node without the taint, resting on the version read.
 async fn untaint(links: &DisruptorLinks, name: &str, uid: &str) -> Result<Node, CallError> {
     let nodes = Nodes::new(links.calls.clone());
-    let mut node = nodes.get(name).await?;
+    let node = nodes.get(name).await?;
     if node.uid().as_deref() != Some(uid) || node.metadata.deletion_timestamp.is_some() {
         return Err(CallError::NotFound(name.to_owned()));
     }
-    if let Some(all) = node.spec.as_mut().and_then(|spec| spec.taints.as_mut()) {
+    let mut wanted = node.clone();
+    if let Some(all) = wanted.spec.as_mut().and_then(|spec| spec.taints.as_mut()) {
         all.retain(|taint| !taints::is_of_disruption(&taint.key));
     }
-    nodes.write(&node).await
+    nodes.write(&node, &wanted).await
 }
 
 /// The usage as a patch of the pool's status: resources that nobody has any more are taken out.

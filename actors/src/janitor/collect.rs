@@ -217,11 +217,12 @@ impl GarbageCollection {
         let _ = calls.run(&format!("delete node {name}"), || api.delete(name, &params)).await;
         // There is nothing left that our finalizer would wait for.
         let there = calls.run(&format!("get node {name}"), || api.get_opt(name)).await;
-        if let Ok(Some(mut held)) = there
+        if let Ok(Some(held)) = there
             && held.uid().as_deref() == Some(&node.uid)
         {
-            held.finalizers_mut().retain(|one| one != TERMINATION_FINALIZER);
-            let _ = Nodes::new(calls.clone()).write(&held).await;
+            let mut released = held.clone();
+            released.finalizers_mut().retain(|one| one != TERMINATION_FINALIZER);
+            let _ = Nodes::new(calls.clone()).write(&held, &released).await;
         }
     }
 

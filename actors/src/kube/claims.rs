@@ -88,7 +88,7 @@ impl NodeClaimApi {
             if wanted.metadata == claim.metadata {
                 return Ok(claim);
             }
-            match self.calls.merge(&self.api, &name, patch::claim_metadata(&wanted)).await {
+            match self.calls.merge(&self.api, &name, patch::claim_metadata(&claim, &wanted)).await {
                 Err(CallError::Conflict(_)) => {
                     conflicts.pause(&self.calls, &name).await;
                     claim = self.same(&claim).await?;
@@ -112,7 +112,7 @@ impl NodeClaimApi {
         if wanted.metadata == claim.metadata {
             return Ok(wanted);
         }
-        let (name, patch) = (claim.name_any(), Patch::Merge(patch::claim_metadata(&wanted)));
+        let (name, patch) = (claim.name_any(), Patch::Merge(patch::claim_metadata(claim, &wanted)));
         let params = PatchParams::default();
         self.calls.run_for(REPEATED_FOR, &format!("patch {name}"), || self.api.patch(&name, &params, &patch)).await
     }

@@ -36,12 +36,12 @@ impl Nodes {
         self.calls.once(self.api.get(name)).await
     }
 
-    /// Writes labels, annotations, finalizers, owners and taints.
+    /// Writes labels, annotations, finalizers, owners and taints of a Node that is `there`.
     ///
     /// # Errors
     /// [`CallError::Conflict`] when the Node has changed since it was read.
-    pub async fn write(&self, node: &Node) -> Result<Node, CallError> {
-        self.calls.merge(&self.api, &node.name_any(), patch::node(node)).await
+    pub async fn write(&self, there: &Node, wanted: &Node) -> Result<Node, CallError> {
+        self.calls.merge(&self.api, &there.name_any(), patch::node(there, wanted)).await
     }
 
     /// Changes what [`Nodes::write`] writes, on what is there when that has changed.
@@ -51,7 +51,7 @@ impl Nodes {
     pub async fn change(&self, mut node: Node, change: impl Fn(&Node) -> Option<Node>) -> Result<Node, CallError> {
         let mut conflicts = Conflicts::default();
         while let Some(wanted) = change(&node) {
-            match self.write(&wanted).await {
+            match self.write(&node, &wanted).await {
                 Err(CallError::Conflict(_)) => {
                     conflicts.pause(&self.calls, &node.name_any()).await;
                     node = self.same(&node).await?;

@@ -123,8 +123,18 @@ impl Launcher {
     /// Finds out what the launch would cost first.
     pub(super) fn price(&mut self, order: LaunchOrder, trace: TraceContext, since: Timestamp, ctx: &mut Context<Self>) {
         let before = self.committed.clone();
-        let pricing = cost_with(self.links.clone(), order.claim.clone(), before.clone()).into_actor(self);
-        ctx.spawn(pricing.map(move |cost, launcher, ctx| {
+        let cost = cost_with(self.links.clone(), order.claim.clone(), before.clone());
+        let gone = self.busy.get(&order.claim.name_any()).cloned().unwrap_or_default();
+        let pricing = async move {
+            tokio::select! { biased; () = gone.notified() => None, cost = cost => Some(cost) }
+        };
+        ctx.spawn(pricing.into_actor(self).map(move |cost, launcher, ctx| {
+            let Some(cost) = cost else {
+                // The claim is gone: nothing is launched for it, and nothing waits.
+                launcher.running -= 1;
+                launcher.free(&order.claim.name_any(), ctx);
+                return launcher.run(ctx);
+            };
             // A price that nobody knows is above every ceiling.
             let (all, own) = cost.unwrap_or((f64::INFINITY, 0.0));
             // Others may have been admitted meanwhile.

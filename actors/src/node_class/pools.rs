@@ -184,14 +184,14 @@ pub async fn write(calls: Calls, there: Arc<NodePool>, wanted: NodePool) -> Resu
         // As of a status: what is not wanted any more is taken off by name.
         let (before, after) = (written.metadata.annotations.as_ref(), wanted.metadata.annotations.as_ref());
         let patch = json!({"metadata": {
-            "resourceVersion": written.metadata.resource_version, "annotations": patch::status(before, after),
+            "resourceVersion": written.metadata.resource_version, "annotations": patch::map(before, after),
         }});
         written = calls.merge(&api, &name, patch).await?;
     }
     if written.status != wanted.status {
         let patch = json!({
             "metadata": {"resourceVersion": written.metadata.resource_version},
-            "status": patch::status(written.status.as_ref(), wanted.status.as_ref()),
+            "status": patch::map(written.status.as_ref(), wanted.status.as_ref()),
         });
         written = calls.merge_status(&api, &name, patch).await?;
     }

@@ -114,7 +114,7 @@ pub(super) async fn write_class(
     if written.status != wanted.status {
         let patch = json!({
             "metadata": {"resourceVersion": written.metadata.resource_version},
-            "status": patch::status(written.status.as_ref(), wanted.status.as_ref()),
+            "status": patch::map(written.status.as_ref(), wanted.status.as_ref()),
         });
         written = calls.merge_status(&api, &name, patch).await?;
     }

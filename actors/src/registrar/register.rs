@@ -16,7 +16,8 @@ use crate::registrar::RegistrarLinks;
 /// Writes Node and claim, in this order: a claim is never said to be further than its Node.
 pub async fn write(links: RegistrarLinks, writes: Writes) -> Result<(Option<Arc<Node>>, Arc<NodeClaim>), CallError> {
     let node = match &writes.node {
-        Some(wanted) => match Nodes::new(links.calls.clone()).write(wanted).await {
+        // Registration removes taints alone, which are written as a whole: no label is to be removed.
+        Some(wanted) => match Nodes::new(links.calls.clone()).write(wanted, wanted).await {
             Ok(node) => {
                 let node = Arc::new(node);
                 links.calls.env.post(&links.cluster, Wrote::Node(node.clone()));

@@ -326,7 +326,7 @@ async fn taint(links: TerminatorLinks, claim: Arc<NodeClaim>) {
             return;
         }
         let Some(cordoned) = cordoned(&node) else { return };
-        match nodes.write(&cordoned).await {
+        match nodes.write(&node, &cordoned).await {
             Ok(node) => return links.calls.env.post(&links.cluster, Wrote::Node(Arc::new(node))),
             Err(CallError::Conflict(_)) => conflicts.pause(&links.calls, &name).await,
             // Where it cannot be written now, the drain cordons the Node when it begins.

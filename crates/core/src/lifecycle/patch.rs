@@ -6,37 +6,37 @@ use k8s_openapi::api::core::v1::Node;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// Labels, annotations, finalizers, owners and taints of a Node.
+/// Labels, annotations, finalizers, owners and taints of a Node, from one that is `there` to one that is wanted.
 #[must_use]
-pub fn node(node: &Node) -> Value {
-    let meta = &node.metadata;
+pub fn node(there: &Node, wanted: &Node) -> Value {
+    let (before, meta) = (&there.metadata, &wanted.metadata);
     json!({
         "metadata": {
             "resourceVersion": meta.resource_version,
-            "labels": meta.labels,
-            "annotations": meta.annotations,
+            "labels": map(before.labels.as_ref(), meta.labels.as_ref()),
+            "annotations": map(before.annotations.as_ref(), meta.annotations.as_ref()),
             "finalizers": meta.finalizers,
             "ownerReferences": meta.owner_references,
         },
-        "spec": {"taints": node.spec.as_ref().and_then(|spec| spec.taints.as_ref())},
+        "spec": {"taints": wanted.spec.as_ref().and_then(|spec| spec.taints.as_ref())},
     })
 }
 
-/// Labels, annotations and finalizers of a claim.
+/// Labels, annotations and finalizers of a claim, from one that is `there` to one that is wanted.
 #[must_use]
-pub fn claim_metadata(claim: &NodeClaim) -> Value {
-    let meta = &claim.metadata;
+pub fn claim_metadata(there: &NodeClaim, wanted: &NodeClaim) -> Value {
+    let (before, meta) = (&there.metadata, &wanted.metadata);
     json!({"metadata": {
         "resourceVersion": meta.resource_version,
-        "labels": meta.labels,
-        "annotations": meta.annotations,
+        "labels": map(before.labels.as_ref(), meta.labels.as_ref()),
+        "annotations": map(before.annotations.as_ref(), meta.annotations.as_ref()),
         "finalizers": meta.finalizers,
     }})
 }
 
-/// A status as a merge patch: what is there and not wanted is taken out, which a patch that merely leaves it out does not.
+/// A map, or a status, as a merge patch. The patch removes what is there and not wanted; leaving it out would keep it.
 #[must_use]
-pub fn status<S: Serialize>(there: Option<&S>, wanted: Option<&S>) -> Value {
+pub fn map<S: Serialize>(there: Option<&S>, wanted: Option<&S>) -> Value {
     let (there, mut wanted) = (json!(there), json!(wanted));
     for key in there.as_object().into_iter().flat_map(|there| there.keys()) {
         if wanted.get(key).is_none() {
@@ -59,7 +59,21 @@ mod tests {
     #[test]
     fn what_a_status_no_longer_has_is_taken_out() {
         let there = json!({"subnets": [{"id": "a"}], "amis": []});
-        assert_eq!(status(Some(&there), Some(&json!({"amis": []}))), json!({"subnets": null, "amis": []}));
-        assert_eq!(status(None, Some(&there)), there);
+        assert_eq!(map(Some(&there), Some(&json!({"amis": []}))), json!({"subnets": null, "amis": []}));
+        assert_eq!(map(None, Some(&there)), there);
+    }
+
+    #[test]
+    fn labels_and_annotations_that_are_removed_are_null() {
+        let mut there = Node::default();
+        there.metadata.labels = Some([("a", "1"), ("b", "2")].map(|(key, value)| (key.into(), value.into())).into());
+        there.metadata.annotations = Some([("note".into(), "x".into())].into());
+        let mut wanted = there.clone();
+        wanted.metadata.labels.as_mut().map(|labels| labels.remove("b"));
+        wanted.metadata.annotations = None;
+        let patch = node(&there, &wanted);
+        assert_eq!(patch["metadata"]["labels"], json!({"a": "1", "b": null}));
+        assert_eq!(patch["metadata"]["annotations"], json!({"note": null}));
+        assert_eq!(node(&Node::default(), &Node::default())["metadata"]["labels"], Value::Null);
     }
 }
