@@ -37,7 +37,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// Its name.
+    /// The object's name; alpha kinds have no namespace.
     pub fn name(&self) -> &str {
         match self {
             Self::Template(name) | Self::Provisioner(name) => name,
