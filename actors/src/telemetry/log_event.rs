@@ -63,7 +63,7 @@ macro_rules! log_events {
                 match self { $(Self::$name { .. } => $event,)* }
             }
 
-            /// Its level.
+            /// The level at which it is logged.
             pub fn level(&self) -> Level {
                 match self { $(Self::$name { .. } => Level::$level,)* }
             }
