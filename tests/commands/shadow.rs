@@ -65,7 +65,7 @@ fn a_shadow_is_one_replica_without_webhook_fence_lease_or_queue() {
 fn shadow_flag_is_in_the_help_and_contradictions_are_refused() {
     let help = stdout(&dovetail(&["run", "--help"]));
     let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(help.contains("--shadow") && help.contains("write nothing and take no Lease"), "{help}");
+    assert!(help.contains("--shadow") && help.contains("Dovetail writes nothing and takes no Lease"), "{help}");
     let refused = dovetail(&["run", "--cluster-name", "demo", "--shadow", "--webhook-enabled"]);
     assert_eq!((refused.status.code(), stdout(&refused).as_str()), (Some(2), ""));
     let told = "--webhook-enabled: a shadow writes nothing, and the webhook keeps its certificates in a Secret and in the \

@@ -8,7 +8,7 @@ pub type Row = (&'static str, &'static str, &'static str, &'static str);
 #[rustfmt::skip]
 pub const FIELDS: &[Row] = &[
     ("NodePool", "spec.disruption.budgets", "crates/core/src/budgets/mod.rs", "fn allowed"),
-    ("NodePool", "spec.disruption.consolidateAfter", "crates/core/src/disruption/tests/marks.rs", "a_claim_is_consolidatable_once_it_has_been_quiet"),
+    ("NodePool", "spec.disruption.consolidateAfter", "crates/core/src/disruption/tests/marks.rs", "quiet_claim_is_consolidatable_until_a_pod_comes"),
     ("NodePool", "spec.disruption.consolidationPolicy", "crates/core/src/disruption/commands/live.rs", "consolidation_policy"),
     ("NodePool", "spec.limits", "crates/core/src/pack/limits/mod.rs", "impl Limits"),
     ("NodePool", "spec.template.metadata.annotations", "crates/core/src/lifecycle/claim.rs", "template.metadata.annotations"),

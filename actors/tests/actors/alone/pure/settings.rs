@@ -153,12 +153,12 @@ fn every_mistake_is_named_at_once() {
 }
 
 #[test]
-fn gates_are_read_one_by_one_and_the_last_counts() {
+fn gates_are_read_one_by_one_and_contradictions_refused() {
     let on = |text| read("FEATURE_GATES", text).map(|own| own.node_repair());
     assert_eq!(on("NodeRepair=true"), Ok(true));
     assert_eq!(on(" NodeRepair=true , ,SpotToSpotConsolidation=false,"), Ok(true));
-    assert_eq!(on("NodeRepair=true,NodeRepair=false"), Ok(false));
-    refuses("FEATURE_GATES", &["NodeRepair", "NodeRepair=yes", "NodeRepair=True"]);
+    assert_eq!(on("NodeRepair=false,NodeRepair=false"), Ok(false));
+    refuses("FEATURE_GATES", &["NodeRepair", "NodeRepair=yes", "NodeRepair=True", "NodeRepair=true,NodeRepair=false"]);
     for gate in feature_gates() {
         accepts("FEATURE_GATES", &[&format!("{gate}=true")]);
     }

@@ -110,7 +110,8 @@ fn node_goes_once_its_savings_have_paid_for_the_move() {
         demand.answered(&answer, &none, moment(3600.0 * (1.0 + hours)));
     }
     // Where what is saved is expected to last it goes at once.
-    let at_once = Question { settings: rules(), ..world.question(3600.0) }.answer().unwrap();
+    let at_once = ConsolidationSettings { payback: SignedDuration::ZERO, ..rules() };
+    let at_once = Question { settings: at_once, ..world.question(3600.0) }.answer().unwrap();
     assert_eq!(at_once.command.unwrap().wanted.claims[0].uid, "uid-claim-a");
 }
 
