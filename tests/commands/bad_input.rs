@@ -117,17 +117,22 @@ fn pod_with(fields: &str) -> String {
     )
 }
 
+/// Each manifest has one mistake, which names the field and what is allowed.
+fn each_names(cases: &[(&str, String, &str, &str)]) {
+    for (name, text, needle, allowed) in cases {
+        let told = mistakes(&["plan", "-f", &write(&format!("bad-values/{name}.yaml"), text)]);
+        assert!(told.len() == 1 && told[0].contains(needle) && told[0].contains(allowed), "{name}: {told:#?}");
+    }
+}
+
 #[test]
-fn values_that_the_api_server_refuses_do_not_count_as_nothing() {
-    let object = |of: &str, spec: &str| format!("{of}\nmetadata: {{name: a}}\n{spec}\n");
+fn pod_values_that_the_api_server_refuses_are_mistakes() {
     let spread = |more: &str| {
         pod_with(&format!(
             "topologySpreadConstraints: [{{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway, {more}}}]"
         ))
     };
-    let claim = "apiVersion: v1\nkind: PersistentVolumeClaim";
-    let class = "apiVersion: storage.k8s.io/v1\nkind: StorageClass";
-    let cases: &[(&str, String, &str, &str)] = &[
+    each_names(&[
         (
             "taints",
             spread("nodeTaintsPolicy: honor"),
@@ -161,6 +166,15 @@ fn values_that_the_api_server_refuses_do_not_count_as_nothing() {
             ".requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey: ",
             "letters",
         ),
+    ]);
+}
+
+#[test]
+fn storage_and_limit_values_that_are_refused_are_mistakes() {
+    let object = |of: &str, spec: &str| format!("{of}\nmetadata: {{name: a}}\n{spec}\n");
+    let claim = "apiVersion: v1\nkind: PersistentVolumeClaim";
+    let class = "apiVersion: storage.k8s.io/v1\nkind: StorageClass";
+    each_names(&[
         (
             "modes",
             object(claim, "spec: {accessModes: [ReadWriteonce]}"),
@@ -179,11 +193,7 @@ fn values_that_the_api_server_refuses_do_not_count_as_nothing() {
             "spec.limits[0].type: \"container\"",
             "Container",
         ),
-    ];
-    for (name, text, needle, allowed) in cases {
-        let told = mistakes(&["plan", "-f", &write(&format!("bad-values/{name}.yaml"), text)]);
-        assert!(told.len() == 1 && told[0].contains(needle) && told[0].contains(allowed), "{name}: {told:#?}");
-    }
+    ]);
 }
 
 #[test]

@@ -290,7 +290,7 @@ fn unconfirmed_termination_is_reported_and_takes_its_node() {
         claims(&bench, 1, 3);
         orphan(&bench, 10);
         // More Nodes with a claim than without: no claims have been lost.
-        [1, 2, 10].map(|number| drop(bench.working(number)));
+        [1, 2, 10].into_iter().for_each(|number| drop(bench.working(number)));
         bench.kubelet(10, "Unknown");
         bench.show();
         bench.sky.inner.spoil_end(&id(10), Some(SpoilEnd::LostAfter));
