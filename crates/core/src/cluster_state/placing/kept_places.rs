@@ -48,8 +48,7 @@ impl Snapshot {
         }
         expected.retain(|claim, here| {
             let node = self.claims.get(*claim).map(|entry| entry.facts.node.as_str()).filter(|node| !node.is_empty());
-            // A claim that has not registered names no node yet. That is when its pods are nominated first.
-            node.is_none() || here.iter().any(|entry| entry.nominated.as_deref() != node)
+            here.iter().any(|entry| entry.nominated.as_deref() != node)
         });
         if expected.is_empty() || !self.any_differ() {
             return Vec::new();
