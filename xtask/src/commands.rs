@@ -1,6 +1,9 @@
 //! Programs that the habits start, each in the repository's root.
 
 use std::process::Command;
+use std::time::Instant;
+
+use crate::{ledger, usage};
 
 /// A command without what cargo tells the program that it runs of that program's package: crates whose build depends on it
 /// (ring) would be built anew, and all that is above them, whenever cargo is called by hand in between.
@@ -26,14 +29,15 @@ pub fn run(what: &str, program: &str, args: &[&str]) -> Result<(), String> {
 }
 
 /// The same, with more in its environment.
+#[allow(clippy::disallowed_methods)] // the time of a step is real time by definition
 pub fn run_with(what: &str, program: &str, args: &[&str], environment: &[(&str, &str)]) -> Result<(), String> {
     println!("== {what}: {program} {}", args.join(" "));
-    let environment = environment.iter().copied();
-    match command(program).args(args).envs(environment).current_dir(root()).status() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("{what} failed ({status})")),
-        Err(why) => Err(format!("{what}: {program} cannot be started: {why}")),
-    }
+    let begun = Instant::now();
+    let started = command(program).args(args).envs(environment.iter().copied()).current_dir(root()).spawn();
+    let mut child = started.map_err(|why| format!("{what}: {program} cannot be started: {why}"))?;
+    let (status, cpu) = usage::wait(&mut child).map_err(|why| format!("{what}: {why}"))?;
+    ledger::note(what, begun.elapsed(), cpu);
+    if status.success() { Ok(()) } else { Err(format!("{what} failed ({status})")) }
 }
 
 /// The repository's root, wherever the command was given.

@@ -1,14 +1,24 @@
 //! The project's habits as commands. `cargo xtask` alone lists them.
 
+mod changed;
 mod commands;
 mod deny;
+mod ledger;
+mod lint;
 mod programs;
 mod steps;
+mod usage;
+mod yardstick;
 
 use std::process::ExitCode;
 
 const HABITS: &[(&str, &str, fn() -> Result<(), String>)] = &[
-    ("test", "everything that has to hold, once: format, lints, what we depend on, references, all tests", steps::test),
+    (
+        "test",
+        "everything that has to hold, once: format, lints, what we depend on, references, all tests; \
+         `test --changed [REVISION]` what the changes since HEAD, or a revision, can reach",
+        steps::test,
+    ),
     ("lint", "format, references, lengths, widths, words and clippy, warnings refused", steps::lint),
     ("chart", "the Helm chart, rendered and tested; builds helm the first time (Go, minutes)", steps::chart),
     ("deploy", "the CloudFormation template, its policies, the Terraform module and the eksctl files", steps::deploy),
@@ -46,6 +56,9 @@ const HABITS: &[(&str, &str, fn() -> Result<(), String>)] = &[
 ];
 
 fn main() -> ExitCode {
+    if let Some(code) = lint::stand_in() {
+        return code;
+    }
     let name = std::env::args().nth(1).unwrap_or_default();
     let Some((_, _, habit)) = HABITS.iter().find(|(habit, _, _)| *habit == name) else {
         eprintln!("usage: cargo xtask NAME, where NAME is one of");

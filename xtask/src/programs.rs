@@ -1,6 +1,7 @@
 //! All test programs, several at a time: some mostly wait for real clocks and other programs, others only compute.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
@@ -9,7 +10,8 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use crate::commands::{cargo_program, command, root};
+use crate::commands::{cargo_program, command, root, run_with};
+use crate::{ledger, usage};
 
 /// Programs that mostly wait, one after another in each lane; all others are the last lane, which gives way to these.
 const WAITING: [&[&str]; 2] = [&["real"], &["conformance", "live", "real_posts"]];
@@ -41,32 +43,56 @@ pub fn run(programs: Vec<Program>, environment: &[(&str, &str)]) -> Result<(), S
     });
     let mut failed = failed.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     let examples = ["test", "--release", "--workspace", "--doc"];
-    println!("== examples in the documentation: cargo {}", examples.join(" "));
-    let status =
-        command(&cargo_program()).args(examples).envs(environment.iter().copied()).current_dir(root()).status();
-    if !status.is_ok_and(|status| status.success()) {
+    if run_with("examples in the documentation", &cargo_program(), &examples, environment).is_err() {
         failed.push("the documentation's examples".to_owned());
     }
     if failed.is_empty() { Ok(()) } else { Err(format!("tests failed: {}", failed.join(", "))) }
 }
 
+/// What cargo is asked for, one after the other. The core is one unit at full optimisation, as its time is what users wait
+/// for; its unit tests are the same code once more, and run as well without. The root package is asked for beside the core, so
+/// that its dependencies have the features that they have in the binary.
+const BUILDS: [&[&str]; 3] = [
+    &["--workspace", "--exclude", "dovetail-core"],
+    &["--package", "dovetail", "--package", "dovetail-core", "--test", "packing", "--test", "protocols"],
+    &[
+        "--package",
+        "dovetail",
+        "--package",
+        "dovetail-core",
+        "--lib",
+        "--config",
+        "profile.release.package.dovetail-core.opt-level=1",
+        "--config",
+        "profile.release.package.dovetail-core.codegen-units=16",
+    ],
+];
+
 /// Builds them; cargo says where each one is.
 pub fn built() -> Result<Vec<Program>, String> {
-    let args = ["test", "--release", "--workspace", "--no-run", "--message-format=json-render-diagnostics"];
-    println!("== build of the tests: cargo {}", args.join(" "));
-    let output = command(&cargo_program())
-        .args(args)
-        .current_dir(root())
-        .stderr(Stdio::inherit())
-        .output()
-        .map_err(|why| format!("build of the tests: cargo cannot be started: {why}"))?;
-    if !output.status.success() {
-        return Err(format!("build of the tests failed ({})", output.status));
+    let mut programs = Vec::new();
+    for which in BUILDS {
+        programs.extend(built_of(which)?);
     }
-    let lines = String::from_utf8_lossy(&output.stdout);
-    let programs: Vec<Program> =
-        lines.lines().filter_map(|line| of_message(&serde_json::from_str(line).ok()?)).collect();
     if programs.is_empty() { Err("cargo has built no test program".to_owned()) } else { Ok(programs) }
+}
+
+#[allow(clippy::disallowed_methods)] // the time of a build is real time by definition
+fn built_of(which: &[&str]) -> Result<Vec<Program>, String> {
+    let args = [&["test", "--release", "--no-run", "--message-format=json-render-diagnostics"], which].concat();
+    println!("== build of the tests: cargo {}", args.join(" "));
+    let failed = |why: std::io::Error| format!("build of the tests: {why}");
+    let (begun, path) = (Instant::now(), root().join("target/build-messages.json"));
+    let messages = File::create(&path).map_err(failed)?;
+    let mut child =
+        command(&cargo_program()).args(args).current_dir(root()).stdout(messages).spawn().map_err(failed)?;
+    let (status, cpu) = usage::wait(&mut child).map_err(failed)?;
+    ledger::note("build of the tests", begun.elapsed(), cpu);
+    if !status.success() {
+        return Err(format!("build of the tests failed ({status})"));
+    }
+    let lines = std::fs::read_to_string(&path).map_err(failed)?;
+    Ok(lines.lines().filter_map(|line| of_message(&serde_json::from_str(line).ok()?)).collect())
 }
 
 /// The test program that a message of cargo's tells of, if it tells of one.
@@ -90,15 +116,43 @@ fn lanes(programs: Vec<Program>) -> BTreeMap<usize, Vec<Program>> {
 #[allow(clippy::disallowed_methods)] // how long a test took is real time by definition
 fn one(program: &Program, gives_way: bool, environment: &[(&str, &str)], said: &Mutex<()>) -> Result<(), String> {
     let begun = Instant::now();
+    let failed = |why: std::io::Error| format!("{} ({why})", program.name);
+    let path = root().join("target/test-output").join(format!("{}.txt", program.file_name()));
+    std::fs::create_dir_all(path.parent().unwrap_or(&path)).map_err(failed)?;
+    let output = File::create(&path).map_err(failed)?;
     let mut running = if gives_way { Command::new("nice") } else { Command::new(&program.path) };
     if gives_way {
         running.arg(&program.path);
     }
+    // The test harness tells the time of each test only to those who take what is not stable yet: it is for people to read.
+    running.args(["-Z", "unstable-options", "--report-time"]).env("RUSTC_BOOTSTRAP", "1");
     running.env("CARGO_MANIFEST_DIR", &program.folder).envs(environment.iter().copied()).current_dir(&program.folder);
-    let output = running.output().map_err(|why| format!("{} ({why})", program.name))?;
+    running.stdin(Stdio::null()).stdout(output.try_clone().map_err(failed)?).stderr(output);
+    let (status, cpu) = usage::wait(&mut running.spawn().map_err(failed)?).map_err(failed)?;
+    let (wall, text) = (begun.elapsed(), std::fs::read(&path).map_err(failed)?);
+    let text = String::from_utf8_lossy(&text);
+    ledger::note(&program.name, wall, cpu);
+    ledger::note_tests(&program.name, &text);
     let _said = said.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    println!("\n-- {}: {}, {:.1} s", program.name, program.path.display(), begun.elapsed().as_secs_f64());
-    print!("{}", String::from_utf8_lossy(&output.stdout));
-    eprint!("{}", String::from_utf8_lossy(&output.stderr));
-    if output.status.success() { Ok(()) } else { Err(program.name.clone()) }
+    println!("\n-- {}: {}, {:.1} s", program.name, program.path.display(), wall.as_secs_f64());
+    print!("{text}");
+    if status.success() { Ok(()) } else { Err(program.name.clone()) }
+}
+
+impl Program {
+    /// The file that it is, without its folder.
+    fn file_name(&self) -> String {
+        self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// Its name, which is that of its file or folder of tests, or of the crate whose unit tests it has.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The folder of its package, below the root, with a slash at its end; empty for the root's own.
+    pub fn folder_below_root(&self) -> String {
+        let folder = self.folder.strip_prefix(root()).unwrap_or(&self.folder).display().to_string();
+        if folder.is_empty() { folder } else { format!("{folder}/") }
+    }
 }

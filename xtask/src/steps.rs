@@ -1,43 +1,73 @@
 //! What the habits run, step by step.
 
 use std::thread;
+use std::time::Instant;
 
 use crate::commands::{cargo_program, command, root, run, run_with};
-use crate::deny;
 use crate::programs::{self, Program};
+use crate::{changed, deny, ledger, lint, yardstick};
 
-/// Everything that has to hold, in the order in which a mistake is cheapest to find.
+/// Everything that has to hold, or with `--changed` what a change can reach; then what that took.
+#[allow(clippy::disallowed_methods)] // the time of a run is real time by definition
 pub fn test() -> Result<(), String> {
+    let words: Vec<String> = std::env::args().skip(2).collect();
+    let cold = !root().join("target/release/dovetail").exists();
+    let yardstick = yardstick::measure();
+    let begun = Instant::now();
+    let outcome = match words.first().map(String::as_str) {
+        None => all_that_has_to_hold(),
+        Some("--changed") if words.len() <= 2 => changed::test(words.get(1).map_or("HEAD", String::as_str)),
+        Some(_) => return Err("say `test`, or `test --changed [REVISION]`".to_owned()),
+    };
+    ledger::print(begun.elapsed(), yardstick, cold);
+    outcome
+}
+
+/// Everything, in the order in which a mistake is cheapest to find.
+fn all_that_has_to_hold() -> Result<(), String> {
     format()?;
+    house()?;
+    references()?;
+    let programs = checked_and_built()?;
+    thread::scope(|scope| {
+        let beside = scope.spawn(image);
+        // One change is judged by the same cases twice; new ones are drawn by `proof properties`.
+        let tests = programs::run(programs, &[(PROPERTY_SEED, &property_seed())]);
+        let beside = beside.join().unwrap_or_else(|_| Err("image: xtask panicked".to_owned()));
+        tests.and(beside)
+    })?;
+    // What the tests on the real parts have asked for.
+    run("roles", "python3", &["tests/deploy/roles.py"])?;
+    nothing_compiled_twice()
+}
+
+/// The seed of the property tests, as the environment has it or 1.
+pub fn property_seed() -> String {
+    std::env::var(PROPERTY_SEED).unwrap_or_else(|_| "1".to_owned())
+}
+
+/// Checks that need nothing that is built here; most use one core and wait for downloads.
+fn checks() -> Result<(), String> {
     deny::check()?;
     run("checkers can fail", "python3", &["tests/plan/mutations.py"])?;
     run("checkers pass what is right", "python3", &["tests/plan/test_checker.py"])?;
     run("audit can fail", "python3", &["-m", "unittest", "discover", "-s", "tests/simulation", "-p", "test_*.py"])?;
     run("times are told apart", "python3", &["-m", "unittest", "discover", "-s", "tests/real", "-p", "test_*.py"])?;
-    references()?;
-    house()?;
     run("the day's bound is one", "python3", &["-m", "unittest", "discover", "-s", "tests/day", "-p", "test_*.py"])?;
     run("workloads are made", "python3", &["-m", "unittest", "discover", "-s", "tests/workloads"])?;
     deploy()?;
-    docs()?;
-    let programs = checked_and_built()?;
-    // One change is judged by the same cases twice; new ones are drawn by `proof properties`.
-    let seed = std::env::var(PROPERTY_SEED).unwrap_or_else(|_| "1".to_owned());
-    programs::run(programs, &[(PROPERTY_SEED, &seed)])?;
-    image()?;
-    run("roles", "python3", &["tests/deploy/roles.py"])?;
-    nothing_compiled_twice()
+    docs()
 }
 
-/// Clippy, then the test programs, while the real parts are built beside: on a machine that has never seen the project either
-/// waits for downloads and for crates that only one core can compile.
+/// The test programs, then clippy, while the real parts are built and other checks run beside: on a machine that has never
+/// seen the project each waits for downloads and for what only one core can do.
 fn checked_and_built() -> Result<Vec<Program>, String> {
     thread::scope(|scope| {
-        let parts = scope.spawn(real_parts);
-        let programs = clippy().and_then(|()| programs::built());
-        let parts = parts.join().unwrap_or_else(|_| Err("real parts: xtask panicked".to_owned()));
+        let beside = scope.spawn(|| real_parts().and_then(|()| checks()));
+        let programs = programs::built().and_then(|programs| lint::run().map(|()| programs));
+        let beside = beside.join().unwrap_or_else(|_| Err("real parts and checks: xtask panicked".to_owned()));
         let programs = programs?;
-        parts.map(|()| programs)
+        beside.map(|()| programs)
     })
 }
 
@@ -56,7 +86,7 @@ fn folder_for_requests() -> Result<String, String> {
 }
 
 /// What proptest draws its cases from.
-const PROPERTY_SEED: &str = "PROPTEST_RNG_SEED";
+pub const PROPERTY_SEED: &str = "PROPTEST_RNG_SEED";
 
 /// What all tests ask of AWS, held to the policies.
 fn proof_policies() -> Result<(), String> {
@@ -230,7 +260,8 @@ fn house() -> Result<(), String> {
     run("lengths, widths, words", "python3", &["tools/lint.py"])
 }
 
-fn format() -> Result<(), String> {
+/// Every file is as rustfmt writes it.
+pub fn format() -> Result<(), String> {
     cargo("format", &["fmt", "--all", "--check"])
 }
 
