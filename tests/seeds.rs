@@ -5,16 +5,37 @@
 mod common;
 use common::{arg, dovetail, json, python, root, scratch, stderr, stdout};
 
-/// Seeds that are played in every test.
-const SEEDS: &str = "1..1000";
+/// Seeds that are played in every test. docs/decisions/012 has the broken variants that they find.
+const SEEDS: &str = "1..100";
+/// Seeds of a day, beside those: others each day, so that breadth grows with every run.
+const SEEDS_A_DAY: i64 = 50;
+/// First seed of the days: below it are those that files of tests were drawn by.
+const FIRST_OF_DAYS: i64 = 200_000;
+
+/// Plays seeds, of which none may violate an invariant or leave a pod behind; answers how many instances they launched.
+fn play_seeds(seeds: &str) -> u64 {
+    let output = dovetail(&["simulate", "--random", "--seeds", seeds, "--json"]);
+    let summary: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(output.status.code(), Some(0), "{seeds}: {:#}\n{}", summary["failed"], stderr(&output));
+    summary["launched"].as_u64().unwrap()
+}
 
 #[test]
 fn no_seed_violates_an_invariant_or_leaves_a_pod_behind() {
-    let output = dovetail(&["simulate", "--random", "--seeds", SEEDS, "--json"]);
-    let summary: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!(output.status.code(), Some(0), "{:#}\n{}", summary["failed"], stderr(&output));
-    assert_eq!(summary["seeds"], 1000);
-    assert!(summary["launched"].as_u64().unwrap() > 3000, "there was something to do: {summary}");
+    assert!(play_seeds(SEEDS) > 300, "there was something to do");
+}
+
+/// `DOVETAIL_SEEDS_DAY=2026-11-28` plays those of another day again.
+#[test]
+fn no_seed_of_today_violates_an_invariant() {
+    let day = std::env::var("DOVETAIL_SEEDS_DAY").map_or_else(
+        |_| jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).date(),
+        |day| day.parse::<jiff::civil::Date>().expect("a day, such as 2026-11-28"),
+    );
+    let days = day.since(jiff::civil::date(2026, 1, 1)).unwrap().get_days();
+    let first = FIRST_OF_DAYS + i64::from(days) * SEEDS_A_DAY;
+    println!("seeds {first}..{} of {day}", first + SEEDS_A_DAY - 1);
+    assert!(play_seeds(&format!("{first}..{}", first + SEEDS_A_DAY - 1)) > 100, "there was something to do");
 }
 
 /// Plays the files of a seed beyond these that has found something. What a number draws may change, files do not.
