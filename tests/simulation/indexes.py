@@ -1,4 +1,4 @@
-"""What a world holds, by what rules ask for: kept as events come, so that no rule has to look at everything again."""
+"""Look-ups of what a world holds, by what rules ask for: kept as events come, so that no rule has to look at everything again."""
 
 from collections import defaultdict
 

@@ -1,4 +1,4 @@
-"""What was launched lately, and which pods had no place at some time: kept so that a launch is weighed by what has changed
+"""Launches of late, and pods that had no place at some time: kept so that a launch is weighed by what has changed
 since the one before it, and not by looking at all instances and pods again."""
 
 import heapq
