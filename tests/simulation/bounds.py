@@ -5,7 +5,10 @@ the pods that a budget covers; or an `api` line with the object after the write 
 pods' `labels` at `created`. A step that deletes one ends it too.
 """
 
+import heapq
 import math
+from collections import defaultdict
+from fractions import Fraction
 
 import windows
 from launching import MOVING
@@ -66,14 +69,13 @@ class Evictions(Objects):
         done = event.get("code") in (200, 201, "OK")
         if event["kind"] == "api" and event.get("resource") == "pods" and done:
             if event.get("subresource") == "eviction" or event["verb"] == "delete":
-                named = (event["namespace"], event["name"])
-                here = [p for p in self.world.pods.values() if (p.namespace, p.name) == named and p.up and not p.gone]
+                here = [p for p in self.world.index.pods_named(event["namespace"], event["name"]) if p.up and not p.gone]
                 went = [p for p in here if p.deleting in (None, event["t"])]
                 self._leave(went, event, event["verb"] == "delete", _healthy if event["verb"] == "delete" else _shown)
         elif event.get("action") == "TerminateInstances" and done:
             for id in (event.get("result") or {}).get("instances") or []:
-                on = {name for name, node in self.world.nodes.items() if node["instance"] == id and node["here"]}
-                self._leave([p for p in self.world.pods.values() if p.node in on and _healthy(p)], event, True, _healthy)
+                on = [name for name, node in self.world.index.nodes_of(id).items() if node["here"]]
+                self._leave([p for name in on for p in self.world.index.pods_on(name) if _healthy(p)], event, True, _healthy)
 
     def _scaled_to(self, event):
         action = event["action"] if event["kind"] == "step" else {"type": None}
@@ -87,13 +89,24 @@ class Evictions(Objects):
             for all in self.scales.values():
                 all.append(min(all))  # it may want again what it wanted before
 
-    def _expected(self, matching, pods, counts):
-        """Of how many pods a budget is a share: what workloads want, though some that are to go are still there."""
-        there = [p for p in matching if _expected(p, counts) or p in pods]
-        def of(owner):
-            number = sum(p.owner == owner for p in there)
-            return min([number, *(all[-1] for key, all in self.scales.items() if key == (there[0].namespace, owner))])
-        return sum(of(owner) for owner in {p.owner for p in there})
+    def _left(self, spec, namespace, pods, counts):
+        """How many of the pods of a budget stay, and of how many it is a share: what workloads want, though some that are
+        to go are still there."""
+        if spec.get("covers") is None:
+            matching = [p for p in self.world.pods.values() if p.namespace == namespace and not p.removed and _selects(spec, p)]
+            going = [p for p in matching if p in pods]
+            left = sum(counts(p) and p not in pods for p in matching)
+            there = [p.owner for p in matching if _expected(p, counts) or p in pods]
+            numbers = {owner: there.count(owner) for owner in set(there)}
+        else:
+            workloads = {owner: self.world.index.workloads[namespace, owner] for owner in spec["covers"]}
+            going = [p for p in pods if p.namespace == namespace and not p.removed and p.owner in workloads]
+            left = sum(w.shown if counts is _shown else w.healthy for w in workloads.values()) - sum(map(counts, going))
+            numbers = {owner: w.expected_shown if counts is _shown else w.expected_healthy for owner, w in workloads.items()}
+            for pod in going:
+                numbers[pod.owner] += not _expected(pod, counts)
+        wanted = {owner: self.scales.get((namespace, owner), [number])[-1] for owner, number in numbers.items()}
+        return left, sum(min(number, wanted[owner]) for owner, number in numbers.items() if number)
 
     def _leave(self, pods, event, by_force, counts):
         for pod in pods:
@@ -103,9 +116,8 @@ class Evictions(Objects):
                 spec = forms[-1][1]
                 if spec is None or namespace != pod.namespace or not _selects(spec, pod):
                     continue
-                matching = [p for p in self.world.pods.values() if p.namespace == namespace and not p.removed and _selects(spec, p)]
-                left = sum(counts(p) and p not in pods for p in matching)
-                need = _needed(spec, self._expected(matching, pods, counts))
+                left, expected = self._left(spec, namespace, pods, counts)
+                need = _needed(spec, expected)
                 if left < need:
                     what = f"{pod.key} goes by {event.get('action') or event['verb']}, {left} of budget {namespace}/{name} are left, it needs {need}"
                     self.world.violate("INV-15", event["t"], what)
@@ -114,9 +126,91 @@ class Evictions(Objects):
         """Whether its node goes whatever budgets say: EC2 takes it, it has a grace period, or it is collected."""
         id = self.world.nodes.get(pod.node, {}).get("instance")
         instance = self.world.instances.get(id)
-        claims = [c for c in self.world.claims.values() if c.instance == id and not c.gone]
+        claims = [c for c in self.world.index.claims_of(id) if not c.gone]
         forced = any((c.spec or {}).get("terminationGracePeriod") or c.name in self.unwell for c in claims) or not claims
         return forced or instance is None or instance.interrupted is not None
+
+
+class Changed:
+    """Claims of which something may have changed since they were last taken: what was written of them, their instance or its Node."""
+
+    def __init__(self, world):
+        self.world, self._claims = world, {}
+
+    def before(self, event):
+        self._node(event)
+
+    def after(self, event):
+        kind, index = event["kind"], self.world.index
+        if kind == "api" and event.get("resource") == "nodeclaims":
+            claim = self.world.claims.get(event.get("uid") or event["name"])
+            if claim is not None:
+                self._claims[claim] = None
+        elif kind == "instance":
+            self._claims.update(dict.fromkeys(index.claims_of(event["id"])))
+        elif kind == "step" and event["action"]["type"] == "delete":
+            self._claims.update(dict.fromkeys(self.world.claims.values()))
+        else:
+            self._node(event)
+
+    def _node(self, event):
+        node = self.world.nodes.get(event.get("name")) if event["kind"] == "node" else None
+        if node is not None:
+            self._claims.update(dict.fromkeys(self.world.index.claims_of(node["instance"])))
+
+    def taken(self):
+        claims, self._claims = self._claims, {}
+        return claims
+
+
+class Held:
+    """Claims of a pool, and the sum of their capacities."""
+
+    def __init__(self):
+        self.claims, self.sums = {}, {}
+
+    def take(self, claim):
+        amounts = {resource: Fraction(amount) for resource, amount in windows.total([claim.capacity]).items()}
+        self.claims[claim] = amounts
+        for resource, amount in amounts.items():
+            self.sums[resource] = self.sums.get(resource, 0) + amount
+
+    def without(self, claim):
+        for resource, amount in self.claims.pop(claim, {}).items():
+            self.sums[resource] -= amount
+
+
+class Living:
+    """How many claims of a pool a budget is a share of, and how many of them go of our own accord."""
+
+    def __init__(self):
+        self._firm, self._runs, self._going, self._until, self._ends = set(), set(), set(), {}, []
+
+    def take(self, claim, until, goes):
+        """`until`: when it ceased to count; `goes`: as `_goes` has it."""
+        if until == math.inf:
+            self._firm.add(claim)
+        elif until is not None:
+            self._until[claim.uid] = until
+            heapq.heappush(self._ends, (until, claim.uid))
+        if goes is not None:
+            self._runs.add(claim)
+        if goes:
+            self._going.add(claim)
+
+    def without(self, claim):
+        for some in (self._firm, self._runs, self._going):
+            some.discard(claim)
+        self._until.pop(claim.uid, None)
+
+    def count(self, claim, t):
+        """All that count at a time, and those that go once this one does."""
+        while self._ends and not self._ends[0][0] > t - HEARD:
+            until, ended = heapq.heappop(self._ends)
+            if self._until.get(ended) == until:
+                del self._until[ended]
+        also = claim in self._runs and claim not in self._going
+        return len(self._firm) + len(self._until), len(self._going) + also
 
 
 class Limits(Objects):
@@ -125,7 +219,12 @@ class Limits(Objects):
 
     RESOURCE, KIND = "nodepools", "NodePool"
 
+    def __init__(self, world):
+        super().__init__(world)
+        self._pools, self._of, self._changed = defaultdict(Held), {}, Changed(world)
+
     def after(self, event):
+        self._changed.after(event)
         if event["kind"] != "api" or event.get("resource") != "nodeclaims" or not self.kept:
             return
         claim = self.world.claims.get(event.get("uid") or event.get("name"))
@@ -136,17 +235,26 @@ class Limits(Objects):
             claim.moves = any(one.get("type") in MOVING and one.get("status") == "True" for one in status["conditions"])
         if not status.get("capacity"):
             return
-        own = [c for c in self.world.claims.values() if c.pool == claim.pool and not c.gone and c.deleting is None and not c.moves and self._stays(c)]
-        if claim not in own:
+        for changed in self._changed.taken():
+            self._count(changed)
+        pool = self._pools[claim.pool]
+        if claim not in pool.claims:
             return
-        held = windows.total([c.capacity for c in own if c.capacity])
-        held["nodes"] = len(own)
+        held = {**pool.sums, "nodes": len(pool.claims)}
         limits = [(spec or {}).get("limits") or {} for spec in self.lately((None, claim.pool), claim.created - HEARD)]
         for resource in {r for one in limits for r in one}:
             most = max(windows.number(one[resource]) if resource in one else math.inf for one in limits)
-            if held.get(resource, 0.0) > most:
-                what = f"{claim.name} brings pool {claim.pool} to {held[resource]:g} {resource}, its limit is {most:g}"
+            if float(held.get(resource, 0)) > most:
+                what = f"{claim.name} brings pool {claim.pool} to {float(held[resource]):g} {resource}, its limit is {most:g}"
                 self.world.violate("INV-16", event["t"], what)
+
+    def _count(self, claim):
+        """Counts a claim with its pool, if it is not on its way out."""
+        if claim in self._of:
+            self._of.pop(claim).without(claim)
+        if not claim.gone and claim.deleting is None and not claim.moves and self._stays(claim):
+            self._of[claim] = self._pools[claim.pool]
+            self._of[claim].take(claim)
 
     def _stays(self, claim):
         """Whether EC2 neither takes its instance nor has ended it."""
@@ -162,9 +270,14 @@ class Budgets(Objects):
     def __init__(self, world):
         super().__init__(world)
         self.unwell, self.in_blocks, self.left = set(), set(), set()
+        self._pools, self._of, self._changed = defaultdict(Living), {}, Changed(world)
+
+    def after(self, event):
+        self._changed.after(event)
 
     def before(self, event):
         super().before(event)
+        self._changed.before(event)
         _repaired(event, self.unwell)
         self._block(event)
         if event["kind"] != "api" or event.get("resource") != "nodeclaims" or event["verb"] != "delete" or event["replica"] is None:
@@ -176,10 +289,12 @@ class Budgets(Objects):
         forms = self.lately((None, claim.pool), event["t"] - HEARD)
         if not forms or None in forms:
             return  # no such pool any more: all of it goes
-        of_pool = [c for c in self.world.claims.values() if c.pool == claim.pool]
-        total = sum(self._counts(c, event["t"]) for c in of_pool)
-        own = [c for c in of_pool if not c.gone and self._lives(c)]
-        going = sum(c is claim or (c.voluntary and c.deleting is not None) for c in own)
+        for changed in self._changed.taken():
+            if changed in self._of:
+                self._of[changed].without(changed)
+            self._of[changed] = self._pools[changed.pool]
+            self._of[changed].take(changed, self._counts(changed), self._goes(changed))
+        total, going = self._pools[claim.pool].count(claim, event["t"])
         most = max(_allowed(spec, total) for spec in forms)
         if going > most:
             what = f"{going} of {total} nodes of pool {claim.pool} go at once with {claim.name}, {most} may"
@@ -193,21 +308,32 @@ class Budgets(Objects):
         if event.get("name") in self.in_blocks and ((written.get("annotations") or {}).get("dovetail.dev/end-reason") or "").startswith("expired "):
             self.left.add(event["name"])
 
-    def _lives(self, claim, since=math.inf):
+    def _counts(self, claim):
+        """Since when it has not been one of those that a budget is a share of, as far as who acts may know: it runs, or its Node is
+        shown to be Ready. Infinite while it is one, none where it never was."""
+        shown = any(n["here"] and n.get("ready") for n in self.world.index.nodes_of(claim.instance).values())
+        if shown and not claim.gone:
+            return math.inf
         instance = self.world.instances.get(claim.instance)
-        return instance is not None and (instance.ended is None or instance.ended > since)
+        if instance is None or claim.gone and claim.gone_at is None:
+            return None
+        ended = math.inf if instance.ended is None else instance.ended
+        return min(ended, claim.gone_at) if claim.gone else ended
 
-    def _counts(self, claim, t):
-        """Whether it is one of those that a budget is a share of, as far as who acts may know: it runs, or did until just now, or its Node is shown to be Ready."""
-        shown = any(n["instance"] == claim.instance and n["here"] and n.get("ready") for n in self.world.nodes.values())
-        there = not claim.gone or claim.gone_at is not None and claim.gone_at > t - HEARD
-        return there and (self._lives(claim, t - HEARD) or (shown and not claim.gone))
+    def _goes(self, claim):
+        """Whether it runs: True where it goes of our own accord, None where it does not run."""
+        instance = self.world.instances.get(claim.instance)
+        if claim.gone or instance is None or instance.ended is not None:
+            return None
+        return claim.voluntary and claim.deleting is not None
 
     def _voluntary(self, claim, t):
         """Whether its node stands and could have stayed: it has not expired, is Ready, and neither EC2 nor the operator takes it."""
         instance = self.world.instances.get(claim.instance)
-        node = next((n for n in self.world.nodes.values() if n["instance"] == claim.instance and n["here"]), None)
-        if instance is None or node is None or instance.ended is not None or instance.interrupted is not None or claim.name in self.unwell | self.left:
+        node = next((n for n in self.world.index.nodes_of(claim.instance).values() if n["here"]), None)
+        if instance is None or node is None or instance.ended is not None or instance.interrupted is not None:
+            return False
+        if claim.name in self.unwell or claim.name in self.left:
             return False
         expires = _seconds((claim.spec or {}).get("expireAfter"))
         return node.get("ready", False) and not node.get("deleting") and t < claim.created + expires - CLOCKS

@@ -70,7 +70,7 @@ class Orphans(Rule):
 
     def _terminated(self, instance, event):
         t, world = event["t"], self.world
-        left = any(c.left and c.instance == instance.id and (c.deleting is not None or c.gone) for c in world.claims.values())
+        left = any(c.left and (c.deleting is not None or c.gone) for c in world.index.claims_of(instance.id))
         if not instance.ours and not left:
             world.violate("INV-6", t, f"replica {event['replica']} ended {instance.id}, which no launch of ours made")
         if instance.ended != t or instance.id not in self.ended or windows.within(world.windows.allowed, t):
@@ -82,8 +82,7 @@ class Orphans(Rule):
                 world.violate("INV-13", t, f"{instance.id} was ended when it had been without a claim for {alone:.0f} s")
             return
         self._collected = [at for at in self._collected if t - at < WINDOW] + [t]
-        alive = sum(i.ended is None for i in world.instances.values())
-        most = max(5, -(-(alive + len(self._collected)) // 20))
+        most = max(5, -(-(world.index.alive + len(self._collected)) // 20))
         if len(self._collected) > most:
             world.violate("INV-13", t, f"{len(self._collected)} instances without a claim were ended in ten minutes, {most} may be")
 

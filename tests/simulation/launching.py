@@ -1,9 +1,11 @@
 """What launches have to keep to: the holder's deadline, one instance a claim, no more than the pods need."""
 
+from bisect import bisect_right
 from collections import defaultdict
 
 import windows
 from rule import Rule
+from weighing import LaunchLog, PodsWithoutPlace, RESOURCES
 
 # Seconds: a holder's own deadline, from before its write of the Lease was sent; what clocks may drift in that time.
 RENEW, DRIFT = 10, 0.05
@@ -22,7 +24,6 @@ STEADIES = {"ready": "not-ready", "staying": "deleting"}
 MOVING = ("Drifted", "DisruptionReason")
 # A StatefulSet that has been still for so long has all its pods.
 STILL = 60
-RESOURCES = ("cpu", "memory", "pods")
 
 
 class Deadline(Rule):
@@ -30,8 +31,8 @@ class Deadline(Rule):
 
     def __init__(self, world):
         super().__init__(world)
-        # Of each replica: (when its write was answered, until when it leads by it).
-        self._held, self._any = defaultdict(list), False
+        # Of each replica: when its writes were answered, and until when it leads by the best of those so far.
+        self._held, self._any = defaultdict(lambda: ([], [])), False
 
     def after(self, event):
         replica, t = event["replica"], event["t"]
@@ -41,7 +42,9 @@ class Deadline(Rule):
             self._held.pop(replica, None)  # a new life, which has not led yet
         elif event.get("action") == "CreateFleet" and replica is not None and self._any:
             sent = ((event.get("result") or {}).get("sent") or {}).get("t", t)
-            until = max((until for at, until in self._held[replica] if at <= sent), default=None)
+            answered, best = self._held[replica]
+            heard = bisect_right(answered, sent)
+            until = best[heard - 1] if heard else None
             if until is None or sent > until + DRIFT:
                 why = "never led" if until is None else f"led until {until:.6f}"
                 self.world.violate("INV-8", t, f"replica {replica}, which {why}, sent CreateFleet at {sent}")
@@ -52,7 +55,9 @@ class Deadline(Rule):
         heard = event.get("code", 500) < 300 and not event.get("answerLost")
         if heard and term > 0 and holder and holder == event.get("by", holder):
             self._any = True
-            self._held[event["replica"]].append((event["t"], event.get("asked", event["t"]) + RENEW))
+            answered, best = self._held[event["replica"]]
+            answered.append(event["t"])
+            best.append(max([event.get("asked", event["t"]) + RENEW, *best[-1:]]))
 
 
 class Doubled(Rule):
@@ -63,11 +68,13 @@ class Doubled(Rule):
         every = [i for i in self.world.instances.values() if i.ours]
         known = set().union(*(claim.tokens for claim in self.world.claims.values()))
         # Of a token that no claim ever had what it was made of: an end of its own does not make a launch another claim's.
-        token = {i.id: i.token if i.token in known else i.token.rsplit("-", 1)[0] for i in every}
-        for tokens, uids in families(self.world.claims.values(), set(token.values())):
-            self._lasting([i for i in every if token[i.id] in tokens], max(1, len(uids)), min(tokens))
+        of = defaultdict(list)
+        for instance in every:
+            of[instance.token if instance.token in known else instance.token.rsplit("-", 1)[0]].append(instance)
+        for tokens, uids in families(self.world.claims.values(), set(of)):
+            self._lasting(_with(of, tokens), max(1, len(uids)), min(tokens))
         for claim in self.world.claims.values():
-            self._again(claim, [i for i in every if token[i.id] in claim.tokens])
+            self._again(claim, _with(of, claim.tokens))
 
     def _lasting(self, own, allowed, token):
         end, since, living = self.world.end, None, 0
@@ -101,7 +108,7 @@ class Needed(Rule):
     def __init__(self, world):
         super().__init__(world)
         self._needs = defaultdict(list)  # uid of a pod: when it had no place, [from, until; None: to the end]
-        self._shaky, self._on, self._launches, self._seen, self._ready = defaultdict(set), defaultdict(set), [], set(), set()
+        self._shaky, self._on, self._seen, self._launches = defaultdict(set), defaultdict(set), set(), LaunchLog(world, SPAN)
         self._went = {}  # when a pod that had its place was deleted
         self._sets = {}  # of each StatefulSet
 
@@ -110,6 +117,7 @@ class Needed(Rule):
         if kind == "pod":
             self._pod(event)
         elif kind == "step":
+            self._launches.step()
             action = event["action"]
             if action["type"] == "scale" and action["kind"] == "StatefulSet":
                 self._set(action["namespace"], f"StatefulSet/{action['name']}").scaled(t, action["replicas"])
@@ -118,7 +126,7 @@ class Needed(Rule):
         elif kind == "node" and event["change"] in STEADIES:
             self._steadies(event["name"], t, STEADIES[event["change"]])
             if event["change"] == "ready":
-                self._ready.add(self.world.nodes[event["name"]]["instance"])
+                self._launches.ready(self.world.nodes[event["name"]]["instance"])
         elif kind == "instance":
             self._instance(event)
         elif kind == "api" and event.get("resource") == "nodes" and _disrupted(event):
@@ -130,10 +138,10 @@ class Needed(Rule):
             self._claim(event, t)
 
     def close(self):
-        for t, instances, ready in self._launches:
-            coming = [(i, claims) for i, claims in instances if i.id not in ready]
-            if not self._weigh(t, coming, NEAR, 1, "on their way"):
-                self._weigh(t, instances, SPAN, TIMES, "of the last ten minutes")
+        waiting = PodsWithoutPlace(self.world.pods, self._needs, NEAR)
+        for t, coming, recent in self._launches.replayed():
+            if not self._weigh(waiting, t, coming, NEAR, 1, "on their way"):
+                self._weigh(waiting, t, recent, SPAN, TIMES, "of the last ten minutes")
 
     def _pod(self, event):
         uid, change, t = event["uid"], event["change"], event["t"]
@@ -160,6 +168,8 @@ class Needed(Rule):
 
     def _claim(self, event, t):
         claim = self.world.claims.get(event.get("uid") or event["name"])
+        if claim:
+            self._launches.claim(claim)
         instance = claim and claim.instance
         if event["verb"] in ("delete", "lose"):
             self._of_instance_shakes(instance, t, "removed")
@@ -192,7 +202,7 @@ class Needed(Rule):
                 needs.append([t, None])
 
     def _nodes_of(self, id):
-        return [name for name, node in self.world.nodes.items() if id and node["instance"] == id]
+        return list(self.world.index.nodes_of(id)) if id else []
 
     def _of_instance_shakes(self, id, t, cause):
         for name in self._nodes_of(id):
@@ -202,62 +212,34 @@ class Needed(Rule):
         instance, t = self.world.instances[event["id"]], event["t"]
         if event["change"] in ("interrupted", "shutting-down", "terminated"):
             self._of_instance_shakes(instance.id, t, "ends")
-        elif instance.ours and event["change"] == "pending":
-            every = self.world.instances.values()
-            recent = [i for i in every if i.ours and i.started > t - SPAN and i.ended is None and i.interrupted is None]
-            self._launches.append((t, [(i, self._for(i)) for i in recent], set(self._ready)))
+        self._launches.instance(instance)
+        if instance.ours and event["change"] == "pending":
+            self._launches.launched(t)
 
-    def _for(self, instance):
-        """The claims that it may be for, as they stand; none where it is on its way out."""
-        base = instance.token.rsplit("-", 1)[0]
-        claims = [c for c in self.world.claims.values() if instance.token in c.tokens or base in c.tokens]
-        return [] if all(c.lost or c.gone or c.deleting is not None for c in claims) else claims
-
-    def _weigh(self, t, instances, span, times, which):
-        held, taken, nodes, begin = defaultdict(float), set(), 0, t
-        for instance, claims in instances:
-            if not claims or any(self._again(claim, instance, t) for claim in claims):
-                continue
-            claim = next((c for c in claims if c.uid not in taken), claims[0])
-            taken.add(claim.uid)
-            nodes, begin = nodes + 1, min(begin, claim.created)
-            for resource in RESOURCES:
-                held[resource] += claim.requests.get(resource, 0.0)
-        need = self._need(begin - span, t, nodes)
-        for resource in RESOURCES:
-            if held[resource] > times * need[resource] * (1 + 1e-9):
-                what = f"{nodes} instances {which} are for {held[resource]:g} {resource}, {need[resource]:g} had no place"
-                self.world.violate("INV-14", t, what)
-                return True
-        return False
-
-    def _again(self, claim, instance, t):
-        """Whether its claim had to be launched for once more: its next token came before it landed, or after a look at EC2
-        that showed nothing."""
-        own = claim.since.get(instance.token)
-        later = [at for at in claim.since.values() if own is not None and own < at <= t]
-        return any(at < instance.started or windows.touched(self.world.windows.blind, at - windows.LOOK, at) for at in later)
-
-    def _need(self, begin, t, nodes):
-        need, sets, daemons, waiting = defaultdict(float), defaultdict(list), {}, []
-        for uid, pod in self.world.pods.items():
-            owner = pod.owner or ""
-            if owner.startswith("DaemonSet/"):
-                daemons[pod.namespace, owner] = pod
-            elif any(first <= t and (last is None or last > begin) for first, last in self._needs[uid]):
-                waiting.append(pod)
-                if owner.startswith("StatefulSet/"):
-                    sets[pod.namespace, owner].append(pod)
+    def _weigh(self, waiting, t, launched, span, times, which):
+        held, nodes, oldest = launched.weight()
+        begin = min(t, oldest) - span
         leaders = sum(begin < at <= t for at in self.world.terms[1:])
-        counted = [(pod, 1) for pod in waiting] + [(pod, nodes) for pod in daemons.values()]
-        counted += [(pods[0], self._sets[key].to_come(len(pods), self.world.end)) for key, pods in sets.items()]
-        for pod, times in counted:
-            for resource in RESOURCES:
-                need[resource] += times * _of(pod, resource)
-        for resource in RESOURCES:
-            largest = max((_of(pod, resource) for pod in waiting), default=0.0)
-            need[resource] += leaders * max(largest, need[resource] / ANEW)
-        return need
+        need = waiting.need(begin, t, nodes, self._to_come)
+
+        def too_much(largest):
+            for resource, have, wants, most in zip(RESOURCES, held, need, largest):
+                wants += leaders * max(most, wants / ANEW)
+                if have > times * wants * (1 + 1e-9):
+                    return f"{nodes} instances {which} are for {have:g} {resource}, {wants:g} had no place"
+            return None
+
+        # The largest pod can only add to what is needed.
+        if too_much([0.0] * len(RESOURCES)) is None:
+            return False
+        what = too_much(waiting.largest(begin, t) if leaders else [0.0] * len(RESOURCES))
+        if what is not None:
+            self.world.violate("INV-14", t, what)
+        return what is not None
+
+    def _to_come(self, key, waiting):
+        """How many ordinals to come of a StatefulSet count beside those that wait."""
+        return self._sets[key].to_come(waiting, self.world.end)
 
 
 class StatefulSet:
@@ -287,8 +269,9 @@ class StatefulSet:
         return min(ORDINALS, max(0, most - waiting))
 
 
-def _of(pod, resource):
-    return 1.0 if resource == "pods" else pod.requests.get(resource, 0.0)
+def _with(of, tokens):
+    """The instances of some tokens, in the order in which they came."""
+    return sorted((instance for token in tokens for instance in of.get(token, ())), key=lambda one: one.number)
 
 
 def _conditions(event):
@@ -314,13 +297,17 @@ def _disrupted(event):
 
 def families(claims, tokens):
     """Tokens that belong together, because a claim had several of them or several claims one, with those claims."""
-    groups = [({t}, set()) for t in tokens]
+    groups = {token: ({token}, set()) for token in tokens}
     for claim in claims:
-        joined = [g for g in groups if g[0] & claim.tokens]
-        if joined:
-            rest = [g for g in groups if not g[0] & claim.tokens]
-            groups = [*rest, (claim.tokens.union(*(g[0] for g in joined)), {claim.uid}.union(*(g[1] for g in joined)))]
-    return groups
+        joined = list({id(group): group for group in map(groups.get, claim.tokens) if group}.values())
+        if not joined:
+            continue
+        largest = max(joined, key=lambda group: len(group[0]))
+        news = claim.tokens.union(*(group[0] for group in joined if group is not largest))
+        largest[0].update(news)
+        largest[1].update({claim.uid}, *(group[1] for group in joined if group is not largest))
+        groups.update(dict.fromkeys(news, largest))
+    return list({id(group): group for group in groups.values()}.values())
 
 
 LAUNCHING = (Deadline, Doubled, Needed)

@@ -1,12 +1,15 @@
 """Reads an event log and replays it: pods, nodes, instances, claims, downtime and cost, from the events alone."""
 
 import json
-from collections import defaultdict, deque
+from bisect import bisect_left
+from collections import defaultdict
 
 import windows
 from bounds import BOUNDS
 from collecting import COLLECTING
+from indexes import Indexes
 from launching import LAUNCHING, families
+from rule import Rule
 from unused import UNUSED
 
 
@@ -35,7 +38,8 @@ class Pod:
 class Instance:
     """An instance; paid from its first event to `ended`."""
 
-    def __init__(self, event):
+    def __init__(self, event, number):
+        self.number = number  # in the order in which instances came
         self.id, self.started, self.ended, self.facts = event["id"], event["t"], None, {}
         self.interrupted = None
 
@@ -59,7 +63,8 @@ class Instance:
 class Claim:
     """A NodeClaim after its last write."""
 
-    def __init__(self, uid, name, t):
+    def __init__(self, uid, name, t, number):
+        self.number = number  # in the order in which claims came
         self.uid, self.name, self.token, self.provider_id, self.gone = uid, name, None, None, False
         self.tokens, self.since = set(), {}  # since: when each token came
         self.created, self.deleting, self.lost, self.ever = t, None, False, False
@@ -80,40 +85,43 @@ class World:
         self.pods, self.nodes, self.instances, self.claims = {}, {}, {}, {}
         self.story, self.violations, self.faults = [], [], []
         self.end, self.term, self.evicted, self.down_seconds = 0.0, None, set(), 0.0
-        self._down, self._drained, self._line, self._last = defaultdict(deque), set(), 0, None
+        self.index = Indexes()
+        self._down, self._drained, self.line, self._last = defaultdict(list), set(), 0, None
         self._sharers, self._shared, self._acts = defaultdict(set), set(), []
         self._begun, self._holder, self._written = 0, "", set()
         self._says = None  # the term that the Lease says, None where it is not there
         self._put_back = None  # when the Lease was put back to a backup, None once somebody has written it
         self.windows, self.terms = windows.Windows(), []  # terms: when each began
         self.rules = [rule(self) for rule in (*LAUNCHING, *COLLECTING, *BOUNDS, *UNUSED)]
+        self._before = [rule.before for rule in self.rules if type(rule).before is not Rule.before]
+        self._after = [rule.after for rule in self.rules if type(rule).after is not Rule.after]
 
     # Reading
 
     def read(self, lines):
         """Replays the lines of a log."""
         kinds = []
-        for self._line, text in enumerate(lines, 1):
+        for self.line, text in enumerate(lines, 1):
             event = self._parse(text)
             if event is None:
                 continue
             kinds.append(event["kind"])
             if self._last is not None and event["t"] < self._last:
-                self.violate("INV-5", event["t"], f"line {self._line}: t goes back from {self._last}")
+                self.violate("INV-5", event["t"], f"line {self.line}: t goes back from {self._last}")
             self._last = event["t"]
             self.end = event["t"]
             try:
-                for rule in self.rules:
-                    rule.before(event)
+                for before in self._before:
+                    before(event)
                 getattr(self, f"_on_{event['kind']}", lambda _: None)(event)
-                for rule in self.rules:
-                    rule.after(event)
+                for after in self._after:
+                    after(event)
             except (KeyError, TypeError, AttributeError, ValueError) as error:
                 self.fault(f"{event['kind']} event without what it needs: {error!r}")
         if not kinds or kinds[0] != "start":
             self.faults.append("line 1: the log does not begin with a start event")
         if not kinds or kinds[-1] != "end" or kinds.count("end") > 1:
-            self.faults.append(f"line {self._line}: the log does not end with its one end event")
+            self.faults.append(f"line {self.line}: the log does not end with its one end event")
         self._close()
         return self
 
@@ -132,7 +140,7 @@ class World:
         return event
 
     def fault(self, what):
-        self.faults.append(f"line {self._line}: {what}")
+        self.faults.append(f"line {self.line}: {what}")
 
     def violate(self, rule, t, what):
         self.violations.append((rule, t, what))
@@ -155,11 +163,20 @@ class World:
     def _on_pod(self, event):
         change, uid = event["change"], event["uid"]
         if change == "created":
-            self.pods[uid] = Pod(event, self._line)
+            pod = Pod(event, self.line)
+            self.index.pod_came(pod, self.pods.get(uid))
+            self.pods[uid] = pod
             return
         pod = self.pods.get(uid)
         if pod is None:
             return self.fault(f"pod {event.get('name')} {change} before it was created")
+        self.index.pod_leaves(pod)
+        try:
+            self._pod_changes(pod, event, change, uid)
+        finally:
+            self.index.pod_is(pod)
+
+    def _pod_changes(self, pod, event, change, uid):
         if change in ("ready", "not-ready"):
             pod.up = change == "ready"
         if change in ("evicted", "deleting") and pod.deleting is None:
@@ -195,21 +212,25 @@ class World:
         if pod.ready and not pod.down and not pod.gone and not pod.succeeded:
             pod.down = True
             owner = (pod.namespace, pod.owner) if pod.owner else ("", pod.key, pod.created)
-            self._down[owner].append((self._line, t))
+            self._down[owner].append((self.line, t))
 
     def _replaced(self, pod, t):
-        waiting = self._down.get((pod.namespace, pod.owner), ())
-        begun = [gap for gap in waiting if gap[0] < pod.created]
+        waiting = self._down.get((pod.namespace, pod.owner), [])
+        begun = bisect_left(waiting, (pod.created,))  # they stand in the order of their lines
         if begun:
-            waiting.remove(begun[-1])
-            self.down_seconds += t - begun[-1][1]
+            self.down_seconds += t - waiting.pop(begun - 1)[1]
 
     def _on_node(self, event):
         if event["change"] not in ("joined", "ready", "not-ready", "cordoned", "deleting", "staying", "deleted", "labelled"):
             return
-        node = self.nodes.setdefault(event["name"], {"labels": {}, "instance": None, "here": False})
+        node = self.nodes.get(event["name"])
+        if node is None:
+            node = self.nodes[event["name"]] = {"labels": {}, "instance": None, "here": False}
+            self.index.node_is(event["name"], node)
         if event["change"] == "joined":
+            self.index.node_leaves(event["name"], node)
             node.update(here=True, labels={}, instance=event.get("instance"), deleting=False)
+            self.index.node_is(event["name"], node)
         elif event["change"] == "deleted":
             node["here"] = False
         elif event["change"] in ("deleting", "staying"):
@@ -220,11 +241,16 @@ class World:
             node["labels"] = event["labels"]
 
     def _on_instance(self, event):
-        instance = self.instances.setdefault(event["id"], Instance(event))
+        instance = self.instances.get(event["id"])
+        if instance is None:
+            instance = self.instances[event["id"]] = Instance(event, len(self.instances))
+            self.index.alive += 1
+        before = instance.token
         for field in ("instanceType", "zone", "capacityType", "pricePerHour", "beforehand", "token"):
             if event.get(field) is not None:
                 instance.facts[field] = event[field]
         token = instance.token
+        self.index.instance_is(instance, before, token)
         if event["change"] == "interrupted":
             instance.interrupted = event["t"]
         if instance.started == event["t"] and token and not instance.facts.get("looked at"):
@@ -233,6 +259,7 @@ class World:
                 self.violate("INV-11", event["t"], f"instance {instance.id} has token {token}, which no claim had")
         if event["change"] in ("shutting-down", "terminated") and instance.ended is None:
             instance.ended = event["t"]
+            self.index.alive -= 1
 
     def _on_api(self, event):
         done = event.get("code", 0) < 300
@@ -267,7 +294,8 @@ class World:
         uid = event.get("uid") or event["name"]
         told = event.get("claim")
         if uid not in self.claims:
-            self.claims[uid] = Claim(uid, event["name"], event["t"])
+            self.claims[uid] = Claim(uid, event["name"], event["t"], len(self.claims))
+            self.index.claim_is(self.claims[uid])
             self.claims[uid].strange = event["replica"] is None and event["verb"] == "create"
             # It was there before the log begins, with its instance.
             self.claims[uid].left = event["verb"] == "patch" and bool((told or {}).get("providerID"))
@@ -293,7 +321,9 @@ class World:
             self.violate("INV-9", event["t"], f"claim {event['name']} is written under term {term}, {self._begun} has begun")
         self._written |= {told.get("token")} - {None}
         claim.left |= claim.strange and event["replica"] is None and claim.provider_id is None and told.get("providerID") is not None
+        self.index.claim_leaves(claim)
         claim.token, claim.provider_id = told.get("token"), told.get("providerID")
+        self.index.claim_is(claim)
         claim.tokens |= {claim.token} - {None}
         claim.since.setdefault(claim.token, event["t"])
         claim.ever = claim.ever or claim.provider_id is not None
@@ -327,16 +357,18 @@ class World:
         self.down_seconds += sum(self.end - t for queue in self._down.values() for _, t in queue)
         live = [i for i in self.instances.values() if i.ended is None and not i.facts.get("beforehand")]
         claims = [c for c in self.claims.values() if not c.gone]
-        for tokens, uids in families(self.claims.values(), {i.token for i in live} - {None}):
-            held = sorted(i.id for i in live if i.token in tokens)
+        of_token = defaultdict(list)
+        for instance in live:
+            of_token[instance.token].append(instance.id)
+        for tokens, uids in families(self.claims.values(), of_token.keys() - {None}):
+            held = sorted(id for token in tokens for id in of_token.get(token, ()))
             if len(held) > max(1, len(uids)):
                 self.violate("INV-1", self.end, f"{len(held)} instances for {max(1, len(uids))} claim(s) of token {min(tokens)}: {', '.join(held)}")
         for rule in self.rules:
             rule.close()
+        owned, awaited = {c.instance for c in claims}, {c.token for c in claims if c.provider_id is None and c.token}
         for instance in sorted(live, key=lambda i: i.id):
-            owned = any((c.provider_id or "").endswith("/" + instance.id) or c.provider_id == instance.id for c in claims)
-            on_the_way = any(c.provider_id is None and c.token and c.token == instance.facts.get("token") for c in claims)
-            if not owned and not on_the_way:
+            if instance.id not in owned and instance.facts.get("token") not in awaited:
                 self.violate("INV-3", self.end, f"instance {instance.id} has no claim")
 
     def present(self):

@@ -34,7 +34,7 @@ class Owners:
             self._by_instance[claim.instance].add(claim)
         for token in claim.tokens:
             self._by_token[token].add(claim)
-        return {claim.instance} - {None} | {i.id for i in self.world.instances.values() if i.token in claim.tokens}
+        return {claim.instance} - {None} | {i.id for i in self.world.index.instances_with(claim.tokens)}
 
     def of(self, instance):
         """The claims that own it."""

@@ -18,7 +18,7 @@ class Unused(Rule):
 
     def __init__(self, world):
         super().__init__(world)
-        self._waited = {}  # claim's uid: pods that waited when it was made
+        self._made = {}  # claim's uid: after which line it was made, and what it asked for
         self._ready = {}  # instance: when its node was first ready
         self._on = defaultdict(int)  # instance: pods bound to it that have not failed
         self._used = set()  # instances on which a pod was ready, or has come to its end
@@ -29,7 +29,7 @@ class Unused(Rule):
         if kind == "api" and event.get("resource") == "nodeclaims" and event["verb"] == "create" and event["replica"] is not None:
             claim = self.world.claims.get(event.get("uid") or event["name"])
             if claim is not None and event.get("code", 500) < 300:
-                self._waited.setdefault(claim.uid, [p for p in self.world.pods.values() if _waits(p) and _within(p, claim)])
+                self._made.setdefault(claim.uid, (self.world.line, claim.requests))
         elif kind == "node" and change == "ready":
             self._ready.setdefault(self.world.nodes[event["name"]]["instance"], event["t"])
         elif kind == "pod" and change in ("bound", "failed", "ready", "succeeded"):
@@ -47,14 +47,16 @@ class Unused(Rule):
             self._on[instance] += 1 if change == "bound" else -1
 
     def _ended(self, instance, t):
-        claim = next((c for c in self.world.claims.values() if c.instance == instance.id and c.uid in self._waited), None)
+        claim = next((c for c in self.world.index.claims_of(instance.id) if c.uid in self._made), None)
         if claim is None or instance.id in self._used or self._on[instance.id] > 0 or instance.interrupted is not None:
             return
-        waited = self._waited.pop(claim.uid)
+        line, requests = self._made.pop(claim.uid)
         expired = claim.created + _seconds((claim.spec or {}).get("expireAfter")) <= t
         if not expired and t - self._ready.get(instance.id, t) < READY:
             return
-        owners = {(p.namespace, p.owner or p.name) for p in waited if _waits(p)}
+        # Who waits now and was there waited then: what ends a wait ends it for good.
+        waited = [p for p in self.world.index.waiting if p.created < line and not _daemon(p) and _within(p, requests)]
+        owners = {(p.namespace, p.owner or p.name) for p in waited}
         if not owners:
             return
         first = self._first.setdefault(claim.pool, t)
@@ -71,12 +73,8 @@ def _daemon(pod):
     return (pod.owner or "").startswith("DaemonSet/")
 
 
-def _waits(pod):
-    return pod.node is None and not pod.gone and pod.deleting is None and not _daemon(pod)
-
-
-def _within(pod, claim):
-    return all(pod.requests.get(name, 0) <= claim.requests.get(name, 0) for name in ("cpu", "memory"))
+def _within(pod, requests):
+    return all(pod.requests.get(name, 0) <= requests.get(name, 0) for name in ("cpu", "memory"))
 
 
 UNUSED = (Unused,)

@@ -1,5 +1,6 @@
 """When something stood in the way: windows of time, from the steps of a scenario and from what the collection says."""
 
+import functools
 import math
 import re
 
@@ -67,12 +68,17 @@ def _lasts(action):
     return math.inf if duration is None else duration
 
 
-def number(quantity):
-    """A quantity as Kubernetes writes it."""
-    found = re.fullmatch(r"([0-9.eE+]+?)(m|k|M|G|T|Ki|Mi|Gi|Ti|)", str(quantity))
+@functools.cache
+def _number(quantity):
+    found = re.fullmatch(r"([0-9.eE+]+?)(m|k|M|G|T|Ki|Mi|Gi|Ti|)", quantity)
     if not found:
         raise ValueError(f"quantity {quantity!r}")
     return float(found[1]) * _SUFFIXES[found[2]]
+
+
+def number(quantity):
+    """A quantity as Kubernetes writes it."""
+    return _number(str(quantity))
 
 
 def total(requests):

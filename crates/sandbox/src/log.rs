@@ -6,7 +6,6 @@
 //! them: two runs of one seed write the same bytes.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::io::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -65,21 +64,32 @@ impl ActionEntry {
 
     /// The entry as one line of JSON, without the line's end.
     pub fn line(&self) -> String {
-        let mut line = format!("{{\"t\":{}.{:06}", self.micros / 1_000_000, self.micros % 1_000_000);
-        let or_null = |number: Option<i64>| number.map_or_else(|| "null".to_owned(), |n| n.to_string());
-        // Writing to a String cannot fail.
-        let _ = write!(line, ",\"replica\":{}", or_null(self.replica.map(i64::from)));
-        let _ = write!(line, ",\"term\":{}", or_null(self.term));
-        let _ = write!(line, ",\"kind\":{}", Value::from(&*self.kind));
+        // What is written is JSON, which is UTF-8.
+        String::from_utf8(self.bytes()).unwrap_or_default()
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        let (replica, term) = (self.replica, self.term);
+        let mut line = format!("{{\"t\":{}.{:06}", self.micros / 1_000_000, self.micros % 1_000_000).into_bytes();
+        write_json(b",\"replica\":", &replica, &mut line);
+        write_json(b",\"term\":", &term, &mut line);
+        write_json(b",\"kind\":", &self.kind, &mut line);
         if !self.by.is_empty() {
-            let _ = write!(line, ",\"by\":{}", Value::from(&*self.by));
+            write_json(b",\"by\":", &self.by, &mut line);
         }
         for (key, value) in &self.fields {
-            let _ = write!(line, ",{}:{}", Value::from(&**key), value);
+            write_json(b",", key, &mut line);
+            write_json(b":", value, &mut line);
         }
-        line.push('}');
+        line.push(b'}');
         line
     }
+}
+
+/// Appends something, and a value as JSON. Strings, numbers and what is read from JSON can always be written.
+fn write_json(before: &[u8], value: &impl serde::Serialize, into: &mut Vec<u8>) {
+    into.extend_from_slice(before);
+    let _ = serde_json::to_writer(into, value);
 }
 
 /// The log. Clones write to the same one.
@@ -147,7 +157,9 @@ impl EventLog {
             fields: fields.into_iter().map(|(key, value)| (key.into(), value)).collect(),
         };
         if let Some(writer) = &mut state.writer {
-            let result = writeln!(writer, "{}", entry.line());
+            let mut line = entry.bytes();
+            line.push(b'\n');
+            let result = writer.write_all(&line);
             if let Err(error) = result {
                 state.failure.get_or_insert(error);
             }

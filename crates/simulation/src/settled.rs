@@ -1,5 +1,6 @@
 //! The end of a run that need not wait for its time: everything has settled, and has stayed so.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -39,8 +40,7 @@ fn is_settled(world: &World) -> bool {
             && conditions.into_iter().flatten().any(|one| one["type"] == "Initialized" && one["status"] == "True")
     };
     let claims = world.claims();
-    let claimed =
-        |id: &str| claims.iter().any(|claim| claim["status"]["providerID"].as_str().is_some_and(|text| text == id));
+    let claimed: BTreeSet<&str> = claims.iter().filter_map(|claim| claim["status"]["providerID"].as_str()).collect();
     world.pods().iter().all(|pod| placed(pod))
         && claims.iter().all(|claim| initialized(claim))
         && world.nodes().iter().all(|node| !going(node))
@@ -48,5 +48,5 @@ fn is_settled(world: &World) -> bool {
             .region
             .instances()
             .iter()
-            .all(|one| one.beforehand || !one.state.is_alive() || claimed(&one.provider_id()))
+            .all(|one| one.beforehand || !one.state.is_alive() || claimed.contains(one.provider_id().as_str()))
 }

@@ -114,12 +114,23 @@ impl FoundResource {
     }
 }
 
+/// Tables by group and name.
+type RidsByGroup = BTreeMap<String, BTreeMap<String, Rid>>;
+
+fn rid_in(rids: &RidsByGroup, group: &str, name: &str) -> Option<Rid> {
+    rids.get(group)?.get(name).copied()
+}
+
+fn set_rid(rids: &mut RidsByGroup, group: &str, name: &str, rid: Rid) {
+    rids.entry(group.to_owned()).or_default().insert(name.to_owned(), rid);
+}
+
 /// All resources by group and plural name.
 #[derive(Debug, Default)]
 pub struct Registry {
     defs: Vec<Option<Arc<ResourceDef>>>,
-    names: BTreeMap<(String, String), Rid>,
-    kinds: BTreeMap<(String, String), Rid>,
+    names: RidsByGroup,
+    kinds: RidsByGroup,
 }
 
 impl Registry {
@@ -129,32 +140,31 @@ impl Registry {
         for def in super::kinds::builtin::resources() {
             registry.add(def);
         }
-        if let Some(&events) = registry.names.get(&(String::new(), "events".to_owned())) {
-            registry.names.insert(("events.k8s.io".to_owned(), "events".to_owned()), events);
-            registry.kinds.insert(("events.k8s.io".to_owned(), "Event".to_owned()), events);
+        if let Some(events) = registry.rid("", "events") {
+            set_rid(&mut registry.names, "events.k8s.io", "events", events);
+            set_rid(&mut registry.kinds, "events.k8s.io", "Event", events);
         }
         registry
     }
 
     /// Adds a resource, or replaces what the same name stood for.
     pub fn add(&mut self, def: ResourceDef) -> Rid {
-        let name = (def.group.clone(), def.plural.clone());
-        let kind = (def.group.clone(), def.kind.clone());
-        let rid = self.names.get(&name).copied().unwrap_or_else(|| {
+        let rid = self.rid(&def.group, &def.plural).unwrap_or_else(|| {
             self.defs.push(None);
             self.defs.len() - 1
         });
+        set_rid(&mut self.names, &def.group, &def.plural, rid);
+        set_rid(&mut self.kinds, &def.group, &def.kind, rid);
         self.defs[rid] = Some(Arc::new(def));
-        self.names.insert(name, rid);
-        self.kinds.insert(kind, rid);
         rid
     }
 
     /// Takes a resource out of service. Its table number is not used again.
     pub fn remove(&mut self, rid: Rid) {
         self.defs[rid] = None;
-        self.names.retain(|_, r| *r != rid);
-        self.kinds.retain(|_, r| *r != rid);
+        for rids in [&mut self.names, &mut self.kinds] {
+            rids.values_mut().for_each(|of_group| of_group.retain(|_, r| *r != rid));
+        }
     }
 
     /// Number of tables ever made.
@@ -169,13 +179,13 @@ impl Registry {
 
     /// Table of a group and plural name.
     pub fn rid(&self, group: &str, plural: &str) -> Option<Rid> {
-        self.names.get(&(group.to_owned(), plural.to_owned())).copied()
+        rid_in(&self.names, group, plural)
     }
 
     /// Table of an object reference's kind.
     pub fn rid_of_kind(&self, api_version: &str, kind: &str) -> Option<Rid> {
         let group = api_version.split_once('/').map_or("", |(group, _)| group);
-        self.kinds.get(&(group.to_owned(), kind.to_owned())).copied()
+        rid_in(&self.kinds, group, kind)
     }
 
     /// What a path's group, version and plural name stand for.
@@ -188,7 +198,8 @@ impl Registry {
 
     /// Every resource with the group it is shown under, in order of group and name.
     pub fn all(&self) -> impl Iterator<Item = (&str, &Arc<ResourceDef>)> {
-        self.names.iter().filter_map(|((group, _), rid)| self.def(*rid).map(|def| (group.as_str(), def)))
+        let all = self.names.iter().flat_map(|(group, rids)| rids.values().map(move |rid| (group.as_str(), *rid)));
+        all.filter_map(|(group, rid)| self.def(rid).map(|def| (group, def)))
     }
 
     /// Registers what a CustomResourceDefinition describes.

@@ -124,10 +124,13 @@ impl StoreState {
         self.rv += 1;
         let object = Arc::new(StoredObject::new(key.clone(), self.rv, value));
         let old = self.tables[rid].objects.insert(key, object.clone());
-        if let Some(old) = &old {
+        let alike = old.as_ref().is_some_and(|old| self.is_found_alike(rid, old, &object));
+        if let Some(old) = old.as_ref().filter(|_| !alike) {
             self.unindex(rid, old);
         }
-        self.index(rid, &object);
+        if !alike {
+            self.index(rid, &object);
+        }
         let kind = if old.is_some() { ChangeKind::Modified } else { ChangeKind::Added };
         self.publish(rid, TableChange { kind, object: object.clone(), old, at: Instant::now() });
         object
@@ -195,6 +198,13 @@ impl StoreState {
         let (to, from) = mpsc::unbounded_channel();
         self.subscribers.push(Subscriber { rids, to });
         from
+    }
+
+    /// True if two states of an object stand in the same places of the indexes.
+    fn is_found_alike(&self, rid: Rid, a: &StoredObject, b: &StoredObject) -> bool {
+        meta::text(&a.value, "uid") == meta::text(&b.value, "uid")
+            && a.value["metadata"]["ownerReferences"] == b.value["metadata"]["ownerReferences"]
+            && (Some(rid) != self.pods || a.value["spec"]["nodeName"] == b.value["spec"]["nodeName"])
     }
 
     pub(super) fn index(&mut self, rid: Rid, object: &StoredObject) {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use dovetail_sandbox::log::ActionEntry;
 
 use super::Checker;
-use super::history::{AmountsByName, Claim, ClusterRecord, PodRecord, accepted, add, seconds};
+use super::history::{AmountsByName, Claim, ClusterRecord, PodRecord, accepted, add, add_times, seconds};
 use super::rules::PoolRules;
 use super::windows;
 use crate::world::{Action, step};
@@ -38,7 +38,8 @@ impl Checker {
                 unclear = seconds(entry);
             }
             let of_claims = entry.kind == "api" && entry.text("resource") == "nodeclaims" && accepted(entry);
-            let before = if of_claims { state.claims.get(entry.text("uid")).cloned() } else { None };
+            let claim = state.claims.get(entry.text("uid")).filter(|_| of_claims);
+            let was_unknown = claim.is_some_and(|before| before.capacity.is_empty());
             waited.went(entry, &state);
             state.apply(entry);
             waited.apply(entry, &state);
@@ -53,7 +54,7 @@ impl Checker {
                 }
                 self.nodes_within_limits(&state, claim);
             }
-            let became_known = before.is_some_and(|before| before.capacity.is_empty()) && !claim.capacity.is_empty();
+            let became_known = was_unknown && !claim.capacity.is_empty();
             if by_replica && became_known {
                 self.capacity_within_limits(&state, claim);
             }
@@ -61,17 +62,14 @@ impl Checker {
     }
 
     fn asked(&mut self, state: &ClusterRecord, waited: &Waited) {
-        let comes = |claim: &&Claim| state.stays(claim) && !claim.initialized && !claim.given_up && heard(state, claim);
-        let coming = || state.living_claims().filter(comes);
-        let Some(oldest) = coming().map(|claim| claim.created).min_by(f64::total_cmp) else { return };
+        let comes = |claim: &&Claim| !claim.initialized && !claim.given_up && heard(state, claim) && state.stays(claim);
+        let coming: Vec<&Claim> = state.living_claims().filter(comes).collect();
+        let Some(oldest) = coming.iter().map(|claim| claim.created).min_by(f64::total_cmp) else { return };
         let mut needed = waited.since(oldest - PLANNED_BEFORE, state);
         let mut asked = AmountsByName::new();
-        let daemons = state.rules.daemons();
-        for claim in coming() {
-            add(&mut asked, &claim.requests);
-            add(&mut needed, &daemons);
-        }
-        let terms: BTreeSet<&str> = coming().map(|claim| claim.term.as_str()).collect();
+        coming.iter().for_each(|claim| add(&mut asked, &claim.requests));
+        add_times(&mut needed, &state.rules.daemons(), i64::try_from(coming.len()).unwrap_or(i64::MAX));
+        let terms: BTreeSet<&str> = coming.iter().map(|claim| claim.term.as_str()).collect();
         let at_most = ASKED_AT_MOST + ASKED_A_TERM * terms.len().saturating_sub(1) as f64;
         for (name, asked) in asked.iter().filter(|(name, _)| matches!(name.as_str(), "cpu" | "memory" | PODS)) {
             let needed = needed.get(name).copied().unwrap_or(0);
@@ -92,10 +90,11 @@ impl Checker {
 
     fn capacity_within_limits(&mut self, state: &ClusterRecord, claim: &Claim) {
         let Some(PoolRules { limits, .. }) = state.rules.pools.get(&claim.pool) else { return };
-        let mut sum = AmountsByName::new();
-        staying(state, &claim.pool).for_each(|claim| add(&mut sum, &claim.capacity));
-        for (name, most) in limits.iter().filter(|(name, _)| *name != NODES) {
-            let has = sum.get(name).copied().unwrap_or(0);
+        let limits: Vec<(&String, &i64)> = limits.iter().filter(|(name, _)| *name != NODES).collect();
+        let own: Vec<&Claim> = if limits.is_empty() { Vec::new() } else { staying(state, &claim.pool).collect() };
+        for (name, most) in limits {
+            let all = own.iter().filter_map(|claim| claim.capacity.get(name));
+            let has = all.fold(0_i64, |sum, one| sum.saturating_add(*one));
             self.expect("INV-16", state.now, has <= *most, || {
                 format!("pool {} has {has} of {name} at {} s, its limit is {most}", claim.pool, state.now)
             });
@@ -111,7 +110,7 @@ fn heard(state: &ClusterRecord, claim: &Claim) -> bool {
 /// A pool's NodeClaims that stay. One that is to be replaced does not: what replaces it comes first.
 fn staying<'a>(state: &'a ClusterRecord, pool: &'a str) -> impl Iterator<Item = &'a Claim> {
     state.living_claims().filter(move |claim| {
-        claim.pool == pool && state.stays(claim) && claim.moves.is_none_or(|until| until < state.now)
+        claim.pool == pool && claim.moves.is_none_or(|until| until < state.now) && state.stays(claim)
     })
 }
 
@@ -120,6 +119,10 @@ fn staying<'a>(state: &'a ClusterRecord, pool: &'a str) -> impl Iterator<Item = 
 struct Waited {
     /// By uid, until when, and what they ask for.
     pods: BTreeMap<String, (f64, AmountsByName)>,
+    /// Sum of the requests of those that wait still, and their number.
+    waiting: (BTreeMap<String, i128>, i64),
+    /// Those whose wait was over, in order.
+    over: Vec<(f64, String)>,
     /// Those that went from nodes that stayed, or were not sent away from those that did not: when, the node, and what they
     /// asked for.
     went: Vec<(f64, String, AmountsByName)>,
@@ -161,36 +164,56 @@ impl Waited {
         let over = matches!(entry.text("change"), "bound" | "deleted" | "deleting" | "evicted");
         match state.pods.get(uid) {
             Some(pod) if pod.node.is_empty() && entry.text("change") == "created" => {
-                self.pods.insert(uid.to_owned(), (f64::INFINITY, pod.requests.clone()));
+                let before = self.pods.insert(uid.to_owned(), (f64::INFINITY, pod.requests.clone()));
+                if before.is_none_or(|(until, _)| until.is_finite()) {
+                    self.count_waiting(&pod.requests, 1);
+                }
             }
             _ if over => {
-                if let Some((until, _)) = self.pods.get_mut(uid).filter(|(until, _)| until.is_infinite()) {
+                if let Some((until, requests)) = self.pods.get_mut(uid).filter(|(until, _)| until.is_infinite()) {
                     *until = state.now;
+                    let requests = requests.clone();
+                    self.count_waiting(&requests, -1);
+                    self.over.push((state.now, uid.to_owned()));
                 }
             }
             _ => {}
         }
     }
 
+    fn count_waiting(&mut self, requests: &AmountsByName, by: i64) {
+        for (name, amount) in requests {
+            *self.waiting.0.entry(name.clone()).or_default() += i128::from(*amount) * i128::from(by);
+        }
+        self.waiting.1 += by;
+    }
+
     /// What those ask for that have waited since then, and those that have to leave now.
     fn since(&self, then: f64, state: &ClusterRecord) -> AmountsByName {
-        let mut sum = AmountsByName::new();
-        let mut count = |requests: &AmountsByName| {
-            add(&mut sum, requests);
-            *sum.entry(PODS.to_owned()).or_default() += 1;
+        let most = |amount: &i128| i64::try_from(*amount).unwrap_or(i64::MAX);
+        let mut sum: AmountsByName = self.waiting.0.iter().map(|(name, all)| (name.clone(), most(all))).collect();
+        let mut count = |requests: &AmountsByName, times: i64| {
+            add_times(&mut sum, requests, times);
+            let pods = sum.entry(PODS.to_owned()).or_default();
+            *pods = pods.saturating_add(times);
         };
-        self.pods.values().filter(|(until, _)| *until >= then).for_each(|(_, requests)| count(requests));
-        for ordered in state.rules.ordered.values() {
-            (0..ordered.replicas).for_each(|_| count(&ordered.requests));
-        }
-        for (uid, pod) in state.pods.iter().filter(|(_, pod)| !pod.node.is_empty()) {
-            let counted = self.pods.get(uid).is_some_and(|(until, _)| *until >= then);
-            if !counted && !stays(state, &pod.node, then) {
-                count(&pod.requests);
+        count(&AmountsByName::new(), self.waiting.1);
+        for (until, uid) in self.over.iter().rev().take_while(|(until, _)| *until >= then) {
+            // One that waits again is counted already.
+            if let Some((_, requests)) = self.pods.get(uid).filter(|(last, _)| last == until) {
+                count(requests, 1);
             }
         }
-        let unheard = |(at, node, _): &&(f64, String, AmountsByName)| *at >= then && !stays(state, node, then);
-        self.went.iter().filter(unheard).for_each(|(.., requests)| count(requests));
+        state.rules.ordered.values().for_each(|ordered| count(&ordered.requests, ordered.replicas.max(0)));
+        let leaving = state.index.pods_by_node().iter().filter(|(node, _)| !stays(state, node, then));
+        for uid in leaving.flat_map(|(_, uids)| uids) {
+            let counted = self.pods.get(uid).is_some_and(|(until, _)| *until >= then);
+            if let Some(pod) = state.pods.get(uid).filter(|_| !counted) {
+                count(&pod.requests, 1);
+            }
+        }
+        let lately = self.went.iter().rev().take_while(|(at, ..)| *at >= then);
+        lately.filter(|(_, node, _)| !stays(state, node, then)).for_each(|(.., requests)| count(requests, 1));
         sum
     }
 }

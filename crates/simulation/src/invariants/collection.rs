@@ -1,12 +1,13 @@
 //! What nobody owns: how long it lives, and how much of it is ended at once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use dovetail_sandbox::log::ActionEntry;
 
 use super::Checker;
 use super::events::tokens_of_claims;
 use super::history::{ClusterRecord, InstanceRecord, seconds};
+use super::index::ClaimKey;
 use super::windows::{self, TEN_MINUTES, TimeSpan, lies_in, longest_outside};
 use crate::world::Action;
 
@@ -32,7 +33,7 @@ impl Checker {
         let mut ended: Vec<f64> = Vec::new();
         let mut state = ClusterRecord::default();
         for entry in entries {
-            let whose = owners(entry);
+            let before = state.claim_key(entry.text("uid"));
             if entry.kind == "instance" && entry.text("change") == "shutting-down" {
                 let id = entry.text("id");
                 let old =
@@ -42,9 +43,7 @@ impl Checker {
                 }
             }
             state.apply(entry);
-            if whose {
-                self.unclaimed(&state, &mut unclaimed, &hindered);
-            }
+            self.unclaimed(&state, &machines_of(&state, entry, before), &mut unclaimed, &hindered);
         }
         for (id, since) in unclaimed {
             self.lived_without(&id, (since, end), &hindered);
@@ -63,8 +62,14 @@ impl Checker {
         });
     }
 
-    fn unclaimed(&mut self, state: &ClusterRecord, since: &mut BTreeMap<String, f64>, hindered: &[TimeSpan]) {
-        for (id, machine) in &state.machines {
+    fn unclaimed(
+        &mut self,
+        state: &ClusterRecord,
+        changed: &BTreeSet<String>,
+        since: &mut BTreeMap<String, f64>,
+        hindered: &[TimeSpan],
+    ) {
+        for (id, machine) in changed.iter().filter_map(|id| Some((id, state.machines.get(id)?))) {
             if machine.to.is_none() && !state.is_claimed(id) {
                 since.entry(id.clone()).or_insert(state.now);
             } else if let Some(from) = since.remove(id) {
@@ -98,8 +103,9 @@ impl Checker {
         let hindered = windows::uncollected(entries, end);
         let blind = windows::steps(entries, |action| matches!(action, Action::EmptyLists { .. }));
         for (claim, tokens) in tokens_of_claims(entries) {
+            let ids: BTreeSet<&String> = tokens.iter().flat_map(|token| state.index.machines_with(token)).collect();
             let own: Vec<(&String, &InstanceRecord)> =
-                state.machines.iter().filter(|(_, machine)| tokens.contains(&machine.token)).collect();
+                ids.into_iter().filter_map(|id| Some((id, state.machines.get(id)?))).collect();
             let last = gone.get(&claim).copied().unwrap_or(end);
             self.two_at_a_time(&claim, &own, last, &hindered);
             for (id, machine) in &own {
@@ -132,7 +138,20 @@ impl Checker {
     }
 }
 
-/// Whether an entry may change which claim has which instance.
-fn owners(entry: &ActionEntry) -> bool {
-    entry.kind == "instance" || (entry.kind == "api" && entry.text("resource") == "nodeclaims")
+/// The instances that may have another claim by an entry, or none: by what its claim was found `before` it, and is now.
+fn machines_of(state: &ClusterRecord, entry: &ActionEntry, before: Option<ClaimKey>) -> BTreeSet<String> {
+    if entry.kind == "instance" {
+        return BTreeSet::from([entry.text("id").to_owned()]);
+    }
+    if entry.kind != "api" || entry.text("resource") != "nodeclaims" {
+        return BTreeSet::new();
+    }
+    let mut ids = BTreeSet::new();
+    for key in before.into_iter().chain(state.claim_key(entry.text("uid"))) {
+        match key {
+            ClaimKey::Instance(id) => drop(ids.insert(id)),
+            ClaimKey::Token(token) => ids.extend(state.index.machines_with(&token).cloned()),
+        }
+    }
+    ids
 }

@@ -161,10 +161,8 @@ impl Checker {
 
     /// A command has let go of a claim that stays: not while everything that it waits for is there.
     fn released(&mut self, state: &ClusterRecord, claim: &Claim, held: &ClaimHold, now: f64, blind: &[TimeSpan]) {
-        let there = |name: &String| {
-            let mut named = state.claims.values().filter(|one| one.name == *name);
-            named.any(|one| one.gone.is_none() && !one.given_up && state.stays(one))
-        };
+        let there =
+            |name: &String| state.claims_named(name).any(|one| one.gone.is_none() && !one.given_up && state.stays(one));
         let waits = now < held.since + WAITS && held.replacements.iter().all(there);
         let hidden = blind.iter().any(|(from, to)| *from <= now && *to + KNOWN >= held.since);
         self.expect("INV-19", now, !waits || hidden, || {
@@ -182,7 +180,7 @@ impl Checker {
         let waits = |one: &&Claim| {
             let names = |held: &ClaimHold| now < held.since + WAITS && held.replacements.contains(&claim.name);
             let hidden = |held: &ClaimHold| blind.iter().any(|(from, to)| *from <= now && *to + KNOWN >= held.since);
-            state.stays(one) && one.held.as_ref().is_some_and(|held| names(held) && !hidden(held))
+            one.held.as_ref().is_some_and(|held| names(held) && !hidden(held)) && state.stays(one)
         };
         let waiting = state.living_claims().find(waits);
         self.expect("INV-19", now, waiting.is_none(), || {
@@ -205,10 +203,7 @@ impl Checker {
         if pods_on(state, claim).is_empty() {
             return;
         }
-        let stands = |name: &&String| {
-            let mut named = state.claims.values().filter(|one| one.name == **name);
-            named.any(|one| known.stood.contains(&one.instance))
-        };
+        let stands = |name: &&String| state.claims_named(name).any(|one| known.stood.contains(&one.instance));
         let missing = held.replacements.iter().find(|name| !stands(name));
         self.expect("INV-20", now, missing.is_none(), || {
             format!(
@@ -310,12 +305,10 @@ impl Known {
 
 /// Pods that would have to be moved from a claim's node, by uid.
 fn pods_on<'a>(state: &'a ClusterRecord, claim: &Claim) -> Vec<&'a String> {
-    let node = state.nodes.iter().find(|(_, node)| !claim.instance.is_empty() && node.instance == claim.instance);
-    let Some((name, _)) = node else { return Vec::new() };
-    let moves = |pod: &super::history::PodRecord| {
-        pod.node == *name && !pod.ended && !pod.deleting && !pod.owner.starts_with("DaemonSet/")
-    };
-    state.pods.iter().filter(|(_, pod)| moves(pod)).map(|(uid, _)| uid).collect()
+    let node = state.index.nodes_of(&claim.instance).next().filter(|_| !claim.instance.is_empty());
+    let on_it = node.and_then(|name| state.index.pods_by_node().get(name));
+    let moves = |pod: &super::history::PodRecord| !pod.ended && !pod.deleting && !pod.owner.starts_with("DaemonSet/");
+    on_it.into_iter().flatten().filter(|uid| state.pods.get(*uid).is_some_and(moves)).collect()
 }
 
 /// Whether a step keeps from replicas how things stand.

@@ -75,7 +75,7 @@ impl Checker {
 
     fn pod_by_name(&mut self, state: &ClusterRecord, entry: &ActionEntry, judged: Judged) {
         let (namespace, name) = (entry.text("namespace"), entry.text("name"));
-        if let Some(pod) = state.pods.values().find(|pod| pod.namespace == namespace && pod.name == name) {
+        if let Some(pod) = state.index.pods_named(namespace, name).find_map(|uid| state.pods.get(uid)) {
             self.pod_goes(state, pod, seconds(entry), judged);
         }
     }
@@ -103,9 +103,9 @@ impl Checker {
             if *namespace != pod.namespace || !budget.covers(&pod.owner) {
                 continue;
             }
-            let own = |one: &&PodRecord| one.namespace == *namespace && budget.covers(&one.owner);
+            let own = budget.owners().iter().flat_map(|owner| state.index.pods_of(namespace, owner));
             let (mut all, mut ready) = (BTreeMap::<&str, usize>::new(), 0);
-            for one in state.pods.values().filter(own).filter(|one| judged.counts(one, at)) {
+            for one in own.filter_map(|uid| state.pods.get(uid)).filter(|one| judged.counts(one, at)) {
                 *all.entry(&one.owner).or_default() += 1;
                 ready += usize::from(judged.is_ready(one, at));
             }
@@ -140,8 +140,8 @@ impl Checker {
         };
         let going = removed.iter().filter(still_going).count();
         let counts = |one: &&Claim| {
-            let known = runs(state, one, now, DECIDED_WITHIN) || one.gone.is_none() && is_shown_ready(state, one);
-            one.pool == claim.pool && one.initialized && known
+            let known = || runs(state, one, now, DECIDED_WITHIN) || one.gone.is_none() && is_shown_ready(state, one);
+            one.pool == claim.pool && one.initialized && known()
         };
         let total = state.claims.values().filter(counts).count();
         let (since, until) = (now - DECIDED_WITHIN - CLOCK_OFF, now + CLOCK_OFF);
@@ -201,7 +201,7 @@ fn runs(state: &ClusterRecord, claim: &Claim, now: f64, ago: f64) -> bool {
 
 /// Whether a claim's Node is Ready as the API server shows it: one out of a backup is for a while, though its instance has ended.
 fn is_shown_ready(state: &ClusterRecord, claim: &Claim) -> bool {
-    !claim.instance.is_empty() && state.nodes.values().any(|node| node.instance == claim.instance && node.ready)
+    !claim.instance.is_empty() && state.nodes_of(&claim.instance).any(|node| node.ready)
 }
 
 /// Whether a node's pods have to go whatever their budgets say.
@@ -215,7 +215,7 @@ pub(super) fn is_forced(state: &ClusterRecord, node: &str) -> bool {
 /// time is not over, and the cloud lets it run.
 pub(super) fn is_of_own_will(state: &ClusterRecord, entry: &ActionEntry) -> bool {
     let Some(claim) = state.claims.get(entry.text("uid")) else { return false };
-    let works = state.nodes.values().any(|node| node.instance == claim.instance && node.ready && !node.deleting);
+    let works = state.nodes_of(&claim.instance).any(|node| node.ready && !node.deleting);
     let runs = state.machines.get(&claim.instance).is_some_and(|machine| machine.to.is_none() && !machine.warned);
     let over = claim.expires.is_some_and(|at| at <= seconds(entry) + CLOCK_OFF);
     let forced = claim.goes_for == REPAIRED || claim.in_block && claim.goes_for == EXPIRED;

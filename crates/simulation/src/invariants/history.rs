@@ -10,6 +10,7 @@ use dovetail_sandbox::log::ActionEntry;
 use serde_json::Value;
 
 use super::commands::ClaimHold;
+use super::index::{ClaimKey, RecordIndex};
 use super::rules::{self, RulesInForce};
 use crate::scenario::parse_duration;
 use crate::world::{Action, step};
@@ -110,6 +111,8 @@ pub(super) struct ClusterRecord {
     /// By uid; those that are there.
     pub pods: BTreeMap<String, PodRecord>,
     pub rules: RulesInForce,
+    /// Look-ups of all these.
+    pub index: RecordIndex,
     /// Claims by name that an operator has deleted.
     deleted: BTreeMap<String, f64>,
 }
@@ -157,7 +160,11 @@ impl ClusterRecord {
         self.now = seconds(entry);
         match entry.kind.as_str() {
             "api" if entry.text("resource") == "nodeclaims" && entry.text("subresource") != "eviction" => {
+                let uid = entry.text("uid");
+                let before = self.claim_key(uid);
                 self.claim(entry);
+                let after = self.claim_key(uid);
+                self.index.claim_changed(uid, before.as_ref(), after.as_ref());
             }
             "aws" if entry.text("action") == "CreateFleet" => self.launch(entry),
             "instance" => self.machine(entry),
@@ -169,12 +176,20 @@ impl ClusterRecord {
         }
     }
 
+    /// By what a claim is found now.
+    pub fn claim_key(&self, uid: &str) -> Option<ClaimKey> {
+        self.claims.get(uid).and_then(ClaimKey::of_claim)
+    }
+
     #[allow(clippy::too_many_lines)] // one arm a change of a claim
     fn claim(&mut self, entry: &ActionEntry) {
         if !accepted(entry) {
             let refused = entry.text("verb") == "delete" && entry.replica.is_some();
-            let named = self.claims.values_mut().filter(|claim| refused && claim.name == entry.text("name"));
-            named.for_each(|claim| claim.given_up |= claim.instance.is_empty());
+            for uid in self.index.claims_named(entry.text("name")).filter(|_| refused) {
+                if let Some(claim) = self.claims.get_mut(uid).filter(|claim| claim.name == entry.text("name")) {
+                    claim.given_up |= claim.instance.is_empty();
+                }
+            }
             return;
         }
         let (uid, now) = (entry.text("uid").to_owned(), self.now);
@@ -197,7 +212,10 @@ impl ClusterRecord {
             (claim.deleting, claim.held) = (goes.then_some(now), None);
             self.deleted.remove(entry.text("name"));
         }
-        entry.text("name").clone_into(&mut claim.name);
+        if claim.name != entry.text("name") {
+            entry.text("name").clone_into(&mut claim.name);
+            self.index.claim_named(entry.text("uid"), &claim.name);
+        }
         let by_replica = entry.replica.is_some();
         claim.unheard |= verb == "create" && entry.field("answerLost") == Some(&Value::Bool(true));
         claim.unheard &= verb == "create" || !by_replica;
@@ -222,6 +240,7 @@ impl ClusterRecord {
         let brought =
             entry.field("result").and_then(|result| result["instances"].as_array()).is_some_and(|all| !all.is_empty());
         if entry.text("code") == "OK" && !brought {
+            // Those that are gone too: one may be there again.
             let own = self.claims.values_mut().filter(|claim| claim.token == token && claim.instance.is_empty());
             own.for_each(|claim| claim.given_up = true);
         }
@@ -232,11 +251,11 @@ impl ClusterRecord {
         if token.is_empty() {
             return;
         }
-        let now = self.now;
-        let machine = self.machines.entry(id.to_owned()).or_insert_with(|| InstanceRecord {
-            token: base(token).to_owned(),
-            from: now,
-            ..InstanceRecord::default()
+        let (now, index) = (self.now, &mut self.index);
+        let machine = self.machines.entry(id.to_owned()).or_insert_with(|| {
+            let token = base(token).to_owned();
+            index.machine_came(id, &token);
+            InstanceRecord { token, from: now, ..InstanceRecord::default() }
         });
         match entry.text("change") {
             "shutting-down" | "terminated" => {
@@ -250,10 +269,13 @@ impl ClusterRecord {
     fn node(&mut self, entry: &ActionEntry) {
         let name = entry.text("name");
         if entry.text("change") == "deleted" {
-            self.nodes.remove(name);
+            if let Some(node) = self.nodes.remove(name) {
+                self.index.node_leaves(name, &node);
+            }
             return;
         }
         let node = self.nodes.entry(name.to_owned()).or_default();
+        self.index.node_leaves(name, node);
         match entry.text("change") {
             "joined" => entry.text("instance").clone_into(&mut node.instance),
             "ready" => node.ready = true,
@@ -262,15 +284,24 @@ impl ClusterRecord {
             "staying" => node.deleting = false,
             _ => {}
         }
+        self.index.node_is(name, node);
     }
 
     fn pod(&mut self, entry: &ActionEntry) {
         let uid = entry.text("uid");
         if entry.text("change") == "deleted" {
-            self.pods.remove(uid);
+            if let Some(pod) = self.pods.remove(uid) {
+                self.index.pod_leaves(uid, &pod);
+            }
             return;
         }
+        let known = self.pods.contains_key(uid);
         let pod = self.pods.entry(uid.to_owned()).or_default();
+        // The other changes are none of what it is found by.
+        let moves = !known || matches!(entry.text("change"), "created" | "bound");
+        if known && moves {
+            self.index.pod_leaves(uid, pod);
+        }
         match entry.text("change") {
             "created" => {
                 pod.created = self.now;
@@ -289,6 +320,9 @@ impl ClusterRecord {
             "deleting" if !pod.deleting => (pod.deleting, pod.removed) = (true, Some(self.now)),
             "evicted" => pod.deleting = true,
             _ => {}
+        }
+        if moves {
+            self.index.pod_is(uid, pod);
         }
     }
 
@@ -330,19 +364,29 @@ impl ClusterRecord {
     /// Whether a claim has the instance, or waits for what its token brings.
     pub fn is_claimed(&self, id: &str) -> bool {
         let token = self.machines.get(id).map_or("", |machine| machine.token.as_str());
-        self.living_claims().any(|claim| claim.instance == id || (claim.instance.is_empty() && claim.token == token))
+        self.index.claims_of(id).next().is_some() || self.index.is_awaited(token)
     }
 
     /// The claim that has an instance.
     pub fn claim_of(&self, id: &str) -> Option<&Claim> {
-        self.living_claims().find(|claim| !id.is_empty() && claim.instance == id)
+        self.index.claims_of(id).next().and_then(|uid| self.claims.get(uid))
+    }
+
+    /// All claims that there were under a name.
+    pub fn claims_named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Claim> {
+        self.index.claims_named(name).filter_map(|uid| self.claims.get(uid)).filter(move |claim| claim.name == name)
+    }
+
+    /// The nodes that have an instance.
+    pub fn nodes_of(&self, instance: &str) -> impl Iterator<Item = &NodeRecord> {
+        self.index.nodes_of(instance).filter_map(|name| self.nodes.get(name))
     }
 
     /// Whether a claim's machine stays: nothing of it is being deleted, and the cloud lets its instance run on.
     pub fn stays(&self, claim: &Claim) -> bool {
-        let node_goes = self.nodes.values().any(|node| node.instance == claim.instance && node.deleting);
-        let ends = self.machines.get(&claim.instance).is_some_and(|machine| machine.warned || machine.to.is_some());
-        claim.deleting.is_none() && (claim.instance.is_empty() || !(node_goes || ends))
+        let ends = || self.machines.get(&claim.instance).is_some_and(|machine| machine.warned || machine.to.is_some());
+        let goes = || self.nodes_of(&claim.instance).any(|node| node.deleting) || ends();
+        claim.deleting.is_none() && (claim.instance.is_empty() || !goes())
     }
 }
 
@@ -373,9 +417,17 @@ pub(crate) fn amounts(list: &Value) -> AmountsByName {
 
 /// Adds up.
 pub(super) fn add(sum: &mut AmountsByName, more: &AmountsByName) {
+    add_times(sum, more, 1);
+}
+
+/// Adds so many times as much.
+pub(super) fn add_times(sum: &mut AmountsByName, more: &AmountsByName, times: i64) {
     for (name, amount) in more {
-        let one = sum.entry(name.clone()).or_default();
         // One that asks for more than there is stands at the largest number already.
-        *one = one.saturating_add(*amount);
+        let more = amount.saturating_mul(times);
+        match sum.get_mut(name) {
+            Some(one) => *one = one.saturating_add(more),
+            None => drop(sum.insert(name.clone(), more)),
+        }
     }
 }

@@ -8,6 +8,7 @@ mod commands;
 mod disruption;
 mod events;
 mod history;
+mod index;
 mod rules;
 #[cfg(test)]
 mod tests;

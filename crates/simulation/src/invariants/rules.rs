@@ -264,6 +264,11 @@ impl PodBudgetRule {
         self.covers.contains(owner)
     }
 
+    /// The workloads whose pods it is about.
+    pub fn owners(&self) -> &BTreeSet<String> {
+        &self.covers
+    }
+
     /// How many of so many pods have to be ready.
     pub fn least(&self, pods: usize) -> usize {
         let least = self.least.as_deref().and_then(|text| scaled(text, pods));

@@ -1,6 +1,7 @@
 //! Launches that no pod uses, again and again: a pool is not launched for without end when plan and cluster disagree.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use dovetail_sandbox::log::ActionEntry;
 
@@ -18,8 +19,10 @@ const READY: f64 = 15.0;
 struct Launch {
     pool: String,
     made: f64,
-    /// The pods that waited when it was made, and that it may have been made for.
-    waited: Vec<String>,
+    /// Requests of its claim.
+    requests: AmountsByName,
+    /// The pods that waited when it was made.
+    waited: Rc<Vec<String>>,
 }
 
 /// What became of an instance's node.
@@ -50,6 +53,9 @@ struct Launches {
     again: BTreeMap<String, Vec<Unused>>,
     /// When the first node of a pool that was not used had ended.
     first: BTreeMap<String, f64>,
+    /// The pods that wait now; launches that are made one after another share the list of them.
+    waiting: BTreeSet<String>,
+    listed: Option<Rc<Vec<String>>>,
 }
 
 impl Checker {
@@ -80,7 +86,9 @@ impl Launches {
                 let uid = entry.text("uid");
                 let claim = state.claims.get(uid)?;
                 if entry.replica.is_some() && entry.text("verb") == "create" {
-                    self.made.entry(uid.to_owned()).or_insert_with(|| Launch::from_claim(claim, state));
+                    let waited = self.listed.get_or_insert_with(|| Rc::new(self.waiting.iter().cloned().collect()));
+                    let launch = || Launch::from_claim(claim, state.now, waited.clone());
+                    self.made.entry(uid.to_owned()).or_insert_with(launch);
                 }
                 if !claim.instance.is_empty() {
                     self.by_instance.insert(claim.instance.clone(), uid.to_owned());
@@ -92,6 +100,7 @@ impl Launches {
                 None
             }
             "pod" => {
+                self.waits_or_not(entry.text("uid"), state);
                 let pod = state.pods.get(entry.text("uid")).filter(|pod| !is_daemon(pod) && !pod.node.is_empty())?;
                 let served = self.on(&pod.node, state)?;
                 match entry.text("change") {
@@ -104,6 +113,16 @@ impl Launches {
             }
             "instance" if entry.text("change") == "shutting-down" => self.ended(entry.text("id"), state),
             _ => None,
+        }
+    }
+
+    fn waits_or_not(&mut self, uid: &str, state: &ClusterRecord) {
+        let changed = match state.pods.get(uid) {
+            Some(pod) if waits(pod) => self.waiting.insert(uid.to_owned()),
+            _ => self.waiting.remove(uid),
+        };
+        if changed {
+            self.listed = None;
         }
     }
 
@@ -121,7 +140,8 @@ impl Launches {
         if served.used || served.bound > 0 || warned || !(was_ready || expired) {
             return None;
         }
-        let left = launch.waited.iter().filter_map(|uid| state.pods.get(uid)).filter(|pod| waits(pod));
+        let for_it = |pod: &&PodRecord| waits(pod) && within(&pod.requests, &launch.requests);
+        let left = launch.waited.iter().filter_map(|uid| state.pods.get(uid)).filter(for_it);
         let owners: BTreeSet<String> = left.map(owner).collect();
         if owners.is_empty() {
             return None;
@@ -136,10 +156,8 @@ impl Launches {
 }
 
 impl Launch {
-    fn from_claim(claim: &Claim, state: &ClusterRecord) -> Self {
-        let for_it = |pod: &&PodRecord| waits(pod) && within(&pod.requests, &claim.requests);
-        let waited = state.pods.iter().filter(|(_, pod)| for_it(pod)).map(|(uid, _)| uid.clone()).collect();
-        Self { pool: claim.pool.clone(), made: state.now, waited }
+    fn from_claim(claim: &Claim, made: f64, waited: Rc<Vec<String>>) -> Self {
+        Self { pool: claim.pool.clone(), made, requests: claim.requests.clone(), waited }
     }
 }
 

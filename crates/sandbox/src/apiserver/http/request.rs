@@ -4,6 +4,7 @@ use crate::apiserver::viewing::podlog::LogQuery;
 use crate::apiserver::viewing::select::ListSelector;
 use crate::apiserver::viewing::view::Include;
 use crate::apiserver::writing::write::FieldValidation;
+use std::borrow::Cow;
 
 /// A path below `/api/v1` or `/apis/GROUP/VERSION`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,8 +26,8 @@ pub struct ResourcePath {
 impl ResourcePath {
     /// Reads a path; none when it is no path of a resource.
     pub fn parse(path: &str) -> Option<Self> {
-        let parts: Vec<String> = path.split('/').filter(|p| !p.is_empty()).map(|p| decode(p, false)).collect();
-        let mut rest: Vec<&str> = parts.iter().map(String::as_str).collect();
+        let parts: Vec<Cow<'_, str>> = path.split('/').filter(|p| !p.is_empty()).map(|p| decoded(p, false)).collect();
+        let mut rest: Vec<&str> = parts.iter().map(|part| &**part).collect();
         let (group, version) = match *rest.first()? {
             "api" if rest.len() >= 2 => ("", rest.drain(..2).nth(1)?),
             "apis" if rest.len() >= 3 => {
@@ -226,9 +227,13 @@ fn validation(value: &str) -> Result<FieldValidation> {
 
 /// Undoes percent-encoding, and `+` for a space where `plus` says so.
 fn decode(text: &str, plus: bool) -> String {
+    decoded(text, plus).into_owned()
+}
+
+fn decoded(text: &str, plus: bool) -> Cow<'_, str> {
     let plain = |byte: u8| byte != b'%' && !(plus && byte == b'+');
     if text.bytes().all(plain) {
-        return text.to_owned();
+        return Cow::Borrowed(text);
     }
     let bytes = text.as_bytes();
     let mut decoded = Vec::with_capacity(bytes.len());
@@ -245,7 +250,7 @@ fn decode(text: &str, plus: bool) -> String {
         }
         at += 1;
     }
-    String::from_utf8_lossy(&decoded).into_owned()
+    Cow::Owned(String::from_utf8_lossy(&decoded).into_owned())
 }
 
 #[cfg(test)]

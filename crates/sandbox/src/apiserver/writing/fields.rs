@@ -72,10 +72,22 @@ impl Fields {
 
     /// Reads `fieldsV1`.
     pub fn from_fields_v1(value: &Value) -> Self {
-        // Other elements a later version may know.
-        let known = |name: &str| name == "." || ["f:", "k:", "v:", "i:"].iter().any(|kind| name.starts_with(kind));
-        let members = value.as_object().into_iter().flatten().filter(|(name, _)| known(name));
-        Fields(members.map(|(name, inner)| (name.clone(), Fields::from_fields_v1(inner))).collect())
+        Fields(members(value).map(|(name, inner)| (name.clone(), Fields::from_fields_v1(inner))).collect())
+    }
+
+    /// True if written fields (`fieldsV1`) have every member of this.
+    pub fn lies_in(&self, written: &Value) -> bool {
+        let has = |name: &str, inner: &Fields| member(written, name).is_some_and(|theirs| inner.lies_in(theirs));
+        self.0.iter().all(|(name, inner)| has(name, inner))
+    }
+
+    /// True if this has members in common with written fields, as [`Fields::common`] has with what is read of them.
+    pub fn touches(&self, written: &Value) -> bool {
+        self.0.iter().any(|(name, inner)| match member(written, name) {
+            Some(theirs) if !inner.is_empty() && members(theirs).next().is_some() => inner.touches(theirs),
+            Some(_) => true,
+            None => false,
+        })
     }
 
     /// Writes `fieldsV1`.
@@ -106,11 +118,6 @@ impl Fields {
     /// A part to change, made when it is missing.
     pub fn part(&mut self, element: &str) -> Option<&mut Fields> {
         self.0.get_mut(element)
-    }
-
-    /// Whether it has every member of the other.
-    pub fn contains(&self, other: &Fields) -> bool {
-        other.0.iter().all(|(name, inner)| self.0.get(name).is_some_and(|ours| ours.contains(inner)))
     }
 
     /// Members of either.
@@ -188,6 +195,21 @@ impl Fields {
             inner.collect(next, paths);
         }
     }
+}
+
+/// True for the elements that are known; a later version may have others.
+fn is_known(element: &str) -> bool {
+    element == "." || ["f:", "k:", "v:", "i:"].iter().any(|kind| element.starts_with(kind))
+}
+
+/// The members of written fields that are known.
+fn members(written: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    written.as_object().into_iter().flatten().filter(|(name, _)| is_known(name))
+}
+
+/// A member of written fields.
+fn member<'a>(written: &'a Value, name: &str) -> Option<&'a Value> {
+    written.as_object()?.get(name).filter(|_| is_known(name))
 }
 
 /// What is new or has another value in `new`, and what of `old` is no longer there.

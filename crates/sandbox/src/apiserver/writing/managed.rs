@@ -48,6 +48,15 @@ impl ManagedFieldsEntry {
             && self.api_version == other.api_version
     }
 
+    /// True if a written entry is of the same manager, operation, version and subresource.
+    fn is_owner_of(&self, written: &Value) -> bool {
+        let is = |field: &str, own: &str| written[field].as_str().unwrap_or_default() == own;
+        is("manager", &self.manager)
+            && is("operation", &self.operation)
+            && is("subresource", &self.subresource)
+            && is("apiVersion", &self.api_version)
+    }
+
     /// The entry's manager as conflicts name it.
     pub fn named(&self) -> String {
         let mut name = format!("{:?}", self.manager);
@@ -149,9 +158,8 @@ pub fn track(found: &FoundResource, old: Option<&Value>, new: &mut Value, option
         return set_entries(new, &[]);
     }
     // What a client sends of them counts, as in kube-apiserver: any user may write there what they like.
-    let sent = entries(new);
-    let mut entries = if sent.is_empty() { old.map(entries).unwrap_or_default() } else { sent };
-    if options.manager.is_none() && entries.is_empty() {
+    let sends = !written_entries(new).is_empty();
+    if options.manager.is_none() && !sends && old.is_none_or(|old| written_entries(old).is_empty()) {
         return;
     }
     let (mut changed, mut removed) = compare(old.unwrap_or(&json!({})), new, SchemaPosition::from_resource(found));
@@ -159,15 +167,18 @@ pub fn track(found: &FoundResource, old: Option<&Value>, new: &mut Value, option
     strip(&mut removed);
     changed.mark_new(old.unwrap_or(&json!({})), new, found.def.custom);
     removed.mark_new(new, old.unwrap_or(&json!({})), found.def.custom);
+    let written = old.filter(|_| !sends).map_or_else(|| written_entries(new), written_entries);
+    let read = || written.iter().map(ManagedFieldsEntry::from_json).collect::<Vec<_>>();
     if changed.is_empty() && removed.is_empty() {
+        let entries = read();
         return set_entries(new, &entries);
     }
     let mut mine = ManagedFieldsEntry::new(found, "Update", options, now);
-    if let Some(at) =
-        already_mine(&entries, &mine, &changed).filter(|_| options.manager.is_some() && removed.is_empty())
-    {
+    let at = already_mine(written, &mine, &changed).filter(|_| options.manager.is_some() && removed.is_empty());
+    if let Some(at) = at {
         return set_time(old, new, at, mine.time);
     }
+    let mut entries = read();
     for entry in &mut entries {
         entry.fields = entry.fields.without(&changed).without(&removed);
     }
@@ -185,12 +196,17 @@ pub fn track(found: &FoundResource, old: Option<&Value>, new: &mut Value, option
 }
 
 /// The entry that owns all of what has changed already, and alone: then only its time does. So it is with every renewal
-/// of a Lease.
-fn already_mine(entries: &[ManagedFieldsEntry], mine: &ManagedFieldsEntry, changed: &Fields) -> Option<usize> {
-    let at = entries.iter().position(|entry| entry.same_owner(mine))?;
-    let others = entries.iter().enumerate().filter(|(other, _)| *other != at);
-    let alone = others.into_iter().all(|(_, other)| other.fields.common(changed).is_empty());
-    (alone && entries[at].fields.contains(changed)).then_some(at)
+/// of a Lease, for which none of them is read.
+fn already_mine(written: &[Value], mine: &ManagedFieldsEntry, changed: &Fields) -> Option<usize> {
+    let at = written.iter().position(|entry| mine.is_owner_of(entry))?;
+    let others = written.iter().enumerate().filter(|(other, _)| *other != at);
+    let alone = others.into_iter().all(|(_, other)| !changed.touches(&other["fieldsV1"]));
+    (alone && changed.lies_in(&written[at]["fieldsV1"])).then_some(at)
+}
+
+/// The entries as they are written.
+fn written_entries(object: &Value) -> &[Value] {
+    object["metadata"]["managedFields"].as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
 /// The entries as they were, one of them with another time.

@@ -16,7 +16,12 @@ impl Xml {
 
     /// `<name>value</name>`.
     pub fn text(&mut self, name: &str, value: impl Display) -> &mut Self {
-        self.node(name, |xml| escape(&value.to_string(), &mut xml.text))
+        self.node(name, |xml| xml.escaped(value))
+    }
+
+    // Writing to a String cannot fail.
+    fn escaped(&mut self, value: impl Display) {
+        let _ = write!(Escaping(&mut self.text), "{value}");
     }
 
     /// `<name>value</name>` if there is a value.
@@ -29,10 +34,9 @@ impl Xml {
 
     /// An element with what `inner` writes.
     pub fn node(&mut self, name: &str, inner: impl FnOnce(&mut Self)) -> &mut Self {
-        // Writing to a String cannot fail.
-        let _ = write!(self.text, "<{name}>");
+        self.text.extend(["<", name, ">"]);
         inner(self);
-        let _ = write!(self.text, "</{name}>");
+        self.text.extend(["</", name, ">"]);
         self
     }
 
@@ -63,7 +67,7 @@ impl Xml {
 
     /// A list of plain values.
     pub fn values<T: Display>(&mut self, name: &str, items: impl IntoIterator<Item = T>) -> &mut Self {
-        self.list(name, items, |xml, value| escape(&value.to_string(), &mut xml.text))
+        self.list(name, items, Self::escaped)
     }
 
     /// Tags as EC2 writes them.
@@ -90,8 +94,22 @@ impl Xml {
     }
 }
 
+/// Text that is escaped as it is written.
+struct Escaping<'a>(&'a mut String);
+
+impl Write for Escaping<'_> {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        escape(text, self.0);
+        Ok(())
+    }
+}
+
 /// Escapes markup, and the control characters that XML 1.0 knows no way to write become spaces.
 fn escape(value: &str, into: &mut String) {
+    let plain = |byte: u8| (b' '..0x7f).contains(&byte) && !matches!(byte, b'<' | b'>' | b'&' | b'"');
+    if value.bytes().all(plain) {
+        return into.push_str(value);
+    }
     for c in value.chars() {
         match c {
             '<' => into.push_str("&lt;"),
