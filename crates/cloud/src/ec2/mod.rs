@@ -14,6 +14,7 @@ mod queue;
 mod rate;
 mod resolving;
 mod sdk;
+mod services;
 mod status;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use aws_sdk_pricing::types::{Filter, FilterType};
 use serde_json::Value;
 
 use super::Ec2Cloud;
 use super::classify::{Effect, classify};
+use super::services::next_page;
 use crate::error::CloudError;
 use crate::shipped;
 
-const PAGE: i32 = 100;
+const PAGE: u8 = 100;
 const CALL: &str = "GetProducts";
 
 impl Ec2Cloud {
@@ -45,19 +45,17 @@ impl Ec2Cloud {
             ("tenancy", tenancy),
             ("productFamily", family),
         ];
-        let mut call = self.clients.pricing.get_products().service_code("AmazonEC2").max_results(PAGE);
-        for (field, value) in filters {
-            let filter = Filter::builder().r#type(FilterType::TermMatch).field(field).value(value).build();
-            call = call.filters(filter.map_err(|e| CloudError::invalid(CALL, "NotSent", e.to_string()))?);
-        }
         let currency = if self.region.starts_with("cn-") { "CNY" } else { "USD" };
-        let mut items = call.into_paginator().items().send();
-        let mut prices = BTreeMap::new();
-        while let Some(product) = items.next().await {
-            let product = product.map_err(|e| classify(CALL, Effect::Repeatable, e))?;
-            prices.extend(price_of(&product, currency));
+        let (mut prices, mut token) = (BTreeMap::new(), None);
+        loop {
+            let page = self.clients.pricing.get_products(&filters, PAGE, token.as_deref()).await;
+            let page = page.map_err(|e| classify(CALL, Effect::Repeatable, e))?;
+            prices.extend(page.price_list.iter().flatten().filter_map(|product| price_of(product, currency)));
+            match next_page(token.as_deref(), page.next_token) {
+                None => return Ok(prices),
+                next => token = next,
+            }
         }
-        Ok(prices)
     }
 }
 

@@ -18,6 +18,7 @@ use aws_smithy_types::timeout::TimeoutConfig;
 use dovetail_core::clock::Clock;
 
 use super::rate::{Limiter, limited};
+use super::services::{Eks, Iam, Pricing, Ssm};
 
 /// How long one attempt of a call may take.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(20);
@@ -161,10 +162,10 @@ pub(super) struct Clients {
     pub ec2: aws_sdk_ec2::Client,
     /// For calls that the SDK must not repeat.
     pub ec2_once: aws_sdk_ec2::Client,
-    pub ssm: aws_sdk_ssm::Client,
-    pub iam: aws_sdk_iam::Client,
-    pub eks: aws_sdk_eks::Client,
-    pub pricing: aws_sdk_pricing::Client,
+    pub ssm: Ssm,
+    pub iam: Iam,
+    pub eks: Eks,
+    pub pricing: Pricing,
     pub sqs: aws_sdk_sqs::Client,
 }
 
@@ -190,10 +191,10 @@ impl Clients {
         Self {
             ec2: client!(aws_sdk_ec2, &ec2),
             ec2_once: client!(aws_sdk_ec2, &once),
-            ssm: client!(aws_sdk_ssm, &config),
-            iam: client!(aws_sdk_iam, &config),
-            eks: client!(aws_sdk_eks, &config),
-            pricing: client!(aws_sdk_pricing, &pricing),
+            ssm: Ssm::new(&config, partition()),
+            iam: Iam::new(&config, partition()),
+            eks: Eks::new(&config, partition()),
+            pricing: Pricing::new(&pricing, partition()),
             sqs: client!(aws_sdk_sqs, &queue),
         }
     }

@@ -1,4 +1,5 @@
-//! The real AWS SDK for Rust against the region, in process, on paused time.
+//! The real AWS SDK for Rust against the region, in process, on paused time; raw requests to the services for which Dovetail
+//! has no SDK. boto3 asks all of them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use crate::common;
@@ -10,8 +11,11 @@ use aws_sdk_ec2::error::ProvideErrorMetadata as _;
 use aws_sdk_ec2::operation::create_fleet::builders::CreateFleetFluentBuilder;
 use aws_sdk_ec2::types as t;
 use aws_smithy_async::rt::sleep::TokioSleep;
+use bytes::Bytes;
+use common::text;
 use dovetail_sandbox::faults::{Direction, Service};
 use dovetail_sandbox::region::{CapacityType, InstanceState, Region};
+use serde_json::{Value, json};
 
 macro_rules! client {
     ($sdk:ident, $region:expr) => {
@@ -104,10 +108,53 @@ async fn fleet(ec2: &aws_sdk_ec2::Client, name: &str, types: &[&str], spot: bool
         .tag_specifications(t::TagSpecification::builder().resource_type(t::ResourceType::Instance).tags(tag).build())
 }
 
+/// Products of the Pricing API, of all pages.
+async fn products(region: &Region) -> Vec<String> {
+    let attributes = [
+        ("regionCode", "us-east-1"),
+        ("serviceCode", "AmazonEC2"),
+        ("preInstalledSw", "NA"),
+        ("operatingSystem", "Linux"),
+        ("capacitystatus", "Used"),
+        ("marketoption", "OnDemand"),
+        ("tenancy", "Shared"),
+        ("productFamily", "Compute Instance"),
+    ];
+    let filters = attributes.map(|(field, value)| json!({"Type": "TERM_MATCH", "Field": field, "Value": value}));
+    let (mut found, mut body) = (Vec::new(), json!({"ServiceCode": "AmazonEC2", "Filters": filters}));
+    loop {
+        let (status, page) = common::json(region, "AWSPriceListService.GetProducts", body.clone()).await;
+        assert_eq!(status, 200, "{page}");
+        found.extend(page["PriceList"].as_array().unwrap().iter().map(|text| text.as_str().unwrap().to_owned()));
+        match page["NextToken"].as_str() {
+            Some(token) if !token.is_empty() => body["NextToken"] = token.into(),
+            _ => return found,
+        }
+    }
+}
+
+async fn iam(region: &Region, action: &str) -> (u16, String) {
+    common::query(region, &format!("Version=2010-05-08&Action={action}")).await
+}
+
+/// Code of an error in JSON, and the status that it came with.
+fn refused((status, error): &(u16, Value)) -> (u16, &str) {
+    let code = error["__type"].as_str().unwrap_or_else(|| panic!("{error}"));
+    (*status, code.rsplit('#').next().unwrap())
+}
+
+/// A cluster as EKS describes it: status, the header with an error's code, and the answer.
+async fn cluster(region: &Region, name: &str) -> (u16, String, Value) {
+    let request = http::Request::get(format!("/clusters/{name}")).body(Bytes::new()).unwrap();
+    let response = region.handle(common::who(), request).await;
+    let code = response.headers().get("x-amzn-errortype").map_or("", |code| code.to_str().unwrap()).to_owned();
+    (response.status().as_u16(), code, serde_json::from_slice(response.body()).unwrap())
+}
+
 #[tokio::test(start_paused = true)]
 async fn discovery_reads_every_type_offering_and_price() {
     let region = common::region(1);
-    let (ec2, pricing) = (client!(aws_sdk_ec2, region), client!(aws_sdk_pricing, region));
+    let ec2 = client!(aws_sdk_ec2, region);
     let types = ec2
         .describe_instance_types()
         .filters(filter("supported-virtualization-type", "hvm"))
@@ -138,30 +185,8 @@ async fn discovery_reads_every_type_offering_and_price() {
     let spot: Vec<_> = spot.collect::<Result<Vec<_>, _>>().await.unwrap();
     assert_eq!(spot.len(), region.catalogue().spot.len());
 
-    let term = |field: &str, value: &str| {
-        aws_sdk_pricing::types::Filter::builder()
-            .field(field)
-            .value(value)
-            .r#type(aws_sdk_pricing::types::FilterType::TermMatch)
-            .build()
-            .unwrap()
-    };
-    let products = pricing
-        .get_products()
-        .service_code("AmazonEC2")
-        .filters(term("regionCode", "us-east-1"))
-        .filters(term("serviceCode", "AmazonEC2"))
-        .filters(term("preInstalledSw", "NA"))
-        .filters(term("operatingSystem", "Linux"))
-        .filters(term("capacitystatus", "Used"))
-        .filters(term("marketoption", "OnDemand"))
-        .filters(term("tenancy", "Shared"))
-        .filters(term("productFamily", "Compute Instance"))
-        .into_paginator()
-        .items()
-        .send();
-    let products: Vec<String> = products.collect::<Result<Vec<_>, _>>().await.unwrap();
-    let priced = products.iter().map(|text| serde_json::from_str::<serde_json::Value>(text).unwrap());
+    let products = products(&region).await;
+    let priced = products.iter().map(|text| serde_json::from_str::<Value>(text).unwrap());
     let m5 = priced.into_iter().find(|p| p["product"]["attributes"]["instanceType"] == "m5.large").unwrap();
     let term = m5["terms"]["OnDemand"].as_object().unwrap().values().next().unwrap();
     let dimension = term["priceDimensions"].as_object().unwrap().values().next().unwrap();
@@ -232,7 +257,7 @@ async fn a_fleet_goes_round_what_is_sold_out_and_reports_it() {
 #[tokio::test(start_paused = true)]
 async fn errors_come_with_their_codes() {
     let region = common::region(4);
-    let (ec2, ssm) = (client!(aws_sdk_ec2, region), client!(aws_sdk_ssm, region));
+    let ec2 = client!(aws_sdk_ec2, region);
     let dry = ec2.describe_instance_types().dry_run(true).send().await.unwrap_err();
     assert_eq!(dry.code(), Some("DryRunOperation"));
     let missing = ec2.describe_launch_templates().launch_template_names("absent").send().await.unwrap_err();
@@ -241,14 +266,12 @@ async fn errors_come_with_their_codes() {
     assert_eq!(fleet.code(), Some("InvalidLaunchTemplateName.NotFoundException"));
     let id = ec2.terminate_instances().instance_ids("i-0123456789abcdef0").send().await.unwrap_err();
     assert_eq!(id.code(), Some("InvalidInstanceID.NotFound"));
-    let parameter = ssm.get_parameter().name("/aws/service/nothing").send().await.unwrap_err();
-    assert!(parameter.into_service_error().is_parameter_not_found());
-    let iam = client!(aws_sdk_iam, region);
-    let profile = iam.get_instance_profile().instance_profile_name("absent").send().await.unwrap_err();
-    assert!(profile.into_service_error().is_no_such_entity_exception());
-    let eks = client!(aws_sdk_eks, region);
-    let cluster = eks.describe_cluster().name("absent").send().await.unwrap_err();
-    assert!(cluster.into_service_error().is_resource_not_found_exception());
+    let parameter = common::json(&region, "AmazonSSM.GetParameter", json!({"Name": "/aws/service/nothing"})).await;
+    assert_eq!(refused(&parameter), (400, "ParameterNotFound"));
+    let (status, profile) = iam(&region, "GetInstanceProfile&InstanceProfileName=absent").await;
+    assert_eq!((status, text(&profile, "Code")), (404, "NoSuchEntity"));
+    let (status, code, _) = cluster(&region, "absent").await;
+    assert_eq!((status, code.as_str()), (404, "ResourceNotFoundException"));
     let sqs = client!(aws_sdk_sqs, region);
     let queue = sqs.get_queue_url().queue_name("absent").send().await.unwrap_err();
     assert!(queue.into_service_error().is_queue_does_not_exist());
@@ -257,31 +280,21 @@ async fn errors_come_with_their_codes() {
 #[tokio::test(start_paused = true)]
 async fn the_other_services_answer_what_a_node_class_needs() {
     let region = common::region(5);
-    let iam = client!(aws_sdk_iam, region);
-    iam.create_instance_profile()
-        .instance_profile_name("p")
-        .path("/karpenter/us-east-1/demo/uid/")
-        .tags(aws_sdk_iam::types::Tag::builder().key("a").value("b").build().unwrap())
-        .send()
-        .await
-        .unwrap();
-    iam.add_role_to_instance_profile()
-        .instance_profile_name("p")
-        .role_name("KarpenterNodeRole-demo")
-        .send()
-        .await
-        .unwrap();
-    let listed = iam.list_instance_profiles().path_prefix("/karpenter/us-east-1/demo/").send().await.unwrap();
-    assert_eq!(listed.instance_profiles()[0].roles()[0].role_name(), "KarpenterNodeRole-demo");
-    let refused = iam.delete_instance_profile().instance_profile_name("p").send().await.unwrap_err();
-    assert!(refused.into_service_error().is_delete_conflict_exception());
-    let eks = client!(aws_sdk_eks, region);
-    let cluster = eks.describe_cluster().name("demo").send().await.unwrap();
-    assert_eq!(cluster.cluster().unwrap().version(), Some("1.33"));
-    let ssm = client!(aws_sdk_ssm, region);
+    let made = "CreateInstanceProfile&InstanceProfileName=p&Path=/karpenter/us-east-1/demo/uid/\
+                &Tags.member.1.Key=a&Tags.member.1.Value=b";
+    assert_eq!(iam(&region, made).await.0, 200);
+    let role = "AddRoleToInstanceProfile&InstanceProfileName=p&RoleName=KarpenterNodeRole-demo";
+    assert_eq!(iam(&region, role).await.0, 200);
+    let (status, listed) = iam(&region, "ListInstanceProfiles&PathPrefix=/karpenter/us-east-1/demo/").await;
+    assert_eq!((status, text(&listed, "RoleName")), (200, "KarpenterNodeRole-demo"));
+    let (status, kept) = iam(&region, "DeleteInstanceProfile&InstanceProfileName=p").await;
+    assert_eq!((status, text(&kept, "Code")), (409, "DeleteConflict"));
+    let (status, _, described) = cluster(&region, "demo").await;
+    assert_eq!((status, described["cluster"]["version"].as_str()), (200, Some("1.33")));
     let path = "/aws/service/bottlerocket/aws-k8s-1.31/arm64/latest/image_id";
-    let image = ssm.get_parameter().name(path).send().await.unwrap();
-    assert!(image.parameter().unwrap().value().unwrap().starts_with("ami-"));
+    let (status, image) = common::json(&region, "AmazonSSM.GetParameter", json!({"Name": path})).await;
+    let value = image["Parameter"]["Value"].as_str().unwrap_or_default();
+    assert!(status == 200 && value.starts_with("ami-"), "{image}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,6 +9,7 @@ use crate::cloud::{MadeKind, MadeResource};
 use crate::ec2::Ec2Cloud;
 use crate::ec2::classify::{Effect, classify};
 use crate::ec2::describe::filter;
+use crate::ec2::services::{InstanceProfile, next_page};
 use crate::error::CloudError;
 
 const PAGE: i32 = 200;
@@ -52,27 +53,35 @@ impl Ec2Cloud {
             return Ok(Vec::new());
         }
         let prefix = format!("/karpenter/{}/{}/", self.region, self.settings.cluster_name);
-        let mut items = self.clients.iam.list_instance_profiles().path_prefix(&prefix).into_paginator().items().send();
-        let mut made = Vec::new();
-        while let Some(item) = items.next().await {
-            let item = item.map_err(|e| classify("ListInstanceProfiles", Effect::Repeatable, e))?;
-            let class_uid = item.path().strip_prefix(&*prefix).map(|rest| rest.trim_end_matches('/').to_owned());
-            // A listing does not show tags.
-            let Some(whole) = self.find_profile(item.instance_profile_name()).await? else { continue };
-            let tag = |key: &str| whole.tags().iter().find(|tag| tag.key() == key).map(|tag| tag.value().to_owned());
-            if tag(tags::CLUSTER_UID).as_ref() != Some(&self.settings.cluster_uid) {
-                continue;
+        let (mut made, mut marker) = (Vec::new(), None);
+        loop {
+            let page = self.clients.iam.list_instance_profiles(&prefix, marker.as_deref()).await;
+            let page = page.map_err(|e| classify("ListInstanceProfiles", Effect::Repeatable, e))?;
+            for item in page.profiles {
+                made.extend(self.made_profile(item, &prefix).await?);
             }
-            made.push(MadeResource {
-                kind: MadeKind::InstanceProfile,
-                name: item.instance_profile_name().to_owned(),
-                class: tag(tags::NODE_CLASS).unwrap_or_default(),
-                class_uid,
-                created: Timestamp::from_second(item.create_date().secs()).ok(),
-                in_use: false,
-            });
+            match next_page(marker.as_deref(), page.marker) {
+                None => return Ok(made),
+                next => marker = next,
+            }
         }
-        Ok(made)
+    }
+
+    /// A listed profile as what we made; none where another made it, or where it is gone by now.
+    async fn made_profile(&self, item: InstanceProfile, prefix: &str) -> Result<Option<MadeResource>, CloudError> {
+        // A listing does not show tags.
+        let Some(whole) = self.find_profile(&item.name).await? else { return Ok(None) };
+        if whole.tag(tags::CLUSTER_UID) != Some(&self.settings.cluster_uid) {
+            return Ok(None);
+        }
+        Ok(Some(MadeResource {
+            kind: MadeKind::InstanceProfile,
+            class: whole.tag(tags::NODE_CLASS).unwrap_or_default().to_owned(),
+            class_uid: item.path.strip_prefix(prefix).map(|rest| rest.trim_end_matches('/').to_owned()),
+            created: item.created.and_then(|created| Timestamp::from_second(created.secs()).ok()),
+            name: item.name,
+            in_use: false,
+        }))
     }
 
     pub(in crate::ec2) async fn remove_one_made(&self, made: &MadeResource) -> Result<(), CloudError> {

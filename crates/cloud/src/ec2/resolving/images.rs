@@ -157,8 +157,8 @@ impl Ec2Cloud {
         if let Some(value) = known.get(self.now(), &key) {
             return Ok(Some(value));
         }
-        let value = match self.clients.ssm.get_parameter().name(path).send().await {
-            Ok(answer) => answer.parameter.and_then(|p| p.value),
+        let value = match self.clients.ssm.get_parameter(path).await {
+            Ok(value) => value,
             Err(error) => match classify("GetParameter", Effect::Repeatable, error) {
                 error if error.is_not_found() => None,
                 error => return Err(error),

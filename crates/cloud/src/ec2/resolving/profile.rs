@@ -1,12 +1,12 @@
 //! The instance profile of a node class that names a role (karpenter-aws 4.9).
 
-use aws_sdk_iam::types::{InstanceProfile, Tag};
 use dovetail_api::names::{conditions, labels, tags};
 use dovetail_api::v1::EC2NodeClass;
 use kube::ResourceExt;
 
 use crate::ec2::Ec2Cloud;
 use crate::ec2::classify::{Effect, classify};
+use crate::ec2::services::InstanceProfile;
 use crate::error::CloudError;
 use crate::hash::fnv_parts;
 use crate::node_class::Finding;
@@ -97,7 +97,7 @@ impl Ec2Cloud {
                     Ok(None) => {
                         return not_usable(name, "InstanceProfileNotFound", "there is no such instance profile");
                     }
-                    Ok(Some(profile)) if profile.roles().is_empty() => {
+                    Ok(Some(profile)) if profile.roles.is_empty() => {
                         return not_usable(name, "InstanceProfileWithoutRole", "the instance profile has no role");
                     }
                     Ok(Some(_)) => None,
@@ -122,7 +122,7 @@ impl Ec2Cloud {
 
     async fn ensure_profile(&self, class: &EC2NodeClass, name: &str, role: &str) -> Result<(), CloudError> {
         let has_role = match self.find_profile(name).await? {
-            Some(profile) => !profile.roles().is_empty(),
+            Some(profile) => !profile.roles.is_empty(),
             None => {
                 self.create_profile(class, name).await?;
                 false
@@ -131,17 +131,17 @@ impl Ec2Cloud {
         if has_role {
             return Ok(());
         }
-        let add = self.clients.iam.add_role_to_instance_profile().instance_profile_name(name).role_name(role);
-        match add.send().await.map_err(|e| classify(ADD_ROLE, Effect::Repeatable, e)) {
+        let added = self.clients.iam.add_role_to_instance_profile(name, role).await;
+        match added.map_err(|e| classify(ADD_ROLE, Effect::Repeatable, e)) {
             // One role at most: someone was quicker.
             Err(error) if error.code() == "LimitExceeded" || error.code() == "EntityAlreadyExists" => Ok(()),
-            other => other.map(|_| ()),
+            other => other,
         }
     }
 
     pub(in crate::ec2) async fn find_profile(&self, name: &str) -> Result<Option<InstanceProfile>, CloudError> {
-        match self.clients.iam.get_instance_profile().instance_profile_name(name).send().await {
-            Ok(answer) => Ok(answer.instance_profile),
+        match self.clients.iam.get_instance_profile(name).await {
+            Ok(found) => Ok(found),
             Err(error) => match classify("GetInstanceProfile", Effect::Repeatable, error) {
                 error if error.is_not_found() => Ok(None),
                 error => Err(error),
@@ -155,12 +155,11 @@ impl Ec2Cloud {
         let path = format!("/karpenter/{}/{cluster}/{}/", self.region, class.uid().unwrap_or_default());
         let mut all = self.class_tags(class);
         all.insert(labels::REGION.to_owned(), self.region.clone());
-        let all: Result<Vec<Tag>, _> = all.into_iter().map(|(k, v)| Tag::builder().key(k).value(v).build()).collect();
-        let all = all.map_err(|e| CloudError::invalid(CALL, "NotSent", e.to_string()))?;
-        let call = self.clients.iam.create_instance_profile().instance_profile_name(name).path(path);
-        match call.set_tags(Some(all)).send().await.map_err(|e| classify(CALL, Effect::Repeatable, e)) {
+        let all: Vec<(String, String)> = all.into_iter().collect();
+        let created = self.clients.iam.create_instance_profile(name, &path, &all).await;
+        match created.map_err(|e| classify(CALL, Effect::Repeatable, e)) {
             Err(error) if error.code() == "EntityAlreadyExists" => Ok(()),
-            other => other.map(|_| ()),
+            other => other,
         }
     }
 
@@ -172,7 +171,7 @@ impl Ec2Cloud {
             return Ok(());
         }
         let Some(profile) = self.find_profile(name).await? else { return Ok(()) };
-        let uid = profile.tags().iter().find(|tag| tag.key() == tags::CLUSTER_UID).map(Tag::value);
+        let uid = profile.tag(tags::CLUSTER_UID);
         if self.settings.cluster_uid.is_empty() || uid != Some(&self.settings.cluster_uid) {
             return Ok(());
         }
@@ -181,15 +180,14 @@ impl Ec2Cloud {
 
     /// Deletes a profile that was found, its role taken off first.
     pub(in crate::ec2) async fn delete_profile(&self, profile: &InstanceProfile) -> Result<(), CloudError> {
-        let name = profile.instance_profile_name();
-        for role in profile.roles() {
-            let call = self.clients.iam.remove_role_from_instance_profile();
-            let call = call.instance_profile_name(name).role_name(role.role_name()).send();
-            call.await.map_err(|e| classify("RemoveRoleFromInstanceProfile", Effect::Repeatable, e))?;
-            self.memory.profiles.forget(&(name.to_owned(), role.role_name().to_owned()));
+        let name = &profile.name;
+        for role in &profile.roles {
+            let removed = self.clients.iam.remove_role_from_instance_profile(name, role).await;
+            removed.map_err(|e| classify("RemoveRoleFromInstanceProfile", Effect::Repeatable, e))?;
+            self.memory.profiles.forget(&(name.clone(), role.clone()));
         }
-        match self.clients.iam.delete_instance_profile().instance_profile_name(name).send().await {
-            Ok(_) => Ok(()),
+        match self.clients.iam.delete_instance_profile(name).await {
+            Ok(()) => Ok(()),
             Err(error) => match classify("DeleteInstanceProfile", Effect::Repeatable, error) {
                 error if error.is_not_found() => Ok(()),
                 error => Err(error),
