@@ -9,6 +9,7 @@ mod disruption;
 mod events;
 mod history;
 mod index;
+mod records;
 mod rules;
 #[cfg(test)]
 mod tests;

@@ -23,7 +23,7 @@ static IAM: Service = Service { id: "IAM", signing_name: "iam", host: Host::Iam,
 #[derive(Clone, Debug)]
 pub(in crate::ec2) struct Iam(ServiceClient);
 
-/// What an instance is given its role by.
+/// Gives an instance its role.
 #[derive(Debug, Default, PartialEq)]
 pub(in crate::ec2) struct InstanceProfile {
     pub name: String,
@@ -100,7 +100,6 @@ fn call(operation: &'static str, parameters: &[(&str, &str)]) -> Call {
 }
 
 /// The status says that it was done; nothing of the body is needed.
-#[expect(clippy::unnecessary_wraps, reason = "the signature of those that read something")]
 fn nothing_of(_: &[u8]) -> Result<(), BoxError> {
     Ok(())
 }

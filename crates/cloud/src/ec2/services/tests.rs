@@ -112,7 +112,7 @@ fn endpoints_are_those_of_the_sdk_in_every_partition() {
     assert_eq!(GOLDEN.lines().count(), 14 * 4);
 }
 
-/// Whoever updates the SDK learns of a changed partition here.
+/// An update of the SDK that changes a partition fails here.
 #[test]
 fn partitions_are_those_of_the_sdk_that_is_linked() {
     for line in GOLDEN.lines() {
