@@ -27,6 +27,7 @@ fn no_seed_violates_an_invariant_or_leaves_a_pod_behind() {
 
 /// `DOVETAIL_SEEDS_DAY=2026-11-28` plays those of another day again.
 #[test]
+#[allow(clippy::disallowed_methods)] // today is the real day
 fn no_seed_of_today_violates_an_invariant() {
     let day = std::env::var("DOVETAIL_SEEDS_DAY").map_or_else(
         |_| jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).date(),

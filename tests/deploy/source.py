@@ -8,6 +8,10 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 CLOUD = ROOT / "crates/cloud/src"
 #: Crates of the SDK that call nothing of AWS by themselves, or only what needs no policy (STS, by the role's trust).
 SUPPORT = {"aws-config", "aws-credential-types", "aws-smithy-async", "aws-smithy-http-client", "aws-smithy-runtime-api", "aws-smithy-types"}
+#: The SDK's runtime, by which crates/cloud calls services without a crate of theirs (crates/cloud/src/ec2/services).
+RUNTIME = {"aws-runtime", "aws-smithy-http", "aws-smithy-runtime", "aws-smithy-xml", "aws-types"}
+#: The name by which such a service's requests are signed.
+OWN_SERVICE = re.compile(r'\bsigning_name: "(\w+)"')
 CLIENT = re.compile(r"\bclients\s*\.\s*(\w+)")
 CALL = re.compile(r"\bclients\s*\.\s*(\w+)\s*\.\s*(\w+)\s*\(")
 SENT = re.compile(r"\.send_with\(\s*&self\s*\.\s*clients\s*\.\s*(\w+)\s*\)")
@@ -52,6 +56,12 @@ def sdk_users():
         if services:
             found[path.parent.relative_to(ROOT).as_posix()] = services
     return found
+
+
+def own_services():
+    """The services that are called without a crate of the SDK."""
+    files = [path for path in sorted((CLOUD / "ec2/services").glob("*.rs")) if path.name != "tests.rs"]
+    return {name for path in files for name in OWN_SERVICE.findall(path.read_text())}
 
 
 def events():

@@ -46,7 +46,7 @@ pub fn property_seed() -> String {
     std::env::var(PROPERTY_SEED).unwrap_or_else(|_| "1".to_owned())
 }
 
-/// Checks that need nothing that is built here; most use one core and wait for downloads.
+/// Checks that need nothing that is built here; most use one core.
 fn checks() -> Result<(), String> {
     deny::check()?;
     run("checkers can fail", "python3", &["tests/plan/mutations.py"])?;
@@ -54,20 +54,21 @@ fn checks() -> Result<(), String> {
     run("audit can fail", "python3", &["-m", "unittest", "discover", "-s", "tests/simulation", "-p", "test_*.py"])?;
     run("times are told apart", "python3", &["-m", "unittest", "discover", "-s", "tests/real", "-p", "test_*.py"])?;
     run("the day's bound is one", "python3", &["-m", "unittest", "discover", "-s", "tests/day", "-p", "test_*.py"])?;
-    run("workloads are made", "python3", &["-m", "unittest", "discover", "-s", "tests/workloads"])?;
-    deploy()?;
-    docs()
+    run("workloads are made", "python3", &["-m", "unittest", "discover", "-s", "tests/workloads"])
 }
 
 /// The test programs, then clippy, while the real parts are built and other checks run beside: on a machine that has never
 /// seen the project each waits for downloads and for what only one core can do.
 fn checked_and_built() -> Result<Vec<Program>, String> {
     thread::scope(|scope| {
-        let beside = scope.spawn(|| real_parts().and_then(|()| checks()));
+        let panicked = |_| Err("real parts and checks: xtask panicked".to_owned());
+        let checks = scope.spawn(checks);
+        // The checks of deploy and docs use some of the parts.
+        let parts = scope.spawn(|| real_parts().and_then(|()| deploy()).and_then(|()| docs()));
         let programs = programs::built().and_then(|programs| lint::run().map(|()| programs));
-        let beside = beside.join().unwrap_or_else(|_| Err("real parts and checks: xtask panicked".to_owned()));
+        let (checks, parts) = (checks.join().unwrap_or_else(panicked), parts.join().unwrap_or_else(panicked));
         let programs = programs?;
-        beside.map(|()| programs)
+        checks.and(parts).map(|()| programs)
     })
 }
 
