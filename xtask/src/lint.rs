@@ -76,7 +76,7 @@ pub fn stand_in() -> Option<ExitCode> {
         // Cargo asks the compiler for its version and what it can do.
         return Some(failed(&Command::new(compiler).args(args.split_off(1)).exec()));
     };
-    let analysed = args.iter().map(|arg| analysed(arg));
+    let analysed = args.iter().map(analysed);
     match Command::new("clippy-driver").args(analysed).status() {
         Ok(status) if status.success() => match request.write_outputs() {
             Ok(()) => Some(ExitCode::SUCCESS),
