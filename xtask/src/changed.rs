@@ -7,7 +7,6 @@ use serde_json::Value;
 
 use crate::commands::{cargo_program, command, root, run};
 use crate::programs::{self, Program};
-use crate::steps;
 
 /// The package of the binary, whose tests lie in tests/.
 const BINARY: &str = "dovetail";
@@ -44,11 +43,12 @@ const SUITES: [(&str, &[&str], &[&str]); 7] = [
     ("the day's bound is one", &["tests/day/"], &["-m", "unittest", "discover", "-s", "tests/day", "-p", "test_*.py"]),
 ];
 
-/// Runs what the changes since a revision can reach, with those that are not committed.
+/// Runs what the changes since a revision can reach, with those that are not committed: `format` first, and test programs with
+/// more in their environment.
 ///
 /// # Errors
 /// Git or cargo does not answer, or a test fails.
-pub fn test(revision: &str) -> Result<(), String> {
+pub fn test(revision: &str, format: fn() -> Result<(), String>, environment: &[(&str, &str)]) -> Result<(), String> {
     let files = files_changed(revision)?;
     println!("== {} file(s) changed since {revision}", files.len());
     for (what, folders, args) in SUITES {
@@ -56,7 +56,7 @@ pub fn test(revision: &str) -> Result<(), String> {
             run(what, "python3", args)?;
         }
     }
-    steps::format()?;
+    format()?;
     let reached = reached(&files, &packages()?);
     if reached.is_empty() {
         println!("== no test program is reached");
@@ -66,7 +66,7 @@ pub fn test(revision: &str) -> Result<(), String> {
     let all = programs.len();
     let chosen: Vec<Program> = programs.into_iter().filter(|program| reached.contains(program)).collect();
     println!("== {} of {all} test programs are reached", chosen.len());
-    programs::run(chosen, &[(steps::PROPERTY_SEED, &steps::property_seed())])
+    programs::run(chosen, environment)
 }
 
 /// Files that differ from a revision, and those that git does not know yet.

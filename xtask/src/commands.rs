@@ -3,7 +3,9 @@
 use std::process::Command;
 use std::time::Instant;
 
-use crate::{ledger, usage};
+pub use crate::checkout::root;
+use crate::ledger;
+use crate::usage;
 
 /// A command without what cargo tells the program that it runs of that program's package: crates whose build depends on it
 /// (ring) would be built anew, and all that is above them, whenever cargo is called by hand in between.
@@ -38,10 +40,4 @@ pub fn run_with(what: &str, program: &str, args: &[&str], environment: &[(&str, 
     let (status, cpu) = usage::wait(&mut child).map_err(|why| format!("{what}: {why}"))?;
     ledger::note(what, begun.elapsed(), cpu);
     if status.success() { Ok(()) } else { Err(format!("{what} failed ({status})")) }
-}
-
-/// The repository's root, wherever the command was given.
-pub fn root() -> std::path::PathBuf {
-    let manifest = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-    manifest.parent().unwrap_or(manifest).to_owned()
 }

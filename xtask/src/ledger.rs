@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::commands::root;
+use crate::checkout::root;
 
 /// Figures to compare with, one a line: a name, a tab, CPU time in multiples of the yardstick.
 const FIGURES: &str = "tools/times.tsv";

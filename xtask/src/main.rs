@@ -1,6 +1,7 @@
 //! The project's habits as commands. `cargo xtask` alone lists them.
 
 mod changed;
+mod checkout;
 mod commands;
 mod deny;
 mod ledger;

@@ -11,7 +11,8 @@ use std::time::Instant;
 use serde_json::Value;
 
 use crate::commands::{cargo_program, command, root, run_with};
-use crate::{ledger, usage};
+use crate::ledger;
+use crate::usage;
 
 /// Programs that mostly wait, one after another in each lane; all others are the last lane, which gives way to these.
 const WAITING: [&[&str]; 2] = [&["real"], &["conformance", "live", "real_posts"]];

@@ -3,9 +3,13 @@
 use std::thread;
 use std::time::Instant;
 
+use crate::changed;
 use crate::commands::{cargo_program, command, root, run, run_with};
+use crate::deny;
+use crate::ledger;
+use crate::lint;
 use crate::programs::{self, Program};
-use crate::{changed, deny, ledger, lint, yardstick};
+use crate::yardstick;
 
 /// Everything that has to hold, or with `--changed` what a change can reach; then what that took.
 #[allow(clippy::disallowed_methods)] // the time of a run is real time by definition
@@ -16,7 +20,10 @@ pub fn test() -> Result<(), String> {
     let begun = Instant::now();
     let outcome = match words.first().map(String::as_str) {
         None => all_that_has_to_hold(),
-        Some("--changed") if words.len() <= 2 => changed::test(words.get(1).map_or("HEAD", String::as_str)),
+        Some("--changed") if words.len() <= 2 => {
+            let revision = words.get(1).map_or("HEAD", String::as_str);
+            changed::test(revision, format, &[(PROPERTY_SEED, &property_seed())])
+        }
         Some(_) => return Err("say `test`, or `test --changed [REVISION]`".to_owned()),
     };
     ledger::print(begun.elapsed(), yardstick, cold);
@@ -42,7 +49,7 @@ fn all_that_has_to_hold() -> Result<(), String> {
 }
 
 /// The seed of the property tests, as the environment has it or 1.
-pub fn property_seed() -> String {
+fn property_seed() -> String {
     std::env::var(PROPERTY_SEED).unwrap_or_else(|_| "1".to_owned())
 }
 
@@ -87,7 +94,7 @@ fn folder_for_requests() -> Result<String, String> {
 }
 
 /// What proptest draws its cases from.
-pub const PROPERTY_SEED: &str = "PROPTEST_RNG_SEED";
+const PROPERTY_SEED: &str = "PROPTEST_RNG_SEED";
 
 /// What all tests ask of AWS, held to the policies.
 fn proof_policies() -> Result<(), String> {
@@ -262,7 +269,7 @@ fn house() -> Result<(), String> {
 }
 
 /// Every file is as rustfmt writes it.
-pub fn format() -> Result<(), String> {
+fn format() -> Result<(), String> {
     cargo("format", &["fmt", "--all", "--check"])
 }
 
