@@ -2,12 +2,14 @@
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use serde_json::Value;
 
 use crate::common::{arg, dovetail, python, root, scratch, stderr, stdout, write};
 
 /// What a run came to.
+#[derive(Clone)]
 pub struct Played {
     pub name: String,
     pub report: Value,
@@ -79,11 +81,15 @@ pub fn play_file(name: &str, path: &str) -> Played {
     play_with(name, path, &[], &[0, 1])
 }
 
-/// Plays a kept scenario by its name: it comes out well, and no invariant is violated.
+/// Plays a kept scenario by its name: it comes out well, and no invariant is violated. Tests that ask for the same run share
+/// one.
 #[track_caller]
 pub fn play_kept(name: &str, more: &[&str]) -> Played {
+    static RUNS: Mutex<BTreeMap<String, Arc<OnceLock<Played>>>> = Mutex::new(BTreeMap::new());
     let scenario = root().join(format!("tests/simulation/scenarios/{name}.yaml"));
-    let played = play_with(&format!("{name}{}", more.join("")), arg(&scenario), more, &[0]);
+    let name = format!("{name}{}", more.join(""));
+    let run = RUNS.lock().unwrap_or_else(PoisonError::into_inner).entry(name.clone()).or_default().clone();
+    let played = run.get_or_init(|| play_with(&name, arg(&scenario), more, &[0])).clone();
     played.violates_nothing();
     played
 }
