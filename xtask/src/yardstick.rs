@@ -6,9 +6,9 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 /// Texts of one round. A round takes about a second on the machine of docs/performance.md.
-const TEXTS: usize = 150_000;
+const TEXTS: usize = 500_000;
 /// Rounds, of which the shortest counts: whatever else the machine does only makes one longer.
-const ROUNDS: usize = 3;
+const ROUNDS: usize = 4;
 
 /// Time of the fixed piece of work on one core, now.
 #[allow(clippy::disallowed_methods)] // it is real time that is asked for
