@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::commands::{cargo_program, command, root, run};
+use crate::commands::{cargo_program, command, root};
 use crate::programs::{self, Program};
+use crate::suites::{OF_THE_TREE, SUITES, Suite};
 
 /// The package of the binary, whose tests lie in tests/.
 const BINARY: &str = "dovetail";
@@ -24,25 +25,6 @@ struct Package {
 
 type Packages = BTreeMap<String, Package>;
 
-/// A Python suite, and the folders that it reads; an empty name is every folder.
-const SUITES: [(&str, &[&str], &[&str]); 7] = [
-    ("references", &[""], &["tests/references.py"]),
-    ("lengths, widths, words", &[""], &["tools/lint.py"]),
-    ("deploy", &["deploy/", "tests/deploy/", "crates/cloud/"], &["tests/suite.py", "deploy"]),
-    (
-        "docs",
-        &["docs/", "tests/docs/", "README.md", "CHANGELOG.md", "actors/", "crates/", "observability/"],
-        &["tests/suite.py", "docs"],
-    ),
-    (
-        "audit can fail",
-        &["tests/simulation/"],
-        &["-m", "unittest", "discover", "-s", "tests/simulation", "-p", "test_*.py"],
-    ),
-    ("checkers can fail", &["tests/plan/"], &["tests/plan/mutations.py"]),
-    ("the day's bound is one", &["tests/day/"], &["-m", "unittest", "discover", "-s", "tests/day", "-p", "test_*.py"]),
-];
-
 /// Runs what the changes since a revision can reach, with those that are not committed: `format` first, and test programs with
 /// more in their environment.
 ///
@@ -51,11 +33,8 @@ const SUITES: [(&str, &[&str], &[&str]); 7] = [
 pub fn test(revision: &str, format: fn() -> Result<(), String>, environment: &[(&str, &str)]) -> Result<(), String> {
     let files = files_changed(revision)?;
     println!("== {} file(s) changed since {revision}", files.len());
-    for (what, folders, args) in SUITES {
-        if files.iter().any(|file| folders.iter().any(|folder| file.starts_with(folder))) {
-            run(what, "python3", args)?;
-        }
-    }
+    let reads_one = |suite: &&Suite| files.iter().any(|file| suite.reads(file));
+    OF_THE_TREE.iter().chain(&SUITES).filter(reads_one).try_for_each(Suite::run)?;
     format()?;
     let reached = reached(&files, &packages()?);
     if reached.is_empty() {

@@ -8,6 +8,7 @@ mod ledger;
 mod lint;
 mod programs;
 mod steps;
+mod suites;
 mod usage;
 mod yardstick;
 

@@ -9,6 +9,7 @@ use crate::deny;
 use crate::ledger;
 use crate::lint;
 use crate::programs::{self, Program};
+use crate::suites::{SUITES, Suite};
 use crate::yardstick;
 
 /// Everything that has to hold, or with `--changed` what a change can reach; then what that took.
@@ -56,12 +57,7 @@ fn property_seed() -> String {
 /// Checks that need nothing that is built here; most use one core.
 fn checks() -> Result<(), String> {
     deny::check()?;
-    run("checkers can fail", "python3", &["tests/plan/mutations.py"])?;
-    run("checkers pass what is right", "python3", &["tests/plan/test_checker.py"])?;
-    run("audit can fail", "python3", &["-m", "unittest", "discover", "-s", "tests/simulation", "-p", "test_*.py"])?;
-    run("times are told apart", "python3", &["-m", "unittest", "discover", "-s", "tests/real", "-p", "test_*.py"])?;
-    run("the day's bound is one", "python3", &["-m", "unittest", "discover", "-s", "tests/day", "-p", "test_*.py"])?;
-    run("workloads are made", "python3", &["-m", "unittest", "discover", "-s", "tests/workloads"])
+    SUITES.iter().try_for_each(Suite::run)
 }
 
 /// The test programs, then clippy, while the real parts are built and other checks run beside: on a machine that has never
