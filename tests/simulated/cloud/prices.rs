@@ -23,10 +23,10 @@ fn fourfold_spot_rise_costs_less_with_prices_read_every_hour() {
             name,
             &format!(
                 "settings: {{MAX_OPTION_PRICE: '1', SPOT_PRICE_REFRESH_INTERVAL: {refresh}}}
-faults: {{ec2: {{spotRise: {{types: ['{first}'], times: 4, within: 24h}}}}}}
+faults: {{ec2: {{spotRise: {{types: ['{first}'], times: 4, within: 6h}}}}}}
 steps:
-  - {{at: 22h, scale: {{kind: Deployment, name: web, replicas: 30}}}}
-until: 32h
+  - {{at: 5h30m, scale: {{kind: Deployment, name: web, replicas: 30}}}}
+until: 8h
 "
             ),
         );
@@ -37,7 +37,7 @@ until: 32h
     };
     let (looks, never) = (bill("market-looks", "1h"), bill("market-never", "never"));
     println!(
-        "{first} grows fourfold in a day: ${:.2} where prices are read every hour, ${:.2} where never again",
+        "{first} grows fourfold in six hours: ${:.2} where prices are read every hour, ${:.2} where never again",
         looks.0, never.0
     );
     assert_eq!((looks.1, never.1), (1, 30), "nodes of the type that has become dear");
