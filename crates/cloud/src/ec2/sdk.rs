@@ -17,6 +17,7 @@ use aws_smithy_types::retry::RetryConfig;
 use aws_smithy_types::timeout::TimeoutConfig;
 use dovetail_core::clock::Clock;
 
+use super::bounded::bounded;
 use super::rate::{Limiter, limited};
 use super::services::{Eks, Iam, Pricing, Ssm};
 
@@ -177,6 +178,7 @@ macro_rules! client {
 
 impl Clients {
     pub fn new(parts: &SdkParts) -> Self {
+        let parts = &SdkParts { http_client: bounded(parts.http_client.clone()), ..parts.clone() };
         // Only EC2 has these buckets, and counts in them what we send again, too.
         let limiter = Limiter::new(Arc::clone(&parts.clock));
         let in_bounds = |retry, attempt| {
