@@ -21,6 +21,9 @@ use super::others::{SuspectLease, believed_duration, holder};
 
 /// Pause between two looks. A Karpenter renews its Lease every two seconds.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// A Lease that nobody has renewed for so long is not watched on, however long it says that it lasts: Karpenter, which renews
+/// every two seconds, gives up after ten.
+const UNRENEWED: Duration = Duration::from_secs(20);
 /// Longest wait for one answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// Leases that are watched: who makes more of them has as many namespaces.
@@ -31,7 +34,7 @@ const MOST_ACCOUNTS: usize = 4;
 const RENEWALS: u32 = 2;
 
 /// The renewals of one Lease that were seen.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Renewals {
     /// Holder and renewal, as seen last, and when that was first seen.
     seen: Option<(String, Option<Timestamp>, Duration)>,
@@ -54,6 +57,11 @@ impl Renewals {
             _ => self.count = 0,
         }
         self.seen = Some((by.to_owned(), renewed, now));
+    }
+
+    /// Since when it is as it was seen last.
+    fn unrenewed_since(&self) -> Duration {
+        self.seen.as_ref().map_or(Duration::ZERO, |(.., at)| *at)
     }
 
     /// Who renews it, once that is seen.
@@ -86,6 +94,7 @@ pub async fn stand_by(client: &Client, mut suspects: Vec<SuspectLease>, warn: im
     let begun = Instant::now();
     let mut watched: Vec<(SuspectLease, Renewals)> =
         suspects.into_iter().map(|suspect| (suspect, Renewals::default())).collect();
+    let mut unrenewed: Vec<(SuspectLease, Renewals)> = Vec::new();
     while begun.elapsed() <= longest && !watched.is_empty() {
         if let Some(leases) = leases_now(client, &watched).await {
             let now = begun.elapsed();
@@ -100,12 +109,18 @@ pub async fn stand_by(client: &Client, mut suspects: Vec<SuspectLease>, warn: im
             watched = rest;
             judge_all(client, renewed, &warn).await?;
         }
-        sleep(LOOK_INTERVAL).await;
+        let now = begun.elapsed();
+        let (still, rest): (Vec<_>, Vec<_>) = watched
+            .into_iter()
+            .partition(|(suspect, renewals)| now >= renewals.unrenewed_since() + suspect.duration.min(UNRENEWED));
+        (watched, unrenewed) = (rest, [unrenewed, still].concat());
+        if !watched.is_empty() {
+            sleep(LOOK_INTERVAL).await;
+        }
     }
-    for (SuspectLease { namespace, name, holder, duration, .. }, _) in &watched {
-        let seconds = duration.as_secs();
+    for (SuspectLease { namespace, name, holder, .. }, _) in unrenewed.iter().chain(&watched) {
         warn(&format!(
-            "Lease {namespace}/{name}, held by {holder}, was not renewed twice in {seconds} s: it is not heeded"
+            "Lease {namespace}/{name}, held by {holder}, is not renewed as a Karpenter does: it is not heeded"
         ));
     }
     Ok(())

@@ -84,8 +84,9 @@ impl SdkParts {
     /// # Errors
     /// No region or no credentials are found.
     pub async fn from_environment(clock: Arc<dyn Clock>, region: Option<String>) -> Result<Self, NoAws> {
-        let http_client =
+        let https =
             aws_smithy_http_client::Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring)).build_https();
+        let http_client = bounded(https);
         let mut loader = aws_config::defaults(BehaviorVersion::latest()).http_client(http_client.clone());
         if let Some(region) = region {
             loader = loader.region(Region::new(region));
