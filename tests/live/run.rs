@@ -426,7 +426,7 @@ const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/
 #[test]
 fn run_launches_nodes_reports_its_health_and_hands_over_at_once() {
     let sandbox = Sandbox::start("sandbox", &["deploy/examples/spot.yaml", "deploy/examples/inflate-400.yaml"]);
-    let mut first = sandbox.run("first").start();
+    let mut first = sandbox.run("first").env("INTERRUPTION_QUEUE", "nowhere").start();
     let serving = first.line(|line| !line["health"].is_null(), Duration::from_secs(20));
     let elected = first.event("elected", Duration::from_secs(40));
     assert_eq!(elected["lease"], "karpenter-leader-election");
@@ -446,6 +446,8 @@ fn run_launches_nodes_reports_its_health_and_hands_over_at_once() {
     let has = |line: &str| text.lines().any(|found| found == line);
     assert!(has("dovetail_leader 1") && has("karpenter_cluster_state_synced 1"), "{text}");
     assert!(text.contains("karpenter_nodeclaims_created_total{reason=\"provisioned\",nodepool=\""), "{text}");
+    metrics_come_in_both_formats(metrics, &text);
+    the_missing_queue_is_said(&mut first, &sandbox, metrics);
 
     the_console_shows_it(&console_of(&mut first), &elected);
     only_who_carries_the_token_sees(&console_of(&mut second));
@@ -462,6 +464,42 @@ fn run_launches_nodes_reports_its_health_and_hands_over_at_once() {
     second.signal("-INT");
     assert_eq!(second.ended(Duration::from_secs(10)).code, Some(0));
     assert_eq!(sandbox.object(LEASE)["spec"]["holderIdentity"], "");
+}
+
+/// A page of metrics without an `Accept` is Prometheus' text format; OpenMetrics is for who asks.
+fn metrics_come_in_both_formats(metrics: &str, text: &str) {
+    assert!(!text.contains("# EOF") && !text.contains("=\"\""), "{text}");
+    for line in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
+        let (name, kind) = line.split_once(' ').unwrap();
+        assert_eq!(name.ends_with("_total") && kind != "untyped", kind == "counter", "{line}");
+    }
+    let header = format!("host: {metrics}\r\naccept: application/openmetrics-text;version=1.0.0,text/plain;q=0.5");
+    let (_, open) = asked(metrics, "/metrics", &header);
+    assert!(open.ends_with("# EOF\n"), "{open}");
+}
+
+/// The queue that INTERRUPTION_QUEUE names is not there: log, event, condition and metrics have the service's own word for it.
+fn the_missing_queue_is_said(first: &mut stub::Running, sandbox: &Sandbox, metrics: &str) {
+    let code = first.event("spot_unheard", Duration::from_secs(60))["code"].as_str().unwrap().to_owned();
+    assert!(["NonExistentQueue", "QueueDoesNotExist"].contains(&code.as_str()), "{code}");
+    let calls = "{controller=\"interruption\",method=\"GetQueueUrl\",provider=\"aws\",error=";
+    let counted = format!("karpenter_cloudprovider_errors_total{calls}\"{code}\"}}");
+    let begun = Instant::now();
+    loop {
+        let (_, text) = get(metrics, "/metrics");
+        let has = |line: &str| text.lines().any(|found| found.starts_with(line));
+        let events = sandbox.object("/api/v1/events?fieldSelector=source%3Dkarpenter");
+        let told = events["items"].as_array().unwrap().iter().any(|event| event["reason"] == "InterruptionsNotHeard");
+        let pools = sandbox.object("/apis/karpenter.sh/v1/nodepools");
+        let of_pool = |pool: &Value| pool["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let heard = |one: Value| one["type"] == "dovetail.dev/InterruptionsHeard" && one["reason"] == code.as_str();
+        let condition = pools["items"].as_array().unwrap().iter().flat_map(of_pool).any(heard);
+        if told && condition && has("dovetail_interruption_queue_heard 0") && has(&counted) {
+            return;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "{events}\n{pools}\n{text}");
+        std::thread::sleep(Duration::from_millis(200));
+    }
 }
 
 fn console_of(running: &mut stub::Running) -> String {
