@@ -275,7 +275,7 @@ fn leader_ending_in_mid_burst_doubles_or_loses_no_instance() {
 
 /// Karpenter's own Lease in somebody else's hands, a Karpenter in another namespace, a Cluster Autoscaler.
 #[test]
-fn who_else_provisions_is_stood_by_for_refused_or_warned_of() {
+fn who_else_may_provision_is_stood_by_for_or_warned_of() {
     const LEASE: &str = "karpenter-leader-election";
     const KARPENTER: &str = "karpenter-7d9f5c6b8d-x2x4v";
     let mut real = Real::start("others", &[]);
@@ -313,22 +313,18 @@ fn who_else_provisions_is_stood_by_for_refused_or_warned_of() {
 
     real.ok(&["create", "namespace", "infra"]);
     let controller = "--image=public.ecr.aws/karpenter/controller:1.14.0";
+    // Anybody who has a namespace may do that: it proves nothing.
     real.ok(&["-n", "infra", "create", "deployment", "karpenter", controller]);
-    real.order("start dovetail-1");
-    while real.runs("dovetail-1") {
-        std::thread::sleep(Duration::from_millis(200));
-    }
-    let said = real.log("dovetail-1");
-    assert!(said.contains("something else provisions in this cluster"), "{said}");
-    assert!(said.contains("Karpenter runs as Deployment infra/karpenter"), "{said}");
-
-    real.ok(&["-n", "infra", "delete", "deployment", "karpenter"]);
     let autoscaler = "--image=registry.k8s.io/autoscaling/cluster-autoscaler:v1.33.0";
     real.ok(&["-n", "infra", "create", "deployment", "scaler", autoscaler]);
     real.order("start dovetail-1");
     real.until("it stands by", |real| real.log("dovetail-1").contains("standing by, dovetail-0"));
     let said = real.log("dovetail-1");
     assert!(said.contains("a Cluster Autoscaler runs here (Deployment infra/scaler)"), "{said}");
+    assert!(
+        said.contains("Deployment infra/karpenter looks like a Karpenter that does not wait for our Lease"),
+        "{said}"
+    );
     assert!(real.runs("dovetail-0") && real.runs("dovetail-1"));
     real.nothing_was_forbidden();
 }

@@ -271,6 +271,7 @@ impl TermParts<'_> {
             terminator: terminator.clone().into(),
             recorder: self.warm.recorder.clone().into(),
             cloud: self.cloud("interruption"),
+            calls: self.calls("interruption"),
             leader_term: self.leader_term.clone(),
         }
     }

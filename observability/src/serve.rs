@@ -27,7 +27,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::access::{HttpAccess, PAGE_HEADERS, TurnedAway};
 use crate::health::Health;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, OPEN_METRICS, TEXT_FORMAT, asks_open_metrics, text_format};
 use crate::places::{Bounds, ConnectionPlaces};
 
 /// How long a client may take to say what it wants.
@@ -52,7 +52,14 @@ enum Page {
 }
 
 /// A page of metrics that was written just now: many who ask at once are answered by one, as writing it may take long.
-type Kept = Arc<Mutex<Option<(Instant, Bytes)>>>;
+type Kept = Arc<Mutex<Option<KeptPage>>>;
+
+/// A page of metrics in both formats.
+struct KeptPage {
+    when: Instant,
+    open: Bytes,
+    plain: Option<Bytes>,
+}
 
 /// A page's content type and text by its path, where there is one.
 pub type Pages = Arc<dyn Fn(&str) -> Option<(&'static str, Vec<u8>)> + Send + Sync>;
@@ -258,7 +265,11 @@ impl Page {
         match (self, request.uri().path()) {
             (Self::Health(health), "/healthz") => verdict(health.live()),
             (Self::Health(health), "/readyz") => verdict(health.ready()),
-            (Self::Metrics(metrics, kept, _), "/metrics") => typed(OPEN_METRICS, written(metrics, kept)),
+            (Self::Metrics(metrics, kept, _), "/metrics") => {
+                let accepts = request.headers().get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+                let open = asks_open_metrics(&accepts.collect::<Vec<_>>().join(","));
+                typed(if open { OPEN_METRICS } else { TEXT_FORMAT }, written(metrics, kept, open))
+            }
             (Self::Metrics(_, _, Some(pages)), path) => {
                 pages(path).map_or_else(nothing, |(kind, page)| shown(kind, page))
             }
@@ -271,15 +282,19 @@ impl Page {
     }
 }
 
-fn written(metrics: &Metrics, kept: &Kept) -> Bytes {
+fn written(metrics: &Metrics, kept: &Kept, open: bool) -> Bytes {
     let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-    match &*kept {
-        Some((when, page)) if when.elapsed() < KEPT_FOR => page.clone(),
-        _ => {
-            let page = Bytes::from(metrics.text());
-            *kept = Some((Instant::now(), page.clone()));
-            page
-        }
+    let page = match kept.take().filter(|page| page.when.elapsed() < KEPT_FOR) {
+        Some(page) => kept.insert(page),
+        None => kept.insert(KeptPage { when: Instant::now(), open: Bytes::from(metrics.text()), plain: None }),
+    };
+    if open {
+        return page.open.clone();
+    }
+    let plain = || Bytes::from(text_format(std::str::from_utf8(&page.open).unwrap_or_default()));
+    match &page.plain {
+        Some(plain) => plain.clone(),
+        None => page.plain.insert(plain()).clone(),
     }
 }
 
@@ -309,8 +324,6 @@ fn turned_away(turned: TurnedAway) -> Response<Full<Bytes>> {
         }
     }
 }
-
-const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 fn verdict(verdict: Result<(), String>) -> Response<Full<Bytes>> {
     match verdict {

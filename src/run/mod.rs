@@ -145,11 +145,11 @@ async fn parts(
     older_crds::warn_of(&asker, &kube, warn).await;
     let settings = global::with_config_map(&asker, &kube, settings, &given, warn).await;
     preflight::older_kinds(&asker, &kube, settings.webhook.enabled, warn).await?;
-    preflight::alone(&asker, &kube, &settings, clock.wall(), warn).await?;
+    let suspects = preflight::find_rivals(&asker, &kube, &settings, clock.wall(), warn).await;
     let reached = aws::reach(&settings, clock.clone(), &facts, target.authority(), rng_seed).await?;
     let (cloud, endpoint) = reached;
     named::queue(&settings, cloud.region())?;
-    named::cluster(&asker, &kube, &cloud, &settings).await?;
+    named::cluster(&asker, &kube, &cloud, &settings, warn).await?;
     let (server, region) = (target.server(), cloud.region().to_owned());
     tracing::info!(
         logger = "run",
@@ -161,6 +161,7 @@ async fn parts(
         namespace = settings.system_namespace,
         "everything that is needed is there"
     );
+    preflight::stand_by(&kube, suspects, warn).await?;
     let solver = PoolSolver::start(settings.cores()).map_err(|why| Failure::System(format!("threads: {why}")))?;
     let version = match settings.eks_control_plane {
         // EKS is asked again and again, with all else that it knows.

@@ -13,10 +13,11 @@ use tokio::sync::{mpsc, oneshot};
 use super::state;
 use crate::cli::SandboxArgs;
 use dovetail_observability::Metrics;
+use dovetail_observability::metrics::text_format;
 
 /// Askers that wait for the state at once; those beyond wait to ask.
 const MOST_ASKERS: usize = 64;
-const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const TEXT_FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// What the pages show beside the world.
 #[derive(Clone)]
@@ -58,7 +59,7 @@ pub fn pages(world: Rc<World>, args: &SandboxArgs, shown: Shown) -> PagesByPath 
         }
         "/console/state" => answer(ask.clone(), Wanted::Console).boxed(),
         "/sandbox/state" => answer(ask.clone(), Wanted::State).boxed(),
-        "/metrics" => std::future::ready(Some((OPEN_METRICS, metrics.text().into_bytes().into()))).boxed(),
+        "/metrics" => std::future::ready(Some((TEXT_FORMAT, text_format(&metrics.text()).into_bytes().into()))).boxed(),
         _ => std::future::ready(None).boxed(),
     })
 }

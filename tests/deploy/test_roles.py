@@ -17,6 +17,8 @@ ALPHA = "what alpha objects mean, written where there are any: played against th
 #: A rule's verb without a request in the recording, and why it is there.
 UNRECORDED = {
     ("get", "", "persistentvolumeclaims", "*"): "the volume of a pod that is drained, before its node may go",
+    ("create", "authorization.k8s.io", "subjectaccessreviews", "*"):
+        "whether who renews a Lease like Karpenter's elsewhere is one: tests/live/run.rs has such a Lease",
     ("delete", "karpenter.k8s.aws", "ec2nodeclasses", "*"): ALPHA,
     ("update", "karpenter.k8s.aws", "ec2nodeclasses", "*"): ALPHA,
     ("update", "karpenter.sh", "nodepools", "*"): ALPHA,

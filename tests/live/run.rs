@@ -89,7 +89,7 @@ fn absent_api_server_is_awaited_then_named_with_what_was_tried() {
 }
 
 #[test]
-fn what_is_no_api_server_or_does_not_take_us_is_refused_at_once() {
+fn what_is_no_api_server_or_does_not_take_us_is_refused() {
     let other = serve(|_, _| (200, "text/plain", "hello".into()));
     refused(&Run::new("other", &[]).on(other).ended(), 1, &["no Kubernetes API server"]);
     let strict = api_server(|path| path.starts_with("/api/v1").then(|| status(401, "Unauthorized", "Unauthorized")));
@@ -97,6 +97,24 @@ fn what_is_no_api_server_or_does_not_take_us_is_refused_at_once() {
     let narrow =
         api_server(|path| path.starts_with("/api/v1").then(|| status(403, "Forbidden", "no namespaces for you")));
     refused(&Run::new("narrow", &[]).on(narrow).ended(), 1, &["we may not: 403 no namespaces for you"]);
+}
+
+#[test]
+fn garbage_in_place_of_the_version_is_asked_for_again() {
+    let asked = std::sync::atomic::AtomicUsize::new(0);
+    let garbage = |number: usize| match number {
+        0 => Some((200, "application/json", "{\"major\":\"x\",\"minor\":\"-1\"}".to_owned())),
+        1 => Some((200, "text/html", "<html>starting</html>".to_owned())),
+        2 => Some(reply(200, &json!({"major": "1", "minor": "99999999999999999999"}))),
+        _ => None,
+    };
+    let server = api_server(move |path| {
+        let number = (path == "/version").then(|| asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed));
+        number.and_then(garbage)
+    });
+    refused(&Run::new("garbage", &[]).on(server).env("STARTUP_TIMEOUT", "20s").ended(), 2, &["AWS_REGION"]);
+    let never = api_server(|path| (path == "/version").then(|| reply(200, &json!({"major": "", "minor": ""}))));
+    refused(&Run::new("no-version", &[]).on(never).ended(), 1, &["GET /version was tried", "no version of Kubernetes"]);
 }
 
 #[test]
@@ -148,32 +166,80 @@ fn deployment(namespace: &str, name: &str, image: &str) -> serde_json::Value {
 }
 
 #[test]
-fn a_karpenter_elsewhere_in_the_cluster_is_refused() {
-    let karpenter = deployment("karpenter", "karpenter", "public.ecr.aws/karpenter/controller:1.14.0");
-    let found = karpenter.clone();
-    let by_deployment =
-        api_server(move |path| path.contains("/deployments").then(|| list(std::slice::from_ref(&found))));
+fn objects_of_a_namespace_are_warned_of_and_end_nothing() {
+    let labelled = || {
+        let mut one = deployment("evil", "web", "registry.internal/web:1");
+        one["metadata"]["labels"] = json!({"app": "karpenter"});
+        one
+    };
+    let found = [deployment("karpenter", "karpenter", "public.ecr.aws/karpenter/controller:1.14.0"), labelled()];
+    let by_deployment = api_server(move |path| path.contains("/deployments").then(|| list(&found)));
     let ended = Run::new("karpenter", &[]).on(by_deployment).ended();
-    refused(&ended, 1, &["something else provisions", "Deployment karpenter/karpenter", "scale it to 0"]);
+    refused(&ended, 2, &["AWS_REGION"]);
+    for name in ["Deployment karpenter/karpenter", "Deployment evil/web"] {
+        assert!(ended.stdout.contains(&format!("{name} looks like a Karpenter")), "{}", ended.stdout);
+    }
 
-    let by_lease = api_server(|path| {
-        let meta = json!({"name": "karpenter-leader-election", "namespace": "karpenter"});
-        let spec =
-            json!({"holderIdentity": "kp-1", "leaseDurationSeconds": 15, "renewTime": "2100-01-01T00:00:00.000000Z"});
-        let asked = path.contains("/leases") && path.contains("karpenter-leader-election");
-        asked.then(|| list(&[json!({"metadata": meta, "spec": spec})]))
-    });
+    let by_lease = api_server(lease_elsewhere(|| ("2100-01-01T00:00:00.000000Z".to_owned(), i32::MAX)));
     let ended = Run::new("lease", &[]).on(by_lease).ended();
-    refused(&ended, 1, &["Lease karpenter/karpenter-leader-election is held by kp-1"]);
+    refused(&ended, 2, &["AWS_REGION"]);
+    let told = "Lease karpenter/karpenter-leader-election is held by kp-1_x: this replica stands by for 60 s at most";
+    assert!(ended.stdout.contains(told), "{}", ended.stdout);
 
-    // In our own namespace the Lease is shared: then it is refused only if we do not heed it.
+    // In our own namespace the Lease is shared.
     let found = deployment("kube-system", "karpenter", "public.ecr.aws/karpenter/controller:1.14.0");
     let beside = api_server(move |path| path.contains("/deployments").then(|| list(std::slice::from_ref(&found))));
     let ended = Run::new("beside", &[]).on(beside).ended();
     refused(&ended, 2, &["AWS_REGION"]);
     assert!(ended.stdout.contains("it shares our Lease, we stand by while it leads"), "{}", ended.stdout);
     let ended = Run::new("beside", &["--disable-leader-election"]).on(beside).ended();
-    refused(&ended, 1, &["something else provisions"]);
+    refused(&ended, 2, &["AWS_REGION"]);
+    assert!(ended.stdout.contains("looks like a Karpenter that does not wait for our Lease"), "{}", ended.stdout);
+}
+
+/// Answers for Leases that one elsewhere is held, renewed then and for so long.
+fn lease_elsewhere(renewed: impl Fn() -> (String, i32)) -> impl Fn(&str) -> Option<stub::Reply> {
+    move |path| {
+        let meta = json!({"name": "karpenter-leader-election", "namespace": "karpenter"});
+        let (time, seconds) = renewed();
+        let spec = json!({"holderIdentity": "kp-1_x", "leaseDurationSeconds": seconds, "renewTime": time});
+        let asked = path.contains("/leases") && path.contains("karpenter-leader-election");
+        asked.then(|| list(&[json!({"metadata": meta, "spec": spec})]))
+    }
+}
+
+#[test]
+fn lease_renewed_elsewhere_ends_us_where_its_account_may_launch() {
+    let aws = serve(|_, _| ec2_error(412, "DryRunOperation"));
+    let cluster = |allowed: bool| {
+        let begun = Instant::now();
+        let renewed = move || (format!("2100-01-01T00:00:{:02}.000000Z", begun.elapsed().as_secs().min(59)), 15);
+        let leases = lease_elsewhere(renewed);
+        api_server(move |path| {
+            let pod = json!({"metadata": {"name": "kp-1", "namespace": "karpenter"},
+                "spec": {"serviceAccountName": "kp", "containers": []}});
+            let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "metadata": {},
+                "spec": {}, "status": {"allowed": allowed}});
+            match path.split('?').next().unwrap_or_default() {
+                "/api/v1/namespaces/karpenter/pods" => Some(list(&[pod])),
+                "/apis/authorization.k8s.io/v1/subjectaccessreviews" => Some(reply(201, &review)),
+                _ => leases(path),
+            }
+        })
+    };
+    let endpoint = ["--cluster-endpoint", "https://demo.example"];
+    let harmless = Run::new("renewed-harmless", &endpoint).on(cluster(false)).aws(aws).start();
+    let ended = Run::new("renewed", &endpoint).on(cluster(true)).aws(aws).ended();
+    let account = "system:serviceaccount:karpenter:kp and may create NodeClaims";
+    let holds = ["something else provisions", "Lease karpenter/karpenter-leader-election is held by kp-1_x", account];
+    refused(&ended, 1, &[holds.as_slice(), &["scale it to 0"]].concat());
+    let mut harmless = harmless;
+    let told = |line: &Value| {
+        let said = line["message"].as_str().unwrap_or_default();
+        said.contains("whose ServiceAccount may not create NodeClaims (system:serviceaccount:karpenter:kp)")
+    };
+    harmless.line(told, Duration::from_secs(20));
+    harmless.event("starting", Duration::from_secs(20));
 }
 
 #[test]
@@ -302,6 +368,7 @@ fn queue_of_another_region_and_other_cluster_name_are_refused() {
             let node = |name: &str, labels: Value| json!({"metadata": {"name": name, "labels": labels}});
             let items = [
                 node("a", json!({"alpha.eksctl.io/cluster-name": own})),
+                node("c", json!({"alpha.eksctl.io/cluster-name": if own == "evil" { "demo" } else { own }})),
                 node("b", json!({"karpenter.sh/nodepool": "default", "alpha.eksctl.io/cluster-name": "older"})),
             ];
             let list = json!({"apiVersion": "v1", "kind": "NodeList", "metadata": {}, "items": items});
@@ -310,8 +377,11 @@ fn queue_of_another_region_and_other_cluster_name_are_refused() {
     };
     let ended = Run::new("other-name", &endpoint).on(nodes("prod")).aws(aws).ended();
     refused(&ended, 2, &["CLUSTER_NAME", "it is called prod, not \"demo\"", "the stack of that name"]);
-    let mut running = Run::new("own-name", &endpoint).on(nodes("demo")).aws(aws).start();
-    running.line(|line| line["message"] == "everything that is needed is there", Duration::from_secs(30));
+    for (run, own) in [("own-name", "demo"), ("one-liar", "evil")] {
+        let mut running = Run::new(run, &endpoint).on(nodes(own)).aws(aws).start();
+        running.line(|line| line["message"] == "everything that is needed is there", Duration::from_secs(30));
+        assert_eq!(running.said().contains("it is called evil"), own == "evil", "{}", running.said());
+    }
 }
 
 #[test]
@@ -356,7 +426,7 @@ const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/
 #[test]
 fn run_launches_nodes_reports_its_health_and_hands_over_at_once() {
     let sandbox = Sandbox::start("sandbox", &["deploy/examples/spot.yaml", "deploy/examples/inflate-400.yaml"]);
-    let mut first = sandbox.run("first").start();
+    let mut first = sandbox.run("first").env("INTERRUPTION_QUEUE", "nowhere").start();
     let serving = first.line(|line| !line["health"].is_null(), Duration::from_secs(20));
     let elected = first.event("elected", Duration::from_secs(40));
     assert_eq!(elected["lease"], "karpenter-leader-election");
@@ -376,6 +446,8 @@ fn run_launches_nodes_reports_its_health_and_hands_over_at_once() {
     let has = |line: &str| text.lines().any(|found| found == line);
     assert!(has("dovetail_leader 1") && has("karpenter_cluster_state_synced 1"), "{text}");
     assert!(text.contains("karpenter_nodeclaims_created_total{reason=\"provisioned\",nodepool=\""), "{text}");
+    metrics_come_in_both_formats(metrics, &text);
+    the_missing_queue_is_said(&mut first, &sandbox, metrics);
 
     the_console_shows_it(&console_of(&mut first), &elected);
     only_who_carries_the_token_sees(&console_of(&mut second));
@@ -392,6 +464,42 @@ fn run_launches_nodes_reports_its_health_and_hands_over_at_once() {
     second.signal("-INT");
     assert_eq!(second.ended(Duration::from_secs(10)).code, Some(0));
     assert_eq!(sandbox.object(LEASE)["spec"]["holderIdentity"], "");
+}
+
+/// A page of metrics without an `Accept` is Prometheus' text format; OpenMetrics is for who asks.
+fn metrics_come_in_both_formats(metrics: &str, text: &str) {
+    assert!(!text.contains("# EOF") && !text.contains("=\"\""), "{text}");
+    for line in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
+        let (name, kind) = line.split_once(' ').unwrap();
+        assert_eq!(name.ends_with("_total") && kind != "untyped", kind == "counter", "{line}");
+    }
+    let header = format!("host: {metrics}\r\naccept: application/openmetrics-text;version=1.0.0,text/plain;q=0.5");
+    let (_, open) = asked(metrics, "/metrics", &header);
+    assert!(open.ends_with("# EOF\n"), "{open}");
+}
+
+/// The queue that INTERRUPTION_QUEUE names is not there: log, event, condition and metrics have the service's own word for it.
+fn the_missing_queue_is_said(first: &mut stub::Running, sandbox: &Sandbox, metrics: &str) {
+    let code = first.event("spot_unheard", Duration::from_secs(60))["code"].as_str().unwrap().to_owned();
+    assert!(["NonExistentQueue", "QueueDoesNotExist"].contains(&code.as_str()), "{code}");
+    let calls = "{controller=\"interruption\",method=\"GetQueueUrl\",provider=\"aws\",error=";
+    let counted = format!("karpenter_cloudprovider_errors_total{calls}\"{code}\"}}");
+    let begun = Instant::now();
+    loop {
+        let (_, text) = get(metrics, "/metrics");
+        let has = |line: &str| text.lines().any(|found| found.starts_with(line));
+        let events = sandbox.object("/api/v1/events?fieldSelector=source%3Dkarpenter");
+        let told = events["items"].as_array().unwrap().iter().any(|event| event["reason"] == "InterruptionsNotHeard");
+        let pools = sandbox.object("/apis/karpenter.sh/v1/nodepools");
+        let of_pool = |pool: &Value| pool["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let heard = |one: Value| one["type"] == "dovetail.dev/InterruptionsHeard" && one["reason"] == code.as_str();
+        let condition = pools["items"].as_array().unwrap().iter().flat_map(of_pool).any(heard);
+        if told && condition && has("dovetail_interruption_queue_heard 0") && has(&counted) {
+            return;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "{events}\n{pools}\n{text}");
+        std::thread::sleep(Duration::from_millis(200));
+    }
 }
 
 fn console_of(running: &mut stub::Running) -> String {

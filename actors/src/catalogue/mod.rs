@@ -5,6 +5,7 @@
 //! `launcher`, which waits for the answer.
 
 mod availability;
+mod doubt;
 mod read;
 mod reserved;
 
@@ -58,6 +59,8 @@ pub struct Catalogue {
     reading: Option<SpawnHandle>,
     /// The last answer was not believed: when everything is read again.
     doubted: Option<SpawnHandle>,
+    /// Answers in a row that were not believed.
+    doubts: u32,
     /// Spot prices are being read.
     reading_spot: bool,
     unavailable: UnavailableOfferings,
@@ -85,6 +88,7 @@ impl Catalogue {
             spot_read: None,
             reading: None,
             doubted: None,
+            doubts: 0,
             reading_spot: false,
             unavailable: UnavailableOfferings::default(),
             reserved: Reserved::default(),

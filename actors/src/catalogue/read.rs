@@ -12,7 +12,7 @@ use futures::stream::FuturesUnordered;
 use futures::{FutureExt as _, StreamExt as _};
 use tokio::sync::Notify;
 
-use super::Catalogue;
+use super::{Catalogue, doubt};
 use crate::context::backoff::Backoff;
 use crate::context::env::Env;
 use crate::telemetry::log_event::LogEvent;
@@ -20,8 +20,8 @@ use crate::telemetry::log_event::LogEvent;
 /// How long the catalogue waits for prices before it uses substitutes for the time being.
 const LONGEST_PRICE_WAIT: Duration = Duration::from_secs(10);
 
-/// After an answer without any instance type they are read again this much later.
-const DOUBTED_AGAIN: Duration = Duration::from_secs(600);
+/// What log lines call the reading of types.
+const READING_TYPES: &str = "reading instance types";
 
 /// Spot prices by instance type and zone, $/h.
 pub(super) type SpotPrices = BTreeMap<(String, String), f64>;
@@ -62,18 +62,20 @@ impl Handler<ReadCatalogue> for Catalogue {
 
     fn handle(&mut self, read: ReadCatalogue, ctx: &mut Self::Context) {
         let ReadCatalogue { mut offers, mut on_demand, mut spot } = read;
-        if let Some(known) = self.offers.clone() {
-            // EC2 does not lose all that it offers: nothing, after something, is an answer that went wrong.
-            let lost = |now: bool, before: bool| now && !before;
-            let doubted = lost(offers.types.is_empty(), known.types.is_empty())
-                || lost(offers.offered.is_empty(), known.offered.is_empty());
-            let known_doubt = self.doubted.take();
-            if doubted {
-                offers.types.clone_from(&known.types);
-                offers.offered.clone_from(&known.offered);
-                offers.zones.clone_from(&known.zones);
-                self.doubt(known_doubt.is_some(), ctx);
+        let known = self.offers.clone();
+        // EC2 does not lose all that it offers, nor begin with nothing.
+        match doubt::sift(&mut offers) {
+            Some(why) => {
+                doubt::fill(&mut offers, known.as_deref());
+                if offers.spot.is_empty() {
+                    offers.spot = stand_in(&offers);
+                }
+                self.doubt(why, known.is_some(), ctx);
             }
+            None => self.believe(),
+        }
+        if let Some(known) = known {
+            let lost = |now: bool, before: bool| now && !before;
             let (no_price, no_spot) = (offers.on_demand.is_empty(), offers.spot.is_empty());
             // Prices that have not come stay as they are known.
             if lost(no_price, known.on_demand.is_empty()) || (!on_demand && self.on_demand_read.is_some()) {
@@ -96,7 +98,7 @@ impl Catalogue {
             ctx.cancel_future(earlier);
         }
         // What was planned after an answer that was not believed is this.
-        if let Some(planned) = self.doubted {
+        if let Some(planned) = self.doubted.take() {
             ctx.cancel_future(planned);
         }
         let (this, first) = (ctx.address(), self.offers.is_none());
@@ -105,12 +107,23 @@ impl Catalogue {
     }
 
     /// An answer is not believed: another is asked for in a while. Said of the first in a row.
-    fn doubt(&mut self, said: bool, ctx: &mut Context<Self>) {
-        if !said {
-            let error = "EC2 shows none, and has shown some before: that is not believed".to_owned();
-            self.env.emit(LogEvent::Retrying { what: "reading instance types".to_owned(), error });
+    fn doubt(&mut self, why: &str, known: bool, ctx: &mut Context<Self>) {
+        self.doubts = self.doubts.saturating_add(1);
+        if self.doubts == 1 {
+            let instead = if known { "what was known" } else { "what is shipped" };
+            let error = format!("EC2's list is not believed, as {why}: {instead} counts meanwhile");
+            self.env.emit(LogEvent::Retrying { what: READING_TYPES.to_owned(), error });
         }
-        self.doubted = Some(ctx.run_later(DOUBTED_AGAIN, |catalogue, ctx| catalogue.read_anew(ctx)));
+        self.doubted = Some(ctx.run_later(doubt::pause_after(self.doubts), |catalogue, ctx| catalogue.read_anew(ctx)));
+    }
+
+    /// An answer is believed.
+    fn believe(&mut self) {
+        self.doubted = None;
+        let doubts = std::mem::take(&mut self.doubts);
+        if doubts > 0 {
+            self.env.emit(LogEvent::Recovered { what: READING_TYPES.to_owned(), attempts: doubts.saturating_add(1) });
+        }
     }
 }
 
@@ -133,7 +146,7 @@ pub(super) async fn read_catalogue(cloud: Arc<dyn CloudOfferings>, env: Env, to:
     let mut offers = Offers {
         region: cloud.region().to_owned(),
         zones: zones.into_iter().map(|name| Zone { name, id: String::new() }).collect(),
-        types: types.into_iter().map(Arc::new).collect(),
+        types: doubt::shared(types),
         offered,
         ..Offers::default()
     };

@@ -47,7 +47,7 @@ impl MeteredCloud {
         }
     }
 
-    fn answered(&self, method: &'static str, begun: Duration, error: Option<&'static str>) {
+    fn answered(&self, method: &'static str, begun: Duration, error: Option<&str>) {
         // That a call is given up with the term is no failure of the cloud's.
         if error.is_some() && self.leader_term.as_ref().is_some_and(|leader_term| !leader_term.holds()) {
             return;
@@ -62,9 +62,12 @@ fn term_is_over(call: &'static str) -> CloudError {
     CloudError::MayHaveHappened { call, code: "TermIsOver".into(), message: "the term is over".into() }
 }
 
-/// As the metric's label `error` has it: what Karpenter tells apart, and nothing for the rest.
-fn of_cloud(error: &CloudError) -> &'static str {
-    if error.is_not_found() { "NodeClaimNotFoundError" } else { "" }
+/// Code by which EC2 says that an instance is not there.
+const NO_INSTANCE: &str = "InvalidInstanceID.NotFound";
+
+/// As the metric's label `error` has it: Karpenter's name for what Karpenter tells apart, and the service's own for the rest.
+fn of_cloud(error: &CloudError) -> &str {
+    if error.code() == NO_INSTANCE { "NodeClaimNotFoundError" } else { error.name() }
 }
 
 fn of_launch(error: &LaunchError) -> &'static str {
@@ -74,7 +77,7 @@ fn of_launch(error: &LaunchError) -> &'static str {
         LaunchErrorKind::Retryable
         | LaunchErrorKind::Final
         | LaunchErrorKind::MayHaveHappened
-        | LaunchErrorKind::TokenUsed => "",
+        | LaunchErrorKind::TokenUsed => error.reason,
     }
 }
 

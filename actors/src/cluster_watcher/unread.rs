@@ -208,7 +208,8 @@ impl ClusterWatcher {
         let (kind, error) = (failed.kind.to_owned(), one.error.clone());
         let seconds = now.saturating_sub(one.since);
         if seconds >= LONG {
-            if !std::mem::replace(&mut one.reported, true) {
+            // An outage of the API server is said once, not for each kind.
+            if !self.env.outage.is_said() && !std::mem::replace(&mut one.reported, true) {
                 self.env.emit(LogEvent::WatchFailing { resource: kind, seconds: seconds.as_secs(), error });
             }
             if self.leader.is_some() {

@@ -3,6 +3,7 @@
 //! nothing: what it would have told is not known, and nobody knows that. When an outage is over, every watch is therefore asked for
 //! anew, and nothing is decided until it may have said what it has to (docs/decisions/030).
 
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -26,6 +27,7 @@ pub struct Outage(Arc<Known>);
 #[derive(Debug, Default)]
 struct Known {
     state: Mutex<State>,
+    unreached: Mutex<Unreached>,
     /// Wakes in the order in which it was asked for, unlike a `watch`, which draws one: a seed replays.
     over: Arc<Notify>,
 }
@@ -38,7 +40,47 @@ struct State {
     over_since: Option<Duration>,
 }
 
+/// What cannot reach the API server, in words, and whether that has been said.
+#[derive(Debug, Default)]
+struct Unreached {
+    said: bool,
+    quiet: BTreeSet<String>,
+}
+
+/// Requests that fail for an outage and are not said one by one: more of them are forgotten.
+const MOST_QUIET: usize = 10_000;
+
 impl Outage {
+    /// `what` has failed often enough to be said, as the API server cannot be reached. True for the first: one line is for all.
+    pub fn cannot_reach(&self, what: &str) -> bool {
+        let mut unreached = self.unreached();
+        if unreached.quiet.len() >= MOST_QUIET {
+            unreached.quiet.clear();
+        }
+        unreached.quiet.insert(what.to_owned());
+        !std::mem::replace(&mut unreached.said, true)
+    }
+
+    /// `what` has not been said, as it failed for an outage, and fails for another reason now.
+    pub fn fails_otherwise(&self, what: &str) -> bool {
+        self.unreached().quiet.remove(what)
+    }
+
+    /// `what` succeeds again. None where its failure was said by itself; true for the first of those that were not.
+    pub fn reached(&self, what: &str) -> Option<bool> {
+        let mut unreached = self.unreached();
+        unreached.quiet.remove(what).then(|| std::mem::take(&mut unreached.said))
+    }
+
+    /// Whether it has been said that the API server cannot be reached, and not yet that it can.
+    pub fn is_said(&self) -> bool {
+        self.unreached().said
+    }
+
+    fn unreached(&self) -> MutexGuard<'_, Unreached> {
+        self.0.unreached.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// A call was not answered in its time. Where a connection is refused, those of the watches have ended by themselves.
     pub fn unanswered(&self) {
         self.state().on = true;
@@ -137,6 +179,18 @@ mod tests {
         outage.answered(at(90_000));
         outage.answered(at(90_500));
         assert!(outage.hides(at(90_999)) && !outage.hides(at(91_000)));
+    }
+
+    #[test]
+    fn an_outage_is_said_once_and_so_is_its_end() {
+        let outage = Outage::default();
+        let all = ["watching pods", "watching nodes", "patch a"];
+        assert_eq!(all.map(|what| outage.cannot_reach(what)), [true, false, false]);
+        assert!(outage.is_said());
+        assert_eq!(outage.reached("watching pools"), None, "it was said by itself");
+        assert!(outage.fails_otherwise("patch a") && !outage.fails_otherwise("patch a"));
+        assert_eq!(all.map(|what| outage.reached(what)), [Some(true), Some(false), None]);
+        assert!(!outage.is_said() && outage.cannot_reach("watching pods"), "the next is another");
     }
 
     #[test]

@@ -225,6 +225,7 @@ impl Disruptor {
         }
         let decided = drift::Decided::by(&decision);
         self.queue.retain(|write| matches!(write, Write::Usage { .. }) || decided.leaves(write));
+        unused::doubts(snapshot).into_iter().for_each(|record| self.env.post(&self.links.recorder, record));
         self.queue.extend(unused::writes(snapshot));
         self.queue.extend(decision.ttl.into_iter().map(Write::Ttl));
         self.queue.extend(decision.untaint.into_iter().map(|(node, uid)| Write::Untaint { node, uid }));

@@ -15,6 +15,8 @@ use crate::telemetry::measure::Measure;
 
 /// Reason of the event.
 const NOT_USED: &str = "NodeNotUsed";
+/// Nodes with far less than foreseen of which one look tells.
+const MOST_DOUBTS: usize = 10;
 /// How many pods a log line names.
 const NAMES_LISTED: usize = 5;
 
@@ -60,6 +62,14 @@ fn message(not_used: &NotUsed) -> String {
     };
     let (claim, reason) = (&not_used.claim.facts.name, not_used.reason);
     format!("nodeclaim {claim}{node} is not used by the pods that it was launched for, as {reason}{seen}{words}{next}")
+}
+
+/// Events about nodes that have far less for pods than was foreseen, on their class, where the class does not say so yet.
+pub(super) fn doubts(snapshot: &Snapshot) -> Vec<Record> {
+    let doubted = snapshot.doubted_nodes().into_iter().take(MOST_DOUBTS);
+    doubted
+        .map(|(class, node)| Record::warning(object::class(&class), "AllocatableDoubted", node.to_string()))
+        .collect()
 }
 
 /// What is to be written on pools and classes, where they do not say it.

@@ -8,6 +8,7 @@
 
 mod acting;
 mod claims;
+mod condition;
 mod deletion;
 mod queue;
 mod status;
@@ -19,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
-use dovetail_cloud::{Cloud, QueueMessage};
+use dovetail_cloud::{Cloud, CloudError, QueueMessage};
 use dovetail_core::cluster_state::ClaimEntry;
 use dovetail_core::interruption::{Announcement, InterruptionKind, InterruptionNotice, Rebalancing};
 use jiff::Timestamp;
@@ -27,6 +28,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 
 use crate::context::env::Env;
 use crate::context::leader_term::LeaderTerm;
+use crate::kube::calls::Calls;
 use crate::links::{ToCatalogue, ToClusterWatcher, ToPacker, ToRecorder, ToTerminator};
 use crate::messages::{InterruptionState, Observe, Record, TakeSnapshot, TraceContext};
 use crate::recorder::object;
@@ -55,6 +57,8 @@ pub struct InterruptionLinks {
     pub recorder: ToRecorder,
     /// What the queue is read from and its messages deleted at.
     pub cloud: Arc<dyn Cloud>,
+    /// For the condition of pools whose interruptions nobody hears.
+    pub calls: Calls,
     /// What is heard after it is left to the next leader.
     pub leader_term: LeaderTerm,
 }
@@ -86,9 +90,8 @@ pub struct Interruption {
     rebalancing: Rebalancing,
     /// Claims, by uid, whose removal was asked for as their checks fail, and when. Monotonic.
     removed: BTreeMap<String, Duration>,
-    /// Spot nodes whose interruptions nobody hears, and the pools that have been told.
-    unheard: usize,
-    reported_unheard: BTreeSet<String>,
+    /// Spot nodes whose interruptions nobody hears, and who was told of it.
+    unheard: unheard::UnheardSpot,
 }
 
 /// What the queue has given.
@@ -102,7 +105,12 @@ struct Received {
 /// A call to the queue has failed.
 #[derive(Message)]
 #[rtype(result = "()")]
-struct Failed;
+struct Failed(CloudError);
+
+/// A call to the queue was answered: the first, or the first after one that failed.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Heard;
 
 /// An instance that a message takes away.
 struct Due {
@@ -133,8 +141,7 @@ impl Interruption {
             unknown: unknown::UnknownInstances::default(),
             rebalancing: Rebalancing::default(),
             removed: BTreeMap::new(),
-            unheard: 0,
-            reported_unheard: BTreeSet::new(),
+            unheard: unheard::UnheardSpot::default(),
         }
     }
 }
@@ -157,8 +164,17 @@ impl Actor for Interruption {
 impl Handler<Failed> for Interruption {
     type Result = ();
 
-    fn handle(&mut self, _: Failed, _: &mut Self::Context) {
+    fn handle(&mut self, Failed(error): Failed, ctx: &mut Self::Context) {
         self.failures += 1;
+        self.queue_failed(&error, ctx);
+    }
+}
+
+impl Handler<Heard> for Interruption {
+    type Result = ();
+
+    fn handle(&mut self, _: Heard, ctx: &mut Self::Context) {
+        self.queue_answered(ctx);
     }
 }
 
@@ -216,7 +232,8 @@ impl Handler<Observe> for Interruption {
             failures: self.failures,
             unwritten: self.unwritten,
             unknown: self.unknown.len(),
-            unheard: self.unheard,
+            unheard: self.unheard.nodes(),
+            lost: self.unheard.lost(),
         };
         MessageResult(state.into())
     }

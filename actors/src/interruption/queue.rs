@@ -8,7 +8,7 @@ use dovetail_cloud::{CloudError, CloudQueue};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 
-use super::{Failed, Interruption, InterruptionLinks, Received};
+use super::{Failed, Heard, Interruption, InterruptionLinks, Received};
 use crate::context::backoff::Backoff;
 use crate::context::env::Env;
 use crate::telemetry::log_event::LogEvent;
@@ -90,16 +90,19 @@ struct Trouble {
     what: String,
     backoff: Backoff,
     to: Addr<Interruption>,
+    /// A call was answered, and none has failed since.
+    heard: bool,
 }
 
 impl Trouble {
     fn new(env: &Env, name: &str, to: Addr<Interruption>) -> Self {
         let backoff = Backoff::new(Duration::from_secs(1), LONGEST_PAUSE, env.rng("queue"));
-        Self { env: env.clone(), what: format!("reading the interruption queue {name}"), backoff, to }
+        Self { env: env.clone(), what: format!("reading the interruption queue {name}"), backoff, to, heard: false }
     }
 
     async fn wait(&mut self, error: &CloudError) {
-        self.env.post(&self.to, Failed);
+        self.heard = false;
+        self.env.post(&self.to, Failed(error.clone()));
         let pause = self.backoff.pause();
         // A passing fault is repeated by the SDK already; what gets here is worth telling.
         if self.backoff.failures() == 1 {
@@ -109,6 +112,9 @@ impl Trouble {
     }
 
     fn over(&mut self) {
+        if !std::mem::replace(&mut self.heard, true) {
+            self.env.post(&self.to, Heard);
+        }
         if self.backoff.failures() > 0 {
             let attempts = self.backoff.failures() + 1;
             self.env.emit(LogEvent::Recovered { what: self.what.clone(), attempts });

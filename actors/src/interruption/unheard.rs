@@ -1,14 +1,18 @@
-//! Spot nodes whose interruptions nobody hears, as there is no queue: said once a term, to each pool that uses spot, and by a metric
-//! for as long as it is so.
+//! Spot nodes whose interruptions nobody hears, as there is no queue or it cannot be read: said to each pool that uses spot and,
+//! where a queue is lost, at the leader's own Pod and by a condition of these pools; by a metric for as long as it is so.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use actix::prelude::*;
+use dovetail_api::v1::NodePool;
+use dovetail_cloud::CloudError;
+use dovetail_core::cluster_state::Snapshot;
 use dovetail_core::interruption::unheard;
+use kube::ResourceExt;
 
-use super::Interruption;
-use crate::messages::{Record, TakeSnapshot};
+use super::{Interruption, condition};
+use crate::messages::{Record, TakeSnapshot, reference};
 use crate::recorder::object;
 use crate::telemetry::log_event::{LogEvent, Names};
 
@@ -16,36 +20,198 @@ use crate::telemetry::log_event::{LogEvent, Names};
 const CHECK_INTERVAL: Duration = Duration::from_secs(60);
 /// Until the cluster is known for the first time.
 const SETTLING_TIME: Duration = Duration::from_secs(1);
+/// How long a queue may fail by what may pass (no connection, throttling) before it counts as lost: a warning leaves two minutes.
+const LOST_AFTER: Duration = Duration::from_secs(30);
+/// A lost queue is said again at each object this often: events are kept for an hour.
+const SAID_AGAIN: Duration = Duration::from_secs(3600);
 /// How many names a log line gives.
 const NAMES_LISTED: usize = 5;
+/// How much of what the service says an event repeats, characters.
+const LONGEST_WORDS: usize = 300;
 
-const REMEDY: &str = "Spot nodes end without a warning to their pods: INTERRUPTION_QUEUE is not set";
+/// Reason of the event.
+const NOT_HEARD: &str = "InterruptionsNotHeard";
+/// Reason of the event that ends it.
+const HEARD: &str = "InterruptionsHeard";
+
+/// What is known of spot nodes whose interruptions nobody hears, and to whom that was reported.
+#[derive(Default)]
+pub(super) struct UnheardSpot {
+    nodes: usize,
+    /// Since when calls to the queue fail.
+    failing: Option<Duration>,
+    /// Why the queue counts as lost.
+    lost: Option<LostQueue>,
+    /// By whom the log line was caused: the error's name, or nothing for a queue that is not set.
+    logged: Option<String>,
+    /// When it was reported at each object, by its key; that of the Pod is empty.
+    reported: BTreeMap<String, Duration>,
+    next: Option<SpawnHandle>,
+}
+
+/// Why a queue counts as lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct LostQueue {
+    /// The error's own name.
+    pub code: String,
+    /// What happened, for people.
+    pub words: String,
+}
+
+impl UnheardSpot {
+    /// Spot nodes whose interruptions nobody hears.
+    pub fn nodes(&self) -> usize {
+        self.nodes
+    }
+
+    /// Why the queue cannot be read; empty while it can.
+    pub fn lost(&self) -> String {
+        self.lost.as_ref().map(|lost| lost.code.clone()).unwrap_or_default()
+    }
+
+    /// Whether it is to be reported at an object now.
+    fn is_due(&mut self, key: &str, again: bool, now: Duration) -> bool {
+        let due = self.reported.get(key).is_none_or(|reported| again && now.saturating_sub(*reported) >= SAID_AGAIN);
+        if due {
+            self.reported.insert(key.to_owned(), now);
+        }
+        due
+    }
+}
 
 impl Interruption {
-    /// Counts the spot nodes of a cluster without a queue.
-    pub(super) fn look_unheard(&mut self, ctx: &mut Context<Self>) {
+    /// A call to the queue has failed: it counts as lost at once where the same call fails again, else after a while.
+    pub(super) fn queue_failed(&mut self, error: &CloudError, ctx: &mut Context<Self>) {
+        let now = self.env.now();
+        let since = *self.unheard.failing.get_or_insert(now);
+        if error.is_retryable() && now.saturating_sub(since) < LOST_AFTER {
+            return;
+        }
+        let queue = &self.env.settings.interruption_queue;
+        let said: String = error.message().chars().take(LONGEST_WORDS).collect();
+        let (call, code) = (error.call(), error.name().to_owned());
+        let words = format!("as {call} of the queue {queue} fails ({code}): {said}");
+        if self.unheard.lost.as_ref().is_none_or(|lost| lost.code != code) {
+            self.unheard.reported.clear();
+            self.unheard.lost = Some(LostQueue { code, words });
+            self.look_unheard(ctx);
+        }
+    }
+
+    /// The queue is read.
+    pub(super) fn queue_answered(&mut self, ctx: &mut Context<Self>) {
+        self.unheard.failing = None;
+        let reported = std::mem::take(&mut self.unheard.reported);
+        (self.unheard.nodes, self.unheard.logged) = (0, None);
+        let lost = self.unheard.lost.take().is_some();
+        if let Some(next) = self.unheard.next.take() {
+            ctx.cancel_future(next);
+        }
+        if lost {
+            self.env.emit(LogEvent::SpotHeard { queue: self.env.settings.interruption_queue.clone() });
+        }
+        self.look_heard(reported.into_keys().collect(), ctx);
+    }
+
+    /// Takes the condition off pools, which an earlier leader may have written, and says to `reported` that it is over.
+    fn look_heard(&mut self, reported: BTreeSet<String>, ctx: &mut Context<Self>) {
         let snapshot = self.links.cluster.send(TakeSnapshot).into_actor(self);
-        ctx.spawn(snapshot.map(|snapshot, actor, ctx| {
+        ctx.spawn(snapshot.map(move |snapshot, actor, ctx| {
+            // By then it may be lost again.
+            if actor.unheard.lost.is_some() {
+                return;
+            }
             let Ok(Some(snapshot)) = snapshot else {
-                ctx.run_later(SETTLING_TIME, Self::look_unheard);
+                ctx.run_later(SETTLING_TIME, |actor, ctx| actor.look_heard(reported, ctx));
                 return;
             };
-            let found = unheard::unheard(
-                snapshot.claims.values().map(|entry| &*entry.claim),
-                snapshot.pools.values().map(|pool| &**pool),
-            );
-            actor.unheard = found.nodes;
-            let news: BTreeSet<String> = found.pools.difference(&actor.reported_unheard).cloned().collect();
-            for pool in news.iter().filter_map(|name| snapshot.pools.get(name)) {
-                let one = object::pool(pool);
-                actor.env.post(&actor.links.recorder, Record::warning(one, "InterruptionsNotHeard", REMEDY));
+            let message =
+                format!("interruptions are received from the queue {}", actor.env.settings.interruption_queue);
+            for pool in reported.iter().filter_map(|name| snapshot.pools.get(name)) {
+                actor.env.post(&actor.links.recorder, Record::normal(object::pool(pool), HEARD, &*message));
             }
-            if actor.reported_unheard.is_empty() && !news.is_empty() {
-                let pools = Names::first(NAMES_LISTED, news.iter().cloned());
-                actor.env.emit(LogEvent::SpotUnheard { nodes: found.nodes, pools });
+            if reported.contains("") {
+                actor.record_at_own_pod(&snapshot, |pod| Record::normal(pod, HEARD, &*message));
             }
-            actor.reported_unheard.extend(news);
-            ctx.run_later(CHECK_INTERVAL, Self::look_unheard);
+            for pool in snapshot.pools.values().filter(|pool| condition::is_on(pool)) {
+                actor.write_condition(pool, None, ctx);
+            }
         }));
+    }
+
+    /// Counts the spot nodes of a cluster whose interruptions are not heard, and says so.
+    pub(super) fn look_unheard(&mut self, ctx: &mut Context<Self>) {
+        if let Some(next) = self.unheard.next.take() {
+            ctx.cancel_future(next);
+        }
+        let snapshot = self.links.cluster.send(TakeSnapshot).into_actor(self);
+        ctx.spawn(snapshot.map(|snapshot, actor, ctx| {
+            let lost = actor.unheard.lost.clone();
+            if lost.is_none() && !actor.env.settings.interruption_queue.is_empty() {
+                return;
+            }
+            let again = match snapshot {
+                Ok(Some(snapshot)) => {
+                    actor.report_unheard(&snapshot, lost.as_ref(), ctx);
+                    CHECK_INTERVAL
+                }
+                _ => SETTLING_TIME,
+            };
+            if let Some(next) = actor.unheard.next.replace(ctx.run_later(again, Self::look_unheard)) {
+                ctx.cancel_future(next);
+            }
+        }));
+    }
+
+    fn report_unheard(&mut self, snapshot: &Snapshot, lost: Option<&LostQueue>, ctx: &mut Context<Self>) {
+        let claims = snapshot.claims.values().map(|entry| &*entry.claim);
+        let found = unheard::unheard(claims, snapshot.pools.values().map(|pool| &**pool));
+        self.unheard.nodes = found.nodes;
+        let why = lost.map_or("as INTERRUPTION_QUEUE is not set", |lost| lost.words.as_str());
+        let message = format!("Spot nodes end without a warning to their pods, {why}");
+        let now = self.env.now();
+        let pools: Vec<_> = found.pools.iter().filter_map(|name| snapshot.pools.get(name)).collect();
+        for pool in &pools {
+            if self.unheard.is_due(&pool.name_any(), lost.is_some(), now) {
+                let record = Record::warning(object::pool(pool), NOT_HEARD, &*message);
+                self.env.post(&self.links.recorder, record);
+            }
+            if lost.is_some() || condition::is_on(pool) {
+                self.write_condition(pool, lost, ctx);
+            }
+        }
+        if lost.is_some() && self.unheard.is_due("", true, now) {
+            self.record_at_own_pod(snapshot, |pod| Record::warning(pod, NOT_HEARD, &*message));
+        }
+        let code = lost.map(|lost| lost.code.clone()).unwrap_or_default();
+        // A queue that is not set is nobody's mistake where no spot is used.
+        if self.unheard.logged.as_ref() != Some(&code) && (lost.is_some() || !found.pools.is_empty()) {
+            self.unheard.logged = Some(code.clone());
+            let (nodes, pools) = (found.nodes, Names::first(NAMES_LISTED, found.pools));
+            self.env.emit(LogEvent::SpotUnheard { nodes, pools, code, error: why.to_owned() });
+        }
+    }
+
+    /// Writes an event at the Pod that this process runs in, if it runs in one: its name begins the replica's identity.
+    fn record_at_own_pod(
+        &self,
+        snapshot: &Snapshot,
+        record: impl Fn(k8s_openapi::api::core::v1::ObjectReference) -> Record,
+    ) {
+        let name = self.env.identity.rsplit_once('_').map_or(&*self.env.identity, |(pod, _)| pod);
+        let namespace = &self.env.settings.system_namespace;
+        let own = snapshot.pods.values().find(|pod| pod.pod.name == name && pod.pod.namespace == *namespace);
+        if let Some(own) = own {
+            let one = reference("v1", "Pod", namespace, name, &own.pod.uid);
+            self.env.post(&self.links.recorder, record(one));
+        }
+    }
+
+    /// Has a pool say that its interruptions are not heard, or no more; what is refused is tried at the next look.
+    fn write_condition(&self, pool: &std::sync::Arc<NodePool>, lost: Option<&LostQueue>, ctx: &mut Context<Self>) {
+        if let Some(wanted) = condition::wanted(pool, lost, self.env.wall()) {
+            let writing = condition::write(self.links.clone(), pool.clone(), wanted, self.env.clone());
+            ctx.spawn(writing.into_actor(self));
+        }
     }
 }

@@ -15,13 +15,11 @@ use crate::context::backoff::Backoff;
 use crate::context::env::Env;
 use crate::context::leader_term::LeaderTerm;
 use crate::kube::failure::{FailureKind, KubeFailure};
+use crate::kube::watch::{tell_failed, tell_recovered, tell_unreached};
 use crate::reading::LenientApi;
-use crate::telemetry::log_event::LogEvent;
 
 /// Longest wait for one answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// The number of failures after which a call is reported, once.
-const WORTH_TELLING: u32 = 3;
 
 /// Why a call has no answer to work with.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -138,38 +136,42 @@ impl Calls {
         let mut backoff = Backoff::api(self.env.rng(what));
         loop {
             let mut doubted = false;
+            let unreached;
             let error = match tokio::time::timeout(ANSWER_TIMEOUT, self.while_acting(call())).await {
                 Ok(None) => return Err(CallError::Deposed),
                 Ok(Some(Ok(answer))) => {
-                    if backoff.failures() >= WORTH_TELLING {
-                        let attempts = backoff.failures() + 1;
-                        self.env.emit(LogEvent::Recovered { what: what.to_owned(), attempts });
-                    }
+                    tell_recovered(&self.env, what, backoff.failures());
                     return Ok(answer);
                 }
-                Ok(Some(Err(error))) => match classify(error.into()) {
-                    // A newer term has begun: the API server knows it before we do.
-                    Attempt::Failed(CallError::Deposed) => {
-                        self.leader_term.iter().for_each(LeaderTerm::end);
-                        return Err(CallError::Deposed);
+                Ok(Some(Err(error))) => {
+                    let failure = KubeFailure::from(error);
+                    unreached = failure.is_unreachable();
+                    match classify(failure) {
+                        // A newer term has begun: the API server knows it before we do.
+                        Attempt::Failed(CallError::Deposed) => {
+                            self.leader_term.iter().for_each(LeaderTerm::end);
+                            return Err(CallError::Deposed);
+                        }
+                        Attempt::Failed(error) => return Err(error),
+                        Attempt::Doubted(error) if backoff.failures() >= BELIEVED => return Err(error),
+                        Attempt::Doubted(error) => {
+                            doubted = true;
+                            error.to_string()
+                        }
+                        Attempt::Again(error) => error,
                     }
-                    Attempt::Failed(error) => return Err(error),
-                    Attempt::Doubted(error) if backoff.failures() >= BELIEVED => return Err(error),
-                    Attempt::Doubted(error) => {
-                        doubted = true;
-                        error.to_string()
-                    }
-                    Attempt::Again(error) => error,
-                },
-                Err(_) => format!("no answer within {ANSWER_TIMEOUT:?}"),
+                }
+                Err(_) => {
+                    unreached = true;
+                    format!("no answer within {ANSWER_TIMEOUT:?}")
+                }
             };
             let pause = backoff.pause();
             if self.env.now().saturating_sub(begun).saturating_add(pause) > time {
                 return Err(if doubted { CallError::Doubted(error) } else { CallError::Unanswered(error) });
             }
-            if backoff.failures() == WORTH_TELLING {
-                self.env.emit(LogEvent::Retrying { what: what.to_owned(), error });
-            }
+            let tell = if unreached { tell_unreached } else { tell_failed };
+            tell(&self.env, what, backoff.failures(), &error);
             tokio::time::sleep(pause).await;
         }
     }

@@ -42,6 +42,13 @@ pub enum FailureKind {
     Refused,
 }
 
+impl KubeFailure {
+    /// Whether the API server cannot be reached: no answer came, or what stands before it answered for it.
+    pub fn is_unreachable(&self) -> bool {
+        self.kind == FailureKind::Away && matches!(self.code, 0 | 502 | 503 | 504)
+    }
+}
+
 impl fmt::Display for KubeFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.code {

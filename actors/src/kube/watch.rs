@@ -27,20 +27,38 @@ const WATCHED_FOR: u32 = 50;
 /// A watch that has not failed for so long since the last failure runs: one that goes on says nothing where nothing has changed. Longer
 /// than an attempt takes that nobody answers.
 const RAN: Duration = Duration::from_secs(90);
+/// Refusals in a row after which a watch that goes on where it was lists anew: where it was is what is refused.
+const REFUSED_TOO_OFTEN: u32 = 3;
 /// The number of failures in a row after which it is reported, once.
 const WORTH_TELLING: u32 = 3;
 
+/// What log lines call everything that cannot reach the API server.
+const EVERYTHING: &str = "watching the cluster";
+
 /// Tells that something has failed so often in a row, where that is worth telling.
 pub fn tell_failed(env: &Env, what: &str, failures: u32, error: &str) {
-    if failures == WORTH_TELLING {
+    if failures == WORTH_TELLING || (failures > WORTH_TELLING && env.outage.fails_otherwise(what)) {
         env.emit(LogEvent::Retrying { what: what.to_owned(), error: error.to_owned() });
+    }
+}
+
+/// The same where the API server cannot be reached: one line is for all that fails so.
+pub fn tell_unreached(env: &Env, what: &str, failures: u32, error: &str) {
+    if failures == WORTH_TELLING && env.outage.cannot_reach(what) {
+        env.emit(LogEvent::Retrying { what: EVERYTHING.to_owned(), error: error.to_owned() });
     }
 }
 
 /// Tells that it goes on after so many failures, where those were told of.
 pub fn tell_recovered(env: &Env, what: &str, failures: u32) {
-    if failures >= WORTH_TELLING {
-        env.emit(LogEvent::Recovered { what: what.to_owned(), attempts: failures + 1 });
+    if failures < WORTH_TELLING {
+        return;
+    }
+    let attempts = failures.saturating_add(1);
+    match env.outage.reached(what) {
+        None => env.emit(LogEvent::Recovered { what: what.to_owned(), attempts }),
+        Some(true) => env.emit(LogEvent::Recovered { what: EVERYTHING.to_owned(), attempts }),
+        Some(false) => {}
     }
 }
 
@@ -74,7 +92,7 @@ impl<K> From<Event<ReadObject<K>>> for WatchNews<K> {
 /// What follows a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterWatchFailure {
-    /// It goes on where it was: a server that is as it was shows what has changed.
+    /// It goes on where it was: a server that is as it was shows what has changed. After three refusals in a row it lists anew.
     GoOn,
     /// It lists anew: what it says next is what there is.
     ListAnew,
@@ -85,6 +103,26 @@ impl AfterWatchFailure {
     /// answer it and refuse the watch. Where each failure costs a list, only time does, however much is said meanwhile.
     fn runs<K>(self, said: &Event<K>, quiet: Duration) -> bool {
         matches!(said, Event::Apply(_) | Event::Delete(_)) && (self == Self::GoOn || quiet >= RAN)
+    }
+
+    /// Whether the next attempt lists, after so many refusals in a row.
+    fn lists_anew(self, refusals: u32) -> bool {
+        self == Self::ListAnew || refusals >= REFUSED_TOO_OFTEN
+    }
+}
+
+/// Whether the server itself will not have what was asked for: one that is away says nothing of it, and one that has too much to
+/// do is not asked for a list.
+fn is_refusal(error: &watcher::Error) -> bool {
+    let refused = |status: &kube::core::Status| status.code != 429;
+    match error {
+        watcher::Error::InitialListFailed(why)
+        | watcher::Error::WatchStartFailed(why)
+        | watcher::Error::WatchFailed(why) => {
+            matches!(why, kube::Error::Api(status) if refused(status))
+        }
+        watcher::Error::WatchError(status) => refused(status),
+        watcher::Error::NoResourceVersion => true,
     }
 }
 
@@ -129,8 +167,8 @@ async fn for_ever<K>(
     let what = format!("watching {kind}");
     let config = config.timeout(WATCHED_FOR);
     let mut listing = false;
-    // Since when nothing has failed.
-    let mut since = env.now();
+    // Since when nothing has failed, and how often in a row it was refused.
+    let (mut since, mut refusals) = (env.now(), 0_u32);
     loop {
         let mut events = std::pin::pin!(watcher(api.clone().into_inner(), config.clone()));
         loop {
@@ -148,8 +186,9 @@ async fn for_ever<K>(
                     on(WatchNews::Runs);
                 }
                 backoff.reset();
+                refusals = 0;
             }
-            let (error, anew) = match said {
+            let (error, anew, unreached) = match said {
                 Ok(Some(Ok(event))) => {
                     listing = matches!(event, Event::Init | Event::InitApply(_));
                     if matches!(event, Event::InitDone) {
@@ -158,36 +197,44 @@ async fn for_ever<K>(
                     on(event.into());
                     continue;
                 }
-                Ok(Some(Err(error))) => (in_words(error), after == AfterWatchFailure::ListAnew),
-                Ok(None) => ("the watch has ended".to_owned(), true),
-                Err(_) if listing => (format!("no answer to a list within {} s", LISTED_WITHIN.as_secs()), true),
+                Ok(Some(Err(error))) => {
+                    refusals = if is_refusal(&error) { refusals.saturating_add(1) } else { 0 };
+                    let (words, unreached) = in_words(error);
+                    (words, after.lists_anew(refusals), unreached)
+                }
+                Ok(None) => ("the watch has ended".to_owned(), true, false),
+                Err(_) if listing => (format!("no answer to a list within {} s", LISTED_WITHIN.as_secs()), true, true),
                 Err(_) => continue,
             };
             let pause = backoff.pause();
             listing = false;
             on(WatchNews::Failed(pause, error.clone()));
-            tell_failed(&env, &what, backoff.failures(), &error);
+            let tell = if unreached { tell_unreached } else { tell_failed };
+            tell(&env, &what, backoff.failures(), &error);
             tokio::time::sleep(pause).await;
             since = env.now();
             if anew {
+                refusals = 0;
                 break;
             }
         }
     }
 }
 
-/// What has failed and what the server says to it, for people: kube's own text repeats the answer as Rust has it in memory.
-fn in_words(error: watcher::Error) -> String {
+/// What has failed and what the server says to it, for people: kube's own text repeats the answer as Rust has it in memory. And
+/// whether the API server cannot be reached.
+fn in_words(error: watcher::Error) -> (String, bool) {
     let (what, why) = match error {
         watcher::Error::InitialListFailed(why) => ("the list failed", why),
         watcher::Error::WatchStartFailed(why) => ("the watch did not begin", why),
         watcher::Error::WatchFailed(why) => ("the watch broke off", why),
         watcher::Error::WatchError(status) => ("the API server ended the watch", kube::Error::Api(status)),
         watcher::Error::NoResourceVersion => {
-            return "an object without metadata.resourceVersion was answered".to_owned();
+            return ("an object without metadata.resourceVersion was answered".to_owned(), false);
         }
     };
-    format!("{what}: {}", KubeFailure::from(why))
+    let failure = KubeFailure::from(why);
+    (format!("{what}: {failure}"), failure.is_unreachable())
 }
 
 /// How long to wait for the next event, if nothing has failed for that long.
@@ -225,7 +272,8 @@ mod tests {
                 "the watch broke off: Error reading events stream: cut off".to_owned(),
             ),
         ] {
-            assert_eq!(in_words(error), said);
+            let unreached = said.contains("refused") || said.contains("cut off");
+            assert_eq!(in_words(error), (said, unreached));
         }
     }
 
@@ -243,6 +291,19 @@ mod tests {
                 .all(|event| AfterWatchFailure::GoOn.runs(event, early)
                     && !AfterWatchFailure::ListAnew.runs(event, early))
         );
+    }
+
+    #[test]
+    fn watch_that_goes_on_lists_anew_after_three_refusals_in_a_row() {
+        use AfterWatchFailure::{GoOn, ListAnew};
+        assert_eq!([0, 1, 2, 3, 9].map(|refusals| GoOn.lists_anew(refusals)), [false, false, false, true, true]);
+        assert!(ListAnew.lists_anew(0));
+        let api = |code| kube::Error::Api(Status::failure("no", "Reason").with_code(code).boxed());
+        for code in [400, 403, 404, 410, 422, 500, 504] {
+            assert!(is_refusal(&watcher::Error::WatchStartFailed(api(code))), "{code}");
+        }
+        assert!(!is_refusal(&watcher::Error::WatchStartFailed(api(429))));
+        assert!(!is_refusal(&watcher::Error::WatchFailed(kube::Error::Service("cut off".into()))), "it is away");
     }
 
     #[test]

@@ -29,9 +29,12 @@ pub fn record_denied(launching: &Launching, claim: &NodeClaim, refusals: &[Offer
         "EC2 gives no spot capacity, as the account has no service-linked role for it and Dovetail may not create one; create it with: \
          {CREATE_SPOT_ROLE}. Until then on-demand capacity is launched where NodePools allow it"
     );
-    for object in [Some(object::claim(claim)), pool(claim)].into_iter().flatten() {
-        let event = Record::warning(object, "SpotSLRCreationFailed", &*message).quiet_for(SAID_ONCE);
-        launching.env.post(&launching.links.recorder, event);
+    // Claims come and go: an hour is an hour for all of a pool.
+    let claims = format!("nodeclaims of {}", pool_of(claim));
+    let at_claim = Record::warning(object::claim(claim), "SpotSLRCreationFailed", &*message).once_for_all_of(claims);
+    let at_pool = pool(claim).map(|pool| Record::warning(pool, "SpotSLRCreationFailed", &*message));
+    for event in [Some(at_claim), at_pool].into_iter().flatten() {
+        launching.env.post(&launching.links.recorder, event.quiet_for(SAID_ONCE));
     }
 }
 

@@ -22,7 +22,7 @@ use kube_runtime::watcher::{Config, Event};
 
 use crate::context::env::Env;
 use crate::context::leader_term::LeaderTerm;
-use crate::kube::watch::{WatchNews, tell_failed, tell_recovered, watch_some};
+use crate::kube::watch::{WatchNews, tell_failed, tell_recovered, tell_unreached, watch_some};
 use crate::leadership::lease_object::LeaseObject;
 use crate::leadership::messages::{Deposed, Elected, ReleaseLease};
 use crate::links::ToClusterWatcher;
@@ -338,7 +338,8 @@ impl Leader {
                     self.env.outage.unanswered();
                 }
                 self.failures = self.failures.saturating_add(1);
-                tell_failed(&self.env, &what, self.failures, &error);
+                let tell = if error == NO_ANSWER { tell_unreached } else { tell_failed };
+                tell(&self.env, &what, self.failures, &error);
                 self.failed = error;
                 LeaseInput::Failed
             }
@@ -356,7 +357,8 @@ impl Leader {
             }
             Err(error) => {
                 self.unwritten = self.unwritten.saturating_add(1);
-                tell_failed(&self.env, &what, self.unwritten, error);
+                let tell = if error == NO_ANSWER { tell_unreached } else { tell_failed };
+                tell(&self.env, &what, self.unwritten, error);
             }
         }
     }
@@ -364,7 +366,9 @@ impl Leader {
     /// Standbys say once who leads.
     fn tell_holder(&mut self) {
         let holder = self.election.holder().to_owned();
-        if self.leader_term.is_none() && !holder.is_empty() && self.reported_holder.as_ref() != Some(&holder) {
+        // A Lease that names this replica is out of an earlier life of it, or of a term that has just ended.
+        let another = !holder.is_empty() && *holder != *self.env.identity;
+        if self.leader_term.is_none() && another && self.reported_holder.as_ref() != Some(&holder) {
             self.env.emit(LogEvent::Standby { holder: holder.clone() });
             self.reported_holder = Some(holder);
         }

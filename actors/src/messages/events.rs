@@ -32,12 +32,21 @@ pub struct Record {
     pub message: String,
     /// How long the same is not said again.
     pub quiet: Duration,
+    /// What it is the same for, where that is more than its object.
+    pub quiet_for_all_of: Option<String>,
 }
 
 impl Record {
     /// A Normal event that is not repeated for two minutes.
     pub fn normal(object: ObjectReference, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { object, warning: false, reason, message: message.into(), quiet: Duration::from_secs(120) }
+        Self {
+            object,
+            warning: false,
+            reason,
+            message: message.into(),
+            quiet: Duration::from_secs(120),
+            quiet_for_all_of: None,
+        }
     }
 
     /// A Warning that is not repeated for two minutes.
@@ -48,5 +57,10 @@ impl Record {
     /// The same with another quiet time.
     pub fn quiet_for(self, quiet: Duration) -> Self {
         Self { quiet, ..self }
+    }
+
+    /// The same, said at one of the objects of that name for all: its quiet time holds for the others too.
+    pub fn once_for_all_of(self, objects: impl Into<String>) -> Self {
+        Self { quiet_for_all_of: Some(objects.into()), ..self }
     }
 }

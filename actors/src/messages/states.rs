@@ -298,8 +298,10 @@ pub struct InterruptionState {
     pub unwritten: usize,
     /// Messages kept about instances that no claim has yet.
     pub unknown: usize,
-    /// Spot nodes whose interruptions are not received, as there is no queue.
+    /// Spot nodes whose interruptions are not received, as there is no queue, or it cannot be read.
     pub unheard: usize,
+    /// Why the queue cannot be read: the error's own name; empty while it can.
+    pub lost: String,
 }
 
 /// Of `disruptor`.

@@ -77,7 +77,8 @@ impl Handler<Record> for Recorder {
     type Result = ();
 
     fn handle(&mut self, record: Record, ctx: &mut Self::Context) {
-        let key = (identity(&record.object), record.reason, record.message.clone());
+        let whose = record.quiet_for_all_of.clone().unwrap_or_else(|| identity(&record.object));
+        let key = (whose, record.reason, record.message.clone());
         if self.is_quiet(&key, record.quiet) || !self.within_rate(record.reason) {
             return;
         }

@@ -177,9 +177,11 @@ log_events! {
         format!("drains interrupted node {node} with {pods} pod(s) to move: {cause}");
     /// Messages of the queue that have no effect, though they might have had one; reported once in a while.
     MessagesIgnored "messages_ignored" Info { reason: String, messages: u64, example: String } => format!("ignored {messages} message(s) of the interruption queue ({reason}), for example: {example}");
-    /// Spot nodes are, or may be, in use, and there is no queue.
-    SpotUnheard "spot_unheard" Warn { nodes: usize, pools: Names } =>
-        format!("interruptions are not received, as INTERRUPTION_QUEUE is not set: {nodes} spot node(s) end without a warning to their pods, nodepool(s) {pools}");
+    /// The interruption queue cannot be read, or there is none and spot nodes are, or may be, in use.
+    SpotUnheard "spot_unheard" Warn { nodes: usize, pools: Names, code: String, error: String } =>
+        format!("interruptions are not received, {error}: {nodes} spot node(s) end without a warning to their pods{}", if pools.named.is_empty() { String::new() } else { format!(", nodepool(s) {pools}") });
+    /// The interruption queue is read again.
+    SpotHeard "spot_heard" Info { queue: String } => format!("interruptions are received again from the queue {queue}");
     /// A status check of an instance has failed for too long.
     StatusFailed "status_failed" Warn { node_claim: String, instance: String, status: String, check: String } =>
         format!("instance {instance} of nodeclaim {node_claim} fails its check {check} ({status})");

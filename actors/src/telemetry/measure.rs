@@ -48,7 +48,7 @@ pub enum Measure<'a> {
     /// A command has been given up.
     CommandFailed { decision: &'static str, reason: &'a str, consolidation_type: &'a str },
     /// A call to the cloud has been answered, with an error or without.
-    CloudAnswered { controller: &'static str, method: &'static str, seconds: f64, error: Option<&'static str> },
+    CloudAnswered { controller: &'static str, method: &'static str, seconds: f64, error: Option<&'a str> },
     /// The cloud has refused an offering.
     LaunchRefused { zone: &'a str, zone_id: &'a str, capacity_type: &'a str, reason: &'a str },
     /// A node is not used by the pods that it was launched for.

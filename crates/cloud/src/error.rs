@@ -52,6 +52,11 @@ const NOT_FOUND: [&str; 10] = [
     "ResourceNotFoundException",
 ];
 
+/// What stands before each code of SQS's older protocol.
+const OF_SQS: &str = "AWS.SimpleQueueService.";
+/// No service has a longer code.
+const LONGEST_NAME: usize = 80;
+
 impl CloudError {
     /// An error of our own making that no repetition helps.
     pub fn invalid(call: &'static str, code: &str, message: impl Into<String>) -> Self {
@@ -70,6 +75,15 @@ impl CloudError {
         match self {
             Self::Retryable { code, .. } | Self::Final { code, .. } | Self::MayHaveHappened { code, .. } => code,
         }
+    }
+
+    /// The code as a metric's label or a condition's reason has it: the service's own name for it, without what stands before each
+    /// of SQS's. Never empty.
+    pub fn name(&self) -> &str {
+        let code = self.code();
+        let name = code.strip_prefix(OF_SQS).unwrap_or(code);
+        let named = |letter: char| letter.is_ascii_alphanumeric() || letter == '.' || letter == '_' || letter == '-';
+        if (1..=LONGEST_NAME).contains(&name.len()) && name.chars().all(named) { name } else { "Unknown" }
     }
 
     /// What the service said.
@@ -102,6 +116,28 @@ impl CloudError {
             Self::Retryable { .. } => "retryable",
             Self::Final { .. } => "final",
             Self::MayHaveHappened { .. } => "may_have_happened",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_named_as_its_service_names_it_and_never_empty() {
+        let long = "a".repeat(81);
+        for (code, name) in [
+            ("AWS.SimpleQueueService.NonExistentQueue", "NonExistentQueue"),
+            ("AccessDenied", "AccessDenied"),
+            ("KMS.AccessDeniedException", "KMS.AccessDeniedException"),
+            ("InvalidInstanceID.NotFound", "InvalidInstanceID.NotFound"),
+            ("", "Unknown"),
+            ("AWS.SimpleQueueService.", "Unknown"),
+            ("a \"b\"\n", "Unknown"),
+            (&long, "Unknown"),
+        ] {
+            assert_eq!(CloudError::invalid("ReceiveMessage", code, "").name(), name, "{code:?}");
         }
     }
 }

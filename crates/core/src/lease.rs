@@ -44,7 +44,7 @@
 //! look for longer than a look takes, or that names it though it has not renewed it for longer than it lasts, is as good as deleted: it is made vacant (decision 025).
 //!
 //! Whoever may write a Lease can put any number there. A term that no leader can have had is not counted, and the Lease is
-//! made vacant; a duration of years is waited for as long as [`LONGEST_WAIT`] ([`trust`]; decision 032).
+//! made vacant; a duration of years is waited for as long as [`STRANGERS_WAIT`] ([`trust`]; decision 032).
 //!
 //! Invariants: LE-1 a leader's deadline lies before the time at which a standby that saw its last write may take over;
 //! LE-2 every acquisition raises the term, by the same identity too; LE-3 every write carries the resourceVersion last read or written.
@@ -59,7 +59,7 @@ mod trust;
 
 pub use record::{LeaseView, LeaseWrite, TermOrigin};
 pub use settings::{AHEAD, JITTER, LeaseSettings};
-pub use trust::{Distrust, LONGEST_WAIT};
+pub use trust::{Distrust, LONGEST_WAIT, STRANGERS_WAIT};
 
 /// `leaseTransitions` is an int32; a new Lease leaves a million terms for what comes after. A resourceVersion above that is no
 /// first term: `etcdutl snapshot restore --bump-revision` adds a thousand million, so that is reached by the third restore.

@@ -139,10 +139,7 @@ fn queues(page: &mut MetricsPage, actors: &Value) {
     );
     let refused = f64::from(u8::from(actors["leader"]["refuses"].is_string()));
     page.sample("dovetail_lease_refused", &[], refused);
-    page.gauge("dovetail_spot_nodes_unheard", "Spot nodes whose interruptions nobody hears, as there is no queue");
-    if let Some(count) = actors["interruption"]["unheard"].as_f64() {
-        page.sample("dovetail_spot_nodes_unheard", &[], count);
-    }
+    interruptions(page, &actors["interruption"]);
     page.gauge("dovetail_price_age_seconds", "For how long the prices that packing goes by have stood");
     for (capacity_type, age) in [("on-demand", "onDemandAgeSeconds"), ("spot", "spotAgeSeconds")] {
         if let Some(seconds) = actors["catalogue"][age].as_f64() {
@@ -154,6 +151,22 @@ fn queues(page: &mut MetricsPage, actors: &Value) {
         if let Some(count) = actors[actor][queue].as_f64() {
             page.sample("dovetail_actor_queue", &[("actor", actor), ("queue", queue)], count);
         }
+    }
+}
+
+/// What of interruptions is not heard; only who leads says so.
+fn interruptions(page: &mut MetricsPage, said: &Value) {
+    page.gauge(
+        "dovetail_spot_nodes_unheard",
+        "Spot nodes whose interruptions nobody hears, as there is no queue, or it cannot be read",
+    );
+    if let Some(count) = said["unheard"].as_f64() {
+        page.sample("dovetail_spot_nodes_unheard", &[], count);
+    }
+    page.gauge("dovetail_interruption_queue_heard", "1 while the interruption queue can be read, 0 while it cannot");
+    if said["queue"].as_str().is_some_and(|queue| !queue.is_empty()) {
+        let heard = said["lost"].as_str().is_none_or(str::is_empty);
+        page.sample("dovetail_interruption_queue_heard", &[], f64::from(u8::from(heard)));
     }
 }
 

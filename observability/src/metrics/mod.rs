@@ -1,6 +1,7 @@
 //! What Prometheus reads: Karpenter's names where the meaning is Karpenter's, `dovetail_` for our own.
 
 mod page;
+mod plain;
 mod summary;
 mod table;
 
@@ -15,6 +16,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 pub use page::MetricsPage;
+pub(crate) use plain::{OPEN_METRICS, TEXT_FORMAT, asks_open_metrics};
 use summary::Summary;
 pub use table::{Id, KnownMetric, MetricKind, TABLE};
 
@@ -79,7 +81,8 @@ impl Metrics {
         let build = Family::<Labels, Gauge>::default();
         let of_build =
             [("version", version), ("goversion", ""), ("goarch", std::env::consts::ARCH), ("commit", commit)];
-        build.get_or_create(&of_build.map(|(key, value)| (key, value.to_owned())).to_vec()).set(1);
+        let of_build = of_build.into_iter().filter(|(_, value)| !value.is_empty());
+        build.get_or_create(&of_build.map(|(key, value)| (key, value.to_owned())).collect()).set(1);
         registry.register("karpenter_build_info", "What the binary was made from", build);
         let mut gauge = |name: &'static str, help: &'static str| {
             let gauge = Gauge::default();
@@ -173,6 +176,12 @@ impl Metrics {
     }
 }
 
+/// A page as [`Metrics::text`] has it, in Prometheus' text format.
+#[must_use]
+pub fn text_format(open_metrics: &str) -> String {
+    plain::text_format(open_metrics)
+}
+
 /// The last line of the format.
 const END: &str = "# EOF\n";
 
@@ -201,11 +210,12 @@ fn register(registry: &mut Registry, known: &KnownMetric) -> Series {
     }
 }
 
-/// Labels with their values; none when their numbers differ, which a test keeps from happening.
+/// Labels with their values, the empty ones left out: to Prometheus they are the same. None when their numbers differ, which a
+/// test keeps from happening.
 fn labels(id: Id, values: &[&str]) -> Option<Labels> {
     let known = TABLE.get(id as usize)?;
     debug_assert_eq!(known.labels.len(), values.len(), "{}", known.name);
-    let pairs = known.labels.iter().zip(values);
+    let pairs = known.labels.iter().zip(values).filter(|(_, value)| !value.is_empty());
     (known.labels.len() == values.len()).then(|| pairs.map(|(key, value)| (*key, (*value).to_owned())).collect())
 }
 

@@ -24,18 +24,19 @@ impl MetricsPage {
         let _ = writeln!(self.text, "# HELP {name} {help}.\n# TYPE {name} {kind}");
     }
 
-    /// A sample of what was begun last.
+    /// A sample of what was begun last. Labels without a value are left out: to Prometheus that is the same.
     pub fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: f64) {
         self.series += 1;
         self.text.push_str(name);
-        for (place, (key, text)) in labels.iter().enumerate() {
-            self.text.push(if place == 0 { '{' } else { ',' });
+        let mut begun = false;
+        for (key, text) in labels.iter().filter(|(_, text)| !text.is_empty()) {
+            self.text.push(if std::mem::replace(&mut begun, true) { ',' } else { '{' });
             self.text.push_str(key);
             self.text.push_str("=\"");
             escape(text, &mut self.text);
             self.text.push('"');
         }
-        if !labels.is_empty() {
+        if begun {
             self.text.push('}');
         }
         // Writing into a String does not fail.
@@ -74,7 +75,7 @@ mod tests {
         page.gauge("a", "What a is");
         page.sample("a", &[("b", "x\"y\\z\n"), ("c", "")], 1.5);
         page.sample("a", &[], 2.0);
-        let expected = "# HELP a What a is.\n# TYPE a gauge\na{b=\"x\\\"y\\\\z\\n\",c=\"\"} 1.5\na 2\n";
+        let expected = "# HELP a What a is.\n# TYPE a gauge\na{b=\"x\\\"y\\\\z\\n\"} 1.5\na 2\n";
         assert_eq!((page.text(), page.series()), (expected, 2));
     }
 }

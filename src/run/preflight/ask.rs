@@ -111,7 +111,8 @@ impl Asker {
     }
 }
 
-fn of_error<T>(error: &kube::Error) -> Attempt<T> {
+/// What an error of the API server comes to.
+pub fn of_error<T>(error: &kube::Error) -> Attempt<T> {
     match error {
         kube::Error::Api(status) => match status.code {
             401 => Attempt::Never(format!("it does not accept the credentials: {}", plainly(error))),
@@ -119,8 +120,9 @@ fn of_error<T>(error: &kube::Error) -> Attempt<T> {
             408 | 425 | 429 | 500.. => Attempt::NotYet(plainly(error)),
             _ => Attempt::Never(plainly(error)),
         },
+        // What stands before an API server may answer for it while that starts.
         kube::Error::SerdeError(_) | kube::Error::FromUtf8(_) => {
-            Attempt::Never(format!("what answers there is no Kubernetes API server: {}", plainly(error)))
+            Attempt::NotYet(format!("what answers there is no Kubernetes API server: {}", plainly(error)))
         }
         kube::Error::Auth(_) | kube::Error::ProxyProtocolDisabled { .. } => Attempt::Never(plainly(error)),
         _ => Attempt::NotYet(plainly(error)),

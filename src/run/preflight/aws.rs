@@ -29,14 +29,19 @@ const NOT_TAKEN: [&str; 8] = [
 /// How often the API server is asked for its version (aws spec 6), and the longest wait for its answer.
 const VERSION_EVERY: Duration = Duration::from_secs(5 * 60);
 const VERSION_WITHIN: Duration = Duration::from_secs(30);
+/// Pause after an answer that is none, or no version.
+const VERSION_AGAIN: Duration = Duration::from_secs(30);
 
 /// Asks the API server for its version again and again, and tells the cloud of a new one: the images of an alias go by it.
 /// What it does not answer leaves what is known.
 pub async fn follow_version(client: Client, cloud: Ec2Cloud) {
+    let mut pause = VERSION_EVERY;
     loop {
-        sleep(VERSION_EVERY).await;
+        sleep(pause).await;
+        pause = VERSION_AGAIN;
         let Ok(Ok(answer)) = timeout(VERSION_WITHIN, client.apiserver_version()).await else { continue };
         let Some(version) = version_of(&answer) else { continue };
+        pause = VERSION_EVERY;
         if cloud.runs_kubernetes(&version) {
             tracing::info!(logger = "run", kubernetes = version, "the API server has another version");
         }

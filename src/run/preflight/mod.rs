@@ -1,11 +1,12 @@
-//! What has to be so before anything is done: the API server answers, our CRDs are there, nobody else provisions. Each
-//! refusal is one message that says what to do.
+//! What has to be so before anything is done: the API server answers, our CRDs are there. Each refusal is one message that says
+//! what to do. Others that may provision are reported; a start is refused only where that is proven.
 
 pub mod ask;
 pub mod aws;
 pub mod named;
 pub mod older_crds;
 mod others;
+mod standing;
 
 use std::collections::BTreeSet;
 
@@ -20,8 +21,11 @@ use k8s_openapi::apimachinery::pkg::version::Info;
 use kube::Client;
 use kube::api::ListParams;
 
-use ask::{Asker, NoAnswer};
-use others::{Others, Own, find_others};
+use ask::{Asker, Attempt, NoAnswer};
+use others::{Others, Own, find_others, is_of_interest, lease_names};
+
+pub use others::SuspectLease;
+pub use standing::stand_by;
 
 /// What has to be mapped: API version, kind, and the CRD's name.
 pub const NEEDED: [(&str, &str, &str); 3] = [
@@ -37,8 +41,14 @@ const OLDER: [Older; 1] = [(
      WEBHOOK_ENABLED (the chart: webhook.enabled), or install our CRDs, which serve v1 alone (dovetail crds | kubectl \
      apply -f -), and apply such manifests as v1",
 )];
-/// Objects a page.
-const PAGE: u32 = 500;
+/// Objects a page: anybody may make large ones.
+const PAGE: u32 = 100;
+/// Deployments that look like a Karpenter or a Cluster Autoscaler, at most.
+const MOST_KEPT: usize = 100;
+/// No version of Kubernetes has numbers like this.
+const MOST_NUMBER: u16 = 1000;
+/// Findings that are reported one by one.
+const MOST_NAMED: usize = 5;
 
 /// The cluster as its API server tells it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -55,15 +65,10 @@ pub struct PreflightFacts {
 
 /// Asks the API server who it is. It is waited for. What only nodes need is left out.
 pub async fn identity(asker: &Asker, client: &Client) -> Result<PreflightFacts, Failure> {
-    let version = asker.api("GET /version", || client.apiserver_version()).await?;
+    let version = asker.ask("GET /version", || async { version_now(client).await }).await?;
     let namespaces: LenientApi<Namespace> = LenientApi::all(client.clone());
     let system = asker.api("namespace kube-system", || namespaces.get("kube-system")).await?;
-    Ok(PreflightFacts {
-        version: version_of(&version).unwrap_or_default(),
-        uid: system.metadata.uid.unwrap_or_default(),
-        dns: None,
-        service_cidr: None,
-    })
+    Ok(PreflightFacts { version, uid: system.metadata.uid.unwrap_or_default(), dns: None, service_cidr: None })
 }
 
 /// Asks the API server who it is, and what nodes need to know of it. It is waited for.
@@ -81,11 +86,24 @@ pub async fn facts(asker: &Asker, client: &Client) -> Result<PreflightFacts, Fai
     })
 }
 
-/// Major and minor version as `1.33`, of an answer such as `1` and `33+`.
+/// The API server's version now. An answer that is none is no reason to give up: what stands before an API server that starts
+/// answers for it.
+async fn version_now(client: &Client) -> Attempt<String> {
+    match client.apiserver_version().await {
+        Ok(answer) => version_of(&answer)
+            .map_or_else(|| Attempt::NotYet("what it says is no version of Kubernetes".to_owned()), Attempt::Answer),
+        Err(error) => ask::of_error(&error),
+    }
+}
+
+/// Major and minor version as `1.33`, of an answer such as `1` and `33+`; none of what is no version.
 pub fn version_of(answer: &Info) -> Option<String> {
-    let digits = |text: &str| text.chars().take_while(char::is_ascii_digit).collect::<String>();
-    let (major, minor) = (digits(&answer.major), digits(&answer.minor));
-    (!major.is_empty() && !minor.is_empty()).then(|| format!("{major}.{minor}"))
+    let number = |text: &str| {
+        let digits: String = text.chars().take_while(char::is_ascii_digit).collect();
+        digits.parse::<u16>().ok().filter(|number| *number < MOST_NUMBER)
+    };
+    let (major, minor) = (number(&answer.major)?, number(&answer.minor)?);
+    (major > 0).then(|| format!("{major}.{minor}"))
 }
 
 /// The API server is as new as the setting `KUBERNETES_MIN_VERSION` asks for.
@@ -138,41 +156,57 @@ pub async fn older_kinds(asker: &Asker, client: &Client, converts: bool, warn: i
     Ok(())
 }
 
-/// Nobody else provisions. What is no reason to refuse is told by `warn`.
-pub async fn alone(
+/// Looks for others that provision. What is found is told by `warn`; nothing of it is a reason to end, as anybody may write such
+/// objects in a namespace. Answers the Leases that are to be watched ([`stand_by`]).
+pub async fn find_rivals(
     asker: &Asker,
     client: &Client,
     settings: &Settings,
     now: jiff::Timestamp,
     warn: impl Fn(&str),
-) -> Result<(), Failure> {
+) -> Vec<SuspectLease> {
     let (deployments, leases) = match everything(asker, client).await {
         Ok(everything) => everything,
-        Err(NoAnswer::Never(why)) => {
+        Err(NoAnswer::Never(why) | NoAnswer::InTime(why)) => {
             warn(&format!("whether a Karpenter or a Cluster Autoscaler runs here cannot be seen: {why}"));
-            return Ok(());
+            return Vec::new();
         }
-        Err(no) => return Err(no.into()),
     };
     let own = Own {
         namespace: &settings.lease_namespace,
         lease: &settings.lease_name,
         elects: !settings.disable_leader_election,
     };
-    let Others { rivals, sharing, autoscalers } = find_others(&own, &deployments, &leases, now);
-    if !rivals.is_empty() {
-        let found = rivals.join("; ");
-        let remedy = "two of them would launch twice: scale it to 0, or run Dovetail in its namespace with its Lease";
-        return Err(Failure::System(format!("something else provisions in this cluster: {found}; {remedy}")));
+    let Others { lookalikes, sharing, autoscalers, suspects } = find_others(&own, &deployments, &leases, now);
+    for found in first_names(lookalikes) {
+        warn(&format!(
+            "{found} looks like a Karpenter that does not wait for our Lease: if it is one, both launch for the same pods; \
+             scale it to 0, or run Dovetail in its namespace with its Lease"
+        ));
     }
-    for found in sharing {
+    for found in first_names(sharing) {
         warn(&format!("{found}: it shares our Lease, we stand by while it leads"));
     }
     if !autoscalers.is_empty() {
-        let found = autoscalers.join("; ");
+        let found = first_names(autoscalers).join("; ");
         warn(&format!("a Cluster Autoscaler runs here ({found}): both will answer the same pods, scale it to 0"));
     }
-    Ok(())
+    for SuspectLease { namespace, name, holder, duration, .. } in suspects.iter().take(MOST_NAMED) {
+        let seconds = duration.as_secs();
+        warn(&format!(
+            "Lease {namespace}/{name} is held by {holder}: this replica stands by for {seconds} s at most, to see whether a \
+             Karpenter is at work there"
+        ));
+    }
+    suspects
+}
+
+/// At most [`MOST_NAMED`] of what was found, and how much more there is.
+fn first_names(mut found: Vec<String>) -> Vec<String> {
+    let more = found.len().saturating_sub(MOST_NAMED);
+    found.truncate(MOST_NAMED);
+    found.extend((more > 0).then(|| format!("{more} more")));
+    found
 }
 
 async fn everything(asker: &Asker, client: &Client) -> Result<(Vec<Deployment>, Vec<Lease>), NoAnswer> {
@@ -181,16 +215,18 @@ async fn everything(asker: &Asker, client: &Client) -> Result<(Vec<Deployment>, 
     let mut page = ListParams::default().limit(PAGE);
     loop {
         let found = asker.api("the cluster's Deployments", || all.list(&page)).await?;
-        deployments.extend(found.items);
+        deployments.extend(found.items.into_iter().filter(is_of_interest).take(MOST_KEPT - deployments.len()));
         match found.continues {
-            Some(token) => page = page.continue_token(&token),
-            None => break,
+            Some(token) if deployments.len() < MOST_KEPT => page = page.continue_token(&token),
+            _ => break,
         }
     }
     let all: LenientApi<Lease> = LenientApi::all(client.clone());
+    let mut names = vec![dovetail_api::names::LEASE_NAME.to_owned(), "cluster-autoscaler".to_owned()];
+    names.extend(lease_names(&deployments).into_iter().take(MOST_NAMED));
     let mut leases = Vec::new();
-    for name in [dovetail_api::names::LEASE_NAME, "cluster-autoscaler"] {
-        let named = ListParams::default().fields(&format!("metadata.name={name}"));
+    for name in names {
+        let named = ListParams::default().fields(&format!("metadata.name={name}")).limit(PAGE);
         leases.extend(asker.api("the cluster's Leases", || all.list(&named)).await?.items);
     }
     Ok((deployments, leases))

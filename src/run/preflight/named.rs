@@ -22,7 +22,11 @@ const OF_EKSCTL: &str = "alpha.eksctl.io/cluster-name";
 const OF_EKS: [&str; 2] = ["eks:cluster-name", tags::CLUSTER_NAME];
 /// Nodes that are looked at.
 const LOOKED_AT: u32 = 100;
-/// Longest wait for what EC2 says of one of them: nothing depends on it.
+/// Of these, instances whose tags are asked for.
+const INSTANCES_ASKED: usize = 50;
+/// A name that fewer nodes say does not count.
+const LEAST_AGREEING: usize = 2;
+/// Longest wait for what EC2 says of them: nothing depends on it.
 const DEAD_AFTER: Duration = Duration::from_secs(5);
 
 /// The interruption queue is one of this region, as far as its URL or ARN says.
@@ -39,37 +43,90 @@ pub fn queue(settings: &Settings, region: &str) -> Result<(), Failure> {
     Err(Mistake::of_file("INTERRUPTION_QUEUE (--interruption-queue)", what).allowing(allowed).into())
 }
 
-/// The cluster's own nodes know it by the name that was given, as far as they say. What cannot be asked is no reason to refuse.
+/// The cluster's own nodes know it by the name that was given, as far as they say. What cannot be asked is no reason to refuse,
+/// nor is what one Node says: its kubelet may write any label on it. What less than most say is told by `warn`.
 ///
 /// # Errors
-/// They are another cluster's.
+/// Most of them are another cluster's.
 pub async fn cluster(
     asker: &Asker,
     client: &Client,
     cloud: &dyn CloudInstances,
     settings: &Settings,
+    warn: impl Fn(&str),
 ) -> Result<(), Failure> {
     let all: LenientApi<Node> = LenientApi::all(client.clone());
     let page = ListParams::default().limit(LOOKED_AT);
     let Ok(found) = asker.api("the cluster's nodes", || all.list(&page)).await else { return Ok(()) };
     // Ours were made under the name that was given then.
     let nodes: Vec<&Node> = found.items.iter().filter(|node| !node.labels().contains_key(labels::NODE_POOL)).collect();
-    let mut names: BTreeSet<String> = nodes.iter().filter_map(|node| node.labels().get(OF_EKSCTL).cloned()).collect();
-    let on_ec2 = |node: &&Node| node.spec.as_ref()?.provider_id.as_deref().and_then(instance_id).map(str::to_owned);
-    if names.is_empty()
-        && let Some(id) = nodes.iter().find_map(on_ec2)
-        && let Ok(Ok(Some(instance))) = tokio::time::timeout(DEAD_AFTER, cloud.instance(&id)).await
-    {
-        names = names_in(&instance.tags);
-    }
+    let ids: Vec<Option<String>> = nodes.iter().map(|node| instance_of(node)).collect();
+    let asked: Vec<String> = ids.iter().flatten().take(INSTANCES_ASKED).cloned().collect();
+    let tagged = tags_of(cloud, &asked).await;
+    let says = nodes.iter().zip(&ids).map(|(node, id)| {
+        // Tags are an administrator's; labels are its kubelet's.
+        let by_tags = id.as_ref().and_then(|id| tagged.get(id)).map(names_in).filter(|names| !names.is_empty());
+        by_tags.unwrap_or_else(|| node.labels().get(OF_EKSCTL).cloned().into_iter().collect())
+    });
     let name = &settings.cluster_name;
-    if names.is_empty() || names.contains(name) {
-        return Ok(());
+    match judge_names(name, &says.collect::<Vec<_>>()) {
+        NameVerdict::Fits => Ok(()),
+        NameVerdict::Doubted(theirs) => {
+            warn(&format!(
+                "some nodes of this cluster say by labels or tags that it is called {theirs}, not {name:?}: too few for that \
+                 to count"
+            ));
+            Ok(())
+        }
+        NameVerdict::Another(theirs) => {
+            let what =
+                format!("the nodes of this cluster say by labels and tags that it is called {theirs}, not {name:?}");
+            let allowed = format!("{theirs}, and the stack of that name; or the kubeconfig of the cluster {name:?}");
+            Err(Mistake::of_file("CLUSTER_NAME (--cluster-name)", what).allowing(allowed).into())
+        }
     }
-    let theirs = names.into_iter().collect::<Vec<_>>().join(", ");
-    let what = format!("the nodes of this cluster say by labels and tags that it is called {theirs}, not {name:?}");
-    let allowed = format!("{theirs}, and the stack of that name; or the kubeconfig of the cluster {name:?}");
-    Err(Mistake::of_file("CLUSTER_NAME (--cluster-name)", what).allowing(allowed).into())
+}
+
+/// What nodes say of the cluster's name.
+#[derive(Debug, PartialEq, Eq)]
+enum NameVerdict {
+    /// Nothing speaks against it.
+    Fits,
+    /// A few nodes say another.
+    Doubted(String),
+    /// More than half of the nodes say another, and one alone does not count.
+    Another(String),
+}
+
+/// Judges by the names that each node says.
+fn judge_names(given: &str, says: &[BTreeSet<String>]) -> NameVerdict {
+    let others: Vec<&BTreeSet<String>> =
+        says.iter().filter(|names| !names.is_empty() && !names.contains(given)).collect();
+    let names: BTreeSet<&str> = others.iter().flat_map(|names| names.iter().map(String::as_str)).collect();
+    let count = |name: &&str| others.iter().filter(|names| names.contains(*name)).count();
+    let Some(most) = names.iter().copied().max_by_key(|name| count(name)) else { return NameVerdict::Fits };
+    let agreeing = count(&most);
+    if agreeing >= LEAST_AGREEING && agreeing * 2 > says.len() {
+        return NameVerdict::Another(most.to_owned());
+    }
+    // Any number of names may have been made up.
+    let more = if names.len() > 1 { ", among others" } else { "" };
+    NameVerdict::Doubted(format!("{most}{more}"))
+}
+
+/// The instance that a Node says it is.
+fn instance_of(node: &Node) -> Option<String> {
+    node.spec.as_ref()?.provider_id.as_deref().and_then(instance_id).map(str::to_owned)
+}
+
+/// Tags of instances by id; none where EC2 does not answer soon.
+async fn tags_of(cloud: &dyn CloudInstances, ids: &[String]) -> BTreeMap<String, BTreeMap<String, String>> {
+    if ids.is_empty() {
+        return BTreeMap::new();
+    }
+    let answer = tokio::time::timeout(DEAD_AFTER, cloud.instances_of(ids)).await;
+    let found = answer.ok().and_then(Result::ok).unwrap_or_default();
+    found.instances.into_iter().map(|instance| (instance.id, instance.tags)).collect()
 }
 
 /// The names of clusters that an instance's tags say it belongs to.
@@ -103,6 +160,25 @@ mod tests {
         for unknown in ["demo", "", "https://queues.example/111122223333/demo", "http://127.0.0.1:4566/1/demo"] {
             assert!(queue(&settings(unknown), "us-east-1").is_ok(), "{unknown}");
         }
+    }
+
+    #[test]
+    fn name_counts_if_most_nodes_say_it_and_more_than_one() {
+        let judged = |says: &[&[&str]]| {
+            let says: Vec<BTreeSet<String>> =
+                says.iter().map(|names| names.iter().map(|name| (*name).to_owned()).collect()).collect();
+            judge_names("demo", &says)
+        };
+        let another = NameVerdict::Another("prod".to_owned());
+        let doubted = NameVerdict::Doubted("evil".to_owned());
+        assert_eq!(judged(&[]), NameVerdict::Fits);
+        assert_eq!(judged(&[&[], &["demo"], &["demo", "old"]]), NameVerdict::Fits);
+        assert_eq!(judged(&[&["evil"]]), doubted, "one Node is one kubelet");
+        assert_eq!(judged(&[&["evil"], &[], &[]]), doubted);
+        assert_eq!(judged(&[&["evil"], &["evil"], &[], &[]]), doubted, "half is not most");
+        assert_eq!(judged(&[&["prod"], &["prod"], &["demo"]]), another);
+        assert_eq!(judged(&[&["prod"], &["prod", "older"], &[]]), another);
+        assert_eq!(judged(&[&["a"], &["b"], &["c"]]), NameVerdict::Doubted("c, among others".to_owned()));
     }
 
     #[test]

@@ -1,14 +1,20 @@
-//! Who else provisions in this cluster: a Karpenter, or another Dovetail, outside of our Lease; a Cluster Autoscaler.
+//! Who else may provision in this cluster: a Karpenter, or another Dovetail, outside of our Lease; a Cluster Autoscaler. All
+//! of this is what objects in somebody's namespace say: it is a reason to look closer (`standing.rs` here), never one to end.
 //! The finding is pure; what is asked of the API server is in `mod.rs` here.
 
+use std::time::Duration;
+
+use dovetail_core::lease::STRANGERS_WAIT;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Container;
 use kube::ResourceExt;
 
-/// A Lease whose holder has renewed it within so many of its durations is alive.
-const ALIVE: i64 = 3;
+/// A Lease whose holder has renewed it within so many of its durations may be alive.
+const ALIVE: u32 = 3;
+/// Seconds that a Lease lasts which does not say so: client-go's default.
+const USUAL_DURATION: i32 = 15;
 /// Names a program, whatever the chart calls it.
 const NAME_LABELS: [&str; 3] = ["app.kubernetes.io/name", "k8s-app", "app"];
 const KARPENTER: &str = "karpenter";
@@ -27,39 +33,99 @@ pub struct Own<'a> {
 /// What there is besides us.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Others {
-    /// Would launch beside us: each as a sentence.
-    pub rivals: Vec<String>,
+    /// Looks like a Karpenter that does not wait for our Lease: each as a sentence.
+    pub lookalikes: Vec<String>,
     /// Shares our Lease: only one of us leads.
     pub sharing: Vec<String>,
     /// Cluster Autoscalers.
     pub autoscalers: Vec<String>,
+    /// Leases by which something may lead beside us.
+    pub suspects: Vec<SuspectLease>,
+}
+
+/// A Lease by which something may lead beside us, as it was seen first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SuspectLease {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Who holds it.
+    pub holder: String,
+    /// How long it lasts, as far as that is believed.
+    pub duration: Duration,
+    /// Accounts (namespace and name) of Deployments that say that they lead by it.
+    pub accounts: Vec<(String, String)>,
+}
+
+/// Whether a Deployment is one that [`find_others`] looks at.
+pub fn is_of_interest(deployment: &Deployment) -> bool {
+    wants_to_run(deployment)
+        && (is(deployment, AUTOSCALER, "cluster-autoscaler") || is(deployment, KARPENTER, "karpenter/controller"))
+}
+
+/// Names of the Leases by which what looks like a Karpenter leads, where they are not the default.
+pub fn lease_names(deployments: &[Deployment]) -> Vec<String> {
+    let of_karpenters = deployments.iter().filter(|one| is(one, KARPENTER, "karpenter/controller"));
+    let mut names: Vec<String> = of_karpenters.filter_map(held_lease).map(|(_, name)| name).collect();
+    names.retain(|name| name != dovetail_api::names::LEASE_NAME && name != AUTOSCALER);
+    names.sort_unstable();
+    names.dedup();
+    names
 }
 
 /// Looks through what runs in the cluster.
 pub fn find_others(own: &Own<'_>, deployments: &[Deployment], leases: &[Lease], now: Timestamp) -> Others {
     let mut others = Others::default();
+    let mut led: Vec<((String, String), (String, String))> = Vec::new();
     for deployment in deployments.iter().filter(|one| wants_to_run(one)) {
-        let at = format!("{}/{}", deployment.namespace().unwrap_or_default(), deployment.name_any());
+        let namespace = deployment.namespace().unwrap_or_default();
+        let at = format!("Deployment {namespace}/{}", deployment.name_any());
         if is(deployment, AUTOSCALER, "cluster-autoscaler") {
-            others.autoscalers.push(format!("Deployment {at}"));
+            others.autoscalers.push(at);
         } else if is(deployment, KARPENTER, "karpenter/controller") {
-            let shares = own.elects && held_lease(deployment) == Some((own.namespace.into(), own.lease.into()));
-            let found = format!("Karpenter runs as Deployment {at}");
-            if shares { others.sharing.push(found) } else { others.rivals.push(found) }
+            let lease = held_lease(deployment);
+            led.extend(lease.clone().map(|lease| (lease, (namespace, account(deployment)))));
+            let shares = own.elects && lease == Some((own.namespace.into(), own.lease.into()));
+            if shares { others.sharing.push(at) } else { others.lookalikes.push(at) }
         }
     }
     for lease in leases.iter().filter(|one| is_held(one, now)) {
         let (namespace, name) = (lease.namespace().unwrap_or_default(), lease.name_any());
-        let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.clone()).unwrap_or_default();
+        let holder = holder(lease).unwrap_or_default().to_owned();
         if name == AUTOSCALER {
             others.autoscalers.push(format!("Lease {namespace}/{name}, held by {holder}"));
-        } else if name == dovetail_api::names::LEASE_NAME {
-            let found = format!("Lease {namespace}/{name} is held by {holder}");
-            let ours = own.elects && namespace == own.namespace && name == own.lease;
-            if ours { others.sharing.push(found) } else { others.rivals.push(found) }
+        } else if own.elects && namespace == own.namespace && name == own.lease {
+            others.sharing.push(format!("Lease {namespace}/{name} is held by {holder}"));
+        } else {
+            let place = (namespace, name);
+            let accounts =
+                led.iter().filter(|(lease, _)| *lease == place).map(|(_, account)| account.clone()).collect();
+            let (namespace, name) = place;
+            // One of another name is only asked for as some Deployment says that it leads by it, which may be elsewhere.
+            let said = name == dovetail_api::names::LEASE_NAME || !Vec::is_empty(&accounts);
+            let suspect = SuspectLease { namespace, name, holder, duration: believed_duration(lease), accounts };
+            others.suspects.extend(Some(suspect).filter(|_| said));
         }
     }
     others
+}
+
+/// Who holds a Lease, if anybody does.
+pub fn holder(lease: &Lease) -> Option<&str> {
+    lease.spec.as_ref()?.holder_identity.as_deref().filter(|holder| !holder.is_empty())
+}
+
+/// How long a Lease lasts without a renewal, as far as that is believed of whoever may write one.
+pub fn believed_duration(lease: &Lease) -> Duration {
+    let seconds = lease.spec.as_ref().and_then(|spec| spec.lease_duration_seconds).unwrap_or(USUAL_DURATION);
+    Duration::from_secs(u64::try_from(seconds).unwrap_or(1).max(1)).min(STRANGERS_WAIT)
+}
+
+/// The ServiceAccount of a Deployment's pods.
+fn account(deployment: &Deployment) -> String {
+    let pod = deployment.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
+    pod.and_then(|pod| pod.service_account_name.clone()).unwrap_or_else(|| "default".to_owned())
 }
 
 /// Namespace and name of the Lease by which a Karpenter leads; none where it heeds none, or that cannot be told.
@@ -133,13 +199,12 @@ fn is(deployment: &Deployment, name: &str, image: &str) -> bool {
     images.iter().any(|found| found.contains(image)) || (labelled && !ours)
 }
 
+/// Whether a Lease may be somebody's: held, and renewed of late by the time that it says.
 fn is_held(lease: &Lease, now: Timestamp) -> bool {
-    let Some(spec) = &lease.spec else { return false };
-    let held = spec.holder_identity.as_ref().is_some_and(|holder| !holder.is_empty());
-    let Some(renewed) = &spec.renew_time else { return false };
-    let duration = i64::from(spec.lease_duration_seconds.unwrap_or(15).max(1));
-    // One that was renewed in what is the future to us is of a machine whose clock is ahead.
-    held && now.duration_since(renewed.0).as_secs() <= duration * ALIVE
+    let Some(renewed) = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref()) else { return false };
+    let age = Duration::try_from(now.duration_since(renewed.0));
+    // One that was renewed in what is the future to us may be of a machine whose clock is ahead.
+    holder(lease).is_some() && age.map_or(true, |age| age <= believed_duration(lease) * ALIVE)
 }
 
 #[cfg(test)]
@@ -171,28 +236,27 @@ mod tests {
     const IMAGE: &str = "public.ecr.aws/karpenter/controller:1.14.0";
 
     #[test]
-    fn karpenter_in_another_namespace_is_a_rival_by_image_or_label() {
+    fn karpenter_in_another_namespace_only_looks_like_one() {
         let by_image = deployment("karpenter", "kp", IMAGE, 2, "whatever");
         let by_label = deployment("infra", "kp", "registry.internal/mirror@sha256:00", 1, "karpenter");
         let found = find_others(&OWN, &[by_image, by_label], &[], NOW);
-        assert_eq!(found.rivals.len(), 2, "{found:?}");
-        assert!(found.rivals[0].contains("karpenter/kp"));
-        assert!(found.sharing.is_empty());
+        assert_eq!(found.lookalikes, ["Deployment karpenter/kp", "Deployment infra/kp"]);
+        assert!(found.sharing.is_empty() && found.suspects.is_empty());
     }
 
     #[test]
-    fn karpenter_scaled_down_or_sharing_our_lease_is_no_rival() {
+    fn karpenter_scaled_down_or_sharing_our_lease_does_not() {
         let down = deployment("karpenter", "karpenter", IMAGE, 0, "karpenter");
         let beside = deployment("kube-system", "karpenter", IMAGE, 2, "karpenter");
         let found = find_others(&OWN, &[down, beside.clone()], &[], NOW);
-        assert_eq!((found.rivals.len(), found.sharing.len()), (0, 1));
+        assert_eq!((found.lookalikes.len(), found.sharing.len()), (0, 1));
         for own in [Own { elects: false, ..OWN }, Own { lease: "another", ..OWN }] {
-            assert_eq!(find_others(&own, std::slice::from_ref(&beside), &[], NOW).rivals.len(), 1);
+            assert_eq!(find_others(&own, std::slice::from_ref(&beside), &[], NOW).lookalikes.len(), 1);
         }
     }
 
     #[test]
-    fn karpenter_leading_by_another_lease_is_a_rival_anywhere() {
+    fn karpenter_of_another_lease_is_told_from_one_that_waits() {
         let told = |namespace: &str, container: serde_json::Value| {
             let mut one = deployment(namespace, "karpenter", IMAGE, 1, "karpenter");
             let pod = one.spec.as_mut().and_then(|spec| spec.template.spec.as_mut()).unwrap();
@@ -200,7 +264,7 @@ mod tests {
             whole.as_object_mut().unwrap().extend(container.as_object().cloned().unwrap());
             pod.containers[0] = serde_json::from_value(whole).unwrap();
             let found = find_others(&OWN, &[one], &[], NOW);
-            (found.rivals.len(), found.sharing.len())
+            (found.lookalikes.len(), found.sharing.len())
         };
         let env = |name: &str, value: &str| json!({"env": [{"name": name, "value": value}]});
         for rival in [
@@ -238,16 +302,50 @@ mod tests {
     }
 
     #[test]
-    fn lease_renewed_elsewhere_is_a_rival_and_an_expired_one_is_not() {
+    fn lease_renewed_elsewhere_is_watched_and_an_expired_one_is_not() {
         let name = "karpenter-leader-election";
         let found =
             find_others(&OWN, &[], &[lease("karpenter", name, "kp-1", 2), lease("old", name, "kp-0", 300)], NOW);
-        assert_eq!(found.rivals, ["Lease karpenter/karpenter-leader-election is held by kp-1"]);
-        let ahead = find_others(&OWN, &[], &[lease("karpenter", name, "kp-1", -100)], NOW);
-        assert_eq!(ahead.rivals.len(), 1, "a clock that is ahead hides nobody");
+        let duration = Duration::from_secs(15);
+        let (namespace, holder) = ("karpenter".to_owned(), "kp-1".to_owned());
+        let expected = SuspectLease { namespace, name: name.to_owned(), holder, duration, accounts: vec![] };
+        assert_eq!(found.suspects, [expected]);
+        let ahead = find_others(&OWN, &[], &[lease("karpenter", name, "kp-1", -2_000_000_000)], NOW);
+        assert_eq!(ahead.suspects.len(), 1, "a clock that is ahead hides nobody");
         let given_back = find_others(&OWN, &[], &[lease("karpenter", name, "", 2)], NOW);
         assert_eq!(given_back, Others::default());
-        assert_eq!(find_others(&OWN, &[], &[lease("kube-system", name, "kp-1", 2)], NOW).sharing.len(), 1);
+        let ours = find_others(&OWN, &[], &[lease("kube-system", name, "kp-1", 2)], NOW);
+        assert_eq!((ours.sharing.len(), ours.suspects.len()), (1, 0));
+    }
+
+    #[test]
+    fn a_stranger_s_duration_is_bounded() {
+        let lasting = |seconds: i32| {
+            let mut one = lease("a", "karpenter-leader-election", "x", 200);
+            one.spec.as_mut().unwrap().lease_duration_seconds = Some(seconds);
+            one
+        };
+        for (seconds, believed) in [(i32::MAX, 60), (61, 60), (15, 15), (0, 1), (i32::MIN, 1)] {
+            assert_eq!(believed_duration(&lasting(seconds)).as_secs(), believed, "{seconds}");
+        }
+        assert!(
+            find_others(&OWN, &[], &[lasting(i32::MAX)], NOW - jiff::SignedDuration::from_secs(21)).suspects.len() == 1
+        );
+        assert!(find_others(&OWN, &[], &[lasting(i32::MAX)], NOW).suspects.is_empty(), "renewed 200 seconds ago");
+    }
+
+    #[test]
+    fn lease_of_another_name_is_watched_if_a_deployment_leads_by_it() {
+        let mut karpenter = deployment("karpenter", "karpenter", IMAGE, 1, "karpenter");
+        let pod = karpenter.spec.as_mut().and_then(|spec| spec.template.spec.as_mut()).unwrap();
+        pod.service_account_name = Some("kp".to_owned());
+        pod.containers[0].args = Some(vec!["--leader-election-name=mine".to_owned()]);
+        assert_eq!(lease_names(std::slice::from_ref(&karpenter)), ["mine"]);
+        let leases = [lease("karpenter", "mine", "kp-1", 2), lease("evil", "mine", "kp-1", 2)];
+        let found = find_others(&OWN, &[karpenter], &leases, NOW);
+        let accounts: Vec<_> =
+            found.suspects.iter().map(|one| (one.namespace.as_str(), one.accounts.clone())).collect();
+        assert_eq!(accounts, [("karpenter", vec![("karpenter".to_owned(), "kp".to_owned())])]);
     }
 
     #[test]
@@ -259,6 +357,6 @@ mod tests {
             &[lease("kube-system", "cluster-autoscaler", "ca-1", 1)],
             NOW,
         );
-        assert_eq!((found.autoscalers.len(), found.rivals.len()), (2, 0));
+        assert_eq!((found.autoscalers.len(), found.lookalikes.len()), (2, 0));
     }
 }

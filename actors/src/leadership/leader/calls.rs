@@ -44,9 +44,14 @@ pub(super) async fn read_lease(
             Ok(Some(terms)) => Ok((LeaseInput::Read(None), terms)),
             Ok(None) | Err(_) => Err("the lease is gone, and the NodeClaims are not known yet".into()),
         },
-        Ok(Err(error)) => Err(KubeFailure::from(error).to_string()),
+        Ok(Err(error)) => Err(said(KubeFailure::from(error))),
         Err(_) => Err(NO_ANSWER.into()),
     }
+}
+
+/// A failure in words: one that is no answer of the API server's own is none at all.
+fn said(failure: KubeFailure) -> String {
+    if failure.is_unreachable() { NO_ANSWER.to_owned() } else { failure.to_string() }
 }
 
 /// Whether a Lease's term is above its own resourceVersion: somebody has written it by hand, or its claims are older than
@@ -64,7 +69,7 @@ pub(super) async fn write(
     let body = lease_object::body(&order, &env.settings.lease_name, &env.identity, &settings, env.wall());
     match tokio::time::timeout(settings.patience(), lease.write(&order, &body)).await {
         Ok(Ok(lease)) => Ok(lease_object::view(&lease, &settings, env.wall())),
-        Ok(Err(error)) => Err(KubeFailure::from(error).to_string()),
+        Ok(Err(error)) => Err(said(KubeFailure::from(error))),
         Err(_) => Err(NO_ANSWER.into()),
     }
 }

@@ -1,7 +1,7 @@
 //! Why a replica does not go by the Lease, said once.
 
 use dovetail_api::names::annotations;
-use dovetail_core::lease::{Distrust, LONGEST_WAIT};
+use dovetail_core::lease::Distrust;
 
 use super::Leader;
 use crate::telemetry::log_event::LogEvent;
@@ -28,11 +28,11 @@ impl Leader {
                 self.election.highest_term(),
                 self.env.settings.lease_namespace,
             ),
-            Distrust::Duration { holder, duration, until } => format!(
+            Distrust::Duration { holder, duration, wait, until } => format!(
                 "{holder:?} does not renew it, and its leaseDurationSeconds is {}: it is waited for until it has stood \
                  unchanged for {} s, which is {:.0} s from now; delete the Lease if {holder:?} has ended",
                 duration.as_secs(),
-                LONGEST_WAIT.max(self.settings.duration).as_secs(),
+                wait.as_secs(),
                 until.saturating_sub(self.env.now()).as_secs_f64(),
             ),
             Distrust::TermsUsedUp { term } => format!(

@@ -73,7 +73,8 @@ pub const LAUNCHED_FOR: &str = "dovetail.dev/launched-for";
 /// NodePool: workloads that do not use their nodes, and until when no node is launched for them, JSON. Remove it to release
 /// them.
 pub const UNUSED_LAUNCHES: &str = "dovetail.dev/unused-launches";
-/// EC2NodeClass: the observed allocatable resources of instance types that have less than was planned, JSON.
+/// EC2NodeClass: the observed allocatable resources of instance types that have less than was planned, JSON. Remove it to
+/// forget them.
 pub const OBSERVED_ALLOCATABLE: &str = "dovetail.dev/observed-allocatable";
 /// Pod: how it is moved off a node if its eviction would be refused or would leave no pod of its workload.
 pub const MOVE: &str = "dovetail.dev/move";

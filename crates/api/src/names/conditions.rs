@@ -10,6 +10,8 @@ pub const NODE_CLASS_READY: &str = "NodeClassReady";
 pub const BUDGETS_VALID: &str = "dovetail.dev/BudgetsValid";
 /// NodePool and EC2NodeClass: False if an annotation of Dovetail's is misspelt. Absent otherwise.
 pub const ANNOTATIONS_KNOWN: &str = "dovetail.dev/AnnotationsKnown";
+/// NodePool: False while it uses spot and the interruption queue cannot be read. Absent otherwise.
+pub const INTERRUPTIONS_HEARD: &str = "dovetail.dev/InterruptionsHeard";
 /// NodePool: it was taken over from Karpenter, and the message names what is held back until an operator releases it. Absent
 /// if nothing is held back.
 pub const ADOPTED: &str = "dovetail.dev/Adopted";

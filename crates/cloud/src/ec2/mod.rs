@@ -1,6 +1,7 @@
 //! EC2 behind [`crate::Cloud`], on the AWS SDK.
 
 pub mod adapt;
+mod bounded;
 mod cache;
 mod classify;
 mod cluster;

@@ -17,6 +17,7 @@ use aws_smithy_types::retry::RetryConfig;
 use aws_smithy_types::timeout::TimeoutConfig;
 use dovetail_core::clock::Clock;
 
+use super::bounded::bounded;
 use super::rate::{Limiter, limited};
 use super::services::{Eks, Iam, Pricing, Ssm};
 
@@ -83,8 +84,9 @@ impl SdkParts {
     /// # Errors
     /// No region or no credentials are found.
     pub async fn from_environment(clock: Arc<dyn Clock>, region: Option<String>) -> Result<Self, NoAws> {
-        let http_client =
+        let https =
             aws_smithy_http_client::Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring)).build_https();
+        let http_client = bounded(https);
         let mut loader = aws_config::defaults(BehaviorVersion::latest()).http_client(http_client.clone());
         if let Some(region) = region {
             loader = loader.region(Region::new(region));
@@ -177,6 +179,7 @@ macro_rules! client {
 
 impl Clients {
     pub fn new(parts: &SdkParts) -> Self {
+        let parts = &SdkParts { http_client: bounded(parts.http_client.clone()), ..parts.clone() };
         // Only EC2 has these buckets, and counts in them what we send again, too.
         let limiter = Limiter::new(Arc::clone(&parts.clock));
         let in_bounds = |retry, attempt| {

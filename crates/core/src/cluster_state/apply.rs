@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dovetail_api::names::annotations::UNUSED_LAUNCHES;
+use dovetail_api::names::annotations::{OBSERVED_ALLOCATABLE, UNUSED_LAUNCHES};
 use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Node, Pod as KubePod};
@@ -250,6 +250,13 @@ impl ClusterState {
             return UpdateEffect::Stale;
         }
         let news = known.is_none_or(|known| known.spec != class.spec || known.status != class.status);
+        let says = |class: &EC2NodeClass| {
+            class.metadata.annotations.as_ref().is_some_and(|own| own.contains_key(OBSERVED_ALLOCATABLE))
+        };
+        // An administrator clears what is known of its instance types.
+        if known.is_some_and(|known| says(known)) && !says(&class) {
+            self.to_learn.cleared.insert(name.clone());
+        }
         self.to_learn.classes.insert(name.clone());
         Arc::make_mut(&mut self.now.classes).insert(name, Arc::new(class));
         if news { UpdateEffect::News } else { UpdateEffect::Alike }

@@ -356,7 +356,7 @@ fn terms_that_are_used_up_are_told_of_and_not_written() {
 }
 
 #[test]
-fn unrenewed_lease_of_68_years_is_taken_after_ten_minutes() {
+fn unrenewed_lease_of_68_years_is_taken_after_a_minute() {
     for holder in ["karpenter", ""] {
         let mut standby = Election::new("b", LeaseSettings::default());
         let years = |version: &str| {
@@ -371,12 +371,35 @@ fn unrenewed_lease_of_68_years_is_taken_after_ten_minutes() {
         let (last, from) = (years("999"), 9990);
         watch(&mut standby, &last, from..=from + 14);
         assert_eq!(standby.distrust(), None);
-        watch(&mut standby, &last, from + 15..=from + 599);
-        let told = Distrust::Duration { holder: holder.into(), duration: at(i32::MAX as u64), until: at(from + 600) };
+        watch(&mut standby, &last, from + 15..=from + 59);
+        let duration = at(i32::MAX as u64);
+        let told = Distrust::Duration { holder: holder.into(), duration, wait: at(60), until: at(from + 60) };
         assert_eq!(standby.distrust(), Some(&told));
-        assert_eq!(standby.pause(at(2), at(from + 599)), at(1), "it is there when the ten minutes are over");
-        assert_eq!(standby.step(last, at(from + 600)), taken("999", 999));
+        assert_eq!(standby.pause(at(2), at(from + 59)), at(1), "it is there when the minute is over");
+        assert_eq!(standby.step(last, at(from + 60)), taken("999", 999));
     }
+}
+
+#[test]
+fn stranger_costs_a_minute_and_a_dovetail_what_it_may_have_set() {
+    let waits = |lease: LeaseView, until: u64| {
+        let mut standby = Election::new("b", LeaseSettings::default());
+        let read = LeaseInput::Read(Some(lease));
+        for second in 0..until {
+            let output = standby.step(read.clone(), at(second));
+            assert_eq!(output, LeaseOutput::Wait, "at {second} s of {until}");
+        }
+        assert!(matches!(standby.step(read, at(until)), LeaseOutput::Write(_)), "after {until} s");
+    };
+    let lasting = |lease: LeaseView, seconds: u64| LeaseView { duration: at(seconds), ..lease };
+    for seconds in [61, 599, 86_400, i32::MAX as u64] {
+        waits(lasting(foreign("a", 1, "9"), seconds), 60);
+    }
+    waits(lasting(foreign("a", 1, "9"), 40), 40);
+    // The mark of a Dovetail, whose own setting may be longer than ours while replicas are replaced.
+    waits(lasting(lease("a", 1, "9"), 120), 120);
+    waits(lasting(lease("a", 1, "9"), 600), 600);
+    waits(lasting(lease("a", 1, "9"), i32::MAX as u64), 60);
 }
 
 #[test]

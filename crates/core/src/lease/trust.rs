@@ -3,15 +3,20 @@
 //! A term that no leader can have had is not counted: one write of `2147483647` would otherwise be the last term for ever.
 //! It is safe to do without it, as nobody leads by it: no Dovetail acquires such a term, and the fence compares for equality.
 //! A holder that honours its own duration stops at its renew deadline, which lies before that duration; client-go renews
-//! every few seconds until then. A Lease that has stood unchanged for [`LONGEST_WAIT`] is not renewed by anybody.
+//! every few seconds until then. A Lease that has stood unchanged for [`LONGEST_WAIT`] is not renewed by anybody, and one that
+//! no Dovetail has led by for [`STRANGERS_WAIT`].
 
 use std::time::Duration;
 
-use super::{Election, LeaseView, MOST_FIRST_TERM, is_plausible_term};
+use super::{Election, LeaseView, MOST_FIRST_TERM, TermOrigin, is_plausible_term};
 
 /// How long a Lease that nobody renews is respected at most, however long it says that it lasts. A replica whose own
 /// `LEADER_ELECTION_LEASE_DURATION` is longer respects that.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(10 * 60);
+
+/// How long the Lease of a stranger is respected at most while nobody renews it: one without Dovetail's mark, or with a duration
+/// longer than [`LONGEST_WAIT`], which no Dovetail writes whose own is shorter. Karpenter's lasts 15 seconds.
+pub const STRANGERS_WAIT: Duration = Duration::from_secs(60);
 
 /// A leader's term is not above the resourceVersion at which it was written, or not above the highest that was known plus
 /// one (decision 011). What is further above both than this was written by somebody else.
@@ -31,7 +36,9 @@ pub enum Distrust {
         holder: String,
         /// `leaseDurationSeconds`.
         duration: Duration,
-        /// When it is acquired, on CLOCK_BOOTTIME, unless it is renewed before.
+        /// How long it has to stand unchanged until it is acquired.
+        wait: Duration,
+        /// When that is, on CLOCK_BOOTTIME, unless it is renewed before.
         until: Duration,
     },
     /// The next term would be one that no leader can have. Only an operator can help.
@@ -64,10 +71,11 @@ impl Election {
     }
 
     /// How long a Lease is respected that is seen unchanged: not shorter than our own, as client-go shortens the duration
-    /// when it releases, and not longer than [`LONGEST_WAIT`] or our own.
+    /// when it releases, and not longer than [`LONGEST_WAIT`], a stranger's than [`STRANGERS_WAIT`], or our own.
     pub(super) fn respected(&self, lease: &LeaseView) -> Duration {
         let own = self.settings.duration;
-        lease.duration.clamp(own, own.max(LONGEST_WAIT))
+        let strange = lease.origin == TermOrigin::Foreign || lease.duration > LONGEST_WAIT;
+        lease.duration.clamp(own, own.max(if strange { STRANGERS_WAIT } else { LONGEST_WAIT }))
     }
 
     /// What is wrong with a Lease that was just read.
@@ -80,6 +88,11 @@ impl Election {
         let still = self.seen.as_ref().filter(|seen| seen.lease.is_still(lease));
         let since = still.map(|seen| seen.since).filter(|since| now >= *since + self.settings.duration)?;
         let (holder, duration) = (lease.holder.clone(), lease.duration);
-        (duration > respected).then(|| Distrust::Duration { holder, duration, until: since + respected })
+        (duration > respected).then(|| Distrust::Duration {
+            holder,
+            duration,
+            wait: respected,
+            until: since + respected,
+        })
     }
 }

@@ -11,7 +11,7 @@ use dovetail_actors::settings::{Interruptions, Rebalance};
 use dovetail_core::clock::Clock as _;
 use dovetail_core::interruption::InterruptionKind;
 use dovetail_core::interruption::status::Trouble;
-use dovetail_sandbox::apiserver::NODE_CLAIMS;
+use dovetail_sandbox::apiserver::{NODE_CLAIMS, NODE_POOLS};
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
@@ -37,6 +37,7 @@ pub fn start(bench: &Alone) -> Addr<Interruption> {
         terminator: ear.clone().into(),
         recorder: ear.clone().into(),
         cloud: bench.sky.clone(),
+        calls: bench.calls("interruption"),
         leader_term: bench.term.clone(),
     };
     bench.start(Interruption::new(&bench.env, links))
@@ -421,4 +422,58 @@ pub fn trouble(bench: &Alone, number: u64, kind: InterruptionKind) -> Trouble {
         what: "reachability".into(),
         time: Some(bench.clock.wall() - SignedDuration::from_mins(10)),
     }
+}
+
+/// The condition of the pool `default` about its interruptions: status and reason.
+fn heard(bench: &Alone) -> Option<(String, String)> {
+    let pool = bench.api.get(&NODE_POOLS, "", "default").unwrap();
+    let conditions = pool["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    let one = conditions.into_iter().find(|one| one["type"] == "dovetail.dev/InterruptionsHeard")?;
+    Some((one["status"].as_str().unwrap().to_owned(), one["reason"].as_str().unwrap().to_owned()))
+}
+
+/// A pool with a spot node, and the queue's calls fail like this from the start.
+async fn lost(bench: &Alone, call: &'static str, fails: Fails) -> Addr<Interruption> {
+    bench.class("default");
+    bench.pool_of("default", json!({}));
+    spot(bench, 1);
+    bench.sky.always(call, Some(fails));
+    start(bench)
+}
+
+#[test]
+fn queue_that_cannot_be_read_is_said_where_people_look() {
+    for (call, fails) in [("queue_url", Fails::NotThere), ("queue_url", Fails::Never), ("receive", Fails::Never)] {
+        with_queue(async |bench| {
+            let actor = lost(&bench, call, fails).await;
+            bench.pass(5.0).await;
+            bench.show();
+            let state_now = state(&bench, &actor).await;
+            assert!(!state_now.lost.is_empty() && state_now.unheard == 1, "{call}: {state_now:?}");
+            assert_eq!((bench.told.count("spot_unheard"), bench.records("InterruptionsNotHeard").len()), (1, 1));
+            assert!(bench.records("InterruptionsNotHeard")[0].1.contains("of the queue demo fails"));
+            let (status, reason) = heard(&bench).unwrap();
+            assert_eq!((status.as_str(), reason.as_str()), ("False", state_now.lost.replace('.', "").as_str()));
+            bench.pass(1800.0).await;
+            assert_eq!((bench.told.count("spot_unheard"), bench.records("InterruptionsNotHeard").len()), (1, 1));
+            bench.sky.always(call, None);
+            bench.pass(60.0).await;
+            bench.show();
+            bench.pass(60.0).await;
+            assert_eq!((bench.told.count("spot_heard"), bench.records("InterruptionsHeard").len()), (1, 1));
+            let state_now = state(&bench, &actor).await;
+            assert_eq!((state_now.lost.as_str(), state_now.unheard, heard(&bench)), ("", 0, None));
+        });
+    }
+}
+
+#[test]
+fn queue_that_is_away_for_a_moment_is_not_lost() {
+    with_queue(async |bench| {
+        let actor = lost(&bench, "receive", Fails::Throttled).await;
+        bench.pass(10.0).await;
+        assert_eq!((bench.told.count("spot_unheard"), state(&bench, &actor).await.lost.as_str()), (0, ""));
+        bench.pass(60.0).await;
+        assert_eq!((bench.told.count("spot_unheard"), bench.records("InterruptionsNotHeard").len()), (1, 1));
+    });
 }

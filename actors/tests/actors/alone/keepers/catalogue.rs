@@ -136,6 +136,37 @@ fn an_empty_answer_after_a_full_one_is_no_fact() {
 }
 
 #[test]
+fn absurd_first_answer_leaves_shipped_types_for_a_minute() {
+    let absurd = || {
+        let all = shipped::catalogue("us-east-1").types;
+        let of = |change: fn(&mut dovetail_cloud::info::InstanceTypeInfo)| {
+            all.iter()
+                .map(|one| {
+                    let mut one = (**one).clone();
+                    change(&mut one);
+                    one
+                })
+                .collect::<Vec<_>>()
+        };
+        [Vec::new(), of(|one| one.vcpus = 0), of(|one| one.name.clear()), of(|one| one.memory_mib = 0)]
+    };
+    for types in absurd() {
+        with_class(async |bench| {
+            bench.sky.types(Some(types.clone()));
+            let catalogue = start(&bench);
+            bench.pass(12.0).await;
+            assert!(state(&bench, &catalogue).await.instance_types > 500);
+            assert!(offered(&bench, &catalogue, "m5.large").await.is_some_and(|zones| zones.len() == 2));
+            assert_eq!(bench.told.count("retrying"), 1, "it is said");
+            bench.sky.types(None);
+            bench.pass(60.0).await;
+            assert_eq!((bench.told.count("retrying"), bench.told.count("recovered")), (1, 1));
+            assert_eq!(bench.sky.count("instance_types"), 2);
+        });
+    }
+}
+
+#[test]
 fn no_prices_at_all_are_no_prices_of_now() {
     with_class(async |bench| {
         let catalogue = start(&bench);

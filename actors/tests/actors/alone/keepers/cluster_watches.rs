@@ -43,6 +43,35 @@ fn a_watch_that_fails_for_a_minute_is_told_of_with_its_error() {
 }
 
 #[test]
+fn an_outage_of_the_api_server_is_one_line_and_its_end() {
+    alone(|bench| async move {
+        let watching = leading(&bench).await;
+        bench.wire.refuse("GET", "/", usize::MAX, 503);
+        bench.pass(300.0).await;
+        assert!(!state(&bench, &watching.cluster).await.watches_failing.is_empty());
+        let counts = |names: [&str; 3]| names.map(|name| bench.told.count(name));
+        let lines = ["retrying", "watch_failing", "recovered"];
+        assert_eq!(counts(lines), [1, 0, 0], "{:?}", bench.told.lines());
+        bench.wire.heal();
+        bench.pass(200.0).await;
+        assert_eq!(counts(lines), [1, 0, 1], "{:?}", bench.told.lines());
+    });
+}
+
+#[test]
+fn watch_that_is_refused_where_it_stands_lists_anew() {
+    alone(|bench| async move {
+        let _watching = leading(&bench).await;
+        bench.wire.forget();
+        let lists = || bench.wire.asked("GET", "/daemonsets").iter().filter(|one| !one.path.contains("watch=")).count();
+        // As where a restored API server does not know the version from which it is to go on.
+        bench.wire.refuse("GET", "/daemonsets", 3, 400);
+        bench.pass(100.0).await;
+        assert_eq!(lists(), 1, "{:?}", bench.wire.asked("GET", "/daemonsets"));
+    });
+}
+
+#[test]
 fn what_went_while_a_list_expired_is_told_gone() {
     alone(|bench| async move {
         let watching = leading(&bench).await;

@@ -53,6 +53,25 @@ fn an_event_is_written_beside_its_object_by_karpenters_name() {
 }
 
 #[test]
+fn what_holds_for_many_objects_is_said_at_one_of_them() {
+    alone(|bench| async move {
+        let recorder = start(&bench);
+        for name in ["a", "b", "c"] {
+            let event = Record::warning(pod(name), "SpotSLRCreationFailed", "no role");
+            recorder.do_send(event.once_for_all_of("nodeclaims of default").quiet_for(seconds(3600)));
+            bench.pass(600.0).await;
+        }
+        assert_eq!(written(&bench).len(), 1);
+        bench.pass(1900.0).await;
+        let again = Record::warning(pod("d"), "SpotSLRCreationFailed", "no role");
+        recorder.do_send(again.once_for_all_of("nodeclaims of default").quiet_for(seconds(3600)));
+        bench.pass(1.0).await;
+        // The first was forgotten by the API server after an hour.
+        assert_eq!(bench.api.list(&EVENTS).last().unwrap()["involvedObject"]["name"], "d");
+    });
+}
+
+#[test]
 fn the_same_is_said_again_when_its_quiet_time_is_over() {
     alone(|bench| async move {
         let recorder = start(&bench);

@@ -1,6 +1,9 @@
 //! What nodes of an instance type really have for pods, where that is less than was foreseen when they were launched: later
 //! plans go by it (docs/decisions/037). It is known by node class, the class's hash, image and instance type, is read off Nodes
-//! that are ready for pods, and stands as an annotation on the EC2NodeClass after they are gone.
+//! that are ready for pods, and stands as an annotation on the EC2NodeClass after they are gone. What a Node has is its kubelet's
+//! word: [`witness`] says how much of it is believed (docs/decisions/056).
+
+mod witness;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,6 +19,9 @@ use crate::instance_type::InstanceType;
 use crate::launch_limits::MOST_CHANGES;
 use crate::lifecycle::claim::from_quantities;
 use crate::resources::Resources;
+
+pub use witness::DoubtedNode;
+use witness::{Witness, at_least, believed, remember};
 
 /// Instance types that are known of a class, the latest.
 const MOST: usize = 128;
@@ -33,14 +39,29 @@ struct Observation {
     hash: String,
     image: String,
     instance_type: String,
-    /// The resources of which they have less than was foreseen: what they have.
+    /// The resources of which they have less than was foreseen: what they have, as far as that is believed.
     has: Resources,
     until: Timestamp,
     /// How often it was seen anew.
     times: u32,
+    /// Nodes that have so much less that one alone is not believed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    witnesses: Vec<Witness>,
 }
 
 impl Observation {
+    fn unseen(hash: &str, image: &str, instance_type: &str) -> Self {
+        Self {
+            hash: hash.to_owned(),
+            image: image.to_owned(),
+            instance_type: instance_type.to_owned(),
+            has: Resources::new(),
+            until: Timestamp::MIN,
+            times: 0,
+            witnesses: Vec::new(),
+        }
+    }
+
     fn is_of(&self, hash: &str, image: &str, instance_type: &str) -> bool {
         self.hash == hash && self.image == image && self.instance_type == instance_type
     }
@@ -52,31 +73,44 @@ impl Observation {
 struct OfClass {
     version: u64,
     types: Vec<Observation>,
+    /// When an administrator took the annotation off: nodes that were launched before say nothing any more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    since: Option<Timestamp>,
 }
 
 /// What nodes really have, by class.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Observed(BTreeMap<String, OfClass>);
 
+/// What one node has, and what was foreseen for it.
+struct NodeReport<'a> {
+    class: &'a str,
+    hash: &'a str,
+    image: &'a str,
+    instance_type: &'a str,
+    foreseen: &'a Resources,
+    /// The resources of which it has less.
+    witness: Witness,
+}
+
 impl Observed {
     /// A node that is ready for pods has less of these than was foreseen.
-    fn learn(&mut self, class: &str, hash: &str, image: &str, instance_type: &str, has: &Resources, now: Timestamp) {
+    fn learn(&mut self, report: NodeReport<'_>, now: Timestamp) {
+        let NodeReport { class, hash, image, instance_type, foreseen, witness } = report;
         let known = self.0.entry(class.to_owned()).or_default();
+        if known.since.is_some_and(|since| witness.launched <= since) {
+            return;
+        }
         let at = known.types.iter().position(|one| one.is_of(hash, image, instance_type));
         let before = at.map(|at| known.types.remove(at));
-        let mut one = before.clone().unwrap_or_else(|| Observation {
-            hash: hash.to_owned(),
-            image: image.to_owned(),
-            instance_type: instance_type.to_owned(),
-            has: Resources::new(),
-            until: Timestamp::MIN,
-            times: 0,
-        });
+        let mut one = before.clone().unwrap_or_else(|| Observation::unseen(hash, image, instance_type));
         let anew = one.until <= now;
         if anew {
             (one.times, one.has) = (one.times.saturating_add(1), Resources::new());
         }
-        for (name, amount) in has.iter() {
+        remember(&mut one.witnesses, &witness, foreseen, now);
+        let believed = believed(&one.witnesses, &witness.has, foreseen);
+        for (name, amount) in believed.iter() {
             let least = one.has.find(name).map_or(amount, |least| least.min(amount));
             one.has.set(name.to_owned(), least);
         }
@@ -114,11 +148,20 @@ impl Observed {
         let over = there.types.len().saturating_sub(MOST);
         there.types.drain(..over);
         there.types.iter_mut().for_each(|one| one.until = one.until.min(later(now, LONGEST)));
+        there.since = there.since.map(|since| since.min(now));
         self.0.insert(class.to_owned(), there);
     }
 
+    /// An administrator has taken the annotation off: nothing is known of the class any more, and nodes that are there say
+    /// nothing from now on.
+    fn clear(&mut self, class: &str, now: Timestamp) {
+        if let Some(known) = self.0.get_mut(class) {
+            *known = OfClass { version: known.version.saturating_add(1), types: Vec::new(), since: Some(now) };
+        }
+    }
+
     fn to_write(&self, class: &str, written: Option<&str>) -> Option<String> {
-        let known = self.0.get(class).filter(|known| !known.types.is_empty())?;
+        let known = self.0.get(class).filter(|known| !known.types.is_empty() || known.since.is_some())?;
         let there = written.and_then(parse_observed);
         if there.is_some_and(|there| there.version >= known.version) {
             return None;
@@ -137,17 +180,22 @@ pub(in crate::cluster_state) struct ToLearn {
     pub nodes: BTreeSet<String>,
     pub pools: BTreeSet<String>,
     pub classes: BTreeSet<String>,
+    /// Classes of which an administrator has taken the annotation off.
+    pub cleared: BTreeSet<String>,
 }
 
 impl ClusterState {
     /// Takes in what annotations and Nodes say that have changed since the last look.
     pub(in crate::cluster_state) fn learn(&mut self, now: Timestamp) {
-        let ToLearn { nodes, pools, classes } = std::mem::take(&mut self.to_learn);
+        let ToLearn { nodes, pools, classes, cleared } = std::mem::take(&mut self.to_learn);
         for name in pools {
             let pool = self.now.pools.get(&name).and_then(|pool| pool.metadata.annotations.as_ref());
             if let Some(text) = pool.and_then(|own| own.get(annotations::UNUSED_LAUNCHES)) {
                 Arc::make_mut(&mut self.now.unused).take_annotation(&name, text, now);
             }
+        }
+        for name in cleared {
+            Arc::make_mut(&mut self.now.observed).clear(&name, now);
         }
         for name in classes {
             let class = self.now.classes.get(&name).and_then(|class| class.metadata.annotations.as_ref());
@@ -167,16 +215,46 @@ impl ClusterState {
             .collect();
         let mut found = Vec::new();
         for node in nodes.iter().filter_map(|name| self.now.nodes.get(name)) {
-            let Some(entry) = machines.get(node.provider_id.as_str()) else { continue };
+            // A kubelet writes its Node, and may name any machine there.
+            let Some(entry) = machines.get(node.provider_id.as_str()).filter(|entry| entry.is_on(node)) else {
+                continue;
+            };
             found.extend(shortfall(node, entry).map(|less| (entry.claim.clone(), node.clone(), less)));
         }
-        for (claim, node, less) in found {
-            let image = claim.status.as_ref().map_or("", |status| status.image_id.as_str());
-            let Some((hash, kind)) = hash_of(&claim).zip(node.labels.get(labels::INSTANCE_TYPE)) else { continue };
-            let class = &claim.spec.node_class_ref.name;
-            Arc::make_mut(&mut self.now.observed).learn(class, hash, image, kind, &less, now);
+        for (claim, node, has) in found {
+            let Some(status) = claim.status.as_ref() else { continue };
+            let Some((hash, instance_type)) = hash_of(&claim).zip(instance_type_of(&claim, Some(&node))) else {
+                continue;
+            };
+            let launched = claim.metadata.creation_timestamp.as_ref().map_or(now, |created| created.0);
+            let report = NodeReport {
+                class: &claim.spec.node_class_ref.name,
+                hash,
+                image: &status.image_id,
+                instance_type,
+                foreseen: &from_quantities(&status.allocatable),
+                witness: Witness {
+                    claim: claim.metadata.uid.clone().unwrap_or_default(),
+                    node: node.name.clone(),
+                    launched,
+                    has,
+                    seen: now,
+                    changes: 0,
+                },
+            };
+            Arc::make_mut(&mut self.now.observed).learn(report, now);
         }
     }
+}
+
+/// The instance type that the cloud gave a claim. The Node's own label is its kubelet's word: it counts only for a claim on which
+/// no launch has written any.
+pub(in crate::cluster_state) fn instance_type_of<'a>(
+    claim: &'a NodeClaim,
+    node: Option<&'a NodeEntry>,
+) -> Option<&'a str> {
+    let given = claim.metadata.labels.as_ref().and_then(|own| own.get(labels::INSTANCE_TYPE));
+    given.or_else(|| node?.labels.get(labels::INSTANCE_TYPE)).map(String::as_str)
 }
 
 fn hash_of(claim: &NodeClaim) -> Option<&str> {
@@ -216,18 +294,39 @@ impl Snapshot {
     /// What the node of a claim will have for pods, by what others of its kind have or had.
     pub(in crate::cluster_state) fn really(&self, entry: &ClaimEntry, mut promised: Resources) -> Resources {
         let claim = &entry.claim;
-        let kind = claim.metadata.labels.as_ref().and_then(|own| own.get(labels::INSTANCE_TYPE));
+        let kind = instance_type_of(claim, None);
         let class = self.classes.get(&claim.spec.node_class_ref.name).filter(|_| !self.observed.0.is_empty());
         if let Some(has) =
             class.zip(kind).and_then(|(class, kind)| self.observed.resources_of(class, kind, Timestamp::MIN))
         {
             for (name, has) in has.iter() {
-                if promised.find(name).is_some_and(|promised| promised > has) {
-                    promised.set(name.to_owned(), has);
+                if let Some(foreseen) = promised.find(name).filter(|foreseen| *foreseen > has) {
+                    promised.set(name.to_owned(), at_least(foreseen, has));
                 }
             }
         }
         promised
+    }
+
+    /// Nodes that have far less for pods than was foreseen, and whether that is believed, where their class's annotation does not
+    /// say so yet.
+    #[must_use]
+    pub fn doubted_nodes(&self) -> Vec<(Arc<EC2NodeClass>, DoubtedNode)> {
+        let news = |class: &Arc<EC2NodeClass>| {
+            let known = class.metadata.name.as_ref().and_then(|name| self.observed.0.get(name));
+            let own = class.metadata.annotations.as_ref();
+            let written =
+                own.and_then(|own| own.get(annotations::OBSERVED_ALLOCATABLE)).and_then(|text| parse_observed(text));
+            let written = written.unwrap_or_default();
+            let of_type = |one: &Observation| {
+                let before = written.types.iter().find(|old| old.is_of(&one.hash, &one.image, &one.instance_type));
+                let old = before.map_or(&[][..], |old| old.witnesses.as_slice());
+                witness::news(&one.instance_type, &one.witnesses, old, &one.has)
+            };
+            let found: Vec<_> = known.into_iter().flat_map(|known| &known.types).flat_map(of_type).collect();
+            found.into_iter().map(|one| (class.clone(), one)).collect::<Vec<_>>()
+        };
+        self.classes.values().flat_map(news).collect()
     }
 
     /// Annotations that EC2NodeClasses are to get, by the class's name.
@@ -247,7 +346,8 @@ impl Snapshot {
 fn limited(one: &InstanceType, has: &Resources) -> InstanceType {
     let (mut limited, foreseen) = (one.clone(), one.allocatable());
     for (name, has) in has.iter() {
-        let less = foreseen.get(name).saturating_sub(has);
+        let foreseen = foreseen.get(name);
+        let less = foreseen.saturating_sub(at_least(foreseen, has));
         if less > 0 {
             let reserved = &mut limited.overhead.system_reserved;
             reserved.set(name.to_owned(), reserved.get(name).saturating_add(less));

@@ -11,9 +11,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dovetail_api::names::labels;
 use jiff::Timestamp;
 
+use super::observed::instance_type_of;
 use crate::cluster_state::objects::load::with_itself;
 use crate::cluster_state::{ClaimEntry, ClusterState, Moment, NodeEntry, PodEntry, Snapshot, objects::daemon};
 use crate::launch_limits::LaunchedFor;
@@ -350,7 +350,6 @@ impl Snapshot {
     /// What DaemonSets take of a claim's node beyond what was planned for them, and the node's instance type.
     fn taken_by_daemons(&self, entry: &ClaimEntry) -> Option<(String, Resources)> {
         let facts = &entry.facts;
-        let node = self.nodes.get(&facts.node)?;
         let mut more = Resources::new();
         for pod in self.loads.get(&facts.node)?.pods.values().filter(|pod| pod.daemon) {
             more.add(&with_itself(&pod.pod.requests));
@@ -362,6 +361,7 @@ impl Snapshot {
             }
         }
         let more = more.iter().filter(|(_, amount)| *amount > 0);
-        Some((node.labels.get(labels::INSTANCE_TYPE)?.clone(), more.map(|(name, by)| (name.to_owned(), by)).collect()))
+        let instance_type = instance_type_of(&entry.claim, Some(self.nodes.get(&facts.node)?))?.to_owned();
+        Some((instance_type, more.map(|(name, by)| (name.to_owned(), by)).collect()))
     }
 }

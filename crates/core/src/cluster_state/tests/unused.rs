@@ -140,46 +140,132 @@ fn node_filled_by_daemon_sets_is_unused_and_their_load_is_known() {
     assert_eq!(snapshot.unused_to_write().len(), 1);
 }
 
-#[test]
-fn observed_allocatable_counts_for_type_class_hash_and_image() {
-    let mut state = state();
-    let class = |image: &str, more: Value| -> EC2NodeClass {
-        let mut annotations = json!({"karpenter.k8s.aws/ec2nodeclass-hash": "1"});
-        annotations.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        serde_json::from_value(json!({"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass",
-            "metadata": {"name": "default", "annotations": annotations},
-            "spec": {"role": "r", "amiSelectorTerms": [], "subnetSelectorTerms": [], "securityGroupSelectorTerms": []},
-            "status": {"amis": [{"id": image, "name": image, "requirements": []}]}}))
-        .unwrap()
-    };
-    state.apply_class(class("ami", json!({})));
-    comes_up(&mut state, "c", &["a"], 60);
-    let mut claim = NodeClaim::clone(&state.snapshot().claims["c"].claim);
+fn class_of(image: &str, more: Value) -> EC2NodeClass {
+    let mut annotations = json!({"karpenter.k8s.aws/ec2nodeclass-hash": "1"});
+    annotations.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    serde_json::from_value(json!({"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass",
+        "metadata": {"name": "default", "annotations": annotations},
+        "spec": {"role": "r", "amiSelectorTerms": [], "subnetSelectorTerms": [], "securityGroupSelectorTerms": []},
+        "status": {"amis": [{"id": image, "name": image, "requirements": []}]}}))
+    .unwrap()
+}
+
+/// Has a node come up that was launched then as an m5.large with 4 CPUs; its Node has `cpu` and says the type `label`.
+fn joins(state: &mut ClusterState, name: &str, launched: u64, cpu: &str, label: &str) {
+    comes_up(state, name, &[], 60);
+    let mut claim = NodeClaim::clone(&state.snapshot().claims[name].claim);
     claim.metadata.resource_version = Some("9".into());
+    let created = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(at(launched).wall);
+    claim.metadata.creation_timestamp = Some(created);
     let own = claim.metadata.annotations.get_or_insert_default();
     own.insert("karpenter.k8s.aws/ec2nodeclass-hash".into(), "1".into());
+    let labels = claim.metadata.labels.get_or_insert_default();
+    labels.insert("node.kubernetes.io/instance-type".into(), "m5.large".into());
     let foreseen = serde_json::from_value(json!({"cpu": "4", "pods": "29"})).unwrap();
     claim.status.as_mut().unwrap().allocatable = foreseen;
     state.apply_claim(Arc::new(claim));
-    judge(&mut state, 61);
+    says(state, name, cpu, label);
+}
+
+/// The kubelet of a node writes what it has, and a type.
+fn says(state: &mut ClusterState, name: &str, cpu: &str, label: &str) {
+    let mut node = kube_node(&format!("node-{name}"), name, json!({"node.kubernetes.io/instance-type": label}));
+    node.metadata.resource_version = Some("9".into());
+    let own = node.status.as_mut().unwrap().allocatable.as_mut().unwrap();
+    own.insert("cpu".into(), k8s_openapi::apimachinery::pkg::api::resource::Quantity(cpu.into()));
+    state.apply_node(&node);
+}
+
+/// The CPUs that a plan counts for a type whose nodes are foreseen to have 4.
+fn planned_cpu(state: &ClusterState, kind: &str, second: u64) -> i64 {
     let kind: crate::InstanceType = serde_json::from_value(json!({
-        "name": "m5.large", "capacity": {"cpu": "4"}, "offerings": [], "requirements": [],
+        "name": kind, "capacity": {"cpu": "4"}, "offerings": [], "requirements": [],
     }))
     .unwrap();
-    let kinds = vec![Arc::new(kind)];
-    let cpu = |state: &ClusterState, second| {
-        state.snapshot().as_observed("default", &kinds, at(second).wall)[0].allocatable().get("cpu")
-    };
-    assert_eq!((cpu(&state, 62), cpu(&state, 3600)), (2000, 2000));
+    state.snapshot().as_observed("default", &[Arc::new(kind)], at(second).wall)[0].allocatable().get("cpu")
+}
+
+#[test]
+fn observed_allocatable_counts_for_type_class_hash_and_image() {
+    let mut state = state();
+    state.apply_class(class_of("ami", json!({})));
+    joins(&mut state, "c", 2, "3500m", "m5.large");
+    judge(&mut state, 61);
+    let cpu = |state: &ClusterState, second| planned_cpu(state, "m5.large", second);
+    assert_eq!((cpu(&state, 62), cpu(&state, 3600)), (3500, 3500));
     assert_eq!(cpu(&state, 3700), 4000, "it is tried again after an hour");
     // A successor knows it from the annotation, and that it was of another image.
     let (_, text) = state.snapshot().observed_to_write().remove(0);
     let mut after = ClusterState::new();
-    after.apply_class(class("ami", json!({"dovetail.dev/observed-allocatable": text})));
+    after.apply_class(class_of("ami", json!({"dovetail.dev/observed-allocatable": text})));
     judge(&mut after, 70);
-    assert_eq!(cpu(&after, 71), 2000);
-    after.apply_class(class("another", json!({"dovetail.dev/observed-allocatable": text})));
+    assert_eq!(cpu(&after, 71), 3500);
+    after.apply_class(class_of("another", json!({"dovetail.dev/observed-allocatable": text})));
     assert_eq!(cpu(&after, 72), 4000);
+}
+
+#[test]
+fn lying_kubelet_costs_its_type_a_fifth_and_other_types_nothing() {
+    let mut state = state();
+    state.apply_class(class_of("ami", json!({})));
+    joins(&mut state, "c", 2, "100m", "m5.large");
+    judge(&mut state, 61);
+    let kinds = ["m5.large", "m5.xlarge", "c5.large", "r5.large"];
+    for (second, kind) in (62..).zip(kinds) {
+        // It walks its label through the types.
+        says(&mut state, "c", "100m", kind);
+        judge(&mut state, second);
+    }
+    let found = |state: &ClusterState| kinds.map(|kind| planned_cpu(state, kind, 70));
+    assert_eq!(found(&state), [3200, 4000, 4000, 4000]);
+    let told: Vec<String> = state.snapshot().doubted_nodes().into_iter().map(|(_, node)| node.to_string()).collect();
+    assert_eq!(told.len(), 1);
+    assert!(told[0].starts_with("node node-c says that it has far less for pods than m5.large"), "{told:?}");
+    assert!(told[0].contains("cpu 100m, and 3200m is counted"), "{told:?}");
+    // Another of the same packing says no more than it does.
+    joins(&mut state, "d", 3, "100m", "m5.large");
+    judge(&mut state, 71);
+    assert_eq!(found(&state)[0], 3200);
+    // A Node that names the machine of somebody else's claim is nobody.
+    let mut stranger = kube_node("stranger", "c", json!({"node.kubernetes.io/instance-type": "m5.large"}));
+    stranger.status.as_mut().unwrap().allocatable = Some(BTreeMap::new());
+    state.apply_node(&stranger);
+    judge(&mut state, 72);
+    assert_eq!(found(&state)[0], 3200);
+    // One that was launched later is a second witness; what they agree on counts, down to a half.
+    joins(&mut state, "e", 400, "100m", "m5.large");
+    judge(&mut state, 460);
+    assert_eq!(found(&state), [2000, 4000, 4000, 4000]);
+}
+
+#[test]
+fn administrator_clears_what_is_known_of_types_for_good() {
+    let mut state = state();
+    state.apply_class(class_of("ami", json!({})));
+    joins(&mut state, "c", 2, "100m", "m5.large");
+    joins(&mut state, "e", 400, "100m", "m5.large");
+    judge(&mut state, 461);
+    let (_, text) = state.snapshot().observed_to_write().remove(0);
+    state.apply_class(class_of("ami", json!({"dovetail.dev/observed-allocatable": text})));
+    judge(&mut state, 462);
+    assert_eq!(planned_cpu(&state, "m5.large", 463), 2000);
+    assert!(state.snapshot().observed_to_write().is_empty() && state.snapshot().doubted_nodes().is_empty());
+    state.apply_class(class_of("ami", json!({})));
+    judge(&mut state, 464);
+    // Its kubelet goes on.
+    says(&mut state, "c", "99m", "m5.large");
+    judge(&mut state, 465);
+    assert_eq!(planned_cpu(&state, "m5.large", 466), 4000);
+    // A successor knows it, too.
+    let (_, text) = state.snapshot().observed_to_write().remove(0);
+    let mut after = self::state();
+    after.apply_class(class_of("ami", json!({"dovetail.dev/observed-allocatable": text})));
+    joins(&mut after, "c", 2, "100m", "m5.large");
+    judge(&mut after, 470);
+    assert_eq!(planned_cpu(&after, "m5.large", 471), 4000);
+    joins(&mut after, "f", 480, "3500m", "m5.large");
+    judge(&mut after, 540);
+    assert_eq!(planned_cpu(&after, "m5.large", 541), 3500, "one that was launched since says what it has");
 }
 
 #[test]

@@ -40,6 +40,12 @@ struct Field {
 
 impl Field {
     fn holds(&self, object: &Value) -> bool {
+        // Of an Event: who has reported it, by the older field or the newer one.
+        if self.pointer == "/source" {
+            let component = ["/source/component", "/reportingComponent"].map(|pointer| object.pointer(pointer));
+            let said = component.into_iter().flatten().filter_map(Value::as_str).find(|text| !text.is_empty());
+            return (said.unwrap_or_default() == self.value) == self.equal;
+        }
         let text = match object.pointer(&self.pointer) {
             Some(Value::String(text)) => text.clone(),
             // Of fields that select, only unschedulable is no string; absent means false.
@@ -268,6 +274,20 @@ mod tests {
     fn field_selectors_take_any_path_and_absent_means_empty() {
         assert!(holds("", "metadata.name=n1,status.phase!=Pending,spec.nodeName=,spec.unschedulable=false"));
         assert!(!holds("", "metadata.name==n2"));
+    }
+
+    #[test]
+    fn source_of_an_event_is_its_component_or_who_reports_it() {
+        let source = ListSelector::parse(None, Some("source=karpenter")).unwrap();
+        for event in [
+            json!({"source": {"component": "karpenter"}, "reportingComponent": ""}),
+            json!({"source": {}, "reportingComponent": "karpenter"}),
+            json!({"reportingComponent": "karpenter"}),
+        ] {
+            assert!(source.matches(&event), "{event}");
+        }
+        assert!(!source.matches(&json!({"source": {"component": "kubelet"}, "reportingComponent": "karpenter"})));
+        assert!(!source.matches(&json!({})));
     }
 
     #[test]

@@ -1,0 +1,275 @@
+//! Stands by while a Lease elsewhere may be that of a Karpenter at work, for as long as the Lease lasts and no longer than a
+//! minute. Whoever may write a Lease in some namespace can have one renewed; that a Karpenter provisions is proven by a Lease
+//! that is renewed twice while its holder's ServiceAccount may create NodeClaims, which only an administrator grants.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use dovetail_actors::reading::LenientApi;
+use dovetail_input::Failure;
+use jiff::Timestamp;
+use k8s_openapi::api::authorization::v1::{
+    ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec, SubjectAccessReviewStatus,
+};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{ListParams, PostParams};
+use kube::{Client, ResourceExt};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::others::{SuspectLease, believed_duration, holder};
+
+/// Pause between two looks. A Karpenter renews its Lease every two seconds.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// A Lease that nobody has renewed for so long is not watched on, however long it says that it lasts: Karpenter, which renews
+/// every two seconds, gives up after ten.
+const UNRENEWED: Duration = Duration::from_secs(20);
+/// Longest wait for one answer.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+/// Leases that are watched: who makes more of them has as many namespaces.
+const MOST_WATCHED: usize = 20;
+/// Accounts that are asked about for one Lease.
+const MOST_ACCOUNTS: usize = 4;
+/// Renewals that show that somebody is at work.
+const RENEWALS: u32 = 2;
+
+/// The renewals of one Lease that were seen.
+#[derive(Clone, Debug, Default)]
+struct Renewals {
+    /// Holder and renewal, as seen last, and when that was first seen.
+    seen: Option<(String, Option<Timestamp>, Duration)>,
+    count: u32,
+}
+
+impl Renewals {
+    /// Takes in the Lease as it is now; a renewal counts if it comes within the Lease's own duration, which is bounded.
+    fn see(&mut self, lease: Option<&Lease>, now: Duration) {
+        let Some((lease, by)) = lease.and_then(|lease| Some((lease, holder(lease)?))) else {
+            *self = Self::default();
+            return;
+        };
+        let renewed = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref()).map(|time| time.0);
+        match &self.seen {
+            Some((known, last, _)) if known == by && *last == renewed => return,
+            Some((known, _, at)) if known == by && now.saturating_sub(*at) <= believed_duration(lease) => {
+                self.count += 1
+            }
+            _ => self.count = 0,
+        }
+        self.seen = Some((by.to_owned(), renewed, now));
+    }
+
+    /// Since when it is as it was seen last.
+    fn unrenewed_since(&self) -> Duration {
+        self.seen.as_ref().map_or(Duration::ZERO, |(.., at)| *at)
+    }
+
+    /// Who renews it, once that is seen.
+    fn holder(&self) -> Option<&str> {
+        self.seen.as_ref().filter(|_| self.count >= RENEWALS).map(|(holder, ..)| holder.as_str())
+    }
+}
+
+/// What is known of who renews a Lease.
+enum Verdict {
+    /// This account may create NodeClaims.
+    Provisions(String),
+    /// None of these may.
+    Harmless(String),
+    /// It cannot be told.
+    Unknown(String),
+}
+
+/// Watches Leases that may be those of a Karpenter at work. What is found is told by `warn`.
+///
+/// # Errors
+/// One of them is.
+pub async fn stand_by(client: &Client, mut suspects: Vec<SuspectLease>, warn: impl Fn(&str)) -> Result<(), Failure> {
+    let others = suspects.len().saturating_sub(MOST_WATCHED);
+    suspects.truncate(MOST_WATCHED);
+    let Some(longest) = suspects.iter().map(|one| one.duration).max() else { return Ok(()) };
+    if others > 0 {
+        warn(&format!("{others} more Lease(s) that look like a Karpenter's are not watched"));
+    }
+    let begun = Instant::now();
+    let mut watched: Vec<(SuspectLease, Renewals)> =
+        suspects.into_iter().map(|suspect| (suspect, Renewals::default())).collect();
+    let mut unrenewed: Vec<(SuspectLease, Renewals)> = Vec::new();
+    while begun.elapsed() <= longest && !watched.is_empty() {
+        if let Some(leases) = leases_now(client, &watched).await {
+            let now = begun.elapsed();
+            for (suspect, renewals) in &mut watched {
+                let own = |lease: &&Lease| {
+                    lease.namespace().as_ref() == Some(&suspect.namespace) && lease.name_any() == suspect.name
+                };
+                renewals.see(leases.iter().find(own), now);
+            }
+            // Those that are renewed are judged, once; the others are looked at again.
+            let (renewed, rest) = watched.into_iter().partition(|(_, renewals)| renewals.holder().is_some());
+            watched = rest;
+            judge_all(client, renewed, &warn).await?;
+        }
+        let now = begun.elapsed();
+        let (still, rest): (Vec<_>, Vec<_>) = watched
+            .into_iter()
+            .partition(|(suspect, renewals)| now >= renewals.unrenewed_since() + suspect.duration.min(UNRENEWED));
+        (watched, unrenewed) = (rest, [unrenewed, still].concat());
+        if !watched.is_empty() {
+            sleep(LOOK_INTERVAL).await;
+        }
+    }
+    for (SuspectLease { namespace, name, holder, .. }, _) in unrenewed.iter().chain(&watched) {
+        warn(&format!(
+            "Lease {namespace}/{name}, held by {holder}, is not renewed as a Karpenter does: it is not heeded"
+        ));
+    }
+    Ok(())
+}
+
+async fn judge_all(
+    client: &Client,
+    renewed: Vec<(SuspectLease, Renewals)>,
+    warn: &impl Fn(&str),
+) -> Result<(), Failure> {
+    for (suspect, renewals) in renewed {
+        let holder = renewals.holder().unwrap_or_default();
+        let found = format!("Lease {}/{} is held by {holder}", suspect.namespace, suspect.name);
+        match judge(client, &suspect, holder).await {
+            Verdict::Provisions(account) => {
+                return Err(Failure::System(format!(
+                    "something else provisions in this cluster: {found}, which renews it as {account} and may create \
+                     NodeClaims; two of them would launch twice: scale it to 0, or run Dovetail in its namespace with its Lease"
+                )));
+            }
+            Verdict::Harmless(accounts) => {
+                warn(&format!(
+                    "{found}, whose ServiceAccount may not create NodeClaims ({accounts}): it is not heeded"
+                ));
+            }
+            Verdict::Unknown(why) => warn(&format!(
+                "{found}, and it cannot be told whether that may create NodeClaims ({why}): it is not heeded; if a Karpenter \
+                 runs there, scale it to 0"
+            )),
+        }
+    }
+    Ok(())
+}
+
+/// The Leases of those names; none where they cannot be listed now.
+async fn leases_now(client: &Client, watched: &[(SuspectLease, Renewals)]) -> Option<Vec<Lease>> {
+    let all: LenientApi<Lease> = LenientApi::all(client.clone());
+    let names: BTreeSet<&str> = watched.iter().map(|(suspect, _)| suspect.name.as_str()).collect();
+    let mut leases = Vec::new();
+    for name in names {
+        let named = ListParams::default().fields(&format!("metadata.name={name}"));
+        leases.extend(timeout(ANSWER_WITHIN, all.list(&named)).await.ok()?.ok()?.items);
+    }
+    Some(leases)
+}
+
+/// Asks whether any account by which the holder may run may create NodeClaims.
+async fn judge(client: &Client, suspect: &SuspectLease, holder: &str) -> Verdict {
+    let mut accounts = suspect.accounts.clone();
+    accounts.extend(account_of_holder(client, &suspect.namespace, holder).await);
+    accounts.sort_unstable();
+    accounts.dedup();
+    accounts.truncate(MOST_ACCOUNTS);
+    if accounts.is_empty() {
+        return Verdict::Unknown("there is no pod of the holder's name in that namespace".to_owned());
+    }
+    let mut asked = Vec::new();
+    for (namespace, name) in accounts {
+        let account = format!("system:serviceaccount:{namespace}:{name}");
+        match may_create_claims(client, &account, &namespace).await {
+            Ok(true) => return Verdict::Provisions(account),
+            Ok(false) => asked.push(account),
+            Err(why) => return Verdict::Unknown(why),
+        }
+    }
+    Verdict::Harmless(asked.join(", "))
+}
+
+/// The account of the pod that holds a Lease: holders name themselves by their pod, an underscore and a number.
+async fn account_of_holder(client: &Client, namespace: &str, holder: &str) -> Option<(String, String)> {
+    let pod = holder.rsplit_once('_').map_or(holder, |(pod, _)| pod);
+    let named = |letter: char| letter.is_ascii_alphanumeric() || letter == '-' || letter == '.';
+    if pod.is_empty() || !pod.chars().all(named) {
+        return None;
+    }
+    let pods: LenientApi<Pod> = LenientApi::namespaced(client.clone(), namespace);
+    let listed = ListParams::default().fields(&format!("metadata.name={pod}"));
+    let found = timeout(ANSWER_WITHIN, pods.list(&listed)).await.ok()?.ok()?.items.into_iter();
+    let spec = found.filter(|found| found.name_any() == pod).find_map(|pod| pod.spec)?;
+    Some((namespace.to_owned(), spec.service_account_name.unwrap_or_else(|| "default".to_owned())))
+}
+
+/// Whether an account may create NodeClaims, in the API server's own words.
+async fn may_create_claims(client: &Client, account: &str, namespace: &str) -> Result<bool, String> {
+    let groups = ["system:serviceaccounts", &format!("system:serviceaccounts:{namespace}"), "system:authenticated"];
+    let review = SubjectAccessReview {
+        spec: SubjectAccessReviewSpec {
+            user: Some(account.to_owned()),
+            groups: Some(groups.map(str::to_owned).to_vec()),
+            resource_attributes: Some(ResourceAttributes {
+                group: Some("karpenter.sh".to_owned()),
+                resource: Some("nodeclaims".to_owned()),
+                verb: Some("create".to_owned()),
+                ..ResourceAttributes::default()
+            }),
+            ..SubjectAccessReviewSpec::default()
+        },
+        ..SubjectAccessReview::default()
+    };
+    let api: LenientApi<SubjectAccessReview> = LenientApi::all(client.clone());
+    match timeout(ANSWER_WITHIN, api.create(&PostParams::default(), &review)).await {
+        Ok(Ok(SubjectAccessReview { status: Some(SubjectAccessReviewStatus { allowed, .. }), .. })) => Ok(allowed),
+        Ok(Ok(_)) => Err("the API server's review says nothing".to_owned()),
+        Ok(Err(error)) => Err(crate::run::connect::plainly(&error)),
+        Err(_) => Err("the API server did not answer".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::json;
+
+    use super::*;
+
+    fn lease(holder: &str, renewed: &str, seconds: i32) -> Lease {
+        serde_json::from_value(json!({
+            "metadata": {"name": "karpenter-leader-election", "namespace": "a"},
+            "spec": {"holderIdentity": holder, "leaseDurationSeconds": seconds, "renewTime": renewed},
+        }))
+        .unwrap()
+    }
+
+    fn seen(looks: &[(u64, Option<Lease>)]) -> Option<String> {
+        let mut renewals = Renewals::default();
+        for (second, lease) in looks {
+            renewals.see(lease.as_ref(), Duration::from_secs(*second));
+        }
+        renewals.holder().map(str::to_owned)
+    }
+
+    #[test]
+    fn who_renews_a_lease_twice_in_its_time_is_at_work() {
+        let at = |second: u64| format!("2026-01-01T00:00:{second:02}.000000Z");
+        let renewed = |second: u64| (second, Some(lease("x", &at(second), 15)));
+        assert_eq!(seen(&[renewed(0), renewed(2), renewed(4)]), Some("x".to_owned()));
+        assert_eq!(seen(&[renewed(0), renewed(2), renewed(2)]), None, "one renewal, seen twice");
+        assert_eq!(seen(&[renewed(0), renewed(16), renewed(40)]), None, "too late by its own duration");
+        assert_eq!(seen(&[renewed(0), renewed(2), (3, None), renewed(4)]), None, "it was gone");
+        let other = (3, Some(lease("y", &at(3), 15)));
+        assert_eq!(seen(&[renewed(0), renewed(2), other, renewed(4)]), None, "it changes hands");
+    }
+
+    #[test]
+    fn far_times_and_endless_durations_prove_nothing() {
+        let far = |second: u64| (second, Some(lease("x", "2099-01-01T00:00:00.000000Z", i32::MAX)));
+        assert_eq!(seen(&[far(0), far(30), far(59)]), None);
+        let rare =
+            |second: u64| (second, Some(lease("x", &format!("2099-01-01T00:{:02}:00.000000Z", second / 61), i32::MAX)));
+        assert_eq!(seen(&[rare(0), rare(61), rare(122), rare(183)]), None, "a minute is all that is believed");
+    }
+}
