@@ -36,6 +36,8 @@ pub(crate) const HEADERS_WITHIN: Duration = Duration::from_secs(5);
 const STILL_FOR: Duration = Duration::from_secs(30);
 /// A connection takes no more requests after so long: it ends with the answer that is under way.
 const LASTS: Duration = Duration::from_secs(300);
+/// What is read of a connection before somebody takes it.
+const READ_MOST: usize = 16 << 10;
 /// How long that answer may take: a client that takes it a byte at a time is cut off.
 const ENDS_WITHIN: Duration = Duration::from_secs(60);
 /// How long a page of metrics is the answer to all who ask.
@@ -126,7 +128,7 @@ pub(crate) async fn converse(
     answer: impl Service<Request<Incoming>, Response = Response<Full<Bytes>>, Error = Infallible>,
 ) {
     let mut server = http1::Builder::new();
-    server.timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN);
+    server.timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN).max_buf_size(READ_MOST);
     let mut talking = pin!(server.serve_connection(TokioIo::new(stream), answer));
     tokio::select! {
         biased;
@@ -154,7 +156,7 @@ pub(crate) async fn accept_each<T: Future<Output = ()> + 'static>(
             continue;
         };
         let (number, closed) = connected.admit(peer.ip());
-        let stream = WatchedConnection::new(stream, number, connected.clone());
+        let stream = WatchedConnection::new(stream, number, peer.ip(), connected.clone());
         tokio::task::spawn_local(until_it_ends(talk(stream), number, closed, connected.clone()));
     }
 }
@@ -224,12 +226,18 @@ impl Connected {
 pub(crate) struct WatchedConnection {
     stream: TcpStream,
     number: u64,
+    peer: IpAddr,
     connected: Connected,
 }
 
 impl WatchedConnection {
-    fn new(stream: TcpStream, number: u64, connected: Connected) -> Self {
-        Self { stream, number, connected }
+    fn new(stream: TcpStream, number: u64, peer: IpAddr, connected: Connected) -> Self {
+        Self { stream, number, peer: peer.to_canonical(), connected }
+    }
+
+    /// Who is at the other end.
+    pub(crate) fn peer(&self) -> IpAddr {
+        self.peer
     }
 }
 

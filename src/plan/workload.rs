@@ -16,7 +16,8 @@ pub fn load(path: &str) -> Result<Loaded, Vec<Mistake>> {
     let watch = Stopwatch::start();
     let text = read_workload(path).map_err(|mistake| vec![mistake])?;
     census::check(&text).map_err(|error| vec![mistake(path, &text, &error)])?;
-    let problem: Problem = serde_json::from_slice(&text).map_err(|error| vec![mistake(path, &text, &error)])?;
+    let mut problem: Problem = serde_json::from_slice(&text).map_err(|error| vec![mistake(path, &text, &error)])?;
+    problem.existing_nodes.iter_mut().for_each(dovetail_core::problem::ExistingNode::count_used);
     let load = watch.elapsed();
     let faults = dovetail_core::faults::find_faults(&problem);
     if !faults.is_empty() {

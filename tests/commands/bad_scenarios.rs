@@ -137,6 +137,18 @@ fn scenario_mistake_names_line_field_and_allowed_values() {
             "CreateFleet",
         ),
         (
+            "unauthorized-nobody",
+            "faults: {ec2: {unauthorized: [SendMessage]}}\n".to_owned(),
+            "3: faults.ec2.unauthorized[0]: no replica calls SendMessage: it changes nothing",
+            "ReceiveMessage",
+        ),
+        (
+            "error-of-no-call",
+            "faults: {ec2: {errors: [{code: InternalError, action: CreateFleet, times: 0}]}}\n".to_owned(),
+            "3: faults.ec2.errors[0].times: is 0",
+            "1 or more",
+        ),
+        (
             "error-typo",
             "faults: {ec2: {errors: [{code: InternalError, action: Createfleet}]}}\n".to_owned(),
             "3: faults.ec2.errors[0].action: ",

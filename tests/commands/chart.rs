@@ -69,7 +69,7 @@ fn every_chart_variable_is_a_setting_with_a_valid_value() {
     let settings = Settings::from_map(&given).unwrap();
     assert_eq!((settings.cluster_name.as_str(), settings.metrics_port), ("demo", 9090));
     assert_eq!(settings.interruption_queue, "demo");
-    assert_eq!(settings.gates, BTreeSet::from(["NodeRepair".to_owned(), "ReservedCapacity".to_owned()]));
+    assert_eq!(settings.gates, ["Drift", "NodeRepair", "ReservedCapacity"].map(str::to_owned).into());
     let objects = rendered(&["settings.clusterName=demo"]);
     // The fence and the webhook have the release's name, and the chart brings the webhook.
     let defaults = Settings {
@@ -125,7 +125,7 @@ fn old_and_new_karpenter_chart_values_arrive_or_are_noted() {
         "settings.aws.isolatedVPC=true",
         "clusterName=demo",
         "logEncoding=json",
-        "settings.featureGates.drift=true",
+        "settings.featureGates.drifted=true",
         "settings.featureGates.staticCapacity=true",
         "settings.ignoreDRARequests=false",
     ];
@@ -144,8 +144,8 @@ fn old_and_new_karpenter_chart_values_arrive_or_are_noted() {
         "settings.interruptionQueueName is read as settings.interruptionQueue",
         "settings.aws.vmMemoryOverheadPercent is how Karpenter 0.19 to 0.32 spelled",
         "clusterName is how Karpenter 0.6 to 0.18 spelled settings.clusterName",
-        "logEncoding, of an older chart",
-        "settings.featureGates.drift: there is no such gate",
+        "logEncoding is read as settings.logFormat, its name of today",
+        "settings.featureGates.drifted: there is no such gate",
         "not implemented: settings.featureGates.staticCapacity",
         "not implemented: settings.ignoreDRARequests=false",
     ] {
@@ -323,6 +323,7 @@ fn network_policy_admits_what_values_ask_for_and_is_optional() {
         &token,
         &secret,
         "networkPolicy.metricsFrom[0].podSelector.matchLabels.app=prometheus",
+        "networkPolicy.webhookFrom[0].ipBlock.cidr=10.0.100.0/28",
         "networkPolicy.egress[0].ports[0].port=3128",
     ]);
     let spec = &of_kind(&objects, "NetworkPolicy")[0]["spec"];
@@ -336,6 +337,7 @@ fn network_policy_admits_what_values_ask_for_and_is_optional() {
         (&from, &Value::Null),
         "probes are not kept out"
     );
+    assert_eq!(spec["ingress"][2]["from"], json!([{"ipBlock": {"cidr": "10.0.100.0/28"}}]));
     for off in ["networkPolicy.enabled=false", "hostNetwork=true"] {
         assert!(of_kind(&rendered(&["settings.clusterName=demo", off]), "NetworkPolicy").is_empty(), "{off}");
     }

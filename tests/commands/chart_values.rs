@@ -88,6 +88,110 @@ fn the_command_lines_of_the_posts_install_what_they_meant() {
     assert_eq!(container["resources"]["limits"], json!({"cpu": 1, "memory": "1Gi"}));
 }
 
+/// A values file of tests/deploy/values, each in the spelling of some of Karpenter's charts: what is made of it, the container's
+/// variables, and what is noted.
+fn of_file(version: &str) -> (Vec<Value>, BTreeMap<String, String>, String) {
+    let objects = made(&["--namespace", "kube-system", "--values", &format!("tests/deploy/values/{version}.yaml")]);
+    let given = variables(&objects);
+    Settings::from_map(&given).unwrap();
+    assert_eq!(given["CLUSTER_NAME"], "demo", "{version}");
+    let image = &of_kind(&objects, "Deployment")[0]["spec"]["template"]["spec"]["containers"][0]["image"];
+    assert_eq!(image, "registry.example/dovetail/controller:0.1.0", "{version}");
+    let note = &of_kind(&objects, "Deployment")[0]["metadata"]["annotations"]["dovetail.dev/note"];
+    let note = note.as_str().unwrap_or_default().to_owned();
+    (objects, given, note)
+}
+
+fn holds(note: &str, told: &[&str]) {
+    for one in told {
+        assert!(note.contains(one), "{one} is not in {note}");
+    }
+}
+
+#[test]
+fn values_of_karpenter_0_5_to_0_18_are_honoured_or_named() {
+    let (objects, given, note) = of_file("0.5");
+    assert_eq!(given["CLUSTER_ENDPOINT"], "https://demo.example");
+    let spec = &of_kind(&objects, "Deployment")[0]["spec"];
+    let pod = &spec["template"]["spec"];
+    assert_eq!((&spec["replicas"], &pod["nodeSelector"]["role"]), (&json!(1), &json!("system")));
+    assert_eq!(pod["tolerations"][1], json!({"key": "system", "operator": "Exists"}));
+    let affinity = &pod["affinity"]["nodeAffinity"];
+    assert!(affinity["preferredDuringSchedulingIgnoredDuringExecution"][0]["weight"] == 1, "{affinity}");
+    assert!(affinity["requiredDuringSchedulingIgnoredDuringExecution"].is_object(), "{affinity}");
+    holds(
+        &note,
+        &[
+            "controller.replicas is read as replicas",
+            "without effect: webhook.image, webhook.replicas, webhook.resources",
+        ],
+    );
+
+    let (objects, given, note) = of_file("0.6");
+    for (name, value) in [
+        ("LOG_LEVEL", "debug"),
+        ("LOG_FORMAT", "text"),
+        ("BATCH_MAX_DURATION", "20s"),
+        ("BATCH_IDLE_DURATION", "2s"),
+        ("DEFAULT_INSTANCE_PROFILE", "nodes"),
+    ] {
+        assert_eq!(given[name], value, "{name}");
+    }
+    let spec = &of_kind(&objects, "Deployment")[0]["spec"];
+    assert_eq!(spec["strategy"], json!({"type": "Recreate"}), "an API server refuses rollingUpdate beside it");
+    let container = &spec["template"]["spec"]["containers"][0]["securityContext"];
+    assert_eq!((&container["runAsUser"], &container["privileged"]), (&json!(1000), &json!(false)));
+    let terms = &spec["template"]["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
+    assert_eq!(terms["nodeSelectorTerms"][0]["matchExpressions"][1]["key"], "karpenter.sh/nodepool");
+    holds(&note, &["clusterName is how Karpenter 0.6 to 0.18", "logEncoding is read as settings.logFormat"]);
+    holds(&note, &["controller.batchMaxDuration is read as settings.batchMaxDuration", "webhook.logLevel"]);
+}
+
+#[test]
+fn values_of_karpenter_0_19_to_1_14_are_honoured_or_named() {
+    let (_, given, note) = of_file("0.19");
+    for (name, value) in [("INTERRUPTION_QUEUE", "demo"), ("DEFAULT_INSTANCE_PROFILE", "nodes"), ("LOG_LEVEL", "error")]
+    {
+        assert_eq!(given[name], value, "{name}");
+    }
+    holds(&note, &["enableInterruptionHandling", "settings.aws.enablePodENI", "settings.aws.nodeNameConvention"]);
+
+    let (objects, given, note) = of_file("0.27");
+    assert!(given["FEATURE_GATES"].contains("Drift=false") && !given["FEATURE_GATES"].contains("Enabled"), "{given:?}");
+    assert!(!Settings::from_map(&given).unwrap().drift());
+    assert_eq!(of_kind(&objects, "ConfigMap")[0]["metadata"]["name"], "beside");
+    assert!(of_kind(&objects, "NetworkPolicy")[0]["spec"]["egress"].to_string().contains("3128"));
+    holds(&note, &["Drift is off", "settings.featureGates.driftEnabled is read as", "settings.assumeRoleARN"]);
+    holds(&note, &["HTTPS_PROXY is used on the way to AWS, and not to the API server"]);
+
+    let (_, given, note) = of_file("0.32");
+    assert_eq!((given["LOG_LEVEL"].as_str(), given["LOG_FORMAT"].as_str()), ("error", "json"));
+    let settings = Settings::from_map(&given).unwrap();
+    assert!(!settings.drift() && settings.spot_to_spot());
+    holds(
+        &note,
+        &["logConfig is read as", "without effect: postInstallHook", "webhook.metrics", "settings.assumeRoleARN (arn:"],
+    );
+    holds(&note, &["logConfig.logLevel.webhook", "Drift is off"]);
+
+    let (_, given, note) = of_file("1.8");
+    assert!(given["FEATURE_GATES"].contains("StaticCapacity=true") && given["FEATURE_GATES"].contains("Drift=true"));
+    holds(&note, &["not implemented: settings.featureGates.StaticCapacity"]);
+}
+
+#[test]
+fn image_of_karpenter_is_refused_with_the_reason() {
+    for image in [
+        "controller.image.repository=public.ecr.aws/karpenter/controller",
+        "controller.image=public.ecr.aws/karpenter/controller:v0.5.0@sha256:0123",
+        "controller.image.repository=111122223333.dkr.ecr.eu-west-1.amazonaws.com/mirror/karpenter/controller",
+    ] {
+        let said = refusal(&["--set", "settings.clusterName=demo", "--set", image]);
+        assert!(said.contains("controller.image is Karpenter's own program"), "{image}: {said}");
+        assert!(said.contains("set controller.image.repository and controller.image.tag"), "{image}: {said}");
+    }
+}
+
 #[test]
 fn a_value_that_makes_no_sense_is_refused_by_helm_with_its_path() {
     for (value, path) in [
@@ -216,8 +320,6 @@ fn karpenter_0_19_to_0_32_values_are_heeded_or_refused_by_name() {
     let refused = [
         ("tags.team=a", "spec.tags in each EC2NodeClass"),
         ("enableENILimitedPodDensity=false", "spec.kubelet.maxPods: 110"),
-        ("assumeRoleARN=arn:aws:iam::1:role/a", "the service account"),
-        ("assumeRoleDuration=30m", "the service account's role"),
     ];
     for (set, instead) in refused {
         let said = refusal(&["--set", "settings.clusterName=demo", "--set", &format!("settings.aws.{set}")]);

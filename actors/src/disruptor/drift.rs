@@ -28,7 +28,11 @@ const UNPINNED_REPEAT_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// What of disruption is on.
 pub(super) fn gates(settings: &Settings) -> Gates {
-    Gates { node_repair: settings.node_repair(), reserved_capacity: settings.reserved_capacity() }
+    Gates {
+        node_repair: settings.node_repair(),
+        reserved_capacity: settings.reserved_capacity(),
+        drift_off: !settings.drift(),
+    }
 }
 
 /// What is to be written.

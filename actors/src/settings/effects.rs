@@ -9,7 +9,8 @@ use super::table::{TABLE, Topic};
 /// Gates of `FEATURE_GATES` that are known and do nothing yet.
 const GATES_TO_COME: [&str; 3] = ["CapacityBuffer", "NodeOverlay", "StaticCapacity"];
 /// Those that do something.
-const GATES_THERE: [&str; 4] = [super::MANY_TO_MANY, super::NODE_REPAIR, super::RESERVED_CAPACITY, super::SPOT_TO_SPOT];
+const GATES_THERE: [&str; 5] =
+    [super::DRIFT, super::MANY_TO_MANY, super::NODE_REPAIR, super::RESERVED_CAPACITY, super::SPOT_TO_SPOT];
 /// Gates of `AWS_FEATURE_GATES` that are known and do nothing yet.
 const AWS_GATES_TO_COME: [&str; 1] = ["NodeClassCEL"];
 
@@ -73,7 +74,7 @@ mod tests {
             assert_eq!(named(name, value).len(), 1, "{name}={value}");
         }
         for (name, value) in [
-            ("FEATURE_GATES", "ReservedCapacity=false,NodeRepair=true"),
+            ("FEATURE_GATES", "Drift=false,ReservedCapacity=false,NodeRepair=true"),
             ("IGNORE_DRA_REQUESTS", "true"),
             ("LOG_ERROR_OUTPUT_PATHS", "stderr"),
             ("BATCH_MAX_DURATION", "20s"),

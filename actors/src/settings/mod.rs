@@ -217,12 +217,14 @@ impl Default for Settings {
             webhook: WebhookSettings::default(),
             shadow: false,
             cpu_requests: 1000,
-            gates: BTreeSet::from([RESERVED_CAPACITY.into()]),
+            gates: BTreeSet::from([DRIFT.into(), RESERVED_CAPACITY.into()]),
         }
     }
 }
 
-/// The gate that is on unless switched off.
+/// The gate of drift, on unless switched off.
+const DRIFT: &str = "Drift";
+/// The gate of capacity reservations, on unless switched off.
 const RESERVED_CAPACITY: &str = "ReservedCapacity";
 /// The gate of node repair.
 const NODE_REPAIR: &str = "NodeRepair";
@@ -327,6 +329,11 @@ impl Settings {
         self.gates.contains(RESERVED_CAPACITY)
     }
 
+    /// Whether nodes drift.
+    pub fn drift(&self) -> bool {
+        self.gates.contains(DRIFT)
+    }
+
     /// Whether nodes that are unhealthy for too long are replaced.
     pub fn node_repair(&self) -> bool {
         self.gates.contains(NODE_REPAIR)
@@ -392,7 +399,7 @@ mod tests {
         ])
         .unwrap();
         assert_eq!((settings.batch_idle.as_millis(), settings.batch_max.as_secs()), (500, 90));
-        assert_eq!(settings.gates, BTreeSet::from(["NodeRepair".to_owned()]));
+        assert_eq!(settings.gates, BTreeSet::from(["Drift".to_owned(), "NodeRepair".to_owned()]));
         assert_eq!(
             (settings.policy, settings.cluster_endpoint.as_str()),
             (Policy::FewestNodes, "https://x.eks.amazonaws.com")

@@ -1,6 +1,6 @@
 //! What in a problem makes no sense though it can be read: found before anything is packed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::problem::Problem;
 
@@ -22,6 +22,7 @@ pub fn find_faults(problem: &Problem) -> Vec<Fault> {
     found.pools(problem);
     found.instance_types(problem);
     found.pods(problem);
+    found.volumes(problem);
     found.0
 }
 
@@ -65,7 +66,11 @@ impl Finder {
             let negative = one.capacity.iter().find(|(_, amount)| *amount < 0).map(|(name, _)| name.to_owned());
             let name = negative.clone().unwrap_or_default();
             self.expect(negative.is_none(), || field(&format!("capacity.{name}")), "is negative", "zero or more");
+            let mut reserved = BTreeSet::new();
             for (at, offering) in one.offerings.iter().enumerate() {
+                let twice = offering.reservation().is_some_and(|id| !reserved.insert((id, &offering.zone)));
+                let what = "is a reservation that stands in this type and zone already";
+                self.expect(!twice, || field(&format!("offerings[{at}]")), what, "each reservation once");
                 let sane = offering.price.is_finite() && offering.price >= 0.0;
                 let what = format!("is {}", offering.price);
                 self.expect(sane, || field(&format!("offerings[{at}].price")), what, "dollars an hour, zero or more");
@@ -87,6 +92,25 @@ impl Finder {
     }
 }
 
+impl Finder {
+    /// A volume is of one driver: one that two count would take a place of each, or of neither.
+    fn volumes(&mut self, problem: &Problem) {
+        let waiting = problem.pods.iter().enumerate().map(|(index, pod)| (format!("pods[{index}]"), pod));
+        let running = problem.existing_nodes.iter().enumerate().flat_map(|(at, node)| {
+            let pods = node.pods.iter().enumerate();
+            pods.map(move |(index, pod)| (format!("existingNodes[{at}].pods[{index}]"), pod))
+        });
+        let mut counted: BTreeMap<&str, &str> = BTreeMap::new();
+        for (field, pod) in waiting.chain(running) {
+            for (volume, by) in &pod.shared_volumes {
+                let first = *counted.entry(volume).or_insert(by);
+                let field = || format!("{field}.sharedVolumes.{volume}");
+                self.expect(first == by, field, format!("is {by}, and {first} for another pod"), "one driver");
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -104,5 +128,26 @@ mod tests {
             ["nodePools[1].name", "nodePools[1].weight", "instanceTypes[0].offerings[0].price", "pods[1].name"]
         );
         assert!(find_faults(&Problem::default()).is_empty());
+    }
+
+    #[test]
+    fn volume_of_two_drivers_and_reservation_given_twice_are_faults() {
+        let reserved = |zone: &str| {
+            format!(
+                r#"{{"zone": "{zone}", "capacityType": "reserved", "price": 0, "available": true, "requirements":
+                [{{"key": "karpenter.k8s.aws/capacity-reservation-id", "operator": "In", "values": ["cr-1"]}}]}}"#
+            )
+        };
+        let text = format!(
+            r#"{{"nodePools": [], "instanceTypes": [{{"name": "t", "capacity": {{"cpu": "1"}}, "offerings": [{}, {}, {}]}}],
+            "pods": [{{"name": "p", "sharedVolumes": {{"v": "attachable-volumes-csi-ebs.csi.aws.com"}}}},
+                {{"name": "q", "sharedVolumes": {{"v": "attachable-volumes-csi-efs.csi.aws.com"}}}}]}}"#,
+            reserved("a"),
+            reserved("b"),
+            reserved("a")
+        );
+        let problem: Problem = serde_json::from_str(&text).unwrap();
+        let fields: Vec<String> = find_faults(&problem).into_iter().map(|fault| fault.field).collect();
+        assert_eq!(fields, ["instanceTypes[0].offerings[2]", "pods[1].sharedVolumes.v"]);
     }
 }

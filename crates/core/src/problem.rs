@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::instance_type::InstanceType;
 use crate::pod::Pod;
 use crate::requirements::NodeSelectorRequirement;
-use crate::resources::Resources;
+use crate::resources::{PODS, Resources};
 
 /// Everything that a packing depends on.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -201,7 +201,7 @@ pub struct ExistingNode {
     pub taints: Vec<Taint>,
     /// What it has for pods.
     pub allocatable: Resources,
-    /// What its pods have requested, `pods` included.
+    /// What its pods have requested, `pods` included. A workload file may leave it out ([`ExistingNode::count_used`]).
     #[serde(default)]
     pub used: Resources,
     /// Whether it is ready for pods; such nodes are filled first.
@@ -216,4 +216,25 @@ pub struct ExistingNode {
     /// Names of the volumes that it has attached, of those that pods share; they are among what is used.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub volumes: BTreeSet<String>,
+}
+
+impl ExistingNode {
+    /// Reckons what is used from the node's pods, where nothing says it: a node that carries pods uses something.
+    pub fn count_used(&mut self) {
+        if !self.used.is_empty() {
+            return;
+        }
+        let mut attached: BTreeMap<&String, &String> = BTreeMap::new();
+        for pod in &self.pods {
+            self.used.add(&pod.requests);
+            attached.extend(&pod.shared_volumes);
+        }
+        for (volume, resource) in attached {
+            self.used.set(resource, self.used.get(resource).saturating_add(1));
+            self.volumes.insert(volume.clone());
+        }
+        if !self.pods.is_empty() {
+            self.used.set(PODS, i64::try_from(self.pods.len()).unwrap_or(i64::MAX));
+        }
+    }
 }

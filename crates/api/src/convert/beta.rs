@@ -99,7 +99,7 @@ pub fn node_class(old: &v1beta1::EC2NodeClass, context: &ConversionContext) -> C
         role: spec.role.clone(),
         instance_profile: spec.instance_profile.clone(),
         tags: spec.tags.clone(),
-        block_device_mappings: spec.block_device_mappings.clone(),
+        block_device_mappings: family::disks(&spec.block_device_mappings),
         instance_store_policy: spec.instance_store_policy.clone(),
         detailed_monitoring: spec.detailed_monitoring,
         metadata_options: spec

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::{ConversionContext, Converted};
 use crate::{
     names::annotations,
+    quantity::billionths,
     v1::{AmiSelectorTerm, BlockDevice, BlockDeviceMapping, EC2NodeClassSpec},
 };
 
@@ -25,6 +26,23 @@ pub(super) fn ubuntu_disk() -> BlockDeviceMapping {
             ..Default::default()
         }),
     }
+}
+
+/// Disks of an older version: their sizes could be any quantity, and v1 has whole gibibytes (and G, Ti, T). Less than one is
+/// left as it is, as it cannot be meant, and v1 refuses it.
+pub(super) fn disks(old: &[BlockDeviceMapping]) -> Vec<BlockDeviceMapping> {
+    let mut disks = old.to_vec();
+    for size in disks.iter_mut().filter_map(|disk| disk.ebs.as_mut()?.volume_size.as_mut()) {
+        let has_unit = ["Gi", "G", "Ti", "T"]
+            .iter()
+            .any(|unit| size.0.strip_suffix(unit).is_some_and(|count| count.bytes().all(|byte| byte.is_ascii_digit())));
+        let gibibytes = billionths(&size.0).map_or(0, |bytes| bytes / 1_000_000_000).div_euclid(1 << 30);
+        if !has_unit && gibibytes > 0 {
+            let exact = billionths(&size.0) == Some(gibibytes * (1 << 30) * 1_000_000_000);
+            size.0 = format!("{}Gi", gibibytes + i128::from(!exact));
+        }
+    }
+    disks
 }
 
 /// The alias that takes a family's place.

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kube::ResourceExt;
+use serde_json::Value;
 
 use super::Converted;
 use crate::hash::fnv;
@@ -14,9 +15,21 @@ use crate::{
 
 /// Writes the block down on a pool, as Karpenter's webhook did.
 pub(super) fn note(notes: &mut BTreeMap<String, String>, kubelet: &Kubelet) {
-    if let Ok(text) = serde_json::to_string(kubelet) {
+    if let Ok(text) = serde_json::to_string(&with_amounts_as_texts(kubelet)) {
         notes.insert(annotations::V1BETA1_KUBELET.into(), text);
     }
+}
+
+/// Older versions took whole numbers for amounts too; v1 takes texts alone.
+fn with_amounts_as_texts(kubelet: &Kubelet) -> Kubelet {
+    let mut kubelet = kubelet.clone();
+    for field in ["kubeReserved", "systemReserved"] {
+        let amounts = kubelet.0.get_mut(field).and_then(Value::as_object_mut);
+        for amount in amounts.into_iter().flat_map(serde_json::Map::values_mut).filter(|amount| amount.is_number()) {
+            *amount = Value::String(amount.to_string());
+        }
+    }
+    kubelet
 }
 
 /// Takes alpha's containerRuntime away.

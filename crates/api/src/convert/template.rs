@@ -83,7 +83,7 @@ fn class_of(
         tags: own_tags(&aws.tags, at, converted),
         context: aws.context.clone(),
         metadata_options: metadata_options(aws.metadata_options.as_ref()),
-        block_device_mappings: aws.block_device_mappings.clone(),
+        block_device_mappings: family::disks(&aws.block_device_mappings),
         ..EC2NodeClassSpec::default()
     })
 }

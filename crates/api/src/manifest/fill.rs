@@ -126,6 +126,18 @@ impl FileMarks {
         filled
     }
 
+    /// The bytes of a text with values in place of marks, counted before they are: one text may use a long value often.
+    pub fn filled_bytes(&self, text: &str, env: &BTreeMap<String, String>) -> usize {
+        let mut bytes = text.len();
+        for part in text.split(OPEN).skip(1) {
+            let used = part.split_once(CLOSE).and_then(|(index, _)| self.uses.get(index.parse::<usize>().ok()?));
+            let value =
+                used.map(|used| env.get(&used.name).filter(|_| !used.literal).map_or(used.name.len(), String::len));
+            bytes = bytes.saturating_add(value.unwrap_or_default());
+        }
+        bytes
+    }
+
     /// The line on which there were more variables than are filled.
     pub fn beyond(&self) -> Option<usize> {
         self.beyond

@@ -161,8 +161,8 @@ impl Builder<'_> {
     }
 
     fn scalar(&mut self, text: &str, style: ScalarStyle, tag: Option<&Tag>, line: usize) -> Result<Value, Complaint> {
+        self.count_text(self.marks.filled_bytes(text, &self.options.env), line)?;
         let filled = self.marks.fill(text, &self.options.env);
-        self.count_text(filled.len(), line)?;
         match tag.map(|tag| (tag.is_yaml_core_schema(), tag.suffix.as_str())) {
             None if style == ScalarStyle::Plain => Ok(scalar::plain(&filled)),
             None | Some((true, "str")) => Ok(Value::String(filled)),

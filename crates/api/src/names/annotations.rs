@@ -35,6 +35,8 @@ pub const V1BETA1_NODE_CLASS_REF: &str = "compatibility.karpenter.sh/v1beta1-nod
 
 /// Fields of the object's other version that this version cannot hold, JSON ([`crate::convert::webhook`]).
 pub const OTHER_VERSION: &str = "dovetail.dev/other-version";
+/// Why an object is shown in its other version without its spec ([`crate::convert::webhook`]).
+pub const NOT_CONVERTED: &str = "dovetail.dev/not-converted";
 
 /// Alpha's [`DO_NOT_DISRUPT`] on pods.
 pub const DO_NOT_EVICT: &str = "karpenter.sh/do-not-evict";

@@ -371,6 +371,39 @@ fn mutated() -> impl Strategy<Value = String> {
     })
 }
 
+#[test]
+fn long_value_used_often_is_counted_before_it_is_filled_in() {
+    let mut options = options();
+    options.env.insert("BIG".into(), "x".repeat(100_000));
+    let start = std::time::Instant::now();
+    for text in [
+        format!(
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a}}\ndata: {{a: \"{}\"}}\n",
+            "${BIG}".repeat(10_000)
+        ),
+        format!("- {}\n", "a${BIG}".repeat(10_000)),
+    ] {
+        let errors = read_manifests(&[("f", &text)], &options).unwrap_err();
+        assert!(errors.iter().any(|error| error.allowed == "32 MiB at most"), "{errors:?}");
+    }
+    assert!(start.elapsed() < Duration::from_millis(300), "{:?}", start.elapsed());
+}
+
+#[test]
+fn volume_of_two_kinds_is_refused() {
+    let volume = "apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: v}\nspec:\n  accessModes: [ReadWriteOnce]\n  \
+        capacity: {storage: 1Gi}\n  csi: {driver: efs.csi.aws.com, volumeHandle: fs-1}\n";
+    assert!(read_manifests(&[("f", volume)], &options()).is_ok());
+    let two = format!("{volume}  awsElasticBlockStore: {{volumeID: vol-1}}\n");
+    let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers: [{name: c, image: i}]\n  \
+        volumes: [{name: v, emptyDir: {}, persistentVolumeClaim: {claimName: c}}]\n";
+    for (text, place) in [(two.as_str(), "spec.csi"), (pod, "spec.volumes[0].persistentVolumeClaim")] {
+        let errors = read_manifests(&[("f", text)], &options()).unwrap_err();
+        assert!(errors.len() == 1 && errors[0].field == place, "{errors:?}");
+        assert!(errors[0].what.contains("second kind of volume"), "{errors:?}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 

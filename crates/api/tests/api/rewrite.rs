@@ -251,3 +251,65 @@ fn post_manifests_keep_meaning_and_second_run_changes_nothing() {
     }
     assert!(written >= 8, "{written} files of the posts are of older versions");
 }
+
+fn refused(text: &str) -> Vec<String> {
+    rewrite(&[("a.yaml", text)], &options()).unwrap_err().iter().map(ToString::to_string).collect()
+}
+
+const BETA_CLASS: &str = "\
+apiVersion: karpenter.k8s.aws/v1beta1
+kind: EC2NodeClass
+metadata: {name: default}
+spec:
+  amiFamily: AL2023
+  role: nodes
+  subnetSelectorTerms: [{id: subnet-1}]
+  securityGroupSelectorTerms: [{id: sg-1}]
+  blockDeviceMappings:
+    - deviceName: /dev/xvda
+      ebs:
+        volumeSize: ${SIZE}
+";
+
+#[test]
+fn what_v1_refuses_is_never_written_but_told_at_its_line() {
+    for (size, becomes) in [("20480Mi", "20Gi"), ("21474836480", "20Gi"), ("20.5Gi", "21Gi"), ("100G", "100G")] {
+        let text = rewritten(&BETA_CLASS.replace("${SIZE}", size)).text;
+        assert!(text.contains(&format!("volumeSize: {becomes}\n")), "{size}: {text}");
+    }
+    for size in ["20", "100Mi", "90Ti"] {
+        let errors = refused(&BETA_CLASS.replace("${SIZE}", size));
+        assert_eq!(errors.len(), 1, "{errors:?}");
+        let place = "a.yaml:12: spec.blockDeviceMappings[0].ebs.volumeSize: cannot be written as v1: ";
+        assert!(errors[0].starts_with(place), "{errors:?}");
+    }
+    let template = "\
+apiVersion: karpenter.k8s.aws/v1alpha1
+kind: AWSNodeTemplate
+metadata: {name: default}
+spec:
+  subnetSelector: {aws-ids: subnet-1}
+  # the old ones
+  securityGroupSelector: {aws-ids: 'group-1'}
+";
+    let errors = refused(template);
+    assert!(errors.len() == 1 && errors[0].starts_with("a.yaml:7: spec.securityGroupSelectorTerms"), "{errors:?}");
+}
+
+#[test]
+fn whole_numbers_of_the_kubelet_become_texts() {
+    let pool = "\
+apiVersion: karpenter.sh/v1beta1
+kind: NodePool
+metadata: {name: default}
+spec:
+  template:
+    spec:
+      kubelet: {kubeReserved: {cpu: 1}, systemReserved: {memory: 100}, podsPerCore: 4}
+      nodeClassRef: {name: default}
+      requirements: []
+";
+    let text = rewritten(&format!("{pool}---\n{}", BETA_CLASS.replace("${SIZE}", "20Gi"))).text;
+    assert!(text.contains("cpu: \"1\"\n") && text.contains("memory: \"100\"\n"), "{text}");
+    assert!(text.contains("podsPerCore: 4\n"), "{text}");
+}

@@ -11,7 +11,9 @@ use aws_sdk_ec2::config::StalledStreamProtectionConfig;
 use aws_sdk_ec2::config::retry::{RetryPartition, TokenBucket};
 use aws_smithy_async::rt::sleep::{SharedAsyncSleep, TokioSleep};
 use aws_smithy_async::time::{SharedTimeSource, TimeSource};
+use aws_smithy_http_client::proxy::ProxyConfig;
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
+use aws_smithy_http_client::{Builder, Connector};
 use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use aws_smithy_types::retry::RetryConfig;
 use aws_smithy_types::timeout::TimeoutConfig;
@@ -84,9 +86,7 @@ impl SdkParts {
     /// # Errors
     /// No region or no credentials are found.
     pub async fn from_environment(clock: Arc<dyn Clock>, region: Option<String>) -> Result<Self, NoAws> {
-        let https =
-            aws_smithy_http_client::Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring)).build_https();
-        let http_client = bounded(https);
+        let http_client = bounded(https_client());
         let mut loader = aws_config::defaults(BehaviorVersion::latest()).http_client(http_client.clone());
         if let Some(region) = region {
             loader = loader.region(Region::new(region));
@@ -232,4 +232,16 @@ impl TimeSource for ClockTime {
     fn now(&self) -> SystemTime {
         SystemTime::from(self.0.wall())
     }
+}
+
+/// HTTPS on rustls with ring, by the proxy that the environment names (HTTPS_PROXY, HTTP_PROXY, NO_PROXY).
+fn https_client() -> SharedHttpClient {
+    Builder::new().build_with_connector_fn(|settings, components| {
+        let mut connector = Connector::builder().proxy_config(ProxyConfig::from_env());
+        connector.set_connector_settings(settings.cloned());
+        if let Some(components) = components {
+            connector.set_sleep_impl(components.sleep_impl());
+        }
+        connector.tls_provider(Provider::Rustls(CryptoMode::Ring)).build()
+    })
 }

@@ -39,9 +39,10 @@ fn memory(info: &InstanceTypeInfo, settings: &ResolveSettings) -> i64 {
         return *bytes;
     }
     let mib = i64::try_from(info.memory_mib).unwrap_or(i64::MAX / MIB);
-    let overhead = (mib as f64 * settings.vm_memory_overhead_percent).ceil() as i64;
-    let cma = if info.kube_arch() == Some("arm64") { ARM64_CMA_MIB } else { 0 };
-    (mib - cma - overhead).max(0) * MIB
+    // The hypervisor's share is of what is left, as Karpenter has it.
+    let left = if info.kube_arch() == Some("arm64") { mib - ARM64_CMA_MIB } else { mib };
+    let overhead = (left as f64 * settings.vm_memory_overhead_percent).ceil() as i64;
+    (left - overhead).max(0) * MIB
 }
 
 fn ephemeral_storage(info: &InstanceTypeInfo, class: &NodeClassView) -> i64 {
@@ -73,7 +74,9 @@ fn pods(info: &InstanceTypeInfo, class: &NodeClassView, settings: &ResolveSettin
         None => PODS_WITHOUT_ENI_LIMIT,
     };
     match class.pods_per_core {
-        Some(per_core) if class.family.supports_pods_per_core() => count.min(per_core * i64::from(info.vcpus)),
+        Some(per_core) if class.family.supports_pods_per_core() => {
+            count.min(per_core.saturating_mul(info.vcpus.into()))
+        }
         _ => count,
     }
 }
@@ -138,7 +141,7 @@ mod tests {
 
     #[test]
     fn arm64_loses_64_mib_more() {
-        assert_eq!(capacity("m7gd.xlarge", &NodeClassView::default()).get(MEMORY), 15091 * MIB);
+        assert_eq!(capacity("m7gd.xlarge", &NodeClassView::default()).get(MEMORY), 15096 * MIB);
     }
 
     #[test]
@@ -153,6 +156,8 @@ mod tests {
     fn pods_follow_max_pods_then_cores_then_interfaces() {
         let class = NodeClassView { max_pods: Some(50), pods_per_core: Some(10), ..Default::default() };
         assert_eq!(capacity("m5.large", &class).get(PODS), 20);
+        let many = NodeClassView { pods_per_core: Some(i64::MAX), ..class.clone() };
+        assert_eq!(capacity("m5.large", &many).get(PODS), 50);
         let bottlerocket = NodeClassView { family: AmiFamily::Bottlerocket, ..class };
         assert_eq!(capacity("m5.large", &bottlerocket).get(PODS), 50);
         let windows = NodeClassView { family: AmiFamily::Windows2022, ..Default::default() };

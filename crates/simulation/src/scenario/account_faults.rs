@@ -11,6 +11,25 @@ use serde_saphyr::Spanned;
 use super::check::Checker;
 use crate::scenario::faults;
 
+/// Actions that the region carries out for others: no replica calls them, so that a fault of theirs would befall nobody.
+const NEVER_CALLED: [&str; 15] = [
+    "AssumeRoleWithWebIdentity",
+    "ChangeMessageVisibility",
+    "CreateQueue",
+    "CreateServiceLinkedRole",
+    "DeleteMessage",
+    "DescribeAvailabilityZones",
+    "DescribeLaunchTemplateVersions",
+    "DescribeVpcs",
+    "GetCallerIdentity",
+    "GetParameters",
+    "GetQueueAttributes",
+    "GetRole",
+    "ListClusters",
+    "SendMessage",
+    "TagInstanceProfile",
+];
+
 impl Checker<'_> {
     pub(super) fn account_faults(
         &mut self,
@@ -61,9 +80,13 @@ impl Checker<'_> {
     }
 
     fn action_of_ec2(&mut self, field: &str, action: &Spanned<String>) {
-        if !ACTIONS.contains(&action.value.as_str()) {
-            let what = format!("{:?} is no action that the region carries out", action.value);
-            self.mistake(field, action, what, ACTIONS.join(", "));
+        let name = action.value.as_str();
+        let called: Vec<&str> = ACTIONS.into_iter().filter(|one| !NEVER_CALLED.contains(one)).collect();
+        if NEVER_CALLED.contains(&name) {
+            self.mistake(field, action, format!("no replica calls {name}: it changes nothing"), called.join(", "));
+        } else if !called.contains(&name) {
+            let what = format!("{name:?} is no action that the region carries out");
+            self.mistake(field, action, what, called.join(", "));
         }
     }
 
@@ -79,8 +102,11 @@ impl Checker<'_> {
             (None, Some(glob)) => self.offering(&format!("{field}.offerings"), glob, catalogue),
             (Some(_), Some(_)) | (None, None) => {
                 let allowed = "either action, such as CreateFleet, or offerings, such as */*/spot";
-                self.mistake(field, &written.code, "does not say what is refused", allowed);
+                self.mistake(field.clone(), &written.code, "does not say what is refused", allowed);
             }
+        }
+        if written.times == Some(0) {
+            self.mistake(format!("{field}.times"), &written.code, "is 0: it befalls no call", "1 or more, or nothing");
         }
         let text = |text: &Option<Spanned<String>>| text.as_ref().map(|text| text.value.clone()).unwrap_or_default();
         InjectedError {

@@ -48,15 +48,6 @@ annotations:
 {{- end }}
 {{- end }}
 
-{{- define "dovetail.image" -}}
-{{- $image := .Values.controller.image }}
-{{- if $image.digest }}
-{{- printf "%s@%s" $image.repository $image.digest }}
-{{- else }}
-{{- printf "%s:%s" $image.repository (default .Chart.AppVersion $image.tag) }}
-{{- end }}
-{{- end }}
-
 {{/* A setting under its name of today, or of Karpenter 0.19 (settings.aws.X), 0.6 (X) or 0.5 (controller.X); quotes that
      `aws --output json` leaves around a value are taken off. */}}
 {{- define "dovetail.setting" -}}
@@ -117,20 +108,6 @@ annotations:
 {{- include "dovetail.setting" (dict "root" . "name" "clusterName") }}
 {{- end }}
 
-{{- define "dovetail.gates" -}}
-{{- $gates := list }}
-{{- range $name, $on := . }}
-{{- $gates = append $gates (printf "%s=%t" (title $name) $on) }}
-{{- end }}
-{{- join "," $gates }}
-{{- end }}
-
-{{/* The queue under its name of today, or as older charts and people spell it. */}}
-{{- define "dovetail.queue" -}}
-{{- $aws := include "dovetail.setting" (dict "root" . "name" "interruptionQueue" "aws" "interruptionQueueName") }}
-{{- default (get .Values.settings "interruptionQueueName") $aws | toString | replace "<nil>" "" }}
-{{- end }}
-
 {{/* Values of settings that become a variable as they are, by name. */}}
 {{- define "dovetail.variables" -}}
 adoptAs: ADOPT_AS
@@ -184,121 +161,6 @@ startupTimeout: STARTUP_TIMEOUT
 subnetRefreshInterval: SUBNET_REFRESH_INTERVAL
 unscheduledPodDelay: UNSCHEDULED_POD_DELAY
 vmMemoryOverheadPercent: VM_MEMORY_OVERHEAD_PERCENT
-{{- end }}
-
-{{/* What is said of values in the spelling of older charts, and of values that change nothing; empty where there are none. */}}
-{{- define "dovetail.noted" -}}
-{{- join " " (compact (list (include "dovetail.oldSpellings" .) (include "dovetail.unheeded" .))) }}
-{{- end }}
-
-{{- define "dovetail.oldSpellings" -}}
-{{- $notes := list }}
-{{- range $name := list "clusterName" "clusterEndpoint" }}
-{{- if and (get $.Values.controller $name) (not (get $.Values.settings $name)) }}
-{{- $notes = append $notes (printf "controller.%s is how Karpenter 0.5 spelled settings.%s; use the new name." $name $name) }}
-{{- end }}
-{{- if and (get $.Values $name) (not (get $.Values.settings $name)) }}
-{{- $notes = append $notes (printf "%s is how Karpenter 0.6 to 0.18 spelled settings.%s; use the new name." $name $name) }}
-{{- end }}
-{{- end }}
-{{- if get .Values.settings "interruptionQueueName" }}
-{{- $notes = append $notes "settings.interruptionQueueName is read as settings.interruptionQueue; use the new name." }}
-{{- end }}
-{{- $variables := include "dovetail.variables" . | fromYaml }}
-{{- range $name, $value := default dict (get .Values.settings "aws") }}
-{{- $now := get (dict "clusterName" "clusterName" "clusterEndpoint" "clusterEndpoint" "interruptionQueueName" "interruptionQueue") $name }}
-{{- if hasKey $variables $name }}
-{{- $now = $name }}
-{{- end }}
-{{- if $now }}
-{{- $notes = append $notes (printf "settings.aws.%s is how Karpenter 0.19 to 0.32 spelled settings.%s; use the new name." $name $now) }}
-{{- end }}
-{{- end }}
-{{- join " " $notes }}
-{{- end }}
-
-{{/* Values of Karpenter 0.19 to 0.32 that would change what is launched, and have no setting any more: refused by name, with
-     what takes their place. Each with the values that ask for nothing. */}}
-{{- define "dovetail.refused" -}}
-assumeRoleARN: {nothing: [""], instead: "let the service account have the role (serviceAccount.annotations, or an EKS Pod Identity association)"}
-assumeRoleDuration: {nothing: ["", "15m"], instead: "the service account's role says how long its sessions last"}
-enableENILimitedPodDensity: {nothing: ["", "true"], instead: "set spec.kubelet.maxPods: 110 in each EC2NodeClass"}
-tags: {nothing: ["", "map[]"], instead: "give spec.tags in each EC2NodeClass"}
-{{- end }}
-
-{{- define "dovetail.refusing" -}}
-{{- $aws := default dict (get .Values.settings "aws") }}
-{{- range $name, $how := include "dovetail.refused" . | fromYaml }}
-{{- $value := get $aws $name | toString | replace "<nil>" "" }}
-{{- if not (has $value $how.nothing) }}
-{{- fail (printf "settings.aws.%s, of Karpenter 0.19 to 0.32, no longer exists: %s" $name $how.instead) }}
-{{- end }}
-{{- end }}
-{{- if .Values.fargate }}
-{{- if not (.Values.settings.awsRegion) }}
-{{- fail "fargate: no instance metadata has the region: set settings.awsRegion" }}
-{{- end }}
-{{- if and .Values.serviceAccount.create (not (hasKey .Values.serviceAccount.annotations "eks.amazonaws.com/role-arn")) }}
-{{- fail "fargate: EKS Pod Identity is not available; give the service account its role by IRSA: serviceAccount.annotations, eks.amazonaws.com/role-arn" }}
-{{- end }}
-{{- if .Values.hostNetwork }}
-{{- fail "fargate: pods cannot use the host's network: hostNetwork has to be false" }}
-{{- end }}
-{{- end }}
-{{- $region := .Values.settings.awsRegion }}
-{{- $queue := include "dovetail.queue" . | trimAll "\"" }}
-{{- $of := regexFind "^https?://sqs\\.[a-z0-9-]+\\." $queue | trimPrefix "https://" | trimPrefix "http://" | trimPrefix "sqs." | trimSuffix "." }}
-{{- if hasPrefix "arn:" $queue }}
-{{- $of = index (splitList ":" $queue) 3 }}
-{{- end }}
-{{- if and $region $of (ne $region $of) }}
-{{- fail (printf "settings.interruptionQueue is a queue of %s, settings.awsRegion is %s: use the queue of the cluster's own region" $of $region) }}
-{{- end }}
-{{- end }}
-
-{{/* Values that change nothing: those of older charts, and what is not implemented. */}}
-{{- define "dovetail.unheeded" -}}
-{{- $notes := list }}
-{{- range $name := list "logEncoding" "logConfig" "aws" }}
-{{- if hasKey $.Values $name }}
-{{- $notes = append $notes (printf "%s, of an older chart of Karpenter, has no effect." $name) }}
-{{- end }}
-{{- end }}
-{{- if hasKey .Values.webhook "metrics" }}
-{{- $notes = append $notes "webhook.metrics, of an older chart of Karpenter, has no effect: the webhook has no metrics of its own." }}
-{{- end }}
-{{- range $name := list "logLevel" "logEncoding" "outputPaths" "errorOutputPaths" "batchMaxDuration" "batchIdleDuration" }}
-{{- if hasKey $.Values.controller $name }}
-{{- $notes = append $notes (printf "controller.%s, of an older chart of Karpenter, has no effect: see values.yaml for its replacement." $name) }}
-{{- end }}
-{{- end }}
-{{- range $name := list "assumeRoleARN" "assumeRoleDuration" }}
-{{- if hasKey $.Values.settings $name }}
-{{- $notes = append $notes (printf "settings.%s, of an older chart of Karpenter, has no effect: the service account has the role." $name) }}
-{{- end }}
-{{- end }}
-{{- range $name, $on := .Values.settings.featureGates }}
-{{- if not (has $name (list "nodeRepair" "nodeOverlay" "reservedCapacity" "spotToSpotConsolidation" "manyToManyConsolidation" "staticCapacity" "capacityBuffer")) }}
-{{- $notes = append $notes (printf "settings.featureGates.%s: there is no such gate." $name) }}
-{{- else if and (eq ($on | toString) "true") (not (has $name (list "reservedCapacity" "nodeRepair" "spotToSpotConsolidation" "manyToManyConsolidation"))) }}
-{{- $notes = append $notes (printf "not implemented: settings.featureGates.%s." $name) }}
-{{- end }}
-{{- end }}
-{{- range $name, $on := .Values.settings.awsFeatureGates }}
-{{- if eq ($on | toString) "true" }}
-{{- $notes = append $notes (printf "not implemented: settings.awsFeatureGates.%s." $name) }}
-{{- end }}
-{{- end }}
-{{- range $name, $default := dict "disableControllerWarmup" "true" "enableZonalShift" "false" "enableProfiling" "false" "ignoreDRARequests" "true" }}
-{{- $value := get $.Values.settings $name | toString }}
-{{- if not (has $value (list "" "<nil>" $default)) }}
-{{- $notes = append $notes (printf "not implemented: settings.%s=%s." $name $value) }}
-{{- end }}
-{{- end }}
-{{- if ne (join "," .Values.logErrorOutputPaths) "stderr" }}
-{{- $notes = append $notes "logErrorOutputPaths has no effect: errors are in the log." }}
-{{- end }}
-{{- join " " $notes }}
 {{- end }}
 
 {{/* What the cluster itself says against an installation: CRDs of before v1, and a Karpenter that runs. Only helm that asks a

@@ -20,6 +20,7 @@
 
 mod class;
 mod merge;
+mod parts;
 mod pool;
 mod review;
 #[cfg(test)]
@@ -33,7 +34,7 @@ use crate::{
     schema,
 };
 
-pub use review::{answered, reply};
+pub use review::{ANSWER_LEAST, ANSWER_TIMES, reply};
 
 /// A version that the webhook knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,7 +105,7 @@ impl Notes {
 
     /// Takes one that holds JSON; one that does not says nothing.
     fn take_json(&mut self, name: &str) -> Option<Value> {
-        serde_json::from_str(&self.take_annotation(name)?).ok()
+        parts::built(&self.take_annotation(name)?).ok()
     }
 }
 
@@ -113,7 +114,8 @@ impl Notes {
 /// # Errors
 /// The object is of a kind or a version that is none of ours.
 pub fn converted(object: &Value, to: WebhookVersion) -> Result<Value, NotConverted> {
-    let from = version_of(object)?;
+    let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
+    let from = version_of(text("apiVersion"), text("kind"))?;
     if from == to {
         return Ok(object.clone());
     }
@@ -135,9 +137,7 @@ pub fn converted(object: &Value, to: WebhookVersion) -> Result<Value, NotConvert
 }
 
 /// The version of an object of ours.
-fn version_of(object: &Value) -> Result<WebhookVersion, NotConverted> {
-    let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
-    let (api_version, kind) = (text("apiVersion"), text("kind"));
+fn version_of(api_version: &str, kind: &str) -> Result<WebhookVersion, NotConverted> {
     let ours = match kind {
         "NodePool" | "NodeClaim" => api_version.starts_with(&format!("{GROUP}/")),
         "EC2NodeClass" => api_version.starts_with(&format!("{AWS_GROUP}/")),
@@ -151,7 +151,7 @@ fn version_of(object: &Value) -> Result<WebhookVersion, NotConverted> {
 fn original_of(object: &mut Value, other: WebhookVersion) -> Option<Value> {
     let mut text = None;
     annotate(object, |all| text = all.remove(annotations::OTHER_VERSION));
-    let original: Value = serde_json::from_str(text?.as_str()?).ok()?;
+    let original = parts::built(text?.as_str()?).ok()?;
     (original.get("version") == Some(&json!(other.name()))).then_some(original)
 }
 

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
 
-use super::{WebhookVersion, answered, converted, merge};
+use super::{WebhookVersion, converted, merge};
 use crate::names::annotations;
 
 fn object(api_version: &str, kind: &str, spec: &Value) -> Value {
@@ -308,50 +308,9 @@ fn policy_v1beta1_lacks_survives_an_apply_of_what_it_sees() {
 }
 
 #[test]
-fn review_is_answered_by_its_uid_and_foreign_object_is_named() {
-    let pool = object("karpenter.sh/v1beta1", "NodePool", &json!({"weight": 1}));
-    let asked = |objects: Value| {
-        json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
-            "request": {"uid": "u", "desiredAPIVersion": "karpenter.sh/v1", "objects": objects}})
-    };
-    let answer = answered(&asked(json!([pool])));
-    assert_eq!(answer["response"]["uid"], "u");
-    assert_eq!(answer["response"]["result"]["status"], "Success");
-    assert_eq!(answer["response"]["convertedObjects"][0]["apiVersion"], "karpenter.sh/v1");
-    let other = json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "x"}});
-    let refused = answered(&asked(json!([pool, other])));
-    assert_eq!(refused["response"]["result"]["status"], "Failure");
-    let message = refused["response"]["result"]["message"].as_str().unwrap();
-    assert!(message.starts_with("x: example.com/v1 Thing cannot be converted; allowed: "), "{message}");
-    for nonsense in [json!(null), json!([]), json!({"request": 3}), json!({"request": {"objects": 3}})] {
-        assert_eq!(answered(&nonsense)["response"]["result"]["status"], "Failure");
-    }
-}
-
-#[test]
 fn merged_keeps_what_neither_side_has_touched() {
     let theirs = json!({"a": 1});
     assert_eq!(merge::merged(None, None, Some(&theirs)), Some(theirs));
-}
-
-#[test]
-fn non_review_body_is_told_its_fault_and_review_gets_its_uid() {
-    use super::reply;
-    for (body, said) in [
-        (&b"\xff{"[..], "no JSON"),
-        (b"[]", "allowed: apiextensions.k8s.io/v1 ConversionReview"),
-        (br#"{"apiVersion": "apiextensions.k8s.io/v1beta1", "kind": "ConversionReview"}"#, "v1beta1"),
-        (br#"{"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview"}"#, "request.uid"),
-    ] {
-        let why = reply(body).unwrap_err();
-        assert!(why.contains(said), "{why}");
-    }
-    let review = json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
-        "request": {"uid": "u", "desiredAPIVersion": "karpenter.sh/v1", "objects": [7]},
-    });
-    let answer: Value = serde_json::from_slice(&reply(review.to_string().as_bytes()).unwrap()).unwrap();
-    assert_eq!((&answer["response"]["uid"], &answer["response"]["result"]["status"]), (&json!("u"), &json!("Failure")));
 }
 
 /// The fields of a schema that hold no others, each as an object that has it alone.

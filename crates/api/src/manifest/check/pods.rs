@@ -7,6 +7,18 @@ use serde_json::Value;
 use super::{Findings, ObjectIdentity, enums, identity, list, names, text, texts, value_at};
 use crate::{names::taints, quantity::billionths, schema::FieldPath};
 
+/// Fields of a PersistentVolume's spec that do not say what kind it is.
+const OF_VOLUMES: [&str; 9] = [
+    "accessModes",
+    "capacity",
+    "claimRef",
+    "mountOptions",
+    "nodeAffinity",
+    "persistentVolumeReclaimPolicy",
+    "storageClassName",
+    "volumeAttributesClassName",
+    "volumeMode",
+];
 const LABEL_OPERATORS: [&str; 4] = ["In", "NotIn", "Exists", "DoesNotExist"];
 const NODE_OPERATORS: [&str; 6] = ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"];
 
@@ -18,6 +30,15 @@ pub fn check(object: &Value, identity: &ObjectIdentity, findings: &mut Findings)
             &["spec", "template"]
         }
         "CronJob" => &["spec", "jobTemplate", "spec", "template"],
+        "PersistentVolume" => {
+            let spec = value_at(object, &["spec"]).unwrap_or(&Value::Null);
+            return one_kind_of_volume(
+                spec,
+                |name| !OF_VOLUMES.contains(&name),
+                &FieldPath::from_fields(&["spec"]),
+                findings,
+            );
+        }
         _ => return,
     };
     if !template.is_empty() {
@@ -73,8 +94,25 @@ fn selector(object: &Value, findings: &mut Findings) {
     }
 }
 
+/// Of the fields of a volume that say what kind it is, one alone may be there.
+pub(super) fn one_kind_of_volume(
+    volume: &Value,
+    kinds: impl Fn(&str) -> bool,
+    path: &FieldPath,
+    findings: &mut Findings,
+) {
+    let all = volume.as_object().into_iter().flatten();
+    let mut given = all.filter(|(name, value)| !value.is_null() && kinds(name)).map(|(name, _)| name);
+    if let (Some(first), Some(second)) = (given.next(), given.next()) {
+        findings.add(path.key(second), format!("is a second kind of volume, beside {first}"), "one kind");
+    }
+}
+
 fn pod_spec(pod: &Value, path: &FieldPath, findings: &mut Findings) {
     enums::pod_spec(pod, path, findings);
+    for (index, volume) in list(pod, &["volumes"]).iter().enumerate() {
+        one_kind_of_volume(volume, |name| name != "name", &path.key("volumes").index(index), findings);
+    }
     if value_at(pod, &["containers"]).is_some_and(|containers| containers.as_array().is_some_and(Vec::is_empty)) {
         findings.add(path.key("containers"), "is empty", "one container or more");
     }

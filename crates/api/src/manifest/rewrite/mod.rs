@@ -14,6 +14,7 @@ mod documents;
 mod emit;
 mod explain;
 mod paths;
+mod read_back;
 mod variables;
 
 use std::collections::BTreeMap;
@@ -27,6 +28,7 @@ use self::{
     emit::{EmittedLine, Order, emit},
     explain::{Parts, changes},
     paths::{ManifestPart, Mapping, PartField, PlacedValue, placed},
+    read_back::{Origin, read_back},
     variables::Variables,
 };
 use super::{
@@ -76,7 +78,7 @@ impl fmt::Display for ManifestChange {
 /// Writes files, given as (name, text), again as v1. Variables that `options` has no values of stay variables.
 ///
 /// # Errors
-/// As [`super::read`].
+/// As [`super::read`]; and where what would be written is nothing that v1 takes, at the field that it comes of.
 pub fn rewrite<N: AsRef<str>, T: AsRef<str>>(
     files: &[(N, T)],
     options: &ReadOptions,
@@ -92,17 +94,22 @@ pub fn rewrite<N: AsRef<str>, T: AsRef<str>>(
         }
     };
     let one = |(name, text): &(N, T)| {
-        let mut file = File { name: name.as_ref(), variables: &variables, made: Rewritten::default() };
+        let made = Rewritten { name: name.as_ref().to_owned(), ..Rewritten::default() };
+        let mut file = File { name: name.as_ref(), variables: &variables, made, origins: Vec::new() };
         file.write(text.as_ref(), &manifests, &options);
-        Rewritten { name: name.as_ref().to_owned(), ..file.made }
+        (file.made, file.origins)
     };
-    Ok(files.iter().map(one).collect())
+    let (made, origins): (Vec<_>, Vec<_>) = files.iter().map(one).unzip();
+    let errors = read_back(&made, &origins, &options);
+    if errors.is_empty() { Ok(made) } else { Err(errors.into_iter().map(|error| variables.shown(error)).collect()) }
 }
 
 struct File<'a> {
     name: &'a str,
     variables: &'a Variables,
     made: Rewritten,
+    /// Which lines of the text came of what.
+    origins: Vec<Origin>,
 }
 
 impl File<'_> {
@@ -162,10 +169,12 @@ impl File<'_> {
             line.text = self.variables.written(&line.text);
         }
         let lost = put_back(&mut lines, notes, &places, &mapping);
-        for (index, (_, lines)) in lines.iter().enumerate() {
+        for (index, (part, lines)) in lines.iter().enumerate() {
             if index > 0 {
                 self.made.text.push_str("---\n");
             }
+            let first = self.made.text.matches('\n').count() + 1;
+            self.origins.push(Origin::new(first, node.line, *part, &places, &mapping));
             for line in lines {
                 self.made.text.push_str(&line.text);
                 self.made.text.push('\n');

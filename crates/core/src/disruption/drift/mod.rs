@@ -111,6 +111,8 @@ pub struct Gates {
     pub node_repair: bool,
     /// ReservedCapacity.
     pub reserved_capacity: bool,
+    /// Drift is off: no node drifts, and one that has the condition loses it.
+    pub drift_off: bool,
 }
 
 /// What is to be done about drift.

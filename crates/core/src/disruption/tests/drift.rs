@@ -30,7 +30,7 @@ impl Drifting {
                     "observedGeneration": 1, "lastTransitionTime": at(0.0)}]},
         });
         let mut all = Self { world: World::new(disruption), class, networks: BTreeMap::new() };
-        all.world.memory.set_gates(Gates { node_repair: false, reserved_capacity: true });
+        all.world.memory.set_gates(Gates { reserved_capacity: true, ..Gates::default() });
         all.apply_class();
         all
     }
@@ -209,7 +209,7 @@ fn reservation_the_class_lost_is_drift_while_the_gate_is_on() {
         [(true, "True", Some("CapacityReservationDrift")), (true, "Unknown", None), (false, "True", None)]
     {
         let mut all = Drifting::new(json!({"consolidateAfter": "Never"}));
-        all.world.memory.set_gates(Gates { node_repair: false, reserved_capacity: gate });
+        all.world.memory.set_gates(Gates { reserved_capacity: gate, ..Gates::default() });
         all.change_class(|class| {
             class["spec"]["capacityReservationSelectorTerms"] = json!([{"id": "cr-2"}]);
             class["status"]["conditions"].as_array_mut().unwrap().push(ready(status));
@@ -218,6 +218,18 @@ fn reservation_the_class_lost_is_drift_while_the_gate_is_on() {
         all.look(1.0);
         assert_eq!(all.reason("n").as_deref(), reason, "{gate} {status}");
     }
+}
+
+#[test]
+fn with_the_gate_off_nothing_drifts_and_the_condition_goes() {
+    let mut all = Drifting::new(json!({"consolidateAfter": "Never"}));
+    all.node("n", |_| {});
+    all.change_class(|class| class["spec"]["tags"] = json!({"release": "two"}));
+    all.look(1.0);
+    assert_eq!(all.reason("n").as_deref(), Some("NodeClassDrift"));
+    all.world.memory.set_gates(Gates { drift_off: true, ..Gates::default() });
+    all.look(2.0);
+    assert_eq!(all.reason("n"), None);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::disruption::drift::Gates;
 
 fn world(unwell: &[(&str, &str, &str)], well: usize) -> World {
     let mut world = World::new(json!({"consolidateAfter": "Never", "budgets": [{"nodes": "0"}]}));
-    world.memory.set_gates(Gates { node_repair: true, reserved_capacity: true });
+    world.memory.set_gates(Gates { node_repair: true, reserved_capacity: true, ..Gates::default() });
     for (name, condition, status) in unwell {
         world.machine(name, |_, node| {
             let one = json!({"type": condition, "status": status, "lastTransitionTime": at(0.0)});

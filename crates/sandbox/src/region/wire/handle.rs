@@ -103,6 +103,9 @@ impl Region {
     async fn act(&self, call: &AwsCall) -> (Result<AwsAnswer, AwsError>, Vec<(&'static str, Value)>) {
         match &call.parameters {
             Parameters::Json(body) if call.api == AwsService::Sqs && call.action == "ReceiveMessage" => {
+                if let Err(error) = self.with(|cx| cx.error_of_call(&call.action, false)) {
+                    return (Err(error), Vec::new());
+                }
                 match sqs::receive(self, body).await {
                     Ok((answer, notes)) => (Ok(AwsAnswer::Json(answer)), notes),
                     Err(error) => (Err(error), Vec::new()),

@@ -1,0 +1,31 @@
+//! Who calls the conversion webhook to do harm.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::stub::Sandbox;
+use crate::common::{self, write};
+
+/// As docs/guide/threats.md promises it.
+const PEAK_MIB: u64 = 200;
+
+#[test]
+fn hostile_reviews_keep_memory_small_and_others_answered() {
+    let secret =
+        "apiVersion: v1\nkind: Secret\nmetadata: {name: dovetail-webhook, namespace: kube-system}\ntype: Opaque\n";
+    let sandbox = Sandbox::start("reviews", &[&write("run-reviews-secret.yaml", secret)]);
+    let run = sandbox.run("reviews").env("WEBHOOK_ENABLED", "true").env("WEBHOOK_PORT", "0");
+    let mut running = run.env("WEBHOOK_URL", "https://127.0.0.1:1/conversion/karpenter.sh").start();
+    let address = running.line(|line| !line["webhook"].is_null(), Duration::from_secs(20))["webhook"].clone();
+    running.event("webhook_serves", Duration::from_secs(40));
+    let output = common::python(&["tests/live/run/hostile_reviews.py", address.as_str().unwrap(), "5"]);
+    let told: Value = serde_json::from_str(&common::stdout(&output)).unwrap_or_else(|_| panic!("{output:?}"));
+    let peak = running.peak_kib() / 1024;
+    eprintln!("{told}, {peak} MiB");
+    assert!(peak < PEAK_MIB, "{peak} MiB: {told}");
+    // Both objects of each are converted, also the one with managed fields that are 130 levels deep.
+    let met = told["met"].as_object().unwrap();
+    assert!(met.len() == 1 && met.contains_key("200 2 True"), "{told}");
+    assert!(told["slowest"].as_f64().unwrap() < 4.0, "{told}");
+}
