@@ -26,11 +26,13 @@ pub struct Bounds {
     pub of_others: usize,
     /// Of one address.
     pub of_one: usize,
+    /// Of this machine, and of the node.
+    pub reserved: usize,
 }
 
 impl Default for Bounds {
     fn default() -> Self {
-        Self { of_others: OF_OTHERS, of_one: OF_ONE }
+        Self { of_others: OF_OTHERS, of_one: OF_ONE, reserved: RESERVED }
     }
 }
 
@@ -112,7 +114,10 @@ impl ConnectionPlaces {
         let alike = || self.open.iter().filter(move |(_, one)| one.kind == kind);
         let longest_idle = |of: IpAddr| alike().filter(|(_, one)| one.peer == of).min_by_key(|(_, one)| one.moved);
         if kind != Kind::Other {
-            return (alike().count() >= RESERVED).then(|| longest_idle(peer)).flatten().map(|(number, _)| *number);
+            return (alike().count() >= self.bounds.reserved)
+                .then(|| longest_idle(peer))
+                .flatten()
+                .map(|(number, _)| *number);
         }
         let mut counts: BTreeMap<IpAddr, usize> = BTreeMap::new();
         alike().for_each(|(_, one)| *counts.entry(one.peer).or_default() += 1);

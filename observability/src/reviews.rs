@@ -39,7 +39,7 @@ const SMALL_MOST: usize = 2 << 20;
 const BODY_WITHIN: Duration = Duration::from_secs(8);
 const TAKEN_WITHIN: Duration = Duration::from_secs(8);
 /// An API server opens a connection for each review that is under way.
-const BOUNDS: Bounds = Bounds { of_others: 256, of_one: 128 };
+const BOUNDS: Bounds = Bounds { of_others: 256, of_one: 128, reserved: 128 };
 
 /// What is answered to a body: a body, or why it makes no sense.
 type ReviewHandler = Arc<dyn Fn(&[u8]) -> Result<Vec<u8>, String> + Send + Sync>;

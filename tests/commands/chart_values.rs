@@ -92,7 +92,9 @@ fn the_command_lines_of_the_posts_install_what_they_meant() {
 /// variables, and what is noted.
 fn of_file(version: &str) -> (Vec<Value>, BTreeMap<String, String>, String) {
     let objects = made(&["--namespace", "kube-system", "--values", &format!("tests/deploy/values/{version}.yaml")]);
-    let given = variables(&objects);
+    let mut given = variables(&objects);
+    // What is no setting of ours is the environment's: a proxy.
+    given.retain(|name, _| TABLE.iter().any(|known| known.name == name));
     Settings::from_map(&given).unwrap();
     assert_eq!(given["CLUSTER_NAME"], "demo", "{version}");
     let image = &of_kind(&objects, "Deployment")[0]["spec"]["template"]["spec"]["containers"][0]["image"];

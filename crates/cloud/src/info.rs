@@ -278,8 +278,16 @@ impl InstanceTypeInfo {
             .map_or(self.network.max_interfaces, |c| c.max_interfaces)
     }
 
-    /// Baseline network bandwidth over all cards in Mbps; `None` where AWS only says "moderate".
+    /// Network bandwidth in Mbps: as AWS says it of the whole (`200 Gigabit`, `4x 100 Gigabit`), else the baseline of all cards;
+    /// `None` where AWS only says "moderate". What it says of a card is the whole's where cards share it.
     pub fn network_mbps(&self) -> Option<u64> {
+        let words = self.network.performance.as_str();
+        if let Some(gbps) = words.strip_suffix(" Gigabit").and_then(times) {
+            return (gbps > 0.0).then(|| (gbps * 1000.0).round() as u64);
+        }
+        if !words.is_empty() && !words.contains("Gigabit") {
+            return None;
+        }
         let cards: Option<Vec<f64>> = self.network.cards.iter().map(|c| c.baseline_gbps).collect();
         let gbps: f64 = cards?.iter().sum();
         (gbps > 0.0).then(|| (gbps * 1000.0).round() as u64)
@@ -299,6 +307,12 @@ impl InstanceTypeInfo {
     pub fn is_exotic(&self) -> bool {
         !self.gpus.is_empty() || !self.neuron.is_empty() || !self.inference.is_empty() || self.size().contains("metal")
     }
+}
+
+/// `200`, or `4x 100`.
+fn times(text: &str) -> Option<f64> {
+    let (count, each) = text.split_once("x ").unwrap_or(("1", text));
+    Some(count.parse::<u32>().ok().map(f64::from)? * each.parse::<f64>().ok()?)
 }
 
 /// The letters that a type's or a family's name begins with: `im` of `im4gn.large`.

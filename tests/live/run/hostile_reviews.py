@@ -72,6 +72,7 @@ def attacks():
 
 
 def main():
+    bodies = attacks()
     until = time.monotonic() + SECONDS
     statuses = collections.defaultdict(collections.Counter)
     lock = threading.Lock()
@@ -82,8 +83,8 @@ def main():
             with lock:
                 statuses[name][status] += 1
 
-    threads = [threading.Thread(target=harm, args=one, daemon=True) for one in attacks().items()]
-    taken = attacks()["quotes"], attacks()["maps-2"]
+    threads = [threading.Thread(target=harm, args=one, daemon=True) for one in bodies.items()]
+    taken = bodies["quotes"], bodies["maps-2"]
     threads += [threading.Thread(target=harm, args=("not-taken", taken[0], False), daemon=True) for _ in range(3)]
     threads += [threading.Thread(target=harm, args=("small", taken[1]), daemon=True) for _ in range(4)]
     for thread in threads:

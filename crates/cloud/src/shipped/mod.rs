@@ -123,6 +123,27 @@ mod tests {
         assert_eq!(instance_type("x1.large"), None);
     }
 
+    /// As Karpenter 1.14's reference table has them. What the table has otherwise is older there than at AWS: the bandwidth of
+    /// g7.2xlarge to g7.8xlarge and i8g.metal-48xl, and the second network card of the largest i7ie and i8ge, by which they have
+    /// more bandwidth, fewer pods, and so more memory for these; for i7i.12xlarge and i8g.12xlarge it leaves 5 Mbps out.
+    #[test]
+    fn bandwidth_is_what_aws_says_of_the_whole_type() {
+        let mbps = |name: &str| instance_type(name).unwrap().network_mbps();
+        for (name, bandwidth) in [
+            ("c6in.32xlarge", Some(200_000)),
+            ("c8gb.16xlarge", Some(133_330)),
+            ("g6e.48xlarge", Some(400_000)),
+            ("i3.8xlarge", Some(10_000)),
+            ("p4d.24xlarge", Some(400_000)),
+            ("p6-b300.48xlarge", Some(6_400_000)),
+            ("c8gb.large", Some(4_166)),
+            ("t3.nano", Some(32)),
+            ("m4.large", None),
+        ] {
+            assert_eq!(mbps(name), bandwidth, "{name}");
+        }
+    }
+
     #[test]
     fn the_region_says_which_types_it_offers_and_where() {
         let catalogue = catalogue("us-east-1");

@@ -33,6 +33,16 @@ fn on_demand(of: &InstanceType) -> Option<f64> {
     of.offerings.iter().find(|o| o.capacity_type == "on-demand").map(|o| o.price)
 }
 
+/// Bytes of memory that the other program has less: of arm64 it takes the kernel's 64 MiB after the hypervisor's share, and
+/// Karpenter's reference table has them taken before.
+fn less_by_order(theirs: &InstanceType) -> i64 {
+    let labels = labels(theirs);
+    let only = |key: &str| labels.get(key).and_then(|values| values.iter().next().copied()).unwrap_or_default();
+    let mib: f64 = only("karpenter.k8s.aws/instance-memory").parse().unwrap();
+    let share = |mib: f64| (mib * 0.075).ceil();
+    if only("kubernetes.io/arch") == "arm64" { ((share(mib) - share(mib - 64.0)) as i64) << 20 } else { 0 }
+}
+
 /// What differs between the two, one line each.
 fn differences(theirs: &InstanceType, ours: &InstanceType) -> Vec<String> {
     let mut found = Vec::new();
@@ -42,14 +52,15 @@ fn differences(theirs: &InstanceType, ours: &InstanceType) -> Vec<String> {
         }
     };
     for (name, amount) in theirs.allocatable().iter() {
-        say(name, amount.to_string(), ours.allocatable().get(name).to_string());
+        let less = if name == "memory" { less_by_order(theirs) } else { 0 };
+        say(name, (amount + less).to_string(), ours.allocatable().get(name).to_string());
     }
     let here = labels(ours);
     for (key, values) in labels(theirs) {
         // The file lists three zones for every type, wherever AWS offers it, and has spaces in the names of some GPUs,
-        // which a label's value cannot have.
+        // which a label's value cannot have. It adds up what is said of network cards, also where they share it.
         let values: BTreeSet<String> = values.into_iter().map(|v| v.replace(' ', "-")).collect();
-        if key != "topology.kubernetes.io/zone" {
+        if !["topology.kubernetes.io/zone", "karpenter.k8s.aws/instance-network-bandwidth"].contains(&key) {
             say(key, format!("{values:?}"), format!("{:?}", here.get(key).cloned().unwrap_or_default()));
         }
     }
