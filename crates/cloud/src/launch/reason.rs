@@ -90,9 +90,7 @@ pub fn remedy(reason: &str) -> &'static str {
         "Unauthorized" => {
             "allow the action in the controller's policy; the stack of this version allows all that it needs"
         }
-        "SpotSLRCreationFailed" => {
-            "create the role with: aws iam create-service-linked-role --aws-service-name spot.amazonaws.com"
-        }
+        "SpotSLRCreationFailed" => "create that role, or allow on-demand capacity in the NodePool",
         "VCPULimitExceeded" | "SpotQuotaExceeded" | "FleetQuotaExceeded" => "raise the quota in Service Quotas",
         "InsufficientFreeAddressesInSubnet" => "give the EC2NodeClass more subnets, or free addresses",
         "InsufficientCapacity" => "allow more instance types, zones or capacity types in the NodePool",

@@ -95,7 +95,7 @@ impl Rule {
     #[must_use]
     pub fn remedy(self) -> &'static str {
         match self {
-            Self::Pool => "see to what the conditions of the NodePool and its EC2NodeClass say (kubectl describe)",
+            Self::Pool => "see to that, or to what else the NodePool and its EC2NodeClass say (kubectl describe)",
             Self::Taints => "let the pod tolerate the taint, or have a NodePool without it",
             Self::UndefinedLabel | Self::Requirements | Self::InstanceTypes => {
                 "change what the pod selects, or have a NodePool whose nodes are like that"
@@ -103,7 +103,7 @@ impl Rule {
             Self::Volumes => {
                 "let the NodePool use the volumes' zone, with a subnet of its EC2NodeClass there, or restore the volumes in another zone"
             }
-            Self::Offerings => "allow more instance types, zones or capacity types, or raise the quota that is named",
+            Self::Offerings => "allow more instance types, zones or capacity types, or end the cause that is named",
             Self::Resources => "allow larger instance types in the NodePool, or request less",
             Self::Limits => "raise spec.limits of the NodePool",
             Self::MinValues => "lower minValues, or allow more instance types in the NodePool",
