@@ -72,8 +72,14 @@ async fn answer(ask: mpsc::Sender<Asker>, wanted: Wanted) -> Option<ServedPage> 
 
 fn console(world: &World, args: &SandboxArgs, shown: &Shown) -> String {
     let speed = if args.speed == 1.0 { String::new() } else { format!(", time runs {} times as fast", args.speed) };
+    let nobody = match args.replicas {
+        0 => {
+            "No replica runs in this process, so the page shows nothing of the cluster: a control plane that you start beside it has a page of its own (--console-port). The nodes are at /sandbox/state. "
+        }
+        _ => "",
+    };
     let about = format!(
-        "Sandbox: cluster {} in {}, {} replicas, {:.0} s old{speed}. Prices of spot capacity are synthetic: they come from a model, not from AWS.",
+        "{nobody}Sandbox: cluster {} in {}, {} replicas, {:.0} s old{speed}. Prices of spot capacity are synthetic: they come from a model, not from AWS.",
         args.cluster_name,
         args.region,
         args.replicas,

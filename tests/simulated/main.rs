@@ -24,6 +24,7 @@ mod disruption;
 mod drift;
 mod ec2_says_no;
 mod fields;
+mod incidents;
 #[path = "ends/interruption.rs"]
 mod interruption;
 mod metrics;

@@ -234,10 +234,67 @@ fn node_kube_scheduler_refuses_is_left_after_two_nominations() {
     assert_eq!(launched.len(), 1, "{launched:?}");
     assert!(launched[0] < 300.0, "{launched:?}");
     let told = played.log_events("place_refused");
-    assert_eq!(told.len(), 1);
-    let why = told[0]["why"].as_str().unwrap();
-    assert!(why.contains(&beforehand) && why.contains("refused by a scheduler plugin"), "{why}");
+    assert_eq!(told.len(), 2, "of the node, and of all: {told:?}");
+    let whys = told.iter().map(|one| one["why"].as_str().unwrap()).collect::<Vec<_>>().join("\n");
+    assert!(whys.contains(&beforehand) && whys.contains("refused by a scheduler plugin"), "{whys}");
     assert!(played.events_of("PlaceRefused") >= 1);
     assert_eq!(played.report["pods"]["bound"], 1);
     played.came_out_well();
+}
+
+/// Twelve nodes with room, all of which kube-scheduler refuses for reasons of its own; and the same with other numbers.
+#[test]
+fn new_node_comes_within_minutes_however_many_are_refused() {
+    for (nodes, replicas) in [(12, 2), (30, 7)] {
+        let beforehand = format!("nodes: [{{instanceType: m5.2xlarge, zone: ca-west-1a, count: {nodes}}}]\n");
+        let of_pool = "        - {key: karpenter.sh/capacity-type";
+        let zoned =
+            format!("        - {{key: topology.kubernetes.io/zone, operator: In, values: [ca-west-1b]}}\n{of_pool}");
+        let all = manifests(replicas).replace(of_pool, &zoned);
+        // Nodes that are there beforehand have the first addresses.
+        let refuses: Vec<String> = (10..10 + nodes).map(|nth| format!("'ip-10-0-0-{nth}.*/default/web-*'")).collect();
+        let faults = format!("faults: {{scheduler: {{refuses: [{}]}}}}\n", refuses.join(", "));
+        let played = play_over(&format!("all-refused-{nodes}"), &all, &format!("{beforehand}{faults}until: 15m\n"));
+        let launched = played.times("launched");
+        assert!(launched[0] < 180.0, "{launched:?}");
+        let before_it_is_bound = within(&launched, 0.0, launched[0] + 20.0);
+        assert_eq!(before_it_is_bound, 1, "one tries: {launched:?}");
+        assert_eq!(played.report["pods"]["bound"], replicas, "{}", played.report["pods"]);
+        assert!(played.log_events("place_refused").len() <= 6, "{:?}", played.log_events("place_refused"));
+        played.came_out_well();
+    }
+}
+
+/// A NodeClaim that is made in the same moment as its class waits until that is resolved, and longer where EC2 is slow to say; it is
+/// deleted only where the class is not ready.
+#[test]
+fn claim_made_together_with_its_class_waits_for_it() {
+    let claim = "---
+apiVersion: karpenter.sh/v1
+kind: NodeClaim
+metadata: {name: mine}
+spec:
+  nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
+  requirements:
+    - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+    - {key: node.kubernetes.io/instance-type, operator: In, values: [m5.large]}
+";
+    let class = manifests(0).split_once("---\n").unwrap().0.to_owned();
+    let slow = "faults: {ec2: {errors: [{code: InternalError, action: DescribeSubnets, times: 6}]}}\n";
+    for (name, order, faults) in [
+        ("class-first", format!("{class}{claim}"), ""),
+        ("claim-first", format!("{}---\n{class}", &claim[4..]), ""),
+        ("slow", format!("{class}{claim}"), slow),
+    ] {
+        let played = play_over(&format!("made-together-{name}"), &order, &format!("{faults}until: 4m\n"));
+        assert_eq!(played.number("launched"), 1, "{name}: {:?}", played.log_events("launch_failed"));
+        assert!(
+            played.log_events("nodeclaim_deleted").is_empty(),
+            "{name}: {:?}",
+            played.log_events("nodeclaim_deleted")
+        );
+    }
+    let wrong = class.replace("[{tags: {karpenter.sh/discovery: demo}}]", "[{tags: {team: nobody}}]");
+    let played = play_over("made-together-wrong", &format!("{wrong}{claim}"), "until: 4m\n");
+    assert_eq!((played.number("launched"), played.log_events("nodeclaim_deleted").len()), (0, 1));
 }

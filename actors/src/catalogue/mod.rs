@@ -159,19 +159,21 @@ impl Handler<Refused> for Catalogue {
     fn handle(&mut self, refused: Refused, _: &mut Self::Context) {
         let now = self.env.now();
         let known = self.unavailable.as_of(now);
-        let mut news: BTreeMap<_, BTreeSet<String>> = BTreeMap::new();
+        let mut news: BTreeMap<(String, String, String, &str), BTreeSet<String>> = BTreeMap::new();
         for refusal in refused.refusals.iter().filter(|refusal| refusal.is_capacity()) {
             self.unavailable.note(now, refusal);
             let dovetail_cloud::launch::OfferingRefusal { instance_type, zone, capacity_type, code, .. } = refusal;
             if !known.refused(instance_type, zone, capacity_type) {
-                let market = (zone.clone(), capacity_type.clone(), code.clone());
-                news.entry(market).or_default().insert(instance_type.clone());
+                // A quota is the whole region's.
+                let zone = if refusal.is_account_wide() { String::new() } else { zone.clone() };
+                let market = (zone, capacity_type.clone(), code.clone(), refusal.cause().unwrap_or_default());
+                news.entry(market).or_default().extend(Some(instance_type.clone()).filter(|name| !name.is_empty()));
             }
         }
         self.unavailable.forget_expired(now);
-        for ((zone, capacity_type, code), all) in news {
-            let (types, instance_types) = (all.len(), Names::first(TYPES_NAMED, all));
-            let log_event = LogEvent::OfferingRefused { zone, capacity_type, code, types, instance_types };
+        for ((zone, capacity_type, code, cause), all) in news {
+            let (types, instance_types, cause) = (all.len(), Names::first(TYPES_NAMED, all), cause.to_owned());
+            let log_event = LogEvent::OfferingRefused { zone, capacity_type, code, cause, types, instance_types };
             self.env.emit_in(log_event, refused.trace);
         }
     }

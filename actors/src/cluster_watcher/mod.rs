@@ -297,7 +297,10 @@ impl ClusterWatcher {
         let seen = now.monotonic.saturating_sub(self.hidden) >= turn;
         let before = self.state.held_back();
         for not_used in self.state.judge_launches(turn, seen, now) {
-            self.to_leader(|leader| self.env.post(&leader.unused, NodeUnused(not_used.clone())));
+            self.to_leader(|leader| self.env.post(&leader.unused, NodeUnused::NotUsed(not_used.clone())));
+        }
+        for awaited in self.state.taints_awaited(turn, now) {
+            self.to_leader(|leader| self.env.post(&leader.unused, NodeUnused::AwaitsTaint(awaited.clone())));
         }
         // Who is trusted again may be launched for at once.
         if self.state.held_back() < before {

@@ -119,6 +119,9 @@ impl<'a> Plans<'a> {
 pub fn why_not(pod: &Pod, reason: &Reason, planning: &Planning) -> String {
     let out = planning.refused_places.iter().filter(|place| place.pod == pod.uid);
     let mut parts = vec![reason.to_string()];
-    parts.extend(out.map(|place| format!("node {}: {}", place.node, place.why)));
+    parts.extend(out.map(|place| match place.node.as_str() {
+        "" => place.why.clone(),
+        node => format!("node {node}: {}", place.why),
+    }));
     parts.join("; ")
 }

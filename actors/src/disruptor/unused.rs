@@ -1,8 +1,11 @@
 //! Nodes that are not used by the pods that they were launched for: the event that people find at pods, pool and claim, and
 //! what is written down so that the next leader goes on from it. What is decided is `dovetail_core::launch_limits`'.
 
+use std::sync::Arc;
+
 use actix::prelude::*;
-use dovetail_core::cluster_state::{NotUsed, Snapshot};
+use dovetail_core::Pod;
+use dovetail_core::cluster_state::{ClaimEntry, NotUsed, Snapshot, TaintAwaited};
 
 use super::Disruptor;
 use super::report::claim_object;
@@ -13,20 +16,31 @@ use crate::recorder::object;
 use crate::telemetry::log_event::{LogEvent, Names};
 use crate::telemetry::measure::Measure;
 
-/// Reason of the event.
+/// Reason of the event where a node is not used.
 const NOT_USED: &str = "NodeNotUsed";
 /// Nodes with far less than foreseen of which one look tells.
 const MOST_DOUBTS: usize = 10;
+/// Reason of the event where its pods wait for a taint.
+const AWAITING_TAINT: &str = "AwaitingTaint";
 /// How many pods a log line names.
 const NAMES_LISTED: usize = 5;
 
 impl Handler<NodeUnused> for Disruptor {
     type Result = ();
 
-    fn handle(&mut self, NodeUnused(not_used): NodeUnused, _: &mut Self::Context) {
+    fn handle(&mut self, news: NodeUnused, _: &mut Self::Context) {
+        match news {
+            NodeUnused::NotUsed(not_used) => self.tell_not_used(&not_used),
+            NodeUnused::AwaitsTaint(awaited) => self.tell_taint(&awaited),
+        }
+    }
+}
+
+impl Disruptor {
+    fn tell_not_used(&mut self, not_used: &NotUsed) {
         let facts = &not_used.claim.facts;
         self.env.measure(&Measure::NodeUnused { pool: &facts.pool, reason: not_used.reason.label() });
-        let message = message(&not_used);
+        let message = message(not_used);
         let log_event = LogEvent::NodeNotUsed {
             node_claim: facts.name.clone(),
             node: not_used.node.clone(),
@@ -38,12 +52,33 @@ impl Handler<NodeUnused> for Disruptor {
             message: message.clone(),
         };
         self.env.emit_in(log_event, traces::of_packing(&not_used.claim.claim));
-        let owners = not_used.claim.claim.metadata.owner_references.iter().flatten();
+        self.tell_concerned(&not_used.claim, &not_used.pods, NOT_USED, &message);
+    }
+
+    /// Pods wait for a taint that nobody has declared: said before anything follows from it.
+    fn tell_taint(&mut self, awaited: &TaintAwaited) {
+        let facts = &awaited.claim.facts;
+        let (node, taint) = (facts.node.clone(), format!("{}:{}", awaited.taint.key, awaited.taint.effect));
+        let pods = Names::first(NAMES_LISTED, awaited.pods.iter().map(|pod| format!("{}/{}", pod.namespace, pod.name)));
+        let (node_claim, node_pool, until) = (facts.name.clone(), facts.pool.clone(), awaited.until.to_string());
+        let message = format!(
+            "Node {node} has the taint {taint}, which NodePool {node_pool} does not declare; its pods wait for it until {until}. \
+             If an agent takes it off when it is ready, add it to the pool's startupTaints; else find who sets it"
+        );
+        let log_event = LogEvent::TaintAwaited { node_claim, node, node_pool, taint, pods, until };
+        self.env.emit_in(log_event, traces::of_packing(&awaited.claim.claim));
+        self.tell_concerned(&awaited.claim, &awaited.pods, AWAITING_TAINT, &message);
+    }
+
+    /// Says it at the claim, its pool and these pods.
+    fn tell_concerned(&self, claim: &ClaimEntry, pods: &[Arc<Pod>], reason: &'static str, message: &str) {
+        let facts = &claim.facts;
+        let owners = claim.claim.metadata.owner_references.iter().flatten();
         let pool = owners.into_iter().find(|owner| owner.kind == "NodePool").map_or("", |owner| owner.uid.as_str());
         let pool = reference("karpenter.sh/v1", "NodePool", "", &facts.pool, pool);
         let objects = [claim_object(&facts.name, &facts.uid), pool].into_iter();
-        for object in objects.chain(not_used.pods.iter().map(|pod| object::pod(pod))) {
-            self.env.post(&self.links.recorder, Record::warning(object, NOT_USED, message.clone()));
+        for object in objects.chain(pods.iter().map(|pod| object::pod(pod))) {
+            self.env.post(&self.links.recorder, Record::warning(object, reason, message));
         }
     }
 }

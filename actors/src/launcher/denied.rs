@@ -6,19 +6,28 @@ use std::time::Duration;
 
 use dovetail_api::names::GROUP;
 use dovetail_api::v1::{EC2NodeClass, NodeClaim};
+use dovetail_cloud::LaunchError;
 use dovetail_cloud::launch::OfferingRefusal;
+use dovetail_cloud::launch::reason::{reason_of, remedy};
+use dovetail_cloud::launch::unauthorized::without_decision;
+use dovetail_core::cluster_state::NominationTarget;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
 
 use crate::launcher::facts::pool_of;
-use crate::launcher::launch::Launching;
-use crate::messages::{Record, reference};
+use crate::launcher::launch::{Launching, short};
+use crate::messages::{Record, TakeSnapshot, reference};
 use crate::recorder::object;
 
 /// What creates spot's service-linked role, once for an account.
 const CREATE_SPOT_ROLE: &str = "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com";
 /// It is said again when spot is tried again, at most.
 const SAID_ONCE: Duration = Duration::from_secs(3600);
+
+/// Pods of a claim that are told why it is refused: its first.
+const MOST_PODS: usize = 20;
+/// The same refusal is said again to a pod this often at most, as FailedScheduling is.
+const REFUSAL_QUIET: Duration = Duration::from_secs(300);
 
 /// Says that the account has no role for spot, on the claim and on its NodePool, which is there longer.
 pub fn record_denied(launching: &Launching, claim: &NodeClaim, refusals: &[OfferingRefusal]) {
@@ -35,6 +44,25 @@ pub fn record_denied(launching: &Launching, claim: &NodeClaim, refusals: &[Offer
     let at_pool = pool(claim).map(|pool| Record::warning(pool, "SpotSLRCreationFailed", &*message));
     for event in [Some(at_claim), at_pool].into_iter().flatten() {
         launching.env.post(&launching.links.recorder, event.quiet_for(SAID_ONCE));
+    }
+}
+
+/// Says to the pods that are expected on a claim why EC2 does not launch it, and what can be done: at the first refusal, as nothing
+/// else is said of them until they are packed anew. Who asks is not kept waiting by an answer that does not come.
+pub async fn tell_pods(launching: &Launching, claim: &NodeClaim, error: &LaunchError) {
+    let Ok(Some(snapshot)) = launching.links.cluster.send(TakeSnapshot).await else { return };
+    let target = NominationTarget::Claim(claim.name_any());
+    // Of what is only not to be had the cause says more than the error.
+    let caused = error.refusals.iter().find(|one| one.cause().is_some());
+    let reason = caused.map_or(error.reason, |one| reason_of(&one.code, &one.message));
+    let remedy = Some(remedy(reason)).filter(|remedy| !remedy.is_empty() && !error.message.contains(remedy));
+    let remedy = remedy.map(|remedy| format!("; to end that, {remedy}")).unwrap_or_default();
+    let words = short(without_decision(&error.message));
+    // Without the claim's name, so that the same refusal of the next claim is the same event.
+    let message = format!("EC2 does not launch a node for it: {words}{remedy}");
+    for pod in snapshot.expected_at(&target).take(MOST_PODS) {
+        let event = Record::warning(object::pod(&pod.pod), "LaunchRefused", &*message).quiet_for(REFUSAL_QUIET);
+        launching.env.post(&launching.links.recorder, event);
     }
 }
 

@@ -56,7 +56,8 @@ impl Launcher {
         let trace = traces::of_packing(claim).unwrap_or_else(|| TraceContext::root(&mut self.rng));
         let inside = traces::of_claim(trace, name);
         let (env, links, since) = (self.env.clone(), self.links.clone(), self.env.wall());
-        Launching { env, links, own: None, trace: inside, inside, since, gone }
+        let reported = self.failures.clone();
+        Launching { env, links, own: None, trace: inside, inside, since, gone, reported }
     }
 
     /// Launches for a claim as soon as somebody is expected on it, and takes it back when nobody is for long.

@@ -5,11 +5,12 @@
 mod calls;
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use actix::Recipient;
 use dovetail_api::v1::NodeClaim;
+use dovetail_cloud::launch::readiness::READINESS_UNKNOWN;
 use dovetail_cloud::{Instance, LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance};
 use dovetail_core::launch_backoff::{BackoffCause, LaunchOutcome};
 pub use dovetail_core::lifecycle::protocol::LaunchEnd;
@@ -23,6 +24,7 @@ use tokio::sync::Notify;
 
 use crate::context::backoff::Backoff;
 use crate::context::env::Env;
+use crate::context::repeats::Repeats;
 use crate::context::traces;
 use crate::kube::calls::CallError;
 use crate::launcher::LauncherLinks;
@@ -39,6 +41,10 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 const FLEET_TIMEOUT: Duration = Duration::from_secs(60);
 /// Longest pause between two attempts of one claim.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// Pods are told that a call is repeated when it has failed so often.
+const FAILURES_REPORTED: u32 = 2;
+/// How often a class is looked for that is not there: the watch of claims may be ahead of that of classes.
+const CLASS_LOOKS: u32 = 5;
 /// How many instance types the log line of a claim names (core spec 8).
 const TYPES_NAMED: usize = 5;
 
@@ -59,6 +65,8 @@ pub struct Launching {
     pub since: Timestamp,
     /// Says that a claim of this name is gone.
     pub gone: Arc<Notify>,
+    /// Failures that were reported lately, of all launches.
+    pub reported: Arc<Mutex<Repeats>>,
 }
 
 /// Why there is nothing to ask the cloud for.
@@ -81,7 +89,7 @@ const NO_ROOM: NoRequest = NoRequest {
 };
 
 /// How much of a foreign text is quoted.
-fn short(words: &str) -> String {
+pub fn short(words: &str) -> String {
     const MOST: usize = 300;
     let mut short: String = words.chars().take(MOST).collect();
     if short.len() < words.len() {
@@ -121,6 +129,8 @@ struct Work<'a> {
     claim: NodeClaim,
     /// What the cloud is asked in this attempt.
     request: Option<LaunchRequest>,
+    /// That was made of a class that is not resolved yet: it is made again before the next call.
+    unresolved: bool,
     /// What it gave, and its hostname where that is known.
     instance: Option<(LaunchedInstance, String)>,
     /// What the last look has found.
@@ -145,6 +155,7 @@ impl<'a> Work<'a> {
             adopted: order.claim.metadata.uid.is_some(),
             claim: order.claim,
             request: None,
+            unresolved: false,
             instance: None,
             found: Vec::new(),
             failure: ("", String::new()),
@@ -220,7 +231,14 @@ impl<'a> Work<'a> {
     /// Makes what the cloud is asked for; answers why there is nothing to ask for, as it is counted.
     async fn prepare(&mut self, token: &str) -> Result<Result<(), &'static str>, ApiFailure> {
         self.calls = Backoff::cloud(self.launching.env.rng(token));
-        let prepared = self.launching.request(&self.claim, token, self.adopted).await?;
+        let mut prepared = self.launching.request(&self.claim, token, self.adopted).await?;
+        for _ in 0..CLASS_LOOKS {
+            if !prepared.as_ref().is_err_and(|no| no.label == NO_CLASS.label) {
+                break;
+            }
+            tokio::time::sleep(CHECK_INTERVAL).await;
+            prepared = self.launching.request(&self.claim, token, self.adopted).await?;
+        }
         if let Err(no) = &prepared {
             self.launching.tell_failure(&self.claim, no.reason, no.why, false);
             if no.label == NO_CLASS.label {
@@ -235,6 +253,13 @@ impl<'a> Work<'a> {
     /// Calls the cloud.
     async fn call(&mut self, attempt: u32, call: u32) -> Result<LaunchCallResult, ApiFailure> {
         let launching = self.launching;
+        if std::mem::take(&mut self.unresolved)
+            && let Some(token) = self.request.as_ref().map(|request| request.token.clone())
+        {
+            // Nothing was sent under this token: what is asked for may be another.
+            let again = launching.request(&self.claim, &token, self.adopted).await?;
+            self.request = again.ok().or(self.request.take());
+        }
         let Some(request) = self.request.clone() else { return Ok(LaunchCallResult::Never) };
         let (request_token, class) = (request.token.clone(), request.node_class.clone());
         let span = launching.env.span(launching.trace, "CreateFleet", &format!("{attempt}/{call}")).remote();
@@ -264,6 +289,9 @@ impl<'a> Work<'a> {
         fleet::called(&launching.env, span, &class, &error.refusals, Err(&error));
         let at_once = error.refusals.iter().any(|refusal| refusal.is_capacity());
         denied::record_denied(launching, &self.claim, &error.refusals);
+        if error.kind != LaunchErrorKind::Retryable || self.calls.failures() == FAILURES_REPORTED {
+            denied::tell_pods(launching, &self.claim, &error).await;
+        }
         // Before the claim goes: the packing that follows is not to choose the same again.
         launching.refused(error.refusals.clone());
         Ok(self.called_in_vain(error, at_once))
@@ -288,6 +316,7 @@ impl<'a> Work<'a> {
                 LaunchCallResult::NothingToBeHad { reason: "nodeclass_not_ready", at_once: false }
             }
             LaunchErrorKind::Retryable => {
+                self.unresolved = error.reason == READINESS_UNKNOWN;
                 if self.calls.failures() == 0 {
                     let what = format!("launching {}", claim.name_any());
                     launching.env.emit_in(LogEvent::Retrying { what, error: error.to_string() }, launching.trace);

@@ -21,7 +21,7 @@ mod queue;
 mod refused;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use actix::prelude::*;
@@ -38,6 +38,7 @@ use tokio::sync::Notify;
 use crate::context::alarms::{Alarmed, Alarms};
 use crate::context::backoff::Backoff;
 use crate::context::env::Env;
+use crate::context::repeats::Repeats;
 use crate::kube::calls::Calls;
 use crate::launcher::facts::origin;
 use crate::launcher::launch::LaunchEnd;
@@ -82,7 +83,6 @@ pub struct LauncherLinks {
 pub struct Launcher {
     env: Env,
     links: LauncherLinks,
-    /// What is to be launched.
     queue: VecDeque<Queued>,
     /// Whether it is being looked at who of the queue is still needed.
     sifting: bool,
@@ -95,7 +95,6 @@ pub struct Launcher {
     observed: BTreeMap<String, Arc<NodeClaim>>,
     /// Claims that have come of creations done late, while the launch of the one before them had not ended, by name.
     late: BTreeMap<String, Arc<NodeClaim>>,
-    /// Claims whose launches have ended well.
     again: Again,
     ends: BTreeMap<&'static str, u64>,
     limits: LaunchLimits,
@@ -116,7 +115,6 @@ pub struct Launcher {
     losses: Backoff,
     /// What is refused, and when it is tried again.
     refusals: LaunchBackoff,
-    /// Pools that packing was told to leave out.
     closed: BTreeMap<String, ClosedPool>,
     /// Wakes it when the first of them is tried again.
     opening: Option<SpawnHandle>,
@@ -126,6 +124,7 @@ pub struct Launcher {
     alarms: Alarms,
     /// To whom launches under way tell that they fail.
     own: Option<Recipient<LaunchFails>>,
+    failures: Arc<Mutex<Repeats>>,
     rng: fastrand::Rng,
     jitter: fastrand::Rng,
 }
@@ -175,6 +174,7 @@ impl Launcher {
             begun: false,
             committed: BTreeMap::new(),
             reported: BTreeMap::new(),
+            failures: Arc::default(),
             held: 0,
             waiting: BTreeMap::new(),
             over: BTreeMap::new(),

@@ -189,6 +189,7 @@ impl Launcher {
             inside,
             since,
             gone,
+            reported: self.failures.clone(),
         };
         let run = launch::run(launching, order).into_actor(self);
         ctx.spawn(run.map(move |(end, outcome), launcher, ctx| {

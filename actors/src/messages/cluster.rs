@@ -6,7 +6,7 @@ use std::time::Duration;
 use actix::{Message, Recipient};
 use dovetail_api::v1::{EC2NodeClass, NodeClaim, NodePool};
 use dovetail_core::Resources;
-use dovetail_core::cluster_state::{NominationTarget, NotUsed, Snapshot, Unreadable, WatchedKind};
+use dovetail_core::cluster_state::{NominationTarget, NotUsed, Snapshot, TaintAwaited, Unreadable, WatchedKind};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube_runtime::watcher::Event;
 
@@ -188,10 +188,15 @@ pub struct ClassChanged {
     pub class: Option<Arc<EC2NodeClass>>,
 }
 
-/// A node is not used by the pods that it was launched for. Fact, to `disruptor`.
+/// A node is not used by the pods that it was launched for, or not yet, as they wait for a taint of its. Fact, to `disruptor`.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
-pub struct NodeUnused(pub NotUsed);
+pub enum NodeUnused {
+    /// It is not.
+    NotUsed(NotUsed),
+    /// Not yet.
+    AwaitsTaint(TaintAwaited),
+}
 
 /// A pod has come to a node or gone from it, or a Node, a claim, a pool or a PodDisruptionBudget has changed. Fact, to
 /// `disruptor`.

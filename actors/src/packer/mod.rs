@@ -14,13 +14,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
-use dovetail_core::cluster_state::{NominationTarget, Planning, PlanningInput, RefusedPlace, Snapshot};
+use dovetail_core::cluster_state::{NominationTarget, Planning, PlanningInput, Snapshot};
 use dovetail_core::pack::{Isolated, Options, Packing};
 use jiff::Timestamp;
 use kube::ResourceExt;
 
 use crate::context::env::Env;
 use crate::context::plan::Plans;
+use crate::context::repeats::Repeats;
 use crate::context::solver::Solver;
 use crate::context::traces;
 use crate::links::{ToCatalogue, ToClusterWatcher, ToLauncher, ToRecorder, ToRegistrar};
@@ -78,8 +79,7 @@ pub struct Packer {
     skipped: BTreeMap<String, String>,
     /// Pods, by uid, that were packed without what they prefer in the last packing.
     relaxed: BTreeSet<String>,
-    /// Nodes that were out for pods, by uid, in the last packing, as kube-scheduler has refused them.
-    refused_places: BTreeSet<RefusedPlace>,
+    repeats: Repeats,
     /// What packing fails with.
     failures: PackerFailures,
     /// Whether nodes were leaving when it was last looked.
@@ -162,7 +162,7 @@ impl Packer {
             left_over: BTreeMap::new(),
             skipped: BTreeMap::new(),
             relaxed: BTreeSet::new(),
-            refused_places: BTreeSet::new(),
+            repeats: Repeats::default(),
             failures,
             deleting: false,
             packings: 0,

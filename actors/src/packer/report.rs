@@ -1,6 +1,6 @@
 //! What a packing is reported as: log, events of pods and pools, metrics.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use actix::prelude::*;
 use dovetail_core::Pod;
@@ -56,7 +56,8 @@ impl Packer {
         let skipped: BTreeMap<_, _> =
             planning.skipped.iter().map(|skipped| (skipped.pool.clone(), skipped.why.clone())).collect();
         for (pool, why) in &skipped {
-            if self.skipped.get(pool) != Some(why) {
+            let line = format!("pool {pool}: {why}");
+            if self.skipped.get(pool) != Some(why) && self.repeats.are_reported([line], self.env.now()) {
                 let log_event = LogEvent::PoolSkipped { node_pool: pool.clone(), why: why.clone() };
                 self.env.emit_in(log_event, request.trace);
             }
@@ -78,30 +79,33 @@ impl Packer {
         self.relaxed = relaxed.into_iter().map(|pod| pod.uid.clone()).collect();
     }
 
-    /// What was out in the last packing is not told again.
+    /// The events and the lines have their quiet times.
     pub(super) fn tell_refused_places(&mut self, planning: &Planning, request: &Request) {
-        let places: BTreeSet<_> = planning.refused_places.iter().cloned().collect();
         let pods: BTreeMap<&str, &Pod> = planning.problem.pods.iter().map(|pod| (pod.uid.as_str(), pod)).collect();
-        let mut nodes: BTreeMap<(&str, &str), Vec<String>> = BTreeMap::new();
-        for place in places.difference(&self.refused_places) {
+        let (mut nodes, now) = (BTreeMap::<(&str, &str), Vec<(String, String)>>::new(), self.env.now());
+        for place in &planning.refused_places {
             let Some(pod) = pods.get(place.pod.as_str()) else { continue };
-            nodes.entry((&place.node, &place.why)).or_default().push(format!("{}/{}", pod.namespace, pod.name));
+            let name = format!("{}/{}", pod.namespace, pod.name);
+            nodes.entry((&place.node, &place.why)).or_default().push((pod.uid.clone(), name));
             let event =
                 Record::warning(object::pod(pod), "PlaceRefused", place.why.clone()).quiet_for(FAILURE_REPEAT_INTERVAL);
             self.env.post(&self.links.recorder, event);
         }
-        for ((node, why), names) in nodes {
-            let (node, why, pods) = (node.to_owned(), why.to_owned(), names.len());
+        for ((node, why), all) in nodes {
+            if !self.repeats.are_reported(all.iter().map(|(uid, _)| format!("{uid} refused by {node}")), now) {
+                continue;
+            }
+            let (node, why, pods) = (node.to_owned(), why.to_owned(), all.len());
+            let names = all.into_iter().map(|(_, name)| name);
             self.env.emit_in(
                 LogEvent::PlaceRefused { node, pods, names: Names::first(NAMES_LISTED, names), why },
                 request.trace,
             );
         }
-        self.refused_places = places;
     }
 
     /// One log line for all claims of a pool with the same options.
-    pub(super) fn tell_packing(&self, planning: &Planning, packing: &Packing, request: &Request) {
+    pub(super) fn tell_packing(&mut self, planning: &Planning, packing: &Packing, request: &Request) {
         let mut alike: BTreeMap<(usize, Vec<usize>), (usize, usize, f64)> = BTreeMap::new();
         for claim in &packing.claims {
             let options = claim.options.iter().map(|option| option.instance_type).collect();
@@ -115,8 +119,15 @@ impl Packer {
             self.env
                 .emit_in(LogEvent::PackingComputed { nodes, pods, node_pool, price, instance_types }, request.trace);
         }
+        self.tell_fitting(planning, packing, request);
+    }
+
+    /// Tells that pods fit on nodes that are there or on their way: seldom of pods that are not bound there all the same.
+    fn tell_fitting(&mut self, planning: &Planning, packing: &Packing, request: &Request) {
         let fitting: usize = packing.on_existing.iter().map(|(_, pods)| pods.len()).sum();
-        if fitting > 0 {
+        let pods = packing.on_existing.iter().flat_map(|(_, pods)| pods);
+        let uids = pods.map(|pod| format!("{} fits", planning.problem.pods[*pod].uid));
+        if fitting > 0 && self.repeats.are_reported(uids, self.env.now()) {
             let nodes = packing.on_existing.iter().map(|(node, _)| planning.existing[*node].name.clone());
             let log_event = LogEvent::FitsExisting { pods: fitting, nodes: Names::first(NAMES_LISTED, nodes) };
             self.env.emit_in(log_event, request.trace);
@@ -148,7 +159,7 @@ impl Packer {
     }
 
     pub(super) fn tell_left_over(&mut self, plans: &Plans<'_>, packing: &Packing, request: &Request) {
-        let planning = plans.planning;
+        let (planning, mut alike) = (plans.planning, BTreeMap::<String, Vec<String>>::new());
         let mut left_over = BTreeMap::new();
         for (pod, reason) in &packing.unscheduled {
             let pod = &planning.problem.pods[*pod];
@@ -158,21 +169,34 @@ impl Packer {
                 if left_over.len() < traces::MOST_UNPLACED {
                     traces::unplaced(&self.env, request.trace, pod, &error);
                 }
-                self.tell_unplaced(pod, &error, plans.snapshot.is_bound(&pod.uid), request.trace);
+                let remedy = if planning.held.contains_key(&pod.uid) { "" } else { reason.remedy() };
+                let bound = plans.snapshot.is_bound(&pod.uid);
+                self.tell_unplaced(pod, (&error, remedy), bound, request.trace);
+                if !bound {
+                    alike.entry(error.clone()).or_default().push(format!("{}/{}", pod.namespace, pod.name));
+                }
             }
             left_over.insert(pod.uid.clone(), error);
         }
         self.left_over = left_over;
+        // One line a cause, however many pods have it.
+        for (error, all) in alike {
+            if self.repeats.are_reported([format!("unschedulable: {error}")], self.env.now()) {
+                let (pods, names) = (all.len(), Names::first(NAMES_LISTED, all));
+                self.env.emit_in(LogEvent::Unschedulable { pods, names, error }, request.trace);
+            }
+        }
     }
 
-    pub(super) fn tell_unplaced(&self, pod: &Pod, error: &str, bound: bool, trace: TraceContext) {
+    fn tell_unplaced(&self, pod: &Pod, (error, remedy): (&str, &str), bound: bool, trace: TraceContext) {
         let (name, error) = (format!("{}/{}", pod.namespace, pod.name), error.to_owned());
         if bound {
             return self.env.emit_in(LogEvent::NoPlace { pod: name, error }, trace);
         }
-        let message = format!("Failed to schedule pod, {error}");
+        let remedy = if remedy.is_empty() { String::new() } else { format!("; to end that, {remedy}") };
+        let message = format!("Failed to schedule pod, {error}{remedy}");
         let event = Record::warning(object::pod(pod), "FailedScheduling", message).quiet_for(FAILURE_REPEAT_INTERVAL);
-        self.env.emit_in(LogEvent::Unschedulable { pod: name, error }, trace);
+        self.env.emit_in(LogEvent::PodUnschedulable { pod: name, error }, trace);
         self.env.post(&self.links.recorder, event);
     }
 }

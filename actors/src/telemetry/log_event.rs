@@ -123,12 +123,15 @@ log_events! {
         format!("computed packing of {nodes} node(s) for {pods} pod(s) with instance type option(s) {instance_types}");
     /// Pods fit on nodes that exist or are on their way.
     FitsExisting "fits_existing" Info { pods: usize, nodes: Names } => format!("{pods} pod(s) fit on {nodes}");
-    /// A pod gets no node.
-    Unschedulable "unschedulable" Error { pod: String, error: String } => format!("could not schedule pod {pod}: {error}");
+    /// Pods get no node, for the same reason.
+    Unschedulable "unschedulable" Error { pods: usize, names: Names, error: String } => format!("could not schedule {pods} pod(s) ({names}): {error}");
+    /// One of them.
+    PodUnschedulable "pod_unschedulable" Debug { pod: String, error: String } => format!("could not schedule pod {pod}: {error}");
     /// A pod whose node is being removed fits nowhere else.
     NoPlace "no_place" Error { pod: String, error: String } => format!("no place elsewhere for pod {pod}: {error}");
     /// kube-scheduler refuses a node for pods that should fit there: they are planned elsewhere for a while.
-    PlaceRefused "place_refused" Error { node: String, pods: usize, names: Names, why: String } => format!("{pods} pod(s) are not planned on node {node} for now ({names}): {why}");
+    PlaceRefused "place_refused" Error { node: String, pods: usize, names: Names, why: String } =>
+        format!("{pods} pod(s) are not planned on {} for now ({names}): {why}", if node.is_empty() { "the nodes that are there".to_owned() } else { format!("node {node}") });
     /// Pods are not nominated to the nodes that are planned for them.
     PlacesNotKept "places_not_kept" Error { why: String } => format!("pods are not nominated to the nodes planned for them, as the API server forbids it; kube-scheduler may give their places to others, and more nodes are launched: {why}");
     /// EC2's refusals to an earlier leader are known.
@@ -160,8 +163,14 @@ log_events! {
     /// A launch has to wait: a ceiling is reached, or nodes of its pool do not register.
     LaunchHeld "launch_held" Error { node_pool: String, reason: String, message: String } => format!("launches of nodepool {node_pool} wait: {message}");
     /// The cloud has no such offerings now: one line a zone, capacity type and code.
-    OfferingRefused "offering_refused" Info { zone: String, capacity_type: String, code: String, types: usize, instance_types: Names } =>
-        format!("{types} instance type(s) are unavailable for a while, {capacity_type} in {zone}: {code} ({instance_types})");
+    OfferingRefused "offering_refused" Info { zone: String, capacity_type: String, code: String, cause: String, types: usize, instance_types: Names } => {
+        let place = if zone.is_empty() { String::new() } else { format!(" in {zone}") };
+        let cause = if cause.is_empty() { String::new() } else { format!(": {cause}") };
+        match types {
+            0 => format!("{capacity_type} capacity{place} is unavailable for a while: {code}{cause}"),
+            _ => format!("{types} instance type(s) are unavailable for a while, {capacity_type}{place}: {code}{cause} ({instance_types})"),
+        }
+    };
     /// A class's images are for other instance types than these, which are not planned.
     WithoutImage "types_without_image" Info { node_class: String, instance_types: Names } => match instance_types.named.is_empty() {
         true => format!("node class {node_class} has an image for every instance type"),
@@ -203,6 +212,9 @@ log_events! {
         format!("the launch token {token} of nodeclaim {node_claim} is not made of its uid, and is not believed");
     /// A node is not used by the pods that it was launched for.
     NodeNotUsed "node_not_used" Warn { node_claim: String, node: String, node_pool: String, reason: String, failures: u32, pause_seconds: u64, pods: Names, message: String } => message.clone();
+    /// The pods of a new node wait for a taint that its pool does not declare.
+    TaintAwaited "taint_awaited" Warn { node_claim: String, node: String, node_pool: String, taint: String, pods: Names, until: String } =>
+        format!("node {node} has the taint {taint}, which nodepool {node_pool} does not declare: its pods ({pods}) wait for it until {until}");
     /// A claim has had its time.
     GaveUp "gave_up" Error { node_claim: String, reason: String } => format!("deleting nodeclaim {node_claim}: {reason}");
     /// A claim has been deleted.
@@ -252,6 +264,9 @@ log_events! {
     Terminated "terminated" Info { node_claim: String, node: String, instance: String } => format!("terminated instance {instance} of nodeclaim {node_claim}");
     /// A Node is gone.
     NodeDeleted "node_deleted" Info { node: String, node_claim: String } => format!("deleted node {node}");
+    /// Nothing of ours holds a Node that is being deleted, and a finalizer of somebody else does.
+    HeldByFinalizer "held_by_finalizer" Warn { node: String, node_claim: String, finalizers: String, remedy: String } =>
+        format!("node {node} is let go and stays, held by its finalizers {finalizers}: {remedy}");
     /// An orphaned instance has been ended.
     Collected "collected" Info { instance: String } => format!("ended instance {instance}: no nodeclaim has it");
     /// More Nodes are gone than are believed to be.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use actix::prelude::*;
 use dovetail_core::cluster_state::PodEntry;
-use dovetail_core::termination::drain;
+use dovetail_core::termination::drain::{self, Latecomers};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 
 use super::{Key, SETTLING_TIME, Terminator};
@@ -41,10 +41,11 @@ impl Terminator {
         &mut self,
         node: &str,
         pods: &[Arc<PodEntry>],
+        late: &Latecomers,
         ctx: &mut Context<Self>,
     ) -> Option<BTreeSet<String>> {
         let now = self.env.wall();
-        let staying = pods.iter().filter(|pod| !pod.terminal && !drain::is_waited_for(pod, now));
+        let staying = pods.iter().filter(|pod| !pod.terminal && !drain::is_waited_for(pod, late, now));
         let claims: BTreeSet<ClaimName> = staying
             .flat_map(|pod| pod.drain.volume_claims.iter().map(|claim| (pod.pod.namespace.clone(), claim.clone())))
             .collect();

@@ -11,6 +11,7 @@ use dovetail_core::interruption::InterruptionNotice;
 use dovetail_core::lifecycle::initialization::is_ready;
 use dovetail_core::ownership::is_another_providers;
 use dovetail_core::termination::claim::{self, ClaimStep};
+use dovetail_core::termination::drain::Latecomers;
 use dovetail_core::termination::instance::{Handle, handle};
 use dovetail_core::termination::node::{self, DeletingNode, NodeStep};
 use dovetail_core::termination::volumes;
@@ -21,7 +22,7 @@ use kube::ResourceExt;
 use super::endings::{EndingObject, InstanceQuery};
 use super::known::of_node;
 use super::owned::{MayDrain, MayEnd};
-use super::steps::{Done, For, StepEnv};
+use super::steps::{Done, For, StepEnv, going_since};
 use super::{AT_ONCE, Key, SETTLING_TIME, Terminator};
 use crate::context::{measures, traces};
 use crate::kube::calls::CallError;
@@ -194,13 +195,16 @@ impl Terminator {
         let handle = only.as_ref().map_or_else(by_provider, |claim| handle(claim));
         let pods: Vec<Arc<PodEntry>> =
             snapshot.loads.get(name).iter().flat_map(|load| load.pods.values().cloned()).collect();
+        let late = Latecomers::on(&pods, going_since(&node), snapshot, self.env.wall());
         // None attached needs no look at the claims of the pods that stay.
         let held = match self.attachments.on(name) {
             Some(all) if all.is_empty() => Some(BTreeSet::new()),
-            _ => self.kept(name, &pods, ctx).and_then(|kept| Some(volumes::held(self.attachments.on(name)?, &kept))),
+            _ => self
+                .kept(name, &pods, &late, ctx)
+                .and_then(|kept| Some(volumes::held(self.attachments.on(name)?, &kept))),
         };
         let (seen, asked) = self.endings.seen(handle.as_ref());
-        let going = DeletingNode { claims: &refs, pods, volumes: held, seen, asked };
+        let going = DeletingNode { claims: &refs, pods, late, volumes: held, seen, asked };
         let step = node::next(&node, &going, self.env.wall());
         let step_env = self.step_env(only.as_ref().and_then(|claim| self.trace_of(claim)));
         let node_claim = only.as_ref().map(|claim| claim.name_any()).unwrap_or_default();
@@ -226,7 +230,9 @@ impl Terminator {
             (NodeStep::Say(said), Some(of)) => self.begin(key, SAYING, step_env.say(of, said, name.to_owned()), ctx),
             (NodeStep::Drain(drain), claim) => self.drain(&step_env, &node, claim.as_deref(), drain, snapshot, ctx),
             (NodeStep::AwaitVolumes(volumes), _) => self.await_volumes(&step_env, &node, volumes),
-            (NodeStep::Terminate, Some(claim)) => self.want(handle, Some(EndingObject::drained(&claim, name))),
+            (NodeStep::Terminate, Some(claim)) => {
+                self.want(handle, Some(EndingObject::drained(&claim, name, going_since(&node))))
+            }
             (NodeStep::Release, None) if is_ready(&node) => {
                 self.begin(key, RELEASING, step_env.release_drained(node), ctx);
             }

@@ -19,6 +19,7 @@
 mod attachments;
 mod endings;
 mod evictions;
+mod foreign;
 mod interrupted;
 mod kept;
 mod known;
@@ -57,6 +58,7 @@ use crate::telemetry::log_event::LogEvent;
 use attachments::Attachments;
 use endings::Endings;
 use evictions::Evictions;
+use foreign::HeldByOthers;
 use interrupted::InterruptedNodes;
 use kept::KeptVolumes;
 use known::{Key, KnownNodes, is_deleting};
@@ -103,6 +105,7 @@ pub struct Terminator {
     /// Of those, what is to be looked at.
     dirty: BTreeSet<Key>,
     busy: BTreeSet<Key>,
+    held_by_others: HeldByOthers,
     /// Steps that the API server refuses.
     refused: Refusals,
     /// What was said of claims, by name, whose instances are not their own.
@@ -138,6 +141,7 @@ impl Terminator {
             deleting: BTreeSet::new(),
             dirty: BTreeSet::new(),
             busy: BTreeSet::new(),
+            held_by_others: HeldByOthers::default(),
             refused: Refusals::default(),
             not_owned: BTreeMap::new(),
             progress: BTreeMap::new(),
@@ -177,6 +181,7 @@ impl Actor for Terminator {
         };
         ctx.spawn(watch(api, self.env.clone(), "volumeattachments", AfterWatchFailure::GoOn, on).into_actor(self));
         ctx.run_interval(STEP_INTERVAL, |terminator, ctx| {
+            terminator.tell_held_by_others();
             if terminator.deleting.is_empty() {
                 // By the next drain claims may be bound to other volumes.
                 return terminator.kept.clear();
@@ -266,6 +271,7 @@ impl Handler<NodeChanged> for Terminator {
 
     fn handle(&mut self, NodeChanged(node): NodeChanged, ctx: &mut Self::Context) {
         self.known.apply_node(node.clone());
+        self.note_held_by_others(&node);
         if is_deleting(&*node) {
             self.deleting.insert(Key::Node(node.name_any()));
             self.touch(Key::Node(node.name_any()), ctx);
@@ -280,6 +286,7 @@ impl Handler<NodeGone> for Terminator {
     type Result = ();
 
     fn handle(&mut self, gone: NodeGone, ctx: &mut Self::Context) {
+        self.others_let_go(&gone.name);
         self.forget(&Key::Node(gone.name.clone()));
         self.progress.remove(&gone.name);
         self.rollouts.forget(&gone.name);

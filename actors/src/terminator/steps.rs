@@ -268,7 +268,7 @@ impl StepEnv {
     /// [`CallError::Conflict`] when pods are on it that have to leave it, and as [`left_on`].
     async fn nobody_left(&self, node: &Node) -> Done {
         let name = node.name_any();
-        match left_on(&self.links.calls, &name).await? {
+        match left_on(&self.links.calls, &name, going_since(node)).await? {
             0 => Ok(()),
             waiting => {
                 let message = format!("{waiting} pods are on node {name} that the watch has not shown yet");
@@ -314,9 +314,12 @@ impl StepEnv {
             Err(error) => return Err(error),
         };
         // Before the watch tells it the Node would be released, and told of, once more.
+        let gone = matches!(wrote, Wrote::NodeGone(..));
         self.env.post(&self.links.cluster, wrote);
         measures::node_gone(&self.env, &there);
-        self.emit(LogEvent::NodeDeleted { node: there.name_any(), node_claim });
+        if gone {
+            self.emit(LogEvent::NodeDeleted { node: there.name_any(), node_claim });
+        }
         Ok(())
     }
 
@@ -360,6 +363,11 @@ impl StepEnv {
 /// Whether it is being deleted: an API server that was restored may have it as it was before, and then it stays.
 fn goes<K: kube::Resource>(object: &K) -> bool {
     object.meta().deletion_timestamp.is_some()
+}
+
+/// Since when a Node is being deleted, by the API server's clock; for one that is not, no pod on it has come since.
+pub fn going_since(node: &Node) -> Timestamp {
+    node.metadata.deletion_timestamp.as_ref().map_or(Timestamp::MAX, |time| time.0)
 }
 
 fn deleted_at(claim: &NodeClaim) -> Option<Timestamp> {

@@ -16,6 +16,8 @@ use std::time::Duration;
 use jiff::SignedDuration;
 pub use quota::QuotaGroup;
 
+use crate::launch::refusal::NO_CAPACITY;
+
 /// How long the first refusal is believed.
 pub const TTL: Duration = Duration::from_secs(180);
 /// The longest that a refusal is believed: [`TTL`] doubled four times.
@@ -99,6 +101,8 @@ fn believed_for(refusals: u32) -> Duration {
 #[derive(Debug, Clone, Default)]
 pub struct UnavailableOfferings {
     marks: BTreeMap<RefusalScope, Mark>,
+    /// Why nothing of a capacity type could be had when that was last marked.
+    causes: BTreeMap<String, &'static str>,
     version: u64,
     /// How often a refusal or a launch has changed what is remembered.
     changes: u64,
@@ -115,7 +119,8 @@ pub struct UnavailableOfferings {
 pub struct Unavailable {
     offerings: BTreeSet<OfferingKey>,
     quotas: BTreeSet<(String, QuotaGroup)>,
-    capacity_types: BTreeSet<String>,
+    /// With the cause.
+    capacity_types: BTreeMap<String, &'static str>,
     subnets: BTreeSet<String>,
 }
 
@@ -125,8 +130,9 @@ impl UnavailableOfferings {
         self.mark_scope(now, RefusalScope::Offering(key));
     }
 
-    /// Nothing of this capacity type can be had (spot's service-linked role may not be made).
-    pub fn mark_capacity_type(&mut self, now: Duration, capacity_type: &str) {
+    /// Nothing of this capacity type can be had (spot's service-linked role may not be made), for this cause.
+    pub fn mark_capacity_type(&mut self, now: Duration, capacity_type: &str, cause: &'static str) {
+        self.causes.insert(capacity_type.to_owned(), cause);
         self.mark_scope(now, RefusalScope::CapacityType(capacity_type.to_owned()));
     }
 
@@ -253,7 +259,10 @@ impl UnavailableOfferings {
             match scope.clone() {
                 RefusalScope::Offering(key) => drop(found.offerings.insert(key)),
                 RefusalScope::Quota { capacity_type, group } => drop(found.quotas.insert((capacity_type, group))),
-                RefusalScope::CapacityType(name) => drop(found.capacity_types.insert(name)),
+                RefusalScope::CapacityType(name) => {
+                    let cause = self.causes.get(&name).copied().unwrap_or("EC2 refuses all of this capacity type");
+                    found.capacity_types.insert(name, cause);
+                }
                 RefusalScope::Subnet(id) => drop(found.subnets.insert(id)),
             }
         }
@@ -264,20 +273,27 @@ impl UnavailableOfferings {
 impl Unavailable {
     /// Whether the offering itself, its quota or its capacity type was refused.
     pub fn refused(&self, instance_type: &str, zone: &str, capacity_type: &str) -> bool {
-        if self.capacity_types.contains(capacity_type) {
-            return true;
+        self.why(instance_type, zone, capacity_type).is_some()
+    }
+
+    /// Why the offering cannot be had: it itself, its quota or its capacity type was refused.
+    pub fn why(&self, instance_type: &str, zone: &str, capacity_type: &str) -> Option<&'static str> {
+        if let Some(cause) = self.capacity_types.get(capacity_type) {
+            return Some(cause);
         }
-        if !self.quotas.is_empty()
-            && self.quotas.contains(&(capacity_type.to_owned(), QuotaGroup::from_instance_type(instance_type)))
-        {
-            return true;
+        if !self.quotas.is_empty() {
+            let group = QuotaGroup::from_instance_type(instance_type);
+            if self.quotas.contains(&(capacity_type.to_owned(), group)) {
+                return Some(group.used_up(capacity_type));
+            }
         }
-        !self.offerings.is_empty()
+        let refused = !self.offerings.is_empty()
             && self.offerings.contains(&OfferingKey {
                 capacity_type: capacity_type.to_owned(),
                 instance_type: instance_type.to_owned(),
                 zone: zone.to_owned(),
-            })
+            });
+        refused.then_some(NO_CAPACITY)
     }
 
     /// Whether all of these subnets are full: only then is their zone blocked.

@@ -62,6 +62,9 @@ pub struct Offering {
     /// `karpenter.k8s.aws/capacity-reservation-id` are of one reservation, which has the least that any of them says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reservation_capacity: Option<u32>,
+    /// Why it is not, where the cloud has refused it.
+    #[serde(skip)]
+    pub refused: Option<&'static str>,
     /// Labels of nodes bought this way; zone and capacity type may be repeated here.
     #[serde(default)]
     pub requirements: Vec<NodeSelectorRequirement>,

@@ -216,6 +216,14 @@ pub struct ExistingNode {
     /// Names of the volumes that it has attached, of those that pods share; they are among what is used.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub volumes: BTreeSet<String>,
+    /// The number of changes of nodes that it had last seen, against which a pod's `refusedAsOf` is held.
+    #[serde(default, skip_serializing_if = "is_unchanged")]
+    pub changed: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_unchanged(number: &u64) -> bool {
+    *number == 0
 }
 
 impl ExistingNode {

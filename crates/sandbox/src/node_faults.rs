@@ -71,6 +71,8 @@ pub struct TaintOnJoin {
     pub value: String,
     /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
     pub effect: String,
+    /// How long after a node is ready it is taken off, as by an agent that has started; never where it does not say.
+    pub taken_off: Option<Duration>,
 }
 
 /// See [`NodeFaults::label_taken_off`] and [`NodeFaults::label_put_on`].

@@ -179,7 +179,7 @@ fn one(
     let annotation = |key: &str| entry.and_then(|one| one.claim.metadata.annotations.as_ref()?.get(key)).cloned();
     let trace = |key: &str| annotation(key).and_then(|text| text.split('-').nth(1).map(str::to_owned));
     let created = entry.and_then(|entry| entry.facts.created);
-    let prices = node.and_then(|node| prices.node(node));
+    let prices = node.and_then(|node| prices.node(node)).or_else(|| prices.labelled(own));
     let instance = node.map_or_else(|| entry.map_or("", |entry| entry.provider_id()), |node| node.provider_id.as_str());
     json!({
         "key": if name.is_empty() { node.map_or("", |node| node.name.as_str()) } else { name },

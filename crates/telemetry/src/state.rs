@@ -219,7 +219,12 @@ impl<'a> TypesByClass<'a> {
 
     /// $/h of a node as the catalogue has it, and of the same machine on demand.
     pub fn node(&self, node: &NodeEntry) -> Option<(f64, f64)> {
-        let of = |key| label_of(&node.labels, key);
+        self.labelled(&node.labels)
+    }
+
+    /// The same of a machine with these labels: a claim has them from its launch on.
+    pub fn labelled(&self, own: &BTreeMap<String, String>) -> Option<(f64, f64)> {
+        let of = |key| label_of(own, key);
         let kind = self.0.get(of(labels::EC2_NODE_CLASS))?.get(of(labels::INSTANCE_TYPE))?;
         let zone = of(labels::ZONE);
         let price = |bought: &str| {

@@ -370,3 +370,38 @@ fn volumes_are_detached_before_node_end_and_attached_elsewhere() {
     assert!(ends > 0 && attachments >= 40, "{ends} {attachments}");
     assert!(!run.log_events("awaiting_volumes").is_empty());
 }
+
+/// Pods that tolerate every taint, as operators of network plugins do, are drained like others: against their budget none goes, their
+/// places come first, and they are not chased where kube-scheduler puts them back.
+#[test]
+fn pods_that_tolerate_everything_move_by_their_budget_and_once() {
+    let budget = "---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: web, namespace: default}
+spec: {minAvailable: 1, selector: {matchLabels: {app: web}}}
+";
+    for (name, kind, budget) in
+        [("small", "[m5.large]", budget), ("roomy", "[m5.2xlarge]", budget), ("no-budget", "[m5.2xlarge]", "")]
+    {
+        let name = format!("tolerates-{name}");
+        let tolerant = played::manifests(2)
+            .replace(
+                "      terminationGracePeriodSeconds: 1\n",
+                "      terminationGracePeriodSeconds: 20\n      tolerations: [{operator: Exists}]\n",
+            )
+            .replace("consolidateAfter: Never}", "consolidateAfter: Never, budgets: [{nodes: '1'}]}")
+            .replace("[m5.large, m6i.large]", kind);
+        let class = tolerant.split("---\n").next().unwrap().replace("spec:\n", "spec:\n  tags: {release: two}\n");
+        write(&format!("{name}/changed.yaml"), &class);
+        let steps = "steps: [{at: 5m, apply: [changed.yaml]}]\nuntil: 30m\n";
+        let run = played::play_over(&name, &format!("{tolerant}{budget}"), steps);
+        run.violates_nothing();
+        assert_eq!(run.number("terminated"), 2, "{name}: both nodes go");
+        let made = run.seen("pod", &[("change", "created"), ("owner", "Deployment/web")]).len();
+        assert!(made <= 8, "{name}: {made} pods were made");
+        let evicted = run.report["downtime"]["evicted"].as_u64().unwrap();
+        assert!((2..=4).contains(&evicted), "{name}: {evicted} evictions");
+        run.came_out_well();
+    }
+}

@@ -88,7 +88,7 @@ fn launches(played: &Played) -> usize {
 /// At most eight nodes of the first hour are not used, and the other workload has been served in normal time.
 fn is_braked(played: &Played) {
     let (unused, launches) = (unused(played), launches(played));
-    assert!((5..=MOST).contains(&unused.len()), "{}: {unused:?}", played.name);
+    assert!((3..=MOST).contains(&unused.len()), "{}: {unused:?}", played.name);
     // Where a pod of the other workload has taken the place of one of these, one more is launched.
     assert!(launches <= MOST + 6, "{}: {launches} launches", played.name);
     let bound = played.events.iter().filter(|event| event["kind"] == "pod" && event["change"] == "bound");
@@ -258,4 +258,25 @@ fn an_unknown_fault_of_nodes_is_bad_input() {
     assert!(text.contains("faults.nodes.allocatable.less") && text.contains("0% to 100%"), "{text}");
     let path = common::write("unused-bad/unknown.yaml", "region: ca-west-1\nfaults: {nodes: {rust: {}}}\nuntil: 1m\n");
     assert_eq!(common::dovetail(&["simulate", &path]).status.code(), Some(2));
+}
+
+/// An agent takes a taint off that no pool declares, so long after each node is ready: its pods wait for that, on the nodes that
+/// were launched for them, which are not empty meanwhile.
+#[test]
+fn taint_that_goes_within_minutes_costs_no_further_launch() {
+    for (name, off, empty_after) in [("40s", "40s", "30s"), ("4m", "4m", "0s")] {
+        let manifests =
+            played::manifests(6).replace("consolidateAfter: Never", &format!("consolidateAfter: {empty_after}"));
+        let faults = format!(
+            "faults: {{nodes: {{taintOnJoin: {{key: agent.example.com/not-ready, effect: NoSchedule, takenOff: {off}}}}}}}\n"
+        );
+        let played = play_over(&format!("taint-goes-{name}"), &manifests, &format!("{faults}until: 10m\n"));
+        assert_eq!(played.number("launched"), 6, "{name}");
+        assert_eq!(played.report["pods"]["bound"], 6, "{name}: {}", played.report["pods"]);
+        assert!(played.log_events("node_not_used").is_empty(), "{:?}", played.log_events("node_not_used"));
+        let told = played.log_events("taint_awaited");
+        assert!(!told.is_empty() && told[0]["taint"] == "agent.example.com/not-ready:NoSchedule", "{told:?}");
+        assert!(played.events_of("AwaitingTaint") >= 3, "{}: at pods, pool and claim", played.name);
+        played.came_out_well();
+    }
 }

@@ -1,10 +1,11 @@
 //! What one launch writes and asks for: calls to the API server and to the cloud, and what is reported of them.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use dovetail_api::names::{annotations, instance_id};
 use dovetail_api::v1::{EC2NodeClass, NodeClaim};
 use dovetail_cloud::launch::filters;
+use dovetail_cloud::launch::unauthorized::without_decision;
 use dovetail_cloud::unavailable::OfferingKey;
 use dovetail_cloud::{LaunchRequest, LaunchedInstance};
 use dovetail_core::cluster_state::Snapshot;
@@ -242,7 +243,7 @@ impl Launching {
     /// EC2 will not launch it, nor others of its pool as long as nothing changes; it goes on trying.
     pub(super) fn fails(&self, claim: &NodeClaim, reason: &'static str, error: &str) {
         if let Some(own) = &self.own {
-            let (claim, words, trace) = (claim.name_any(), short(error), self.trace);
+            let (claim, words, trace) = (claim.name_any(), short(without_decision(error)), self.trace);
             self.env.post(own, LaunchFails { claim, reason, words, trace });
         }
     }
@@ -264,7 +265,13 @@ impl Launching {
         self.env.post(&self.links.cluster, Wrote::Claim(Arc::new(claim.clone())));
     }
 
+    /// The same failure of a pool's claims is one line, and then ever more seldom one.
     pub(super) fn tell_failure(&self, claim: &NodeClaim, reason: &str, error: &str, retry: bool) {
+        let cause = format!("{}: {reason}: {}", pool_of(claim), without_decision(error));
+        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        if !reported.are_reported([cause], self.env.now()) {
+            return;
+        }
         let (node_claim, error, reason) = (claim.name_any(), error.to_owned(), reason.to_owned());
         self.env.emit_in(LogEvent::LaunchFailed { node_claim, error, reason, retry }, self.trace);
     }

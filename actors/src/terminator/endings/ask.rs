@@ -171,7 +171,7 @@ async fn may_end(links: &TerminatorLinks, of: &Handle, end: &EndingObject, machi
     let claims = NodeClaimApi::new(links.calls.clone());
     let undrained = async {
         match node {
-            Some(node) => left_on(&links.calls, node).await == Ok(0),
+            Some((node, since)) => left_on(&links.calls, node, *since).await == Ok(0),
             None => have_no_node(links, claim, machines).await,
         }
     };

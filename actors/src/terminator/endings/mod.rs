@@ -53,14 +53,15 @@ pub struct InstanceQuery {
 pub struct EndingObject {
     /// The claim that is being deleted.
     claim: NodeClaim,
-    /// Its drained Node; none where it is thought to be gone. Either is made sure of, or pods would lose an undrained node.
-    node: Option<String>,
+    /// Its drained Node, and since when that is being deleted; none where it is thought to be gone. Either is made sure of, or pods
+    /// would lose an undrained node.
+    node: Option<(String, Timestamp)>,
 }
 
 impl EndingObject {
     /// For a claim whose Node is drained.
-    pub fn drained(claim: &NodeClaim, node: &str) -> Self {
-        Self { claim: claim.clone(), node: Some(node.to_owned()) }
+    pub fn drained(claim: &NodeClaim, node: &str, since: Timestamp) -> Self {
+        Self { claim: claim.clone(), node: Some((node.to_owned(), since)) }
     }
 
     /// For a claim whose Node is thought to be gone, or never came.

@@ -3,6 +3,7 @@
 use super::OfferingRefusal;
 use super::unauthorized::Denied;
 use crate::error::CloudError;
+use crate::unavailable::QuotaGroup;
 
 /// A launch that failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -83,13 +84,35 @@ pub fn reason_of(code: &str, message: &str) -> &'static str {
         .map_or("LaunchFailed", |(_, reason)| reason)
 }
 
+/// What somebody can do about a reason; empty where that is nothing, or EC2's words say it.
+pub fn remedy(reason: &str) -> &'static str {
+    match reason {
+        "Unauthorized" => {
+            "allow the action in the controller's policy; the stack of this version allows all that it needs"
+        }
+        "SpotSLRCreationFailed" => "create that role, or allow on-demand capacity in the NodePool",
+        "VCPULimitExceeded" | "SpotQuotaExceeded" | "FleetQuotaExceeded" => "raise the quota in Service Quotas",
+        "InsufficientFreeAddressesInSubnet" => "give the EC2NodeClass more subnets, or free addresses",
+        "InsufficientCapacity" => "allow more instance types, zones or capacity types in the NodePool",
+        "AMINotFound" | "InvalidAMIID" | "AMIAuthorizationFailure" => "correct the EC2NodeClass's amiSelectorTerms",
+        "InstanceProfileNameInvalid" => "correct the EC2NodeClass's role or instanceProfile",
+        "SecurityGroupSubnetVPCMismatch" => "let the EC2NodeClass select subnets and security groups of one VPC",
+        "UserDataSizeLimitExceeded" => "shorten the EC2NodeClass's userData",
+        _ => "",
+    }
+}
+
 /// A refusal for people. If capacity is not the cause, EC2's own words say which field is wrong.
 fn words(refusal: &OfferingRefusal) -> String {
     let OfferingRefusal { capacity_type, instance_type, zone, code, message, .. } = refusal;
     let denied = Denied::from_message("CreateFleet", code, message).map(|denied| denied.words());
-    let own = denied.as_deref().unwrap_or(message).trim();
-    let own = if refusal.is_capacity() || own.is_empty() { String::new() } else { format!(": {own}") };
-    format!("{capacity_type} {instance_type} {zone}: {code}{own}")
+    let said = if refusal.is_capacity() { refusal.cause().unwrap_or_default() } else { message.as_str() };
+    let parts = [code.as_str(), denied.as_deref().unwrap_or(said).trim()];
+    // EC2 does not name everything.
+    let what = [capacity_type, instance_type, zone].into_iter().filter(|part| !part.is_empty());
+    let what = what.cloned().collect::<Vec<_>>().join(" ");
+    let all = [what.as_str()].into_iter().chain(parts).filter(|part| !part.is_empty());
+    all.collect::<Vec<_>>().join(": ")
 }
 
 impl LaunchError {
@@ -128,9 +151,14 @@ impl LaunchError {
         Self { kind: LaunchErrorKind::Final, reason, message, refusals }
     }
 
-    /// CreateFleet itself was refused for this capacity type: for lack of a quota or of spot's role, as a fleet's offering is.
-    pub fn from_fleet(error: &CloudError, capacity_type: &str) -> Self {
+    /// CreateFleet itself was refused for this capacity type and these instance types: for lack of a quota or of spot's role, as a
+    /// fleet's offering is. Where all types share a quota, it is that one.
+    pub fn from_fleet<'a>(error: &CloudError, capacity_type: &str, mut types: impl Iterator<Item = &'a str>) -> Self {
+        let first = types.next().unwrap_or_default();
+        let group = QuotaGroup::from_instance_type(first);
+        let alike = types.all(|one| QuotaGroup::from_instance_type(one) == group);
         let refusal = OfferingRefusal {
+            instance_type: if alike { first.to_owned() } else { String::new() },
             capacity_type: capacity_type.to_owned(),
             code: error.code().to_owned(),
             message: error.message().to_owned(),
@@ -139,7 +167,9 @@ impl LaunchError {
         match error {
             CloudError::Final { .. } if refusal.is_account_wide() => {
                 let reason = reason_of(&refusal.code, &refusal.message);
-                Self { reason, ..Self::insufficient_capacity(error.to_string(), vec![refusal]) }
+                let cause = refusal.cause().unwrap_or_default();
+                let message = format!("{capacity_type} {}: {cause}", refusal.code);
+                Self { reason, ..Self::insufficient_capacity(message, vec![refusal]) }
             }
             _ => Self::from_call(error),
         }
@@ -226,12 +256,28 @@ mod tests {
         let error = |code: &str| CloudError::invalid("CreateFleet", code, "no");
         for code in ["VcpuLimitExceeded", "MaxFleetCountExceeded", "AuthFailure.ServiceLinkedRoleCreationNotPermitted"]
         {
-            let error = LaunchError::from_fleet(&error(code), "spot");
+            let error = LaunchError::from_fleet(&error(code), "spot", ["m5.large", "g5.xlarge"].into_iter());
             assert_eq!((error.kind, error.refusals.len()), (LaunchErrorKind::InsufficientCapacity, 1), "{code}");
         }
         // It names no offering: nothing would be learnt, and the same be asked for at once.
-        let nameless = LaunchError::from_fleet(&error("InsufficientInstanceCapacity"), "spot");
+        let nameless =
+            LaunchError::from_fleet(&error("InsufficientInstanceCapacity"), "spot", ["m5.large"].into_iter());
         assert_eq!((nameless.kind, nameless.refusals.len()), (LaunchErrorKind::Final, 0));
+    }
+
+    #[test]
+    fn quota_of_a_call_is_named_where_all_its_types_share_one() {
+        let error = CloudError::invalid("CreateFleet", "VcpuLimitExceeded", "You have requested more vCPU capacity");
+        let asked = |types: &[&str]| LaunchError::from_fleet(&error, "on-demand", types.iter().copied());
+        let one = asked(&["g5.xlarge", "g4dn.xlarge"]);
+        assert!(one.message.contains("L-DB2E81BA") && one.refusals[0].instance_type == "g5.xlarge", "{}", one.message);
+        let several = asked(&["g5.xlarge", "m5.large"]);
+        assert!(several.refusals[0].instance_type.is_empty(), "it may be either's");
+        assert_eq!(several.message, "on-demand VcpuLimitExceeded: a vCPU quota of on-demand instances used up");
+        let bare =
+            OfferingRefusal { code: "VcpuLimitExceeded".into(), capacity_type: "spot".into(), ..Default::default() };
+        let words = LaunchError::from_refusals(vec![bare]).message;
+        assert_eq!(words, "spot: VcpuLimitExceeded: a vCPU quota of spot instances used up");
     }
 
     #[test]

@@ -28,6 +28,16 @@ const FLEET_QUOTA: &str = "MaxFleetCountExceeded";
 /// The account may not use spot at all.
 const NO_SPOT_ROLE: &str = "AuthFailure.ServiceLinkedRoleCreationNotPermitted";
 
+/// That spot is closed to the account, for people.
+pub const NO_SPOT: &str = "the account has no service-linked role for spot, and Dovetail may not create it (aws iam create-service-linked-role \
+     --aws-service-name spot.amazonaws.com)";
+/// That the quota of fleets is used up, for people.
+pub const NO_FLEETS: &str = "quota of EC2 fleets used up (MaxFleetCountExceeded)";
+/// That subnets are full, for people.
+pub const NO_ADDRESSES: &str = "the class's subnets have no free address (InsufficientFreeAddressesInSubnet)";
+/// That EC2 has nothing, for people.
+pub const NO_CAPACITY: &str = "EC2 has no capacity (InsufficientInstanceCapacity)";
+
 /// What EC2 says where a spread placement group has as many instances in a zone as it may have (seven).
 const SPREAD_LIMIT: &str = "limit of instances in this spread placement group";
 
@@ -64,6 +74,21 @@ impl OfferingRefusal {
         self.denies_spot() || self.code == FLEET_QUOTA || QUOTAS.contains(&self.code.as_str())
     }
 
+    /// The cause, where it is another than that there is no capacity: what is used up or missing, by the name that its owner knows.
+    #[must_use]
+    pub fn cause(&self) -> Option<&'static str> {
+        if self.denies_spot() {
+            return Some(NO_SPOT);
+        }
+        let group = QuotaGroup::from_instance_type(&self.instance_type);
+        match self.code.as_str() {
+            FLEET_QUOTA => Some(NO_FLEETS),
+            code if QUOTAS.contains(&code) => Some(group.used_up(&self.capacity_type)),
+            FULL_SUBNET => Some(NO_ADDRESSES),
+            _ => None,
+        }
+    }
+
     /// The subnet ran out of addresses.
     pub fn fills_subnet(&self) -> bool {
         self.code == FULL_SUBNET
@@ -75,18 +100,18 @@ impl UnavailableOfferings {
     pub fn note(&mut self, now: Duration, refusal: &OfferingRefusal) {
         let OfferingRefusal { capacity_type, instance_type, zone, subnet, code, .. } = refusal;
         if refusal.denies_spot() {
-            return self.mark_capacity_type(now, SPOT);
+            return self.mark_capacity_type(now, SPOT, NO_SPOT);
         }
         if !refusal.is_capacity() {
             return;
         }
         if code == FLEET_QUOTA {
-            [ON_DEMAND, SPOT, RESERVED].into_iter().for_each(|all| self.mark_capacity_type(now, all));
+            [ON_DEMAND, SPOT, RESERVED].into_iter().for_each(|all| self.mark_capacity_type(now, all, NO_FLEETS));
         } else if refusal.fills_subnet() && !subnet.is_empty() {
             // The zone's other subnets may have addresses.
             self.mark_subnet(now, subnet);
         } else if QUOTAS.contains(&code.as_str()) && instance_type.is_empty() {
-            self.mark_capacity_type(now, capacity_type);
+            self.mark_capacity_type(now, capacity_type, QuotaGroup::Other.used_up(capacity_type));
         } else if QUOTAS.contains(&code.as_str()) && capacity_type != RESERVED {
             self.mark_quota(now, capacity_type, QuotaGroup::from_instance_type(instance_type));
         } else if !instance_type.is_empty() && !zone.is_empty() {
@@ -115,6 +140,25 @@ mod tests {
         let mut cache = UnavailableOfferings::default();
         cache.note(Duration::ZERO, &refusal(code));
         cache.as_of(Duration::ZERO)
+    }
+
+    #[test]
+    fn what_is_not_available_says_why_in_ec2s_names() {
+        let why = |code: &str, kind: &str, capacity_type: &str| {
+            let capacity_type = capacity_type.to_owned();
+            let refusal = OfferingRefusal { instance_type: kind.into(), capacity_type, ..refusal(code) };
+            let mut cache = UnavailableOfferings::default();
+            cache.note(Duration::ZERO, &refusal);
+            let named = if kind.is_empty() { "g5.xlarge" } else { kind };
+            cache.as_of(Duration::ZERO).why(named, "us-east-1a", &refusal.capacity_type).unwrap_or_default()
+        };
+        assert!(why("VcpuLimitExceeded", "g5.xlarge", "on-demand").contains("L-DB2E81BA"));
+        assert!(why("MaxSpotInstanceCountExceeded", "m5.large", "spot").contains("L-34B43A08"));
+        assert_eq!(why("VcpuLimitExceeded", "", "on-demand"), "a vCPU quota of on-demand instances used up");
+        assert_eq!(why(NO_SPOT_ROLE, "m5.large", "spot"), NO_SPOT);
+        assert_eq!(why(FLEET_QUOTA, "", "on-demand"), NO_FLEETS);
+        assert_eq!(why("InsufficientInstanceCapacity", "m5.large", "on-demand"), NO_CAPACITY);
+        assert_eq!(why("InvalidParameterValue", "m5.large", "on-demand"), "");
     }
 
     #[test]

@@ -7,6 +7,15 @@ const RESOURCE: &str = "on resource: ";
 /// Before IAM's decision in a form that only IAM reads.
 const ENCODED: &str = "Encoded authorization failure message: ";
 
+/// Before the command that says the rest. Its argument is another each time.
+const DECIDED: &str = "; what IAM decided: ";
+
+/// Words without the command that decodes what IAM decided: the same for the same refusal.
+#[must_use]
+pub fn without_decision(words: &str) -> &str {
+    words.split_once(DECIDED).map_or(words, |(before, _)| before)
+}
+
 /// A denied call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Denied {
@@ -55,7 +64,7 @@ impl Denied {
         }
         if !encoded.is_empty() {
             words.push_str(&format!(
-                "; what IAM decided: aws sts decode-authorization-message --query DecodedMessage --output text \
+                "{DECIDED}aws sts decode-authorization-message --query DecodedMessage --output text \
                  --encoded-message {encoded}"
             ));
         }
@@ -78,6 +87,7 @@ mod tests {
         let words = denied.words();
         let begin = "the role may not ec2:RunInstances on arn:aws:ec2:us-east-1:111122223333:instance/*: no identity-based policy allows the ec2:RunInstances action; what IAM decided: aws sts decode-authorization-message ";
         assert!(words.starts_with(begin) && words.ends_with("--encoded-message 4Q2Fwyo-abc_def"), "{words}");
+        assert!(without_decision(&words).ends_with("allows the ec2:RunInstances action"), "the same each time");
     }
 
     #[test]

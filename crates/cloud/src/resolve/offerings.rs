@@ -11,6 +11,7 @@ use super::NodeClassView;
 use crate::catalogue::{RegionCatalogue, Zone};
 use crate::family::AmiFamily;
 use crate::info::InstanceTypeInfo;
+use crate::launch::refusal::NO_ADDRESSES;
 use crate::unavailable::Unavailable;
 
 /// What an instance costs on demand, over what it counts as out of a reservation.
@@ -34,11 +35,10 @@ pub(super) fn resolve_offerings(
         }
         for zone in &zones {
             let Some(price) = price(catalogue, info, zone, capacity_type) else { continue };
-            let available = compatible
-                && may_be_in(class, &zone.name)
-                && !unavailable.refused(&info.name, &zone.name, capacity_type)
-                && !unavailable.all_full(class.subnets_in(&zone.name));
-            offerings.push(offering(zone, capacity_type, price, available));
+            let may_be = compatible && may_be_in(class, &zone.name);
+            let refused = refusal(unavailable, class, info, zone, capacity_type).filter(|_| may_be);
+            let available = may_be && refused.is_none();
+            offerings.push(Offering { refused, ..offering(zone, capacity_type, price, available) });
         }
     }
     for reservation in class.reservations.iter().filter(|one| one.instance_type == info.name) {
@@ -47,8 +47,7 @@ pub(super) fn resolve_offerings(
             && may_be_in(class, &zone.name)
             && reservation.active
             && reservation.left > 0
-            && !unavailable.refused(&info.name, &zone.name, RESERVED)
-            && !unavailable.all_full(class.subnets_in(&zone.name));
+            && refusal(unavailable, class, info, zone, RESERVED).is_none();
         // Paid for already: it only has to be cheaper than anything that is bought, and the smaller the cheaper.
         let price = catalogue.on_demand.get(&info.name).copied().unwrap_or(0.0) / RESERVED_PRICE;
         let mut offering = offering(zone, RESERVED, price, available);
@@ -62,6 +61,18 @@ pub(super) fn resolve_offerings(
         offerings.push(offering);
     }
     by_partition(offerings, class)
+}
+
+/// Why EC2 does not give an offering just now, as it has said lately.
+fn refusal(
+    unavailable: &Unavailable,
+    class: &NodeClassView,
+    info: &InstanceTypeInfo,
+    zone: &Zone,
+    capacity_type: &str,
+) -> Option<&'static str> {
+    let full = || unavailable.all_full(class.subnets_in(&zone.name)).then_some(NO_ADDRESSES);
+    unavailable.why(&info.name, &zone.name, capacity_type).or_else(full)
 }
 
 /// Each offering once for each partition of the class's placement group, where that has such.
@@ -105,6 +116,7 @@ fn offering(zone: &Zone, capacity_type: &str, price: f64, available: bool) -> Of
         price,
         available,
         reservation_capacity: None,
+        refused: None,
         requirements,
     }
 }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use dovetail_api::names::labels::SPOT;
+
 use crate::info::category;
 
 /// The instance families of one quota of EC2, on demand and as spot alike ("Amazon EC2 service quotas").
@@ -46,7 +48,73 @@ const NAMES: [(QuotaGroup, &str); 11] = [
     (QuotaGroup::Other, "other"),
 ];
 
+/// What EC2's quotas of vCPUs are called in Service Quotas, with their codes: on demand, then as spot.
+const QUOTAS: [(QuotaGroup, &str, &str); 10] = [
+    (
+        QuotaGroup::Standard,
+        "vCPU quota of Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances, L-1216C47A, used up",
+        "vCPU quota of All Standard (A, C, D, H, I, M, R, T, Z) Spot Instance Requests, L-34B43A08, used up",
+    ),
+    (
+        QuotaGroup::F,
+        "vCPU quota of Running On-Demand F instances, L-74FC7D96, used up",
+        "vCPU quota of All F Spot Instance Requests, L-88CF9481, used up",
+    ),
+    (
+        QuotaGroup::GAndVt,
+        "vCPU quota of Running On-Demand G and VT instances, L-DB2E81BA, used up",
+        "vCPU quota of All G and VT Spot Instance Requests, L-3819A6DF, used up",
+    ),
+    (
+        QuotaGroup::P,
+        "vCPU quota of Running On-Demand P instances, L-417A185B, used up",
+        "vCPU quota of All P Spot Instance Requests, L-7212CCBC, used up",
+    ),
+    (
+        QuotaGroup::X,
+        "vCPU quota of Running On-Demand X instances, L-7295265B, used up",
+        "vCPU quota of All X Spot Instance Requests, L-E3A00192, used up",
+    ),
+    (
+        QuotaGroup::Inf,
+        "vCPU quota of Running On-Demand Inf instances, L-1945791B, used up",
+        "vCPU quota of All Inf Spot Instance Requests, L-B5D1601B, used up",
+    ),
+    (
+        QuotaGroup::Trn,
+        "vCPU quota of Running On-Demand Trn instances, L-2C3B7624, used up",
+        "vCPU quota of All Trn Spot Instance Requests, L-6B0D517C, used up",
+    ),
+    (
+        QuotaGroup::Dl,
+        "vCPU quota of Running On-Demand DL instances, L-6E869C2A, used up",
+        "vCPU quota of All DL Spot Instance Requests, L-85EED4F7, used up",
+    ),
+    (
+        QuotaGroup::Hpc,
+        "vCPU quota of Running On-Demand HPC instances, L-F7808C92, used up",
+        "vCPU quota of spot instances of the HPC families used up",
+    ),
+    (
+        QuotaGroup::HighMemory,
+        "vCPU quota of Running On-Demand High Memory instances, L-43DA4232, used up",
+        "vCPU quota of spot instances of the High Memory families used up",
+    ),
+];
+
 impl QuotaGroup {
+    /// That its quota of a capacity type is used up, in words that name the quota as Service Quotas does.
+    #[must_use]
+    pub fn used_up(self, capacity_type: &str) -> &'static str {
+        let spot = capacity_type == SPOT;
+        match QUOTAS.iter().find(|(group, ..)| *group == self) {
+            Some((_, _, as_spot)) if spot => as_spot,
+            Some((_, on_demand, _)) => on_demand,
+            None if spot => "a vCPU quota of spot instances used up",
+            None => "a vCPU quota of on-demand instances used up",
+        }
+    }
+
     /// The group of an instance type, `m5.large`.
     #[must_use]
     pub fn from_instance_type(instance_type: &str) -> Self {
@@ -119,6 +187,17 @@ mod tests {
         ];
         for (name, group) in groups {
             assert_eq!(QuotaGroup::from_instance_type(name), group, "{name}");
+        }
+    }
+
+    #[test]
+    fn quota_that_is_used_up_is_named_with_its_code() {
+        let g = QuotaGroup::from_instance_type("g5.xlarge");
+        assert_eq!(g.used_up("on-demand"), "vCPU quota of Running On-Demand G and VT instances, L-DB2E81BA, used up");
+        assert!(g.used_up("spot").contains("L-3819A6DF") && g.used_up("spot").contains("Spot"));
+        for (group, on_demand, spot) in QUOTAS {
+            assert!(on_demand.contains("On-Demand") && on_demand.contains(", L-"), "{group}");
+            assert!(spot.to_lowercase().contains("spot"), "{group}");
         }
     }
 

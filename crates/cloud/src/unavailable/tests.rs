@@ -97,7 +97,7 @@ fn quota_covers_family_group_and_capacity_type_in_all_zones() {
 #[test]
 fn a_refused_capacity_type_blocks_every_type() {
     let mut cache = UnavailableOfferings::default();
-    cache.mark_capacity_type(minutes(0), "spot");
+    cache.mark_capacity_type(minutes(0), "spot", "no role");
     assert!(cache.as_of(minutes(1)).refused("c5.large", "b", "spot"));
 }
 

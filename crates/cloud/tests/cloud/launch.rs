@@ -223,8 +223,14 @@ async fn nothing_is_sent_for_a_class_that_is_not_ready() {
     assert_eq!(error.reason, "NodeClassReadinessUnknown");
     let mut changed = request("token-1", &["m5.large"], "spot");
     Arc::make_mut(&mut changed.node_class).metadata.generation = Some(2);
-    let error = script.cloud().launch(changed).await.unwrap_err();
-    assert_eq!(error.kind, LaunchErrorKind::NodeClassNotReady);
+    let mut no_status = request("token-1", &["m5.large"], "spot");
+    Arc::make_mut(&mut no_status.node_class).status = None;
+    let mut no_condition = request("token-1", &["m5.large"], "spot");
+    Arc::make_mut(&mut no_condition.node_class).status.as_mut().unwrap().conditions.clear();
+    for waits in [changed, no_status, no_condition] {
+        let error = script.cloud().launch(waits).await.unwrap_err();
+        assert_eq!((error.kind, error.reason), (LaunchErrorKind::Retryable, "NodeClassReadinessUnknown"));
+    }
     assert!(script.calls("CreateFleet").is_empty());
 }
 

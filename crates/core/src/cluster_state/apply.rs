@@ -135,6 +135,7 @@ impl ClusterState {
         let same_machine = known.is_some_and(|known| known.provider_id == entry.provider_id);
         let concerns = self.now.deleting.concerns_node(&entry, same_machine);
         self.to_learn.nodes.insert(entry.name.clone());
+        self.note_node_change(&entry);
         Arc::make_mut(&mut self.now.nodes).insert(entry.name.clone(), Arc::new(entry));
         if concerns {
             self.look_who_leaves();

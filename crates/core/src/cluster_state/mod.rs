@@ -38,6 +38,7 @@ pub use joined::{JoinedNode, NodeSource};
 use launches::observed::ToLearn;
 pub use launches::observed::{DoubtedNode, Observed};
 pub use launches::sold_out::SoldOutTime;
+pub use launches::tainted::TaintAwaited;
 pub use moves::PodMoves;
 pub use objects::budget::BudgetEntry;
 pub use objects::claim::{ClaimEntry, ClaimFacts};

@@ -135,7 +135,7 @@ impl Snapshot {
         if input.preferences == PreferencePolicy::Respect {
             self.relax(&mut problem.pods, input.now);
         }
-        let refused_places = self.refuse_places(&mut problem.pods, &existing, input.now);
+        let mut refused_places = self.refuse_places(&mut problem.pods, &existing, input.now);
         if any_attaches(&problem.pods) {
             let shared: BTreeSet<&str> =
                 problem.pods.iter().flat_map(|pod| pod.shared_volumes.keys()).map(String::as_str).collect();
@@ -145,7 +145,8 @@ impl Snapshot {
                 out.volumes = own.cloned().collect();
             }
         }
-        let held = self.hold_back(&mut problem.pods, input.now);
+        let mut held = self.hold_back(&mut problem.pods, input.now);
+        held.extend(self.keep_off_refused(&mut problem.pods, input.now, &mut refused_places));
         problem.daemon_pods = daemon_pods;
         problem.daemon_pods.extend(self.daemons_beyond(input.now.wall));
         let unsettled = self.pools.values().any(|pool| is_unsettled(pool));
@@ -289,6 +290,7 @@ impl Snapshot {
             pods,
             daemon_requests,
             volumes: BTreeSet::new(),
+            changed: self.judged_as_of(node),
         }
     }
 }

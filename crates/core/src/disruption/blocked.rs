@@ -1,11 +1,10 @@
 //! What keeps a node that could go (core spec 5.2): its own annotation, and that of its pods or what protects them.
 
-use dovetail_api::names::taints;
 use jiff::Timestamp;
 
 use super::machines::NodeAndClaim;
 use crate::cluster_state::{DoNotDisrupt, PodEntry, Snapshot};
-use crate::pod::covers;
+use crate::termination::drain::ends_with_its_node;
 
 /// A node that could go and may not.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,13 +52,7 @@ fn pods<'a>(machine: &NodeAndClaim<'a>) -> impl Iterator<Item = &'a PodEntry> {
 
 /// Whether a PodDisruptionBudget would refuse the eviction of a pod on it. Judged pod by pod.
 fn protected(machine: &NodeAndClaim<'_>, snapshot: &Snapshot, now: Timestamp) -> Option<String> {
-    let disrupted = [taints::disrupted(), taints::disruption()];
-    let evicted = |pod: &&PodEntry| {
-        pod.is_active()
-            && !pod.mirror
-            && !pod.do_not_disrupt.holds(now)
-            && !pod.pod.tolerations.iter().any(|toleration| disrupted.iter().any(|taint| covers(toleration, taint)))
-    };
+    let evicted = |pod: &&PodEntry| pod.is_active() && !pod.do_not_disrupt.holds(now) && !ends_with_its_node(pod);
     let pods = machine.load.into_iter().flat_map(|load| load.pods.values()).map(AsRef::as_ref);
     pods.filter(evicted).find_map(|pod| {
         let mut covering = snapshot.budgets_of(&pod.pod);

@@ -66,6 +66,7 @@ impl Pod {
             to_come: false,
             relaxed: false,
             refused_nodes: Default::default(),
+            refused_as_of: None,
         }
     }
 }

@@ -80,6 +80,9 @@ pub struct Pod {
     /// Names of existing nodes that are out for it, as kube-scheduler has refused them.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub refused_nodes: BTreeSet<String>,
+    /// Existing nodes that have seen no more changes than this are all out for it: kube-scheduler has refused them together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused_as_of: Option<u64>,
 }
 
 impl Pod {

@@ -1,12 +1,14 @@
 //! Which pods leave a node now, which are waited for, and in what order (core spec 5.9).
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use dovetail_api::names::taints::{disrupted, disruption};
 use jiff::{SignedDuration, Timestamp};
 
-use crate::cluster_state::PodEntry;
+use crate::cluster_state::{PodEntry, Snapshot};
+use crate::pod::Pod;
 
 /// A pod that is still there so long after it should have been gone is not waited for.
 const STUCK_AFTER: SignedDuration = SignedDuration::from_secs(60);
@@ -57,18 +59,69 @@ impl Drain {
     }
 }
 
+/// Pods that have come to a node since it goes, as they tolerate its taint. To evict them would bring the next ones.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Latecomers {
+    /// Uids of those that nothing keeps: they end with the node, and the drain does not wait for them.
+    pub staying: BTreeSet<String>,
+    /// Uids of those that a budget or their own annotation keeps: the drain waits until that ends, and evicts none.
+    pub kept: BTreeSet<String>,
+}
+
+impl Latecomers {
+    /// Of the pods on a node that is being deleted since then, by what the cluster's budgets say now.
+    #[must_use]
+    pub fn on<'a>(
+        pods: impl IntoIterator<Item = &'a Arc<PodEntry>>,
+        since: Timestamp,
+        snapshot: &Snapshot,
+        now: Timestamp,
+    ) -> Self {
+        let mut late = Self::default();
+        for pod in pods.into_iter().filter(|pod| comes_late(pod, since)) {
+            let refuses = || pod.ready && snapshot.budgets_of(&pod.pod).any(|budget| budget.refuses_now(true));
+            let kept = pod.do_not_disrupt.holds(now) || refuses();
+            let uids = if kept { &mut late.kept } else { &mut late.staying };
+            uids.insert(pod.pod.uid.clone());
+        }
+        late
+    }
+
+    /// The same where budgets are not known: nothing keeps any.
+    #[must_use]
+    pub fn unkept<'a>(pods: impl IntoIterator<Item = &'a Arc<PodEntry>>, since: Timestamp) -> Self {
+        let late = pods.into_iter().filter(|pod| comes_late(pod, since));
+        Self { staying: late.map(|pod| pod.pod.uid.clone()).collect(), kept: BTreeSet::new() }
+    }
+}
+
+/// Whether a pod was made when its node was going already, and is there as it tolerates that. The API dates both in whole seconds:
+/// the successor of a pod that is evicted at once is of the same second.
+fn comes_late(pod: &PodEntry, since: Timestamp) -> bool {
+    pod.pod.created.is_some_and(|created| created >= since) && !pod.deleting && tolerates_leaving(&pod.pod)
+}
+
 /// The drain of a node with these pods; `deadline` is when the node's own grace ends.
 #[must_use]
-pub fn drain(pods: impl IntoIterator<Item = Arc<PodEntry>>, deadline: Option<Timestamp>, now: Timestamp) -> Drain {
+pub fn drain(
+    pods: impl IntoIterator<Item = Arc<PodEntry>>,
+    late: &Latecomers,
+    deadline: Option<Timestamp>,
+    now: Timestamp,
+) -> Drain {
     let mut there: Vec<_> = pods.into_iter().filter(|pod| !pod.terminal).collect();
     there.sort_by(|a, b| (&a.pod.namespace, &a.pod.name).cmp(&(&b.pod.namespace, &b.pod.name)));
-    let (waiting, staying): (Vec<_>, Vec<_>) = there.into_iter().partition(|pod| is_waited_for(pod, now));
+    let (waiting, staying): (Vec<_>, Vec<_>) = there.into_iter().partition(|pod| is_waited_for(pod, late, now));
     let first = waiting.iter().map(|pod| DrainGroup::from_pod(pod)).min();
     let mut drain = Drain { staying, ..Drain::default() };
     for pod in &waiting {
         if let Some(grace) = deadline.and_then(|deadline| forced(pod, deadline, now)) {
             drain.delete.push((pod.clone(), grace));
-        } else if Some(DrainGroup::from_pod(pod)) == first && !pod.deleting && !pod.do_not_disrupt.holds(now) {
+        } else if Some(DrainGroup::from_pod(pod)) == first
+            && !pod.deleting
+            && !pod.do_not_disrupt.holds(now)
+            && !late.kept.contains(&pod.pod.uid)
+        {
             drain.evict.push(pod.clone());
         }
     }
@@ -78,9 +131,34 @@ pub fn drain(pods: impl IntoIterator<Item = Arc<PodEntry>>, deadline: Option<Tim
 
 /// Whether the node stays for the pod.
 #[must_use]
-pub fn is_waited_for(pod: &PodEntry, now: Timestamp) -> bool {
+pub fn is_waited_for(pod: &PodEntry, late: &Latecomers, now: Timestamp) -> bool {
     let stuck = pod.drain.deletion.is_some_and(|due| now.duration_since(due) > STUCK_AFTER);
-    !pod.mirror && !stuck && ![disrupted(), disruption()].iter().any(|taint| pod.pod.tolerates(taint))
+    !stuck && !ends_with_its_node(pod) && !late.staying.contains(&pod.pod.uid)
+}
+
+/// Whether a pod is its node's own and is never evicted: a static pod's mirror, and where it tolerates the taint of nodes that go,
+/// a DaemonSet's or one that asks for this very node. Any other that tolerates the taint is drained: its budget and its workload
+/// know nothing of tolerations.
+#[must_use]
+pub fn ends_with_its_node(pod: &PodEntry) -> bool {
+    pod.mirror || ((pod.daemon || names_its_node(&pod.pod)) && tolerates_leaving(&pod.pod))
+}
+
+fn tolerates_leaving(pod: &Pod) -> bool {
+    !pod.tolerations.is_empty() && [disrupted(), disruption()].iter().any(|taint| pod.tolerates(taint))
+}
+
+/// Whether a pod can be on no node but one of that name, as what other kinds of DaemonSets make.
+fn names_its_node(pod: &Pod) -> bool {
+    let nodes = pod.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
+    let required = nodes.and_then(|nodes| nodes.required_during_scheduling_ignored_during_execution.as_ref());
+    let Some(terms) = required.map(|required| &required.node_selector_terms).filter(|terms| !terms.is_empty()) else {
+        return false;
+    };
+    let by_name = |field: &k8s_openapi::api::core::v1::NodeSelectorRequirement| {
+        field.key == "metadata.name" && field.operator == "In"
+    };
+    terms.iter().all(|term| term.match_fields.iter().flatten().any(by_name))
 }
 
 /// Seconds that a pod gets whose time is up: when what is left of the node's is no more than its own grace.
@@ -101,6 +179,10 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+
+    fn drain(pods: impl IntoIterator<Item = Arc<PodEntry>>, deadline: Option<Timestamp>, now: Timestamp) -> Drain {
+        super::drain(pods, &Latecomers::default(), deadline, now)
+    }
 
     fn at(seconds: i64) -> Timestamp {
         "2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap() + SignedDuration::from_secs(seconds)
@@ -158,10 +240,10 @@ mod tests {
 
     #[test]
     fn do_not_disrupt_pod_is_waited_for_and_not_evicted() {
-        let drain = drain([pod("stays", stubborn), plain("goes"), pod("later", critical)], None, at(0));
-        assert_eq!((names(&drain.evict), drain.waiting.len()), (vec!["goes"], 3));
-        let drain = super::drain([pod("stays", stubborn), pod("later", critical)], None, at(0));
-        assert!(drain.evict.is_empty(), "the group is not gone");
+        let all = drain([pod("stays", stubborn), plain("goes"), pod("later", critical)], None, at(0));
+        assert_eq!((names(&all.evict), all.waiting.len()), (vec!["goes"], 3));
+        let left = drain([pod("stays", stubborn), pod("later", critical)], None, at(0));
+        assert!(left.evict.is_empty(), "the group is not gone");
     }
 
     #[test]
@@ -173,15 +255,23 @@ mod tests {
     }
 
     #[test]
-    fn drain_ignores_mirror_tolerant_ended_and_stuck_pods() {
+    fn drain_ignores_mirror_tolerant_daemon_ended_and_stuck_pods() {
+        let exists = |pod: &mut Value| pod["spec"]["tolerations"] = json!([{"operator": "Exists"}]);
         let pods = [
             pod("mirror", |pod| {
                 pod["metadata"]["ownerReferences"] =
                     json!([{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "o", "controller": true}]);
             }),
-            pod("tolerant", |pod| pod["spec"]["tolerations"] = json!([{"operator": "Exists"}])),
+            pod("tolerant", |pod| (daemon(pod), exists(pod)).0),
             pod("v1beta1", |pod| {
+                daemon(pod);
                 pod["spec"]["tolerations"] = json!([{"key": "karpenter.sh/disruption", "operator": "Exists"}]);
+            }),
+            pod("pinned", |pod| {
+                exists(pod);
+                let own = json!([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}]);
+                pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"] =
+                    own;
             }),
             pod("ended", |pod| pod["status"]["phase"] = json!("Succeeded")),
             pod("stuck", going(0)),
@@ -189,7 +279,34 @@ mod tests {
         assert_eq!(names(&drain(pods.clone(), None, at(60)).waiting), ["stuck"]);
         let drain = drain(pods, None, at(61));
         assert!(drain.waiting.is_empty() && drain.evict.is_empty());
-        assert_eq!(names(&drain.staying), ["mirror", "stuck", "tolerant", "v1beta1"]);
+        assert_eq!(names(&drain.staying), ["mirror", "pinned", "stuck", "tolerant", "v1beta1"]);
+    }
+
+    #[test]
+    fn pod_that_tolerates_all_is_drained_unless_it_came_late() {
+        let exists = |pod: &mut Value| pod["spec"]["tolerations"] = json!([{"operator": "Exists"}]);
+        let made = |seconds| {
+            move |pod: &mut Value| {
+                exists(pod);
+                pod["metadata"]["creationTimestamp"] = json!(at(seconds).to_string());
+                pod["status"]["conditions"] = json!([{"type": "Ready", "status": "True"}]);
+            }
+        };
+        let pods = [pod("before", made(-60)), pod("same", made(0)), pod("late", made(1)), plain("plain")];
+        let drained = |late: &Latecomers| {
+            let drain = super::drain(pods.clone(), late, None, at(5));
+            let all = [&drain.evict, &drain.waiting, &drain.staying].map(|all| names(all).join(" "));
+            all.join(" | ")
+        };
+        let nothing = Snapshot::default();
+        assert_eq!(drained(&Latecomers::default()), "before late plain same | before late plain same | ");
+        assert_eq!(drained(&Latecomers::on(&pods, at(0), &nothing, at(5))), "before plain | before plain | late same");
+        let budget = json!({"metadata": {"name": "all", "namespace": "default"}, "spec": {"selector": {}, "minAvailable": 4},
+            "status": {"disruptionsAllowed": 0, "currentHealthy": 4, "desiredHealthy": 4, "expectedPods": 4}});
+        let budget = crate::cluster_state::BudgetEntry::new(serde_json::from_value(budget).unwrap());
+        let kept = Snapshot { budgets: Arc::new([("default/all".to_owned(), Arc::new(budget))].into()), ..nothing };
+        let late = Latecomers::on(&pods, at(0), &kept, at(5));
+        assert_eq!(drained(&late), "before plain | before late plain same | ", "they are waited for and not chased");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
 
 use super::claim::TERMINATING;
-use super::drain::{Drain, drain};
+use super::drain::{Drain, Latecomers, drain};
 use super::{ClaimCondition, InstanceObservation, deadline, instance, unsaid};
 use crate::cluster_state::PodEntry;
 use crate::lifecycle::initialization::is_ready;
@@ -33,6 +33,8 @@ pub struct DeletingNode<'a> {
     pub claims: &'a [&'a NodeClaim],
     /// What is bound to it.
     pub pods: Vec<Arc<PodEntry>>,
+    /// Those of its pods that have come since it goes and tolerate that.
+    pub late: Latecomers,
     /// The volumes that it holds and that have to be detached; unknown until they have been listed.
     pub volumes: Option<BTreeSet<String>>,
     /// What the cloud says of its instance.
@@ -93,7 +95,7 @@ pub fn next(node: &Node, known: &DeletingNode<'_>, now: Timestamp) -> NodeStep {
         return NodeStep::Cordon(Box::new(cordoned));
     }
     let deadline = claim.and_then(deadline::carried_deadline);
-    let drain = drain(known.pods.iter().cloned(), claim.and_then(deadline::of_machine), now);
+    let drain = drain(known.pods.iter().cloned(), &known.late, claim.and_then(deadline::of_machine), now);
     let begun = claim.map_or(Some(since.0), began);
     let Some(begun) = begun else { return NodeStep::Say(DRAINING.to_vec()) };
     if !drain.waiting.is_empty() {
@@ -236,6 +238,7 @@ mod tests {
             let known = DeletingNode {
                 claims: &[&self.claim],
                 pods: self.pods.clone(),
+                late: Latecomers::default(),
                 volumes: self.volumes.clone(),
                 seen: self.seen,
                 asked: second(seconds),

@@ -15,6 +15,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::claim::{self, ClaimStep};
+use super::drain::Latecomers;
 use super::node::{self, DeletingNode, NodeStep};
 use super::{InstanceObservation, with};
 use crate::cluster_state::PodEntry;
@@ -132,6 +133,7 @@ impl World {
         let known = DeletingNode {
             claims: &claims,
             pods: self.pods.iter().map(|(_, entry, _)| entry.clone()).collect(),
+            late: Latecomers::default(),
             volumes: Some(self.volumes.clone()),
             seen: self.seen,
             asked: second(now),

@@ -199,6 +199,7 @@ impl SandboxCluster {
                 let gone = self.kubelets.instance_gone(ctx, &node);
                 controllers::nodes::check_instance(ctx, &node, gone);
             }
+            Work::TakeTaintOff(node) => self.kubelets.take_taint_off(ctx, &node),
             Work::CollectPods(node) => controllers::nodes::collect_pods(ctx, &node),
             Work::Provision(key) => controllers::volumes::provision(ctx, &key),
             Work::Attach(name) => controllers::attachments::attached(ctx, &name),

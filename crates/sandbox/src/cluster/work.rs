@@ -25,6 +25,8 @@ pub(crate) enum Work {
     Join(String),
     /// A Node's kubelet says that it is ready.
     NodeReady(String),
+    /// An agent takes the taint off a Node with which it has joined.
+    TakeTaintOff(String),
     /// A pod's containers run.
     StartPod(Key, String),
     /// A pod's containers end by themselves.

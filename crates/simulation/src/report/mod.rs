@@ -165,7 +165,7 @@ fn by_reason(pending: &BTreeMap<String, String>) -> Vec<(String, &str)> {
 /// The control plane's latest word on each pod that it could not place.
 fn reasons(world: &World) -> BTreeMap<String, String> {
     let lines = world.timeline.lines();
-    let unplaced = lines.iter().filter(|line| line.event == "unschedulable");
+    let unplaced = lines.iter().filter(|line| line.event == "pod_unschedulable");
     unplaced
         .filter_map(|line| {
             Some((line.fields.get("pod")?.as_str()?.to_owned(), line.fields.get("error")?.as_str()?.to_owned()))

@@ -198,6 +198,9 @@ pub struct ScenarioTaintOnJoin {
     pub value: Option<Spanned<String>>,
     /// NoSchedule (default), PreferNoSchedule or NoExecute.
     pub effect: Option<Spanned<String>>,
+    /// How long after a node is ready it is taken off.
+    #[serde(rename = "takenOff")]
+    pub taken_off: Option<Spanned<String>>,
 }
 
 /// A label that is taken off.

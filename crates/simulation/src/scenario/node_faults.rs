@@ -65,6 +65,7 @@ impl Checker<'_> {
             key: one.key.value.clone(),
             value: text(one.value.as_ref()),
             effect: self.effect(one.effect.as_ref()),
+            taken_off: one.taken_off.as_ref().map(|time| self.node_time("faults.nodes.taintOnJoin.takenOff", time)),
         });
         found.joins_late = written.joins_late.as_ref().map(|one| JoinsLate {
             types: self.types("joinsLate", &one.types, catalogue),

@@ -246,7 +246,8 @@ impl Ec2Cloud {
                     memory.forget(&token);
                 }
                 // Once an answer got lost nothing later proves that nothing was launched.
-                return Err(LaunchError::from_fleet(unsure.as_ref().unwrap_or(&error), planned.capacity_type));
+                let error = unsure.as_ref().unwrap_or(&error);
+                return Err(LaunchError::from_fleet(error, planned.capacity_type, planned.instance_types()));
             }
             tokio::time::sleep(pause(fnv(&token) ^ self.seed, attempt)).await;
         }

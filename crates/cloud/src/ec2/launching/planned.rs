@@ -103,6 +103,11 @@ fn fleet_config(config: &Config) -> sdk::FleetLaunchTemplateConfigRequest {
 }
 
 impl PlannedCall {
+    /// The instance types that it asks for.
+    pub(in crate::ec2) fn instance_types(&self) -> impl Iterator<Item = &str> {
+        self.configs.iter().flat_map(|config| &config.overrides).map(|one| one.instance_type.as_str())
+    }
+
     /// An instance, or everything that EC2 refused.
     pub(in crate::ec2) fn outcome(&self, answer: &CreateFleetOutput) -> Result<LaunchedInstance, LaunchError> {
         let refusals: Vec<OfferingRefusal> = answer.errors().iter().map(|e| refusal(e, self.capacity_type)).collect();

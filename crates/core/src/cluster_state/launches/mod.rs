@@ -3,4 +3,5 @@
 pub(super) mod observed;
 pub(super) mod room;
 pub(super) mod sold_out;
+pub(super) mod tainted;
 pub(super) mod unused;

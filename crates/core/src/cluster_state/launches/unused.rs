@@ -93,6 +93,10 @@ struct Open {
     pods: Option<BTreeSet<String>>,
     /// Since when its node is ready for pods, as far as was looked. Monotonic.
     ready: Option<Duration>,
+    /// Since when its node was seen to wait for a taint of its first minutes. Monotonic.
+    tainted: Option<Duration>,
+    /// That has been told.
+    taint_reported: bool,
     judged: bool,
 }
 
@@ -133,6 +137,14 @@ impl ClusterState {
             if self.was_used(&entry) {
                 continue;
             }
+            if self.now.awaited_taint(&entry, now.wall).is_some() {
+                let waiting = waiting.get_or_insert_with(|| self.now.waiting());
+                if is_awaited(&entry, waiting) {
+                    unjudged.insert(name.clone());
+                }
+                self.await_taint(&name, patience, now.monotonic);
+                continue;
+            }
             let Some(open) = self.uses.open.get_mut(&name) else { continue };
             if seen && entry.facts.initialized.is_some() {
                 open.ready.get_or_insert(now.monotonic);
@@ -152,6 +164,15 @@ impl ClusterState {
             self.now.unjudged = Arc::new(unjudged);
         }
         found.into_iter().map(|judged| self.note_not_used(judged, now)).collect()
+    }
+
+    /// A claim's node waits for a taint of its first minutes: kube-scheduler's turn has not begun, and its pods are expected there.
+    fn await_taint(&mut self, claim: &str, patience: Duration, now: Duration) {
+        if let Some(open) = self.uses.open.get_mut(claim) {
+            open.tainted.get_or_insert(now);
+            open.ready = None;
+        }
+        self.expect_until(claim, now + patience);
     }
 
     /// How many workloads wait for the next try.
@@ -317,6 +338,11 @@ struct Judged {
     workloads: Vec<String>,
 }
 
+/// Whether pods wait that a claim was launched for.
+fn is_awaited(entry: &ClaimEntry, waiting: &BTreeMap<String, Vec<Arc<PodEntry>>>) -> bool {
+    entry.facts.launched_for.iter().any(|(workload, _)| waiting.contains_key(workload))
+}
+
 /// What of a node's taints and labels keeps a pod off it.
 fn mismatch(node: &NodeEntry, pod: &Pod) -> Option<String> {
     let hard = node.taints.iter().filter(|taint| taint.effect != "PreferNoSchedule");
@@ -339,9 +365,8 @@ fn has_room(node: &NodeEntry, used: &Resources, pod: &PodEntry) -> bool {
 impl Snapshot {
     /// Pods that wait for a node, by workload.
     fn waiting(&self) -> BTreeMap<String, Vec<Arc<PodEntry>>> {
-        let waits = |pod: &&Arc<PodEntry>| pod.node_name.is_empty() && (pod.provisionable || pod.unmarked);
         let mut all: BTreeMap<String, Vec<Arc<PodEntry>>> = BTreeMap::new();
-        for pod in self.pods.values().filter(waits) {
+        for pod in self.pods.values().filter(|pod| pod.waits_for_node()) {
             all.entry(pod.workload.clone()).or_default().push(pod.clone());
         }
         all

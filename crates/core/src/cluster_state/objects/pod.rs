@@ -222,6 +222,12 @@ impl PodEntry {
         !self.terminal && (!self.deleting || self.stateful) && !self.daemon && !self.mirror
     }
 
+    /// Whether it waits for a node, marked by kube-scheduler or not.
+    #[must_use]
+    pub fn waits_for_node(&self) -> bool {
+        self.node_name.is_empty() && (self.provisionable || self.unmarked)
+    }
+
     /// Whether it takes room on its node.
     #[must_use]
     pub fn takes_room(&self) -> bool {

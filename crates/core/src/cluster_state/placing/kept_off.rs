@@ -72,7 +72,7 @@ impl Snapshot {
             let Some((workload, all)) = of(pod) else { continue };
             let off: Vec<&Case> = all.iter().filter(|case| goes.get(&(case.pool, workload)) != Some(&at)).collect();
             if !off.is_empty() {
-                keep_off(pod, &off);
+                keep_off_pools(pod, off.iter().map(|case| case.pool.to_owned()).collect());
                 let why = off.iter().map(|case| case.why.as_str()).collect::<Vec<_>>().join("; ");
                 held.insert(pod.uid.clone(), why);
             }
@@ -149,12 +149,12 @@ struct Case<'a> {
     why: String,
 }
 
-/// Keeps a pod off pools.
-fn keep_off(pod: &mut Pod, off: &[&Case<'_>]) {
+/// Keeps a pod off pools, given by name.
+pub(super) fn keep_off_pools(pod: &mut Pod, pools: Vec<String>) {
     let rule = NodeSelectorRequirement {
         key: labels::NODE_POOL.to_owned(),
         operator: Operator::NotIn,
-        values: off.iter().map(|case| case.pool.to_owned()).collect(),
+        values: pools,
         min_values: None,
     };
     if pod.volume_topology.is_empty() {
@@ -164,7 +164,7 @@ fn keep_off(pod: &mut Pod, off: &[&Case<'_>]) {
 }
 
 /// Whether a pod is tried before another.
-fn older(pod: &Pod, other: &Pod) -> bool {
+pub(super) fn older(pod: &Pod, other: &Pod) -> bool {
     (pod.created, &pod.namespace, &pod.name) < (other.created, &other.namespace, &other.name)
 }
 

@@ -6,3 +6,4 @@ pub(super) mod kept_places;
 pub(super) mod nominations;
 pub(super) mod refused;
 pub(super) mod refused_places;
+pub(super) mod verdicts;

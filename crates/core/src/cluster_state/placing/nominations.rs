@@ -66,6 +66,7 @@ impl ClusterState {
                 continue;
             }
             self.expect(uid, Nomination { target: target.clone(), until, heard: self.heard });
+            self.note_trial(uid);
             // It has begun to go while it was planned for.
             if self.now.pods.get(uid).is_some_and(|entry| entry.deleting && !entry.node_name.is_empty()) {
                 self.make_way(uid);
@@ -336,7 +337,9 @@ impl Snapshot {
         let (stays, ready) = match &nomination.target {
             NominationTarget::Claim(name) => {
                 let stage = self.claims.get(name)?.facts.stage;
-                (!self.deleting.claims.contains(name) && !self.is_refused(name), stage == Some(ClaimStage::Initialized))
+                let ready = stage == Some(ClaimStage::Initialized)
+                    && !self.waits_for_taint(name, self.pods.get(uid).map(AsRef::as_ref), now.wall);
+                (!self.deleting.claims.contains(name) && !self.is_refused(name), ready)
             }
             NominationTarget::Node(name) => {
                 (self.nodes.contains_key(name) && !self.deleting.nodes.contains(name), true)
@@ -355,6 +358,12 @@ impl Snapshot {
     #[must_use]
     pub fn is_awaited(&self, at: &NominationTarget, now: Moment) -> bool {
         self.nominations.iter().any(|(uid, one)| one.target == *at && self.expected_on(uid, now).is_some())
+    }
+
+    /// The pods that wait and are planned for a place, in the order of their uids.
+    pub fn expected_at(&self, at: &NominationTarget) -> impl Iterator<Item = &Arc<PodEntry>> {
+        let uids = self.nominations.iter().filter(move |(_, one)| one.target == *at).map(|(uid, _)| uid);
+        uids.filter_map(|uid| self.pods.get(uid)).filter(|pod| pod.node_name.is_empty())
     }
 
     /// Every place that some pod is expected at.

@@ -1,5 +1,5 @@
 //! Nodes that kube-scheduler refuses for pods that we believe fit there: after the second refusal such pods are planned
-//! elsewhere for ten minutes, and for twice as long each time (docs/decisions/038).
+//! elsewhere for ten minutes, and for twice as long each time (docs/decisions/038). `verdicts` has what it says of all nodes.
 //!
 //! kube-scheduler does not say which node it refused. A place is refused when its time is over (decision 022), the node is
 //! ready, and the pod is still marked Unschedulable. Where nothing was heard of kube-scheduler meanwhile, it may only not
@@ -13,6 +13,7 @@ use std::time::Duration;
 use rustc_hash::FxHasher;
 use serde::Serialize;
 
+use super::verdicts::Verdicts;
 use crate::cluster_state::{ClusterState, JoinedNode, Moment, NodeEntry, NominationTarget, PodEntry, Snapshot};
 use crate::lifecycle::ClaimStage;
 use crate::pack::OWN_LABELS;
@@ -27,7 +28,7 @@ const LONGEST: Duration = Duration::from_secs(6 * 3600);
 const HEARD: u32 = 3;
 const SILENT: u32 = 1;
 /// Two refusals.
-const OUT: u32 = 2 * HEARD;
+pub(super) const OUT: u32 = 2 * HEARD;
 /// How many places are remembered.
 const MOST: usize = 1000;
 
@@ -56,31 +57,34 @@ struct Refused {
 
 /// What similar pods have in common: pods that differ in it need no closer comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Like {
+pub(super) struct Like {
     namespace: String,
     requests: Resources,
 }
 
 impl Like {
-    fn from_pod(pod: &Pod) -> Self {
+    pub fn from_pod(pod: &Pod) -> Self {
         Self { namespace: pod.namespace.clone(), requests: pod.requests.clone() }
     }
 
-    fn may_be(&self, pod: &Pod) -> bool {
+    pub fn may_be(&self, pod: &Pod) -> bool {
         self.namespace == pod.namespace && self.requests == pod.requests
     }
 }
 
 /// Places that kube-scheduler refuses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RefusedPlaces(BTreeMap<Place, Refused>);
+pub struct RefusedPlaces {
+    places: BTreeMap<Place, Refused>,
+    pub(super) verdicts: Verdicts,
+}
 
 /// A place that is out for a pod that is packed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct RefusedPlace {
     /// The pod's uid.
     pub pod: String,
-    /// The node's name.
+    /// The node's name; empty where it is every node that is there.
     pub node: String,
     /// Why, with kube-scheduler's words.
     pub why: String,
@@ -90,13 +94,13 @@ impl RefusedPlaces {
     /// How many places are remembered.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.places.len()
     }
 
     /// None is.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.places.is_empty() && self.verdicts.is_empty()
     }
 }
 
@@ -107,6 +111,9 @@ impl ClusterState {
         let over = self.now.nominations.iter().filter(|(_, one)| one.until <= now.monotonic);
         let over = over.filter_map(|(uid, one)| {
             let entry = self.now.pods.get(uid).filter(|entry| entry.provisionable)?;
+            if self.now.expected_on(uid, now).is_some() {
+                return None;
+            }
             let node = self.now.node_of(&one.target)?;
             let usable = node.ready && !node.deleting && !self.now.deleting.nodes.contains(&node.name);
             usable.then(|| (uid.clone(), entry.clone(), node.clone(), one.heard != self.heard))
@@ -117,9 +124,11 @@ impl ClusterState {
             self.expect_no_more(&uid);
             let place = (node.name.clone(), class_of(&entry.pod));
             let places = Arc::make_mut(&mut self.now.refused_places);
-            let known = places.0.entry(place.clone()).or_insert_with(|| Refused::new(&node, &entry.pod));
+            let words = entry.words.clone().unwrap_or_default();
+            places.verdicts.refused(place.1, &entry.pod, &node.name, &words, heard, now.monotonic);
+            let known = places.places.entry(place.clone()).or_insert_with(|| Refused::new(&node, &entry.pod));
             known.pods.insert(uid);
-            known.words = entry.words.clone().unwrap_or_default();
+            known.words = words;
             known.last = now.monotonic;
             if counted.insert(place) {
                 known.count(heard, now.monotonic);
@@ -129,7 +138,7 @@ impl ClusterState {
     }
 
     fn forget_refused_places(&mut self, now: Moment) {
-        let places = &self.now.refused_places.0;
+        let places = &self.now.refused_places.places;
         let mut prints: BTreeMap<&str, Option<u64>> = BTreeMap::new();
         for (node, _) in places.keys() {
             let entry = self.now.nodes.get(node);
@@ -143,33 +152,40 @@ impl ClusterState {
             places.iter().filter(|(place, one)| over(place, one)).map(|(place, _)| place.clone()).collect();
         if !over.is_empty() {
             let places = Arc::make_mut(&mut self.now.refused_places);
-            over.iter().for_each(|place| drop(places.0.remove(place)));
+            over.iter().for_each(|place| drop(places.places.remove(place)));
+        }
+        if self.now.refused_places.verdicts.has_old(now.monotonic) {
+            Arc::make_mut(&mut self.now.refused_places).verdicts.forget_old(now.monotonic);
         }
     }
 
     fn bound_refused_places(&mut self) {
-        while self.now.refused_places.0.len() > MOST {
+        while self.now.refused_places.places.len() > MOST {
             let oldest =
-                self.now.refused_places.0.iter().min_by_key(|(_, one)| one.last).map(|(place, _)| place.clone());
+                self.now.refused_places.places.iter().min_by_key(|(_, one)| one.last).map(|(place, _)| place.clone());
             let Some(oldest) = oldest else { return };
-            Arc::make_mut(&mut self.now.refused_places).0.remove(&oldest);
+            Arc::make_mut(&mut self.now.refused_places).places.remove(&oldest);
         }
     }
 
     /// A pod is bound: kube-scheduler has nothing against that node for pods like it.
     pub(in crate::cluster_state) fn takes_place(&mut self, pod: &Pod, node: &str) {
-        let mut places = self.now.refused_places.0.range((node.to_owned(), 0)..=(node.to_owned(), u64::MAX));
+        if !self.now.refused_places.verdicts.is_empty() {
+            Arc::make_mut(&mut self.now.refused_places).verdicts.bound(pod, node);
+        }
+        let mut places = self.now.refused_places.places.range((node.to_owned(), 0)..=(node.to_owned(), u64::MAX));
         if places.any(|(_, one)| one.pods_are.may_be(pod)) {
-            Arc::make_mut(&mut self.now.refused_places).0.remove(&(node.to_owned(), class_of(pod)));
+            Arc::make_mut(&mut self.now.refused_places).places.remove(&(node.to_owned(), class_of(pod)));
         }
     }
 
     /// A pod is gone: places that were refused for it alone are forgotten.
     pub(in crate::cluster_state) fn forget_refused_pod(&mut self, uid: &str) {
-        if self.now.refused_places.0.values().any(|one| one.pods.contains(uid)) {
-            Arc::make_mut(&mut self.now.refused_places)
-                .0
-                .retain(|_, one| !one.pods.remove(uid) || !one.pods.is_empty());
+        let known = &self.now.refused_places;
+        if known.verdicts.knows_pod(uid) || known.places.values().any(|one| one.pods.contains(uid)) {
+            let known = Arc::make_mut(&mut self.now.refused_places);
+            known.verdicts.forget_pod(uid);
+            known.places.retain(|_, one| !one.pods.remove(uid) || !one.pods.is_empty());
         }
     }
 
@@ -179,6 +195,21 @@ impl ClusterState {
         let marked = entry.words.is_some() && known.is_none_or(|known| known.words != entry.words);
         self.heard += u64::from((bound && !entry.daemon) || marked);
     }
+}
+
+/// What a refusal counts.
+pub(super) fn points_of(heard: bool) -> u32 {
+    if heard { HEARD } else { SILENT }
+}
+
+/// How long what is refused for the nth time is out.
+pub(super) fn length(times: u32) -> Duration {
+    FIRST.saturating_mul(1 << times.saturating_sub(1).min(16)).min(LONGEST)
+}
+
+/// A time in minutes.
+pub(super) fn minutes(time: Duration) -> u64 {
+    time.as_secs() / 60
 }
 
 impl Refused {
@@ -195,14 +226,13 @@ impl Refused {
         }
     }
 
-    /// How long it is out when it is out for the nth time.
     fn length(&self) -> Duration {
-        FIRST.saturating_mul(1 << self.times.saturating_sub(1).min(16)).min(LONGEST)
+        length(self.times)
     }
 
     /// One more refusal.
     fn count(&mut self, heard: bool, now: Duration) {
-        self.points += if heard { HEARD } else { SILENT };
+        self.points += points_of(heard);
         if self.points >= OUT && self.until <= now {
             self.points = 0;
             self.times = self.times.saturating_add(1);
@@ -211,7 +241,7 @@ impl Refused {
     }
 
     fn why(&self, node: &str) -> String {
-        let minutes = self.length().as_secs() / 60;
+        let minutes = minutes(self.length());
         let said = if self.words.is_empty() { String::new() } else { format!(", last with {:?}", self.words) };
         format!(
             "kube-scheduler has refused node {node} for it although it should fit{said}; other nodes are planned for {minutes}m"
@@ -240,12 +270,12 @@ impl Snapshot {
     ) -> Vec<RefusedPlace> {
         let out = |one: &Refused| now.monotonic < one.until;
         let mut refused = Vec::new();
-        if !self.refused_places.0.values().any(out) {
+        if !self.refused_places.places.values().any(out) {
             return refused;
         }
         let names: BTreeMap<&str, &str> =
             existing.iter().filter_map(|node| Some((node.node_name()?, node.name.as_str()))).collect();
-        let places = self.refused_places.0.iter().filter(|(_, one)| out(one));
+        let places = self.refused_places.places.iter().filter(|(_, one)| out(one));
         let places: Vec<_> =
             places.filter_map(|((node, class), one)| Some((*class, *names.get(node.as_str())?, one))).collect();
         for pod in pods {
@@ -265,7 +295,7 @@ impl Snapshot {
 }
 
 /// What pods have in common that kube-scheduler treats alike.
-fn class_of(pod: &Pod) -> u64 {
+pub(super) fn class_of(pod: &Pod) -> u64 {
     let (name, uid) = (String::new(), String::new());
     let shared = crate::cluster_state::placing::nominations::own_labels(pod)
         .filter(|(key, _)| !OWN_LABELS.contains(&key.as_str()));

@@ -33,7 +33,8 @@ fn nominate_in_vain(state: &mut ClusterState, uids: &[&str], second: u64) -> u64
 /// The pods for which the node is out.
 fn out(state: &ClusterState, second: u64) -> Vec<String> {
     let planning = state.snapshot().planning(&input(second));
-    let mut pods: Vec<_> = planning.refused_places.iter().map(|one| one.pod.clone()).collect();
+    let of_node = planning.refused_places.iter().filter(|one| one.node == NODE);
+    let mut pods: Vec<_> = of_node.map(|one| one.pod.clone()).collect();
     let written = planning.problem.pods.iter().filter(|pod| pod.refused_nodes.contains(NODE));
     let mut written: Vec<_> = written.map(|pod| pod.uid.clone()).collect();
     pods.sort();
@@ -108,6 +109,97 @@ fn unmarked_pod_or_unready_node_is_no_kube_scheduler_refusal() {
     state.apply_node(&node);
     nominate_in_vain(&mut state, &["uid-a"], 0);
     assert_eq!(state.snapshot().refused_places, Default::default());
+}
+
+/// Twelve nodes of which kube-scheduler has refused two, one after the other, for pods like `a`. The state, and the end.
+fn refused_on_two_of_twelve() -> (ClusterState, u64) {
+    let mut state = with_pods(&["a", "b"]);
+    state.apply_pool(pool("default", true));
+    for nth in 0..11 {
+        let name = format!("n{nth}");
+        state.apply_node(&kube_node(&name, &format!("p{nth}"), json!({})));
+    }
+    let mut second = 0;
+    for node in ["n0", "n1"] {
+        state.nominate(["uid-a"], &NominationTarget::Node(node.into()), Duration::from_secs(second + 20));
+        state.apply_pod(&waiting("b", &format!("said at {second}"))).unwrap();
+        second += 20;
+        state.look_at_refused_places(at(second));
+    }
+    (state, second)
+}
+
+/// The nodes on which packing would place pods, and how many may have a new one.
+fn would_go(state: &ClusterState, second: u64) -> (Vec<String>, usize) {
+    let planning = state.snapshot().planning(&input(second));
+    let packing = crate::pack::solve(&planning.problem, &crate::pack::Options::default());
+    let there = packing.on_existing.iter().map(|(node, _)| planning.existing[*node].name.clone());
+    (there.collect(), planning.problem.pods.len() - planning.held.len())
+}
+
+#[test]
+fn two_refused_places_are_a_verdict_on_all_nodes_that_are_there() {
+    let (mut state, second) = refused_on_two_of_twelve();
+    assert_eq!(would_go(&state, second), (vec![], 1), "of two pods one tries a new node");
+    let planning = state.snapshot().planning(&input(second));
+    let why = planning.held.values().next().unwrap();
+    assert!(
+        why.starts_with("kube-scheduler has refused every node that is there for it") && why.contains("10m"),
+        "{why}"
+    );
+    assert_eq!(would_go(&state, second + 600).1, 2, "then what is there is tried again");
+    assert!(!would_go(&state, second + 600).0.is_empty());
+    // Another workload's pods go where there is room.
+    state.apply_pod(&kube_pod("other", "", "1500m")).unwrap();
+    assert_eq!(would_go(&state, second).0.len(), 1);
+}
+
+#[test]
+fn verdict_says_nothing_of_nodes_that_come_or_change_after_it() {
+    let (mut state, second) = refused_on_two_of_twelve();
+    state.apply_node(&kube_node("new", "new", json!({})));
+    assert_eq!(would_go(&state, second).0, ["new"]);
+    let mut labelled = kube_node("n5", "p5", json!({"a": "b"}));
+    labelled.metadata.resource_version = Some("6".into());
+    state.apply_node(&labelled);
+    assert!(would_go(&state, second).0.contains(&"n5".to_owned()));
+    let mut same = kube_node("n6", "p6", json!({}));
+    same.metadata.resource_version = Some("6".into());
+    state.apply_node(&same);
+    assert!(!would_go(&state, second).0.contains(&"n6".to_owned()));
+}
+
+#[test]
+fn one_pod_tries_until_it_is_bound_on_a_new_node() {
+    let (mut state, second) = refused_on_two_of_twelve();
+    let until = Duration::from_secs(second + 3600);
+    state.plan_claim(kube_claim("c", None, "0"), Resources::new());
+    state.nominate(["uid-a"], &NominationTarget::Claim("c".into()), until);
+    assert_eq!(would_go(&state, second), (vec![], 0), "nobody else while it tries");
+    state.apply_node(&kube_node("new", "new", json!({})));
+    state.apply_pod(&kube_pod("a", "new", "1")).unwrap();
+    let snapshot = state.snapshot();
+    let planning = snapshot.planning(&input(second));
+    assert!(planning.held.is_empty() && planning.problem.pods[0].refused_as_of.is_some(), "new nodes will do");
+    state.apply_pod(&kube_pod("c", "n3", "1")).unwrap();
+    assert!(state.snapshot().planning(&input(second)).problem.pods[0].refused_as_of.is_none(), "an old one will do");
+}
+
+#[test]
+fn close_refusals_or_pods_bound_in_between_are_no_verdict() {
+    let mut state = with_pods(&["a", "b"]);
+    for (uid, second) in [("uid-a", 0), ("uid-b", 5)] {
+        state.nominate([uid], &NominationTarget::Node(NODE.into()), Duration::from_secs(second + 20));
+    }
+    state.apply_pod(&waiting("other", "said")).unwrap();
+    state.look_at_refused_places(at(20));
+    state.look_at_refused_places(at(25));
+    assert!(state.snapshot().planning(&input(25)).held.is_empty(), "five seconds later is no second verdict");
+    let mut state = with_pods(&["a"]);
+    let first = nominate_in_vain(&mut state, &["uid-a"], 0);
+    state.apply_pod(&kube_pod("c", "elsewhere", "1")).unwrap();
+    let second = nominate_in_vain(&mut state, &["uid-a"], first);
+    assert!(state.snapshot().planning(&input(second)).held.is_empty());
 }
 
 /// Refused twice; then something happens.

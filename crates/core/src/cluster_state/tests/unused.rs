@@ -97,6 +97,54 @@ fn node_kube_scheduler_avoids_is_unused_and_next_tries_one_pod() {
     assert!(held(&state, 231).is_empty());
 }
 
+/// The node of claim `c` with these taints.
+fn with_taints(state: &mut ClusterState, version: &str, taints: Value) {
+    let mut node = kube_node("node-c", "c", json!({"node.kubernetes.io/instance-type": "m5.large"}));
+    node.metadata.resource_version = Some(version.into());
+    node.spec.as_mut().unwrap().taints = serde_json::from_value(taints).unwrap();
+    state.apply_node(&node);
+}
+
+#[test]
+fn own_pods_wait_five_minutes_for_a_taint_of_the_first_minutes() {
+    let agent = json!([{"key": "agent.example.com/not-ready", "effect": "NoSchedule"}]);
+    let expected = |state: &ClusterState, second| state.snapshot().expected_on("uid-a", at(second)).is_some();
+    let mut state = state();
+    comes_up(&mut state, "c", &["a"], 60);
+    with_taints(&mut state, "6", agent);
+    for second in (60..350).step_by(10) {
+        assert!(judge(&mut state, second).is_empty() && expected(&state, second), "at {second} s");
+    }
+    let told = state.taints_awaited(TURN, at(100));
+    assert_eq!((told.len(), told[0].taint.key.as_str()), (1, "agent.example.com/not-ready"));
+    assert_eq!((told[0].pods.len(), told[0].until), (2, at(360).wall));
+    assert!(state.taints_awaited(TURN, at(110)).is_empty(), "it is told once");
+    assert!(state.snapshot().unjudged.contains("c"), "it is not empty");
+    let mut gone = state;
+    with_taints(&mut gone, "7", json!([]));
+    assert!(judge(&mut gone, 352).is_empty() && expected(&gone, 352), "kube-scheduler's turn begins");
+    assert_eq!(judge(&mut gone, 372).len(), 1);
+}
+
+#[test]
+fn taint_that_stays_or_is_kubernetes_own_is_not_waited_for() {
+    let mut stays = state();
+    comes_up(&mut stays, "c", &["a"], 60);
+    with_taints(&mut stays, "6", json!([{"key": "odd", "effect": "NoSchedule"}]));
+    judge(&mut stays, 60);
+    judge(&mut stays, 359);
+    judge(&mut stays, 361);
+    let found = judge(&mut stays, 385);
+    assert!(found.len() == 1 && found[0].seen.as_ref().is_some_and(|seen| seen.contains("odd")), "{found:?}");
+    for taint in ["node.kubernetes.io/unschedulable", "node.kubernetes.io/disk-pressure", "karpenter.sh/disrupted"] {
+        let mut cordoned = state();
+        comes_up(&mut cordoned, "c", &["a"], 60);
+        with_taints(&mut cordoned, "6", json!([{"key": taint, "effect": "NoSchedule"}]));
+        judge(&mut cordoned, 60);
+        assert_eq!(judge(&mut cordoned, 80).len(), 1, "{taint}");
+    }
+}
+
 #[test]
 fn node_whose_pods_left_or_found_room_is_no_disagreement() {
     let mut gone = state();

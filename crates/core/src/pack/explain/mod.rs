@@ -3,10 +3,13 @@
 pub(in crate::pack) mod reason;
 pub(in crate::pack) mod warnings;
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::core::v1::Taint;
 
 use super::limits::LimitsLeft;
 use super::model::ids::{IndexVec, PoolId};
+use crate::labels::{CAPACITY_TYPE, ZONE};
 use crate::pack::explain::reason::{PoolReason, Reason, Removed, Rule};
 use crate::pack::filter::alternatives::{GivenUp, alternatives};
 use crate::pack::filter::taints;
@@ -58,6 +61,8 @@ struct Trial<'c, 'a> {
     view: &'c PoolView,
     types: Bits,
     removed: Vec<Removed>,
+    /// Those that are not available anywhere that is asked for.
+    sold_out: Bits,
 }
 
 impl Trial<'_, '_> {
@@ -94,7 +99,8 @@ fn why_not(
     topology: Option<&str>,
 ) -> PoolReason {
     let view = &context.pools[pool];
-    let mut trial = Trial { context, view, types: view.types.clone(), removed: vec![] };
+    let sold_out = Bits::empty(context.problem.instance_types.len());
+    let mut trial = Trial { context, view, types: view.types.clone(), removed: vec![], sold_out };
     if let Some(broken) = &view.broken {
         return trial.end(Rule::Pool, broken.clone());
     }
@@ -113,8 +119,10 @@ fn why_not(
     if let Err(conflict) = view.requirements.compatible(wanted, &context.allowed_undefined) {
         return refused_label(trial, conflict);
     }
-    if let Err((rule, detail)) = types_left(&mut trial, wanted) {
-        return trial.end(rule, detail);
+    let left = types_left(&mut trial, wanted);
+    let refused = refusals(&trial, class, pool, wanted);
+    if let Err((rule, detail)) = left {
+        return trial.end(rule, format!("{detail}{refused}"));
     }
     let offering_bits = view.offering_bits & context.offers.select(wanted);
     if let Some(text) = reservations.describe(offering_bits) {
@@ -133,7 +141,7 @@ fn why_not(
     let before = trial.types.clone();
     if !trial.retain(Rule::Resources, fitting) {
         let detail = too_large(context, class, pool, &before);
-        return trial.end(Rule::Resources, detail);
+        return trial.end(Rule::Resources, format!("{detail}{refused}"));
     }
     let before = trial.types.clone();
     let mut allowed = before.clone();
@@ -230,6 +238,8 @@ fn types_left(trial: &mut Trial<'_, '_>, wanted: &Requirements) -> Result<(), (R
     let offering_bits = view.offering_bits & context.offers.select(wanted);
     let mut types = trial.types.clone();
     types.and(&context.bought(offering_bits).types);
+    trial.sold_out = trial.types.clone();
+    trial.sold_out.without(&types);
     if !trial.retain(Rule::Offerings, types) {
         let keys = context.offers.keys.iter();
         let asked: Vec<String> = keys
@@ -246,6 +256,26 @@ fn types_left(trial: &mut Trial<'_, '_>, wanted: &Requirements) -> Result<(), (R
         return Err((Rule::Offerings, format!("nothing is available {text}")));
     }
     Ok(())
+}
+
+/// What the cloud has said of instance types that would do and are not available, as the end of a reason; empty where it has
+/// said nothing.
+fn refusals(trial: &Trial<'_, '_>, class: &Class, pool: PoolId, wanted: &Requirements) -> String {
+    const MOST: usize = 3;
+    let mut fitting = trial.sold_out.clone();
+    trial.context.fitting(pool, &class.first, &mut fitting);
+    let asked = |key: &str, value: &str| {
+        let allows = |all: &Requirements| all.get(key).is_none_or(|one| one.has(value));
+        allows(wanted) && allows(&trial.view.requirements)
+    };
+    let offerings = fitting.iter().flat_map(|at| &trial.context.problem.instance_types[at].offerings);
+    let offerings = offerings.filter(|one| asked(ZONE, &one.zone) && asked(CAPACITY_TYPE, &one.capacity_type));
+    let causes: BTreeSet<&str> = offerings.filter_map(|one| one.refused).collect();
+    let mut text = causes.iter().take(MOST).copied().collect::<Vec<_>>().join("; ");
+    if causes.len() > MOST {
+        text.push_str(&format!("; and {} more causes", causes.len() - MOST));
+    }
+    if text.is_empty() { text } else { format!(": {text}") }
 }
 
 /// The resource that is short everywhere, or all of them together.

@@ -91,6 +91,27 @@ pub enum Rule {
 }
 
 impl Rule {
+    /// What somebody can do about it.
+    #[must_use]
+    pub fn remedy(self) -> &'static str {
+        match self {
+            Self::Pool => "see to that, or to what else the NodePool and its EC2NodeClass say (kubectl describe)",
+            Self::Taints => "let the pod tolerate the taint, or have a NodePool without it",
+            Self::UndefinedLabel | Self::Requirements | Self::InstanceTypes => {
+                "change what the pod selects, or have a NodePool whose nodes are like that"
+            }
+            Self::Volumes => {
+                "let the NodePool use the volumes' zone, with a subnet of its EC2NodeClass there, or restore the volumes in another zone"
+            }
+            Self::Offerings => "allow more instance types, zones or capacity types, or end the cause that is named",
+            Self::Resources => "allow larger instance types in the NodePool, or request less",
+            Self::Limits => "raise spec.limits of the NodePool",
+            Self::MinValues => "lower minValues, or allow more instance types in the NodePool",
+            Self::Topology => "loosen the pod's topology rules, or allow more zones",
+            Self::Together => "loosen what the pod asks for, or allow more in the NodePool",
+        }
+    }
+
     /// The rule in a word or two.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -107,6 +128,18 @@ impl Rule {
             Self::MinValues => "minValues",
             Self::Topology => "topology",
             Self::Together => "all rules together",
+        }
+    }
+}
+
+impl Reason {
+    /// What somebody can do about it, of the pool that comes nearest: the one that the last rule keeps. Empty where the reason says it.
+    #[must_use]
+    pub fn remedy(&self) -> &'static str {
+        match self {
+            Self::NoNodePool => "create a NodePool",
+            Self::NoPoolFits { pools } => pools.iter().map(|pool| pool.rule).max().map_or("", Rule::remedy),
+            Self::Invalid { .. } | Self::Unsupported { .. } | Self::PackingFailed { .. } => "",
         }
     }
 }

@@ -93,7 +93,8 @@ impl<'a> Free<'a> {
     pub(in crate::pack) fn suits(&self, context: &Context<'_>, class: &Class, tier: TierId) -> bool {
         let ClassAlternative { set, forgiving } = class.alternatives[tier];
         let example = class.example(context.problem);
-        if example.refused_nodes.contains(&self.node.name) {
+        let refused = example.refused_as_of.is_some_and(|as_of| self.node.changed <= as_of);
+        if refused || example.refused_nodes.contains(&self.node.name) {
             return false;
         }
         let tolerations = &example.tolerations;

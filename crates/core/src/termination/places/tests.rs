@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Pod;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::super::drain::drain;
+use super::super::drain::{Latecomers, drain};
 use super::super::held::{HoldReason, held};
 use super::*;
 use crate::cluster_state::ClusterState;
@@ -72,7 +72,7 @@ impl World {
         let snapshot = self.state.snapshot();
         let pods = snapshot.loads["old"].pods.values().cloned();
         let ends = self.ends.map(wall);
-        let mut drain = drain(pods, ends, wall(seconds));
+        let mut drain = drain(pods, &Latecomers::default(), ends, wall(seconds));
         let waited = self.patience.wait(&mut drain, &snapshot, ends, at(seconds));
         (drain, waited)
     }

@@ -136,6 +136,9 @@ impl Kubelets {
             set_condition(node, "Ready", "True", "KubeletReady", "kubelet is posting ready status", &now) | changed
         });
         nodes::taint(ctx, name, &[]);
+        if let Some(after) = self.region.faults().nodes().taint_on_join.and_then(|taint| taint.taken_off) {
+            ctx.queue.push_after(after, Work::TakeTaintOff(name.to_owned()));
+        }
     }
 
     /// The instance goes: its kubelet falls silent and its pods end.

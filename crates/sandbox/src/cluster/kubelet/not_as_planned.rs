@@ -51,6 +51,16 @@ impl Kubelets {
         }
     }
 
+    /// An agent has started on a Node: the taint goes with which it has joined.
+    pub(crate) fn take_taint_off(&self, ctx: &ClusterContext, name: &str) {
+        let Some(fault) = self.region.faults().nodes().taint_on_join else { return };
+        ctx.kube.modify(Kind::Node, &Key::new("", name), |node| {
+            if let Some(taints) = node["spec"]["taints"].as_array_mut() {
+                taints.retain(|taint| taint["key"] != fault.key);
+            }
+        });
+    }
+
     /// Takes a label off a Node that has registered, as often as somebody puts it on.
     pub(super) fn take_label_off(&self, ctx: &ClusterContext, change: &ClusterChange) {
         let Some(fault) = self.region.faults().nodes().label_taken_off else { return };

@@ -1,6 +1,7 @@
 //! Who was expected on which claim, and who has come.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use super::Open;
 use crate::cluster_state::{ClaimEntry, PodEntry};
@@ -48,6 +49,16 @@ impl Uses {
         }
     }
 
+    /// The claims whose nodes have been seen to wait for a taint for so long, and of which that has not been told.
+    pub fn tainted(&self, patience: Duration, now: Duration) -> Vec<String> {
+        let waits = |open: &Open| !open.taint_reported && open.tainted.is_some_and(|since| now >= since + patience);
+        self.open.iter().filter(|(_, open)| waits(open)).map(|(name, _)| name.clone()).collect()
+    }
+
+    pub fn note_taint_reported(&mut self, claim: &str) {
+        self.open.get_mut(claim).into_iter().for_each(|open| open.taint_reported = true);
+    }
+
     /// Whether it is news that a claim's node has a pod of a workload.
     pub(super) fn credit(&mut self, claim: &str, workload: &str) -> bool {
         self.credited.entry(claim.to_owned()).or_default().insert(workload.to_owned())
@@ -65,6 +76,6 @@ impl Uses {
 
     /// Plans are void: whom a claim was planned for is not known any more.
     pub fn forget_plans(&mut self) {
-        self.open.values_mut().for_each(|open| (open.pods, open.ready) = (None, None));
+        self.open.values_mut().for_each(|open| (open.pods, open.ready, open.tainted) = (None, None, None));
     }
 }

@@ -106,5 +106,6 @@ fn bare(node: &ExistingNode) -> ExistingNode {
         pods: vec![],
         daemon_requests: node.daemon_requests.clone(),
         volumes: node.volumes.clone(),
+        changed: node.changed,
     }
 }

@@ -1,0 +1,92 @@
+//! Lines of the log that would repeat themselves: each is told at first, then after five minutes, ten, twenty, and once an hour.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// From the first time to the second; doubled each time.
+const FIRST_PAUSE: Duration = Duration::from_secs(300);
+/// The longest time between two.
+const LONGEST_PAUSE: Duration = Duration::from_secs(3600);
+/// What has not come up for so long after its pause is forgotten, and told as if for the first time.
+const FORGOTTEN: Duration = Duration::from_secs(600);
+/// No more are remembered.
+const MOST: usize = 20_000;
+
+/// What was told, and when it may be told again.
+#[derive(Debug, Default)]
+pub struct Repeats(BTreeMap<String, Reported>);
+
+#[derive(Debug)]
+struct Reported {
+    pause: Duration,
+    until: Duration,
+    seen: Duration,
+}
+
+impl Repeats {
+    /// Whether any of these is to be reported now; where one is, all of them are.
+    pub fn are_reported(&mut self, what: impl IntoIterator<Item = String>, now: Duration) -> bool {
+        if self.0.len() > MOST / 2 {
+            self.0.retain(|_, one| now < one.until.max(one.seen + FORGOTTEN));
+        }
+        if self.0.len() > MOST {
+            self.0.clear();
+        }
+        let all: Vec<String> = what.into_iter().collect();
+        let due = all.iter().any(|one| self.0.get(one).is_none_or(|one| one.is_due(now)));
+        for one in all {
+            let known = self.0.entry(one).or_insert(Reported { pause: Duration::ZERO, until: now, seen: now });
+            if now >= known.until.max(known.seen + FORGOTTEN) {
+                known.pause = Duration::ZERO;
+            }
+            known.seen = now;
+            if due {
+                known.pause = (known.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+                known.until = now + known.pause;
+            }
+        }
+        due
+    }
+}
+
+impl Reported {
+    fn is_due(&self, now: Duration) -> bool {
+        now >= self.until
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How often it is told in so many seconds, at one time a half minute.
+    fn count_reported(repeats: &mut Repeats, what: &[&str], from: u64, to: u64) -> usize {
+        let times = (from..to).step_by(30).map(Duration::from_secs);
+        times.filter(|now| repeats.are_reported(what.iter().map(|one| (*one).to_owned()), *now)).count()
+    }
+
+    #[test]
+    fn what_repeats_for_six_hours_is_told_ten_times_at_most() {
+        let mut repeats = Repeats::default();
+        let count = count_reported(&mut repeats, &["a"], 0, 6 * 3600);
+        assert!((6..=10).contains(&count), "{count}");
+        assert_eq!(count_reported(&mut repeats, &["b"], 6 * 3600, 6 * 3600 + 300), 1, "another is told at once");
+        assert_eq!(count_reported(&mut repeats, &["a", "c"], 6 * 3600, 6 * 3600 + 300), 1, "and so is one beside it");
+    }
+
+    #[test]
+    fn what_was_over_for_long_is_told_as_at_first() {
+        let mut repeats = Repeats::default();
+        count_reported(&mut repeats, &["a"], 0, 4000);
+        assert_eq!(count_reported(&mut repeats, &["a"], 12_000, 12_600), 2);
+    }
+
+    #[test]
+    fn no_more_than_its_bound_is_remembered() {
+        let mut repeats = Repeats::default();
+        for nth in 0..50_000_u64 {
+            repeats.are_reported([nth.to_string()], Duration::from_secs(nth / 1000));
+        }
+        assert!(repeats.0.len() <= MOST + 1);
+    }
+}
