@@ -111,7 +111,8 @@ impl Catalogue {
         self.doubts = self.doubts.saturating_add(1);
         if self.doubts == 1 {
             let instead = if known { "what was known" } else { "what is shipped" };
-            let error = format!("EC2's list is not believed, as {why}: {instead} counts meanwhile");
+            let error =
+                format!("EC2's list is no fact, as {why}: that is not believed, and {instead} counts meanwhile");
             self.env.emit(LogEvent::Retrying { what: READING_TYPES.to_owned(), error });
         }
         self.doubted = Some(ctx.run_later(doubt::pause_after(self.doubts), |catalogue, ctx| catalogue.read_anew(ctx)));

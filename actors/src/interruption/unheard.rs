@@ -42,10 +42,12 @@ pub(super) struct UnheardSpot {
     failing: Option<Duration>,
     /// Why the queue counts as lost.
     lost: Option<LostQueue>,
-    /// By whom the log line was caused: the error's name, or nothing for a queue that is not set.
-    logged: Option<String>,
-    /// When it was reported at each object, by its key; that of the Pod is empty.
-    reported: BTreeMap<String, Duration>,
+    /// When the queue was read again, or for the first time.
+    heard: Option<Duration>,
+    /// Errors that the log has named, by their names; nothing stands for a queue that is not set.
+    logged: BTreeSet<String>,
+    /// When an error was reported at each object, by the object's name, which is empty for the Pod, and the error's.
+    reported: BTreeMap<(String, String), Duration>,
     next: Option<SpawnHandle>,
 }
 
@@ -69,11 +71,12 @@ impl UnheardSpot {
         self.lost.as_ref().map(|lost| lost.code.clone()).unwrap_or_default()
     }
 
-    /// Whether it is to be reported at an object now.
-    fn is_due(&mut self, key: &str, again: bool, now: Duration) -> bool {
-        let due = self.reported.get(key).is_none_or(|reported| again && now.saturating_sub(*reported) >= SAID_AGAIN);
+    /// Whether it is to be reported at an object now: each error once, and a lost queue again after an hour.
+    fn is_due(&mut self, object: &str, code: &str, now: Duration) -> bool {
+        let (key, again) = ((object.to_owned(), code.to_owned()), !code.is_empty());
+        let due = self.reported.get(&key).is_none_or(|reported| again && now.saturating_sub(*reported) >= SAID_AGAIN);
         if due {
-            self.reported.insert(key.to_owned(), now);
+            self.reported.insert(key, now);
         }
         due
     }
@@ -84,7 +87,9 @@ impl Interruption {
     pub(super) fn queue_failed(&mut self, error: &CloudError, ctx: &mut Context<Self>) {
         let now = self.env.now();
         let since = *self.unheard.failing.get_or_insert(now);
-        if error.is_retryable() && now.saturating_sub(since) < LOST_AFTER {
+        // One that fails now and then is not reported each time.
+        let flaps = self.unheard.heard.is_some_and(|heard| now.saturating_sub(heard) < CHECK_INTERVAL);
+        if (error.is_retryable() || flaps) && now.saturating_sub(since) < LOST_AFTER {
             return;
         }
         let queue = &self.env.settings.interruption_queue;
@@ -92,7 +97,6 @@ impl Interruption {
         let (call, code) = (error.call(), error.name().to_owned());
         let words = format!("as {call} of the queue {queue} fails ({code}): {said}");
         if self.unheard.lost.as_ref().is_none_or(|lost| lost.code != code) {
-            self.unheard.reported.clear();
             self.unheard.lost = Some(LostQueue { code, words });
             self.look_unheard(ctx);
         }
@@ -100,9 +104,10 @@ impl Interruption {
 
     /// The queue is read.
     pub(super) fn queue_answered(&mut self, ctx: &mut Context<Self>) {
-        self.unheard.failing = None;
-        let reported = std::mem::take(&mut self.unheard.reported);
-        (self.unheard.nodes, self.unheard.logged) = (0, None);
+        (self.unheard.failing, self.unheard.heard) = (None, Some(self.env.now()));
+        let reported = std::mem::take(&mut self.unheard.reported).into_keys().map(|(object, _)| object).collect();
+        self.unheard.nodes = 0;
+        self.unheard.logged.clear();
         let lost = self.unheard.lost.take().is_some();
         if let Some(next) = self.unheard.next.take() {
             ctx.cancel_future(next);
@@ -110,7 +115,7 @@ impl Interruption {
         if lost {
             self.env.emit(LogEvent::SpotHeard { queue: self.env.settings.interruption_queue.clone() });
         }
-        self.look_heard(reported.into_keys().collect(), ctx);
+        self.look_heard(reported, ctx);
     }
 
     /// Takes the condition off pools, which an earlier leader may have written, and says to `reported` that it is over.
@@ -169,10 +174,10 @@ impl Interruption {
         self.unheard.nodes = found.nodes;
         let why = lost.map_or("as INTERRUPTION_QUEUE is not set", |lost| lost.words.as_str());
         let message = format!("Spot nodes end without a warning to their pods, {why}");
-        let now = self.env.now();
+        let (now, code) = (self.env.now(), lost.map(|lost| lost.code.clone()).unwrap_or_default());
         let pools: Vec<_> = found.pools.iter().filter_map(|name| snapshot.pools.get(name)).collect();
         for pool in &pools {
-            if self.unheard.is_due(&pool.name_any(), lost.is_some(), now) {
+            if self.unheard.is_due(&pool.name_any(), &code, now) {
                 let record = Record::warning(object::pool(pool), NOT_HEARD, &*message);
                 self.env.post(&self.links.recorder, record);
             }
@@ -180,13 +185,11 @@ impl Interruption {
                 self.write_condition(pool, lost, ctx);
             }
         }
-        if lost.is_some() && self.unheard.is_due("", true, now) {
+        if lost.is_some() && self.unheard.is_due("", &code, now) {
             self.record_at_own_pod(snapshot, |pod| Record::warning(pod, NOT_HEARD, &*message));
         }
-        let code = lost.map(|lost| lost.code.clone()).unwrap_or_default();
         // A queue that is not set is nobody's mistake where no spot is used.
-        if self.unheard.logged.as_ref() != Some(&code) && (lost.is_some() || !found.pools.is_empty()) {
-            self.unheard.logged = Some(code.clone());
+        if (lost.is_some() || !found.pools.is_empty()) && self.unheard.logged.insert(code.clone()) {
             let (nodes, pools) = (found.nodes, Names::first(NAMES_LISTED, found.pools));
             self.env.emit(LogEvent::SpotUnheard { nodes, pools, code, error: why.to_owned() });
         }

@@ -45,14 +45,14 @@ fn term_at_end_of_field_is_seen_once_and_somebody_leads_again() {
 }
 
 #[test]
-fn unrenewed_lease_of_68_years_is_taken_after_ten_minutes() {
+fn unrenewed_lease_of_68_years_is_taken_after_a_minute() {
     run(|world| async move {
         let now = format!("{:.6}", world.clock.wall());
         let lease = json!({"metadata": {"name": NAME}, "spec": {"holderIdentity": "karpenter-7d4", "leaseTransitions": 3,
             "leaseDurationSeconds": i32::MAX, "acquireTime": now, "renewTime": now}});
         world.api.create(&LEASES, "kube-system", lease).unwrap();
         let replica = world.replica(0);
-        tokio::time::sleep(seconds(9 * 60)).await;
+        tokio::time::sleep(seconds(40)).await;
         assert_eq!(world.journal.count("elected"), 0, "who honours its own duration may lead by it");
         let told = refusals(&world);
         assert_eq!(told.len(), 1, "{told:?}");
@@ -60,7 +60,7 @@ fn unrenewed_lease_of_68_years_is_taken_after_ten_minutes() {
         let refuses = replica.state().await["leader"]["refuses"].as_str().unwrap().to_owned();
         assert!(refuses.contains("delete the Lease if \"karpenter-7d4\" has ended"), "{refuses}");
         let took = world.until(seconds(120), || world.journal.count("elected") == 1).await;
-        assert!(took > seconds(50) && took < seconds(75), "{took:?}");
+        assert!(took > seconds(15) && took < seconds(35), "{took:?}");
         assert_eq!(
             (&spec(&world)["leaseDurationSeconds"], &replica.state().await["leader"]["refuses"]),
             (&json!(15), &Value::Null)
