@@ -32,7 +32,7 @@ use rooms::{BodyKind, Room, Rooms};
 use workers::{Job, Outcome, Workers};
 
 /// A body that is larger is refused. An API server takes requests of 3 MiB at most, and converts what it reads one by one.
-const BODY_MOST: usize = 12 << 20;
+const BODY_MOST: usize = 8 << 20;
 /// A body of this size is small: the largest object of etcd has 1.5 MiB.
 const SMALL_MOST: usize = 2 << 20;
 /// How long a body may take to come, and its answer to be taken. An API server gives up after 30 seconds.

@@ -13,7 +13,7 @@ use super::{BODY_MOST, SMALL_MOST};
 /// What all small bodies may take together, beside the last.
 const SMALL_ROOM: usize = 6 << 20;
 /// What all large bodies may take together, beside the last.
-const LARGE_ROOM: usize = 4 << 20;
+const LARGE_ROOM: usize = 2 << 20;
 /// What the small bodies of one address may take together.
 const OF_ONE_ADDRESS: usize = SMALL_ROOM / 2;
 /// More is never taken at once: a part of a body is a buffer.

@@ -86,7 +86,7 @@ fn post(length: usize) -> String {
 #[tokio::test]
 async fn a_body_is_answered_by_a_body_and_what_makes_no_sense_by_why() {
     let (to, trusted) = served();
-    let large = vec![b'x'; 9 << 20];
+    let large = vec![b'x'; 7 << 20];
     let answer = asked(to, &trusted, &post(large.len()), &large).await;
     assert!(answer.starts_with("HTTP/1.1 200 OK") && answer.len() > large.len(), "{} bytes", answer.len());
     for (head, body, status, said) in [
@@ -121,12 +121,12 @@ async fn who_says_nothing_or_speaks_no_tls_keeps_no_review_out() {
 async fn bodies_that_are_announced_and_do_not_come_take_no_room() {
     let (to, trusted) = served();
     let mut announced = Vec::new();
-    for length in [11 << 20, 1 << 20] {
+    for length in [7 << 20, 1 << 20] {
         for _ in 0..6 {
             announced.push(sent(to, &trusted, &post(length), b"x").await);
         }
     }
-    for length in [11 << 20, 1 << 20] {
+    for length in [7 << 20, 1 << 20] {
         let body = vec![b'x'; length];
         let answered = timeout(Duration::from_secs(5), asked(to, &trusted, &post(length), &body)).await;
         assert!(answered.expect("at once").starts_with("HTTP/1.1 200 OK"));
@@ -136,7 +136,7 @@ async fn bodies_that_are_announced_and_do_not_come_take_no_room() {
 #[tokio::test]
 async fn an_answer_that_is_not_taken_keeps_its_room_until_it_is() {
     let (to, trusted) = served();
-    let large = vec![b'x'; 11 << 20];
+    let large = vec![b'x'; 7 << 20];
     let one = sent(to, &trusted, &post(large.len()), &large).await;
     // More than what the largest one leaves of the room.
     let more = vec![b'x'; 5 << 20];

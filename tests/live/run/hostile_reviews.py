@@ -53,21 +53,21 @@ def attacks():
     maps = b'{"":{}},'
     fields = json.dumps({"template": {"metadata": {"annotations": {"a": "b"}}}, "disruption": {"consolidationPolicy": "Balanced"}})
     quotes = b'{"replicas":1,"template":{"metadata":{"annotations":{"q":"%s"}}}}' % (b'\\"' * (60 * 1024))
-    heavy = b'{"template":{"metadata":{"labels":{%s"z":"z"}}}}' % b"".join(b'"l%d":"",' % n for n in range(8_000))
-    maps_each = b'{"replicas":1,"template":{"x":[%s0]}}' % (maps * 2_500)
+    heavy = b'{"template":{"metadata":{"labels":{%s"z":"z"}}}}' % b"".join(b'"l%d":"",' % n for n in range(5_000))
+    maps_each = b'{"replicas":1,"template":{"x":[%s0]}}' % (maps * 1_200)
     return {
         "maps-31": review([b"[" + maps * (31 * MIB // len(maps)) + b"0]"]),
-        "maps-11": review([pool(b"[" + maps * (11 * MIB // len(maps)) + b"0]")]),
+        "maps-7": review([pool(b"[" + maps * (7 * MIB // len(maps)) + b"0]")]),
         "maps-2": review([pool(b"[" + maps * (MIB // len(maps)) + b"0]")]),
-        "no-review": b"[" + maps * (11 * MIB // len(maps)) + b"0]",
+        "no-review": b"[" + maps * (7 * MIB // len(maps)) + b"0]",
         "deep": review([pool(b'{"":' * (2 * MIB) + b"1" + b"}" * (2 * MIB))]),
         "pools-190000": review([pool(b"{}")] * 190_000),
         "pools-9000": review([pool(fields.encode(), "v1")] * 9_000),
-        "numbers": review([b"0"] * (5 * MIB)),
-        "quotes": review([pool(quotes)] * 85),
-        "heavy": review([pool(heavy)] * 80),
-        "maps-each": review([pool(maps_each)] * 500),
-        "fields": review([b"{" + b",".join(b'"n%d":0' % n for n in range(900_000)) + b"}"]),
+        "numbers": review([b"0"] * (3 * MIB)),
+        "quotes": review([pool(quotes)] * 60),
+        "heavy": review([pool(heavy)] * 90),
+        "maps-each": review([pool(maps_each)] * 600),
+        "fields": review([b"{" + b",".join(b'"n%d":0' % n for n in range(600_000)) + b"}"]),
     }
 
 
