@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use actix::Recipient;
 use dovetail_api::v1::NodeClaim;
+use dovetail_cloud::launch::readiness::ready_status;
 use dovetail_cloud::{Instance, LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance};
 use dovetail_core::launch_backoff::{BackoffCause, LaunchOutcome};
 pub use dovetail_core::lifecycle::protocol::LaunchEnd;
@@ -235,7 +236,7 @@ impl<'a> Work<'a> {
     /// Calls the cloud.
     async fn call(&mut self, attempt: u32, call: u32) -> Result<LaunchCallResult, ApiFailure> {
         let launching = self.launching;
-        let Some(request) = self.request.clone() else { return Ok(LaunchCallResult::Never) };
+        let Some(request) = self.current_request().await? else { return Ok(LaunchCallResult::Never) };
         let (request_token, class) = (request.token.clone(), request.node_class.clone());
         let span = launching.env.span(launching.trace, "CreateFleet", &format!("{attempt}/{call}")).remote();
         let error = match tokio::time::timeout(FLEET_TIMEOUT, launching.links.cloud.launch(request)).await {
@@ -267,6 +268,17 @@ impl<'a> Work<'a> {
         // Before the claim goes: the packing that follows is not to choose the same again.
         launching.refused(error.refusals.clone());
         Ok(self.called_in_vain(error, at_once))
+    }
+
+    /// What the cloud is asked for. It is made anew as long as its class is not known to be ready: nothing was asked for by it.
+    async fn current_request(&mut self) -> Result<Option<LaunchRequest>, ApiFailure> {
+        let stale = self.request.as_ref().filter(|request| ready_status(&request.node_class).is_err());
+        if let Some(token) = stale.map(|request| request.token.clone())
+            && let Ok(request) = self.launching.request(&self.claim, &token, self.adopted).await?
+        {
+            self.request = Some(request);
+        }
+        Ok(self.request.clone())
     }
 
     /// What follows from an error of the cloud's. `at_once`: it has said of capacity that there is none.

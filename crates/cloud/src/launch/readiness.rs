@@ -8,13 +8,17 @@ use super::{LaunchError, LaunchErrorKind};
 /// The class's status, if it says that it is ready and has seen the class as it is now.
 ///
 /// # Errors
-/// Not ready: there is no status, `Ready` is False, or speaks of another generation. Retryable with
-/// `NodeClassReadinessUnknown`: `Ready` is not known.
+/// Not ready: `Ready` is False, or speaks of another generation. Retryable with `NodeClassReadinessUnknown`: `Ready` is not
+/// known, or nothing has been said of the class yet, as in the moment in which it is made.
 pub fn ready_status(class: &EC2NodeClass) -> Result<&EC2NodeClassStatus, LaunchError> {
     let not_ready = |why: &str| Err(LaunchError::node_class_not_ready(why));
-    let Some(status) = &class.status else { return not_ready("the node class has no status yet") };
+    let unknown = |why: String| {
+        let (kind, reason) = (LaunchErrorKind::Retryable, "NodeClassReadinessUnknown");
+        Err(LaunchError { kind, reason, message: why, refusals: Vec::new() })
+    };
+    let Some(status) = &class.status else { return unknown("the node class has no status yet".to_owned()) };
     let Some(ready) = status.conditions.iter().find(|c| c.type_ == conditions::READY) else {
-        return not_ready("the node class is not known to be ready");
+        return unknown("the node class is not known to be ready".to_owned());
     };
     match ready.status.as_str() {
         conditions::FALSE => not_ready(&format!("the node class is not ready: {}", ready.message)),
@@ -22,11 +26,6 @@ pub fn ready_status(class: &EC2NodeClass) -> Result<&EC2NodeClassStatus, LaunchE
             not_ready("the node class has changed and is being resolved")
         }
         conditions::TRUE => Ok(status),
-        _ => Err(LaunchError {
-            kind: LaunchErrorKind::Retryable,
-            reason: "NodeClassReadinessUnknown",
-            message: format!("whether the node class is ready is not known: {}", ready.message),
-            refusals: Vec::new(),
-        }),
+        _ => unknown(format!("whether the node class is ready is not known: {}", ready.message)),
     }
 }
