@@ -73,6 +73,9 @@ fn report(args: &PlanArgs, loaded: &Loaded, packing: &Packing, times: &answer::T
     for warning in &loaded.warnings {
         eprintln!("warning: {warning}");
     }
+    for one in &packing.daemons_not_counted {
+        eprintln!("warning: {}", one.sentence(&loaded.problem));
+    }
     let text = if args.json {
         let called = if args.workload.is_some() { answer::file_name } else { answer::pod_name };
         let answer = answer::PlanAnswer::new(&loaded.problem, packing, times, called);

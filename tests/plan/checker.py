@@ -223,7 +223,7 @@ class Check:
         if all(need <= floor.get(r, 0) for r, need in claim.needs.items()):
             return
         for kind in claim.shape.kinds:
-            short = self.too_small(claim.pool, kind, claim.needs)
+            short = self.too_small(claim.pool, kind, claim.needs) and self.too_small(claim.pool, kind, claim.needs, claim.shape.view)
             if short:
                 self.report.add("PL-34" if attachable(short[0]) else "PL-13", claim.name, f"{kind.name} holds {short[1]} {short[0]}, its pods need {short[2]}")
 
@@ -232,16 +232,21 @@ class Check:
         if not self.daemons:
             return kind.allocatable
         if (pool.name, kind.name) not in self._daemons:
-            out, view = dict(kind.allocatable), self.catalogue.view(pool, {})
-            for daemon in self.daemons:
-                if not daemon.tolerates(pool.taints) and any(daemon.filter.holds(view, o) for o in view.nodes(kind)):
-                    add(out, daemon.requests, -1)
-            self._daemons[pool.name, kind.name] = out
+            self._daemons[pool.name, kind.name] = self._beside_daemons(pool, kind, self.catalogue.view(pool, {}))
         return self._daemons[pool.name, kind.name]
 
-    def too_small(self, pool, kind, needs):
+    def _beside_daemons(self, pool, kind, view):
+        """Allocatable of a type less the daemons of a view of it: one that fits on none of its nodes is on none."""
+        out = dict(kind.allocatable)
+        for daemon in self.daemons:
+            fits = all(need <= kind.allocatable.get(r, 0) for r, need in daemon.requests.items() if not attachable(r))
+            if fits and not daemon.tolerates(pool.taints) and any(daemon.filter.holds(view, o) for o in view.nodes(kind)):
+                add(out, daemon.requests, -1)
+        return out
+
+    def too_small(self, pool, kind, needs, view=None):
         """(resource, room, need) of the first resource that a type lacks, or None."""
-        room = self.room(pool, kind)
+        room = self._beside_daemons(pool, kind, view) if view else self.room(pool, kind)
         bounded = ((r, n) for r, n in needs.items() if n > 0 and (r in room or not attachable(r)))
         return next(((r, room.get(r, 0), n) for r, n in bounded if n > room.get(r, 0)), None)
 

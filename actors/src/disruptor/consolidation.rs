@@ -165,6 +165,7 @@ impl Disruptor {
             preferences: settings.preferences,
             min_values: settings.min_values,
             policy: settings.policy,
+            daemon_share: settings.daemon_share,
             default_spread: settings.default_spread.clone(),
             now,
             only: None,

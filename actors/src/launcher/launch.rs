@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use actix::Recipient;
 use dovetail_api::v1::NodeClaim;
-use dovetail_cloud::launch::readiness::READINESS_UNKNOWN;
+use dovetail_cloud::launch::readiness::ready_status;
 use dovetail_cloud::{Instance, LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance};
 use dovetail_core::launch_backoff::{BackoffCause, LaunchOutcome};
 pub use dovetail_core::lifecycle::protocol::LaunchEnd;
@@ -129,8 +129,6 @@ struct Work<'a> {
     claim: NodeClaim,
     /// What the cloud is asked in this attempt.
     request: Option<LaunchRequest>,
-    /// That was made of a class that is not resolved yet: it is made again before the next call.
-    unresolved: bool,
     /// What it gave, and its hostname where that is known.
     instance: Option<(LaunchedInstance, String)>,
     /// What the last look has found.
@@ -155,7 +153,6 @@ impl<'a> Work<'a> {
             adopted: order.claim.metadata.uid.is_some(),
             claim: order.claim,
             request: None,
-            unresolved: false,
             instance: None,
             found: Vec::new(),
             failure: ("", String::new()),
@@ -253,14 +250,7 @@ impl<'a> Work<'a> {
     /// Calls the cloud.
     async fn call(&mut self, attempt: u32, call: u32) -> Result<LaunchCallResult, ApiFailure> {
         let launching = self.launching;
-        if std::mem::take(&mut self.unresolved)
-            && let Some(token) = self.request.as_ref().map(|request| request.token.clone())
-        {
-            // Nothing was sent under this token: what is asked for may be another.
-            let again = launching.request(&self.claim, &token, self.adopted).await?;
-            self.request = again.ok().or(self.request.take());
-        }
-        let Some(request) = self.request.clone() else { return Ok(LaunchCallResult::Never) };
+        let Some(request) = self.current_request().await? else { return Ok(LaunchCallResult::Never) };
         let (request_token, class) = (request.token.clone(), request.node_class.clone());
         let span = launching.env.span(launching.trace, "CreateFleet", &format!("{attempt}/{call}")).remote();
         let error = match tokio::time::timeout(FLEET_TIMEOUT, launching.links.cloud.launch(request)).await {
@@ -297,6 +287,17 @@ impl<'a> Work<'a> {
         Ok(self.called_in_vain(error, at_once))
     }
 
+    /// What the cloud is asked for. It is made anew as long as its class is not known to be ready: nothing was asked for by it.
+    async fn current_request(&mut self) -> Result<Option<LaunchRequest>, ApiFailure> {
+        let stale = self.request.as_ref().filter(|request| ready_status(&request.node_class).is_err());
+        if let Some(token) = stale.map(|request| request.token.clone())
+            && let Ok(request) = self.launching.request(&self.claim, &token, self.adopted).await?
+        {
+            self.request = Some(request);
+        }
+        Ok(self.request.clone())
+    }
+
     /// What follows from an error of the cloud's. `at_once`: it has said of capacity that there is none.
     fn called_in_vain(&mut self, error: LaunchError, at_once: bool) -> LaunchCallResult {
         let (launching, claim) = (self.launching, &self.claim);
@@ -316,7 +317,6 @@ impl<'a> Work<'a> {
                 LaunchCallResult::NothingToBeHad { reason: "nodeclass_not_ready", at_once: false }
             }
             LaunchErrorKind::Retryable => {
-                self.unresolved = error.reason == READINESS_UNKNOWN;
                 if self.calls.failures() == 0 {
                     let what = format!("launching {}", claim.name_any());
                     launching.env.emit_in(LogEvent::Retrying { what, error: error.to_string() }, launching.trace);

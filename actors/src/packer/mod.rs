@@ -268,6 +268,7 @@ impl Packer {
             preferences: self.env.settings.preferences,
             min_values: self.env.settings.min_values,
             policy: self.env.settings.policy,
+            daemon_share: self.env.settings.daemon_share,
             default_spread: self.env.settings.default_spread.clone(),
             only: Some(self.handled.clone()),
             ..PlanningInput::default()
@@ -293,8 +294,7 @@ impl Packer {
         self.handled.retain(|uid| self.since.contains(uid) || waiting(uid));
         self.deleting = !snapshot.deleting.is_empty();
         if planning.problem.pods.is_empty() {
-            self.left_over.clear();
-            return;
+            return self.left_over.clear();
         }
         dovetail_core::termination::home::stay(&snapshot, &planning, &mut packing);
         let mut also = traces::that_lead_to_moves(&snapshot, &planning);
@@ -307,7 +307,7 @@ impl Packer {
         self.tell_skipped(&planning, &request);
         self.tell_relaxed(&planning, &request);
         self.tell_refused_places(&planning, &request);
-        self.failures.took(&planning.problem, &held, &failed, request.trace);
+        self.failures.took((&planning.problem, &packing), &held, &failed, request.trace);
         self.packings += 1;
         let span = self.env.span(request.trace, "pack", &format!("{asked}/{}", self.packings)).since(asked);
         // From here on everything lies in this packing.

@@ -243,6 +243,12 @@ pub mod object {
         reference("v1", "Pod", &pod.namespace, &pod.name, &pod.uid)
     }
 
+    /// The DaemonSet of a pod that stands for it.
+    pub fn daemon_set(pod: &Pod) -> ObjectReference {
+        let uid = pod.uid.strip_prefix("daemon-").unwrap_or(&pod.uid);
+        reference("apps/v1", "DaemonSet", &pod.namespace, &pod.name, uid)
+    }
+
     /// A Node; as kubelets do, by its name where a uid would be.
     pub fn node_named(name: &str) -> ObjectReference {
         reference("v1", "Node", "", name, name)

@@ -13,6 +13,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use dovetail_core::adoption::AdoptAs;
+use dovetail_core::daemons::DaemonShare;
 use dovetail_core::launch_limits::Ceilings;
 use dovetail_core::lease::LeaseSettings;
 use dovetail_core::{MaxOptionPrice, MinValuesPolicy, Policy, PreferencePolicy};
@@ -76,6 +77,8 @@ pub struct Settings {
     pub policy: Policy,
     /// `PACKING_COMPARISON_INTERVAL`: how often a packing is held against what `fewest-nodes` would cost; never when `None`.
     pub packing_comparison: Option<Duration>,
+    /// `DAEMONSET_MAX_OVERHEAD_PERCENT`.
+    pub daemon_share: DaemonShare,
     /// `PRICE_PER_NODE`, in dollars an hour.
     pub price_per_node: f64,
     /// `MAX_OPTION_PRICE`, in parts of a claim's cheapest type.
@@ -184,6 +187,7 @@ impl Default for Settings {
             default_spread: vec![],
             policy: Policy::Cost,
             packing_comparison: Some(Duration::from_secs(60)),
+            daemon_share: DaemonShare::default(),
             price_per_node: dovetail_core::pack::Options::default().price_per_node,
             spot_price_refresh: Some(Duration::from_secs(3600)),
             initialization_timeout: Some(dovetail_core::lifecycle::liveness::INITIALIZATION),

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use dovetail_api::v1::parse_go_duration;
 use dovetail_core::adoption::{self, AdoptAs};
+use dovetail_core::daemons::DaemonShare;
 use dovetail_core::{MaxOptionPrice, MinValuesPolicy, Policy, PreferencePolicy};
 use serde::Serialize;
 
@@ -70,6 +71,13 @@ pub fn tenth_at_least(text: &str) -> Result<Duration, ValueRefusal> {
         Ok(_) => refuse("it is shorter than a tenth of a second", ALLOWED),
         Err((what, _)) => Err((what, ALLOWED.into())),
     }
+}
+
+/// The share of a node that DaemonSets take.
+pub fn percent(text: &str) -> Result<DaemonShare, ValueRefusal> {
+    const ALLOWED: &str = "a whole number from 1 to 100";
+    let share = text.parse().ok().and_then(DaemonShare::from_percent);
+    share.map_or_else(|| refuse("it is no share in percent", ALLOWED), Ok)
 }
 
 /// A version of Kubernetes, older ones first.

@@ -6,7 +6,7 @@ use super::disruption::{factor, part, rebalance, time_from_zero};
 use super::parse::{
     ValueRefusal, above_zero, address, adopt_as, boolean, ca_bundle, delay, duration, filled, from_zero, gates,
     https_url, interruptions, kubernetes_version, log_format, min_values, minute_at_least, minute_at_least_or_never,
-    number, object_name, one_of, outputs, policy, port_or_none, preferences, queue, queue_region, share,
+    number, object_name, one_of, outputs, percent, policy, port_or_none, preferences, queue, queue_region, share,
     tenth_at_least, times, token, url, whole_seconds,
 };
 use super::scheduler_config::scheduler_config;
@@ -155,6 +155,8 @@ pub const TABLE: &[KnownSetting] = &[
         |own, text| Ok(own.batch_max = duration(text)?)),
     row(Packing, "BATCH_MAX_PODS", "COUNT", "3000", "A batch with this many pods closes at once, even if more are coming",
         |own, text| Ok(own.batch_most = at_least_one(text)? as usize)),
+    row(Packing, "DAEMONSET_MAX_OVERHEAD_PERCENT", "PERCENT", "80", "The share of a node, of each resource, that DaemonSets take at most in a plan, from 1 to 100. They count by priority. A DaemonSet that would go beyond the share on most of the instance types that it runs on does not count there, and gets the event DaemonSetNotCounted",
+        |own, text| Ok(own.daemon_share = percent(text)?)),
     row(Packing, "MAX_COST_PER_HOUR", "DOLLARS", "", "A ceiling on what all instances cost per hour; without it, no ceiling",
         |own, text| Ok(own.ceilings.cost = Some(above_zero(text, "$ an hour above zero, such as 12.50")?))),
     row(Packing, "MAX_LAUNCHES_PER_HOUR", "COUNT", "", "A ceiling on launches in any hour; without it, no ceiling",

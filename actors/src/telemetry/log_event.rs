@@ -117,6 +117,7 @@ log_events! {
     /// Packing by cost fails, and a simpler way does not.
     PackedByFewestNodes "packed_by_fewest_nodes" Error { pods: usize, error: String } => format!("packed {pods} pod(s) by fewest-nodes, as by cost {error}");
     /// Only some of a pod's soft scheduling terms count.
+    DaemonSetNotCounted "daemonset_not_counted" Warn { name: String, why: String } => why.clone();
     SoftTermsIgnored "soft_terms_ignored" Info { pod: String, terms: usize, counted: usize } => format!("only the {counted} heaviest of the {terms} soft scheduling terms of pod {pod} count");
     /// A packing has been computed.
     PackingComputed "packing_computed" Info { nodes: usize, pods: usize, node_pool: String, price: f64, instance_types: Names } =>

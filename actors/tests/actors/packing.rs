@@ -12,7 +12,7 @@ use dovetail_core::Problem;
 use dovetail_core::clock::Clock as _;
 use dovetail_core::pack::{Options, PackingError};
 use dovetail_core::problem::Policy;
-use dovetail_sandbox::apiserver::PODS;
+use dovetail_sandbox::apiserver::{Gvr, PODS};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
@@ -248,5 +248,34 @@ fn a_pod_with_more_soft_terms_than_count_is_told_so_once() {
         let expected = "Only the 32 heaviest of its 40 soft scheduling terms count";
         assert_eq!(said, [("heavy".to_owned(), expected.to_owned())], "{}", world.log_events().join("\n"));
         assert_eq!(world.journal.count("soft_terms_ignored"), 1);
+    });
+}
+
+#[test]
+fn daemonset_that_fits_nowhere_is_named_and_others_get_nodes() {
+    run(|world| async move {
+        on_demand(&world);
+        let _replica = world.replica(0);
+        let set = json!({
+            "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "big", "namespace": "default"},
+            "spec": {"selector": {"matchLabels": {"d": "big"}}, "template": {"metadata": {"labels": {"d": "big"}},
+                "spec": {"containers": [{"name": "main", "image": "pause", "resources": {"requests": {"cpu": "1000"}}}]}}},
+        });
+        world.api.create(&Gvr::new("apps", "v1", "daemonsets"), "default", set).unwrap();
+        tokio::time::sleep(seconds(5)).await;
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "innocent", "namespace": "default"},
+            "spec": {"containers": [{"name": "main", "image": "pause", "resources": {"requests": {"cpu": "1"}}}]},
+        });
+        world.api.create(&PODS, "default", pod).unwrap();
+        let status = json!({"status": {"phase": "Pending", "conditions": [
+            {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0 nodes"}]}});
+        world.api.patch_status(&PODS, "default", "innocent", &status).unwrap();
+        tokio::time::sleep(seconds(60)).await;
+        assert_eq!(world.journal.count("nodeclaim_created"), 1, "{}", world.log_events().join("\n"));
+        let said = world.events("DaemonSetNotCounted");
+        assert!(said.len() == 1 && said[0].0 == "big", "{said:?}");
+        assert!(said[0].1.contains("DaemonSet default/big is not counted") && said[0].1.contains("it needs 1000 CPU"));
+        assert_eq!(world.journal.count("daemonset_not_counted"), 1);
     });
 }

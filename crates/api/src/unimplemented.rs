@@ -40,7 +40,37 @@ pub fn of_class(class: &EC2NodeClass) -> Vec<String> {
     if own.contains("node.eks.aws") && own.contains("maxPods") {
         all.push("spec.userData with maxPods in a NodeConfig (the control plane's own comes last and says it: spec.kubelet.maxPods)".to_owned());
     }
+    all.extend(set_by_user_data(own).map(|(word, field)| {
+        format!("spec.userData with {word} (packing does not count it: nodes have less for pods than it plans with; {field} counts)")
+    }));
     all
+}
+
+/// Words of user data that change what a node has for pods, each with the field that packing counts: Bottlerocket's TOML, the
+/// kubelet's configuration in a NodeConfig, and its flags.
+const OF_ALLOCATABLE: [(&str, &str); 10] = [
+    ("eviction-hard", "spec.kubelet.evictionHard"),
+    ("evictionHard", "spec.kubelet.evictionHard"),
+    ("eviction-soft", "spec.kubelet.evictionSoft"),
+    ("evictionSoft", "spec.kubelet.evictionSoft"),
+    ("kube-reserved", "spec.kubelet.kubeReserved"),
+    ("kubeReserved", "spec.kubelet.kubeReserved"),
+    ("system-reserved", "spec.kubelet.systemReserved"),
+    ("systemReserved", "spec.kubelet.systemReserved"),
+    ("max-pods", "spec.kubelet.maxPods"),
+    ("podsPerCore", "spec.kubelet.podsPerCore"),
+];
+
+/// What user data sets that changes what a node has for pods. A comment sets nothing.
+fn set_by_user_data(text: &str) -> impl Iterator<Item = (&'static str, &'static str)> + '_ {
+    let says = |word: &str| {
+        let mut lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
+        lines.any(|line| {
+            line.split(|sign: char| !sign.is_ascii_alphanumeric() && sign != '-')
+                .any(|own| own.trim_start_matches('-') == word)
+        })
+    };
+    OF_ALLOCATABLE.into_iter().filter(move |(word, _)| says(word))
 }
 
 /// All of them as one sentence; nothing where there are none.
@@ -74,6 +104,19 @@ mod tests {
             assert_eq!(of_pool(&pool(json!({"disruption": disruption}))), [""; 0], "{disruption}");
         }
         assert_eq!(sentence(&[]), None);
+    }
+
+    #[test]
+    fn user_data_that_changes_what_nodes_have_is_named() {
+        let named = |text: &str| -> Vec<&str> { set_by_user_data(text).map(|(word, _)| word).collect() };
+        assert_eq!(named("[settings.kubernetes.eviction-hard]\n\"memory.available\" = \"25%\""), ["eviction-hard"]);
+        assert_eq!(named("spec:\n  kubelet:\n    config:\n      kubeReserved: {cpu: 1}"), ["kubeReserved"]);
+        assert_eq!(
+            named("/etc/eks/bootstrap.sh x --kubelet-extra-args '--system-reserved=cpu=1'"),
+            ["system-reserved"]
+        );
+        assert_eq!(named("# max-pods = 5\n[settings.kubernetes]\nmax-pods = 20"), ["max-pods"]);
+        assert_eq!(named("# kube-reserved is spec.kubelet's\n[settings.host-containers]\nx = 1"), [""; 0]);
     }
 
     #[test]

@@ -15,6 +15,7 @@ pub mod budgets;
 pub mod clock;
 pub mod cluster_state;
 pub mod collection;
+pub mod daemons;
 pub mod disruption;
 pub mod faults;
 pub mod images;

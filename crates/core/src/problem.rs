@@ -6,6 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Taint;
 use serde::{Deserialize, Serialize};
 
+use crate::daemons::DaemonShare;
 use crate::instance_type::InstanceType;
 use crate::pod::Pod;
 use crate::requirements::NodeSelectorRequirement;
@@ -45,6 +46,9 @@ pub struct Problem {
     /// One pod of each DaemonSet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub daemon_pods: Vec<Pod>,
+    /// The share of a node that DaemonSets take at most.
+    #[serde(default, skip_serializing_if = "DaemonShare::is_default")]
+    pub daemon_share: DaemonShare,
     /// The namespaces, which rules between pods may choose by label; none when they are not known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub namespaces: Vec<Namespace>,

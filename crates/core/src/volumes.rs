@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass};
 
 use crate::labels;
+use crate::pod::Pod;
 use crate::requirements::{NodeSelectorRequirement, Operator, Requirements};
 use crate::resources::Resources;
 
@@ -92,12 +93,10 @@ impl VolumeFacts {
     #[must_use]
     pub fn from_volume(volume: &PersistentVolume) -> Self {
         let spec = volume.spec.clone().unwrap_or_default();
-        // The name of the host that a local volume is on says nothing of a node to come, as Karpenter has it.
-        let local = spec.local.is_some() || spec.host_path.is_some();
         let required = spec.node_affinity.and_then(|affinity| affinity.required);
         let terms = required.map(|required| required.node_selector_terms).unwrap_or_default();
         let driver = spec.csi.map(|csi| csi.driver);
-        let mut places: Vec<Place> = terms.iter().map(|term| place_of(term, local)).collect();
+        let mut places: Vec<Place> = terms.iter().map(place_of).collect();
         let labelled = labelled(volume);
         if !labelled.is_empty() {
             places.resize_with(places.len().max(1), Place::new);
@@ -161,12 +160,20 @@ fn labelled(volume: &PersistentVolume) -> Place {
     place
 }
 
-fn place_of(term: &NodeSelectorTerm, local: bool) -> Place {
+/// Takes the host out of where a pod's volumes can be. A pod that has to leave its node is looked for another place without it,
+/// as in Karpenter: what is on the host is lost to it in any case.
+pub(crate) fn forget_host(pod: &mut Pod) {
+    for place in &mut pod.volume_topology {
+        place.retain(|one| labels::stable(&one.key) != labels::HOSTNAME);
+    }
+    if pod.volume_topology.iter().any(Vec::is_empty) {
+        pod.volume_topology.clear();
+    }
+}
+
+fn place_of(term: &NodeSelectorTerm) -> Place {
     let mut place = Place::new();
     for one in term.match_expressions.iter().flatten() {
-        if local && labels::stable(&one.key) == labels::HOSTNAME {
-            continue;
-        }
         match NodeSelectorRequirement::from_kube(one) {
             Ok(read) if Requirements::from_written([&read]).is_ok() => place.push(read),
             // What makes no sense is met by no node.
@@ -458,13 +465,21 @@ mod tests {
     }
 
     #[test]
-    fn a_local_volume_says_nothing_of_hosts() {
+    fn a_local_volume_is_on_its_host_until_its_pod_moves() {
         let mut store = Store::new();
         let mut local = affinity("kubernetes.io/hostname", &[&["n1"]]);
         let zone = json!({"key": ZONE, "operator": "In", "values": ["z1"]});
         local["required"]["nodeSelectorTerms"][0]["matchExpressions"].as_array_mut().unwrap().push(zone);
         store.bound("a", json!({"nodeAffinity": local, "local": {"path": "/d"}}));
-        assert_eq!(store.places(&["a"]), [format!("{ZONE} In [z1]")]);
+        assert_eq!(store.places(&["a"]), [format!("kubernetes.io/hostname In [n1], {ZONE} In [z1]")]);
+        let host = NodeSelectorRequirement::one_of("kubernetes.io/hostname", ["n1"]);
+        let zone = NodeSelectorRequirement::one_of(ZONE, ["z1"]);
+        let mut pod = Pod { volume_topology: vec![vec![host.clone(), zone.clone()]], ..Pod::default() };
+        forget_host(&mut pod);
+        assert_eq!(pod.volume_topology, [vec![zone]]);
+        pod.volume_topology = vec![vec![host]];
+        forget_host(&mut pod);
+        assert!(pod.volume_topology.is_empty());
     }
 
     #[test]

@@ -160,8 +160,7 @@ fn about(manifest: &Manifest) -> String {
     if !manifest.foreign {
         return String::new();
     }
-    let containers = &manifest.object["spec"]["template"]["spec"]["containers"];
-    let pods = if containers.is_array() { "; its pods are not counted" } else { "" };
+    let pods = if manifest.may_bring_pods() { "; its pods are not counted" } else { "" };
     format!(" ({}{pods})", manifest.api_version)
 }
 

@@ -204,3 +204,58 @@ fn uid(text: &str) -> String {
         b & 0xffff_ffff_ffff
     )
 }
+
+/// How deep a specification is looked into for pods: `spec.jobTemplate.spec.template.spec.containers` is five deep.
+const DEEPEST: usize = 12;
+
+/// Fields by which objects of other kinds say that they bring pods, without a template of these, and how many.
+const COUNTED: [&str; 4] = ["replicas", "instances", "minRunners", "maxRunners"];
+
+/// Scales what is counted for itself.
+const SCALER: &str = "ScaledObject";
+
+impl Manifest {
+    /// Whether an object of whatever kind has pods, as far as can be seen: it has a template of them, or says how many there are.
+    #[must_use]
+    pub fn may_bring_pods(&self) -> bool {
+        self.kind != SCALER && brings_pods(&self.object["spec"], 0)
+    }
+}
+
+/// The same of a part of its specification.
+fn brings_pods(value: &Value, depth: usize) -> bool {
+    match value {
+        _ if depth > DEEPEST => false,
+        Value::Object(fields) => fields.iter().any(|(name, value)| match value {
+            Value::Array(_) if name == "containers" => true,
+            Value::Number(_) => COUNTED.contains(&name.as_str()),
+            other => brings_pods(other, depth + 1),
+        }),
+        Value::Array(items) => items.iter().any(|item| brings_pods(item, depth + 1)),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn kinds_that_bring_pods_are_told_from_those_that_do_not() {
+        let brings = |spec: Value| brings_pods(&spec, 0);
+        assert!(brings(json!({"template": {"spec": {"containers": []}}})), "Rollout, CloneSet");
+        assert!(brings(json!({"jobTargetRef": {"template": {"spec": {"containers": []}}}})), "ScaledJob");
+        assert!(brings(json!({"headGroupSpec": {"template": {"spec": {"containers": []}}}})), "RayCluster");
+        assert!(brings(json!({"tasks": [{"template": {"spec": {"containers": []}}}]})), "Volcano's Job");
+        assert!(brings(json!({"leaderWorkerTemplate": {"size": 4, "workerTemplate": {"spec": {"containers": []}}}})));
+        assert!(brings(
+            json!({"replicatedJobs": [{"template": {"spec": {"template": {"spec": {"containers": []}}}}}]})
+        ));
+        assert!(brings(json!({"replicas": 2})) && brings(json!({"kafka": {"replicas": 3}})), "Prometheus, Kafka");
+        assert!(brings(json!({"driver": {"cores": 1}, "executor": {"instances": 20}})), "SparkApplication");
+        assert!(!brings(json!({"groups": [{"rules": [{"expr": "up", "for": 5}]}]})), "PrometheusRule");
+        assert!(!brings(json!(null)) && !brings(json!({"selector": {"matchLabels": {"app": "a"}}})));
+    }
+}

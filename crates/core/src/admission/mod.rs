@@ -139,6 +139,13 @@ impl Policies {
         Ok(())
     }
 
+    /// The number that a PriorityClass gives, if it is known.
+    #[must_use]
+    pub fn priority_named(&self, name: &str) -> Option<i64> {
+        let known = self.priority_classes.get(name).map(|class| class.value);
+        known.or_else(|| SYSTEM.iter().find(|(system, _)| *system == name).map(|(_, value)| *value))
+    }
+
     /// The same, and holds what comes of it against the API server's validation.
     ///
     /// # Errors

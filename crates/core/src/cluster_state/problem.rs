@@ -10,10 +10,12 @@ use k8s_openapi::api::core::v1::TopologySpreadConstraint;
 use serde::Serialize;
 
 use super::launches::room::usage;
+use super::objects::daemon::ComingDaemons;
 use super::objects::load::with_itself;
 use super::storage::any_attaches;
-use super::{JoinedNode, Moment, NodeSource, PodEntry, RefusedPlace, Snapshot, WatchedKind, objects::daemon};
+use super::{JoinedNode, Moment, NodeSource, PodEntry, RefusedPlace, Snapshot, WatchedKind};
 use crate::adoption;
+use crate::daemons::DaemonShare;
 use crate::instance_type::InstanceType;
 use crate::labels::CAPACITY_RESERVATION_ID;
 use crate::lifecycle::claim::{from_quantities, packing_requirement};
@@ -37,6 +39,8 @@ pub struct PlanningInput {
     pub now: Moment,
     /// The setting `SCHEDULER_CONFIG`: what pods are spread by that do not say, without selectors.
     pub default_spread: Vec<TopologySpreadConstraint>,
+    /// The setting `DAEMONSET_MAX_OVERHEAD_PERCENT`.
+    pub daemon_share: DaemonShare,
     /// Pods, by uid, that are to be packed; all that wait when `None`. Pods that have to leave their node always are.
     pub only: Option<BTreeSet<String>>,
 }
@@ -118,6 +122,7 @@ impl Snapshot {
             preference_policy: input.preferences,
             min_values_policy: input.min_values,
             well_known_labels: labels::well_known().map(str::to_owned).collect(),
+            daemon_share: input.daemon_share,
             namespaces: self.storage.namespaces.values().map(|one| Namespace::clone(one)).collect(),
             ..Problem::default()
         };
@@ -127,7 +132,10 @@ impl Snapshot {
         self.take_reserved(&mut problem.instance_types);
         let existing: Vec<_> = joined.into_iter().filter(|node| !node.deleting && !self.has_no_room(node)).collect();
         let expected = self.expected(input.now);
-        problem.existing_nodes = existing.iter().map(|node| self.existing(node, &daemon_pods, &expected)).collect();
+        problem.existing_nodes = {
+            let daemons = ComingDaemons::new(&daemon_pods, input.daemon_share);
+            existing.iter().map(|node| self.existing(node, &daemons, &expected)).collect()
+        };
         let attached: Vec<_> =
             existing.iter().map(|node| self.attached(self.on_node(node, &expected).into_iter())).collect();
         problem.pods = self.with_volumes(to_pack, &attached.iter().flatten().cloned().collect());
@@ -260,7 +268,7 @@ impl Snapshot {
     fn existing(
         &self,
         node: &JoinedNode,
-        daemons: &[Pod],
+        daemons: &ComingDaemons<'_>,
         expected: &BTreeMap<&super::NominationTarget, Vec<&Arc<PodEntry>>>,
     ) -> ExistingNode {
         let load = node.node_name().and_then(|name| self.loads.get(name));
@@ -275,11 +283,11 @@ impl Snapshot {
             used.add(&with_itself(&entry.pod.requests));
             pods.push(Pod::clone(&entry.pod));
         }
+        let daemon_requests = daemons.requests(node, &used, load.map(AsRef::as_ref));
         if load.is_some_and(|load| load.pods.values().any(|entry| entry.unreadable)) {
             // Its requests are unknown: a negative rest fits no pod.
             used.set(PODS, i64::MAX);
         }
-        let daemon_requests = daemons_to_come(node, daemons, load.map(AsRef::as_ref));
         ExistingNode {
             name: node.name.clone(),
             labels: node.labels.clone(),
@@ -301,18 +309,6 @@ fn targets(node: &JoinedNode) -> [Option<super::NominationTarget>; 2] {
         node.node_name().map(|name| super::NominationTarget::Node(name.to_owned())),
         node.claim_name().map(|name| super::NominationTarget::Claim(name.to_owned())),
     ]
-}
-
-/// What DaemonSets will still request of a node: all that land on it, less what is there, not below zero.
-pub(super) fn daemons_to_come(node: &JoinedNode, daemons: &[Pod], load: Option<&super::Load>) -> Resources {
-    let mut expected = Resources::new();
-    for pod in daemons.iter().filter(|pod| daemon::lands_on(pod, &node.labels, &node.taints)) {
-        expected.add(&with_itself(&pod.requests));
-    }
-    for entry in load.iter().flat_map(|load| load.pods.values()).filter(|entry| entry.daemon) {
-        expected.sub(&with_itself(&entry.pod.requests));
-    }
-    expected.iter().filter(|(_, amount)| *amount > 0).map(|(name, amount)| (name.to_owned(), amount)).collect()
 }
 
 /// Why a pool may not be used now. Its fields are looked at here too: its conditions may be of an earlier generation.

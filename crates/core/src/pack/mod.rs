@@ -20,7 +20,7 @@ pub use filter::soft::{MOST_SOFT_TERMS, ignored_soft_terms};
 pub(crate) use filter::topology::selector::Selector;
 pub use fleet::node::node_of_claim;
 pub(crate) use limits::LimitsLeft;
-pub use model::plan::{LaunchOption, Options, Packing, PlannedClaim};
+pub use model::plan::{DaemonNotCounted, LaunchOption, Options, Packing, PlannedClaim};
 pub use option_price::MaxOptionPrice;
 pub(crate) use policy::cost::NodePrice;
 pub use rounds::failure::PackingError;

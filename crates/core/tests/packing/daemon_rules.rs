@@ -1,5 +1,5 @@
 //! Rules between pods that wait and the pods of DaemonSets on nodes to come: affinity and anti-affinity, whichever states it.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 use dovetail_core::Problem;
 use dovetail_core::pack::{Options, Packing, solve};
@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 const ZONE: &str = "topology.kubernetes.io/zone";
 const HOST: &str = "kubernetes.io/hostname";
 const ARCH: &str = "kubernetes.io/arch";
+const CT: &str = "karpenter.sh/capacity-type";
 
 fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).unwrap()
@@ -157,4 +158,155 @@ fn daemonset_waiting_for_the_pod_does_not_meet_its_affinity() {
     let follower = pod("web", "w", &term("podAffinity", "agent", HOST));
     let waiting = agent(&json!({"affinity": term("podAffinity", "web", HOST)}));
     assert_eq!(packed(&problem(vec![follower], vec![waiting])).claims.len(), 0);
+}
+
+/// An innocent pod, which has to get a node whatever DaemonSets others make.
+fn innocent() -> Value {
+    json!({"name": "innocent", "uid": "innocent", "namespace": "good", "requests": {"cpu": "1", "memory": "1Gi"}})
+}
+
+fn hopeless(more: &Value) -> Value {
+    let mut one = agent(more);
+    one["name"] = json!("big");
+    one["namespace"] = json!("team");
+    one
+}
+
+#[test]
+fn daemonset_that_fits_no_type_counts_nowhere_and_is_named() {
+    let avoid = |selector: Value, namespaces: Value| {
+        json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": HOST, "labelSelector": selector, "namespaceSelector": namespaces}]}}})
+    };
+    let others = json!({"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["big"]}]});
+    for (more, why) in [
+        (json!({"requests": {"cpu": "1000"}}), "it needs 1000 CPU, the largest of 2 instance types has 4 CPU"),
+        (json!({"requests": {"cpu": "100m", "memory": "17Gi"}}), "it needs 17Gi of memory"),
+        (json!({"requests": {"nvidia.com/gpu": "8"}}), "it needs 8 nvidia.com/gpu, the largest"),
+        (json!({"requests": {"hugepages-2Mi": "64Mi"}}), "hugepages-2Mi"),
+        (json!({"requests": {"example.com/thing": "1"}}), "example.com/thing"),
+        (json!({"requests": {"ephemeral-storage": "100Ti"}}), "100Ti of ephemeral-storage"),
+        (avoid(json!({}), json!({})), "its own anti-affinity is against pods of others, such as good/innocent"),
+        (avoid(others.clone(), json!({})), "its own anti-affinity is against pods of others"),
+    ] {
+        let all = problem(
+            vec![innocent(), json!({"name": "huge", "uid": "h", "requests": {"cpu": "5"}})],
+            vec![hopeless(&more)],
+        );
+        let packing = packed(&all);
+        assert_eq!(packing.claims.len(), 1, "{more}: {:?}", packing.unscheduled);
+        assert_eq!(packing.claims[0].requests.get("cpu"), 1000, "{more}");
+        assert_eq!(types(&all, &packing)[0], "g.4", "{more}");
+        let [one] = packing.daemons_not_counted.as_slice() else { panic!("{more}: {:?}", packing.daemons_not_counted) };
+        let told = one.sentence(&all);
+        assert!(told.starts_with("DaemonSet team/big is not counted") && told.contains(why), "{told}");
+        let reason = packing.unscheduled[0].1.to_string();
+        assert!(reason.contains("needs 5 CPU") && reason.ends_with("DaemonSet team/big is not counted"), "{reason}");
+    }
+    // In its own namespace as well, where it is against everybody.
+    let mut own = innocent();
+    own["namespace"] = json!("team");
+    assert_eq!(packed(&problem(vec![own], vec![hopeless(&avoid(json!({}), json!(null)))])).claims.len(), 1);
+}
+
+#[test]
+fn daemonset_takes_nothing_of_types_that_it_does_not_fit_on() {
+    let mut all = problem(vec![innocent()], vec![hopeless(&json!({"requests": {"cpu": "6"}}))]);
+    all.instance_types.push(read(json!({"name": "m.8", "capacity": {"cpu": "8", "memory": "32Gi", "pods": "60"},
+        "requirements": [{"key": ARCH, "operator": "In", "values": ["amd64"]}],
+        "offerings": [{"zone": "a", "capacityType": "on-demand", "price": 0.05, "available": true}]})));
+    let packing = packed(&all);
+    // On the cheap large type its six cores count, and one is left; nothing is taken of the others.
+    assert_eq!((packing.claims.len(), packing.claims[0].price), (1, 0.05));
+    assert_eq!((packing.claims[0].requests.get("cpu"), packing.daemons_not_counted.len()), (7000, 0));
+    all.pods[0].requests.set("cpu", 3000);
+    let packing = packed(&all);
+    assert_eq!((packing.claims[0].price, packing.claims[0].requests.get("cpu")), (0.1, 3000));
+}
+
+#[test]
+fn daemonsets_together_leave_room_and_urgent_ones_count_first() {
+    let set = |name: &str, cpu: &str, priority: i32| {
+        let mut one = agent(&json!({"requests": {"cpu": cpu}, "priority": priority}));
+        one["name"] = json!(name);
+        one
+    };
+    let sets = vec![set("a", "1500m", 0), set("b", "1200m", 7), set("c", "1900m", 0)];
+    let mut all = problem(vec![innocent()], sets);
+    let packing = packed(&all);
+    assert_eq!(packing.claims[0].requests.get("cpu"), 3700, "b and a count, which is 2.7 of 4 CPU");
+    let told = packing.daemons_not_counted[0].sentence(&all);
+    assert_eq!(
+        told,
+        "DaemonSet default/c is not counted on nodes of pool default: with it DaemonSets would take more than 80 percent"
+    );
+    all.daemon_share = dovetail_core::daemons::DaemonShare::from_percent(40).unwrap();
+    assert_eq!(packed(&all).claims[0].requests.get("cpu"), 2200, "b alone");
+    // A pod that fits only without them is told whose the room is.
+    all.pods[0].requests.set("cpu", 3000);
+    let told = packed(&all).unscheduled[0].1.to_string();
+    assert!(told.contains("allows 2.8 CPU beside the 1.2 CPU of DaemonSet default/b"), "{told}");
+}
+
+#[test]
+fn two_daemonsets_with_one_host_port_count_as_one() {
+    let set = |name: &str| {
+        let mut one = agent(&json!({"requests": {"cpu": "1"}, "hostPorts": [{"port": 9100}]}));
+        one["name"] = json!(name);
+        one
+    };
+    let all = problem(vec![innocent()], vec![set("a"), set("b")]);
+    let packing = packed(&all);
+    assert_eq!(packing.claims[0].requests.get("cpu"), 2000);
+    assert!(packing.daemons_not_counted[0].why.contains("DaemonSet default/a is on every node"));
+}
+
+#[test]
+fn daemonset_of_another_zone_or_label_takes_no_room() {
+    let pinned = |name: &str, key: &str, value: &str, cpu: &str| json!({"name": name, "uid": name, "requests": {"cpu": cpu}, "nodeSelector": {key: value}});
+    for (key, here, there) in [(ZONE, "a", "b"), ("role", "store", "front"), (CT, "spot", "on-demand")] {
+        let heavy = agent(&json!({"requests": {"cpu": "3"}, "nodeSelector": {key: here}}));
+        let mut all =
+            problem(vec![pinned("free", key, there, "3500m"), pinned("beside", key, here, "900m")], vec![heavy]);
+        all.node_pools[0].requirements = read(json!([{"key": "role", "operator": "In", "values": ["store", "front"]}]));
+        for one in &mut all.instance_types {
+            let spot: Vec<dovetail_core::Offering> = read(json!([
+                {"zone": "a", "capacityType": "spot", "price": 0.05, "available": true},
+                {"zone": "b", "capacityType": "spot", "price": 0.05, "available": true}]));
+            std::sync::Arc::make_mut(one).offerings.extend(spot);
+        }
+        let packing = packed(&all);
+        assert!(packing.unscheduled.is_empty(), "{key}: {}", packing.unscheduled[0].1);
+        let of = |pod: usize| packing.claims.iter().find(|claim| claim.pods.contains(&pod)).unwrap();
+        assert_eq!((of(0).requests.get("cpu"), of(1).requests.get("cpu")), (3500, 3900), "{key}");
+        // One that may be on either finds it there, as far as anybody knows.
+        all.pods = vec![read(json!({"name": "any", "requests": {"cpu": "3500m"}}))];
+        assert_eq!(packed(&all).unscheduled.len(), 1, "{key}");
+        all.pods = vec![read(pinned("not", key, here, "1100m"))];
+        assert_eq!(packed(&all).unscheduled.len(), 1, "{key}");
+    }
+}
+
+#[test]
+fn pods_that_may_be_anywhere_share_nodes_with_pinned_ones() {
+    let heavy = agent(&json!({"requests": {"cpu": "3"}, "nodeSelector": {ZONE: "a"}}));
+    let pod = |name: &str, more: Value| {
+        let mut one = json!({"name": name, "uid": name, "requests": {"cpu": "1"}});
+        more.as_object().into_iter().flatten().for_each(|(key, value)| one[key] = value.clone());
+        one
+    };
+    let all = problem(vec![pod("pinned", json!({"nodeSelector": {ZONE: "b"}})), pod("any", json!({}))], vec![heavy]);
+    let packing = packed(&all);
+    assert_eq!((packing.claims.len(), packing.unscheduled.len()), (1, 0));
+    assert_eq!(packing.claims[0].requests.get("cpu"), 2000);
+}
+
+#[test]
+fn a_node_takes_pods_beside_a_daemonset_that_cannot_come() {
+    let mut all =
+        problem(vec![innocent()], vec![hopeless(&json!({"requests": {"cpu": "1000"}, "hostPorts": [{"port": 80}]}))]);
+    all.pods[0].host_ports = read(json!([{"port": 80}]));
+    all.existing_nodes = vec![read(json!({"name": "n", "labels": {ZONE: "a", ARCH: "arm64"}, "initialized": true,
+        "allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}}))];
+    assert_eq!(packed(&all).on_existing.len(), 1);
 }

@@ -18,6 +18,7 @@ mod daemon_rules;
 #[path = "spread/default_spread.rs"]
 mod default_spread;
 mod hostile_limits;
+mod hostile_pods;
 #[path = "spread/hostile_topology.rs"]
 mod hostile_topology;
 #[path = "drawn/isolation.rs"]

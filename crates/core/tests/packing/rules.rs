@@ -382,7 +382,7 @@ fn what_makes_no_sense_is_left_with_its_reason() {
 #[test]
 fn overlapping_pools_without_weights_are_warned_of() {
     let told = warnings(&problem(json!([pool("a"), pool("b")]), json!([])));
-    assert!(told.len() == 1 && told[0].contains("b is tried first"), "{told:?}");
+    assert!(told.len() == 1 && told[0].contains("go where they cost less"), "{told:?}");
     let weighted = json!([pool("a"), with(pool("b"), json!({"weight": 1}))]);
     assert!(warnings(&problem(weighted, json!([]))).is_empty());
     let apart = json!([
@@ -446,4 +446,39 @@ fn best_effort_lowers_unmet_min_values_and_the_claim_says_so() {
     let packing = packed(&problem);
     let said = packing.claims[0].requirements.iter().find(|said| said.key == "karpenter.k8s.aws/instance-cpu").unwrap();
     assert_eq!((said.min_values, packing.claims[0].min_values_relaxed), (Some(2), false), "kept where it can be");
+}
+
+#[test]
+fn of_pools_of_one_weight_the_cheaper_takes_the_pods() {
+    for names in [["a", "b"], ["b", "a"]] {
+        let dear = with(pool(names[0]), json!({"requirements": requires(CT, &["on-demand"])}));
+        let cheap = with(pool(names[1]), json!({"requirements": requires(CT, &["spot"])}));
+        let pods = json!([pod("x", "1"), pod("y", "1")]);
+        let packing = packed(&problem(json!([dear, cheap]), pods.clone()));
+        assert!(packing.claims.iter().all(|claim| claim.pool == 1), "{names:?}");
+        // A weight is a wish, and a limit a bound.
+        let packing = packed(&problem(json!([with(dear.clone(), json!({"weight": 1})), cheap]), pods.clone()));
+        assert!(packing.claims.iter().all(|claim| claim.pool == 0), "{names:?}");
+        let packing = packed(&problem(json!([dear, with(cheap, json!({"limits": {"cpu": "1"}}))]), pods));
+        assert!(packing.claims.iter().all(|claim| claim.pool == 0) && packing.unscheduled.is_empty(), "{names:?}");
+    }
+}
+
+#[test]
+fn a_reason_begins_with_the_pool_that_is_nearest() {
+    let named = |name: &str, more: Value| with(pool(name), more);
+    let pools = json!([
+        named(
+            "z-tainted",
+            json!({"weight": 9, "taints": [{"key": "t", "effect": "NoSchedule"}],
+            "requirements": requires("kubernetes.io/arch", &["arm64"])})
+        ),
+        named("y-arm", json!({"weight": 8, "requirements": requires("kubernetes.io/arch", &["arm64"])})),
+        named("x-ours-but-tainted", json!({"weight": 7, "taints": [{"key": "t", "effect": "NoSchedule"}]})),
+        named("a-too-small", json!({})),
+    ]);
+    let wanted = with(pod("big", "50"), json!({"nodeSelector": {"kubernetes.io/arch": "amd64"}}));
+    let told = reason(&packed(&problem(pools, json!([wanted]))));
+    let order: Vec<&str> = told.split("pool ").skip(1).map(|part| part.split(':').next().unwrap()).collect();
+    assert_eq!(order, ["a-too-small", "x-ours-but-tainted", "y-arm", "z-tainted"], "{told}");
 }

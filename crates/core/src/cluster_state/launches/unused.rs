@@ -16,6 +16,7 @@ use jiff::Timestamp;
 use super::observed::instance_type_of;
 use crate::cluster_state::objects::load::with_itself;
 use crate::cluster_state::{ClaimEntry, ClusterState, Moment, NodeEntry, PodEntry, Snapshot, objects::daemon};
+use crate::daemons::fits_alone;
 use crate::launch_limits::LaunchedFor;
 use crate::pod::Pod;
 use crate::resources::Resources;
@@ -381,7 +382,8 @@ impl Snapshot {
         }
         let at_launch = entry.claim.metadata.labels.clone().unwrap_or_default();
         for pod in self.daemon_pods() {
-            if daemon::lands_on(&pod, &at_launch, &entry.claim.spec.taints) {
+            let fits = fits_alone(&pod, &node.allocatable);
+            if fits && daemon::lands_on(&pod, &at_launch, &entry.claim.spec.taints) {
                 more.sub(&with_itself(&pod.requests));
             }
         }

@@ -1,15 +1,19 @@
 //! DaemonSets: the pod that each would put on a node, and whether it would.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{NodeSelectorTerm, Pod as KubePod, Taint, Toleration};
 
 use crate::admission::Policies;
+use crate::cluster_state::objects::load::with_itself;
 use crate::cluster_state::objects::workload::controlled_by;
-use crate::cluster_state::{PodEntry, Snapshot};
+use crate::cluster_state::{JoinedNode, Load, PodEntry, Snapshot};
+use crate::daemons::{DaemonShare, MOST_DAEMON_SETS, SYSTEM_CRITICAL, fits_alone, in_order};
 use crate::pod::Pod;
 use crate::requirements::{NodeSelectorRequirement, Requirement, Requirements};
+use crate::resources::Resources;
+use crate::volumes::is_attachable;
 
 /// Says of a pod which of its DaemonSet's templates it is of (DaemonSet controller).
 pub const POD_TEMPLATE_GENERATION: &str = "pod-template-generation";
@@ -37,6 +41,7 @@ impl Snapshot {
                 |live: &&&PodEntry| template.is_none() || live.template.is_none() || live.template.as_ref() == template;
             if let Some(live) = newest.get(own.as_str()).filter(current) {
                 pod.requests.clone_from(&live.pod.requests);
+                pod.priority = live.pod.priority;
             }
             pods.push(pod);
         }
@@ -55,8 +60,9 @@ pub fn pod_of(set: &DaemonSet, policies: &Policies) -> Option<Pod> {
     };
     pod.metadata.name.clone_from(&set.metadata.name);
     pod.metadata.namespace.clone_from(&set.metadata.namespace);
-    pod.metadata.uid = set.metadata.uid.as_ref().map(|uid| format!("daemon-{uid}"));
+    pod.metadata.uid = set.metadata.uid.as_ref().map(|uid| format!("{UID_PREFIX}{uid}"));
     let namespace = set.metadata.namespace.as_deref().unwrap_or("default");
+    let priority = priority_of(&pod, policies);
     let mut pod = Pod::from_kube(&admitted(pod, namespace, policies)?).ok()?;
     let always = |key: &str, effect: &str| Toleration {
         key: Some(key.into()),
@@ -64,10 +70,19 @@ pub fn pod_of(set: &DaemonSet, policies: &Policies) -> Option<Pod> {
         effect: Some(effect.into()),
         ..Toleration::default()
     };
+    pod.priority = priority;
     for (key, effect) in ADDED {
         pod.tolerations.push(always(key, effect));
     }
     Some(pod)
+}
+
+/// The priority that a template comes to, as far as it is known: classes other than the system's are not watched.
+fn priority_of(pod: &KubePod, policies: &Policies) -> i32 {
+    let Some(spec) = &pod.spec else { return 0 };
+    let named = spec.priority_class_name.as_deref().and_then(|name| policies.priority_named(name));
+    let value = named.or(spec.priority.map(i64::from)).unwrap_or(0);
+    i32::try_from(value).unwrap_or(i32::MAX)
 }
 
 /// The pod as it would be stored. A class that is not known (yet) adds nothing, rather than that the DaemonSet counts as none.
@@ -85,6 +100,64 @@ fn admitted(mut pod: KubePod, namespace: &str, policies: &Policies) -> Option<Ku
         Err(_) => None,
     }
 }
+
+/// The pods of DaemonSets that are still to come to nodes.
+pub(in crate::cluster_state) struct ComingDaemons<'d> {
+    /// In the order in which they count, each with the key of its own pods as a workload.
+    all: Vec<(&'d Pod, String)>,
+    share: DaemonShare,
+}
+
+impl<'d> ComingDaemons<'d> {
+    /// Those of these DaemonSets.
+    pub fn new(daemons: &'d [Pod], share: DaemonShare) -> Self {
+        let own = |pod: &Pod| {
+            let uid = pod.uid.strip_prefix(UID_PREFIX).unwrap_or_default();
+            controlled_by(&pod.namespace, "DaemonSet", uid)
+        };
+        let order = in_order(daemons).into_iter().map(|at| &daemons[at]).take(MOST_DAEMON_SETS);
+        Self { all: order.map(|pod| (pod, own(pod))).collect(), share }
+    }
+
+    /// What DaemonSets will still request of a node on which so much is used: all that land on it, less what is there, not
+    /// below zero. A pod that kube-scheduler cannot place there takes nothing: one that is larger than the node or its share of
+    /// it, or than what others have left of a node that is ready.
+    pub fn requests(&self, node: &JoinedNode, used: &Resources, load: Option<&Load>) -> Resources {
+        let there = || load.iter().flat_map(|load| load.pods.values()).filter(|entry| entry.daemon);
+        let workloads: BTreeSet<&str> = there().map(|entry| entry.workload.as_str()).collect();
+        let (mut expected, mut free) = (Resources::new(), node.allocatable.clone());
+        if node.initialized {
+            free.sub(used);
+        }
+        for (pod, own) in self.all.iter().filter(|(pod, _)| lands_on(pod, &node.labels, &node.taints)) {
+            let requests = with_itself(&pod.requests);
+            if workloads.contains(own.as_str()) {
+                expected.add(&requests);
+                if !node.initialized {
+                    free.sub(&requests);
+                }
+                continue;
+            }
+            let urgent = pod.priority >= SYSTEM_CRITICAL && fits_alone(pod, &node.allocatable);
+            if urgent || self.is_within_share(pod, &node.allocatable) && fits_alone(pod, &free) {
+                expected.add(&requests);
+                free.sub(&requests);
+            }
+        }
+        for entry in there() {
+            expected.sub(&with_itself(&entry.pod.requests));
+        }
+        expected.iter().filter(|(_, amount)| *amount > 0).map(|(name, amount)| (name.to_owned(), amount)).collect()
+    }
+
+    fn is_within_share(&self, pod: &Pod, allocatable: &Resources) -> bool {
+        let mut counted = pod.requests.iter().filter(|(name, _)| !is_attachable(name));
+        counted.all(|(name, amount)| self.share.has(amount, allocatable.get(name)))
+    }
+}
+
+/// How the uid of a DaemonSet's pod begins that is made of its template.
+const UID_PREFIX: &str = "daemon-";
 
 /// Tolerations that the DaemonSet controller gives each of its pods.
 const ADDED: [(&str, &str); 6] = [

@@ -28,7 +28,9 @@ impl Snapshot {
             };
             let (requests, node_selector) = (taken.more.clone(), selector.into());
             let uid = format!("daemons/{pool}/{}", taken.instance_type);
-            Pod { name, uid, requests, node_selector, tolerations: vec![anything], ..Pod::default() }
+            // It has been seen: it counts before what is only written.
+            let priority = i32::MAX;
+            Pod { name, uid, requests, node_selector, priority, tolerations: vec![anything], ..Pod::default() }
         };
         self.unused.taken(now).map(pod).collect()
     }

@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::cluster_state::joined::NodeSource;
+use crate::cluster_state::objects::daemon::ComingDaemons;
 use crate::cluster_state::objects::load::with_itself;
-use crate::cluster_state::problem::daemons_to_come;
 use crate::cluster_state::{JoinedNode, Moment, NominationTarget, PodEntry, Snapshot};
+use crate::daemons::DaemonShare;
 use crate::pack::alike;
-use crate::pod::Pod;
 use crate::resources::Resources;
 
 /// What a pod's `status.nominatedNodeName` is to say.
@@ -54,7 +54,8 @@ impl Snapshot {
             return Vec::new();
         }
         let waiting = self.pods.values().filter(|entry| waits(entry)).count();
-        let daemons = self.daemon_pods();
+        let daemon_pods = self.daemon_pods();
+        let daemons = ComingDaemons::new(&daemon_pods, DaemonShare::default());
         let machines = self.machines();
         let asked = |source: &&NodeSource| source.claim_name().is_some_and(|claim| expected.contains_key(claim));
         let nodes: Vec<JoinedNode> = machines.iter().filter(asked).map(|source| self.join(source)).collect();
@@ -105,7 +106,7 @@ impl Snapshot {
         node: &JoinedNode,
         name: &str,
         mut here: Vec<&'s Arc<PodEntry>>,
-        daemons: &[Pod],
+        daemons: &ComingDaemons<'_>,
     ) -> Vec<&'s Arc<PodEntry>> {
         let Some(mut free) = self.free_room(node, name, daemons) else { return Vec::new() };
         let size = |entry: &PodEntry| share(&entry.pod.requests, &node.allocatable);
@@ -151,13 +152,13 @@ impl Snapshot {
     }
 
     /// What a node has left for pods beside those on it and those that DaemonSets will put there; `None` where it is not known.
-    fn free_room(&self, node: &JoinedNode, name: &str, daemons: &[Pod]) -> Option<Resources> {
+    fn free_room(&self, node: &JoinedNode, name: &str, daemons: &ComingDaemons<'_>) -> Option<Resources> {
         let load = self.loads.get(name).map(AsRef::as_ref);
         if load.is_some_and(|load| load.pods.values().any(|entry| entry.unreadable)) {
             return None;
         }
         let mut used = load.map(|load| load.requests.clone()).unwrap_or_default();
-        used.add(&daemons_to_come(node, daemons, load));
+        used.add(&daemons.requests(node, &used, load));
         let mut free = node.allocatable.clone();
         used.fits_in(&free).then(|| {
             free.sub(&used);

@@ -15,6 +15,7 @@ use super::{Method, RemovalReason, balanced};
 use crate::pack::PlannedClaim;
 use crate::pack::fleet::launch::{Bound, TrialNode};
 use crate::pack::model::ids::{IndexVec, InstanceTypeId, NodeId};
+use crate::pack::model::kinds::NodeKind;
 
 /// Replaces nodes by one new node that carries their pods for less.
 pub(super) struct Replace;
@@ -64,12 +65,14 @@ impl Replace {
         if candidates.is_empty() {
             return None;
         }
-        let offers = offers(pass, pool);
-        for sketch in sketches(pass, pool, &offers, &candidates).into_iter().take(TRIES) {
-            if let Some(command) = self.attempt(pass, pool, &offers[sketch.offer], &candidates) {
+        // Pools of the same weight are as good: pods are with the one that costs less.
+        let targets = std::iter::once(pool).chain(pass.fleet.equals_of(pool)).collect::<Vec<_>>();
+        for target in targets {
+            if let Some(command) = self.by_nodes_of(pass, (pool, target), &candidates) {
                 return Some(command);
             }
         }
+        let offers = offers(pass, pool);
         for node in candidates {
             if !pass.settings.spot_to_spot && is_spot(pass, node) {
                 pass.bar(node, NO_SPOT_TO_SPOT.into());
@@ -83,15 +86,28 @@ impl Replace {
         None
     }
 
+    /// Replaces nodes of a pool by one of another, or of its own.
+    fn by_nodes_of(
+        &self,
+        pass: &mut Pass<'_, '_, '_>,
+        (pool, target): (usize, usize),
+        candidates: &[NodeId],
+    ) -> Option<ConsolidationCommand> {
+        let offers = offers(pass, target);
+        let sketches = sketches(pass, pool, &offers, candidates);
+        let mut tried = sketches.into_iter().take(TRIES);
+        tried.find_map(|sketch| self.attempt(pass, (pool, target), &offers[sketch.offer], candidates))
+    }
+
     /// Fills a node of the type by all rules; answers the command if it pays.
     fn attempt(
         &self,
         pass: &mut Pass<'_, '_, '_>,
-        pool: usize,
+        (pool, target): (usize, usize),
         offer: &Offer,
         candidates: &[NodeId],
     ) -> Option<ConsolidationCommand> {
-        let mut launch = pass.fleet.launch(pass.fleet.pool_at(pool)?, Some(offer.at))?;
+        let mut launch = pass.fleet.launch(pass.fleet.pool_at(target)?, Some(offer.at))?;
         let start = pass.fleet.mark();
         let taken = fill(pass, &mut launch, pool, offer, candidates);
         let command = self.finish(pass, pool, &mut launch, taken);
@@ -135,7 +151,7 @@ fn offers(pass: &Pass<'_, '_, '_>, pool: usize) -> Vec<Offer> {
     let context = pass.fleet.context;
     let mut all: Vec<Offer> = Vec::new();
     for (one, price) in pass.fleet.prices(at) {
-        let room = context.room(at, one).to_vec();
+        let room = context.room(NodeKind::any(at), one).to_vec();
         let worth = pass.value(pool, room.iter().copied());
         all.push(Offer { at: one, cost: pass.node_price().with(price), price, room, worth });
     }

@@ -142,6 +142,7 @@ pub(super) fn shell(problem: &Problem) -> Problem {
         left_out: problem.left_out.clone(),
         instance_types: problem.instance_types.clone(),
         daemon_pods: problem.daemon_pods.clone(),
+        daemon_share: problem.daemon_share,
         namespaces: problem.namespaces.clone(),
         ..Problem::default()
     }

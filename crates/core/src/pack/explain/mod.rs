@@ -1,9 +1,12 @@
 //! Why a class of pods is left over: each pool's rules one after the other, with what each removes.
 
+pub(in crate::pack) mod amounts;
 pub(in crate::pack) mod reason;
+mod size;
 pub(in crate::pack) mod warnings;
 
 use std::collections::BTreeSet;
+use std::cmp::Reverse;
 
 use k8s_openapi::api::core::v1::Taint;
 
@@ -16,13 +19,16 @@ use crate::pack::filter::taints;
 use crate::pack::model::bits::Bits;
 use crate::pack::model::classes::Class;
 use crate::pack::model::context::Context;
-use crate::pack::model::daemons::Clash;
+use crate::pack::model::daemons::reach::full_name;
 use crate::pack::model::pools::PoolView;
 use crate::pack::model::reserved::Reservations;
 use crate::pod::{NOT_SUPPORTED, Pod};
 use crate::problem::{PreferencePolicy, UnusablePool};
 use crate::requirements::{Incompatible, NodeSelectorRequirement, Requirements, describe};
-use crate::resources::format_amount;
+use size::too_large;
+
+/// So many DaemonSets that do not count are named by a reason.
+const MOST_DAEMONS_NAMED: usize = 3;
 
 /// What is left when packing ends.
 #[derive(Clone, Copy)]
@@ -40,8 +46,34 @@ pub(crate) fn reason(context: &Context<'_>, class: &Class, left: LeftAtEnd<'_>, 
         }
     }
     let pools = context.pools.ids().map(|at| why_not(context, class, at, left, topology));
-    let pools: Vec<PoolReason> = pools.chain(context.problem.left_out.iter().map(left_out)).collect();
+    let mut pools: Vec<PoolReason> = pools.chain(context.problem.left_out.iter().map(left_out)).collect();
+    // The nearest first: of seven pools six may never have been meant for the pod.
+    pools.sort_by_key(|one| Reverse(nearness(context, class, one)));
     if pools.is_empty() { Reason::NoNodePool } else { Reason::NoPoolFits { pools } }
+}
+
+/// How near a pool is to taking a pod, by the rule that keeps it off: the more it meets, the nearer.
+fn nearness(context: &Context<'_>, class: &Class, one: &PoolReason) -> u32 {
+    match one.rule {
+        Rule::Taints if !is_meant(context, class, &one.pool) => 0,
+        Rule::UndefinedLabel | Rule::Requirements => 1,
+        Rule::InstanceTypes => 2,
+        // It would do but for the taint, or for what is wrong with the pool itself.
+        Rule::Taints => 3,
+        Rule::Pool => 4,
+        Rule::Volumes => 5,
+        Rule::Offerings => 6,
+        Rule::Resources => 7,
+        Rule::MinValues | Rule::Topology | Rule::Together => 8,
+        Rule::Limits => 9,
+    }
+}
+
+/// Whether a pool is what a class asks for by its labels, taints apart.
+fn is_meant(context: &Context<'_>, class: &Class, pool: &str) -> bool {
+    let view = context.pools.iter().find(|view| context.problem.node_pools[view.index].name == pool);
+    let Some((view, last)) = view.zip(class.alternatives.last()) else { return false };
+    view.requirements.compatible(&context.sets[last.set], &context.allowed_undefined).is_ok()
 }
 
 /// The reason of a pool that may not be used now, whatever the pod asks for.
@@ -137,10 +169,11 @@ fn why_not(
         return trial.end(Rule::Volumes, detail);
     }
     let mut fitting = trial.types.clone();
-    context.fitting(pool, &class.first, &mut fitting);
+    let kind = context.kind(pool, view.daemons.absent(view, wanted, offering_bits), offering_bits);
+    context.fitting(kind, &class.first, &mut fitting);
     let before = trial.types.clone();
     if !trial.retain(Rule::Resources, fitting) {
-        let detail = too_large(context, class, pool, &before);
+        let detail = format!("{}{}", too_large(context, class, kind, &before), not_counted(context, pool));
         return trial.end(Rule::Resources, format!("{detail}{refused}"));
     }
     let before = trial.types.clone();
@@ -152,6 +185,20 @@ fn why_not(
         return trial.end(Rule::Limits, detail);
     }
     only_together(trial, topology)
+}
+
+/// The DaemonSets that do not count on a pool's nodes: who looks why there is no room knows that it is not for them.
+fn not_counted(context: &Context<'_>, pool: PoolId) -> String {
+    let here = context.daemons_left_out.iter().filter(|one| one.pool.is_none_or(|own| own == pool));
+    let mut named: Vec<String> = here.map(|one| full_name(&context.problem.daemon_pods[one.daemon])).collect();
+    let more = named.len().saturating_sub(MOST_DAEMONS_NAMED);
+    named.truncate(MOST_DAEMONS_NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    match named.as_slice() {
+        [] => String::new(),
+        [one] => format!("; DaemonSet {one} is not counted"),
+        all => format!("; DaemonSets {}{more} are not counted", all.join(", ")),
+    }
 }
 
 /// Which of a pool's taints the pods of a class do not tolerate.
@@ -263,7 +310,7 @@ fn types_left(trial: &mut Trial<'_, '_>, wanted: &Requirements) -> Result<(), (R
 fn refusals(trial: &Trial<'_, '_>, class: &Class, pool: PoolId, wanted: &Requirements) -> String {
     const MOST: usize = 3;
     let mut fitting = trial.sold_out.clone();
-    trial.context.fitting(pool, &class.first, &mut fitting);
+    trial.context.fitting(NodeKind::any(pool), &class.first, &mut fitting);
     let asked = |key: &str, value: &str| {
         let allows = |all: &Requirements| all.get(key).is_none_or(|one| one.has(value));
         allows(wanted) && allows(&trial.view.requirements)
@@ -276,105 +323,4 @@ fn refusals(trial: &Trial<'_, '_>, class: &Class, pool: PoolId, wanted: &Require
         text.push_str(&format!("; and {} more causes", causes.len() - MOST));
     }
     if text.is_empty() { text } else { format!(": {text}") }
-}
-
-/// The resource that is short everywhere, or all of them together.
-fn too_large(context: &Context<'_>, class: &Class, pool: PoolId, types: &Bits) -> String {
-    let count = types.count();
-    let noun = if count == 1 { "instance type" } else { "instance types" };
-    if context.pools[pool].is_group {
-        return too_large_for_a_group(context, class, pool);
-    }
-    for (resource, name) in context.names.0.iter().enumerate() {
-        let asked = class.first[resource];
-        let most = types.iter().map(|at| context.room(pool, at)[resource]).max().unwrap_or(0).max(0);
-        if asked > most {
-            if let Some(text) = kept_off(context, class, resource) {
-                return text;
-            }
-            let (asked, most) = (person(name, asked), person(name, most));
-            return format!("needs {asked}, the largest of {} {noun} allows {most}", grouped(count));
-        }
-    }
-    let named = context.names.named().iter().zip(&class.first);
-    let asked: Vec<String> = named.filter(|(_, a)| **a > 0).map(|(n, a)| person(n, *a)).collect();
-    format!("needs {} at once, none of {} {noun} has all of it free", asked.join(" and "), grouped(count))
-}
-
-/// That a DaemonSet keeps the pod off, or is not there to be joined, if this resource stands for its nodes.
-fn kept_off(context: &Context<'_>, class: &Class, resource: usize) -> Option<String> {
-    if let Some((_, pod_affinity)) = context.names.daemon_affinities().find(|(at, _)| *at == resource) {
-        let name = &pod_affinity.name;
-        return Some(format!(
-            "required pod affinity to the pods of DaemonSet {name}, which does not run on such a node"
-        ));
-    }
-    let (_, conflict) = context.names.conflicts().find(|(at, _)| *at == resource)?;
-    let name = &conflict.name;
-    Some(match conflict.clash(context.problem, class.example(context.problem))? {
-        Clash::Port(port) => format!("host port {port} is taken by DaemonSet {name}"),
-        Clash::AntiAffinity => {
-            format!("anti-affinity keeps it off the pods of DaemonSet {name}, which runs on every such node")
-        }
-    })
-}
-
-/// A node of a group may become the smallest of its types.
-fn too_large_for_a_group(context: &Context<'_>, class: &Class, pool: PoolId) -> String {
-    for (resource, name) in context.names.0.iter().enumerate() {
-        let asked = class.first[resource];
-        let least =
-            context.pools[pool].types.iter().map(|at| context.room(pool, at)[resource]).min().unwrap_or(0).max(0);
-        if asked > least {
-            if let Some(text) = kept_off(context, class, resource) {
-                return text;
-            }
-            return format!(
-                "needs {}, a node of the group has {} for certain",
-                person(name, asked),
-                person(name, least)
-            );
-        }
-    }
-    "not every instance type of the group is what it asks for".to_owned()
-}
-
-/// An amount as a person says it: `400 CPU`, `3Gi of memory`.
-fn person(name: &str, amount: i64) -> String {
-    match name {
-        crate::resources::CPU => {
-            let text = format!("{}.{:03}", amount / 1000, amount % 1000);
-            format!("{} CPU", text.trim_end_matches('0').trim_end_matches('.'))
-        }
-        crate::resources::MEMORY | crate::resources::EPHEMERAL_STORAGE => {
-            format!("{} of {name}", rounded_binary(amount))
-        }
-        _ => format!("{} {name}", format_amount(name, amount)),
-    }
-}
-
-/// Bytes in the largest unit that leaves at least ten, rounded down.
-fn rounded_binary(bytes: i64) -> String {
-    let mut shown = (bytes, "");
-    for suffix in ["Ki", "Mi", "Gi", "Ti", "Pi"] {
-        let exact = shown.0 % 1024 == 0 && shown.0 > 0;
-        if shown.0 < 10 * 1024 && !exact {
-            break;
-        }
-        shown = (shown.0 / 1024, suffix);
-    }
-    format!("{}{}", shown.0, shown.1)
-}
-
-/// `1,190`.
-fn grouped(count: usize) -> String {
-    let digits = count.to_string();
-    let mut out = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }

@@ -29,7 +29,7 @@ pub enum Reason {
     },
     /// No NodePool can give it a node.
     NoPoolFits {
-        /// One entry a pool, in the order in which they are tried.
+        /// One entry a pool, the nearest first; of equally near ones in the order in which they are tried.
         pools: Vec<PoolReason>,
     },
 }

@@ -23,9 +23,9 @@ pub fn warnings(problem: &Problem) -> Vec<String> {
             if a.weight == b.weight && overlap(a, b) {
                 let (first, second) = if a.name > b.name { (a, b) } else { (b, a) };
                 found.push(format!(
-                    "pools {} and {} have the same weight ({}) and can take the same pods: {} is tried first, by its name; \
-                     give them different weights or make them exclude each other",
-                    first.name, second.name, first.weight, first.name
+                    "pools {} and {} have the same weight ({}) and can take the same pods: these go where they cost less; \
+                     give the pools different weights or make them exclude each other",
+                    first.name, second.name, first.weight
                 ));
             }
         }
@@ -34,7 +34,7 @@ pub fn warnings(problem: &Problem) -> Vec<String> {
 }
 
 /// Whether a pod could be meant for either: requirements that do not exclude each other, and the same taints.
-fn overlap(a: &Pool, b: &Pool) -> bool {
+pub(in crate::pack) fn overlap(a: &Pool, b: &Pool) -> bool {
     let same_taints = |a: &Pool, b: &Pool| {
         let hard = |pool: &Pool| {
             let mut named: Vec<String> = pool.taints.iter().map(taints::describe).collect();

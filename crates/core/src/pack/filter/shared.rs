@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use smallvec::SmallVec;
 
-use crate::pack::model::classes::ResourceNames;
 use crate::pack::model::ids::VolumeId;
+use crate::pack::model::names::ResourceNames;
 use crate::pod::Pod;
 use crate::problem::Problem;
 

@@ -8,10 +8,12 @@ use rustc_hash::FxHashMap;
 
 use super::node::node_of_claim;
 use super::{Fleet, Free, member};
+use crate::pack::explain::warnings::overlap;
 use crate::pack::limits::LimitsLeft;
 use crate::pack::limits::under_limits::types_of;
 use crate::pack::model::bits::Bits;
 use crate::pack::model::context::Context;
+use crate::pack::model::daemons::runs_on;
 use crate::pack::model::ids::{BinId, ClassId, IndexVec, InstanceTypeId, NodeId, PodId, PoolId};
 use crate::pack::model::item::Item;
 use crate::pack::model::offers::Mask;
@@ -22,7 +24,9 @@ use crate::pack::place::assign::{self, WaitingPods};
 use crate::pack::place::finish::Finisher;
 use crate::pack::place::planned_node::{Candidate, PlannedNode};
 use crate::pack::policy::policies::policy_of;
-use crate::requirements::Operator;
+use crate::problem::{ExistingNode, Policy};
+use crate::requirements::{Operator, Requirements};
+use crate::resources::Resources;
 
 /// What classes ask of pools, each looked at once; limits apart, which a planned node's types are held to.
 pub(super) struct Items<'c> {
@@ -68,6 +72,18 @@ impl<'c, 'a> Fleet<'c, 'a> {
     /// The pool, by its place here, of an index in the problem.
     pub fn pool_at(&self, index: usize) -> Option<PoolId> {
         self.context.pools.position(|pool| pool.index == index)
+    }
+
+    /// Other pools of the same weight that look for the lowest price and can take the same pods, as indices in the problem.
+    pub fn equals_of(&self, index: usize) -> Vec<usize> {
+        let pools = &self.context.problem.node_pools;
+        let is_equal = |at: &usize| {
+            *at != index
+                && pools[*at].weight == pools[index].weight
+                && pools[*at].policy == Policy::Cost
+                && overlap(&pools[*at], &pools[index])
+        };
+        (0..pools.len()).filter(is_equal).collect()
     }
 
     /// Begins a new node of a pool; of one type only, if given. `None` where the pool's limits leave no type.
@@ -286,7 +302,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
 
     /// What is left of a type for more pods on the new node.
     pub fn left(&self, launch: &TrialNode, at: InstanceTypeId) -> Vec<i64> {
-        let room = self.context.room(launch.planned.pool, at).iter().zip(&launch.planned.requests);
+        let room = self.context.room(launch.planned.kind(self.context), at).iter().zip(&launch.planned.requests);
         room.map(|(have, taken)| have.saturating_sub(*taken)).collect()
     }
 
@@ -308,12 +324,23 @@ impl<'c, 'a> Fleet<'c, 'a> {
         all.filter(|(_, price)| price.is_finite()).collect()
     }
 
+    /// What DaemonSets take of a new node of a type that is there with its labels.
+    fn daemons_of(&self, pool: PoolId, at: InstanceTypeId, node: &ExistingNode) -> Resources {
+        let (context, own) = (self.context, Requirements::from_labels(&node.labels));
+        let mut all = context.nothing();
+        for (daemon, requests) in context.pools[pool].daemons.on_type(0, at) {
+            if runs_on(&context.problem.daemon_pods[daemon], &node.taints, &own) {
+                all.iter_mut().zip(requests).for_each(|(sum, amount)| *sum = sum.saturating_add(*amount));
+            }
+        }
+        context.names.resources(&all)
+    }
+
     /// Adds the node that a claim becomes at its cheapest, and moves the claim's pods there; answers its index.
     pub fn launched(&mut self, claim: &PlannedClaim, name: String) -> Option<NodeId> {
         let mut node = node_of_claim(self.context.problem, claim, name)?;
         let pool = self.pool_at(claim.pool)?;
-        let daemons = self.context.pools[pool].fit.daemons.get(InstanceTypeId::from(claim.cheapest_type()?));
-        node.daemon_requests = daemons.map(|taken| self.context.names.resources(taken)).unwrap_or_default();
+        node.daemon_requests = self.daemons_of(pool, InstanceTypeId::from(claim.cheapest_type()?), &node);
         // At its cheapest, as this trial assumes; a plan for launching counts the largest.
         self.limits[pool].subtract(self.context.problem, types_of(claim).take(1));
         let free = Free::from_node(self.context, NodeId::from(self.nodes.len()), Cow::Owned(node));

@@ -18,6 +18,7 @@ use crate::pack::filter::topology::node_rules::Tally;
 use crate::pack::model::classes::Amounts;
 use crate::pack::model::context::Context;
 use crate::pack::model::ids::{ClassId, IndexVec, InstanceTypeId, NodeId, PodId, PoolId};
+use crate::pack::model::kinds::NodeKind;
 use crate::pack::model::numbers::float;
 use crate::pack::model::offers::Mask;
 use crate::pack::place::existing::Free;
@@ -261,7 +262,7 @@ impl<'c, 'a> Fleet<'c, 'a> {
         let types = view.types.iter().filter(|at| bought.price[*at].is_finite());
         let nodes: Vec<(Vec<f64>, f64)> = types
             .map(|at| {
-                let room = context.room(pool, at);
+                let room = context.room(NodeKind::any(pool), at);
                 let parts = counted.iter().map(|which| float(room[*which]) / asked[*which]);
                 (parts.collect(), node_price.with(bought.price[at]))
             })

@@ -7,12 +7,9 @@ use std::io;
 use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
 
-use super::columns::Columns;
-use super::daemons::{DaemonAffinity, DaemonConflict};
-use super::ids::{ClassId, IndexVec, Interned, PodId, PoolId, SetId, TierId};
+use super::ids::{ClassId, IndexVec, Interned, PodId, SetId, TierId};
+use super::names::ResourceNames;
 use super::numbers::count_of;
-use super::offers::Offers;
-use super::pools::PoolView;
 use crate::pack::filter::alternatives::{self, Alternative, GivenUp, alternatives, where_volumes_can_be};
 use crate::pack::filter::shared::{Attached, Shared, SharedVolumes};
 use crate::pack::filter::topology::groups::{Group, Reader, Stated};
@@ -21,123 +18,12 @@ use crate::pack::rounds::steps::Steps;
 use crate::pod::Pod;
 use crate::problem::{PreferencePolicy, Problem};
 use crate::requirements::Requirements;
-use crate::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Resources};
-use crate::volumes::is_attachable;
 
 /// Amounts of the resources that anything asks for, in the order of [`ResourceNames`].
 pub(crate) type Amounts = SmallVec<[i64; 4]>;
 
 /// More than can be asked for, and far from overflow.
 pub(crate) const UNBOUNDED: i64 = i64::MAX / 4;
-
-/// The resources that count: cpu, memory, pods and whatever else a pod requests; last one for each DaemonSet that keeps
-/// some pod off its nodes, which a node has no more where such a daemon runs, and one for each rule by which pods have to be
-/// with a DaemonSet's, which a node has only where such a daemon runs.
-#[derive(Debug)]
-pub(crate) struct ResourceNames(pub Vec<String>, Vec<DaemonConflict>, Vec<DaemonAffinity>);
-
-impl ResourceNames {
-    /// Collects them.
-    pub fn from_problem(
-        problem: &Problem,
-        pools: &IndexVec<PoolId, PoolView>,
-        columns: &Columns<'_>,
-        offers: &Offers,
-    ) -> Self {
-        let mut names = vec![CPU.to_owned(), MEMORY.to_owned(), PODS.to_owned()];
-        let mut others = std::collections::BTreeSet::new();
-        for pod in problem.pods.iter().chain(&problem.daemon_pods) {
-            if pod.requests.get(EPHEMERAL_STORAGE) > 0 && !others.contains(EPHEMERAL_STORAGE) {
-                others.insert(EPHEMERAL_STORAGE.to_owned());
-            }
-            for name in pod.shared_volumes.values().filter(|name| is_attachable(name)) {
-                if !others.contains(name) {
-                    others.insert(name.clone());
-                }
-            }
-            for (name, amount) in pod.requests.uncommon() {
-                if amount > 0 && !others.contains(name) {
-                    others.insert(name.to_owned());
-                }
-            }
-        }
-        names.extend(others);
-        let conflicts = DaemonConflict::all(problem);
-        names.extend(conflicts.iter().map(|conflict| format!("nodes without DaemonSet {}", conflict.name)));
-        let daemon_affinities = DaemonAffinity::all(problem, pools, columns, offers);
-        names
-            .extend(daemon_affinities.iter().map(|pod_affinity| format!("nodes with DaemonSet {}", pod_affinity.name)));
-        Self(names, conflicts, daemon_affinities)
-    }
-
-    /// The resources that have names of their own.
-    pub fn named(&self) -> &[String] {
-        &self.0[..self.0.len() - self.1.len() - self.2.len()]
-    }
-
-    /// The DaemonSets that keep pods off, each with its place among the resources.
-    pub fn conflicts(&self) -> impl Iterator<Item = (usize, &DaemonConflict)> {
-        self.1.iter().enumerate().map(|(nth, conflict)| (self.named().len() + nth, conflict))
-    }
-
-    /// The rules by which pods have to be with a DaemonSet's, each with its place among the resources.
-    pub fn daemon_affinities(&self) -> impl Iterator<Item = (usize, &DaemonAffinity)> {
-        self.2.iter().enumerate().map(|(nth, pod_affinity)| (self.named().len() + self.1.len() + nth, pod_affinity))
-    }
-
-    pub fn amounts(&self, resources: &Resources) -> Amounts {
-        let mut amounts: Amounts = self.named().iter().map(|name| resources.get(name)).collect();
-        amounts.resize(self.0.len(), 0);
-        amounts
-    }
-
-    /// What a pod or a daemon requests; never negative.
-    fn requested(&self, pod: &Pod) -> Amounts {
-        let mut amounts = self.amounts(&pod.requests);
-        amounts.iter_mut().for_each(|amount| *amount = (*amount).max(0));
-        amounts
-    }
-
-    /// What a pod, by index, takes of a node.
-    pub fn of_pod(&self, problem: &Problem, at: PodId) -> Amounts {
-        let pod = &problem.pods[at];
-        let mut amounts = self.requested(pod);
-        amounts[2] = 1;
-        for (at, conflict) in self.conflicts() {
-            amounts[at] = i64::from(conflict.clash(problem, pod).is_some());
-        }
-        for (slot, pod_affinity) in self.daemon_affinities() {
-            amounts[slot] = i64::from(pod_affinity.is_for(at));
-        }
-        amounts
-    }
-
-    /// What a daemon takes of a node that may have labels: of the places of those that it keeps off all.
-    pub fn of_daemon(&self, daemon: usize, pod: &Pod, may_have: impl Fn(&str) -> bool) -> Amounts {
-        let mut amounts = self.requested(pod);
-        amounts[2] = 1;
-        let own = self.conflicts().filter(|(_, one)| one.daemon == daemon && may_have(&one.key));
-        own.for_each(|(at, _)| amounts[at] = UNBOUNDED);
-        amounts
-    }
-
-    /// What a node with so much has room for; attachments that it does not name have no bound.
-    pub fn room(&self, resources: &Resources) -> Amounts {
-        let room = |name: &String| match resources.find(name) {
-            None if is_attachable(name) => UNBOUNDED,
-            found => found.unwrap_or(0),
-        };
-        let mut amounts: Amounts = self.named().iter().map(room).collect();
-        amounts.resize(self.0.len(), UNBOUNDED);
-        amounts
-    }
-
-    /// What is written down as requested: attachments and ports are counted, but are no resource of a node.
-    pub fn resources(&self, amounts: &[i64]) -> Resources {
-        let named = self.named().iter().zip(amounts).filter(|(name, amount)| **amount != 0 && !is_attachable(name));
-        named.map(|(name, amount)| (name.clone(), *amount)).collect()
-    }
-}
 
 /// Pods that are equal as far as scheduling can see.
 #[derive(Debug)]
@@ -154,6 +40,8 @@ pub(crate) struct Class {
     pub hard: SmallVec<[TierId; 2]>,
     /// Why they can never be placed, as a sentence.
     pub refused: Option<String>,
+    /// Whether they ask for more of something than anything has: they get a reason and nothing else.
+    pub hopeless: bool,
 }
 
 /// One way in which a class's pods can be placed.
@@ -169,6 +57,11 @@ impl Class {
     /// How many pods it has.
     pub fn count(&self) -> u32 {
         count_of(self.pods.len())
+    }
+
+    /// Whether it is worth looking for places.
+    pub fn can_be_placed(&self) -> bool {
+        self.refused.is_none() && !self.hopeless
     }
 
     /// The pod that stands for all.
@@ -247,7 +140,16 @@ fn in_order(problem: &Problem, names: &ResourceNames, volumes: &SharedVolumes) -
         let shared = volumes.of_pod(names, &problem.pods[pods[0]]);
         let mut first = requests.clone();
         Attached::default().add_missing(&shared, &mut first);
-        Class { pods, requests, shared, first, alternatives: IndexVec::new(), hard: SmallVec::new(), refused: None }
+        Class {
+            pods,
+            requests,
+            shared,
+            first,
+            alternatives: IndexVec::new(),
+            hard: SmallVec::new(),
+            refused: None,
+            hopeless: false,
+        }
     };
     keyed.into_iter().map(class).collect()
 }

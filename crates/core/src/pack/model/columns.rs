@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::bits::Bits;
 use super::ids::{IndexVec, InstanceTypeId, StatementId};
@@ -16,16 +16,23 @@ use crate::requirements::{NodeSelectorRequirement, Operator, Requirement};
 pub(crate) struct Columns<'a> {
     types: &'a [Arc<InstanceType>],
     among: Bits,
+    /// The keys that some type defines: pods may name others without end.
+    keys: FxHashSet<&'a str>,
     by_key: RefCell<FxHashMap<String, Option<Rc<Column>>>>,
 }
 
 impl<'a> Columns<'a> {
     pub fn new(types: &'a [Arc<InstanceType>], among: Bits) -> Self {
-        Self { types, among, by_key: RefCell::default() }
+        let of_types = among.iter().flat_map(|at| &types[at.index()].requirements);
+        let keys = of_types.map(|said| said.key.as_str()).collect();
+        Self { types, among, keys, by_key: RefCell::default() }
     }
 
     /// The column of a key; `None` when no instance type defines it.
     pub fn get(&self, key: &str) -> Option<Rc<Column>> {
+        if !self.keys.contains(key) {
+            return None;
+        }
         if let Some(known) = self.by_key.borrow().get(key) {
             return known.clone();
         }
@@ -143,6 +150,11 @@ impl Column {
             }
         }
         bits
+    }
+
+    /// How many distinct statements there are: what [`Column::select`] looks at.
+    pub fn len(&self) -> usize {
+        self.statements.len()
     }
 
     /// What a type says; `None` when it does not define the key.

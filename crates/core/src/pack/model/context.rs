@@ -1,17 +1,20 @@
 //! The problem compiled for packing: everything that is decided once and looked up afterwards.
 
 use std::cell::{OnceCell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::bits::Bits;
-use super::classes::{self, Amounts, Class, RequirementSets, ResourceNames};
+use super::classes::{self, Amounts, Class, RequirementSets};
 use super::columns::Columns;
+use super::daemons::reach::{DaemonLeftOut, DaemonReach};
 use super::ids::{ClassId, IndexVec, InstanceTypeId, JointId, PoolId, SetId, TierId};
+use super::kinds::{Fits, NodeKind};
+use super::names::ResourceNames;
 use super::offers::{Bought, Mask, Offers};
 use super::options::Rare;
-use super::plan::Options;
-use super::pools::{self, PoolView};
+use super::plan::{DaemonNotCounted, Options};
+use super::pools::{self, Fit, PoolView};
 use crate::labels;
 use crate::pack::filter::joint::Joints;
 use crate::pack::filter::shared::SharedVolumes;
@@ -19,7 +22,7 @@ use crate::pack::filter::topology::Topology;
 use crate::pack::filter::topology::bins::{BinSources, Bins};
 use crate::pack::filter::topology::node_rules::NodeRules;
 use crate::pack::rounds::failure::PackingError;
-use crate::pack::rounds::steps::Steps;
+use crate::pack::rounds::steps::{self, Steps};
 use crate::problem::Problem;
 use crate::requirements::Requirements;
 
@@ -34,6 +37,8 @@ pub(crate) struct Context<'a> {
     pub rare: Rare,
     /// In the order in which they are tried: weight descending, then name descending.
     pub pools: IndexVec<PoolId, PoolView>,
+    /// DaemonSets that do not count on nodes that they are meant for.
+    pub daemons_left_out: Vec<DaemonLeftOut>,
     pub classes: IndexVec<ClassId, Class>,
     pub topology: Topology,
     pub bins: Bins,
@@ -42,8 +47,11 @@ pub(crate) struct Context<'a> {
     pub allowed_undefined: BTreeSet<String>,
     /// The bound on the work.
     pub steps: Steps,
+    /// No requirements.
+    anything: Requirements,
     joints: RefCell<Joints>,
     selections: Vec<OnceCell<Option<Selection>>>,
+    fits: Fits,
 }
 
 /// What a requirement set leaves of a pool.
@@ -52,6 +60,27 @@ pub(crate) struct Selection {
     pub types: Bits,
     pub offering_bits: Mask,
     pub joint: JointId,
+    /// The pool's DaemonSets, as bits, that have no pod on such a node.
+    pub absent: u64,
+}
+
+/// Marks the classes whose pods ask for more of something than any instance type and any node has.
+fn find_hopeless(
+    problem: &Problem,
+    pools: &IndexVec<PoolId, PoolView>,
+    names: &ResourceNames,
+    classes: &mut IndexVec<ClassId, Class>,
+) {
+    let mut most: Vec<Amounts> = pools.iter().filter_map(|view| view.most(names.0.len())).collect();
+    let rooms = problem.existing_nodes.iter().map(|node| names.room(&node.allocatable));
+    most.extend(rooms.reduce(|mut most, room| {
+        most.iter_mut().zip(&room).for_each(|(most, have)| *most = (*most).max(*have));
+        most
+    }));
+    for class in classes {
+        let holds = |most: &Amounts| class.first.iter().zip(most).all(|(asked, most)| asked <= most);
+        class.hopeless = !most.iter().any(holds);
+    }
 }
 
 impl<'a> Context<'a> {
@@ -61,6 +90,9 @@ impl<'a> Context<'a> {
     /// [`PackingError::Bound`] where that takes more steps than there are.
     pub fn new(problem: &'a Problem, options: &'a Options) -> Result<Self, PackingError> {
         let steps = Steps::for_problem(problem, options);
+        // Before anything is read: pods are held against each other by all that they say.
+        steps.spend(problem.pods.iter().map(|pod| steps::size_of(problem, pod)).sum());
+        steps.bound_met()?;
         let volumes = SharedVolumes::from_problem(problem);
         let mut pools = pools::pools_in_order(problem);
         let mut universe = Bits::empty(problem.instance_types.len());
@@ -68,18 +100,23 @@ impl<'a> Context<'a> {
         let offers = Offers::from_problem(problem, &universe);
         let columns = Columns::new(&problem.instance_types, universe);
         pools.iter_mut().for_each(|pool| pool.offering_bits = offers.select(&pool.requirements));
-        let names = ResourceNames::from_problem(problem, &pools, &columns, &offers);
+        let reach = DaemonReach::from_problem(problem, &pools, &columns, &offers);
+        let names = ResourceNames::from_problem(problem, &pools, &reach, (&columns, &offers), &steps);
         let mut allowed_undefined: BTreeSet<String> = labels::WELL_KNOWN.into_iter().map(str::to_owned).collect();
         allowed_undefined.extend(problem.well_known_labels.iter().cloned());
         steps.spend(pools.len() * problem.instance_types.len() * names.0.len());
         steps.bound_met()?;
-        for pool in &mut pools {
-            pool.finish(problem, &names, &columns, &offers);
+        let mut daemons_left_out = reach.left_out.clone();
+        for at in pools.ids() {
+            daemons_left_out.extend(pools[at].finish((problem, at), &names, &reach, (&columns, &offers)));
         }
+        let fits = Fits::new(pools.len(), Amounts::from_elem(0, names.0.len()));
         let mut sets = RequirementSets::default();
         let (classes, topology) =
             classes::compile(problem, options.soft_spread_on_new_nodes, &names, &volumes, &mut sets, &steps);
         steps.bound_met()?;
+        let mut classes = classes;
+        find_hopeless(problem, &pools, &names, &mut classes);
         let found = BinSources { problem, pools: &pools, columns: &columns, offers: &offers };
         let bins = Bins::find(&found, &topology, &classes, &mut sets, &steps);
         steps.spend(sets.len() * pools.len());
@@ -95,15 +132,29 @@ impl<'a> Context<'a> {
             offers,
             rare: Rare::from_types(&problem.instance_types),
             pools,
+            daemons_left_out,
             classes,
             topology,
             bins,
             sets,
             allowed_undefined,
             steps,
+            anything: Requirements::new(),
             joints,
             selections,
+            fits,
         })
+    }
+
+    /// DaemonSets that do not count, each with the pools for which that is for the same reason.
+    pub fn daemons_not_counted(&self) -> Vec<DaemonNotCounted> {
+        let mut all: BTreeMap<(usize, &str), Vec<usize>> = BTreeMap::new();
+        for one in &self.daemons_left_out {
+            let pools = all.entry((one.daemon, &one.why)).or_default();
+            pools.extend(one.pool.map(|pool| self.pools[pool].index));
+        }
+        let one = |((daemon, why), pools): ((usize, &str), _)| DaemonNotCounted { daemon, pools, why: why.to_owned() };
+        all.into_iter().map(one).collect()
     }
 
     /// Takes steps for work that is about to be done; once they are spent the answer is no.
@@ -136,6 +187,9 @@ impl<'a> Context<'a> {
             let both = own.map_or_else(|| requirement.clone(), |own| own.intersect(requirement));
             match self.columns.get(key) {
                 Some(column) => {
+                    if !self.work(column.len()) {
+                        return None;
+                    }
                     types.and(&column.select(&both));
                     if column.open {
                         together.add(key, both);
@@ -150,7 +204,8 @@ impl<'a> Context<'a> {
         types.and(&self.bought(offering_bits).types);
         let joint = self.joints.borrow_mut().id_of(together, &self.columns);
         types.and(self.joints.borrow().types(joint));
-        (!types.is_empty()).then_some(Selection { types, offering_bits, joint })
+        let absent = pool.daemons.absent(pool, wanted, offering_bits);
+        (!types.is_empty()).then_some(Selection { types, offering_bits, joint, absent })
     }
 
     /// Both together on one node; `None` when they exclude each other.
@@ -181,23 +236,48 @@ impl<'a> Context<'a> {
         self.offers.with(|offering_bit| offering_bit.capacity_type == labels::SPOT)
     }
 
-    /// The types of a pool that hold so much beside the pool's daemons; of a node group all or none.
-    pub fn fitting(&self, pool: PoolId, requests: &[i64], types: &mut Bits) {
+    /// The pool's DaemonSets, as bits, that have no pod on a node with some of them absent that is bought in these ways.
+    pub fn absent(&self, pool: PoolId, absent: u64, offering_bits: Mask) -> u64 {
         let view = &self.pools[pool];
-        view.fit.retain_fitting(requests, types);
+        match offering_bits == view.offering_bits {
+            true => absent,
+            false => absent | view.daemons.absent(view, &self.anything, offering_bits),
+        }
+    }
+
+    /// The kind of a pool's nodes on which some of its DaemonSets are absent, and which are bought in these ways.
+    pub fn kind(&self, pool: PoolId, absent: u64, offering_bits: Mask) -> NodeKind {
+        self.fits.kind(pool, &self.pools[pool], self.absent(pool, absent, offering_bits))
+    }
+
+    /// What nodes of a kind have for pods.
+    pub fn fit(&self, kind: NodeKind) -> &Fit {
+        self.fits.fit(kind, &self.pools[kind.pool])
+    }
+
+    /// The types of a pool whose nodes hold so much beside the daemons there; of a node group all or none.
+    pub fn fitting(&self, kind: NodeKind, requests: &[i64], types: &mut Bits) {
+        let view = &self.pools[kind.pool];
+        self.fit(kind).retain_fitting(requests, types);
         if view.is_group && types.count() < view.types.count() {
             types.clear();
         }
     }
 
-    /// What a pool's node of a type has for pods.
-    pub fn room(&self, pool: PoolId, at: InstanceTypeId) -> &[i64] {
-        self.pools[pool].fit.room(at)
+    /// What a node of a type has for pods.
+    pub fn room(&self, kind: NodeKind, at: InstanceTypeId) -> &[i64] {
+        self.fit(kind).room(at)
     }
 
     /// The weight of a pool, by its place here.
     pub fn weight(&self, pool: PoolId) -> i32 {
         self.problem.node_pools[self.pools[pool].index].weight
+    }
+
+    /// Whether another pool has the same weight: they come one after the other.
+    pub fn has_equals(&self, pool: PoolId) -> bool {
+        let same = |other: usize| other < self.pools.len() && self.weight(PoolId::from(other)) == self.weight(pool);
+        same(pool.index() + 1) || pool.index().checked_sub(1).is_some_and(same)
     }
 
     /// In how many ways a class's volumes can be had: so many of its alternatives differ in that alone.

@@ -1,7 +1,8 @@
 //! What a pool is asked to carry: so many pods of a class by one of its requirement sets.
 
-use super::context::Selection;
-use super::ids::{ClassId, SetId};
+use super::context::{Context, Selection};
+use super::ids::{ClassId, PoolId, SetId};
+use super::kinds::NodeKind;
 use super::offers::Mask;
 use crate::pack::place::planned_node::Candidate;
 
@@ -50,4 +51,11 @@ pub(crate) struct Item<'c> {
     pub offering_bits: Mask,
     /// Pods not placed yet.
     pub left: PodsLeft,
+}
+
+impl Item<'_> {
+    /// The kind of a pool's nodes that are for it alone.
+    pub fn kind(&self, context: &Context<'_>, pool: PoolId) -> NodeKind {
+        context.kind(pool, self.selection.absent, self.offering_bits)
+    }
 }

@@ -7,6 +7,8 @@ pub(crate) mod context;
 pub(in crate::pack) mod daemons;
 pub(crate) mod ids;
 pub(in crate::pack) mod item;
+pub(crate) mod kinds;
+pub(in crate::pack) mod names;
 pub(in crate::pack) mod numbers;
 pub(in crate::pack) mod offers;
 pub(in crate::pack) mod options;

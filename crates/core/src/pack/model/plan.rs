@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::numbers::float_of_count;
 use crate::pack::explain::reason::Reason;
 use crate::pack::option_price::MaxOptionPrice;
-use crate::problem::Policy;
+use crate::problem::{Policy, Problem};
 use crate::requirements::NodeSelectorRequirement;
 use crate::resources::Resources;
 
@@ -64,6 +64,34 @@ pub struct Packing {
     pub total_price: f64,
     /// Dollars an hour if each claim gets the mean of its options.
     pub expected_price: f64,
+    /// DaemonSets that do not count on nodes that they are meant for.
+    pub daemons_not_counted: Vec<DaemonNotCounted>,
+}
+
+/// A DaemonSet that does not count on nodes that it is meant for: nothing is kept free for its pods there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DaemonNotCounted {
+    /// Its index among the problem's.
+    pub daemon: usize,
+    /// The pools, by index, on whose nodes it does not count; all of them where it is none.
+    pub pools: Vec<usize>,
+    /// Why.
+    pub why: String,
+}
+
+impl DaemonNotCounted {
+    /// As one sentence.
+    #[must_use]
+    pub fn sentence(&self, problem: &Problem) -> String {
+        let pod = &problem.daemon_pods[self.daemon];
+        let pools: Vec<&str> = self.pools.iter().map(|pool| problem.node_pools[*pool].name.as_str()).collect();
+        let where_ = match pools.as_slice() {
+            [] => String::new(),
+            [one] => format!(" on nodes of pool {one}"),
+            all => format!(" on nodes of pools {}", all.join(", ")),
+        };
+        format!("DaemonSet {}/{} is not counted{where_}: {}", pod.namespace, pod.name, self.why)
+    }
 }
 
 /// A node to launch.

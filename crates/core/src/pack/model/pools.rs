@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 
 use super::bits::Bits;
-use super::classes::{Amounts, ResourceNames, UNBOUNDED};
+use super::classes::{Amounts, UNBOUNDED};
 use super::columns::{self, Columns};
-use super::daemons;
+use super::daemons::counted::PoolDaemons;
+use super::daemons::reach::{DaemonLeftOut, DaemonReach};
 use super::ids::{IndexVec, InstanceTypeId, PoolId};
+use super::names::ResourceNames;
 use super::offers::{Mask, Offers};
 use super::ranks::Ranks;
 use crate::labels;
@@ -28,7 +30,10 @@ pub(crate) struct PoolView {
     pub types: Bits,
     /// The ways of buying them.
     pub offering_bits: Mask,
-    pub fit: Fit,
+    /// The DaemonSets on its nodes.
+    pub daemons: PoolDaemons,
+    /// What each type has for pods and DaemonSets.
+    whole: Vec<i64>,
     /// Keys for which the types kept must offer so many values.
     pub min_values: Vec<(String, u32)>,
     pub limits: LimitsLeft,
@@ -89,7 +94,8 @@ impl PoolView {
             labels,
             types,
             offering_bits: 0,
-            fit: Fit::default(),
+            daemons: PoolDaemons::default(),
+            whole: vec![],
             min_values: min_values.collect(),
             limits: LimitsLeft::new(&pool.limits, &pool.usage),
             is_group: pool.policy == Policy::NodeGroups,
@@ -99,16 +105,49 @@ impl PoolView {
     }
 
     /// The second half of reading, when offerings and resources are known.
-    pub fn finish(&mut self, problem: &Problem, names: &ResourceNames, columns: &Columns<'_>, offers: &Offers) {
-        let pool = &problem.node_pools[self.index];
-        let overhead = daemons::overhead(problem, pool, self, names, columns, offers);
-        self.fit = Fit::new(problem, &self.types, names, overhead);
+    pub fn finish(
+        &mut self,
+        (problem, at): (&Problem, PoolId),
+        names: &ResourceNames,
+        reach: &DaemonReach,
+        found: (&Columns<'_>, &Offers),
+    ) -> Vec<DaemonLeftOut> {
+        let width = names.0.len();
+        self.whole = vec![0; width * problem.instance_types.len()];
+        for at in self.types.iter() {
+            let slot = &mut self.whole[at.index() * width..(at.index() + 1) * width];
+            allocatable(&problem.instance_types[at], names, slot);
+        }
+        let left_out;
+        (self.daemons, left_out) = PoolDaemons::new((problem, at, self), reach, names, found, &self.whole);
         self.limits.know_types(problem, &self.types);
+        left_out
+    }
+
+    /// What nodes have for pods on which some of the DaemonSets, as bits, are absent.
+    pub fn fit(&self, absent: u64, nothing: &Amounts) -> Fit {
+        let count = self.whole.len() / nothing.len().max(1);
+        let daemons = self.daemons.taken(absent, &self.types, count, nothing);
+        Fit::new(&self.types, nothing.len(), self.whole.clone(), daemons)
+    }
+
+    /// The most of each resource that any type has; `None` if there are no types.
+    pub fn most(&self, width: usize) -> Option<Amounts> {
+        let all = self.types.iter().map(|at| Amounts::from_slice(self.whole(at, width)));
+        all.reduce(|mut most, own| {
+            most.iter_mut().zip(own).for_each(|(most, own)| *most = (*most).max(own));
+            most
+        })
+    }
+
+    /// What a type has for pods and DaemonSets.
+    pub fn whole(&self, at: InstanceTypeId, width: usize) -> &[i64] {
+        &self.whole[at.index() * width..(at.index() + 1) * width]
     }
 }
 
-/// What the pool's nodes have for pods, daemons taken off.
-#[derive(Debug, Default)]
+/// What nodes of a pool have for pods, daemons taken off.
+#[derive(Debug)]
 pub(crate) struct Fit {
     width: usize,
     room: Vec<i64>,
@@ -120,14 +159,11 @@ pub(crate) struct Fit {
 }
 
 impl Fit {
-    fn new(problem: &Problem, types: &Bits, names: &ResourceNames, daemons: IndexVec<InstanceTypeId, Amounts>) -> Self {
-        let width = names.0.len();
-        let count = problem.instance_types.len();
-        let mut room = vec![0; width * count];
+    fn new(types: &Bits, width: usize, mut room: Vec<i64>, daemons: IndexVec<InstanceTypeId, Amounts>) -> Self {
+        let count = room.len() / width.max(1);
         let mut never = Bits::empty(count);
         for at in types.iter() {
             let slot = &mut room[at.index() * width..(at.index() + 1) * width];
-            allocatable(&problem.instance_types[at], names, slot);
             if let Some(taken) = daemons.get(at) {
                 slot.iter_mut().zip(taken).for_each(|(have, taken)| *have = have.saturating_sub(*taken));
             }
@@ -162,6 +198,9 @@ impl Fit {
 /// [`crate::InstanceType::allocatable`] for the resources that count, without building maps.
 fn allocatable(one: &crate::InstanceType, names: &ResourceNames, out: &mut [i64]) {
     out[names.named().len()..].fill(UNBOUNDED);
+    if let Some(lacking) = names.lacking() {
+        out[lacking] = 0;
+    }
     for (name, slot) in names.named().iter().zip(out.iter_mut()) {
         if is_attachable(name) {
             *slot = one.attachments.find(name).unwrap_or(UNBOUNDED);

@@ -76,11 +76,12 @@ impl Reservations {
     pub fn bound(&self, context: &Context<'_>, pool: PoolId, items: &mut [Item<'_>]) {
         for item in items {
             let requests = &context.classes[item.class].requests;
+            let kind = item.kind(context, pool);
             let carried = |one: &Reservation| {
                 let Some(left) = one.left else { return u32::MAX };
                 let types = context.bought(one.offering_bits);
                 let each = types.order.iter().map(|at| {
-                    let room = context.room(pool, *at).iter().zip(requests);
+                    let room = context.room(kind, *at).iter().zip(requests);
                     room.filter(|(_, asked)| **asked > 0).map(|(have, asked)| have / asked).min().unwrap_or(0)
                 });
                 left.saturating_mul(u32::try_from(each.max().unwrap_or(0)).unwrap_or(0))

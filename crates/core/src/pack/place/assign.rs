@@ -7,6 +7,7 @@ use crate::pack::model::classes::{Class, ClassAlternative};
 use crate::pack::model::context::Context;
 use crate::pack::model::ids::{ClassId, PoolId, TierId};
 use crate::pack::model::item::{Item, PodsLeft};
+use crate::pack::model::numbers::count_of_amount;
 use crate::pack::model::reserved::{Room, in_order};
 use crate::problem::Policy;
 
@@ -64,12 +65,56 @@ pub(crate) fn first<'c>(
     }
     // The order of the loops is the order of what matters: what the pod prefers, then the weight of the pool, then
     // which of its volumes it gets.
-    alternatives.chunks(ways).find_map(|ways| {
-        pools().find_map(|pool| {
-            let item = |one: &ClassAlternative| item(context, waiting, *one, pool, room);
-            ways.iter().find_map(item).map(|(item, types)| (pool, item, types))
-        })
-    })
+    alternatives.chunks(ways).find_map(|ways| heaviest(context, waiting, ways, room, only))
+}
+
+/// A dearer pool of the same weight is taken as long as it costs no more than so many times what the cheapest does: the pods
+/// of a batch rather share nodes.
+const AS_CHEAP: f64 = 1.02;
+
+/// The heaviest pool that has a node by one of some alternatives, and of those of one weight the cheapest: the names of pools
+/// are no wish.
+fn heaviest<'c>(
+    context: &'c Context<'_>,
+    waiting: WaitingPods,
+    ways: &[ClassAlternative],
+    room: Room<'_>,
+    only: Option<PoolId>,
+) -> Option<(PoolId, Item<'c>, Bits)> {
+    let mut best: Option<(f64, (PoolId, Item<'c>, Bits))> = None;
+    for pool in context.pools.ids().filter(|pool| only.is_none_or(|only| only == *pool)) {
+        if best.as_ref().is_some_and(|(_, (known, ..))| context.weight(*known) != context.weight(pool)) {
+            break;
+        }
+        let item = |one: &ClassAlternative| item(context, waiting, *one, pool, room);
+        let Some((item, types)) = ways.iter().find_map(item) else { continue };
+        if only.is_some() || !context.has_equals(pool) {
+            return best.map(|(_, found)| found).or(Some((pool, item, types)));
+        }
+        let price = price_of_a_pod(context, waiting, pool, &item, &types);
+        if best.as_ref().is_none_or(|(least, _)| price * AS_CHEAP < *least) {
+            best = Some((price, (pool, item, types)));
+        }
+    }
+    best.map(|(_, found)| found)
+}
+
+/// So many types are priced in a step.
+const TYPES_A_STEP: usize = 8;
+
+/// What one of so many pods costs at least on nodes of a pool that hold nothing else.
+fn price_of_a_pod(context: &Context<'_>, waiting: WaitingPods, pool: PoolId, item: &Item<'_>, types: &Bits) -> f64 {
+    if !context.work(1 + types.count() / TYPES_A_STEP) {
+        return f64::INFINITY;
+    }
+    let (kind, bought) = (item.kind(context, pool), context.bought(item.offering_bits));
+    let requests = &context.classes[item.class].requests;
+    let prices = types.iter().map(|at| {
+        let room = context.room(kind, at).iter().zip(requests).filter(|(_, asked)| **asked > 0);
+        let held = room.map(|(have, asked)| have / asked).min().unwrap_or(1);
+        bought.price[at] / f64::from(count_of_amount(held).clamp(1, waiting.count.max(1)))
+    });
+    prices.fold(f64::INFINITY, f64::min)
 }
 
 impl Class {
@@ -121,7 +166,7 @@ pub(crate) fn item<'c>(
             // The selection has the types of all its offering bits; of fewer bits fewer types can be had.
             types.and(&context.bought(offering_bits).types);
         }
-        context.fitting(pool, &class.first, &mut types);
+        context.fitting(context.kind(pool, selection.absent, offering_bits), &class.first, &mut types);
         room.limits[pool].retain_within(context.problem, &mut types);
         let good =
             !types.is_empty() && crate::pack::model::options::enough_values(context, pool, &types, offering_bits);

@@ -19,6 +19,8 @@ use crate::resources;
 
 /// What reading a node takes, in steps.
 const A_NODE: usize = 4;
+/// So many host ports of a bound pod are read in a step.
+const PORTS_A_STEP: usize = 4;
 
 /// A node with what is free on it.
 #[derive(Debug)]
@@ -52,20 +54,20 @@ impl<'a> Free<'a> {
         let labels = Requirements::from_labels(&labels);
         for (at, conflict) in context.names.conflicts() {
             // A resource that stands for nodes without this DaemonSet: none of it is left here.
-            if conflict.binds_on(problem, &node.taints, &labels) {
+            if conflict.binds_on(problem, &node, &labels) {
                 room[at] = room[at].min(0);
             }
         }
         let mut tally = Tally::default();
         let reader = Reader::new(problem);
         // Bound pods count for the rules of others, and keep their own anti-affinity.
-        for pod in node.pods.iter().take_while(|_| context.work(1)) {
+        for pod in node.pods.iter().take_while(|pod| context.work(1 + pod.host_ports.len() / PORTS_A_STEP)) {
             tally.add(&context.topology.of_bound(reader, pod), 1);
         }
         // On an initialized node the pods of DaemonSets are among the bound ones already.
         for (_, pod_affinity) in context.names.daemon_affinities().filter(|_| !node.initialized) {
             let rule = context.topology.groups.id_of(&pod_affinity.group).filter(|_| pod_affinity.group.by_node());
-            if let Some(at) = rule.filter(|_| pod_affinity.comes_to(problem, &node.taints, &labels)) {
+            if let Some(at) = rule.filter(|_| pod_affinity.comes_to(problem, &node, &labels)) {
                 tally.add(&NodeRules { member: [at].into_iter().collect(), ..NodeRules::default() }, 1);
             }
         }

@@ -55,10 +55,11 @@ impl<'c, 'a> Finisher<'c, 'a> {
         let price_of = |at: &InstanceTypeId| bought.price[*at];
         let options = kept.iter().map(|at| LaunchOption { instance_type: at.index(), price: price_of(at) });
         let mut requests = context.names.resources(&planned.requests);
-        if !view.fit.daemons.is_empty() {
+        let fit = context.fit(planned.kind(context));
+        if !fit.daemons.is_empty() {
             // Daemons differ by type. The claim asks for what surely runs there: the least of each amount over all
             // options.
-            let least = kept.iter().map(|at| &view.fit.daemons[*at]);
+            let least = kept.iter().map(|at| &fit.daemons[*at]);
             let least = least.fold(None, |least: Option<crate::pack::model::classes::Amounts>, one| match least {
                 None => Some(one.clone()),
                 Some(least) => Some(least.iter().zip(one).map(|(a, b)| *a.min(b)).collect()),

@@ -10,6 +10,7 @@ use crate::pack::model::classes::Amounts;
 use crate::pack::model::context::Context;
 use crate::pack::model::ids::{BinId, ClassId, JointId, PoolId, SetId, TierId};
 use crate::pack::model::item::Item;
+use crate::pack::model::kinds::NodeKind;
 use crate::pack::model::numbers::count_of;
 use crate::pack::model::offers::Mask;
 use crate::pack::model::options::{Least, enough_of, least_of};
@@ -61,6 +62,8 @@ pub(crate) struct PlannedNode {
     pub types: Bits,
     /// The ways of buying it.
     pub offering_bits: Mask,
+    /// The DaemonSets of its pool, as bits, that have no pod on it.
+    absent: u64,
     pub joint: JointId,
     /// What rules whose domain is the node count on it.
     pub tally: Tally,
@@ -78,6 +81,7 @@ impl PlannedNode {
             requests: context.nothing(),
             types,
             offering_bits: context.pools[pool].offering_bits,
+            absent: 0,
             joint: JointId::NONE,
             tally: Tally::default(),
             volumes: Attached::default(),
@@ -88,6 +92,11 @@ impl PlannedNode {
     /// The same node as one of fewer types, bought in fewer ways.
     pub fn narrowed(&self, types: Bits, offering_bits: Mask) -> Self {
         Self { types, offering_bits, ..self.clone() }
+    }
+
+    /// Its kind, by the DaemonSets that run on it.
+    pub fn kind(&self, context: &Context<'_>) -> NodeKind {
+        context.kind(self.pool, self.absent, self.offering_bits)
     }
 
     /// Adds pods if the node can still be something afterwards; says whether it could.
@@ -131,8 +140,9 @@ impl PlannedNode {
         self.volumes.add_missing(&class.shared, &mut total);
         let mut types = self.types.clone();
         types.and(&selection.types);
+        let absent = self.absent | selection.absent;
         // All pods together and not this one alone: a type that holds each of them may not hold both.
-        context.fitting(self.pool, &total, &mut types);
+        context.fitting(context.kind(self.pool, absent, offering_bits), &total, &mut types);
         if offering_bits != self.offering_bits {
             types.and(&context.bought(offering_bits).types);
         }
@@ -150,6 +160,7 @@ impl PlannedNode {
         }
         self.least = Some(least);
         (self.requests, self.types, self.offering_bits, self.joint) = (total, types, offering_bits, joint);
+        self.absent = absent;
         self.tally.add(rules, count);
         self.volumes.attach(&class.shared);
         let same = |own: &&mut Share| (own.class, own.set, own.candidate) == (share.class, share.set, share.candidate);
@@ -170,7 +181,8 @@ impl PlannedNode {
         let mut types = self.types.clone();
         types.and(&item.selection.types);
         types.and(&context.bought(offering_bits).types);
-        context.fitting(self.pool, &context.classes[item.class].first, &mut types);
+        let kind = context.kind(self.pool, self.absent | item.selection.absent, offering_bits);
+        context.fitting(kind, &context.classes[item.class].first, &mut types);
         least_of(context, self.pool, &types, offering_bits)
     }
 

@@ -38,7 +38,7 @@ struct Hole {
 impl Hole {
     fn in_node(context: &Context<'_>, planned: &PlannedNode) -> Option<Self> {
         let (first, price) = cheapest(context, planned)?;
-        let room = context.room(planned.pool, first).iter().zip(&planned.requests);
+        let room = context.room(planned.kind(context), first).iter().zip(&planned.requests);
         Some(Self { price, room: room.map(|(have, taken)| have.saturating_sub(*taken)).collect() })
     }
 

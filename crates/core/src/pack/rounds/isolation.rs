@@ -1,8 +1,11 @@
 //! Packing that fails is tried again until the pods that break it are left out: all others go on.
 //!
 //! First everything by `fewest-nodes`, as most that can go wrong lies in the search for the lowest price. Then halves of the
-//! batch, by class of pods: a half that fails is halved again, and one that does not is kept and packed together with the next,
-//! so that the answer is one packing. What remains kept is packed once more by its pools' own policies.
+//! batch, by namespace and then by class of pods: a half that fails is halved again, and one that does not is kept and packed
+//! together with the next, so that the answer is one packing. Namespaces are told apart before the classes of any of them, so
+//! that what one has made delays no other. What remains kept is packed once more by its pools' own policies.
+//!
+//! All attempts together have a bound of steps too: others wait as long as the search goes on.
 //!
 //! Say classes 1 to 8 wait and 6 panics. The whole fails, and so it does by `fewest-nodes`. Of the halves 1 to 4 packs and is
 //! kept. 5 to 8 fails beside them; of its halves 5 and 6 fails, 7 and 8 packs and is kept. Then 5 packs and is kept, and 6, which
@@ -30,8 +33,12 @@ use crate::problem::{Policy, Problem};
 /// So many problems are solved in search of what breaks a packing. What is not told apart by then is left out together.
 const MOST_ATTEMPTS: usize = 24;
 
-/// A part of a batch gets so much of the steps that a packing of its size has: many parts may meet their bound.
-const PART_OF_STEPS: u64 = 4;
+/// A part of a batch gets so much of the steps that the whole has: several parts may meet their bound.
+const PART_OF_STEPS: u64 = 8;
+/// So many parts may meet it, which together is the bound of the whole.
+const MOST_STEPS_LOST: u64 = 8;
+/// The plain policy gets so much of them.
+const FEWEST_PART_OF_STEPS: u64 = 2;
 
 /// Labels that each pod of a workload has for itself: they make no class.
 pub(crate) const OWN_LABELS: [&str; 4] = [
@@ -60,6 +67,8 @@ pub struct LeftOut {
     /// Whether they are one class, and packing fails with it beside what is kept. Otherwise they are several that were not told
     /// apart.
     pub alone: bool,
+    /// Whether they are all of one namespace.
+    pub of_one_namespace: bool,
 }
 
 /// What came of it.
@@ -110,6 +119,8 @@ pub struct Isolation {
     error: Option<PackingError>,
     left_out: Vec<LeftOut>,
     attempts: usize,
+    /// The steps of the parts that met their bound.
+    lost: u64,
 }
 
 impl Isolation {
@@ -130,6 +141,7 @@ impl Isolation {
             error: None,
             left_out: vec![],
             attempts: 0,
+            lost: 0,
         };
         if !one.known.is_empty() {
             one.prepare();
@@ -160,12 +172,21 @@ impl Isolation {
             by_cost.for_each(|pool| pool.policy = Policy::FewestNodes);
         }
         let mut options = self.options.clone();
-        if matches!(self.stage, Stage::Part(_) | Stage::Kept) {
-            // A quarter for each part: 24 attempts then take no more than six whole packings.
-            let own = options.most_steps.unwrap_or_else(|| steps::by_size(&problem));
-            options.most_steps = Some(own / PART_OF_STEPS);
+        match self.stage {
+            Stage::Whole => {}
+            Stage::FewestNodes => options.most_steps = Some(self.all_steps() / FEWEST_PART_OF_STEPS),
+            Stage::Part(_) => options.most_steps = Some(self.all_steps() / PART_OF_STEPS),
+            Stage::Kept => {
+                let own = options.most_steps.unwrap_or_else(|| steps::by_size(&problem));
+                options.most_steps = Some(own / FEWEST_PART_OF_STEPS);
+            }
         }
         Asked { problem: Arc::new(problem), options }
+    }
+
+    /// What a packing of everything may take.
+    fn all_steps(&self) -> u64 {
+        self.options.most_steps.unwrap_or_else(|| steps::by_size(&self.whole))
     }
 
     /// Takes the answer to what was asked; the result, once there is one.
@@ -177,6 +198,9 @@ impl Isolation {
                 self.next_part()
             }
             (Stage::Part((part, _)), Err(error)) => {
+                if matches!(error, PackingError::Bound { .. }) {
+                    self.lost = self.lost.saturating_add(self.all_steps() / PART_OF_STEPS);
+                }
                 self.fails_with(part, error);
                 self.next_part()
             }
@@ -225,17 +249,29 @@ impl Isolation {
             count => {
                 // Both halves wait. The first is the plainer one, and what it keeps stands when the second is
                 // tried.
-                let second = part.split_off(count.div_ceil(2));
+                let second = part.split_off(self.middle(&part, count));
                 self.waiting.push_back((part, Some(error.clone())));
                 self.waiting.push_back((second, Some(error)));
             }
         }
     }
 
+    /// Where a part is cut: between two namespaces if it has several, as near to the middle as can be.
+    fn middle(&self, part: &[usize], count: usize) -> usize {
+        let half = count.div_ceil(2);
+        let starts = (1..count).filter(|at| self.namespace(part[at - 1]) != self.namespace(part[*at]));
+        starts.min_by_key(|at| at.abs_diff(half)).unwrap_or(half)
+    }
+
+    /// The namespace of a class.
+    fn namespace(&self, class: usize) -> &str {
+        &self.whole.pods[self.classes[class][0]].namespace
+    }
+
     /// Goes on with the next part; ends where there is none, or where enough was tried.
     fn next_part(&mut self) -> Option<Isolated> {
         // What is left untried is left out as it is: others must not wait any longer.
-        if self.attempts >= MOST_ATTEMPTS {
+        if self.attempts >= MOST_ATTEMPTS || self.lost >= self.all_steps() / PART_OF_STEPS * MOST_STEPS_LOST {
             for (part, error) in std::mem::take(&mut self.waiting) {
                 let error = error.or_else(|| self.error.clone());
                 error.into_iter().for_each(|error| self.leave_out(&part, error, false));
@@ -255,7 +291,8 @@ impl Isolation {
 
     fn leave_out(&mut self, classes: &[usize], error: PackingError, alone: bool) {
         let pods = classes.iter().flat_map(|class| &self.classes[*class]).copied().collect();
-        self.left_out.push(LeftOut { pods, error, alone });
+        let of_one_namespace = classes.iter().all(|class| self.namespace(*class) == self.namespace(classes[0]));
+        self.left_out.push(LeftOut { pods, error, alone, of_one_namespace });
     }
 
     /// A packing of what was asked about as one of the whole problem.
@@ -310,10 +347,18 @@ fn grouped(pods: &[Pod], chosen: impl Fn(usize) -> bool) -> Vec<Vec<usize>> {
     }
     // What has been created last is the likelier to be new.
     let age = |pod: &Pod| (pod.created, pod.namespace.clone(), pod.name.clone());
+    // Those of a namespace stand together, those of plain ones first: who has made the most rules is the likeliest cause.
+    let mut of_namespace: BTreeMap<&str, usize> = BTreeMap::new();
+    for class in &classes {
+        let pod = &pods[class[0]];
+        *of_namespace.entry(&pod.namespace).or_default() += 1 + rules_of(pod);
+    }
     // Plain classes are tried first, so that of two that break each other the one with more rules is left out.
     classes.sort_by_cached_key(|class| {
         let oldest = class.iter().map(|at| age(&pods[*at])).min();
-        (rules_of(&pods[class[0]]), oldest, Reverse(class.len()))
+        let pod = &pods[class[0]];
+        let namespace = (of_namespace[pod.namespace.as_str()], pod.namespace.clone());
+        (namespace, rules_of(pod), oldest, Reverse(class.len()))
     });
     classes
 }

@@ -126,7 +126,7 @@ impl RoundPlan<'_, '_> {
         if far && !self.reservations.are_short() {
             return self.nodes_took_less_urgent();
         }
-        let classes = self.context.classes.iter().zip(&self.left).filter(|(class, _)| class.refused.is_none());
+        let classes = self.context.classes.iter().zip(&self.left).filter(|(class, _)| class.can_be_placed());
         let priority = |class: &Class| class.example(self.context.problem).priority;
         let waiting = classes.clone().filter(|(_, left)| **left > 0).map(|(class, _)| priority(class)).max();
         let placed = classes.filter(|(class, left)| **left < class.count());
@@ -137,8 +137,7 @@ impl RoundPlan<'_, '_> {
     fn nodes_took_less_urgent(&self) -> bool {
         let (context, problem) = (self.context, self.context.problem);
         let of = |class: &Class| class.example(problem).priority;
-        let mut waiting =
-            context.classes.enumerate().filter(|(at, class)| class.refused.is_none() && self.left[*at] > 0);
+        let mut waiting = context.classes.enumerate().filter(|(at, class)| class.can_be_placed() && self.left[*at] > 0);
         let Some(most) = waiting.clone().map(|(_, class)| of(class)).max() else { return false };
         let least = |pods: &Vec<usize>| pods.iter().map(|pod| problem.pods[*pod].priority).min();
         let taken = self.on_existing.iter().filter_map(|(node, pods)| Some((*node, least(pods)?)));

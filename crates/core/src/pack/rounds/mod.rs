@@ -13,6 +13,7 @@
 mod assigner;
 pub(in crate::pack) mod failure;
 mod fold;
+mod gathering;
 pub(in crate::pack) mod isolation;
 pub(in crate::pack) mod memory;
 pub(in crate::pack) mod solve;

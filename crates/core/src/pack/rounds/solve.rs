@@ -75,7 +75,7 @@ impl<'c, 'a> RoundPlan<'c, 'a> {
     /// The classes chosen, but for those that can have no node.
     pub(in crate::pack) fn open(&self, chosen: &dyn Fn(&Class) -> bool) -> Vec<ClassId> {
         let classes = self.context.classes.enumerate();
-        classes.filter(|(_, class)| class.refused.is_none() && chosen(class)).map(|(at, _)| at).collect()
+        classes.filter(|(_, class)| class.can_be_placed() && chosen(class)).map(|(at, _)| at).collect()
     }
 
     /// Places the classes chosen: on existing nodes, then on new ones as long as any pool takes any.
@@ -88,6 +88,7 @@ impl<'c, 'a> RoundPlan<'c, 'a> {
         // One that is its own pod affinity on a node can only come first of all, so it says where others of its kind begin.
         // Those that are counted by a spread which binds others go before those: where they go nobody would ask later.
         zonal.sort_by_key(|at| (!context.is_own_pod_affinity(*at), context.topology.is_spread(*at)));
+        self.domains.gathering = self.gathering(&zonal);
         // Pods without zonal rules fill what is ready first: kube-scheduler binds them there at once, whatever is
         // planned here.
         narrow.iter().for_each(|at| {
@@ -178,6 +179,8 @@ impl<'c, 'a> RoundPlan<'c, 'a> {
                         break;
                     }
                     let feasible = feasible.get_or_insert_with(|| self.feasible_places(at, tier));
+                    let bins = context.bins.for_keys(context.topology.of_class[at].keys);
+                    feasible.retain(|one| self.domains.gathers(at, &bins[one.bin].domain));
                     // Only one node can be where the first of those is that have to be together.
                     if own_pod_affinity && let Some(first) = self.pinned.range(of_class(at)).next() {
                         let first = first.0.1.bin;
@@ -274,6 +277,7 @@ impl<'c, 'a> RoundPlan<'c, 'a> {
         Packing {
             total_price: self.claims.iter().map(|claim| claim.price).sum(),
             expected_price: self.claims.iter().map(PlannedClaim::expected_price).sum(),
+            daemons_not_counted: self.context.daemons_not_counted(),
             claims: self.claims,
             on_existing: self.on_existing.into_iter().map(|(node, pods)| (node.index(), pods)).collect(),
             unscheduled,

@@ -6,19 +6,29 @@
 //! answer, which is then worth nothing, is thrown away ([`crate::pack::PackingError::Bound`]).
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::PodAffinityTerm;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use super::failure::PackingError;
 use crate::pack::model::plan::Options;
+use crate::pod::Pod;
 use crate::problem::Problem;
 
 /// Steps that every packing has, however small.
-const BASE: u64 = 20_000_000;
+const BASE: u64 = 3_000_000;
 /// Steps for each pod, existing node, bound pod and instance type of a pool. Real workloads take less than a tenth of what they
 /// get by this (tests/packing/drawn/workloads.rs).
-const A_POD: u64 = 20_000;
+const A_POD: u64 = 10_000;
 const A_NODE: u64 = 50_000;
 const A_BOUND_POD: u64 = 2_000;
 const A_TYPE_OF_A_POOL: u64 = 200;
+
+/// So many labels, tolerations or namespaces are read in a step.
+const LABELS_A_STEP: usize = 8;
+const TOLERATIONS_A_STEP: usize = 4;
+const NAMESPACES_A_STEP: usize = 4;
 
 /// The steps that are left to a packing.
 #[derive(Debug)]
@@ -50,6 +60,59 @@ impl Steps {
     pub fn bound_met(&self) -> Result<(), PackingError> {
         if self.left.get() == 0 { Err(PackingError::Bound { steps: self.all }) } else { Ok(()) }
     }
+}
+
+/// What reading a pod takes, in steps, as often as it is held against others: one for each thing that it says.
+pub(crate) fn size_of(problem: &Problem, pod: &Pod) -> usize {
+    let mut size = 1 + pod.labels.len() / LABELS_A_STEP + pod.node_selector.len() + pod.host_ports.len();
+    size += pod.tolerations.len() / TOLERATIONS_A_STEP + pod.requests.uncommon().count() + pod.shared_volumes.len();
+    size += pod.volume_topology.iter().flatten().map(|said| 1 + said.values.len()).sum::<usize>();
+    for spread in &pod.topology_spread_constraints {
+        size += 1 + selector_size(spread.label_selector.as_ref());
+    }
+    let Some(affinity) = &pod.affinity else { return size };
+    if let Some(nodes) = &affinity.node_affinity {
+        let required = nodes.required_during_scheduling_ignored_during_execution.iter();
+        let required = required.flat_map(|selector| &selector.node_selector_terms);
+        let preferred = nodes.preferred_during_scheduling_ignored_during_execution.iter().flatten();
+        for term in required.chain(preferred.map(|one| &one.preference)) {
+            let said = term.match_expressions.iter().chain(&term.match_fields).flatten();
+            size += 1 + said.map(|one| 1 + one.values.as_ref().map_or(0, Vec::len)).sum::<usize>();
+        }
+    }
+    let near = affinity.pod_affinity.as_ref().map(|all| {
+        (
+            &all.required_during_scheduling_ignored_during_execution,
+            &all.preferred_during_scheduling_ignored_during_execution,
+        )
+    });
+    let far = affinity.pod_anti_affinity.as_ref().map(|all| {
+        (
+            &all.required_during_scheduling_ignored_during_execution,
+            &all.preferred_during_scheduling_ignored_during_execution,
+        )
+    });
+    for (required, preferred) in near.into_iter().chain(far) {
+        let preferred = preferred.iter().flatten().map(|one| &one.pod_affinity_term);
+        size += required.iter().flatten().chain(preferred).map(|term| term_size(problem, term)).sum::<usize>();
+    }
+    size
+}
+
+fn term_size(problem: &Problem, term: &PodAffinityTerm) -> usize {
+    // Each namespace is asked whether it is meant; where they are not known, those of the pods.
+    let asked = term.namespace_selector.as_ref().map_or(0, |selector| match selector_size(Some(selector)) {
+        0 => 0,
+        size => size * (1 + problem.namespaces.len().max(problem.pods.len()) / NAMESPACES_A_STEP),
+    });
+    1 + selector_size(term.label_selector.as_ref()) + term.namespaces.as_ref().map_or(0, Vec::len) + asked
+}
+
+fn selector_size(selector: Option<&LabelSelector>) -> usize {
+    let Some(selector) = selector else { return 0 };
+    let expressions = selector.match_expressions.iter().flatten();
+    let values = expressions.map(|one| 1 + one.values.as_ref().map_or(0, Vec::len)).sum::<usize>();
+    values + selector.match_labels.as_ref().map_or(0, BTreeMap::len)
 }
 
 /// A count as steps are counted: no `usize` has more than 64 bits.

@@ -136,6 +136,50 @@ fn pods_left_out_from_start_get_a_reason_and_are_never_solved() {
     assert_eq!(common::violations(&problem, &isolated.packing), [""; 0]);
 }
 
+/// A hundred workloads of the namespace `evil`, and five of `good`.
+fn two_namespaces() -> Problem {
+    let mut problem = problem(105);
+    for (at, pod) in problem.pods.iter_mut().enumerate() {
+        let namespace = if (100..110).contains(&at) { "good" } else { "evil" };
+        namespace.clone_into(&mut pod.namespace);
+    }
+    problem
+}
+
+fn is_evil(pod: &Pod) -> bool {
+    pod.namespace == "evil"
+}
+
+#[test]
+fn workloads_of_one_namespace_leave_all_others_their_places() {
+    let problem = two_namespaces();
+    let (isolated, asked) = driven(&problem, |asked| asked.pods.iter().any(is_evil));
+    assert!(asked <= 28, "{asked}");
+    assert_eq!((placed(&isolated.packing), isolated.packing.unscheduled.len()), (10, 200));
+    assert!(isolated.left_out.iter().all(|one| one.of_one_namespace));
+}
+
+#[test]
+fn attempts_that_meet_their_bound_have_one_together() {
+    let problem = two_namespaces();
+    let mut isolation = Isolation::new(Arc::new(problem.clone()), Options::default(), |_| None);
+    let (all, mut lost) = (dovetail_core::pack::most_steps(&problem), 0);
+    let isolated = loop {
+        let asked = isolation.asked();
+        let own = asked.options.most_steps.unwrap_or(all);
+        let answer = match asked.problem.pods.iter().any(is_evil) {
+            true => Err(PackingError::Bound { steps: own }),
+            false => solve_within(&asked.problem, &asked.options),
+        };
+        lost += if answer.is_err() { own } else { 0 };
+        if let Some(isolated) = isolation.answered(answer) {
+            break isolated;
+        }
+    };
+    assert_eq!((placed(&isolated.packing), isolated.packing.unscheduled.len()), (10, 200));
+    assert!(lost <= all * 5 / 2, "{lost} of {all}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 

@@ -398,3 +398,38 @@ fn taints_count_for_a_spread_that_honours_them() {
     assert_eq!(zone(&problem("Ignore")), "zone-b");
     assert_eq!(zone(&problem("Honor")), "zone-a");
 }
+
+/// A term that means pods of either app.
+fn with_either(apps: [&str; 2]) -> Value {
+    json!({"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": ZONE,
+        "labelSelector": {"matchExpressions": [{"key": "app", "operator": "In", "values": apps}]}}]}}})
+}
+
+#[test]
+fn pods_that_go_together_go_where_all_of_them_can_be() {
+    let in_c = |mut pod: Value| {
+        pod["volumeTopology"] = json!([[{"key": ZONE, "operator": "In", "values": ["zone-c"]}]]);
+        pod["requests"] = json!({"cpu": "100m"});
+        pod
+    };
+    let either = || with_either(["api", "ledger"]);
+    let api = || app("api", either());
+    let zones = |pods: Vec<Value>, nodes: Vec<dovetail_core::ExistingNode>| {
+        let mut problem = problem(pods);
+        problem.existing_nodes = nodes;
+        let packing = solve(&problem, &Options::default());
+        assert!(packing.unscheduled.is_empty(), "{}", packing.unscheduled[0].1);
+        (by_zone(&packing), packing.on_existing.len())
+    };
+    let all = |count: usize| (BTreeMap::from([("zone-c".to_owned(), count)]), 0);
+    // The one with the volume follows the rule, is plain, or only waits for the others.
+    assert_eq!(zones(vec![api(), api(), app("cache", either()), in_c(app("ledger", either()))], vec![]), all(4));
+    assert_eq!(zones(vec![api(), api(), app("cache", either()), in_c(app("ledger", json!({})))], vec![]), all(4));
+    assert_eq!(zones(vec![api(), api(), in_c(app("cache", either()))], vec![]), all(3));
+    // A chain: the last of it says where all are.
+    let chain = vec![api(), app("b", term("podAffinity", "api", ZONE)), in_c(app("c", term("podAffinity", "b", ZONE)))];
+    assert_eq!(zones(chain, vec![]), all(3));
+    // A node that is there in another zone takes none of them.
+    let there = vec![node("n", "zone-a", vec![])];
+    assert_eq!(zones(vec![api(), in_c(app("ledger", either()))], there), all(2));
+}

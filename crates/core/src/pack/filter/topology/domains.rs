@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 use super::bins::{Bin, DomainOfKeys, labels_of};
 use super::counted::{Counted, Counting, GroupCount};
 use super::groups::{Group, Reader, RuleKind};
+use super::opened::Gathering;
 use super::reach;
 use crate::labels::stable;
 use crate::pack::filter::taints::Tolerated;
@@ -56,6 +57,8 @@ pub(crate) struct Domains<'c, 'a> {
     eligible: IndexVec<GroupId, Vec<DomainId>>,
     /// The domains of the existing nodes.
     nodes: IndexVec<NodeId, DomainOfKeys>,
+    /// Where pods go that have to be with others and are the first.
+    pub gathering: Gathering,
 }
 
 impl<'c, 'a> Domains<'c, 'a> {
@@ -71,8 +74,15 @@ impl<'c, 'a> Domains<'c, 'a> {
             true => IndexVec::new(),
             false => context.problem.existing_nodes.iter().map(|node| context.bins.of_node(topology, node)).collect(),
         };
-        let mut domains =
-            Self { context, counts, counting: Counting::new(context), stating, eligible: IndexVec::new(), nodes };
+        let mut domains = Self {
+            context,
+            counts,
+            counting: Counting::new(context),
+            stating,
+            eligible: IndexVec::new(),
+            nodes,
+            gathering: Gathering::new(),
+        };
         let stating = reach::stating(context);
         let eligible = |(at, classes): (GroupId, &Vec<ClassId>)| {
             let mut all = domains.eligible_of(at, classes);
@@ -129,8 +139,7 @@ impl<'c, 'a> Domains<'c, 'a> {
         let (context, node) = (self.context, &self.context.problem.existing_nodes[at]);
         for (_, pod_affinity) in context.names.daemon_affinities().filter(|_| !node.initialized) {
             let rule = context.topology.groups.id_of(&pod_affinity.group).filter(|_| !pod_affinity.group.by_node());
-            let Some(rule) = rule.filter(|_| pod_affinity.comes_to(context.problem, &node.taints, &labels_of(node)))
-            else {
+            let Some(rule) = rule.filter(|_| pod_affinity.comes_to(context.problem, node, &labels_of(node))) else {
                 continue;
             };
             if let Some(domain) = self.nodes[at][context.topology.key_of(rule)] {
@@ -276,7 +285,8 @@ impl<'c, 'a> Domains<'c, 'a> {
 
     /// Puts one pod of a class into an existing node's domains, if it may be there.
     pub fn add_to_node(&mut self, class: ClassId, tier: TierId, node: NodeId) -> bool {
-        let good = self.context.work(1) && self.allows(class, tier, &self.nodes[node], false);
+        let gathers = self.gathers(class, &self.nodes[node]);
+        let good = gathers && self.context.work(1) && self.allows(class, tier, &self.nodes[node], false);
         if good {
             let (domain, there) = (self.nodes[node].clone(), &self.context.problem.existing_nodes[node]);
             let groups = &self.context.topology.groups;

@@ -16,7 +16,7 @@ mod index;
 pub(crate) mod keys;
 mod moves;
 pub(crate) mod node_rules;
-mod opened;
+pub(in crate::pack) mod opened;
 mod reach;
 pub(crate) mod selector;
 
@@ -239,7 +239,7 @@ impl<'a> Builder<'a> {
         let mut known: FxHashMap<(&str, &BTreeMap<String, String>), Vec<GroupId>> = FxHashMap::default();
         let mut meant_by_class = Vec::with_capacity(classes.len());
         for (pod, _) in &classes {
-            steps.spend(1 + index.others.len() / GROUPS_A_STEP);
+            steps.spend(1 + index.looked_at(pod) / GROUPS_A_STEP);
             if steps.bound_met().is_err() {
                 break;
             }
@@ -307,13 +307,13 @@ impl Topology {
         let rules = |part: &Part| &self.node_rules[part.new_node_rules];
         for part in self.of_class.iter().filter(|part| part.new_node_rules != NodeRulesId::NONE) {
             let own = rules(part);
-            let stated = own.caps.iter().map(|(group, _)| *group).filter(|group| !own.member.contains(group));
+            let stated = own.caps.iter().map(|(group, _)| *group).filter(|group| !own.is_member(*group));
             own.member.iter().copied().chain(stated).for_each(|group| users[group] += 1);
         }
         let most_on_a_node = |part: &Part| {
             let own = rules(part);
             let alone = own.caps.iter().map(|(group, _)| group).chain(&own.member).all(|group| users[*group] == 1);
-            let caps = own.caps.iter().filter(|(group, _)| own.member.contains(group)).map(|(_, cap)| *cap);
+            let caps = own.caps.iter().filter(|(group, _)| own.is_member(*group)).map(|(_, cap)| *cap);
             (part.new_node_rules != NodeRulesId::NONE && alone && own.needs.is_empty())
                 .then(|| caps.min().unwrap_or(u32::MAX))
         };
@@ -355,7 +355,7 @@ impl Topology {
             if self.is_pod_affinity(*group) {
                 rules.needs.push(*group);
             } else {
-                rules.caps.push((*group, cap(&self.groups[*group], meant.contains(group))));
+                rules.caps.push((*group, cap(&self.groups[*group], meant.binary_search(group).is_ok())));
             }
         }
         rules.member = meant.iter().copied().filter(|group| self.key_of[*group].is_none()).collect();
@@ -382,6 +382,7 @@ impl Topology {
                 rules.caps.push((at, u32::from(group.means(pod))));
             }
         }
+        // In order, as the groups that mean a pod are.
         let member = self.meaning(pod).into_iter();
         rules.member = member.filter(|group| self.groups[*group].by_node()).collect();
         rules

@@ -20,16 +20,21 @@ impl Default for NodeRulesId {
 pub(crate) struct NodeRules {
     /// Groups of which a node with such a pod holds at most so many.
     pub caps: SmallVec<[(GroupId, u32); 2]>,
-    /// Groups that such a pod counts for.
+    /// Groups that such a pod counts for, in order.
     pub member: SmallVec<[GroupId; 2]>,
     /// Groups of which the node must hold one already.
     pub needs: SmallVec<[GroupId; 1]>,
 }
 
 impl NodeRules {
+    /// Whether such a pod counts for a group.
+    pub fn is_member(&self, group: GroupId) -> bool {
+        self.member.binary_search(&group).is_ok()
+    }
+
     /// Whether a node holds only so many of the very pods that have these rules.
     pub fn caps_itself(&self) -> bool {
-        self.caps.iter().any(|(group, _)| self.member.contains(group))
+        self.caps.iter().any(|(group, _)| self.is_member(*group))
     }
 
     /// Whether they say nothing.
@@ -39,7 +44,7 @@ impl NodeRules {
 }
 
 /// So many groups are looked at in a step.
-const GROUPS_A_STEP: usize = 32;
+const GROUPS_A_STEP: usize = 8;
 
 /// What is on a node, as far as rules ask. Groups that nothing on the node speaks of are not there.
 #[derive(Debug, Clone, Default)]
@@ -81,7 +86,7 @@ impl Tally {
             let (held, _) = self.held_and_cap(*group);
             // Say at most 3 of a group may be on a node and 2 are: one more of its own fits. A pod that only keeps
             // the group off fits while no more than its cap are there.
-            if rules.member.contains(group) {
+            if rules.is_member(*group) {
                 count = count.min(cap.saturating_sub(held));
             } else if held > *cap {
                 return 0;

@@ -2,11 +2,29 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::bins::DomainOfKeys;
 use super::domains::{Domains, GroupCounts, PodsInBin};
-use crate::pack::model::ids::{ClassId, GroupId};
+use super::groups::RuleKind;
+use crate::pack::model::ids::{ClassId, DomainId, GroupId, KeyId};
 use crate::pack::place::planned_node::Share;
 
+/// For classes that have to be with others the domains of a key in which all of these can be.
+pub(crate) type Gathering = BTreeMap<ClassId, Vec<(KeyId, BTreeSet<DomainId>)>>;
+
 impl Domains<'_, '_> {
+    /// Whether all that a class has to be with can be in these domains, where it would be the first of them.
+    pub fn gathers(&self, class: ClassId, domain: &DomainOfKeys) -> bool {
+        let Some(wanted) = self.gathering.get(&class) else { return true };
+        let topology = &self.context.topology;
+        let stated = &topology.of_class[class].hard().states;
+        let ties =
+            |at: &GroupId, key| topology.groups[*at].kind == RuleKind::PodAffinity && topology.key_of(*at) == key;
+        let is_first =
+            |key: KeyId| !stated.iter().any(|at| ties(at, key) && self.counts[*at].iter().any(|held| held.most > 0));
+        let good = |(key, domains): &(KeyId, BTreeSet<DomainId>)| domain[*key].is_some_and(|at| domains.contains(&at));
+        wanted.iter().all(|one| good(one) || !is_first(one.0))
+    }
+
     /// Of the pods on planned nodes, given node by node, those that have to be in a domain with others and cannot be bound in
     /// any order, as class and count: the pod affinity that they need comes with pods that need them.
     pub fn unopened(&self, without_node: &[PodsInBin], nodes: &[&[Share]]) -> Vec<(ClassId, u32)> {

@@ -113,7 +113,8 @@ fn add(
     let pool = *pool;
     let mut types = selection.types.clone();
     // A type that is too small for the pod makes no node for it, in whatever zone.
-    context.fitting(pool, &context.classes[class].first, &mut types);
+    let kind = context.kind(pool, selection.absent, selection.offering_bits);
+    context.fitting(kind, &context.classes[class].first, &mut types);
     if types.is_empty() || !context.work(1 + types.count() / TYPES_A_STEP) {
         return;
     }

@@ -8,6 +8,7 @@ use crate::pack::model::bits::Bits;
 use crate::pack::model::classes::Amounts;
 use crate::pack::model::context::Context;
 use crate::pack::model::ids::{InstanceTypeId, PoolId, ShapeId};
+use crate::pack::model::kinds::NodeKind;
 use crate::pack::model::numbers::float;
 use crate::pack::model::offers::Mask;
 
@@ -24,6 +25,9 @@ const FEW_PODS: u32 = 100;
 
 /// So many candidates are looked at in a step.
 const CANDIDATES_A_STEP: usize = 8;
+
+/// So many sets and shapes are looked at for a type while one candidate is.
+const SHAPES_OF_A_CANDIDATE: usize = 4;
 
 /// A type bought in one of some offering bits that all shapes see alike.
 #[derive(Debug)]
@@ -72,21 +76,21 @@ pub(super) struct TypeCandidates {
 }
 
 impl TypeCandidates {
-    pub fn for_pool(context: &Context<'_>, pool: PoolId, shapes: &Shapes<'_>, aims: Aims) -> Self {
+    pub fn for_kind(context: &Context<'_>, kind: NodeKind, shapes: &Shapes<'_>, aims: Aims) -> Self {
         let mut open = Bits::empty(context.problem.instance_types.len());
         shapes.all.iter().for_each(|shape| open.or(&shape.types));
         let sets = distinct_sets(shapes);
         let mut all: Vec<TypeCandidate> = Vec::new();
         // Say half the shapes are held to zone a: then zone a and the other zones are two groups, in which a type
         // has two prices and carries two sets of shapes.
-        for offering_bits in offering_groups(context, pool, shapes) {
+        for offering_bits in offering_groups(context, kind.pool, shapes) {
             let bought = context.bought(offering_bits);
             // By what sets a type is in.
             let mut kept: FxHashMap<Vec<bool>, Kept> = FxHashMap::default();
             for at in bought.order.iter().copied().filter(|at| open.has(*at)) {
                 // Only types that the same shapes may be on can be held against each other.
                 let signature: Vec<bool> = sets.iter().map(|set| set.has(at)).collect();
-                let room = context.room(pool, at);
+                let room = context.room(kind, at);
                 let may = |shape: &ShapeId| {
                     let shape = &shapes.all[*shape];
                     shape.offering_bits & offering_bits != 0 && shape.types.has(at)
@@ -94,14 +98,15 @@ impl TypeCandidates {
                 let same = kept.entry(signature).or_insert_with(|| {
                     Kept::for_shapes(shapes, shapes.all.ids().filter(may).collect(), context.nothing())
                 });
-                if !context.work(1 + same.candidates.len() / CANDIDATES_A_STEP) {
+                let looked_at = same.candidates.len() + (sets.len() + same.allowed.len()) / SHAPES_OF_A_CANDIDATE;
+                if !context.work(1 + looked_at / CANDIDATES_A_STEP) {
                     break;
                 }
                 let more = if shapes.all.len() > MANY_SHAPES { MORE_ROOM } else { 1.0 };
                 // They come by price, so whatever is kept is no dearer. A type that has no more room than one of
                 // these of anything that is asked for makes no better pattern.
                 let beaten = same.candidates.iter().any(|other| {
-                    let (room_of, shapes) = (context.room(pool, all[*other].at), &all[*other].shapes);
+                    let (room_of, shapes) = (context.room(kind, all[*other].at), &all[*other].shapes);
                     let rooms = room_of.iter().zip(room).zip(&same.asked);
                     let mut rooms = rooms.map(|((other, own), asked)| (float(*other), float(*own.min(asked))));
                     let all_carried = shapes.len() == same.allowed.len();

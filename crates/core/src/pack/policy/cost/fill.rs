@@ -9,7 +9,8 @@ use super::shapes::Shapes;
 use crate::pack::filter::topology::node_rules::Tally;
 use crate::pack::model::classes::Amounts;
 use crate::pack::model::context::Context;
-use crate::pack::model::ids::{IndexVec, JointId, PoolId, ShapeId};
+use crate::pack::model::ids::{IndexVec, JointId, ShapeId};
+use crate::pack::model::kinds::NodeKind;
 use crate::pack::model::numbers::{count_of_amount, float, part_of};
 
 /// How strongly cpu and memory count when pods are ordered by worth per resource taken. No one order is best for all
@@ -52,7 +53,7 @@ pub(super) struct Filling {
 pub(super) struct PatternFiller<'c, 'a> {
     context: &'c Context<'a>,
     shapes: &'c Shapes<'c>,
-    pool: PoolId,
+    kind: NodeKind,
     able: Vec<Able>,
     /// The least that any of these asks of each resource.
     least: Amounts,
@@ -65,11 +66,11 @@ pub(super) struct PatternFiller<'c, 'a> {
 }
 
 impl<'c, 'a> PatternFiller<'c, 'a> {
-    pub fn new(context: &'c Context<'a>, pool: PoolId, shapes: &'c Shapes<'c>) -> Self {
+    pub fn new(context: &'c Context<'a>, kind: NodeKind, shapes: &'c Shapes<'c>) -> Self {
         Self {
             context,
             shapes,
-            pool,
+            kind,
             able: vec![],
             least: Amounts::new(),
             order: BinaryHeap::new(),
@@ -98,7 +99,7 @@ impl<'c, 'a> PatternFiller<'c, 'a> {
             return Filling::default();
         }
         self.whole.clear();
-        let room = self.context.room(self.pool, candidate.at);
+        let room = self.context.room(self.kind, candidate.at);
         self.whole.extend(room.iter().map(|have| if quarters == 4 { *have } else { have / 4 * quarters }));
         self.find_entries(candidate, value, left);
         let mut best = Filling::default();
@@ -142,7 +143,7 @@ impl<'c, 'a> PatternFiller<'c, 'a> {
             let part = one.taken.iter().sum();
             ShapeChoice { shape: one.shape, value: one.value, requests: &shape.requests, most, part }
         });
-        let room = Amounts::from_slice(self.context.room(self.pool, candidate.at));
+        let room = Amounts::from_slice(self.context.room(self.kind, candidate.at));
         search::best(choices.collect(), &room, known)
     }
 
@@ -168,7 +169,7 @@ impl<'c, 'a> PatternFiller<'c, 'a> {
         value: &IndexVec<ShapeId, f64>,
         left: &IndexVec<ShapeId, u32>,
     ) {
-        let room = self.context.room(self.pool, candidate.at);
+        let room = self.context.room(self.kind, candidate.at);
         let part: smallvec::SmallVec<[f64; 4]> = room.iter().map(|have| 1.0 / float((*have).max(1))).collect();
         self.able.clear();
         self.least.clear();

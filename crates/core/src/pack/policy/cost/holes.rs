@@ -29,7 +29,7 @@ impl Hole {
     fn in_node(context: &Context<'_>, planned: &PlannedNode, at: usize) -> Option<Self> {
         let (cheapest, price) = cheapest(context, planned)?;
         let room = context
-            .room(planned.pool, cheapest)
+            .room(planned.kind(context), cheapest)
             .iter()
             .zip(&planned.requests)
             .map(|(have, taken)| have.saturating_sub(*taken));

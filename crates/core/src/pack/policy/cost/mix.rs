@@ -12,7 +12,8 @@ use super::shapes::Shapes;
 use super::variety::Variety;
 use super::{Answer, Pattern};
 use crate::pack::model::context::Context;
-use crate::pack::model::ids::{IndexVec, PoolId, ShapeId};
+use crate::pack::model::ids::{IndexVec, ShapeId};
+use crate::pack::model::kinds::NodeKind;
 use crate::pack::model::numbers::{count_of_amount, len_of, rounded_down};
 
 /// How often patterns are generated anew at most: the bound on work, instead of time, keeps the answer the same.
@@ -76,7 +77,7 @@ const FEW_FOR_FEWER: usize = 32;
 /// Where the cheapest is not wanted no fewer nodes are looked for.
 pub(super) fn plan(
     context: &Context<'_>,
-    pool: PoolId,
+    kind: NodeKind,
     shapes: &Shapes<'_>,
     candidates: &mut TypeCandidates,
     unwanted: impl Fn(&Answer) -> bool,
@@ -85,14 +86,14 @@ pub(super) fn plan(
     let pods: usize = counts.iter().map(|count| len_of(*count)).sum();
     candidates.set_node_price(candidates.aims.node_price);
     let (filler, variety) =
-        (PatternFiller::new(context, pool, shapes), Variety::new(context, pool, shapes, candidates.aims));
+        (PatternFiller::new(context, kind, shapes), Variety::new(context, kind, shapes, candidates.aims));
     let mut planner = Planner { filler, variety, steps: MOST_STEPS.min(pods * STEPS_A_POD) };
-    let Some(singles) = planner.singles(context, pool, shapes, candidates) else { return Answer::new() };
+    let Some(singles) = planner.singles(context, kind, shapes, candidates) else { return Answer::new() };
     // Say 100 shapes have 300 pods: no pattern of a mix would come once as a whole, so rounding down would leave
     // everything.
     let sparse = counts.len() > FEW_ROWS && pods < counts.len() * LEAST_PODS_A_SHAPE;
     if shapes.all.len() > MOST_ROWS || sparse {
-        let value = rates::worth(context, pool, shapes, candidates, &singles);
+        let value = rates::worth(context, kind, shapes, candidates, &singles);
         let mut answer = Answer::new();
         planner.rest(candidates, &value, &mut counts.clone(), &mut answer);
         return answer;
@@ -266,14 +267,14 @@ impl Planner<'_, '_> {
     fn singles(
         &mut self,
         context: &Context<'_>,
-        pool: PoolId,
+        kind: NodeKind,
         shapes: &Shapes<'_>,
         candidates: &TypeCandidates,
     ) -> Option<IndexVec<ShapeId, (u32, f64)>> {
         let node = candidates.aims.node_price;
         let mut best: IndexVec<ShapeId, Option<(u32, f64)>> = IndexVec::from_elem(None, shapes.all.len());
         for candidate in &candidates.all {
-            let room = context.room(pool, candidate.at);
+            let room = context.room(kind, candidate.at);
             for shape in &candidate.shapes {
                 let one = &shapes.all[*shape];
                 let mut count = one.count.min(one.cap);

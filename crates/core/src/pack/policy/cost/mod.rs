@@ -20,10 +20,14 @@ mod shapes;
 mod single;
 mod variety;
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
 use crate::pack::limits::LimitsLeft;
 use crate::pack::model::context::Context;
 use crate::pack::model::ids::{PoolId, ShapeId};
 use crate::pack::model::item::Item;
+use crate::pack::model::kinds::NodeKind;
 use crate::pack::model::numbers::len_of;
 use crate::pack::model::offers::Mask;
 use crate::pack::place::planned_node::PlannedNode;
@@ -83,11 +87,17 @@ pub(crate) fn pack(
     let mut open = context.pools[pool].types.clone();
     limits.retain_within(context.problem, &mut open);
     let open = &open;
-    let place = crowd::OpenTypes { pool, types: open };
     let mut planned_nodes = Vec::new();
     // Each part is planned by itself: a program over two zones that share no pod would be twice as large and find
     // the same.
-    for which in unrelated(items) {
+    let parts = parts(context, pool, items);
+    let partial = parts.iter().any(|(kind, _)| *kind != NodeKind::any(pool));
+    for (kind, which) in parts {
+        let place = crowd::OpenTypes { kind, types: open };
+        if partial {
+            // Nodes without some DaemonSet may be there already, with room for these.
+            holes::fill(context, items, &mut planned_nodes);
+        }
         let shapes = Shapes::from_items(context, open, items, &which);
         let pods: u32 = shapes.all.iter().map(|shape| shape.count).sum();
         // Patterns are exact where shapes are few. Bundles are tried beside them where rounding the patterns would
@@ -144,27 +154,27 @@ fn patterns(
     shapes: &Shapes<'_>,
     items: &mut [Item<'_>],
 ) -> Vec<(PlannedNode, u32)> {
-    let pool = open.pool;
-    let mut candidates = TypeCandidates::for_pool(context, pool, shapes, aims);
+    let kind = open.kind;
+    let mut candidates = TypeCandidates::for_kind(context, kind, shapes, aims);
     // Say a deployment has 12 pods and one large node is cheapest. Two nodes of 6 that cost at most 5 % more are
     // better: one lost node is not the whole deployment.
     let hangs = |answer: &Answer| shapes.hang_on_one_node(&answer.patterns);
-    let mut answer = answer(context, pool, shapes, &mut candidates, hangs);
+    let mut answer = answer(context, kind, shapes, &mut candidates, hangs);
     if hangs(&answer) {
-        let split = self::answer(context, pool, &shapes.split(), &mut candidates, |_| false);
+        let split = self::answer(context, kind, &shapes.split(), &mut candidates, |_| false);
         if split.price <= answer.price * SPLITTING_MAY_COST {
             answer = split;
         } else {
             // Too dear: planned once more without the wish, as the first answer stopped before it looked for fewer
             // nodes.
-            answer = self::answer(context, pool, shapes, &mut candidates, |_| false);
+            answer = self::answer(context, kind, shapes, &mut candidates, |_| false);
         }
     }
     let mut planned_nodes = Vec::new();
     for (pattern, times) in answer.patterns {
         // A pattern was made for one type. The node may still be any type that holds it: options are chosen when
         // its claim is written.
-        let empty = PlannedNode::new(context, pool, open.types.clone());
+        let empty = PlannedNode::new(context, kind.pool, open.types.clone());
         assign::assign_pattern(context, &empty, shapes, items, &pattern, times, &mut planned_nodes);
     }
     planned_nodes
@@ -178,15 +188,32 @@ pub(crate) fn price(context: &Context<'_>, planned_nodes: &[(PlannedNode, u32)])
 
 fn answer(
     context: &Context<'_>,
-    pool: PoolId,
+    kind: NodeKind,
     shapes: &Shapes<'_>,
     candidates: &mut TypeCandidates,
     unwanted: impl Fn(&Answer) -> bool,
 ) -> Answer {
     if shapes.all.len() == 1 {
-        return single::plan(context, pool, shapes, candidates);
+        return single::plan(context, kind, shapes, candidates);
     }
-    mix::plan(context, pool, shapes, candidates, unwanted)
+    mix::plan(context, kind, shapes, candidates, unwanted)
+}
+
+/// The items in parts that are planned by themselves, each with the kind of its nodes. Of those that could share nodes the ones
+/// come first that keep the most DaemonSets off: others may fill their nodes, which are theirs all the same.
+fn parts(context: &Context<'_>, pool: PoolId, items: &[Item<'_>]) -> Vec<(NodeKind, Vec<usize>)> {
+    let mut all = Vec::new();
+    for which in unrelated(items) {
+        let mut by_absent: BTreeMap<(Reverse<u32>, u64), Vec<usize>> = BTreeMap::new();
+        for at in which {
+            let item = &items[at];
+            let absent = context.absent(pool, item.selection.absent, item.offering_bits);
+            by_absent.entry((Reverse(absent.count_ones()), absent)).or_default().push(at);
+        }
+        let kind = |absent: u64| context.kind(pool, absent, context.pools[pool].offering_bits);
+        all.extend(by_absent.into_iter().map(|((_, absent), which)| (kind(absent), which)));
+    }
+    all
 }
 
 /// The items in parts that no way of buying a node connects, such as those of each zone where all have theirs.

@@ -7,7 +7,8 @@ use super::lp::Master;
 use super::shapes::{Shape, Shapes};
 use crate::pack::filter::topology::node_rules::NodeRules;
 use crate::pack::model::context::Context;
-use crate::pack::model::ids::{IndexVec, PoolId, ShapeId};
+use crate::pack::model::ids::{IndexVec, ShapeId};
+use crate::pack::model::kinds::NodeKind;
 use crate::pack::model::numbers::{float, rounded_down};
 
 /// With more kinds of shapes than this, by what they may be bought as, each asks for too little to be priced alone.
@@ -23,13 +24,13 @@ const MOST_STEPS: usize = 40;
 /// with its like alone, where a node holds no more of these, whatever room it has, or where going rates say nothing.
 pub(super) fn worth(
     context: &Context<'_>,
-    pool: PoolId,
+    kind: NodeKind,
     shapes: &Shapes<'_>,
     candidates: &TypeCandidates,
     singles: &IndexVec<ShapeId, (u32, f64)>,
 ) -> IndexVec<ShapeId, f64> {
     let alone = |(held, price): &(u32, f64)| candidates.aims.node_price.with(*price) / f64::from(*held);
-    let Some(rates) = values(context, pool, shapes, candidates) else {
+    let Some(rates) = values(context, kind, shapes, candidates) else {
         return singles.iter().map(alone).collect();
     };
     // A shape that a rule caps at one a node needs a node for each pod, whatever amounts say it is worth.
@@ -41,7 +42,7 @@ pub(super) fn worth(
 /// What a pod of each shape is worth; `None` where shapes are of many kinds.
 fn values(
     context: &Context<'_>,
-    pool: PoolId,
+    node_kind: NodeKind,
     shapes: &Shapes<'_>,
     candidates: &TypeCandidates,
 ) -> Option<IndexVec<ShapeId, f64>> {
@@ -75,7 +76,7 @@ fn values(
         // Say 100 cpu and 200 Gi are asked for in all. A node of 4 cpu and 16 Gi has 0.04 and 0.08 of it.
         let have: Vec<(Vec<f64>, f64)> = some
             .map(|one| {
-                let room = context.room(pool, one.at).iter().zip(&all);
+                let room = context.room(node_kind, one.at).iter().zip(&all);
                 (room.map(|(have, all)| if *all > 0.0 { float(*have) / all } else { 1.0 }).collect(), one.cost)
             })
             .collect();

@@ -5,7 +5,8 @@ use super::candidates::TypeCandidates;
 use super::shapes::Shapes;
 use super::variety::Variety;
 use crate::pack::model::context::Context;
-use crate::pack::model::ids::{PoolId, ShapeId};
+use crate::pack::model::ids::ShapeId;
+use crate::pack::model::kinds::NodeKind;
 use crate::pack::model::numbers::{count_of, count_of_amount, len_of};
 
 /// Up to so many pods the answer is exact; beyond, whole nodes of the best size come first.
@@ -18,8 +19,8 @@ const ONLY: ShapeId = ShapeId::FIRST;
 const SIZES_A_STEP: usize = 64;
 
 /// The patterns to launch and how often.
-pub(super) fn plan(context: &Context<'_>, pool: PoolId, shapes: &Shapes<'_>, candidates: &TypeCandidates) -> Answer {
-    let sizes = sizes(context, pool, shapes, candidates);
+pub(super) fn plan(context: &Context<'_>, kind: NodeKind, shapes: &Shapes<'_>, candidates: &TypeCandidates) -> Answer {
+    let sizes = sizes(context, kind, shapes, candidates);
     // The table has a row for each pod and a look for each size.
     if !context.work(len_of(shapes.all[ONLY].count.min(EXACT)) * sizes.len() / SIZES_A_STEP) {
         return Answer::new();
@@ -46,12 +47,12 @@ struct Size {
 }
 
 /// How many pods a node may hold at what cost, each count once, by its lowest cost.
-fn sizes(context: &Context<'_>, pool: PoolId, shapes: &Shapes<'_>, candidates: &TypeCandidates) -> Vec<Size> {
+fn sizes(context: &Context<'_>, kind: NodeKind, shapes: &Shapes<'_>, candidates: &TypeCandidates) -> Vec<Size> {
     let shape = &shapes.all[ONLY];
-    let mut variety = Variety::new(context, pool, shapes, candidates.aims);
+    let mut variety = Variety::new(context, kind, shapes, candidates.aims);
     let mut sizes: Vec<Size> = Vec::new();
     for candidate in &candidates.all {
-        let room = context.room(pool, candidate.at);
+        let room = context.room(kind, candidate.at);
         let each = shape.requests.iter().zip(room).filter(|(asked, _)| **asked > 0).map(|(asked, have)| have / asked);
         let mut held = count_of_amount(each.min().unwrap_or(0)).min(shape.count).min(shape.cap);
         // In steps of a sixteenth, and of one where few are held.

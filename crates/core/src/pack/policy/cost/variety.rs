@@ -6,21 +6,21 @@ use super::shapes::Shapes;
 use super::{Aims, Pattern};
 use crate::pack::model::bits::Bits;
 use crate::pack::model::context::Context;
-use crate::pack::model::ids::PoolId;
+use crate::pack::model::kinds::NodeKind;
 use crate::pack::model::options::{enough_of, least_of, varied_enough};
 
 /// Decides it, and remembers.
 pub(super) struct Variety<'c, 'a> {
     context: &'c Context<'a>,
     shapes: &'c Shapes<'c>,
-    pool: PoolId,
+    kind: NodeKind,
     aims: Aims,
     known: FxHashMap<Pattern, bool>,
 }
 
 impl<'c, 'a> Variety<'c, 'a> {
-    pub fn new(context: &'c Context<'a>, pool: PoolId, shapes: &'c Shapes<'c>, aims: Aims) -> Self {
-        Self { context, shapes, pool, aims, known: FxHashMap::default() }
+    pub fn new(context: &'c Context<'a>, kind: NodeKind, shapes: &'c Shapes<'c>, aims: Aims) -> Self {
+        Self { context, shapes, kind, aims, known: FxHashMap::default() }
     }
 
     /// Whether the pattern's node keeps enough types in enough families, or cannot be spot, and as many values as the
@@ -42,8 +42,8 @@ impl<'c, 'a> Variety<'c, 'a> {
         let context = self.context;
         let mut total = context.nothing();
         let mut largest = context.nothing();
-        let mut offering_bits = context.pools[self.pool].offering_bits;
-        let mut types = context.pools[self.pool].types.clone();
+        let mut offering_bits = context.pools[self.kind.pool].offering_bits;
+        let mut types = context.pools[self.kind.pool].types.clone();
         for (shape, count) in pattern {
             let one = &self.shapes.all[*shape];
             offering_bits &= one.offering_bits;
@@ -55,14 +55,14 @@ impl<'c, 'a> Variety<'c, 'a> {
         }
         let fitting = |requests: &[i64]| {
             let mut types = types.clone();
-            context.fitting(self.pool, requests, &mut types);
+            context.fitting(self.kind, requests, &mut types);
             types
         };
         // Say the pods together fit 9 types and the largest alone fits 40. With 15 wanted the pattern takes choice
         // away. If it fitted 12 alone, there was none to take.
         let (together, alone) = (fitting(&total), fitting(&largest));
-        let least = least_of(context, self.pool, &alone, offering_bits);
-        let offers = |types: &Bits| enough_of(context, self.pool, types, offering_bits, &least);
+        let least = least_of(context, self.kind.pool, &alone, offering_bits);
+        let offers = |types: &Bits| enough_of(context, self.kind.pool, types, offering_bits, &least);
         let varied = |types: &Bits| varied_enough(context, types, offering_bits);
         (!self.aims.varied || varied(&together) || !varied(&alone)) && (offers(&together) || !offers(&alone))
     }

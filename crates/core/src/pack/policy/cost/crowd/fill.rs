@@ -10,8 +10,9 @@ use super::meant::{Meant, Whose};
 use crate::pack::model::bits::Bits;
 use crate::pack::model::classes::Amounts;
 use crate::pack::model::context::Context;
-use crate::pack::model::ids::{BundleId, PoolId};
+use crate::pack::model::ids::BundleId;
 use crate::pack::model::item::Item;
+use crate::pack::model::kinds::NodeKind;
 use crate::pack::model::numbers::{count_of_amount, float, rounded_down, scaled};
 use crate::pack::model::options::varied_enough;
 use crate::pack::place::planned_node::PlannedNode;
@@ -50,12 +51,12 @@ struct Taken {
 /// How far a candidate may be filled so that a node which may be spot keeps enough types to choose from.
 pub(super) fn varied_room(
     context: &Context<'_>,
-    pool: PoolId,
+    kind: NodeKind,
     candidate: &TypeCandidate,
     aims: Aims,
     bundles: &Bundles<'_>,
 ) -> Amounts {
-    let room = context.room(pool, candidate.at);
+    let room = context.room(kind, candidate.at);
     let whole = Amounts::from_slice(room);
     let offering_bits = candidate.offering_bits;
     // Only types on which all bundles may be that may be on this one: whatever fills it, the node may become any of
@@ -72,7 +73,7 @@ pub(super) fn varied_room(
         let asked: Amounts =
             room.iter().enumerate().map(|(at, have)| if at == 2 { 0 } else { scaled(*have, part) }).collect();
         let mut types = alike.clone();
-        context.fitting(pool, &asked, &mut types);
+        context.fitting(kind, &asked, &mut types);
         if varied_enough(context, &types, offering_bits) {
             return room.iter().map(|have| scaled(*have, part)).collect();
         }
@@ -126,7 +127,7 @@ impl Fit {
 /// Fills nodes, and keeps count of what is left.
 pub(super) struct BundleFiller<'f, 'c, 'a> {
     context: &'c Context<'a>,
-    pool: PoolId,
+    kind: NodeKind,
     open: &'f Bits,
     candidates: &'f TypeCandidates,
     rooms: &'f [Amounts],
@@ -144,7 +145,7 @@ impl<'f, 'c, 'a> BundleFiller<'f, 'c, 'a> {
         bundles: Bundles<'c>,
     ) -> Self {
         let items = bundles.entries.iter().map(|entry| items[entry.item].clone()).collect();
-        Self { context, pool: open.pool, open: open.types, candidates, rooms, items, bundles }
+        Self { context, kind: open.kind, open: open.types, candidates, rooms, items, bundles }
     }
 
     /// How many pods of each item have got a node.
@@ -193,7 +194,7 @@ impl<'f, 'c, 'a> BundleFiller<'f, 'c, 'a> {
                 .for_each(|(most, asked)| *most = (*most).max(*asked));
         }
         types.and(&self.context.bought(planned.offering_bits).types);
-        self.context.fitting(self.pool, &largest, &mut types);
+        self.context.fitting(self.kind, &largest, &mut types);
         varied_enough(self.context, &types, planned.offering_bits)
     }
 
@@ -202,7 +203,7 @@ impl<'f, 'c, 'a> BundleFiller<'f, 'c, 'a> {
         if one {
             room.clone_from(&whole);
         }
-        let planned = PlannedNode::new(self.context, self.pool, self.open.clone());
+        let planned = PlannedNode::new(self.context, self.kind.pool, self.open.clone());
         let filled = Filled { planned, value: 0.0, taken: vec![] };
         let shapes = &self.candidates.all[candidate].shapes;
         let bundles = shapes.iter().map(|shape| BundleId::of_shape(*shape));

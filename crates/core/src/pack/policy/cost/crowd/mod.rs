@@ -24,6 +24,7 @@ use crate::pack::model::classes::Amounts;
 use crate::pack::model::context::Context;
 use crate::pack::model::ids::{IndexVec, PoolId};
 use crate::pack::model::item::Item;
+use crate::pack::model::kinds::NodeKind;
 use crate::pack::model::numbers::rounded_down;
 use crate::pack::place::planned_node::PlannedNode;
 use crate::pack::policy::fewest;
@@ -52,7 +53,7 @@ const AGAIN: usize = 64;
 /// Where nodes are planned.
 #[derive(Clone, Copy)]
 pub(super) struct OpenTypes<'o> {
-    pub pool: PoolId,
+    pub kind: NodeKind,
     /// The types that limits leave.
     pub types: &'o Bits,
 }
@@ -79,7 +80,7 @@ pub(super) fn pack(
         }
         again += 1;
     }
-    planned_nodes.extend(what_no_bundle_holds(context, open.pool, items, which, limits));
+    planned_nodes.extend(what_no_bundle_holds(context, open.kind.pool, items, which, limits));
     planned_nodes
 }
 
@@ -121,8 +122,8 @@ impl<'c> Program<'c> {
         aims: Aims,
     ) -> Self {
         let mut bundles = Bundles::from_items(context, open.types, items, entries, most);
-        let candidates = TypeCandidates::for_pool(context, open.pool, &bundles.shapes(), aims);
-        let room = |candidate| fill::varied_room(context, open.pool, candidate, candidates.aims, &bundles);
+        let candidates = TypeCandidates::for_kind(context, open.kind, &bundles.shapes(), aims);
+        let room = |candidate| fill::varied_room(context, open.kind, candidate, candidates.aims, &bundles);
         let rooms: Vec<Amounts> = candidates.all.iter().map(room).collect();
         // The room and not the node: what a filling may use so that a spot node keeps its choice.
         let flow = fluid::best(context, &bundles, &candidates, &rooms);

@@ -1,90 +1,70 @@
-//! What DaemonSets take of a pool's new nodes (spec core 3.9), and what rules between pods say of their pods there.
+//! Rules between pods that wait and the pods of DaemonSets on nodes to come, and those between DaemonSets.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::core::v1::Taint;
+use rustc_hash::FxHashMap;
 
-use super::bits::Bits;
-use super::classes::{Amounts, ResourceNames, UNBOUNDED};
-use super::columns::Columns;
-use super::ids::{IndexVec, InstanceTypeId, PodId, PoolId};
-use super::offers::Offers;
-use super::pools::PoolView;
+use super::reach::{DaemonReach, full_name, may_have};
+use super::{comes_to, meant_types};
 use crate::labels;
-use crate::pack::filter::alternatives::{Alternative, GivenUp, alternatives};
-use crate::pack::filter::taints;
 use crate::pack::filter::topology::groups::{Group, Reader, has_anti_affinity};
-use crate::pack::place::existing::satisfies;
+use crate::pack::model::columns::Columns;
+use crate::pack::model::ids::{IndexVec, PodId, PoolId};
+use crate::pack::model::offers::Offers;
+use crate::pack::model::pools::PoolView;
+use crate::pack::rounds::steps::Steps;
 use crate::pod::{HostPort, Pod};
-use crate::problem::{Pool, PreferencePolicy, Problem};
+use crate::problem::{ExistingNode, Problem};
 use crate::requirements::Requirements;
 
-/// For each instance type what daemons take of it; empty when no daemon runs on the pool's nodes. A daemon counts
-/// where its node selector and any term of its node affinity can be met; taints that only prefer do not keep it off.
-pub(crate) fn overhead(
-    problem: &Problem,
-    pool: &Pool,
-    view: &PoolView,
-    names: &ResourceNames,
-    columns: &Columns<'_>,
-    offers: &Offers,
-) -> IndexVec<InstanceTypeId, Amounts> {
-    let count = problem.instance_types.len();
-    let mut all = IndexVec::new();
-    for (nth, daemon) in problem.daemon_pods.iter().enumerate() {
-        let types = types_with(daemon, pool, view, columns, offers);
-        if types.is_empty() {
-            continue;
+/// So many rules of pods are held against a DaemonSet in a step.
+const RULES_A_STEP: usize = 8;
+
+/// DaemonSets of whose pods a node has one only.
+#[derive(Debug, Default)]
+pub(super) struct DaemonClashes(BTreeMap<usize, BTreeSet<usize>>);
+
+impl DaemonClashes {
+    /// Those by host ports and by anti-affinity, whichever of the two states it.
+    pub fn between(problem: &Problem, counted: &[usize]) -> Self {
+        let reader = Reader::new(problem);
+        let mut all = Self::default();
+        for one in counted.iter().copied() {
+            let pod = &problem.daemon_pods[one];
+            let groups = reader.kept_by_bound(pod);
+            if groups.is_empty() && pod.host_ports.is_empty() {
+                continue;
+            }
+            let same_port = |other: &Pod| {
+                let mut ports = pod.host_ports.iter();
+                ports.any(|own| other.host_ports.iter().any(|port| port.conflicts(own)))
+            };
+            for other in counted.iter().copied().filter(|other| *other != one) {
+                let daemon = &problem.daemon_pods[other];
+                if same_port(daemon) || groups.iter().any(|group| group.means(daemon)) {
+                    all.0.entry(one).or_default().insert(other);
+                    all.0.entry(other).or_default().insert(one);
+                }
+            }
         }
-        if all.is_empty() {
-            all = IndexVec::from_elem(Amounts::from_elem(0, names.0.len()), count);
-        }
-        let requests = names.of_daemon(nth, daemon, |key| may_have(view, columns, offers, key));
-        for at in types.iter() {
-            all[at].iter_mut().zip(&requests).for_each(|(sum, amount)| *sum = sum.saturating_add(*amount));
-        }
+        all
     }
-    for (slot, pod_affinity) in names.daemon_affinities() {
-        if all.is_empty() {
-            all = IndexVec::from_elem(Amounts::from_elem(0, names.0.len()), count);
-        }
-        let with = pod_affinity.types(problem, pool, view, columns, offers);
-        for at in view.types.iter().filter(|at| !with.has(*at)) {
-            all[at][slot] = UNBOUNDED;
-        }
+
+    /// Whether two DaemonSets, by index, exclude each other.
+    pub fn exclude(&self, one: usize, other: usize) -> bool {
+        self.0.get(&one).is_some_and(|others| others.contains(&other))
     }
-    all
 }
 
-/// Whether a pool's node may have a label. What is well known every node has by the time that pods are bound there.
-fn may_have(view: &PoolView, columns: &Columns<'_>, offers: &Offers, key: &str) -> bool {
-    key == labels::HOSTNAME
-        || labels::WELL_KNOWN.contains(&key)
-        || offers.keys.contains(key)
-        || columns.get(key).is_some()
-        || view.requirements.get(key).is_some_and(|own| !own.is_empty())
-}
-
-/// The types of a pool on whose nodes a daemon runs.
-fn types_with(daemon: &Pod, pool: &Pool, view: &PoolView, columns: &Columns<'_>, offers: &Offers) -> Bits {
-    let mut types = view.types.clone();
-    types.clear();
-    if taints::untolerated(&pool.taints, &daemon.tolerations, true).is_none() {
-        for term in terms(daemon).unwrap_or_default() {
-            types.or(&reached(&term.requirements, view, columns, offers));
-        }
-    }
-    types
-}
-
-fn terms(daemon: &Pod) -> Result<Vec<Alternative>, String> {
-    alternatives(daemon, PreferencePolicy::Ignore, false, GivenUp::default())
-}
-
-/// Whether a daemon runs on a node that is there.
-pub(crate) fn runs_on(daemon: &Pod, taints: &[Taint], labels: &Requirements) -> bool {
-    taints::untolerated(taints, &daemon.tolerations, true).is_none()
-        && terms(daemon).is_ok_and(|terms| terms.iter().any(|term| satisfies(labels, &term.requirements)))
+/// Why a DaemonSet's pod has no place beside others: its own anti-affinity is against everybody, or against pods of other
+/// namespaces. Those it cannot keep off all nodes: kube-scheduler leaves its pod out where they are.
+pub(super) fn hopeless_distance(problem: &Problem, daemon: &Pod) -> Option<String> {
+    let groups = Reader::new(problem).kept_by_bound(daemon);
+    let meant = groups.iter().find_map(|group| {
+        let foreign = |pod: &Pod| group.certain().is_none() || pod.namespace != daemon.namespace;
+        problem.pods.iter().find(|pod| foreign(pod) && group.means(pod))
+    });
+    meant.map(|pod| format!("its own anti-affinity is against pods of others, such as {}", full_name(pod)))
 }
 
 /// A DaemonSet whose pods keep pods that wait off the nodes that it runs on: by a host port, or by anti-affinity, whichever of
@@ -96,7 +76,8 @@ pub(crate) struct DaemonConflict {
     pub name: String,
     /// The label whose values are the domains: nodes without it exclude no pod.
     pub key: String,
-    ports: Vec<HostPort>,
+    /// By number.
+    ports: FxHashMap<i32, Vec<HostPort>>,
     /// The pods that its own anti-affinity keeps off.
     keeps_off: Vec<Group>,
 }
@@ -112,7 +93,7 @@ pub(crate) enum Clash {
 
 impl DaemonConflict {
     /// Those of the DaemonSets that keep off any pod that waits.
-    pub fn all(problem: &Problem) -> Vec<Self> {
+    pub fn all(problem: &Problem, reach: &DaemonReach, steps: &Steps) -> Vec<Self> {
         if problem.daemon_pods.is_empty() {
             return vec![];
         }
@@ -120,7 +101,10 @@ impl DaemonConflict {
         let wary = examples(problem, has_anti_affinity);
         let theirs: Vec<Group> = wary.iter().flat_map(|pod| reader.kept_by_bound(&problem.pods[*pod])).collect();
         let mut all = Vec::new();
-        for (daemon, pod) in problem.daemon_pods.iter().enumerate() {
+        if !steps.spend(theirs.len().saturating_mul(problem.daemon_pods.len()) / RULES_A_STEP) {
+            return all;
+        }
+        for (daemon, pod) in problem.daemon_pods.iter().enumerate().filter(|(daemon, _)| !reach.is_left_out(*daemon)) {
             let own = reader.kept_by_bound(pod);
             let meant = theirs.iter().filter(|group| group.means(pod));
             let ports = (!pod.host_ports.is_empty()).then_some(labels::HOSTNAME);
@@ -130,13 +114,17 @@ impl DaemonConflict {
                     daemon,
                     name: pod.name.clone(),
                     key: key.to_owned(),
-                    ports: if key == labels::HOSTNAME { pod.host_ports.clone() } else { vec![] },
+                    ports: by_number(if key == labels::HOSTNAME { &pod.host_ports } else { &[] }),
                     keeps_off: own.iter().filter(|group| group.key == key).cloned().collect(),
                 });
             }
         }
         // What pods say themselves is read once for those that are alike: it is dear, and a batch may have thousands.
+        let looks = (problem.pods.len() + theirs.len()) / RULES_A_STEP;
         all.retain(|one| {
+            if !steps.spend(1 + looks) {
+                return false;
+            }
             problem.pods.iter().any(|pod| one.keeps_off(pod).is_some())
                 || wary.iter().any(|pod| one.is_avoided_by(problem, &problem.pods[*pod]))
         });
@@ -148,9 +136,17 @@ impl DaemonConflict {
         self.keeps_off(pod).or_else(|| self.is_avoided_by(problem, pod).then_some(Clash::AntiAffinity))
     }
 
+    /// Whether anything keeps the pod off that keeps off such pods itself.
+    pub fn excludes(&self, problem: &Problem, pod: &Pod, own: &[Group]) -> bool {
+        let daemon = &problem.daemon_pods[self.daemon];
+        self.keeps_off(pod).is_some() || own.iter().any(|group| group.key == self.key && group.means(daemon))
+    }
+
     /// What the DaemonSet has or says itself that keeps the pod off.
     fn keeps_off(&self, pod: &Pod) -> Option<Clash> {
-        let taken = pod.host_ports.iter().find(|port| self.ports.iter().any(|own| own.conflicts(port)));
+        let has =
+            |port: &HostPort| self.ports.get(&port.port).is_some_and(|all| all.iter().any(|own| own.conflicts(port)));
+        let taken = pod.host_ports.iter().find(|port| has(port));
         let by_anti_affinity = || self.keeps_off.iter().any(|group| group.means(pod)).then_some(Clash::AntiAffinity);
         taken.map(|port| Clash::Port(port.port)).or_else(by_anti_affinity)
     }
@@ -163,8 +159,8 @@ impl DaemonConflict {
     }
 
     /// Whether it keeps pods off a node that is there.
-    pub fn binds_on(&self, problem: &Problem, taints: &[Taint], own: &Requirements) -> bool {
-        own.get(&self.key).is_some() && runs_on(&problem.daemon_pods[self.daemon], taints, own)
+    pub fn binds_on(&self, problem: &Problem, node: &ExistingNode, own: &Requirements) -> bool {
+        own.get(&self.key).is_some() && comes_to(&problem.daemon_pods[self.daemon], node, own)
     }
 }
 
@@ -185,8 +181,8 @@ impl DaemonAffinity {
     pub fn all(
         problem: &Problem,
         pools: &IndexVec<PoolId, PoolView>,
-        columns: &Columns<'_>,
-        offers: &Offers,
+        reach: &DaemonReach,
+        (columns, offers): (&Columns<'_>, &Offers),
     ) -> Vec<Self> {
         let mut all: Vec<Self> = Vec::new();
         if problem.daemon_pods.is_empty() {
@@ -204,7 +200,7 @@ impl DaemonAffinity {
             let mut found = Vec::new();
             for group in reader.pod_affinity(pod) {
                 let Some(pod_affinity) = Self::find(problem, &group, &mut all) else { continue };
-                if all[pod_affinity].can_be_with(problem, pod, pools, columns, offers) {
+                if all[pod_affinity].can_be_with(problem, pod, pools, reach, (columns, offers)) {
                     all[pod_affinity].pods.insert(PodId::from(at));
                     found.push(pod_affinity);
                 }
@@ -234,14 +230,9 @@ impl DaemonAffinity {
         self.pods.contains(&pod)
     }
 
-    /// The types of a pool whose nodes have such a pod, and the label.
-    fn types(&self, problem: &Problem, pool: &Pool, view: &PoolView, columns: &Columns<'_>, offers: &Offers) -> Bits {
-        let mut types = Bits::empty(problem.instance_types.len());
-        if may_have(view, columns, offers, &self.group.key) {
-            let daemons = self.daemons.iter().map(|daemon| &problem.daemon_pods[*daemon]);
-            daemons.for_each(|daemon| types.or(&types_with(daemon, pool, view, columns, offers)));
-        }
-        types
+    /// Whether a DaemonSet, by index, is one of these.
+    pub fn has_daemon(&self, daemon: usize) -> bool {
+        self.daemons.contains(&daemon)
     }
 
     fn can_be_with(
@@ -249,22 +240,30 @@ impl DaemonAffinity {
         problem: &Problem,
         pod: &Pod,
         pools: &IndexVec<PoolId, PoolView>,
-        columns: &Columns<'_>,
-        offers: &Offers,
+        reach: &DaemonReach,
+        (columns, offers): (&Columns<'_>, &Offers),
     ) -> bool {
-        let pools = pools.iter().map(|view| (view, &problem.node_pools[view.index]));
-        pools.into_iter().any(|(view, pool)| {
-            let mut types = types_with(pod, pool, view, columns, offers);
-            types.and(&self.types(problem, pool, view, columns, offers));
-            !types.is_empty()
+        pools.enumerate().any(|(at, view)| {
+            may_have(view, columns, offers, &self.group.key)
+                && meant_types(problem, pod, view, columns, offers).is_some_and(|own| {
+                    let with = self.daemons.iter().filter_map(|daemon| reach.on_pool(*daemon, at));
+                    with.into_iter().any(|one| one.types.iter().any(|at| own.has(at)))
+                })
         })
     }
 
     /// Whether a node on its way will have such a pod.
-    pub fn comes_to(&self, problem: &Problem, taints: &[Taint], own: &Requirements) -> bool {
+    pub fn comes_to(&self, problem: &Problem, node: &ExistingNode, own: &Requirements) -> bool {
         own.get(&self.group.key).is_some()
-            && self.daemons.iter().any(|daemon| runs_on(&problem.daemon_pods[*daemon], taints, own))
+            && self.daemons.iter().any(|daemon| comes_to(&problem.daemon_pods[*daemon], node, own))
     }
+}
+
+/// Host ports by their number.
+fn by_number(ports: &[HostPort]) -> FxHashMap<i32, Vec<HostPort>> {
+    let mut all: FxHashMap<i32, Vec<HostPort>> = FxHashMap::default();
+    ports.iter().for_each(|port| all.entry(port.port).or_default().push(port.clone()));
+    all
 }
 
 /// The pods of some kind, by index, one of each run of alike ones: replicas stand together.
@@ -285,25 +284,4 @@ fn alike(a: &Pod, b: &Pod) -> bool {
         && a.affinity == b.affinity
         && a.node_selector == b.node_selector
         && a.tolerations == b.tolerations
-}
-
-fn reached(wanted: &Requirements, view: &PoolView, columns: &Columns<'_>, offers: &Offers) -> Bits {
-    let mut types = view.types.clone();
-    let mut out = false;
-    for (key, requirement) in wanted.iter() {
-        if let Some(own) = view.requirements.get(key) {
-            out |= !(own.intersects(requirement) || own.allows_absence() && requirement.allows_absence());
-        }
-        match columns.get(key) {
-            _ if offers.keys.contains(key) || view.labels.contains(key) => {}
-            Some(column) => types.and(&column.select(requirement)),
-            // `registered` and `initialized` are true on every node by the time a daemon asks.
-            None if key == "karpenter.sh/registered" || key == "karpenter.sh/initialized" => {}
-            None => out |= view.requirements.get(key).is_none() && !requirement.allows_absence(),
-        }
-    }
-    if out || view.offering_bits & offers.select(wanted) == 0 {
-        types.clear();
-    }
-    types
 }

@@ -1,0 +1,265 @@
+//! On which nodes of a pool a DaemonSet's pod runs: those that it is meant for, on which it fits beside nothing else, and
+//! from which no DaemonSet that comes first keeps it off.
+
+use super::rules::{DaemonClashes, hopeless_distance};
+use super::terms;
+use crate::daemons::{MOST_DAEMON_SETS, fits_alone, in_order, too_large_by};
+use crate::labels;
+use crate::pack::explain::amounts::{grouped, person};
+use crate::pack::filter::alternatives::{self, Alternative};
+use crate::pack::filter::soft::rules_of;
+use crate::pack::filter::taints;
+use crate::pack::model::bits::Bits;
+use crate::pack::model::columns::Columns;
+use crate::pack::model::ids::{IndexVec, InstanceTypeId, PoolId};
+use crate::pack::model::offers::{Mask, Offers};
+use crate::pack::model::pools::PoolView;
+use crate::pod::Pod;
+use crate::problem::Problem;
+use crate::requirements::Requirements;
+use crate::resources::Resources;
+
+/// So many rules of DaemonSets are read in all, as terms, ports and what terms say; those that would need more do not count.
+const MOST_RULES: usize = 4096;
+
+/// DaemonSets that run on some nodes of a pool only are told apart up to so many; more count on each of its nodes.
+const MOST_PARTIAL: u32 = 64;
+
+/// One way to be meant for a pool's nodes: a term of node selector and node affinity.
+#[derive(Debug, Clone, PartialEq)]
+struct Way {
+    /// The ways of buying such a node.
+    offering_bits: Mask,
+    /// What it asks of labels that the pool leaves open.
+    open: Requirements,
+}
+
+/// A DaemonSet that runs on nodes of a pool.
+#[derive(Debug, Clone)]
+pub(crate) struct RunsOn {
+    /// Its index among the problem's.
+    pub daemon: usize,
+    /// The types on whose nodes it may run.
+    pub types: Bits,
+    ways: Vec<Way>,
+    /// Its bit among those that run on some nodes of the pool only, whatever their types; none for others.
+    bit: u64,
+}
+
+/// A DaemonSet that is not counted on nodes that it is meant for, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct DaemonLeftOut {
+    pub daemon: usize,
+    /// By place, or all where it is none of one pool's.
+    pub pool: Option<PoolId>,
+    pub why: String,
+}
+
+/// The DaemonSets that run on new nodes.
+#[derive(Debug, Default)]
+pub(crate) struct DaemonReach {
+    /// By pool, in the order in which they count.
+    pub pools: IndexVec<PoolId, Vec<RunsOn>>,
+    pub left_out: Vec<DaemonLeftOut>,
+}
+
+impl DaemonReach {
+    /// Reads the DaemonSets of a problem.
+    pub fn from_problem(
+        problem: &Problem,
+        pools: &IndexVec<PoolId, PoolView>,
+        columns: &Columns<'_>,
+        offers: &Offers,
+    ) -> Self {
+        let mut all = Self { pools: pools.iter().map(|_| vec![]).collect(), left_out: vec![] };
+        if problem.daemon_pods.is_empty() {
+            return all;
+        }
+        let rooms: Vec<Resources> = problem.instance_types.iter().map(|one| one.allocatable()).collect();
+        let counted = all.first_of_all(problem);
+        let clashes = DaemonClashes::between(problem, &counted);
+        for daemon in counted {
+            let pod = &problem.daemon_pods[daemon];
+            // What cannot be read has no pod anywhere.
+            let Ok(terms) = terms(pod) else { continue };
+            let mut fits = Bits::empty(rooms.len());
+            let fitting = rooms.iter().enumerate().filter(|(_, room)| fits_alone(pod, room));
+            fitting.for_each(|(at, _)| fits.insert(InstanceTypeId::from(at)));
+            for (at, view) in pools.enumerate() {
+                let node_pool = &problem.node_pools[view.index];
+                if taints::untolerated(&node_pool.taints, &pod.tolerations, true).is_some() {
+                    continue;
+                }
+                let Some(mut one) = RunsOn::by_terms(daemon, &terms, view, columns, offers) else { continue };
+                let meant = one.types.clone();
+                one.types.and(&fits);
+                if one.types.is_empty() {
+                    let why = no_room(pod, &rooms, &meant);
+                    all.left_out.push(DaemonLeftOut { daemon, pool: Some(at), why });
+                    continue;
+                }
+                all.add(problem, at, one, &clashes);
+            }
+        }
+        all
+    }
+
+    /// The DaemonSets that may count, in their order, as far as there are not too many of them and of their rules.
+    fn first_of_all(&mut self, problem: &Problem) -> Vec<usize> {
+        let (mut counted, mut rules) = (Vec::new(), 0);
+        for daemon in in_order(&problem.daemon_pods) {
+            let pod = &problem.daemon_pods[daemon];
+            let own = rules_of(pod) + alternatives::work(pod);
+            let beyond = counted.len() >= MOST_DAEMON_SETS || rules + own > MOST_RULES;
+            let beyond = beyond.then(|| format!("only {MOST_DAEMON_SETS} DaemonSets with {MOST_RULES} rules count"));
+            match beyond.or_else(|| hopeless_distance(problem, pod)) {
+                Some(why) => self.left_out.push(DaemonLeftOut { daemon, pool: None, why }),
+                None => {
+                    rules += own;
+                    counted.push(daemon);
+                }
+            }
+        }
+        counted
+    }
+
+    /// Whether a DaemonSet counts in no pool, whatever its nodes are.
+    pub fn is_left_out(&self, daemon: usize) -> bool {
+        self.left_out.iter().any(|one| one.daemon == daemon && one.pool.is_none())
+    }
+
+    /// Adds a DaemonSet to a pool, where those that come first leave it a node.
+    fn add(&mut self, problem: &Problem, pool: PoolId, mut one: RunsOn, clashes: &DaemonClashes) {
+        for other in &self.pools[pool] {
+            if clashes.exclude(one.daemon, other.daemon) {
+                one.types.without(&other.types);
+                if one.types.is_empty() {
+                    let name = full_name(&problem.daemon_pods[other.daemon]);
+                    let why = format!("DaemonSet {name} is on every node that it could be on, and keeps it off");
+                    self.left_out.push(DaemonLeftOut { daemon: one.daemon, pool: Some(pool), why });
+                    return;
+                }
+            }
+        }
+        let partial = self.pools[pool].iter().filter(|other| other.bit != 0).count();
+        one.bit = match u32::try_from(partial) {
+            Ok(nth) if nth < MOST_PARTIAL && one.bit != 0 => 1 << nth,
+            _ => 0,
+        };
+        self.pools[pool].push(one);
+    }
+
+    /// The DaemonSet on a pool's nodes, if it runs there.
+    pub fn on_pool(&self, daemon: usize, pool: PoolId) -> Option<&RunsOn> {
+        self.pools[pool].iter().find(|one| one.daemon == daemon)
+    }
+}
+
+impl RunsOn {
+    /// A pod by its terms, whatever its size; `None` if it is meant for no node of the pool.
+    pub(super) fn by_terms(
+        daemon: usize,
+        terms: &[Alternative],
+        view: &PoolView,
+        columns: &Columns<'_>,
+        offers: &Offers,
+    ) -> Option<Self> {
+        let mut one = Self { daemon, types: view.types.clone(), ways: vec![], bit: 1 };
+        one.types.clear();
+        for term in terms {
+            let Some((types, way)) = reached(&term.requirements, view, columns, offers) else { continue };
+            one.types.or(&types);
+            if way.open.is_empty() && way.offering_bits == view.offering_bits {
+                one.bit = 0;
+            }
+            if !one.ways.contains(&way) {
+                one.ways.push(way);
+            }
+        }
+        (!one.types.is_empty()).then_some(one)
+    }
+
+    /// Its bit, if a node with these requirements that is bought in these ways has no pod of it.
+    pub fn bit_if_absent(&self, view: &PoolView, wanted: &Requirements, offering_bits: Mask) -> u64 {
+        if self.bit == 0 {
+            return 0;
+        }
+        let possible = |way: &Way| {
+            way.offering_bits & offering_bits != 0
+                && way.open.iter().all(|(key, asked)| {
+                    let Some(said) = wanted.get(key) else { return true };
+                    let own = view.requirements.get(key);
+                    let node = own.map_or_else(|| said.clone(), |own| own.intersect(said));
+                    node.intersects(asked) || node.allows_absence() && asked.allows_absence()
+                })
+        };
+        if self.ways.iter().any(possible) { 0 } else { self.bit }
+    }
+
+    /// Whether a node of a type has no pod of it, by the bits of those that are absent.
+    pub fn counts(&self, absent: u64, at: InstanceTypeId) -> bool {
+        self.bit & absent == 0 && self.types.has(at)
+    }
+
+    /// Whether it runs on some nodes of the pool only, whatever their types.
+    pub fn is_partial(&self) -> bool {
+        self.bit != 0
+    }
+}
+
+/// Which types of a pool a term means, and on which of their nodes; `None` if on none.
+fn reached(wanted: &Requirements, view: &PoolView, columns: &Columns<'_>, offers: &Offers) -> Option<(Bits, Way)> {
+    let mut types = view.types.clone();
+    let mut open = Requirements::new();
+    for (key, requirement) in wanted.iter() {
+        let own = view.requirements.get(key);
+        if own.is_some_and(|own| !(own.intersects(requirement) || own.allows_absence() && requirement.allows_absence()))
+        {
+            return None;
+        }
+        match columns.get(key) {
+            _ if offers.keys.contains(key) || view.labels.contains(key) => {}
+            Some(column) => types.and(&column.select(requirement)),
+            // `registered` and `initialized` are true on every node by the time a daemon asks.
+            None if key == "karpenter.sh/registered" || key == "karpenter.sh/initialized" => {}
+            None => match own {
+                None if !requirement.allows_absence() => return None,
+                Some(own) if own.single().is_some() => {}
+                _ => open.add(key, requirement.clone()),
+            },
+        }
+    }
+    let offering_bits = view.offering_bits & offers.select(wanted);
+    (!types.is_empty() && offering_bits != 0).then_some((types, Way { offering_bits, open }))
+}
+
+/// Whether a pool's node may have a label. What is well known every node has by the time that pods are bound there.
+pub(super) fn may_have(view: &PoolView, columns: &Columns<'_>, offers: &Offers, key: &str) -> bool {
+    key == labels::HOSTNAME
+        || labels::WELL_KNOWN.contains(&key)
+        || offers.keys.contains(key)
+        || columns.get(key).is_some()
+        || view.requirements.get(key).is_some_and(|own| !own.is_empty())
+}
+
+/// Namespace and name.
+pub(crate) fn full_name(pod: &Pod) -> String {
+    format!("{}/{}", pod.namespace, pod.name)
+}
+
+/// That a DaemonSet fits none of the types that it is meant for: by the resource that is short on all of them.
+fn no_room(pod: &Pod, rooms: &[Resources], meant: &Bits) -> String {
+    let count = meant.count();
+    let noun = if count == 1 { "instance type" } else { "instance types" };
+    let largest = |name: &str| meant.iter().map(|at| rooms[at.index()].get(name)).max().unwrap_or(0).max(0);
+    let all: Resources = pod.requests.iter().map(|(name, _)| (name.to_owned(), largest(name))).collect();
+    match too_large_by(pod, &all) {
+        Some(name) => format!(
+            "it needs {}, the largest of {} {noun} has {}",
+            person(name, pod.requests.get(name)),
+            grouped(count),
+            person(name, all.get(name))
+        ),
+        None => format!("it needs {} at once, none of {} {noun} has all of it", pod.requests, grouped(count)),
+    }
+}
