@@ -74,7 +74,8 @@ fn of_launch(error: &LaunchError) -> &'static str {
         LaunchErrorKind::Retryable
         | LaunchErrorKind::Final
         | LaunchErrorKind::MayHaveHappened
-        | LaunchErrorKind::TokenUsed => "",
+        | LaunchErrorKind::TokenUsed
+        | LaunchErrorKind::Unsaid => "",
     }
 }
 
