@@ -44,3 +44,4 @@ mod traces;
 mod unreadable;
 #[path = "ends/unused.rs"]
 mod unused;
+mod wrong_world;

@@ -36,7 +36,7 @@ pub fn record_denied(launching: &Launching, claim: &NodeClaim, refusals: &[Offer
 }
 
 /// The claim's NodePool, which owns it.
-fn pool(claim: &NodeClaim) -> Option<ObjectReference> {
+pub(super) fn pool(claim: &NodeClaim) -> Option<ObjectReference> {
     let name = pool_of(claim);
     // A claim that was made by hand has no owner: the event is found by the pool's name alone.
     let owner = claim.owner_references().iter().find(|owner| owner.kind == "NodePool" && owner.name == name);
