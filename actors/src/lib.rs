@@ -38,6 +38,7 @@ pub mod cloud;
 pub mod kube;
 pub mod links;
 
+pub use context::cluster_clock::ClusterClock;
 pub use context::solver::{InlineSolver, Solution, Solver};
 pub use replica::{Exit, ReplicaHandle, ReplicaParts, start};
 pub use settings::{KubernetesVersion, SettingError, Settings};

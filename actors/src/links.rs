@@ -10,10 +10,10 @@ use actix::prelude::*;
 
 use crate::context::mailbox::Mailbox;
 use crate::messages::{
-    ClaimRefused, ClaimSoldOut, ClosedPools, FullSubnets, HoldClaims, InstanceKnown, InstanceTypesFor, InstancesSeen,
-    Interrupted, LaunchClaims, LaunchedOffering, LookUp, MarkDeleting, NotRead, NotRegistered, PackNow, PlanClaims,
-    Planned, PodSeen, Record, Refused, Remove, ReservationTakenBack, Roll, TakeObserved, TakeSnapshot, TellNotSynced,
-    TookReserved, WatchFailed, WatchRuns, Wrote,
+    CameToNothing, ClaimRefused, ClaimSoldOut, ClosedPools, FullSubnets, HoldClaims, InstanceKnown, InstanceTypesFor,
+    InstancesSeen, Interrupted, LaunchClaims, LaunchedOffering, LookUp, MarkDeleting, NotRead, NotRegistered, PackNow,
+    PlanClaims, Planned, PodSeen, Record, Refused, Remove, ReservationTakenBack, Roll, TakeObserved, TakeSnapshot,
+    TellNotSynced, TookReserved, WatchFailed, WatchRuns, Wrote,
 };
 
 /// An address of whatever takes the messages of `T`.
@@ -93,7 +93,7 @@ link! {
 }
 link! {
     /// For nodes to be launched.
-    ToLauncher = TakesOfLaunches: LaunchClaims, NotRegistered
+    ToLauncher = TakesOfLaunches: CameToNothing, LaunchClaims, NotRegistered
 }
 link! {
     /// For what is planned where.

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use actix::prelude::*;
 use dovetail_cloud::Cloud;
 use dovetail_core::InstanceType;
-use dovetail_core::clock::Clock;
 use dovetail_core::cluster_state::{Moment, Snapshot};
 use kube::ResourceExt as _;
 use serde_json::Value;
 use tokio::sync::watch;
 
+use crate::context::cluster_clock::ClusterClock;
 use crate::context::env::Env;
 use crate::context::identities::Identities;
 use crate::context::leader_term::Office;
@@ -35,8 +35,9 @@ pub struct ReplicaParts {
     pub lease_kube: kube::Client,
     /// EC2, or the region of a simulation.
     pub cloud: Arc<dyn Cloud>,
-    /// Wall clock and monotonic clock; of a simulation, those that are wrong on purpose among them.
-    pub clock: Arc<dyn Clock>,
+    /// Wall clock and monotonic clock; of a simulation, those that are wrong on purpose among them. Answers on both ways to the
+    /// API server set it.
+    pub clock: ClusterClock,
     /// All randomness comes from it.
     pub rng_seed: u64,
     /// As they were given and are valid.
@@ -60,7 +61,7 @@ pub struct ReplicaHandle {
 
 /// Starts every actor of a replica. To be called inside a LocalSet.
 pub fn start(parts: ReplicaParts) -> ReplicaHandle {
-    let env = Env::new(&parts.identity, parts.settings, parts.clock, parts.journal, parts.rng_seed);
+    let env = Env::on(parts.clock, &parts.identity, parts.settings, parts.journal, parts.rng_seed);
     let cluster = env.settings.cluster_name.clone();
     env.emit(LogEvent::Starting { identity: parts.identity, cluster });
     let (identities, office) = (parts.identities, Office::default());

@@ -19,6 +19,7 @@
 //! | `packer` | `Planned` | `registrar` |
 //! | `launcher`, `registrar`, `interruption` | `PackNow` | `packer` |
 //! | `registrar` | `NotRegistered` | `launcher` |
+//! | `disruptor` | `CameToNothing` | `launcher` |
 //! | `launcher` (a claim that came late or was held) | `ClaimChanged`, `LaunchFails` | `launcher` |
 //! | `launcher` | `ClaimSoldOut`, `ClosedPools` | `cluster_watcher` |
 //! | `launcher` | `TookReserved`, `LaunchedOffering`, `FullSubnets` | `catalogue` |

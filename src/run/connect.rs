@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use dovetail_actors::Settings;
+use dovetail_actors::{ClusterClock, Settings};
 use dovetail_input::{Failure, Mistake, describe};
 use kube::client::ClientBuilder;
 use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
@@ -65,24 +65,31 @@ impl ApiTarget {
         self.config.cluster_url.to_string().trim_end_matches('/').to_owned()
     }
 
-    /// For everything but the Lease, within KUBE_CLIENT_QPS; `waited` hears of requests that had to wait.
+    /// For everything but the Lease, within KUBE_CLIENT_QPS; its answers set the clock, and `waited` hears of requests that had to
+    /// wait.
     pub fn client(
         &self,
         settings: &Settings,
+        clock: &ClusterClock,
         waited: impl Fn(Duration) + Clone + Send + 'static,
     ) -> Result<Client, Failure> {
-        self.limited(RateLimit::new(settings.kube_access.qps, settings.kube_access.burst, waited))
+        self.limited(RateLimit::new(settings.kube_access.qps, settings.kube_access.burst, waited), clock)
     }
 
     /// For the Lease alone: renewals do not queue behind the rest.
-    pub fn lease_client(&self) -> Result<Client, Failure> {
-        self.limited(RateLimit::new(LEASE_RATE.0, LEASE_RATE.1, |_| {}))
+    pub fn lease_client(&self, clock: &ClusterClock) -> Result<Client, Failure> {
+        self.limited(RateLimit::new(LEASE_RATE.0, LEASE_RATE.1, |_| {}), clock)
     }
 
-    fn limited(&self, limit: RateLimit<impl Fn(Duration) + Clone + Send + 'static>) -> Result<Client, Failure> {
+    fn limited(
+        &self,
+        limit: RateLimit<impl Fn(Duration) + Clone + Send + 'static>,
+        clock: &ClusterClock,
+    ) -> Result<Client, Failure> {
         let builder = ClientBuilder::try_from(self.config.clone());
         let builder = builder.map_err(|why| Failure::System(format!("{}: {}", self.server(), plainly(&why))))?;
-        Ok(builder.with_layer(&limit).build())
+        // The clock inside: a request that waits for its turn has not been sent.
+        Ok(builder.with_layer(clock).with_layer(&limit).build())
     }
 
     /// The authority that signed the API server's certificate, in PEM and base64, as nodes are told it; empty without.

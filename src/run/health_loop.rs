@@ -137,7 +137,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use dovetail_actors::messages::{CatalogueState, ClusterWatcherState, LeaderState, WatchFailing};
-    use dovetail_actors::{InlineSolver, ReplicaParts, Settings};
+    use dovetail_actors::{ClusterClock, InlineSolver, ReplicaParts, Settings};
     use dovetail_cloud::ec2::Ec2Cloud;
     use dovetail_core::clock::Clock;
     use dovetail_sandbox::clock::{DEFAULT_START, VirtualClock};
@@ -195,6 +195,7 @@ mod tests {
             nodes: Vec::new(),
             faults: FaultSettings::default(),
             panics_for: vec![],
+            claims_deleted: None,
             endpoint: None,
             clocks: Vec::new(),
             broken: None,
@@ -209,7 +210,7 @@ mod tests {
             kube: world.api.client(who.clone()),
             lease_kube: world.api.client(who),
             cloud: Arc::new(Ec2Cloud::sandboxed(http, "us-east-1", "demo", clock.clone(), 1)),
-            clock: clock.clone(),
+            clock: ClusterClock::over(clock.clone()),
             rng_seed: 1,
             settings: Settings { cluster_name: "demo".into(), ..Settings::default() },
             identities: None,

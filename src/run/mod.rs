@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dovetail_actors::{ReplicaParts, Settings};
+use dovetail_actors::{ClusterClock, ReplicaParts, Settings};
 use dovetail_cloud::CloudIdentity as _;
 use dovetail_core::clock::Clock;
 use dovetail_input::Failure;
@@ -134,9 +134,9 @@ async fn parts(
     heard: TelemetrySinks,
 ) -> Result<(ReplicaParts, LocalBoxFuture<'static, ()>), Failure> {
     let counted = heard.metrics.clone();
-    let kube = target.client(&settings, move |time| counted.waited(time.as_secs_f64()))?;
-    let lease_kube = target.lease_client()?;
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let clock = ClusterClock::over(Arc::new(SystemClock));
+    let kube = target.client(&settings, &clock, move |time| counted.waited(time.as_secs_f64()))?;
+    let lease_kube = target.lease_client(&clock)?;
     let asker = Asker::new(format!("the API server {}", target.server()), settings.startup_timeout);
     let facts = preflight::facts(&asker, &kube).await?;
     preflight::new_enough(&facts.version, settings.kubernetes_min)?;
@@ -146,7 +146,7 @@ async fn parts(
     let settings = global::with_config_map(&asker, &kube, settings, &given, warn).await;
     preflight::older_kinds(&asker, &kube, settings.webhook.enabled, warn).await?;
     let suspects = preflight::find_rivals(&asker, &kube, &settings, clock.wall(), warn).await;
-    let reached = aws::reach(&settings, clock.clone(), &facts, target.authority(), rng_seed).await?;
+    let reached = aws::reach(&settings, Arc::new(SystemClock), &facts, target.authority(), rng_seed).await?;
     let (cloud, endpoint) = reached;
     named::queue(&settings, cloud.region())?;
     named::cluster(&asker, &kube, &cloud, &settings, warn).await?;

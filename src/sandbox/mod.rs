@@ -149,6 +149,7 @@ fn config(args: &SandboxArgs) -> WorldConfig {
         settings: std::collections::BTreeMap::new(),
         faults: FaultSettings::default(),
         panics_for: vec![],
+        claims_deleted: None,
         reservations: vec![],
         placement_groups: vec![],
         nodes: Vec::new(),

@@ -235,6 +235,9 @@ fn chart_schema_and_settings_accept_the_same_values() {
         ("interruption", "INTERRUPTION", ["replace", "evict", "replace", "drain", "Evict", "none"]),
         ("minValuesPolicy", "MIN_VALUES_POLICY", ["Strict", "BestEffort", "Strict", "strict", "Best", "no"]),
         ("maxCostPerHour", "MAX_COST_PER_HOUR", ["12.50", "3", "0.5", "-1", "$3", "1,5"]),
+        ("maxFutileLaunches", "MAX_FUTILE_LAUNCHES", ["1", "10", "never", "0", "-3", "1.5"]),
+        ("maxFutileCost", "MAX_FUTILE_COST", ["12.50", "never", "0.5", "-1", "$3", "1,5"]),
+        ("maxPriceRise", "MAX_PRICE_RISE", ["3", "never", "20.5", "-1", "much", "1,5"]),
         ("maxLaunchesPerHour", "MAX_LAUNCHES_PER_HOUR", ["1", "70", "100", "0", "-3", "1.5"]),
         (
             "clusterEndpoint",

@@ -45,3 +45,4 @@ mod traces;
 mod unreadable;
 #[path = "ends/unused.rs"]
 mod unused;
+mod wrong_world;

@@ -54,6 +54,7 @@ fn beside<T>(name: &str, seed: u64, manifests: &str, story: impl AsyncFnOnce(Bes
             nodes: Vec::new(),
             faults: FaultSettings::default(),
             panics_for: vec![],
+            claims_deleted: None,
             endpoint: None,
             clocks: Vec::new(),
             broken: None,

@@ -77,7 +77,8 @@ fn of_launch(error: &LaunchError) -> &'static str {
         LaunchErrorKind::Retryable
         | LaunchErrorKind::Final
         | LaunchErrorKind::MayHaveHappened
-        | LaunchErrorKind::TokenUsed => error.reason,
+        | LaunchErrorKind::TokenUsed
+        | LaunchErrorKind::Unsaid => error.reason,
     }
 }
 

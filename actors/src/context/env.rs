@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dovetail_cloud::CloudIdentity;
-use dovetail_core::clock::Clock;
+use dovetail_core::clock::{Clock, ClockSkew};
 use dovetail_core::cluster_state::Moment;
 use dovetail_core::ownership::AskingCluster;
 
+use crate::context::cluster_clock::ClusterClock;
 use crate::context::outage::Outage;
 use crate::messages::{Term, TraceContext};
 use crate::settings::Settings;
@@ -29,13 +30,13 @@ pub struct Env {
     pub term: Term,
     /// Outages of the API server, the replica's.
     pub outage: Outage,
-    clock: Arc<dyn Clock>,
+    clock: ClusterClock,
     journal: Arc<dyn Journal>,
     seed: u64,
 }
 
 impl Env {
-    /// The replica's own.
+    /// The replica's own, on a clock that no answers of an API server set.
     pub fn new(
         identity: &str,
         settings: Settings,
@@ -43,6 +44,11 @@ impl Env {
         journal: Arc<dyn Journal>,
         seed: u64,
     ) -> Self {
+        Self::on(ClusterClock::over(clock), identity, settings, journal, seed)
+    }
+
+    /// The replica's own.
+    pub fn on(clock: ClusterClock, identity: &str, settings: Settings, journal: Arc<dyn Journal>, seed: u64) -> Self {
         let settings = Arc::new(settings);
         let (actor, identity, outage) = ("replica", identity.into(), Outage::default());
         Self { actor, identity, settings, term: Term(0), outage, clock, journal, seed }
@@ -60,7 +66,7 @@ impl Env {
 
     /// Wall clock and monotonic clock; those of the world in a simulation.
     pub fn clock(&self) -> Arc<dyn Clock> {
-        self.clock.clone()
+        Arc::new(self.clock.clone())
     }
 
     /// Monotonic time.
@@ -68,9 +74,14 @@ impl Env {
         self.clock.monotonic()
     }
 
-    /// Wall time.
+    /// Wall time, which is the API server's.
     pub fn wall(&self) -> jiff::Timestamp {
         self.clock.wall()
+    }
+
+    /// How wrong the replica's own wall clock is.
+    pub fn skew(&self) -> ClockSkew {
+        self.clock.skew()
     }
 
     /// This moment on both clocks.
@@ -131,7 +142,7 @@ impl Env {
                 links: Vec::new(),
                 error: None,
             };
-            Box::new((span, self.journal.clone(), self.clock.clone()))
+            Box::new((span, self.journal.clone(), self.clock()))
         });
         OpenSpan::new(context, recording)
     }

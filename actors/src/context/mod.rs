@@ -3,6 +3,7 @@
 pub mod alarms;
 pub mod backoff;
 pub(crate) mod brakes;
+pub mod cluster_clock;
 pub mod env;
 pub mod identities;
 pub mod leader_term;

@@ -198,6 +198,9 @@ impl Disruptor {
 
     /// Decides and acts; answers when to look again. The snapshot is let go of before anything else changes it.
     fn decide(&mut self, view: &View, ctx: &mut Context<Self>) -> Duration {
+        if !self.env.skew().is_borne() {
+            return POLL;
+        }
         if let Some(offers) = &view.offers {
             (self.offers, self.asked) = (offers.clone(), Some(self.env.now()));
         }

@@ -11,7 +11,7 @@ use super::Disruptor;
 use super::report::claim_object;
 use super::writes::Write;
 use crate::context::traces;
-use crate::messages::{NodeUnused, Record, reference};
+use crate::messages::{CameToNothing, NodeUnused, Record, reference};
 use crate::recorder::object;
 use crate::telemetry::log_event::{LogEvent, Names};
 use crate::telemetry::measure::Measure;
@@ -39,6 +39,7 @@ impl Handler<NodeUnused> for Disruptor {
 impl Disruptor {
     fn tell_not_used(&mut self, not_used: &NotUsed) {
         let facts = &not_used.claim.facts;
+        self.env.post(&self.links.launcher, CameToNothing { claim: facts.name.clone() });
         self.env.measure(&Measure::NodeUnused { pool: &facts.pool, reason: not_used.reason.label() });
         let message = message(not_used);
         let log_event = LogEvent::NodeNotUsed {

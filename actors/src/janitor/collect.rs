@@ -23,7 +23,7 @@ use crate::janitor::JanitorLinks;
 use crate::kube::calls::CallError;
 use crate::kube::claims::NodeClaimApi;
 use crate::kube::nodes::Nodes;
-use crate::messages::TakeSnapshot;
+use crate::messages::{TakeSnapshot, UnclaimedInstances};
 use crate::reading::{LenientApi, ObjectPage};
 use crate::telemetry::log_event::LogEvent;
 
@@ -48,6 +48,8 @@ pub struct CollectionPass {
     pub survey: Survey,
     /// What the instances' networks are.
     pub networks: Arc<Networks>,
+    /// Living instances of ours that neither a NodeClaim nor a Node has.
+    pub unclaimed: Vec<UnclaimedInstances>,
     /// Until when the brakes are released, as it is written.
     pub until: String,
     /// What is wrong with that.
@@ -98,7 +100,28 @@ impl GarbageCollection {
             released,
         };
         survey.ended.extend(self.ended(&survey).await);
-        Some(CollectionPass { survey, networks: networks(&instances), until: annotation, release })
+        let unclaimed = self.unclaimed(&instances, &Claimed::by(&claims), &survey);
+        Some(CollectionPass { survey, networks: networks(&instances), unclaimed, until: annotation, release })
+    }
+
+    /// Living instances of ours that neither a claim nor a Node has, those that are alike together.
+    fn unclaimed(&self, instances: &[Instance], claimed: &Claimed<'_>, survey: &Survey) -> Vec<UnclaimedInstances> {
+        let joined: BTreeSet<&str> = survey.nodes.iter().map(|node| node.instance.as_str()).collect();
+        let ours = |one: &&Instance| !one.is_terminating() && self.instance(one).owner == InstanceOwner::Ours;
+        let mut alike: BTreeMap<UnclaimedInstances, usize> = BTreeMap::new();
+        for one in instances.iter().filter(ours).filter(|one| !claimed.has(one) && !joined.contains(one.id.as_str())) {
+            let tag = |key: &str| one.tags.get(key).cloned().unwrap_or_default();
+            let kind = UnclaimedInstances {
+                node_pool: tag(tags::NODE_POOL),
+                node_class: tag(tags::NODE_CLASS),
+                instance_type: one.instance_type.clone(),
+                zone: one.zone.clone(),
+                capacity_type: one.capacity_type.clone(),
+                count: 0,
+            };
+            *alike.entry(kind).or_default() += 1;
+        }
+        alike.into_iter().map(|(kind, count)| UnclaimedInstances { count, ..kind }).collect()
     }
 
     /// Which of the instances that are missing the cloud says to have ended.

@@ -20,7 +20,9 @@ use crate::context::env::Env;
 use crate::janitor::collect::{CollectionPass, GarbageCollection};
 use crate::kube::calls::Calls;
 use crate::links::{ToClusterWatcher, ToDisruptor, ToRecorder, ToTerminator};
-use crate::messages::{ClaimChanged, ClaimRef, InstancesSeen, JanitorState, Observe, Record, Remove, TraceContext};
+use crate::messages::{
+    ClaimChanged, ClaimRef, InstancesSeen, JanitorState, Observe, Record, Remove, TraceContext, UnclaimedInstances,
+};
 use crate::recorder::object;
 use crate::telemetry::log_event::LogEvent;
 
@@ -63,6 +65,8 @@ pub struct Janitor {
     /// When each thing was last said, and how it stood then.
     reported: BTreeMap<&'static str, (Duration, usize)>,
     counts: BTreeMap<&'static str, u64>,
+    /// Instances that neither a NodeClaim nor a Node has, as they were listed last.
+    unclaimed: Vec<UnclaimedInstances>,
 }
 
 impl Janitor {
@@ -78,6 +82,7 @@ impl Janitor {
             class_orphans: ClassOrphans::default(),
             reported: BTreeMap::new(),
             counts: BTreeMap::new(),
+            unclaimed: Vec::new(),
         }
     }
 }
@@ -108,7 +113,16 @@ impl Handler<Observe> for Janitor {
 
     fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
         let (braked, recent) = (self.collector.braked(), self.collector.recent());
-        MessageResult(JanitorState { term: self.env.term, braked, recent, counts: self.counts.clone() }.into())
+        MessageResult(
+            JanitorState {
+                term: self.env.term,
+                braked,
+                recent,
+                counts: self.counts.clone(),
+                unclaimed: self.unclaimed.clone(),
+            }
+            .into(),
+        )
     }
 }
 
@@ -138,6 +152,7 @@ impl Janitor {
 
     fn judge(&mut self, found: &CollectionPass, ctx: &mut Context<Self>) {
         self.count("passes", 1);
+        self.unclaimed.clone_from(&found.unclaimed);
         self.env.post(&self.links.disruptor, InstancesSeen(found.networks.clone()));
         if let Err(why) = &found.release {
             self.say("release_invalid", 0, format!("the release of the collection's brakes is not understood: {why}"));

@@ -67,7 +67,7 @@ pub async fn tell_pods(launching: &Launching, claim: &NodeClaim, error: &LaunchE
 }
 
 /// The claim's NodePool, which owns it.
-fn pool(claim: &NodeClaim) -> Option<ObjectReference> {
+pub(super) fn pool(claim: &NodeClaim) -> Option<ObjectReference> {
     let name = pool_of(claim);
     // A claim that was made by hand has no owner: the event is found by the pool's name alone.
     let owner = claim.owner_references().iter().find(|owner| owner.kind == "NodePool" && owner.name == name);

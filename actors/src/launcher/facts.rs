@@ -65,6 +65,19 @@ pub fn request(claim: &NodeClaim, token: &str, class: Arc<EC2NodeClass>, types: 
     request
 }
 
+/// $/h of the cheapest that a request may launch; 0 where it names nothing.
+pub fn cheapest(request: &LaunchRequest) -> f64 {
+    let prices = request.candidates.iter().flat_map(|one| one.offerings.iter().map(|offering| offering.price));
+    prices.min_by(f64::total_cmp).unwrap_or_default()
+}
+
+/// $/h of an instance by the prices of now.
+pub fn price(instance: &LaunchedInstance, types: &ClassTypes) -> Option<f64> {
+    let of_type = types.iter().find(|one| one.name == instance.instance_type)?;
+    let same = |one: &&Offering| one.zone == instance.zone && one.capacity_type == instance.capacity_type;
+    of_type.offerings.iter().find(same).map(|one| one.price)
+}
+
 /// By which spec of its class an instance is launched, and with which instance profile, as its claim says it.
 pub fn stamps(class: &EC2NodeClass) -> BTreeMap<String, String> {
     let profile = class.status.as_ref().map(|status| status.instance_profile.clone()).filter(|name| !name.is_empty());

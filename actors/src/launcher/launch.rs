@@ -98,8 +98,9 @@ pub fn short(words: &str) -> String {
     short
 }
 
-/// Launches a claim, from creation to the instance written on it. Answers how it ended, and what that says about others.
-pub async fn run(launching: Launching, order: LaunchOrder) -> (LaunchEnd, LaunchOutcome) {
+/// Launches a claim, from creation to the instance written on it. Answers how it ended, what that says about others, and what the
+/// instance costs, or may cost at least, in $/h.
+pub async fn run(launching: Launching, order: LaunchOrder) -> (LaunchEnd, LaunchOutcome, f64) {
     // The protocol decides and does nothing, `Work` does and decides nothing: what a test explores is what runs here.
     let (ordered, mut input) = (order.claim.clone(), Input::Begin);
     let mut protocol = Protocol::new(ordered.metadata.uid.is_none());
@@ -116,7 +117,7 @@ pub async fn run(launching: Launching, order: LaunchOrder) -> (LaunchEnd, Launch
         traces::claim_ended(&launching.env, &ordered, Some((end.label(), "no instance was launched for it")));
     }
     let outcome = if matches!(end, LaunchEnd::Launched { .. }) { LaunchOutcome::Launched } else { work.outcome };
-    (end, outcome)
+    (end, outcome, work.price)
 }
 
 /// What one launch has in hand between its steps.
@@ -137,6 +138,8 @@ struct Work<'a> {
     failure: (&'static str, String),
     /// What it says about others if nothing is launched.
     outcome: LaunchOutcome,
+    /// $/h of the instance, or of the cheapest that may have been launched.
+    price: f64,
     calls: Backoff,
     attempts: Backoff,
     /// What was said of instances and tokens that are not the claim's.
@@ -157,6 +160,7 @@ impl<'a> Work<'a> {
             found: Vec::new(),
             failure: ("", String::new()),
             outcome: LaunchOutcome::Other,
+            price: 0.0,
             calls: Backoff::cloud(rng),
             attempts,
             said: BTreeSet::new(),
@@ -251,6 +255,8 @@ impl<'a> Work<'a> {
     async fn call(&mut self, attempt: u32, call: u32) -> Result<LaunchCallResult, ApiFailure> {
         let launching = self.launching;
         let Some(request) = self.current_request().await? else { return Ok(LaunchCallResult::Never) };
+        // Until it is known what was launched, if something was.
+        self.price = facts::cheapest(&request);
         let (request_token, class) = (request.token.clone(), request.node_class.clone());
         let span = launching.env.span(launching.trace, "CreateFleet", &format!("{attempt}/{call}")).remote();
         let error = match tokio::time::timeout(FLEET_TIMEOUT, launching.links.cloud.launch(request)).await {
@@ -262,6 +268,7 @@ impl<'a> Work<'a> {
                 if let Some(id) = instance.reservation_id.clone() {
                     launching.env.post(&launching.links.catalogue, TookReserved { id });
                 }
+                self.price = instance.price;
                 let id = instance.id.clone();
                 launching.known_to_be(&id, OwnershipMarks::launched_with(&request_token, ""));
                 self.instance = Some((instance, String::new()));
@@ -330,6 +337,12 @@ impl<'a> Work<'a> {
                 LaunchCallResult::Never
             }
             LaunchErrorKind::MayHaveHappened => LaunchCallResult::Unknown,
+            LaunchErrorKind::Unsaid => {
+                launching.tell_failure(claim, error.reason, &error.message, true);
+                launching.fails(claim, error.reason, &error.message);
+                self.failure = (error.reason, error.message);
+                LaunchCallResult::Unsaid
+            }
             LaunchErrorKind::TokenUsed => {
                 launching.tell_failure(claim, error.reason, &error.message, true);
                 self.failure = (error.reason, error.message);
@@ -340,6 +353,9 @@ impl<'a> Work<'a> {
 
     /// A call to the API server has no answer to work with.
     fn failed(&mut self, failure: ApiFailure) -> Input {
+        if failure == ApiFailure::Gone && self.outcome == LaunchOutcome::Other {
+            self.outcome = LaunchOutcome::Vanished;
+        }
         // What was refused before the claim was there has been told in the API server's words.
         if failure == ApiFailure::Refused && self.outcome == LaunchOutcome::Other && self.claim.metadata.uid.is_some() {
             let words = "it refuses what is to be written on them".to_owned();
@@ -368,6 +384,7 @@ impl<'a> Work<'a> {
         let Some((instance, hostname)) = self.instance.take() else { return Err(ApiFailure::Gone) };
         let types = launching.types(&self.claim).await?.unwrap_or_default();
         let mut facts = facts::facts(&instance, &types);
+        self.price = facts::price(&instance, &types).unwrap_or(self.price);
         if let Some(request) = self.request.as_ref().filter(|_| !adopted) {
             // The class may have changed since the claim was planned.
             facts.annotations.extend(facts::stamps(&request.node_class));

@@ -12,6 +12,7 @@ mod cost;
 mod denied;
 pub(crate) mod facts;
 mod fleet;
+mod futile;
 mod held;
 mod late;
 mod launch;
@@ -44,8 +45,8 @@ use crate::launcher::facts::origin;
 use crate::launcher::launch::LaunchEnd;
 use crate::links::{ToCatalogue, ToClusterWatcher, ToOwner, ToPacker, ToRecorder};
 use crate::messages::{
-    ClaimChanged, ClaimGone, LaunchClaims, LaunchFails, LaunchOrder, LauncherState, NotRegistered, Observe, PackNow,
-    TraceContext, Wrote,
+    ClaimChanged, ClaimGone, LaunchClaims, LaunchFails, LaunchOrder, LauncherState, Observe, PackNow, TraceContext,
+    Wrote,
 };
 use again::Again;
 
@@ -170,7 +171,7 @@ impl Launcher {
         let (rng, jitter) = (env.rng("trace"), env.rng("refusals"));
         let losses = Backoff::new(Duration::from_secs(1), Duration::from_secs(60), env.rng("losses"));
         Self {
-            limits: LaunchLimits::new(env.settings.ceilings),
+            limits: LaunchLimits::new(env.settings.ceilings).with_bound(env.settings.futile),
             begun: false,
             committed: BTreeMap::new(),
             reported: BTreeMap::new(),
@@ -210,8 +211,8 @@ impl Actor for Launcher {
         self.own = Some(ctx.address().recipient());
         let looking = past::list_past(self.links.clone(), self.env.clone()).into_actor(self);
         ctx.spawn(looking.map(|found, launcher, ctx| {
-            if let Some((past, present)) = found {
-                launcher.limits.take_over(&past, &present, launcher.env.now());
+            if let Some(before) = found {
+                launcher.take_over(&before);
                 launcher.begin(ctx);
             }
         }));
@@ -278,6 +279,7 @@ impl Handler<ClaimGone> for Launcher {
 
     fn handle(&mut self, gone: ClaimGone, ctx: &mut Self::Context) {
         self.creations.gone(&gone.name, self.env.now());
+        self.note_gone(&gone.name);
         self.forget_held(&gone.name, ctx);
         self.late.remove(&gone.name);
         self.again.gone(&gone.name);
@@ -295,14 +297,6 @@ impl Handler<ClaimGone> for Launcher {
             Some(trial) => self.go_on(&trial, ctx),
             None => {}
         }
-    }
-}
-
-impl Handler<NotRegistered> for Launcher {
-    type Result = ();
-
-    fn handle(&mut self, NotRegistered { claim }: NotRegistered, _: &mut Self::Context) {
-        self.limits.not_registered(&claim.name_any(), &origin(&claim), self.env.now());
     }
 }
 
@@ -335,6 +329,7 @@ impl Launcher {
             let age = Duration::try_from(self.env.wall().duration_since(created.0)).unwrap_or(Duration::ZERO);
             self.limits.made(name, self.env.now(), age);
         }
+        self.note_use(name, claim);
         if lifecycle::stage(claim) < Some(ClaimStage::Registered) {
             self.unregistered.insert(name.to_owned());
         } else if self.unregistered.remove(name) && self.limits.registered(&origin(claim)) {

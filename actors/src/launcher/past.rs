@@ -21,8 +21,21 @@ use crate::launcher::facts::origin;
 use crate::messages::TakeSnapshot;
 use crate::telemetry::log_event::LogEvent;
 
+/// An instance that was launched longer ago is no launch that came to nothing of late.
+const COUNTS_FOR: Duration = Duration::from_secs(3600);
+
+/// What was launched before the term.
+pub struct Before {
+    /// What no claim has any more, or only one on its way out.
+    pub past: Vec<Past>,
+    /// Claims that are there.
+    pub present: Vec<Present>,
+    /// Living instances that no claim has or waits for and that never joined: ids and pools.
+    pub orphans: Vec<(String, String)>,
+}
+
 /// Lists the cloud, ended instances too, and then the claims; as often as it takes. Nothing when the term is over.
-pub async fn list_past(links: LauncherLinks, env: Env) -> Option<(Vec<Past>, Vec<Present>)> {
+pub async fn list_past(links: LauncherLinks, env: Env) -> Option<Before> {
     // Instances first: one whose claim is made between the two is then counted by its claim alone, never twice.
     let mut backoff = Backoff::cloud(env.rng("past"));
     let instances = loop {
@@ -48,9 +61,15 @@ pub async fn list_past(links: LauncherLinks, env: Env) -> Option<(Vec<Past>, Vec
     let claims = snapshot.claims.values().map(|entry| &*entry.claim);
     let claims: Vec<&NodeClaim> = claims.filter(|claim| claim.metadata.uid.is_some()).collect();
     let (own, now) = (env.cluster(&*links.cloud), env.wall());
-    let past = without_claim(&instances, &claims).filter(|one| is_ours(one, &own)).filter_map(|one| past(one, now));
-    let past = past.chain(claims.iter().filter_map(|claim| deleting(claim, now)));
-    Some((past.collect(), claims.iter().filter_map(|claim| present(claim, now)).collect()))
+    let ours = || without_claim(&instances, &claims).filter(|one| is_ours(one, &own));
+    let joined: BTreeSet<&str> = snapshot.nodes.values().filter_map(|node| instance_id(&node.provider_id)).collect();
+    let orphans = ours().filter(|one| is_orphan(one, now) && !joined.contains(one.id.as_str()));
+    let past = ours().filter_map(|one| past(one, now)).chain(claims.iter().filter_map(|claim| deleting(claim, now)));
+    Some(Before {
+        past: past.collect(),
+        present: claims.iter().filter_map(|claim| present(claim, now)).collect(),
+        orphans: orphans.map(|one| (one.id.clone(), tag(one, tags::NODE_POOL))).collect(),
+    })
 }
 
 /// Launched by us, for this cluster.
@@ -68,11 +87,19 @@ fn without_claim<'a>(instances: &'a [Instance], claims: &[&NodeClaim]) -> impl I
     })
 }
 
+/// Lives, and was launched within the hour in which launches that came to nothing count.
+fn is_orphan(one: &Instance, now: Timestamp) -> bool {
+    !one.is_terminating() && one.launched_at.is_some_and(|at| ago(at, now) < COUNTS_FOR)
+}
+
+fn tag(one: &Instance, key: &str) -> String {
+    one.tags.get(key).cloned().unwrap_or_default()
+}
+
 fn past(one: &Instance, now: Timestamp) -> Option<Past> {
-    let tag = |key: &str| one.tags.get(key).cloned().unwrap_or_default();
     Some(Past {
         id: one.id.clone(),
-        origin: (tag(tags::NODE_POOL), tag(tags::NODE_CLASS)),
+        origin: (tag(one, tags::NODE_POOL), tag(one, tags::NODE_CLASS)),
         launched: ago(one.launched_at?, now),
         ended: one.ended_at.filter(|_| one.is_terminating()).map(|at| ago(at, now)),
     })

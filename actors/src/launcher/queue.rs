@@ -64,6 +64,10 @@ impl Launcher {
 
     /// Begins launches until [`AT_ONCE`] run or none may begin.
     pub(super) fn run(&mut self, ctx: &mut Context<Self>) {
+        if !self.env.skew().is_borne() {
+            let now = self.env.now();
+            return self.ring_in("run".to_owned(), now, NEEDED_FOR, ctx, Self::run);
+        }
         // Those that have waited longest are not overtaken for longer than it takes to look.
         if self.running < AT_ONCE {
             self.sift(ctx);
@@ -74,6 +78,7 @@ impl Launcher {
             self.running += 1;
             // A claim that is there already, whoever has made it, is one more only where ceilings count.
             if order.claim.metadata.uid.is_some() && !self.limits.has_ceilings() {
+                self.limits.futile.begun(&order.claim.name_any(), &pool_of(&order.claim));
                 self.start(order, trace, since, ctx);
             } else if self.limits.asks_for_cost() {
                 self.price(order, trace, since, ctx);
@@ -192,7 +197,8 @@ impl Launcher {
             reported: self.failures.clone(),
         };
         let run = launch::run(launching, order).into_actor(self);
-        ctx.spawn(run.map(move |(end, outcome), launcher, ctx| {
+        ctx.spawn(run.map(move |(end, outcome, price), launcher, ctx| {
+            launcher.come_to(&name, &end, &outcome, price);
             launcher.ended(&name, end, &outcome, trace, ctx);
             launcher.run(ctx);
         }));
@@ -209,6 +215,7 @@ impl Launcher {
         if self.reported.get(&key).is_none_or(|when| now.saturating_sub(*when) >= REPEAT_INTERVAL) {
             self.reported.insert(key, now);
             let (reason, message) = (wait.reason().to_owned(), wait.to_string());
+            self.say_pool_held(&order.claim, wait);
             self.env.emit_in(LogEvent::LaunchHeld { node_pool, reason, message }, trace);
         }
         let (own, trial) = (name.clone(), matches!(wait, Wait::Unregistered { .. }).then(|| origin(&order.claim)));

@@ -132,7 +132,7 @@ impl Launcher {
                     self.waiting.iter().filter(|(_, held)| freed(held)).map(|(name, _)| name.clone()).collect();
                 self.release(freed, ctx);
             }
-            LaunchOutcome::Other => {}
+            LaunchOutcome::Vanished | LaunchOutcome::Other => {}
         }
         self.close_pools(ctx);
     }

@@ -7,6 +7,7 @@
 
 mod calls;
 mod distrust;
+mod skew;
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -70,6 +71,8 @@ pub struct Leader {
     failed: String,
     /// Writes that failed since one was done, or since none was due.
     unwritten: u32,
+    /// How wrong the clock was when that was last said.
+    skew: i8,
 }
 
 /// The Lease has changed, and not by this replica.
@@ -109,6 +112,7 @@ impl Leader {
             failures: 0,
             failed: String::new(),
             unwritten: 0,
+            skew: 0,
             env,
         }
     }
@@ -177,8 +181,8 @@ impl Handler<Observe> for Leader {
     fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
         let term = self.leader_term.as_ref().map(|leader_term| leader_term.term().0);
         let refuses = self.election.distrust().map(|distrust| self.distrust_in_words(distrust));
-        let holder = self.election.holder().to_owned();
-        MessageResult(LeaderState { leads: term.is_some(), term, holder, refuses }.into())
+        let (holder, clock_ahead_seconds) = (self.election.holder().to_owned(), self.env.skew().ahead.as_secs());
+        MessageResult(LeaderState { leads: term.is_some(), term, holder, refuses, clock_ahead_seconds }.into())
     }
 }
 
@@ -331,6 +335,7 @@ impl Leader {
                 self.env.outage.answered(self.env.now());
                 tell_recovered(&self.env, &what, self.failures);
                 (self.failures, self.failed) = (0, String::new());
+                self.tell_skew();
                 input
             }
             Err(error) => {

@@ -28,6 +28,14 @@ pub struct NotRegistered {
     pub claim: std::sync::Arc<NodeClaim>,
 }
 
+/// The node of a claim was ready, and is not used by the pods that it was launched for. Fact, from `disruptor` to `launcher`.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct CameToNothing {
+    /// The claim's name.
+    pub claim: String,
+}
+
 /// One claim to be created and launched.
 #[derive(Clone, Debug)]
 pub struct LaunchOrder {

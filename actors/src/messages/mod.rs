@@ -24,7 +24,7 @@ pub use cluster::{
 };
 pub use events::{Record, reference};
 pub use instances::InstancesSeen;
-pub use launch::{ClosedPools, LaunchClaims, LaunchFails, LaunchOrder, NotRegistered};
+pub use launch::{CameToNothing, ClosedPools, LaunchClaims, LaunchFails, LaunchOrder, NotRegistered};
 pub use ownership::{ClaimRefused, InstanceKnown, LookUp};
 pub use packing::{Batch, PackNow, Planned, WorldChanged};
 pub use pods::{AttachPods, PODS, PodBound, PodGone, PodPending, WaitingPod};
@@ -32,8 +32,8 @@ pub use removal::{ClaimRef, HoldClaims, Interrupted, MarkDeleting, Remove, Roll}
 pub use states::{
     ActorState, BatcherState, CatalogueState, ClusterWatcherState, ControlPlaneState, Counts, DisruptorState,
     InterruptionState, JanitorState, LauncherState, LeaderState, NodeClassState, Observe, OwnerState, PackerState,
-    PodWatcherState, RecorderState, RegistrarState, ReplicaState, TerminatorState, TranslatorState, UnreadableObject,
-    WatchFailing, WebhookState,
+    PodWatcherState, RecorderState, RegistrarState, ReplicaState, TerminatorState, TranslatorState, UnclaimedInstances,
+    UnreadableObject, WatchFailing, WebhookState,
 };
 pub use trace::TraceContext;
 

@@ -185,6 +185,8 @@ pub struct LeaderState {
     pub holder: String,
     /// Why the Lease is ignored, if it is.
     pub refuses: Option<String>,
+    /// Seconds by which the replica's wall clock is ahead of the API server's; negative where it is behind.
+    pub clock_ahead_seconds: i64,
 }
 
 /// Of `batcher`.
@@ -336,6 +338,26 @@ pub struct JanitorState {
     pub recent: usize,
     /// What was collected so far, by kind.
     pub counts: Counts,
+    /// Living instances of ours that neither a NodeClaim nor a Node has, as they were listed last.
+    pub unclaimed: Vec<UnclaimedInstances>,
+}
+
+/// Instances that are alike, and that neither a NodeClaim nor a Node has.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UnclaimedInstances {
+    /// The pool that they were launched for.
+    pub node_pool: String,
+    /// Its class.
+    pub node_class: String,
+    /// Such as `m5.large`.
+    pub instance_type: String,
+    /// Such as `us-east-1a`.
+    pub zone: String,
+    /// `spot`, `on-demand` or `reserved`.
+    pub capacity_type: String,
+    /// How many there are.
+    pub count: usize,
 }
 
 /// Of `owner`.

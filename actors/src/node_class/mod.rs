@@ -4,6 +4,7 @@
 //! At the mailbox's bound: one effect a class and one a pool at a time; what changes meanwhile is looked at afterwards.
 
 mod adopt;
+mod clock;
 mod end;
 mod pools;
 mod said;
@@ -58,6 +59,8 @@ pub struct NodeClassActor {
     adoptions: BTreeMap<String, AdoptionChange>,
     /// Pools and classes that cannot be read, by kind and name, with uid and reason.
     unread: BTreeMap<(WatchedKind, String), (String, String)>,
+    /// How wrong the clock was when all pools were looked at last.
+    skew: i8,
 }
 
 impl NodeClassActor {
@@ -84,6 +87,7 @@ impl NodeClassActor {
             reported: BTreeMap::new(),
             adoptions: BTreeMap::new(),
             unread: BTreeMap::new(),
+            skew: 0,
         }
     }
 }
@@ -93,6 +97,7 @@ impl Actor for NodeClassActor {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         ctx.run_interval(CHECK_INTERVAL, |actor, ctx| {
+            actor.look_at_clock(ctx);
             let names: Vec<_> = actor.classes.keys().cloned().collect();
             names.iter().for_each(|name| actor.look_at_class(name, ctx));
         });
@@ -275,6 +280,7 @@ impl NodeClassActor {
         if let Some((_, why)) = its_class.and_then(|key| self.unread.get(&key)) {
             wanted = pools::of_unreadable_class(wanted, why, self.env.wall());
         }
+        clock::write(&mut wanted, self.env.skew(), &self.env.identity, self.env.wall());
         self.tell_pool(&wanted);
         let key = format!("pool/{name}");
         let generation = pool.metadata.generation;

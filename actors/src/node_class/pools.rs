@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use dovetail_api::names::conditions::{
-    ANNOTATIONS_KNOWN, BUDGETS_VALID, FALSE, NODE_CLASS_READY, READY, TRUE, UNKNOWN, VALIDATION_SUCCEEDED,
+    ANNOTATIONS_KNOWN, BUDGETS_VALID, CLOCK_IN_SYNC, FALSE, NODE_CLASS_READY, READY, TRUE, UNKNOWN,
+    VALIDATION_SUCCEEDED,
 };
 use dovetail_api::names::{AWS_GROUP, annotations, labels};
 use dovetail_api::unimplemented;
@@ -55,6 +56,8 @@ pub fn judged(pool: &NodePool, class: Option<&EC2NodeClass>, now: Timestamp) -> 
 
 type Judgement = (&'static str, String, String);
 
+/// The reason of the condition and of the event that the leader's clock is wrong.
+pub const CLOCK_SKEWED: &str = "ClockSkewed";
 /// The reason of the condition and of the event that a budget cannot be read.
 const INVALID_BUDGET: &str = "InvalidBudget";
 
@@ -73,6 +76,7 @@ pub fn complaints(pool: &NodePool) -> Vec<(&'static str, String)> {
         (VALIDATION_SUCCEEDED, validity::REASON),
         (BUDGETS_VALID, INVALID_BUDGET),
         (ANNOTATIONS_KNOWN, INVALID_ANNOTATION),
+        (CLOCK_IN_SYNC, CLOCK_SKEWED),
     ];
     let said = said.into_iter().filter_map(|(type_, reason)| {
         let wrong = condition(known, type_).filter(|one| one.status == FALSE)?;

@@ -8,6 +8,8 @@
 
 mod packing;
 mod report;
+mod request;
+mod rise;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,6 +18,7 @@ use std::time::Duration;
 use actix::prelude::*;
 use dovetail_core::cluster_state::{NominationTarget, Planning, PlanningInput, Snapshot};
 use dovetail_core::pack::{Isolated, Options, Packing};
+use dovetail_core::price_rise::FirstPrices;
 use jiff::Timestamp;
 use kube::ResourceExt;
 
@@ -31,6 +34,7 @@ use crate::messages::{
 };
 use crate::packer::packing::{LeftOutPods, PackerFailures, are_left_over};
 use crate::telemetry::log_event::LogEvent;
+use request::Request;
 
 /// How often pods that wait too long for kube-scheduler are checked (core spec 0.2).
 const CHECK_INTERVAL: Duration = Duration::from_secs(10);
@@ -85,50 +89,10 @@ pub struct Packer {
     /// Whether nodes were leaving when it was last looked.
     deleting: bool,
     packings: u64,
+    /// The price of the first plan for each pod.
+    first_prices: FirstPrices,
     /// When a packing was last compared with another policy.
     compared: Option<Duration>,
-}
-
-/// What a packing is asked for.
-#[derive(Clone, Debug)]
-struct Request {
-    /// The batch, if one has closed.
-    batch: Option<(BTreeSet<String>, Duration)>,
-    trace: TraceContext,
-    /// Nobody asked: the trace is one of its own, unless something is found that led to it.
-    own: bool,
-    /// Traces of what was merged into it.
-    also: Vec<TraceContext>,
-}
-
-impl Request {
-    fn new(trace: TraceContext, batch: Option<(BTreeSet<String>, Duration)>) -> Self {
-        Self { batch, trace, own: false, also: Vec::new() }
-    }
-
-    /// The traces of the requests.
-    fn traces(&self) -> impl Iterator<Item = TraceContext> + '_ {
-        let asked = (!self.own).then_some(self.trace);
-        asked.into_iter().chain(self.also.iter().copied())
-    }
-
-    fn merge(&mut self, other: Self) {
-        if self.own && !other.own {
-            (self.trace, self.own) = (other.trace, false);
-        } else if !other.own && other.trace.trace() != self.trace.trace() && self.also.len() < traces::MOST_LINKS {
-            self.also.push(other.trace);
-        }
-        self.also.extend(other.also);
-        self.also.truncate(traces::MOST_LINKS);
-        match (&mut self.batch, other.batch) {
-            (Some((pods, waited)), Some((more, longer))) => {
-                pods.extend(more);
-                *waited = (*waited).max(longer);
-            }
-            (own @ None, Some(batch)) => *own = Some(batch),
-            (_, None) => {}
-        }
-    }
 }
 
 /// What a computation came to.
@@ -166,6 +130,7 @@ impl Packer {
             failures,
             deleting: false,
             packings: 0,
+            first_prices: FirstPrices::default(),
             compared: None,
         }
     }
@@ -289,7 +254,7 @@ impl Packer {
     }
 
     fn act_on(&mut self, solved: Solved, mut request: Request, asked: Timestamp) {
-        let Solved { snapshot, planning, mut packing, failed, held, solving } = solved;
+        let Solved { snapshot, mut planning, mut packing, failed, held, solving } = solved;
         let waiting = |uid: &String| snapshot.pods.get(uid).is_some_and(|entry| entry.provisionable || entry.unmarked);
         self.handled.retain(|uid| self.since.contains(uid) || waiting(uid));
         self.deleting = !snapshot.deleting.is_empty();
@@ -313,6 +278,7 @@ impl Packer {
         // From here on everything lies in this packing.
         request.trace = span.context();
         traces::packed(&self.env, span, &planning, &packing, solving, &also);
+        self.hold_dear(&snapshot, &mut planning, &mut packing, request.trace);
         let traceparent = request.trace.to_string();
         let plans = Plans::new(&snapshot, &planning, self.env.term);
         let mut orders = Vec::new();

@@ -24,6 +24,8 @@ use crate::recorder::object;
 use crate::telemetry::log_event::LogEvent;
 use crate::telemetry::measure::Measure;
 
+/// Pause before a claim is given up whose age cannot be reckoned, as the replica's clock is too wrong.
+const CLOCK_AGAIN: Duration = Duration::from_secs(10);
 /// The pause before a claim is checked again after a failed write.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
 
@@ -158,6 +160,9 @@ impl Registrar {
     /// Deletes a claim that has had its time; its instance, if it has one, is the terminator's. Its pods are free.
     pub(super) fn give_up(&mut self, claim: &Arc<NodeClaim>, timeout: Timeout, ctx: &mut Context<Self>) {
         let name = claim.name_any();
+        if !self.env.skew().is_borne() {
+            return self.take_next_step_in(name, CLOCK_AGAIN, ctx);
+        }
         self.busy.insert(name.clone());
         // Where its deletion is refused this comes again, and says nothing new.
         if self.gave_up.insert(uid_of(claim).to_owned()) {

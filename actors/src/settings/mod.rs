@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use dovetail_core::adoption::AdoptAs;
 use dovetail_core::daemons::DaemonShare;
-use dovetail_core::launch_limits::Ceilings;
+use dovetail_core::launch_limits::{Ceilings, FutileBound};
 use dovetail_core::lease::LeaseSettings;
 use dovetail_core::{MaxOptionPrice, MinValuesPolicy, Policy, PreferencePolicy};
 use k8s_openapi::api::core::v1::TopologySpreadConstraint;
@@ -81,6 +81,8 @@ pub struct Settings {
     pub daemon_share: DaemonShare,
     /// `PRICE_PER_NODE`, in dollars an hour.
     pub price_per_node: f64,
+    /// `MAX_PRICE_RISE`, in parts of the first plan's price; infinite for no bound.
+    pub max_price_rise: f64,
     /// `MAX_OPTION_PRICE`, in parts of a claim's cheapest type.
     pub max_option_price: MaxOptionPrice,
     /// `VM_MEMORY_OVERHEAD_PERCENT`, a fraction.
@@ -90,6 +92,9 @@ pub struct Settings {
     /// `MAX_LAUNCHES_PER_HOUR` and `MAX_COST_PER_HOUR`; none unless given.
     #[serde(skip)]
     pub ceilings: Ceilings,
+    /// `MAX_FUTILE_LAUNCHES` and `MAX_FUTILE_COST`.
+    #[serde(skip)]
+    pub futile: FutileBound,
     /// `ADOPT_KARPENTER_INSTANCES`: whether what Karpenter has launched for this cluster may be drained and ended.
     pub adopt_karpenter_instances: bool,
     /// `ADOPT_AS`: what is held back in NodePools that are taken over from Karpenter.
@@ -191,10 +196,12 @@ impl Default for Settings {
             price_per_node: dovetail_core::pack::Options::default().price_per_node,
             spot_price_refresh: Some(Duration::from_secs(3600)),
             initialization_timeout: Some(dovetail_core::lifecycle::liveness::INITIALIZATION),
+            max_price_rise: 20.0,
             max_option_price: MaxOptionPrice::default(),
             vm_memory_overhead: 0.075,
             reserved_enis: 0,
             ceilings: Ceilings::default(),
+            futile: FutileBound::default(),
             adopt_karpenter_instances: false,
             adopt_as: AdoptAs::default(),
             interruption_queue: String::new(),

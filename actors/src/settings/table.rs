@@ -159,10 +159,16 @@ pub const TABLE: &[KnownSetting] = &[
         |own, text| Ok(own.daemon_share = percent(text)?)),
     row(Packing, "MAX_COST_PER_HOUR", "DOLLARS", "", "A ceiling on what all instances cost per hour; without it, no ceiling",
         |own, text| Ok(own.ceilings.cost = Some(above_zero(text, "$ an hour above zero, such as 12.50")?))),
+    row(Packing, "MAX_FUTILE_COST", "DOLLARS", "100", "The most that launches of one NodePool that came to nothing within an hour may cost together, in $ per hour; above it one launch at a time is tried. All NodePools together: three times as much. never: no such bound",
+        |own, text| Ok(own.futile.cost = unless_never(text, f64::INFINITY, |text| above_zero(text, "$ an hour above zero, such as 12.50; or never"))?)),
+    row(Packing, "MAX_FUTILE_LAUNCHES", "COUNT", "10", "The most launches of one NodePool that may come to nothing within an hour; above it one launch at a time is tried, until a node comes to be used. All NodePools together: three times as many. never: no such bound",
+        |own, text| Ok(own.futile.launches = unless_never(text, u32::MAX, at_least_one).map_err(|(what, allowed)| (what, format!("{allowed}, or never")))?)),
     row(Packing, "MAX_LAUNCHES_PER_HOUR", "COUNT", "", "A ceiling on launches in any hour; without it, no ceiling",
         |own, text| Ok(own.ceilings.launches = Some(at_least_one(text)?))),
     row(Packing, "MAX_OPTION_PRICE", "TIMES", "", "The most that an instance type of a NodeClaim may cost, as a multiple of the price of the NodeClaim's cheapest type; 1 at least. Without it, 1.5, and 2 for types with GPUs or other accelerators. A type above it is left out even if fewer than 15 types remain. So are types that would raise the average above 1.25 times the cheapest. What minValues need stays in",
         |own, text| Ok(own.max_option_price = times(text)?)),
+    row(Packing, "MAX_PRICE_RISE", "TIMES", "20", "The most that a node may cost, as a multiple of what the first plan for the same pods would have cost; their pods wait above it, as where only the largest machines are left. From 3 times on it is said. never: no such bound",
+        |own, text| Ok(own.max_price_rise = unless_never(text, f64::INFINITY, |text| above_zero(text, "a number above zero, such as 20; or never"))?)),
     row(Packing, "MIN_VALUES_POLICY", "POLICY", "Strict", "Strict: pods wait if minValues cannot be met; BestEffort: minValues are lowered, and the NodeClaim says so",
         |own, text| Ok(own.min_values = min_values(text)?)),
     row(Packing, "PACKING_COMPARISON_INTERVAL", "DURATION", "1m", "How often, at most, Dovetail compares its packing with what fewest-nodes would have cost, for the metrics; never: no comparison, as in sandbox and simulate",
@@ -258,6 +264,15 @@ pub const TABLE: &[KnownSetting] = &[
 ];
 
 const PORT: &str = "a port, 0 to 65535";
+
+/// A value, or `never` for the one that bounds nothing.
+fn unless_never<T>(
+    text: &str,
+    unbounded: T,
+    read: impl Fn(&str) -> Result<T, ValueRefusal>,
+) -> Result<T, ValueRefusal> {
+    if text == "never" { Ok(unbounded) } else { read(text) }
+}
 
 fn at_least_one(text: &str) -> Result<u32, ValueRefusal> {
     const ALLOWED: &str = "an integer from 1";

@@ -92,6 +92,10 @@ log_events! {
     Deposed "deposed" Info { why: String } => format!("deposed: {why}");
     /// The Lease has values that no leader writes, or is not renewed and has a duration of years.
     LeaseRefused "lease_refused" Error { lease: String, why: String } => format!("ignores lease {lease} as it is written: {why}");
+    /// A replica's wall clock is wrong.
+    ClockSkewed "clock_skewed" Error { seconds: i64, message: String } => format!("the clock of this replica is {message}");
+    /// It is right again.
+    ClockRight "clock_right" Info {} => String::from("the clock of this replica agrees with the API server's again");
     /// Only the Lease's deadline stops an old leader.
     NoFence "no_fence" Error { why: String } => format!("the API server does not reject writes of old leaders: {why}; only the Lease's deadline stops them");
     /// It is unknown whether the API server rejects an old leader's writes.
@@ -148,6 +152,8 @@ log_events! {
         if *instances { "" } else { "; the instances that Karpenter launched stay as they are, as ADOPT_KARPENTER_INSTANCES is off" });
     /// Less is held back in a pool that was taken over from Karpenter.
     PoolReleased "pool_released" Info { node_pool: String, held: String } => format!("released nodepool {node_pool}, which was taken over from Karpenter; still held back: {held}");
+    /// A plan costs much more than the first for the same pods.
+    PriceRise "price_rise" Warn { node_pool: String, price: f64, first: f64, names: Names, message: String } => format!("nodepool {node_pool}, pod(s) {names}: {message}");
     /// A claim has been created.
     ClaimCreated "nodeclaim_created" Info { node_claim: String, node_pool: String, pods: usize, requests: String, instance_types: Names } =>
         format!("created nodeclaim {node_claim} of nodepool {node_pool} requesting {requests}, instance types {instance_types}");

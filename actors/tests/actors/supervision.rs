@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use dovetail_actors::{InlineSolver, Journal, JournalEntry, LogEvent, MemoryJournal, ReplicaParts, Settings};
+use dovetail_actors::{
+    ClusterClock, InlineSolver, Journal, JournalEntry, LogEvent, MemoryJournal, ReplicaParts, Settings,
+};
 use dovetail_core::clock::Clock as _;
 use dovetail_sandbox::Caller;
 use dovetail_sandbox::faults::{Direction, Service};
@@ -102,7 +104,7 @@ fn the_death_of_who_takes_part_in_the_election_ends_the_replica() {
             kube: client("controller"),
             lease_kube: client("lease"),
             cloud: world.cloud.clone(),
-            clock: world.clock.clone(),
+            clock: ClusterClock::over(world.clock.clone()),
             rng_seed: 1,
             settings: Settings { cluster_name: "demo".into(), ..Settings::default() },
             identities: None,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use dovetail_actors::{InlineSolver, ReplicaHandle, ReplicaParts, Settings};
+use dovetail_actors::{ClusterClock, InlineSolver, ReplicaHandle, ReplicaParts, Settings};
 use dovetail_sandbox::Caller;
 use dovetail_sandbox::apiserver::{DeleteOptions, EC2_NODE_CLASSES, Gvr, NODE_CLAIMS, NODE_POOLS, NODES, PODS};
 use serde_json::{Value, json};
@@ -236,7 +236,7 @@ fn replica_by(world: &World, way: impl Fn(kube::Client) -> kube::Client) -> Repl
         kube: client("controller"),
         lease_kube: world.api.client(Caller::replica(0, "lease")),
         cloud: world.cloud.clone(),
-        clock: world.clock.clone(),
+        clock: ClusterClock::over(world.clock.clone()),
         rng_seed: 0,
         settings: Settings { cluster_name: "demo".into(), ..Settings::default() },
         identities: None,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use dovetail_actors::context::identities::Identities;
 use dovetail_actors::settings::WebhookSettings;
-use dovetail_actors::{InlineSolver, LogEvent, ReplicaHandle, ReplicaParts, Settings};
+use dovetail_actors::{ClusterClock, InlineSolver, LogEvent, ReplicaHandle, ReplicaParts, Settings};
 use dovetail_core::clock::Clock as _;
 use dovetail_core::webhook::kept::ServingIdentity;
 use dovetail_sandbox::Caller;
@@ -64,7 +64,7 @@ fn replica(world: &World, number: u32, identities: &Arc<Texts>, settings: Settin
         kube: client("controller"),
         lease_kube: client("lease"),
         cloud: world.cloud.clone(),
-        clock: world.clock.clone(),
+        clock: ClusterClock::over(world.clock.clone()),
         rng_seed: u64::from(number),
         settings: Settings {
             cluster_name: "demo".into(),

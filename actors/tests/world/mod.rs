@@ -12,7 +12,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use dovetail_actors::{InlineSolver, Journal, MemoryJournal, ReplicaHandle, ReplicaParts, Settings, Solver};
+use dovetail_actors::{
+    ClusterClock, InlineSolver, Journal, MemoryJournal, ReplicaHandle, ReplicaParts, Settings, Solver,
+};
 use dovetail_cloud::Cloud;
 use dovetail_core::clock::Clock;
 use dovetail_sandbox::Caller;
@@ -142,7 +144,7 @@ impl World {
             kube: client("controller"),
             lease_kube: client("lease"),
             cloud: self.behind.clone().unwrap_or_else(|| self.cloud.clone()),
-            clock: self.clock.clone(),
+            clock: ClusterClock::over(self.clock.clone()),
             rng_seed: u64::from(number),
             settings: Settings { cluster_name: "demo".into(), ..settings },
             identities: None,

@@ -1,8 +1,12 @@
 //! Time as a seam: decisions are handed the time, so that a simulation can set it and replicas can disagree about it.
 
+mod server_time;
+
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+
+pub use server_time::{ClockSkew, ServerTime};
 
 /// How far a replica's wall clock may be from the clocks that EC2's and the API server's times come from. What is reckoned
 /// from both and must not be forgotten early counts as so much more recent: a minute, and what clocks gain meanwhile.

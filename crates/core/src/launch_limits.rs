@@ -1,6 +1,7 @@
-//! How much may be launched: ceilings an hour that an operator sets, and patience with a pool and
-//! class whose nodes do not register: one trial node at a time until one does.
+//! How much may be launched: ceilings an hour that an operator sets, patience with a pool and class whose nodes do not
+//! register (one trial node at a time until one does), and a bound on launches that come to nothing for any cause.
 
+mod futile;
 mod past;
 mod unused;
 
@@ -8,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::time::Duration;
 
+pub use futile::{FutileBound, FutileCause, FutileLaunches, FutileWait};
 pub use past::{Past, Present};
 pub(crate) use unused::MOST_CHANGES;
 pub use unused::{Failing as UnusedWorkload, LaunchedFor, Taken, UnusedLaunches};
@@ -64,6 +66,8 @@ pub enum Wait {
         /// How many in a row.
         failures: u32,
     },
+    /// Launches of its pool, or all, come to nothing.
+    Futile(FutileWait),
 }
 
 impl Wait {
@@ -74,6 +78,7 @@ impl Wait {
             Self::Launches { .. } => "max_launches_per_hour",
             Self::Cost { .. } => "max_cost_per_hour",
             Self::Unregistered { .. } => "nodes_do_not_register",
+            Self::Futile(_) => "launches_come_to_nothing",
         }
     }
 }
@@ -86,6 +91,7 @@ impl fmt::Display for Wait {
             Self::Unregistered { failures } => {
                 write!(f, "{failures} node(s) in a row did not register, one at a time is tried")
             }
+            Self::Futile(wait) => wait.fmt(f),
         }
     }
 }
@@ -108,6 +114,8 @@ pub struct LaunchLimits {
     launched: VecDeque<(String, Duration)>,
     counted: BTreeSet<String>,
     failing: BTreeMap<PoolAndClass, Failing>,
+    /// What came of launches, whatever the cause.
+    pub futile: FutileLaunches,
 }
 
 impl LaunchLimits {
@@ -115,6 +123,12 @@ impl LaunchLimits {
     #[must_use]
     pub fn new(ceilings: Ceilings) -> Self {
         Self { ceilings, ..Self::default() }
+    }
+
+    /// With a bound on launches that come to nothing, other than the default.
+    #[must_use]
+    pub fn with_bound(self, bound: FutileBound) -> Self {
+        Self { futile: FutileLaunches::new(bound), ..self }
     }
 
     /// Whether prices have to be known to ask.
@@ -150,10 +164,12 @@ impl LaunchLimits {
     /// Why it has to wait.
     pub fn ask(&mut self, ask: &AskedLaunch, now: Duration) -> Result<(), Wait> {
         self.within_ceilings(ask, now)?;
-        if let Some(failing) = self.failing.get_mut(&ask.origin) {
-            if failing.trial.is_some() || now < failing.next {
-                return Err(Wait::Unregistered { failures: failing.failures });
-            }
+        let failing = self.failing.get_mut(&ask.origin);
+        if let Some(failing) = failing.as_ref().filter(|one| one.trial.is_some() || now < one.next) {
+            return Err(Wait::Unregistered { failures: failing.failures });
+        }
+        self.futile.ask(&ask.claim, &ask.origin.0, now).map_err(Wait::Futile)?;
+        if let Some(failing) = failing {
             failing.trial = Some(ask.claim.clone());
         }
         self.count(&ask.claim, now);
@@ -167,6 +183,7 @@ impl LaunchLimits {
     /// Why it has to wait.
     pub fn ask_for_present(&mut self, ask: &AskedLaunch, now: Duration) -> Result<(), Wait> {
         self.within_ceilings(ask, now)?;
+        self.futile.begun(&ask.claim, &ask.origin.0);
         self.count(&ask.claim, now);
         Ok(())
     }

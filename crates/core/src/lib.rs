@@ -29,6 +29,7 @@ pub mod lifecycle;
 pub mod ownership;
 pub mod pack;
 pub mod pod;
+pub mod price_rise;
 pub mod problem;
 pub mod quantity;
 pub mod requirements;

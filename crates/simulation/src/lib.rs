@@ -19,4 +19,4 @@ mod world;
 pub use play::{MetricsWritten, PlayOptions, Played, play_file};
 pub use report::Report;
 pub use shrink::{Shrunk, shrink};
-pub use world::{Action, Broken, JournalLine, ReplicaRef, Skew, Timeline, Watcher, World, WorldConfig};
+pub use world::{Action, Broken, ClaimsDeleted, JournalLine, ReplicaRef, Skew, Timeline, Watcher, World, WorldConfig};

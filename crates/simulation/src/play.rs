@@ -245,6 +245,7 @@ impl Run<'_> {
             nodes: self.checked.nodes.clone(),
             faults: self.checked.faults.clone(),
             panics_for: self.checked.panics_for.clone(),
+            claims_deleted: self.checked.claims_deleted,
             endpoint: None,
             clocks: self.checked.clocks.clone(),
             broken: self.broken,

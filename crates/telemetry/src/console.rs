@@ -71,8 +71,7 @@ pub fn state(
     });
     if let Some(view) = &view {
         let nodes = nodes(view);
-        let sum = |key: &str| nodes.iter().filter_map(|node| node[key].as_f64()).fold(0.0, |sum, price| sum + price);
-        let (price, on_demand) = (sum("price"), sum("onDemand"));
+        let (price, on_demand) = state::cost::dollars(view, &actors);
         let bound = view.snapshot.pods.values().filter(|pod| pod.takes_room()).count();
         all["pods"] = json!({"bound": bound, "total": view.snapshot.pods.len()});
         all["price"] = price.into();

@@ -1,6 +1,7 @@
 //! What the cluster and the actors are like just now, as the gauges of core spec 7.1: written from a snapshot when
 //! somebody asks, away from the actors.
 
+pub mod cost;
 mod nodes;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -43,9 +44,7 @@ const MOST_POINTS: usize = 720;
 impl Latest {
     /// The cluster, as a replica sees it.
     pub fn saw(&self, view: ReplicaView) {
-        let managed = view.snapshot.nodes.values().filter(|node| node.managed());
-        let prices = TypesByClass::from_view(&view);
-        let cost: f64 = managed.filter_map(|node| prices.node(node)).map(|(own, _)| own).sum();
+        let (cost, _) = cost::dollars(&view, &self.known().2);
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.cost.push_back((view.now.wall.as_second() as f64, cost));
         if known.cost.len() > MOST_POINTS {
@@ -107,7 +106,7 @@ impl Latest {
             nodes(page, &view);
             pods(page, &view.snapshot);
         }
-        cost(page, &view);
+        cost::cost(page, &view, &actors);
         pools(page, &view);
         eligible(page, &view.snapshot);
         drifted(page, &view.snapshot);
@@ -139,6 +138,13 @@ fn queues(page: &mut MetricsPage, actors: &Value) {
     );
     let refused = f64::from(u8::from(actors["leader"]["refuses"].is_string()));
     page.sample("dovetail_lease_refused", &[], refused);
+    page.gauge(
+        "dovetail_clock_ahead_seconds",
+        "Seconds by which the replica's clock is ahead of the API server's; negative where it is behind",
+    );
+    if let Some(seconds) = actors["leader"]["clockAheadSeconds"].as_f64() {
+        page.sample("dovetail_clock_ahead_seconds", &[], seconds);
+    }
     interruptions(page, &actors["interruption"]);
     page.gauge("dovetail_price_age_seconds", "For how long the prices that packing goes by have stood");
     for (capacity_type, age) in [("on-demand", "onDemandAgeSeconds"), ("spot", "spotAgeSeconds")] {
@@ -225,43 +231,19 @@ impl<'a> TypesByClass<'a> {
     /// The same of a machine with these labels: a claim has them from its launch on.
     pub fn labelled(&self, own: &BTreeMap<String, String>) -> Option<(f64, f64)> {
         let of = |key| label_of(own, key);
-        let kind = self.0.get(of(labels::EC2_NODE_CLASS))?.get(of(labels::INSTANCE_TYPE))?;
-        let zone = of(labels::ZONE);
+        let (class, kind) = (of(labels::EC2_NODE_CLASS), of(labels::INSTANCE_TYPE));
+        self.price(class, kind, of(labels::ZONE), of(labels::CAPACITY_TYPE))
+    }
+
+    /// $/h of an instance as the catalogue has it, and of the same machine on demand.
+    pub fn price(&self, class: &str, kind: &str, zone: &str, capacity_type: &str) -> Option<(f64, f64)> {
+        let kind = self.0.get(class)?.get(kind)?;
         let price = |bought: &str| {
             let mut here = kind.offerings.iter().filter(|one| one.zone == zone && one.capacity_type == bought);
             here.next().map(|one| one.price)
         };
-        let own = price(of(labels::CAPACITY_TYPE))?;
+        let own = price(capacity_type)?;
         Some((own, price(labels::ON_DEMAND).unwrap_or(own)))
-    }
-}
-
-fn cost(page: &mut MetricsPage, view: &ReplicaView) {
-    type Sum = (usize, f64, f64);
-    let mut by: BTreeMap<[&str; 3], Sum> = BTreeMap::new();
-    let mut by_pool: BTreeMap<&str, f64> = view.snapshot.pools.keys().map(|name| (name.as_str(), 0.0)).collect();
-    let prices = TypesByClass::from_view(view);
-    for node in view.snapshot.nodes.values().filter(|node| node.managed()) {
-        let of = |key| label_of(&node.labels, key);
-        let sum = by.entry([of(labels::NODE_POOL), of(labels::CAPACITY_TYPE), of(labels::ZONE)]).or_default();
-        sum.0 += 1;
-        if let Some((own, on_demand)) = prices.node(node) {
-            (sum.1, sum.2) = (sum.1 + own, sum.2 + on_demand);
-            *by_pool.entry(of(labels::NODE_POOL)).or_default() += own;
-        }
-    }
-    let mut one = |name: &str, help: &str, of: &dyn Fn(&Sum) -> f64| {
-        page.gauge(name, help);
-        for ([pool, capacity_type, zone], sum) in &by {
-            page.sample(name, &[("nodepool", pool), ("capacity_type", capacity_type), ("zone", zone)], of(sum));
-        }
-    };
-    one("dovetail_nodes", "Nodes of pools", &|sum| sum.0 as f64);
-    one("dovetail_cost_dollars_per_hour", "What nodes of pools cost an hour", &|sum| sum.1);
-    one("dovetail_cost_on_demand_dollars_per_hour", "What they would cost an hour on demand", &|sum| sum.2);
-    page.gauge("karpenter_nodepools_cost_total", "What a pool's nodes cost an hour");
-    for (pool, dollars) in by_pool {
-        page.sample("karpenter_nodepools_cost_total", &[("nodepool", pool)], dollars);
     }
 }
 

@@ -10,8 +10,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dovetail_actors::Settings;
-use dovetail_core::clock::Clock;
+use dovetail_actors::{ClusterClock, Settings};
+use dovetail_core::clock::Clock as _;
 use dovetail_input::Failure;
 use dovetail_observability::{Health, Metrics};
 use dovetail_simulation::shadow::{Shadow, ShadowParts};
@@ -92,8 +92,8 @@ pub async fn live(settings: Settings, target: &ApiTarget) -> Result<(), Failure>
 
 /// Looks at what has to be so, then makes the copy. Nothing of it writes.
 async fn start(settings: Settings, target: &ApiTarget) -> Result<Shadow, Failure> {
-    let kube = target.client(&settings, |_| {})?;
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let clock = ClusterClock::over(Arc::new(SystemClock));
+    let kube = target.client(&settings, &clock, |_| {})?;
     let asker = Asker::new(format!("the API server {}", target.server()), settings.startup_timeout);
     let facts = preflight::identity(&asker, &kube).await?;
     preflight::new_enough(&facts.version, settings.kubernetes_min)?;
@@ -101,7 +101,7 @@ async fn start(settings: Settings, target: &ApiTarget) -> Result<Shadow, Failure
     let seed = fastrand::u64(..);
     // Nodes are told no address here: EKS need not be asked for it.
     let known = Settings { cluster_endpoint: target.server(), ..settings.clone() };
-    let (cloud, _) = aws::reach(&known, clock.clone(), &facts, target.authority(), seed).await?;
+    let (cloud, _) = aws::reach(&known, Arc::new(SystemClock), &facts, target.authority(), seed).await?;
     let (server, cluster) = (target.server(), settings.cluster_name.clone());
     tracing::info!(logger = "shadow", version = VERSION, server, kubernetes = facts.version, cluster, "only watching");
     let solver = PoolSolver::start(settings.cores()).map_err(|why| Failure::System(format!("threads: {why}")))?;
@@ -109,7 +109,7 @@ async fn start(settings: Settings, target: &ApiTarget) -> Result<Shadow, Failure
         kube,
         cloud: Arc::new(cloud),
         settings,
-        clock,
+        clock: Arc::new(clock),
         seed,
         solver: Arc::new(solver),
         journal: Arc::new(QuietJournal),

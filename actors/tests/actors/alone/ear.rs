@@ -10,8 +10,8 @@ use std::time::Duration;
 use actix::prelude::*;
 use dovetail_actors::leadership::messages::{Deposed, Elected};
 use dovetail_actors::messages::{
-    Batch, CannotUse, ClaimChanged, ClaimGone, ClaimRefused, ClaimSoldOut, ClassChanged, ClosedPools, ClusterChanged,
-    FullSubnets, HoldClaims, InstanceKnown, InstanceTypesFor, InstancesSeen, Interrupted, LaunchClaims,
+    Batch, CameToNothing, CannotUse, ClaimChanged, ClaimGone, ClaimRefused, ClaimSoldOut, ClassChanged, ClosedPools,
+    ClusterChanged, FullSubnets, HoldClaims, InstanceKnown, InstanceTypesFor, InstancesSeen, Interrupted, LaunchClaims,
     LaunchedOffering, LookUp, MarkDeleting, NodeChanged, NodeGone, NodeUnused, NotRead, NotRegistered, PackNow,
     PlanClaims, Planned, PodBound, PodGone, PodPending, PodSeen, PoolChanged, Record, Refused, Remove,
     ReservationTakenBack, Roll, TakeObserved, TakeSnapshot, TellNotSynced, TookReserved, WatchFailed, WatchRuns,
@@ -154,6 +154,7 @@ hears!(
     Deposed,
     Elected,
     Batch,
+    CameToNothing,
     CannotUse,
     ClaimChanged,
     ClaimGone,

@@ -6,6 +6,8 @@ pub const READY: &str = "Ready";
 pub const VALIDATION_SUCCEEDED: &str = "ValidationSucceeded";
 /// NodePool: its class exists and is ready.
 pub const NODE_CLASS_READY: &str = "NodeClassReady";
+/// NodePool: False if the leading replica's clock is more than 30 s away from the API server's. Absent otherwise.
+pub const CLOCK_IN_SYNC: &str = "dovetail.dev/ClockInSync";
 /// NodePool: False if a budget cannot be parsed, so that no node of the pool is disrupted. Absent otherwise.
 pub const BUDGETS_VALID: &str = "dovetail.dev/BudgetsValid";
 /// NodePool and EC2NodeClass: False if an annotation of Dovetail's is misspelt. Absent otherwise.

@@ -32,6 +32,8 @@ pub enum LaunchErrorKind {
     Final,
     /// An instance may have been launched: look for the token before anything else is tried.
     MayHaveHappened,
+    /// EC2 has answered with neither an instance nor an error: it may have launched one. It will answer this token so again.
+    Unsaid,
     /// EC2 was asked for something else under the same token, and may have launched that: look for the token. This
     /// request will never be taken.
     TokenUsed,
@@ -47,6 +49,7 @@ impl LaunchErrorKind {
             Self::Final => "final",
             Self::MayHaveHappened => "may_have_happened",
             Self::TokenUsed => "token_used",
+            Self::Unsaid => "unsaid",
         }
     }
 }
@@ -131,6 +134,15 @@ impl LaunchError {
     /// The request itself cannot be carried out.
     pub fn invalid(reason: &'static str, message: impl Into<String>) -> Self {
         Self { kind: LaunchErrorKind::Final, reason, message: message.into(), refusals: Vec::new() }
+    }
+
+    /// EC2 answered with neither an instance nor an error.
+    pub fn unsaid(token: &str) -> Self {
+        let message = format!(
+            "EC2 answered CreateFleet with neither an instance nor an error, so that it may have launched one: instances with the tag \
+             dovetail.dev/launch-token={token} are looked for before it is asked again"
+        );
+        Self { kind: LaunchErrorKind::Unsaid, reason: "LaunchUnknown", message, refusals: Vec::new() }
     }
 
     /// EC2 answered without an instance: for lack of capacity if every refusal says so.

@@ -162,6 +162,18 @@ async fn an_answer_that_never_comes_may_have_launched() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn answer_with_neither_instance_nor_error_is_unsaid() {
+    let silent = "<CreateFleetResponse xmlns=\"http://ec2.amazonaws.com/doc/2016-11-15/\"><requestId>r</requestId>\
+         <fleetId>fleet-1</fleetId><errorSet/><fleetInstanceSet/></CreateFleetResponse>";
+    let script = Script::new();
+    script.answer("CreateFleet", vec![ok(silent)]);
+    let error = launch(&script).await.unwrap_err();
+    assert_eq!((error.kind, error.reason), (LaunchErrorKind::Unsaid, "LaunchUnknown"));
+    assert!(error.message.contains("dovetail.dev/launch-token=token-1"), "{}", error.message);
+    assert_eq!(tokens(&script), ["token-1"], "the same token is answered so again");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_lost_answer_is_asked_for_again_with_the_same_token() {
     let script = Script::new();
     script.answer("CreateFleet", vec![Answer::Broken, launched("i-7", "m5.large", "us-east-1a", "subnet-a")]);

@@ -95,6 +95,8 @@ pub enum LaunchOutcome {
     Refused(BackoffCause, String),
     /// EC2 has nothing for it.
     SoldOut,
+    /// The claim went while it was launched, and not by us.
+    Vanished,
     /// Something else, of which nothing follows.
     Other,
 }
@@ -220,7 +222,7 @@ impl LaunchBackoff {
             LaunchOutcome::Launched => self.launched(&running.demand, now),
             LaunchOutcome::SoldOut => self.sold_out.refused(&running.demand, now),
             LaunchOutcome::Refused(cause, words) => self.refused(claim, &running, *cause, words, now, jitter),
-            LaunchOutcome::Other => {}
+            LaunchOutcome::Vanished | LaunchOutcome::Other => {}
         }
         self.release(claim);
         Some(running.demand)

@@ -50,6 +50,8 @@ pub enum LaunchCallResult {
     Unknown,
     /// EC2 was asked for something else with this token, which may have launched an instance; it will not be asked again.
     TokenUsed,
+    /// EC2 said neither what it launched nor why it did not: an instance may be there, and the token is answered so again.
+    Unsaid,
 }
 
 /// Why a call to the API server has no answer to work with.
@@ -321,7 +323,8 @@ impl Protocol {
     }
 
     fn called(&mut self, called: LaunchCallResult, now: Duration) -> (Doing, LaunchStep) {
-        self.unsure |= matches!(called, LaunchCallResult::Unknown | LaunchCallResult::TokenUsed);
+        self.unsure |=
+            matches!(called, LaunchCallResult::Unknown | LaunchCallResult::TokenUsed | LaunchCallResult::Unsaid);
         let look_then = |then| look_for(Looking { token: self.token(), begun: now, then });
         match called {
             LaunchCallResult::Launched(id) => (Doing::WriteInstance, LaunchStep::WriteInstance { id, adopted: false }),
@@ -329,8 +332,8 @@ impl Protocol {
             LaunchCallResult::NothingToBeHad { reason, at_once } => discard(reason, at_once),
             LaunchCallResult::Later => (Doing::RestBeforeCall, LaunchStep::Rest(Pause::Call)),
             LaunchCallResult::Unknown => look_then(Then::Call),
-            LaunchCallResult::Never | LaunchCallResult::TokenUsed if self.unsure => look_then(Then::Fail),
-            LaunchCallResult::Never | LaunchCallResult::TokenUsed => (Doing::WriteFailure, LaunchStep::WriteFailure),
+            LaunchCallResult::Never if !self.unsure => (Doing::WriteFailure, LaunchStep::WriteFailure),
+            LaunchCallResult::Never | LaunchCallResult::TokenUsed | LaunchCallResult::Unsaid => look_then(Then::Fail),
         }
     }
 
@@ -356,7 +359,8 @@ impl Protocol {
             return if acts { (Doing::Look(looking), LaunchStep::Rest(Pause::Look)) } else { over(LaunchEnd::Deposed) };
         }
         match looking.then {
-            Then::Call => (Doing::ReadBeforeCall, LaunchStep::Read),
+            // Ever longer: what is not answered once may never be.
+            Then::Call => (Doing::RestBeforeCall, LaunchStep::Rest(Pause::Call)),
             Then::Fail => (Doing::WriteFailure, LaunchStep::WriteFailure),
             Then::Attempt => {
                 self.number = (token::attempt_of(&looking.token).unwrap_or(0).saturating_add(1), 0);

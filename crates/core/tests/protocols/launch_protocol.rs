@@ -80,7 +80,8 @@ fn unsure() -> (Protocol, String) {
     let LaunchStep::Call { token, .. } = first else { panic!("{first:?}") };
     protocol.step(Input::Called(LaunchCallResult::Unknown), NOW, true);
     let late = NOW + Duration::from_secs(10);
-    protocol.step(Input::Looked(late, Some(Vec::new())), late, true);
+    assert_eq!(protocol.step(Input::Looked(late, Some(Vec::new())), late, true), LaunchStep::Rest(Pause::Call));
+    protocol.step(Input::Done, late, true);
     let again = protocol.step(Input::Claim(claim(None, false)), late, true);
     assert_eq!(again, LaunchStep::Call { token: token.clone(), number: (1, 2) });
     (protocol, token)
@@ -119,12 +120,26 @@ fn a_token_that_was_used_for_something_else_is_looked_for() {
 }
 
 #[test]
+fn answer_that_says_nothing_is_looked_for_then_tried_anew() {
+    let (mut protocol, first) = after(called());
+    let LaunchStep::Call { token, .. } = first else { panic!("{first:?}") };
+    assert_eq!(protocol.step(Input::Called(LaunchCallResult::Unsaid), NOW, true), LaunchStep::Look(token));
+    let late = NOW + Duration::from_secs(60);
+    let mut found = protocol.clone();
+    let step = found.step(Input::Looked(NOW, Some(vec!["i-1".into()])), NOW, true);
+    assert_eq!(step, LaunchStep::WriteInstance { id: "i-1".into(), adopted: true });
+    assert_eq!(protocol.step(Input::Looked(late, Some(Vec::new())), late, true), LaunchStep::WriteFailure);
+    assert_eq!(protocol.step(Input::Claim(claim(None, false)), late, true), LaunchStep::Rest(Pause::Attempt));
+}
+
+#[test]
 fn unanswered_call_is_looked_for_then_repeated_with_its_token() {
     let (mut protocol, first) = after(called());
     let LaunchStep::Call { token, number: (1, 1) } = first else { panic!("{first:?}") };
     assert_eq!(protocol.step(Input::Called(LaunchCallResult::Unknown), NOW, true), LaunchStep::Look(token.clone()));
     let late = NOW + Duration::from_secs(10);
-    assert_eq!(protocol.step(Input::Looked(late, Some(Vec::new())), late, true), LaunchStep::Read);
+    assert_eq!(protocol.step(Input::Looked(late, Some(Vec::new())), late, true), LaunchStep::Rest(Pause::Call));
+    assert_eq!(protocol.step(Input::Done, late, true), LaunchStep::Read);
     let mut deleted = protocol.clone();
     assert_eq!(deleted.step(Input::Claim(claim(None, true)), late, true), LaunchStep::End(LaunchEnd::Deleting));
     let again = protocol.step(Input::Claim(claim(None, false)), late, true);

@@ -53,6 +53,10 @@ pub struct Ec2Faults {
     pub no_spot_role: bool,
     /// Whether requests beyond EC2's documented token buckets are refused.
     pub request_limits: bool,
+    /// The share of fleets, 0 to 1, that are answered with neither an instance nor an error, and launch nothing.
+    pub silent_fleets: f64,
+    /// The share of fleets, 0 to 1, that are answered so and do launch.
+    pub untold_fleets: f64,
     /// Errors by their codes.
     pub errors: Vec<InjectedError>,
     /// Whether DescribeInstances answers without any instance unless it is asked for ids.

@@ -7,6 +7,7 @@ mod collection;
 mod commands;
 mod disruption;
 mod events;
+mod futile;
 mod history;
 mod index;
 mod records;
@@ -133,6 +134,7 @@ fn judge(entries: &[ActionEntry], end: &End) -> CheckOutcome {
     checker.disruption(entries);
     checker.commands(entries);
     checker.unused_launches(entries);
+    checker.futile_launches(entries);
     CheckOutcome { checked: checker.checked, violations: checker.violations }
 }
 

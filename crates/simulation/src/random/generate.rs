@@ -10,6 +10,7 @@ use super::moves::SeedMoves;
 use super::odds::Odds;
 use super::rollouts::Rollouts;
 use super::workload::{self, Workload};
+use super::wrong::Wrong;
 
 /// A region of few instance types: every replica reads all of them when it starts.
 pub(super) const REGION: &str = "ca-west-1";
@@ -50,6 +51,7 @@ pub fn scenario(seed: u64) -> Files {
     operator_faults(&mut steps, replicas, busy, &mut rng);
     let odds = Odds::draw(seed, replicas, busy);
     let faulty = Faulty::draw(seed, &workloads, busy);
+    let wrong = Wrong::draw(seed, replicas, busy);
     steps.extend(odds.steps);
     steps.extend(faulty.steps);
     steps.extend(super::held::writes(seed, &workloads, busy));
@@ -73,19 +75,23 @@ settings: {{INTERRUPTION_QUEUE: demo{}}}
         rollouts.settings()
     );
     let clocks = if rng.u32(0..3) == 0 { clocks(replicas, 3000, &mut rng) } else { String::new() };
-    scenario.push_str(odds.clocks.as_ref().unwrap_or(&clocks));
+    scenario.push_str(wrong.clocks.as_ref().or(odds.clocks.as_ref()).unwrap_or(&clocks));
     if rng.u32(0..3) == 0 {
         scenario.push_str("nodes: [{instanceType: m5.xlarge, zone: ca-west-1a}]\n");
     }
     scenario.push_str(&moves.gates);
-    faults(&mut scenario, &odds.api_server, &odds.ec2, &mut rng);
+    faults(&mut scenario, &odds.api_server, &format!("{}{}", odds.ec2, wrong.ec2), &mut rng);
     scenario.push_str(&faulty.faults);
+    scenario.push_str(&wrong.faults);
     scenario.push_str("steps:\n");
     for (at, step) in &steps {
         let _ = writeln!(scenario, "  - {{at: {at}ms, {step}}}");
     }
-    let _ =
-        writeln!(scenario, "until: {}s\nsettled: {SETTLED}", busy + CALM + odds.longer + faulty.longer + moves.longer);
+    let _ = writeln!(
+        scenario,
+        "until: {}s\nsettled: {SETTLED}",
+        busy + CALM + odds.longer + faulty.longer + moves.longer + wrong.longer
+    );
     Files { scenario, workload, changed }
 }
 

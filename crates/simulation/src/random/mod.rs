@@ -10,6 +10,7 @@ mod odds;
 mod rollouts;
 mod terms;
 mod workload;
+mod wrong;
 
 use std::fmt::{self, Write as _};
 use std::num::NonZero;

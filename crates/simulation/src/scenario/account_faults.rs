@@ -43,6 +43,8 @@ impl Checker<'_> {
             unauthorized: self.actions(&written.unauthorized),
             no_spot_role: written.no_spot_role,
             request_limits: written.request_limits,
+            silent_fleets: self.rate("faults.ec2.silentFleets", written.silent_fleets.as_ref()),
+            untold_fleets: self.rate("faults.ec2.untoldFleets", written.untold_fleets.as_ref()),
             errors: written.errors.iter().enumerate().map(|(at, one)| self.error(at, one, catalogue)).collect(),
             ..Ec2Faults::default()
         }

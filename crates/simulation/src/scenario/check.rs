@@ -17,7 +17,7 @@ use super::account;
 use super::beforehand::ZONES;
 use super::steps::Timed;
 use crate::scenario::{self, Scenario, duration, line};
-use crate::world::Skew;
+use crate::world::{ClaimsDeleted, Skew};
 
 /// What a clock may be off at most, and gain or lose at most each second, in microseconds: a tenth.
 const MOST_OFFSET: jiff::SignedDuration = jiff::SignedDuration::from_hours(1);
@@ -48,6 +48,8 @@ pub struct Checked {
     pub faults: FaultSettings,
     /// Globs of the names of pods for which packing panics.
     pub panics_for: Vec<String>,
+    /// NodeClaims are deleted by somebody.
+    pub claims_deleted: Option<ClaimsDeleted>,
     /// Settings by name, feature gates folded in.
     pub settings: BTreeMap<String, String>,
     /// Capacity reservations of the account.
@@ -74,6 +76,7 @@ pub fn check(path: &str, scenario: &Scenario) -> Result<Checked, Vec<Mistake>> {
         steps: checker.steps(&scenario.steps, until, catalogue.as_deref()),
         faults: checker.faults(&scenario.faults, catalogue.as_deref()),
         panics_for: checker.pod_globs(&scenario.faults.packing.panics_for),
+        claims_deleted: checker.claims_deleted(&scenario.faults.node_claims),
         settings: settings(scenario),
         reservations: scenario.capacity_reservations.iter().map(|one| account::reservation(path, one)).collect(),
         placement_groups: scenario.placement_groups.iter().map(account::placement_group).collect(),
@@ -170,7 +173,30 @@ impl Checker<'_> {
             }
             drift => drift.as_ref().map_or(0, |drift| drift.value),
         };
-        Some(Skew { offset, drift_ppm })
+        let jumps =
+            clock.jumps.iter().enumerate().filter_map(|(at, jump)| self.jump(&format!("{field}.jumps[{at}]"), jump));
+        Some(Skew { offset, drift_ppm, jumps: jumps.collect() })
+    }
+
+    /// When a clock is set anew, and by how much.
+    fn jump(&mut self, field: &str, jump: &scenario::ClockJump) -> Option<(Duration, jiff::SignedDuration)> {
+        let at = self.collect(duration(self.path, &format!("{field}.at"), &jump.at))?;
+        match jump.by.value.parse::<jiff::SignedDuration>() {
+            Ok(by) if by.abs() <= MOST_OFFSET => Some((at, by)),
+            _ => {
+                let what = format!("{:?} is no offset", jump.by.value);
+                self.mistake(format!("{field}.by"), &jump.by, what, "a duration from -1h to 1h, as -3s");
+                None
+            }
+        }
+    }
+
+    fn claims_deleted(&mut self, written: &scenario::faults::ScenarioClaimFaults) -> Option<ClaimsDeleted> {
+        let lasts = written.lasts.as_ref();
+        let lasts = lasts.and_then(|text| self.collect(duration(self.path, "faults.nodeClaims.for", text)));
+        let after = written.deleted_after.as_ref()?;
+        let after = self.collect(duration(self.path, "faults.nodeClaims.deletedAfter", after))?;
+        Some(ClaimsDeleted { after, lasts })
     }
 
     fn catalogue(&mut self, region: &Spanned<String>, offers: &[Spanned<String>]) -> Option<Arc<RegionCatalogue>> {

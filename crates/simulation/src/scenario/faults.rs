@@ -27,6 +27,20 @@ pub struct Faults {
     /// Of nodes.
     #[serde(default)]
     pub nodes: ScenarioNodeFaults,
+    /// Of NodeClaims.
+    #[serde(default)]
+    pub node_claims: ScenarioClaimFaults,
+}
+
+/// Faults of NodeClaims.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct ScenarioClaimFaults {
+    /// How old they become until somebody deletes them.
+    pub deleted_after: Option<Spanned<String>>,
+    /// From the beginning for so long.
+    #[serde(rename = "for")]
+    pub lasts: Option<Spanned<String>>,
 }
 
 /// Faults of kube-scheduler.
@@ -88,6 +102,10 @@ pub struct ScenarioEc2Faults {
     /// EC2's documented token buckets are in force.
     #[serde(default)]
     pub request_limits: bool,
+    /// Share of fleets that are answered with neither an instance nor an error, 0 to 1: nothing is launched.
+    pub silent_fleets: Option<Spanned<f64>>,
+    /// The same share where an instance is launched, and not told of.
+    pub untold_fleets: Option<Spanned<f64>>,
     /// Errors by their codes.
     #[serde(default)]
     pub errors: Vec<ScenarioInjectedError>,

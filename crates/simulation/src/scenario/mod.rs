@@ -127,6 +127,19 @@ pub struct WrongClock {
     pub offset: Option<Spanned<String>>,
     /// Microseconds gained each second.
     pub drift: Option<Spanned<i64>>,
+    /// When wall time is set anew.
+    #[serde(default)]
+    pub jumps: Vec<ClockJump>,
+}
+
+/// Wall time is set anew.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClockJump {
+    /// After the start of the run.
+    pub at: Spanned<String>,
+    /// By how much, `-10m`.
+    pub by: Spanned<String>,
 }
 
 /// Nodes that are there beforehand.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dovetail_actors::settings::WebhookSettings;
-use dovetail_actors::{ReplicaHandle, ReplicaParts, Settings};
+use dovetail_actors::{ClusterClock, ReplicaHandle, ReplicaParts, Settings};
 use dovetail_cloud::catalogue::{RegionCatalogue, Zone};
 use dovetail_cloud::ec2::{Ec2Cloud, Ec2Settings, SdkParts};
 use dovetail_input::Failure;
@@ -98,7 +98,7 @@ impl Copy {
             kube: self.api.client(caller.clone()),
             lease_kube: self.api.client(caller),
             cloud: Arc::new(cloud),
-            clock: parts.clock,
+            clock: ClusterClock::over(parts.clock),
             rng_seed: parts.seed,
             settings,
             solver: parts.solver,

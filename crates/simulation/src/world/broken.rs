@@ -59,6 +59,8 @@ pub enum Broken {
     ForgottenMoves,
     /// To consolidation every node is old enough.
     NoLeastAge,
+    /// Any number of launches may come to nothing.
+    NoFutileBrake,
 }
 
 /// What operators have said, as far as it is not broken: their word is in the event log, and what the API server has of it is

@@ -1,4 +1,4 @@
-//! The clock of one replica: the world's, set wrong, and running too fast or too slow.
+//! The clock of one replica: the world's, set wrong, running too fast or too slow, and set anew on the way.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,17 +8,21 @@ use dovetail_core::clock::Clock;
 use jiff::{SignedDuration, Timestamp};
 
 /// How wrong a clock is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Skew {
     /// Wall time is off by so much.
     pub offset: SignedDuration,
     /// Microseconds gained each second, lost where negative.
     pub drift_ppm: i64,
+    /// When wall time is set anew after the world's beginning, and by how much.
+    pub jumps: Vec<(Duration, SignedDuration)>,
 }
 
 /// A replica's own clock.
 pub struct OwnClock {
     inner: Arc<dyn Clock>,
+    /// The world's beginning, and the replica's.
+    begun: Duration,
     since: Duration,
     skew: Skew,
     /// Nanoseconds that the clock has stood still.
@@ -26,9 +30,9 @@ pub struct OwnClock {
 }
 
 impl OwnClock {
-    /// Over the world's clock; `stood` says how long it has not counted.
-    pub fn new(inner: Arc<dyn Clock>, skew: Skew, stood: Arc<AtomicU64>) -> Self {
-        Self { since: inner.monotonic(), inner, skew, stood }
+    /// Over the world's clock, which began then; `stood` says how long it has not counted.
+    pub fn new(inner: Arc<dyn Clock>, begun: Duration, skew: Skew, stood: Arc<AtomicU64>) -> Self {
+        Self { since: inner.monotonic(), begun, inner, skew, stood }
     }
 
     /// What has been gained by now.
@@ -37,11 +41,19 @@ impl OwnClock {
         let nanos = i64::try_from(elapsed.as_micros()).unwrap_or(i64::MAX).saturating_mul(self.skew.drift_ppm) / 1000;
         SignedDuration::from_nanos(nanos)
     }
+
+    /// By how much wall time was set anew.
+    fn jumped(&self) -> SignedDuration {
+        let elapsed = self.inner.monotonic().saturating_sub(self.begun);
+        let jumps = self.skew.jumps.iter().filter(|(at, _)| *at <= elapsed);
+        jumps.fold(SignedDuration::ZERO, |sum, (_, by)| sum.saturating_add(*by))
+    }
 }
 
 impl Clock for OwnClock {
     fn wall(&self) -> Timestamp {
-        let shown = self.inner.wall().saturating_add(self.skew.offset.saturating_add(self.gained()));
+        let off = self.skew.offset.saturating_add(self.gained()).saturating_add(self.jumped());
+        let shown = self.inner.wall().saturating_add(off);
         shown.unwrap_or(Timestamp::MAX)
     }
 

@@ -40,7 +40,8 @@ pub use clock::Skew;
 pub use journal::{JournalLine, Timeline, Watcher};
 pub(crate) use logged::step;
 pub(crate) use objects::install_crds;
-pub use operator_faults::OTHER_CLUSTER;
+use operator_faults::delete_claims;
+pub use operator_faults::{ClaimsDeleted, OTHER_CLUSTER};
 use replica::Replica;
 pub use spoil::{Odd, SPOILABLE};
 
@@ -69,6 +70,8 @@ pub struct WorldConfig {
     pub faults: FaultSettings,
     /// Globs of the names of pods for which packing panics.
     pub panics_for: Vec<String>,
+    /// NodeClaims are deleted by somebody.
+    pub claims_deleted: Option<ClaimsDeleted>,
     /// The Kubernetes API's address as seen from outside, where it is served.
     pub endpoint: Option<String>,
     /// How wrong each replica's clock is; right where it does not say.
@@ -92,6 +95,8 @@ pub struct World {
     pub timeline: Timeline,
     faults: FaultsInForce,
     clock: Arc<dyn Clock>,
+    /// When it began, by that clock.
+    begun: Duration,
     replicas: Vec<Rc<Replica>>,
     latest: Option<(Latest, Duration)>,
     /// What the API server had stored, by time.
@@ -151,12 +156,16 @@ impl World {
             log,
             timeline,
             faults,
+            begun: clock.monotonic(),
             clock,
             replicas,
             latest: None,
             snapshots: RefCell::default(),
             spoilt: Rc::default(),
         };
+        if let Some(deleted) = world.config.claims_deleted {
+            tokio::task::spawn_local(delete_claims(world.api.clone(), world.log.clone(), deleted));
+        }
         if world.config.broken == Some(Broken::NoBrakes) {
             world.allow_collection(Duration::from_secs(23 * 3600))?;
         }
@@ -210,6 +219,7 @@ impl World {
             api: &self.api,
             region: &self.region,
             clock: &self.clock,
+            begun: self.begun,
             timeline: &self.timeline,
             latest: self.latest.clone(),
         })

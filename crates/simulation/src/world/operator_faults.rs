@@ -6,18 +6,49 @@ use std::time::Duration;
 
 use dovetail_api::names::{annotations, tags};
 use dovetail_input::Failure;
-use dovetail_sandbox::apiserver::{ApiServer, Gvr, Restored, claim_summary};
-use dovetail_sandbox::log::{ActionEntry, Caller};
+use dovetail_sandbox::apiserver::{ApiServer, DeleteOptions, Gvr, Restored, claim_summary};
+use dovetail_sandbox::log::{ActionEntry, Caller, EventLog};
 use dovetail_sandbox::region::{CapacityType, Placement};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::World;
-use super::actions::{later, resource};
+use super::actions::{Action, later, resource};
 
 /// What another cluster of the same name says it is.
 pub const OTHER_CLUSTER: &str = "00000000-0000-4000-8000-00000000face";
+
+/// NodeClaims that somebody deletes soon after they were created, as an admission webhook or a cleaning job may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClaimsDeleted {
+    /// How old they become.
+    pub after: Duration,
+    /// From the beginning for so long; without it, for ever.
+    pub lasts: Option<Duration>,
+}
+
+/// How often it is looked for NodeClaims that are to be deleted.
+const LOOKS: Duration = Duration::from_millis(500);
+
+/// Deletes every NodeClaim that is old enough.
+pub(super) async fn delete_claims(api: ApiServer, log: EventLog, deleted: ClaimsDeleted) {
+    let (begun, mut seen) = (Instant::now(), BTreeMap::new());
+    while deleted.lasts.is_none_or(|lasts| begun.elapsed() < lasts) {
+        tokio::time::sleep(LOOKS).await;
+        for claim in api.list(&resource("NodeClaim")) {
+            let text = |field: &str| claim["metadata"][field].as_str().unwrap_or_default().to_owned();
+            let since = *seen.entry(text("uid")).or_insert_with(Instant::now);
+            if since.elapsed() >= deleted.after && text("deletionTimestamp").is_empty() {
+                let (kind, name) = ("NodeClaim".to_owned(), text("name"));
+                let action = Action::Delete { kind, namespace: String::new(), name };
+                log.append("step", &Caller::named("operator"), [("action", json!(action))]);
+                // One that is gone meanwhile need not be deleted.
+                let _ = api.delete(&resource("NodeClaim"), "", &text("name"), &DeleteOptions::default());
+            }
+        }
+    }
+}
 
 impl World {
     /// Objects of a kind are gone as if they had never been written.

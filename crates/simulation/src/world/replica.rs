@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use dovetail_actors::ClusterClock;
 use dovetail_actors::replica::{self, ReplicaParts};
 use dovetail_actors::settings::Settings;
 use dovetail_cloud::ec2::{Ec2Cloud, Ec2Settings, SdkParts};
@@ -33,6 +34,8 @@ pub struct ReplicaSurroundings<'a> {
     pub region: &'a Region,
     /// The clock it goes by, wrong by its own skew.
     pub clock: &'a Arc<dyn Clock>,
+    /// When the world began, by that clock.
+    pub begun: Duration,
     /// Where log events go.
     pub timeline: &'a Timeline,
     /// Who is told now and then what the replica sees, and how often.
@@ -78,8 +81,8 @@ impl Replica {
     /// Its own clock.
     fn clock(&self, around: &ReplicaSurroundings<'_>) -> Arc<dyn Clock> {
         let number = usize::try_from(self.number).unwrap_or(usize::MAX);
-        let skew = around.config.clocks.get(number).copied().unwrap_or_default();
-        Arc::new(OwnClock::new(around.clock.clone(), skew, self.stood.clone()))
+        let skew = around.config.clocks.get(number).cloned().unwrap_or_default();
+        Arc::new(OwnClock::new(around.clock.clone(), around.begun, skew, self.stood.clone()))
     }
 
     /// Starts it, or starts it anew.
@@ -131,6 +134,11 @@ impl Replica {
         for name in ["CLUSTER_NAME", "INTERRUPTION_QUEUE"] {
             settings.entry(name.to_owned()).or_insert_with(|| around.config.cluster_name.clone());
         }
+        if around.config.broken == Some(Broken::NoFutileBrake) {
+            for name in ["MAX_FUTILE_LAUNCHES", "MAX_FUTILE_COST"] {
+                settings.insert(name.to_owned(), "never".to_owned());
+            }
+        }
         // A second solver's work for one packing in some: what is simulated is what is decided.
         settings.entry("PACKING_COMPARISON_INTERVAL".to_owned()).or_insert_with(|| "never".to_owned());
         let settings = Settings::from_map(&settings).map_err(|errors| {
@@ -147,10 +155,12 @@ impl Replica {
         let clock = self.clock(around);
         let sdk = SdkParts::in_process(http_client, &around.config.region, clock.clone());
         let cloud = Arc::new(Ec2Cloud::new(sdk, cloud_settings(around, &settings)));
+        let clock = ClusterClock::over(clock);
+        let client = |caller| kube::Client::new(clock.set_by(around.api.service(caller)), "default");
         Ok(ReplicaParts {
             identity: self.identity(),
-            kube: around.api.client(caller.clone()),
-            lease_kube: around.api.client(caller),
+            kube: client(caller.clone()),
+            lease_kube: client(caller),
             cloud: BrokenCloud::instead_of(cloud, around.config.broken),
             clock,
             rng_seed,

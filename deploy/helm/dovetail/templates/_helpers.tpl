@@ -147,8 +147,11 @@ leaderElectionRenewDeadline: LEADER_ELECTION_RENEW_DEADLINE
 leaderElectionRetryPeriod: LEADER_ELECTION_RETRY_PERIOD
 logFormat: LOG_FORMAT
 maxCostPerHour: MAX_COST_PER_HOUR
+maxFutileCost: MAX_FUTILE_COST
+maxFutileLaunches: MAX_FUTILE_LAUNCHES
 maxLaunchesPerHour: MAX_LAUNCHES_PER_HOUR
 maxOptionPrice: MAX_OPTION_PRICE
+maxPriceRise: MAX_PRICE_RISE
 minValuesPolicy: MIN_VALUES_POLICY
 packingComparisonInterval: PACKING_COMPARISON_INTERVAL
 packingPolicy: PACKING_POLICY

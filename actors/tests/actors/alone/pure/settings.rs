@@ -94,6 +94,12 @@ fn numbers_are_numbers_in_their_range() {
     refuses("MAX_LAUNCHES_PER_HOUR", &["0", "-1", "1.5", "99999999999", ""]);
     accepts("VM_MEMORY_OVERHEAD_PERCENT", &["0", "0.075", "0.99"]);
     refuses("VM_MEMORY_OVERHEAD_PERCENT", &["1", "-0.1", "NaN", "7.5%"]);
+    accepts("MAX_FUTILE_LAUNCHES", &["1", "10", "never"]);
+    refuses("MAX_FUTILE_LAUNCHES", &["0", "-1", "1.5", "Never", ""]);
+    accepts("MAX_FUTILE_COST", &["0.5", "100", "never"]);
+    refuses("MAX_FUTILE_COST", &["0", "-1", "NaN", "$5", ""]);
+    accepts("MAX_PRICE_RISE", &["3", "20.5", "never"]);
+    refuses("MAX_PRICE_RISE", &["0", "-2", "inf", "much", ""]);
     refuses("MAX_OPTION_PRICE", &["0.99", "NaN", "-2", "cheap"]);
     refuses("METRICS_PORT", &["65536", "-1", "http", ""]);
     accepts("CONSOLE_PORT", &["none", "0", "8082"]);

@@ -5,8 +5,8 @@ pub(in crate::pack) mod reason;
 mod size;
 pub(in crate::pack) mod warnings;
 
-use std::collections::BTreeSet;
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::Taint;
 

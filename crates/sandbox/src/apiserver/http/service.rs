@@ -248,7 +248,16 @@ impl KubeService {
             }
             Reply::Watch(watch) => json.body(self.streamed(*watch, cut)),
         };
-        response.map_err(io::Error::other)
+        let mut response = response.map_err(io::Error::other)?;
+        response.headers_mut().extend(self.date().map(|date| (http::header::DATE, date)));
+        Ok(response)
+    }
+
+    /// The server's time, as every answer has it.
+    fn date(&self) -> Option<http::HeaderValue> {
+        let now = self.server.shared.clock.wall();
+        let date = jiff::fmt::rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&now).ok()?;
+        http::HeaderValue::from_str(&date).ok()
     }
 
     /// Whether it is a replica's, to which marked objects come as nothing can read them.

@@ -45,9 +45,14 @@ pub(crate) fn create(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError> 
     if form.flag("DryRun") {
         return Err(AwsError::dry_run());
     }
+    let token = form.text("ClientToken");
+    let silence = Silence::draw(cx, token.unwrap_or_default());
+    if silence == Some(Silence::Nothing) {
+        groups.clear();
+        cx.notes.extend([("instances", Value::Array(Vec::new())), ("errors", Value::Array(Vec::new()))]);
+    }
     cx.state.refused_now = cx.faults.errors_of_fleet();
     let fleet = fleet_id(cx);
-    let token = form.text("ClientToken");
     let mut xml = Xml::new();
     xml.text("fleetId", &fleet);
     let (mut errors, mut instances) = (Xml::new(), Xml::new());
@@ -68,6 +73,10 @@ pub(crate) fn create(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError> 
         }
     }
     cx.state.refused_now.clear();
+    if silence.is_some() {
+        (errors, instances) = (Xml::new(), Xml::new());
+        cx.notes.push(("silent", Value::from(true)));
+    }
     xml.node("errorSet", |xml| {
         xml.append(&errors);
     });
@@ -78,6 +87,31 @@ pub(crate) fn create(cx: &mut Cx<'_>, form: &FormNode) -> Result<Xml, AwsError> 
     cx.state.tags.insert(fleet.clone(), tags::specified(form, "fleet"));
     cx.remember("CreateFleet", form, &xml);
     Ok(xml)
+}
+
+/// A fleet that is answered with neither an instance nor an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Silence {
+    /// Nothing is launched.
+    Nothing,
+    /// What is launched is not told.
+    Untold,
+}
+
+impl Silence {
+    /// By the token, so that nothing else is drawn otherwise.
+    fn draw(cx: &Cx<'_>, token: &str) -> Option<Self> {
+        let (nothing, untold) = cx.faults.of_ec2(|ec2| (ec2.silent_fleets, ec2.untold_fleets));
+        if nothing + untold <= 0.0 {
+            return None;
+        }
+        let share = fastrand::Rng::with_seed(cx.config.seed ^ ids::fnv(token)).f64();
+        match share {
+            share if share < nothing => Some(Self::Nothing),
+            share if share < nothing + untold => Some(Self::Untold),
+            _ => None,
+        }
+    }
 }
 
 /// How many instances of which capacity type.
