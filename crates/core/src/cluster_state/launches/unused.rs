@@ -376,6 +376,7 @@ impl Snapshot {
     /// What DaemonSets take of a claim's node beyond what was planned for them, and the node's instance type.
     fn taken_by_daemons(&self, entry: &ClaimEntry) -> Option<(String, Resources)> {
         let facts = &entry.facts;
+        let node = self.nodes.get(&facts.node)?;
         let mut more = Resources::new();
         for pod in self.loads.get(&facts.node)?.pods.values().filter(|pod| pod.daemon) {
             more.add(&with_itself(&pod.pod.requests));
@@ -388,7 +389,7 @@ impl Snapshot {
             }
         }
         let more = more.iter().filter(|(_, amount)| *amount > 0);
-        let instance_type = instance_type_of(&entry.claim, Some(self.nodes.get(&facts.node)?))?.to_owned();
+        let instance_type = instance_type_of(&entry.claim, Some(node))?.to_owned();
         Some((instance_type, more.map(|(name, by)| (name.to_owned(), by)).collect()))
     }
 }

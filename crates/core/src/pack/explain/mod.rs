@@ -20,6 +20,7 @@ use crate::pack::model::bits::Bits;
 use crate::pack::model::classes::Class;
 use crate::pack::model::context::Context;
 use crate::pack::model::daemons::reach::full_name;
+use crate::pack::model::kinds::NodeKind;
 use crate::pack::model::pools::PoolView;
 use crate::pack::model::reserved::Reservations;
 use crate::pod::{NOT_SUPPORTED, Pod};

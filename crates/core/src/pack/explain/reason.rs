@@ -95,7 +95,7 @@ impl Rule {
     #[must_use]
     pub fn remedy(self) -> &'static str {
         match self {
-            Self::Pool => "see to that, or to what else the NodePool and its EC2NodeClass say (kubectl describe)",
+            Self::Pool => "mend what is named; kubectl describe of the NodePool and its EC2NodeClass says more",
             Self::Taints => "let the pod tolerate the taint, or have a NodePool without it",
             Self::UndefinedLabel | Self::Requirements | Self::InstanceTypes => {
                 "change what the pod selects, or have a NodePool whose nodes are like that"
