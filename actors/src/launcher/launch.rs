@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use actix::Recipient;
 use dovetail_api::v1::NodeClaim;
-use dovetail_cloud::launch::readiness::ready_status;
 use dovetail_cloud::{Instance, LaunchError, LaunchErrorKind, LaunchRequest, LaunchedInstance};
 use dovetail_core::launch_backoff::{BackoffCause, LaunchOutcome};
 pub use dovetail_core::lifecycle::protocol::LaunchEnd;
@@ -292,17 +291,6 @@ impl<'a> Work<'a> {
         // Before the claim goes: the packing that follows is not to choose the same again.
         launching.refused(error.refusals.clone());
         Ok(self.called_in_vain(error, at_once))
-    }
-
-    /// What the cloud is asked for. It is made anew as long as its class is not known to be ready: nothing was asked for by it.
-    async fn current_request(&mut self) -> Result<Option<LaunchRequest>, ApiFailure> {
-        let stale = self.request.as_ref().filter(|request| ready_status(&request.node_class).is_err());
-        if let Some(token) = stale.map(|request| request.token.clone())
-            && let Ok(request) = self.launching.request(&self.claim, &token, self.adopted).await?
-        {
-            self.request = Some(request);
-        }
-        Ok(self.request.clone())
     }
 
     /// What follows from an error of the cloud's. `at_once`: it has said of capacity that there is none.

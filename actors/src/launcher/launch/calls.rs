@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError};
 use dovetail_api::names::{annotations, instance_id};
 use dovetail_api::v1::{EC2NodeClass, NodeClaim};
 use dovetail_cloud::launch::filters;
+use dovetail_cloud::launch::readiness::ready_status;
 use dovetail_cloud::launch::unauthorized::without_decision;
 use dovetail_cloud::unavailable::OfferingKey;
 use dovetail_cloud::{LaunchRequest, LaunchedInstance};
@@ -39,6 +40,19 @@ impl From<CallError> for ApiFailure {
             // Under the name stands another claim, or none: what was ordered is not there.
             CallError::NotFound(_) | CallError::Conflict(_) | CallError::Exists(_) => Self::Gone,
         }
+    }
+}
+
+impl super::Work<'_> {
+    /// What the cloud is asked for. It is made anew as long as its class is not known to be ready: nothing was asked for by it.
+    pub(super) async fn current_request(&mut self) -> Result<Option<LaunchRequest>, ApiFailure> {
+        let stale = self.request.as_ref().filter(|request| ready_status(&request.node_class).is_err());
+        if let Some(token) = stale.map(|request| request.token.clone())
+            && let Ok(request) = self.launching.request(&self.claim, &token, self.adopted).await?
+        {
+            self.request = Some(request);
+        }
+        Ok(self.request.clone())
     }
 }
 
