@@ -62,6 +62,7 @@ pub fn scenario(seed: u64) -> Files {
     let changed = moves.changed(&workload);
     steps.extend(moves.steps);
     steps.sort();
+    // Where most types are sold out, what is left may be dear: the pods are to run all the same.
     let mut scenario = format!(
         "# Drawn from seed {seed}: dovetail simulate --random --seeds {seed}
 region: {REGION}
@@ -69,7 +70,7 @@ region: {REGION}
 seed: {seed}
 replicas: {replicas}
 apply: [workload.yaml]
-settings: {{INTERRUPTION_QUEUE: demo{}}}
+settings: {{INTERRUPTION_QUEUE: demo, MAX_PRICE_RISE: never{}}}
 ",
         offers(seed),
         rollouts.settings()
