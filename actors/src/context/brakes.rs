@@ -1,6 +1,8 @@
 //! What keeps an object whose write is refused from being written again and again: pauses that double. An object that its user
 //! has changed is written at once.
 
+pub mod repeats;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -12,6 +12,5 @@ pub(crate) mod measures;
 pub mod outage;
 pub(crate) mod plan;
 pub(crate) mod refusals;
-pub mod repeats;
 pub mod solver;
 pub(crate) mod traces;

@@ -22,8 +22,8 @@ use kube::ResourceExt;
 use tokio::sync::Notify;
 
 use crate::context::backoff::Backoff;
+use crate::context::brakes::repeats::Repeats;
 use crate::context::env::Env;
-use crate::context::repeats::Repeats;
 use crate::context::traces;
 use crate::kube::calls::CallError;
 use crate::launcher::LauncherLinks;

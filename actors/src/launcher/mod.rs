@@ -38,8 +38,8 @@ use tokio::sync::Notify;
 
 use crate::context::alarms::{Alarmed, Alarms};
 use crate::context::backoff::Backoff;
+use crate::context::brakes::repeats::Repeats;
 use crate::context::env::Env;
-use crate::context::repeats::Repeats;
 use crate::kube::calls::Calls;
 use crate::launcher::facts::origin;
 use crate::launcher::launch::LaunchEnd;

@@ -176,6 +176,7 @@ pub struct RecorderState {
 
 /// Of `leader`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct LeaderState {
     /// Whether this replica holds the Lease.
     pub leads: bool,
@@ -408,7 +409,8 @@ mod tests {
         });
         assert_eq!(reported["cluster_watcher"], cluster);
         assert_eq!(reported["control_plane"], json!({"leads": false, "restarts": 0, "silent": []}));
-        assert_eq!(reported["leader"], json!({"leads": false, "term": null, "holder": "", "refuses": null}));
+        let leader = json!({"leads": false, "term": null, "holder": "", "refuses": null, "clockAheadSeconds": 0});
+        assert_eq!(reported["leader"], leader);
         assert_eq!(reported["packer"]["leftOver"]["u"], "why");
     }
 }

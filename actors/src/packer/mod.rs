@@ -22,9 +22,9 @@ use dovetail_core::price_rise::FirstPrices;
 use jiff::Timestamp;
 use kube::ResourceExt;
 
+use crate::context::brakes::repeats::Repeats;
 use crate::context::env::Env;
 use crate::context::plan::Plans;
-use crate::context::repeats::Repeats;
 use crate::context::solver::Solver;
 use crate::context::traces;
 use crate::links::{ToCatalogue, ToClusterWatcher, ToLauncher, ToRecorder, ToRegistrar};

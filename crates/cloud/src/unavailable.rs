@@ -253,6 +253,9 @@ impl UnavailableOfferings {
         self.those(|mark| mark.is_fresh(moment(now)))
     }
 
+    /// The cause of a refusal that another process was told.
+    pub(crate) const CAUSE_OF_ANOTHER: &str = "EC2 refuses all of this capacity type";
+
     fn those(&self, counts: impl Fn(&Mark) -> bool) -> Unavailable {
         let mut found = Unavailable::default();
         for (scope, _) in self.marks.iter().filter(|(_, mark)| counts(mark)) {
@@ -260,7 +263,7 @@ impl UnavailableOfferings {
                 RefusalScope::Offering(key) => drop(found.offerings.insert(key)),
                 RefusalScope::Quota { capacity_type, group } => drop(found.quotas.insert((capacity_type, group))),
                 RefusalScope::CapacityType(name) => {
-                    let cause = self.causes.get(&name).copied().unwrap_or("EC2 refuses all of this capacity type");
+                    let cause = self.causes.get(&name).copied().unwrap_or(Self::CAUSE_OF_ANOTHER);
                     found.capacity_types.insert(name, cause);
                 }
                 RefusalScope::Subnet(id) => drop(found.subnets.insert(id)),

@@ -9,7 +9,6 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass};
 
 use crate::labels;
-use crate::pod::Pod;
 use crate::requirements::{NodeSelectorRequirement, Operator, Requirements};
 use crate::resources::Resources;
 
@@ -158,17 +157,6 @@ fn labelled(volume: &PersistentVolume) -> Place {
         }
     }
     place
-}
-
-/// Takes the host out of where a pod's volumes can be. A pod that has to leave its node is looked for another place without it,
-/// as in Karpenter: what is on the host is lost to it in any case.
-pub(crate) fn forget_host(pod: &mut Pod) {
-    for place in &mut pod.volume_topology {
-        place.retain(|one| labels::stable(&one.key) != labels::HOSTNAME);
-    }
-    if pod.volume_topology.iter().any(Vec::is_empty) {
-        pod.volume_topology.clear();
-    }
 }
 
 fn place_of(term: &NodeSelectorTerm) -> Place {
@@ -474,11 +462,12 @@ mod tests {
         assert_eq!(store.places(&["a"]), [format!("kubernetes.io/hostname In [n1], {ZONE} In [z1]")]);
         let host = NodeSelectorRequirement::one_of("kubernetes.io/hostname", ["n1"]);
         let zone = NodeSelectorRequirement::one_of(ZONE, ["z1"]);
-        let mut pod = Pod { volume_topology: vec![vec![host.clone(), zone.clone()]], ..Pod::default() };
-        forget_host(&mut pod);
+        let mut pod =
+            crate::pod::Pod { volume_topology: vec![vec![host.clone(), zone.clone()]], ..crate::pod::Pod::default() };
+        pod.forget_host();
         assert_eq!(pod.volume_topology, [vec![zone]]);
         pod.volume_topology = vec![vec![host]];
-        forget_host(&mut pod);
+        pod.forget_host();
         assert!(pod.volume_topology.is_empty());
     }
 

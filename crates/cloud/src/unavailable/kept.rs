@@ -126,7 +126,7 @@ mod tests {
         cache.mark(minutes(100), key.clone());
         cache.mark(minutes(103), key);
         cache.mark_quota(minutes(104), "on-demand", QuotaGroup::GAndVt);
-        cache.mark_capacity_type(minutes(105), "spot", "no role");
+        cache.mark_capacity_type(minutes(105), "spot", UnavailableOfferings::CAUSE_OF_ANOTHER);
         cache.mark_subnet(minutes(105), "subnet-1");
         cache
     }

@@ -18,7 +18,7 @@ use crate::labels;
 use crate::pod::Pod;
 use crate::problem::{ExistingNode, Namespace};
 use crate::resources::Resources;
-use crate::volumes::{ClassFacts, VolumeClaimFacts, VolumeFacts, VolumeLookup, attachable, forget_host, is_attachable};
+use crate::volumes::{ClassFacts, VolumeClaimFacts, VolumeFacts, VolumeLookup, attachable, is_attachable};
 pub use kept::KeptFacts;
 use kept::put;
 
@@ -183,7 +183,7 @@ impl Snapshot {
         for entry in entries {
             let (mut pod, own) = needing(&entry.pod, &entry.volume_claims, self.known_volumes());
             if !entry.node_name.is_empty() {
-                forget_host(&mut pod);
+                pod.forget_host();
             }
             pod.blocked = pod.blocked.or_else(|| users.as_mut().and_then(|users| self.held_by_another(entry, users)));
             pods.push((pod, own));

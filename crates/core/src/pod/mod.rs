@@ -14,6 +14,7 @@ use k8s_openapi::api::core::v1::{Affinity, Taint, Toleration, TopologySpreadCons
 pub(crate) use rules::{covers, is_soft};
 use serde::{Deserialize, Serialize};
 
+use crate::labels;
 use crate::requirements::NodeSelectorRequirement;
 use crate::resources::Resources;
 
@@ -86,6 +87,17 @@ pub struct Pod {
 }
 
 impl Pod {
+    /// Takes the host out of where its volumes can be. A pod that has to leave its node is looked for another place without it,
+    /// as in Karpenter: what is on the host is lost to it in any case.
+    pub(crate) fn forget_host(&mut self) {
+        for place in &mut self.volume_topology {
+            place.retain(|one| labels::stable(&one.key) != labels::HOSTNAME);
+        }
+        if self.volume_topology.iter().any(Vec::is_empty) {
+            self.volume_topology.clear();
+        }
+    }
+
     /// The uid of the pod that is there: its own, or, of one that is still to come, that of the pod which it follows.
     #[must_use]
     pub fn base_uid(&self) -> &str {

@@ -295,7 +295,7 @@ fn missing_or_unresolved_class_launches_nothing_and_says_so() {
         let mut of_nothing = order("default-a");
         of_nothing.claim.spec.node_class_ref.name = "no-such".into();
         launcher.do_send(LaunchClaims { term: TERM, orders: vec![of_nothing], trace: trace(1) });
-        bench.pass(10.0).await;
+        bench.pass(15.0).await;
         assert_eq!((bench.sky.count("launch"), claims(&bench).len()), (0, 0));
         let told = bench.told.lines();
         assert!(told.iter().any(|line| line.contains("its EC2NodeClass is not there or not resolved")), "{told:?}");
