@@ -92,7 +92,10 @@ impl Packer {
             self.env.post(&self.links.recorder, event);
         }
         for ((node, why), all) in nodes {
-            if !self.repeats.are_reported(all.iter().map(|(uid, _)| format!("{uid} refused by {node}")), now) {
+            if !self.repeats.are_reported(
+                all.iter().map(|(uid, _)| format!("{uid} refused by {}", if node.is_empty() { "all" } else { "one" })),
+                now,
+            ) {
                 continue;
             }
             let (node, why, pods) = (node.to_owned(), why.to_owned(), all.len());

@@ -31,7 +31,7 @@ impl Packer {
         let waiting = |uid: &&str| snapshot.pods.get(*uid).is_some_and(|entry| entry.node_name.is_empty());
         self.first_prices.retain_waiting(&snapshot.pods.keys().map(String::as_str).filter(waiting).collect());
         let problem = planning.problem.clone();
-        let mut held = Vec::new();
+        let mut dear = Vec::new();
         packing.claims.retain(|claim| {
             let uids: Vec<String> = claim.pods.iter().map(|pod| problem.pods[*pod].uid.clone()).collect();
             let Some(rise) = self.first_prices.planned(&uids, claim.price) else { return true };
@@ -45,9 +45,13 @@ impl Packer {
                 names: Names::first(MOST_NAMED, names.clone().map(|pod| format!("{}/{}", pod.namespace, pod.name))),
                 message: message.clone(),
             };
-            self.env.emit_in(log_event, trace);
-            if rise.times() > most {
-                held.extend(claim.pods.iter().map(|pod| (*pod, message.clone())));
+            let held = rise.is_beyond(most);
+            let repeated = uids.iter().map(|uid| format!("{uid} dear, held: {held}"));
+            if self.repeats.are_reported(repeated, self.env.now()) {
+                self.env.emit_in(log_event, trace);
+            }
+            if held {
+                dear.extend(claim.pods.iter().map(|pod| (*pod, message.clone())));
                 return false;
             }
             for pod in names.take(MOST_NAMED) {
@@ -56,7 +60,7 @@ impl Packer {
             }
             true
         });
-        for (pod, message) in held {
+        for (pod, message) in dear {
             planning.held.insert(problem.pods[pod].uid.clone(), message);
             packing.unscheduled.push((pod, Reason::NoPoolFits { pools: Vec::new() }.into()));
         }
@@ -66,7 +70,7 @@ impl Packer {
 /// What costs how much, and what follows.
 fn sentence(rise: &PriceRise, most: f64) -> String {
     let (now, first, times) = (rise.now, rise.first, rise.times());
-    let follows = if times > most {
+    let follows = if rise.is_beyond(most) {
         format!("it is not launched, as MAX_PRICE_RISE allows {most} times")
     } else {
         "it is launched".to_owned()

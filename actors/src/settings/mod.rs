@@ -196,7 +196,7 @@ impl Default for Settings {
             price_per_node: dovetail_core::pack::Options::default().price_per_node,
             spot_price_refresh: Some(Duration::from_secs(3600)),
             initialization_timeout: Some(dovetail_core::lifecycle::liveness::INITIALIZATION),
-            max_price_rise: 20.0,
+            max_price_rise: f64::INFINITY,
             max_option_price: MaxOptionPrice::default(),
             vm_memory_overhead: 0.075,
             reserved_enis: 0,

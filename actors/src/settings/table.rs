@@ -167,7 +167,7 @@ pub const TABLE: &[KnownSetting] = &[
         |own, text| Ok(own.ceilings.launches = Some(at_least_one(text)?))),
     row(Packing, "MAX_OPTION_PRICE", "TIMES", "", "The most that an instance type of a NodeClaim may cost, as a multiple of the price of the NodeClaim's cheapest type; 1 at least. Without it, 1.5, and 2 for types with GPUs or other accelerators. A type above it is left out even if fewer than 15 types remain. So are types that would raise the average above 1.25 times the cheapest. What minValues need stays in",
         |own, text| Ok(own.max_option_price = times(text)?)),
-    row(Packing, "MAX_PRICE_RISE", "TIMES", "20", "The most that a node may cost, as a multiple of what the first plan for the same pods would have cost; their pods wait above it, as where only the largest machines are left. From 3 times on it is said. never: no such bound",
+    row(Packing, "MAX_PRICE_RISE", "TIMES", "never", "The most that a node may cost, as a multiple of what the first plan for the same pods would have cost; their pods wait above it, as where only the largest machines are left. A node of up to 10 $ an hour is launched in any case. From 3 times on it is said, whatever this is",
         |own, text| Ok(own.max_price_rise = unless_never(text, f64::INFINITY, |text| above_zero(text, "a number above zero, such as 20; or never"))?)),
     row(Packing, "MIN_VALUES_POLICY", "POLICY", "Strict", "Strict: pods wait if minValues cannot be met; BestEffort: minValues are lowered, and the NodeClaim says so",
         |own, text| Ok(own.min_values = min_values(text)?)),

@@ -6,6 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// From so many times the first plan's price on it is said.
 const SAID_FROM: f64 = 3.0;
 
+/// $/h up to which a node is never held for its price: small pods' first plan may cost a cent, and what is left twenty.
+const LEAST_HELD: f64 = 10.0;
+
 /// A plan that costs much more than the first for the same pods.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PriceRise {
@@ -20,6 +23,12 @@ impl PriceRise {
     #[must_use]
     pub fn times(&self) -> f64 {
         self.now / self.first
+    }
+
+    /// True if the node is dear in itself, and costs more than so many times the first price.
+    #[must_use]
+    pub fn is_beyond(&self, most_times: f64) -> bool {
+        self.now > LEAST_HELD && self.times() > most_times
     }
 }
 
@@ -67,6 +76,13 @@ mod tests {
         assert_eq!(prices.planned(&pods(&["a", "b"]), 0.3), None, "three times");
         let rise = prices.planned(&pods(&["a", "b"]), 42.0).unwrap();
         assert_eq!((rise.first, rise.times().round()), (0.1, 420.0), "the first plan stays what it was");
+    }
+
+    #[test]
+    fn cheap_node_is_never_held_for_its_price() {
+        let rise = |first, now| PriceRise { first, now };
+        assert!(!rise(0.01, 9.0).is_beyond(20.0) && !rise(1.0, 15.0).is_beyond(20.0));
+        assert!(rise(0.2, 42.0).is_beyond(20.0) && !rise(0.2, 42.0).is_beyond(f64::INFINITY));
     }
 
     #[test]

@@ -62,7 +62,6 @@ pub fn scenario(seed: u64) -> Files {
     let changed = moves.changed(&workload);
     steps.extend(moves.steps);
     steps.sort();
-    // Where most types are sold out, what is left may be dear: the pods are to run all the same.
     let mut scenario = format!(
         "# Drawn from seed {seed}: dovetail simulate --random --seeds {seed}
 region: {REGION}
@@ -70,7 +69,7 @@ region: {REGION}
 seed: {seed}
 replicas: {replicas}
 apply: [workload.yaml]
-settings: {{INTERRUPTION_QUEUE: demo, MAX_PRICE_RISE: never{}}}
+settings: {{INTERRUPTION_QUEUE: demo{}}}
 ",
         offers(seed),
         rollouts.settings()
