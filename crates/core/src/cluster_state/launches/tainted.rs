@@ -42,7 +42,13 @@ impl Snapshot {
     pub fn awaited_taint(&self, entry: &ClaimEntry, now: Timestamp) -> Option<&Taint> {
         let facts = &entry.facts;
         let young = facts.initialized.is_some_and(|since| now.duration_since(since) < FIRST_MINUTES);
-        let node = self.nodes.get(&facts.node).filter(|node| young && node.ready && !node.taints.is_empty())?;
+        if young { self.undeclared_taint(entry) } else { None }
+    }
+
+    /// A taint of a claim's node that the claim does not know of, and that keeps pods off, while no pod has come to the node.
+    pub(super) fn undeclared_taint(&self, entry: &ClaimEntry) -> Option<&Taint> {
+        let facts = &entry.facts;
+        let node = self.nodes.get(&facts.node).filter(|node| node.ready && !node.taints.is_empty())?;
         // Where pods have come to it the taint is not of its start.
         if self.loads.get(&facts.node).is_some_and(|load| load.visitors > 0) {
             return None;

@@ -146,9 +146,12 @@ impl ClusterState {
                 self.await_taint(&name, patience, now.monotonic);
                 continue;
             }
+            // Where the taint was waited for in vain, kube-scheduler has had its turn.
+            let in_vain = self.now.undeclared_taint(&entry).is_some();
             let Some(open) = self.uses.open.get_mut(&name) else { continue };
             if seen && entry.facts.initialized.is_some() {
-                open.ready.get_or_insert(now.monotonic);
+                let since = open.tainted.filter(|_| in_vain).unwrap_or(now.monotonic);
+                open.ready.get_or_insert(since);
             }
             let over = open.ready.is_some_and(|since| now.monotonic >= (since + patience).saturating_sub(BEFORE));
             // What may yet come out against it is not known before its turn has been seen.
