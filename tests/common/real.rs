@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -29,13 +29,12 @@ pub fn pool_with(name: &str, requirement: &str) -> String {
     write(&format!("real-{name}-pool.yaml"), &pool.replacen(first, &with, 1))
 }
 
-/// Read by a test with a cluster of its own, which mostly waits, so that another may run beside it; written by a script that
-/// measures how soon something happens.
-static CLUSTERS: RwLock<()> = RwLock::new(());
+/// One cluster at a time: two control planes on two cores only keep each other waiting.
+static ONE: Mutex<()> = Mutex::new(());
 
 /// Runs one of the scripts of tests that start a cluster by themselves.
 pub fn script(name: &str, args: &[&str]) -> Output {
-    let _alone = CLUSTERS.write().unwrap_or_else(PoisonError::into_inner);
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let script = root().join("tests").join(name);
     Command::new("python3").arg(script).args(args).output().expect("python3 starts: it is needed")
 }
@@ -46,7 +45,7 @@ pub struct Real {
     orders: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
     facts: Value,
-    _beside: RwLockReadGuard<'static, ()>,
+    _one: MutexGuard<'static, ()>,
 }
 
 impl Real {
@@ -71,7 +70,7 @@ impl Real {
     }
 
     fn start_with(name: &str, settings: &[&str], flags: &[&str]) -> Self {
-        let beside = CLUSTERS.read().unwrap_or_else(PoisonError::into_inner);
+        let one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
         let state = root().join("target/real/run").join(name);
         let mut command = Command::new("python3");
         command.arg(root().join("tests/real/cluster.py")).args(["run", "--state", arg(&state)]);
@@ -86,7 +85,7 @@ impl Real {
         let mut line = String::new();
         answers.read_line(&mut line).unwrap();
         let facts = serde_json::from_str(&line).expect("tests/real/cluster.py said what is missing");
-        Self { cluster, orders, answers, facts, _beside: beside }
+        Self { cluster, orders, answers, facts, _one: one }
     }
 
     /// Gives an order of cluster.py's.
