@@ -218,8 +218,7 @@ fn a_kubelet_that_says_no_costs_eight_launches_an_hour_at_most() {
 #[test]
 fn a_new_leader_goes_on_with_the_pauses() {
     let odd = manifests(&on_type("c5.large", "cpu: 500m, memory: 256Mi"), POOL);
-    // A taint would be waited for, which takes longer than a leader lives here.
-    let faults = "faults: {scheduler: {refuses: ['*/default/odd-*']}}\n";
+    let faults = "faults: {nodes: {taintOnJoin: {types: [c5.large], key: odd, value: 'yes'}}}\n";
     let kills = ["8m", "14m", "25m", "40m"].map(|at| format!("  - {{at: {at}, kill: {{replica: leader, for: 1m}}}}\n"));
     let (before, after) = kills.split_at(2);
     let steps = format!("{}{GROWS}{}", before.concat(), after.concat());
