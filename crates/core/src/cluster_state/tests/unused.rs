@@ -133,7 +133,8 @@ fn taint_that_stays_or_is_kubernetes_own_is_not_waited_for() {
     with_taints(&mut stays, "6", json!([{"key": "odd", "effect": "NoSchedule"}]));
     judge(&mut stays, 60);
     judge(&mut stays, 359);
-    let found = judge(&mut stays, 361);
+    judge(&mut stays, 361);
+    let found = judge(&mut stays, 385);
     assert!(found.len() == 1 && found[0].seen.as_ref().is_some_and(|seen| seen.contains("odd")), "{found:?}");
     for taint in ["node.kubernetes.io/unschedulable", "node.kubernetes.io/disk-pressure", "karpenter.sh/disrupted"] {
         let mut cordoned = state();
