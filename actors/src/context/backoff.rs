@@ -34,6 +34,11 @@ impl Backoff {
         whole.mul_f64(0.5 + self.rng.f64() / 2.0)
     }
 
+    /// The next pauses are between these, grown as far as they are.
+    pub fn slow_down(&mut self, base: Duration, ceiling: Duration) {
+        (self.base, self.ceiling) = (base, ceiling);
+    }
+
     /// How many pauses since the last success.
     pub fn failures(&self) -> u32 {
         self.failures
