@@ -1,8 +1,6 @@
 #!/usr/bin/env python3
 """Shows that the checker catches what it should: valid plans of small workloads, each corrupted in one way at a time.
 
-    mutations.py [PLANS]      of as many workloads, 2 unless said
-
 Every corruption names the rule that has to fire; `also` names rules that may fire besides, and no other rule may.
 """
 
@@ -18,6 +16,7 @@ from checker import check  # noqa: E402
 from corrupt import CASES, Case  # noqa: E402
 from samples import Packer, workload  # noqa: E402
 
+SEEDS = (1, 2, 3, 4, 5)
 
 
 def run_one(sample, plan, rule, also, flags, function):
@@ -48,15 +47,14 @@ def command_line(sample, plan):
 
 def main():
     passed, failed = 0, []
-    seeds = range(1, 1 + int(sys.argv[1] if len(sys.argv) > 1 else 2))
-    base = [(s, Packer(s).pack()) for s in map(workload, seeds)]
+    base = [(s, Packer(s).pack()) for s in map(workload, SEEDS)]
     for sample, plan in base:
         wrong = check(sample, plan, policy_cost=True).violations + check(sample, plan, order=True).violations
         wrong += [("left over", n, r) for n, r in plan["unscheduled"].items() if n not in ("huge-0", "blocked-0")]
         passed, failed = passed + (not wrong), failed + [f"{sample['name']} is not valid: {wrong[:3]}"] * bool(wrong)
     for name, rule, also, flags, function in CASES:
         results = [run_one(sample, plan, rule, also, flags, function) for sample, plan in base]
-        bad = [f"{name} (seed {s}): {r}" for s, r in zip(seeds, results) if r]
+        bad = [f"{name} (seed {s}): {r}" for s, r in zip(SEEDS, results) if r]
         passed, failed = passed + (not bad), failed + bad[:2]
     good = command_line(*base[0])
     passed, failed = passed + good, failed + ["check.py's exit status"] * (not good)

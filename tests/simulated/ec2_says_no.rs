@@ -217,7 +217,7 @@ const CALLS_A_MINUTE: usize = 70;
 
 #[test]
 fn sold_out_region_leaves_pods_a_reason_and_takes_few_calls() {
-    let faults = "faults: {ec2: {insufficientCapacity: ['*/*/*']}}\nuntil: 30m\n";
+    let faults = "faults: {ec2: {insufficientCapacity: ['*/*/*']}}\nuntil: 60m\n";
     let played = play_over("nothing-at-all", &many_types(100), faults);
     assert_eq!(played.report["launched"], 0);
     let pending = played.report["pods"]["pending"].as_object().unwrap();
@@ -227,13 +227,9 @@ fn sold_out_region_leaves_pods_a_reason_and_takes_few_calls() {
     }
     let times: Vec<f64> = fleets(&played).into_iter().map(at).collect();
     let (first, later) = (most_in_a_minute(&times, 0.0), most_in_a_minute(&times, 600.0));
-    println!("nothing: {first} calls in a minute at most, {later} after ten minutes, {} in half an hour", times.len());
+    println!("nothing: {first} calls in a minute at most, {later} after ten minutes, {} in an hour", times.len());
     assert!(first <= CALLS_A_MINUTE && later <= CALLS_A_MINUTE, "{first}, {later}");
-    assert!(
-        times.len() < 650,
-        "{} calls in half an hour: what is refused again and again is asked for less",
-        times.len()
-    );
+    assert!(times.len() < 1300, "{} calls in an hour: what is refused again and again is asked for less", times.len());
     let docs = std::fs::read_to_string(common::root().join("docs/ec2-errors.md")).unwrap();
     let docs = docs.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(docs.contains(&format!("at most {CALLS_A_MINUTE} CreateFleet calls a minute")));

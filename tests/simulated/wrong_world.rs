@@ -118,6 +118,6 @@ fn pods_get_their_nodes_when_nobody_deletes_claims_any_more() {
 #[test]
 fn nodes_that_never_join_cost_no_more_than_the_bound() {
     let played = play("never-joins", PODS, "faults: {nodes: {joinsLate: {by: 10h}}}\nuntil: 60m\n");
-    assert!(instances(&played) <= BOUND, "{}", instances(&played));
+    assert!((PODS as usize..=BOUND).contains(&instances(&played)), "{}", instances(&played));
     played.violates_nothing();
 }

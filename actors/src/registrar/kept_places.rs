@@ -71,7 +71,9 @@ pub(super) async fn nominate_pods(links: RegistrarLinks, claim: String, may_wait
     if may_wait && known.comes_last(&claim, links.calls.env.moment()) {
         return NominationWrite { waits: true, ..NominationWrite::default() };
     }
-    write(&links.calls, known.places_to_keep(&[claim].into(), links.calls.env.moment())).await
+    let env = &links.calls.env;
+    let places = known.places_to_keep(&[claim].into(), env.settings.daemon_share, env.moment());
+    write(&links.calls, places).await
 }
 
 /// Writes nominations, as many as there is time for.
@@ -154,7 +156,7 @@ impl Registrar {
         let looking = async move {
             let Ok(Some(known)) = links.cluster.send(TakeSnapshot).await else { return NominationWrite::default() };
             let (mut places, over) = known.places_over(&written, env.moment());
-            let keep = known.places_to_keep(&coming, env.moment());
+            let keep = known.places_to_keep(&coming, env.settings.daemon_share, env.moment());
             // Two writes of one pod would race: its new node is all that is left to be said.
             places.retain(|place| keep.iter().all(|one| one.uid != place.uid));
             places.extend(keep);

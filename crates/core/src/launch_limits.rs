@@ -23,6 +23,11 @@ const FIRST_PAUSE: Duration = Duration::from_secs(60);
 /// Longest pause between two trials.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1800);
 
+/// The pause after so many failures before this one: doubled each time.
+fn pause(failures: u32) -> Duration {
+    FIRST_PAUSE.saturating_mul(1 << failures.min(16)).min(LONGEST_PAUSE)
+}
+
 /// What an operator allows; nothing set is no ceiling.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Ceilings {
@@ -227,9 +232,8 @@ impl LaunchLimits {
         if failing.trial.as_deref() != Some(claim) {
             return;
         }
-        let pause = FIRST_PAUSE.saturating_mul(1 << failing.failures.min(16)).min(LONGEST_PAUSE);
+        failing.next = now + pause(failing.failures);
         failing.failures += 1;
-        failing.next = now + pause;
         failing.trial = None;
     }
 

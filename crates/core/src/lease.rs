@@ -59,7 +59,7 @@ mod trust;
 
 pub use record::{LeaseView, LeaseWrite, TermOrigin};
 pub use settings::{AHEAD, JITTER, LeaseSettings};
-pub use trust::{Distrust, LONGEST_WAIT, STRANGERS_WAIT};
+pub use trust::{Distrust, STRANGERS_WAIT};
 
 /// `leaseTransitions` is an int32; a new Lease leaves a million terms for what comes after. A resourceVersion above that is no
 /// first term: `etcdutl snapshot restore --bump-revision` adds a thousand million, so that is reached by the third restore.

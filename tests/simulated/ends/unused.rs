@@ -85,10 +85,10 @@ fn launches(played: &Played) -> usize {
     played.times("nodeclaim_created").into_iter().filter(|t| *t < 3600.0).count()
 }
 
-/// At most eight nodes of the first hour are not used, and the other workload has been served in normal time.
-fn is_braked(played: &Played) {
+/// At least so many and at most eight nodes of the first hour are not used, and the other workload has been served in normal time.
+fn is_braked(played: &Played, least: usize) {
     let (unused, launches) = (unused(played), launches(played));
-    assert!((3..=MOST).contains(&unused.len()), "{}: {unused:?}", played.name);
+    assert!((least..=MOST).contains(&unused.len()), "{}: {unused:?}", played.name);
     // Where a pod of the other workload has taken the place of one of these, one more is launched.
     assert!(launches <= MOST + 6, "{}: {launches} launches", played.name);
     let bound = played.events.iter().filter(|event| event["kind"] == "pod" && event["change"] == "bound");
@@ -119,7 +119,8 @@ fn messages(played: &Played) -> String {
 fn a_taint_on_joining_costs_eight_launches_an_hour_at_most() {
     let odd = manifests(&on_type("c5.large", "cpu: 500m, memory: 256Mi"), POOL);
     let played = hour("unused-taint", &odd, "taintOnJoin: {types: [c5.large], key: odd, value: 'yes'}", "60m");
-    is_braked(&played);
+    // Each of these is waited for, five minutes long.
+    is_braked(&played, 3);
     assert_eq!(reasons(&played), ["scheduler"]);
     assert!(messages(&played).contains("taint odd=yes:NoSchedule is not tolerated"), "{}", messages(&played));
 }
@@ -137,7 +138,7 @@ fn pods_get_nodes_within_the_back_off_once_the_taint_is_gone() {
 fn a_cordon_on_joining_costs_eight_launches_an_hour_at_most() {
     let odd = manifests(&on_type("c5.large", "cpu: 500m, memory: 256Mi"), POOL);
     let played = hour("unused-cordon", &odd, "cordonOnJoin: {types: [c5.large]}", "60m");
-    is_braked(&played);
+    is_braked(&played, 5);
     assert!(
         messages(&played).contains("taint node.kubernetes.io/unschedulable:NoSchedule is not tolerated"),
         "{}",
@@ -149,7 +150,7 @@ fn a_cordon_on_joining_costs_eight_launches_an_hour_at_most() {
 fn removed_label_costs_at_most_eight_launches_an_hour() {
     let odd = "      nodeSelector: {team: odd}\n      containers: [{name: main, image: pause, resources: {requests: {cpu: 500m, memory: 256Mi}}}]\n";
     let played = hour("unused-label", &manifests(odd, POOL), "labelTakenOff: {key: team}", "60m");
-    is_braked(&played);
+    is_braked(&played, 5);
     assert!(messages(&played).contains("label team=odd is not on it"), "{}", messages(&played));
 }
 

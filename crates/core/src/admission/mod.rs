@@ -142,8 +142,7 @@ impl Policies {
     /// The number that a PriorityClass gives, if it is known.
     #[must_use]
     pub fn priority_named(&self, name: &str) -> Option<i64> {
-        let known = self.priority_classes.get(name).map(|class| class.value);
-        known.or_else(|| SYSTEM.iter().find(|(system, _)| *system == name).map(|(_, value)| *value))
+        self.class_of(Some(name)).ok().flatten().map(|(_, class)| class.value)
     }
 
     /// The same, and holds what comes of it against the API server's validation.

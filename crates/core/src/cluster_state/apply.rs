@@ -151,6 +151,7 @@ impl ClusterState {
             self.forget_unreadable(WatchedKind::Node, name);
             Arc::make_mut(&mut self.now.nodes).remove(name);
             self.uses.forget_node(name);
+            self.forget_node_changes(name);
             self.forget_target(&NominationTarget::Node(name.to_owned()));
             self.forget_moves(|node| node == name);
             self.look_who_leaves();

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::time::Duration;
 
-use super::{FIRST_PAUSE, HOUR, LONGEST_PAUSE};
+use super::{HOUR, pause};
 
 /// Launches of one pool that may come to nothing within an hour, unless the setting says otherwise: with spot capacity and
 /// slow joiners a few do where nothing is wrong.
@@ -125,7 +125,7 @@ impl Trials {
     fn lost(&mut self, claim: &str, now: Duration) {
         let own = self.trial.as_ref().is_some_and(|(trial, _)| trial == claim);
         if own || self.failures == 0 {
-            self.next = now + FIRST_PAUSE.saturating_mul(1 << self.failures.min(16)).min(LONGEST_PAUSE);
+            self.next = now + pause(self.failures);
             self.failures = self.failures.saturating_add(1);
             self.trial = None;
         }
@@ -179,12 +179,11 @@ impl FutileLaunches {
     /// # Errors
     /// What was lost, if it has to wait.
     pub fn ask(&mut self, claim: &str, pool: &str, now: Duration) -> Result<(), FutileWait> {
-        let bound = self.bound;
         if self.open.contains_key(claim) {
             return Ok(());
         }
         self.settle(now);
-        let (pool_over, all_over) = (self.is_over(pool, bound), self.are_over(pool, bound, now));
+        let (pool_over, all_over) = (self.is_over(pool), self.are_over(pool, now));
         let losses = self.pools.get(pool);
         if pool_over && losses.is_some_and(|one| !one.trials.may_begin(now)) {
             return Err(self.wait(Some(pool)));
@@ -265,17 +264,19 @@ impl FutileLaunches {
     }
 
     fn count(&mut self, claim: &str, pool: &str, lost: Lost) {
-        let (bound, now) = (self.bound, lost.at);
+        let now = lost.at;
         let losses = self.pools.entry(pool.to_owned()).or_default();
         losses.lost.push_back(lost);
-        if self.is_over(pool, bound)
+        if self.is_over(pool)
             && let Some(losses) = self.pools.get_mut(pool)
         {
             losses.trials.lost(claim, now);
         }
-        if self.are_over("", bound, now) {
+        if self.are_over("", now) {
             self.all.lost(claim, now);
         }
+        // Where the bound is kept again meanwhile, a trial that was lost is over all the same.
+        self.release(claim, pool);
     }
 
     fn release(&mut self, claim: &str, pool: &str) {
@@ -304,12 +305,14 @@ impl FutileLaunches {
         }
     }
 
-    fn is_over(&self, pool: &str, bound: FutileBound) -> bool {
+    fn is_over(&self, pool: &str) -> bool {
+        let bound = self.bound;
         self.pools.get(pool).is_some_and(|one| exceeds(one.lost.iter(), bound.launches, bound.cost))
     }
 
     /// All pools together have lost what they may; a pool of which a node came to be used within the hour is not concerned.
-    fn are_over(&self, pool: &str, bound: FutileBound, now: Duration) -> bool {
+    fn are_over(&self, pool: &str, now: Duration) -> bool {
+        let bound = self.bound;
         let proven = self.pools.get(pool).and_then(|one| one.proven).is_some_and(|at| now < at + HOUR);
         let lost = self.pools.values().flat_map(|one| &one.lost);
         !proven && exceeds(lost, bound.launches.saturating_mul(IN_ALL), bound.cost * f64::from(IN_ALL))
@@ -370,6 +373,20 @@ mod tests {
         let wait = brake.ask("next", "a", at(7200)).unwrap_err().to_string();
         assert!(
             wait.contains("launches of NodePool a within an hour came to nothing") && wait.contains("NodeClaim went")
+        );
+    }
+
+    #[test]
+    fn trial_that_is_lost_when_older_losses_have_expired_holds_nobody_up() {
+        let mut brake = brake(3, 100.0);
+        lose(&mut brake, "a", 0..3, FutileCause::ClaimGone);
+        brake.ask("trial", "a", at(3590)).unwrap();
+        assert!(brake.lost("trial", FutileCause::NotRegistered, at(3700)));
+        lose(&mut brake, "a", 3701..3703, FutileCause::ClaimGone);
+        assert!(brake.ask("x", "a", at(3703)).is_err(), "the brake is on again");
+        assert!(
+            brake.ask("x", "a", at(3703 + 61)).is_ok(),
+            "and the next trial does not wait for the one that was lost"
         );
     }
 

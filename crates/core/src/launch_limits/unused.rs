@@ -9,7 +9,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::{FIRST_PAUSE, LONGEST_PAUSE};
+use super::{LONGEST_PAUSE, pause};
 use crate::clock::later;
 use crate::resources::Resources;
 
@@ -133,7 +133,7 @@ impl UnusedLaunches {
         if self.failures(pool, class, workload) != launched_after {
             return None;
         }
-        let pause = FIRST_PAUSE.saturating_mul(1 << launched_after.min(16)).min(LONGEST_PAUSE);
+        let pause = pause(launched_after);
         let failing = Failing {
             class: class.to_owned(),
             workload: workload.to_owned(),

@@ -259,6 +259,17 @@ fn two_daemonsets_with_one_host_port_count_as_one() {
     let packing = packed(&all);
     assert_eq!(packing.claims[0].requests.get("cpu"), 2000);
     assert!(packing.daemons_not_counted[0].why.contains("DaemonSet default/a is on every node"));
+    // Each in a zone of its own: neither is where the other is.
+    let zoned = |name: &str, zone: &str| {
+        let mut one = set(name);
+        one["nodeSelector"] = json!({ZONE: zone});
+        one
+    };
+    let mut pinned = innocent();
+    pinned["nodeSelector"] = json!({ZONE: "b"});
+    let packing = packed(&problem(vec![pinned], vec![zoned("a", "a"), zoned("b", "b")]));
+    assert_eq!(packing.claims[0].requests.get("cpu"), 2000);
+    assert!(packing.daemons_not_counted.is_empty(), "{:?}", packing.daemons_not_counted);
 }
 
 #[test]

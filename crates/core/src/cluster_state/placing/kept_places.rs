@@ -35,7 +35,7 @@ impl Snapshot {
     ///
     /// It is asked ten times a second while nodes come up, so that nothing dear is looked at where all are nominated already.
     #[must_use]
-    pub fn places_to_keep(&self, claims: &BTreeSet<String>, now: Moment) -> Vec<KeptPlace> {
+    pub fn places_to_keep(&self, claims: &BTreeSet<String>, share: DaemonShare, now: Moment) -> Vec<KeptPlace> {
         let mut expected: BTreeMap<&str, Vec<&Arc<PodEntry>>> = BTreeMap::new();
         for (uid, one) in self.nominations.iter() {
             if let NominationTarget::Claim(name) = &one.target
@@ -55,7 +55,7 @@ impl Snapshot {
         }
         let waiting = self.pods.values().filter(|entry| waits(entry)).count();
         let daemon_pods = self.daemon_pods();
-        let daemons = ComingDaemons::new(&daemon_pods, DaemonShare::default());
+        let daemons = ComingDaemons::new(&daemon_pods, share);
         let machines = self.machines();
         let asked = |source: &&NodeSource| source.claim_name().is_some_and(|claim| expected.contains_key(claim));
         let nodes: Vec<JoinedNode> = machines.iter().filter(asked).map(|source| self.join(source)).collect();

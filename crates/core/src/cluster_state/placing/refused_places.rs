@@ -170,7 +170,7 @@ impl ClusterState {
 
     /// A pod is bound: kube-scheduler has nothing against that node for pods like it.
     pub(in crate::cluster_state) fn takes_place(&mut self, pod: &Pod, node: &str) {
-        if !self.now.refused_places.verdicts.is_empty() {
+        if self.now.refused_places.verdicts.may_concern(pod) {
             Arc::make_mut(&mut self.now.refused_places).verdicts.bound(pod, node);
         }
         let mut places = self.now.refused_places.places.range((node.to_owned(), 0)..=(node.to_owned(), u64::MAX));

@@ -122,11 +122,13 @@ impl Verdicts {
         }
     }
 
+    /// True if some verdict may be about such a pod.
+    pub(super) fn may_concern(&self, pod: &Pod) -> bool {
+        self.all.values().any(|one| one.pods_are.may_be(pod))
+    }
+
     /// A pod of a class is bound. Where that node was judged the verdict is void; where it was not, new nodes will do.
     pub(super) fn bound(&mut self, pod: &Pod, node: &str) {
-        if !self.all.values().any(|one| one.pods_are.may_be(pod)) {
-            return;
-        }
         let (class, changed) = (class_of(pod), self.changed(node));
         match self.all.get_mut(&class) {
             Some(one) if one.times > 0 && changed > one.as_of => (one.proven, one.points) = (true, 0),
@@ -183,6 +185,13 @@ impl ClusterState {
             let verdicts = &mut std::sync::Arc::make_mut(&mut self.now.refused_places).verdicts;
             verdicts.changes += 1;
             verdicts.changed.insert(entry.name.clone(), verdicts.changes);
+        }
+    }
+
+    /// A Node is gone: another of its name was not judged.
+    pub(in crate::cluster_state) fn forget_node_changes(&mut self, node: &str) {
+        if self.now.refused_places.verdicts.changed.contains_key(node) {
+            std::sync::Arc::make_mut(&mut self.now.refused_places).verdicts.changed.remove(node);
         }
     }
 

@@ -1,6 +1,7 @@
 //! Which pods are nominated to the node that is planned for them, and how long.
 
 use super::*;
+use crate::daemons::DaemonShare;
 
 fn nominated(mut pod: KubePod, node: &str) -> KubePod {
     pod.status.as_mut().unwrap().nominated_node_name = Some(node.into());
@@ -25,7 +26,7 @@ fn expect(state: &mut ClusterState, pods: &[(&str, &str)]) {
 }
 
 fn kept(state: &ClusterState) -> Vec<String> {
-    let places = state.snapshot().places_to_keep(&["c".to_owned()].into(), at(0));
+    let places = state.snapshot().places_to_keep(&["c".to_owned()].into(), DaemonShare::default(), at(0));
     assert!(places.iter().all(|place| place.node.as_deref() == Some("n") && place.namespace == "default"));
     places.into_iter().map(|place| place.name).collect()
 }
@@ -39,7 +40,7 @@ fn pods_expected_on_a_node_have_places_kept_from_other_pods() {
     assert_eq!(kept(&state), ["large", "small"]);
     state.apply_pod(&nominated(kube_pod("large", "", "1500m"), "n")).unwrap();
     assert_eq!(kept(&state), ["small"], "the other has been nominated");
-    assert!(state.snapshot().places_to_keep(&["unknown".to_owned()].into(), at(0)).is_empty());
+    assert!(state.snapshot().places_to_keep(&["unknown".to_owned()].into(), DaemonShare::default(), at(0)).is_empty());
 }
 
 #[test]

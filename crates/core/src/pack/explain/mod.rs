@@ -49,7 +49,7 @@ pub(crate) fn reason(context: &Context<'_>, class: &Class, left: LeftAtEnd<'_>, 
     let pools = context.pools.ids().map(|at| why_not(context, class, at, left, topology));
     let mut pools: Vec<PoolReason> = pools.chain(context.problem.left_out.iter().map(left_out)).collect();
     // The nearest first: of seven pools six may never have been meant for the pod.
-    pools.sort_by_key(|one| Reverse(nearness(context, class, one)));
+    pools.sort_by_cached_key(|one| Reverse(nearness(context, class, one)));
     if pools.is_empty() { Reason::NoNodePool } else { Reason::NoPoolFits { pools } }
 }
 

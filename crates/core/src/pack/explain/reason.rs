@@ -133,12 +133,12 @@ impl Rule {
 }
 
 impl Reason {
-    /// What somebody can do about it, of the pool that comes nearest: the one that the last rule keeps. Empty where the reason says it.
+    /// A remedy for the pool that comes nearest, which is the first. Empty where the reason says it.
     #[must_use]
     pub fn remedy(&self) -> &'static str {
         match self {
             Self::NoNodePool => "create a NodePool",
-            Self::NoPoolFits { pools } => pools.iter().map(|pool| pool.rule).max().map_or("", Rule::remedy),
+            Self::NoPoolFits { pools } => pools.first().map_or("", |pool| pool.rule.remedy()),
             Self::Invalid { .. } | Self::Unsupported { .. } | Self::PackingFailed { .. } => "",
         }
     }

@@ -293,7 +293,7 @@ impl<'a> Context<'a> {
     /// Whether a class's pods have to be on a node with others, and are such themselves.
     pub fn is_own_pod_affinity(&self, class: ClassId) -> bool {
         let pod_affinity = &self.topology.of_class[class].pod_affinity;
-        !pod_affinity.is_empty() && pod_affinity.iter().all(|group| self.node_rules(class).member.contains(group))
+        !pod_affinity.is_empty() && pod_affinity.iter().all(|group| self.node_rules(class).is_member(*group))
     }
 
     /// What a class means for the existing nodes it is on: soft rules bind nobody else.

@@ -62,7 +62,7 @@ impl RoundPlan<'_, '_> {
             let suits = |other: &&ClassId| {
                 let part = &context.topology.of_class[**other];
                 part.pod_affinity.is_empty()
-                    && pod_affinity.iter().all(|group| context.node_rules(**other).member.contains(group))
+                    && pod_affinity.iter().all(|group| context.node_rules(**other).is_member(*group))
             };
             // Those that wait for pod affinity themselves may wait for these.
             let mut first: Vec<&ClassId> = others.filter(suits).collect();
@@ -96,6 +96,6 @@ impl RoundPlan<'_, '_> {
     fn is_placed(&self, group: GroupId) -> bool {
         let context = self.context;
         let placed = |at: ClassId| self.left[at] < context.classes[at].count();
-        self.left.ids().any(|at| placed(at) && context.node_rules(at).member.contains(&group))
+        self.left.ids().any(|at| placed(at) && context.node_rules(at).is_member(group))
     }
 }

@@ -73,7 +73,7 @@ impl Domains<'_, '_> {
     pub fn outrun(&self, nodes: &[&[Share]]) -> Vec<(ClassId, u32)> {
         let of_class = &self.context.topology.of_class;
         let on = |shares: &[Share], group: GroupId| -> u32 {
-            let members = shares.iter().filter(|share| self.context.node_rules(share.class).member.contains(&group));
+            let members = shares.iter().filter(|share| self.context.node_rules(share.class).is_member(group));
             members.map(|share| share.count).sum()
         };
         let mut everywhere: BTreeMap<GroupId, u32> = BTreeMap::new();

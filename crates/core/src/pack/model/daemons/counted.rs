@@ -27,8 +27,7 @@ struct Counted {
 #[derive(Debug, Default)]
 pub(crate) struct PoolDaemons {
     all: Vec<Counted>,
-    /// Resources that stand for nodes with one of some DaemonSets, with the types whose nodes have none of them in any case,
-    /// and these DaemonSets, by their places here.
+    /// Resources that stand for nodes with one of some DaemonSets, and these DaemonSets, by their places here.
     affinities: Vec<(usize, Vec<usize>)>,
     /// Whether some run on some nodes only, whatever their types.
     any_partial: bool,

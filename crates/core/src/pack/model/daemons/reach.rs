@@ -131,7 +131,7 @@ impl DaemonReach {
     /// Adds a DaemonSet to a pool, where those that come first leave it a node.
     fn add(&mut self, problem: &Problem, pool: PoolId, mut one: RunsOn, clashes: &DaemonClashes) {
         for other in &self.pools[pool] {
-            if clashes.exclude(one.daemon, other.daemon) {
+            if clashes.exclude(one.daemon, other.daemon) && other.is_wherever(&one) {
                 one.types.without(&other.types);
                 if one.types.is_empty() {
                     let name = full_name(&problem.daemon_pods[other.daemon]);
@@ -196,9 +196,14 @@ impl RunsOn {
         if self.ways.iter().any(possible) { 0 } else { self.bit }
     }
 
-    /// Whether a node of a type has no pod of it, by the bits of those that are absent.
+    /// True if a node of a type has a pod of it, by the bits of those that are absent.
     pub fn counts(&self, absent: u64, at: InstanceTypeId) -> bool {
         self.bit & absent == 0 && self.types.has(at)
+    }
+
+    /// True if it runs on every node of its types on which the other runs.
+    fn is_wherever(&self, other: &Self) -> bool {
+        !self.is_partial() || other.ways.iter().all(|way| self.ways.contains(way))
     }
 
     /// Whether it runs on some nodes of the pool only, whatever their types.
