@@ -1,10 +1,10 @@
 //! Which of EC2's lists of types is believed: not one that is empty, of which most makes no sense, or of which nothing is offered
 //! in any zone. What is known stays then, and at the start what is shipped; it is asked for again before long.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use dovetail_cloud::catalogue::{RegionCatalogue as Offers, Zone};
+use dovetail_cloud::catalogue::RegionCatalogue as Offers;
 use dovetail_cloud::info::InstanceTypeInfo;
 use dovetail_cloud::shipped;
 
@@ -34,8 +34,8 @@ fn is_plausible(info: &InstanceTypeInfo) -> bool {
 /// Takes out what makes no sense; answers what is wrong with the rest, if it is not to be believed.
 pub(super) fn sift(offers: &mut Offers) -> Option<&'static str> {
     let all = offers.types.len();
-    offers.types.retain(|info| is_plausible(info));
-    offers.types.dedup_by(|one, other| one.name == other.name);
+    let mut names = BTreeSet::new();
+    offers.types.retain(|info| is_plausible(info) && names.insert(info.name.clone()));
     let absurd = all - offers.types.len();
     offers.offered.values_mut().for_each(|zones| zones.retain(|zone| !zone.is_empty()));
     offers.offered.retain(|_, zones| !zones.is_empty());
@@ -59,17 +59,14 @@ pub(super) fn fill(offers: &mut Offers, known: Option<&Offers>) {
     let Some(known) = known.or(shipped.as_deref()) else { return };
     offers.types.clone_from(&known.types);
     offers.offered.clone_from(&known.offered);
-    offers.zones = known.zones.iter().map(|zone| Zone { name: zone.name.clone(), id: zone.id.clone() }).collect();
-}
-
-/// The types as they are kept.
-pub(super) fn shared(types: Vec<InstanceTypeInfo>) -> Vec<Arc<InstanceTypeInfo>> {
-    types.into_iter().map(Arc::new).collect()
+    offers.zones.clone_from(&known.zones);
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::sync::Arc;
+
     use super::*;
 
     fn info(name: &str, vcpus: u32, memory_mib: u64) -> InstanceTypeInfo {
@@ -80,7 +77,7 @@ mod tests {
     fn judged(types: Vec<InstanceTypeInfo>, offered: &[&str]) -> (Option<&'static str>, usize) {
         let zones = |name: &&str| ((*name).to_owned(), ["us-east-1a".to_owned()].into());
         let offered = offered.iter().map(zones).collect();
-        let mut offers = Offers { types: shared(types), offered, ..Offers::default() };
+        let mut offers = Offers { types: types.into_iter().map(Arc::new).collect(), offered, ..Offers::default() };
         (sift(&mut offers), offers.types.len())
     }
 
@@ -88,6 +85,7 @@ mod tests {
     fn empty_or_absurd_lists_are_doubted_and_odd_types_left_out() {
         let good = || info("m5.large", 2, 8192);
         assert_eq!(judged(vec![good()], &["m5.large"]), (None, 1));
+        assert_eq!(judged(vec![good(), info("c5.large", 2, 4096), good()], &["m5.large"]), (None, 2), "twice");
         let odd = [
             info("", 2, 8192),
             info("m5.large", 0, 8192),

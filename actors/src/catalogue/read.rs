@@ -147,7 +147,7 @@ pub(super) async fn read_catalogue(cloud: Arc<dyn CloudOfferings>, env: Env, to:
     let mut offers = Offers {
         region: cloud.region().to_owned(),
         zones: zones.into_iter().map(|name| Zone { name, id: String::new() }).collect(),
-        types: doubt::shared(types),
+        types: types.into_iter().map(Arc::new).collect(),
         offered,
         ..Offers::default()
     };

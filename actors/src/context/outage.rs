@@ -47,6 +47,28 @@ struct Unreached {
     quiet: BTreeSet<String>,
 }
 
+impl Unreached {
+    /// Whether `what` was among those that are not said one by one, as it is no more.
+    fn forget(&mut self, what: &str) -> bool {
+        let known = self.quiet.remove(what);
+        self.said &= !(known && self.quiet.is_empty());
+        known
+    }
+}
+
+/// A call or a watch under way.
+#[derive(Debug)]
+pub struct Asked<'a> {
+    outage: &'a Outage,
+    what: &'a str,
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        self.outage.gave_up(self.what);
+    }
+}
+
 /// Requests that fail for an outage and are not said one by one: more of them are forgotten.
 const MOST_QUIET: usize = 10_000;
 
@@ -63,13 +85,29 @@ impl Outage {
 
     /// `what` has not been said, as it failed for an outage, and fails for another reason now.
     pub fn fails_otherwise(&self, what: &str) -> bool {
-        self.unreached().quiet.remove(what)
+        self.unreached().forget(what)
     }
 
-    /// `what` succeeds again. None where its failure was said by itself; true for the first of those that were not.
+    /// The API server has answered `what`. None where its failure was said by itself; else whether the end of the outage is to be
+    /// said: true for the first.
     pub fn reached(&self, what: &str) -> Option<bool> {
         let mut unreached = self.unreached();
-        unreached.quiet.remove(what).then(|| std::mem::take(&mut unreached.said))
+        let said = unreached.said;
+        unreached.forget(what).then(|| {
+            unreached.said = false;
+            said
+        })
+    }
+
+    /// `what` is asked no more, and was not answered. Where nothing else waits for the end of the outage, nobody would say it: the
+    /// next is said anew.
+    pub fn gave_up(&self, what: &str) {
+        self.unreached().forget(what);
+    }
+
+    /// Gives `what` up when that which is answered is dropped, however it ends.
+    pub fn asked<'a>(&'a self, what: &'a str) -> Asked<'a> {
+        Asked { outage: self, what }
     }
 
     /// Whether it has been said that the API server cannot be reached, and not yet that it can.
@@ -191,6 +229,17 @@ mod tests {
         assert!(outage.fails_otherwise("patch a") && !outage.fails_otherwise("patch a"));
         assert_eq!(all.map(|what| outage.reached(what)), [Some(true), Some(false), None]);
         assert!(!outage.is_said() && outage.cannot_reach("watching pods"), "the next is another");
+    }
+
+    #[test]
+    fn outage_after_one_that_nothing_outlived_is_said_again() {
+        let outage = Outage::default();
+        assert!(outage.cannot_reach("patch a") && !outage.cannot_reach("patch b"));
+        assert!(outage.fails_otherwise("patch a") && outage.is_said(), "another waits for its end");
+        outage.gave_up("patch b");
+        assert!(!outage.is_said() && outage.cannot_reach("patch a"));
+        drop(outage.asked("patch a"));
+        assert!(outage.cannot_reach("patch c") && outage.fails_otherwise("patch c") && !outage.is_said());
     }
 
     #[test]

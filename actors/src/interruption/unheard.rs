@@ -2,6 +2,7 @@
 //! where a queue is lost, at the leader's own Pod and by a condition of these pools; by a metric for as long as it is so.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
@@ -48,6 +49,8 @@ pub(super) struct UnheardSpot {
     logged: BTreeSet<String>,
     /// When an error was reported at each object, by the object's name, which is empty for the Pod, and the error's.
     reported: BTreeMap<(String, String), Duration>,
+    /// Pools whose condition is being written, and whether it was to be written otherwise meanwhile.
+    writing: BTreeMap<String, bool>,
     next: Option<SpawnHandle>,
 }
 
@@ -175,12 +178,14 @@ impl Interruption {
         let why = lost.map_or("as INTERRUPTION_QUEUE is not set", |lost| lost.words.as_str());
         let message = format!("Spot nodes end without a warning to their pods, {why}");
         let (now, code) = (self.env.now(), lost.map(|lost| lost.code.clone()).unwrap_or_default());
-        let pools: Vec<_> = found.pools.iter().filter_map(|name| snapshot.pools.get(name)).collect();
-        for pool in &pools {
-            if self.unheard.is_due(&pool.name_any(), &code, now) {
+        for (name, pool) in snapshot.pools.iter() {
+            let uses_spot = found.pools.contains(name);
+            if uses_spot && self.unheard.is_due(name, &code, now) {
                 let record = Record::warning(object::pool(pool), NOT_HEARD, &*message);
                 self.env.post(&self.links.recorder, record);
             }
+            // One that uses spot no more has nothing to hear.
+            let lost = lost.filter(|_| uses_spot);
             if lost.is_some() || condition::is_on(pool) {
                 self.write_condition(pool, lost, ctx);
             }
@@ -210,11 +215,21 @@ impl Interruption {
         }
     }
 
-    /// Has a pool say that its interruptions are not heard, or no more; what is refused is tried at the next look.
-    fn write_condition(&self, pool: &std::sync::Arc<NodePool>, lost: Option<&LostQueue>, ctx: &mut Context<Self>) {
-        if let Some(wanted) = condition::wanted(pool, lost, self.env.wall()) {
-            let writing = condition::write(self.links.clone(), pool.clone(), wanted, self.env.clone());
-            ctx.spawn(writing.into_actor(self));
+    /// Has a pool say that its interruptions are not heard, or no more; what is refused is tried at the next look. A write goes on
+    /// through an outage: what is wanted meanwhile is looked at when it has ended.
+    fn write_condition(&mut self, pool: &Arc<NodePool>, lost: Option<&LostQueue>, ctx: &mut Context<Self>) {
+        let name = pool.name_any();
+        if let Some(again) = self.unheard.writing.get_mut(&name) {
+            *again = true;
+            return;
         }
+        let Some(wanted) = condition::wanted(pool, lost, self.env.wall()) else { return };
+        self.unheard.writing.insert(name.clone(), false);
+        let writing = condition::write(self.links.clone(), pool.clone(), wanted, self.env.clone()).into_actor(self);
+        ctx.spawn(writing.map(move |(), actor, ctx| match actor.unheard.writing.remove(&name) {
+            Some(true) if actor.unheard.lost.is_some() => actor.look_unheard(ctx),
+            Some(true) => actor.look_heard(BTreeSet::new(), ctx),
+            _ => {}
+        }));
     }
 }

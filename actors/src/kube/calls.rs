@@ -15,7 +15,7 @@ use crate::context::backoff::Backoff;
 use crate::context::env::Env;
 use crate::context::leader_term::LeaderTerm;
 use crate::kube::failure::{FailureKind, KubeFailure};
-use crate::kube::watch::{tell_failed, tell_recovered, tell_unreached};
+use crate::kube::watch::{tell_answered, tell_failure, tell_recovered};
 use crate::reading::LenientApi;
 
 /// Longest wait for one answer.
@@ -133,6 +133,7 @@ impl Calls {
         F: Future<Output = kube::Result<T>>,
     {
         let begun = self.env.now();
+        let _asked = self.env.outage.asked(what);
         let mut backoff = Backoff::api(self.env.rng(what));
         loop {
             let mut doubted = false;
@@ -147,13 +148,10 @@ impl Calls {
                     let failure = KubeFailure::from(error);
                     unreached = failure.is_unreachable();
                     match classify(failure) {
-                        // A newer term has begun: the API server knows it before we do.
-                        Attempt::Failed(CallError::Deposed) => {
-                            self.leader_term.iter().for_each(LeaderTerm::end);
-                            return Err(CallError::Deposed);
+                        Attempt::Failed(error) => return Err(self.refused(error, what, backoff.failures())),
+                        Attempt::Doubted(error) if backoff.failures() >= BELIEVED => {
+                            return Err(self.refused(error, what, backoff.failures()));
                         }
-                        Attempt::Failed(error) => return Err(error),
-                        Attempt::Doubted(error) if backoff.failures() >= BELIEVED => return Err(error),
                         Attempt::Doubted(error) => {
                             doubted = true;
                             error.to_string()
@@ -170,10 +168,19 @@ impl Calls {
             if self.env.now().saturating_sub(begun).saturating_add(pause) > time {
                 return Err(if doubted { CallError::Doubted(error) } else { CallError::Unanswered(error) });
             }
-            let tell = if unreached { tell_unreached } else { tell_failed };
-            tell(&self.env, what, backoff.failures(), &error);
+            tell_failure(&self.env, what, backoff.failures(), &error, unreached);
             tokio::time::sleep(pause).await;
         }
+    }
+
+    /// The API server has answered that it will not have the call, after so many failures.
+    fn refused(&self, error: CallError, what: &str, failures: u32) -> CallError {
+        tell_answered(&self.env, what, failures);
+        // A newer term has begun: the API server knows it before we do.
+        if error == CallError::Deposed {
+            self.leader_term.iter().for_each(LeaderTerm::end);
+        }
+        error
     }
 
     /// A call that is made once: what it answers is how things stand within the patience of one answer, not after an outage.

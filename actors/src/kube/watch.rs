@@ -42,10 +42,19 @@ pub fn tell_failed(env: &Env, what: &str, failures: u32, error: &str) {
     }
 }
 
-/// The same where the API server cannot be reached: one line is for all that fails so.
-pub fn tell_unreached(env: &Env, what: &str, failures: u32, error: &str) {
-    if failures == WORTH_TELLING && env.outage.cannot_reach(what) {
+/// The same, which may be as the API server cannot be reached: one line is for all that fails so.
+pub fn tell_failure(env: &Env, what: &str, failures: u32, error: &str, unreached: bool) {
+    if !unreached {
+        tell_failed(env, what, failures, error);
+    } else if failures == WORTH_TELLING && env.outage.cannot_reach(what) {
         env.emit(LogEvent::Retrying { what: EVERYTHING.to_owned(), error: error.to_owned() });
+    }
+}
+
+/// The API server has answered after so many failures, though not as was asked: the end of an outage is told, where it was told of.
+pub fn tell_answered(env: &Env, what: &str, failures: u32) {
+    if env.outage.reached(what) == Some(true) {
+        env.emit(LogEvent::Recovered { what: EVERYTHING.to_owned(), attempts: failures.saturating_add(1) });
     }
 }
 
@@ -111,10 +120,10 @@ impl AfterWatchFailure {
     }
 }
 
-/// Whether the server itself will not have what was asked for: one that is away says nothing of it, and one that has too much to
-/// do is not asked for a list.
+/// Whether the server itself will not have what was asked for: one that is away, or for which what stands before it answers, says
+/// nothing of it, and one that has too much to do is not asked for a list.
 fn is_refusal(error: &watcher::Error) -> bool {
-    let refused = |status: &kube::core::Status| status.code != 429;
+    let refused = |status: &kube::core::Status| !matches!(status.code, 429 | 502 | 503);
     match error {
         watcher::Error::InitialListFailed(why)
         | watcher::Error::WatchStartFailed(why)
@@ -165,6 +174,7 @@ async fn for_ever<K>(
 {
     let mut backoff = Backoff::new(Duration::from_millis(200), LONGEST_PAUSE, env.rng(kind));
     let what = format!("watching {kind}");
+    let _asked = env.outage.asked(&what);
     let config = config.timeout(WATCHED_FOR);
     let mut listing = false;
     // Since when nothing has failed, and how often in a row it was refused.
@@ -209,8 +219,7 @@ async fn for_ever<K>(
             let pause = backoff.pause();
             listing = false;
             on(WatchNews::Failed(pause, error.clone()));
-            let tell = if unreached { tell_unreached } else { tell_failed };
-            tell(&env, &what, backoff.failures(), &error);
+            tell_failure(&env, &what, backoff.failures(), &error, unreached);
             tokio::time::sleep(pause).await;
             since = env.now();
             if anew {
@@ -302,7 +311,9 @@ mod tests {
         for code in [400, 403, 404, 410, 422, 500, 504] {
             assert!(is_refusal(&watcher::Error::WatchStartFailed(api(code))), "{code}");
         }
-        assert!(!is_refusal(&watcher::Error::WatchStartFailed(api(429))));
+        for code in [429, 502, 503] {
+            assert!(!is_refusal(&watcher::Error::WatchStartFailed(api(code))), "{code}");
+        }
         assert!(!is_refusal(&watcher::Error::WatchFailed(kube::Error::Service("cut off".into()))), "it is away");
     }
 

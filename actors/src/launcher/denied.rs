@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use dovetail_api::names::GROUP;
 use dovetail_api::v1::{EC2NodeClass, NodeClaim};
-use dovetail_cloud::LaunchError;
 use dovetail_cloud::launch::OfferingRefusal;
+use dovetail_cloud::launch::readiness::READINESS_UNKNOWN;
 use dovetail_cloud::launch::reason::{reason_of, remedy};
 use dovetail_cloud::launch::unauthorized::without_decision;
+use dovetail_cloud::{LaunchError, LaunchErrorKind};
 use dovetail_core::cluster_state::NominationTarget;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
@@ -26,6 +27,8 @@ const SAID_ONCE: Duration = Duration::from_secs(3600);
 
 /// Pods of a claim that are told why it is refused: its first.
 const MOST_PODS: usize = 20;
+/// Pods are told that a call is repeated when it has failed so often.
+const FAILURES_REPORTED: u32 = 2;
 /// The same refusal is said again to a pod this often at most, as FailedScheduling is.
 const REFUSAL_QUIET: Duration = Duration::from_secs(300);
 
@@ -44,6 +47,16 @@ pub fn record_denied(launching: &Launching, claim: &NodeClaim, refusals: &[Offer
     let at_pool = pool(claim).map(|pool| Record::warning(pool, "SpotSLRCreationFailed", &*message));
     for event in [Some(at_claim), at_pool].into_iter().flatten() {
         launching.env.post(&launching.links.recorder, event.quiet_for(SAID_ONCE));
+    }
+}
+
+/// Whether a failure is reported to pods after so many in a row: of one in which EC2 has launched nothing for certain, and not of the
+/// wait for a class.
+pub fn is_reported_to_pods(error: &LaunchError, failures: u32) -> bool {
+    match error.kind {
+        LaunchErrorKind::InsufficientCapacity | LaunchErrorKind::Final => true,
+        LaunchErrorKind::Retryable => error.reason != READINESS_UNKNOWN && failures == FAILURES_REPORTED,
+        _ => false,
     }
 }
 
@@ -101,6 +114,22 @@ mod tests {
         let subnets = vec![subnet("subnet-1"), subnet("subnet-2")];
         class.status = Some(EC2NodeClassStatus { subnets, ..EC2NodeClassStatus::default() });
         Arc::new(class)
+    }
+
+    #[test]
+    fn only_what_ec2_has_not_launched_is_reported_to_pods() {
+        use LaunchErrorKind::{
+            Final, InsufficientCapacity, MayHaveHappened, NodeClassNotReady, Retryable, TokenUsed, Unsaid,
+        };
+        let reported = |kind, reason, failures| {
+            is_reported_to_pods(&LaunchError { kind, reason, message: String::new(), refusals: Vec::new() }, failures)
+        };
+        assert!([InsufficientCapacity, Final].iter().all(|kind| reported(*kind, "LaunchFailed", 0)));
+        let others = [NodeClassNotReady, MayHaveHappened, Unsaid, TokenUsed];
+        assert!(!others.iter().any(|kind| reported(*kind, "LaunchFailed", FAILURES_REPORTED)));
+        let again = [0, FAILURES_REPORTED, 9].map(|failures| reported(Retryable, "RequestLimitExceeded", failures));
+        assert_eq!(again, [false, true, false]);
+        assert!(!reported(Retryable, READINESS_UNKNOWN, FAILURES_REPORTED));
     }
 
     #[test]

@@ -42,8 +42,6 @@ const FLEET_TIMEOUT: Duration = Duration::from_secs(60);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// The first and the longest pause between two attempts after an answer without instance and error: EC2 may have launched.
 const UNSAID_PAUSES: (Duration, Duration) = (Duration::from_secs(120), Duration::from_secs(600));
-/// Pods are told that a call is repeated when it has failed so often.
-const FAILURES_REPORTED: u32 = 2;
 /// How often a class is looked for that is not there: the watch of claims may be ahead of that of classes.
 const CLASS_LOOKS: u32 = 5;
 /// How many instance types the log line of a claim names (core spec 8).
@@ -287,11 +285,11 @@ impl<'a> Work<'a> {
         fleet::called(&launching.env, span, &class, &error.refusals, Err(&error));
         let at_once = error.refusals.iter().any(|refusal| refusal.is_capacity());
         denied::record_denied(launching, &self.claim, &error.refusals);
-        if error.kind != LaunchErrorKind::Retryable || self.calls.failures() == FAILURES_REPORTED {
-            denied::tell_pods(launching, &self.claim, &error).await;
-        }
         // Before the claim goes: the packing that follows is not to choose the same again.
         launching.refused(error.refusals.clone());
+        if denied::is_reported_to_pods(&error, self.calls.failures()) {
+            denied::tell_pods(launching, &self.claim, &error).await;
+        }
         Ok(self.called_in_vain(error, at_once))
     }
 

@@ -84,6 +84,7 @@ pub struct LauncherLinks {
 pub struct Launcher {
     env: Env,
     links: LauncherLinks,
+    /// Orders that are to be launched.
     queue: VecDeque<Queued>,
     /// Whether it is being looked at who of the queue is still needed.
     sifting: bool,
@@ -96,6 +97,7 @@ pub struct Launcher {
     observed: BTreeMap<String, Arc<NodeClaim>>,
     /// Claims that have come of creations done late, while the launch of the one before them had not ended, by name.
     late: BTreeMap<String, Arc<NodeClaim>>,
+    /// Claims whose launches have ended well.
     again: Again,
     ends: BTreeMap<&'static str, u64>,
     limits: LaunchLimits,
@@ -116,6 +118,7 @@ pub struct Launcher {
     losses: Backoff,
     /// What is refused, and when it is tried again.
     refusals: LaunchBackoff,
+    /// Pools that packing was told to leave out.
     closed: BTreeMap<String, ClosedPool>,
     /// Wakes it when the first of them is tried again.
     opening: Option<SpawnHandle>,
@@ -125,6 +128,7 @@ pub struct Launcher {
     alarms: Alarms,
     /// To whom launches under way tell that they fail.
     own: Option<Recipient<LaunchFails>>,
+    /// Failures that were reported lately, of all launches.
     failures: Arc<Mutex<Repeats>>,
     rng: fastrand::Rng,
     jitter: fastrand::Rng,

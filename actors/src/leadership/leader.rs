@@ -23,14 +23,14 @@ use kube_runtime::watcher::{Config, Event};
 
 use crate::context::env::Env;
 use crate::context::leader_term::LeaderTerm;
-use crate::kube::watch::{WatchNews, tell_failed, tell_recovered, tell_unreached, watch_some};
+use crate::kube::watch::{WatchNews, tell_failure, tell_recovered, watch_some};
 use crate::leadership::lease_object::LeaseObject;
 use crate::leadership::messages::{Deposed, Elected, ReleaseLease};
 use crate::links::ToClusterWatcher;
 use crate::messages::{LeaderState, Observe, Term};
 use crate::reading::LenientApi;
 use crate::telemetry::log_event::LogEvent;
-use calls::{give_back, held_by, read_lease, write};
+use calls::{CallFailure, give_back, held_by, read_lease, write};
 
 /// Pause after a call that failed: a renewal is not to wait for its turn while the deadline comes nearer.
 const AFTER_FAILURE: Duration = Duration::from_millis(500);
@@ -222,8 +222,8 @@ impl Leader {
         match self.election.step(input, self.env.now()) {
             LeaseOutput::Write(write) => self.write(write, ctx),
             LeaseOutput::Wait => {
-                if !failed {
-                    self.unwritten = 0;
+                if !failed && std::mem::take(&mut self.unwritten) > 0 {
+                    self.env.outage.gave_up(&self.writing());
                 }
                 self.extend(ctx);
                 self.look_in(pause, ctx);
@@ -328,7 +328,7 @@ impl Leader {
     }
 
     /// What a call came to; why it failed is kept, and told once when it goes on.
-    fn heard_of_lease(&mut self, answer: Result<LeaseInput, String>) -> LeaseInput {
+    fn heard_of_lease(&mut self, answer: Result<LeaseInput, CallFailure>) -> LeaseInput {
         let what = format!("asking for lease {}", self.env.settings.lease_name);
         match answer {
             Ok(input) => {
@@ -339,13 +339,12 @@ impl Leader {
                 input
             }
             Err(error) => {
-                if error == NO_ANSWER {
+                if error.unanswered {
                     self.env.outage.unanswered();
                 }
                 self.failures = self.failures.saturating_add(1);
-                let tell = if error == NO_ANSWER { tell_unreached } else { tell_failed };
-                tell(&self.env, &what, self.failures, &error);
-                self.failed = error;
+                tell_failure(&self.env, &what, self.failures, &error.words, error.unreached);
+                self.failed = error.words;
                 LeaseInput::Failed
             }
         }
@@ -353,8 +352,8 @@ impl Leader {
 
     /// Says once that the Lease can be read and not written, as where the right to it is missing: nobody would know otherwise why
     /// this replica never leads.
-    fn tell_unwritten(&mut self, written: &Result<LeaseView, String>) {
-        let what = format!("writing lease {}", self.env.settings.lease_name);
+    fn tell_unwritten(&mut self, written: &Result<LeaseView, CallFailure>) {
+        let what = self.writing();
         match written {
             Ok(_) => {
                 tell_recovered(&self.env, &what, self.unwritten);
@@ -362,10 +361,13 @@ impl Leader {
             }
             Err(error) => {
                 self.unwritten = self.unwritten.saturating_add(1);
-                let tell = if error == NO_ANSWER { tell_unreached } else { tell_failed };
-                tell(&self.env, &what, self.unwritten, error);
+                tell_failure(&self.env, &what, self.unwritten, &error.words, error.unreached);
             }
         }
+    }
+
+    fn writing(&self) -> String {
+        format!("writing lease {}", self.env.settings.lease_name)
     }
 
     /// Standbys say once who leads.

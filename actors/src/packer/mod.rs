@@ -83,6 +83,7 @@ pub struct Packer {
     skipped: BTreeMap<String, String>,
     /// Pods, by uid, that were packed without what they prefer in the last packing.
     relaxed: BTreeSet<String>,
+    /// Lines of the log that would repeat themselves.
     repeats: Repeats,
     /// What packing fails with.
     failures: PackerFailures,
@@ -272,7 +273,8 @@ impl Packer {
         self.tell_skipped(&planning, &request);
         self.tell_relaxed(&planning, &request);
         self.tell_refused_places(&planning, &request);
-        self.failures.took((&planning.problem, &packing), &held, &failed, request.trace);
+        self.tell_daemons(&planning.problem, &packing, request.trace);
+        self.failures.took(&planning.problem, &held, &failed, request.trace);
         self.packings += 1;
         let span = self.env.span(request.trace, "pack", &format!("{asked}/{}", self.packings)).since(asked);
         // From here on everything lies in this packing.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use dovetail_core::cluster_state::PodEntry;
 use dovetail_core::pack::{
-    Isolated, Isolation, LeftOut, MOST_SOFT_TERMS, Options, Packing, PackingError, alike, ignored_soft_terms,
+    Isolated, Isolation, LeftOut, MOST_SOFT_TERMS, Options, PackingError, alike, ignored_soft_terms,
 };
 use dovetail_core::{Pod, PreferencePolicy, Problem};
 
@@ -32,8 +32,6 @@ const MOST_CLASSES: usize = 1000;
 const NAMES_LISTED: usize = 20;
 /// That some of a pod's preferences do not count is said once.
 const SAID_ONCE: Duration = Duration::from_secs(24 * 3600);
-/// How often at most a DaemonSet gets the event DaemonSetNotCounted.
-const NOT_COUNTED_AGAIN: Duration = Duration::from_secs(60 * 60);
 
 /// Packs a problem without the pods that break it, and without those of the classes that are held.
 pub async fn pack(solver: Arc<dyn Solver>, problem: Arc<Problem>, options: Options, held: &LeftOutPods) -> Isolated {
@@ -79,14 +77,12 @@ pub struct PackerFailures {
     broken: Vec<Broken>,
     /// Pods, by uid, some of whose preferences do not count, in the last packing.
     heavy: BTreeSet<String>,
-    /// What was said in the last packing of DaemonSets that do not count.
-    not_counted: BTreeSet<String>,
 }
 
 impl PackerFailures {
     /// None yet.
     pub fn new(env: &Env, recorder: ToRecorder) -> Self {
-        Self { env: env.clone(), recorder, broken: vec![], heavy: BTreeSet::new(), not_counted: BTreeSet::new() }
+        Self { env: env.clone(), recorder, broken: vec![], heavy: BTreeSet::new() }
     }
 
     /// The classes that are left out of a packing that begins now.
@@ -104,15 +100,8 @@ impl PackerFailures {
 
     /// A packing is done that began with these classes held: what it failed with is told, counted and held from now on, and
     /// what it no longer fails with is forgotten.
-    pub fn took(
-        &mut self,
-        (problem, packing): (&Problem, &Packing),
-        held: &LeftOutPods,
-        isolated: &Isolated,
-        trace: TraceContext,
-    ) {
+    pub fn took(&mut self, problem: &Problem, held: &LeftOutPods, isolated: &Isolated, trace: TraceContext) {
         self.tell_ignored_terms(problem, trace);
-        self.tell_daemons(problem, packing, trace);
         let fails =
             |pod: &Pod| isolated.left_out.iter().any(|one| one.pods.iter().any(|at| alike(&problem.pods[*at], pod)));
         self.broken.retain(|one| {
@@ -164,22 +153,6 @@ impl PackerFailures {
         let pause = if known { one.backoff.pause() } else { FIRST_PAUSE };
         (one.error, one.due) = (error.clone(), now + pause);
         pause
-    }
-
-    /// Tells of the DaemonSets that do not count, each once as long as it is so.
-    fn tell_daemons(&mut self, problem: &Problem, packing: &Packing, trace: TraceContext) {
-        let mut now = BTreeSet::new();
-        for one in &packing.daemons_not_counted {
-            let (pod, message) = (&problem.daemon_pods[one.daemon], one.sentence(problem));
-            if !self.not_counted.contains(&message) {
-                let event = Record::warning(object::daemon_set(pod), "DaemonSetNotCounted", message.clone());
-                self.env.post(&self.recorder, event.quiet_for(NOT_COUNTED_AGAIN));
-                let name = format!("{}/{}", pod.namespace, pod.name);
-                self.env.emit_in(LogEvent::DaemonSetNotCounted { name, why: message.clone() }, trace);
-            }
-            now.insert(message);
-        }
-        self.not_counted = now;
     }
 
     /// Tells a pod once that only the heaviest of its preferences count.

@@ -1,12 +1,13 @@
 //! What a packing is reported as: log, events of pods and pools, metrics.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use actix::prelude::*;
 use dovetail_core::Pod;
-use dovetail_core::Policy;
 use dovetail_core::cluster_state::Planning;
 use dovetail_core::pack::{Options, Packing};
+use dovetail_core::{Policy, Problem};
 use kube::ResourceExt;
 
 use super::{FAILURE_REPEAT_INTERVAL, NAMES_LISTED, Packer, Request, Solved};
@@ -17,6 +18,9 @@ use crate::messages::{Record, TraceContext};
 use crate::recorder::object;
 use crate::telemetry::log_event::{LogEvent, Names};
 use crate::telemetry::measure::Measure;
+
+/// How often at most a DaemonSet gets the event DaemonSetNotCounted.
+const NOT_COUNTED_AGAIN: Duration = Duration::from_secs(60 * 60);
 
 impl Packer {
     /// Now and then holds a packing against what Karpenter's way would cost, off the mailbox, for the metrics alone.
@@ -104,6 +108,19 @@ impl Packer {
                 LogEvent::PlaceRefused { node, pods, names: Names::first(NAMES_LISTED, names), why },
                 request.trace,
             );
+        }
+    }
+
+    /// Tells of the DaemonSets that do not count: ever more seldom as long as it is so.
+    pub(super) fn tell_daemons(&mut self, problem: &Problem, packing: &Packing, trace: TraceContext) {
+        for one in &packing.daemons_not_counted {
+            let (pod, message) = (&problem.daemon_pods[one.daemon], one.sentence(problem));
+            if self.repeats.are_reported([message.clone()], self.env.now()) {
+                let event = Record::warning(object::daemon_set(pod), "DaemonSetNotCounted", message.clone());
+                self.env.post(&self.links.recorder, event.quiet_for(NOT_COUNTED_AGAIN));
+                let name = format!("{}/{}", pod.namespace, pod.name);
+                self.env.emit_in(LogEvent::DaemonSetNotCounted { name, why: message }, trace);
+            }
         }
     }
 

@@ -120,8 +120,9 @@ log_events! {
         format!("left {pods} pod(s) out, with which {error}{}: {names}", if *seconds > 0.0 { format!(", tried again in {seconds:.0}s") } else { String::from(", tried again at once without those that are held") });
     /// Packing by cost fails, and a simpler way does not.
     PackedByFewestNodes "packed_by_fewest_nodes" Error { pods: usize, error: String } => format!("packed {pods} pod(s) by fewest-nodes, as by cost {error}");
-    /// Only some of a pod's soft scheduling terms count.
+    /// A DaemonSet does not count on most instance types, as it would take too much of them.
     DaemonSetNotCounted "daemonset_not_counted" Warn { name: String, why: String } => why.clone();
+    /// Only some of a pod's soft scheduling terms count.
     SoftTermsIgnored "soft_terms_ignored" Info { pod: String, terms: usize, counted: usize } => format!("only the {counted} heaviest of the {terms} soft scheduling terms of pod {pod} count");
     /// A packing has been computed.
     PackingComputed "packing_computed" Info { nodes: usize, pods: usize, node_pool: String, price: f64, instance_types: Names } =>

@@ -28,7 +28,19 @@ struct Held {
     node_claim: String,
     trace: Option<TraceContext>,
     since: Duration,
-    said: bool,
+    /// When it was said last, and which finalizers held it then.
+    reported: Option<(Duration, String)>,
+}
+
+impl Held {
+    /// Whether it is to be said now that these finalizers hold it.
+    fn is_due(&self, finalizers: &str, now: Duration) -> bool {
+        now.saturating_sub(self.since) >= LET_GO_TIMEOUT
+            && self
+                .reported
+                .as_ref()
+                .is_none_or(|(when, what)| now.saturating_sub(*when) >= REPEATED || what != finalizers)
+    }
 }
 
 /// The finalizers of others on a Node that is being deleted and that ours does not hold.
@@ -48,7 +60,7 @@ impl Terminator {
         let claim = self.known.claims_of(node).first().cloned();
         let trace = claim.as_ref().and_then(|claim| self.trace_of(claim));
         let node_claim = claim.map(|claim| claim.name_any()).unwrap_or_default();
-        self.held_by_others.0.insert(name, Held { node_claim, trace, since: self.env.now(), said: false });
+        self.held_by_others.0.insert(name, Held { node_claim, trace, since: self.env.now(), reported: None });
     }
 
     /// A Node is gone: others have let it go, if they were waited for.
@@ -61,30 +73,45 @@ impl Terminator {
     /// Names those that have been held for long.
     pub(super) fn tell_held_by_others(&mut self) {
         let now = self.env.now();
-        let mut reported = Vec::new();
+        let mut due = Vec::new();
         let known = &self.known;
         self.held_by_others.0.retain(|name, held| {
             // A backup may show it as it was before.
             let Some(node) = known.nodes.get(name) else { return false };
             let Some(finalizers) = finalizers_of_others(node) else { return false };
-            if now.saturating_sub(held.since) >= LET_GO_TIMEOUT {
-                let first = !std::mem::replace(&mut held.said, true);
-                reported.push((node.clone(), finalizers, held.node_claim.clone(), held.trace, first));
+            if held.is_due(&finalizers, now) {
+                let first = held.reported.replace((now, finalizers.clone())).is_none();
+                due.push((node.clone(), finalizers, held.node_claim.clone(), held.trace, first));
             }
             true
         });
-        for (node, finalizers, node_claim, trace, first) in reported {
+        for (node, finalizers, node_claim, trace, first) in due {
             let name = node.name_any();
             let remedy = format!(
                 "see to the controller that put it there; if that is gone: kubectl patch node {name} --type=merge -p \
                  '{{\"metadata\":{{\"finalizers\":null}}}}'"
             );
             let message = format!("Dovetail has let the node go, and its finalizers keep it: {finalizers}; {remedy}");
-            let event = Record::warning(object::node(&node), "HeldByFinalizer", message).quiet_for(REPEATED);
+            let event = Record::warning(object::node(&node), "HeldByFinalizer", message).quiet_for(LET_GO_TIMEOUT);
             self.env.post(&self.links.recorder, event);
             if first {
                 self.env.emit_in(LogEvent::HeldByFinalizer { node: name, node_claim, finalizers, remedy }, trace);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn node_held_by_others_is_said_after_minute_then_each_half_hour() {
+        let at = Duration::from_secs;
+        let mut held = Held { node_claim: String::new(), trace: None, since: at(100), reported: None };
+        assert!(!held.is_due("a", at(159)) && held.is_due("a", at(160)));
+        held.reported = Some((at(160), "a".to_owned()));
+        assert!(!held.is_due("a", at(161)) && !held.is_due("a", at(1959)) && held.is_due("a", at(1960)));
+        assert!(held.is_due("b", at(161)), "others hold it");
     }
 }

@@ -105,6 +105,7 @@ pub struct Terminator {
     /// Of those, what is to be looked at.
     dirty: BTreeSet<Key>,
     busy: BTreeSet<Key>,
+    /// Nodes that were let go here and are still there.
     held_by_others: HeldByOthers,
     /// Steps that the API server refuses.
     refused: Refusals,

@@ -23,6 +23,28 @@ pub(super) struct Terms {
     pub(super) absurd: Option<String>,
 }
 
+/// Why a call about the Lease came to nothing.
+pub(super) struct CallFailure {
+    pub(super) words: String,
+    /// The API server was not reached.
+    pub(super) unreached: bool,
+    /// No answer came in time: what else was asked for may hang as well.
+    pub(super) unanswered: bool,
+}
+
+impl CallFailure {
+    fn no_answer() -> Self {
+        Self { words: NO_ANSWER.to_owned(), unreached: true, unanswered: true }
+    }
+}
+
+impl From<kube::Error> for CallFailure {
+    fn from(error: kube::Error) -> Self {
+        let failure = KubeFailure::from(error);
+        Self { words: failure.to_string(), unreached: failure.is_unreachable(), unanswered: false }
+    }
+}
+
 /// The Lease as it stands; when it is gone, or of a term above all that it can have had by itself, also the highest term on
 /// any claim: a new one starts above it. Or why nobody knows.
 pub(super) async fn read_lease(
@@ -30,11 +52,11 @@ pub(super) async fn read_lease(
     env: Env,
     settings: LeaseSettings,
     cluster: ToClusterWatcher,
-) -> Result<(LeaseInput, Terms), String> {
+) -> Result<(LeaseInput, Terms), CallFailure> {
     let (patience, asked) = (settings.patience(), env.now());
     match tokio::time::timeout(patience, lease.get()).await {
         // What was read before a sleep says nothing of what stands now.
-        Ok(Ok(_)) if env.now().saturating_sub(asked) > patience => Err(NO_ANSWER.into()),
+        Ok(Ok(_)) if env.now().saturating_sub(asked) > patience => Err(CallFailure::no_answer()),
         Ok(Ok(Some(lease))) => {
             let view = lease_object::view(&lease, &settings, env.wall());
             let terms = if is_ahead(&view) { known_terms(&cluster).await } else { Terms::default() };
@@ -42,16 +64,14 @@ pub(super) async fn read_lease(
         }
         Ok(Ok(None)) => match tokio::time::timeout(patience, terms(&cluster)).await {
             Ok(Some(terms)) => Ok((LeaseInput::Read(None), terms)),
-            Ok(None) | Err(_) => Err("the lease is gone, and the NodeClaims are not known yet".into()),
+            Ok(None) | Err(_) => {
+                let words = "the lease is gone, and the NodeClaims are not known yet".to_owned();
+                Err(CallFailure { words, unreached: false, unanswered: false })
+            }
         },
-        Ok(Err(error)) => Err(said(KubeFailure::from(error))),
-        Err(_) => Err(NO_ANSWER.into()),
+        Ok(Err(error)) => Err(error.into()),
+        Err(_) => Err(CallFailure::no_answer()),
     }
-}
-
-/// A failure in words: one that is no answer of the API server's own is none at all.
-fn said(failure: KubeFailure) -> String {
-    if failure.is_unreachable() { NO_ANSWER.to_owned() } else { failure.to_string() }
 }
 
 /// Whether a Lease's term is above its own resourceVersion: somebody has written it by hand, or its claims are older than
@@ -65,12 +85,12 @@ pub(super) async fn write(
     env: Env,
     settings: LeaseSettings,
     order: LeaseWrite,
-) -> Result<LeaseView, String> {
+) -> Result<LeaseView, CallFailure> {
     let body = lease_object::body(&order, &env.settings.lease_name, &env.identity, &settings, env.wall());
     match tokio::time::timeout(settings.patience(), lease.write(&order, &body)).await {
         Ok(Ok(lease)) => Ok(lease_object::view(&lease, &settings, env.wall())),
-        Ok(Err(error)) => Err(said(KubeFailure::from(error))),
-        Err(_) => Err(NO_ANSWER.into()),
+        Ok(Err(error)) => Err(error.into()),
+        Err(_) => Err(CallFailure::no_answer()),
     }
 }
 
