@@ -23,7 +23,7 @@ use hyper::service::service_fn;
 use rustls::ServerConfig;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::{LocalSet, spawn_local};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsAcceptor;
 
 use crate::places::Bounds;
@@ -35,8 +35,11 @@ use workers::{Job, Outcome, Workers};
 const BODY_MOST: usize = 8 << 20;
 /// A body of this size is small: the largest object of etcd has 1.5 MiB.
 const SMALL_MOST: usize = 2 << 20;
-/// How long a body may take to come, and its answer to be taken. An API server gives up after 30 seconds.
+/// How long a body may take to come, the waits for room aside, and its answer to be taken. An API server gives up after 30
+/// seconds.
 const BODY_WITHIN: Duration = Duration::from_secs(8);
+/// How long a body may wait for room in all.
+const ROOM_WITHIN: Duration = Duration::from_secs(20);
 const TAKEN_WITHIN: Duration = Duration::from_secs(8);
 /// An API server opens a connection for each review that is under way.
 const BOUNDS: Bounds = Bounds { of_others: 256, of_one: 128, reserved: 128 };
@@ -127,12 +130,9 @@ impl Reviewer {
             _ => (BodyKind::Small, SMALL_MOST),
         };
         let mut room = self.rooms.enter(peer, kind);
-        let body = match timeout(BODY_WITHIN, self.read_body(request.into_body(), most, &mut room)).await {
-            Ok(Ok(body)) => body,
-            Ok(Err(refusal)) => return *refusal,
-            Err(_) => {
-                return text(StatusCode::REQUEST_TIMEOUT, format!("the body did not come within {BODY_WITHIN:?}\n"));
-            }
+        let body = match read_body(request.into_body(), most, &mut room).await {
+            Ok(body) => body,
+            Err(refusal) => return *refusal,
         };
         let (outcome, answered) = oneshot::channel();
         if self.workers.ask(peer, kind, Job { body, room, outcome }).is_err() {
@@ -144,30 +144,42 @@ impl Reviewer {
             Err(_) => text(StatusCode::INTERNAL_SERVER_ERROR, "the review could not be answered\n".into()),
         }
     }
+}
 
-    /// Reads a body, each part as soon as there is room for it: a body that does not come takes none.
-    async fn read_body(
-        &self,
-        mut body: Incoming,
-        most: usize,
-        room: &mut Room,
-    ) -> Result<Vec<u8>, Box<Response<Full<Bytes>>>> {
-        let length = body.size_hint().exact().and_then(|length| usize::try_from(length).ok()).unwrap_or_default();
-        let mut read = Vec::new();
-        while let Some(frame) = body.frame().await {
-            let frame = frame
-                .map_err(|why| Box::new(text(StatusCode::BAD_REQUEST, format!("the body cannot be read: {why}\n"))))?;
-            let Ok(part) = frame.into_data() else { continue };
-            if read.len() + part.len() > most {
-                return Err(Box::new(too_large(most)));
-            }
-            room.grow(part.len()).await;
-            // At once, so that nothing is copied; memory that nothing is written to is not taken.
-            read.reserve_exact(if read.is_empty() { length } else { 0 });
-            read.extend_from_slice(&part);
+/// Reads a body, each part as soon as there is room for it: a body that does not come takes none.
+async fn read_body(mut body: Incoming, most: usize, room: &mut Room) -> Result<Vec<u8>, Box<Response<Full<Bytes>>>> {
+    let refused = |status, why: String| Box::new(text(status, why));
+    let length = body.size_hint().exact().and_then(|length| usize::try_from(length).ok()).unwrap_or_default();
+    let (mut of_body, mut of_room) = (BODY_WITHIN, ROOM_WITHIN);
+    let mut read = Vec::new();
+    loop {
+        let Some(frame) = within(&mut of_body, body.frame()).await else {
+            let why = format!("the body did not come within {BODY_WITHIN:?}\n");
+            return Err(refused(StatusCode::REQUEST_TIMEOUT, why));
+        };
+        let Some(frame) = frame else { return Ok(read) };
+        let frame =
+            frame.map_err(|why| refused(StatusCode::BAD_REQUEST, format!("the body cannot be read: {why}\n")))?;
+        let Ok(part) = frame.into_data() else { continue };
+        if read.len() + part.len() > most {
+            return Err(Box::new(too_large(most)));
         }
-        Ok(read)
+        if within(&mut of_room, room.grow(part.len())).await.is_none() {
+            let why = format!("there was no room for the body within {ROOM_WITHIN:?}: other reviews take it\n");
+            return Err(refused(StatusCode::SERVICE_UNAVAILABLE, why));
+        }
+        // At once, so that nothing is copied; memory that nothing is written to is not taken.
+        read.reserve_exact(if read.is_empty() { length } else { 0 });
+        read.extend_from_slice(&part);
     }
+}
+
+/// Waits for something for as long as is `left`, and takes off what that took.
+async fn within<T>(left: &mut Duration, something: impl Future<Output = T>) -> Option<T> {
+    let begun = Instant::now();
+    let done = timeout(*left, something).await.ok();
+    *left = left.saturating_sub(begun.elapsed());
+    done
 }
 
 fn held(answer: Vec<u8>, room: Room, late: Rc<Notify>) -> Response<Full<Bytes>> {

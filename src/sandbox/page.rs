@@ -13,11 +13,10 @@ use tokio::sync::{mpsc, oneshot};
 use super::state;
 use crate::cli::SandboxArgs;
 use dovetail_observability::Metrics;
-use dovetail_observability::metrics::text_format;
+use dovetail_observability::metrics::{OPEN_METRICS, TEXT_FORMAT, asks_open_metrics, text_format};
 
 /// Askers that wait for the state at once; those beyond wait to ask.
 const MOST_ASKERS: usize = 64;
-const TEXT_FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// What the pages show beside the world.
 #[derive(Clone)]
@@ -52,14 +51,22 @@ pub fn pages(world: Rc<World>, args: &SandboxArgs, shown: Shown) -> PagesByPath 
             let _ = asker.send(text.into_bytes());
         }
     });
-    Arc::new(move |path: &str| match path {
+    Arc::new(move |path: &str, accepted: &str| match path {
         "/" => {
             let page = console::page("Dovetail sandbox").into_bytes().into();
             std::future::ready(Some(("text/html; charset=utf-8", page))).boxed()
         }
         "/console/state" => answer(ask.clone(), Wanted::Console).boxed(),
         "/sandbox/state" => answer(ask.clone(), Wanted::State).boxed(),
-        "/metrics" => std::future::ready(Some((TEXT_FORMAT, text_format(&metrics.text()).into_bytes().into()))).boxed(),
+        "/metrics" => {
+            let open = metrics.text();
+            let page = if asks_open_metrics(accepted) {
+                (OPEN_METRICS, open.into_bytes().into())
+            } else {
+                (TEXT_FORMAT, text_format(&open).into_bytes().into())
+            };
+            std::future::ready(Some(page)).boxed()
+        }
         _ => std::future::ready(None).boxed(),
     })
 }

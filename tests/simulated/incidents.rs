@@ -46,50 +46,34 @@ fn changed(from: &str, to: &str) -> String {
 
 /// What the class or the pool asks for cannot be had.
 fn of_objects() -> Vec<Incident> {
-    let start = from_the_start;
+    let unschedulable = |title, name, manifests, words| Incident {
+        title,
+        name,
+        manifests,
+        scenario: String::new(),
+        cause: from_the_start,
+        at: ("Pod", "FailedScheduling"),
+        words,
+    };
+    let no_subnet = changed(
+        "subnetSelectorTerms: [{tags: {karpenter.sh/discovery: demo}}]",
+        "subnetSelectorTerms: [{tags: {team: nobody}}]",
+    );
+    let no_image = changed(
+        "amiSelectorTerms: [{alias: al2023@latest}]",
+        "amiFamily: AL2023\n  amiSelectorTerms: [{id: ami-0123456789abcdef0}]",
+    );
+    let limited = changed("spec:\n  disruption:", "spec:\n  limits: {cpu: '1'}\n  disruption:");
     vec![
-        Incident {
-            title: "The class finds no subnet",
-            name: "subnets",
-            manifests: changed(
-                "subnetSelectorTerms: [{tags: {karpenter.sh/discovery: demo}}]",
-                "subnetSelectorTerms: [{tags: {team: nobody}}]",
-            ),
-            scenario: String::new(),
-            cause: start,
-            at: ("Pod", "FailedScheduling"),
-            words: &["ubnet", "default", "kubectl describe"],
-        },
-        Incident {
-            title: "The class finds no image",
-            name: "ami",
-            manifests: changed(
-                "amiSelectorTerms: [{alias: al2023@latest}]",
-                "amiFamily: AL2023\n  amiSelectorTerms: [{id: ami-0123456789abcdef0}]",
-            ),
-            scenario: String::new(),
-            cause: start,
-            at: ("Pod", "FailedScheduling"),
-            words: &["AMI", "default", "kubectl describe"],
-        },
-        Incident {
-            title: "The NodePool's limits are reached",
-            name: "limits",
-            manifests: changed("spec:\n  disruption:", "spec:\n  limits: {cpu: '1'}\n  disruption:"),
-            scenario: String::new(),
-            cause: start,
-            at: ("Pod", "FailedScheduling"),
-            words: &["limit", "cpu", "raise spec.limits"],
-        },
-        Incident {
-            title: "A volume is in a zone that the pool does not use",
-            name: "volume-zone",
-            manifests: with_volume(),
-            scenario: String::new(),
-            cause: start,
-            at: ("Pod", "FailedScheduling"),
-            words: &["volumes", "ca-west-1c", "subnet"],
-        },
+        unschedulable("The class finds no subnet", "subnets", no_subnet, &["ubnet", "default", "kubectl describe"]),
+        unschedulable("The class finds no image", "ami", no_image, &["AMI", "default", "kubectl describe"]),
+        unschedulable("The NodePool's limits are reached", "limits", limited, &["limit", "cpu", "raise spec.limits"]),
+        unschedulable(
+            "A volume is in a zone that the pool does not use",
+            "volume-zone",
+            with_volume(),
+            &["volumes", "ca-west-1c", "subnet"],
+        ),
     ]
 }
 
@@ -238,7 +222,8 @@ impl Incident {
         let found = all.iter().copied().find(says);
         let found =
             found.unwrap_or_else(|| panic!("{}: no {reason} at a {kind} has {:?}: {all:#?}", self.name, self.words));
-        assert!(at(found) - cause <= SOON, "{}: said {:.0} s after its cause", self.name, at(found) - cause);
+        let after = at(found) - cause;
+        assert!((0.0..=SOON).contains(&after), "{}: said {after:.0} s after its cause", self.name);
         plain(found["sent"]["message"].as_str().unwrap())
     }
 }

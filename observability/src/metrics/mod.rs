@@ -16,7 +16,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 pub use page::MetricsPage;
-pub(crate) use plain::{OPEN_METRICS, TEXT_FORMAT, asks_open_metrics};
+pub use plain::{OPEN_METRICS, TEXT_FORMAT, asks_open_metrics, text_format};
 use summary::Summary;
 pub use table::{Id, KnownMetric, MetricKind, TABLE};
 
@@ -174,12 +174,6 @@ impl Metrics {
         text.push_str(END);
         text
     }
-}
-
-/// A page as [`Metrics::text`] has it, in Prometheus' text format.
-#[must_use]
-pub fn text_format(open_metrics: &str) -> String {
-    plain::text_format(open_metrics)
 }
 
 /// The last line of the format.

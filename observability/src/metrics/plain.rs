@@ -5,15 +5,16 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 /// What a client is answered with if it asks for nothing else.
-pub(crate) const TEXT_FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
+pub const TEXT_FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// What a client is answered with that asks for it.
-pub(crate) const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+pub const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Endings that the text format keeps for counters, histograms and summaries. Karpenter has gauges that end so.
 const RESERVED: [&str; 4] = ["_total", "_count", "_sum", "_bucket"];
 
 /// Whether an `Accept` header asks for OpenMetrics rather than for text.
-pub(crate) fn asks_open_metrics(accept: &str) -> bool {
+#[must_use]
+pub fn asks_open_metrics(accept: &str) -> bool {
     let quality = |kind: &str| {
         let ranges = accept.split(',').map(|range| range.split(';').map(str::trim).collect::<Vec<_>>());
         let own = ranges.filter(|parts| parts.first().is_some_and(|name| name.eq_ignore_ascii_case(kind)));
@@ -27,8 +28,9 @@ pub(crate) fn asks_open_metrics(accept: &str) -> bool {
     open > 0.0 && open >= quality("text/plain")
 }
 
-/// A page of the OpenMetrics format in the text format.
-pub(super) fn text_format(open: &str) -> String {
+/// A page as [`Metrics::text`](super::Metrics::text) has it, in Prometheus' text format.
+#[must_use]
+pub fn text_format(open: &str) -> String {
     let kinds = || open.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
     let counters: BTreeSet<&str> = kinds().filter(|(_, kind)| *kind == "counter").map(|(name, _)| name).collect();
     let mut text = String::with_capacity(open.len());

@@ -1,5 +1,5 @@
-//! The room that bodies and their answers take in memory. Small bodies have a room of their own, and one address has half of it
-//! at most.
+//! The room that bodies and their answers take in memory. Small bodies have a room of their own. One address has half of it at
+//! most, and the one place beyond it while nobody else does.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -148,6 +148,22 @@ async fn an_answer_that_is_not_taken_keeps_its_room_until_it_is() {
     assert!(second.await.starts_with("HTTP/1.1 200 OK"), "there is room again");
 }
 
+#[tokio::test]
+async fn a_body_that_waits_for_room_is_not_one_that_does_not_come() {
+    let (to, trusted) = served();
+    let mut large = vec![b'x'; 7 << 20];
+    large[0] = b'~';
+    // Three seconds until it is answered, and its answer, which nobody takes, has its room for eight more.
+    let one = sent(to, &trusted, &post(large.len()), &large).await;
+    let begun = std::time::Instant::now();
+    let more = vec![b'x'; 5 << 20];
+    let answer = asked(to, &trusted, &post(more.len()), &more).await;
+    let took = begun.elapsed();
+    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{:?} after {took:?}", answer.lines().next());
+    assert!(took > Duration::from_secs(8), "it waited for longer than a body may take: {took:?}");
+    drop(one);
+}
+
 /// How long a small review takes while others are under way.
 async fn small_takes(to: SocketAddr, trusted: &CertificateDer<'static>, from: IpAddr) -> Duration {
     let begun = std::time::Instant::now();

@@ -165,7 +165,7 @@ pub async fn find_rivals(
     now: jiff::Timestamp,
     warn: impl Fn(&str),
 ) -> Vec<SuspectLease> {
-    let (deployments, leases) = match everything(asker, client).await {
+    let (deployments, leases) = match everything(asker, client, &warn).await {
         Ok(everything) => everything,
         Err(NoAnswer::Never(why) | NoAnswer::InTime(why)) => {
             warn(&format!("whether a Karpenter or a Cluster Autoscaler runs here cannot be seen: {why}"));
@@ -178,17 +178,25 @@ pub async fn find_rivals(
         elects: !settings.disable_leader_election,
     };
     let Others { lookalikes, sharing, autoscalers, suspects } = find_others(&own, &deployments, &leases, now);
-    for found in first_names(lookalikes) {
+    for found in lookalikes.iter().take(MOST_NAMED) {
         warn(&format!(
             "{found} looks like a Karpenter that does not wait for our Lease: if it is one, both launch for the same pods; \
              scale it to 0, or run Dovetail in its namespace with its Lease"
         ));
     }
-    for found in first_names(sharing) {
+    if let Some(more) = unnamed(&lookalikes) {
+        warn(&format!("{more} more Deployment(s) look like a Karpenter that does not wait for our Lease"));
+    }
+    for found in sharing.iter().take(MOST_NAMED) {
         warn(&format!("{found}: it shares our Lease, we stand by while it leads"));
     }
+    if let Some(more) = unnamed(&sharing) {
+        warn(&format!("{more} more share our Lease"));
+    }
     if !autoscalers.is_empty() {
-        let found = first_names(autoscalers).join("; ");
+        let more = unnamed(&autoscalers).map(|more| format!("and {more} more"));
+        let found: Vec<String> = autoscalers.into_iter().take(MOST_NAMED).chain(more).collect();
+        let found = found.join("; ");
         warn(&format!("a Cluster Autoscaler runs here ({found}): both will answer the same pods, scale it to 0"));
     }
     for SuspectLease { namespace, name, holder, duration, .. } in suspects.iter().take(MOST_NAMED) {
@@ -201,33 +209,49 @@ pub async fn find_rivals(
     suspects
 }
 
-/// At most [`MOST_NAMED`] of what was found, and how much more there is.
-fn first_names(mut found: Vec<String>) -> Vec<String> {
-    let more = found.len().saturating_sub(MOST_NAMED);
-    found.truncate(MOST_NAMED);
-    found.extend((more > 0).then(|| format!("{more} more")));
-    found
+/// How many there are beyond [`MOST_NAMED`]; none where all are named.
+fn unnamed(found: &[String]) -> Option<usize> {
+    found.len().checked_sub(MOST_NAMED).filter(|more| *more > 0)
 }
 
-async fn everything(asker: &Asker, client: &Client) -> Result<(Vec<Deployment>, Vec<Lease>), NoAnswer> {
+/// The Deployments and Leases that are of interest. That there are more than are looked at is told by `warn`.
+async fn everything(
+    asker: &Asker,
+    client: &Client,
+    warn: &impl Fn(&str),
+) -> Result<(Vec<Deployment>, Vec<Lease>), NoAnswer> {
     let all: LenientApi<Deployment> = LenientApi::all(client.clone());
     let mut deployments = Vec::new();
     let mut page = ListParams::default().limit(PAGE);
     loop {
         let found = asker.api("the cluster's Deployments", || all.list(&page)).await?;
-        deployments.extend(found.items.into_iter().filter(is_of_interest).take(MOST_KEPT - deployments.len()));
+        deployments.extend(found.items.into_iter().filter(is_of_interest).take(MOST_KEPT + 1 - deployments.len()));
         match found.continues {
-            Some(token) if deployments.len() < MOST_KEPT => page = page.continue_token(&token),
+            Some(token) if deployments.len() <= MOST_KEPT => page = page.continue_token(&token),
             _ => break,
         }
     }
+    if deployments.len() > MOST_KEPT {
+        deployments.truncate(MOST_KEPT);
+        warn(&format!(
+            "more than {MOST_KEPT} Deployments look like a Karpenter or a Cluster Autoscaler: the others are not looked at"
+        ));
+    }
     let all: LenientApi<Lease> = LenientApi::all(client.clone());
     let mut names = vec![dovetail_api::names::LEASE_NAME.to_owned(), "cluster-autoscaler".to_owned()];
-    names.extend(lease_names(&deployments).into_iter().take(MOST_NAMED));
+    let others = lease_names(&deployments);
+    if let Some(more) = unnamed(&others) {
+        warn(&format!("{more} more name(s) of Leases by which what looks like a Karpenter leads are not looked for"));
+    }
+    names.extend(others.into_iter().take(MOST_NAMED));
     let mut leases = Vec::new();
     for name in names {
         let named = ListParams::default().fields(&format!("metadata.name={name}")).limit(PAGE);
-        leases.extend(asker.api("the cluster's Leases", || all.list(&named)).await?.items);
+        let found = asker.api("the cluster's Leases", || all.list(&named)).await?;
+        if found.continues.is_some() {
+            warn(&format!("more than {PAGE} Leases are called {name}: the others are not looked at"));
+        }
+        leases.extend(found.items);
     }
     Ok((deployments, leases))
 }

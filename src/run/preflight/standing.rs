@@ -1,11 +1,13 @@
 //! Stands by while a Lease elsewhere may be that of a Karpenter at work, for as long as the Lease lasts and no longer than a
 //! minute. Whoever may write a Lease in some namespace can have one renewed; that a Karpenter provisions is proven by a Lease
-//! that is renewed twice while its holder's ServiceAccount may create NodeClaims, which only an administrator grants.
+//! that is renewed twice while its holder's ServiceAccount may create NodeClaims, which only an administrator grants. Where the
+//! Leases cannot be read meanwhile nothing is proven, and a warning says so.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use dovetail_actors::reading::LenientApi;
+use dovetail_core::lease::STRANGERS_WAIT;
 use dovetail_input::Failure;
 use jiff::Timestamp;
 use k8s_openapi::api::authorization::v1::{
@@ -24,7 +26,7 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// A Lease that nobody has renewed for so long is not watched on, however long it says that it lasts: Karpenter, which renews
 /// every two seconds, gives up after ten.
 const UNRENEWED: Duration = Duration::from_secs(20);
-/// Longest wait for one answer.
+/// Longest wait for one answer, and longest time between two looks that show whether a Lease is renewed.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// Leases that are watched: who makes more of them has as many namespaces.
 const MOST_WATCHED: usize = 20;
@@ -59,14 +61,44 @@ impl Renewals {
         self.seen = Some((by.to_owned(), renewed, now));
     }
 
-    /// Since when it is as it was seen last.
-    fn unrenewed_since(&self) -> Duration {
-        self.seen.as_ref().map_or(Duration::ZERO, |(.., at)| *at)
+    /// Whether the last look still found it as it was for its whole duration.
+    fn is_unrenewed(&self, looks: &Looks, duration: Duration) -> bool {
+        let since = self.seen.as_ref().map(|(.., at)| *at).or(looks.first);
+        since.is_some_and(|since| looks.last >= since + duration.min(UNRENEWED))
     }
 
     /// Who renews it, once that is seen.
     fn holder(&self) -> Option<&str> {
         self.seen.as_ref().filter(|_| self.count >= RENEWALS).map(|(holder, ..)| holder.as_str())
+    }
+}
+
+/// When the Leases could be read.
+#[derive(Clone, Copy, Debug, Default)]
+struct Looks {
+    first: Option<Duration>,
+    last: Duration,
+    /// The longest time between two looks.
+    pause: Duration,
+}
+
+impl Looks {
+    fn note(&mut self, now: Duration) {
+        if self.first.is_some() {
+            self.pause = self.pause.max(now.saturating_sub(self.last));
+        }
+        self.first.get_or_insert(now);
+        self.last = now;
+    }
+
+    /// Whether Leases that last so long are looked at no more: that long after the first look, and after a minute in any case.
+    fn are_over(&self, now: Duration, longest: Duration) -> bool {
+        now > STRANGERS_WAIT.min(self.first.map_or(STRANGERS_WAIT, |first| first + longest))
+    }
+
+    /// Whether there were enough of them to see who renews a Lease.
+    fn suffice(&self, now: Duration) -> bool {
+        self.first.is_some() && self.pause.max(now.saturating_sub(self.last)) <= ANSWER_WITHIN
     }
 }
 
@@ -92,12 +124,14 @@ pub async fn stand_by(client: &Client, mut suspects: Vec<SuspectLease>, warn: im
         warn(&format!("{others} more Lease(s) that look like a Karpenter's are not watched"));
     }
     let begun = Instant::now();
+    let mut looks = Looks::default();
     let mut watched: Vec<(SuspectLease, Renewals)> =
         suspects.into_iter().map(|suspect| (suspect, Renewals::default())).collect();
     let mut unrenewed: Vec<(SuspectLease, Renewals)> = Vec::new();
-    while begun.elapsed() <= longest && !watched.is_empty() {
+    while !looks.are_over(begun.elapsed(), longest) && !watched.is_empty() {
         if let Some(leases) = leases_now(client, &watched).await {
             let now = begun.elapsed();
+            looks.note(now);
             for (suspect, renewals) in &mut watched {
                 let own = |lease: &&Lease| {
                     lease.namespace().as_ref() == Some(&suspect.namespace) && lease.name_any() == suspect.name
@@ -109,18 +143,24 @@ pub async fn stand_by(client: &Client, mut suspects: Vec<SuspectLease>, warn: im
             watched = rest;
             judge_all(client, renewed, &warn).await?;
         }
-        let now = begun.elapsed();
-        let (still, rest): (Vec<_>, Vec<_>) = watched
-            .into_iter()
-            .partition(|(suspect, renewals)| now >= renewals.unrenewed_since() + suspect.duration.min(UNRENEWED));
+        let (still, rest): (Vec<_>, Vec<_>) =
+            watched.into_iter().partition(|(suspect, renewals)| renewals.is_unrenewed(&looks, suspect.duration));
         (watched, unrenewed) = (rest, [unrenewed, still].concat());
         if !watched.is_empty() {
             sleep(LOOK_INTERVAL).await;
         }
     }
-    for (SuspectLease { namespace, name, holder, .. }, _) in unrenewed.iter().chain(&watched) {
+    let suffice = looks.suffice(begun.elapsed());
+    let (seen, unseen) = if suffice { (watched, Vec::new()) } else { (Vec::new(), watched) };
+    for (SuspectLease { namespace, name, holder, .. }, _) in unrenewed.iter().chain(&seen) {
         warn(&format!(
             "Lease {namespace}/{name}, held by {holder}, is not renewed as a Karpenter does: it is not heeded"
+        ));
+    }
+    for (SuspectLease { namespace, name, holder, .. }, _) in unseen {
+        warn(&format!(
+            "Lease {namespace}/{name}, held by {holder}, could not be read often enough to see whether it is renewed: it is \
+             not heeded; if a Karpenter runs there, scale it to 0"
         ));
     }
     Ok(())
@@ -169,24 +209,35 @@ async fn leases_now(client: &Client, watched: &[(SuspectLease, Renewals)]) -> Op
 
 /// Asks whether any account by which the holder may run may create NodeClaims.
 async fn judge(client: &Client, suspect: &SuspectLease, holder: &str) -> Verdict {
-    let mut accounts = suspect.accounts.clone();
-    accounts.extend(account_of_holder(client, &suspect.namespace, holder).await);
-    accounts.sort_unstable();
-    accounts.dedup();
+    let of_holder = account_of_holder(client, &suspect.namespace, holder).await;
+    let mut accounts = accounts_in_turn(suspect, of_holder);
+    let more = accounts.len().saturating_sub(MOST_ACCOUNTS);
     accounts.truncate(MOST_ACCOUNTS);
     if accounts.is_empty() {
         return Verdict::Unknown("there is no pod of the holder's name in that namespace".to_owned());
     }
     let mut asked = Vec::new();
+    let mut unknown: Vec<String> =
+        (more > 0).then(|| format!("{more} more accounts are not asked about")).into_iter().collect();
     for (namespace, name) in accounts {
         let account = format!("system:serviceaccount:{namespace}:{name}");
         match may_create_claims(client, &account, &namespace).await {
             Ok(true) => return Verdict::Provisions(account),
             Ok(false) => asked.push(account),
-            Err(why) => return Verdict::Unknown(why),
+            Err(why) => unknown.push(format!("{account}: {why}")),
         }
     }
-    Verdict::Harmless(asked.join(", "))
+    if unknown.is_empty() { Verdict::Harmless(asked.join(", ")) } else { Verdict::Unknown(unknown.join("; ")) }
+}
+
+/// The accounts in the order in which they are asked about: the holder's own, then those of the Lease's namespace. Whoever has a
+/// namespace may have Deployments there that say that they lead by a Lease elsewhere.
+fn accounts_in_turn(suspect: &SuspectLease, of_holder: Option<(String, String)>) -> Vec<(String, String)> {
+    let mut accounts = suspect.accounts.clone();
+    accounts.retain(|one| Some(one) != of_holder.as_ref());
+    accounts.sort_by_cached_key(|one| (one.0 != suspect.namespace, one.clone()));
+    accounts.dedup();
+    of_holder.into_iter().chain(accounts).collect()
 }
 
 /// The account of the pod that holds a Lease: holders name themselves by their pod, an underscore and a number.
@@ -271,5 +322,47 @@ mod tests {
         let rare =
             |second: u64| (second, Some(lease("x", &format!("2099-01-01T00:{:02}:00.000000Z", second / 61), i32::MAX)));
         assert_eq!(seen(&[rare(0), rare(61), rare(122), rare(183)]), None, "a minute is all that is believed");
+    }
+
+    #[test]
+    fn accounts_of_elsewhere_crowd_nobody_out() {
+        let account = |namespace: &str, name: &str| (namespace.to_owned(), name.to_owned());
+        let invented = (0..9).map(|n| account("aaa", &format!("invented-{n}")));
+        let suspect = SuspectLease {
+            namespace: "karpenter".to_owned(),
+            name: "karpenter-leader-election".to_owned(),
+            holder: "kp-1_x".to_owned(),
+            duration: Duration::from_secs(15),
+            accounts: invented.chain([account("karpenter", "kp"), account("karpenter", "other")]).collect(),
+        };
+        let first = |of_holder, most| accounts_in_turn(&suspect, of_holder).into_iter().take(most).collect::<Vec<_>>();
+        let (kp, other) = (account("karpenter", "kp"), account("karpenter", "other"));
+        assert_eq!(first(None, 2), [kp.clone(), other.clone()]);
+        assert_eq!(first(Some(other.clone()), 2), [other.clone(), kp.clone()], "the holder's own is the first");
+        let own = account("karpenter", "own");
+        assert_eq!(first(Some(own.clone()), 3), [own, kp, other]);
+        assert_eq!(first(None, usize::MAX).len(), 11);
+    }
+
+    #[test]
+    fn a_lease_that_could_not_be_read_is_not_unrenewed() {
+        let (second, fifteen) = (Duration::from_secs, Duration::from_secs(15));
+        let none = Looks::default();
+        assert!(!none.suffice(second(60)) && !Renewals::default().is_unrenewed(&none, fifteen));
+        assert!(!none.are_over(second(60), fifteen) && none.are_over(second(61), fifteen));
+        // The first answer comes after 40 seconds.
+        let (mut late, mut renewals) = (none, Renewals::default());
+        let one = lease("x", "2026-01-01T00:00:00.000000Z", 15);
+        late.note(second(40));
+        renewals.see(Some(&one), second(40));
+        assert!(!renewals.is_unrenewed(&late, fifteen) && !late.are_over(second(55), fifteen));
+        assert!(late.suffice(second(45)) && !late.suffice(second(46)), "no look since");
+        late.note(second(55));
+        renewals.see(Some(&one), second(55));
+        assert!(renewals.is_unrenewed(&late, fifteen), "it stands as it did fifteen seconds ago");
+        assert!(!late.suffice(second(55)), "much may have happened between two looks");
+        let mut often = none;
+        (3..=18).for_each(|at| often.note(second(at)));
+        assert!(often.suffice(second(19)) && often.are_over(second(19), fifteen));
     }
 }

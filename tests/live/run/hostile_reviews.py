@@ -35,11 +35,14 @@ def connect():
 
 
 def ask(body, take=True):
-    """The status and body that a review is answered with; a status of 0 where there is no answer."""
+    """The status and body that a review is answered with: 0 where there is no answer, -1 where none was waited for."""
     try:
         with connect() as stream:
             head = f"POST /conversion/karpenter.sh HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {len(body)}\r\n\r\n"
-            stream.sendall(head.encode() + body)
+            try:
+                stream.sendall(head.encode() + body)
+            except OSError:
+                pass  # who is refused is hung up on before all was sent, and may read why
             if not take:
                 time.sleep(SECONDS)
                 return -1, b""
@@ -74,7 +77,7 @@ def attacks():
 def main():
     bodies = attacks()
     until = time.monotonic() + SECONDS
-    statuses = collections.defaultdict(collections.Counter)
+    statuses = {name: collections.Counter() for name in [*bodies, "not-taken", "small"]}
     lock = threading.Lock()
 
     def harm(name, body, take=True):
@@ -97,6 +100,8 @@ def main():
         slowest = max(slowest, time.monotonic() - begun)
         met[f"{status} {body.count(b'karpenter.sh/v1beta1')} {b'Success' in body}"] += 1
         time.sleep(0.1)
+    for thread in threads:
+        thread.join(30)
     print(json.dumps({"slowest": round(slowest, 2), "met": met, "others": statuses}))
 
 

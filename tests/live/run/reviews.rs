@@ -27,5 +27,9 @@ fn hostile_reviews_keep_memory_small_and_others_answered() {
     // Both objects of each are converted, also the one with managed fields that are 130 levels deep.
     let met = told["met"].as_object().unwrap();
     assert!(met.len() == 1 && met.contains_key("200 2 True"), "{told}");
+    for (attack, statuses) in told["others"].as_object().unwrap() {
+        let statuses = statuses.as_object().unwrap();
+        assert!(statuses.keys().any(|status| status != "0"), "{attack} never came through: {told}");
+    }
     assert!(told["slowest"].as_f64().unwrap() < 4.0, "{told}");
 }

@@ -136,12 +136,11 @@ impl LaunchError {
         Self { kind: LaunchErrorKind::Final, reason, message: message.into(), refusals: Vec::new() }
     }
 
-    /// EC2 answered with neither an instance nor an error.
-    pub fn unsaid(token: &str) -> Self {
-        let message = format!(
-            "EC2 answered CreateFleet with neither an instance nor an error, so that it may have launched one: instances with the tag \
-             dovetail.dev/launch-token={token} are looked for before it is asked again"
-        );
+    /// EC2 answered with neither an instance nor an error. The same words for each attempt: what repeats is not said again.
+    pub fn unsaid() -> Self {
+        let message = "EC2 answered CreateFleet with neither an instance nor an error, so that it may have launched one: it is looked \
+             for by its tag dovetail.dev/launch-token, whose value stands on the NodeClaim, before EC2 is asked again"
+            .to_owned();
         Self { kind: LaunchErrorKind::Unsaid, reason: "LaunchUnknown", message, refusals: Vec::new() }
     }
 

@@ -169,7 +169,8 @@ async fn answer_with_neither_instance_nor_error_is_unsaid() {
     script.answer("CreateFleet", vec![ok(silent)]);
     let error = launch(&script).await.unwrap_err();
     assert_eq!((error.kind, error.reason), (LaunchErrorKind::Unsaid, "LaunchUnknown"));
-    assert!(error.message.contains("dovetail.dev/launch-token=token-1"), "{}", error.message);
+    assert!(error.message.contains("its tag dovetail.dev/launch-token, whose"), "{}", error.message);
+    assert!(!error.message.contains("token-1"), "each attempt has another: {}", error.message);
     assert_eq!(tokens(&script), ["token-1"], "the same token is answered so again");
 }
 

@@ -43,6 +43,10 @@ fn less_by_order(theirs: &InstanceType) -> i64 {
     if only("kubernetes.io/arch") == "arm64" { ((share(mib) - share(mib - 64.0)) as i64) << 20 } else { 0 }
 }
 
+fn has_several_cards(name: &str) -> bool {
+    shipped::instance_type(name).is_some_and(|info| info.network.cards.len() > 1)
+}
+
 /// What differs between the two, one line each.
 fn differences(theirs: &InstanceType, ours: &InstanceType) -> Vec<String> {
     let mut found = Vec::new();
@@ -60,7 +64,12 @@ fn differences(theirs: &InstanceType, ours: &InstanceType) -> Vec<String> {
         // The file lists three zones for every type, wherever AWS offers it, and has spaces in the names of some GPUs,
         // which a label's value cannot have. It adds up what is said of network cards, also where they share it.
         let values: BTreeSet<String> = values.into_iter().map(|v| v.replace(' ', "-")).collect();
-        if !["topology.kubernetes.io/zone", "karpenter.k8s.aws/instance-network-bandwidth"].contains(&key) {
+        let differs = match key {
+            "topology.kubernetes.io/zone" => true,
+            "karpenter.k8s.aws/instance-network-bandwidth" => has_several_cards(&theirs.name),
+            _ => false,
+        };
+        if !differs {
             say(key, format!("{values:?}"), format!("{:?}", here.get(key).cloned().unwrap_or_default()));
         }
     }

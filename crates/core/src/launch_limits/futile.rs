@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn trial_that_is_lost_when_older_losses_have_expired_holds_nobody_up() {
+    fn trial_lost_after_older_losses_expired_holds_nobody_up() {
         let mut brake = brake(3, 100.0);
         lose(&mut brake, "a", 0..3, FutileCause::ClaimGone);
         brake.ask("trial", "a", at(3590)).unwrap();

@@ -30,6 +30,11 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- end }}
 
+{{/* true for the name of a variable that has a proxy's address, empty for others */}}
+{{- define "dovetail.isProxy" -}}
+{{- if has (upper .) (list "HTTP_PROXY" "HTTPS_PROXY" "ALL_PROXY") }}true{{ end }}
+{{- end }}
+
 {{/* metadata of everything: labels, and annotations where there are any */}}
 {{- define "dovetail.metadata" -}}
 labels:

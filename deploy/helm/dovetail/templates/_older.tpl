@@ -269,7 +269,7 @@ tags: {nothing: ["", "map[]"], instead: "give spec.tags in each EC2NodeClass"}
 {{- $notes = append $notes "logErrorOutputPaths has no effect: errors are in the log." }}
 {{- end }}
 {{- range .Values.controller.env }}
-{{- if has (upper .name) (list "HTTP_PROXY" "HTTPS_PROXY" "ALL_PROXY") }}
+{{- if include "dovetail.isProxy" .name }}
 {{- $notes = append $notes (printf "%s is used on the way to AWS, and not to the API server." .name) }}
 {{- end }}
 {{- end }}

@@ -34,7 +34,8 @@ use crate::{
     schema,
 };
 
-pub use review::{ANSWER_LEAST, ANSWER_TIMES, reply};
+pub use parts::depth;
+pub use review::reply;
 
 /// A version that the webhook knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -90,42 +90,30 @@ impl<'de> Visitor<'de> for FieldsVisitor {
     }
 }
 
-/// The members of a list as texts, or how many there are if that is more than `most`.
-pub(super) enum Members<'a> {
-    Few(Vec<&'a RawValue>),
-    TooMany(usize),
-}
-
-impl<'a> Members<'a> {
-    /// None where the text is no list.
-    pub(super) fn from_text(text: &'a RawValue, most: usize) -> Option<Self> {
-        let mut reader = serde_json::Deserializer::from_str(text.get());
-        reader.deserialize_seq(MembersVisitor(most)).ok()
-    }
+/// The first members of a list as texts, `most` of them, and how many there are; none where the text is no list.
+pub(super) fn members(text: &RawValue, most: usize) -> Option<(Vec<&RawValue>, usize)> {
+    let mut reader = serde_json::Deserializer::from_str(text.get());
+    reader.deserialize_seq(MembersVisitor(most)).ok()
 }
 
 struct MembersVisitor(usize);
 
 impl<'de> Visitor<'de> for MembersVisitor {
-    type Value = Members<'de>;
+    type Value = (Vec<&'de RawValue>, usize);
 
     fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.write_str("a list")
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Members<'de>, A::Error> {
-        let mut few = Vec::new();
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+        let (mut first, mut count) = (Vec::new(), 0);
         while let Some(one) = list.next_element()? {
-            few.push(one);
-            if few.len() > self.0 {
-                let mut many = few.len();
-                while list.next_element::<IgnoredAny>()?.is_some() {
-                    many += 1;
-                }
-                return Ok(Members::TooMany(many));
+            count += 1;
+            if count <= self.0 {
+                first.push(one);
             }
         }
-        Ok(Members::Few(few))
+        Ok((first, count))
     }
 }
 
@@ -179,6 +167,12 @@ impl Size {
         }
         size
     }
+}
+
+/// How deep maps and lists are nested in a JSON text, at most. Nothing is built for that.
+#[must_use]
+pub fn depth(text: &[u8]) -> usize {
+    Size::count(text).depth
 }
 
 /// Where a string's closing quote is, or the text's end.

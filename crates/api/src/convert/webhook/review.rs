@@ -11,7 +11,7 @@
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::parts::{Fields, Members, built};
+use super::parts::{Fields, built, members};
 use super::{WebhookVersion, converted, version_of};
 use crate::names::annotations;
 
@@ -25,9 +25,9 @@ const OBJECT_MOST: usize = 3 << 20;
 const ANNOTATIONS_MOST: usize = 256 << 10;
 /// An answer has so many times the bytes of its review at most, beside [`ANSWER_LEAST`]: an original of many quotes, in an
 /// annotation, takes twice its length.
-pub const ANSWER_TIMES: usize = 3;
+const ANSWER_TIMES: usize = 3;
 /// An answer may always have so many bytes.
-pub const ANSWER_LEAST: usize = 64 << 10;
+const ANSWER_LEAST: usize = 64 << 10;
 /// Of what a message quotes.
 const QUOTED_MOST: usize = 256;
 
@@ -74,13 +74,11 @@ fn write_objects(request: &Fields<'_>, answer: &mut Vec<u8>, most: usize) -> Res
         let allowed = "v1 and v1beta1 of karpenter.sh and karpenter.k8s.aws";
         return Err(format!("desiredAPIVersion {desired:?} is none of ours; allowed: {allowed}"));
     };
-    let objects = match request.get("objects").and_then(|list| Members::from_text(list, OBJECTS_MOST)) {
-        Some(Members::Few(objects)) => objects,
-        Some(Members::TooMany(many)) => {
-            return Err(format!("request.objects has {many} objects; allowed: {OBJECTS_MOST} at most"));
-        }
-        None => return Err("request.objects is no list; allowed: the objects to convert".into()),
-    };
+    let objects = request.get("objects").and_then(|list| members(list, OBJECTS_MOST));
+    let (objects, count) = objects.ok_or("request.objects is no list; allowed: the objects to convert")?;
+    if count > OBJECTS_MOST {
+        return Err(format!("request.objects has {count} objects; allowed: {OBJECTS_MOST} at most"));
+    }
     let may_be_a_write = to == WebhookVersion::V1 && objects.len() == 1;
     for (at, object) in objects.into_iter().enumerate() {
         if at > 0 {
@@ -222,11 +220,7 @@ fn bytes_of(annotations: Option<&Value>) -> usize {
 
 /// The beginning of what somebody wrote, for a message.
 fn quoted(text: &str) -> &str {
-    let mut end = QUOTED_MOST.min(text.len());
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
+    &text[..text.floor_char_boundary(QUOTED_MOST)]
 }
 
 #[cfg(test)]

@@ -95,12 +95,7 @@ fn selector(object: &Value, findings: &mut Findings) {
 }
 
 /// Of the fields of a volume that say what kind it is, one alone may be there.
-pub(super) fn one_kind_of_volume(
-    volume: &Value,
-    kinds: impl Fn(&str) -> bool,
-    path: &FieldPath,
-    findings: &mut Findings,
-) {
+fn one_kind_of_volume(volume: &Value, kinds: impl Fn(&str) -> bool, path: &FieldPath, findings: &mut Findings) {
     let all = volume.as_object().into_iter().flatten();
     let mut given = all.filter(|(name, value)| !value.is_null() && kinds(name)).map(|(name, _)| name);
     if let (Some(first), Some(second)) = (given.next(), given.next()) {

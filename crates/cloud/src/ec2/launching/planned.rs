@@ -114,7 +114,7 @@ impl PlannedCall {
         let launched = answer.instances().iter().find_map(|i| Some((i, i.instance_ids().first()?)));
         let Some((instance, id)) = launched else {
             if refusals.is_empty() {
-                return Err(LaunchError::unsaid(self.call.get_client_token().as_deref().unwrap_or_default()));
+                return Err(LaunchError::unsaid());
             }
             let named = refusals.into_iter().flat_map(|one| self.with_names(one)).collect();
             return Err(LaunchError::from_refusals(named));

@@ -1,5 +1,6 @@
 //! What a client sends: JSON, or YAML or protobuf where it says so.
 use crate::apiserver::error::{ApiError, Result};
+use dovetail_api::convert::webhook::depth;
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 use std::cell::RefCell;
@@ -61,25 +62,6 @@ pub fn read_body(body: &[u8], content_type: &str, twice: bool) -> Result<Sent> {
     let value = Watchful { path: String::new(), found: &found }.deserialize(&mut reader).map_err(no_json)?;
     reader.end().map_err(no_json)?;
     Ok(Sent { value, duplicates: found.into_inner() })
-}
-
-/// How deep brackets are nested in JSON, at most.
-fn depth(json: &[u8]) -> usize {
-    let (mut depth, mut most, mut text, mut escaped) = (0_usize, 0, false, false);
-    for byte in json {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' => escaped = text,
-            b'"' => text = !text,
-            b'{' | b'[' if !text => {
-                depth += 1;
-                most = most.max(depth);
-            }
-            b'}' | b']' if !text => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-    }
-    most
 }
 
 /// 413: larger than so many bytes.

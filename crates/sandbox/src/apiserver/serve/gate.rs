@@ -12,8 +12,8 @@ use std::sync::Arc;
 /// A page: its content type and its text.
 pub type ServedPage = (&'static str, Bytes);
 
-/// The pages by path; none for a path that is the API's.
-pub type PagesByPath = Arc<dyn Fn(&str) -> BoxFuture<'static, Option<ServedPage>> + Send + Sync>;
+/// The pages by path and what the client accepts; none for a path that is the API's.
+pub type PagesByPath = Arc<dyn Fn(&str, &str) -> BoxFuture<'static, Option<ServedPage>> + Send + Sync>;
 
 /// What stands before the API.
 pub struct Gate {
@@ -34,8 +34,9 @@ impl Gate {
         }
         let pages = self.pages.as_ref().filter(|_| parts.method == Method::GET)?;
         // The root is the API's list of paths, unless somebody wants to read.
-        let reads = text(parts, header::ACCEPT).contains("text/html");
-        let asked = (parts.uri.path() != "/" || reads).then(|| pages(parts.uri.path()))?;
+        let accepted = accepted(parts);
+        let reads = accepted.contains("text/html");
+        let asked = (parts.uri.path() != "/" || reads).then(|| pages(parts.uri.path(), &accepted))?;
         let (kind, page) = asked.await?;
         let response = Response::builder().header(header::CONTENT_TYPE, kind);
         let response = PAGE_HEADERS.into_iter().fold(response, |response, (name, value)| response.header(name, value));
@@ -52,8 +53,10 @@ impl Gate {
     }
 }
 
-fn text(parts: &Parts, name: header::HeaderName) -> &str {
-    parts.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+/// All that the headers `Accept` say.
+fn accepted(parts: &Parts) -> String {
+    let all = parts.headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    all.collect::<Vec<_>>().join(",")
 }
 
 /// A refusal as a response.

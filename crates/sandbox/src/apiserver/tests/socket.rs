@@ -103,7 +103,7 @@ async fn the_token_is_taken_as_a_password_too() {
 
 #[tokio::test]
 async fn a_page_is_shown_to_who_reads_and_paths_to_who_parses() {
-    let pages: PagesByPath = Arc::new(|path: &str| {
+    let pages: PagesByPath = Arc::new(|path: &str, _: &str| {
         let page = (path == "/").then(|| ("text/html", bytes::Bytes::from_static(b"<p>hello")));
         Box::pin(std::future::ready(page))
     });
