@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""What `cargo xtask lint` holds beside rustfmt, clippy and references: lengths of files and of names, widths of documents, words.
+"""What `cargo xtask lint` holds beside rustfmt, clippy and references: lengths of files and of names, widths of documents, words,
+openings of comments.
 
 Prints a line for each thing that is wrong; status 1 where there is one. `--words` counts the words of tools/words.txt,
-those that are off too. tools/long_files.txt names the files that may be longer for now.
+those that are off too. tools/long_files.txt names the files that may be longer for now, and tools/openings.txt the folders
+whose comments may still open with a question's word; `--openings` writes that list anew, with lower counts and no new folder.
 """
 
 import pathlib
@@ -51,6 +53,31 @@ def wide_lines(documents):
     for name, text in documents:
         for number, length, most in measure.wide(text):
             yield f"{name}:{number}: {length} characters; {most} at most"
+
+
+def asking_openings(files):
+    """Comments that open with a question's word, by room: (place, what is wrong)."""
+    found = {}
+    for name, text in sorted(files):
+        for number, _, said in measure.comment_blocks(text):
+            if opening := measure.OPENING.match(said):
+                line = f"{name}:{number}: a comment opens with {opening[0]}: say its subject first"
+                found.setdefault(measure.room(name), []).append(line)
+    return found
+
+
+def wrong_openings(found, allowed):
+    for room, lines in sorted(found.items()):
+        if len(lines) > allowed.get(room, 0):
+            yield from lines
+            if room in allowed:
+                yield f"tools/openings.txt: {room} has {len(lines)} such openings; {allowed[room]} at most"
+    for room, most in sorted(allowed.items()):
+        now = len(found.get(room, ()))
+        if not now:
+            yield f"tools/openings.txt: {room} has no such opening any more: take it out"
+        elif now < most:
+            yield f"tools/openings.txt: {room} has {now} such openings, no longer {most}: lower it"
 
 
 def words():
@@ -108,9 +135,29 @@ def allowed_long():
     return {line.split()[0] for line in lines if line.strip() and not line.startswith("#")}
 
 
+def allowed_openings():
+    lines = (TOOLS / "openings.txt").read_text(encoding="utf-8").split("\n")
+    rows = (line.split() for line in lines if line.strip() and not line.startswith("#"))
+    return {room: int(count) for count, room in rows}
+
+
+def write_openings(found, allowed):
+    """Writes the list with counts that are lower or the same; without those that are gone, and with no new room."""
+    path = TOOLS / "openings.txt"
+    head = [line for line in path.read_text(encoding="utf-8").split("\n") if line.startswith("#")]
+    counts = {room: min(most, len(found.get(room, ()))) for room, most in allowed.items()}
+    rows = [f"{count:4} {room}" for room, count in sorted(counts.items()) if count]
+    path.write_text("\n".join([*head, *rows]) + "\n", encoding="utf-8")
+
+
 def main():
     files = list(measure.rust_files())
+    everywhere = [*files, *measure.rust_files(["tests"])]
     production, _ = measure.split(files)
+    openings = asking_openings(everywhere)
+    if "--openings" in sys.argv:
+        write_openings(openings, allowed_openings())
+        return 0
     documents = list(measure.documents())
     rows = words()
     if "--words" in sys.argv:
@@ -120,7 +167,7 @@ def main():
         return 0
     allowed = allowed_long()
     wrong = [*long_files(production, allowed), *stale_entries(production, allowed)]
-    wrong += [*long_names([*files, *measure.rust_files(["tests"])]), *wide_lines(documents)]
+    wrong += [*long_names(everywhere), *wide_lines(documents), *wrong_openings(openings, allowed_openings())]
     on = [row for row in rows if row[0] == "on"]
     wrong += [f"{place}: {row[2]!r}: say {row[4]}" for row, place in uses(on, production, documents)]
     for line in wrong:

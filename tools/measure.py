@@ -20,6 +20,9 @@ TYPE = re.compile(r"^pub(?:\([^)]*\))? (?:struct|enum|trait|type) (\w+)", re.M)
 VERSIONS = re.compile(r"^crates/api/src/v1\w*(?:/|\.rs$)")
 FUNCTION = re.compile(r"^\s*(?:pub(?:\([^)]*\))? )?(?:const )?(?:async )?fn (\w+)", re.M)
 FILLER = re.compile(r"^\s*/// (?:Its \w+\.|See (?:the )?\w+(?: \w+)?\.|The \w+\.|How many\.|Which one\.)$", re.M)
+# A sentence that begins with its question has no subject yet.
+OPENING = re.compile(r"(?:What|Whether|How|Who|Whose|Whom|Which|Of|Why|When|Where)\b")
+COMMENT_LINE = re.compile(r"^\s*(///|//!|//) ?(.*)$")
 CAST = re.compile(r"\bas (?:u8|u16|u32|u64|u128|usize|i8|i16|i32|i64|i128|isize|f32|f64)\b")
 TUPLE = re.compile(r"[\w)]: &?(?:'\w+ )?(?:mut )?\((?!\)|dyn |impl )")
 BARE_CRATE = re.compile(r"^\s*use crate::(\w+)", re.M)
@@ -171,6 +174,57 @@ def prose_and_code(text):
         before = line
 
 
+def comment_blocks(text):
+    """First lines of doc blocks and comment blocks: (number, what kind of comment, text)."""
+    before = None
+    for number, line in enumerate(text.split("\n"), 1):
+        found = COMMENT_LINE.match(line)
+        kind = found and found[1]
+        if found and kind != before:
+            yield number, kind, found[2]
+        before = kind
+
+
+def room(name):
+    """The folder that a file belongs to: the first below its package's `src`, or else what it lies in."""
+    before, source, inside = name.rpartition("src/")
+    if not source:
+        return "/".join(name.split("/")[:-1][:2])
+    return before + source + inside.split("/")[0] if "/" in inside else before + "src"
+
+
+def package(name):
+    return "/".join(name.split("/")[: 2 if name.startswith("crates/") else 1])
+
+
+def openings(files, place):
+    """Doc lines of each place: those that open with a question's word, and all."""
+    asked, all_ = collections.Counter(), collections.Counter()
+    for name, text in files:
+        for _, kind, said in comment_blocks(text):
+            if kind != "//":
+                all_[place(name)] += 1
+                asked[place(name)] += bool(OPENING.match(said))
+    return asked, all_
+
+
+def one_word(production, place):
+    """Functions of each place: those named by one word, and all."""
+    short, all_ = collections.Counter(), collections.Counter()
+    for name, text in production.items():
+        for function in FUNCTION.findall(text):
+            all_[place(name)] += 1
+            short[place(name)] += "_" not in function
+    return short, all_
+
+
+def shares(counted):
+    """A share of the whole, then that of each place, in a line."""
+    some, all_ = counted
+    each = ", ".join(f"{place.removeprefix('crates/')} {100 * some[place] / all_[place]:.0f}" for place in sorted(all_))
+    return f"{100 * sum(some.values()) / max(1, sum(all_.values())):.0f} % ({each})"
+
+
 def words_a_sentence(text):
     prose = [line for line in text.split("\n") if line and not re.match(r"\s*(\||```|    |#)", line)]
     sentences = [one for one in re.split(r"(?<=[.!?:;])\s+", " ".join(prose)) if len(one.split()) > 2]
@@ -194,6 +248,7 @@ def main():
     long_files = sorted(((text.count("\n"), name) for name, text in production.items() if text.count("\n") > 400), reverse=True)
     # Where a figure does not reach its goal the reason stands beside it.
     tuples = [name for name, text in production.items() for _ in range(tuple_parameters(text))]
+    everywhere = [*rust_files(), *rust_files(["tests"])]
     rows = [
         ("type names (exported) that another has too", f"{100 * twice / sum(names.values()):.0f} % ({twice} of {sum(names.values())})", "under 10 %"),
         ("plain comments a thousand lines", f"{1000 * comments / lines:.0f}", f"30 to 60 where it is dense: {dense(production)}"),
@@ -206,6 +261,8 @@ def main():
         ("functions over 60 lines", len(long_ones), "0"),
         ("files over 400 lines", len(long_files), "0"),
         ("doc lines that only repeat the name", sum(len(FILLER.findall(text)) for text in production.values()), "0"),
+        ("doc lines that open with What, Whether, How, Of ...", shares(openings(everywhere, package)), "under 5 %"),
+        ("functions named by one word", shares(one_word(production, package)), "under 35 %"),
         ("rooms of one crate that use each other", len(rooms), "0"),
         ("lines of documents over 100 (code: 120) characters", len(wide_ones), "0"),
         ("words a sentence, by document", ", ".join(f"{words_a_sentence(text):.0f}" for _, text in list(documents())[:3]) + " (README, CONTRIBUTING, CHANGELOG)", "20 at most"),
@@ -218,6 +275,9 @@ def main():
             print(f"long file: {name} ({count} lines)")
         for length, name in sorted(long_ones, reverse=True):
             print(f"long function: {name} ({length} lines)")
+        for title, (some, all_) in [("doc openings", openings(everywhere, room)), ("one-word functions", one_word(production, room))]:
+            for place in sorted(all_):
+                print(f"{title}: {place} {100 * some[place] / all_[place]:.0f} % ({some[place]} of {all_[place]})")
         for name in tuples:
             print(f"takes a tuple: {name}")
         for one, other in rooms:

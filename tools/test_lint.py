@@ -34,6 +34,31 @@ class Lint(unittest.TestCase):
         text = "- one\n    " + "word " * 21 + "\n"
         self.assertEqual([line.split(":")[1] for line in lint.wide_lines([("a.md", text)])], ["2"])
 
+    def asked(self, text):
+        found = lint.asking_openings([("actors/src/packer/a.rs", text)])
+        return [line.split(":")[1] for line in found.get("actors/src/packer", [])]
+
+    def test_a_block_that_opens_with_a_question_is_named(self):
+        for opening in "What Whether How Who Whose Whom Which Of Why When Where".split():
+            for slashes in ("///", "//!", "//"):
+                self.assertEqual(self.asked(f"{slashes} {opening} it is.\n"), ["1"], f"{slashes} {opening}")
+        self.assertEqual(self.asked("/// True if it is.\n    /// Often.\n\n/// Whatever comes.\n/// Offers.\nlet a = b; // What it is.\n"), [])
+
+    def test_only_the_first_line_of_a_block_counts(self):
+        self.assertEqual(self.asked("//! A room.\n//!\n//! What it has.\n/// A thing\n/// Whose name is long.\n"), [])
+        self.assertEqual(self.asked("//! A room.\n/// How many.\n// Why.\n\n// When.\n"), ["2", "3", "5"])
+
+    def test_rooms_on_the_list_may_not_grow_and_have_to_be_lowered(self):
+        found = {"src": ["a", "b"], "xtask/src": ["c"], "tests/live": ["d"], "actors/src/packer": ["e"]}
+        lines = list(lint.wrong_openings(found, {"src": 1, "xtask/src": 2, "tests/live": 1, "tests/gone": 1}))
+        self.assertEqual(lines[:1] + lines[2:3], ["e", "b"])
+        self.assertEqual([line.split(":")[-1] for line in lines[3:]], [" src has 2 such openings; 1 at most", " take it out", " lower it"])
+
+    def test_a_room_is_the_folder_below_src_or_what_a_test_lies_in(self):
+        names = ["actors/src/lib.rs", "actors/src/packer/a/b.rs", "crates/core/tests/packing/a.rs", "tests/live/a/b.rs", "src/main.rs"]
+        rooms = ["actors/src", "actors/src/packer", "crates/core", "tests/live", "src"]
+        self.assertEqual([lint.measure.room(name) for name in names], rooms)
+
     def used(self, row, code="", document=""):
         rows = [["on", *row]]
         return [place for _, place in lint.uses(rows, {"actors/src/a.rs": code}, [("docs/a.md", document)])]
