@@ -27,17 +27,17 @@ use crate::scenario::steps::Timed;
 use crate::scenario::{self, Scenario, names};
 use crate::world::{Broken, Watcher, World, WorldConfig, forget_rules, virtual_clock};
 
-/// How often replicas are asked what they see, where metrics are wanted.
+/// Time between two looks at the replicas' state, where metrics are wanted.
 const WATCH: Duration = Duration::from_secs(10);
 
-/// What is wanted beside the report.
+/// Outputs that are wanted beside the report.
 #[derive(Clone, Copy, Default)]
 struct Seen<'a> {
     spans: Option<&'a Spans>,
     metrics: Option<(&'a Metrics, &'a Latest)>,
 }
 
-/// How a scenario is played, beside what it says itself.
+/// Options of playing a scenario, beside what it says itself.
 #[derive(Clone, Default)]
 pub struct PlayOptions {
     /// The seed, instead of the scenario's.
@@ -48,27 +48,27 @@ pub struct PlayOptions {
     pub env: Vec<String>,
     /// Files of such lines; `env` wins over them.
     pub env_file: Vec<String>,
-    /// What is broken on purpose.
+    /// A safeguard that is taken out on purpose.
     pub broken: Option<Broken>,
-    /// Where everything that happens is written, JSON Lines.
+    /// File for everything that happens, JSON Lines.
     pub events: Option<String>,
-    /// Where the metrics are written as they are at the end.
+    /// File for the metrics as they are at the end.
     pub metrics: Option<String>,
-    /// Where the traces are written, one OTLP/JSON document.
+    /// File for the traces, one OTLP/JSON document.
     pub traces: Option<String>,
     /// Hears log events as they happen.
     pub watcher: Option<Watcher>,
 }
 
-/// What has become of a scenario.
+/// The outcome of a scenario that was played.
 pub struct Played {
-    /// How it came out.
+    /// The report on the run.
     pub report: Report,
     /// The metrics that were written, where they are wanted.
     pub metrics: Option<MetricsWritten>,
 }
 
-/// What it took to write the metrics.
+/// Size of the metrics that were written, and the time that it took.
 pub struct MetricsWritten {
     series: usize,
     bytes: usize,
@@ -186,7 +186,7 @@ async fn note_translated(world: Rc<World>) {
     }
 }
 
-/// How often [`note_translated`] looks.
+/// Time between two looks of [`note_translated`].
 const NOTE_AGAIN: Duration = Duration::from_millis(100);
 
 impl Run<'_> {
@@ -224,7 +224,7 @@ impl Run<'_> {
         Ok(report)
     }
 
-    /// What the world has refused, with the place of the step.
+    /// A refusal of the world, with the place of the step that it refused.
     fn refused(&self, step: usize, why: Failure) -> Failure {
         let (Failure::System(what), Some(own)) = (&why, self.scenario.steps.get(step)) else { return why };
         let field = format!("steps[{step}]");

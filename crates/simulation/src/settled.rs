@@ -30,7 +30,7 @@ pub async fn wait(world: &World, settled: Option<Duration>, end: Instant) {
     }
 }
 
-/// Whether every pod has its place, every NodeClaim its node, every instance its NodeClaim, and nothing is going.
+/// True if every pod has its place, every NodeClaim its node, every instance its NodeClaim, and nothing is going.
 fn is_settled(world: &World) -> bool {
     let going = |object: &serde_json::Value| !object["metadata"]["deletionTimestamp"].is_null();
     let placed = |pod: &serde_json::Value| pod["spec"]["nodeName"].is_string() && !going(pod);

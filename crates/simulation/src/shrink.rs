@@ -17,11 +17,11 @@ const OPTIONAL: [&str; 3] = ["clocks", "nodes", "settled"];
 
 /// A scenario that was cut down.
 pub struct Shrunk {
-    /// Where it is written, beside the one it came from.
+    /// File that it is written to, beside the one it came from.
     pub path: PathBuf,
     /// Steps of the scenario before, and now.
     pub steps: (usize, usize),
-    /// How often it was played.
+    /// Number of times that it was played.
     pub plays: usize,
 }
 
@@ -33,7 +33,7 @@ impl fmt::Display for Shrunk {
     }
 }
 
-/// What of a run is wrong: the invariants violated, and whether pods are left.
+/// Faults of a run: the invariants violated, or `pending` where pods are left.
 fn wrong(report: &Report) -> BTreeSet<&'static str> {
     let mut wrong: BTreeSet<&str> = report.violations().iter().map(|one| one.id).collect();
     if wrong.is_empty() && !report.holds() {

@@ -1,4 +1,4 @@
-//! How much is launched: no more than pods need, and no more than pools may have.
+//! Bounds on launches: no more than pods need, and no more than pools may have.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,12 +10,13 @@ use super::rules::PoolRules;
 use super::windows;
 use crate::world::{Action, step};
 
-/// What is asked for besides the pods themselves: their number.
+/// The number of pods, counted beside the resources that they request.
 const PODS: &str = "pods";
 /// The number of nodes, among a pool's limits.
 const NODES: &str = "nodes";
-/// What NodeClaims on their way may ask for of what the pods ask for that have waited since the oldest of them was made, those
-/// that a StatefulSet will make among them: a half more, as a new leader does not know which pods a claim was made for.
+/// Most that NodeClaims on their way may request, as a multiple of the requests of pods that have waited since the oldest of
+/// these claims was made (pods that a StatefulSet will make included). A half more, as a new leader does not know which pods a
+/// claim was made for.
 const ASKED_AT_MOST: f64 = 1.5;
 /// A quarter more for each further term in which they were made: each new leader has to find out anew where the pods are to go.
 const ASKED_A_TERM: f64 = 0.25;
@@ -102,7 +103,7 @@ impl Checker {
     }
 }
 
-/// Whether its leader knows of a claim, or has had half a minute to: a creation that nobody was told of may be done late.
+/// True if the claim's leader knows of it, or has had half a minute to: a creation without an answer may be done late.
 fn heard(state: &ClusterRecord, claim: &Claim) -> bool {
     !claim.unheard || state.now - claim.created > PLANNED_BEFORE
 }
@@ -188,7 +189,7 @@ impl Waited {
         self.waiting.1 += by;
     }
 
-    /// What those ask for that have waited since then, and those that have to leave now.
+    /// Requests of the pods that have waited since `then`, and of those that have to leave their nodes now.
     fn since(&self, then: f64, state: &ClusterRecord) -> AmountsByName {
         let most = |amount: &i128| i64::try_from(*amount).unwrap_or(i64::MAX);
         let mut sum: AmountsByName = self.waiting.0.iter().map(|(name, all)| (name.clone(), most(all))).collect();
@@ -218,7 +219,7 @@ impl Waited {
     }
 }
 
-/// Whether a node's pods may stay where they are, and might since then.
+/// True if a node's pods may stay where they are, and could all the time since `then`.
 fn stays(state: &ClusterRecord, name: &str, then: f64) -> bool {
     let Some(node) = state.nodes.get(name).filter(|node| node.ready && !node.deleting) else { return false };
     let machine = state.machines.get(&node.instance);

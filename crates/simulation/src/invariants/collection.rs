@@ -1,4 +1,4 @@
-//! What nobody owns: how long it lives, and how much of it is ended at once.
+//! Instances that nobody owns: the time that they live, and the number that is ended at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,12 +11,12 @@ use super::index::ClaimKey;
 use super::windows::{self, TEN_MINUTES, TimeSpan, lies_in, longest_outside};
 use crate::world::Action;
 
-/// How long what nobody owns lives at most: two minutes of grace; two sightings at least two minutes apart, of passes two to
-/// two and a quarter minutes apart; two passes that fail; a minute for the call itself.
+/// Longest life of an instance that nobody owns, in seconds: two minutes of grace; two sightings at least two minutes apart, of
+/// passes two to two and a quarter minutes apart; two passes that fail; a minute for the call itself.
 pub(super) const COLLECTED_WITHIN: f64 = 120.0 + 2.0 * 135.0 + 2.0 * 135.0 + 60.0;
-/// How long EC2's describes take to show a launch: so long is looked for one before another is begun.
+/// Seconds that EC2's describes may take to show a launch: it is looked for so long before another is begun.
 const CONSISTENT: f64 = 60.0;
-/// What is younger is never collected: a launch that was given up may be ended at once by who made it.
+/// Youngest age of an instance that is collected, in seconds: a launch that was given up may be ended earlier by its maker.
 const GRACE: f64 = 115.0;
 /// The bound where a cluster is small.
 const SMALL: usize = 5;

@@ -12,7 +12,7 @@ use super::history::{Claim, ClusterRecord, accepted, seconds};
 use super::windows::{self, TimeSpan};
 use crate::world::Action;
 
-/// How a removal is called that is to save money.
+/// The reason of a removal that is to save money.
 const SAVES: &str = "underutilized";
 /// And one of a node that has no pods.
 const EMPTY: &str = "empty";
@@ -24,7 +24,7 @@ const WAITS: f64 = 600.0 - 2.0 * CLOCK_OFF;
 const REST: f64 = 3600.0 - 5.0;
 /// A pod that comes later than so long after a move has not come by it.
 const ARRIVES_WITHIN: f64 = 1700.0;
-/// What is younger may not be known to who decides; and what is sent comes no later than this.
+/// Seconds after which a change is known to the leader; a request that was sent arrives no later than this.
 const KNOWN: f64 = 60.0;
 
 /// A command that holds a claim.
@@ -39,7 +39,7 @@ pub(super) struct ClaimHold {
 }
 
 impl ClaimHold {
-    /// What conditions say that are written now, where `before` was written.
+    /// The hold that conditions written now state; `before` where it names the same replacements.
     pub fn anew(conditions: &[Value], before: Option<Self>, now: f64) -> Option<Self> {
         let says = |one: &&Value| one["type"] == "DisruptionReason" && one["status"] == "True";
         let condition = conditions.iter().find(says)?;
@@ -66,16 +66,16 @@ struct Move {
     term: Option<i64>,
 }
 
-/// What is known of commands and moves.
+/// State of commands and moves, as the event log has told it so far.
 #[derive(Default)]
 struct Known {
     /// Instances whose Node has been Ready.
     stood: BTreeSet<String>,
-    /// Of each replacement, by name, the uids of the claims that named it.
+    /// The uids of the claims that named a replacement, by the replacement's name.
     named: BTreeMap<String, BTreeSet<String>>,
-    /// When a command has let go of a claim, by uid.
+    /// Seconds at which a command let go of a claim, by the claim's uid.
     released: BTreeMap<String, f64>,
-    /// When pods were bound, by uid.
+    /// Seconds at which pods were bound, by uid.
     bound: BTreeMap<String, f64>,
     /// Pods, by uid, that are on nodes which go to save money.
     moving: BTreeMap<String, Move>,
@@ -253,14 +253,14 @@ impl Checker {
 }
 
 impl Move {
-    /// Whether who decides now can know that a pod, bound then, has come by it.
+    /// True if the present leader can know that a pod, bound at `bound` seconds, has come by this move.
     fn is_known(self, bound: f64, now: f64) -> bool {
         bound <= now - KNOWN && bound - self.began <= ARRIVES_WITHIN
     }
 }
 
 impl Known {
-    /// What becomes of pods; before the state has taken it.
+    /// Follows an entry about a pod; called before the state has taken it.
     fn pod(&mut self, state: &ClusterRecord, entry: &ActionEntry) {
         if entry.kind != "pod" {
             return;
@@ -311,7 +311,7 @@ fn pods_on<'a>(state: &'a ClusterRecord, claim: &Claim) -> Vec<&'a String> {
     on_it.into_iter().flatten().filter(|uid| state.pods.get(*uid).is_some_and(moves)).collect()
 }
 
-/// Whether a step keeps from replicas how things stand.
+/// True if a step keeps replicas from seeing how things stand.
 fn hides(action: &Action) -> bool {
     matches!(
         action,

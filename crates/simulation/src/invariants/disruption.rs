@@ -1,4 +1,4 @@
-//! What goes by our own decision: never against a PodDisruptionBudget, never more at once than a pool's budgets allow.
+//! Nodes that go by our own decision: never against a PodDisruptionBudget, never more at once than a pool's budgets allow.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ use super::history::{Claim, ClusterRecord, PodRecord, accepted, seconds};
 
 /// From the decision to the deletion that the API server accepts: it is asked again where it fails.
 const DECIDED_WITHIN: f64 = 60.0;
-/// How far a replica's clock may be off, in seconds.
+/// Most that a replica's clock may be off, in seconds.
 pub(super) const CLOCK_OFF: f64 = 65.0;
-/// How a removal is called of a node that is unwell: it goes by force, whatever budgets say.
+/// The reason of removing a node that is unwell: it goes by force, whatever budgets say.
 const REPAIRED: &str = "unhealthy";
-/// How the removal of a node is called whose time is over: that of a capacity block's nodes is the block's, and they go all at once.
+/// The reason of removing a node whose time is over: the nodes of a capacity block go all at once, as the block ends.
 const EXPIRED: &str = "expired";
-/// What budgets know.
+/// The reasons that budgets know.
 const REASONS: [&str; 3] = ["Empty", "Drifted", "Underutilized"];
 
 impl Checker {
@@ -88,7 +88,7 @@ impl Checker {
         if machine.and_then(|machine| machine.to).is_some_and(|ended| ended <= pod.created) {
             return;
         }
-        // What nobody owned is collected, and what ended otherwise was nobody's will.
+        // An instance without owner is collected, and one that ended otherwise ended by nobody's will.
         let ended = self.ended_by_call.contains(&node.instance);
         if ended && state.claim_of(&node.instance).is_some() {
             self.pod_goes(state, pod, seconds(entry), Judged::AsTheyAre);
@@ -109,7 +109,7 @@ impl Checker {
                 *all.entry(&one.owner).or_default() += 1;
                 ready += usize::from(judged.is_ready(one, at));
             }
-            // What a budget is a share of is what workloads want, though some of theirs are still to go.
+            // A budget is a share of the replicas that workloads want, though some pods above that are still to go.
             let wanted = |(owner, there): (&&str, &usize)| {
                 state.rules.wanted(namespace, owner).map_or(*there, |all| all.min(*there))
             };
@@ -174,14 +174,14 @@ enum Judged {
 }
 
 impl Judged {
-    /// Whether it is one of those that a budget is about.
+    /// True if a budget counts the pod at `at` seconds.
     fn counts(self, pod: &PodRecord, at: f64) -> bool {
         let known = match self {
             Self::AsTheyAre => at,
             Self::ByApiServer => at - WORKED_OUT,
         };
         let goes = pod.deleting && pod.removed.is_none_or(|removed| removed <= known);
-        // Of one that has ended the workload has another by now.
+        // A pod that has ended does not count: its workload has another by now.
         pod.created <= known && !goes && !pod.ended
     }
 
@@ -193,26 +193,26 @@ impl Judged {
     }
 }
 
-/// Whether a claim's instance runs, or did until so long ago.
+/// True if a claim's instance runs, or ran less than `ago` seconds ago.
 fn runs(state: &ClusterRecord, claim: &Claim, now: f64, ago: f64) -> bool {
     let since = |at: Option<f64>| at.is_none_or(|at| now - at < ago);
     since(claim.gone) && state.machines.get(&claim.instance).is_some_and(|machine| since(machine.to))
 }
 
-/// Whether a claim's Node is Ready as the API server shows it: one out of a backup is for a while, though its instance has ended.
+/// True if the API server shows a claim's Node as Ready: one out of a backup is for a while, though its instance has ended.
 fn is_shown_ready(state: &ClusterRecord, claim: &Claim) -> bool {
     !claim.instance.is_empty() && state.nodes_of(&claim.instance).any(|node| node.ready)
 }
 
-/// Whether a node's pods have to go whatever their budgets say.
+/// True if a node's pods have to go whatever their budgets say.
 pub(super) fn is_forced(state: &ClusterRecord, node: &str) -> bool {
     let instance = state.nodes.get(node).map_or("", |node| node.instance.as_str());
     let warned = state.machines.get(instance).is_some_and(|machine| machine.warned);
     warned || state.claim_of(instance).is_some_and(|claim| claim.forced || claim.goes_for == REPAIRED)
 }
 
-/// Whether a claim is removed though nothing forces it: its node works, and is not removed by somebody else already; its
-/// time is not over, and the cloud lets it run.
+/// True if a claim is removed though nothing forces it: its node works, and is not removed by somebody else already; its time is
+/// not over, and the cloud lets it run.
 pub(super) fn is_of_own_will(state: &ClusterRecord, entry: &ActionEntry) -> bool {
     let Some(claim) = state.claims.get(entry.text("uid")) else { return false };
     let works = state.nodes_of(&claim.instance).any(|node| node.ready && !node.deleting);

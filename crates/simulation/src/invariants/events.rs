@@ -24,17 +24,17 @@ impl Launch {
     }
 }
 
-/// What a Lease became for a replica that wrote it, and knows that it did.
+/// A write of the Lease by a replica which knows that it was accepted.
 struct LeaseWrite {
     replica: u32,
-    /// When the request came in: its sender counts from before that.
+    /// Seconds at which the request came in: its sender counts from before that.
     asked: f64,
     held: bool,
 }
 
 impl LeaseWrite {
     fn from_entry(entry: &ActionEntry) -> Option<Self> {
-        // Who never learns that it was accepted may not rest on it.
+        // A replica that never learns that the write was accepted may not rest on it.
         let known = entry.kind == "api" && accepted(entry) && entry.field("answerLost") != Some(&Value::Bool(true));
         let (_, holder) = lease_term(entry).filter(|_| known)?;
         let asked = entry.field("asked").and_then(Value::as_f64).unwrap_or_else(|| seconds(entry));
@@ -74,11 +74,11 @@ impl Checker {
         let (mut newest, mut holder) = (0, String::new());
         // The Lease's, as it stands.
         let mut says: Option<u64> = None;
-        // When it was put back, until somebody writes it.
+        // Seconds at which the Lease was put back from a backup, until somebody writes it.
         let mut put_back: Option<f64> = None;
         let mut tokens: BTreeMap<String, String> = BTreeMap::new();
         for entry in entries {
-            // What operators do to objects is told as a step alone.
+            // An operator's deletion is recorded as a step alone.
             if matches!(step(entry), Some(Action::Delete { kind, .. }) if kind == "Lease") {
                 says = None;
             }
@@ -109,7 +109,7 @@ impl Checker {
             let (uid, token) = (entry.text("uid").to_owned(), claim["token"].as_str().unwrap_or_default().to_owned());
             let created = entry.text("verb") == "create";
             let launched = tokens.insert(uid, token.clone()).unwrap_or_default() != token;
-            // What is put back from a backup is nobody's writing.
+            // No replica writes an object that is put back from a backup.
             if entry.replica.is_some() && (created || launched) {
                 let name = entry.text("name").to_owned();
                 self.expect("INV-9", at, term >= newest || says.is_none_or(|says| says == term), || {
@@ -171,7 +171,7 @@ pub(super) fn lease_term(entry: &ActionEntry) -> Option<(u64, String)> {
     Some((term, spec["holderIdentity"].as_str().unwrap_or_default().to_owned()))
 }
 
-/// Whether a replica has sent it before that time, and has not heard what came of it.
+/// True if a replica sent the request before `time`, and has not heard its answer.
 fn is_unheard_from_before(entry: &ActionEntry, time: f64) -> bool {
     let asked = entry.field("asked").and_then(Value::as_f64);
     entry.replica.is_some()

@@ -13,10 +13,10 @@ const FREE: usize = 10;
 const TRIALS: usize = 8;
 /// The time that the bound is about.
 const HOUR: f64 = 3600.0;
-/// What was ordered before an end was known may come so much later.
+/// Seconds by which a launch ordered before an end was known may come later than that end.
 const UNDER_WAY: f64 = 30.0;
 
-/// What is known of launches.
+/// State of launches, as the event log has told it so far.
 #[derive(Default)]
 struct Futile {
     term: i64,
@@ -24,11 +24,11 @@ struct Futile {
     by_token: BTreeMap<String, String>,
     /// Instances that are known.
     seen: BTreeSet<String>,
-    /// When instances ended whose nodes had never been ready for pods, by pool.
+    /// Seconds at which instances ended whose nodes had never been ready for pods, by pool.
     lost: BTreeMap<String, Vec<f64>>,
     /// Claims that were made when their pool had lost as many as it may.
     braked: BTreeSet<String>,
-    /// When such claims got their instances, by pool.
+    /// Seconds at which such claims got their instances, by pool.
     trials: BTreeMap<String, Vec<f64>>,
 }
 
@@ -53,7 +53,7 @@ impl Checker {
 }
 
 impl Futile {
-    /// What an entry changes; answers the pool for which an instance was launched beyond what it may lose.
+    /// Applies an entry; returns the pool for which an instance was launched beyond what it may lose.
     fn apply(&mut self, entry: &ActionEntry, state: &ClusterRecord) -> Option<String> {
         if let Some(term) = entry.term.filter(|term| *term > self.term) {
             // A new leader knows of the living only.

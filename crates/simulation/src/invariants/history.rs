@@ -34,7 +34,7 @@ pub(super) struct ClusterRecord {
 }
 
 impl ClusterRecord {
-    /// What an entry changes.
+    /// Applies an entry of the event log.
     pub fn apply(&mut self, entry: &ActionEntry) {
         self.now = seconds(entry);
         match entry.kind.as_str() {
@@ -240,7 +240,7 @@ impl ClusterRecord {
         self.claims.values().filter(|claim| claim.gone.is_none())
     }
 
-    /// Whether a claim has the instance, or waits for what its token brings.
+    /// True if a claim has the instance, or waits for the one that its token brings.
     pub fn is_claimed(&self, id: &str) -> bool {
         let token = self.machines.get(id).map_or("", |machine| machine.token.as_str());
         self.index.claims_of(id).next().is_some() || self.index.is_awaited(token)
@@ -261,7 +261,7 @@ impl ClusterRecord {
         self.index.nodes_of(instance).filter_map(|name| self.nodes.get(name))
     }
 
-    /// Whether a claim's machine stays: nothing of it is being deleted, and the cloud lets its instance run on.
+    /// True if a claim's machine stays: nothing of it is being deleted, and the cloud lets its instance run on.
     pub fn stays(&self, claim: &Claim) -> bool {
         let ends = || self.machines.get(&claim.instance).is_some_and(|machine| machine.warned || machine.to.is_some());
         let goes = || self.nodes_of(&claim.instance).any(|node| node.deleting) || ends();
@@ -269,12 +269,12 @@ impl ClusterRecord {
     }
 }
 
-/// When an entry was written, in seconds.
+/// The time at which an entry was written, in seconds.
 pub(super) fn seconds(entry: &ActionEntry) -> f64 {
     entry.micros as f64 / 1e6
 }
 
-/// Whether a write was accepted.
+/// True if a write was accepted.
 pub(super) fn accepted(entry: &ActionEntry) -> bool {
     entry.field("code").and_then(Value::as_u64).is_some_and(|code| code < 300)
 }

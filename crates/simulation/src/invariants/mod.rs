@@ -1,6 +1,6 @@
-//! What must hold in every run, whatever goes wrong in it. It is checked when the run is over, over all that has happened in
-//! it: what was wrong for a while and has come right is found too. `tests/simulation/audit.py` checks the same from the
-//! events alone.
+//! Invariants that hold in every run, whatever goes wrong in it. They are checked when the run is over, over everything that has
+//! happened in it: a violation is found even if it was mended later. `tests/simulation/audit.py` checks the same from the events
+//! alone.
 
 mod capacity;
 mod collection;
@@ -30,23 +30,23 @@ pub(super) use rules::note as note_rules;
 use crate::rounding::seconds;
 use crate::world::{OTHER_CLUSTER, World};
 
-/// What was checked and what was found.
+/// The number of checks made, and the violations found.
 #[derive(Serialize)]
 pub struct CheckOutcome {
-    /// How many single checks were made.
+    /// Number of single checks.
     pub checked: usize,
-    /// What does not hold.
+    /// Violations found.
     pub violations: Vec<Violation>,
 }
 
 /// Something that does not hold.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Violation {
-    /// Which invariant, as docs/invariants.md numbers them: `INV-1`.
+    /// The invariant's number as in docs/invariants.md: `INV-1`.
     pub id: &'static str,
-    /// When it was violated, in seconds.
+    /// Seconds of the run at which it was violated.
     pub t: f64,
-    /// What is wrong.
+    /// A sentence that says what is wrong.
     pub what: String,
 }
 
@@ -77,7 +77,7 @@ fn text(value: &serde_json::Value) -> Option<String> {
     value.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
-/// How things stand at the end, by what the region and the API server say themselves.
+/// The end of the run, as the region and the API server themselves show it.
 struct End {
     t: f64,
     alive: Vec<Living>,

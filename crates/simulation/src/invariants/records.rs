@@ -20,22 +20,22 @@ pub(super) struct Claim {
     /// Its instance's id, empty while it has none.
     pub instance: String,
     pub requests: AmountsByName,
-    /// What its instance has, as far as it was written.
+    /// Capacity of its instance, as far as it was written.
     pub capacity: AmountsByName,
     pub created: f64,
     /// Nobody was told that it was made, by a request that may have been done long after it had been given up, and no replica
     /// has written to it since.
     pub unheard: bool,
-    /// When its time is over.
+    /// Seconds at which it expires.
     pub expires: Option<f64>,
-    /// Whether its drain ends by force some time.
+    /// True if its drain ends by force some time.
     pub forced: bool,
     pub initialized: bool,
-    /// When that was written first.
+    /// Seconds at which its initialization was first written.
     pub initialized_at: Option<f64>,
     /// The command that holds it, as its condition DisruptionReason says.
     pub held: Option<ClaimHold>,
-    /// Why it is removed, as it says itself.
+    /// The reason of its removal, from its own annotation.
     pub goes_for: String,
     /// Its instance is in a capacity block, which EC2 ends at its time.
     pub in_block: bool,
@@ -80,18 +80,18 @@ pub(super) struct PodRecord {
     pub ready: bool,
     /// Until when it is or was ready as the API server shows it, which hears of an instance's end only after a while.
     pub shown_ready: f64,
-    /// When it was made.
+    /// Seconds at which it was created.
     pub created: f64,
     pub deleting: bool,
-    /// Whether it has succeeded or failed.
+    /// True once it has succeeded or failed.
     pub ended: bool,
     /// Since when it is being deleted, unless by an eviction.
     pub removed: Option<f64>,
 }
 
 impl Claim {
-    /// What a write of it sent, at `now` in seconds: why it goes, when it expires, and its conditions. What is set once, with
-    /// the claim, counts only where it was not `known` before.
+    /// Takes over a write of the claim, at `now` in seconds: the reason of its removal, its expiry, and its conditions. Fields
+    /// that are set once, with the claim, count only where it was not `known` before.
     pub(super) fn apply_sent(&mut self, sent: &Value, known: bool, now: f64) {
         let spec = &sent["spec"];
         if let Some(reason) = sent["metadata"]["annotations"][END_REASON].as_str() {

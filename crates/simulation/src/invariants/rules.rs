@@ -1,5 +1,5 @@
-//! What operators allow: NodePools' limits and budgets, and PodDisruptionBudgets with the workloads that they cover. They
-//! are noted in the event log whenever manifests have been applied, so that whoever reads the log can judge by them.
+//! Rules of operators: NodePools' limits and budgets, and PodDisruptionBudgets with the workloads that they cover. They are noted
+//! in the event log whenever manifests have been applied, so that whoever reads the log can judge by them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -57,7 +57,7 @@ pub(crate) fn note(world: &World) {
     }
 }
 
-/// What a pod of a workload takes from its node, once admission has filled in what its template leaves out.
+/// Requests of a pod of a workload, once admission has filled in what its template leaves out.
 fn requests(world: &World, set: &Value) -> Value {
     let namespace = set["metadata"]["namespace"].as_str().unwrap_or_default();
     json!([needs(&world.api.admitted_spec(namespace, &set["spec"]["template"]))])
@@ -77,7 +77,7 @@ fn workloads(world: &World) -> Vec<(String, Value, Value)> {
     kinds.into_iter().flat_map(of_kind).collect()
 }
 
-/// Whether a selector takes these labels; one with expressions is passed over.
+/// True if a selector matches these labels; one with expressions never does.
 fn covers(selector: &Value, labels: &Value) -> bool {
     let wanted = selector["matchLabels"].as_object();
     selector["matchExpressions"].is_null()
@@ -88,9 +88,9 @@ fn covers(selector: &Value, labels: &Value) -> bool {
 #[derive(Default)]
 pub(super) struct RulesInForce {
     pub pools: BTreeMap<String, PoolRules>,
-    /// What a pod of each DaemonSet takes from every node, at most, by namespace and name.
+    /// Most that a pod of each DaemonSet requests on every node, by namespace and name.
     daemons: BTreeMap<(String, String), AmountsByName>,
-    /// What comes one after another, by namespace and name: a planner counts all of it.
+    /// StatefulSets, whose pods come one after another, by namespace and name: a planner counts all of their pods.
     pub ordered: BTreeMap<(String, String), Ordered>,
     /// By namespace and name.
     pub budgets: BTreeMap<(String, String), PodBudgetRule>,
@@ -103,22 +103,22 @@ pub(super) struct RulesInForce {
 pub(super) struct Ordered {
     /// The most that it has had.
     pub replicas: i64,
-    /// What it had at first.
+    /// Its replicas at first.
     first: usize,
-    /// What each asks for.
+    /// Requests of each of its pods.
     pub requests: AmountsByName,
 }
 
-/// What a pool says.
+/// A pool's limits and budgets.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PoolRules {
     pub limits: AmountsByName,
     pub budgets: Vec<BudgetRule>,
-    /// Whether it was a Provisioner with a time to live, to which budgets do not apply.
+    /// True if it was a Provisioner with a time to live, to which budgets do not apply.
     pub ttl: bool,
 }
 
-/// How many nodes may be disrupted at once.
+/// A budget of a pool: the number of nodes that may be disrupted at once.
 #[derive(Clone, Debug)]
 pub(super) struct BudgetRule {
     nodes: String,
@@ -127,7 +127,7 @@ pub(super) struct BudgetRule {
     daily: Option<(f64, f64)>,
 }
 
-/// How many pods have to stay.
+/// A PodDisruptionBudget: the number of pods that have to stay.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PodBudgetRule {
     least: Option<String>,
@@ -184,7 +184,7 @@ impl RulesInForce {
 }
 
 impl RulesInForce {
-    /// What DaemonSets' pods take from every node together, at most, and how many there are.
+    /// Most that DaemonSets' pods request on every node together, and their number.
     pub fn daemons(&self) -> AmountsByName {
         let mut all = AmountsByName::new();
         self.daemons.values().for_each(|requests| add(&mut all, requests));
@@ -205,7 +205,7 @@ impl RulesInForce {
         }
     }
 
-    /// How many pods a workload has been scaled to, if it has.
+    /// Replicas that a workload has been scaled to, if it has.
     pub fn wanted(&self, namespace: &str, owner: &str) -> Option<usize> {
         self.scales.get(&(namespace.to_owned(), owner.to_owned())).map(|(now, _)| *now)
     }
@@ -216,7 +216,7 @@ impl RulesInForce {
     }
 }
 
-/// What a list of amounts comes to together.
+/// The sum of a list of amounts.
 pub(super) fn sum(list: &Value) -> AmountsByName {
     let mut all = AmountsByName::new();
     for one in list.as_array().into_iter().flatten() {
@@ -239,8 +239,8 @@ impl BudgetRule {
         Some(Self { nodes, reasons: reasons.collect(), daily })
     }
 
-    /// How many of so many nodes it lets go for a reason, where it holds all the time from `since` to `until`, both in
-    /// seconds of the world's days.
+    /// Nodes of `total` that it lets go for a reason, if it holds all the time from `since` to `until`, both in seconds of the
+    /// world's days.
     pub fn allows(&self, reason: &str, total: usize, since: f64, until: f64) -> Option<usize> {
         let named = self.reasons.is_empty() || self.reasons.contains(reason);
         let holds = self.daily.is_none_or(|(begin, long)| {
@@ -259,7 +259,7 @@ fn minute_and_hour(line: &str) -> Option<f64> {
 }
 
 impl PodBudgetRule {
-    /// Whether it is about the pods of a workload.
+    /// True if the budget covers the pods of a workload.
     pub fn covers(&self, owner: &str) -> bool {
         self.covers.contains(owner)
     }
@@ -269,7 +269,7 @@ impl PodBudgetRule {
         &self.covers
     }
 
-    /// How many of so many pods have to be ready.
+    /// Number of pods, out of `pods`, that have to be ready.
     pub fn least(&self, pods: usize) -> usize {
         let least = self.least.as_deref().and_then(|text| scaled(text, pods));
         let away = self.most_away.as_deref().and_then(|text| scaled(text, pods));

@@ -199,7 +199,7 @@ impl Run {
         );
     }
 
-    /// What is violated, each once.
+    /// The ids of the violated invariants.
     fn violated(mut self) -> BTreeSet<&'static str> {
         self.entries.sort_by_key(|entry| entry.micros);
         self.violated_as_it_stands()

@@ -15,7 +15,7 @@ const HOUR: f64 = 3600.0;
 /// A node that has not been ready for so long says nothing: kube-scheduler had no time.
 const READY: f64 = 15.0;
 
-/// What came of a launch.
+/// A NodeClaim's launch, and the pods that waited then.
 struct Launch {
     pool: String,
     made: f64,
@@ -25,11 +25,11 @@ struct Launch {
     waited: Rc<Vec<String>>,
 }
 
-/// What became of an instance's node.
+/// The use of an instance's node so far.
 #[derive(Default)]
 struct Served {
     ready: Option<f64>,
-    /// Whether a pod other than a DaemonSet's was ready on it.
+    /// True once a pod other than a DaemonSet's was ready on it.
     used: bool,
     /// Pods that are or were bound to it, but for those that have failed.
     bound: i64,
@@ -41,7 +41,7 @@ struct Unused {
     owners: BTreeSet<String>,
 }
 
-/// What is known of launches, by the claim's uid.
+/// State of launches, by the claim's uid.
 #[derive(Default)]
 struct Launches {
     made: BTreeMap<String, Launch>,
@@ -51,7 +51,7 @@ struct Launches {
     served: BTreeMap<String, Served>,
     /// Nodes that were not used and were launched when another had not been before, by pool.
     again: BTreeMap<String, Vec<Unused>>,
-    /// When the first node of a pool that was not used had ended.
+    /// Seconds at which the first node of a pool that was not used had ended.
     first: BTreeMap<String, f64>,
     /// The pods that wait now; launches that are made one after another share the list of them.
     waiting: BTreeSet<String>,
@@ -79,7 +79,7 @@ impl Checker {
 }
 
 impl Launches {
-    /// What an entry changes; answers the pool of a node that has ended unused, and that was launched again.
+    /// Applies an entry; returns the pool of a node that has ended unused, and that was launched again.
     fn apply(&mut self, entry: &ActionEntry, state: &ClusterRecord) -> Option<String> {
         match entry.kind.as_str() {
             "api" if entry.text("resource") == "nodeclaims" && accepted(entry) => {
@@ -169,7 +169,7 @@ fn waits(pod: &PodRecord) -> bool {
     pod.node.is_empty() && !pod.deleting && !is_daemon(pod)
 }
 
-/// What pods are told apart by: their controller, or themselves.
+/// The name by which pods are told apart: their controller's, or their own.
 fn owner(pod: &PodRecord) -> String {
     let name = if pod.owner.is_empty() { &pod.name } else { &pod.owner };
     format!("{}/{name}", pod.namespace)

@@ -13,20 +13,20 @@ pub(super) type TimeSpan = (f64, f64);
 
 /// A leader whose Lease is not written for so long leads no more.
 const SILENT: f64 = 15.0;
-/// What stands still is said again after ten minutes, at the next pass; what is not said again has ended.
+/// Seconds until a collection that stands still says so again: ten minutes, then the next pass. Silence after that means its end.
 const SAID_AGAIN: f64 = 600.0 + 135.0;
 /// So much ends in ten minutes before the collection may have reached its bound.
 const BOUND: usize = 5;
 /// The time that the bound is about.
 pub(super) const TEN_MINUTES: f64 = 600.0;
 
-/// When steps of a kind began, and how long they last (for ever where they do not say).
+/// Beginnings and ends of steps of a kind, in seconds (without end where they do not say).
 pub(super) fn steps(entries: &[ActionEntry], of_kind: impl Fn(&Action) -> bool) -> Vec<TimeSpan> {
     let steps = entries.iter().filter_map(|entry| Some((seconds(entry), step(entry)?)));
     steps.filter(|(_, action)| of_kind(action)).map(|(at, action)| (at, at + lasts(&action))).collect()
 }
 
-/// How long a step lasts, in seconds; what is over at once lasts for none.
+/// Duration of a step, in seconds; zero for a step that is over at once.
 fn lasts(action: &Action) -> f64 {
     let duration = match action {
         Action::Kill { duration, .. }
@@ -56,7 +56,7 @@ fn lasts(action: &Action) -> f64 {
     duration.map_or(f64::INFINITY, |time| time.as_secs_f64())
 }
 
-/// Whether a step keeps replicas from collecting while it lasts.
+/// True if a step keeps replicas from collecting while it lasts.
 fn hinders(action: &Action) -> bool {
     match action {
         Action::Kill { .. }
@@ -68,7 +68,7 @@ fn hinders(action: &Action) -> bool {
         | Action::SlowWatches { .. }
         | Action::HoldWrites { .. }
         | Action::Restore { .. } => true,
-        // Of what replicas cannot read, NodeClaims alone decide what is collected.
+        // Collection depends on NodeClaims alone, of all objects that replicas cannot read.
         Action::Spoil { kind, .. } => kind == "NodeClaim",
         Action::Scale { .. }
         | Action::Delete { .. }
@@ -94,9 +94,9 @@ pub(super) fn restored_to(entry: &ActionEntry) -> Option<f64> {
     }
 }
 
-/// When nobody can be asked to collect what nobody owns: while a step makes trouble; around a new term, which begins to look
-/// anew; while the Lease is not written; while the collection says that it is braked and no operator has released it; while
-/// so much has ended within ten minutes that its bound may be reached.
+/// Times in which nobody can be expected to collect instances without owner: while a step makes trouble; around a new term, which
+/// begins to look anew; while the Lease is not written; while the collection says that it is braked and no operator has released
+/// it; while so much has ended within ten minutes that its bound may be reached.
 pub(super) fn uncollected(entries: &[ActionEntry], end: f64) -> Vec<TimeSpan> {
     let mut windows = steps(entries, hinders);
     leaderless(entries, end, &mut windows);
@@ -155,7 +155,7 @@ pub(super) fn longest_outside((from, to): TimeSpan, others: &[TimeSpan]) -> f64 
     longest.max(to - free)
 }
 
-/// Whether a time lies in one of the windows, or no more than `after` behind it.
+/// True if a time lies in one of the windows, or no more than `after` seconds behind it.
 pub(super) fn lies_in(at: f64, windows: &[TimeSpan], after: f64) -> bool {
     windows.iter().any(|(from, to)| *from <= at && at <= to + after)
 }

@@ -1,4 +1,4 @@
-//! What some seeds have that no operator wanted: objects that replicas cannot read, nodes that are not what was planned, packing
+//! Faults of some seeds that no operator wanted: objects that replicas cannot read, nodes that are not what was planned, packing
 //! that fails, and a kube-scheduler with rules of its own. Each has one seed in ten or fewer; drawn from a generator of its own,
 //! so that what else a seed draws stays what it is.
 
@@ -6,26 +6,26 @@ use fastrand::Rng;
 
 use super::workload::Workload;
 
-/// How much longer such a run may last, in seconds: a launch that nobody has used is tried again after pauses that double.
+/// Seconds by which such a run may last longer: a launch that nobody has used is tried again after pauses that double.
 const LONGER: u32 = 25 * 60;
 /// Globs of instance types of which there always are some; all of them at first.
 const TYPES: [&str; 5] = ["", "m5.*", "c6i.*", "r6i.*", "m5.*, c6i.*, r6i.*"];
 /// Nodes by where they are: everywhere, or the subnet of a zone.
 const PLACES: [&str; 4] = ["*", "ip-10-0-0-*", "ip-10-0-32-*", "ip-10-0-64-*"];
 
-/// What is faulty in a seed.
+/// Such faults of a seed.
 #[derive(Default)]
 pub(super) struct Faulty {
     /// More lines of `faults`.
     pub(super) faults: String,
     /// More steps, by milliseconds.
     pub(super) steps: Vec<(u32, String)>,
-    /// How much longer the run may last, in seconds.
+    /// Seconds by which the run may last longer.
     pub(super) longer: u32,
 }
 
 impl Faulty {
-    /// What is faulty in a seed whose first `busy` seconds are busy.
+    /// Draws the faults of a seed whose first `busy` seconds are busy.
     pub(super) fn draw(seed: u64, workloads: &[Workload], busy: u32) -> Self {
         let mut rng = Rng::with_seed(seed ^ 0x6661_756c_7479); // "faulty"
         let mut faulty = Self::default();
@@ -79,7 +79,7 @@ fn unreadable(workloads: &[Workload], busy: u32, rng: &mut Rng) -> Vec<(u32, Str
     (0..rng.u32(1..=4)).map(|_| one(rng)).collect()
 }
 
-/// What nodes have, or do, that nobody planned with. Where pods cannot run on them at all, that ends some time.
+/// Differences of nodes from what was planned with. Where pods cannot run on them at all, that ends some time.
 fn nodes(workloads: &[Workload], rng: &mut Rng) -> String {
     let types = TYPES[rng.usize(0..TYPES.len())];
     let of = |more: &str| match (types, more) {

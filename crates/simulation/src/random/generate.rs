@@ -34,7 +34,7 @@ pub struct Files {
     pub scenario: String,
     /// The manifests of its pools, classes and workloads, as YAML.
     pub workload: String,
-    /// What is applied in the middle of the run, from `changed.yaml` beside it.
+    /// Manifests that are applied in the middle of the run, from `changed.yaml` beside it.
     pub changed: Option<String>,
 }
 
@@ -136,7 +136,7 @@ fn moment(steps: &[(u32, String)], busy: u32, rng: &mut Rng) -> u32 {
     }
 }
 
-/// How long an operator takes at most to look after what is braked, in milliseconds.
+/// Most that an operator takes to release brakes, in milliseconds.
 const LOOKS_AFTER: u32 = 12 * 60_000;
 
 fn operator_faults(steps: &mut Vec<(u32, String)>, replicas: u32, busy: u32, rng: &mut Rng) {

@@ -31,7 +31,7 @@ const DEFAULT: Seeds = Seeds { first: 1, last: 20 };
 /// Most seeds in one run.
 const MOST: u64 = 1_000_000;
 
-/// What became of a seed.
+/// A seed that failed, and by what.
 #[derive(Serialize)]
 struct Failed {
     seed: u64,
@@ -41,19 +41,19 @@ struct Failed {
     error: Option<String>,
 }
 
-/// What is to be played, and how.
+/// Seeds to be played, and options of playing them.
 pub struct RandomRun {
-    /// Which seeds.
+    /// Seeds that are played.
     pub seeds: Seeds,
-    /// Where the scenarios are written and kept; without it only those that fail are, in the temporary folder.
+    /// Folder for the scenarios; without it only those that fail are kept, in the temporary folder.
     pub out: Option<PathBuf>,
-    /// Whether a scenario that fails is cut down to what it fails by.
+    /// True to cut a scenario that fails down to the steps that it fails by.
     pub shrink: bool,
-    /// How each is played.
+    /// Options of playing each.
     pub options: PlayOptions,
 }
 
-/// What has become of all seeds.
+/// Outcome of all seeds.
 pub struct SeedsSummary {
     seeds: Seeds,
     failed: Vec<Failed>,
@@ -62,7 +62,7 @@ pub struct SeedsSummary {
 }
 
 impl SeedsSummary {
-    /// Whether every seed came out well.
+    /// True if every seed came out well.
     pub fn came_out_well(&self) -> bool {
         self.failed.is_empty()
     }
@@ -108,7 +108,7 @@ pub fn play(wanted: &RandomRun, listener: SeedListener<'_>) -> Result<SeedsSumma
     Ok(SeedsSummary { seeds: wanted.seeds, failed, launched, terminated })
 }
 
-/// What the seeds have come to.
+/// Outcomes of the seeds so far.
 #[derive(Default)]
 struct Sum {
     failed: Vec<Failed>,
@@ -238,7 +238,7 @@ impl Failed {
     }
 }
 
-/// Where the files of the seeds are.
+/// The folder of the seeds' files.
 struct Folder {
     path: PathBuf,
     /// Files of seeds that came out well are kept.
@@ -277,7 +277,7 @@ impl Folder {
 
     fn forget(&self, seed: u64) {
         if !self.keep {
-            // What cannot be removed from a temporary folder is nobody's trouble.
+            // A folder that cannot be removed is left among the temporary files.
             let _ = std::fs::remove_dir_all(self.path.join(format!("seed-{seed}")));
         }
     }
@@ -321,7 +321,7 @@ mod tests {
         share(restarts, 100, 200);
         share(|files| files.workload.contains("dovetail.dev/move") != files.scenario.contains("MOVES_ROLLOUT"), 0, 0);
         share(|files| files.scenario.contains("NodeRepair: true") && files.scenario.contains("unwell: {"), 40, 90);
-        // What is changed is another text than before.
+        // A changed manifest differs from the text before.
         share(|files| files.changed.as_ref().is_some_and(|text| !files.workload.contains(text)), 120, 220);
         share(|files| files.scenario.contains("apply: [changed.yaml]") != files.changed.is_some(), 0, 0);
     }

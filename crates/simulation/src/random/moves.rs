@@ -1,6 +1,6 @@
-//! What makes nodes go by the control plane's own decision in a drawn scenario: workloads that shrink when their nodes are old
-//! enough to be consolidated, a pool or a class that is changed, and nodes that are unwell. Drawn from a generator of its own,
-//! so that what else a seed draws stays what it is.
+//! Causes for which nodes go by the control plane's own decision in a drawn scenario: workloads that shrink when their nodes are
+//! old enough to be consolidated, a pool or a class that is changed, and nodes that are unwell. Drawn from a generator of its
+//! own, so that what else a seed draws stays what it is.
 
 use fastrand::Rng;
 
@@ -11,18 +11,18 @@ const OLD_ENOUGH: u32 = 11 * 60_000;
 /// A node whose accelerators are unwell is repaired after ten minutes.
 const REPAIRED: u32 = 10 * 60_000;
 
-/// What moves in a seed.
+/// Such causes in a seed.
 #[derive(Default)]
 pub(super) struct SeedMoves {
     /// More steps, by milliseconds.
     pub(super) steps: Vec<(u32, String)>,
     /// Feature gates, a line of the scenario, or nothing.
     pub(super) gates: String,
-    /// What the pools say instead of what they say, within their `disruption`.
+    /// Replacements of text within the pools' `disruption`.
     pub(super) policies: Vec<(String, String)>,
     /// The manifest that is applied in the middle of the run, made of the first ones.
     change: Option<Change>,
-    /// How much longer the run may last, in seconds.
+    /// Seconds by which the run may last longer.
     pub(super) longer: u32,
 }
 
@@ -34,7 +34,7 @@ struct Change {
 }
 
 impl SeedMoves {
-    /// What moves in a seed whose first `busy` seconds are busy; with `many_to_many` a command may launch several nodes.
+    /// Draws the causes of a seed whose first `busy` seconds are busy; with `many_to_many` a command may launch several nodes.
     pub(super) fn draw(seed: u64, workloads: &[Workload], busy: u32, many_to_many: bool) -> Self {
         let mut rng = Rng::with_seed(seed ^ 0x6d6f_7665_7321); // "moves!"
         let mut moves = Self::default();
@@ -83,7 +83,7 @@ impl SeedMoves {
             self.steps
                 .push((at + rng.u32(0..20_000), format!("scale: {{kind: {kind}, name: {name}, replicas: {few}}}")));
         }
-        // What is found is done after a quarter of a minute, and its replacement comes within one.
+        // A command is carried out a quarter of a minute after it is found, and its replacement comes within a minute.
         let soon = at + rng.u32(16_000..100_000);
         let outage = match rng.u32(0..6) {
             0..=2 => format!("kill: {{replica: leader, for: {}s}}", rng.u32(1..=120)),

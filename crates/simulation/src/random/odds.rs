@@ -1,17 +1,17 @@
-//! What befalls some seeds besides: each kind one in five to ten of them. Drawn from a generator of its own, so that what
-//! else a seed draws stays what it is.
+//! Further faults and steps of some seeds: each kind in one of five to ten. Drawn from a generator of its own, so that what else
+//! a seed draws stays what it is.
 
 use fastrand::Rng;
 
 use super::generate::{REGION, clocks};
 
-/// How long an operator takes to look after what is braked, in milliseconds, and how long it takes again.
+/// Milliseconds after which an operator releases brakes, and then once more.
 const LOOKS_AFTER: [u32; 2] = [12 * 60_000, 24 * 60_000];
-/// How much longer a run may last after a restored API server or with a zone that was down for long: what was launched
-/// for what is no longer there has its time to register, and then to be collected.
+/// Seconds by which a run may last longer after a restored API server or with a zone that was down for long: nodes launched for
+/// objects that are gone have time to register, and then to be collected.
 const LONGER: u32 = 25 * 60;
 
-/// What befalls a seed besides.
+/// Further faults and steps of a seed.
 #[derive(Default)]
 pub(super) struct Odds {
     /// More faults of the API server, each after a comma.
@@ -22,12 +22,12 @@ pub(super) struct Odds {
     pub(super) steps: Vec<(u32, String)>,
     /// Clocks instead of those that are drawn otherwise.
     pub(super) clocks: Option<String>,
-    /// How much longer the run may last, in seconds.
+    /// Seconds by which the run may last longer.
     pub(super) longer: u32,
 }
 
 impl Odds {
-    /// What befalls a seed whose first `busy` seconds are busy.
+    /// Draws them for a seed whose first `busy` seconds are busy.
     pub(super) fn draw(seed: u64, replicas: u32, busy: u32) -> Self {
         let mut rng = Rng::with_seed(seed ^ 0x6f64_6473); // "odds"
         let (mut odds, end) = (Self::default(), busy * 1000);
@@ -66,7 +66,7 @@ impl Odds {
             // Not to before there were pools and pods: nobody applies them again.
             let age = rng.u32(5_000..=(at - 25_000).min(300_000));
             odds.step(at, format!("restore: {{age: {age}ms, for: {}s}}", rng.u32(2..=30)));
-            // What its instances have lost may be braked: an operator looks, and releases it.
+            // Instances that lost their claims may brake the collection: an operator looks, and releases it.
             for after in LOOKS_AFTER {
                 odds.step(at + after, "lookAfterCollection: {for: 30m}".to_owned());
             }

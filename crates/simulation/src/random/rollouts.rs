@@ -5,12 +5,12 @@ use fastrand::Rng;
 
 use super::workload::Workload;
 
-/// What a seed has of these.
+/// Restarts and the gate of a seed.
 #[derive(Default)]
 pub(super) struct Rollouts {
     /// Names of Deployments whose pods ask to be moved by a restart.
     named: Vec<String>,
-    /// Whether the gate `ManyToManyConsolidation` is on, as far as nodes are consolidated.
+    /// True if the gate `ManyToManyConsolidation` is on, as far as nodes are consolidated.
     pub(super) many_to_many: bool,
 }
 

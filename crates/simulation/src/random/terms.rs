@@ -1,9 +1,9 @@
-//! What operators allow in a drawn scenario: pools' limits and budgets, how long nodes live, how many pods have to stay; and
-//! what they take away themselves. It has a chance of its own: what else a seed draws stays what it is.
+//! Limits that operators set in a drawn scenario: pools' limits and budgets, how long nodes live, how many pods have to stay; and
+//! the objects that they delete. It has a chance of its own: what else a seed draws stays what it is.
 
 use fastrand::Rng;
 
-/// Of a pool.
+/// Limits, budgets and lifetime of a pool.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PoolTerms {
     /// `limits`, a line of the pool's spec, or nothing.

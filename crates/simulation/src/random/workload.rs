@@ -13,9 +13,9 @@ pub struct Workload {
     pub kind: &'static str,
     /// The Deployment's `metadata.name`.
     pub name: String,
-    /// How many replicas it has at first.
+    /// Replicas at first.
     pub replicas: u32,
-    /// How many it has at most.
+    /// Most replicas.
     pub most: u32,
 }
 
@@ -122,7 +122,7 @@ spec: {{{rule}, selector: {{matchLabels: {{app: {name}}}}}}}
     Workload { kind, name, replicas, most }
 }
 
-/// Where the pods may be beside one another.
+/// Rules for the pods' places beside one another.
 fn rules(name: &str, rng: &mut Rng) -> String {
     let selector = format!("labelSelector: {{matchLabels: {{app: {name}}}}}");
     match rng.u32(0..4) {

@@ -4,14 +4,14 @@
 
 use fastrand::Rng;
 
-/// How much longer a run may last in which launches come to nothing, in seconds: they are tried again after pauses that double.
+/// Seconds by which a run may last longer in which launches come to nothing: they are tried again after pauses that double.
 const LONGER: u32 = 25 * 60;
 /// Clocks that are off by minutes.
 const OFFSETS: [&str; 5] = ["5m", "6m", "10m", "-10m", "-6m"];
 /// A second gained or lost a minute, in microseconds a second.
 const DRIFT: i32 = 16_667;
 
-/// What is wrong in a seed.
+/// Errors of a seed's set-up.
 #[derive(Default)]
 pub(super) struct Wrong {
     /// Clocks instead of those that are drawn otherwise.
@@ -20,12 +20,12 @@ pub(super) struct Wrong {
     pub(super) ec2: String,
     /// More lines of `faults`.
     pub(super) faults: String,
-    /// How much longer the run may last, in seconds.
+    /// Seconds by which the run may last longer.
     pub(super) longer: u32,
 }
 
 impl Wrong {
-    /// What is wrong in a seed whose first `busy` seconds are busy.
+    /// Draws the errors of a seed whose first `busy` seconds are busy.
     pub(super) fn draw(seed: u64, replicas: u32, busy: u32) -> Self {
         let mut rng = Rng::with_seed(seed ^ 0x77_726f_6e67); // "wrong"
         let mut wrong = Self::default();

@@ -1,4 +1,4 @@
-//! How long pods were missed: from a Ready pod's eviction, deletion by a drain or loss until its owner's next pod is Ready.
+//! Time in which pods were missed: from a Ready pod's eviction, deletion by a drain or loss until its owner's next pod is Ready.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

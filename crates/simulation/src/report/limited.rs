@@ -15,14 +15,14 @@ use serde_json::Value;
 use crate::invariants::{AmountsByName, amounts};
 use crate::world::World;
 
-/// What a type has that a pod can surely have of it: all but what kubelet, system and eviction threshold keep.
+/// Share of an instance type that a pod can surely have: all but what kubelet, system and eviction threshold keep.
 const KEPT_CPU: i64 = 300;
 const USABLE_MEMORY: f64 = 0.75;
 const KEPT_MEMORY: i64 = 700 << 20;
 
-/// How long what a node had that has expired is its successor's.
+/// Seconds for which the room of an expired node is its successor's.
 const MOVING: f64 = 180.0;
-/// How long a pod of a node that has expired may wait for the next: a launch may take five minutes, and a registration two.
+/// Longest wait of a pod of an expired node, in seconds: a launch may take five minutes, and a registration two.
 const WAITING: f64 = 420.0;
 
 /// Names (`namespace/name`) of those of the pods without a node that cannot run.
@@ -54,20 +54,20 @@ pub fn limited(world: &World) -> BTreeSet<String> {
     world.pods().iter().filter(waits).filter(cannot).map(name).collect()
 }
 
-/// Whether a pool's nodes expire.
+/// True if a pool's nodes expire.
 fn expires(pool: &Value) -> bool {
     pool["spec"]["template"]["spec"]["expireAfter"].as_str().is_some_and(|text| text != "Never")
 }
 
-/// What is left of a pool's limits.
+/// The rest of a pool's limits.
 struct Room {
     on_demand: bool,
     left: AmountsByName,
 }
 
 impl Room {
-    /// Of a pool with these claims. `launched` says what a claim has that nobody has written on it yet. What a claim that has just
-    /// expired had is its successor's and nobody else's, until that is launched.
+    /// The rest for a pool with these claims. `launched` answers the capacity of a claim that has none written yet. The capacity
+    /// of a claim that has just expired is its successor's and nobody else's, until that is launched.
     fn left_in(
         pool: &Value,
         claims: &[Arc<Value>],
@@ -108,7 +108,7 @@ impl Room {
     }
 }
 
-/// What lives already of a claim's launch, though the answer of EC2 may be lost: it takes its place within the limits.
+/// Capacity of a claim's living instance, though the answer of EC2 may be lost: it takes its place within the limits.
 fn launched_for(claim: &Value, instances: &[RegionInstance], types: &[Arc<InstanceTypeInfo>]) -> AmountsByName {
     let Some(token) = claim["metadata"]["annotations"][annotations::LAUNCH_TOKEN].as_str() else {
         return AmountsByName::new();

@@ -36,7 +36,7 @@ struct Pods {
     total: usize,
     bound: usize,
     pending: BTreeMap<String, String>,
-    /// Of those that are pending, those that cannot run: by limits, or by the scenario's own faults.
+    /// Pending pods that cannot run: by limits, or by the scenario's own faults.
     #[serde(skip)]
     limited: BTreeSet<String>,
 }
@@ -65,12 +65,12 @@ impl Report {
         self.pods.pending.keys().all(|name| self.pods.limited.contains(name)) && self.invariants.violations.is_empty()
     }
 
-    /// How many instances were launched.
+    /// Number of instances launched.
     pub fn launched(&self) -> usize {
         self.launched
     }
 
-    /// How many of them have ended.
+    /// Number of launched instances that have ended.
     pub fn terminated(&self) -> usize {
         self.terminated
     }
@@ -91,7 +91,7 @@ pub fn build_report(world: &World) -> Report {
         pods: pods(world),
         cost_per_hour: nodes.iter().map(|node| node.price_per_hour).fold(0.0, |sum, price| sum + price),
         nodes,
-        // Of none the sum would be minus zero.
+        // Starts at 0.0, as the sum of nothing would be minus zero.
         cost_total: instances.iter().fold(0.0, |sum, one| sum + cost(one, world.wall())),
         launched: instances.iter().filter(|one| !one.beforehand).count(),
         terminated: instances.iter().filter(|one| !one.beforehand && !one.state.is_alive()).count(),
@@ -101,7 +101,7 @@ pub fn build_report(world: &World) -> Report {
     }
 }
 
-/// What an instance has cost until now: paid by the second from its launch until it starts to go.
+/// Cost of an instance until now: paid by the second from its launch until it starts to go.
 fn cost(instance: &RegionInstance, now: Timestamp) -> f64 {
     let paid = instance.ended.unwrap_or(now).duration_since(instance.launched);
     instance.price * paid.as_secs_f64() / 3600.0
@@ -142,7 +142,7 @@ fn pods(world: &World) -> Pods {
     Pods { total, bound, pending, limited }
 }
 
-/// How many pods of one reason are named.
+/// Number of pods that are named for one reason.
 const NAMES_LISTED: usize = 3;
 
 /// Pods by their reasons, in the order of the first pod of each: up to three by name, of more how many.

@@ -1,4 +1,4 @@
-//! What an account has beside instances: capacity reservations and placement groups.
+//! Capacity reservations and placement groups of a scenario's account.
 
 use dovetail_cloud::catalogue::RegionCatalogue;
 use dovetail_sandbox::region::{AccountCapacityReservation, AccountPlacementGroup};

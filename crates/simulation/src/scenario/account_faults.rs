@@ -1,4 +1,4 @@
-//! What `faults.ec2` of a scenario means for the account: quotas, addresses, permissions, and errors by their codes.
+//! Meaning of a scenario's `faults.ec2` for the account: quotas, addresses, permissions, and errors by their codes.
 
 use std::collections::BTreeMap;
 

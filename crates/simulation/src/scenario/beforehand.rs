@@ -1,4 +1,4 @@
-//! What a scenario's nodes that are there beforehand mean, its cluster's name, its gates, and what its region has no capacity for.
+//! Checks of a scenario's nodes that are there beforehand, its cluster's name, its gates, and its region's lack of capacity.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use crate::scenario::{self, NodeGroup, Scenario};
 
 /// Zones in which the sandbox's cluster has subnets: the region's first.
 pub(super) const ZONES: usize = 3;
-/// What a taint may do.
+/// Effects that a taint may have.
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 const CAPACITY_TYPES: [&str; 2] = ["on-demand", "spot"];
 /// Settings that a scenario has a key of its own for.
@@ -86,7 +86,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether a type can be had where the nodes are to be.
+    /// Checks that an instance type can be had in the zone of the nodes.
     fn place_of(&mut self, of_type: &str, of_zone: &str, group: &NodeGroup, catalogue: &RegionCatalogue) {
         let name = &group.instance_type;
         if catalogue.instance_type(&name.value).is_none() {

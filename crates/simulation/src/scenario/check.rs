@@ -1,4 +1,4 @@
-//! What a scenario means: every mistake in it found before anything starts.
+//! Checks of a scenario: every mistake in it is found before anything starts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use super::steps::Timed;
 use crate::scenario::{self, Scenario, duration, line};
 use crate::world::{ClaimsDeleted, Skew};
 
-/// What a clock may be off at most, and gain or lose at most each second, in microseconds: a tenth.
+/// Largest offset of a clock, and the largest drift in microseconds a second (a tenth).
 const MOST_OFFSET: jiff::SignedDuration = jiff::SignedDuration::from_hours(1);
 const MOST_DRIFT: i64 = 100_000;
 /// The longest run: a year, and a day.
@@ -30,21 +30,21 @@ pub(super) const MOST_NODES: u32 = 10_000;
 /// A scenario that makes sense.
 #[derive(Debug)]
 pub struct Checked {
-    /// What the region offers.
+    /// Instance types, zones and prices of the region.
     pub catalogue: Option<Arc<RegionCatalogue>>,
-    /// When the run ends, since time 0.
+    /// End of the run, since time 0.
     pub until: Duration,
     /// The end comes earlier when everything has been settled for so long.
     pub settled: Option<Duration>,
-    /// How wrong the replicas' clocks are.
+    /// Error of each replica's clock.
     pub clocks: Vec<Skew>,
-    /// How many replicas.
+    /// Number of replicas.
     pub replicas: u32,
     /// Manifest files at time 0.
     pub apply: Vec<String>,
-    /// What happens when, in order.
+    /// Steps in order of time.
     pub steps: Vec<Timed>,
-    /// What goes wrong from the start.
+    /// Faults from the start.
     pub faults: FaultSettings,
     /// Globs of the names of pods for which packing panics.
     pub panics_for: Vec<String>,
@@ -106,7 +106,7 @@ fn settings(scenario: &Scenario) -> BTreeMap<String, String> {
 /// Collects mistakes on its way through a scenario.
 pub(super) struct Checker<'a> {
     pub(super) path: &'a str,
-    /// How many replicas there are.
+    /// Number of replicas.
     pub(super) replicas: u32,
     pub(super) mistakes: Vec<Mistake>,
 }
@@ -178,7 +178,7 @@ impl Checker<'_> {
         Some(Skew { offset, drift_ppm, jumps: jumps.collect() })
     }
 
-    /// When a clock is set anew, and by how much.
+    /// The time at which a clock is set anew, and by how much.
     fn jump(&mut self, field: &str, jump: &scenario::ClockJump) -> Option<(Duration, jiff::SignedDuration)> {
         let at = self.collect(duration(self.path, &format!("{field}.at"), &jump.at))?;
         match jump.by.value.parse::<jiff::SignedDuration>() {

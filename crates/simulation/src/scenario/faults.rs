@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_saphyr::Spanned;
 
-/// What goes wrong.
+/// Faults that a scenario injects from the start.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Faults {
@@ -24,10 +24,10 @@ pub struct Faults {
     /// At kube-scheduler.
     #[serde(default)]
     pub scheduler: ScenarioSchedulerFaults,
-    /// Of nodes.
+    /// Faults of nodes.
     #[serde(default)]
     pub nodes: ScenarioNodeFaults,
-    /// Of NodeClaims.
+    /// Faults of NodeClaims.
     #[serde(default)]
     pub node_claims: ScenarioClaimFaults,
 }
@@ -36,7 +36,7 @@ pub struct Faults {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct ScenarioClaimFaults {
-    /// How old they become until somebody deletes them.
+    /// Age at which somebody deletes them.
     pub deleted_after: Option<Spanned<String>>,
     /// From the beginning for so long.
     #[serde(rename = "for")]
@@ -76,9 +76,9 @@ pub struct ScenarioEc2Faults {
     pub throttle_rate: Option<Spanned<f64>>,
     /// Share of requests that get no answer, 0 to 1; most of them are carried out.
     pub timeout_rate: Option<Spanned<f64>>,
-    /// How long at most a new instance or tag is not listed.
+    /// Longest time that a new instance or tag is not listed.
     pub consistency_lag: Option<Spanned<String>>,
-    /// How long each page of the spot price history takes.
+    /// Time that each page of the spot price history takes.
     pub slow_spot_history: Option<Spanned<String>>,
     /// Spot prices rise.
     pub spot_rise: Option<ScenarioSpotRise>,
@@ -117,14 +117,14 @@ pub struct ScenarioEc2Faults {
 pub struct ScenarioInjectedError {
     /// Such as `VcpuLimitExceeded`.
     pub code: Spanned<String>,
-    /// What EC2 says with it.
+    /// EC2's message beside the code.
     #[serde(default)]
     pub message: String,
     /// The action that fails as a whole.
     pub action: Option<Spanned<String>>,
     /// Glob `type/zone/capacityType` of what is refused.
     pub offerings: Option<Spanned<String>>,
-    /// How many calls it befalls; all without it.
+    /// Number of calls that fail; all without it.
     pub times: Option<u32>,
 }
 
@@ -132,12 +132,12 @@ pub struct ScenarioInjectedError {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScenarioSpotRise {
-    /// Of which types.
+    /// Instance types that it concerns.
     #[serde(default)]
     pub types: Vec<Spanned<String>>,
-    /// How many times their first price they cost in the end.
+    /// Price in the end, as a multiple of the first.
     pub times: Spanned<f64>,
-    /// How long that takes.
+    /// Time in which prices rise so far.
     pub within: Spanned<String>,
 }
 
@@ -196,7 +196,7 @@ pub struct ScenarioOnTypes {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScenarioLessAllocatable {
-    /// Of which types.
+    /// Instance types that it concerns.
     #[serde(default)]
     pub types: Vec<Spanned<String>>,
     /// Such as `20%`.
@@ -207,7 +207,7 @@ pub struct ScenarioLessAllocatable {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScenarioTaintOnJoin {
-    /// Of which types.
+    /// Instance types that it concerns.
     #[serde(default)]
     pub types: Vec<Spanned<String>>,
     /// The taint's key.
@@ -216,7 +216,7 @@ pub struct ScenarioTaintOnJoin {
     pub value: Option<Spanned<String>>,
     /// NoSchedule (default), PreferNoSchedule or NoExecute.
     pub effect: Option<Spanned<String>>,
-    /// How long after a node is ready it is taken off.
+    /// Time from the node's readiness until the taint is taken off.
     #[serde(rename = "takenOff")]
     pub taken_off: Option<Spanned<String>>,
 }
@@ -225,7 +225,7 @@ pub struct ScenarioTaintOnJoin {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LabelTakenOff {
-    /// Of which types.
+    /// Instance types that it concerns.
     #[serde(default)]
     pub types: Vec<Spanned<String>>,
     /// The label's key.
@@ -236,7 +236,7 @@ pub struct LabelTakenOff {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LabelPutOn {
-    /// Of which types.
+    /// Instance types that it concerns.
     #[serde(default)]
     pub types: Vec<Spanned<String>>,
     /// The label's key.
@@ -249,7 +249,7 @@ pub struct LabelPutOn {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScenarioJoinsLate {
-    /// Of which types.
+    /// Instance types that it concerns.
     #[serde(default)]
     pub types: Vec<Spanned<String>>,
     /// By how much.

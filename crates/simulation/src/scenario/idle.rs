@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use dovetail_actors::settings::without_effect;
 
-/// What only a process of its own has: a connection to a cluster, ports, a log; and another provisioner to watch.
+/// Settings that only a process of its own has: a connection to a cluster, ports, a log; and another provisioner to watch.
 const OF_A_PROCESS: [&str; 16] = [
     "BIND_ADDRESS",
     "CONSOLE_PORT",

@@ -1,4 +1,4 @@
-//! What happens to spot prices in a scenario.
+//! Changes of spot prices in a scenario.
 
 use dovetail_cloud::catalogue::RegionCatalogue;
 use dovetail_sandbox::faults::{SpotRise, glob_matches};

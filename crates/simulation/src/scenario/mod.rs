@@ -46,11 +46,11 @@ pub struct Scenario {
     /// Manifests applied at time 0, paths relative to the scenario.
     #[serde(default)]
     pub apply: Vec<Spanned<String>>,
-    /// Whether objects of the alpha kinds are stored as they are written, for the control plane to translate. Otherwise what
-    /// they mean in v1 is stored.
+    /// True to store objects of the alpha kinds as they are written, for the control plane to translate. Otherwise their meaning
+    /// in v1 is stored.
     #[serde(default)]
     pub alpha_as_written: bool,
-    /// What `${VAR}` in them is filled from.
+    /// Values for `${VAR}` in the manifests.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
     /// Settings of the control plane by their environment names.
@@ -68,13 +68,13 @@ pub struct Scenario {
     /// Nodes that are there beforehand.
     #[serde(default)]
     pub nodes: Vec<NodeGroup>,
-    /// What happens when.
+    /// Steps of the run, each at its time.
     #[serde(default)]
     pub steps: Vec<Step>,
-    /// What goes wrong.
+    /// Faults from the start.
     #[serde(default)]
     pub faults: Faults,
-    /// How long the run lasts, `30m` where none is written.
+    /// Length of the run, `30m` by default.
     pub until: Option<Spanned<String>>,
     /// The end comes earlier when everything has been settled for so long after the last step.
     pub settled: Option<Spanned<String>>,
@@ -93,7 +93,7 @@ pub struct ScenarioCapacityReservation {
     pub instance_type: Spanned<String>,
     /// Such as `us-east-1a`.
     pub zone: Spanned<String>,
-    /// How many instances it has.
+    /// Number of instances that it has.
     pub count: u32,
     /// By which classes select it.
     #[serde(default)]
@@ -101,7 +101,7 @@ pub struct ScenarioCapacityReservation {
     /// `default`, `capacity-block` or `interruptible`.
     #[serde(rename = "type")]
     pub kind: Option<Spanned<String>>,
-    /// How long after the start it ends, `2h`.
+    /// Time after the start at which it ends, `2h`.
     pub ends_after: Option<Spanned<String>>,
 }
 
@@ -115,7 +115,7 @@ pub struct ScenarioPlacementGroup {
     pub name: Spanned<String>,
     /// `cluster`, `partition` or `spread`.
     pub strategy: Spanned<String>,
-    /// How many partitions it has, 1 to 7.
+    /// Number of partitions, 1 to 7.
     pub partitions: Option<Spanned<u32>>,
 }
 
@@ -123,11 +123,11 @@ pub struct ScenarioPlacementGroup {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WrongClock {
-    /// How far wall time is off, `-3s`.
+    /// Error of wall time, `-3s`.
     pub offset: Option<Spanned<String>>,
     /// Microseconds gained each second.
     pub drift: Option<Spanned<i64>>,
-    /// When wall time is set anew.
+    /// Times at which wall time is set anew.
     #[serde(default)]
     pub jumps: Vec<ClockJump>,
 }
@@ -150,7 +150,7 @@ pub struct NodeGroup {
     pub instance_type: Spanned<String>,
     /// Such as `us-east-1a`; the region's first zone where it is not given.
     pub zone: Option<Spanned<String>>,
-    /// How many; one where it is not said.
+    /// Number of nodes, 1 by default.
     pub count: Option<Spanned<u32>>,
     /// `on-demand` (default) or `spot`.
     pub capacity_type: Option<Spanned<String>>,
@@ -164,7 +164,7 @@ pub struct NodeGroup {
     pub karpenter: Option<ScenarioKarpenterNodes>,
 }
 
-/// Whose nodes of Karpenter's they are.
+/// Karpenter's NodePool and EC2NodeClass of nodes that it has launched.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct ScenarioKarpenterNodes {

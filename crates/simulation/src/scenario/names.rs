@@ -1,4 +1,4 @@
-//! What a scenario's steps name: objects and nodes that can be there by then.
+//! Names in a scenario's steps: objects and nodes that can be there by then.
 
 use std::collections::BTreeSet;
 
@@ -29,7 +29,7 @@ pub fn check(
     let mut names = Names {
         path,
         domain: RegionConfig::new(&scenario.region.value, &scenario.cluster_name.value).host_domain(),
-        // What is put back may have been deleted before.
+        // A restore brings back objects that were deleted before.
         deletes: scenario.steps.iter().all(|step| step.restore.is_none()),
         known: BTreeSet::new(),
         alpha_as_written: scenario.alpha_as_written,
@@ -48,10 +48,10 @@ pub fn check(
 
 struct Names<'a> {
     path: &'a str,
-    /// Where the region's hosts are.
+    /// Domain of the region's hosts.
     domain: String,
     deletes: bool,
-    /// Whether alpha objects are there themselves, beside what they mean.
+    /// True if alpha objects are stored themselves, beside their meaning in v1.
     alpha_as_written: bool,
     known: BTreeSet<Key>,
     mistakes: Vec<Mistake>,
@@ -137,7 +137,7 @@ impl Names<'_> {
         own
     }
 
-    /// Whether a controller, or EC2, may give such a name.
+    /// True if a controller, or EC2, may give such a name.
     fn is_made(&self, kind: &str, namespace: &str, name: &str) -> bool {
         let of = |kinds: &[&str], fits: &dyn Fn(&str) -> bool| {
             self.known
@@ -159,7 +159,7 @@ impl Names<'_> {
         }
     }
 
-    /// What of that kind there is.
+    /// Names of that kind that there are, for a message.
     fn allowed(&self, kind: &str) -> String {
         if kind == "Node" {
             return format!("a node's name, such as ip-192-168-0-10.{}", self.domain);

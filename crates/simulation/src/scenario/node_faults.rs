@@ -1,4 +1,4 @@
-//! What `faults.nodes` of a scenario means.
+//! Meaning of a scenario's `faults.nodes`.
 
 use std::time::Duration;
 

@@ -9,7 +9,7 @@ use super::default_namespace;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Step {
-    /// When.
+    /// Time of the step since the start of the run.
     pub at: Spanned<String>,
     /// A workload gets another number of replicas.
     pub scale: Option<Scale>,
@@ -40,7 +40,7 @@ pub struct Step {
     pub restart: Option<Release>,
     /// Changes reach watches late.
     pub slow_watches: Option<Slow>,
-    /// What a replica writes is held on its way to the API server.
+    /// Holds a replica's writes on their way to the API server.
     pub hold_writes: Option<HeldWrites>,
     /// The API server is put back to an older state.
     pub restore: Option<Restore>,
@@ -62,7 +62,7 @@ pub struct Step {
 pub struct Loss {
     /// Such as NodeClaim.
     pub kind: Spanned<String>,
-    /// How many at most, the first by name; all without it.
+    /// Most that are affected, the first by name; all without it.
     pub count: Option<usize>,
 }
 
@@ -74,9 +74,9 @@ pub struct Spoil {
     pub kind: Spanned<String>,
     /// A glob of their names; all without it.
     pub names: Option<String>,
-    /// How many at most, the first by name; all without it.
+    /// Most that are affected, the first by name; all without it.
     pub count: Option<usize>,
-    /// What is odd about them: type (default), depth or managedFields.
+    /// Oddity of the objects: type (default), depth or managedFields.
     pub how: Option<Spanned<String>>,
     /// Without it for ever.
     #[serde(rename = "for")]
@@ -89,7 +89,7 @@ pub struct Spoil {
 pub struct Unwell {
     /// The type of the condition that is False on them.
     pub condition: Spanned<String>,
-    /// How many at most, the first by name; all without it.
+    /// Most that are affected, the first by name; all without it.
     pub count: Option<usize>,
     /// Without it for ever.
     #[serde(rename = "for")]
@@ -105,24 +105,24 @@ pub struct While {
     pub duration: Option<Spanned<String>>,
 }
 
-/// How late changes are told, and for how long.
+/// Changes reach watches late for a while.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Slow {
-    /// How late.
+    /// Delay of each change.
     pub by: Spanned<String>,
     /// Without it for ever.
     #[serde(rename = "for")]
     pub duration: Option<Spanned<String>>,
 }
 
-/// Whose writes are held, how long each, and for how long.
+/// The writes of a replica are each held for a time.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HeldWrites {
     /// A number from 0, or `leader`.
     pub replica: Spanned<String>,
-    /// How much later each arrives.
+    /// Delay of each write.
     pub by: Spanned<String>,
     /// Without it for ever.
     #[serde(rename = "for")]
@@ -133,9 +133,9 @@ pub struct HeldWrites {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Restore {
-    /// How old that state is.
+    /// Age of that state.
     pub age: Spanned<String>,
-    /// How long the API server is down meanwhile.
+    /// Time that the API server is down meanwhile.
     #[serde(rename = "for")]
     pub duration: Spanned<String>,
 }
@@ -177,7 +177,7 @@ pub struct Target {
     pub namespace: String,
 }
 
-/// Which spot instances get their warning.
+/// Spot instances that get their warning, or a node.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Interrupt {
@@ -187,7 +187,7 @@ pub struct Interrupt {
     pub node: Option<Spanned<String>>,
 }
 
-/// Which replica, for how long.
+/// A replica that is out for a while.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReplicaOutage {

@@ -1,4 +1,4 @@
-//! What a scenario's steps mean.
+//! Meaning of a scenario's steps.
 
 use std::time::Duration;
 
@@ -21,9 +21,9 @@ const CONDITIONS: &[&str] =
 /// Something that happens at a time.
 #[derive(Debug)]
 pub struct Timed {
-    /// When, since time 0.
+    /// Time of the step, since time 0.
     pub at: Duration,
-    /// What.
+    /// Action that is carried out then.
     pub action: Action,
     /// The number of the step in the scenario.
     pub step: usize,
@@ -51,7 +51,7 @@ impl Checker<'_> {
                 checked.extend(all.map(|(at, action)| Timed { at, action, step: index }));
             }
         }
-        // What is restored has been backed up before; at one time, after what else happens then.
+        // A state that is restored is backed up before; at one time, after all else that happens then.
         checked.sort_by_key(|one| one.at);
         checked
     }
@@ -112,7 +112,7 @@ impl Checker<'_> {
             found.push(self.zone_down(field, down, catalogue));
         }
         found.extend(self.fault(field, step));
-        // What is wrong with it has been said, or is said with what it needs besides.
+        // Its mistakes have been named, or are named together with the field that it lacks.
         if found.is_empty() && (self.mistakes.len() > before || step.restore.is_some()) {
             return None;
         }
@@ -167,7 +167,7 @@ impl Checker<'_> {
         Action::ZoneDown { zone: down.zone.value.clone(), duration }
     }
 
-    /// What tries the brakes.
+    /// The action of a step that tries the brakes.
     fn fault(&mut self, field: &str, step: &Step) -> Option<Action> {
         if let Some(lost) = &step.lose {
             self.kind(field, "lose", &lost.kind, LOSABLE);

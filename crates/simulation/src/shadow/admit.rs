@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// The original's uid, on its way into the copy.
 pub const UID: &str = "shadow.dovetail.dev/uid";
-/// When the original was created, on its way into the copy.
+/// Annotation for the original's creation time, on its way into the copy.
 pub const CREATED: &str = "shadow.dovetail.dev/created";
 
 /// Puts uid and time of creation where they belong.

@@ -1,4 +1,4 @@
-//! What the real cloud offers, read once: types, zones, prices. Four calls that describe, and none that changes anything.
+//! The real cloud's offer, read once: types, zones, prices. Four calls that describe, and none that changes anything.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::kinds::text;
 
-/// What a class is in the copy.
+/// The copy of a class, or why there is none.
 pub enum Copied {
     /// This.
     Class(Value),

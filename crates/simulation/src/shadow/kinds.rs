@@ -1,4 +1,4 @@
-//! What of a cluster is copied, in the order in which one thing needs another.
+//! Kinds that are copied from a cluster, in the order in which one thing needs another.
 
 use dovetail_sandbox::apiserver::{
     DAEMON_SETS, EC2_NODE_CLASSES, Gvr, NAMESPACES, NODE_CLAIMS, NODE_POOLS, NODES, PERSISTENT_VOLUME_CLAIMS,
@@ -36,7 +36,7 @@ pub static KINDS: [CopiedKind; 14] = [
     kind(DAEMON_SETS, "DaemonSet", false),
     kind(POD_DISRUPTION_BUDGETS, "PodDisruptionBudget", false),
     kind(PODS, "Pod", true),
-    // What a DaemonSet's pods get unless they say it.
+    // Defaults for the requests of a DaemonSet's pods.
     kind(Gvr::from_static("", "v1", "limitranges"), "LimitRange", false),
 ];
 

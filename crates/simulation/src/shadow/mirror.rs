@@ -38,7 +38,7 @@ const HASHES: [&str; 4] = [
     annotations::NODE_CLASS_HASH_VERSION,
 ];
 
-/// What is copied, and what is known of the originals.
+/// Copies the cluster's objects, and remembers their originals.
 pub struct Mirror {
     pub(super) copy: Copy,
     /// The originals of whatever is in the copy, or was refused by it.
@@ -47,7 +47,7 @@ pub struct Mirror {
     pub(super) wanted: BTreeSet<Key>,
     /// NodeClaims that were there at the beginning: their nodes are the copy's as well.
     pub(super) before: BTreeSet<String>,
-    /// Whether everything is in the copy that was there at the beginning.
+    /// True once everything is in the copy that was there at the beginning.
     pub(super) begun: bool,
     pub(super) notes: Vec<String>,
 }
@@ -75,12 +75,12 @@ impl Mirror {
         &self.copy
     }
 
-    /// What there is to say since this was asked.
+    /// Notes made since the last call.
     pub fn take_notes(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notes)
     }
 
-    /// Whether a NodeClaim of the copy was there at the beginning.
+    /// True if a NodeClaim of the copy was there at the beginning.
     pub fn is_from_before(&self, claim: &str) -> bool {
         self.before.contains(claim)
     }
@@ -127,7 +127,7 @@ impl Mirror {
         }
         let volume = *gvr == PERSISTENT_VOLUMES || *gvr == PERSISTENT_VOLUME_CLAIMS;
         if volume && self.copy.api.get(gvr, &key.namespace, &key.name).is_some() {
-            // What it is bound to there is decided there.
+            // The copy decides what the volume is bound to there.
             return;
         }
         self.put(gvr, &key, object);
@@ -151,7 +151,7 @@ impl Mirror {
         let known = self.originals.get_mut(gvr).and_then(|all| all.remove(&key));
         let Some(known) = known else { return };
         if *gvr == NODE_CLAIMS || (*gvr == NODES && is_of_a_pool(&known)) {
-            // Whether it goes in the copy is decided there.
+            // The copy decides whether it goes there.
             return;
         }
         let grace_period_seconds = (*gvr == PODS).then_some(0);
@@ -215,7 +215,7 @@ pub(super) fn fresh(original: &Value) -> Value {
     object
 }
 
-/// What is there, with what its original says by now. What was added in the copy stays.
+/// The copy's object with the fields of its original as they are now. Fields added in the copy stay.
 fn changed(there: &Value, original: &Value) -> Value {
     let mut object = there.clone();
     for (field, value) in original.as_object().into_iter().flatten() {
@@ -261,7 +261,7 @@ fn without_hash(original: &Value) -> Value {
     object
 }
 
-/// Whether a Node is one of a NodePool.
+/// True if a Node belongs to a NodePool.
 pub(super) fn is_of_a_pool(node: &Value) -> bool {
     node["metadata"]["labels"][dovetail_api::names::labels::NODE_POOL].is_string()
 }

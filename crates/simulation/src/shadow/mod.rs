@@ -51,7 +51,7 @@ use watch::{ClusterWatches, CopiedNews};
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// What a shadow is made of.
+/// Parts that a shadow is made of.
 pub struct ShadowParts {
     /// The real API server; listed and watched, and nothing else.
     pub kube: kube::Client,
@@ -63,9 +63,9 @@ pub struct ShadowParts {
     pub clock: Arc<dyn Clock>,
     /// The seed of all chance in the copy.
     pub seed: u64,
-    /// Where packings are computed.
+    /// Solver that computes packings.
     pub solver: Arc<dyn Solver>,
-    /// Where the replica in the copy tells what it does.
+    /// Journal of the replica in the copy.
     pub journal: Arc<dyn Journal>,
     /// Hears what there is to say.
     pub listener: ShadowListener,
@@ -74,7 +74,7 @@ pub struct ShadowParts {
 /// Hears what there is to say of a shadow.
 pub type ShadowListener = Rc<dyn Fn(&ShadowEvent)>;
 
-/// What there is to say.
+/// A decision of either side, or a note on the report.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ShadowEvent {
     /// A node is launched or told to go: by whom.
@@ -90,12 +90,12 @@ pub struct Shadow {
     clock: Arc<dyn Clock>,
 }
 
-/// What of a cluster is listed and watched; nothing else is asked for.
+/// Kinds of a cluster that are listed and watched; nothing else is asked for.
 pub fn listed() -> impl Iterator<Item = &'static Gvr> {
     kinds::KINDS.iter().map(|kind| &kind.gvr)
 }
 
-/// What is known of both sides.
+/// State of both sides.
 struct State {
     mirror: Mirror,
     ledger: Ledger,
@@ -107,7 +107,7 @@ struct State {
     notes: Notes,
 }
 
-/// What keeps the report from being whole, each once.
+/// Notes on what keeps the report from being whole, each once.
 type Notes = Rc<RefCell<BTreeSet<String>>>;
 
 /// So many are enough to see that something is wrong.
@@ -147,7 +147,7 @@ impl Shadow {
         Ok(Self { state, replica, clock })
     }
 
-    /// What was done, and what would have been done, until now.
+    /// Decisions of both sides until now.
     #[must_use]
     pub fn report(&self) -> ShadowReport {
         let state = self.state.borrow();

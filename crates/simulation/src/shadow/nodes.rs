@@ -47,7 +47,7 @@ impl Mirror {
             return;
         }
         if let Some(there) = self.copy.api.get(&NODES, "", &key.name) {
-            // Whether pods may come is the operator's to say where nobody else has a say.
+            // The operator decides whether pods may come, where nobody else does.
             let unschedulable = &original["spec"]["unschedulable"];
             if claim.is_none() && there["spec"]["unschedulable"] != *unschedulable {
                 let patch = json!({"spec": {"unschedulable": unschedulable}});
@@ -111,7 +111,7 @@ impl Mirror {
         });
     }
 
-    /// What shows that an instance is one of the copy's cluster, and whose.
+    /// Tags by which an instance is one of the copy's cluster and of this claim.
     fn tags(&self, claim: &str, pool: &str) -> BTreeMap<String, String> {
         let cluster = self.copy.region.config().cluster_name.clone();
         BTreeMap::from([

@@ -76,7 +76,7 @@ impl Mirror {
                 owner.remove("blockOwnerDeletion");
             }
         }
-        // Where a pod ran at the beginning it runs in the copy; since then the copy decides.
+        // A pod stays in the copy on the node where it ran at the beginning; later pods are placed by the copy.
         let node = text(original, &["spec", "nodeName"]).to_owned();
         let stays = !self.begun && self.copy.api.get(&NODES, "", &node).is_some();
         if let Some(spec) = pod["spec"].as_object_mut() {
@@ -121,7 +121,7 @@ fn is_of(copy: &Value, original: &Value) -> bool {
     copy["metadata"]["annotations"][ORIGINAL] == original["metadata"]["uid"]
 }
 
-/// What keeps a pod from being scheduled.
+/// Number of gates that keep a pod from being scheduled.
 fn gates(pod: &Value) -> usize {
     pod["spec"]["schedulingGates"].as_array().map_or(0, Vec::len)
 }

@@ -17,7 +17,7 @@ use super::{FIRST_PAUSE, LONGEST_PAUSE, ShadowEvent, ShadowListener};
 /// A server ends a watch after so many seconds; what passes connections on often forgets those that are idle for a minute.
 const WATCHED_FOR: u32 = 50;
 
-/// What is heard of the cluster.
+/// News from the watches on the cluster.
 pub enum CopiedNews {
     /// An object is there, or has changed.
     There(Gvr, Arc<Value>),
@@ -27,7 +27,7 @@ pub enum CopiedNews {
     All(Gvr, BTreeSet<(String, String)>),
 }
 
-/// What a watch says: an object, or that its list has failed.
+/// Message of a watch: news, or that its list has failed.
 enum Said {
     Heard(CopiedNews),
     Failed(Gvr),
@@ -77,7 +77,7 @@ impl ClusterWatches {
         (Self { said }, first)
     }
 
-    /// What is heard next.
+    /// The next news; none once the watches have ended.
     pub async fn next(&mut self) -> Option<CopiedNews> {
         loop {
             match self.said.recv().await? {

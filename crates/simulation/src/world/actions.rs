@@ -1,4 +1,4 @@
-//! What a scenario's steps do to the world.
+//! Actions of a scenario's steps on the world.
 
 mod replicas;
 
@@ -43,7 +43,7 @@ pub enum Action {
     DeleteSome {
         /// One of [`DELETABLE`].
         kind: String,
-        /// How many at most; all without it.
+        /// Most that are deleted; all without it.
         count: Option<usize>,
     },
     /// Manifests are applied.
@@ -68,7 +68,7 @@ pub enum Action {
     },
     /// A replica is killed.
     Kill {
-        /// Which.
+        /// The replica that is killed.
         replica: ReplicaRef,
         /// Restarted after that, or never.
         #[serde(with = "logged::perhaps_seconds")]
@@ -76,7 +76,7 @@ pub enum Action {
     },
     /// A replica stands still.
     Pause {
-        /// Which.
+        /// The replica that is paused.
         replica: ReplicaRef,
         /// For how long, or for ever.
         #[serde(with = "logged::perhaps_seconds")]
@@ -84,11 +84,11 @@ pub enum Action {
     },
     /// A replica is cut off.
     Partition {
-        /// Which.
+        /// The replica that is cut off.
         replica: ReplicaRef,
         /// From what.
         from: Vec<Service>,
-        /// Which way.
+        /// Direction that is cut.
         direction: Direction,
         /// For how long, or for ever.
         #[serde(with = "logged::perhaps_seconds")]
@@ -98,7 +98,7 @@ pub enum Action {
     Lose {
         /// Their kind.
         kind: String,
-        /// How many at most; all without it.
+        /// Most that are lost; all without it.
         count: Option<usize>,
     },
     /// Objects of a kind become odd: replicas cannot read them.
@@ -107,9 +107,9 @@ pub enum Action {
         kind: String,
         /// A glob of their names.
         names: String,
-        /// How many at most, the first by name; all without it.
+        /// Most that are spoilt, the first by name; all without it.
         count: Option<usize>,
-        /// What is odd about them.
+        /// Oddity that they get.
         odd: Odd,
         /// For how long, or for ever.
         #[serde(with = "logged::perhaps_seconds")]
@@ -119,7 +119,7 @@ pub enum Action {
     Unwell {
         /// The condition's type, `Ready`.
         condition: String,
-        /// How many nodes at most, the first by name; all without it.
+        /// Most nodes that become unwell, the first by name; all without it.
         count: Option<usize>,
         /// For how long, or for ever.
         #[serde(with = "logged::perhaps_seconds")]
@@ -163,11 +163,11 @@ pub enum Action {
         #[serde(with = "logged::perhaps_seconds")]
         duration: Option<Duration>,
     },
-    /// What a replica writes is held on its way to the API server.
+    /// Holds a replica's writes on their way to the API server.
     HoldWrites {
-        /// Whose.
+        /// The replica that writes.
         replica: ReplicaRef,
-        /// How much later each arrives.
+        /// Delay of each write.
         #[serde(with = "logged::seconds")]
         by: Duration,
         /// For how long, or for ever.
@@ -178,7 +178,7 @@ pub enum Action {
     Snapshot,
     /// The API server is put back to an older state, and is down meanwhile.
     Restore {
-        /// When that state was backed up.
+        /// Time at which that state was backed up.
         #[serde(with = "logged::seconds")]
         of: Duration,
         /// For how long it is down.
@@ -187,7 +187,7 @@ pub enum Action {
     },
     /// A zone goes down.
     ZoneDown {
-        /// Which.
+        /// The zone's name.
         zone: String,
         /// For how long, or for ever.
         #[serde(with = "logged::perhaps_seconds")]
@@ -195,7 +195,7 @@ pub enum Action {
     },
 }
 
-/// Which replica.
+/// A replica, as a step names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ReplicaRef {
@@ -247,7 +247,7 @@ pub(super) fn resource(kind: &str) -> Gvr {
     }
 }
 
-/// How long before its end a spot instance is warned.
+/// Time between a spot instance's warning and its end.
 const NOTICE: Duration = Duration::from_secs(120);
 
 /// Kinds that steps name and that live in no namespace.

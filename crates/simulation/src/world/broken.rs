@@ -26,7 +26,7 @@ use futures::future::BoxFuture;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
-/// What is broken.
+/// A safeguard that is taken out on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Broken {
     /// The API server refuses no NodeClaim of an older term.
@@ -35,7 +35,7 @@ pub enum Broken {
     NoDeadline,
     /// Each launch is sent with a token of its own.
     NoToken,
-    /// What an earlier launch has made is not found.
+    /// An instance of an earlier launch is not found.
     ForgottenAdoption,
     /// A launch that did not come out well is sent again at once, as another one.
     DoubleResend,
@@ -49,9 +49,9 @@ pub enum Broken {
     NoBudgets,
     /// PodDisruptionBudgets never reach the API server.
     NoPodBudgets,
-    /// What a NodeClaim was launched for is taken off it at once: nobody is found not to have used its node.
+    /// A NodeClaim loses at once the pods that it was launched for: nobody is found not to have used its node.
     NoUnusedBrake,
-    /// What a NodeClaim says of the command that holds it is taken off it at once.
+    /// A NodeClaim loses at once the condition that names the command which holds it.
     NoHolds,
     /// NodeClaims that replace others count as initialized as soon as they are launched.
     EarlyReplacements,
@@ -63,8 +63,7 @@ pub enum Broken {
     NoFutileBrake,
 }
 
-/// What operators have said, as far as it is not broken: their word is in the event log, and what the API server has of it is
-/// less.
+/// Takes operators' rules off the API server, as far as they are broken: the event log keeps them as they were applied.
 pub fn forget_rules(api: &ApiServer, broken: Option<Broken>) -> Result<(), ApiError> {
     let pools = Gvr::new("karpenter.sh", "v1", "nodepools");
     let pod_budgets = Gvr::new("policy", "v1", "poddisruptionbudgets");
@@ -86,9 +85,9 @@ pub fn forget_rules(api: &ApiServer, broken: Option<Broken>) -> Result<(), ApiEr
     Ok(())
 }
 
-/// How soon a NodeClaim is made again.
+/// Pause between two looks at NodeClaims.
 const AGAIN: Duration = Duration::from_millis(20);
-/// What the second one's name ends with.
+/// End of the second claim's name.
 const TWIN: &str = "-again";
 
 /// Makes every NodeClaim a second time, as a replica that has forgotten that it did.
@@ -109,7 +108,7 @@ pub async fn claim_twice(api: ApiServer, client: kube::Client) {
                 "annotations": {"dovetail.dev/term": term}, "finalizers": ["karpenter.sh/termination"]});
             twin["status"] = json!({});
             if let Ok(twin) = serde_json::from_value(twin) {
-                // Where it is refused, or nobody answers, there is no second one.
+                // There is no second claim where it is refused, or nobody answers.
                 let _ = claims.create(&kube::api::PostParams::default(), &twin).await;
             }
         }
@@ -125,7 +124,7 @@ pub async fn forget_purposes(api: ApiServer) {
         for there in api.list(&claims) {
             let name = there["metadata"]["name"].as_str().unwrap_or_default();
             if there["metadata"]["annotations"][LAUNCHED_FOR].is_string() {
-                // Where it is refused the next look takes it off.
+                // The next look takes it off where this one is refused.
                 let _ = api.patch(&claims, "", name, &patch);
             }
         }
@@ -144,7 +143,7 @@ async fn rewrite(api: ApiServer, change: fn(&Value, &[Arc<Value>]) -> Option<Vec
         for there in &all {
             if let Some(conditions) = change(there, &all) {
                 let name = there["metadata"]["name"].as_str().unwrap_or_default();
-                // Where it is refused the next look does it.
+                // The next look does it where this one is refused.
                 let _ = api.patch_status(&claims, "", name, &json!({"status": {"conditions": conditions}}));
             }
         }

@@ -7,14 +7,14 @@ use std::time::Duration;
 use dovetail_core::clock::Clock;
 use jiff::{SignedDuration, Timestamp};
 
-/// How wrong a clock is.
+/// Error of a clock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Skew {
     /// Wall time is off by so much.
     pub offset: SignedDuration,
     /// Microseconds gained each second, lost where negative.
     pub drift_ppm: i64,
-    /// When wall time is set anew after the world's beginning, and by how much.
+    /// Times since the world's beginning at which wall time is set anew, and by how much.
     pub jumps: Vec<(Duration, SignedDuration)>,
 }
 
@@ -35,7 +35,7 @@ impl OwnClock {
         Self { since: inner.monotonic(), begun, inner, skew, stood }
     }
 
-    /// What has been gained by now.
+    /// Time that the drift has gained by now.
     fn gained(&self) -> SignedDuration {
         let elapsed = self.inner.monotonic().saturating_sub(self.since);
         let nanos = i64::try_from(elapsed.as_micros()).unwrap_or(i64::MAX).saturating_mul(self.skew.drift_ppm) / 1000;

@@ -17,17 +17,17 @@ use serde_json::{Map, Value};
 pub struct JournalLine {
     /// Seconds since the start.
     pub seconds: f64,
-    /// Which replica says so; none where a step of the scenario is told.
+    /// The replica that says so; none where it is a step of the scenario.
     pub replica: Option<u32>,
-    /// Which of its actors; `operator` of a step.
+    /// Its actor; `operator` for a step.
     pub actor: &'static str,
-    /// How loud it is.
+    /// Severity of the event.
     pub level: Level,
-    /// What happened, a stable name.
+    /// The event's stable name.
     pub event: &'static str,
     /// The same as a sentence.
     pub text: String,
-    /// What the event says beside, by the names of docs/events.md.
+    /// Further fields of the event, by the names of docs/events.md.
     pub fields: Map<String, Value>,
     /// The trace that it belongs to, 32 hex digits; empty when to none.
     pub trace_id: String,
@@ -63,19 +63,19 @@ impl Timeline {
         self.kept().most = most;
     }
 
-    /// Where spans go from now on; they go nowhere unless that is said.
+    /// Sends spans there from now on; without it they go nowhere.
     pub fn trace_to(&self, spans: Spans) {
         // Said once, before any replica starts.
         let _ = self.spans.set(spans);
     }
 
-    /// Where everything is counted from now on.
+    /// Counts everything there from now on.
     pub fn count_in(&self, metrics: Metrics) {
         // Said once, before any replica starts.
         let _ = self.metrics.set(metrics);
     }
 
-    /// What the leader's actors say of themselves.
+    /// Passes on the state that the leader's actors report.
     pub fn saw(&self, actors: &ReplicaState) {
         if let Some(metrics) = self.metrics.get() {
             metrics.saw(state::seen(actors));
@@ -91,7 +91,7 @@ impl Timeline {
         Arc::new(OfReplica { timeline: self.clone(), replica })
     }
 
-    /// What was said so far.
+    /// All lines so far.
     pub fn lines(&self) -> Vec<JournalLine> {
         self.kept().lines.iter().cloned().collect()
     }

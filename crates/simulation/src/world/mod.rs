@@ -45,12 +45,12 @@ pub use operator_faults::{ClaimsDeleted, OTHER_CLUSTER};
 use replica::Replica;
 pub use spoil::{Odd, SPOILABLE};
 
-/// What a world is made from.
+/// Configuration of a world.
 #[derive(Clone, Debug)]
 pub struct WorldConfig {
     /// AWS's name of the region: `us-east-1`.
     pub region: String,
-    /// What the region offers; all that the region of that name has where nothing else is said.
+    /// Types, zones and prices of the region; without it all that the region of that name has.
     pub catalogue: Option<Arc<RegionCatalogue>>,
     /// The cluster's name.
     pub cluster_name: String,
@@ -66,7 +66,7 @@ pub struct WorldConfig {
     pub placement_groups: Vec<AccountPlacementGroup>,
     /// Nodes that are there beforehand.
     pub nodes: Vec<NodesBeforehand>,
-    /// What goes wrong from the start.
+    /// Faults from the start.
     pub faults: FaultSettings,
     /// Globs of the names of pods for which packing panics.
     pub panics_for: Vec<String>,
@@ -74,11 +74,11 @@ pub struct WorldConfig {
     pub claims_deleted: Option<ClaimsDeleted>,
     /// The Kubernetes API's address as seen from outside, where it is served.
     pub endpoint: Option<String>,
-    /// How wrong each replica's clock is; right where it does not say.
+    /// Error of each replica's clock; none for replicas that it does not name.
     pub clocks: Vec<Skew>,
-    /// What is broken on purpose.
+    /// A safeguard that is taken out on purpose.
     pub broken: Option<Broken>,
-    /// Whether objects of the alpha kinds are stored as they are written.
+    /// True to store objects of the alpha kinds as they are written.
     pub alpha_as_written: bool,
 }
 
@@ -95,11 +95,11 @@ pub struct World {
     pub timeline: Timeline,
     faults: FaultsInForce,
     clock: Arc<dyn Clock>,
-    /// When it began, by that clock.
+    /// The world's beginning, by that clock.
     begun: Duration,
     replicas: Vec<Rc<Replica>>,
     latest: Option<(Latest, Duration)>,
-    /// What the API server had stored, by time.
+    /// States of the API server's store, by time.
     snapshots: RefCell<Vec<(Duration, StoreSnapshot)>>,
     /// Uids of objects that replicas cannot read now.
     spoilt: Rc<RefCell<BTreeSet<String>>>,
@@ -187,7 +187,7 @@ impl World {
         Duration::from_micros((self.log.seconds() * 1e6).round() as u64)
     }
 
-    /// How long a leader acts without renewing its Lease.
+    /// Time for which a leader acts without renewing its Lease.
     pub fn renew_deadline(&self) -> Duration {
         // Settings that make no sense are refused before a world begins.
         Settings::from_map(&self.config.settings).unwrap_or_default().lease.renew_deadline

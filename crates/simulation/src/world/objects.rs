@@ -39,7 +39,7 @@ fn typed(value: &mut Value, api_version: &str, kind: &str) {
     value["kind"] = json!(kind);
 }
 
-/// What the API server was given and does not have as it was given.
+/// Manifests that the API server does not have, or has otherwise than they were given.
 #[derive(Debug, Default)]
 pub struct AppliedObjects {
     /// Manifests of kinds that it does not serve.
@@ -51,7 +51,7 @@ pub struct AppliedObjects {
 }
 
 impl AppliedObjects {
-    /// What is said of it on standard error.
+    /// Lines about them for standard error.
     pub fn lines(&self) -> Vec<String> {
         let made = (!self.namespaces.is_empty()).then(|| format!("made namespaces: {}", self.namespaces.join(", ")));
         let idle = by_kind(&self.idle).map(|kinds| format!("stored, and nothing acts on it here: {kinds}"));
@@ -111,7 +111,7 @@ fn make_namespace(api: &ApiServer, object: &Value, manifests: &[Manifest]) -> Op
     api.create(&namespaces, "", object).ok().map(|_| name.to_owned())
 }
 
-/// What is stored of a manifest: of Karpenter's kinds what they mean in v1, of all others what was written.
+/// Objects that are stored for a manifest: their meaning in v1 for Karpenter's kinds, and the object as written for all others.
 fn stored(manifest: &Manifest, alpha_as_written: bool) -> Vec<Value> {
     let as_written = alpha_as_written && ALPHA.contains(&manifest.api_version.as_str());
     let Some(v1) = manifest.v1.as_ref().filter(|_| !as_written) else { return vec![manifest.object.clone()] };

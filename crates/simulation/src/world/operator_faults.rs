@@ -1,4 +1,4 @@
-//! What tries the brakes: answers that are not to be believed, and instances that are somebody else's.
+//! Faults that try the brakes: answers that are not to be believed, and instances that are somebody else's.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,19 +16,19 @@ use tokio::time::Instant;
 use super::World;
 use super::actions::{Action, later, resource};
 
-/// What another cluster of the same name says it is.
+/// Identity of another cluster of the same name.
 pub const OTHER_CLUSTER: &str = "00000000-0000-4000-8000-00000000face";
 
 /// NodeClaims that somebody deletes soon after they were created, as an admission webhook or a cleaning job may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClaimsDeleted {
-    /// How old they become.
+    /// Age at which they are deleted.
     pub after: Duration,
     /// From the beginning for so long; without it, for ever.
     pub lasts: Option<Duration>,
 }
 
-/// How often it is looked for NodeClaims that are to be deleted.
+/// Time between two looks for NodeClaims that are to be deleted.
 const LOOKS: Duration = Duration::from_millis(500);
 
 /// Deletes every NodeClaim that is old enough.
@@ -167,7 +167,7 @@ impl World {
         Ok(())
     }
 
-    /// Whether the collection has said that it waits for an operator.
+    /// True if the collection has said in this run that it waits for an operator.
     pub(super) fn collection_waits(&self) -> bool {
         let waits = |entry: &ActionEntry| {
             entry.kind == "story"

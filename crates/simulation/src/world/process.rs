@@ -58,7 +58,7 @@ impl ReplicaProcess {
         self.wake();
     }
 
-    /// Whether something runs in it (paused or not).
+    /// True while something runs in it (paused or not).
     pub fn alive(&self) -> bool {
         self.0.borrow().set.is_some()
     }

@@ -24,7 +24,7 @@ use super::failing::FailingSolver;
 use super::journal::Timeline;
 use super::process::ReplicaProcess;
 
-/// What a replica is started in.
+/// Surroundings that a replica is started in.
 pub struct ReplicaSurroundings<'a> {
     /// The world's configuration.
     pub config: &'a WorldConfig,
@@ -34,11 +34,11 @@ pub struct ReplicaSurroundings<'a> {
     pub region: &'a Region,
     /// The clock it goes by, wrong by its own skew.
     pub clock: &'a Arc<dyn Clock>,
-    /// When the world began, by that clock.
+    /// The world's beginning, by that clock.
     pub begun: Duration,
-    /// Where log events go.
+    /// Timeline that log events go to.
     pub timeline: &'a Timeline,
-    /// Who is told now and then what the replica sees, and how often.
+    /// Receiver of the replica's state now and then, and the time between two.
     pub latest: Option<(Latest, Duration)>,
 }
 
@@ -46,9 +46,9 @@ pub struct ReplicaSurroundings<'a> {
 pub struct Replica {
     number: u32,
     process: ReplicaProcess,
-    /// How often it was started, so that a restart draws other numbers.
+    /// Number of starts so far, so that a restart draws other numbers.
     starts: std::cell::Cell<u64>,
-    /// How long its clock has stood still with it, where that is what is broken.
+    /// Time that its clock has stood still with it, where that is broken.
     stood: Arc<AtomicU64>,
 }
 
@@ -172,7 +172,7 @@ impl Replica {
     }
 }
 
-/// Whose cluster it is; the rest the cloud asks of EKS.
+/// Settings of the cloud: the cluster's identity; the rest the cloud asks of EKS.
 fn cloud_settings(around: &ReplicaSurroundings<'_>, settings: &Settings) -> Ec2Settings {
     let namespace = around.api.get(&Gvr::new("", "v1", "namespaces"), "", "kube-system");
     let uid = namespace.as_ref().and_then(|one| one["metadata"]["uid"].as_str()).unwrap_or_default();

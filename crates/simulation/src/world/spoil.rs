@@ -25,7 +25,7 @@ pub const SPOILABLE: &[&str] = &[
     "Lease",
 ];
 
-/// What is odd about an object.
+/// An oddity of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "&'static str", try_from = "String")]
 pub enum Odd {
@@ -51,7 +51,7 @@ impl Odd {
         }
     }
 
-    /// What is written on the object.
+    /// The patch that makes an object so odd.
     fn patch(self) -> Value {
         match self {
             Self::Unreadable(how) => json!({"metadata": {"annotations": {MARK: how.word()}}}),
@@ -103,7 +103,7 @@ impl Target {
     }
 
     fn patch(&self, api: &ApiServer, patch: &Value) {
-        // What has gone meanwhile, or is refused, stays as it is.
+        // An object that has gone meanwhile, or refuses the patch, stays as it is.
         let _ = api.patch(&self.gvr, &self.namespace, &self.name, patch);
     }
 
@@ -137,7 +137,7 @@ impl World {
         });
     }
 
-    /// What was spoilt when the API server was backed up, and has been mended since, is mended where that is put back.
+    /// Mends objects that are put back spoilt from a backup and had been mended since it was made.
     pub(super) fn mend_what_is_put_back(&self) {
         let spoilt = self.spoilt.borrow();
         let stale = |object: &Value| {
@@ -147,8 +147,8 @@ impl World {
         all.for_each(|one| one.mend(&self.api));
     }
 
-    /// Whether a fault of the scenario keeps a pod that waits from a node, whatever the control plane does: packing is made to
-    /// fail with it, kube-scheduler is made to refuse it nodes, or replicas cannot read it.
+    /// True if a fault of the scenario keeps a waiting pod from a node, whatever the control plane does: packing is made to fail
+    /// with it, kube-scheduler is made to refuse it nodes, or replicas cannot read it.
     pub fn is_kept_from_nodes(&self, pod: &Value) -> bool {
         let text = |field: &str| pod["metadata"][field].as_str().unwrap_or_default();
         let refused = |glob: &String| {

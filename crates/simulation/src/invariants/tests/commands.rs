@@ -1,4 +1,4 @@
-//! What commands launch and drain, and what they move.
+//! Invariants of commands: the nodes that they launch and drain, and the pods that they move.
 
 use serde_json::{Value, json};
 
@@ -66,7 +66,7 @@ fn command_that_lets_go_of_a_present_replacement_is_inv_19() {
         undone(run, 720.0);
         run.instance(715.0, "interrupted", "2", "2");
     });
-    // Who leads now may not have seen it.
+    // A new leader may not have seen it.
     assert_none(|run| {
         undone(run, 720.0);
         run.step(690.0, &Action::SlowWatches { by: std::time::Duration::from_secs(9), duration: None });
@@ -81,7 +81,7 @@ fn awaited_replacement_removed_as_empty_is_inv_19() {
         replaced(run, 740.0);
         removes(run, 760.0, "2", "empty");
     });
-    // What it was launched for goes.
+    // The node that it was launched for goes.
     assert_none(|run| {
         replaced(run, 740.0);
         removes(run, 750.0, "1", "underutilized");

@@ -1,4 +1,4 @@
-//! What is launched and what goes: against what pods need and operators allow.
+//! Launches and removals, judged by what pods need and operators allow.
 
 use serde_json::{Value, json};
 
@@ -103,7 +103,7 @@ fn new_leader_may_ask_for_more_for_pods_of_earlier_terms_claims() {
     };
     assert_only("INV-14", |run| third(run, "1"));
     assert_none(|run| third(run, "2"));
-    // Who takes a claim over writes its own term on it.
+    // A leader that takes a claim over writes its own term on it.
     assert_none(|run| {
         third(run, "2");
         let third = run.entries.pop().unwrap();
@@ -180,7 +180,7 @@ fn the_last_pod_that_a_budget_needs_is_inv_15_however_it_goes() {
     };
     assert_none(|run| shrunk(run, 599.9));
     assert_only("INV-15", |run| shrunk(run, 599.0));
-    // Of pods that kubelet has refused the workload has others by now.
+    // The workload has other pods by now in place of those that kubelet refused.
     assert_none(|run| {
         let budget = json!({"resource": "poddisruptionbudgets", "namespace": "default", "name": "web",
             "maxUnavailable": 1, "covers": ["Deployment/web"]});

@@ -1,4 +1,4 @@
-//! What happens to replicas of the control plane: killed, paused, cut off, slowed.
+//! Steps about replicas of the control plane: killed, paused, cut off, slowed.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -69,7 +69,7 @@ impl World {
         found.cloned().ok_or_else(|| Failure::System(format!("there is no replica {number}")))
     }
 
-    /// Who holds the Lease now, or else the first that lives.
+    /// The replica that holds the Lease now, or else the first that lives.
     pub(super) fn leader(&self) -> u32 {
         let lease = self.api.get(&resource("Lease"), "kube-system", "karpenter-leader-election");
         let holder = lease.as_ref().and_then(|lease| lease["spec"]["holderIdentity"].as_str());
