@@ -8,7 +8,7 @@ use crate::crds::patterns;
 
 static QUANTITY: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(patterns::QUANTITY).ok());
 
-/// Whether the text is a quantity: `500m`, `1.5Gi`, `1e3`.
+/// True if the text is a quantity: `500m`, `1.5Gi`, `1e3`.
 pub fn is_quantity(text: &str) -> bool {
     QUANTITY.as_ref().is_some_and(|form| form.is_match(text))
 }

@@ -1,10 +1,10 @@
-//! What a NodePool or an EC2NodeClass may ask for, by its schema, and what nothing is done about yet: said on the object, by
-//! the condition [`NOT_IMPLEMENTED`](crate::names::conditions::NOT_IMPLEMENTED), and by `plan` as a warning. The object is
-//! used all the same. Who brings the effect takes the entry out of here; tests/commands/effects.rs holds fields and entries together.
+//! Fields of a NodePool or an EC2NodeClass that the schema allows and that have no effect yet: said on the object, by the
+//! condition [`NOT_IMPLEMENTED`](crate::names::conditions::NOT_IMPLEMENTED), and by `plan` as a warning. The object is used all
+//! the same. Who brings the effect takes the entry out of here; tests/commands/effects.rs holds fields and entries together.
 
 use crate::v1::{EC2NodeClass, NodePool};
 
-/// What of a pool has no effect, each with what is so instead.
+/// Fields of a pool without effect, each with what is so instead.
 #[must_use]
 pub fn of_pool(pool: &NodePool) -> Vec<String> {
     let mut all = Vec::new();
@@ -23,13 +23,13 @@ pub fn limits_of_nothing(pool: &NodePool) -> Vec<String> {
     unknown.map(|name| format!("spec.limits.{name} (no node has such a resource: it limits nothing)")).collect()
 }
 
-/// Whether nodes may have a resource of that name: Kubernetes' own, or one of a domain, which devices have.
+/// True if nodes may have a resource of that name: Kubernetes' own, or one of a domain, which devices have.
 fn is_counted(name: &str) -> bool {
     let own = ["cpu", "memory", "ephemeral-storage", "pods", "nodes"];
     own.contains(&name) || name.starts_with("hugepages-") || name.contains('/')
 }
 
-/// What of a class has no effect, each with what is so instead.
+/// Fields of a class without effect, each with what is so instead.
 #[must_use]
 pub fn of_class(class: &EC2NodeClass) -> Vec<String> {
     let mut all = Vec::new();
@@ -61,7 +61,7 @@ const OF_ALLOCATABLE: [(&str, &str); 10] = [
     ("podsPerCore", "spec.kubelet.podsPerCore"),
 ];
 
-/// What user data sets that changes what a node has for pods. A comment sets nothing.
+/// Settings in user data that change what a node has for pods. A comment sets nothing.
 fn set_by_user_data(text: &str) -> impl Iterator<Item = (&'static str, &'static str)> + '_ {
     let says = |word: &str| {
         let mut lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::v1::{BlockDeviceMapping, EC2NodeClassStatus};
 
-/// How instances are launched.
+/// Settings by which instances are launched.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(group = "karpenter.k8s.aws", version = "v1alpha1", kind = "AWSNodeTemplate", plural = "awsnodetemplates")]
 #[kube(
@@ -18,7 +18,7 @@ use crate::v1::{BlockDeviceMapping, EC2NodeClassStatus};
 #[kube(status = "EC2NodeClassStatus", derive = "PartialEq", schema = "disabled", category = "karpenter")]
 #[serde(rename_all = "camelCase", default)]
 pub struct AWSNodeTemplateSpec {
-    /// What an inline provider can say as well.
+    /// Fields that an inline provider has as well.
     #[serde(flatten)]
     pub aws: Aws,
     /// The user's own user data.
@@ -32,11 +32,11 @@ pub struct AWSNodeTemplateSpec {
     pub detailed_monitoring: Option<bool>,
 }
 
-/// What a node template and an inline provider share.
+/// Fields that a node template and an inline provider share.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Aws {
-    /// How user data is made; AL2 unless said.
+    /// Family of the images, by which user data is made; AL2 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ami_family: Option<String>,
     /// Tags or `aws-ids` of subnets.

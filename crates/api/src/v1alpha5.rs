@@ -15,7 +15,7 @@ use crate::{
     v1beta1::NodeClassRef,
 };
 
-/// What a Provisioner asks for.
+/// A Provisioner's rules for nodes: their requirements, limits and lifetime.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(group = "karpenter.sh", version = "v1alpha5", kind = "Provisioner", plural = "provisioners")]
 #[kube(
@@ -38,16 +38,16 @@ pub struct ProvisionerSpec {
     /// Taints that something else takes away.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub startup_taints: Vec<Taint>,
-    /// Which nodes may be made.
+    /// Requirements on the nodes' labels.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub requirements: Vec<NodeSelectorRequirementWithMinValues>,
     /// The kubelet's configuration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kubelet_configuration: Option<Kubelet>,
-    /// How instances are launched, inline.
+    /// Settings by which instances are launched, inline.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider: Option<Aws>,
-    /// How instances are launched, by reference.
+    /// Settings by which instances are launched, by reference.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider_ref: Option<NodeClassRef>,
     /// An empty node goes after exactly so long.
@@ -56,7 +56,7 @@ pub struct ProvisionerSpec {
     /// A node goes at that age.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl_seconds_until_expired: Option<u64>,
-    /// Whether under-used nodes are replaced.
+    /// Replacement of under-used nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub consolidation: Option<Consolidation>,
     /// Ceilings on what the nodes have together.
@@ -67,7 +67,7 @@ pub struct ProvisionerSpec {
     pub weight: Option<i32>,
 }
 
-/// Whether under-used nodes are replaced.
+/// Replacement of under-used nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Consolidation {
     /// False is as good as unset.
@@ -83,14 +83,14 @@ pub struct Limits {
     pub resources: ResourceList,
 }
 
-/// What is known of a Provisioner.
+/// Status of a Provisioner.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ProvisionerStatus {
-    /// What the nodes have together.
+    /// Resources of its nodes together.
     #[serde(skip_serializing_if = "ResourceList::is_empty")]
     pub resources: ResourceList,
-    /// When a node was last made.
+    /// Time at which a node was last made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_scale_time: Option<Time>,
     /// Conditions.
@@ -98,16 +98,16 @@ pub struct ProvisionerStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// What one node has to be; a Machine becomes a NodeClaim ([`crate::convert`]).
+/// Requirements of one node; a Machine becomes a NodeClaim ([`crate::convert`]).
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(group = "karpenter.sh", version = "v1alpha5", kind = "Machine", plural = "machines")]
 #[kube(status = "NodeClaimStatus", derive = "PartialEq", schema = "disabled", category = "karpenter")]
 #[serde(rename_all = "camelCase", default)]
 pub struct MachineSpec {
-    /// Which nodes will do.
+    /// Requirements on the node's labels.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub requirements: Vec<NodeSelectorRequirementWithMinValues>,
-    /// What the pods planned for it request together.
+    /// Requests of the pods planned for it together.
     #[serde(skip_serializing_if = "NodeClaimResources::is_empty")]
     pub resources: NodeClaimResources,
     /// Taints for the node's whole life.

@@ -10,15 +10,15 @@ use crate::v1::{
     SecurityGroupSelectorTerm, SubnetSelectorTerm, TemplateMetadata,
 };
 
-/// What a NodePool asks for.
+/// A NodePool's template of nodes, with its limits and disruption rules.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[kube(group = "karpenter.sh", version = "v1beta1", kind = "NodePool", plural = "nodepools", status = "NodePoolStatus")]
 #[kube(derive = "PartialEq", schema = "disabled", category = "karpenter")]
 #[serde(rename_all = "camelCase")]
 pub struct NodePoolSpec {
-    /// What claims made for this pool look like.
+    /// Template of the claims made for this pool.
     pub template: NodeClaimTemplate,
-    /// When nodes may be taken away.
+    /// Rules for taking nodes away.
     #[serde(default)]
     pub disruption: Disruption,
     /// Ceilings on what the pool's nodes have together.
@@ -29,7 +29,7 @@ pub struct NodePoolSpec {
     pub weight: Option<i32>,
 }
 
-/// What claims made for a pool look like.
+/// Template of the claims made for a pool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NodeClaimTemplate {
     /// Labels and annotations.
@@ -51,10 +51,10 @@ pub struct NodeClaimTemplate {
 #[kube(derive = "PartialEq", schema = "disabled", category = "karpenter")]
 #[serde(rename_all = "camelCase")]
 pub struct NodeClaimSpec {
-    /// Which nodes will do.
+    /// Requirements on the node's labels.
     #[serde(default)]
     pub requirements: Vec<NodeSelectorRequirementWithMinValues>,
-    /// What the pods planned for it request together; a claim's only.
+    /// Requests of the pods planned for it together; a claim's only.
     #[serde(default, skip_serializing_if = "NodeClaimResources::is_empty")]
     pub resources: NodeClaimResources,
     /// Taints for the node's whole life.
@@ -84,11 +84,11 @@ pub struct NodeClassRef {
     pub name: String,
 }
 
-/// When nodes may be taken away.
+/// Rules for taking nodes away.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Disruption {
-    /// How long after the last pod went; with WhenEmpty.
+    /// Time since the last pod went; with WhenEmpty.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub consolidate_after: Option<DurationOrNever>,
     /// `WhenEmpty` or `WhenUnderutilized` (the default).
@@ -97,31 +97,31 @@ pub struct Disruption {
     /// Age at which a node is replaced; 720h unless said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expire_after: Option<DurationOrNever>,
-    /// How many nodes at once; `10%` unless said.
+    /// Most nodes at once; `10%` by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budgets: Option<Vec<Budget>>,
 }
 
-/// How instances are launched.
+/// Settings by which instances are launched.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(group = "karpenter.k8s.aws", version = "v1beta1", kind = "EC2NodeClass", plural = "ec2nodeclasses")]
 #[kube(status = "EC2NodeClassStatus", derive = "PartialEq", schema = "disabled", category = "karpenter")]
 #[kube(shortname = "ec2nc", shortname = "ec2ncs")]
 #[serde(rename_all = "camelCase")]
 pub struct EC2NodeClassSpec {
-    /// Where instances may be.
+    /// Subnets in which instances may be.
     #[serde(default)]
     pub subnet_selector_terms: Vec<SubnetSelectorTerm>,
     /// Their security groups.
     #[serde(default)]
     pub security_group_selector_terms: Vec<SecurityGroupSelectorTerm>,
-    /// Whether they get a public address.
+    /// True to give them a public address.
     #[serde(default, rename = "associatePublicIPAddress", skip_serializing_if = "Option::is_none")]
     pub associate_public_ip_address: Option<bool>,
     /// Their image; none leaves it to the family.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ami_selector_terms: Vec<AmiSelectorTerm>,
-    /// How user data is made.
+    /// Family of their images, by which user data is made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ami_family: Option<String>,
     /// The user's own user data.

@@ -83,7 +83,7 @@ fn renamed(old: &BTreeMap<String, String>) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Whether a requirement asks for a label that nodes do not have any more.
+/// True for a label that nodes do not have any more.
 pub(crate) fn is_gone(key: &str) -> bool {
     matches!(key, labels::INSTANCE_PODS | labels::INSTANCE_AMI_ID)
 }
@@ -135,8 +135,8 @@ fn requirements(spec: &ProvisionerSpec, said: &mut Converted) -> Vec<NodeSelecto
     all
 }
 
-/// When nodes go. Alpha knew no budgets, so there is no limit on how many go at once. A TTL is exact: the annotation on the
-/// pool says so besides.
+/// The disruption block of a Provisioner's pool. Alpha knew no budgets, so there is no limit on how many nodes go at once. A TTL
+/// is exact: the annotation on the pool says so besides.
 fn disruption(spec: &ProvisionerSpec) -> Disruption {
     let consolidates = spec.consolidation.and_then(|consolidation| consolidation.enabled) == Some(true);
     let (consolidate_after, consolidation_policy) = match spec.ttl_seconds_after_empty {

@@ -9,7 +9,7 @@ use crate::{
     v1::{AmiSelectorTerm, BlockDevice, BlockDeviceMapping, EC2NodeClassSpec},
 };
 
-/// What stands where an image has to be named and cannot be.
+/// Placeholder for an image that has to be named and cannot be.
 pub(super) const NO_IMAGE: &str = "ami-placeholder";
 /// The version of an alias that moves with its family's images.
 pub(super) const LATEST: &str = "latest";

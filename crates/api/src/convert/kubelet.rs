@@ -49,7 +49,7 @@ const LONGEST_NAME: usize = super::MOST_OF_LABEL_VALUE;
 pub(super) fn copy_name(class: &str, block: &str, is_free: impl Fn(&str) -> bool) -> String {
     let named = |at: u64| {
         let number = at.to_string();
-        // Where one text ends counts.
+        // A zero after each text makes the texts' boundaries count.
         let of = fnv([class, block, &number].into_iter().flat_map(|part| part.bytes().chain([0])));
         let short: String = class.chars().take(LONGEST_NAME - 11).collect();
         format!("{}-{:010x}", short.trim_end_matches(['-', '.']), of & 0xff_ffff_ffff)

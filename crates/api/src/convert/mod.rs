@@ -42,7 +42,7 @@ use crate::{
     v1,
 };
 
-/// What a conversion has to know of the cluster.
+/// Facts of the cluster that a conversion depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConversionContext {
     /// Name of the cluster: what discovery tags and the node role are called by.
@@ -52,7 +52,7 @@ pub struct ConversionContext {
     /// The instance profile of nodes when an alpha object names none (setting `DEFAULT_INSTANCE_PROFILE`); `None` means the
     /// role [`ConversionContext::node_role`].
     pub default_instance_profile: Option<String>,
-    /// Whether a subnet has the tag `kubernetes.io/cluster/<name>`: an alpha object without selectors means that tag then.
+    /// True if a subnet has the tag `kubernetes.io/cluster/<name>`: an alpha object without selectors means that tag then.
     pub cluster_tagged: bool,
 }
 
@@ -76,7 +76,7 @@ impl ConversionContext {
     }
 }
 
-/// What an older object means.
+/// An older object's meaning in v1.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Converted {
     /// The pool, of a Provisioner or an older NodePool.
@@ -85,9 +85,9 @@ pub struct Converted {
     pub node_class: Option<v1::EC2NodeClass>,
     /// The claim, of an older NodeClaim.
     pub node_claim: Option<v1::NodeClaim>,
-    /// What the user should know: fields that mean nothing any more, choices made for them.
+    /// Warnings for the user: fields that mean nothing any more, choices made for them.
     pub warnings: Vec<String>,
-    /// What an alpha object does not say and what it means then, as `spec.requirements: kubernetes.io/os In [linux]`.
+    /// Meanings of fields that an alpha object leaves out, as `spec.requirements: kubernetes.io/os In [linux]`.
     pub defaults: Vec<String>,
     /// Fields of the older object that have no counterpart, each with what is so instead.
     pub left_out: Vec<String>,
@@ -112,15 +112,15 @@ pub fn provisioner_of(pool: &v1::NodePool) -> Option<&str> {
 /// Longest value of a label.
 const MOST_OF_LABEL_VALUE: usize = 63;
 
-/// Why an object cannot be converted.
+/// A field for which an object cannot be converted.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{path}: {what} (allowed: {allowed})")]
 pub struct ConvertError {
-    /// Where in the object the field is.
+    /// Path of the field in the object.
     pub path: FieldPath,
-    /// What is wrong.
+    /// A sentence that says what is wrong.
     pub what: String,
-    /// What would be right.
+    /// Values that would be right.
     pub allowed: String,
 }
 

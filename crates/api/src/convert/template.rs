@@ -49,7 +49,7 @@ fn finish(
     EC2NodeClass { metadata, spec: class, status: None }
 }
 
-/// What both forms say, images apart.
+/// The class of the fields that both forms have, images apart.
 fn class_of(
     aws: &Aws,
     at: &[&str],

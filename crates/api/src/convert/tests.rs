@@ -22,7 +22,7 @@ fn converted(object: &Value) -> Converted {
     converted
 }
 
-/// What a conversion makes is accepted by v1's own schema.
+/// Asserts that v1's own schema accepts a converted object.
 fn accepted(object: &Value) {
     let schema = schema_for(object["apiVersion"].as_str().unwrap(), object["kind"].as_str().unwrap()).unwrap();
     assert_eq!(schema.validate(object, UnknownFields::Refuse), [], "{object:#}");

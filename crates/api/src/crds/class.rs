@@ -48,7 +48,7 @@ pub fn merge(properties: &mut Value, more: Value) {
     }
 }
 
-/// What v1beta1 and v1 have in common.
+/// Fields that v1beta1 and v1 have in common.
 pub fn shared() -> Value {
     json!({
         "subnetSelectorTerms": terms(json!({"id": text("^subnet-[0-9a-z]+$")}), false),

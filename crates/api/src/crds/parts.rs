@@ -65,7 +65,7 @@ pub fn resource_list() -> Value {
     json!({"type": "object", "additionalProperties": quantity()})
 }
 
-/// What may stand in a list of taints.
+/// Schema of a list of taints.
 pub fn taints() -> Value {
     let taint = object(
         json!({
@@ -79,7 +79,7 @@ pub fn taints() -> Value {
     json!({"type": "array", "items": taint, "x-kubernetes-list-type": "atomic"})
 }
 
-/// Which keys a pool or a claim may not write: `value` is the CEL name of the key.
+/// Rules against keys that a pool or a claim may not write: `value` is the CEL name of the key.
 fn restricted(value: &str, pool: bool, older: &[&str]) -> Vec<Value> {
     // The class's name is no well-known label, but the control plane writes it into every claim.
     let ours = [labels::EC2_NODE_CLASS];

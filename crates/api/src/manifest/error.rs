@@ -13,9 +13,9 @@ pub struct InputError {
     pub line: usize,
     /// The field (`spec.template.spec.requirements[2].operator`); empty when the file itself is wrong.
     pub field: String,
-    /// What is wrong.
+    /// A sentence that says what is wrong.
     pub what: String,
-    /// What would be right; empty when `what` says it.
+    /// Values that would be right; empty when `what` says it.
     pub allowed: String,
 }
 

@@ -143,7 +143,7 @@ impl FileMarks {
         self.beyond
     }
 
-    /// Whether a mistake on that line is only that a variable is not set.
+    /// True if a variable without a value is the only mistake on that line.
     pub fn explains(&self, line: usize) -> bool {
         self.unknown.contains(&line)
     }

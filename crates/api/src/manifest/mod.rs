@@ -23,7 +23,7 @@ pub use objects::Objects;
 pub use pods::{MAX_PODS, workload_pods};
 pub use read::read_manifests;
 
-/// What reading depends on besides the files.
+/// Options of reading, besides the files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadOptions {
     /// Values of `${NAME}`.
@@ -57,8 +57,8 @@ pub struct Manifest {
     pub line: usize,
     /// The object as written, variables filled, no defaults.
     pub object: Value,
-    /// Whether its kind is another's, which nobody here knows: it is not looked into.
+    /// True if its kind is somebody else's, unknown here: it is not looked into.
     pub foreign: bool,
-    /// What it means in v1, if it is one of Karpenter's.
+    /// Its meaning in v1, if it is one of Karpenter's kinds.
     pub v1: Option<Converted>,
 }

@@ -6,7 +6,7 @@ use crate::{
     v1::{EC2NodeClass, NodeClaim, NodePool},
 };
 
-/// What a set of files holds.
+/// Objects of a set of files.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Objects {
     /// Pools, older ones converted.
@@ -19,7 +19,7 @@ pub struct Objects {
     pub workloads: Vec<Manifest>,
     /// Everything else, in the order of the files; kinds that nobody here knows are left out.
     pub others: Vec<Manifest>,
-    /// What the user should know, with file and line.
+    /// Warnings for the user, with file and line.
     pub warnings: Vec<String>,
 }
 

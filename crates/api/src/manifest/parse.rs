@@ -16,21 +16,21 @@ use super::{
 const MAX_DEPTH: usize = 500;
 /// Longest file, bytes.
 const MAX_BYTES: usize = 8 << 20;
-/// How many values a file may hold: some 8,000 Pods or Deployments, each by itself.
+/// Most values of a file: some 8,000 Pods or Deployments, each by itself.
 const MAX_VALUES: usize = 300_000;
-/// How many values the aliases of a file may unfold to.
+/// Most values that the aliases of a file may unfold to.
 const MAX_UNFOLDED: usize = 100_000;
-/// How many bytes of text a file's aliases and variables may unfold to, its own text included.
+/// Most bytes of text that a file's aliases and variables may unfold to, its own text included.
 const MAX_TEXT: usize = 32 << 20;
 /// Longest key: a label's or an annotation's has 317 bytes at most.
 const MAX_KEY: usize = 1024;
-/// How often a file may use variables.
+/// Most uses of variables in a file.
 const MAX_USES: usize = 100_000;
 
 /// A mistake on a line, of no field.
 pub(super) type Complaint = (usize, String, &'static str);
 
-/// What a file holds.
+/// Contents of a file.
 #[derive(Debug, Default)]
 pub(super) struct Documents {
     pub documents: Vec<YamlNode>,
@@ -74,7 +74,7 @@ pub(super) fn parse(text: &str, options: &ReadOptions) -> Documents {
     Documents { documents: builder.done, complaints, marks: builder.marks }
 }
 
-/// What the parser says; of a tab it knows only where the scalar before it starts.
+/// The parser's complaint; of a tab it knows only where the scalar before it starts.
 fn syntax(line: usize, info: &str, text: &str) -> Complaint {
     let tab = text
         .lines()

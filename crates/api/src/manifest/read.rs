@@ -102,7 +102,7 @@ impl File<'_> {
         }
     }
 
-    /// Whether the pods that are asked for are too many for one run; told where that begins.
+    /// True if the pods requested so far are too many for one run; reports the object at which that begins.
     fn too_many_pods(&mut self, node: &YamlNode, kind: &str, object: &serde_json::Value) -> bool {
         let (count, field) = pod_count(kind, object);
         let before = self.pods;
@@ -133,7 +133,7 @@ impl File<'_> {
             return;
         }
         let mut object = node.to_value();
-        // Who wrote which field is the API server's own book-keeping: what `kubectl get -o yaml` prints of it plays no part.
+        // The API server's own record of who wrote which field plays no part; `kubectl get -o yaml` prints it.
         if let Some(metadata) = object.get_mut("metadata").and_then(serde_json::Value::as_object_mut) {
             metadata.remove("managedFields");
         }

@@ -1,4 +1,4 @@
-//! What a scalar means, as kubectl reads it: YAML 1.1's booleans, integers in four bases, everything else text.
+//! The value of a scalar as kubectl reads it: YAML 1.1's booleans, integers in four bases, everything else text.
 
 use serde_json::{Number, Value};
 

@@ -11,7 +11,7 @@ pub(super) struct YamlNode {
     pub content: Content,
 }
 
-/// What a value is.
+/// A value's content: a list, a mapping or a scalar.
 #[derive(Clone, Debug)]
 pub(super) enum Content {
     /// Text, number, boolean or null.
@@ -63,7 +63,7 @@ impl YamlNode {
         self.entries().iter().rev().find(|entry| entry.key == key)
     }
 
-    /// Whether it is null.
+    /// True if it is null.
     pub fn is_null(&self) -> bool {
         matches!(self.content, Content::Scalar(Value::Null))
     }
@@ -83,7 +83,7 @@ impl YamlNode {
         line
     }
 
-    /// How many values it holds, itself included, and how many bytes its texts and keys have.
+    /// Number of values that it holds, itself included, and bytes of its texts and keys.
     pub fn size(&self) -> (usize, usize) {
         let (mut count, mut bytes) = (0, 0);
         let mut open = vec![self];

@@ -26,7 +26,7 @@ pub const TAGGED: &str = "karpenter.k8s.aws/tagged";
 pub const CLUSTER_NAME_TAGGED: &str = "compatibility.karpenter.k8s.aws/cluster-name-tagged";
 /// AMI version that a converted class is pinned to.
 pub const ALIAS_VERSION: &str = "compatibility.karpenter.k8s.aws/v1-alias-version";
-/// Which fields the conversion of a v1beta1 class with amiFamily Ubuntu has set, comma separated.
+/// Fields that the conversion of a v1beta1 class with amiFamily Ubuntu has set, comma separated.
 pub const V1BETA1_UBUNTU: &str = "compatibility.karpenter.k8s.aws/v1beta1-ubuntu";
 /// The kubelet block of a v1beta1 pool, JSON.
 pub const V1BETA1_KUBELET: &str = "compatibility.karpenter.sh/v1beta1-kubelet-conversion";
@@ -35,7 +35,7 @@ pub const V1BETA1_NODE_CLASS_REF: &str = "compatibility.karpenter.sh/v1beta1-nod
 
 /// Fields of the object's other version that this version cannot hold, JSON ([`crate::convert::webhook`]).
 pub const OTHER_VERSION: &str = "dovetail.dev/other-version";
-/// Why an object is shown in its other version without its spec ([`crate::convert::webhook`]).
+/// Reason for which an object is shown in its other version without its spec ([`crate::convert::webhook`]).
 pub const NOT_CONVERTED: &str = "dovetail.dev/not-converted";
 
 /// Alpha's [`DO_NOT_DISRUPT`] on pods.

@@ -144,12 +144,12 @@ pub fn well_known() -> impl Iterator<Item = &'static str> {
     CORE_WELL_KNOWN.iter().copied().chain(std::iter::once(ZONE_ID)).chain(AWS_WELL_KNOWN.iter().copied())
 }
 
-/// Whether `key` is a well-known label (after alias normalisation by the caller).
+/// True if `key` is a well-known label (after alias normalisation by the caller).
 pub fn is_well_known(key: &str) -> bool {
     well_known().any(|known| known == key)
 }
 
-/// Why a pool may not set or require `key`, `None` when it may (core spec 2, "Restricted"; aws spec 2).
+/// The reason for which a pool may not set or require `key`, `None` when it may (core spec 2, "Restricted"; aws spec 2).
 pub fn restriction(key: &str) -> Option<String> {
     if key == HOSTNAME {
         return Some(format!("the label {HOSTNAME} is restricted: it differs on every node"));

@@ -27,7 +27,7 @@ pub const PROVIDER: &str = "aws";
 /// Default name of the Lease: Karpenter's own, so that the two never both provision in one namespace.
 pub const LEASE_NAME: &str = "karpenter-leader-election";
 
-/// What `spec.providerID` of an instance's Node says: `aws:///<zone>/<instance id>`.
+/// An instance's provider id, as in `spec.providerID` of its Node: `aws:///<zone>/<instance id>`.
 pub fn provider_id(zone: &str, instance_id: &str) -> String {
     format!("aws:///{zone}/{instance_id}")
 }

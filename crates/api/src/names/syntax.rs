@@ -34,9 +34,9 @@ pub fn is_iam_name(text: &str, most: usize) -> bool {
     (1..=most).contains(&text.len()) && text.chars().all(inner)
 }
 
-/// What a key is, in words.
+/// Form of a key, in words.
 pub const KEY: &str = "letters, digits, '-', '_' and '.', 63 at most, after an optional domain and '/'";
-/// What a label's value is, in words.
+/// Form of a label's value, in words.
 pub const LABEL_VALUE: &str =
     "nothing, or letters, digits, '-', '_' and '.', 63 at most, first and last a letter or digit";
 

@@ -16,7 +16,7 @@ pub const NODE_CLASS: &str = "karpenter.k8s.aws/ec2nodeclass";
 pub const NAME: &str = "Name";
 /// The usual tag for selecting subnets and security groups; the value is the cluster's name.
 pub const DISCOVERY: &str = "karpenter.sh/discovery";
-/// What Karpenter before 1.0 wrote instead of [`CLUSTER_NAME`].
+/// Written by Karpenter before 1.0 instead of [`CLUSTER_NAME`].
 pub const MANAGED_BY: &str = "karpenter.sh/managed-by";
 /// Value: the token of the launch that made the instance.
 pub const LAUNCH_TOKEN: &str = "dovetail.dev/launch-token";

@@ -38,7 +38,7 @@ pub fn disruption() -> Taint {
     Taint { key: DISRUPTION.into(), value: Some("disrupting".into()), effect: NO_SCHEDULE.into(), ..Taint::default() }
 }
 
-/// Whether a taint of that key says that its node is being disrupted, whichever version wrote it.
+/// True if a taint of that key says that its node is being disrupted, whichever version wrote it.
 pub fn is_of_disruption(key: &str) -> bool {
     key == DISRUPTED || key == DISRUPTION
 }
@@ -48,7 +48,7 @@ pub fn unregistered() -> Taint {
     Taint { key: UNREGISTERED.into(), effect: NO_EXECUTE.into(), ..Taint::default() }
 }
 
-/// Whether a taint passes by itself: ignored until the node is initialized, and blocking that (core spec 2).
+/// True if a taint passes by itself: ignored until the node is initialized, and blocking that (core spec 2).
 pub fn is_ephemeral(key: &str, effect: &str) -> bool {
     matches!(
         (key, effect),

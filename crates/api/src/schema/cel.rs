@@ -146,7 +146,7 @@ impl PropertyRules {
     fn evaluate(&self, value: &Value, before: Option<&Value>, name: &str) -> Vec<SchemaError> {
         let unchanged = before == Some(value);
         let rules = if unchanged { &self.transitions } else { &self.all };
-        // What is new, or is what it was, is right or wrong by itself.
+        // A value that is new, or unchanged, is right or wrong by itself.
         let passed = (unchanged || before.is_none()).then_some(&self.passed[usize::from(unchanged)]);
         if passed.is_some_and(|passed| passed.has(value)) {
             return Vec::new();
@@ -162,7 +162,7 @@ impl PropertyRules {
     }
 }
 
-/// What the rules say of the value at `path`.
+/// Violations of the rules by the value at `path`.
 pub(super) fn evaluate(rules: &CompiledSchema, value: &Value, old: Option<&Value>, path: &str) -> Vec<SchemaError> {
     let Err(failures) = VALIDATOR.validate_compiled(rules, value, old) else { return Vec::new() };
     let messages = failures.into_vec().into_iter().map(|failure| {

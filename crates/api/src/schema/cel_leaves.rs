@@ -17,10 +17,10 @@ use super::{
     path::Trail,
 };
 
-/// How much is remembered of what was right; then it is forgotten.
+/// Most values that are remembered as right; then all are forgotten.
 const REMEMBERED: usize = 512;
 
-/// What was found to be right.
+/// Values that were found to be right.
 #[derive(Debug)]
 pub(super) struct Passed<T>(Mutex<FxHashSet<T>>);
 
@@ -31,7 +31,7 @@ impl<T> Default for Passed<T> {
 }
 
 impl<T: Eq + Hash> Passed<T> {
-    /// Whether it was found to be right before.
+    /// True if the value was found to be right before.
     pub fn has<Q: Eq + Hash + ?Sized>(&self, value: &Q) -> bool
     where
         T: Borrow<Q>,
@@ -60,7 +60,7 @@ pub(super) struct Leaf {
     passed: Passed<String>,
 }
 
-/// How schemas lie in each other.
+/// A step from a schema to one that lies in it.
 #[derive(Clone)]
 enum Way {
     Field(String),
@@ -118,7 +118,7 @@ fn is_leaf(schema: &Map<String, Value>) -> bool {
 }
 
 impl Leaf {
-    /// What the rules say of the words below the value of the root's field `name`.
+    /// Violations of the rules by the words below the value of the root's field `name`.
     pub fn check(&self, value: &Value, name: &str) -> Vec<SchemaError> {
         let mut errors = Vec::new();
         self.walk(&self.way, value, &Trail::default().key(name), &mut errors);

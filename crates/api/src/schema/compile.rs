@@ -17,13 +17,13 @@ const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("schema at {path}: {what}")]
 pub struct CompileError {
-    /// Where in the schema.
+    /// Place in the schema.
     pub path: String,
-    /// What is wrong.
+    /// A sentence that says what is wrong.
     pub what: String,
 }
 
-/// What a value may be.
+/// Type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Type {
     Object,
@@ -41,7 +41,7 @@ pub(super) struct Pattern {
     pub hint: String,
 }
 
-/// How much there may be of something.
+/// Least and most of a number of things; none is without limit.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CountRange {
     pub least: Option<u64>,
@@ -163,7 +163,7 @@ impl Reader<'_> {
     }
 }
 
-/// Whether a definition of Kubernetes' says "any object": FieldsV1 and RawExtension do, by naming no field.
+/// True if a definition of Kubernetes' says "any object": FieldsV1 and RawExtension do, by naming no field.
 fn is_free(definition: &Value) -> bool {
     let names = ["properties", "additionalProperties", "allOf", "anyOf", "oneOf", "$ref"];
     definition["type"] == "object" && names.iter().all(|name| definition.get(name).is_none())

@@ -11,7 +11,7 @@ impl Schema {
     }
 }
 
-/// Whether a null is a value, not a field that is not there.
+/// True if a null is a value, not a field that is not there.
 fn may_be_null(node: &SchemaNode) -> bool {
     node.nullable || (node.type_.is_none() && !node.int_or_string)
 }

@@ -1,10 +1,10 @@
-//! What a schema finds.
+//! Mistakes that a schema finds.
 
 use std::fmt;
 
 use super::FieldPath;
 
-/// What sort of mistake it is; an API server makes the cause's reason of it.
+/// The sort of a mistake; an API server makes the cause's reason of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ErrorKind {
     /// A field is missing.
@@ -39,13 +39,13 @@ impl ErrorKind {
 /// One mistake in an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchemaError {
-    /// Where.
+    /// Path of the field.
     pub path: FieldPath,
-    /// Of what sort.
+    /// Sort of the mistake.
     pub kind: ErrorKind,
-    /// What is wrong.
+    /// A sentence that says what is wrong.
     pub what: String,
-    /// What would be right; empty when the rule says it all.
+    /// Values that would be right; empty when the rule says it all.
     pub allowed: String,
 }
 

@@ -1,11 +1,11 @@
-//! What is allowed, in words.
+//! Allowed values, in words.
 
 use serde_json::Value;
 
 use super::compile::{SchemaNode, Type};
 use crate::crds::patterns;
 
-/// What a pattern asks for; one nobody has words for is shown itself.
+/// A pattern in words; one that nobody has words for is shown itself.
 pub(super) fn pattern(pattern: &str) -> String {
     let words = match pattern {
         patterns::DURATION => "a duration of hours, minutes and seconds, such as 1h30m",
@@ -22,11 +22,11 @@ pub(super) fn pattern(pattern: &str) -> String {
     words.to_string()
 }
 
-/// What a quantity is.
+/// Form of a quantity, in words.
 pub(super) const QUANTITY: &str =
     "a quantity: a number, then nothing or one of m k M G T P E Ki Mi Gi Ti Pi Ei, such as 500m or 2Gi";
 
-/// What a level of a schema allows.
+/// Values that a level of a schema allows, in words.
 pub(super) fn allowed(node: &SchemaNode) -> String {
     if !node.enumeration.is_empty() {
         return values(&node.enumeration);
@@ -95,7 +95,7 @@ pub(super) fn fields<'a>(known: impl Iterator<Item = &'a str>, written: &str) ->
     (near, list)
 }
 
-/// Whether a name is likely a slip of a known one.
+/// True if a name is likely a slip of a known one.
 pub(crate) fn is_near(known: &str, written: &str) -> bool {
     distance(&known.to_ascii_lowercase(), &written.to_ascii_lowercase()) <= 1 + known.len() / 5
 }

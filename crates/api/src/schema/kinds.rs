@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::Schema;
 use crate::crds;
 
-/// Whether objects of a kind live in a namespace.
+/// The scope of a kind: in namespaces, or of the whole cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// They do.
@@ -140,7 +140,7 @@ pub fn written(api_version: &str, kind: &str) -> Option<Value> {
     find(api_version, kind).map(|entry| (entry.make)(api_version, kind))
 }
 
-/// Whether objects of a kind live in a namespace, `None` when the kind is not known.
+/// The scope of a kind, `None` when the kind is not known.
 pub fn scope_of(api_version: &str, kind: &str) -> Option<Scope> {
     find(api_version, kind).map(|entry| entry.scope)
 }

@@ -1,4 +1,4 @@
-//! Where in an object something is.
+//! Paths of fields in an object.
 
 use std::fmt;
 
@@ -51,7 +51,7 @@ impl FieldPath {
         }
     }
 
-    /// Whether one of the two lies on the way to the other.
+    /// True if one of the two lies on the way to the other.
     pub fn is_related(&self, other: &Self) -> bool {
         let common = self.0.len().min(other.0.len());
         self.0[..common] == other.0[..common]
@@ -97,7 +97,7 @@ impl<'a> Trail<'a> {
         Self(Some((self, Turn::Index(index))))
     }
 
-    /// Where it has led.
+    /// The path of the field that it has led to.
     pub fn path(&self) -> FieldPath {
         let (mut steps, mut at) = (Vec::new(), self);
         while let Some((before, turn)) = &at.0 {

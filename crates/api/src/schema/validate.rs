@@ -1,4 +1,4 @@
-//! Whether a value is what its schema says. CEL rules are apart ([`Schema::check_rules`]).
+//! Validation of a value against its schema. CEL rules are apart ([`Schema::check_rules`]).
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use super::{
     path::Trail,
 };
 
-/// What is said to a field that the schema does not know.
+/// Treatment of a field that the schema does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnknownFields {
     /// Nothing; pruning takes it away.
@@ -39,7 +39,7 @@ impl Schema {
 struct Walk<'a> {
     errors: Vec<SchemaError>,
     unknown: UnknownFields,
-    /// What the root replaces.
+    /// The object that the root replaces.
     old: Option<&'a Value>,
 }
 

@@ -17,7 +17,7 @@ pub fn condition_status<'a>(conditions: &'a [Condition], type_: &str) -> &'a str
     condition(conditions, type_).map_or(UNKNOWN, |condition| condition.status.as_str())
 }
 
-/// Whether it is there and `True`.
+/// True if the condition is there and `True`.
 pub fn is_true(conditions: &[Condition], type_: &str) -> bool {
     condition_status(conditions, type_) == TRUE
 }

@@ -88,7 +88,7 @@ impl KubeDuration {
         Self { duration: Duration::from_secs(seconds), text: format!("{seconds}s") }
     }
 
-    /// How long it is.
+    /// The duration as a number.
     pub fn get(&self) -> Duration {
         self.duration
     }
@@ -135,7 +135,7 @@ impl DurationOrNever {
         Self::After(KubeDuration::from_secs(seconds))
     }
 
-    /// How long it is; `None` is never.
+    /// The duration; `None` is never.
     pub fn get(&self) -> Option<Duration> {
         match self {
             Self::After(duration) => Some(duration.get()),

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{EC2NodeClassStatus, Kubelet};
 
-/// How instances are launched.
+/// Settings by which instances are launched.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "karpenter.k8s.aws",
@@ -28,7 +28,7 @@ use super::{EC2NodeClassStatus, Kubelet};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct EC2NodeClassSpec {
-    /// Where instances may be; terms are ORed.
+    /// Subnets in which instances may be; terms are ORed.
     pub subnet_selector_terms: Vec<SubnetSelectorTerm>,
     /// Their security groups; terms are ORed.
     pub security_group_selector_terms: Vec<SecurityGroupSelectorTerm>,
@@ -38,7 +38,7 @@ pub struct EC2NodeClassSpec {
     /// Placement group of the instances.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement_group_selector: Option<PlacementGroupSelector>,
-    /// Whether they get a public address; unset leaves it to the subnet.
+    /// True to give them a public address; unset leaves it to the subnet.
     #[serde(default, rename = "associatePublicIPAddress", skip_serializing_if = "Option::is_none")]
     pub associate_public_ip_address: Option<bool>,
     /// Number of address prefixes of the first interface.
@@ -47,7 +47,7 @@ pub struct EC2NodeClassSpec {
     /// Their image; terms are ORed.
     #[serde(default)]
     pub ami_selector_terms: Vec<AmiSelectorTerm>,
-    /// How user data is made; needed unless an alias says it.
+    /// Family of their images, by which user data is made; needed unless an alias says it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ami_family: Option<String>,
     /// The user's own user data.
@@ -176,7 +176,7 @@ pub struct BlockDeviceMapping {
     /// `/dev/xvda`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_name: Option<String>,
-    /// Whether the kubelet's storage lies on it.
+    /// True if the kubelet's storage lies on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root_volume: Option<bool>,
     /// Size, type and encryption of the EBS volume.
@@ -188,10 +188,10 @@ pub struct BlockDeviceMapping {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BlockDevice {
-    /// Whether it goes with the instance.
+    /// True if it is deleted with the instance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delete_on_termination: Option<bool>,
-    /// Whether it is encrypted.
+    /// True if it is encrypted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encrypted: Option<bool>,
     /// Operations a second.

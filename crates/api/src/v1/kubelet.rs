@@ -57,7 +57,7 @@ pub struct KubeletConfiguration {
     /// Disk use down to which they are collected, percent.
     #[serde(rename = "imageGCLowThresholdPercent", skip_serializing_if = "Option::is_none")]
     pub image_gc_low_threshold_percent: Option<i64>,
-    /// Whether CPU limits are enforced.
+    /// True if CPU limits are enforced.
     #[serde(rename = "cpuCFSQuota", skip_serializing_if = "Option::is_none")]
     pub cpu_cfs_quota: Option<bool>,
 }

@@ -13,7 +13,7 @@ use super::{
     DurationOrNever, KubeDuration, NodeClassRef, NodeSelectorRequirementWithMinValues, ResourceList, node_pool::month,
 };
 
-/// What one node has to be.
+/// Requirements of one node.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "karpenter.sh",
@@ -49,10 +49,10 @@ use super::{
 )]
 #[serde(rename_all = "camelCase")]
 pub struct NodeClaimSpec {
-    /// Which nodes will do.
+    /// Requirements on the node's labels.
     #[serde(default)]
     pub requirements: Vec<NodeSelectorRequirementWithMinValues>,
-    /// What the pods planned for it request together.
+    /// Requests of the pods planned for it together.
     #[serde(default, skip_serializing_if = "NodeClaimResources::is_empty")]
     pub resources: NodeClaimResources,
     /// Taints for the node's whole life.
@@ -63,7 +63,7 @@ pub struct NodeClaimSpec {
     pub startup_taints: Vec<Taint>,
     /// The class that says how an instance is launched.
     pub node_class_ref: NodeClassRef,
-    /// How long draining may take before pods are deleted regardless.
+    /// Longest time of draining; then pods are deleted regardless.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub termination_grace_period: Option<KubeDuration>,
     /// Age at which the node is drained.
@@ -71,7 +71,7 @@ pub struct NodeClaimSpec {
     pub expire_after: DurationOrNever,
 }
 
-/// What the pods planned for a claim request.
+/// Requests of the pods planned for a claim.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NodeClaimResources {
     /// Sum of the pods' requests.
@@ -80,13 +80,13 @@ pub struct NodeClaimResources {
 }
 
 impl NodeClaimResources {
-    /// Whether nothing is requested.
+    /// True if nothing is requested.
     pub fn is_empty(&self) -> bool {
         self.requests.is_empty()
     }
 }
 
-/// What is known of a claim's node.
+/// Status of a claim: its node and instance.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeClaimStatus {
@@ -99,16 +99,16 @@ pub struct NodeClaimStatus {
     /// AMI.
     #[serde(default, rename = "imageID", skip_serializing_if = "String::is_empty")]
     pub image_id: String,
-    /// What the instance type has.
+    /// Resources of the instance type.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub capacity: ResourceList,
-    /// What of it pods may use.
+    /// Resources that pods may use.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub allocatable: ResourceList,
     /// Conditions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// When a pod last came or went.
+    /// Time at which a pod last came or went.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_pod_event_time: Option<Time>,
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{DurationOrNever, KubeDuration, NodeClassRef, NodeSelectorRequirementWithMinValues, ResourceList};
 
-/// What a NodePool asks for.
+/// A NodePool's template of nodes, with its limits and disruption rules.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "karpenter.sh",
@@ -31,9 +31,9 @@ use super::{DurationOrNever, KubeDuration, NodeClassRef, NodeSelectorRequirement
 )]
 #[serde(rename_all = "camelCase")]
 pub struct NodePoolSpec {
-    /// What claims made for this pool look like.
+    /// Template of the claims made for this pool.
     pub template: NodeClaimTemplate,
-    /// When nodes may be taken away.
+    /// Rules for taking nodes away.
     #[serde(default)]
     pub disruption: Disruption,
     /// Ceilings on what the pool's nodes have together; the resource `nodes` counts them.
@@ -47,7 +47,7 @@ pub struct NodePoolSpec {
     pub replicas: Option<i64>,
 }
 
-/// What claims made for a pool look like.
+/// Template of the claims made for a pool.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NodeClaimTemplate {
     /// Labels and annotations.
@@ -72,7 +72,7 @@ pub struct TemplateMetadata {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeClaimTemplateSpec {
-    /// Which nodes may be made.
+    /// Requirements on the nodes' labels.
     #[serde(default)]
     pub requirements: Vec<NodeSelectorRequirementWithMinValues>,
     /// Taints for the node's whole life.
@@ -83,7 +83,7 @@ pub struct NodeClaimTemplateSpec {
     pub startup_taints: Vec<Taint>,
     /// The class that says how an instance is launched.
     pub node_class_ref: NodeClassRef,
-    /// How long draining may take before pods are deleted regardless.
+    /// Longest time of draining; then pods are deleted regardless.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub termination_grace_period: Option<KubeDuration>,
     /// Age at which a node is drained; 720h unless said.
@@ -103,15 +103,15 @@ impl Default for DurationOrNever {
     }
 }
 
-/// When nodes may be taken away.
+/// Rules for taking nodes away.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Disruption {
-    /// How long after the last pod came or went; Never also disables emptiness.
+    /// Time from the last coming or going of a pod; Never also disables emptiness.
     pub consolidate_after: DurationOrNever,
-    /// Which nodes are looked at.
+    /// Nodes that consolidation looks at.
     pub consolidation_policy: ConsolidationPolicy,
-    /// How many nodes at once; an empty list is without limit.
+    /// Most nodes at once; an empty list is without limit.
     pub budgets: Vec<Budget>,
 }
 
@@ -125,7 +125,7 @@ impl Default for Disruption {
     }
 }
 
-/// Which nodes consolidation looks at.
+/// Nodes that consolidation looks at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ConsolidationPolicy {
     /// Empty ones only.
@@ -137,7 +137,7 @@ pub enum ConsolidationPolicy {
     Balanced,
 }
 
-/// How many of a pool's nodes may be disrupted at once.
+/// A bound on the nodes of a pool that may be disrupted at once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Budget {
     /// A count or a percentage.
@@ -148,7 +148,7 @@ pub struct Budget {
     /// Cron line (UTC) at which it starts to hold; together with duration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule: Option<String>,
-    /// How long it holds from each start.
+    /// Time for which it holds from each start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration: Option<KubeDuration>,
 }
@@ -159,14 +159,14 @@ impl Default for Budget {
     }
 }
 
-/// What is known of a NodePool.
+/// Status of a NodePool: its nodes and conditions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodePoolStatus {
-    /// What the pool's nodes have together.
+    /// Resources of the pool's nodes together.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub resources: ResourceList,
-    /// How many nodes there are.
+    /// Number of its nodes.
     #[serde(default)]
     pub nodes: i64,
     /// Generation of the class that the conditions speak of.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// How a requirement's values are meant.
+/// Operator of a requirement: the sense in which its values are meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum NodeSelectorOperator {
     /// One of the values.
@@ -49,7 +49,7 @@ impl NodeSelectorOperator {
         Self::ALL.into_iter().find(|operator| operator.as_str() == text)
     }
 
-    /// Whether it compares integers.
+    /// True if it compares integers.
     pub fn is_numeric(self) -> bool {
         matches!(self, Self::Gt | Self::Lt | Self::Gte | Self::Lte)
     }
@@ -67,7 +67,7 @@ impl fmt::Display for NodeSelectorOperator {
 pub struct NodeSelectorRequirementWithMinValues {
     /// Key of the label that a node has to have, or not to have.
     pub key: String,
-    /// How the values are meant.
+    /// The sense in which the values are meant.
     pub operator: NodeSelectorOperator,
     /// The values; none for Exists and DoesNotExist, one integer for the numeric operators.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -106,7 +106,7 @@ impl NodeClassRef {
         Self { group: crate::names::AWS_GROUP.into(), kind: "EC2NodeClass".into(), name: name.into() }
     }
 
-    /// Whether it is an EC2NodeClass: the group and the kind say so, never the name alone.
+    /// True for an EC2NodeClass: the group and the kind say so, never the name alone.
     pub fn is_ec2(&self) -> bool {
         self.group == crate::names::AWS_GROUP && self.kind == "EC2NodeClass"
     }

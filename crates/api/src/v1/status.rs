@@ -1,4 +1,4 @@
-//! What is known of an EC2NodeClass (aws spec 1.3).
+//! Status of an EC2NodeClass (aws spec 1.3).
 
 use k8s_openapi::{
     api::core::v1::NodeSelectorRequirement as CoreRequirement,
@@ -6,7 +6,7 @@ use k8s_openapi::{
 };
 use serde::{Deserialize, Serialize};
 
-/// What an EC2NodeClass resolves to.
+/// The resources of AWS that an EC2NodeClass resolves to.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EC2NodeClassStatus {
@@ -60,13 +60,13 @@ pub struct SecurityGroup {
 pub struct Ami {
     /// `ami-…`.
     pub id: String,
-    /// Whether its owner advises against it.
+    /// True if its owner advises against it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub deprecated: bool,
     /// As its owner has called it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// What an instance type needs to run it.
+    /// Requirements on an instance type that runs it.
     pub requirements: Vec<CoreRequirement>,
 }
 
@@ -76,7 +76,7 @@ pub struct Ami {
 pub struct CapacityReservation {
     /// Its Availability Zone: `us-east-1a`.
     pub availability_zone: String,
-    /// When it ends.
+    /// Time at which it ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end_time: Option<Time>,
     /// `cr-…`.
@@ -91,7 +91,7 @@ pub struct CapacityReservation {
     /// `default` or `capacity-block`.
     #[serde(default = "default_type")]
     pub reservation_type: String,
-    /// Whether its owner may take it back.
+    /// True if its owner may take it back.
     #[serde(default)]
     pub interruptible: bool,
     /// `active` or `expiring`.
@@ -109,7 +109,7 @@ pub struct PlacementGroup {
     pub name: String,
     /// `cluster`, `partition` or `spread`.
     pub strategy: String,
-    /// How many partitions it has; none unless its strategy is `partition`.
+    /// Number of partitions; none unless its strategy is `partition`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition_count: Option<u32>,
     /// The Availability Zone that its instances are in, where that binds the next one: strategy `cluster`.
@@ -118,7 +118,7 @@ pub struct PlacementGroup {
 }
 
 impl PlacementGroup {
-    /// Whether all its instances have to be in one zone.
+    /// True if all its instances have to be in one zone.
     #[must_use]
     pub fn is_cluster(&self) -> bool {
         self.strategy == "cluster"

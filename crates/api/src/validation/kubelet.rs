@@ -38,12 +38,12 @@ const RESERVED: [&str; 4] = ["cpu", "memory", "ephemeral-storage", "pid"];
 /// The kubelet's own thresholds, which hold where the block says nothing.
 const GC_DEFAULTS: (i64, i64) = (85, 80);
 
-/// What is wrong with a field of the block.
+/// A field of the block with a mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unfit {
     /// The field, and the key in it if any: `evictionHard`, `memory.available`.
     pub path: Vec<String>,
-    /// What is wrong with it.
+    /// The mistake in it.
     pub wrong: Wrong,
     /// The value makes sense, but images of this family take no such field.
     pub unsupported: bool,
@@ -88,7 +88,7 @@ impl Found<'_> {
         self.all.push(Unfit { path: vec![field.to_owned()], wrong: Wrong::new(what, allowed), unsupported: true });
     }
 
-    /// Whether the field is one that goes anywhere.
+    /// Reports a field that goes nowhere.
     fn known(&mut self, field: &str, family: &str) {
         if UNDERSTOOD.contains(&field) {
             return;
@@ -227,7 +227,7 @@ mod tests {
 
     use super::*;
 
-    /// Where something is wrong, with a star where it is the family's.
+    /// Places of mistakes, with a star where the image family does not take the field.
     fn wrong(block: Value, family: &str) -> Vec<String> {
         let Value::Object(block) = block else { unreachable!() };
         let told = |one: Unfit| format!("{}{}", one.path.join("/"), if one.unsupported { "*" } else { "" });

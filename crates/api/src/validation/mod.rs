@@ -10,12 +10,12 @@ pub use requirement::{RequirementPart, WrittenRequirement, requirement};
 
 use crate::names::{alias, annotations, labels, syntax, taints};
 
-/// What is wrong with a field.
+/// A mistake in a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
     /// The value and what it is not.
     pub what: String,
-    /// What is allowed.
+    /// Values that are allowed.
     pub allowed: String,
 }
 
@@ -26,7 +26,7 @@ impl Wrong {
     }
 }
 
-/// Which labels a pool may name.
+/// Labels that a pool may name, in words.
 const UNRESTRICTED: &str = "well-known labels, or labels of other domains";
 
 /// Most requirements of a pool and of a claim.

@@ -20,7 +20,7 @@ const OF_CLASS: [&str; 2] = [CONVERTED_FROM, OBSERVED_ALLOCATABLE];
 /// The values of [`PACKING_POLICY`].
 const POLICIES: [&str; 2] = ["cost", "fewest-nodes"];
 
-/// What is wrong with our keys on a NodePool, by field.
+/// Mistakes in our keys on a NodePool, by field.
 #[must_use]
 pub fn of_pool(pool: &NodePool) -> Vec<(String, Wrong)> {
     let mut all = judged(&pool.metadata, &OF_POOL, in_pool);
@@ -28,7 +28,7 @@ pub fn of_pool(pool: &NodePool) -> Vec<(String, Wrong)> {
     let at = |field: &str, key: &str| format!("spec.template.metadata.{field}[{key}]");
     let meant = |key: &&String| is_meant(key, &OF_POOL);
     all.extend(template.labels.keys().filter(meant).map(|key| (at("labels", key), no_label())));
-    // What the control plane writes itself is refused elsewhere.
+    // Annotations that the control plane writes itself are refused elsewhere.
     let free = template.annotations.keys().filter(|key| super::template_annotation(key).is_none());
     let misplaced = || {
         Wrong::new("is an annotation of the nodes, and only those of the NodePool itself are looked at", OWN_METADATA)
@@ -39,13 +39,13 @@ pub fn of_pool(pool: &NodePool) -> Vec<(String, Wrong)> {
     all
 }
 
-/// What is wrong with our keys on an EC2NodeClass, by field.
+/// Mistakes in our keys on an EC2NodeClass, by field.
 #[must_use]
 pub fn of_class(class: &EC2NodeClass) -> Vec<(String, Wrong)> {
     judged(&class.metadata, &OF_CLASS, |key, _| unknown(key, &OF_CLASS))
 }
 
-/// Where our annotations are looked for.
+/// The place where our annotations are looked for.
 const OWN_METADATA: &str = "metadata.annotations";
 
 fn no_label() -> Wrong {
@@ -62,7 +62,7 @@ fn judged(metadata: &ObjectMeta, known: &[&str], judge: impl Fn(&str, &str) -> O
     annotations.chain(labels).collect()
 }
 
-/// Whether a key is one of ours, or is meant to be: of our domain, or of one that is much like it with a name of ours.
+/// True if a key is one of ours, or is meant to be: of our domain, or of one that is much like it with a name of ours.
 fn is_meant(key: &str, known: &[&str]) -> bool {
     let Some((domain, name)) = key.split_once('/') else { return false };
     let ours = |known: &&str| known.split_once('/').is_some_and(|(_, own)| is_near(own, name));

@@ -9,17 +9,17 @@ use crate::v1::NodeSelectorOperator;
 pub struct WrittenRequirement<'a> {
     /// Key of the label.
     pub key: &'a str,
-    /// How the values are meant.
+    /// The sense in which the values are meant.
     pub operator: NodeSelectorOperator,
     /// As written, in their order.
     pub values: &'a [&'a str],
     /// `minValues`, where it is written.
     pub min_values: Option<i64>,
-    /// Whether it is a claim's, which may name its pool.
+    /// True for a requirement of a claim, which may name its pool.
     pub of_claim: bool,
 }
 
-/// Where in a requirement something is wrong.
+/// The part of a requirement that has a mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequirementPart {
     /// `key`.

@@ -1,4 +1,4 @@
-//! What is read, written and said of Kubernetes' objects: manifests, the CRDs, and schemas held against types.
+//! Reading, writing and checking of Kubernetes' objects: manifests, the CRDs, and schemas held against types.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods, missing_docs)]
 
 mod crds;

@@ -1,4 +1,4 @@
-//! What a live cluster's alpha objects mean together in v1: the decisions of the actor `translator`, pure.
+//! Meaning in v1 of all alpha objects of a live cluster together: the decisions of the actor `translator`, pure.
 //!
 //! ```text
 //! Provisioners, AWSNodeTemplates ──► convert, one by one ──► one object a name ──► a copy of a class for each kubelet block
@@ -53,7 +53,7 @@ impl Source {
     }
 }
 
-/// What an alpha object means.
+/// The objects of v1 that an alpha object means.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Translation {
     /// The classes: of a template its own, of a Provisioner its own or the copy of a template's for its kubelet block.
@@ -62,20 +62,20 @@ pub struct Translation {
     pub copies: BTreeSet<String>,
     /// The pool of a Provisioner.
     pub pool: Option<NodePool>,
-    /// What it does not say, and what that means.
+    /// Meanings of fields that it leaves out.
     pub defaults: Vec<String>,
     /// Fields without a counterpart.
     pub left_out: Vec<String>,
-    /// How it calls what v1 has fields for.
+    /// Its own names for fields of v1.
     pub fields: OwnFields,
 }
 
-/// Why an alpha object is not translated.
+/// A reason for which an alpha object is not translated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TranslationProblem {
     /// Reason of the condition.
     pub reason: &'static str,
-    /// Which field, what is wrong, and what to do.
+    /// The field, the mistake in it, and the way to mend it.
     pub message: String,
 }
 
@@ -111,8 +111,8 @@ impl TranslationProblem {
     }
 }
 
-/// What each alpha object means, or why it means nothing. Objects that are being deleted mean nothing any more and are left
-/// out; `unreadable` are the names of AWSNodeTemplates that are there and cannot be read.
+/// The translation of each alpha object, or the reason for which it has none. Objects that are being deleted mean nothing any
+/// more and are left out; `unreadable` are the names of AWSNodeTemplates that are there and cannot be read.
 pub fn translate<'a>(
     templates: impl IntoIterator<Item = &'a AWSNodeTemplate>,
     provisioners: impl IntoIterator<Item = &'a Provisioner>,
@@ -166,7 +166,7 @@ fn provisioner_of(
     }
     if let Some(class) = &converted.node_class {
         let own = (Source::Provisioner(old.name_any()), since(old));
-        // Of two that make one class the older keeps it.
+        // The older of two that make one class keeps it.
         let holder = owners.entry(class.name_any()).or_insert_with(|| own.clone());
         if own.1 < holder.1 {
             *holder = own;
@@ -196,7 +196,7 @@ fn lose_names(
     }
 }
 
-/// What is made of one object, owned by it.
+/// The translation of one object: the objects made of it, owned by it.
 fn made<K: Resource<DynamicType = ()>>(
     converted: Converted,
     old: &K,

@@ -1,5 +1,5 @@
-//! How an alpha object calls what v1 has fields for. What is said of the objects that were made from it names their fields;
-//! who wrote the alpha object has to be told of its own.
+//! An alpha object's own names for fields of v1. Messages about the objects that were made from it name fields of v1; whoever
+//! wrote the alpha object has to be told of its own fields.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub struct OwnFields {
 struct OwnField {
     v1: &'static str,
     own: String,
-    /// Whether what follows in the path, such as `[0].tags`, has no counterpart either.
+    /// True if fields below it, such as `[0].tags`, have no counterpart either.
     is_whole: bool,
 }
 
@@ -50,17 +50,17 @@ const OF_CLASS: [(&str, &str, bool); 11] = [
 ];
 
 impl OwnFields {
-    /// Of an AWSNodeTemplate that makes this class.
+    /// Names in an AWSNodeTemplate that makes this class.
     pub(super) fn of_template(class: Option<&EC2NodeClass>) -> Self {
         Self::default().with_class(class, "spec", "").with_kubelet("spec.kubeletConfiguration of a Provisioner")
     }
 
-    /// Of a Provisioner that says itself how instances are launched.
+    /// Names in a Provisioner that says itself how instances are launched.
     pub(super) fn of_provider(class: Option<&EC2NodeClass>) -> Self {
         Self::of_pool().with_class(class, "spec.provider", "").with_kubelet("spec.kubeletConfiguration")
     }
 
-    /// Of a Provisioner that names a template; a class of v1 that it may name instead has its own fields.
+    /// Names in a Provisioner that references a template; a class of v1 that it may name instead has its own fields.
     pub(super) fn of_reference(name: &str, all: &BTreeMap<Source, Result<Translation, TranslationProblem>>) -> Self {
         let Some(Ok(template)) = all.get(&Source::Template(name.to_owned())) else { return Self::of_pool() };
         let whose = format!(" of AWSNodeTemplate {name}");
@@ -68,7 +68,7 @@ impl OwnFields {
     }
 
     fn of_pool() -> Self {
-        // What v1 has one field for, a Provisioner says by one of two.
+        // A Provisioner has two fields, and uses one of them, for this one of v1.
         let policy = OwnField {
             v1: "spec.disruption.consolidationPolicy",
             own: "spec.consolidation.enabled".to_owned(),
@@ -99,7 +99,7 @@ impl OwnFields {
         self
     }
 
-    /// What is said of the objects that were made, with the alpha object's own fields.
+    /// A message about the objects that were made, with the alpha object's own fields in it.
     pub fn in_own_words(&self, said: &str) -> String {
         let mut rest = said;
         let mut words = String::with_capacity(said.len());
@@ -127,19 +127,19 @@ impl OwnFields {
 }
 
 impl OwnField {
-    /// Whether a path is of this field.
+    /// True if a path is of this field or below it.
     fn begins(&self, path: &str) -> bool {
         let rest = path.strip_prefix("spec.").and_then(|path| path.strip_prefix(self.v1.trim_start_matches("spec.")));
         rest.is_some_and(|rest| !rest.starts_with(|next: char| next.is_alphanumeric()))
     }
 
-    /// How long it is in a path.
+    /// Length of the field in a path, in bytes.
     fn length(&self) -> usize {
         "spec.".len() + self.v1.trim_start_matches("spec.").len()
     }
 }
 
-/// What follows a path: `[0].tags matches` is ` matches`.
+/// The text after a path: `[0].tags matches` becomes ` matches`.
 fn past_path(mut rest: &str) -> &str {
     loop {
         let next = match rest.as_bytes() {

@@ -1,10 +1,10 @@
-//! What is to be done about an object that an alpha object means, given what stands in the cluster by its name.
+//! The next step for an object that an alpha object means, given the object of its name in the cluster.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::v1::{EC2NodeClass, NodePool};
 
-/// What is to be done.
+/// A step towards the object that an alpha object means.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TranslationStep<K> {
     /// Create it.
@@ -20,13 +20,13 @@ pub enum TranslationStep<K> {
 }
 
 impl<K> TranslationStep<K> {
-    /// Whether something is to be written.
+    /// True if something is to be written.
     pub fn writes(&self) -> bool {
         matches!(self, Self::Create(_) | Self::Replace(_))
     }
 }
 
-/// Of a pool.
+/// The next step for a pool.
 pub fn next_pool(wanted: &NodePool, there: Option<&NodePool>) -> TranslationStep<NodePool> {
     let Some(there) = there else { return TranslationStep::Create(wanted.clone()) };
     let mut written = there.clone();
@@ -37,7 +37,7 @@ pub fn next_pool(wanted: &NodePool, there: Option<&NodePool>) -> TranslationStep
     })
 }
 
-/// Of a class.
+/// The next step for a class.
 pub fn next_class(wanted: &EC2NodeClass, there: Option<&EC2NodeClass>) -> TranslationStep<EC2NodeClass> {
     let Some(there) = there else { return TranslationStep::Create(wanted.clone()) };
     let mut written = there.clone();
@@ -80,12 +80,12 @@ fn next<K>(
     }
 }
 
-/// Whether the object with that uid owns it.
+/// True if the object with that uid owns it.
 pub fn is_owned(metadata: &ObjectMeta, uid: &str) -> bool {
     metadata.owner_references.iter().flatten().any(|owner| owner.uid == uid)
 }
 
-/// Who made it, as far as it says.
+/// The maker of an object, as far as it says.
 fn whose(metadata: &ObjectMeta) -> String {
     match metadata.owner_references.iter().flatten().next() {
         Some(owner) => format!("made from {} {}", owner.kind, owner.name),

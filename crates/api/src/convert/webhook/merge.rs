@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-/// What `theirs` becomes when the change from `base` to `ours` is made to it. Lists are changed as a whole.
+/// `theirs` with the change from `base` to `ours` made to it. Lists are changed as a whole.
 ///
 /// `base` and `ours` are two states of an object in a form that holds less than `theirs` does: where they agree, nothing
 /// was changed, and what `theirs` says of it stays.

@@ -40,9 +40,9 @@ pub use review::reply;
 /// A version that the webhook knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WebhookVersion {
-    /// What is stored.
+    /// The version that is stored.
     V1,
-    /// What Karpenter 0.32 to 1.0 served.
+    /// The version that Karpenter 0.32 to 1.0 served.
     V1Beta1,
 }
 
@@ -64,7 +64,7 @@ impl WebhookVersion {
     }
 }
 
-/// Why an object is not converted.
+/// A version or kind that is not converted.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
     "{api_version} {kind} cannot be converted; allowed: NodePool and NodeClaim of {GROUP}, EC2NodeClass of {AWS_GROUP}, \

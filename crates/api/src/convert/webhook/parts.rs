@@ -148,7 +148,7 @@ impl Size {
             match byte {
                 b'"' => {
                     let end = end_of_string(text, at + 1);
-                    // What the allocator adds, and the letters.
+                    // The string's letters, and the allocator's own bytes.
                     size.weight += 16 + end - at;
                     at = end;
                 }
@@ -169,13 +169,13 @@ impl Size {
     }
 }
 
-/// How deep maps and lists are nested in a JSON text, at most. Nothing is built for that.
+/// Depth of the maps and lists in a JSON text. Nothing is built to find it.
 #[must_use]
 pub fn depth(text: &[u8]) -> usize {
     Size::count(text).depth
 }
 
-/// Where a string's closing quote is, or the text's end.
+/// Index of a string's closing quote, or the text's length.
 fn end_of_string(text: &[u8], mut at: usize) -> usize {
     while let Some(byte) = text.get(at) {
         match byte {

@@ -21,14 +21,14 @@ const API_VERSION: &str = "apiextensions.k8s.io/v1";
 const OBJECTS_MOST: usize = 10_000;
 /// An object's text. An API server takes no larger requests, and etcd stores half of that.
 const OBJECT_MOST: usize = 3 << 20;
-/// What an API server lets an object's annotations have together.
+/// Most bytes of an object's annotations together, as an API server allows them.
 const ANNOTATIONS_MOST: usize = 256 << 10;
 /// An answer has so many times the bytes of its review at most, beside [`ANSWER_LEAST`]: an original of many quotes, in an
 /// annotation, takes twice its length.
 const ANSWER_TIMES: usize = 3;
 /// An answer may always have so many bytes.
 const ANSWER_LEAST: usize = 64 << 10;
-/// Of what a message quotes.
+/// Most bytes of a text that a message quotes.
 const QUOTED_MOST: usize = 256;
 
 /// Answers a review as it comes over the wire.
@@ -151,7 +151,7 @@ impl<'a> ReviewedObject<'a> {
         Ok(self.written(&answer, noted))
     }
 
-    /// What an API server needs of an object that is not converted.
+    /// An object without its spec, with the members that an API server needs and `why` it is not converted.
     fn without_spec(&self, to: WebhookVersion, why: &str) -> Vec<u8> {
         let group = self.fields.text("apiVersion").split('/').next().unwrap_or_default().to_owned();
         let noted = json!({annotations::NOT_CONVERTED: why});

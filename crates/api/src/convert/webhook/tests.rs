@@ -229,7 +229,7 @@ proptest! {
     }
 }
 
-/// What the fields of v1beta1 are by the API server's defaults: an object is never stored without them.
+/// An object of v1beta1 with the API server's defaults: it is never stored without them.
 fn defaulted(mut object: Value) -> Value {
     let (api_version, kind) = (object["apiVersion"].clone(), object["kind"].clone());
     let schema = crate::schema::schema_for(api_version.as_str().unwrap(), kind.as_str().unwrap()).unwrap();

@@ -91,7 +91,7 @@ fn all(object: &Value, enums: &[Enum], path: &FieldPath, findings: &mut Findings
 
 fn one(value: &Value, steps: &[&str], allowed: &[&str], path: &FieldPath, findings: &mut Findings) {
     let Some((step, rest)) = steps.split_first() else {
-        // What is empty is not given.
+        // An empty text counts as not given.
         if let Some(text) = value.as_str().filter(|text| !text.is_empty() && !allowed.contains(text)) {
             findings.add(path.clone(), format!("{text:?} is not supported"), allowed.join(", "));
         }

@@ -1,4 +1,4 @@
-//! Whose kind it is that nobody here knows: another's, which is passed over, or a slip.
+//! Kinds that nobody here knows: somebody else's, which are passed over, or slips.
 
 use crate::schema::{accepted_kinds, is_near};
 
@@ -41,8 +41,7 @@ const WHOLE: &[(&str, &[&str])] = &[
     ("batch", &[]),
 ];
 
-/// Whether a kind that is not known is somebody else's. Kubernetes' own groups are those without a dot and those that end
-/// with `.k8s.io`.
+/// True if an unknown kind is somebody else's. Kubernetes' own groups are those without a dot and those that end with `.k8s.io`.
 pub fn is_foreign(api_version: &str, kind: &str) -> bool {
     let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
     if !is_group(group) || !is_version(version) || !is_kind(kind) {

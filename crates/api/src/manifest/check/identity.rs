@@ -1,4 +1,4 @@
-//! Which object it is: apiVersion, kind, name, namespace, labels and annotations.
+//! Identity of an object: apiVersion, kind, name, namespace, labels and annotations.
 
 use std::collections::BTreeSet;
 
@@ -10,14 +10,14 @@ use crate::{
     schema::{ErrorKind, FieldPath, SchemaError, Scope, accepted_kinds, scope_of},
 };
 
-/// Which object it is.
+/// The identity of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectIdentity {
     pub api_version: String,
     pub kind: String,
     pub name: String,
     pub namespace: Option<String>,
-    /// Whether its kind is one that is known here.
+    /// True if its kind is one that is known here.
     pub known: bool,
 }
 

@@ -1,5 +1,5 @@
-//! What is checked of one object: first its schema, then what no schema can say, then its CEL rules. A mistake is told once:
-//! what a later step says of a place where an earlier one found something is its echo, and left out.
+//! Checks of one object: first its schema, then what no schema can say, then its CEL rules. A mistake is told once: a later
+//! step's finding at a place where an earlier one found something is its echo, and left out.
 
 mod class;
 mod enums;

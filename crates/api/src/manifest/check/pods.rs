@@ -1,4 +1,4 @@
-//! What kube-apiserver checks of workloads beyond their schemas, as far as scheduling sees it.
+//! Checks of workloads that kube-apiserver makes beyond their schemas, as far as scheduling sees it.
 
 use std::collections::BTreeSet;
 
@@ -94,7 +94,7 @@ fn selector(object: &Value, findings: &mut Findings) {
     }
 }
 
-/// Of the fields of a volume that say what kind it is, one alone may be there.
+/// Only one of the fields that say a volume's kind may be there.
 fn one_kind_of_volume(volume: &Value, kinds: impl Fn(&str) -> bool, path: &FieldPath, findings: &mut Findings) {
     let all = volume.as_object().into_iter().flatten();
     let mut given = all.filter(|(name, value)| !value.is_null() && kinds(name)).map(|(name, _)| name);
@@ -207,7 +207,7 @@ fn tolerates(toleration: &Value, path: &FieldPath, findings: &mut Findings) {
     }
 }
 
-/// What rules between pods go by is a label's key.
+/// The topology key of a rule between pods has to be a label's key.
 fn topology_key(rule: &Value, path: &FieldPath, findings: &mut Findings) {
     let key = text(rule, "topologyKey");
     if rule.get("topologyKey").is_some() && !names::is_key(key) {
@@ -215,7 +215,7 @@ fn topology_key(rule: &Value, path: &FieldPath, findings: &mut Findings) {
     }
 }
 
-/// How much a preference weighs.
+/// The weight of a preference has to be from 1 to 100.
 fn weight(preferred: &Value, path: &FieldPath, findings: &mut Findings) {
     if value_at(preferred, &["weight"]).and_then(Value::as_i64).is_some_and(|weight| !(1..=100).contains(&weight)) {
         findings.add(path.key("weight"), "is out of range", "1 to 100");

@@ -49,7 +49,7 @@ fn taint<'v>(
     findings: &mut Findings,
 ) {
     let (key, value, effect) = (text(taint, "key"), text(taint, "value"), text(taint, "effect"));
-    // What is not there, or no text, is the schema's to say.
+    // The schema reports a key or effect that is missing, or no text.
     if key.is_empty() || effect.is_empty() {
         return;
     }

@@ -14,7 +14,7 @@ pub(super) struct Comment {
     pub line: usize,
     /// From `#` to the end of the line.
     pub text: String,
-    /// Whether nothing but blanks stands before it on its line.
+    /// True if nothing but blanks stands before it on its line.
     pub alone: bool,
 }
 
@@ -57,7 +57,7 @@ pub(super) fn comments(text: &str) -> Vec<Comment> {
     all
 }
 
-/// Where scalars stand that may have a `#` in them. A plain one has none: there, ` #` begins a comment.
+/// Ranges of scalars that may have a `#` in them. A plain one has none: there, ` #` begins a comment.
 fn scalars(text: &str) -> Vec<Range<Position>> {
     let lines: Vec<Vec<char>> = text.lines().map(|line| line.chars().collect()).collect();
     let events = Parser::new_from_str(text).map_while(Result::ok);
@@ -73,7 +73,7 @@ fn scalars(text: &str) -> Vec<Range<Position>> {
     spans.collect()
 }
 
-/// Where a quoted scalar ends. The parser's own end lies beyond what follows it on its line.
+/// The end of a quoted scalar. The parser's own end lies beyond what follows it on its line.
 fn closing(lines: &[Vec<char>], opening: Position) -> Position {
     let Position { mut line, mut column } = opening;
     let quote = lines.get(line - 1).and_then(|line| line.get(column)).copied().unwrap_or('"');
@@ -90,7 +90,7 @@ fn closing(lines: &[Vec<char>], opening: Position) -> Position {
     Position { line, column }
 }
 
-/// What a comment is about: the value on its line, or the next one after it; none at the end of a document.
+/// The value that a comment is about: the one on its line, or the next one after it; none at the end of a document.
 pub(super) fn subject<'p>(comment: &Comment, placed: &'p [PlacedValue]) -> Option<&'p FieldPath> {
     let of = if comment.alone {
         placed.iter().find(|one| one.line > comment.line && !one.path.0.is_empty())

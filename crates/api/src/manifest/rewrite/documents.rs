@@ -12,7 +12,7 @@ pub(super) struct Document<'t> {
 }
 
 impl Document<'_> {
-    /// Whether a line of the file is one of this document's, the marker's line included.
+    /// True if a line of the file is one of this document's, the marker's line included.
     pub fn has(&self, line: usize) -> bool {
         let from = self.first - usize::from(self.marker.is_some());
         (from..self.first + self.text.lines().count().max(1)).contains(&line)

@@ -10,7 +10,7 @@ use crate::{manifest::scalar, schema::FieldPath};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct EmittedLine {
     pub text: String,
-    /// What begins on it, outermost first.
+    /// Fields that begin on it, outermost first.
     pub paths: Vec<FieldPath>,
 }
 
@@ -20,7 +20,7 @@ pub(super) struct Order<'a> {
     pub lines: &'a BTreeMap<FieldPath, usize>,
 }
 
-/// What the names that stand in for variables have in common.
+/// A part of every name that stands in for a variable.
 pub(super) const STAND_IN: &str = "variableqx";
 
 /// First fields of objects, of their specs and of templates; others follow by the source's order, then by name.

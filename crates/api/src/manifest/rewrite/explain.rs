@@ -1,4 +1,4 @@
-//! What a conversion changes of an object, a line each.
+//! Changes that a conversion makes to an object, a line each.
 
 use std::collections::BTreeSet;
 
@@ -93,7 +93,7 @@ impl Found<'_> {
         }
         match (&node.content, there) {
             (Content::Mapping(entries), Value::Object(_)) => {
-                // What becomes the whole of an object moves field by field.
+                // Fields are listed one by one where a block becomes a whole object or its spec.
                 let whole = target.path.0.is_empty() || target.path == FieldPath::from_fields(&["spec"]);
                 if moved && !whole {
                     self.changes.push((line, format!("{path} is now {}", self.shown(target))));
@@ -173,12 +173,12 @@ impl Found<'_> {
     }
 }
 
-/// What every conversion changes, which is said once in other words.
+/// True for fields that every conversion changes, which is said once in other words.
 fn is_own(path: &FieldPath) -> bool {
     *path == FieldPath::from_fields(&["apiVersion"]) || *path == FieldPath::from_fields(&["kind"])
 }
 
-/// Whether two values mean the same: a quantity is a number or a text.
+/// True if two values mean the same: a quantity is a number or a text.
 fn is_same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Object(a), Value::Object(b)) => {

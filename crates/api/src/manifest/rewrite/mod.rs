@@ -50,9 +50,9 @@ pub struct Rewritten {
     pub name: String,
     /// Its text as v1.
     pub text: String,
-    /// What was changed, in the order of the lines.
+    /// Changes that were made, in the order of the lines.
     pub changes: Vec<ManifestChange>,
-    /// What the result cannot say: something of the original has to be written by hand.
+    /// Parts of the original that the result cannot say: they have to be written by hand.
     pub lost: Vec<ManifestChange>,
 }
 
@@ -65,7 +65,7 @@ pub struct ManifestChange {
     pub line: usize,
     /// Kind and name of the object.
     pub object: String,
-    /// What is so now.
+    /// A sentence about the change.
     pub what: String,
 }
 
@@ -108,7 +108,7 @@ struct File<'a> {
     name: &'a str,
     variables: &'a Variables,
     made: Rewritten,
-    /// Which lines of the text came of what.
+    /// Origins of the text's lines in the original.
     origins: Vec<Origin>,
 }
 
@@ -198,7 +198,7 @@ impl File<'_> {
         self.lose(node, &object, manifest);
     }
 
-    /// What the result cannot say.
+    /// Reports the parts of an object that the result cannot say.
     fn lose(&mut self, node: &YamlNode, object: &str, manifest: &Manifest) {
         let Some(v1) = &manifest.v1 else { return };
         let notes = v1.node_pool.as_ref().and_then(|pool| pool.metadata.annotations.as_ref());
@@ -250,12 +250,12 @@ const OLD_WORDS: [(&str, &str); 5] = [
     ("node.k8s.aws/instance-type", labels::INSTANCE_TYPE),
 ];
 
-/// What is left out and changes nothing.
+/// True for a field whose loss changes nothing.
 fn harmless(left_out: &str) -> bool {
     left_out.contains("containerRuntime") || left_out.contains(".tags[")
 }
 
-/// Whether a manifest is written anew.
+/// True if a manifest is written anew.
 fn is_changed(manifest: &Manifest) -> bool {
     let Some(v1) = &manifest.v1 else { return false };
     let group = manifest.api_version.split('/').next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Which field of an older object is which field of the objects that it becomes.
+//! Fields of an older object, each with the field of the new objects that it becomes.
 
 use crate::{
     convert::is_gone,
@@ -37,7 +37,7 @@ fn walk(node: &YamlNode, line: usize, path: FieldPath, all: &mut Vec<PlacedValue
     }
 }
 
-/// Which of the objects that a manifest becomes.
+/// One of the objects that a manifest becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ManifestPart {
     Pool,
@@ -53,12 +53,12 @@ pub(super) struct PartField {
 }
 
 impl PartField {
-    /// What it has under a key.
+    /// The field below it under a key.
     pub fn key(&self, key: &str) -> Self {
         Self { part: self.part, path: self.path.key(key) }
     }
 
-    /// What it has at a place in its list.
+    /// The item at a place in its list.
     pub fn index(&self, index: usize) -> Self {
         Self { part: self.part, path: self.path.index(index) }
     }
@@ -117,7 +117,7 @@ pub(super) struct Mapping {
 }
 
 impl Mapping {
-    /// Of an object of a kind.
+    /// The mapping for an object of a kind.
     pub fn from_node(kind: &str, node: &YamlNode) -> Self {
         let moves = match kind {
             "Provisioner" => PROVISIONER,
@@ -132,7 +132,7 @@ impl Mapping {
         Self { moves: moves.iter().map(parsed).collect(), gone }
     }
 
-    /// Where a value of the older object is; none where it is left out.
+    /// The field that a value of the older object becomes; none where it is left out.
     pub fn target(&self, path: &FieldPath) -> Option<PartField> {
         let (from, part, to) = self.moves.iter().find(|(from, ..)| path.0.starts_with(&from.0))?;
         let mut rest = path.0[from.0.len()..].to_vec();
@@ -148,7 +148,7 @@ impl Mapping {
     }
 }
 
-/// Which requirements are left out.
+/// Indices of the requirements that are left out.
 fn gone(node: &YamlNode) -> Vec<usize> {
     let list = node.entry("spec").and_then(|spec| spec.value.entry("requirements")).map(|list| list.value.items());
     let keys = list.unwrap_or_default().iter().map(|item| item.entry("key").map(|key| key.value.to_value()));

@@ -1,4 +1,4 @@
-//! What was written is read again, as v1: what that refuses is never given out.
+//! Reads the written texts again, as v1: a text that is refused is never given out.
 
 use super::paths::{ManifestPart, Mapping, PartField, PlacedValue};
 use super::{InputError, ReadOptions, Rewritten};
@@ -40,7 +40,8 @@ impl Origin {
     }
 }
 
-/// What v1 refuses of texts that were written, each at where it comes from. What was left as it is has been read before.
+/// Errors of reading the written texts as v1, each at its place in the original. Objects that were left as they are have been
+/// read before.
 pub(super) fn read_back(made: &[Rewritten], origins: &[Vec<Origin>], options: &ReadOptions) -> Vec<InputError> {
     if origins.iter().all(Vec::is_empty) {
         return Vec::new();

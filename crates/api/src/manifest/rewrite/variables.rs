@@ -6,7 +6,7 @@ use super::emit::STAND_IN;
 use crate::manifest::InputError;
 use crate::manifest::fill::name_at;
 
-/// What stands in for a variable without a value may have to begin so, where it is an id of EC2's.
+/// Prefixes that a stand-in for a variable without a value may need, where it is an id of EC2's.
 const PREFIXES: [&str; 4] = ["", "ami-", "subnet-", "sg-"];
 
 /// Variables without a value, each with what stands in for it while the file is read: it stays a variable in what is written.
@@ -20,7 +20,7 @@ impl Variables {
         Self(names.filter(|name| !given.contains_key(name)).map(|name| (name, 0)).collect())
     }
 
-    /// What stands in for a variable: letters and digits that are a name, a label's value and a part of either.
+    /// The stand-in for a variable: letters and digits that are a name, a label's value and a part of either.
     fn stand_in(index: usize) -> String {
         format!("xq{index}{STAND_IN}")
     }

@@ -113,7 +113,7 @@ fn by_rule(field: &str) -> Vec<Value> {
     }
 }
 
-/// What stands beside a field that is allowed with it alone.
+/// Fields without which a field is not allowed.
 fn companions(field: &str) -> Value {
     match field.rsplit('.').next().unwrap_or_default() {
         "schedule" => json!({"duration": "1h"}),
@@ -130,7 +130,7 @@ fn companions(field: &str) -> Value {
     }
 }
 
-/// What an API server makes of it: defaults filled in, unknown fields taken away. `None` when it is refused.
+/// The object as an API server stores it: defaults filled in, unknown fields taken away. `None` when it is refused.
 fn stored(schema: &Schema, mut object: Value) -> Option<Value> {
     schema.prune(&mut object);
     schema.default(&mut object);
@@ -161,13 +161,13 @@ fn alike(value: &Value) -> Value {
     }
 }
 
-/// Whether every field that an object of the schema needs has a default.
+/// True if every field that an object of the schema needs has a default.
 fn completed(schema: &Value) -> bool {
     let mut needed = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
     schema["type"] == "object" && needed.all(|name| !schema["properties"][name]["default"].is_null())
 }
 
-/// Whether leaving it out means the same: lists, maps, texts.
+/// True if an absent value means the same: lists, maps, texts.
 fn is_empty(value: &Value) -> bool {
     *value == json!([]) || *value == json!({}) || *value == json!("")
 }
@@ -182,7 +182,7 @@ fn check(api_version: &str, kind: &str) -> Vec<String> {
     }
     for field in fields(&openapi) {
         let (name, cases) = (field.name(), cases(&field.schema));
-        // What kind an inline provider says that it is of is known, and not kept.
+        // The kind of an inline provider is known, and not kept.
         if matches!(name.as_str(), "spec.provider.apiVersion" | "spec.provider.kind") {
             continue;
         }
@@ -207,7 +207,7 @@ fn check(api_version: &str, kind: &str) -> Vec<String> {
                     Ok(_) => {}
                 }
             }
-            // Where all that an object needs has a default, the API server completes an empty one.
+            // An API server completes an empty object where all that it needs has a default.
             for value in cases.beyond.iter().filter(|value| **value != json!({}) || !completed(&field.schema)) {
                 let object = place(&base, &openapi, &field.steps, value, &companions);
                 if let Some(object) = stored(schema, object) {
@@ -215,7 +215,7 @@ fn check(api_version: &str, kind: &str) -> Vec<String> {
                 }
             }
         }
-        // Of objects, and lists of them, some field may be needed that their own fields are tried with.
+        // Objects, and lists of them, may need some field that their own fields are tried with.
         let leaf = |schema: &Value| !schema["properties"].is_object();
         if admitted.is_empty() && leaf(&field.schema) && leaf(&field.schema["items"]) {
             wrong.push(format!("{kind} {name}: no case of it is admitted, so that nothing was tried"));

@@ -104,7 +104,7 @@ fn unreadable_object_of_a_list_is_answered_without_its_spec() {
             let single = response(to, std::slice::from_ref(&bad));
             assert_eq!(single["result"]["status"] == "Success", alone, "{single}");
             assert!(alone || failure(&single).starts_with("bad: its spec cannot be converted"));
-            // What is shown without its spec never becomes what is stored.
+            // An object that is shown without its spec is never stored so.
             let back = response("v1", &[objects[1].to_string()]);
             assert!(!alone || failure(&back).contains("is not written in it: use v1"), "{back}");
         }
