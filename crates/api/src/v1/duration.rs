@@ -88,7 +88,7 @@ impl KubeDuration {
         Self { duration: Duration::from_secs(seconds), text: format!("{seconds}s") }
     }
 
-    /// The duration as a number.
+    /// The duration itself, without the text that it was written as.
     pub fn get(&self) -> Duration {
         self.duration
     }
