@@ -11,9 +11,9 @@ pub struct Review<'a> {
     pub def: &'a ResourceDef,
     /// `status`, `scale`, … or empty.
     pub subresource: &'a str,
-    /// What is stored now; none for a create.
+    /// The stored object; none for a create.
     pub old: Option<&'a Value>,
-    /// Who writes.
+    /// Name of the user who writes.
     pub user: &'a str,
 }
 

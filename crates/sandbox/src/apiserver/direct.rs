@@ -158,7 +158,7 @@ impl ApiServer {
         state.subscribe(rids)
     }
 
-    /// Whether a resource is served.
+    /// True if a resource is served.
     pub fn serves(&self, gvr: &Gvr) -> bool {
         find(&self.lock(), gvr).is_ok()
     }

@@ -1,4 +1,4 @@
-//! What the API server refuses with: the `Status` objects of the Kubernetes API conventions.
+//! Refusals of the API server: the `Status` objects of the Kubernetes API conventions.
 use serde_json::{Value, json};
 
 /// One field that is wrong, as in `details.causes` of a `Status`.
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 pub struct StatusCause {
     /// `FieldValueInvalid`, `FieldValueRequired`, `DisruptionBudget`, …
     pub reason: String,
-    /// What is wrong, without the field's path.
+    /// The mistake, without the field's path.
     pub message: String,
     /// The field's path; empty when the cause is about no field.
     pub field: String,
@@ -43,7 +43,7 @@ impl StatusCause {
 #[error("{}", .0.message)]
 pub struct ApiError(Box<ApiRefusal>);
 
-/// What a refusal says.
+/// The content of a refusal.
 #[derive(Clone, Debug)]
 pub struct ApiRefusal {
     /// HTTP status.
@@ -203,7 +203,7 @@ impl ApiError {
         }
         let mut status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
             "message": refusal.message, "reason": refusal.reason, "code": refusal.code});
-        // Where kube-apiserver answers something generic, it tells of details and has none.
+        // A generic answer of kube-apiserver has `details`, and they are empty.
         if !details.is_empty() || matches!(refusal.code, 404 | 422) {
             status["details"] = Value::Object(details);
         }
@@ -228,5 +228,5 @@ fn qualified(resource: &str, group: &str) -> String {
     if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") }
 }
 
-/// What the server's functions return.
+/// Result of the server's functions.
 pub type Result<T> = std::result::Result<T, ApiError>;

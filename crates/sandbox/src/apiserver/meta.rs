@@ -36,7 +36,7 @@ pub fn set(object: &mut Value, field: &str, value: Option<Value>) {
     };
 }
 
-/// Whether the object waits for its deletion.
+/// True if the object waits for its deletion.
 pub fn deleting(object: &Value) -> bool {
     object["metadata"]["deletionTimestamp"].is_string()
 }

@@ -45,7 +45,7 @@ use dovetail_core::clock::Clock;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use store::StoreState;
 
-/// How a server is made.
+/// Settings of a server.
 #[derive(Clone, Debug)]
 pub struct ServerSettings {
     /// Seed of uids and name suffixes.
@@ -54,9 +54,9 @@ pub struct ServerSettings {
     pub history: usize,
     /// Changes that it remembers for open watches that have not read them yet; one that falls back further is cut.
     pub lag: usize,
-    /// What goes wrong; none for nothing.
+    /// Faults of its answers; none without faults.
     pub faults: Option<FaultsInForce>,
-    /// Where writes are noted; none for nowhere.
+    /// Log of writes; none to note nothing.
     pub log: Option<EventLog>,
 }
 
@@ -104,7 +104,7 @@ impl ApiServer {
         server
     }
 
-    /// What every cluster has from the start.
+    /// Creates the objects that every cluster has from the start.
     fn furnish(&self) {
         for name in ["default", "kube-system", "kube-public", "kube-node-lease"] {
             // A new store refuses none of these.

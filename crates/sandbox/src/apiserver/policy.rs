@@ -25,7 +25,7 @@ struct Validation {
     message_expression: Option<Program>,
 }
 
-/// What expressions may refer to.
+/// Variables that expressions may refer to.
 const VARIABLES: [&str; 4] = ["object", "oldObject", "params", "request"];
 
 /// A policy's validations, and which of the variables they refer to.
@@ -129,7 +129,7 @@ impl Write<'_> {
         if self.old.is_some() { "UPDATE" } else { "CREATE" }
     }
 
-    /// Whether one of the rules names the resource and what is done to it.
+    /// True if one of the rules names the resource and the operation.
     fn matches(&self, constraints: &Value) -> bool {
         let has = |list: &Value, wanted: &str| meta::strings(list).iter().any(|one| *one == wanted || *one == "*");
         let (def, subresource) = (&self.found.def, &self.options.subresource);
@@ -144,7 +144,7 @@ impl Write<'_> {
         })
     }
 
-    /// What expressions see, as far as they refer to it. Keys of maps are as they are written, which `kube_cel`'s own evaluator,
+    /// Values of the variables that expressions refer to. Keys of maps are as they are written, which `kube_cel`'s own evaluator,
     /// without a schema, takes for fields' names and escapes.
     fn context(
         &self,
@@ -192,7 +192,7 @@ impl Validation {
         programs.into_iter().any(|program| program.references().has_variable(variable))
     }
 
-    /// Why it refuses, if it does.
+    /// The message of its refusal, if it refuses.
     fn refuses(&self, context: &Context<'_>) -> Option<String> {
         match self.expression.execute(context) {
             Ok(CelValue::Bool(true)) => None,

@@ -1,4 +1,4 @@
-//! Which resources are served, and how each behaves.
+//! Served resources, and the behaviour of each.
 use super::columns::CustomColumn;
 use super::custom::crd;
 use super::error::{ApiError, Result};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// Index of a resource's table in the store.
 pub type Rid = usize;
 
-/// Where the replicas of a scalable kind are: JSON pointers.
+/// Places of the replicas of a scalable kind, as JSON pointers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScalePaths {
     /// The wanted count.
@@ -26,9 +26,9 @@ pub struct ScalePaths {
 pub struct ServedVersion {
     /// As `v1`.
     pub name: String,
-    /// Whether clients may use it.
+    /// True if clients may use it.
     pub served: bool,
-    /// Whether `status` is a subresource.
+    /// True if `status` is a subresource.
     pub status: bool,
     /// The scale subresource.
     pub scale: Option<ScalePaths>,
@@ -36,7 +36,7 @@ pub struct ServedVersion {
     pub openapi: Option<Arc<Value>>,
     /// The same, ready for use.
     pub schema: Option<Arc<Schema>>,
-    /// What a table of a custom resource shows beside the name.
+    /// Columns of a custom resource's table beside the name.
     pub columns: Vec<CustomColumn>,
 }
 
@@ -57,21 +57,21 @@ pub struct ResourceDef {
     pub short_names: Vec<String>,
     /// Groups of resources for kubectl (`all`).
     pub categories: Vec<String>,
-    /// Whether its objects live in namespaces.
+    /// True if its objects live in namespaces.
     pub namespaced: bool,
     /// Versions, preferred first.
     pub versions: Vec<Arc<ServedVersion>>,
     /// Index of the version stored.
     pub storage: usize,
-    /// Whether `metadata.generation` counts the changes of its spec.
+    /// True if `metadata.generation` counts the changes of its spec.
     pub generation: bool,
-    /// Whether it comes from a CustomResourceDefinition.
+    /// True if it comes from a CustomResourceDefinition.
     pub custom: bool,
-    /// Whether a delete that says nothing leaves the dependents (Jobs, ReplicationControllers).
+    /// True if a delete that says nothing leaves the dependents (Jobs, ReplicationControllers).
     pub orphans: bool,
-    /// Whether a PUT has to carry the resourceVersion.
+    /// True if a PUT has to carry the resourceVersion.
     pub needs_version: bool,
-    /// Whether it is answered and never stored (`SelfSubjectAccessReview`).
+    /// True if it is answered and never stored (`SelfSubjectAccessReview`).
     pub review: bool,
 }
 
@@ -92,7 +92,7 @@ pub fn api_version(group: &str, version: &str) -> String {
     if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }
 
-/// What a request's path means.
+/// The resource that a request's path stands for.
 #[derive(Clone, Debug)]
 pub struct FoundResource {
     /// In which table its objects are stored.
@@ -188,7 +188,7 @@ impl Registry {
         rid_in(&self.kinds, group, kind)
     }
 
-    /// What a path's group, version and plural name stand for.
+    /// The resource that a path's group, version and plural name stand for.
     pub fn find(&self, group: &str, version: &str, plural: &str) -> Result<FoundResource> {
         let rid = self.rid(group, plural).ok_or_else(ApiError::no_such_path)?;
         let def = self.def(rid).ok_or_else(ApiError::no_such_path)?;

@@ -9,10 +9,11 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// How far versions jump, as etcd's manual has it.
+/// Number by which versions jump, as etcd's manual has it.
 const BUMP: u64 = 1_000_000_000;
 
-/// What the cluster's own controllers keep to themselves: they have caught up with it when the server answers again.
+/// Resources that a restore leaves as they are: the cluster's own controllers have caught up with them when the server answers
+/// again.
 const KEPT: [&str; 5] = ["volumeattachments", "persistentvolumes", "persistentvolumeclaims", "csinodes", "events"];
 
 /// The store as it was at a moment.

@@ -20,7 +20,7 @@ struct Subscriber {
 /// Everything the server knows. Methods are synchronous and called under one lock.
 #[derive(Debug)]
 pub struct StoreState {
-    /// What is served.
+    /// Served resources.
     pub registry: Registry,
     /// The latest resourceVersion given.
     pub rv: u64,
@@ -32,7 +32,7 @@ pub struct StoreState {
     pub admission: Vec<Box<dyn super::admission::Admission>>,
     /// Expressions of admission policies.
     pub(super) compiled: super::policy::CompiledPolicies,
-    /// How often it was restarted: watches of an earlier life are over.
+    /// Number of restarts: watches of an earlier life are over.
     pub(super) life: u64,
     pub(super) tables: Vec<Table>,
     by_node: BTreeMap<String, BTreeSet<Key>>,
@@ -40,9 +40,9 @@ pub struct StoreState {
     by_uid: BTreeMap<String, (Rid, Key)>,
     /// Work of the garbage collector: what was removed or is being deleted.
     pub(super) garbage: VecDeque<super::writing::gc::Garbage>,
-    /// Whether the collector is at work.
+    /// True while the collector is at work.
     pub(super) collecting: bool,
-    /// When old events were last looked for.
+    /// Time at which old events were last looked for.
     pub(super) events_collected: Timestamp,
     /// The logs that somebody writes, by pod.
     pub(super) logs: BTreeMap<Key, Arc<super::viewing::podlog::LogBook>>,

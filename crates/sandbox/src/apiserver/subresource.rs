@@ -105,7 +105,7 @@ pub(super) fn bind(
     }
     let mut new = Value::clone(&pod.value);
     new["spec"]["nodeName"] = json!(node);
-    // Where it was nominated to says nothing any more (Kubernetes 1.35).
+    // A nomination means nothing any more once the pod is bound (Kubernetes 1.35).
     meta::member(&mut new, "status").remove("nominatedNodeName");
     scheduled(&mut new, &meta::seconds(state.now));
     let object = state.put(found.rid, key.clone(), new);

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 /// One revision of an object. Never changes; its JSON is made once, when somebody needs it.
 #[derive(Debug)]
 pub struct StoredObject {
-    /// Where it is.
+    /// Namespace and name of the object.
     pub key: Key,
     /// The store's revision that wrote it.
     pub rv: u64,
@@ -46,7 +46,7 @@ pub fn written(value: &Value) -> Bytes {
     Bytes::from(serde_json::to_vec(value).unwrap_or_default())
 }
 
-/// What happened to an object.
+/// Kind of a change to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeKind {
     /// It is new.
@@ -77,18 +77,18 @@ pub struct TableChange {
     pub object: Arc<StoredObject>,
     /// The state before.
     pub old: Option<Arc<StoredObject>>,
-    /// When it happened.
+    /// Time of the change.
     pub at: Instant,
 }
 
-/// What a subscriber (a controller of the sandbox) is told.
+/// Message to a subscriber (a controller of the sandbox) about a change.
 #[derive(Clone, Debug)]
 pub struct Happened {
     /// The resource, in its stored version.
     pub gvr: Gvr,
     /// Added, modified or deleted.
     pub kind: ChangeKind,
-    /// Where.
+    /// Namespace and name of the object.
     pub key: Key,
     /// The state before; none for an addition.
     pub old: Option<Arc<Value>>,
@@ -107,11 +107,11 @@ pub struct Table {
     pub floor: u64,
     /// Wakes watches.
     pub wake: Arc<Notify>,
-    /// How far each open watch has read.
+    /// Revision up to which each open watch has read.
     cursors: Vec<Weak<AtomicU64>>,
 }
 
-/// How much history a table keeps.
+/// Bounds on the history that a table keeps.
 #[derive(Clone, Copy, Debug)]
 pub struct TableLimits {
     /// Changes that are kept in any case, for watches that resume.

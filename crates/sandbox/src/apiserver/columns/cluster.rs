@@ -1,4 +1,4 @@
-//! What is not a workload and not storage: nodes, events, services, what configures and who may.
+//! Columns of kinds that are neither workloads nor storage: nodes, events, services, configuration and access.
 use super::words::{age, condition, entries, labels, name, number, text, text_or};
 use super::{Printer, since};
 use serde_json::{Value, json};
@@ -169,7 +169,7 @@ const SERVICE: Printer = Printer {
     },
 };
 
-/// Where a Service is reached from outside.
+/// Addresses at which a Service is reached from outside.
 fn outside(service: &Value) -> String {
     let spec = &service["spec"];
     let mut from = Vec::new();

@@ -123,7 +123,7 @@ fn path(text: &str) -> Vec<Step> {
     steps
 }
 
-/// Where the bracket that a text begins with is closed.
+/// Index at which the bracket that a text begins with is closed.
 fn closing(text: &str) -> usize {
     let mut quote = None;
     for (at, letter) in text.char_indices() {

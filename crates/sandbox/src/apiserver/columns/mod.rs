@@ -1,4 +1,4 @@
-//! What kubectl shows of an object: the columns of each kind, and one object's cells, as kube-apiserver prints them.
+//! Tables for kubectl: the columns of each kind, and one object's cells, as kube-apiserver prints them.
 mod age;
 mod cluster;
 mod custom;
@@ -23,7 +23,7 @@ struct Printer {
     cells: fn(&Value, Timestamp) -> Vec<Value>,
 }
 
-/// What every kind without columns of its own has.
+/// Columns of every kind without columns of its own.
 const PLAIN: Printer = Printer {
     columns: &[("Name", "string", false), ("Age", "string", false)],
     cells: |object, now| vec![words::name(object), words::age(object, now)],

@@ -72,7 +72,7 @@ fn status(pod: &Value) -> String {
     word
 }
 
-/// Why a container does not run.
+/// The reason for which a container does not run.
 fn reason(state: &Value) -> Option<String> {
     let waiting = state["waiting"]["reason"].as_str().filter(|r| !r.is_empty());
     if let Some(reason) = waiting {

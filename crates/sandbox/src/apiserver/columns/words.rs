@@ -67,7 +67,7 @@ pub fn labels(labels: &Value) -> String {
     pairs.map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect::<Vec<_>>().join(",")
 }
 
-/// How many entries maps have together.
+/// Number of entries of several maps together.
 pub fn entries(object: &Value, fields: &[&str]) -> Value {
     json!(fields.iter().map(|field| object[*field].as_object().map_or(0, serde_json::Map::len)).sum::<usize>())
 }

@@ -1,4 +1,4 @@
-//! What makes pods: Deployments and the like, Jobs, and the budgets that protect them.
+//! Columns of kinds that make pods: Deployments and the like, Jobs, and the budgets that protect them.
 use super::words::{age, containers, name, number, selector, template, text, written_or};
 use super::{Printer, age as ages, since};
 use jiff::Timestamp;

@@ -1,4 +1,4 @@
-//! What a kind's schema does to an object that is written: pruning, defaults, checks, CEL rules.
+//! Effects of a kind's schema on an object that is written: pruning, defaults, checks, CEL rules.
 use crate::apiserver::error::{ApiError, Result, StatusCause};
 use crate::apiserver::kinds::typed;
 use crate::apiserver::registry::{FoundResource, ResourceDef};
@@ -14,7 +14,7 @@ const KEPT: usize = 32;
 pub struct ResourceSchema {
     /// The `openAPIV3Schema`.
     pub openapi: Arc<Value>,
-    /// What it means.
+    /// The same, compiled.
     pub schema: Arc<Schema>,
 }
 
@@ -72,7 +72,7 @@ pub fn undecodable(def: &ResourceDef, why: &str) -> ApiError {
     ApiError::bad_request(format!("{} in version \"{version}\" cannot be handled as a {}: {why}", def.kind, def.kind))
 }
 
-/// What a custom kind's schema and rules say about an object; `old` is what it replaces.
+/// Violations of a custom kind's schema and rules by an object; `old` is the object that it replaces.
 pub fn check(found: &FoundResource, object: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let Some(schema) = &found.version.schema else { return Vec::new() };
     let mut errors = schema.validate_change(object, old, UnknownFields::Ignore);

@@ -6,12 +6,12 @@ use crate::apiserver::{custom::schema, meta};
 use dovetail_api::convert::webhook::{WebhookVersion, converted};
 use serde_json::{Value, json};
 
-/// Whether requests are in another version than that which is stored.
+/// True if requests are in another version than the stored one.
 pub fn is_older(found: &FoundResource) -> bool {
     found.def.custom && found.version.name != found.def.stored().name
 }
 
-/// What was written in an older version, as it is stored, and the fields that the older version does not know. A part of an
+/// An object written in an older version, as it is stored, and the fields that the older version does not know. A part of an
 /// object is neither complete nor given defaults.
 ///
 /// # Errors
@@ -31,7 +31,7 @@ pub fn up(found: &FoundResource, mut written: Value, whole: bool) -> Result<(Val
             return Err(ApiError::invalid(&def.group, &def.kind, meta::text(&written, "name"), causes));
         }
     }
-    // What is none of ours has no other form: versions differ by their name alone.
+    // Objects of kinds that are not ours have no other form: their versions differ by name alone.
     let mut stored = converted(&written, WebhookVersion::V1).unwrap_or(written);
     stored["apiVersion"] = json!(def.api_version());
     Ok((stored, unknown))
@@ -41,7 +41,7 @@ pub fn up(found: &FoundResource, mut written: Value, whole: bool) -> Result<(Val
 pub fn down(found: &FoundResource, stored: &Value) -> Value {
     let mut seen = converted(stored, WebhookVersion::V1Beta1).unwrap_or_else(|_| stored.clone());
     seen["apiVersion"] = json!(api_version(&found.group, &found.version.name));
-    // Of the status, too, the older version has what it knows.
+    // The status is pruned too: the older version has the fields of it that it knows.
     let _ = schema::prune(found, &mut seen);
     seen
 }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 /// Fields of an object that the log shows: enough to recompute the report, and no more.
 const SHOWN: [&str; 4] = ["metadata", "spec", "status", "target"];
 
-/// What the log needs of an answer; the rest is passed over.
+/// Parts of an answer that the log needs; the rest is passed over.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Answer {
@@ -28,7 +28,7 @@ struct Status {
     details: Named,
 }
 
-/// What names an object.
+/// Fields that name an object.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Named {
@@ -44,7 +44,7 @@ struct Lease {
     spec: Held,
 }
 
-/// Who holds a Lease, and by which term.
+/// Holder and term of a Lease.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Held {
@@ -61,18 +61,18 @@ fn read_answer<T: Default + DeserializeOwned>(answer: &Bytes) -> T {
 pub struct Request<'a> {
     /// Whither, and how.
     pub parts: &'a Parts,
-    /// What was sent.
+    /// The request's body.
     pub body: &'a Bytes,
-    /// When it was sent, in seconds since the log was opened.
+    /// Time at which it was sent, in seconds since the log was opened.
     pub at: f64,
 }
 
-/// When the caller hears how a write has ended.
+/// Time at which the caller hears how a write has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerTiming {
     /// As it ends.
     Now,
-    /// When the answer has come.
+    /// Once a delayed answer has come.
     Later,
     /// Never: the answer is lost.
     Lost,
@@ -138,7 +138,7 @@ fn claim(server: &ApiServer, name: &str) -> Value {
     server.get(&gvr, "", name).map_or(Value::Null, |claim| claim_summary(&claim))
 }
 
-/// What the log tells of a NodeClaim.
+/// Summary of a NodeClaim for the log.
 pub fn claim_summary(claim: &Value) -> Value {
     let (metadata, annotations) = (&claim["metadata"], &claim["metadata"]["annotations"]);
     json!({
@@ -167,7 +167,7 @@ fn lease_term(lease: &Held) -> Option<i64> {
     lease.lease_transitions.as_i64().filter(|term| held && *term > 0)
 }
 
-/// What was sent, without managed fields.
+/// The request's body, without managed fields.
 fn sent(body: &Bytes) -> Value {
     let mut body: Value = serde_json::from_slice(body).unwrap_or_default();
     let Some(map) = body.as_object_mut().filter(|map| map.keys().any(|k| SHOWN.contains(&k.as_str()))) else {

@@ -1,4 +1,4 @@
-//! What a client sends: JSON, or YAML or protobuf where it says so.
+//! Bodies of requests: JSON, or YAML or protobuf where the content type says so.
 use crate::apiserver::error::{ApiError, Result};
 use dovetail_api::convert::webhook::depth;
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
@@ -9,13 +9,13 @@ use std::cell::RefCell;
 pub const MOST: usize = 3 * 1024 * 1024;
 /// The most that an object may have when it is stored, as in etcd.
 pub const MOST_STORED: usize = 1536 * 1024;
-/// How deep JSON may be nested. kube-apiserver takes ten thousand; what is beyond a few hundred is one of a kind.
+/// Deepest nesting of JSON. kube-apiserver takes ten thousand; deeper than a few hundred is one of a kind.
 const DEEPEST: usize = 512;
 
 /// A body, and the fields that stand in it twice (looked for only when `twice` says so).
 #[derive(Debug, Default)]
 pub struct Sent {
-    /// What was sent, as JSON.
+    /// The body as JSON.
     pub value: Value,
     /// Paths of the fields that stand twice; the later one counts.
     pub duplicates: Vec<String>,
@@ -47,7 +47,7 @@ pub fn read_body(body: &[u8], content_type: &str, twice: bool) -> Result<Sent> {
         return Ok(Sent { value, duplicates: Vec::new() });
     }
     let no_json = |why: serde_json::Error| ApiError::bad_request(format!("the request body is no JSON: {why}"));
-    // What is shorter cannot be so deep.
+    // A shorter body cannot be so deep.
     if body.len() > DEEPEST && depth(body) > DEEPEST {
         return Err(ApiError::bad_request(format!("the request body is nested more than {DEEPEST} deep")));
     }

@@ -21,13 +21,13 @@ use tokio::time::Instant;
 /// The body of an answer.
 pub type Body = UnsyncBoxBody<Bytes, io::Error>;
 
-/// How long a caller waits for an answer that does not come, before its own time-out ends the wait.
+/// Longest wait of a caller for an answer that does not come, before its own time-out ends the wait.
 const NO_ANSWER: Duration = Duration::from_secs(30);
-/// How often a watch that is cut off looks whether it still is.
+/// Time between two looks of a watch whether it is still cut off.
 const CUT_OFF_POLL: Duration = Duration::from_secs(1);
-/// How late a request is carried out that was held on its way, in milliseconds.
+/// Delay of a request that was held on its way, in milliseconds.
 const LATE: std::ops::RangeInclusive<u64> = 1_000..=40_000;
-/// How long it takes to learn that nobody listens: callers that ask again at once do not stop the clock.
+/// Time in which a caller learns that nobody listens: callers that ask again at once do not stop the clock.
 const REFUSAL: Duration = Duration::from_millis(1);
 
 /// The server, as one caller sees it.
@@ -260,7 +260,7 @@ impl KubeService {
         http::HeaderValue::from_str(&date).ok()
     }
 
-    /// Whether it is a replica's, to which marked objects come as nothing can read them.
+    /// True for a replica's connection on which marked objects come as nothing can read them.
     fn spoils(&self) -> bool {
         self.who.replica.is_some() && self.server.settings().faults.as_ref().is_some_and(|faults| faults.spoils())
     }
@@ -270,7 +270,7 @@ impl KubeService {
         let events = watch.stream().then(move |bytes| {
             let faults = faults.clone();
             async move {
-                // What is sent into a partition arrives when it has healed, as TCP would have it.
+                // Bytes sent into a partition arrive when it has healed, as TCP would have it.
                 while let Some(Direction::In | Direction::Both) =
                     faults.as_ref().and_then(|f| f.partitioned(replica, Whom::ApiServer))
                 {

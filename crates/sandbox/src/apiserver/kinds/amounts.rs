@@ -4,13 +4,13 @@ use dovetail_api::quantity::billionths;
 use dovetail_core::admission::valid;
 use serde_json::Value;
 
-/// What is wrong with the resources and ports of a pod's containers, and with those of the pod as a whole.
+/// Mistakes in the resources and ports of a pod's containers, and in those of the pod as a whole.
 pub fn of_pod(spec: &Value, at: &str) -> Vec<StatusCause> {
     let wrong = valid::pod(spec, at).into_iter();
     wrong.map(|one| StatusCause::new(one.reason, &one.field, one.message)).collect()
 }
 
-/// What is wrong with what a node has.
+/// Mistakes in a node's capacity and allocatable.
 pub fn of_node(status: &Value) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     for list in ["capacity", "allocatable"] {

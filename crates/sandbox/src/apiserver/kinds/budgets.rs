@@ -21,7 +21,7 @@ pub fn causes(spec: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with a number of pods, or a share of them.
+/// The mistake in a number of pods, or a share of them.
 fn share(value: &Value) -> Option<String> {
     let why = match value {
         Value::Number(number) if number.as_i64().is_some_and(|number| number < 0) => {
@@ -39,7 +39,7 @@ fn share(value: &Value) -> Option<String> {
     Some(format!("Invalid value: {value}: {why}"))
 }
 
-/// What is wrong with a selector's expressions.
+/// Mistakes in a selector's expressions.
 fn selector(selector: &Value, at: &str) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     for (index, one) in selector["matchExpressions"].as_array().into_iter().flatten().enumerate() {

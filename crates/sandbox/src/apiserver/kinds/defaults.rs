@@ -63,7 +63,7 @@ fn quantities(value: &mut Value) {
         Value::Object(members) => {
             for (name, member) in members {
                 if let (true, Value::Object(amounts)) = (QUANTITIES.contains(&name.as_str()), &mut *member) {
-                    // What cannot be read was refused before; of the sandbox's own controllers there is none.
+                    // An unreadable amount was refused before; the sandbox's own controllers write none.
                     amounts.values_mut().for_each(|amount| drop(forms::quantity(amount)));
                 }
                 quantities(member);

@@ -1,4 +1,4 @@
-//! What an update may not change, whatever the client sends.
+//! Fields that an update may not change, whatever the client sends.
 use crate::apiserver::error::{ApiError, Result};
 use crate::apiserver::gvr::Key;
 use crate::apiserver::registry::{FoundResource, ResourceDef};
@@ -118,7 +118,7 @@ pub fn count_generation(def: &ResourceDef, old: &Value, new: &mut Value) {
     }
 }
 
-/// Whether a write changes nothing (then no version is given, as in etcd3 storage). Times of managed fields do not count.
+/// True if a write changes nothing (then no version is given, as in etcd3 storage). Times of managed fields do not count.
 pub fn same(old: &Value, new: &Value) -> bool {
     let (Some(a), Some(b)) = (old.as_object(), new.as_object()) else { return false };
     let rest = |m: &serde_json::Map<String, Value>| m.iter().filter(|(k, _)| *k != "metadata").count();

@@ -45,7 +45,7 @@ fn container(container: &mut Map<String, Value>) {
     }
 }
 
-/// What admission adds to a new pod: service account, what `dovetail_core::admission` has, status.
+/// Adds to a new pod what admission adds: service account, `dovetail_core::admission`'s defaults, status.
 ///
 /// # Errors
 /// 403 for what admission refuses: a class that does not exist, a LimitRange, a ResourceQuota.
@@ -74,13 +74,13 @@ impl ApiServer {
     /// The spec of a pod of this template in a namespace, as it would be stored; as far as admission comes where it refuses it.
     pub fn admitted_spec(&self, namespace: &str, template: &Value) -> Value {
         let mut pod = json!({ "spec": template["spec"] });
-        // What admission refuses no pod has; whoever asks counts what is there.
+        // A pod that admission refuses does not exist; whoever asks counts existing ones.
         let _ = policies(&self.lock(), namespace).admit(namespace, &mut pod);
         pod["spec"].take()
     }
 }
 
-/// What is there of a kind in a namespace; of a kind that has none, in the empty one.
+/// Objects of a kind in a namespace, with their names; the namespace of a cluster-wide kind is empty.
 fn objects<'a>(
     state: &'a StoreState,
     group: &str,
@@ -119,7 +119,7 @@ fn quotas(state: &StoreState, space: &str, pod: &Value) -> std::result::Result<(
     Ok(())
 }
 
-/// What the pods of a namespace use of a quota.
+/// Usage of a quota by the pods of a namespace.
 pub fn used(state: &StoreState, space: &str, quota: &Quota) -> Charge {
     let mut used = Charge::new();
     let counted = objects(state, "", "pods", space).filter(|(_, pod)| quota.counts(pod));

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::apiserver::kinds::forms::{micro_time, quantity, time};
 use crate::apiserver::registry::ResourceDef;
 
-/// What a value may be.
+/// Type of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Type {
     /// Anything; nothing is looked at.
@@ -197,7 +197,7 @@ fn property_type(schema: &Value, property: &Value) -> Type {
     }
 }
 
-/// Of a custom kind: numbers without a fraction are stored as integers, however they are written.
+/// Stores numbers of a custom kind without a fraction as integers, however they are written.
 pub fn integers(value: &mut Value) {
     /// Beyond it Go writes an exponent.
     const LARGEST: f64 = 9.0e18;

@@ -112,7 +112,7 @@ fn name_is_good(def: &ResourceDef, name: &str) -> bool {
             .all(|part| part.starts_with(edge) && part.ends_with(edge) && part.chars().all(|c| edge(c) || c == '-'))
 }
 
-/// Whether a label may have this key.
+/// True if a label may have this key.
 pub(in crate::apiserver) fn label_key_is_good(key: &str) -> bool {
     let (prefix, name) = key.rsplit_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
     !name.is_empty()
@@ -120,7 +120,7 @@ pub(in crate::apiserver) fn label_key_is_good(key: &str) -> bool {
         && prefix.is_none_or(|p| !p.is_empty() && p.len() <= 253 && !p.contains('/'))
 }
 
-/// Whether a label may have this value.
+/// True if a label may have this value.
 pub(in crate::apiserver) fn label_value_is_good(text: &str) -> bool {
     let edge = |c: char| c.is_ascii_alphanumeric();
     let inner = |c: char| edge(c) || matches!(c, '-' | '_' | '.');

@@ -24,7 +24,7 @@ struct Served {
     version: Arc<ServedVersion>,
 }
 
-/// What is served, by the path of its document: `api/v1`, `apis/GROUP/VERSION`.
+/// Served kinds by the path of their document: `api/v1`, `apis/GROUP/VERSION`.
 fn served(state: &StoreState) -> BTreeMap<String, Vec<Served>> {
     let mut documents: BTreeMap<String, Vec<Served>> = BTreeMap::new();
     for (group, def) in state.registry.all() {
@@ -97,7 +97,7 @@ fn info() -> Value {
     json!({"title": "Kubernetes", "version": "v1.33.0-dovetail"})
 }
 
-/// What a document's text depends on, short.
+/// A short hash of everything that a document's text depends on.
 fn fingerprint(kinds: &[Served]) -> String {
     let mut digest = Md5::new();
     for one in kinds {

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use wire::{FieldReader, FieldValue};
 
-/// What a body begins with.
+/// First bytes of a body.
 const MAGIC: &[u8] = b"k8s\0";
 /// Deeper than any object is.
 const MOST_LEVELS: u32 = 64;
@@ -177,7 +177,7 @@ fn object(message: &Message, bytes: &[u8], level: u32) -> Option<Map<String, Val
     Some(map)
 }
 
-/// Whether a value was set by a client, and is not Go's zero value.
+/// True if a value was set by a client, and is not Go's zero value.
 fn is_set(field: &Field, value: &Value) -> bool {
     match value {
         Value::Null => false,

@@ -1,6 +1,6 @@
 //! The bytes of a message: one field after another, each with its number.
 
-/// What a field holds.
+/// Value of a field, by its wire type.
 #[derive(Clone, Copy, Debug)]
 pub enum FieldValue<'a> {
     /// A number of variable length.

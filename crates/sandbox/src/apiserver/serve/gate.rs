@@ -1,4 +1,4 @@
-//! Who is let in, and the pages for people beside the API.
+//! Access control, and the pages for people beside the API.
 use crate::apiserver::{ApiError, Body};
 use bytes::Bytes;
 use dovetail_observability::access::{HttpAccess, PAGE_HEADERS, TurnedAway};
@@ -15,7 +15,7 @@ pub type ServedPage = (&'static str, Bytes);
 /// The pages by path and what the client accepts; none for a path that is the API's.
 pub type PagesByPath = Arc<dyn Fn(&str, &str) -> BoxFuture<'static, Option<ServedPage>> + Send + Sync>;
 
-/// What stands before the API.
+/// The gate before the API: it checks tokens and serves pages.
 pub struct Gate {
     access: HttpAccess,
     pub(super) pages: Option<PagesByPath>,
@@ -67,7 +67,7 @@ pub fn refuse(error: &ApiError) -> io::Result<Response<Body>> {
             response.header(header::WWW_AUTHENTICATE, "Basic realm=\"dovetail sandbox: the password is the token\"");
     }
     if matches!(error.code(), 408 | 413) {
-        // What is left of the body is not read.
+        // The rest of the body is not read.
         response = response.header(header::CONNECTION, "close");
     }
     response.body(whole(Bytes::from(error.status().to_string()))).map_err(io::Error::other)

@@ -26,15 +26,15 @@ use tokio_rustls::TlsAcceptor;
 
 /// Connections that are open at once; those beyond are closed at once.
 const MOST_CONNECTIONS: usize = 2_000;
-/// How long a client may take for its first bytes, for a request's head, and for its body.
+/// Longest time that a client may take for its first bytes, for a request's head, and for its body.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(30);
-/// How often an HTTP/2 connection is asked whether anybody is still there.
+/// Time between two pings of an HTTP/2 connection, to see that the peer is still there.
 const ALIVE: Duration = Duration::from_secs(20);
-/// How long the listener waits when it cannot accept (no file descriptor left).
+/// Pause of the listener when it cannot accept (no file descriptor left).
 const BREATHER: Duration = Duration::from_millis(100);
 /// So much of a body that is too large is read before it is refused.
 const MOST_FORGOTTEN: usize = 64 * 1024 * 1024;
-/// How an HTTP/2 connection begins when nobody has negotiated.
+/// First bytes of an HTTP/2 connection that nobody has negotiated.
 const HTTP2: &[u8] = b"PRI * HTTP/2.0";
 
 /// A listener that serves an [`ApiServer`].
@@ -76,7 +76,7 @@ impl Listener {
         self
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     ///
     /// # Errors
     /// The socket has no address.
@@ -147,7 +147,7 @@ async fn connection(
     talk(stream, two, service, gate).await
 }
 
-/// Whether a connection's first bytes are HTTP/2's. They stay where they are.
+/// True if a connection's first bytes are HTTP/2's. They stay where they are.
 async fn speaks_http2(stream: &TcpStream) -> io::Result<bool> {
     let mut head = [0; HTTP2.len()];
     loop {

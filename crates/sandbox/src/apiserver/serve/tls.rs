@@ -6,7 +6,7 @@ use rustls::ServerConfig;
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use std::sync::Arc;
 
-/// Why there is no identity.
+/// A reason for which there is no identity.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// The certificate cannot be made, or a name in it is none.

@@ -1,4 +1,4 @@
-//! What tests/conformance found the real API server to answer otherwise than this one did.
+//! Answers that tests/conformance found to differ from those of the real API server.
 use super::*;
 use http::{Method, Request};
 use http_body_util::BodyExt;

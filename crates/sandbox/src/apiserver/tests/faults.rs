@@ -1,4 +1,4 @@
-//! What callers see when things go wrong, and what the log says.
+//! Faults as callers see them, and as the log records them.
 use super::*;
 use crate::apiserver::PODS;
 use crate::faults::{Direction, FaultsInForce, Service};

@@ -1,4 +1,4 @@
-//! What kubectl asks for beyond the API itself: tables, OpenAPI, logs, reviews, bodies in YAML.
+//! Requests of kubectl beyond the API itself: tables, OpenAPI, logs, reviews, bodies in YAML.
 use super::*;
 use crate::apiserver::{LogBook, PODS};
 use http::Request;

@@ -104,7 +104,7 @@ async fn a_field_of_another_manager_is_a_conflict_unless_forced() {
     deployments(&server).patch("web", &forced, &Patch::Apply(deployment(Some(5), "nginx:1"))).await.unwrap();
     let back = refusal(apply(&server, "a", &deployment(Some(3), "nginx:1")).await);
     assert_eq!(causes(&back)[0].1, ".spec.replicas");
-    // What a no longer says, b still owns.
+    // Manager b still owns the field that a leaves out.
     let kept = apply(&server, "a", &deployment(None, "nginx:1")).await.unwrap();
     assert_eq!(kept["spec"]["replicas"], 5);
 }

@@ -125,7 +125,7 @@ async fn a_body_that_is_too_large_is_refused_once_it_has_been_written() {
         let head =
             "POST /api/v1/namespaces/default/configmaps HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5000000\r\n\r\n";
         stream.write_all(head.as_bytes()).await.unwrap();
-        // Who still writes does not read the refusal: the server reads to the end and keeps nothing.
+        // A client that still writes does not read the refusal: the server reads to the end and keeps nothing.
         let chunk = vec![b' '; 50_000];
         for _ in 0..100 {
             stream.write_all(&chunk).await.unwrap();
@@ -157,7 +157,7 @@ async fn kube_client_speaks_tls_to_the_identity_it_was_given() {
     .await;
 }
 
-/// What comes back until the connection ends, whichever way.
+/// The bytes that come back until the connection ends, whichever way.
 async fn ask_or_nothing(address: std::net::SocketAddr, request: &str) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(request.as_bytes()).await.unwrap();

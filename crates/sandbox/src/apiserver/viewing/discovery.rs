@@ -1,4 +1,4 @@
-//! Which groups, versions and resources there are; version and health.
+//! Discovery of groups, versions and resources; version and health.
 use crate::apiserver::ApiServer;
 use crate::apiserver::error::{ApiError, Result};
 use crate::apiserver::http::handler::Reply;

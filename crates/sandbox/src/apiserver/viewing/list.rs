@@ -11,7 +11,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Where a page goes on: the version of the first page, and the last key seen.
+/// Start of a list's next page: the version of the first page, and the last key seen.
 struct Token {
     version: u64,
     after: Key,

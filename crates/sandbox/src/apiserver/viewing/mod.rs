@@ -1,4 +1,4 @@
-//! What a read answers: lists, watches, selectors, forms, logs, and what there is to read.
+//! Answers to reads: lists, watches, selectors, forms, logs, and discovery.
 
 pub(super) mod discovery;
 pub(super) mod list;

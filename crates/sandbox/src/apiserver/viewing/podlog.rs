@@ -26,7 +26,7 @@ pub struct LogBook {
 #[derive(Debug, Default)]
 struct Pages {
     lines: VecDeque<(Timestamp, Arc<str>)>,
-    /// How many lines came before the first that is kept.
+    /// Number of lines before the first that is kept.
     before: usize,
     closed: bool,
 }
@@ -55,7 +55,7 @@ impl LogBook {
     }
 }
 
-/// What of a log is asked for.
+/// Parameters of a request for a log.
 #[derive(Clone, Debug, Default)]
 pub struct LogQuery {
     /// `follow`
@@ -162,7 +162,7 @@ pub(in crate::apiserver) fn answer(state: &mut StoreState, call: &RoutedRequest<
         query.since = state.now.checked_sub(SignedDuration::from_secs(seconds)).ok();
     }
     let book = book.unwrap_or_else(|| {
-        // What runs in the sandbox does nothing, so it says nothing.
+        // Containers of the sandbox do nothing, so they log nothing.
         let silent = LogBook::default();
         silent.close();
         Arc::new(silent)

@@ -1,4 +1,4 @@
-//! Who may do what (`kubectl auth can-i`, `auth whoami`): in the sandbox everybody everything.
+//! Access reviews (`kubectl auth can-i`, `auth whoami`): in the sandbox everybody may do everything.
 use crate::apiserver::error::{ApiError, Result};
 use crate::apiserver::http::handler::{Reply, RoutedRequest};
 use bytes::Bytes;

@@ -40,7 +40,7 @@ struct Field {
 
 impl Field {
     fn holds(&self, object: &Value) -> bool {
-        // Of an Event: who has reported it, by the older field or the newer one.
+        // The reporter of an Event, by the older field or the newer one.
         if self.pointer == "/source" {
             let component = ["/source/component", "/reportingComponent"].map(|pointer| object.pointer(pointer));
             let said = component.into_iter().flatten().filter_map(Value::as_str).find(|text| !text.is_empty());
@@ -48,7 +48,7 @@ impl Field {
         }
         let text = match object.pointer(&self.pointer) {
             Some(Value::String(text)) => text.clone(),
-            // Of fields that select, only unschedulable is no string; absent means false.
+            // Only unschedulable, of the fields that select, is no string; absent means false.
             None | Some(Value::Null) if self.pointer == "/spec/unschedulable" => "false".to_owned(),
             None | Some(Value::Null) => String::new(),
             Some(other) => other.to_string(),
@@ -57,7 +57,7 @@ impl Field {
     }
 }
 
-/// What a list or a watch is restricted to.
+/// Selectors of labels and fields that restrict a list or a watch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListSelector {
     labels: Vec<Labels>,
@@ -95,7 +95,7 @@ impl ListSelector {
         ListSelector { labels, fields: Vec::new() }
     }
 
-    /// Whether an object is selected.
+    /// True if an object is selected.
     pub fn matches(&self, object: &Value) -> bool {
         self.labels.iter().all(|l| l.holds(object)) && self.fields.iter().all(|f| f.holds(object))
     }
@@ -137,7 +137,7 @@ impl ListSelector {
         }
     }
 
-    /// Whether it restricts nothing.
+    /// True if it restricts nothing.
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
     }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-/// What the `Accept` header asks for.
+/// Form of the answer, by the `Accept` header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ResponseForm {
     /// The whole object.
@@ -20,7 +20,7 @@ pub enum ResponseForm {
     Table(Include),
 }
 
-/// How much of its object a row of a table carries (`includeObject`).
+/// Part of its object that a row of a table carries (`includeObject`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Include {
     /// Nothing.
@@ -51,7 +51,7 @@ impl ResponseForm {
     }
 }
 
-/// How a client sees a resource.
+/// A resource in the version and form that a client asked for.
 #[derive(Clone, Debug)]
 pub struct ResourceView {
     found: FoundResource,
@@ -162,7 +162,7 @@ impl ResourceView {
         ResourceView::new(&self.found, ResponseForm::Whole, self.now).convert(stored)
     }
 
-    /// What a client wrote, as it is stored, and the fields that an older version does not know.
+    /// A client's object as it is stored, and the fields that an older version does not know.
     ///
     /// # Errors
     /// As [`versions::up`].

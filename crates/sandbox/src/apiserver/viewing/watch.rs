@@ -21,9 +21,9 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// How long a watch is silent at most, for clients that take bookmarks.
+/// Longest silence of a watch, for clients that take bookmarks.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
-/// How long a watch lasts that names no time.
+/// Length of a watch that names no time.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(45 * 60);
 /// The last bookmark comes this long before the end, so that the client resumes from a fresh version.
 const BEFORE_THE_END: Duration = Duration::from_secs(2);
@@ -47,7 +47,7 @@ pub struct Watch {
     ends: Instant,
     /// The life of the server in which it was opened.
     life: u64,
-    /// When the first change can be told that is held back, where watches are slow.
+    /// Time at which the first change that is held back can be sent, where watches are slow.
     late: Option<Instant>,
     ready: VecDeque<Bytes>,
     over: bool,
@@ -184,7 +184,7 @@ impl Watch {
         let now = Instant::now();
         self.late = None;
         for change in table.history.range(from..).take(BATCH) {
-            // Of a live sandbox the API has a clock of its own: times are compared where watches are slow, in a simulation.
+            // Times are compared only where watches are slow, in a simulation: the API of a live sandbox has a clock of its own.
             if !late_by.is_zero() && change.at + late_by > now {
                 self.late = Some(change.at + late_by);
                 break;

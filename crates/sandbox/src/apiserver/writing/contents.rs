@@ -1,4 +1,4 @@
-//! What ends with what holds it: the objects in a namespace, the objects of a custom kind, events after an hour.
+//! Objects that end with what holds them: the objects in a namespace, the objects of a custom kind, events after an hour.
 use crate::apiserver::gvr::Key;
 use crate::apiserver::meta;
 use crate::apiserver::registry::{ResourceDef, Rid};
@@ -6,13 +6,13 @@ use crate::apiserver::store::StoreState;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-/// How long an event is kept after it was last written (kube-apiserver's `--event-ttl`).
+/// Time for which an event is kept after it was last written (kube-apiserver's `--event-ttl`).
 const EVENT_TTL: SignedDuration = SignedDuration::from_hours(1);
-/// How often old events are looked for.
+/// Time between two looks for old events.
 const EVENT_COLLECTION_INTERVAL: SignedDuration = SignedDuration::from_mins(1);
 
 impl StoreState {
-    /// Whether objects of a resource hold others: namespaces and definitions of kinds do, and go when they are empty.
+    /// True if objects of a resource hold others: namespaces and definitions of kinds do, and go when they are empty.
     pub(in crate::apiserver) fn has_contents(&self, rid: Rid) -> bool {
         self.is_namespace(rid) || self.registry.def(rid).is_some_and(|def| def.kind == "CustomResourceDefinition")
     }
@@ -21,7 +21,7 @@ impl StoreState {
         self.registry.def(rid).is_some_and(|def| def.kind == "Namespace" && def.group.is_empty())
     }
 
-    /// Whether the definition of a custom kind is being deleted.
+    /// True while the definition of a custom kind is being deleted.
     pub(in crate::apiserver) fn kind_is_ending(&self, def: &ResourceDef) -> bool {
         self.definition_of(def).is_some_and(|(rid, key)| self.get(rid, &key).is_some_and(|o| meta::deleting(&o.value)))
     }
@@ -78,7 +78,7 @@ impl StoreState {
     }
 }
 
-/// When an event was last written, by its own times.
+/// Time at which an event was last written, by its own times.
 fn last_seen(event: &Value) -> Timestamp {
     let times = ["/metadata/creationTimestamp", "/lastTimestamp", "/eventTime", "/series/lastObservedTime"];
     let read = |path: &&str| event.pointer(path).and_then(Value::as_str).and_then(|text| text.parse().ok());

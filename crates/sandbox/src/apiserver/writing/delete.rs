@@ -9,7 +9,7 @@ use jiff::SignedDuration;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// What becomes of the dependents.
+/// Treatment of the dependents of a deleted object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Propagation {
     /// They are deleted after the owner.
@@ -71,7 +71,7 @@ impl DeleteOptions {
 pub struct Deleted {
     /// The object as it is now, or as it was last.
     pub object: Arc<StoredObject>,
-    /// Whether it is gone; otherwise it waits for its end.
+    /// True if it is gone; otherwise it waits for its end.
     pub gone: bool,
 }
 

@@ -95,7 +95,7 @@ impl Fields {
         Value::Object(self.0.iter().map(|(name, inner)| (name.clone(), inner.write())).collect::<Map<_, _>>())
     }
 
-    /// Whether it has no member. (A leaf is an empty tree too, but is met only below a name.)
+    /// True if it has no member. (A leaf is an empty tree too, but is met only below a name.)
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -212,7 +212,7 @@ fn member<'a>(written: &'a Value, name: &str) -> Option<&'a Value> {
     written.as_object()?.get(name).filter(|_| is_known(name))
 }
 
-/// What is new or has another value in `new`, and what of `old` is no longer there.
+/// Fields that are new or have another value in `new`, and fields of `old` that are no longer there.
 pub fn compare(old: &Value, new: &Value, shape: SchemaPosition<'_>) -> (Fields, Fields) {
     let (mut changed, mut removed) = (Fields::default(), Fields::default());
     match (old, new) {

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 /// One entry of `managedFields`.
 #[derive(Clone, Debug)]
 pub struct ManagedFieldsEntry {
-    /// Who.
+    /// The field manager.
     pub manager: String,
     /// `Apply` or `Update`.
     pub operation: String,
@@ -23,7 +23,7 @@ pub struct ManagedFieldsEntry {
     pub subresource: String,
     /// Since when.
     pub time: String,
-    /// What.
+    /// Fields that it manages.
     pub fields: Fields,
 }
 
@@ -40,7 +40,7 @@ impl ManagedFieldsEntry {
         }
     }
 
-    /// Whether two entries are of one manager, operation, version and subresource.
+    /// True if two entries are of one manager, operation, version and subresource.
     pub fn same_owner(&self, other: &ManagedFieldsEntry) -> bool {
         self.manager == other.manager
             && self.operation == other.operation
@@ -146,7 +146,7 @@ pub fn read_sent(object: &mut Value) {
     }
 }
 
-/// Whether a client asks for managed fields to be forgotten: an empty list, or one empty entry.
+/// True if a client asks for managed fields to be forgotten: an empty list, or one empty entry.
 fn is_reset(object: &Value) -> bool {
     let empty = |entry: &Value| entry.as_object().is_some_and(serde_json::Map::is_empty);
     object["metadata"]["managedFields"].as_array().is_some_and(|list| list.len() < 2 && list.iter().all(empty))
@@ -157,7 +157,7 @@ pub fn track(found: &FoundResource, old: Option<&Value>, new: &mut Value, option
     if old.is_some() && options.subresource.is_empty() && options.manager.is_some() && is_reset(new) {
         return set_entries(new, &[]);
     }
-    // What a client sends of them counts, as in kube-apiserver: any user may write there what they like.
+    // Managed fields that a client sends count, as in kube-apiserver: any user may write there what they like.
     let sends = !written_entries(new).is_empty();
     if options.manager.is_none() && !sends && old.is_none_or(|old| written_entries(old).is_empty()) {
         return;
@@ -216,8 +216,7 @@ fn set_time(old: Option<&Value>, new: &mut Value, at: usize, time: String) {
     meta::set(new, "managedFields", Some(entries));
 }
 
-/// Whether two objects' metadata are the same but for what changes at every write: the version and the times of managed
-/// fields.
+/// True if two objects' metadata are the same but for what changes at every write: the version and the times of managed fields.
 pub fn same_but_for_times(a: &Value, b: &Value) -> bool {
     let (Some(a), Some(b)) = (a.as_object(), b.as_object()) else { return a == b };
     let counts = |(name, value): &(&String, &Value)| *name != "resourceVersion" && !value.is_null();

@@ -1,4 +1,4 @@
-//! What a write goes through: patches, server-side apply, deletion, and what ends with it.
+//! Steps of a write: patches, server-side apply, deletion, and what ends with it.
 
 pub(super) mod apply;
 pub(super) mod contents;

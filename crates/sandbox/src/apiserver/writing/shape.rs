@@ -1,8 +1,8 @@
-//! Which lists are maps or sets, and which maps are atomic: what strategic merge and server-side apply have to know.
+//! Lists that are maps or sets, and maps that are atomic, as strategic merge and server-side apply have to know them.
 use crate::apiserver::registry::FoundResource;
 use serde_json::{Value, json};
 
-/// How a list merges.
+/// Merge behaviour of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListType {
     /// As a whole.
@@ -52,7 +52,7 @@ impl<'a> SchemaPosition<'a> {
         }
     }
 
-    /// How the list that is here merges.
+    /// Merge behaviour of the list that is here.
     pub fn list(self) -> ListType {
         match self {
             SchemaPosition::Builtin(kind, field) => builtin_list(kind, field),
@@ -69,7 +69,7 @@ impl<'a> SchemaPosition<'a> {
         }
     }
 
-    /// Whether the map that is here has one owner as a whole.
+    /// True if the map that is here has one owner as a whole.
     pub fn atomic_map(self) -> bool {
         match self {
             SchemaPosition::Builtin(_, field) => matches!(
@@ -91,7 +91,7 @@ impl<'a> SchemaPosition<'a> {
     }
 }
 
-/// How the list in a field of a built-in type merges, by the type's name (`PodSpec`); none for one that is replaced.
+/// Merge behaviour of the list in a field of a built-in type, by the type's name (`PodSpec`); none for one that is replaced.
 pub fn merge_keys(of: &str, field: &str) -> Option<ListType> {
     let kind = match of {
         "ServiceSpec" => "Service",

@@ -12,7 +12,7 @@ use crate::apiserver::{
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// What to do with fields that the schema does not know (`fieldValidation`).
+/// Treatment of fields that the schema does not know (`fieldValidation`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FieldValidation {
     /// Refuse the write.
@@ -24,7 +24,7 @@ pub enum FieldValidation {
     Ignore,
 }
 
-/// How a write is to be done.
+/// Options of a write.
 #[derive(Clone, Debug, Default)]
 pub struct WriteOptions {
     /// Go through everything, store nothing.
@@ -33,19 +33,19 @@ pub struct WriteOptions {
     pub manager: Option<String>,
     /// Unknown fields.
     pub validation: FieldValidation,
-    /// Who writes.
+    /// Name of the user who writes.
     pub user: String,
     /// `status`, `scale`, … or empty.
     pub subresource: String,
-    /// Whether `metadata.managedFields` of the new object is already right (server-side apply).
+    /// True if `metadata.managedFields` of the new object is already right (server-side apply).
     pub applied: bool,
     /// Fields that stand twice in what was sent.
     pub duplicates: Vec<String>,
     /// Fields that the version does not know in which it was sent, where another is stored.
     pub unknown: Vec<String>,
-    /// How many bytes were sent.
+    /// Number of bytes that were sent.
     pub sent: usize,
-    /// Whether it is a patch's outcome that is written: one that cannot be decoded does not fit, where a whole body is a bad request.
+    /// True for the outcome of a patch: one that cannot be decoded does not fit, where a whole body is a bad request.
     pub patched: bool,
 }
 
@@ -56,7 +56,7 @@ pub struct WriteResult {
     pub object: Arc<StoredObject>,
     /// For the `Warning` headers.
     pub warnings: Vec<String>,
-    /// Whether it is new.
+    /// True if the object is new.
     pub created: bool,
 }
 
@@ -226,7 +226,7 @@ impl StoreState {
         Ok(())
     }
 
-    /// What the server itself writes into a new object.
+    /// Fills in the fields that the server itself writes into a new object.
     fn stamp(&mut self, found: &FoundResource, object: &mut Value) {
         let def = &found.def;
         object["apiVersion"] = json!(def.api_version());
